@@ -48,10 +48,17 @@ pub const BERTH_AUTO_ROLLBACK: &str = "berth.dev/auto-rollback";
 /// On a Deployment with rolling updates: in which steps a template that was never complete is rolled out; see [`crate::apps::steps`].
 pub const BERTH_STEPS: &str = "berth.dev/steps";
 /// On a ReplicaSet that is rolled out in steps: `REVISION/STEP@TIME`, the step that the rollout of this number is at, counted from 1, and since when.
-/// The Deployment controller writes it.
+/// The Deployment controller alone writes it.
 pub const BERTH_STEP: &str = "berth.dev/step";
 /// On a Deployment: `REVISION/STEP`, that this wait of this rollout is over. `berth rollout promote` writes it.
 pub const BERTH_PROMOTED: &str = "berth.dev/promoted";
+/// On a Deployment whose steps have an `analysis`: who is asked, by a name that the administrator gave; see [`crate::apps::analysis`].
+pub const BERTH_ANALYSIS_PROVIDER: &str = "berth.dev/analysis-provider";
+/// On a Deployment whose steps have an `analysis`: what is asked.
+pub const BERTH_ANALYSIS_QUERY: &str = "berth.dev/analysis-query";
+/// On a ReplicaSet that is rolled out in steps: what the last analysis of its rollout came to, as JSON: `place` (`REVISION/STEP`), `question` (a hash of provider and
+/// query), `outcome` (`waits`, `passed`, `failed`, `unanswered`), and `answer` or `why`. The Deployment controller alone writes it.
+pub const BERTH_ANALYSIS: &str = "berth.dev/analysis";
 /// On a Deployment or a StatefulSet: the last automatic rollback, as JSON: `revision` (the one that it made), `templateHash`, `fromRevision`, `toRevision`, `reason`
 /// (a word of `cause::Kind::reason`, if a cause is known) and `message`. What keeps the revisions `revision` and `fromRevision` has it too. Controllers
 /// write it.
@@ -74,11 +81,15 @@ pub const BERTH_ROLLED_OUT_AT: &str = "berth.dev/rolled-out-at";
 pub const BERTH_CHANGED_BY: &str = "berth.dev/changed-by";
 /// On a Deployment or a StatefulSet: who changed its number of pods last ([`crate::apps::records::Scaling`]). As [`BERTH_CHANGED_BY`].
 pub const BERTH_SCALED_BY: &str = "berth.dev/scaled-by";
+/// On a Deployment: who promoted its newest rollout, and past which of its steps ([`crate::apps::records::Promotions`]). As [`BERTH_CHANGED_BY`].
+pub const BERTH_PROMOTED_BY: &str = "berth.dev/promoted-by";
 /// On a ReplicaSet or a ControllerRevision: its last rollout, as JSON: `revision`, `began`, `formerRevision` if it was rolled out before, `by` (what
 /// [`BERTH_CHANGED_BY`] said then), and `ended` with `at` and `how`. Controllers alone write it, with the same gate.
 pub const BERTH_ROLLOUT: &str = "berth.dev/rollout";
 /// What the server, or a controller, says of changes and rollouts, and nobody else.
-pub const RECORDS: [&str; 3] = [BERTH_CHANGED_BY, BERTH_SCALED_BY, BERTH_ROLLOUT];
+pub const RECORDS: [&str; 4] = [BERTH_CHANGED_BY, BERTH_SCALED_BY, BERTH_PROMOTED_BY, BERTH_ROLLOUT];
+/// Where a rollout in steps stands, on a ReplicaSet: what controllers alone write, whatever the gates.
+pub const PLACES: [&str; 2] = [BERTH_STEP, BERTH_ANALYSIS];
 
 /// On a persistent volume: what its simulated content is known by. The first pod that mounts it records it.
 pub const CONTENT_ID: &str = "berth.dev/content-id";

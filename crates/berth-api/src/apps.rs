@@ -69,6 +69,7 @@ macro_rules! apps_kind {
     };
 }
 
+pub mod analysis;
 mod choices;
 mod controller_revision;
 pub mod deployment;

@@ -24,6 +24,8 @@ pub struct PodCounts {
     pub available: u32,
     /// Of the active ones: with all labels of the template.
     pub fully_labeled: u32,
+    /// Of the active ones: with a deletion cost other than 0.
+    pub with_cost: u32,
     /// Controlled by the set, labels match, being deleted.
     pub terminating: u32,
     /// Controlled by the set although the labels no longer match, not being deleted: to be released.
@@ -66,6 +68,7 @@ impl PodCounts {
                 self.ready += u32::from(pod.ready);
                 self.available += u32::from(pod.available_at(set.min_ready_seconds).is_some_and(|at| at <= now));
                 self.fully_labeled += u32::from(has_template_labels(set, pod));
+                self.with_cost += u32::from(pod.deletion_cost != 0);
             }
             (Role::Owned, _, true) => self.terminating += 1,
             (Role::Mismatched, true, _) => self.mismatched += 1,
@@ -222,6 +225,8 @@ mod tests {
         let none = PodCounts::default();
         assert_eq!(counts(&web, &mine, None, "Running"), PodCounts { active: 1, ..none });
         assert_eq!(counts(&json!({"app": "web", "tier": "a"}), &mine, None, "Running"), PodCounts { active: 1, fully_labeled: 1, ..none });
+        let dear = PodView { deletion_cost: -1, ..pod(&web, &mine, None, "Running") };
+        assert_eq!(PodCounts::recount(&set, [&dear], at(5)).0, PodCounts { active: 1, with_cost: 1, ..none });
         assert_eq!(counts(&web, &mine, Some(9), "Running"), PodCounts { terminating: 1, ..none });
         assert_eq!(counts(&other, &mine, None, "Running"), PodCounts { mismatched: 1, ..none });
         assert_eq!(counts(&other, &mine, Some(9), "Running"), PodCounts { mismatched_terminating: 1, ..none });

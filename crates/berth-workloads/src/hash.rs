@@ -18,6 +18,12 @@ pub fn template_hash(template: &PodTemplateSpec, collisions: Option<i32>) -> Str
         bytes.extend(collisions.to_le_bytes());
         bytes.extend([0; 4]);
     }
+    short_hash(&bytes)
+}
+
+/// FNV-1a of bytes, as a word that is safe in names. Whoever wants two texts of one hash finds them.
+#[must_use]
+pub(crate) fn short_hash(bytes: &[u8]) -> String {
     let hash = bytes.iter().fold(0x811c_9dc5_u32, |hash, byte| (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193));
     safe_encode(&hash.to_string())
 }

@@ -3,6 +3,7 @@
 //! Start with [`view`] (what a plan reads of an object), [`counts`] (how it asks for pods) and the `State` and `plan` of a controller:
 //! [`replica_set`], [`deployment`].
 
+pub mod analysis;
 pub mod cause;
 pub mod claim;
 pub mod counts;

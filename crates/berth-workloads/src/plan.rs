@@ -14,7 +14,7 @@ pub use wait::{AtStep, Next, TerminatingPod, Wait};
 
 pub use berth_api::Subresource;
 
-use crate::resources::kind_of;
+use crate::{analysis::Question, resources::kind_of};
 use berth_identity::ObjectRef;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Pod;
@@ -34,6 +34,8 @@ pub struct Plan {
     pub events: Vec<EventRecord>,
     /// What is left undone on purpose, and why.
     pub waits: Vec<Wait>,
+    /// What somebody is to be asked as long as plans say so.
+    pub question: Option<Question>,
     /// When to look again without being woken.
     pub look_again: Option<Timestamp>,
     /// To be observed by the histogram `replicaset_controller_sorting_deletion_age_ratio`.

@@ -1,6 +1,7 @@
 //! Automatic rollback, as far as it is the same for every workload: what is kept of it on objects.
 
 use crate::{
+    analysis,
     cause::Cause,
     hash::{template_hash, without_hash},
 };
@@ -29,7 +30,7 @@ pub struct Record {
     pub from_revision: i64,
     /// The number that the template had before.
     pub to_revision: i64,
-    /// The word of the cause ([`crate::cause::Kind::reason`]), where one is known.
+    /// The word of the cause ([`crate::cause::Kind::reason`]), where one is known, or `analysis_failed`, `analysis_unanswered`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// In a sentence.
@@ -58,6 +59,15 @@ impl Record {
         )
     }
 
+    /// What the rollout did that was gone back from: `missed its progress deadline`, `failed its analysis`.
+    #[must_use]
+    pub fn failed(&self) -> &'static str {
+        match self.reason.as_deref() {
+            Some(analysis::FAILED | analysis::UNANSWERED) => "failed its analysis",
+            _ => "missed its progress deadline",
+        }
+    }
+
     /// Whether it has made the rollout of this number, to this template.
     #[must_use]
     pub fn has_made(&self, revision: i64, template: &PodTemplateSpec) -> bool {
@@ -74,10 +84,8 @@ impl Record {
 impl fmt::Display for Record {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { revision, from_revision, to_revision, message, .. } = self;
-        write!(
-            f,
-            "Rolled back from revision {from_revision}, which missed its progress deadline, to revision {to_revision}, now {revision}: {message}"
-        )
+        let failed = self.failed();
+        write!(f, "Rolled back from revision {from_revision}, which {failed}, to revision {to_revision}, now {revision}: {message}")
     }
 }
 

@@ -1,11 +1,15 @@
 //! Annotations that choose how a workload rolls out, beside the fields of its spec.
 
-use super::{replacement::validate_policy, steps};
+use super::{
+    analysis::{validate_provider, validate_query},
+    replacement::validate_policy,
+    steps,
+};
 use crate::{
     FieldError, Path,
     annotations::{
-        BERTH_AUTO_ROLLBACK, BERTH_DELETED_POD_REPLACEMENT_POLICY, BERTH_POD_REPLACEMENT_POLICY, BERTH_PROGRESS_DEADLINE_SECONDS,
-        BERTH_STEPS,
+        BERTH_ANALYSIS_PROVIDER, BERTH_ANALYSIS_QUERY, BERTH_AUTO_ROLLBACK, BERTH_DELETED_POD_REPLACEMENT_POLICY,
+        BERTH_POD_REPLACEMENT_POLICY, BERTH_PROGRESS_DEADLINE_SECONDS, BERTH_STEPS,
     },
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -19,6 +23,8 @@ pub(super) const OF_DEPLOYMENTS: &[Choice] = &[
     (BERTH_DELETED_POD_REPLACEMENT_POLICY, validate_policy),
     (BERTH_AUTO_ROLLBACK, validate_auto_rollback),
     (BERTH_STEPS, validate_steps),
+    (BERTH_ANALYSIS_PROVIDER, validate_provider),
+    (BERTH_ANALYSIS_QUERY, validate_query),
 ];
 /// Those of a ReplicaSet. What else one has of its Deployment means nothing on it.
 pub(super) const OF_REPLICA_SETS: &[Choice] = &[(BERTH_DELETED_POD_REPLACEMENT_POLICY, validate_policy)];

@@ -1,12 +1,14 @@
-//! Who changed a workload, as the API server saw it: what the annotations [`BERTH_CHANGED_BY`] and [`BERTH_SCALED_BY`] say.
+//! Who changed a workload, as the API server saw it: what the annotations [`BERTH_CHANGED_BY`], [`BERTH_SCALED_BY`] and [`BERTH_PROMOTED_BY`] say.
 //!
 //! Names are strangers' texts: they are kept up to a length, and whoever shows them on a terminal escapes them.
 
-use crate::annotations::{BERTH_CHANGED_BY, BERTH_SCALED_BY};
+use crate::annotations::{BERTH_CHANGED_BY, BERTH_PROMOTED_BY, BERTH_SCALED_BY};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
+/// How many promotions of a rollout are kept: it has no more steps.
+pub const PROMOTIONS_MAX: usize = 64;
 /// How many characters of a user's or a manager's name are kept. Managers have no more; most users' names have far fewer.
 pub const NAME_CHARS_MAX: usize = 256;
 
@@ -75,6 +77,60 @@ impl Scaling {
     }
 }
 
+/// Who ended waits of a rollout's steps.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Promotions {
+    /// The number of the rollout.
+    pub revision: i64,
+    /// In order of time; each step once.
+    pub steps: Vec<Promotion>,
+}
+
+/// Somebody ended the wait at a step.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Promotion {
+    /// The step, counted from 1.
+    pub step: u32,
+    /// Who.
+    #[serde(flatten)]
+    pub by: Change,
+}
+
+impl Promotions {
+    /// What [`BERTH_PROMOTED_BY`] says; `None` where it is missing, or nobody's who knows its form.
+    #[must_use]
+    pub fn of(annotations: &Annotations) -> Option<Self> {
+        let Self { revision, mut steps } = serde_json::from_str(annotations.get(BERTH_PROMOTED_BY)?).ok()?;
+        steps.truncate(PROMOTIONS_MAX);
+        for promotion in &mut steps {
+            let Change { at, user, manager } = &promotion.by;
+            promotion.by = Change::new(*at, user.as_deref(), manager);
+        }
+        Some(Self { revision, steps })
+    }
+
+    /// With one more, which is `named` as [`crate::annotations::BERTH_PROMOTED`] does: `REVISION/STEP`. `None`: that says nothing of the rollout `newest`, or nothing new.
+    #[must_use]
+    pub fn with(known: Option<Self>, named: &str, newest: i64, by: impl FnOnce() -> Change) -> Option<Self> {
+        let (revision, step) = named.split_once('/')?;
+        let (revision, step) = (revision.parse::<i64>().ok()?, step.parse().ok()?);
+        let mut all = known.filter(|known| known.revision == revision).unwrap_or(Self { revision, steps: Vec::new() });
+        if revision != newest || all.steps.len() == PROMOTIONS_MAX || all.steps.iter().any(|promotion| promotion.step == step) {
+            return None;
+        }
+        all.steps.push(Promotion { step, by: by() });
+        Some(all)
+    }
+
+    /// The annotation's value.
+    #[must_use]
+    pub fn value(&self) -> String {
+        serde_json::to_string(self).expect("it has string keys only")
+    }
+}
+
 fn short(name: &str) -> String {
     name.chars().take(NAME_CHARS_MAX).collect()
 }
@@ -108,5 +164,28 @@ mod tests {
         assert_eq!(scaling.value(), r#"{"at":"1970-01-01T00:00:00Z","user":"hpa","manager":"m","from":1,"to":3}"#);
         assert_eq!(Scaling::of(&annotations(BERTH_SCALED_BY, &scaling.value())), Some(scaling));
         assert_eq!(Scaling::of(&annotations(BERTH_SCALED_BY, r#"{"at":"1970-01-01T00:00:00Z","from":1}"#)), None);
+    }
+
+    #[test]
+    fn promotions_are_of_one_rollout_and_each_step_is_promoted_once() {
+        let by = |user: &'static str| move || Change::new(Timestamp::UNIX_EPOCH, Some(user), "kubectl");
+        let first = Promotions::with(None, "3/2", 3, by("alice")).expect("it is new");
+        assert_eq!(first.value(), r#"{"revision":3,"steps":[{"step":2,"at":"1970-01-01T00:00:00Z","user":"alice","manager":"kubectl"}]}"#);
+        assert_eq!(Promotions::of(&annotations(BERTH_PROMOTED_BY, &first.value())), Some(first.clone()));
+        let both = Promotions::with(Some(first.clone()), "3/4", 3, by("bob")).expect("it is new");
+        let told = |promotions: &Promotions| promotions.steps.iter().map(|one| (one.step, one.by.user.clone())).collect::<Vec<_>>();
+        assert_eq!(told(&both), [(2, Some("alice".to_owned())), (4, Some("bob".to_owned()))]);
+        for nothing in ["3/2", "3/4", "2/5", "4/1", "3", "3/x", "x/1", "", "3/-1"] {
+            assert_eq!(Promotions::with(Some(both.clone()), nothing, 3, by("eve")), None, "{nothing}");
+        }
+        assert_eq!(told(&Promotions::with(Some(both), "4/1", 4, by("carol")).expect("it is another")), [(1, Some("carol".to_owned()))]);
+        let mut full = first;
+        full.steps = (1..=64).map(|step| Promotion { step, by: by("alice")() }).collect();
+        assert_eq!(Promotions::with(Some(full.clone()), "3/65", 3, by("eve")), None, "a rollout has no more steps");
+        full.steps.extend(full.steps.clone());
+        full.steps[0].by.manager = "é".repeat(9999);
+        let read = Promotions::of(&annotations(BERTH_PROMOTED_BY, &full.value())).expect("promotions");
+        assert_eq!((read.steps.len(), read.steps[0].by.manager.chars().count()), (PROMOTIONS_MAX, NAME_CHARS_MAX));
+        assert_eq!(Promotions::of(&annotations(BERTH_PROMOTED_BY, r#"{"revision":3}"#)), None);
     }
 }

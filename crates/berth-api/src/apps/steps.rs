@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! steps    = item *( "," item )            spaces around items do not count
-//! item     = percent / duration / "pause"
+//! item     = percent / duration / "pause" / "analysis"
 //! percent  = 1*3DIGIT "%"                  1 to 100, each more than the one before; the first item is one, the last is 100%
 //! duration = [ 1*DIGIT "h" ] [ 1*DIGIT "m" ] [ 1*DIGIT "s" ]   at least one of them, 1 s to 30 days together
 //! ```
@@ -23,6 +23,8 @@ pub enum Step {
     Seconds(u32),
     /// This is to last until somebody says that it may go on.
     Pause,
+    /// This is to last until an analysis has passed; see [`super::analysis`].
+    Analysis,
 }
 
 /// A fault of steps.
@@ -57,15 +59,17 @@ pub fn parse(text: &str) -> Result<Vec<Step>, StepsError> {
         let fault = |fault: String| Err(StepsError { position, fault });
         let Some(step) = step(item) else {
             return fault(format!(
-                "{item:?} is neither a percentage from 1% to 100%, nor a time up to 30 days (30s, 5m, 1h30m), nor pause"
+                "{item:?} is neither a percentage from 1% to 100%, nor a time up to 30 days (30s, 5m, 1h30m), nor pause, nor analysis"
             ));
         };
         match step {
             Step::Percent(percent) if percent <= highest => return fault(format!("{percent}% is not more than {highest}%")),
             Step::Percent(percent) => highest = percent,
-            Step::Seconds(_) | Step::Pause if highest == 0 => return fault("the first step must be a percentage".to_owned()),
-            Step::Seconds(_) | Step::Pause if highest == 100 => return fault("nothing follows 100%".to_owned()),
-            Step::Seconds(_) | Step::Pause => (),
+            Step::Seconds(_) | Step::Pause | Step::Analysis if highest == 0 => {
+                return fault("the first step must be a percentage".to_owned());
+            }
+            Step::Seconds(_) | Step::Pause | Step::Analysis if highest == 100 => return fault("nothing follows 100%".to_owned()),
+            Step::Seconds(_) | Step::Pause | Step::Analysis => (),
         }
         if steps.len() == ITEMS_MAX {
             return fault(format!("there are more than {ITEMS_MAX} steps"));
@@ -76,8 +80,10 @@ pub fn parse(text: &str) -> Result<Vec<Step>, StepsError> {
 }
 
 fn step(item: &str) -> Option<Step> {
-    if item == "pause" {
-        return Some(Step::Pause);
+    match item {
+        "pause" => return Some(Step::Pause),
+        "analysis" => return Some(Step::Analysis),
+        _ => (),
     }
     match item.strip_suffix('%') {
         Some(percent) => {
@@ -115,11 +121,12 @@ mod tests {
 
     #[test]
     fn steps_are_read() {
-        use Step::{Pause, Percent, Seconds};
+        use Step::{Analysis, Pause, Percent, Seconds};
         let check = |text: &str, wanted: &[Step]| assert_eq!(parse(text).as_deref(), Ok(wanted), "{text}");
         check("10%, 5m, 50%, pause, 100%", &[Percent(10), Seconds(300), Percent(50), Pause, Percent(100)]);
         check(" 1% ,1h2m3s,90s,pause,2%,100%", &[Percent(1), Seconds(3723), Seconds(90), Pause, Percent(2), Percent(100)]);
         check("100%", &[Percent(100)]);
+        check("5%,analysis, 1m,analysis,100%", &[Percent(5), Analysis, Seconds(60), Analysis, Percent(100)]);
     }
 
     #[test]

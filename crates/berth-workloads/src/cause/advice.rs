@@ -57,7 +57,7 @@ const DESCRIBE_POD: (&str, &str) = ("see what its node says of it", "kubectl des
 
 /// Everything, first to last: what comes first in it is told first. Waits stand behind what is in the way, for that is what they last so long for; but before
 /// what is only a suspicion.
-static TABLE: [Row; 40] = {
+static TABLE: [Row; 43] = {
     use self::Undo::{DoesNotHelp as No, MayHelp as Earlier};
     use Kind as K;
     use Of::{Cause, Wait};
@@ -193,7 +193,7 @@ static TABLE: [Row; 40] = {
         row(
             Wait("outdated_pod_not_ready"),
             No,
-            "nothing: a rolling update waits for every pod, a broken one of an older template too",
+            "nothing: pods come and go in order, each waits for the one before it, a broken one of an older template too",
             &[("let that pod be made anew", "kubectl delete pod {pod} -n {namespace}")],
         ),
         row(
@@ -237,6 +237,30 @@ static TABLE: [Row; 40] = {
             Earlier,
             "nothing, until somebody says that the next step may come",
             &[("let it go on", "berth rollout promote {workload} -n {namespace}")],
+        ),
+        row(
+            Wait("step_failed"),
+            Earlier,
+            "its controller goes back to the last revision that was complete; where it stays, its events say why",
+            &[
+                ("see why it stays", "kubectl describe {workload} -n {namespace}"),
+                ("let it go on all the same", "berth rollout promote {workload} -n {namespace}"),
+            ],
+        ),
+        row(
+            Wait("step_unanswered"),
+            Earlier,
+            "it is asked again, at most a minute later each time; it goes back when nobody has answered for as long as the progress deadline",
+            &[
+                ("see who is asked, and what", "kubectl get {workload} -o jsonpath='{.metadata.annotations}' -n {namespace}"),
+                ("let it go on now", "berth rollout promote {workload} -n {namespace}"),
+            ],
+        ),
+        row(
+            Wait("step_analysed"),
+            No,
+            "it goes on, or back, as soon as the provider has answered",
+            &[("let it go on now", "berth rollout promote {workload} -n {namespace}")],
         ),
         row(
             Wait("step_lasts"),
@@ -349,7 +373,7 @@ impl Obstacle {
                 Wait::PodNotReady { pod, .. }
                 | Wait::PodNotAvailable { pod, .. }
                 | Wait::PodTerminating { pod, .. }
-                | Wait::OutdatedPodNotReady { pod }
+                | Wait::OutdatedPodNotReady { pod, .. }
                 | Wait::ClaimLeaving { pod, .. }
                 | Wait::NameTaken { pod },
             ) => Some(pod),
@@ -391,7 +415,10 @@ fn word(name: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::{super::About, *};
-    use crate::plan::{AtStep, Next};
+    use crate::{
+        analysis::{NoAnswer, Outcome},
+        plan::{AtStep, Next},
+    };
 
     fn cause(kind: Kind) -> Obstacle {
         let about = About { kind: "Pod", name: "web-1".to_owned() };
@@ -411,10 +438,13 @@ mod tests {
             Wait::Paused,
             Wait::StepLasts { at: step(), until: jiff::Timestamp::UNIX_EPOCH },
             Wait::StepPaused { at: step() },
+            Wait::StepAnalysed { at: step(), provider: "prod".to_owned(), last: None },
+            Wait::StepAnalysed { at: step(), provider: "prod".to_owned(), last: Some(NoAnswer::TimedOut) },
+            Wait::StepFailed { at: step(), provider: "prod".to_owned(), outcome: Outcome::Unanswered { why: NoAnswer::TimedOut } },
             Wait::PodNotReady { pod: pod(), then: Some(Next::Replace(pod())) },
             Wait::PodNotAvailable { pod: pod(), then: None },
             Wait::PodTerminating { pod: pod(), last: None, then: None },
-            Wait::OutdatedPodNotReady { pod: pod() },
+            Wait::OutdatedPodNotReady { pod: pod(), on_delete: false },
             Wait::ClaimLeaving { claim: pod(), pod: pod() },
             Wait::NameTaken { pod: pod() },
             Wait::DeletionByHand { pods: 1 },
@@ -454,6 +484,9 @@ mod tests {
             "partition",
             "paused",
             "step_paused",
+            "step_failed",
+            "step_unanswered",
+            "step_analysed",
             "step_lasts",
             "not_observed",
             "child_not_observed",

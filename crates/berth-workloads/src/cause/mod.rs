@@ -15,7 +15,7 @@ mod workload;
 
 pub use advice::{Obstacle, Place, ToDo, ranked};
 pub use neighbours::{Rival, held_by_budgets, overlap};
-pub use pods::of_pod;
+pub use pods::{is_in_trouble, of_pod};
 pub use scheduling::misfits;
 pub use workload::{
     DeploymentFacts, PodFacts, ReplicaSetFacts, StatefulSetFacts, of_deployment, of_one_pod, of_replica_set, of_stateful_set, refusal_of,

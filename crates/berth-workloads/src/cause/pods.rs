@@ -101,6 +101,12 @@ pub fn of_pod(pod: &PodView) -> Option<Cause> {
     Some(Cause { kind: found.kind, pods: 1, about, evidence: found.evidence })
 }
 
+/// Whether it has failed, or something keeps it from being ready that an older template may be without. What takes its time, and what the cluster lacks, is no trouble.
+#[must_use]
+pub fn is_in_trouble(pod: &PodView) -> bool {
+    pod.phase == PodPhase::Failed || of_pod(pod).is_some_and(|cause| cause.kind.may_be_the_templates())
+}
+
 fn waits_for<'s>(symptoms: &'s Symptoms, reasons: &[&str]) -> Option<&'s Said> {
     let mut waiting = symptoms.containers.iter().filter_map(|container| container.waiting.as_ref());
     waiting.find(|said| reasons.contains(&said.reason.as_str()))

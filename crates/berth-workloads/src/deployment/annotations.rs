@@ -1,12 +1,16 @@
 //! The annotations by which a Deployment keeps its book on ReplicaSets.
 
 use berth_api::{
+    Path,
     annotations::{
-        BERTH_AUTO_ROLLBACK, BERTH_CHANGED_BY, BERTH_COMPLETED_AT, BERTH_COMPLETED_REVISION, BERTH_DELETED_POD_REPLACEMENT_POLICY,
-        BERTH_POD_REPLACEMENT_POLICY, BERTH_PROMOTED, BERTH_ROLLBACK, BERTH_ROLLED_BACK_TEMPLATES, BERTH_ROLLOUT, BERTH_SCALED_BY,
-        BERTH_STEP, BERTH_STEPS,
+        BERTH_ANALYSIS, BERTH_ANALYSIS_PROVIDER, BERTH_ANALYSIS_QUERY, BERTH_AUTO_ROLLBACK, BERTH_CHANGED_BY, BERTH_COMPLETED_AT,
+        BERTH_COMPLETED_REVISION, BERTH_DELETED_POD_REPLACEMENT_POLICY, BERTH_POD_REPLACEMENT_POLICY, BERTH_PROMOTED, BERTH_PROMOTED_BY,
+        BERTH_ROLLBACK, BERTH_ROLLED_BACK_TEMPLATES, BERTH_ROLLOUT, BERTH_SCALED_BY, BERTH_STEP, BERTH_STEPS,
     },
-    apps::steps,
+    apps::{
+        analysis::{validate_provider, validate_query},
+        steps,
+    },
 };
 use std::collections::BTreeMap;
 
@@ -29,12 +33,20 @@ pub const ROLLBACK_TO: &str = "deprecated.deployment.rollback.to";
 pub const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 /// What every set of a Deployment has as the Deployment has it, old sets too: `kubectl rollout undo` takes annotations from the set that it goes
 /// back to, and would turn a policy off or on otherwise.
-pub const POLICIES: [&str; 4] = [BERTH_POD_REPLACEMENT_POLICY, BERTH_DELETED_POD_REPLACEMENT_POLICY, BERTH_AUTO_ROLLBACK, BERTH_STEPS];
+pub const POLICIES: [&str; 6] = [
+    BERTH_POD_REPLACEMENT_POLICY,
+    BERTH_DELETED_POD_REPLACEMENT_POLICY,
+    BERTH_AUTO_ROLLBACK,
+    BERTH_STEPS,
+    BERTH_ANALYSIS_PROVIDER,
+    BERTH_ANALYSIS_QUERY,
+];
 /// What is said of single rollouts: what the controller keeps of automatic rollbacks (where, it says itself), which wait is over, and who changed what (which
 /// goes into a set's own record as its rollout begins).
-const OF_ROLLOUTS: [&str; 5] = [BERTH_ROLLBACK, BERTH_ROLLED_BACK_TEMPLATES, BERTH_PROMOTED, BERTH_CHANGED_BY, BERTH_SCALED_BY];
+const OF_ROLLOUTS: [&str; 6] =
+    [BERTH_ROLLBACK, BERTH_ROLLED_BACK_TEMPLATES, BERTH_PROMOTED, BERTH_PROMOTED_BY, BERTH_CHANGED_BY, BERTH_SCALED_BY];
 /// What a set says of its own rollouts, and means nothing on a Deployment: one that `kubectl rollout undo` has left there must not be another set's.
-const OF_SETS: [&str; 4] = [BERTH_COMPLETED_REVISION, BERTH_COMPLETED_AT, BERTH_STEP, BERTH_ROLLOUT];
+const OF_SETS: [&str; 5] = [BERTH_COMPLETED_REVISION, BERTH_COMPLETED_AT, BERTH_STEP, BERTH_ANALYSIS, BERTH_ROLLOUT];
 
 /// Longest [`REVISION_HISTORY`].
 pub const REVISION_HISTORY_CHARS_MAX: usize = 2000;
@@ -79,6 +91,8 @@ pub fn policy<'a>(deployment: &'a Annotations, key: &str) -> Option<&'a String> 
     let is_known = match key {
         BERTH_AUTO_ROLLBACK => text == "OnDeadline",
         BERTH_STEPS => steps::parse(text).is_ok(),
+        BERTH_ANALYSIS_PROVIDER => validate_provider(text, &Path::new(key)).is_none(),
+        BERTH_ANALYSIS_QUERY => validate_query(text, &Path::new(key)).is_none(),
         _ => ["TerminationStarted", "TerminationComplete"].contains(&text.as_str()),
     };
     is_known.then_some(text)
@@ -101,6 +115,12 @@ pub fn pod_count_in(annotations: &Annotations, key: &str) -> Option<i64> {
 #[must_use]
 pub fn revision(annotations: &Annotations) -> Option<i64> {
     annotations.get(REVISION)?.parse().ok()
+}
+
+/// Whether a set takes part in the numbering: one whose revision is no number keeps its annotations as they are.
+#[must_use]
+pub fn is_numbered(annotations: &Annotations) -> bool {
+    annotations.get(REVISION).is_none_or(|text| text.is_empty() || text.parse::<i64>().is_ok())
 }
 
 /// Raises the revision to `to` and moves the one before to the history, which is cut at its old end to `chars_max`. Changes nothing if the

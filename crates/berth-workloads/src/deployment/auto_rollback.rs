@@ -1,7 +1,8 @@
-//! Automatic rollback: a template that has missed the progress deadline and was never complete gives way to the last one that was. Once for each
-//! template; what is known of that is on the Deployment and on its sets.
+//! Automatic rollback: a template that was never complete, and has missed the progress deadline or failed the analysis of a step, gives way to the last one that
+//! was complete. Once for each template; what is known of that is on the Deployment and on its sets.
 
 use super::{
+    analysing,
     annotations::{self, Annotations, REVISION},
     draft::{Draft, event},
     observe::Observed,
@@ -21,12 +22,43 @@ use berth_api::annotations::{BERTH_ROLLBACK, BERTH_ROLLED_BACK_TEMPLATES, CHANGE
 /// The condition that the template that was gone back to has missed its deadline too.
 const ROLLBACK_FAILED: &str = "RollbackFailed";
 
-/// What becomes of a template that has missed its deadline.
+/// What becomes of a template that has failed.
 pub(super) enum Fate<'a> {
     /// It gives way.
     GoesBack(Back<'a>),
     /// It stays as it is, for want of a way out.
-    Stays { hash: String, why: Stays },
+    Stays { hash: String, failure: Failure, why: Stays },
+}
+
+/// By what a template has failed.
+pub(super) enum Failure {
+    /// It has missed its progress deadline; by this cause, if one is known.
+    Deadline(Option<Cause>),
+    /// The analysis of a step has failed.
+    Analysis {
+        /// In one word.
+        reason: &'static str,
+        /// In a sentence.
+        message: String,
+    },
+}
+
+impl Failure {
+    /// What follows the name of the revision.
+    fn words(&self) -> &'static str {
+        match self {
+            Self::Deadline(_) => "has missed its progress deadline",
+            Self::Analysis { .. } => "has failed its analysis",
+        }
+    }
+
+    /// What tells events of it from those of other failures of the same template.
+    fn prefix(&self) -> &'static str {
+        match self {
+            Self::Deadline(_) => "",
+            Self::Analysis { reason, .. } => reason,
+        }
+    }
 }
 
 /// A way back.
@@ -35,42 +67,49 @@ pub(super) struct Back<'a> {
     to: &'a ReplicaSetView,
     /// Of the template that gives way.
     hash: String,
-    cause: Option<Cause>,
+    failure: Failure,
 }
 
 /// `None` where nothing is asked for, or nothing has failed. The missed deadline of another template is none of this one's; and one that was complete once
 /// has shown that it works.
 pub(super) fn fate<'a>(observed: &Observed<'a>) -> Option<Fate<'a>> {
-    let deployment = observed.deployment();
-    if deployment.choices.auto_rollback != Ok(AutoRollback::OnDeadline) {
-        return None;
-    }
-    let from = observed.new_set().filter(|new| has_missed_deadline(deployment, new))?;
-    // What has got on since, for example because a quota has room again, has its time anew.
-    if progress::has_progressed(observed.policy, &deployment.status, &status::counts(observed, 0)) {
-        return None;
-    }
-    let is_way_back = record_of(deployment, &from.annotations).is_some();
-    if is_way_back || rollback::completed_revision(&from.annotations).is_some() {
-        return None;
-    }
-    let hash = template_hash(&deployment.spec.template, None);
-    let stays = |hash, why| Some(Fate::Stays { hash, why });
+    let from = observed.new_set().filter(|new| rollback::completed_revision(&new.annotations).is_none())?;
+    let failure = failed_analysis(observed, from).or_else(|| missed_deadline(observed, from))?;
+    let hash = template_hash(&observed.deployment().spec.template, None);
+    let stays = |hash, failure, why| Some(Fate::Stays { hash, failure, why });
     if all_annotations(observed).any(|annotations| rollback::is_remembered(annotations, &hash)) {
-        return stays(hash, Stays::BroughtBack);
+        return stays(hash, failure, Stays::BroughtBack);
     }
-    let cause = failing(observed, from);
-    match &cause {
-        None if from.status.available_replicas >= from.status.replicas => return stays(hash, Stays::NoneFails),
-        Some(cause) if !cause.kind.may_be_the_templates() => return stays(hash, Stays::NotItsOwn(cause.clone())),
-        _ => (),
+    match &failure {
+        Failure::Deadline(None) if from.status.available_replicas >= from.status.replicas => return stays(hash, failure, Stays::NoneFails),
+        Failure::Deadline(Some(cause)) if !cause.kind.may_be_the_templates() => {
+            let why = Stays::NotItsOwn(cause.clone());
+            return stays(hash, failure, why);
+        }
+        Failure::Deadline(_) | Failure::Analysis { .. } => (),
     }
     let there = observed.old().map(|(_, set)| set).filter(|set| set.meta.deleted.is_none());
     let complete = there.filter_map(|set| Some((rollback::completed_revision(&set.annotations)?, set)));
     match complete.max_by_key(|(revision, _)| *revision) {
-        Some((_, to)) => Some(Fate::GoesBack(Back { from, to, hash, cause })),
-        None => stays(hash, Stays::NothingBefore),
+        Some((_, to)) => Some(Fate::GoesBack(Back { from, to, hash, failure })),
+        None => stays(hash, failure, Stays::NothingBefore),
     }
+}
+
+/// Steps that ask have asked for what follows from an answer: no other annotation has to.
+fn failed_analysis(observed: &Observed<'_>, new: &ReplicaSetView) -> Option<Failure> {
+    let (outcome, message) = analysing::failure(observed, &new.annotations)?;
+    Some(Failure::Analysis { reason: outcome.reason()?, message })
+}
+
+fn missed_deadline(observed: &Observed<'_>, new: &ReplicaSetView) -> Option<Failure> {
+    let deployment = observed.deployment();
+    let is_asked_for = deployment.choices.auto_rollback == Ok(AutoRollback::OnDeadline);
+    // What has got on since, for example because a quota has room again, has its time anew.
+    let has_progressed = || progress::has_progressed(observed.policy, &deployment.status, &status::counts(observed, 0));
+    let is_way_back = || record_of(deployment, &new.annotations).is_some();
+    let has_failed = is_asked_for && has_missed_deadline(deployment, new) && !has_progressed() && !is_way_back();
+    has_failed.then(|| Failure::Deadline(failing(observed, new)))
 }
 
 /// Whether the stored status says that the deadline of this set's rollout has passed.
@@ -133,18 +172,23 @@ pub(super) fn plan(observed: &Observed<'_>, back: &Back<'_>) -> Plan {
     Plan { stages: vec![Stage { actions: vec![action] }], ..Plan::default() }
 }
 
-fn record(observed: &Observed<'_>, Back { from, to, cause, .. }: &Back<'_>) -> Record {
+fn record(observed: &Observed<'_>, Back { from, to, failure, .. }: &Back<'_>) -> Record {
     let others = observed.sets.iter().filter(|set| set.meta.uid != to.meta.uid);
     let highest = others.map(|set| revision(&set.annotations)).max().unwrap_or(0);
     let (there, available) = (from.status.replicas, from.status.available_replicas);
+    let (reason, message) = match failure {
+        Failure::Analysis { reason, message } => (Some(*reason), message.clone()),
+        Failure::Deadline(Some(cause)) => (Some(cause.kind.reason()), cause.to_string()),
+        Failure::Deadline(None) => (None, format!("{} of its {there} pods are not available", there - available)),
+    };
     Record {
         // As the set that is gone back to will be numbered.
         revision: revision(&to.annotations).max(highest.saturating_add(1)),
         template_hash: template_hash(&without_hash(&to.template), None),
         from_revision: revision(&from.annotations),
         to_revision: revision(&to.annotations),
-        reason: cause.as_ref().map(|cause| cause.kind.reason().to_owned()),
-        message: cause.as_ref().map_or_else(|| format!("{} of its {there} pods are not available", there - available), Cause::to_string),
+        reason: reason.map(str::to_owned),
+        message,
     }
 }
 
@@ -207,7 +251,7 @@ pub(super) fn events(observed: &Observed<'_>) -> Option<EventRecord> {
     if let Some(record) = record {
         return told(ROLLBACK_FAILED, record.failure(), number.to_string());
     }
-    let Some(Fate::Stays { hash, why }) = fate(observed) else { return None };
-    let message = format!("Revision {number} has missed its progress deadline and stays: {why}");
-    told("AutomaticRollbackSkipped", message, format!("{hash}/{}", why.word()))
+    let Some(Fate::Stays { hash, failure, why }) = fate(observed) else { return None };
+    let message = format!("Revision {number} {} and stays: {why}", failure.words());
+    told("AutomaticRollbackSkipped", message, format!("{hash}/{}{}", failure.prefix(), why.word()))
 }

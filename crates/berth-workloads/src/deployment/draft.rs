@@ -19,6 +19,8 @@ pub(super) struct Draft<'a> {
     pub(super) min_ready_seconds: i32,
     /// `None` as long as they are as stored.
     annotations: Option<Annotations>,
+    /// What its write tells, where it has no other size.
+    pub(super) told: Option<EventRecord>,
 }
 
 #[derive(PartialEq, Serialize)]
@@ -31,7 +33,7 @@ struct Written<'a> {
 
 impl<'a> Draft<'a> {
     pub(super) fn new(set: &'a ReplicaSetView) -> Self {
-        Self { set, size: i64::from(set.replicas), min_ready_seconds: set.min_ready_seconds, annotations: None }
+        Self { set, size: i64::from(set.replicas), min_ready_seconds: set.min_ready_seconds, annotations: None, told: None }
     }
 
     pub(super) fn annotations(&self) -> &Annotations {
@@ -76,7 +78,8 @@ impl<'a> Draft<'a> {
         let patch = self.patch()?;
         let from = self.set.replicas;
         let reason = if self.is_resized() { Reason::Resized { from: from.into(), to: self.size } } else { Reason::FollowsDeployment };
-        let success = self.is_resized().then(|| scaled(deployment, &self.set.meta.name, from.into(), self.size));
+        let resized = self.is_resized().then(|| scaled(deployment, &self.set.meta.name, from.into(), self.size));
+        let success = resized.or_else(|| self.told.clone());
         Some(Action::Patch {
             target: self.set.reference(),
             subresource: None,
@@ -111,7 +114,8 @@ pub(super) fn scaled(deployment: &DeploymentView, set: &str, from: i64, to: i64)
 /// The event that tells that `deployment` has begun to wait; `None` where the wait is too short to tell of.
 #[must_use]
 pub fn wait_event(deployment: &DeploymentView, wait: &Wait) -> Option<EventRecord> {
-    Some(event(deployment, Severity::Normal, wait.event_reason()?, wait.to_string()))
+    let severity = if wait.is_failure() { Severity::Warning } else { Severity::Normal };
+    Some(event(deployment, severity, wait.event_reason()?, wait.to_string()))
 }
 
 /// An event about the Deployment, recorded each time.

@@ -1,5 +1,6 @@
 //! The Deployment controller's decisions: how many pods of which template, and how one template gives way to the next.
 
+mod analysing;
 pub mod annotations;
 mod auto_rollback;
 mod draft;
@@ -17,6 +18,7 @@ pub mod rolling;
 pub mod scale;
 mod scaling;
 pub mod status;
+mod stepping;
 pub mod steps;
 mod work;
 
@@ -24,6 +26,7 @@ pub use draft::wait_event;
 pub use plan::plan;
 
 use crate::{
+    analysis::Asked,
     counts::SetPods,
     view::{DeploymentView, ReplicaSetView},
 };
@@ -43,6 +46,8 @@ pub struct State<'a> {
     /// What went wrong when the plan before was carried out; `None` if nothing did. If it was the creation of a ReplicaSet, it becomes part of
     /// the condition `Progressing`.
     pub last_error: Option<&'a str>,
+    /// What an analysis that an earlier plan wanted has come to so far; `None` where nobody asks, as where somebody else only looks.
+    pub asked: Option<&'a Asked>,
     /// The controllers' feature gates.
     pub gates: &'a FeatureGates,
     /// The time of this reading.

@@ -131,6 +131,10 @@ pub fn set_paused(conditions: &mut Conditions, pause: Pause, now: Timestamp) {
 /// Marks that a step waits, in the words of `wait`: the deadline rests. Or that none does any more: it begins anew.
 pub(super) fn set_step(conditions: &mut Conditions, wait: Option<String>, subject: &str, now: Timestamp) {
     match wait {
+        // What is waited for may change while the step is the same.
+        Some(message) if conditions.get(PROGRESSING).and_then(|condition| condition.message.as_ref()) != Some(&message) => {
+            conditions.renew(PROGRESSING, Verdict { status: "Unknown", reason: STEP_WAITS, message }, now);
+        }
         Some(message) => conditions.set(PROGRESSING, Verdict { status: "Unknown", reason: STEP_WAITS, message }, now),
         None if conditions.reason(PROGRESSING) == STEP_WAITS => {
             conditions.set(PROGRESSING, Verdict { status: "True", reason: UPDATED, message: format!("{subject} is progressing.") }, now);

@@ -27,8 +27,7 @@ pub(super) fn new_revision(observed: &Observed<'_>) -> i64 {
 pub(super) fn sync(draft: &mut Draft<'_>, observed: &Observed<'_>) {
     let deployment = observed.deployment();
     draft.min_ready_seconds = deployment.spec.min_ready_seconds;
-    let numbered = draft.annotations().get(REVISION).is_none_or(|text| text.is_empty() || text.parse::<i64>().is_ok());
-    if !numbered {
+    if !annotations::is_numbered(draft.annotations()) {
         return;
     }
     for (key, value) in copied(deployment, observed.before_scale) {

@@ -3,10 +3,15 @@
 use super::{
     limits::Size,
     observe::Observed,
+    stepping,
     steps::{self, Stand},
     work::{StatusStep, Work, count},
 };
-use crate::plan::{Plan, Wait};
+use crate::{
+    plan::{Plan, Wait},
+    view::ReplicaSetView,
+};
+use berth_api::Gate;
 
 /// The new set's size after one look: down to what is desired at once, up as far as there is room.
 #[must_use]
@@ -44,6 +49,12 @@ impl Pods {
 /// of all stay available.
 #[must_use]
 pub fn shrink_old(old: &[Pods], new: Pods, size: Size) -> Vec<i64> {
+    let gone_first: Vec<i64> = old.iter().map(|set| set.size - set.available).collect();
+    shrink_old_surely(old, &gone_first, new, size)
+}
+
+/// As [`shrink_old`]; `gone_first` says of each old set how many of its pods that are not available its controller deletes before any that is.
+fn shrink_old_surely(old: &[Pods], gone_first: &[i64], new: Pods, size: Size) -> Vec<i64> {
     let mut sizes: Vec<i64> = old.iter().map(|set| set.size).collect();
     let total = sizes.iter().sum::<i64>() + new.size;
     let removable = total - size.min_available - (new.size - new.available);
@@ -51,15 +62,15 @@ pub fn shrink_old(old: &[Pods], new: Pods, size: Size) -> Vec<i64> {
         return sizes;
     }
     let available = old.iter().map(|set| set.available).sum::<i64>() + new.available;
-    clean_up_unhealthy(&mut sizes, old, removable);
+    clean_up_unhealthy(&mut sizes, old, gone_first, removable);
     scale_down(&mut sizes, available - size.min_available);
     sizes
 }
 
 /// Takes up to `removable` pods that are not available; `sizes` are as `old` says.
-fn clean_up_unhealthy(sizes: &mut [i64], old: &[Pods], mut removable: i64) {
-    for (size, set) in sizes.iter_mut().zip(old) {
-        let removed = unhealthy_to_remove(*set, removable);
+fn clean_up_unhealthy(sizes: &mut [i64], old: &[Pods], gone_first: &[i64], mut removable: i64) {
+    for ((size, set), sure) in sizes.iter_mut().zip(old).zip(gone_first) {
+        let removed = unhealthy_to_remove(*set, removable.min(*sure));
         *size -= removed;
         removable -= removed;
     }
@@ -109,12 +120,29 @@ pub(super) fn plan(observed: &Observed<'_>) -> Plan {
         shrink(&mut work, observed, new, stand.as_ref());
     }
     if let Some(stand) = stand.as_ref().filter(|_| !work.is_resized()) {
-        steps::go_on(&mut work, observed, stand);
+        stepping::go_on(&mut work, observed, stand);
     }
     if !work.is_resized() {
         work.clean_up_if_complete();
     }
     work.finish(StatusStep::Rollout)
+}
+
+/// How many pods of a set that are not available its controller deletes before any that is. A deletion cost comes before availability (KEP-2255): where there
+/// are some, an available pod may go before one that is ready and not available yet, and only those that are not even ready are sure to go first, as the pods
+/// show, of which the set's status may not tell yet. Upstream counts on all, and can so fall below the minimum.
+fn gone_first(observed: &Observed<'_>, index: usize) -> i64 {
+    let set = observed.sets[index];
+    let pods = observed.state.pods.counts(&set.meta.uid);
+    let costs_count = observed.state.gates.enabled(Gate::PodDeletionCost) && 0 < pods.with_cost;
+    let stay = if costs_count { set.status.ready_replicas.max(pods.ready.cast_signed()) } else { set.status.available_replicas };
+    i64::from(set.replicas) - i64::from(stay)
+}
+
+/// A set that was changed twice since its controller told of it may have been made smaller and larger again: what its status tells of may have gone in between.
+/// Upstream counts on it all the same.
+fn is_blurred(set: &ReplicaSetView) -> bool {
+    set.status.available_replicas > 0 && set.status.observed_generation.saturating_add(1) < set.meta.generation
 }
 
 fn shrink(work: &mut Work<'_, '_>, observed: &Observed<'_>, new: usize, stand: Option<&Stand<'_>>) {
@@ -123,8 +151,13 @@ fn shrink(work: &mut Work<'_, '_>, observed: &Observed<'_>, new: usize, stand: O
         Pods::lasting(set.replicas.into(), set.status.available_replicas.into())
     };
     let active: Vec<_> = observed.active().into_iter().filter(|&index| index != new).collect();
+    let counted_on = active.iter().chain([&new]).map(|&index| observed.sets[index]);
+    if let Some(set) = counted_on.filter(|_| !active.is_empty()).find(|set| is_blurred(set)) {
+        return work.wait(Wait::ChildNotObserved { name: set.meta.name.to_string() });
+    }
     let old: Vec<_> = active.iter().map(|&index| pods(index)).collect();
-    let mut sizes = shrink_old(&old, pods(new), observed.size);
+    let gone_first: Vec<_> = active.iter().map(|&index| gone_first(observed, index)).collect();
+    let mut sizes = shrink_old_surely(&old, &gone_first, pods(new), observed.size);
     if let Some(stand) = stand {
         give_back(&mut sizes, &old, stand.removable());
     }
@@ -147,6 +180,16 @@ mod tests {
         let shrunk = |available| shrink_old(&[Pods::lasting(11, available)], Pods::lasting(5, 5), size);
         assert_eq!(shrunk(11), [10]);
         assert_eq!(shrunk(12), [10], "the status still tells of a pod that goes");
+    }
+
+    #[test]
+    fn of_those_that_are_not_available_only_those_that_surely_go_first_are_counted_on() {
+        let size = Size { desired: 3, surge: 1, unavailable: 2, min_available: 1 };
+        let (old, none) = ([Pods::lasting(3, 1)], Pods::lasting(0, 0));
+        assert_eq!(shrink_old(&old, none, size), [1]);
+        // One is not ready, one is ready and not available yet: that one may stay, and the available one go.
+        assert_eq!(shrink_old_surely(&old, &[1], none, size), [2]);
+        assert_eq!(shrink_old_surely(&old, &[-2], none, size), [3], "the status tells of pods beyond the size");
     }
 
     #[test]

@@ -7,17 +7,13 @@
 use super::{
     annotations::{self, Annotations},
     observe::Observed,
-    work::Work,
 };
-use crate::{
-    plan::{AtStep, Wait},
-    rollback,
-};
+use crate::{plan::AtStep, rollback};
 use berth_api::{
-    annotations::{BERTH_PROMOTED, BERTH_STEP},
+    annotations::BERTH_STEP,
     apps::steps::{self, Step},
 };
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 
 /// Where a rollout is in its steps.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -78,6 +74,11 @@ pub(super) fn stand<'a>(observed: &Observed<'a>) -> Option<Stand<'a>> {
         return None;
     }
     let mut place = new.map_or(Place { revision: 0, index: 0, since: None }, |new| Place::of(&new.annotations));
+    // One that comes back gets its number in this look: where it was when it went is none of its places any more.
+    let last = observed.old().filter_map(|(_, set)| annotations::revision(&set.annotations)).max();
+    if let Some(last) = last.filter(|last| place.revision <= *last && new.is_none_or(|new| annotations::is_numbered(&new.annotations))) {
+        place = Place { revision: last.saturating_add(1), index: 0, since: None };
+    }
     place.index = place.index.min(steps.len() - 1);
     let percent = steps[..=place.index].iter().rev().find_map(|step| if let Step::Percent(percent) = step { Some(*percent) } else { None });
     let percent = percent.unwrap_or(100);
@@ -95,6 +96,27 @@ pub(super) fn stand<'a>(observed: &Observed<'a>) -> Option<Stand<'a>> {
 }
 
 impl Stand<'_> {
+    pub(super) fn place(&self) -> &Place {
+        &self.place
+    }
+
+    /// The place after it, if there is one.
+    pub(super) fn next(&self) -> Option<Place> {
+        let index = self.place.index + 1;
+        (index < self.steps.len()).then(|| Place { index, ..self.place.clone() })
+    }
+
+    /// The step that it is at.
+    pub(super) fn step(&self) -> Step {
+        self.steps[self.place.index]
+    }
+
+    /// It in words.
+    pub(super) fn at(&self, observed: &Observed<'_>) -> AtStep {
+        let deployment = observed.deployment().meta.name.to_string();
+        AtStep { deployment, step: self.place.index + 1, of: self.steps.len(), percent: self.percent }
+    }
+
     /// How large the new set may be. Where old sets have less than what is left, by whatever cause, it makes up for them: no step costs pods.
     pub(super) fn most(&self) -> i64 {
         self.share.max(self.desired - self.old)
@@ -106,41 +128,11 @@ impl Stand<'_> {
     }
 
     /// Whether the new set has its share, all available, and the old ones have no more than what is left.
-    fn is_reached(&self, observed: &Observed<'_>) -> bool {
+    pub(super) fn is_reached(&self, observed: &Observed<'_>) -> bool {
         let has_share = observed.new_set().is_some_and(|new| {
             let counts = [new.replicas, new.status.replicas, new.status.available_replicas];
             new.status.observed_generation >= new.meta.generation && counts.iter().all(|count| i64::from(*count) >= self.share)
         });
         has_share && self.removable() == 0
-    }
-}
-
-/// Goes on to the next step where this one is over, or waits. What waits at a step waits for nothing else: its pods are available.
-pub(super) fn go_on(work: &mut Work<'_, '_>, observed: &Observed<'_>, stand: &Stand<'_>) {
-    let Stand { steps, place, percent, .. } = stand;
-    let (Some(new), true) = (observed.new, stand.is_reached(observed)) else { return };
-    let (now, step) = (observed.state.now, steps[place.index]);
-    let is_promoted = observed.deployment().annotations.get(BERTH_PROMOTED).is_some_and(|text| *text == place.name());
-    let until = place.since.unwrap_or(now).checked_add(match step {
-        Step::Seconds(seconds) => SignedDuration::from_secs(seconds.into()),
-        Step::Percent(_) | Step::Pause => SignedDuration::ZERO,
-    });
-    let until = until.unwrap_or(Timestamp::MAX);
-    let is_over = match step {
-        Step::Percent(_) => true,
-        Step::Seconds(_) => is_promoted || until <= now,
-        Step::Pause => is_promoted,
-    };
-    if is_over {
-        if place.index + 1 < steps.len() {
-            let next = Place { index: place.index + 1, ..place.clone() };
-            work.drafts[new].annotate(BERTH_STEP, Some(&format!("{}@{}", next.name(), now.strftime("%Y-%m-%dT%H:%M:%SZ"))));
-        }
-        return;
-    }
-    let at = AtStep { deployment: observed.deployment().meta.name.to_string(), step: place.index + 1, of: steps.len(), percent: *percent };
-    match step {
-        Step::Seconds(_) => work.wait_at_step(Wait::StepLasts { at, until }, Some(until)),
-        Step::Percent(_) | Step::Pause => work.wait_at_step(Wait::StepPaused { at }, None),
     }
 }

@@ -93,7 +93,16 @@ fn check(deployment: &DeploymentView, sets: &[ReplicaSetView], left: LeftBehind<
 
 fn plan_of(deployment: &DeploymentView, sets: &[ReplicaSetView], pods: &Left, last_error: Option<&str>) -> Plan {
     let (sets, gates) = (sets.iter().collect(), FeatureGates::default());
-    read_back(plan(&State { deployment, sets, name_taken: &|_| false, pods, last_error, gates: &gates, now: Timestamp::UNIX_EPOCH }))
+    read_back(plan(&State {
+        deployment,
+        sets,
+        name_taken: &|_| false,
+        pods,
+        last_error,
+        asked: None,
+        gates: &gates,
+        now: Timestamp::UNIX_EPOCH,
+    }))
 }
 
 fn check_with(deployment: &DeploymentView, sets: &[ReplicaSetView], pods: &Left, expected: &[&str]) {
@@ -115,8 +124,16 @@ fn look<R>(deployment: &DeploymentView, sets: &[ReplicaSetView], left: LeftBehin
     let counts = PodCounts { terminating: 40, mismatched_terminating: 2, ..PodCounts::default() };
     let (pods, gates) = (Left(left, counts), FeatureGates::default());
     let sets = sets.iter().collect();
-    let state =
-        State { deployment, sets, name_taken: &|_| false, pods: &pods, last_error: None, gates: &gates, now: Timestamp::UNIX_EPOCH };
+    let state = State {
+        deployment,
+        sets,
+        name_taken: &|_| false,
+        pods: &pods,
+        last_error: None,
+        asked: None,
+        gates: &gates,
+        now: Timestamp::UNIX_EPOCH,
+    };
     with(&observe(&state).unwrap_or_else(|fault| panic!("{fault}")))
 }
 
@@ -490,6 +507,42 @@ fn old_pods_stay_until_new_ones_are_available_in_their_stead() {
     check(&deployment(3, None), &sets(2, 2), NOBODY, &["a to 1", "watched"]);
     check(&deployment(3, None), &sets(1, 3), NOBODY, &["a to 0", "watched"]);
     check(&deployment(3, None), &sets(1, 2)[1..], NOBODY, &["watched"]);
+}
+
+/// By its cost an available one may go before one that is ready and not available yet.
+#[test]
+fn old_pods_with_costs_are_let_go_beyond_the_minimum_only_if_they_are_not_ready_to_anybodys_knowledge() {
+    let sets = |ready: i64| {
+        let status =
+            json!({"replicas": 5, "readyReplicas": ready, "availableReplicas": 3, "terminatingReplicas": 0, "observedGeneration": 1});
+        let new = json!({"replicas": 1, "availableReplicas": 0, "terminatingReplicas": 0, "observedGeneration": 1});
+        [set("a", 5, status, &sized_for(3, None)), new_set("b", 1, new, &sized_for(3, None))]
+    };
+    let check = |told: i64, ready: u32, with_cost: u32, expected: &[&str]| {
+        let pods = Left(NOBODY, PodCounts { active: 5, ready, available: 3, with_cost, ..PodCounts::default() });
+        check_with(&deployment(3, None), &sets(told), &pods, &[expected, &["watched"]].concat());
+    };
+    check(5, 5, 0, &["a to 3"]);
+    check(3, 3, 1, &["a to 3"]);
+    check(4, 3, 1, &["a to 4"]);
+    check(3, 4, 1, &["a to 4"]);
+    check(3, 5, 1, &["waiting for 1 of 1 pod to become available"]);
+}
+
+#[test]
+fn old_pods_stay_where_a_set_was_changed_twice_since_it_was_heard_of() {
+    let sets = |changed: [i64; 2]| {
+        let mut sets = [set("a", 3, has(3), &sized_for(3, None)), new_set("b", 3, has(3), &sized_for(3, None))];
+        sets.iter_mut().zip(changed).for_each(|(set, changed)| set.meta.generation = 1 + changed);
+        sets
+    };
+    check(&deployment(3, None), &sets([1, 1]), NOBODY, &["a to 0", "watched"]);
+    check(&deployment(3, None), &sets([0, 2]), NOBODY, &["waiting for b to be observed", "watched"]);
+    check(&deployment(3, None), &sets([2, 0]), NOBODY, &["waiting for a to be observed", "watched"]);
+    // None of its pods is counted on.
+    let mut none = sets([2, 0]);
+    none[0].status.available_replicas = 0;
+    check(&deployment(3, None), &none, NOBODY, &["a to 0", "watched"]);
 }
 
 #[test]

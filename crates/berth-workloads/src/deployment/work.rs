@@ -1,6 +1,7 @@
 //! One look's decisions, collected and put in order of writing.
 
 use super::{
+    analysing,
     annotations::{self, REVISION},
     auto_rollback,
     draft::{Draft, event, scaled},
@@ -12,6 +13,7 @@ use super::{
     status::{self, Conditions, PROGRESSING, Verdict},
 };
 use crate::{
+    analysis::Question,
     plan::{Action, EventRecord, Outcome, Plan, Reason, Repeat, Severity, Stage, Subresource, TerminatingPod, Urgency, Wait, status_patch},
     view::{PodReplacementPolicy, PodView},
 };
@@ -57,6 +59,8 @@ pub(super) struct Work<'o, 'a> {
     held: Held,
     /// What a step waits for.
     at_step: Option<String>,
+    /// What is to be asked for it.
+    question: Option<Question>,
     /// When that is over, if nothing changes.
     look_again: Option<jiff::Timestamp>,
     events: Vec<EventRecord>,
@@ -87,6 +91,7 @@ impl<'o, 'a> Work<'o, 'a> {
             waits: Vec::new(),
             held: Held::No,
             at_step: None,
+            question: None,
             look_again: None,
             events: Vec::new(),
         }
@@ -112,6 +117,11 @@ impl<'o, 'a> Work<'o, 'a> {
     pub(super) fn wait_at_step(&mut self, wait: Wait, until: Option<jiff::Timestamp>) {
         (self.at_step, self.look_again) = (Some(wait.to_string()), until);
         self.wait(wait);
+    }
+
+    /// Somebody is to be asked as long as the step waits.
+    pub(super) fn ask(&mut self, question: Question) {
+        self.question = Some(question);
     }
 
     /// So many pods are to be created when others are gone.
@@ -241,6 +251,7 @@ impl<'o, 'a> Work<'o, 'a> {
             stages: stages.into_iter().filter(|actions| !actions.is_empty()).map(|actions| Stage { actions }).collect(),
             events: self.events,
             waits: self.waits,
+            question: self.question,
             look_again: match step {
                 StatusStep::Counts => None,
                 StatusStep::Rollout => [look_again(self.observed, &status), self.look_again].into_iter().flatten().min(),
@@ -288,7 +299,9 @@ impl<'o, 'a> Work<'o, 'a> {
                 progress::set_progress(&mut conditions, &progress);
             }
             status::set_replica_failure(&mut conditions, observed);
-            auto_rollback::set_failed(&mut conditions, observed, observed.new.map(|new| &self.drafts[new]));
+            let new = observed.new.map(|new| &self.drafts[new]);
+            analysing::set_failed(&mut conditions, observed, new.map(Draft::annotations));
+            auto_rollback::set_failed(&mut conditions, observed, new);
         }
         status.conditions = conditions.into_stored();
         status

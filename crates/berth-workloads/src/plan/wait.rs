@@ -1,5 +1,6 @@
 //! Why something is not done yet.
 
+use crate::analysis::{NoAnswer, Outcome};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -57,6 +58,24 @@ pub enum Wait {
         /// Where it stands.
         at: AtStep,
     },
+    /// A step of a progressive rollout lasts until an analysis has passed.
+    StepAnalysed {
+        /// Where it stands.
+        at: AtStep,
+        /// Who is asked.
+        provider: String,
+        /// Why there was no answer last; `None`: there was no time for one yet.
+        last: Option<NoAnswer>,
+    },
+    /// The analysis of a step has failed, and there is nothing to go back to, or it is about to.
+    StepFailed {
+        /// Where it stands.
+        at: AtStep,
+        /// Who was asked.
+        provider: String,
+        /// What came of it.
+        outcome: Outcome,
+    },
     /// StatefulSet: a pod is not ready yet, and others come after it.
     PodNotReady {
         /// Its name.
@@ -84,6 +103,9 @@ pub enum Wait {
     OutdatedPodNotReady {
         /// Its name.
         pod: String,
+        /// With OnDelete nobody but a person replaces it: `berth.dev/repair` is for rolling updates.
+        #[serde(default)]
+        on_delete: bool,
     },
     /// StatefulSet: a pod cannot be created as long as a claim is on its way out.
     ClaimLeaving {
@@ -176,6 +198,9 @@ impl Wait {
             Self::Paused => "paused",
             Self::StepLasts { .. } => "step_lasts",
             Self::StepPaused { .. } => "step_paused",
+            Self::StepAnalysed { last: None, .. } => "step_analysed",
+            Self::StepAnalysed { last: Some(_), .. } => "step_unanswered",
+            Self::StepFailed { .. } => "step_failed",
             Self::PodNotReady { .. } => "pod_not_ready",
             Self::PodNotAvailable { .. } => "pod_not_available",
             Self::PodTerminating { .. } => "pod_terminating",
@@ -190,7 +215,16 @@ impl Wait {
     /// Whether its owner asked for it and a person, or who acts for one, ends it: nothing that takes its course does.
     #[must_use]
     pub fn is_on_purpose(&self) -> bool {
-        matches!(self, Self::Paused | Self::StepPaused { .. } | Self::DeletionByHand { .. } | Self::Partition { .. })
+        matches!(
+            self,
+            Self::Paused | Self::StepPaused { .. } | Self::StepFailed { .. } | Self::DeletionByHand { .. } | Self::Partition { .. }
+        )
+    }
+
+    /// Whether something has gone wrong that a person should hear of.
+    #[must_use]
+    pub fn is_failure(&self) -> bool {
+        matches!(self, Self::StepFailed { .. } | Self::StepAnalysed { last: Some(_), .. })
     }
 
     /// The reason of the event that tells that it has begun; `None` for what lasts no longer than a controller's next look.
@@ -205,6 +239,9 @@ impl Wait {
             Self::Paused => Some("WaitingForResume"),
             Self::StepLasts { .. } => Some("WaitingForStep"),
             Self::StepPaused { .. } => Some("WaitingForPromotion"),
+            Self::StepAnalysed { last: None, .. } => Some("WaitingForAnalysis"),
+            Self::StepAnalysed { last: Some(_), .. } => Some("AnalysisUnanswered"),
+            Self::StepFailed { .. } => Some("AnalysisFailed"),
             Self::OutdatedPodNotReady { .. } => Some("WaitingForOutdatedPod"),
             Self::ClaimLeaving { .. } => Some("WaitingForClaim"),
             Self::NameTaken { .. } => Some("WaitingForName"),
@@ -238,6 +275,11 @@ impl fmt::Display for Wait {
             Self::Paused => f.write_str("paused: the template is not rolled out until it is resumed"),
             Self::StepLasts { at, until } => write!(f, "{at}: waiting until {}", until.strftime("%Y-%m-%dT%H:%M:%SZ")),
             Self::StepPaused { at } => write!(f, "{at}: waiting for `berth rollout promote deployment/{}`", at.deployment),
+            Self::StepAnalysed { at, provider, last: None } => write!(f, "{at}: waiting for an analysis by provider {provider:?}"),
+            Self::StepAnalysed { at, provider, last: Some(why) } => {
+                write!(f, "{at}: waiting for an analysis by provider {provider:?}: no answer ({why}), it is asked again")
+            }
+            Self::StepFailed { at, provider, outcome } => write!(f, "{at}: the analysis by provider {provider:?} {outcome}"),
             Self::PodNotReady { pod, then } => write!(f, "waiting for {pod} to become ready{}", Then(then)),
             Self::PodNotAvailable { pod, then } => {
                 write!(f, "waiting for {pod} to have been ready for minReadySeconds{}", Then(then))
@@ -246,7 +288,10 @@ impl fmt::Display for Wait {
                 Some(last) => write!(f, "waiting for {pod} to terminate ({last}){}", Then(then)),
                 None => write!(f, "waiting for {pod} to terminate{}", Then(then)),
             },
-            Self::OutdatedPodNotReady { pod } => write!(
+            Self::OutdatedPodNotReady { pod, on_delete: true } => {
+                write!(f, "waiting for {pod} to become ready, which has an older template: if it never does, delete it (OnDelete)")
+            }
+            Self::OutdatedPodNotReady { pod, on_delete: false } => write!(
                 f,
                 "waiting for {pod} to become ready, which has an older template: if it never does, delete it, \
                  or set the annotation berth.dev/repair: Revision"

@@ -80,7 +80,7 @@ fn claims(state: &State<'_>) -> Vec<Stage> {
     let selects = |labels| set.selector.as_ref().is_some_and(|selector| selector.matches(labels));
     let owner = claim::controller_reference(APPS_V1, "StatefulSet", &set.meta);
     let is_member = |name: &str| member_ordinal(&set.meta.name, name).is_some();
-    let pods = state.orphans.iter().filter(|pod| pod.is_active() && is_member(&pod.meta.name) && selects(&pod.meta.labels));
+    let pods = state.orphans.iter().filter(|pod| pod.meta.deleted.is_none() && is_member(&pod.meta.name) && selects(&pod.meta.labels));
     let pods = pods.map(|pod| claim::adopt(pod.reference(), &pod.meta, owner.clone()));
     let revisions = state.revisions.iter().filter(|revision| revision.meta.controller().is_none() && revision.meta.deleted.is_none());
     let revisions = revisions.filter(|revision| selects(&revision.meta.labels));

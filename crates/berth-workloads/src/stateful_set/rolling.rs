@@ -41,13 +41,14 @@ fn one_by_one(work: &mut Work<'_, '_>) {
     }
 }
 
-/// Deletes as many as may be unavailable. Where order does not matter, those that are so already go first and cost nothing: they would use
-/// the budget up for ever (kubernetes#137409).
+/// Deletes as many as may be unavailable. Where order does not matter, those that are not ready go first and cost nothing: they would use
+/// the budget up for ever (kubernetes#137409). One that is ready and not available yet will be so before it is deleted, maybe, and stays until then.
 fn within_budget(work: &mut Work<'_, '_>, max: i64) {
     let observed = work.observed;
     let roster = observed.roster();
     let outdated = roster.outdated(&observed.history.update, observed.update_from()..observed.end());
-    let (available, broken): (Vec<i64>, Vec<i64>) = outdated.iter().partition(|ordinal| roster.is_available(**ordinal));
+    let available: Vec<i64> = outdated.iter().copied().filter(|ordinal| roster.is_available(*ordinal)).collect();
+    let broken: Vec<i64> = outdated.iter().copied().filter(|ordinal| roster.pod(*ordinal).is_some_and(|pod| !pod.ready)).collect();
     let budget = usize::try_from((max - roster.unavailable_slots()).max(0)).unwrap_or(usize::MAX);
     let pods = |ordinals: &[i64]| ordinals.iter().filter_map(|ordinal| roster.pod(*ordinal)).collect::<Vec<&PodView>>();
     let (chosen, broken) = match observed.management {

@@ -4,7 +4,7 @@ use super::{
     events::{Verb, pod_failure, pod_outcome},
     is_ready,
     names::pod_name,
-    observe::Observed,
+    observe::{EffectiveStrategy, Observed},
     pod::new_pod,
     volumes::{self, Blocked, Readiness},
     work::{Work, delete},
@@ -83,7 +83,7 @@ fn wait_for(work: &mut Work<'_, '_>, ordinal: i64, pod: &PodView) -> bool {
         let outdated = super::revision_of(pod) != observed.history.update && ordinal >= observed.update_from();
         work.wait(match (is_ready(pod), outdated) {
             (true, _) => Wait::PodNotAvailable { pod: name, then },
-            (false, true) => Wait::OutdatedPodNotReady { pod: name },
+            (false, true) => Wait::OutdatedPodNotReady { pod: name, on_delete: observed.strategy == EffectiveStrategy::OnDelete },
             (false, false) => Wait::PodNotReady { pod: name, then },
         });
     }

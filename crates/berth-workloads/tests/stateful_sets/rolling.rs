@@ -173,6 +173,30 @@ fn a_broken_ordered_rollout_stays_broken_when_the_template_is_repaired() {
     assert_eq!(world.short(), "web-0=3 web-1=3");
 }
 
+/// The annotation is for rolling updates: it is advised to nobody whom it does not help.
+#[test]
+fn with_on_delete_a_broken_pod_is_left_to_a_person_with_the_annotation_too() {
+    for annotations in [json!({}), json!({"berth.dev/repair": "Revision"})] {
+        let mut world = World::new(&json!({"replicas": 2, "updateStrategy": {"type": "OnDelete", "rollingUpdate": null}}));
+        world.edit(&json!({"metadata": {"annotations": annotations}}));
+        world.settle();
+        world.edit(&json!({"spec": {"template": broken(2)}}));
+        world.settle();
+        world.delete_pod("web-1");
+        world.settle();
+        world.edit(&json!({"spec": {"template": template(3)}}));
+        world.settle();
+        assert_eq!(world.short(), "web-0=1 web-1=2!");
+        assert_eq!(
+            world.waits(),
+            ["waiting for web-1 to become ready, which has an older template: if it never does, delete it (OnDelete)"]
+        );
+        world.delete_pod("web-1");
+        world.settle();
+        assert_eq!(world.short(), "web-0=1 web-1=3");
+    }
+}
+
 #[test]
 fn a_rollout_goes_on_while_pods_are_outdated_missing_or_too_many() {
     let mut world = updated(&json!({"replicas": 3}), "");
@@ -248,6 +272,24 @@ fn broken_old_pods_cost_a_parallel_set_no_budget() {
     world.edit(&json!({"spec": {"template": template(2)}}));
     world.settle();
     assert_eq!(world.short(), "web-0=2 web-1=2 web-2=2");
+}
+
+/// Availability comes with time, and no version of the pod tells of it: when the deletion is carried out it may be there.
+#[test]
+fn old_pods_that_are_ready_and_not_available_yet_are_waited_for() {
+    let mut spec = budget(2, "Parallel", &json!(1));
+    spec["minReadySeconds"] = json!(90);
+    let mut world = World::new(&spec).with_gates(BUDGET);
+    world.look(usize::MAX);
+    world.pass();
+    world.edit(&json!({"spec": {"template": template(2)}}));
+    world.look(usize::MAX);
+    world.look(usize::MAX);
+    assert_eq!(world.short(), "web-0=1 web-1=1");
+    assert_eq!(world.waits(), ["waiting for 2 of 2 pods to become available"]);
+    world.now += jiff::SignedDuration::from_secs(30);
+    world.look(usize::MAX);
+    assert_eq!(world.short(), "web-0=1 web-1=1~");
 }
 
 /// Without a block that names a partition, pods with the lowest numbers come back as they were, as many as the status counts of those; which need not be the

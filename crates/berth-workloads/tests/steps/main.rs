@@ -192,6 +192,19 @@ fn what_changes_in_the_middle_keeps_the_share() {
     story.check(&[("web:3", 10)], &[], "NewReplicaSetAvailable");
 }
 
+#[test]
+fn a_template_that_comes_back_has_the_first_share_from_the_first_look_on() {
+    let mut story = Story::new(10, 0, None, usize::MAX);
+    story.roll_out(2);
+    story.pass(300);
+    story.check(&[("web:1", 5), ("web:2", 5)], &[PAUSED], "StepWaiting");
+    story.roll_out(1);
+    story.check(&[("web:1", 10)], &[], "NewReplicaSetAvailable");
+    story.world.edit(&json!({"spec": {"template": template(2)}}));
+    story.act();
+    assert_eq!(story.sizes(), [("web:1".to_owned(), 10), ("web:2".to_owned(), 1)]);
+}
+
 /// The place that a set keeps is of the rollout that it was in.
 #[test]
 fn a_template_that_comes_back_before_it_was_complete_begins_anew() {

@@ -7,7 +7,9 @@ mod read_back;
 use berth_api::{FeatureGates, apps::ReplicaSet};
 use berth_identity::{Revision, Uid};
 use berth_workloads::{
-    Action, Plan, cause,
+    Action, Plan,
+    analysis::Asked,
+    cause,
     counts::{LeftBehind, PodCounts, PodSource, Role, SetPods, role},
     deployment,
     plan::NewObject,
@@ -46,6 +48,8 @@ pub(crate) struct World {
     pub(crate) gates: FeatureGates,
     /// With what may wait.
     pub(crate) patience: Patience,
+    /// What is asked, and what came of it.
+    pub(crate) asked: Option<Asked>,
     /// Why the Deployment's last look failed.
     pub(crate) last_error: Option<String>,
     writes: u64,
@@ -71,6 +75,7 @@ impl World {
             now,
             gates: FeatureGates::default(),
             patience: Patience::default(),
+            asked: None,
             last_error: None,
             writes: 1,
         }
@@ -97,6 +102,7 @@ impl World {
             name_taken: &|name| self.sets.contains_key(name),
             pods: &pods,
             last_error: self.last_error.as_deref(),
+            asked: self.asked.as_ref(),
             gates: &self.gates,
             now: self.now,
         });

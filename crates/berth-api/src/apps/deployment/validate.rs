@@ -3,9 +3,11 @@
 use super::{Deployment, DeploymentSpec, DeploymentStatus, DeploymentStrategy, RECREATE, ROLLING_UPDATE, RollingUpdateDeployment};
 use crate::{
     FieldError, Path,
-    annotations::BERTH_STEPS,
+    annotations::{BERTH_ANALYSIS_PROVIDER, BERTH_ANALYSIS_QUERY, BERTH_STEPS},
     apps::{
-        NO_STATUS_REPLICAS, NotGreater, REPLICATED, choices, collision_count_kept, not_greater, not_negative, replacement::validate_policy,
+        NO_STATUS_REPLICAS, NotGreater, REPLICATED, choices, collision_count_kept, not_greater, not_negative,
+        replacement::validate_policy,
+        steps::{self, Step},
         template_path, validate_selector_and_template, validate_selector_kept, without_old_deletion_cost,
     },
     int_or_string::{is_zero, validate_at_most_100_percent, validate_not_negative},
@@ -15,12 +17,14 @@ use serde_json::json;
 
 pub(super) fn create(deployment: &Deployment) -> Vec<FieldError> {
     let faults = choices::validate(choices::OF_DEPLOYMENTS, &deployment.metadata, None);
-    faults.into_iter().chain(validate_steps(deployment, None)).chain(validate_spec(&deployment.spec)).collect()
+    let faults = faults.into_iter().chain(validate_steps(deployment, None)).chain(validate_analysis(deployment, None));
+    faults.chain(validate_spec(&deployment.spec)).collect()
 }
 
 pub(super) fn update(new: &Deployment, old: &Deployment) -> Vec<FieldError> {
     let mut faults = annotations(new, old);
     faults.extend(validate_steps(new, Some(old)));
+    faults.extend(validate_analysis(new, Some(old)));
     faults.extend(without_old_deletion_cost(validate_spec(&new.spec), &old.spec.template));
     faults.extend(validate_selector_kept(new.spec.selector.as_ref(), old.spec.selector.as_ref()));
     faults
@@ -37,6 +41,20 @@ fn validate_steps(new: &Deployment, old: Option<&Deployment>) -> Option<FieldErr
     let path = Path::new("metadata").child("annotations").key(BERTH_STEPS);
     let is_new = is_contradiction(new) && !old.is_some_and(is_contradiction);
     is_new.then(|| FieldError::forbidden(&path, "may not be specified when strategy `type` is 'Recreate'"))
+}
+
+/// Steps with an `analysis` need somebody to ask, and something. What is stored already is not judged again.
+fn validate_analysis(new: &Deployment, old: Option<&Deployment>) -> Vec<FieldError> {
+    let lacks = |deployment: &Deployment, key: &str| asks(deployment) && choices::value(&deployment.metadata, key).is_none();
+    let path = Path::new("metadata").child("annotations");
+    let keys = [BERTH_ANALYSIS_PROVIDER, BERTH_ANALYSIS_QUERY].into_iter();
+    let missing = keys.filter(|key| lacks(new, key) && !old.is_some_and(|old| lacks(old, key)));
+    missing.map(|key| FieldError::required(&path.key(key), format!("{BERTH_STEPS} has an `analysis`"))).collect()
+}
+
+fn asks(deployment: &Deployment) -> bool {
+    let steps = choices::value(&deployment.metadata, BERTH_STEPS).and_then(|text| steps::parse(text).ok());
+    steps.is_some_and(|steps| steps.contains(&Step::Analysis))
 }
 
 fn validate_spec(spec: &DeploymentSpec) -> Vec<FieldError> {
@@ -84,7 +102,8 @@ fn validate_rolling(rolling: &RollingUpdateDeployment, path: &Path) -> Vec<Field
 
 /// A write of the status carries annotations too.
 pub(super) fn status_update(new: &Deployment, old: &Deployment) -> Vec<FieldError> {
-    annotations(new, old).into_iter().chain(validate_status(&new.status, &old.status)).collect()
+    let annotations = annotations(new, old).into_iter().chain(validate_analysis(new, Some(old)));
+    annotations.chain(validate_status(&new.status, &old.status)).collect()
 }
 
 fn validate_status(new: &DeploymentStatus, old: &DeploymentStatus) -> Vec<FieldError> {
