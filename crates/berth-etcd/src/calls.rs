@@ -7,7 +7,7 @@ use crate::{
 };
 use berth_store::etcd::{EtcdError, PAGE_BYTES};
 use http::uri::PathAndQuery;
-use std::{sync::Arc, time::Duration};
+use std::{future::pending, sync::Arc, time::Duration};
 use tokio::time::timeout;
 use tonic::{Request, Status, client::Grpc, metadata::MetadataValue, transport::Channel};
 use tonic_prost::ProstCodec;
@@ -23,8 +23,11 @@ pub(crate) const LEASES: &str = "/etcdserverpb.Lease/LeaseLeases";
 pub(crate) const STATUS: &str = "/etcdserverpb.Maintenance/Status";
 const AUTHENTICATE: &str = "/etcdserverpb.Auth/Authenticate";
 
-/// etcd itself gives up after seven seconds with its usual times of election.
+/// etcd itself gives up after seven seconds with its usual times of election, or after 27, whatever the release.
 const ANSWERED_WITHIN: Duration = Duration::from_secs(10);
+/// The same of a transaction where there is another member to repeat it at. What a member has passed on to a leader that is killed then is lost, and the member
+/// does not say so before it gives up itself; by this time there is another leader.
+const WRITTEN_WITHIN: Duration = Duration::from_secs(3);
 
 /// Whether a call that may have been done can be made again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,7 +58,18 @@ impl Members {
         let (mut members_tried, mut tokens_tried) = (0, 0);
         loop {
             let index = self.current();
-            let failure = match self.call_at(index, path, request.clone()).await {
+            let left = async {
+                match repeat {
+                    Repeat::Yes => self.left(index).await,
+                    Repeat::No => pending().await,
+                }
+            };
+            let answer = tokio::select! {
+                answer = self.call_at(index, path, request.clone()) => answer,
+                // Others have found out that it does not answer.
+                () = left => continue,
+            };
+            let failure = match answer {
                 Ok(answer) => return Ok(answer),
                 Err(failure) => failure,
             };
@@ -89,9 +103,10 @@ impl Members {
             }
             answer
         };
-        match timeout(ANSWERED_WITHIN, call).await {
+        let within = if path == TXN && 1 < self.len() { WRITTEN_WITHIN } else { ANSWERED_WITHIN };
+        match timeout(within, call).await {
             Ok(answer) => answer.map_err(|status| Failure::of(&status, endpoint)),
-            Err(_) => Err(Failure::late(endpoint, ANSWERED_WITHIN.as_secs())),
+            Err(_) => Err(Failure::late(endpoint, within.as_secs())),
         }
     }
 

@@ -123,6 +123,8 @@ struct Mark<'m> {
     layout: Value,
     authority: &'m str,
     origin: Origin,
+    /// Somebody has begun to give it back.
+    is_half_given_back: bool,
 }
 
 impl Client {
@@ -164,7 +166,7 @@ impl Client {
                     return Err(ClaimError::Foreign { prefix, keys });
                 }
             };
-            self.mark(&Mark { layout: LAYOUT.into(), authority, origin }, Expected::Absent).await?;
+            self.mark(&Mark { layout: LAYOUT.into(), authority, origin, is_half_given_back: false }, Expected::Absent).await?;
             return Ok(origin);
         };
         let (mark, is_renamed) = match self.read_mark(&found, authority) {
@@ -212,6 +214,24 @@ impl Client {
         }
     }
 
+    /// Whether somebody has begun to give back the place of the control plane with this authority, and has not come to the end.
+    ///
+    /// # Errors
+    /// [`ClaimError`].
+    pub async fn is_half_given_back(&self, authority: &str) -> Result<bool, ClaimError> {
+        let found = self.first_keys(OWNER, 1).await?.into_iter().next();
+        Ok(found.map(|found| self.read_mark(&found, authority)).transpose()?.is_some_and(|mark| mark.is_half_given_back))
+    }
+
+    /// Says that it is being given back, or that it is kept after all: whoever starts there next must know what the objects say.
+    ///
+    /// # Errors
+    /// [`ClaimError`]; [`ClaimError::Nobodys`]: nobody has it.
+    pub async fn set_half_given_back(&self, authority: &str, is_half_given_back: bool) -> Result<(), ClaimError> {
+        self.set_mark(authority, |mark| (mark.is_half_given_back != is_half_given_back).then_some(Mark { is_half_given_back, ..mark }))
+            .await
+    }
+
     /// Gives up the place of the control plane with this authority, with what only berth has keys for: whoever starts there next may take it. Broken off, it goes on with the next call.
     ///
     /// # Errors
@@ -245,7 +265,8 @@ impl Client {
                 let keys = keys.into_iter().map(|found| self.as_in_etcd(found.key.as_str())).collect();
                 return Err(ClaimError::Foreign { prefix, keys });
             }
-            self.mark(&Mark { layout: IMPORTING.into(), authority, origin: Origin::Own }, Expected::Absent).await?;
+            let mark = Mark { layout: IMPORTING.into(), authority, origin: Origin::Own, is_half_given_back: false };
+            self.mark(&mark, Expected::Absent).await?;
             return Ok(());
         };
         if self.read_mark(&found, authority)?.layout != IMPORTING {
@@ -266,15 +287,17 @@ impl Client {
     /// # Errors
     /// [`ClaimError`].
     pub async fn end_import(&self, authority: &str) -> Result<(), ClaimError> {
+        self.set_mark(authority, |mark| (mark.layout != LAYOUT).then_some(Mark { layout: LAYOUT.into(), ..mark })).await
+    }
+
+    /// Changes what is written there, until it needs no change.
+    async fn set_mark<'m>(&self, authority: &'m str, change: impl Fn(Mark<'m>) -> Option<Mark<'m>>) -> Result<(), ClaimError> {
         loop {
             let Some(found) = self.first_keys(OWNER, 1).await?.into_iter().next() else {
                 return Err(ClaimError::Nobodys { prefix: self.as_in_etcd("/registry") });
             };
-            let mark = self.read_mark(&found, authority)?;
-            if mark.layout == LAYOUT {
-                return Ok(());
-            }
-            match self.mark(&Mark { layout: LAYOUT.into(), ..mark }, Expected::At(found.mod_revision)).await {
+            let Some(mark) = change(self.read_mark(&found, authority)?) else { return Ok(()) };
+            match self.mark(&mark, Expected::At(found.mod_revision)).await {
                 // The next look tells.
                 Ok(_) | Err(EtcdError::Unknown(_)) => (),
                 Err(error) => return Err(error.into()),
@@ -303,7 +326,7 @@ impl Client {
             return Err(ClaimError::Others { prefix, owner: self.as_in_etcd(OWNER) });
         }
         let origin = if said["takenOver"] == true { Origin::TakenOver } else { Origin::Own };
-        Ok(Mark { layout, authority, origin })
+        Ok(Mark { layout, authority, origin, is_half_given_back: said["givingBack"] == true })
     }
 
     /// Writes whose it is, and its layout.
@@ -311,6 +334,9 @@ impl Client {
         let mut value = json!({"layout": mark.layout, "certificateAuthority": mark.authority});
         if mark.origin == Origin::TakenOver {
             value["takenOver"] = true.into();
+        }
+        if mark.is_half_given_back {
+            value["givingBack"] = true.into();
         }
         match self.txn(Arc::new([Put { key: Key::new(OWNER), expected, value: Some(value.to_string().into()), lease: None }])).await? {
             Outcome::Done(revision) => Ok(revision),

@@ -130,6 +130,21 @@ impl Etcd for Client {
         .boxed()
     }
 
+    fn unchanged(&self, prefix: &str, since: Revision) -> BoxFuture<'_, Result<Option<Revision>, EtcdError>> {
+        let (key, range_end) = self.members.place.bounds(prefix);
+        let range = messages::Range { key, range_end, ..messages::Range::default() };
+        // With nothing written since, as many keys are the same keys.
+        let newer = messages::Range { min_mod_revision: to_wire(since.later(1)), limit: 1, keys_only: true, ..range.clone() };
+        let before = messages::Range { revision: to_wire(since), count_only: true, ..range };
+        async move {
+            let newer: messages::RangeAnswer = self.members.call(calls::RANGE, newer, Repeat::Yes).await?;
+            let before: messages::RangeAnswer = self.members.call(calls::RANGE, before, Repeat::Yes).await?;
+            let is_same = newer.kvs.is_empty() && newer.count == before.count;
+            Ok(is_same.then(|| revision_of(newer.header.as_ref())))
+        }
+        .boxed()
+    }
+
     fn txn_while(&self, puts: Arc<[Put]>, unchanged: Arc<[Unchanged]>) -> BoxFuture<'_, Result<Outcome, EtcdError>> {
         let place = &self.members.place;
         let written = puts.iter().map(|put| (&put.key, put.expected));

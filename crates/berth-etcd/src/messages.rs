@@ -1,4 +1,4 @@
-// Made from ../proto/etcd.proto c7fd4875f1d3618a by `cargo xtask etcd-protos`: 6bae1045dae1c058.
+// Made from ../proto/etcd.proto 7f4d16a0be15ca75 by `cargo xtask etcd-protos`: 967cacb8a982ebe8.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Header {
     #[prost(uint64, tag = "1")]
@@ -39,6 +39,8 @@ pub struct Range {
     pub keys_only: bool,
     #[prost(bool, tag = "9")]
     pub count_only: bool,
+    #[prost(int64, tag = "10")]
+    pub min_mod_revision: i64,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct RangeAnswer {

@@ -2,6 +2,8 @@
 #![expect(clippy::disallowed_methods, reason = "writers, watchers and etcds that fail at the same time")]
 
 mod common;
+#[path = "common/front.rs"]
+mod front;
 #[path = "common/gateway.rs"]
 mod gateway;
 #[path = "common/tls.rs"]
@@ -13,11 +15,12 @@ use berth_store::{
     env::Timestamp,
     etcd::{Etcd as _, EtcdError, EtcdStore, Outcome, Put, Query, Watched},
 };
-use common::{Etcd, PATIENCE, eventually};
+use common::{Etcd, PATIENCE, Tasks, eventually};
+use front::Front;
 use futures::StreamExt;
 use futures_executor::block_on;
 use jiff::SignedDuration;
-use std::{collections::BTreeMap, sync::Arc, thread};
+use std::{collections::BTreeMap, sync::Arc, thread, time::Duration};
 use tempfile::tempdir;
 use tls::{Authority, Pair};
 use tokio::time::timeout;
@@ -143,6 +146,37 @@ fn a_member_that_does_not_answer_is_left_for_another_and_reads_go_to_etcd_meanwh
     let none = etcd.open(&Options { endpoints: vec![gone.clone()], ..Options::default() });
     let told = none.err().expect("nobody answers").to_string();
     assert!(told.starts_with(&format!("no etcd answers: etcd at {gone}: ")) && told.contains("onnection refused"), "{told}");
+}
+
+/// What a member has passed on to a leader that is killed then is lost, and the member says so after seven seconds, or 27: sooner than that another is asked.
+#[test]
+fn a_write_that_is_not_answered_is_given_up_sooner_where_another_member_can_be_asked() {
+    let etcd = etcd!("");
+    let tasks = Tasks::new();
+    let (_, port) = etcd.endpoint.rsplit_once(':').expect("an address has a port");
+    let way = tasks.block_on(Front::before(vec![port.parse().expect("a number")]));
+    let by_way = format!("http://127.0.0.1:{}", way.port);
+    let open = |endpoints: Vec<String>| etcd.open(&Options { endpoints, ..Options::default() }).expect("it answers");
+    let clients = [open(vec![by_way.clone()]), open(vec![by_way, etcd.endpoint.clone()])];
+    let put = |name: &str| [Put { key: pod(name), expected: Expected::Absent, value: Some("1".into()), lease: None }].into();
+    way.hold();
+    let told = thread::scope(|scope| {
+        let begun = clients.each_ref().map(|client| scope.spawn(|| client.wait(client.client.txn(put("a")))));
+        let reading = scope.spawn(|| clients[1].wait(async { timeout(Duration::from_secs(9), clients[1].client.revision()).await }));
+        assert!(reading.join().expect("it does not panic").is_ok_and(|read| read.is_ok()), "nor are readers kept up for longer");
+        begun.map(|writing| writing.join().expect("it does not panic"))
+    });
+    let within =
+        |seconds: u64| Err(EtcdError::Unknown(format!("etcd at http://127.0.0.1:{} has not answered within {seconds} s", way.port)));
+    assert_eq!(told, [within(10), within(3)]);
+    let [_, other] = &clients;
+    let done = other.wait(other.client.txn(put("a"))).expect("the other one answers");
+    // What was held back comes late, and changes nothing.
+    way.let_go();
+    let again = open(vec![format!("http://127.0.0.1:{}", way.port)]);
+    let Outcome::Done(revision) = done else { panic!("nobody has written: {done:?}") };
+    let refused = again.wait(again.client.txn(put("a"))).expect("it answers");
+    assert_eq!(refused, Outcome::Refused { found: vec![revision], revision });
 }
 
 #[test]

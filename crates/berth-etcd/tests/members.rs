@@ -12,6 +12,8 @@
 #[path = "common/cluster.rs"]
 mod cluster;
 mod common;
+#[path = "common/front.rs"]
+mod front;
 #[path = "common/gateway.rs"]
 mod gateway;
 
@@ -28,6 +30,7 @@ use cluster::Cluster;
 // As it is called where the cluster is used by others.
 use common as etcd;
 use common::{env, eventually};
+use front::Front;
 use futures::StreamExt;
 use futures_executor::block_on;
 use std::{
@@ -72,15 +75,18 @@ enum Fault {
     LeaderStandsStill,
     MemberReplaced,
     MajorityLost,
+    /// Nothing arrives any more between one of the stores and all members, and nobody is told.
+    StoreCutOff,
     CompactedUnderASlowWatcher,
     NoSpace,
 }
 
-const FAULTS: [Fault; 6] = [
+const FAULTS: [Fault; 7] = [
     Fault::MemberKilled,
     Fault::LeaderStandsStill,
     Fault::MemberReplaced,
     Fault::MajorityLost,
+    Fault::StoreCutOff,
     Fault::CompactedUnderASlowWatcher,
     Fault::NoSpace,
 ];
@@ -116,9 +122,21 @@ impl Recorder {
 
     /// Until each store has acknowledged so many more writes.
     fn more(&self) {
-        let written = || [0, 1].map(|store| self.written[store].load(Ordering::Relaxed));
-        let enough = written().map(|count| count + WRITES);
-        eventually("writes go on", || written().into_iter().zip(enough).all(|(count, enough)| enough <= count));
+        [0, 1].map(|store| self.enough(store)).into_iter().for_each(|(store, enough)| self.until(store, enough));
+    }
+
+    /// Until this one has.
+    fn more_of(&self, store: usize) {
+        let (store, enough) = self.enough(store);
+        self.until(store, enough);
+    }
+
+    fn enough(&self, store: usize) -> (usize, usize) {
+        (store, self.written[store].load(Ordering::Relaxed) + WRITES)
+    }
+
+    fn until(&self, store: usize, enough: usize) {
+        eventually("writes go on", || enough <= self.written[store].load(Ordering::Relaxed));
     }
 }
 
@@ -304,23 +322,42 @@ fn unread(error: &ReadError) -> Reason {
 struct World {
     cluster: Cluster,
     stores: [Arc<EtcdStore>; 2],
+    /// Two more, and the ways of each to the members. A member that is killed refuses connections, which whoever comes by a way is not told.
+    by_ways: [Arc<EtcdStore>; 2],
+    ways: [Vec<Front>; 2],
     rounds: usize,
     dice: Dice,
 }
 
 impl World {
     fn new(seed: u64) -> Self {
-        let cluster = Cluster::start();
-        let store = || {
-            let client = cluster.open(cluster.endpoints());
+        let cluster = Cluster::start("");
+        let way = |endpoint: &String| {
+            let (_, port) = endpoint.rsplit_once(':').expect("an address has a port");
+            cluster.runtime.block_on(Front::before(vec![port.parse().expect("a number")]))
+        };
+        let ways = [0, 1].map(|_| cluster.endpoints().iter().map(way).collect::<Vec<_>>());
+        let store = |endpoints: Vec<String>| {
+            let client = cluster.open(endpoints);
             Arc::new(EtcdStore::new(Arc::new(client.client), Arc::new(Pods), 64 << 20, &env(cluster.runtime.handle())))
         };
-        let stores = [store(), store()];
-        Self { cluster, stores, rounds: 0, dice: Dice(seed) }
+        let stores = [0, 1].map(|_| store(cluster.endpoints()));
+        let by_ways = [0, 1].map(|place: usize| store(ways[place].iter().map(|way| format!("http://127.0.0.1:{}", way.port)).collect()));
+        Self { cluster, stores, by_ways, ways, rounds: 0, dice: Dice(seed) }
     }
 
     /// Lets that happen while clients read and write, and checks what they saw.
     fn round(&mut self, fault: Fault) {
+        if fault == Fault::StoreCutOff {
+            std::mem::swap(&mut self.stores, &mut self.by_ways);
+        }
+        self.round_of_stores(fault);
+        if fault == Fault::StoreCutOff {
+            std::mem::swap(&mut self.stores, &mut self.by_ways);
+        }
+    }
+
+    fn round_of_stores(&mut self, fault: Fault) {
         self.rounds += 1;
         let began = Instant::now();
         let recorder = Arc::new(Recorder {
@@ -392,6 +429,13 @@ impl World {
                 both("it says so", &|store| matches!(store.health(), Health::Refusing { .. }));
                 self.cluster.start_again(&others);
             }
+            Fault::StoreCutOff => {
+                let cut = self.dice.below(2);
+                self.ways[cut].iter().for_each(Front::cut);
+                eventually("it says so", || matches!(stores[cut].health(), Health::Refusing { .. }));
+                recorder.more_of(1 - cut);
+                self.ways[cut].iter().for_each(Front::mend);
+            }
             Fault::CompactedUnderASlowWatcher => {
                 recorder.is_slow.store(true, Ordering::Relaxed);
                 recorder.more();
@@ -448,7 +492,7 @@ fn a_watch_ends_at_a_member_that_has_lost_the_others() {
     if !common::upstream_is_here() {
         return;
     }
-    let mut cluster = Cluster::start();
+    let mut cluster = Cluster::start("");
     let alone = cluster.open(vec![cluster.endpoints()[0].clone()]);
     let mut watching = alone.client.watch(PODS, Revision(1));
     let begun = block_on(watching.items.next()).expect("it begins").expect("it begins");

@@ -35,6 +35,11 @@ impl Current {
             Self::Made(value) => value["metadata"]["name"].as_str().unwrap_or_default(),
         }
     }
+
+    /// Whether this is what is stored, in this version: after a write, that nothing had to be written.
+    pub(crate) fn is_at(&self, revision: Revision) -> bool {
+        matches!(self, Self::Stored(entry) if entry.mod_revision == revision)
+    }
 }
 
 /// What a delete gives back.

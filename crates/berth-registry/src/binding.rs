@@ -8,7 +8,7 @@ use crate::{
     options::Precondition,
     ownership::{Author, Owners},
     stamps::whole_seconds,
-    stored::ATTEMPTS,
+    stored::{ATTEMPTS, Stored},
 };
 use berth_api::{
     FieldError, Object, Path,
@@ -83,27 +83,44 @@ impl Registry {
         mode: Mode,
     ) -> Result<Arc<Entry>, ApiError> {
         let target = &Target { subresource: None, ..target.clone() };
-        for _ in 0..ATTEMPTS {
-            let old = self.load(target).await?;
-            check_precondition(target, &*old.object, &old.entry, precondition)?;
-            let mut object = old.object;
-            let pod: &mut Pod = object.downcast_mut().ok_or(ApiError::UnknownResource)?;
-            set_node(target, pod, node, whole_seconds(self.clock.now()))?;
-            if let Some(annotations) = annotations.filter(|annotations| !annotations.is_empty()) {
-                annotate(target, pod, annotations)?;
-            }
-            if mode == Mode::Dry {
-                return Ok(old.entry);
-            }
-            // What it adds was counted when the pod was made.
-            let (key, expected) = (old.entry.key.clone(), Expected::At(old.entry.mod_revision));
-            match self.put(&target.resource, key, &object, expected, Purpose::Growth).await {
+        for attempt in 0..ATTEMPTS {
+            let mut old = self.load_to_write(target, mode, attempt).await?;
+            let bound = bind(target, &mut old, precondition, node, annotations, whole_seconds(self.clock.now()));
+            let put = match bound {
+                Ok(()) if mode == Mode::Dry => return Ok(old.entry),
+                Ok(()) => {
+                    // What it adds was counted when the pod was made.
+                    let (key, expected) = (old.entry.key.clone(), Expected::At(old.entry.mod_revision));
+                    self.put(&target.resource, key, &old.object, expected, Purpose::Growth).await
+                }
+                Err(error) => Err(error.into()),
+            };
+            match put {
                 Ok(entry) => return Ok(entry),
                 Err(Failure::Raced) => (),
+                Err(failure) if old.may_be_old && !failure.is_unknown() => (),
                 Err(Failure::Refused(error)) => return Err(error),
             }
         }
         Err(ApiError::modified(target))
+    }
+}
+
+/// Puts the pod on the node, in memory.
+fn bind(
+    target: &Target,
+    old: &mut Stored,
+    precondition: &Precondition,
+    node: &str,
+    annotations: Option<&BTreeMap<String, String>>,
+    now: Timestamp,
+) -> Result<(), ApiError> {
+    check_precondition(target, &*old.object, &old.entry, precondition)?;
+    let pod: &mut Pod = old.object.downcast_mut().ok_or(ApiError::UnknownResource)?;
+    set_node(target, pod, node, now)?;
+    match annotations.filter(|annotations| !annotations.is_empty()) {
+        Some(annotations) => annotate(target, pod, annotations),
+        None => Ok(()),
     }
 }
 

@@ -3,7 +3,7 @@
 use crate::{
     ApiError, BoxObject, Current, DeleteOptions, Deleted, PropagationPolicy, Registry, Target,
     admission::{Admission, At, Happened, Operation, storing::Failure},
-    checks::{self, Mode},
+    checks::{self, CheckedDelete, Mode},
     options::Precondition,
     ownership::Author,
     stamps::whole_seconds,
@@ -21,6 +21,16 @@ use std::time::Duration;
 const FOREGROUND: &str = "foregroundDeletion";
 /// Finalizer of an object whose dependents stay.
 const ORPHAN: &str = "orphan";
+
+/// What a try of a deletion came to.
+enum Tried {
+    /// It is carried out.
+    Done(Deleted),
+    /// The object bears the mark now, and goes next.
+    Marked(Precondition),
+    /// It is as it was already.
+    Same(Deleted),
+}
 
 /// What a deletion comes to.
 #[derive(Debug)]
@@ -44,39 +54,54 @@ impl Registry {
         }
         let author = Author { manager: "", subresource: None, now: self.clock.now() };
         let mut precondition = options.precondition.clone();
-        for _ in 0..ATTEMPTS {
-            let old = self.load(target).await?;
-            check_precondition(target, &old, &precondition)?;
-            let was_marked = old.object.meta().deletion_timestamp.is_some();
-            let (object, removes) = match decide(&*old.object, checked.policy, options.grace_period_seconds, author.now) {
-                Outcome::Remove(last) => (last, true),
-                Outcome::Keep(marked) => (marked, false),
-            };
-            let mut admission = Admission::delete(At::of(target, checked.mode), author, old, object, removes);
-            self.admit(&mut admission).await?;
-            self.validate(&mut admission).await?;
-            let is_marked_now = !was_marked && admission.object.meta().deletion_timestamp.is_some();
-            if removes && is_marked_now && checked.mode == Mode::Real {
-                match self.mark_first(&admission).await {
-                    // A new version, of the same object.
-                    Ok(()) => precondition = Precondition { uid: admission.object.meta().uid.clone(), resource_version: None },
-                    Err(Failure::Raced) => (),
-                    Err(Failure::Refused(error)) => return Err(error),
-                }
-                continue;
-            }
-            match self.carry_out(&mut admission).await {
-                Ok(current) => {
+        for attempt in 0..ATTEMPTS {
+            let old = self.load_to_write(target, checked.mode, attempt).await?;
+            let may_be_old = old.may_be_old;
+            match self.try_deletion(target, (&checked, options.grace_period_seconds), &precondition, author, old).await {
+                Ok(Tried::Same(_)) if may_be_old => (),
+                Ok(Tried::Done(deleted) | Tried::Same(deleted)) => {
                     if checked.mode == Mode::Real {
                         self.follow_up(&Happened::of(Operation::Delete, target)).await?;
                     }
-                    return Ok(answer(&admission, current));
+                    return Ok(deleted);
                 }
+                Ok(Tried::Marked(same)) => precondition = same,
                 Err(Failure::Raced) => (),
+                Err(failure) if may_be_old && !failure.is_unknown() => (),
                 Err(Failure::Refused(error)) => return Err(error),
             }
         }
         Err(ApiError::modified(target))
+    }
+
+    async fn try_deletion(
+        &self,
+        target: &Target,
+        (checked, grace_seconds): (&CheckedDelete, Option<i64>),
+        precondition: &Precondition,
+        author: Author<'_>,
+        old: Stored,
+    ) -> Result<Tried, Failure> {
+        check_precondition(target, &old, precondition)?;
+        let revision = old.entry.mod_revision;
+        let was_marked = old.object.meta().deletion_timestamp.is_some();
+        let (object, removes) = match decide(&*old.object, checked.policy, grace_seconds, author.now) {
+            Outcome::Remove(last) => (last, true),
+            Outcome::Keep(marked) => (marked, false),
+        };
+        let mut admission = Admission::delete(At::of(target, checked.mode), author, old, object, removes);
+        self.admit(&mut admission).await?;
+        self.validate(&mut admission).await?;
+        let is_marked_now = !was_marked && admission.object.meta().deletion_timestamp.is_some();
+        if removes && is_marked_now && checked.mode == Mode::Real {
+            self.mark_first(&admission).await?;
+            // A new version, of the same object.
+            return Ok(Tried::Marked(Precondition { uid: admission.object.meta().uid.clone(), resource_version: None }));
+        }
+        let current = self.carry_out(&mut admission).await?;
+        let is_same = current.is_at(revision);
+        let deleted = answer(&admission, current);
+        Ok(if is_same { Tried::Same(deleted) } else { Tried::Done(deleted) })
     }
 }
 

@@ -82,7 +82,7 @@ use berth_store::{
     Entry, Health, Store, Usage,
     env::{Clock, Rng, Timestamp},
 };
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 /// The API over one store. Cheap to clone.
 #[derive(Clone)]
@@ -104,7 +104,7 @@ pub struct Registry {
     /// Who is asked about writes, in this order.
     pub(crate) reviewers: Arc<[Arc<dyn Reviewer>]>,
     /// PEM of the authority that every namespace has in a config map.
-    pub(crate) root_ca: Option<Arc<str>>,
+    pub(crate) root_ca: Arc<Mutex<Option<Arc<str>>>>,
     /// What Services are given.
     pub(crate) ranges: Arc<allocation::ServiceRanges>,
     pub(crate) pressure: Pressure,
@@ -136,7 +136,7 @@ impl Registry {
             tenure: None,
             leases: Arc::default(),
             reviewers: Arc::default(),
-            root_ca: None,
+            root_ca: Arc::default(),
             ranges: Arc::default(),
             pressure: Pressure::default(),
             shares: Arc::default(),
@@ -210,6 +210,6 @@ impl Registry {
     /// The same API, where each namespace has a config map `kube-root-ca.crt` with the certificate (PEM) by which clients know the server.
     #[must_use]
     pub fn with_root_ca(self, certificate: &str) -> Self {
-        Self { root_ca: Some(certificate.into()), ..self }
+        Self { root_ca: Arc::new(Mutex::new(Some(certificate.into()))), ..self }
     }
 }

@@ -1,7 +1,7 @@
 //! The way of every change to an object that exists: read, change, check, compare-and-set; again when another writer was first.
 
 use crate::{
-    ApiError, BoxObject, Registry, Target, Written,
+    ApiError, BoxObject, Current, Registry, Target, Written,
     admission::{Admission, At, Happened, Operation, Remarks, storing::Failure},
     checks::Mode,
     options::{Precondition, parse_revision},
@@ -32,7 +32,19 @@ impl Registry {
     pub(crate) async fn load(&self, target: &Target) -> Result<Stored, ApiError> {
         let entry = self.fetch(target).await?;
         let object = self.object_of(&target.resource, &entry)?;
-        Ok(Stored { entry, object })
+        Ok(Stored { entry, object, may_be_old: false })
+    }
+
+    /// What a write is tried on: the first try of a write that is guarded takes what is known without asking, because a guess that
+    /// is right saves a far store a question. Where nothing is written on it, whatever the reason, the next try says so, on what is there.
+    pub(crate) async fn load_to_write(&self, target: &Target, mode: Mode, attempt: u32) -> Result<Stored, ApiError> {
+        let known = if attempt == 0 && mode == Mode::Real { self.store.known(&target.key()) } else { None };
+        let known =
+            known.and_then(|entry| Some(Stored { object: self.object_of(&target.resource, &entry).ok()?, entry, may_be_old: true }));
+        match known {
+            Some(known) => Ok(known),
+            None => self.load(target).await,
+        }
     }
 
     /// Changes the target's object to what `change` proposes, under all rules of the resource.
@@ -46,29 +58,43 @@ impl Registry {
         mut change: impl FnMut(&Stored) -> Result<Proposal, ApiError> + Send,
     ) -> Result<Written, ApiError> {
         let mut since = Since(by.author.now);
-        for _ in 0..ATTEMPTS {
+        for attempt in 0..ATTEMPTS {
             since.pause(&*self.clock).await;
-            let old = self.load(target).await?;
+            let old = self.load_to_write(target, by.mode, attempt).await?;
             since.pause(&*self.clock).await;
-            check_precondition(target, &old, by.precondition)?;
-            let Proposal { mut object, warnings, owners } = change(&old)?;
-            check_identity(target, &old, &mut *object)?;
-            let mut admission = Admission::update(At::of(target, by.mode), by.author, old, object, owners);
-            admission.remarks.warnings = warnings;
-            self.admit(&mut admission).await?;
-            match self.complete(&mut admission).await {
-                Ok(object) => {
+            let (revision, may_be_old) = (old.entry.mod_revision, old.may_be_old);
+            match self.try_change(target, by, old, &mut change).await {
+                Ok((object, _)) if may_be_old && object.is_at(revision) => (),
+                Ok((object, remarks)) => {
                     if by.mode == Mode::Real {
                         self.follow_up(&Happened::of(Operation::Update, target)).await?;
                     }
-                    let Remarks { warnings, audit } = admission.remarks;
+                    let Remarks { warnings, audit } = remarks;
                     return Ok(Written { object, created: false, warnings, audit });
                 }
                 Err(Failure::Raced) => (),
+                Err(failure) if may_be_old && !failure.is_unknown() => (),
                 Err(Failure::Refused(error)) => return Err(error),
             }
         }
         Err(ApiError::modified(target))
+    }
+
+    async fn try_change(
+        &self,
+        target: &Target,
+        by: Change<'_>,
+        old: Stored,
+        change: &mut (impl FnMut(&Stored) -> Result<Proposal, ApiError> + Send),
+    ) -> Result<(Current, Remarks), Failure> {
+        check_precondition(target, &old, by.precondition)?;
+        let Proposal { mut object, warnings, owners } = change(&old)?;
+        check_identity(target, &old, &mut *object)?;
+        let mut admission = Admission::update(At::of(target, by.mode), by.author, old, object, owners);
+        admission.remarks.warnings = warnings;
+        self.admit(&mut admission).await?;
+        let object = self.complete(&mut admission).await?;
+        Ok((object, admission.remarks))
     }
 }
 

@@ -22,6 +22,8 @@ pub(crate) struct Stored {
     pub(crate) entry: Arc<Entry>,
     /// Decoded, with defaults, without resource version.
     pub(crate) object: SharedObject,
+    /// Somebody may have changed or deleted it since: what comes of it counts only if it is written.
+    pub(crate) may_be_old: bool,
 }
 
 /// The bytes to keep of an object.

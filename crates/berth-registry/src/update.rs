@@ -42,9 +42,9 @@ impl Registry {
         let is_conditional = incoming.object.meta().resource_version.as_ref().is_some_and(|version| !version.is_empty());
         let mut body = Some(incoming);
         let change = Change { mode: checked.mode, precondition: &options.precondition, author };
-        self.modify(target, change, |_| {
-            // A conditional update cannot be tried again with success, so only the others keep a copy.
-            let kept = body.as_ref().filter(|_| !is_conditional).map(|body| body.object.clone_object());
+        self.modify(target, change, |old| {
+            // A conditional update of what is there cannot be tried again with success, so only the others keep a copy.
+            let kept = body.as_ref().filter(|_| old.may_be_old || !is_conditional).map(|body| body.object.clone_object());
             let taken = body.take().ok_or_else(|| ApiError::modified(target))?;
             body = kept.map(|object| decoding::Incoming { object, warnings: taken.warnings.clone() });
             Ok(Proposal { object: taken.object, warnings: taken.warnings, owners: Owners::Follow })

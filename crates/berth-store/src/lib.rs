@@ -33,7 +33,7 @@ use smallvec::SmallVec;
 use std::{
     borrow::Borrow,
     fmt,
-    sync::{Arc, OnceLock},
+    sync::{Arc, Mutex, OnceLock},
 };
 
 /// The largest value that a store takes, in bytes: etcd's default, which clients of Kubernetes know.
@@ -334,6 +334,26 @@ impl RangeRequest {
     }
 }
 
+/// How new the reads of one request must be at least: as new as its first one. That asks a backing store that is far away, and those that follow do not.
+/// Whatever was answered before the request began is in all of them. Copies are of the same request.
+#[derive(Clone, Debug, Default)]
+pub struct AsOf(Arc<Mutex<Asked>>);
+
+/// Of each backing store that was asked: nearly always one.
+type Asked = SmallVec<[(usize, Revision); 1]>;
+
+impl AsOf {
+    /// What the first read of a backing store came to; stores in one process are told apart by a number.
+    pub(crate) fn of(&self, store: usize) -> Option<Revision> {
+        let asked = self.0.lock().expect("nothing panics under this lock");
+        asked.iter().find(|(asked, _)| *asked == store).map(|(_, revision)| *revision)
+    }
+
+    pub(crate) fn note(&self, store: usize, revision: Revision) {
+        self.0.lock().expect("nothing panics under this lock").push((store, revision));
+    }
+}
+
 /// The answer to a [`RangeRequest`].
 #[derive(Clone, Debug)]
 pub struct Range {
@@ -473,11 +493,36 @@ pub trait Store: Send + Sync + 'static {
     /// [`ReadError::Unavailable`].
     fn get(&self, key: &Key) -> BoxFuture<'_, Result<Option<Arc<Entry>>, ReadError>>;
 
+    /// As [`Store::get`]; not older than a write that was answered before the first read with this [`AsOf`].
+    ///
+    /// # Errors
+    /// [`ReadError::Unavailable`].
+    fn get_as_of<'a>(&'a self, key: &Key, as_of: &'a AsOf) -> BoxFuture<'a, Result<Option<Arc<Entry>>, ReadError>> {
+        let _ = as_of;
+        self.get(key)
+    }
+
+    /// A version of a key that was the newest a moment ago, where one is known without asking a backing store that is far away. Somebody may have changed or
+    /// deleted it since, so it is good for one thing: to try a write that is guarded by its revision, and to ask if nothing is written.
+    fn known(&self, key: &Key) -> Option<Arc<Entry>> {
+        let _ = key;
+        None
+    }
+
     /// A page of the keys under a prefix, as of one revision; the newest is not older than a write that was answered before the call.
     ///
     /// # Errors
     /// A revision that is compacted or not there yet; [`ReadError::Unavailable`].
     fn range(&self, request: RangeRequest) -> BoxFuture<'_, Result<Range, ReadError>>;
+
+    /// As [`Store::range`]; the newest is not older than a write that was answered before the first read with this [`AsOf`].
+    ///
+    /// # Errors
+    /// As [`Store::range`].
+    fn range_as_of<'a>(&'a self, request: RangeRequest, as_of: &'a AsOf) -> BoxFuture<'a, Result<Range, ReadError>> {
+        let _ = as_of;
+        self.range(request)
+    }
 
     /// Writes several keys as one revision, if all are as expected, else none. Gives their entries in the same order; of a deletion the
     /// last value, with the deletion's revision. Resolves when the writes are durable and visible. Dropping the future does not undo them.

@@ -6,52 +6,81 @@ use crate::{
     etcd::{Tasks, TestClient, eventually, program, upstream},
     gateway::{post, try_post},
 };
-use berth_etcd::{Client, Options};
+use berth_etcd::{Client, Options, Tls};
 use serde_json::json;
 use std::{
     fs,
-    net::TcpListener,
+    io::{Read as _, Write as _},
+    net::{TcpListener, TcpStream},
     path::PathBuf,
     process::{Child, Command, Stdio},
+    time::Duration,
 };
 use tempfile::TempDir;
 
 pub(crate) struct Cluster {
     program: PathBuf,
     members: Vec<Member>,
+    settings: &'static str,
+    secured: Option<Secured>,
     pub(crate) runtime: Tasks,
+}
+
+/// Files by which members know each other, and clients and members: an authority's certificate, one that it has signed for 127.0.0.1, and its key.
+pub(crate) struct Secured {
+    pub(crate) authority: String,
+    pub(crate) certificate: String,
+    pub(crate) key: String,
+}
+
+impl Secured {
+    /// Nobody is let in, or believed, without a certificate of the authority's.
+    fn settings(&self) -> String {
+        let Self { authority, certificate, key } = self;
+        let files = format!("  cert-file: {certificate}\n  key-file: {key}\n  trusted-ca-file: {authority}\n  client-cert-auth: true\n");
+        format!("client-transport-security:\n{files}peer-transport-security:\n{files}")
+    }
+
+    fn tls(&self) -> Tls {
+        let read = |path: &str| fs::read(path).expect("it is ours");
+        Tls { authorities: read(&self.authority), identity: Some((read(&self.certificate), read(&self.key))) }
+    }
 }
 
 struct Member {
     folder: TempDir,
     client: String,
     peer: String,
+    /// Where it tells how it is, to anybody on this machine.
+    metrics: String,
     child: Option<Child>,
 }
 
 impl Cluster {
-    /// Of etcd 3.6.
-    pub(crate) fn start() -> Self {
-        Self::of(upstream())
+    /// Of etcd 3.6, with more lines of its configuration.
+    pub(crate) fn start(settings: &'static str) -> Self {
+        Self::of(upstream(), settings, None)
     }
 
-    /// Of whichever etcd there is.
-    pub(crate) fn of_any() -> Self {
-        Self::of(program())
+    /// Of whichever etcd there is, with TLS.
+    pub(crate) fn of_any(secured: Secured) -> Self {
+        Self::of(program(), "", Some(secured))
     }
 
-    fn of(program: &Result<PathBuf, String>) -> Self {
+    fn of(program: &Result<PathBuf, String>, settings: &'static str, secured: Option<Secured>) -> Self {
         let program = program.clone().expect("whoever starts one has asked whether there is one");
-        let places: Vec<_> = (0..6).map(|_| TcpListener::bind("127.0.0.1:0").expect("a free port")).collect();
-        let places: Vec<_> = places.into_iter().map(|place| format!("http://{}", place.local_addr().expect("it has one"))).collect();
+        let scheme = if secured.is_some() { "https" } else { "http" };
+        let places: Vec<_> = (0..9).map(|_| TcpListener::bind("127.0.0.1:0").expect("a free port")).collect();
+        let places: Vec<_> = places.into_iter().map(|place| place.local_addr().expect("it has one").to_string()).collect();
         let member = |place: &[String]| Member {
             folder: tempfile::tempdir().expect("a temporary folder"),
-            client: place[0].clone(),
-            peer: place[1].clone(),
+            client: format!("{scheme}://{}", place[0]),
+            peer: format!("{scheme}://{}", place[1]),
+            metrics: place[2].clone(),
             child: None,
         };
         let runtime = Tasks::new();
-        let mut cluster = Self { program, members: places.chunks(2).map(member).collect(), runtime };
+        let mut cluster = Self { program, members: places.chunks(3).map(member).collect(), settings, secured, runtime };
         cluster.start_again(&[0, 1, 2]);
         cluster
     }
@@ -60,8 +89,12 @@ impl Cluster {
         self.members.iter().map(|member| member.client.clone()).collect()
     }
 
+    fn options(&self, endpoints: Vec<String>) -> Options {
+        Options { endpoints, tls: self.secured.as_ref().map(Secured::tls), ..Options::default() }
+    }
+
     pub(crate) fn open(&self, endpoints: Vec<String>) -> TestClient {
-        let options = Options { endpoints, ..Options::default() };
+        let options = self.options(endpoints);
         let runtime = self.runtime.handle().clone();
         TestClient { client: runtime.block_on(Client::open(&options)).expect("it answers"), runtime }
     }
@@ -100,10 +133,7 @@ impl Cluster {
     pub(crate) fn leader(&self) -> usize {
         let mut leader = None;
         eventually("somebody leads", || {
-            leader = (0..self.members.len()).find(|index| {
-                let status = post(&self.members[*index].client, "/v3/maintenance/status", &json!({}));
-                status["leader"] == status["header"]["member_id"]
-            });
+            leader = self.members.iter().position(|member| says_that_it_leads(&member.metrics));
             leader.is_some()
         });
         leader.expect("somebody leads")
@@ -117,15 +147,18 @@ impl Cluster {
 
     fn run(&mut self, index: usize, state: &str) {
         let cluster: Vec<_> = self.members.iter().enumerate().map(|(index, member)| format!("{}={}", name(index), member.peer)).collect();
-        let Member { folder, client, peer, child } = &mut self.members[index];
+        let secured = self.secured.as_ref().map(Secured::settings).unwrap_or_default();
+        let Member { folder, client, peer, metrics, child } = &mut self.members[index];
         // Without fsync, since only a loss of power would tell.
         let text = format!(
             "name: {}\ndata-dir: {}\nlisten-client-urls: {client}\nadvertise-client-urls: {client}\nlisten-peer-urls: {peer}\n\
              initial-advertise-peer-urls: {peer}\ninitial-cluster: {}\ninitial-cluster-state: {state}\nlogger: zap\n\
-             heartbeat-interval: 100\nelection-timeout: 1000\nenable-grpc-gateway: true\nunsafe-no-fsync: true\n",
+             listen-metrics-urls: http://{metrics}\n\
+             heartbeat-interval: 100\nelection-timeout: 1000\nenable-grpc-gateway: true\nunsafe-no-fsync: true\n{secured}{}",
             name(index),
             folder.path().join("data").display(),
             cluster.join(","),
+            self.settings,
         );
         let (file, log) = (folder.path().join("etcd.yaml"), folder.path().join("log"));
         fs::write(&file, text).expect("the folder is ours");
@@ -137,14 +170,24 @@ impl Cluster {
 
     /// Waits until a member answers.
     fn serves(&mut self, index: usize) {
-        let Member { client, child, folder, .. } = &mut self.members[index];
-        let options = Options { endpoints: vec![client.clone()], ..Options::default() };
+        let options = self.options(vec![self.members[index].client.clone()]);
+        let Member { child, folder, .. } = &mut self.members[index];
         eventually("etcd serves", || {
             let ended = child.as_mut().expect("it runs").try_wait().expect("it is ours");
             assert!(ended.is_none(), "etcd ended: {}", fs::read_to_string(folder.path().join("log")).unwrap_or_default());
             self.runtime.block_on(Client::open(&options)).is_ok()
         });
     }
+}
+
+/// What is told there may be as old as a moment, and a member that is killed tells nothing.
+fn says_that_it_leads(metrics: &str) -> bool {
+    let Ok(mut stream) = TcpStream::connect(metrics) else { return false };
+    // One that stands still takes connections all the same.
+    stream.set_read_timeout(Some(Duration::from_secs(2))).expect("that is some time");
+    let mut answer = String::new();
+    let asked = write!(stream, "GET /metrics HTTP/1.0\r\nHost: {metrics}\r\n\r\n").and_then(|()| stream.read_to_string(&mut answer));
+    asked.is_ok() && answer.lines().any(|line| line == "etcd_server_is_leader 1")
 }
 
 fn name(index: usize) -> String {

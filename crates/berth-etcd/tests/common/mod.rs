@@ -65,7 +65,20 @@ impl Drop for Tasks {
 impl Etcd {
     /// An empty one with more lines of its configuration, where there is one.
     pub(crate) fn start(settings: &str) -> Self {
-        let program = program().clone().expect("whoever starts one has asked whether there is one");
+        Self::of(program().clone().expect("whoever starts one has asked whether there is one"), settings)
+    }
+
+    /// An empty one of Debian's, which does not tell how far a watch is (that of Debian 12 does not); says so if there is none.
+    pub(crate) fn old() -> Option<Self> {
+        let program = of_debian();
+        if !program.exists() {
+            skip(Tool::Etcd, "no target/tools/etcd-server/usr/bin/etcd: `cargo xtask test` unpacks Debian's");
+            return None;
+        }
+        Some(Self::of(program, ""))
+    }
+
+    fn of(program: PathBuf, settings: &str) -> Self {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let runtime = Tasks::new();
         let (child, endpoint) = run(&program, &folder, settings, "127.0.0.1:0");
@@ -210,19 +223,21 @@ pub(crate) fn tells_progress() -> bool {
 pub(crate) fn program() -> &'static Result<PathBuf, String> {
     static FOUND: OnceLock<Result<PathBuf, String>> = OnceLock::new();
     FOUND.get_or_init(|| {
-        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
         if let Some(named) = std::env::var_os("BERTH_ETCD") {
             return Ok(named.into());
         }
         if let Ok(of_upstream) = upstream() {
             return Ok(of_upstream.clone());
         }
-        let of_debian = root.join("target/tools/etcd-server/usr/bin/etcd");
-        if of_debian.exists() {
-            return Ok(of_debian);
+        if of_debian().exists() {
+            return Ok(of_debian());
         }
         Err("no target/tools/etcd-server/usr/bin/etcd: `cargo xtask test` unpacks Debian's; BERTH_ETCD names another".into())
     })
+}
+
+fn of_debian() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/tools/etcd-server/usr/bin/etcd")
 }
 
 /// 3.6 from the folder that `BERTH_UPSTREAM` names, or from `../shared/upstream`.

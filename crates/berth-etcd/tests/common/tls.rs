@@ -1,4 +1,5 @@
 //! Certificates for etcd and its clients.
+#![allow(dead_code, reason = "each test uses a part")]
 #![allow(clippy::disallowed_methods, reason = "tests have files")]
 
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};

@@ -2,13 +2,13 @@
 
 use crate::{ApiError, Registry, Resource};
 use berth_api::Kind;
-use berth_store::{Entry, RangeRequest};
+use berth_store::{AsOf, Entry, RangeRequest};
 
 impl Registry {
     /// Classes whose JSON holds `mark`: this runs for every new pod, and hardly any class is a default.
-    pub(super) async fn classes<K: Kind>(&self, classes: &Resource, mark: &str) -> Result<Vec<K>, ApiError> {
+    pub(super) async fn classes<K: Kind>(&self, classes: &Resource, mark: &str, as_of: &AsOf) -> Result<Vec<K>, ApiError> {
         let request = RangeRequest::all(classes.prefix());
-        let range = self.store.range(request).await?;
+        let range = self.store.range_as_of(request, as_of).await?;
         range.entries.iter().filter(|entry| holds(&entry.value, mark)).map(|entry| decoded(entry)).collect()
     }
 }

@@ -3,6 +3,7 @@
 use super::{Admission, chain::PlugIn};
 use crate::{ApiError, Registry, resource};
 use berth_api::k8s_openapi::api::{core::v1::PersistentVolumeClaim, storage::v1::StorageClass};
+use berth_store::AsOf;
 
 /// The annotation that makes a storage class the one for claims that name none.
 const IS_DEFAULT: &str = "storageclass.kubernetes.io/is-default-class";
@@ -15,11 +16,12 @@ impl PlugIn for DefaultStorageClass {
     const NAME: &'static str = "DefaultStorageClass";
 
     async fn mutate(api: &Registry, admission: &mut Admission<'_>) -> Result<(), ApiError> {
+        let as_of = admission.as_of.clone();
         let Some(claim) = admission.created_mut::<PersistentVolumeClaim>() else { return Ok(()) };
         let names_old = claim.metadata.annotations.as_ref().is_some_and(|annotations| annotations.contains_key(OLD_CLASS));
         let spec = claim.spec.get_or_insert_default();
         if spec.storage_class_name.is_none() && !names_old {
-            spec.storage_class_name = api.default_storage_class().await?.and_then(|class| class.metadata.name);
+            spec.storage_class_name = api.default_storage_class(&as_of).await?.and_then(|class| class.metadata.name);
         }
         Ok(())
     }
@@ -27,9 +29,9 @@ impl PlugIn for DefaultStorageClass {
 
 impl Registry {
     /// Of several the newest, then the first by name.
-    async fn default_storage_class(&self) -> Result<Option<StorageClass>, ApiError> {
+    async fn default_storage_class(&self, as_of: &AsOf) -> Result<Option<StorageClass>, ApiError> {
         let classes = resource::of::<StorageClass>();
-        let mut classes: Vec<StorageClass> = self.classes(classes, IS_DEFAULT).await?;
+        let mut classes: Vec<StorageClass> = self.classes(classes, IS_DEFAULT, as_of).await?;
         let marked = |class: &StorageClass| class.metadata.annotations.as_ref()?.get(IS_DEFAULT).map(|value| value == "true");
         classes.retain(|class| marked(class) == Some(true));
         // Keys are in order of names, and a stable sort keeps that order among equally new classes.

@@ -6,7 +6,7 @@ use berth_api::{
     k8s_openapi::api::core::v1::{LimitRange, PersistentVolumeClaim, Pod},
     limit_range,
 };
-use berth_store::RangeRequest;
+use berth_store::{AsOf, RangeRequest};
 use std::sync::Arc;
 
 pub(super) struct LimitRanger;
@@ -18,7 +18,7 @@ impl PlugIn for LimitRanger {
         if admission.created::<Pod>().is_none() && admission.created::<PersistentVolumeClaim>().is_none() {
             return Ok(());
         }
-        let ranges = api.limit_ranges(admission.at.namespace).await?;
+        let ranges = api.limit_ranges(admission.at.namespace, &admission.as_of).await?;
         if let Some(pod) = admission.created_mut::<Pod>() {
             ranges.iter().for_each(|range| limit_range::set_defaults(range, pod));
         }
@@ -30,7 +30,7 @@ impl PlugIn for LimitRanger {
     async fn validate(api: &Registry, admission: &mut Admission<'_>) -> Result<(), ApiError> {
         let asked = |claim: &PersistentVolumeClaim| claim.spec.as_ref().and_then(|spec| spec.resources.clone());
         if admission.changed_kind::<PersistentVolumeClaim>().is_some_and(|(old, new)| asked(old) != asked(new)) {
-            admission.limit_ranges = api.limit_ranges(admission.at.namespace).await?;
+            admission.limit_ranges = api.limit_ranges(admission.at.namespace, &admission.as_of).await?;
         }
         let check = |range| limit_range::check(range, &*admission.object);
         admission.limit_ranges.iter().try_for_each(check).map_err(|why| admission.forbidden(&why))
@@ -38,10 +38,10 @@ impl PlugIn for LimitRanger {
 }
 
 impl Registry {
-    async fn limit_ranges(&self, namespace: Option<&str>) -> Result<Vec<LimitRange>, ApiError> {
+    async fn limit_ranges(&self, namespace: Option<&str>, as_of: &AsOf) -> Result<Vec<LimitRange>, ApiError> {
         let ranges = resource::of::<LimitRange>();
         let at = Collection { resource: Arc::clone(ranges), namespace: namespace.map(str::to_owned) };
         let request = RangeRequest::all(key::prefix_of(&at));
-        self.store.range(request).await?.entries.iter().map(|entry| decoded(entry)).collect()
+        self.store.range_as_of(request, as_of).await?.entries.iter().map(|entry| decoded(entry)).collect()
     }
 }

@@ -41,7 +41,7 @@ use berth_api::{
     metadata,
     object::GenerationRule,
 };
-use berth_store::{Entry, Key};
+use berth_store::{AsOf, Entry, Key};
 use std::{mem, sync::Arc};
 
 /// What a request does.
@@ -126,6 +126,8 @@ pub(crate) struct Admission<'a> {
     pub(crate) remarks: Remarks,
     owners: Owners,
     since: Since,
+    /// How new what the stages read must be.
+    as_of: AsOf,
     /// What the request says about owners.
     given: Option<Vec<ManagedFieldsEntry>>,
     /// What an apply made of the object, before the rules of an update.
@@ -169,6 +171,7 @@ impl<'a> Admission<'a> {
             remarks: Remarks::default(),
             owners: Owners::Unchanged,
             since: Since(author.now),
+            as_of: AsOf::default(),
             given: None,
             applied: None,
             namespace_entry: None,

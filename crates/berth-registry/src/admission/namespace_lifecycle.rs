@@ -48,7 +48,7 @@ impl Registry {
     /// A namespace that is missing or terminating.
     async fn open_namespace(&self, admission: &Admission<'_>, namespace: &str) -> Result<Arc<Entry>, ApiError> {
         let namespaces = resource::of::<Namespace>();
-        let entry = self.store.get(&key::key_of(namespaces, None, namespace)).await?;
+        let entry = self.store.get_as_of(&key::key_of(namespaces, None, namespace), &admission.as_of).await?;
         let entry = entry.ok_or_else(|| ApiError::not_found(namespaces, namespace))?;
         if entry.header.field("status.phase") != Some("Terminating") {
             return Ok(entry);

@@ -33,7 +33,7 @@ impl PlugIn for PodSecurity {
         } else if is_judged_again(admission) {
             let namespaces = resource::of::<Namespace>();
             let key = key::key_of(namespaces, None, admission.at.namespace.unwrap_or_default());
-            judge(admission, api.store.get(&key).await?.as_deref())?
+            judge(admission, api.store.get_as_of(&key, &admission.as_of).await?.as_deref())?
         } else {
             return Ok(());
         };

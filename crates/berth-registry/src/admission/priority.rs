@@ -6,6 +6,7 @@ use berth_api::k8s_openapi::api::{
     core::v1::{Pod, PodSpec},
     scheduling::v1::PriorityClass,
 };
+use berth_store::AsOf;
 
 pub(super) struct Priority;
 
@@ -13,21 +14,22 @@ impl PlugIn for Priority {
     const NAME: &'static str = "Priority";
 
     async fn mutate(api: &Registry, admission: &mut Admission<'_>) -> Result<(), ApiError> {
+        let as_of = admission.as_of.clone();
         let Some(pod) = admission.created_mut::<Pod>() else { return Ok(()) };
-        let set = api.set_priority(pod.spec.get_or_insert_default()).await?;
+        let set = api.set_priority(pod.spec.get_or_insert_default(), &as_of).await?;
         set.map_err(|why| admission.forbidden(&why))
     }
 }
 
 impl Registry {
     /// The inner result says why the pod must not be: a class that does not exist, a priority that is not its class's.
-    async fn set_priority(&self, spec: &mut PodSpec) -> Result<Result<(), String>, ApiError> {
+    async fn set_priority(&self, spec: &mut PodSpec, as_of: &AsOf) -> Result<Result<(), String>, ApiError> {
         let class = match spec.priority_class_name.as_deref().filter(|name| !name.is_empty()) {
-            Some(name) => match self.priority_class(name).await? {
+            Some(name) => match self.priority_class(name, as_of).await? {
                 Some(class) => Some(class),
                 None => return Ok(Err(format!("no PriorityClass with name {name} was found"))),
             },
-            None => self.default_priority_class().await?,
+            None => self.default_priority_class(as_of).await?,
         };
         let priority = class.as_ref().and_then(|class| class.value).unwrap_or(0);
         if let Some(given) = spec.priority.filter(|given| *given != priority) {
@@ -43,16 +45,16 @@ impl Registry {
         Ok(Ok(()))
     }
 
-    async fn priority_class(&self, name: &str) -> Result<Option<PriorityClass>, ApiError> {
+    async fn priority_class(&self, name: &str, as_of: &AsOf) -> Result<Option<PriorityClass>, ApiError> {
         let classes = resource::of::<PriorityClass>();
-        let entry = self.store.get(&key::key_of(classes, None, name)).await?;
+        let entry = self.store.get_as_of(&key::key_of(classes, None, name), as_of).await?;
         entry.map(|entry| decoded(&entry)).transpose()
     }
 
     /// The priority class for pods that name none. Of several the one with the lowest value, as upstream.
-    async fn default_priority_class(&self) -> Result<Option<PriorityClass>, ApiError> {
+    async fn default_priority_class(&self, as_of: &AsOf) -> Result<Option<PriorityClass>, ApiError> {
         let classes = resource::of::<PriorityClass>();
-        let classes: Vec<PriorityClass> = self.classes(classes, "\"globalDefault\":true").await?;
+        let classes: Vec<PriorityClass> = self.classes(classes, "\"globalDefault\":true", as_of).await?;
         Ok(classes.into_iter().filter(|class| class.global_default == Some(true)).min_by_key(|class| class.value))
     }
 }

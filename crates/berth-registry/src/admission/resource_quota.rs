@@ -9,7 +9,7 @@ use berth_api::{
     quantity::Quantity,
     quota::{self, Amounts, Taken},
 };
-use berth_store::{Entry, Expected, Key, Purpose, RangeRequest, Write, WriteError};
+use berth_store::{AsOf, Entry, Expected, Key, Purpose, RangeRequest, Write, WriteError};
 use futures::lock::Mutex;
 use std::{mem, sync::Arc};
 
@@ -56,13 +56,13 @@ impl PlugIn for ResourceQuota {
         let Some(namespace) = admission.at.namespace else { return Ok(()) };
         let taken = if admission.is_new() {
             // What a pod takes is not cheap to say, and most namespaces have no quota.
-            if api.quotas(namespace).await?.is_empty() {
+            if api.quotas(namespace, &admission.as_of).await?.is_empty() {
                 return Ok(());
             }
             taken_by(admission, &*admission.object)
         } else {
             match growth(admission) {
-                Some(taken) if !api.quotas(namespace).await?.is_empty() => taken,
+                Some(taken) if !api.quotas(namespace, &admission.as_of).await?.is_empty() => taken,
                 _ => return Ok(()),
             }
         };
@@ -99,7 +99,8 @@ impl Registry {
     async fn charge_quotas(&self, admission: &Admission<'_>, namespace: &str, taken: &Taken) -> Result<Charge, ApiError> {
         let _turn = self.turns.of(namespace).lock().await;
         let mut charge = Charge { quotas: Vec::new(), amounts: taken.amounts.clone() };
-        for entry in self.quotas(namespace).await? {
+        // Who had his turn before has changed them.
+        for entry in self.quotas(namespace, &AsOf::default()).await? {
             let (key, uid) = (entry.key.clone(), entry.header.uid.clone());
             match self.charge_quota(admission, taken, entry).await {
                 Ok(Charged::Yes) => charge.quotas.push((key, uid)),
@@ -113,10 +114,10 @@ impl Registry {
         Ok(charge)
     }
 
-    async fn quotas(&self, namespace: &str) -> Result<Vec<Arc<Entry>>, ApiError> {
+    async fn quotas(&self, namespace: &str, as_of: &AsOf) -> Result<Vec<Arc<Entry>>, ApiError> {
         let at = Collection { resource: Arc::clone(quota_resource()), namespace: Some(namespace.to_owned()) };
         let request = RangeRequest::all(key::prefix_of(&at));
-        Ok(self.store.range(request).await?.entries)
+        Ok(self.store.range_as_of(request, as_of).await?.entries)
     }
 
     async fn charge_quota(&self, admission: &Admission<'_>, taken: &Taken, mut entry: Arc<Entry>) -> Result<Charged, ApiError> {

@@ -4,6 +4,7 @@ use super::{Admission, Operation, Remarks, chain::PlugIn};
 use crate::{ApiError, BoxObject, Registry, Resource, Subresource, checks::Mode, replicas};
 use berth_api::{Object, k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta};
 use berth_rbac::User;
+use berth_store::AsOf;
 use futures::future::BoxFuture;
 use std::sync::Arc;
 
@@ -81,6 +82,8 @@ impl Registry {
 
     async fn ask_to_change(&self, admission: &mut Admission<'_>) -> Result<(), ApiError> {
         admission.is_asked = true;
+        // They may take long: what is read behind them is newer.
+        admission.as_of = AsOf::default();
         let old = old_view(admission)?;
         let is_deletion = admission.operation == Operation::Delete;
         let mut object = view(admission, &*admission.object)?.unwrap_or_else(|| admission.object.clone_object());

@@ -1,6 +1,6 @@
-//! `RolloutRecords`: who changed a workload's template or its number of pods, as the server knows them, in annotations of the workload.
+//! `RolloutRecords`: who changed a workload's template or its number of pods, or promoted its rollout, as the server knows them, in annotations of the workload.
 //!
-//! With the gate of that name. What clients send for these annotations is not taken over, and takes nothing away: neither refused, for `kubectl rollout undo` and
+//! With the gate of that name. Without it too: where a rollout in steps stands, and what an analysis came to, on its ReplicaSet. What clients send for these annotations is not taken over, and takes nothing away: neither refused, for `kubectl rollout undo` and
 //! whoever writes a manifest back send them without a thought, nor owned. On what keeps a workload's revisions only controllers write them, who are
 //! parts of this process or may do everything.
 
@@ -8,10 +8,13 @@ use super::{Admission, Operation, chain::PlugIn};
 use crate::{ApiError, Registry, Resource, ownership::Author, stamps::whole_seconds};
 use berth_api::{
     Gate, Object,
-    annotations::{BERTH_CHANGED_BY, BERTH_SCALED_BY, RECORDS},
+    annotations::{
+        BERTH_ANALYSIS, BERTH_CHANGED_BY, BERTH_PROMOTED, BERTH_PROMOTED_BY, BERTH_ROLLOUT, BERTH_SCALED_BY, BERTH_STEP, PLACES, RECORDS,
+        REVISION,
+    },
     apps::{
         Deployment, StatefulSet,
-        records::{Change, Scaling},
+        records::{Change, Promotions, Scaling},
     },
     k8s_openapi::api::core::v1::PodTemplateSpec,
     metadata::has_room_for,
@@ -20,6 +23,9 @@ use serde_json::Value;
 
 /// As which user upstream's controllers write.
 const CONTROLLERS: &str = "system:kube-controller-manager";
+
+/// What controllers alone write on what keeps revisions, with the gate.
+const OF_CONTROLLERS: [&str; 5] = [BERTH_CHANGED_BY, BERTH_SCALED_BY, BERTH_ROLLOUT, BERTH_STEP, BERTH_ANALYSIS];
 
 /// What the annotations are on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,8 +52,9 @@ impl PlugIn for RolloutRecords {
     const NAME: &'static str = "RolloutRecords";
 
     async fn mutate(api: &Registry, admission: &mut Admission<'_>) -> Result<(), ApiError> {
-        if admission.operation != Operation::Delete && is_kept_from(api, admission.at.resource) {
-            keep(&mut *admission.object, admission.old.as_ref().map(|old| &*old.object));
+        if admission.operation != Operation::Delete {
+            let kept = kept_from(api, admission.at.resource);
+            keep(kept, &mut *admission.object, admission.old.as_ref().map(|old| &*old.object));
         }
         Ok(())
     }
@@ -58,49 +65,50 @@ impl PlugIn for RolloutRecords {
         }
         let Author { manager, now, .. } = admission.author;
         let by = || Change::new(whole_seconds(now), api.asker.as_deref().map(|user| user.name.as_str()), manager);
-        note_changes(&mut *admission.object, admission.old.as_ref().map(|old| &*old.object), by);
+        let old = admission.old.as_ref().map(|old| &*old.object);
+        note_promotion(&mut *admission.object, old, by);
+        note_changes(&mut *admission.object, old, by);
     }
 }
 
 /// Takes out of what is applied what only the server says: who sends it is to own none of it.
 pub(crate) fn keep_out(api: &Registry, resource: &Resource, config: &mut Value) {
-    if !is_kept_from(api, resource) {
-        return;
-    }
+    let kept = kept_from(api, resource);
     let Some(metadata) = config.get_mut("metadata").and_then(Value::as_object_mut) else { return };
     let Some(annotations) = metadata.get_mut("annotations").and_then(Value::as_object_mut) else { return };
     let sent = annotations.len();
-    annotations.retain(|key, _| !RECORDS.contains(&key.as_str()));
+    annotations.retain(|key, _| !kept.contains(&key.as_str()));
     if annotations.is_empty() && sent > 0 {
         metadata.remove("annotations");
     }
 }
 
-/// Whether who asks may not write these annotations of such objects.
-fn is_kept_from(api: &Registry, resource: &Resource) -> bool {
-    if !api.gates.enabled(Gate::RolloutRecords) {
-        return false;
-    }
+/// Which annotations of such objects who asks may not write.
+fn kept_from(api: &Registry, resource: &Resource) -> &'static [&'static str] {
+    let is_on = api.gates.enabled(Gate::RolloutRecords);
+    let is_controller = || api.asker.as_deref().is_none_or(|user| user.is_master() || user.name == CONTROLLERS);
     match Kept::of(resource) {
-        None => false,
-        Some(Kept::ByServer) => true,
-        Some(Kept::ByControllers) => api.asker.as_deref().is_some_and(|user| !user.is_master() && user.name != CONTROLLERS),
+        Some(Kept::ByServer) if is_on => &RECORDS,
+        None | Some(Kept::ByServer) => &[],
+        Some(Kept::ByControllers) if is_controller() => &[],
+        Some(Kept::ByControllers) if is_on => &OF_CONTROLLERS,
+        Some(Kept::ByControllers) => &PLACES,
     }
 }
 
-/// Leaves the annotations as they are stored, whatever was sent.
-fn keep(object: &mut dyn Object, old: Option<&dyn Object>) {
+/// Leaves these annotations as they are stored, whatever was sent.
+fn keep(kept: &[&str], object: &mut dyn Object, old: Option<&dyn Object>) {
     let stored = old.and_then(|old| old.meta().annotations.as_ref());
     let sent = object.meta().annotations.as_ref();
-    let is_kept = RECORDS.iter().all(|key| sent.and_then(|sent| sent.get(*key)) == stored.and_then(|stored| stored.get(*key)));
-    if is_kept {
+    let is_as_stored = |key: &&str| sent.and_then(|sent| sent.get(*key)) == stored.and_then(|stored| stored.get(*key));
+    if kept.iter().all(is_as_stored) {
         return;
     }
     let annotations = object.meta_mut().annotations.get_or_insert_default();
-    for key in RECORDS {
-        match stored.and_then(|stored| stored.get(key)) {
-            Some(value) => annotations.insert(key.to_owned(), value.clone()),
-            None => annotations.remove(key),
+    for key in kept {
+        match stored.and_then(|stored| stored.get(*key)) {
+            Some(value) => annotations.insert((*key).to_owned(), value.clone()),
+            None => annotations.remove(*key),
         };
     }
     if annotations.is_empty() {
@@ -140,6 +148,21 @@ fn note_changes(object: &mut dyn Object, old: Option<&dyn Object>, by: impl FnOn
     }
     if is_another {
         note(object, BERTH_CHANGED_BY, by.value());
+    }
+}
+
+/// Notes on a Deployment who has said that a wait of its newest rollout is over.
+fn note_promotion(object: &mut dyn Object, old: Option<&dyn Object>, by: impl FnOnce() -> Change) {
+    let (Some(Deployment { .. }), Some(old)) = (object.downcast_ref(), old) else { return };
+    let of = |object: &dyn Object, key: &str| object.meta().annotations.as_ref()?.get(key).cloned();
+    let (Some(named), Some(newest)) = (of(object, BERTH_PROMOTED), of(old, REVISION)) else { return };
+    if of(old, BERTH_PROMOTED).as_ref() == Some(&named) {
+        return;
+    }
+    let known = object.meta().annotations.as_ref().and_then(Promotions::of);
+    let promotions = newest.parse().ok().and_then(|newest| Promotions::with(known, &named, newest, by));
+    if let Some(promotions) = promotions {
+        note(object, BERTH_PROMOTED_BY, promotions.value());
     }
 }
 

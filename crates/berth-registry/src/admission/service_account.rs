@@ -13,7 +13,7 @@ use berth_api::{
     },
     names,
 };
-use berth_store::{Entry, env::Rng};
+use berth_store::{AsOf, Entry, env::Rng};
 use futures::future::BoxFuture;
 use serde::Deserialize;
 use std::sync::Arc;
@@ -37,8 +37,9 @@ impl PlugIn for ServiceAccount {
 
     async fn mutate(api: &Registry, admission: &mut Admission<'_>) -> Result<(), ApiError> {
         let namespace = admission.at.namespace.unwrap_or_default();
+        let as_of = admission.as_of.clone();
         let Some(pod) = admission.created_mut::<Pod>() else { return Ok(()) };
-        let set = api.set_account(namespace, pod.spec.get_or_insert_default()).await?;
+        let set = api.set_account(namespace, pod.spec.get_or_insert_default(), &as_of).await?;
         set.map_err(|why| admission.forbidden(&why))
     }
 
@@ -60,12 +61,12 @@ impl Registry {
     /// wait for it. It takes the account's pull secrets over if it has none, and gets a token where it or its account says so.
     ///
     /// The inner result says why the pod must not be: an account that does not exist.
-    async fn set_account(&self, namespace: &str, spec: &mut PodSpec) -> Result<Result<(), String>, ApiError> {
+    async fn set_account(&self, namespace: &str, spec: &mut PodSpec, as_of: &AsOf) -> Result<Result<(), String>, ApiError> {
         let name = spec.service_account_name.take().filter(|name| !name.is_empty()).unwrap_or_else(|| DEFAULT_ACCOUNT.to_owned());
         spec.service_account = Some(name.clone());
         let name = spec.service_account_name.insert(name);
         let accounts = resource::of::<WireAccount>();
-        let account = match self.store.get(&key::key_of(accounts, Some(namespace), name)).await? {
+        let account = match self.store.get_as_of(&key::key_of(accounts, Some(namespace), name), as_of).await? {
             Some(entry) => account_of(&entry)?,
             None if name == DEFAULT_ACCOUNT => {
                 self.make_default_account(namespace).await?;

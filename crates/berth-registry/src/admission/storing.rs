@@ -21,7 +21,7 @@ impl From<ApiError> for Failure {
 
 impl Failure {
     /// Whether the write may have happened all the same.
-    pub(super) fn is_unknown(&self) -> bool {
+    pub(crate) fn is_unknown(&self) -> bool {
         matches!(self, Self::Refused(ApiError::OutcomeUnknown { .. }))
     }
 }

@@ -2,7 +2,7 @@
 
 use super::policy::{RESOURCES, resources};
 use berth_store::{
-    Entry, Health, Key, Mark, Range, RangeRequest, ReadError, Revision, Store, Usage, Watch, Write, WriteError, env::Timestamp,
+    AsOf, Entry, Health, Key, Mark, Range, RangeRequest, ReadError, Revision, Store, Usage, Watch, Write, WriteError, env::Timestamp,
 };
 use futures::{FutureExt, future::BoxFuture};
 use std::sync::{
@@ -45,8 +45,20 @@ impl Store for OwnWrites {
         self.store.get(key)
     }
 
+    fn get_as_of<'a>(&'a self, key: &Key, as_of: &'a AsOf) -> BoxFuture<'a, Result<Option<Arc<Entry>>, ReadError>> {
+        self.store.get_as_of(key, as_of)
+    }
+
+    fn known(&self, key: &Key) -> Option<Arc<Entry>> {
+        self.store.known(key)
+    }
+
     fn range(&self, request: RangeRequest) -> BoxFuture<'_, Result<Range, ReadError>> {
         self.store.range(request)
+    }
+
+    fn range_as_of<'a>(&'a self, request: RangeRequest, as_of: &'a AsOf) -> BoxFuture<'a, Result<Range, ReadError>> {
+        self.store.range_as_of(request, as_of)
     }
 
     fn commit(&self, writes: Vec<Write>) -> BoxFuture<'_, Result<Vec<Arc<Entry>>, WriteError>> {

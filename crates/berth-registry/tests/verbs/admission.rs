@@ -252,6 +252,20 @@ fn every_namespace_keeps_the_servers_certificate() {
     world.merge("configmaps@old", "kube-root-ca.crt", json!({"data": {"ca.crt": "mine", "x": "y"}})).expect("patched");
     world.delete("configmaps@new", "kube-root-ca.crt", &DeleteOptions::default()).expect("deleted");
     assert_eq!((data("old"), data("new")), (json!({"ca.crt": "PEM"}), json!({"ca.crt": "PEM"})));
+
+    now(world.registry.replace_root_ca("NEXT")).expect("published");
+    world.made("namespaces", json!({"metadata": {"name": "newer"}}));
+    for namespace in ["default", "old", "new", "newer"] {
+        assert_eq!(data(namespace), json!({"ca.crt": "NEXT"}), "{namespace}");
+    }
+}
+
+#[test]
+fn where_no_namespace_is_told_of_the_servers_certificate_none_is_told_of_the_next() {
+    let world = World::new();
+    now(world.registry.replace_root_ca("NEXT")).expect("nothing to do");
+    world.made("namespaces", json!({"metadata": {"name": "new"}}));
+    assert!(world.get("configmaps@new", "kube-root-ca.crt").is_err());
 }
 
 #[test]

@@ -10,6 +10,8 @@ use std::sync::Arc;
 const D: &str = "deployments.apps";
 const CHANGED_BY: &str = "berth.dev/changed-by";
 const SCALED_BY: &str = "berth.dev/scaled-by";
+const PROMOTED: &str = "berth.dev/promoted";
+const PROMOTED_BY: &str = "berth.dev/promoted-by";
 const ROLLOUT: &str = "berth.dev/rollout";
 
 fn on() -> FeatureGates {
@@ -143,7 +145,7 @@ fn what_a_client_sends_is_neither_taken_over_nor_refused_nor_takes_anything_away
         let world = made();
         let before = stored(&world);
         let forged = |d: &mut Value| {
-            for key in [CHANGED_BY, SCALED_BY, ROLLOUT] {
+            for key in [CHANGED_BY, SCALED_BY, PROMOTED_BY, ROLLOUT] {
                 d["metadata"]["annotations"][key] = json!("forged");
             }
         };
@@ -162,7 +164,7 @@ fn what_a_client_sends_is_neither_taken_over_nor_refused_nor_takes_anything_away
         };
         send(&as_alice(&world), &stored(&world), &with_change).expect(way);
         assert_eq!(changed_by(&world), alice(), "{way}");
-        assert_eq!([SCALED_BY, ROLLOUT].map(|key| annotation(&stored(&world), key)), [Value::Null, Value::Null], "{way}");
+        assert_eq!([SCALED_BY, PROMOTED_BY, ROLLOUT].map(|key| annotation(&stored(&world), key)), [const { Value::Null }; 3], "{way}");
     }
 }
 
@@ -278,6 +280,32 @@ fn who_sizes_a_workload_is_noted_by_every_way() {
     }
 }
 
+/// Alice ends two waits, and somebody else tries to say who it was.
+#[test]
+fn who_promotes_a_step_is_noted_by_every_way() {
+    for (way, send) in WAYS {
+        let world = made();
+        let revision = json!({"metadata": {"annotations": {"deployment.kubernetes.io/revision": "3"}}});
+        patch(&world.registry, D, Patch::MergeValue(revision)).expect("as its controller does");
+        let promote = |named: &'static str| {
+            let registry = as_alice(&world);
+            send(&registry, &stored(&world), &|d| {
+                d["metadata"]["annotations"][PROMOTED] = json!(named);
+                d["metadata"]["annotations"][PROMOTED_BY] = json!("forged");
+            })
+            .expect(way);
+            annotation(&stored(&world), PROMOTED_BY)
+        };
+        let noted = |step: u32| json!({"step": step, "at": "2026-01-01T01:00:00Z", "user": "alice", "manager": "tool"});
+        assert_eq!(promote("7/1"), Value::Null, "{way}: no rollout has that number");
+        assert_eq!(promote("3/2"), json!({"revision": 3, "steps": [noted(2)]}), "{way}");
+        assert_eq!(promote("3/2"), json!({"revision": 3, "steps": [noted(2)]}), "{way}: nothing is new");
+        assert_eq!(promote("3/4"), json!({"revision": 3, "steps": [noted(2), noted(4)]}), "{way}");
+        assert_eq!(promote("no step"), json!({"revision": 3, "steps": [noted(2), noted(4)]}), "{way}");
+        assert_eq!(changed_by(&world), json!({"at": "2026-01-01T00:00:00Z"}), "{way}: the template is as it was");
+    }
+}
+
 #[test]
 fn with_the_gate_off_they_are_annotations_like_any_other() {
     for (way, send) in WAYS {
@@ -285,12 +313,12 @@ fn with_the_gate_off_they_are_annotations_like_any_other() {
         world.made(D, deployment("d"));
         assert_eq!(stored(&world)["metadata"]["annotations"], Value::Null);
         let change = |d: &mut Value| {
-            d["metadata"]["annotations"] = json!({CHANGED_BY: "mine"});
+            d["metadata"]["annotations"] = json!({CHANGED_BY: "mine", PROMOTED: "1/2"});
             d["spec"]["template"]["spec"]["containers"][0]["image"] = json!("i:2");
             d["spec"]["replicas"] = json!(3);
         };
         send(&as_alice(&world), &stored(&world), &change).expect(way);
-        assert_eq!(stored(&world)["metadata"]["annotations"], json!({CHANGED_BY: "mine"}), "{way}");
+        assert_eq!(stored(&world)["metadata"]["annotations"], json!({CHANGED_BY: "mine", PROMOTED: "1/2"}), "{way}");
     }
 }
 
@@ -316,6 +344,34 @@ fn only_controllers_write_what_became_of_a_rollout() {
         assert_eq!(say(&as_alice(&world), "forged"), "own", "{what}");
         assert_eq!(say(&world.registry.asked_by(user("root", &[MASTERS])), "apart"), "apart", "{what}");
         assert_eq!(say(&world.registry.on_behalf_of(user("system:kube-controller-manager", &[])), "upstream"), "upstream", "{what}");
+    }
+}
+
+/// Where a rollout in steps stands, and what an analysis came to, is theirs too, whatever the gates: nobody passes a step by writing that it was passed.
+#[test]
+fn only_controllers_write_where_a_rollout_stands() {
+    for gates in [on(), FeatureGates::default()] {
+        for key in ["berth.dev/step", "berth.dev/analysis"] {
+            let mut world = World::new();
+            world.set_gates(gates.clone());
+            let mut object = deployment("r");
+            object["kind"] = json!("ReplicaSet");
+            object["metadata"]["annotations"] = json!({key: "forged", "note": "mine"});
+            let made =
+                now(as_alice(&world).create(&collection("replicasets.apps"), Body::Json(object.to_string().into_bytes()), &options()));
+            made.expect("a good set");
+            let there = |world: &World| world.get("replicasets.apps", "r").expect("there")["metadata"]["annotations"].clone();
+            assert_eq!(there(&world), json!({"note": "mine"}), "{key}");
+            let say = |registry: &Registry, text: &str| {
+                let said = json!({"metadata": {"annotations": {key: text}}});
+                now(registry.patch(&target("replicasets.apps", "r"), Patch::MergeValue(said), &options())).expect("patched");
+                there(&world)[key].clone()
+            };
+            assert_eq!(say(&as_alice(&world), "forged"), Value::Null, "{key}");
+            assert_eq!(say(&world.registry, "own"), "own", "{key}");
+            assert_eq!(say(&as_alice(&world), "forged"), "own", "{key}");
+            assert_eq!(say(&world.registry.on_behalf_of(user("system:kube-controller-manager", &[])), "upstream"), "upstream", "{key}");
+        }
     }
 }
 

@@ -1,7 +1,8 @@
 //! One store of several: some keys stand in other backing stores than the rest.
 
 use crate::{
-    Entry, Health, Key, Mark, Range, RangeRequest, ReadError, Revision, Store, Unchanged, Usage, Watch, Write, WriteError, env::Timestamp,
+    AsOf, Entry, Health, Key, Mark, Range, RangeRequest, ReadError, Revision, Store, Unchanged, Usage, Watch, Write, WriteError,
+    env::Timestamp,
 };
 use futures::{FutureExt, future::BoxFuture, future::ready};
 use std::sync::Arc;
@@ -43,8 +44,20 @@ impl Store for SplitStore {
         self.of(key.as_str()).get(key)
     }
 
+    fn get_as_of<'a>(&'a self, key: &Key, as_of: &'a AsOf) -> BoxFuture<'a, Result<Option<Arc<Entry>>, ReadError>> {
+        self.of(key.as_str()).get_as_of(key, as_of)
+    }
+
+    fn known(&self, key: &Key) -> Option<Arc<Entry>> {
+        self.of(key.as_str()).known(key)
+    }
+
     fn range(&self, request: RangeRequest) -> BoxFuture<'_, Result<Range, ReadError>> {
         self.of(&request.prefix).range(request)
+    }
+
+    fn range_as_of<'a>(&'a self, request: RangeRequest, as_of: &'a AsOf) -> BoxFuture<'a, Result<Range, ReadError>> {
+        self.of(&request.prefix).range_as_of(request, as_of)
     }
 
     fn commit(&self, mut writes: Vec<Write>) -> BoxFuture<'_, Result<Vec<Arc<Entry>>, WriteError>> {

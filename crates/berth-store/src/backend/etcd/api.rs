@@ -172,6 +172,13 @@ pub trait Etcd: Send + Sync + 'static {
     /// [`EtcdError`].
     fn range(&self, query: Query) -> BoxFuture<'_, Result<Page, EtcdError>>;
 
+    /// A revision at which the keys below `prefix` were what they were at `since`, not older than a write that was answered before; `None`: they were not. What came
+    /// and went between is not noticed.
+    ///
+    /// # Errors
+    /// [`EtcdError`].
+    fn unchanged(&self, prefix: &str, since: Revision) -> BoxFuture<'_, Result<Option<Revision>, EtcdError>>;
+
     /// Does all of it as one revision if each key is as expected.
     ///
     /// # Errors

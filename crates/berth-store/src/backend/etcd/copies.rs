@@ -73,9 +73,10 @@ impl Copies {
 
     /// Forgets what was replaced at or before `revision`, in etcd and here.
     pub(super) async fn compact(&self, revision: Revision) -> Result<(), EtcdError> {
-        self.etcd.compact(revision).await?;
         let copies = self.all();
+        // First, while etcd can still tell a copy of what nobody writes that nothing has changed since; else it would have to be listed anew.
         let reached = join_all(copies.iter().map(|copy| copy.reach(revision, SHOWN_WITHIN))).await;
+        self.etcd.compact(revision).await?;
         // One that is not as far forgets when it has to.
         for (copy, _) in copies.iter().zip(reached).filter(|(_, reached)| reached.is_ok()) {
             copy.shared.write().compact(revision);

@@ -28,6 +28,8 @@ const RETRY: (SignedDuration, SignedDuration) = (SignedDuration::from_millis(50)
 const ASK_AGAIN: SignedDuration = SignedDuration::from_millis(50);
 /// The same while nobody does: a copy whose keys are quiet must not stay so far behind that its place is compacted.
 const ASK_IDLE: SignedDuration = SignedDuration::from_secs(1);
+/// How often etcd is looked at where it cannot tell, at most: that costs it a look at all keys.
+const LOOK: SignedDuration = SignedDuration::from_secs(2);
 /// What is later than this to show what etcd has is a fault that users are told of.
 const LATE: SignedDuration = SignedDuration::from_secs(5);
 
@@ -41,6 +43,8 @@ pub(super) struct Copy {
     state: Mutex<State>,
     /// Somebody waits.
     nudge: Bell,
+    /// Etcd is to be looked at.
+    look_due: Bell,
 }
 
 struct State {
@@ -50,11 +54,25 @@ struct State {
     frontier: Option<Revision>,
     /// The same, whether or not the place is lost.
     seen: Revision,
+    /// All up to here has come by the list or the watch. Behind it, up to `seen`, etcd was looked at: what is there is what is shown.
+    watched: Revision,
+    /// When it is looked at next, at the earliest.
+    look_at: Timestamp,
+    /// How far it was to be when it was last asked how far the watch is.
+    asked: Revision,
     readers: BTreeMap<(Revision, u64), Reader>,
     readers_ever: u64,
+    /// The first revision that somebody has waited for and that is not shown, and since when: also where whoever waited has given up, and others wait.
+    awaited: Option<(Revision, Timestamp)>,
     ask_progress: Arc<dyn Fn() + Send + Sync>,
     /// Why it does not follow at the moment.
     trouble: Option<String>,
+}
+
+impl State {
+    fn shows(&self, revision: Revision) -> bool {
+        self.frontier.is_some_and(|frontier| revision <= frontier)
+    }
 }
 
 /// Who waits until the copy shows a revision.
@@ -79,12 +97,17 @@ impl Copy {
             from,
             frontier: None,
             seen: Revision(0),
+            watched: Revision(0),
+            look_at: Timestamp::UNIX_EPOCH,
+            asked: Revision(0),
             readers: BTreeMap::new(),
             readers_ever: 0,
+            awaited: None,
             ask_progress: Arc::new(|| ()),
             trouble: None,
         };
-        Arc::new(Self { etcd, env, layout, prefix: prefix.into(), history_bytes, shared, state: Mutex::new(state), nudge: Bell::new() })
+        let (state, nudge, look_due) = (Mutex::new(state), Bell::new(), Bell::new());
+        Arc::new(Self { etcd, env, layout, prefix: prefix.into(), history_bytes, shared, state, nudge, look_due })
     }
 
     /// Follows etcd; never ends.
@@ -130,30 +153,52 @@ impl Copy {
         self.ask_progress();
     }
 
-    /// Asks how far the watch is, where the answer means something.
+    /// Asks how far the watch is, where the answer means something; else has etcd looked at, once in a while.
     fn ask_progress(&self) {
-        let ask = Arc::clone(&self.lock().ask_progress);
         if self.etcd.tells_progress() {
-            ask();
+            let ask = Arc::clone(&self.lock().ask_progress);
+            return ask();
+        }
+        let (now, mut state) = (self.env.clock.now(), self.lock());
+        if state.look_at <= now {
+            state.look_at = now + LOOK;
+            self.look_due.notify(1);
         }
     }
 
-    /// Resolves when the copy shows `revision`; with the reason if it does not in time.
-    pub(super) fn reach(&self, revision: Revision, within: SignedDuration) -> impl Future<Output = Result<(), String>> + Send + use<> {
+    /// Resolves when the copy shows `revision`, which is that of something that it will be told of; with the reason if it does not in time.
+    pub(super) fn come(&self, revision: Revision, within: SignedDuration) -> impl Future<Output = Result<(), String>> + Send + use<> {
         let (tell, told) = oneshot::channel();
         let since = self.env.clock.now();
         let mut state = self.lock();
-        if state.frontier.is_some_and(|frontier| revision <= frontier) {
+        if state.shows(revision) {
             _ = tell.send(Ok(()));
         } else {
-            let number = state.readers_ever;
+            let (number, is_first) = (state.readers_ever, state.readers.is_empty());
             state.readers_ever += 1;
+            state.awaited.get_or_insert((revision, since));
             state.readers.insert((revision, number), Reader { until: since + within, since, tell });
             drop(state);
-            self.nudge.notify(usize::MAX);
-            self.ask_progress();
+            if is_first {
+                self.nudge.notify(usize::MAX);
+            }
         }
         told.map(|told| told.unwrap_or_else(|_| Err("the store is closed".into())))
+    }
+
+    /// The same of a revision that may be of anything. Of many who wait for one the first asks: what is answered is as new as the question.
+    pub(super) fn reach(&self, revision: Revision, within: SignedDuration) -> impl Future<Output = Result<(), String>> + Send + use<> {
+        let mut state = self.lock();
+        let asks = !state.shows(revision) && state.asked < revision;
+        if asks {
+            state.asked = revision;
+        }
+        drop(state);
+        let told = self.come(revision, within);
+        if asks {
+            self.ask_progress();
+        }
+        told
     }
 
     /// Resolves when there is something to show.
@@ -172,7 +217,7 @@ impl Copy {
         if let Some(trouble) = &state.trouble {
             return Some(format!("{}: {trouble}", self.prefix));
         }
-        let since = state.readers.values().map(|reader| reader.since).min()?;
+        let (_, since) = state.awaited?;
         let is_late = LATE < self.env.clock.now().duration_since(since);
         is_late.then(|| format!("{}: the copy is at revision {} and does not come to what etcd has", self.prefix, state.seen))
     }
@@ -183,36 +228,70 @@ impl Copy {
 
     /// Until it fails.
     async fn follow_once(&self) -> EtcdError {
-        let frontier = match self.frontier() {
-            Some(frontier) => frontier,
-            None => match self.list().await {
-                Ok(frontier) => frontier,
-                Err(error) => return error,
-            },
-        };
-        let mut watching = self.etcd.watch(&self.prefix, frontier.later(1));
+        if self.frontier().is_none()
+            && let Err(error) = self.list().await
+        {
+            return error;
+        }
+        let from = self.lock().watched.later(1);
+        let mut watching = self.etcd.watch(&self.prefix, from);
         self.lock().ask_progress = Arc::clone(&watching.ask_progress);
+        let mut asked = self.look_due.listen();
         self.ask_progress();
-        while let Some(item) = watching.items.next().await {
+        loop {
+            let item = match select(watching.items.next(), &mut asked).await {
+                Either::Left((Some(item), _)) => item,
+                Either::Left((None, _)) => return EtcdError::Unreachable("the watch ended".into()),
+                Either::Right(_) => {
+                    asked = self.look_due.listen();
+                    match self.look().await {
+                        Err(EtcdError::Compacted) => return self.lost(EtcdError::Compacted),
+                        // Whatever else is wrong, the watch finds out by itself.
+                        _ => continue,
+                    }
+                }
+            };
             match item {
+                Ok(Watched::Changes(changes)) if self.are_late(&changes) => {
+                    return self.lost(EtcdError::Refused("etcd was looked at before a change came that was there".into()));
+                }
                 Ok(Watched::Changes(changes)) => self.take(changes),
                 Ok(Watched::Progress(revision)) if self.etcd.tells_progress() => self.advance(revision),
                 // Where nothing changes, no more may come for long.
                 Ok(Watched::Begun) => self.lock().trouble = None,
                 // What is before it may still come.
                 Ok(Watched::Progress(_)) => (),
-                Err(EtcdError::Compacted) => {
-                    self.lock().frontier = None;
-                    return EtcdError::Compacted;
-                }
+                Err(EtcdError::Compacted) => return self.lost(EtcdError::Compacted),
                 Err(error) => return error,
             }
         }
-        EtcdError::Unreachable("the watch ended".into())
+    }
+
+    /// What there is must be listed anew.
+    fn lost(&self, error: EtcdError) -> EtcdError {
+        self.lock().frontier = None;
+        error
+    }
+
+    /// Shows that nothing has changed, where etcd does not tell how far the watch is. What came and went may still be on its way.
+    async fn look(&self) -> Result<(), EtcdError> {
+        let seen = self.lock().seen;
+        // Else what has changed comes by the watch.
+        if let Some(revision) = self.etcd.unchanged(&self.prefix, seen).await? {
+            self.show(revision);
+        }
+        Ok(())
+    }
+
+    /// Whether one is of a revision by which nothing seemed to have changed: something came and went. Watchers were told that nothing did: they are to list anew, but for those who
+    /// are at the newest revision, and know what there is.
+    fn are_late(&self, changes: &[Change]) -> bool {
+        let state = self.lock();
+        changes.iter().any(|change| state.watched < change.revision && change.revision <= state.seen)
     }
 
     /// Shows all keys as of one revision.
-    async fn list(&self) -> Result<Revision, EtcdError> {
+    async fn list(&self) -> Result<(), EtcdError> {
         let from = self.lock().from.take();
         let Listed { entries, revision, .. } = match self.read(from).await {
             Err(EtcdError::Compacted | EtcdError::Future) if from.is_some() => self.read(None).await?,
@@ -230,8 +309,9 @@ impl Copy {
             mvcc.keep_apart(resource);
         }
         self.shared.replace(mvcc);
+        self.lock().watched = revision;
         self.moved(revision);
-        Ok(revision)
+        Ok(())
     }
 
     async fn read(&self, at: Option<Revision>) -> Result<Listed, EtcdError> {
@@ -273,7 +353,15 @@ impl Copy {
         (key, revision, entry.map(Arc::new))
     }
 
+    /// The watch has come there.
     fn advance(&self, revision: Revision) {
+        let mut state = self.lock();
+        state.watched = state.watched.max(revision);
+        drop(state);
+        self.show(revision);
+    }
+
+    fn show(&self, revision: Revision) {
         self.shared.advance(revision);
         self.moved(revision);
     }
@@ -287,6 +375,9 @@ impl Copy {
         state.trouble = None;
         let behind = state.readers.split_off(&(frontier.later(1), 0));
         let reached = std::mem::replace(&mut state.readers, behind);
+        if state.awaited.is_some_and(|(revision, _)| revision <= frontier) {
+            state.awaited = state.readers.iter().map(|((revision, _), reader)| (*revision, reader.since)).min_by_key(|(_, since)| *since);
+        }
         drop(state);
         // Who no longer waits has chosen not to know.
         reached.into_values().for_each(|reader| _ = reader.tell.send(Ok(())));

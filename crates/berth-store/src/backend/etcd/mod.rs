@@ -22,9 +22,10 @@ mod writer;
 pub use api::{Alarm, Change, Etcd, EtcdError, KeyValue, Lease, Outcome, PAGE_BYTES, Page, Put, Query, Status, Watched, Watching};
 pub use model::{Fate, Model};
 pub use moving::move_keys;
+pub use writer::SETTLED_WITHIN;
 
 use crate::{
-    Entry, Health, Key, Layout, Mark, Range, RangeRequest, ReadError, Revision, Store, Usage, Watch, Write, WriteError,
+    AsOf, Entry, Health, Key, Layout, Mark, Range, RangeRequest, ReadError, Revision, Store, Usage, Watch, Write, WriteError,
     backend::check_commit, env::Env,
 };
 use condition::Condition;
@@ -83,20 +84,31 @@ impl EtcdStore {
         newest.map_err(|error| ReadError::Unavailable(error.to_string()))
     }
 
-    /// The copy of what begins so, as far as etcd is now.
-    async fn current(&self, text: &str) -> Result<Arc<Copy>, ReadError> {
+    /// As far as etcd is now, or was when this request asked first.
+    async fn newest_as_of(&self, as_of: &AsOf) -> Result<Revision, ReadError> {
+        let this = Arc::as_ptr(&self.newest).addr();
+        if let Some(newest) = as_of.of(this) {
+            return Ok(newest);
+        }
+        let newest = self.newest().await?;
+        as_of.note(this, newest);
+        Ok(newest)
+    }
+
+    /// The copy of what begins so, as far as etcd is as of this request.
+    async fn current(&self, text: &str, as_of: &AsOf) -> Result<Arc<Copy>, ReadError> {
         let copy = self.copies.of(text, None);
         copy.loaded(LOADED_WITHIN).await.map_err(ReadError::Unavailable)?;
-        copy.reach(self.newest().await?, SHOWN_WITHIN).await.map_err(ReadError::Unavailable)?;
+        copy.reach(self.newest_as_of(as_of).await?, SHOWN_WITHIN).await.map_err(ReadError::Unavailable)?;
         Ok(copy)
     }
 
-    async fn read(&self, request: RangeRequest) -> Result<Range, ReadError> {
+    async fn read(&self, request: RangeRequest, as_of: &AsOf) -> Result<Range, ReadError> {
         let Some(at) = request.at else {
             if !self.etcd.tells_progress() {
                 return self.read_there(request).await;
             }
-            return self.current(&request.prefix).await?.shared.range(&request);
+            return self.current(&request.prefix, as_of).await?.shared.range(&request);
         };
         let copy = self.copies.of(&request.prefix, Some(at));
         copy.loaded(LOADED_WITHIN).await.map_err(ReadError::Unavailable)?;
@@ -118,6 +130,15 @@ impl EtcdStore {
             },
             range => range,
         }
+    }
+
+    async fn read_key(&self, key: Key, as_of: &AsOf) -> Result<Option<Arc<Entry>>, ReadError> {
+        if self.etcd.tells_progress() {
+            return Ok(self.current(key.as_str(), as_of).await?.shared.get(&key));
+        }
+        let request = RangeRequest { limit: Some(1), ..RangeRequest::all(key.as_str()) };
+        let first = self.read_there(request).await?.entries.into_iter().next();
+        Ok(first.filter(|entry| entry.key == key))
     }
 
     /// Reads from etcd itself.
@@ -152,19 +173,25 @@ impl Store for EtcdStore {
 
     fn get(&self, key: &Key) -> BoxFuture<'_, Result<Option<Arc<Entry>>, ReadError>> {
         let key = key.clone();
-        async move {
-            if self.etcd.tells_progress() {
-                return Ok(self.current(key.as_str()).await?.shared.get(&key));
-            }
-            let request = RangeRequest { limit: Some(1), ..RangeRequest::all(key.as_str()) };
-            let first = self.read_there(request).await?.entries.into_iter().next();
-            Ok(first.filter(|entry| entry.key == key))
-        }
-        .boxed()
+        async move { self.read_key(key, &AsOf::default()).await }.boxed()
+    }
+
+    fn get_as_of<'a>(&'a self, key: &Key, as_of: &'a AsOf) -> BoxFuture<'a, Result<Option<Arc<Entry>>, ReadError>> {
+        self.read_key(key.clone(), as_of).boxed()
+    }
+
+    fn known(&self, key: &Key) -> Option<Arc<Entry>> {
+        let copy = self.copies.of(key.as_str(), None);
+        copy.frontier()?;
+        copy.shared.get(key)
     }
 
     fn range(&self, request: RangeRequest) -> BoxFuture<'_, Result<Range, ReadError>> {
-        self.read(request).boxed()
+        async move { self.read(request, &AsOf::default()).await }.boxed()
+    }
+
+    fn range_as_of<'a>(&'a self, request: RangeRequest, as_of: &'a AsOf) -> BoxFuture<'a, Result<Range, ReadError>> {
+        self.read(request, as_of).boxed()
     }
 
     fn commit(&self, writes: Vec<Write>) -> BoxFuture<'_, Result<Vec<Arc<Entry>>, WriteError>> {

@@ -38,7 +38,7 @@ pub enum Fate {
     Unreachable,
 }
 
-type Told = mpsc::UnboundedSender<Result<Watched, EtcdError>>;
+pub(super) type Told = mpsc::UnboundedSender<Result<Watched, EtcdError>>;
 
 /// What it holds, and what is to happen to it.
 #[derive(Default)]
@@ -65,6 +65,8 @@ pub(super) struct Kept {
     leases: BTreeMap<i64, BTreeSet<Key>>,
     pub(super) granted: i64,
     pub(super) asked: usize,
+    /// How often it was asked how far a watch is.
+    pub(super) questions: usize,
     /// When it was told to forget, and how much.
     pub(super) compactions: Vec<(Timestamp, u64)>,
     /// How many keys each page had.
@@ -311,6 +313,23 @@ impl Etcd for Model {
         .boxed()
     }
 
+    fn unchanged(&self, prefix: &str, since: Revision) -> BoxFuture<'_, Result<Option<Revision>, EtcdError>> {
+        let prefix = prefix.to_owned();
+        let look = move |kept: &mut Kept| {
+            kept.check(Some(since))?;
+            let below = |keys: &BTreeMap<Key, KeyValue>| -> Vec<_> {
+                let found = keys.values().filter(|found| found.key.as_str().starts_with(&prefix));
+                found.map(|found| (found.key.clone(), found.mod_revision)).collect()
+            };
+            Ok((below(&kept.as_of(since)) == below(&kept.keys)).then_some(Revision(kept.revision)))
+        };
+        async move {
+            self.travel().await;
+            self.reached(look)?
+        }
+        .boxed()
+    }
+
     fn txn_while(&self, puts: Arc<[Put]>, unchanged: Arc<[Unchanged]>) -> BoxFuture<'_, Result<Outcome, EtcdError>> {
         async move {
             self.travel().await;
@@ -348,7 +367,8 @@ impl Etcd for Model {
         let tell = Mutex::new(Some(tell));
         let ask_progress = move || {
             let Some(kept) = kept.upgrade() else { return };
-            let kept = lock(&kept);
+            let mut kept = lock(&kept);
+            kept.questions += 1;
             // Of a watch that is to begin later it does not tell how far it is.
             if kept.revision < from.0 {
                 return;

@@ -1,5 +1,7 @@
 //! Over a model of etcd in virtual time: what a real one does too rarely to wait for.
 
+mod quiet;
+
 use super::*;
 use crate::{
     Expected, Lack, Purpose, Unchanged, WatchItem,
@@ -740,4 +742,49 @@ fn nothing_is_told_that_is_not_so() {
         });
         assert_eq!(seen, log.iter().map(|change| change.revision).collect::<Vec<_>>(), "seed {seed}");
     }
+}
+
+#[test]
+fn the_reads_of_one_request_ask_once() {
+    let world = World::new(0);
+    assert_eq!(world.put("1", Expected::Absent), Ok(2));
+    let asked = world.model.kept().asked;
+    let (store, as_of) = (Arc::clone(&world.store), AsOf::default());
+    let read = async move {
+        let found = store.get_as_of(&key("a"), &as_of).await.expect("read").map(|entry| entry.mod_revision);
+        let range = store.range_as_of(RangeRequest::all("/registry/pods/"), &as_of).await.expect("read");
+        // Of another resource, which nobody has asked for before.
+        let others = store.range_as_of(RangeRequest::all("/registry/nodes/"), &as_of).await.expect("read");
+        (found, range.entries.len(), others.entries.len())
+    };
+    assert_eq!(world.wait(read), (Some(Revision(2)), 1, 0));
+    assert_eq!(world.model.kept().asked, asked + 1);
+}
+
+/// What was answered before the request began is in all of its reads, also where this server's copy does not have it yet.
+#[test]
+fn a_read_of_a_request_is_not_older_than_its_first() {
+    let world = World::new(0);
+    assert_eq!(world.put("1", Expected::Absent), Ok(2));
+    let other = world.another();
+    let written = world.wait(async move { other.commit(vec![Write::put(key("b"), "2".into(), Expected::Absent, Purpose::Growth)]).await });
+    let written = written.expect("written")[0].mod_revision;
+    let (store, as_of) = (Arc::clone(&world.store), AsOf::default());
+    let read = async move {
+        store.get_as_of(&Key::new("/registry/nodes/n"), &as_of).await.expect("read");
+        store.get_as_of(&key("b"), &as_of).await.expect("read").map(|entry| entry.mod_revision)
+    };
+    assert_eq!(world.wait(read), Some(written));
+}
+
+#[test]
+fn what_is_known_is_what_the_copy_shows() {
+    let world = World::new(0);
+    assert_eq!(world.store.known(&key("a")).map(|entry| entry.mod_revision), None, "nothing was read yet");
+    assert_eq!(world.put("1", Expected::Absent), Ok(2));
+    let asked = world.model.kept().asked;
+    assert_eq!(world.store.known(&key("a")).map(|entry| entry.mod_revision), Some(Revision(2)));
+    world.model.cut(true);
+    assert_eq!(world.store.known(&key("a")).map(|entry| entry.mod_revision), Some(Revision(2)), "also while etcd cannot be reached");
+    assert_eq!(world.model.kept().asked, asked, "nothing is asked");
 }

@@ -16,7 +16,7 @@ use jiff::SignedDuration;
 use std::sync::Arc;
 
 /// How long a write of unknown outcome is repeated before its writer is told so.
-const SETTLED_WITHIN: SignedDuration = SignedDuration::from_secs(20);
+pub const SETTLED_WITHIN: SignedDuration = SignedDuration::from_secs(20);
 /// How long it waits before it goes on, at first and at most.
 const REPEAT: (SignedDuration, SignedDuration) = (SignedDuration::from_millis(20), SignedDuration::from_secs(1));
 /// How long a write that is done waits until this process shows it.
@@ -215,7 +215,7 @@ fn conflict(parts: &[Part], found: &[Revision]) -> WriteError {
 async fn done(parts: &[Part], revision: Revision) -> Result<Entries, WriteError> {
     let mut entries = Vec::with_capacity(parts.len());
     for part in parts {
-        let shown = part.copy.reach(revision, SHOWN_WITHIN).await;
+        let shown = part.copy.come(revision, SHOWN_WITHIN).await;
         let is_it = |event: &Arc<Event>| event.entry.mod_revision == revision;
         let Some(before) = revision.0.checked_sub(1).map(Revision) else { continue };
         let event = part.changes(before).and_then(|changes| changes.into_iter().find(is_it));

@@ -1,0 +1,155 @@
+//! What stands before servers: passes connections on to one that takes them, byte for byte; can hold back what clients say, be slow, and be cut, as a network is.
+#![allow(dead_code, reason = "each test uses a part")]
+#![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "tests have sockets and the real time")]
+
+use std::{
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::{
+        TcpListener, TcpStream,
+        tcp::{OwnedReadHalf, OwnedWriteHalf},
+    },
+    sync::watch,
+    task::JoinHandle,
+};
+
+pub(crate) struct Front {
+    pub(crate) port: u16,
+    state: Arc<State>,
+    accepting: JoinHandle<()>,
+}
+
+struct State {
+    servers: Mutex<Vec<u16>>,
+    taken: AtomicUsize,
+    is_held: watch::Sender<bool>,
+    held_bytes: AtomicUsize,
+    is_cut: watch::Sender<bool>,
+    /// How much later what clients say arrives.
+    latency: Mutex<Duration>,
+}
+
+impl Front {
+    /// Before servers at these ports.
+    pub(crate) async fn before(servers: Vec<u16>) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+        let port = listener.local_addr().expect("it has one").port();
+        let state = Arc::new(State {
+            servers: Mutex::new(servers),
+            taken: AtomicUsize::new(0),
+            is_held: watch::Sender::new(false),
+            held_bytes: AtomicUsize::new(0),
+            is_cut: watch::Sender::new(false),
+            latency: Mutex::default(),
+        });
+        let shared = Arc::clone(&state);
+        let accepting = tokio::spawn(async move {
+            while let Ok((client, _)) = listener.accept().await {
+                tokio::spawn(serve(client, Arc::clone(&shared)));
+            }
+        });
+        Self { port, state, accepting }
+    }
+
+    /// From now on before these.
+    pub(crate) fn set(&self, servers: Vec<u16>) {
+        *self.state.servers.lock().unwrap_or_else(PoisonError::into_inner) = servers;
+    }
+
+    /// Passes nothing of what clients say on.
+    pub(crate) fn hold(&self) {
+        self.state.is_held.send_replace(true);
+    }
+
+    /// How much was said since then that is held back.
+    pub(crate) fn held_bytes(&self) -> usize {
+        self.state.held_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Passes it on after all.
+    pub(crate) fn let_go(&self) {
+        self.state.is_held.send_replace(false);
+    }
+
+    /// Nothing arrives any more, on either side, and nobody is told: neither of new connections nor of the end of old ones.
+    pub(crate) fn cut(&self) {
+        self.state.is_cut.send_replace(true);
+    }
+
+    /// All that was said meanwhile arrives, as TCP sends it again.
+    pub(crate) fn mend(&self) {
+        self.state.is_cut.send_replace(false);
+    }
+
+    /// What clients say arrives so much later.
+    pub(crate) fn slow_down(&self, latency: Duration) {
+        *self.state.latency.lock().unwrap_or_else(PoisonError::into_inner) = latency;
+    }
+}
+
+impl State {
+    async fn is_whole(&self) {
+        // Whoever cuts it lives as long as this.
+        let _ = self.is_cut.subscribe().wait_for(|is_cut| !is_cut).await;
+    }
+
+    async fn hold(&self, length: usize) {
+        if *self.is_held.borrow() {
+            self.held_bytes.fetch_add(length, Ordering::Relaxed);
+            let _ = self.is_held.subscribe().wait_for(|is_held| !is_held).await;
+        }
+        let latency = *self.latency.lock().unwrap_or_else(PoisonError::into_inner);
+        if !latency.is_zero() {
+            tokio::time::sleep(latency).await;
+        }
+    }
+}
+
+/// Who says something.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Side {
+    Client,
+    Server,
+}
+
+impl Drop for Front {
+    fn drop(&mut self) {
+        self.accepting.abort();
+    }
+}
+
+/// To the next server in turn that takes it.
+async fn serve(client: TcpStream, state: Arc<State>) {
+    state.is_whole().await;
+    let servers = state.servers.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    let first = state.taken.fetch_add(1, Ordering::Relaxed);
+    for index in 0..servers.len() {
+        let Ok(server) = TcpStream::connect(("127.0.0.1", servers[(first + index) % servers.len()])).await else { continue };
+        let ((from_client, to_client), (from_server, to_server)) = (client.into_split(), server.into_split());
+        tokio::select! {
+            () = pass(from_client, to_server, Side::Client, &state) => (),
+            () = pass(from_server, to_client, Side::Server, &state) => (),
+        }
+        return;
+    }
+}
+
+async fn pass(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, side: Side, state: &State) {
+    let mut buffer = vec![0; 16 << 10];
+    while let Ok(length @ 1..) = from.read(&mut buffer).await {
+        state.is_whole().await;
+        if side == Side::Client {
+            state.hold(length).await;
+        }
+        if to.write_all(&buffer[..length]).await.is_err() {
+            return;
+        }
+    }
+    state.is_whole().await;
+}

@@ -1,0 +1,252 @@
+//! What a far store's server knows without asking: writes are tried on it, and answers never come from it.
+
+use crate::world::{World, config_map, json_of, now, pod, target};
+use berth_registry::{ApiError, Body, DeleteOptions, Patch, ResourceTable, WriteOptions};
+use berth_store::{
+    AsOf, Entry, Key, MemoryStore, Range, RangeRequest, ReadError, Revision, Store, Watch, Write, WriteError, env::Timestamp,
+};
+use futures::future::BoxFuture;
+use serde_json::{Value, json};
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
+
+/// A store that is far away: it counts how often it is asked for what is newest, and for what is the newest of a request.
+struct Far {
+    inner: Arc<MemoryStore>,
+    known: Mutex<BTreeMap<Key, Arc<Entry>>>,
+    asked: AtomicUsize,
+    asked_as_of: AtomicUsize,
+}
+
+impl Far {
+    /// From now on this server knows the key as it is now.
+    fn learn(&self, key: &str) {
+        let key = Key::new(key);
+        let entry = now(self.inner.get(&key)).expect("read").expect("it is there");
+        self.known.lock().expect("nothing panics under it").insert(key, entry);
+    }
+
+    /// How often it was asked since it was asked this.
+    fn questions(&self) -> (usize, usize) {
+        (self.asked.swap(0, Ordering::SeqCst), self.asked_as_of.swap(0, Ordering::SeqCst))
+    }
+}
+
+impl Store for Far {
+    fn revision(&self, prefix: &str) -> BoxFuture<'_, Result<Revision, ReadError>> {
+        self.asked.fetch_add(1, Ordering::SeqCst);
+        self.inner.revision(prefix)
+    }
+
+    fn get(&self, key: &Key) -> BoxFuture<'_, Result<Option<Arc<Entry>>, ReadError>> {
+        self.asked.fetch_add(1, Ordering::SeqCst);
+        self.inner.get(key)
+    }
+
+    fn get_as_of<'a>(&'a self, key: &Key, _: &'a AsOf) -> BoxFuture<'a, Result<Option<Arc<Entry>>, ReadError>> {
+        self.asked_as_of.fetch_add(1, Ordering::SeqCst);
+        self.inner.get(key)
+    }
+
+    fn known(&self, key: &Key) -> Option<Arc<Entry>> {
+        self.known.lock().expect("nothing panics under it").get(key).cloned()
+    }
+
+    fn range(&self, request: RangeRequest) -> BoxFuture<'_, Result<Range, ReadError>> {
+        self.asked.fetch_add(1, Ordering::SeqCst);
+        self.inner.range(request)
+    }
+
+    fn range_as_of<'a>(&'a self, request: RangeRequest, _: &'a AsOf) -> BoxFuture<'a, Result<Range, ReadError>> {
+        self.asked_as_of.fetch_add(1, Ordering::SeqCst);
+        self.inner.range(request)
+    }
+
+    fn commit(&self, writes: Vec<Write>) -> BoxFuture<'_, Result<Vec<Arc<Entry>>, WriteError>> {
+        self.inner.commit(writes)
+    }
+
+    fn watch(&self, prefix: &str, after: Revision) -> Result<Watch, ReadError> {
+        self.inner.watch(prefix, after)
+    }
+
+    fn compact(&self, prefix: &str, revision: Revision) -> BoxFuture<'_, Result<(), ReadError>> {
+        self.inner.compact(prefix, revision)
+    }
+
+    fn pin(&self, _: &str, _: Revision, _: &str, _: Timestamp) {}
+}
+
+fn far() -> (World, Arc<Far>) {
+    let mut seen = None;
+    let world = World::over(|| {
+        let inner = Arc::new(MemoryStore::new(Arc::<ResourceTable>::default(), 1 << 24));
+        let (known, asked) = (Mutex::default(), AtomicUsize::new(0));
+        let far = Arc::new(Far { inner: Arc::clone(&inner), known, asked, asked_as_of: AtomicUsize::new(0) });
+        seen = Some(Arc::clone(&far));
+        (inner, far)
+    });
+    (world, seen.expect("just made"))
+}
+
+const C: &str = "/registry/configmaps/default/c";
+const P: &str = "/registry/pods/default/p";
+
+/// A ConfigMap that this server knows as it was before another server set `data.theirs` and wrote `mine: 1` too.
+fn changed_elsewhere() -> (World, Arc<Far>) {
+    let (world, far) = far();
+    world.made("configmaps", config_map("c"));
+    far.learn(C);
+    let other = World::beside(&world);
+    other.merge("configmaps", "c", json!({"data": {"theirs": "1", "mine": "1"}})).expect("patched");
+    far.questions();
+    (world, far)
+}
+
+fn data(object: &Value) -> &Value {
+    &object["data"]
+}
+
+#[test]
+fn a_change_of_what_is_known_asks_nothing() {
+    let (world, far) = far();
+    world.made("configmaps", config_map("c"));
+    far.learn(C);
+    far.questions();
+    let patched = world.merge("configmaps", "c", json!({"data": {"mine": "1"}})).expect("patched");
+    assert_eq!((data(&patched), far.questions()), (&json!({"mine": "1"}), (0, 0)));
+    far.learn(C);
+    world.delete("configmaps", "c", &DeleteOptions::default()).expect("deleted");
+    assert_eq!(far.questions(), (0, 0));
+    assert!(world.get("configmaps", "c").is_err(), "it is gone");
+}
+
+#[test]
+fn a_change_of_what_is_old_is_tried_again_on_what_is_there() {
+    let (world, far) = changed_elsewhere();
+    let patched = world.merge("configmaps", "c", json!({"data": {"ours": "1"}})).expect("patched");
+    assert_eq!((data(&patched), far.questions().0), (&json!({"theirs": "1", "mine": "1", "ours": "1"}), 1));
+}
+
+#[test]
+fn nothing_to_change_is_said_of_what_is_there() {
+    let (world, far) = changed_elsewhere();
+    let here = world.get("configmaps", "c").expect("there");
+    // Of what is known this would change nothing.
+    let patched = world.merge("configmaps", "c", json!({"data": {"theirs": null, "mine": null}})).expect("patched");
+    assert_eq!(patched.get("data"), None, "it was not asked what is there");
+    assert_ne!(patched["metadata"]["resourceVersion"], here["metadata"]["resourceVersion"]);
+    assert_eq!(world.get("configmaps", "c").expect("there"), patched);
+    // Of what is there nothing; of what is known something, which is refused by the store.
+    far.learn(C);
+    let other = World::beside(&world);
+    other.merge("configmaps", "c", json!({"data": {"mine": "2"}})).expect("patched");
+    let before = world.get("configmaps", "c").expect("there");
+    assert_eq!(world.merge("configmaps", "c", json!({"data": {"mine": "2"}})).expect("patched"), before);
+}
+
+#[test]
+fn a_refusal_is_of_what_is_there() {
+    let (world, _) = changed_elsewhere();
+    // Whoever was shown the newest by another server may write it here.
+    let mut here = world.get("configmaps", "c").expect("there");
+    here["data"] = json!({"all": "mine"});
+    let written = world.update("configmaps", "c", &here).expect("its version is the newest");
+    assert_eq!(data(&written), &json!({"all": "mine"}));
+    // And who was shown what this server still knows may not.
+    let refused = world.update("configmaps", "c", &here).expect_err("its version is old");
+    assert!(matches!(refused, ApiError::Conflict { .. }), "{refused:?}");
+}
+
+/// Also of what this server knows as it is: it is the fault that is told, and not that the object has changed.
+#[test]
+fn a_fault_is_a_fault_on_the_second_look_too() {
+    let (world, far) = far();
+    let mut here = world.made("configmaps", config_map("c"));
+    far.learn(C);
+    here["data"] = json!({"no key": "1"});
+    let refused = world.update("configmaps", "c", &here).expect_err("no key has spaces");
+    assert!(matches!(refused, ApiError::Invalid { .. }), "{refused:?}");
+}
+
+#[test]
+fn what_another_server_made_immutable_stays_as_it_is() {
+    let (world, _) = changed_elsewhere();
+    let other = World::beside(&world);
+    other.merge("configmaps", "c", json!({"immutable": true})).expect("patched");
+    let refused = world.merge("configmaps", "c", json!({"data": {"ours": "1"}})).expect_err("it is immutable");
+    assert!(matches!(refused, ApiError::Invalid { .. }), "{refused:?}");
+}
+
+#[test]
+fn what_another_server_has_deleted_is_not_found() {
+    let (world, far) = changed_elsewhere();
+    World::beside(&world).delete("configmaps", "c", &DeleteOptions::default()).expect("deleted");
+    let refused = world.merge("configmaps", "c", json!({"data": {"ours": "1"}})).expect_err("it is gone");
+    assert!(matches!(refused, ApiError::NotFound { .. }), "{refused:?}");
+    let refused = world.delete("configmaps", "c", &DeleteOptions::default()).expect_err("it is gone");
+    assert!(matches!(refused, ApiError::NotFound { .. }), "{refused:?}");
+    // Also one that is known to linger already, of which a deletion changes nothing.
+    world.made("configmaps", json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c", "finalizers": ["a/b"]}}));
+    world.delete("configmaps", "c", &DeleteOptions::default()).expect("marked");
+    far.learn(C);
+    World::beside(&world).merge("configmaps", "c", json!({"metadata": {"finalizers": null}})).expect("patched");
+    let refused = world.delete("configmaps", "c", &DeleteOptions::default()).expect_err("it is gone");
+    assert!(matches!(refused, ApiError::NotFound { .. }), "{refused:?}");
+}
+
+#[test]
+fn a_dry_run_shows_what_is_there() {
+    let (world, far) = changed_elsewhere();
+    let options = WriteOptions { dry_run: vec!["All".to_owned()], ..WriteOptions::default() };
+    let shown = world.patch("configmaps", "c", Patch::Merge(br#"{"data": {"ours": "1"}}"#.to_vec()), &options).expect("tried");
+    assert_eq!((data(&shown), far.questions().0), (&json!({"theirs": "1", "mine": "1", "ours": "1"}), 1));
+}
+
+#[test]
+fn a_pod_is_made_on_one_question_and_bound_on_none() {
+    let (world, far) = far();
+    world.made("nodes", json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n"}}));
+    far.questions();
+    world.made("pods", pod("p"));
+    let (asked, as_of) = far.questions();
+    assert_eq!(asked, 0, "all of its reads are of one request");
+    assert_eq!(as_of, 5, "namespace, limit ranges, account, class, quotas");
+    far.learn(P);
+    let binding = json!({"metadata": {"name": "p"}, "target": {"kind": "Node", "name": "n"}});
+    world.post("pods/binding", "p", binding).expect("bound");
+    assert_eq!(far.questions(), (0, 0), "nothing: its namespace was looked at when it was made");
+    // What is known is that it is on no node.
+    let binding = json!({"metadata": {"name": "p"}, "target": {"kind": "Node", "name": "m"}});
+    let refused = world.post("pods/binding", "p", binding).expect_err("it is bound");
+    assert!(matches!(refused, ApiError::Conflict { .. }), "{refused:?}");
+    // What is known is another pod of this name, which was on a node.
+    far.learn(P);
+    let other = World::beside(&world);
+    other.delete("pods", "p", &DeleteOptions { grace_period_seconds: Some(0), ..DeleteOptions::default() }).expect("deleted");
+    other.made("pods", pod("p"));
+    world.post("pods/binding", "p", json!({"metadata": {"name": "p"}, "target": {"kind": "Node", "name": "n"}})).expect("it is on none");
+    let bound = now(world.registry.get(&target("pods", "p"), &berth_registry::GetOptions::default())).expect("there");
+    assert_eq!(json_of(&bound)["spec"]["nodeName"], "n");
+}
+
+#[test]
+fn a_quota_that_is_there_bounds_whoever_comes() {
+    let (world, far) = far();
+    world.made(
+        "resourcequotas",
+        json!({"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "q"}, "spec": {"hard": {"configmaps": "1"}}}),
+    );
+    far.learn("/registry/resourcequotas/default/q");
+    let status = json!({"status": {"hard": {"configmaps": "1"}, "used": {"configmaps": "0"}}});
+    world.merge("resourcequotas/status", "q", status).expect("counted");
+    world.made("configmaps", config_map("c"));
+    let body = Body::Json(config_map("d").to_string().into_bytes());
+    let refused = now(world.registry.create(&crate::world::collection("configmaps"), body, &WriteOptions::default()));
+    assert!(matches!(refused, Err(ApiError::Forbidden { .. })), "{refused:?}");
+}
