@@ -17,6 +17,7 @@ use futures::{
 };
 use std::{
     collections::{BTreeMap, BTreeSet},
+    mem,
     sync::{Arc, Mutex, MutexGuard},
 };
 
@@ -145,7 +146,7 @@ impl<V: View, I: Index<V>> Cache<V, I> {
     /// As [`Cache::start`], from changes that somebody else has of the resource, or of a part of it.
     pub fn start_of(self: &Arc<Self>, changes: BoxStream<'static, Change>, spawner: &dyn Spawner, metrics: &Arc<Metrics>) {
         self.tell_of_it(metrics);
-        spawner.spawn("cache", Box::pin(follow(Arc::clone(self), changes, Arc::clone(metrics))));
+        spawner.spawn("cache", Box::pin(follow(Following(Arc::clone(self)), changes, Arc::clone(metrics))));
     }
 
     /// As [`Cache::start`], until `end` resolves: then nothing is there any more. Gives what resolves when that has been told to all who follow.
@@ -160,7 +161,7 @@ impl<V: View, I: Index<V>> Cache<V, I> {
         let nothing = [Change::Restarted, Change::Synced(Revision::default())];
         let changes = cluster.watch(self.resource).take_until(end).chain(stream::iter(nothing)).boxed();
         let (is_over, over) = oneshot::channel();
-        let following = follow(Arc::clone(self), changes, Arc::clone(metrics)).map(|()| drop(is_over));
+        let following = follow(Following(Arc::clone(self)), changes, Arc::clone(metrics)).map(|()| drop(is_over));
         spawner.spawn("cache", Box::pin(following));
         over
     }
@@ -390,7 +391,19 @@ impl<V: View, I: Index<V>> FromIterator<Arc<V>> for Known<V, I> {
     }
 }
 
-async fn follow<V: View, I: Index<V>>(cache: Arc<Cache<V, I>>, changes: BoxStream<'static, Change>, metrics: Arc<Metrics>) {
+/// That a cache follows. Once it does not any more, nobody is told of anything: caches that tell of each other would else be there for ever.
+struct Following<V, I>(Arc<Cache<V, I>>);
+
+impl<V, I> Drop for Following<V, I> {
+    fn drop(&mut self) {
+        let nobody = Handlers { changes: Vec::new(), revisions: Vec::new() };
+        let told = mem::replace(&mut *lock(&self.0.handlers), nobody);
+        drop(told);
+    }
+}
+
+async fn follow<V: View, I: Index<V>>(following: Following<V, I>, changes: BoxStream<'static, Change>, metrics: Arc<Metrics>) {
+    let cache = &following.0;
     let mut batches = changes.ready_chunks(BATCH_MAX);
     let mut decoder = Decoder { resource: cache.resource, unreadable: BTreeSet::new(), metrics };
     while let Some(batch) = batches.next().await {
@@ -444,9 +457,10 @@ impl Decoder {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cluster::RawObject;
+    use crate::{cluster::RawObject, testing::World};
     use berth_workloads::view::Identity;
     use futures::channel::mpsc;
+    use jiff::SignedDuration;
 
     #[derive(Clone, Debug, PartialEq)]
     struct Thing(ObjectKey, Uid);
@@ -483,6 +497,28 @@ mod tests {
         let seen: Vec<_> = lock(&seen).clone();
         let wanted: Vec<_> = wanted.iter().map(|(old, new)| ((*old).to_owned(), (*new).to_owned())).collect();
         assert_eq!((seen, cache.revision()), (wanted, Revision(wanted_revision)));
+    }
+
+    #[test]
+    fn caches_that_tell_of_each_other_are_given_back_with_their_process() {
+        let world = World::default();
+        let metrics = Arc::new(Metrics::new(&prometheus::Registry::new()).expect("an empty registry"));
+        for is_polled in [false, true] {
+            let (_, process) = world.another();
+            let pair = ["a", "b"].map(|plural| Arc::new(Cache::<Thing>::new(ResourceName { group: "", plural })));
+            for (cache, other) in pair.iter().zip(pair.iter().rev()) {
+                let held = Arc::clone(other);
+                cache.on_change(move |_| _ = held.revision());
+                cache.start_of(stream::pending().boxed(), &process, &metrics);
+            }
+            let left = pair.map(|cache| Arc::downgrade(&cache));
+            if is_polled {
+                world.run_for(SignedDuration::ZERO);
+            }
+            assert!(left.iter().all(|cache| cache.upgrade().is_some()));
+            process.kill();
+            assert!(left.iter().all(|cache| cache.upgrade().is_none()), "polled: {is_polled}");
+        }
     }
 
     #[test]
@@ -531,7 +567,7 @@ mod tests {
         let metrics = Arc::new(Metrics::new(&registry).expect("an empty registry"));
         let cache = Arc::new(Cache::<Thing>::new(ResourceName { group: "", plural: "things" }));
         let (changes, told) = mpsc::unbounded();
-        let mut following = Box::pin(follow(Arc::clone(&cache), told.boxed(), metrics));
+        let mut following = Box::pin(follow(Following(Arc::clone(&cache)), told.boxed(), metrics));
         let mut check = |change: Option<Change>, expected: Filled| {
             match change {
                 Some(change) => changes.unbounded_send(change).expect("it follows"),

@@ -1,6 +1,7 @@
 //! The Deployment controller: which changes wake which Deployment, and what its plan is made from.
 
 use crate::{
+    analysis::Analyst,
     cache::{Cache, Delta, Known, Warm},
     lock,
     owners::OwnerIndex,
@@ -13,6 +14,7 @@ use berth_api::FeatureGates;
 use berth_identity::{ObjectKey, Revision};
 use berth_workloads::{
     Plan,
+    analysis::Asked,
     counts::{former_deployment, is_left_behind},
     deployment::{self, State},
     plan::{EventRecord, Wait},
@@ -61,6 +63,8 @@ pub struct DeploymentPlanner {
     pub gates: Arc<FeatureGates>,
     /// What they have lost.
     pub losses: Arc<Losses>,
+    /// Who asks what plans want asked.
+    pub analyst: Analyst,
 }
 
 impl DeploymentPlanner {
@@ -92,12 +96,13 @@ impl DeploymentPlanner {
 /// whoever tells people what it would do.
 ///
 /// `sets` and `pods` are all of its namespace, at least: what the Deployment neither controls nor selects counts too, as a name that is taken and
-/// as the owner of pods that are not left behind.
+/// as the owner of pods that are not left behind. `asked` is what an analysis has come to so far.
 pub fn with_state<T>(
     deployment: &DeploymentView,
     sets: &Sets,
     pods: &mut PodIndex,
     look: Look<'_>,
+    asked: Option<&Asked>,
     decide: impl FnOnce(&State<'_>) -> T,
 ) -> T {
     let Look { last_error, gates, now } = look;
@@ -109,7 +114,7 @@ pub fn with_state<T>(
     let name_taken = |name: &str| sets.get(&ObjectKey::new(namespace, name)).is_some();
     let pods = pods.of_sets(&own, deployment, &is_left_behind, now);
     let own = own.iter().map(|set| &**set).collect();
-    decide(&State { deployment, sets: own, name_taken: &name_taken, pods: &pods, last_error, gates, now })
+    decide(&State { deployment, sets: own, name_taken: &name_taken, pods: &pods, last_error, asked, gates, now })
 }
 
 /// Wakes the Deployment that controls the set or did, and for an orphan every one that selects it.
@@ -197,13 +202,19 @@ fn selects(deployment: &DeploymentView, labels: &berth_workloads::selector::Labe
 
 impl Planner for DeploymentPlanner {
     fn plan(&self, key: &ObjectKey, last_error: Option<&str>, now: Timestamp) -> Option<Plan> {
-        let deployment = self.deployments.get(key)?;
+        let Some(deployment) = self.deployments.get(key) else {
+            self.analyst.want(key, None);
+            return None;
+        };
         if self.losses.is_awaited(key, self.pods.revision()) {
             return Some(Plan::default());
         }
         let (sets, mut pods) = (self.sets.read(), self.pods.read());
         let look = Look { last_error, gates: &self.gates, now };
-        Some(with_state(&deployment, &sets, pods.index_mut(), look, deployment::plan))
+        let asked = self.analyst.asked(key);
+        let plan = with_state(&deployment, &sets, pods.index_mut(), look, asked.as_ref(), deployment::plan);
+        self.analyst.want(key, plan.question.as_ref());
+        Some(plan)
     }
 
     fn wait_event(&self, key: &ObjectKey, wait: &Wait) -> Option<EventRecord> {

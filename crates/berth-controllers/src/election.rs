@@ -11,7 +11,7 @@ mod gate;
 mod leader;
 
 pub use gate::{Gate, Pass, RunningTime};
-pub use leader::{Candidacy, End, Leader};
+pub use leader::{Candidacy, End, Leader, Lives};
 
 use berth_identity::Revision;
 use jiff::Timestamp;
@@ -45,6 +45,14 @@ pub enum BadTiming {
     Nothing,
 }
 
+impl Default for Timing {
+    /// What upstream's flags have where nobody says otherwise.
+    fn default() -> Self {
+        let seconds = Duration::from_secs;
+        Self { lease_duration: seconds(15), renew_deadline: seconds(10), retry_period: seconds(2) }
+    }
+}
+
 impl Timing {
     /// How long a lease holds that is not renewed, how long its holder acts without having renewed it, and how long it is between two tries.
     ///
@@ -62,6 +70,12 @@ impl Timing {
         } else {
             Ok(Self { lease_duration, renew_deadline, retry_period })
         }
+    }
+
+    /// Who lives and leads renews its lease within this time, unless its requests take long.
+    #[must_use]
+    pub fn renews_within(&self) -> Duration {
+        self.retry_period.mul_f64(1.5)
     }
 
     /// How long a holder acts without having renewed its lease; also how long a request about it may take.
@@ -117,6 +131,43 @@ pub enum Outcome {
     Raced,
     /// It may or may not be there.
     Unknown,
+}
+
+/// Whether the holder of a lease lives, for who would not wait until the lease ends.
+#[derive(Debug, Default)]
+pub struct Pulse {
+    /// The lease as it was seen last, and when it was first seen so.
+    seen: Option<(Record, Elapsed)>,
+    /// How often its holder was seen to renew it.
+    renewals: u32,
+}
+
+/// What is known of a lease's holder.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sign {
+    /// Nothing yet.
+    None,
+    /// It leads.
+    Lives,
+    /// It has not renewed its lease in the time in which one that lives does; or there is none.
+    Gone,
+}
+
+impl Pulse {
+    /// The lease is this at `now`.
+    pub fn feel(&mut self, lease: Option<&Record>, timing: Timing, now: Elapsed) -> Sign {
+        let Some(lease) = lease.filter(|lease| !lease.holder.is_empty()) else { return Sign::Gone };
+        match &self.seen {
+            Some((seen, since)) if seen == lease => {
+                return if now < *since + timing.renews_within() { Sign::None } else { Sign::Gone };
+            }
+            Some((seen, _)) if seen.holder == lease.holder => self.renewals += 1,
+            _ => self.renewals = 0,
+        }
+        self.seen = Some((lease.clone(), now));
+        // A single one may be what the last holder had sent before it was killed.
+        if self.renewals < 2 { Sign::None } else { Sign::Lives }
+    }
 }
 
 /// One who could lead.

@@ -2,6 +2,7 @@
 
 mod kinds;
 mod lags;
+mod leads;
 mod nodes;
 mod remote;
 mod room;
@@ -10,6 +11,7 @@ mod stateful_sets;
 mod volumes;
 
 use crate::{
+    analysis::NoProviders,
     cluster::{Cluster, DeleteParams},
     local::LocalCluster,
     lock,
@@ -95,6 +97,7 @@ impl Running {
             enabled,
             provision_latency: PROVISION_LATENCY,
             load_balancer_range,
+            providers: Arc::new(NoProviders),
             follower: None,
         }
         .start();

@@ -1,6 +1,9 @@
 //! The [`Cluster`] inside the API server's own process: no HTTP, and nothing is encoded that both sides hold already.
 
-use crate::cluster::{Change, Cluster, ClusterError, DeleteParams, RawObject, ServedKind};
+use crate::{
+    cluster::{Change, Cluster, ClusterError, DeleteParams, RawObject, ServedKind},
+    election::{Gate, Pass},
+};
 use berth_api::{Object, Scope, StatusPart, Subresource, tenure::Tenure};
 use berth_identity::{ObjectKey, ResourceName, Revision, Uid, interned};
 use berth_registry::{
@@ -16,7 +19,7 @@ use futures::{
 };
 use jiff::SignedDuration;
 use serde_json::Value;
-use std::{sync::Arc, time::Duration};
+use std::{borrow::Cow, sync::Arc, time::Duration};
 
 /// How long to wait before a watch that could not begin is tried again.
 const RETRY: SignedDuration = SignedDuration::from_millis(100);
@@ -30,13 +33,21 @@ pub struct LocalCluster {
     registry: Registry,
     env: Env,
     manager: &'static str,
+    /// None: it writes whoever leads.
+    gate: Option<Gate>,
+}
+
+/// The API as a write finds it, which ends when this is dropped.
+struct Writing<'a> {
+    registry: Cow<'a, Registry>,
+    _pass: Option<Pass>,
 }
 
 impl LocalCluster {
     /// A cluster over `registry`.
     #[must_use]
     pub fn new(registry: Registry, env: Env) -> Self {
-        Self { registry, env, manager: FIELD_MANAGER }
+        Self { registry, env, manager: FIELD_MANAGER, gate: None }
     }
 
     /// The same cluster, written to under another name in `managedFields`.
@@ -45,10 +56,24 @@ impl LocalCluster {
         Self { manager, ..self }
     }
 
+    /// The same cluster, written to only while whoever has made the gate leads.
+    #[must_use]
+    pub fn led_by(self, gate: Gate) -> Self {
+        Self { gate: Some(gate), ..self }
+    }
+
     /// The same cluster, written to only during this tenure.
     #[must_use]
-    pub fn led_by(&self, tenure: &Arc<Tenure>) -> Self {
+    pub fn during(&self, tenure: &Arc<Tenure>) -> Self {
         Self { registry: self.registry.led_by(Arc::clone(tenure)), ..self.clone() }
+    }
+
+    /// Lets a write begin.
+    fn begin(&self) -> Result<Writing<'_>, ClusterError> {
+        let Some(gate) = &self.gate else { return Ok(Writing { registry: Cow::Borrowed(&self.registry), _pass: None }) };
+        let pass = gate.enter()?;
+        let registry = Cow::Owned(self.registry.led_by(Arc::clone(pass.tenure())));
+        Ok(Writing { registry, _pass: Some(pass) })
     }
 
     fn options(&self) -> WriteOptions {
@@ -100,7 +125,7 @@ impl Cluster for LocalCluster {
         let resource = self.resource_of(&*object);
         async move {
             let at = Collection { resource: resource?, namespace: object.meta().namespace.clone() };
-            written(self.registry.create(&at, Body::Object(object), &self.options()).await?)
+            written(self.begin()?.registry.create(&at, Body::Object(object), &self.options()).await?)
         }
         .boxed()
     }
@@ -113,23 +138,23 @@ impl Cluster for LocalCluster {
         patch: Value,
     ) -> BoxFuture<'_, Result<RawObject, ClusterError>> {
         let target = self.target(resource, key, subresource);
-        async move { written(self.registry.patch(&target?, Patch::MergeValue(patch), &self.options()).await?) }.boxed()
+        async move { written(self.begin()?.registry.patch(&target?, Patch::MergeValue(patch), &self.options()).await?) }.boxed()
     }
 
     fn put_status(&self, part: StatusPart) -> BoxFuture<'_, Result<RawObject, ClusterError>> {
         let target = self.target_of(&*part.object, Some(Subresource::Status));
-        async move { written(self.registry.put_status(&target?, &part, &self.options()).await?) }.boxed()
+        async move { written(self.begin()?.registry.put_status(&target?, &part, &self.options()).await?) }.boxed()
     }
 
     fn update(&self, object: Box<dyn Object>, subresource: Option<Subresource>) -> BoxFuture<'_, Result<RawObject, ClusterError>> {
         let target = self.target_of(&*object, subresource);
-        async move { written(self.registry.update(&target?, Body::Object(object), &self.options()).await?) }.boxed()
+        async move { written(self.begin()?.registry.update(&target?, Body::Object(object), &self.options()).await?) }.boxed()
     }
 
     fn bind(&self, pod: &ObjectKey, uid: &Uid, node: &str) -> BoxFuture<'_, Result<(), ClusterError>> {
         let (target, node) = (self.target(PODS, pod, None), node.to_owned());
         let precondition = Precondition { uid: Some(uid.to_string()), resource_version: None };
-        async move { Ok(self.registry.bind(&target?, &node, &precondition).await.map(drop)?) }.boxed()
+        async move { Ok(self.begin()?.registry.bind(&target?, &node, &precondition).await.map(drop)?) }.boxed()
     }
 
     fn delete(
@@ -140,7 +165,7 @@ impl Cluster for LocalCluster {
     ) -> BoxFuture<'_, Result<Option<RawObject>, ClusterError>> {
         let target = self.target(resource, key, None);
         async move {
-            match self.registry.delete(&target?, &options(params)).await? {
+            match self.begin()?.registry.delete(&target?, &options(params)).await? {
                 Deleted::Gone { .. } => Ok(None),
                 Deleted::Object(current) => Ok(Some(current_object(current)?)),
             }

@@ -1,6 +1,7 @@
 //! Starts the controllers that are wanted, over shared caches.
 
 use crate::{
+    analysis::{Analyst, Providers},
     cache::Warm,
     cluster::Cluster,
     deployment::{DeploymentCache, DeploymentPlanner},
@@ -57,6 +58,9 @@ pub const CONTROLLERS: &[&str] = &[
     "statefulset",
 ];
 
+/// Those of them that [`ControllerManager::start`] does not start.
+const OF_OTHERS: [&str; 3] = ["node", "root-ca-cert-publisher", "scheduler"];
+
 /// How many objects one controller works on at once. Most of a look is waiting for its writes to be durable, and what is written together shares
 /// a commit; more than these would only make each look slower.
 const WORKERS: usize = 32;
@@ -96,6 +100,12 @@ impl Enabled {
     pub fn contains(&self, name: &str) -> bool {
         self.0.contains(name)
     }
+
+    /// Whether any runs that [`ControllerManager::start`] starts.
+    #[must_use]
+    pub fn any_managed(&self) -> bool {
+        self.0.iter().any(|name| !OF_OTHERS.contains(name))
+    }
 }
 
 /// What the controllers are started with.
@@ -114,6 +124,8 @@ pub struct ControllerManager {
     pub provision_latency: Duration,
     /// Where the addresses of LoadBalancers come from.
     pub load_balancer_range: Cidr,
+    /// Who is asked by analyses of progressive rollouts.
+    pub providers: Arc<dyn Providers>,
     /// Who is told of their plans.
     pub follower: Option<Arc<dyn Follower>>,
 }
@@ -176,14 +188,17 @@ impl ControllerManager {
         }
         if deployment {
             let deployments = Arc::new(DeploymentCache::new(resource("deployments")));
+            let analyst = Analyst::new(Arc::clone(&self.providers), &self.env);
             let planner = DeploymentPlanner {
                 deployments: Arc::clone(&deployments),
                 sets: Arc::clone(&sets),
                 pods: Arc::clone(pods),
                 gates: Arc::clone(&self.gates),
                 losses: Arc::default(),
+                analyst: analyst.clone(),
             };
             let queue = self.queue("deployment");
+            analyst.start(&queue);
             planner.wake(&queue);
             let caches = vec![warm(&deployments), warm(&sets), warm(pods)];
             self.run("deployment", planner, queue, events.of("deployment-controller"), quotas, caches);

@@ -286,6 +286,7 @@ impl Counted {
             (&mut total.ready, one.ready),
             (&mut total.available, one.available),
             (&mut total.fully_labeled, one.fully_labeled),
+            (&mut total.with_cost, one.with_cost),
             (&mut total.terminating, one.terminating),
             (&mut total.mismatched, one.mismatched),
             (&mut total.mismatched_terminating, one.mismatched_terminating),

@@ -26,6 +26,8 @@ pub enum Tool {
     Kubectl,
     /// Debian's, from before `OpenAPI` v3 and protobuf bodies.
     Kubectl120,
+    /// Networks within the machine, as one who is not its root may make them.
+    Namespaces,
     /// Where the system tells how much memory a process has.
     Procfs,
     /// Prometheus' own check of metrics.
@@ -50,6 +52,7 @@ impl fmt::Display for Tool {
             Self::JavaScriptClient => "the JavaScript client",
             Self::Kubectl => "kubectl",
             Self::Kubectl120 => "kubectl 1.20",
+            Self::Namespaces => "network namespaces",
             Self::Procfs => "procfs",
             Self::Promtool => "promtool",
             Self::PythonClient => "the Python client",

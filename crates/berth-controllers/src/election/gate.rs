@@ -1,7 +1,7 @@
 //! What stands between a part that leads and its writes.
 
 use super::Elapsed;
-use crate::lock;
+use crate::{ClusterError, lock};
 use berth_api::tenure::Tenure;
 use event_listener::Event;
 use std::sync::{
@@ -53,13 +53,16 @@ impl Gate {
         (self.running)()
     }
 
-    /// Lets a write begin. `None`: who asks leads no longer, also where nobody has noticed since the machine was suspended.
-    #[must_use]
-    pub fn enter(&self) -> Option<Pass> {
+    /// Lets a write begin.
+    ///
+    /// # Errors
+    /// [`ClusterError::Busy`]: who asks leads no longer, also where nobody has noticed since the machine was suspended.
+    pub fn enter(&self) -> Result<Pass, ClusterError> {
         let lead = lock(&self.state.lead);
-        let lead = lead.as_ref().filter(|lead| self.now() < lead.until)?;
+        let lead = lead.as_ref().filter(|lead| self.now() < lead.until);
+        let lead = lead.ok_or_else(|| ClusterError::Busy { message: "another may lead by now".to_owned(), retry_after: None })?;
         self.state.inside.fetch_add(1, Ordering::SeqCst);
-        Some(Pass { state: Arc::clone(&self.state), tenure: Arc::clone(&lead.tenure) })
+        Ok(Pass { state: Arc::clone(&self.state), tenure: Arc::clone(&lead.tenure) })
     }
 
     /// Whether a write could begin now.
@@ -113,7 +116,7 @@ mod tests {
         let gate = Gate::new(Arc::new(move || Duration::from_secs(own.load(Ordering::Relaxed))));
         let lead =
             |seconds, tenure: &str| Some(Lead { until: Duration::from_secs(seconds), tenure: Arc::new(tenure.parse().expect("a tenure")) });
-        assert!(gate.enter().is_none() && !gate.is_open(), "it begins shut");
+        assert!(gate.enter().is_err() && !gate.is_open(), "it begins shut");
         gate.set(lead(10, "a/b;c;1"));
         assert!(gate.is_open());
         let inside = gate.enter().expect("it is open");
@@ -121,12 +124,12 @@ mod tests {
         assert!(gate.at_rest().now_or_never().is_none());
         // The machine slept, and nobody has shut it.
         time.store(10, Ordering::Relaxed);
-        assert!(gate.enter().is_none() && !gate.is_open());
+        assert!(gate.enter().is_err() && !gate.is_open());
         drop(inside);
         assert!(gate.at_rest().now_or_never().is_some());
         gate.set(lead(20, "a/b;c;2"));
         assert_eq!(gate.enter().expect("it is open").tenure().transitions, 2);
         gate.set(None);
-        assert!(gate.enter().is_none() && gate.at_rest().now_or_never().is_some());
+        assert!(gate.enter().is_err() && gate.at_rest().now_or_never().is_some());
     }
 }

@@ -1,7 +1,7 @@
 //! Leading: an [`Election`] carried out on a cluster, and a gate that is shut when it is over.
 
 use super::{
-    Claim, Elapsed, Election, Move, Outcome, Record, Timing,
+    Claim, Elapsed, Election, Move, Observed, Outcome, Pulse, Record, Sign, Timing,
     gate::{Gate, Lead, RunningTime},
 };
 use crate::{Cluster, ClusterError, RawObject};
@@ -16,7 +16,10 @@ use k8s_openapi::{
     apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta},
 };
 use serde_json::json;
-use std::{pin::pin, sync::Arc, time::Duration};
+use std::{mem, pin::pin, sync::Arc, time::Duration};
+
+/// How often a lease is looked at that is to be had as soon as can be.
+const LOOK_AGAIN: Duration = Duration::from_millis(500);
 
 /// What is led, by whom, and how.
 #[derive(Clone, Debug)]
@@ -38,6 +41,14 @@ pub enum End {
     Lost,
 }
 
+/// The lease is another's, who renews it.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{holder:?} leads")]
+pub struct Lives {
+    /// Who.
+    pub holder: String,
+}
+
 /// One that leads, until it can no longer renew its lease or releases it.
 pub struct Leader {
     candidate: Candidate,
@@ -46,10 +57,7 @@ pub struct Leader {
 impl Leader {
     /// Waits until it leads, however long that takes.
     pub async fn elect(cluster: Arc<dyn Cluster>, env: Env, running: RunningTime, candidacy: Candidacy) -> Self {
-        let Candidacy { lease, identity, timing } = candidacy;
-        let election = Election::new(identity.clone(), timing);
-        let gate = Gate::new(running);
-        let mut candidate = Candidate { cluster, env, gate, lease, identity, timing, election, told: String::new() };
+        let mut candidate = Candidate::new(cluster, env, running, candidacy);
         while candidate.election.acts_until().is_none() {
             match candidate.next() {
                 Move::Wait(until) => candidate.wait(until).await,
@@ -57,6 +65,34 @@ impl Leader {
             }
         }
         Self { candidate }
+    }
+
+    /// Leads soon, also where the lease is another's who was killed: for who is alone, as a rule, and is not to wait until it ends. What one before it has sent and
+    /// what comes late is not done any more.
+    ///
+    /// # Errors
+    /// [`Lives`]: the other one still renews it.
+    pub async fn take(cluster: Arc<dyn Cluster>, env: Env, running: RunningTime, candidacy: Candidacy) -> Result<Self, Lives> {
+        let mut candidate = Candidate::new(cluster, env, running, candidacy);
+        let mut pulse = Pulse::default();
+        loop {
+            match candidate.look().await {
+                Ok(found) => {
+                    let lease = found.as_ref().map(|(record, _)| record);
+                    candidate.tell(lease.map_or("", |record| &record.holder));
+                    match pulse.feel(lease, candidate.timing, candidate.gate.now()) {
+                        Sign::None => (),
+                        Sign::Lives => return Err(Lives { holder: lease.map(|record| record.holder.clone()).unwrap_or_default() }),
+                        Sign::Gone => candidate.claim(found).await,
+                    }
+                }
+                Err(error) => tracing::warn!(lease = %candidate.lease, %error, "the lease cannot be read; trying again"),
+            }
+            if candidate.gate.is_open() {
+                return Ok(Self { candidate });
+            }
+            sleep(&candidate.env, LOOK_AGAIN).await;
+        }
     }
 
     /// What is shut as soon as it leads no longer.
@@ -82,6 +118,24 @@ impl Leader {
                 other => self.candidate.carry_out(other).await,
             }
         }
+    }
+
+    /// As [`Leader::keep`], but for who goes on when the lease could not be renewed in time and nobody has taken it meanwhile: the gate is shut until it can be
+    /// renewed, and what is led knows all that was written in its name.
+    pub async fn hold(&mut self, stop: impl Future<Output = ()>) -> End {
+        let mut stop = pin!(stop);
+        while self.keep(&mut stop).await == End::Lost {
+            tracing::warn!(lease = %self.candidate.lease, "the lease could not be renewed in time: nothing is written until it can be");
+            let regained = match select(&mut stop, pin!(self.candidate.regain())).await {
+                Either::Left(_) => return End::Told,
+                Either::Right((regained, _)) => regained,
+            };
+            if !regained {
+                return End::Lost;
+            }
+            tracing::info!(lease = %self.candidate.lease, "the lease is renewed");
+        }
+        End::Told
     }
 
     /// Begins nothing more, and lets another take the lease as soon as all that was begun has ended. Where that takes longer than the lease holds, it
@@ -116,6 +170,47 @@ struct Candidate {
 }
 
 impl Candidate {
+    fn new(cluster: Arc<dyn Cluster>, env: Env, running: RunningTime, Candidacy { lease, identity, timing }: Candidacy) -> Self {
+        let (gate, election) = (Gate::new(running), Election::new(identity.clone(), timing));
+        Self { cluster, env, gate, lease, identity, timing, election, told: String::new() }
+    }
+
+    /// What the lease is.
+    async fn look(&self) -> Result<Option<(Record, Revision)>, ClusterError> {
+        let found = within(&self.env, self.limit(self.gate.now()), self.cluster.get(LEASES, &self.lease)).await;
+        found.unwrap_or_else(|| Err(ClusterError::Unknown("no answer in time".to_owned())))?.as_ref().map(record).transpose()
+    }
+
+    /// Makes it its own, whosever it is.
+    async fn claim(&mut self, found: Option<(Record, Revision)>) {
+        let began = self.gate.now();
+        self.election.read(found, began);
+        let claim = self.election.claim(self.env.clock.now());
+        self.write(claim, began).await;
+    }
+
+    /// Waits until the lease can be renewed that could not be in time. `false`: it has been another's.
+    async fn regain(&mut self) -> bool {
+        let anew = Election::new(self.identity.clone(), self.timing);
+        let before = mem::replace(&mut self.election, anew).observed.map(|Observed { record, .. }| (record.holder, record.transitions));
+        if before.as_ref().is_none_or(|(holder, _)| *holder != self.identity) {
+            return false;
+        }
+        loop {
+            match self.look().await {
+                Ok(Some((record, revision))) if before == Some((record.holder.clone(), record.transitions)) => {
+                    self.claim(Some((record, revision))).await;
+                }
+                Ok(_) => return false,
+                Err(error) => tracing::debug!(lease = %self.lease, %error, "the lease cannot be read; trying again"),
+            }
+            if self.gate.is_open() {
+                return true;
+            }
+            sleep(&self.env, LOOK_AGAIN).await;
+        }
+    }
+
     fn next(&mut self) -> Move {
         #[expect(clippy::cast_precision_loss, reason = "a thousand steps between nothing and one")]
         let chance = self.env.rng.below(1000) as f64 / 1000.0;
@@ -126,7 +221,7 @@ impl Candidate {
     async fn carry_out(&mut self, next: Move) {
         let now = self.gate.now();
         match next {
-            Move::Read => self.read(now).await,
+            Move::Read => self.read().await,
             Move::Write(claim) => self.write(claim, now).await,
             Move::Wait(_) | Move::Stop => (),
         }
@@ -136,20 +231,18 @@ impl Candidate {
         sleep(&self.env, until.saturating_sub(self.gate.now()))
     }
 
-    async fn read(&mut self, began: Elapsed) {
-        let limit = self.limit(began);
-        let found = within(&self.env, limit, self.cluster.get(LEASES, &self.lease)).await;
+    async fn read(&mut self) {
+        let found = self.look().await;
         let now = self.gate.now();
-        match found.map(|found| found.and_then(|object| object.as_ref().map(record).transpose())) {
-            Some(Ok(found)) => {
+        match found {
+            Ok(found) => {
                 self.tell(found.as_ref().map_or("", |(record, _)| &record.holder));
                 self.election.read(found, now);
             }
-            Some(Err(error)) => {
+            Err(error) => {
                 tracing::warn!(lease = %self.lease, %error, "the lease cannot be read; trying again");
                 self.election.unread(now);
             }
-            None => self.election.unread(now),
         }
         self.set_gate();
     }

@@ -7,10 +7,6 @@ const fn seconds(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
 }
 
-fn timing() -> Timing {
-    Timing::new(seconds(15), seconds(10), seconds(2)).expect("upstream's own")
-}
-
 /// What people are told is of no interest here.
 const WALL: Timestamp = Timestamp::UNIX_EPOCH;
 
@@ -32,7 +28,7 @@ fn claim(election: &mut Election, now: Elapsed) -> Claim {
 
 /// One who leads since `now`.
 fn leader(now: Elapsed) -> Election {
-    let mut election = Election::new("a".to_owned(), timing());
+    let mut election = Election::new("a".to_owned(), Timing::default());
     election.read(None, now);
     let first = claim(&mut election, now);
     election.written(first, Outcome::Written(Revision(1)), now, now);
@@ -41,7 +37,7 @@ fn leader(now: Elapsed) -> Election {
 
 #[test]
 fn the_first_makes_the_lease_and_renews_it() {
-    let mut election = Election::new("a".to_owned(), timing());
+    let mut election = Election::new("a".to_owned(), Timing::default());
     assert_eq!(election.next(seconds(100), WALL, 0.0), Move::Read);
     election.read(None, seconds(100));
     let first = claim(&mut election, seconds(100));
@@ -58,7 +54,7 @@ fn the_first_makes_the_lease_and_renews_it() {
 
 #[test]
 fn a_lease_is_taken_over_when_nothing_of_it_has_changed_for_as_long_as_it_holds() {
-    let mut election = Election::new("b".to_owned(), timing());
+    let mut election = Election::new("b".to_owned(), Timing::default());
     election.read(Some((renewed("a", 3, 1), Revision(5))), seconds(100));
     assert_eq!(election.next(seconds(100), WALL, 1.0), Move::Wait(Duration::from_millis(102_400)), "1.2 times the period at most");
     election.read(Some((renewed("a", 3, 2), Revision(6))), seconds(103));
@@ -74,7 +70,7 @@ fn a_lease_is_taken_over_when_nothing_of_it_has_changed_for_as_long_as_it_holds(
 #[test]
 fn the_next_leads_within_a_lease_and_a_pause_of_a_kill() {
     for chance in [0.0, 0.3, 1.0] {
-        let (mut election, killed) = (Election::new("b".to_owned(), timing()), seconds(100));
+        let (mut election, killed) = (Election::new("b".to_owned(), Timing::default()), seconds(100));
         election.read(Some((renewed("a", 0, 1), Revision(1))), killed);
         let mut now = killed;
         loop {
@@ -95,9 +91,27 @@ fn a_released_lease_is_taken_at_once() {
     let released = a.release(WALL).expect("it is held");
     assert_eq!((released.record.holder.as_str(), released.record.transitions, released.over), ("", 0, Some(Revision(1))));
     assert_eq!((a.next(seconds(101), WALL, 0.0), a.acts_until(), a.release(WALL)), (Move::Stop, None, None));
-    let mut b = Election::new("b".to_owned(), timing());
+    let mut b = Election::new("b".to_owned(), Timing::default());
     b.read(Some((released.record, Revision(2))), seconds(500));
     assert_eq!(claim(&mut b, seconds(500)).record, record("b", 1));
+}
+
+#[test]
+fn a_holder_that_does_not_renew_is_gone_and_one_that_does_so_twice_lives() {
+    let feel = |pulse: &mut Pulse, lease: &Record, now| pulse.feel(Some(lease), Timing::default(), seconds(now));
+    let mut pulse = Pulse::default();
+    assert_eq!(pulse.feel(None, Timing::default(), seconds(100)), Sign::Gone, "there is none");
+    assert_eq!(feel(&mut pulse, &record("", 4), 100), Sign::Gone, "it was released");
+    assert_eq!(feel(&mut pulse, &renewed("a", 3, 1), 100), Sign::None);
+    assert_eq!(feel(&mut pulse, &renewed("a", 3, 1), 102), Sign::None);
+    assert_eq!(feel(&mut pulse, &renewed("a", 3, 1), 103), Sign::Gone);
+    // What a killed one had sent.
+    assert_eq!(feel(&mut pulse, &renewed("a", 3, 2), 103), Sign::None);
+    assert_eq!(feel(&mut pulse, &renewed("a", 3, 2), 105), Sign::None);
+    assert_eq!(feel(&mut pulse, &renewed("a", 3, 3), 105), Sign::Lives);
+    assert_eq!(feel(&mut pulse, &renewed("b", 4, 4), 106), Sign::None, "of this one nothing is known");
+    assert_eq!(feel(&mut pulse, &renewed("b", 4, 5), 107), Sign::None);
+    assert_eq!(feel(&mut pulse, &renewed("b", 4, 5), 110), Sign::Gone);
 }
 
 #[test]
@@ -131,7 +145,7 @@ fn a_lease_that_somebody_touched_or_deleted_stays_its_holders() {
     election.written(next, Outcome::Raced, seconds(102), seconds(102));
     election.read(Some((record("a", 0), Revision(9))), seconds(102));
     assert_eq!(claim(&mut election, seconds(102)).over, Some(Revision(9)));
-    let mut taken = Election::new("b".to_owned(), timing());
+    let mut taken = Election::new("b".to_owned(), Timing::default());
     taken.read(Some((record("", 4), Revision(1))), seconds(1));
     let first = claim(&mut taken, seconds(1));
     taken.written(first, Outcome::Written(Revision(2)), seconds(1), seconds(1));
@@ -143,7 +157,7 @@ fn a_lease_that_somebody_touched_or_deleted_stays_its_holders() {
 
 #[test]
 fn what_one_wrote_without_an_answer_is_known_again() {
-    let mut election = Election::new("a".to_owned(), timing());
+    let mut election = Election::new("a".to_owned(), Timing::default());
     election.read(None, seconds(1));
     let first = claim(&mut election, seconds(1));
     election.written(first, Outcome::Unknown, seconds(1), seconds(2));
@@ -253,7 +267,7 @@ fn fates() -> impl Strategy<Value = Vec<Fate>> {
 
 impl Candidate {
     fn new(index: usize) -> Self {
-        Self { index, election: Election::new(format!("{index}"), timing()), waits: Waits::Until(Elapsed::ZERO), asked: 0 }
+        Self { index, election: Election::new(format!("{index}"), Timing::default()), waits: Waits::Until(Elapsed::ZERO), asked: 0 }
     }
 
     /// Does what there is to do at `now`.
@@ -265,7 +279,7 @@ impl Candidate {
                 (Some(Answer::Outcome(outcome)), Some(claim)) => self.election.written(claim, outcome, *began, now),
                 (Some(Answer::Lease(lease)), _) => self.election.read(lease, now),
                 // Nobody waits longer for an answer.
-                (_, claim) if *began + timing().renew_deadline() <= now => match claim {
+                (_, claim) if *began + Timing::default().renew_deadline() <= now => match claim {
                     Some(claim) => self.election.written(claim, Outcome::Unknown, *began, now),
                     None => self.election.unread(now),
                 },
@@ -281,7 +295,7 @@ impl Candidate {
             }
             // Another takes its place: a process that is started anew.
             Move::Stop => {
-                self.election = Election::new(format!("{}-{}", self.index, now.as_millis()), timing());
+                self.election = Election::new(format!("{}-{}", self.index, now.as_millis()), Timing::default());
                 self.waits = Waits::Until(now);
                 return;
             }

@@ -349,6 +349,28 @@ fn orphaned_pods_are_taken_over_by_a_successor() {
     assert!(running.list(PODS).iter().all(|pod| pod["metadata"]["ownerReferences"][0]["uid"] == running.set()["metadata"]["uid"]));
 }
 
+/// As upstream does. Else its name would be waited for without end.
+#[test]
+fn an_orphaned_pod_that_has_ended_is_taken_over_and_replaced() {
+    let running = Running::with_set(json!({}));
+    running.run_pods();
+    running.delete(STATEFUL_SETS, "web", Some(Propagation::Orphan));
+    running.settle();
+    let (cluster, key) = (Arc::clone(&running.cluster), key(PODS, "web-1"));
+    let failed = json!({"status": {"phase": "Failed"}});
+    running.world.block_on(async move { cluster.patch(PODS, &key, Some(Subresource::Status), failed).await }).expect("it is there");
+    let uid = |name: &str| {
+        let pod = running.list(PODS).into_iter().find(|pod| text(pod, "/metadata/name") == name).expect("it is there");
+        text(&pod, "/metadata/uid").to_owned()
+    };
+    let before = ["web-0", "web-1"].map(uid);
+    running.create(Some("default"), &set(json!({})));
+    running.settle();
+    let after = ["web-0", "web-1"].map(uid);
+    assert!(before[0] == after[0] && before[1] != after[1], "{before:?} {after:?}");
+    assert!(running.list(PODS).iter().all(|pod| pod["metadata"]["ownerReferences"][0]["uid"] == running.set()["metadata"]["uid"]));
+}
+
 #[test]
 fn a_name_that_another_holds_is_waited_for() {
     let running = Running::start(CONTROLLERS);

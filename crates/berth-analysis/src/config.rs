@@ -1,0 +1,343 @@
+//! The administrator's file: who can be asked, where, as whom, and by which namespaces.
+
+use crate::{
+    address::Allowed,
+    files::{self, Credentials},
+};
+use berth_api::{Path as FieldPath, apps::analysis::validate_provider, names::check_dns_label};
+use http::Uri;
+use serde::Deserialize;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+    io::Read,
+    path::{Path, PathBuf},
+};
+
+/// The longest file, in bytes.
+const FILE_BYTES_MAX: u64 = 1 << 20;
+/// How many providers there may be.
+const PROVIDERS_MAX: usize = 256;
+/// How many namespaces one may serve by name.
+const NAMESPACES_MAX: usize = 4096;
+/// The longest user name, in bytes.
+const USER_BYTES_MAX: usize = 1024;
+
+/// Why the file cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// It cannot be read.
+    #[error("could not read the providers of analyses in {}", path.display())]
+    Read {
+        /// Which file.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// It is longer than it may be.
+    #[error("{} is longer than {FILE_BYTES_MAX} bytes", path.display())]
+    TooLong {
+        /// Which file.
+        path: PathBuf,
+    },
+    /// It is no such file.
+    #[error("{} has no providers of analyses: {message}", path.display())]
+    Syntax {
+        /// Which file.
+        path: PathBuf,
+        /// What, and where.
+        message: String,
+    },
+    /// It says what cannot be.
+    #[error("{}: {}", path.display(), faults.join("; "))]
+    Faults {
+        /// Which file.
+        path: PathBuf,
+        /// Each with its place.
+        faults: Vec<String>,
+    },
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    providers: Vec<Entry>,
+}
+
+/// One provider, as the file has it.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+struct Entry {
+    name: String,
+    kind: Kind,
+    url: String,
+    namespaces: Vec<String>,
+    ca_file: Option<PathBuf>,
+    bearer_token_file: Option<PathBuf>,
+    basic_auth: Option<BasicAuth>,
+    #[serde(default)]
+    allow_loopback: bool,
+    #[serde(default)]
+    allow_link_local: bool,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+struct BasicAuth {
+    username: String,
+    password_file: PathBuf,
+}
+
+/// What a provider understands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Kind {
+    /// `POST /api/v1/query`.
+    Prometheus,
+    /// A POST of JSON.
+    Webhook,
+}
+
+/// Who can be asked.
+#[derive(Debug)]
+pub(crate) struct Provider {
+    pub(crate) kind: Kind,
+    pub(crate) is_https: bool,
+    /// Without brackets.
+    pub(crate) host: String,
+    pub(crate) port: u16,
+    /// What the header `Host` says.
+    pub(crate) authority: String,
+    pub(crate) path: String,
+    pub(crate) credentials: Credentials,
+    /// `None`: the authorities that this machine believes.
+    pub(crate) ca_file: Option<PathBuf>,
+    pub(crate) allowed: Allowed,
+    namespaces: BTreeSet<String>,
+}
+
+impl Provider {
+    /// Whether this namespace may ask it.
+    pub(crate) fn serves(&self, namespace: &str) -> bool {
+        self.namespaces.contains("*") || self.namespaces.contains(namespace)
+    }
+}
+
+/// Reads the file, and looks at the files that it names: they are relative to its folder.
+pub(crate) fn open(path: &Path) -> Result<BTreeMap<String, Provider>, OpenError> {
+    let failed = |source| OpenError::Read { path: path.to_owned(), source };
+    let mut text = String::new();
+    fs::File::open(path).map_err(failed)?.take(FILE_BYTES_MAX + 1).read_to_string(&mut text).map_err(failed)?;
+    if FILE_BYTES_MAX < text.len() as u64 {
+        return Err(OpenError::TooLong { path: path.to_owned() });
+    }
+    let file: File =
+        serde_saphyr::from_str(&text).map_err(|error| OpenError::Syntax { path: path.to_owned(), message: error.to_string() })?;
+    let folder = path.parent().unwrap_or(Path::new(""));
+    providers(file, folder).map_err(|faults| OpenError::Faults { path: path.to_owned(), faults })
+}
+
+fn providers(file: File, folder: &Path) -> Result<BTreeMap<String, Provider>, Vec<String>> {
+    let mut faults = Vec::new();
+    if PROVIDERS_MAX < file.providers.len() {
+        return Err(vec![format!("providers: there are {}, more than {PROVIDERS_MAX}", file.providers.len())]);
+    }
+    let mut known = BTreeMap::new();
+    for (index, entry) in file.providers.into_iter().enumerate() {
+        let mut fault = |field: &str, what: String| faults.push(format!("providers[{index}].{field}: {what}"));
+        if let Some(error) = validate_provider(&entry.name, &FieldPath::new("name")) {
+            fault("name", error.detail);
+        }
+        if known.contains_key(&entry.name) {
+            fault("name", format!("{:?} is there already", entry.name));
+        }
+        let name = entry.name.clone();
+        if let Some(provider) = provider(entry, folder, &mut fault) {
+            known.insert(name, provider);
+        }
+    }
+    if faults.is_empty() { Ok(known) } else { Err(faults) }
+}
+
+fn provider(entry: Entry, folder: &Path, fault: &mut impl FnMut(&str, String)) -> Option<Provider> {
+    let place = place(&entry.url).map_err(|why| fault("url", why)).ok();
+    check_namespaces(&entry.namespaces, fault);
+    let there = |path: PathBuf| folder.join(path);
+    let credentials = match (entry.bearer_token_file, entry.basic_auth) {
+        (Some(_), Some(_)) => {
+            fault("basicAuth", "there is a bearerTokenFile too: one of them".to_owned());
+            return None;
+        }
+        (Some(file), None) => Credentials::Bearer(there(file)),
+        (None, Some(BasicAuth { username, password_file })) => {
+            if username.is_empty() || USER_BYTES_MAX < username.len() || username.contains(':') || username.chars().any(char::is_control) {
+                let what = format!("must have 1 to {USER_BYTES_MAX} bytes, no colon and no control characters");
+                fault("basicAuth.username", what);
+            }
+            Credentials::Basic { username, password_file: there(password_file) }
+        }
+        (None, None) => Credentials::None,
+    };
+    if let Err(why) = files::header(&credentials, files::read_now) {
+        fault(credentials.field(), why.to_string());
+    }
+    let ca_file = entry.ca_file.map(there);
+    if let Some(Err(why)) = ca_file.as_ref().map(|file| files::read_now(file).and_then(|pem| files::roots(&pem))) {
+        fault("caFile", why.to_string());
+    }
+    let Place { is_https, host, port, authority, path } = place?;
+    if ca_file.is_some() && !is_https {
+        fault("caFile", "means nothing: the url is not https".to_owned());
+    }
+    if !matches!(credentials, Credentials::None) && !is_https && !is_this_machine(&host) {
+        fault(credentials.field(), "is sent over https alone, or to this machine: the url is neither".to_owned());
+    }
+    Some(Provider {
+        kind: entry.kind,
+        is_https,
+        host,
+        port,
+        authority,
+        path: if entry.kind == Kind::Prometheus { format!("{}/api/v1/query", path.trim_end_matches('/')) } else { path },
+        credentials,
+        ca_file,
+        allowed: Allowed { loopback: entry.allow_loopback, link_local: entry.allow_link_local },
+        namespaces: entry.namespaces.into_iter().collect(),
+    })
+}
+
+fn check_namespaces(namespaces: &[String], fault: &mut impl FnMut(&str, String)) {
+    if namespaces.is_empty() {
+        fault("namespaces", "none may ask; \"*\" is for all".to_owned());
+    }
+    if NAMESPACES_MAX < namespaces.len() {
+        return fault("namespaces", format!("there are {}, more than {NAMESPACES_MAX}", namespaces.len()));
+    }
+    for (index, namespace) in namespaces.iter().enumerate().filter(|(_, namespace)| *namespace != "*") {
+        if let Some(why) = check_dns_label(namespace).into_iter().next() {
+            fault(&format!("namespaces[{index}]"), why);
+        }
+    }
+}
+
+struct Place {
+    is_https: bool,
+    host: String,
+    port: u16,
+    authority: String,
+    path: String,
+}
+
+fn place(url: &str) -> Result<Place, String> {
+    let uri: Uri = url.parse().map_err(|error| format!("is no URL: {error}"))?;
+    let is_https = match uri.scheme_str() {
+        Some("https") => true,
+        Some("http") => false,
+        _ => return Err("must begin with https:// or http://".to_owned()),
+    };
+    let authority = uri.authority().filter(|authority| !authority.host().is_empty()).ok_or("names no host")?;
+    if authority.as_str().contains('@') {
+        return Err("must have no user: credentials are files".to_owned());
+    }
+    if uri.query().is_some() || url.contains('#') {
+        return Err("must have neither ? nor #".to_owned());
+    }
+    // It has no user before it.
+    let port = match authority.as_str()[authority.host().len()..].strip_prefix(':') {
+        Some(port) => port.parse().ok().filter(|port| *port != 0).ok_or("has no such port")?,
+        None if is_https => 443,
+        None => 80,
+    };
+    let host = authority.host().trim_start_matches('[').trim_end_matches(']').to_owned();
+    Ok(Place { is_https, host, port, authority: authority.to_string(), path: uri.path().to_owned() })
+}
+
+/// Whether the text itself says so: a name that is found to be so may be found to be another tomorrow.
+fn is_this_machine(host: &str) -> bool {
+    host == "localhost" || host.parse().is_ok_and(|ip: std::net::IpAddr| ip.is_loopback())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn opened(text: &str) -> Result<BTreeMap<String, Provider>, String> {
+        let folder = tempfile::tempdir().expect("a folder");
+        fs::write(folder.path().join("token"), "secret\n").expect("a file");
+        fs::write(folder.path().join("empty"), "\n").expect("a file");
+        let path = folder.path().join("providers.yaml");
+        fs::write(&path, text).expect("a file");
+        let told = |error: OpenError| error.to_string().replace(&format!("{}/", folder.path().display()), "");
+        open(&path).map_err(told)
+    }
+
+    #[test]
+    fn a_file_says_who_is_asked_where_and_by_whom() {
+        let text = "
+providers:
+- name: prod
+  kind: prometheus
+  url: https://prometheus.monitoring:9090/base/
+  namespaces: [shop, pay]
+  bearerTokenFile: token
+- name: gate
+  kind: webhook
+  url: http://[::1]:8080/gate
+  namespaces: ['*']
+  allowLoopback: true
+  basicAuth: {username: berth, passwordFile: token}
+";
+        let known = opened(text).expect("a good file");
+        let (prod, gate) = (&known["prod"], &known["gate"]);
+        assert_eq!((prod.host.as_str(), prod.port, prod.path.as_str()), ("prometheus.monitoring", 9090, "/base/api/v1/query"));
+        assert_eq!((gate.host.as_str(), gate.port, gate.path.as_str(), gate.is_https), ("::1", 8080, "/gate", false));
+        assert_eq!(["shop", "pay", "*", "other"].map(|namespace| prod.serves(namespace)), [true, true, false, false]);
+        assert!(gate.serves("any") && gate.allowed.loopback && !gate.allowed.link_local && prod.allowed == Allowed::default());
+    }
+
+    #[test]
+    fn faults_are_told_with_their_places_all_at_once() {
+        let one = |fields: &str| format!("providers:\n- {{name: a, kind: webhook, url: 'https://a', namespaces: [b], {fields}}}\n");
+        let check = |text: &str, part: &str| {
+            let error = opened(text).expect_err(text);
+            assert!(error.contains(part), "{text}: {error}");
+        };
+        check("providers: {", "has no providers of analyses");
+        check("", "has no providers of analyses");
+        check(&one("token: x"), "unknown field `token`");
+        check("providers: [{name: a, kind: graphite, url: 'https://a', namespaces: [b]}]", "graphite");
+        check("providers: [{name: a, kind: webhook, url: 'https://a'}]", "namespaces");
+        for (url, why) in [
+            ("a", "https://"),
+            ("ftp://a", "https://"),
+            ("https://u:p@a", "no user"),
+            ("https://a?b=c", "neither ?"),
+            ("https://a#b", "neither ?"),
+            ("https://a:99999", "port"),
+            ("https://a:0", "port"),
+            ("https://", "URL"),
+            ("", "URL"),
+        ] {
+            check(&format!("providers: [{{name: a, kind: webhook, url: '{url}', namespaces: [b]}}]"), why);
+        }
+        check("providers: [{name: a, kind: webhook, url: 'https://a', namespaces: []}]", "providers[0].namespaces: none may ask");
+        check("providers: [{name: a, kind: webhook, url: 'https://a', namespaces: [a, B]}]", "providers[0].namespaces[1]: ");
+        check(&one("bearerTokenFile: token, basicAuth: {username: u, passwordFile: token}"), "providers[0].basicAuth: ");
+        check(&one("basicAuth: {username: 'u:p', passwordFile: token}"), "providers[0].basicAuth.username: ");
+        check(&one("basicAuth: {username: u, passwordFile: gone}"), "providers[0].basicAuth.passwordFile: could not read gone");
+        check(&one("bearerTokenFile: gone"), "providers[0].bearerTokenFile: could not read gone");
+        check(&one("bearerTokenFile: empty"), "providers[0].bearerTokenFile: empty has no token");
+        check(&one("caFile: token"), "providers[0].caFile: token has no certificate");
+        let http = "{name: a, kind: webhook, url: 'http://a', namespaces: [b], bearerTokenFile: token}";
+        check(&format!("providers: [{http}]"), "providers[0].bearerTokenFile: is sent over https alone");
+        let two =
+            "providers: [{name: A, kind: webhook, url: 'https://a', namespaces: []}, {name: b, kind: webhook, url: a, namespaces: [c]}]";
+        check(two, "providers[0].name: ");
+        check(two, "providers[1].url: ");
+        let twice = "{name: a, kind: webhook, url: 'https://a', namespaces: [b]}";
+        check(&format!("providers: [{twice}, {twice}]"), "providers[1].name: \"a\" is there already");
+        check(&format!("providers: [{}]", vec![twice; 257].join(",")), "there are 257, more than 256");
+        check(&format!("# {}\nproviders: []", "x".repeat(1 << 20)), "is longer than");
+        assert!(opened("providers: []").expect("nobody is a choice too").is_empty());
+    }
+}

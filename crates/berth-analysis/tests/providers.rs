@@ -1,0 +1,281 @@
+//! Providers on sockets of this machine: what is sent to whom, and what becomes of answers that are late, long, elsewhere or wrong.
+
+use berth_analysis::{ANSWER_BYTES_MAX, ANSWER_WITHIN, FileProviders};
+use berth_controllers::analysis::Providers;
+use berth_workloads::analysis::{NoAnswer, Question};
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
+use rustls::{
+    ServerConfig,
+    pki_types::{PrivateKeyDer, pem::PemObject},
+};
+use std::{
+    fs,
+    net::{Ipv4Addr, SocketAddr},
+    sync::{Arc, Mutex},
+    time::Instant,
+};
+use tempfile::TempDir;
+use tokio::{
+    io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt},
+    net::TcpListener,
+};
+use tokio_rustls::TlsAcceptor;
+
+/// What a stub does once it has read a request.
+#[derive(Clone)]
+enum Does {
+    /// Sends this.
+    Answers(String),
+    /// Sends this, and then nothing, for ever.
+    Hangs(String),
+}
+
+/// A server that does one thing, and notes what it was sent.
+struct Stub {
+    address: SocketAddr,
+    seen: Arc<Mutex<Vec<String>>>,
+}
+
+impl Stub {
+    async fn start(does: Does, tls: Option<TlsAcceptor>) -> Self {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.expect("a port");
+        let (address, seen) = (listener.local_addr().expect("an address"), Arc::new(Mutex::new(Vec::new())));
+        let notes = Arc::clone(&seen);
+        tokio::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                let (does, tls, notes) = (does.clone(), tls.clone(), Arc::clone(&notes));
+                tokio::spawn(async move {
+                    match tls {
+                        None => serve(stream, does, &notes).await,
+                        Some(tls) => {
+                            if let Ok(stream) = tls.accept(stream).await {
+                                serve(stream, does, &notes).await;
+                            }
+                        }
+                    }
+                });
+            }
+        });
+        Self { address, seen }
+    }
+
+    fn seen(&self) -> Vec<String> {
+        self.seen.lock().expect("nobody panics").clone()
+    }
+}
+
+async fn serve(mut stream: impl AsyncRead + AsyncWrite + Unpin, does: Does, notes: &Mutex<Vec<String>>) {
+    let mut request = Vec::new();
+    let mut piece = [0; 4096];
+    while !is_whole(&request) {
+        match stream.read(&mut piece).await {
+            Ok(0) | Err(_) => return,
+            Ok(read) => request.extend(&piece[..read]),
+        }
+    }
+    notes.lock().expect("nobody panics").push(String::from_utf8(request).expect("text"));
+    let (Does::Answers(answer) | Does::Hangs(answer)) = &does;
+    _ = stream.write_all(answer.as_bytes()).await;
+    match does {
+        Does::Answers(_) => _ = stream.shutdown().await,
+        Does::Hangs(_) => std::future::pending::<()>().await,
+    }
+}
+
+fn is_whole(request: &[u8]) -> bool {
+    let text = String::from_utf8_lossy(request);
+    let Some((head, body)) = text.split_once("\r\n\r\n") else { return false };
+    let length = head.lines().find_map(|line| line.to_lowercase().strip_prefix("content-length: ").and_then(|length| length.parse().ok()));
+    body.len() >= length.unwrap_or(0)
+}
+
+fn ok(body: &str) -> String {
+    format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{body}", body.len())
+}
+
+fn sample(number: &str) -> String {
+    ok(&format!(r#"{{"status":"success","data":{{"resultType":"vector","result":[{{"metric":{{"a":"b"}},"value":[1,"{number}"]}}]}}}}"#))
+}
+
+fn question(provider: &str) -> Question {
+    Question {
+        provider: provider.to_owned(),
+        query: "sum(rate(x{a=\"b&c\"}[5m])) > bool 0".to_owned(),
+        namespace: "shop".to_owned(),
+        deployment: "web".to_owned(),
+        revision: 3,
+        template_hash: "abc12".to_owned(),
+        step: 2,
+    }
+}
+
+/// A folder with a file of providers, each a line.
+struct Site(TempDir);
+
+impl Site {
+    fn new() -> Self {
+        Self(tempfile::tempdir().expect("a folder"))
+    }
+
+    fn file(&self, name: &str, text: &str) -> &Self {
+        fs::write(self.0.path().join(name), text).expect("a file");
+        self
+    }
+
+    fn open(&self, providers: &[String]) -> FileProviders {
+        self.file("providers.yaml", &format!("providers: [{}]", providers.join(", ")));
+        FileProviders::open(&self.0.path().join("providers.yaml")).expect("a good file")
+    }
+}
+
+fn near(name: &str, kind: &str, at: impl std::fmt::Display, more: &str) -> String {
+    format!("{{name: {name}, kind: {kind}, url: '{at}', namespaces: [shop], allowLoopback: true{more}}}")
+}
+
+async fn asked(providers: &FileProviders, name: &str) -> Result<f64, NoAnswer> {
+    providers.ask(&question(name)).await.map(f64::from)
+}
+
+#[tokio::test]
+async fn prometheus_is_asked_as_its_api_says_and_a_webhook_is_told_what_it_is_about() {
+    let (prometheus, webhook) =
+        (Stub::start(Does::Answers(sample("0.97")), None).await, Stub::start(Does::Answers(ok(r#"{"value": 0}"#)), None).await);
+    let providers = Site::new().open(&[
+        near("prod", "prometheus", format!("http://{}/base", prometheus.address), ""),
+        near("gate", "webhook", format!("http://localhost:{}/gate", webhook.address.port()), ""),
+    ]);
+    assert_eq!(asked(&providers, "prod").await, Ok(0.97));
+    assert_eq!(asked(&providers, "gate").await, Ok(0.0));
+    let [sent] = &prometheus.seen()[..] else { panic!("{:?}", prometheus.seen()) };
+    assert!(sent.starts_with("POST /base/api/v1/query HTTP/1.1\r\n"), "{sent}");
+    assert!(sent.ends_with("\r\n\r\nquery=sum%28rate%28x%7Ba%3D%22b%26c%22%7D%5B5m%5D%29%29+%3E+bool+0&timeout=4s"), "{sent}");
+    let [sent] = &webhook.seen()[..] else { panic!("{:?}", webhook.seen()) };
+    assert!(sent.starts_with("POST /gate HTTP/1.1\r\n") && !sent.to_lowercase().contains("authorization"), "{sent}");
+    let body: serde_json::Value = serde_json::from_str(sent.split_once("\r\n\r\n").expect("a body").1).expect("JSON");
+    let wanted = serde_json::json!({
+        "namespace": "shop", "deployment": "web", "revision": 3, "templateHash": "abc12", "step": 2, "query": question("").query,
+    });
+    assert_eq!(body, wanted);
+}
+
+#[tokio::test]
+async fn who_may_not_ask_or_asks_nobody_opens_no_connection() {
+    let stub = Stub::start(Does::Answers(sample("1")), None).await;
+    let place = format!("http://{}", stub.address);
+    let elsewhere = format!("{{name: elsewhere, kind: prometheus, url: '{place}', namespaces: [pay], allowLoopback: true}}");
+    let far = format!("{{name: far, kind: prometheus, url: '{place}', namespaces: ['*']}}");
+    let named = format!(
+        "{{name: named, kind: prometheus, url: 'http://localhost:{}', namespaces: ['*'], allowLinkLocal: true}}",
+        stub.address.port()
+    );
+    let mapped = format!("{{name: mapped, kind: webhook, url: 'http://[::ffff:127.0.0.1]:{}', namespaces: ['*']}}", stub.address.port());
+    let providers = Site::new().open(&[elsewhere, far, named, mapped]);
+    assert_eq!(asked(&providers, "nobody").await, Err(NoAnswer::UnknownProvider));
+    assert_eq!(asked(&providers, "").await, Err(NoAnswer::UnknownProvider));
+    assert_eq!(asked(&providers, "elsewhere").await, Err(NoAnswer::NotAllowed));
+    for name in ["far", "named", "mapped"] {
+        assert_eq!(asked(&providers, name).await, Err(NoAnswer::AddressRefused), "{name}");
+    }
+    assert_eq!(stub.seen(), Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn what_is_no_answer_is_told_in_a_word() {
+    let target = Stub::start(Does::Answers(sample("1")), None).await;
+    let redirect = format!("HTTP/1.1 307 Temporary Redirect\r\nLocation: http://{}/\r\nContent-Length: 0\r\n\r\n", target.address);
+    let long = ok(&" ".repeat(ANSWER_BYTES_MAX + 1));
+    let endless =
+        format!("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n{}", format!("1000\r\n{}\r\n", " ".repeat(4096)).repeat(17));
+    let head = format!("HTTP/1.1 200 OK\r\nX: {}\r\n\r\n", "x".repeat(2 * ANSWER_BYTES_MAX));
+    for (does, wanted) in [
+        (Does::Answers(redirect), NoAnswer::Redirected),
+        (Does::Answers("HTTP/1.1 503 Unavailable\r\nContent-Length: 6\r\n\r\nsecret".to_owned()), NoAnswer::ErrorStatus),
+        (Does::Answers(long), NoAnswer::TooLong),
+        (Does::Hangs(endless), NoAnswer::TooLong),
+        (Does::Answers(head), NoAnswer::TooLong),
+        (Does::Answers(ok("<html>")), NoAnswer::NotANumber),
+        (Does::Answers(ok("")), NoAnswer::NotANumber),
+        (Does::Answers(sample("NaN")), NoAnswer::NotFinite),
+        (Does::Answers(ok(r#"{"status":"success","data":{"resultType":"vector","result":[]}}"#)), NoAnswer::NoSample),
+        (Does::Answers("HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\ncut".to_owned()), NoAnswer::Unreachable),
+        (Does::Answers("220 smtp\r\n".to_owned()), NoAnswer::Unreachable),
+        (Does::Answers(String::new()), NoAnswer::Unreachable),
+    ] {
+        let stub = Stub::start(does, None).await;
+        let providers = Site::new().open(&[near("prod", "prometheus", format!("http://{}", stub.address), "")]);
+        assert_eq!(asked(&providers, "prod").await, Err(wanted));
+        assert_eq!(stub.seen().len(), 1, "{wanted:?}");
+    }
+    assert_eq!(target.seen().len(), 0, "nobody goes where a provider says");
+    let nobody = { TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.expect("a port").local_addr().expect("an address") };
+    let providers = Site::new().open(&[near("prod", "prometheus", format!("http://{nobody}"), "")]);
+    assert_eq!(asked(&providers, "prod").await, Err(NoAnswer::Unreachable));
+}
+
+#[tokio::test]
+async fn who_is_slow_is_left_in_time_whatever_has_come_by_then() {
+    for sent in [String::new(), "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{".to_owned()] {
+        let stub = Stub::start(Does::Hangs(sent), None).await;
+        let providers = Site::new().open(&[near("prod", "prometheus", format!("http://{}", stub.address), "")]);
+        let began = Instant::now();
+        assert_eq!(asked(&providers, "prod").await, Err(NoAnswer::TimedOut));
+        assert!(ANSWER_WITHIN <= began.elapsed());
+    }
+}
+
+/// An authority, and a server that it vouches for under this name.
+fn authority(name: &str) -> (String, TlsAcceptor) {
+    let mut params = CertificateParams::default();
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    let issuer = CertifiedIssuer::self_signed(params, KeyPair::generate().expect("a key")).expect("an authority");
+    let key = KeyPair::generate().expect("a key");
+    let certificate = CertificateParams::new([name.to_owned()]).expect("a name").signed_by(&key, &issuer).expect("a certificate");
+    let private = PrivateKeyDer::from_pem_slice(key.serialize_pem().as_bytes()).expect("a key");
+    let config = ServerConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .expect("versions")
+        .with_no_client_auth()
+        .with_single_cert(vec![certificate.der().clone()], private)
+        .expect("they belong together");
+    (issuer.pem(), TlsAcceptor::from(Arc::new(config)))
+}
+
+#[tokio::test]
+async fn a_server_proves_who_it_is_before_it_gets_a_secret_and_each_gets_its_own_alone() {
+    let ((ca, localhost), (other_ca, other)) = (authority("localhost"), authority("elsewhere.example"));
+    let good = Stub::start(Does::Answers(sample("1")), Some(localhost)).await;
+    let imposter = Stub::start(Does::Answers(sample("1")), Some(other)).await;
+    let plain = Stub::start(Does::Answers(ok(r#"{"value": 1}"#)), None).await;
+    let site = Site::new();
+    site.file("ca.pem", &ca).file("other.pem", &other_ca).file("token", "s3cret\n").file("password", "pa:ss");
+    let at = |stub: &Stub| format!("https://localhost:{}", stub.address.port());
+    let providers = site.open(&[
+        near("good", "prometheus", at(&good), ", caFile: ca.pem, bearerTokenFile: token"),
+        near("basic", "prometheus", at(&good), ", caFile: ca.pem, basicAuth: {username: berth, passwordFile: password}"),
+        near("unknown", "prometheus", at(&good), ", caFile: other.pem, bearerTokenFile: token"),
+        near("native", "prometheus", at(&good), ", bearerTokenFile: token"),
+        near("misnamed", "prometheus", at(&imposter), ", caFile: other.pem, bearerTokenFile: token"),
+        near("plain", "webhook", format!("http://{}", plain.address), ""),
+    ]);
+    assert_eq!(asked(&providers, "good").await, Ok(1.0));
+    assert_eq!(asked(&providers, "basic").await, Ok(1.0));
+    assert_eq!(asked(&providers, "plain").await, Ok(1.0));
+    for name in ["unknown", "native", "misnamed"] {
+        assert_eq!(asked(&providers, name).await, Err(NoAnswer::BadCertificate), "{name}");
+    }
+    assert_eq!(imposter.seen().len(), 0);
+    let authorization = |sent: &String| {
+        let mut lines = sent.lines().filter_map(|line| line.split_once(": "));
+        lines.find(|(name, _)| name.eq_ignore_ascii_case("authorization")).map(|(_, value)| value.to_owned())
+    };
+    let wanted = [Some("Bearer s3cret".to_owned()), Some("Basic YmVydGg6cGE6c3M=".to_owned())];
+    assert_eq!(good.seen().iter().map(authorization).collect::<Vec<_>>(), wanted);
+    assert_eq!(plain.seen().iter().map(authorization).collect::<Vec<_>>(), [None]);
+    // A new secret is used from then on; without one nobody is asked.
+    site.file("token", "new");
+    assert_eq!(asked(&providers, "good").await, Ok(1.0));
+    assert_eq!(good.seen().last().and_then(authorization).as_deref(), Some("Bearer new"));
+    fs::remove_file(site.0.path().join("token")).expect("it was there");
+    assert_eq!(asked(&providers, "good").await, Err(NoAnswer::BadCredentials));
+    assert_eq!(good.seen().len(), 3);
+}

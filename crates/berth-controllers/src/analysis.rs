@@ -1,0 +1,205 @@
+//! The part that asks providers of analyses what plans want asked. What it is told is data that the next plan reads; it decides nothing itself.
+//!
+//! It keeps nothing that anybody would miss: whoever leads next asks anew. Who is asked, and how, is behind [`Providers`].
+
+mod desk;
+
+use crate::{lock, panics::caught, worker::Queue};
+use berth_identity::ObjectKey;
+use berth_store::env::{Clock, Env, Spawner};
+use berth_workloads::analysis::{Answer, Asked, NoAnswer, Question};
+use desk::{Attempt, Desk};
+use event_listener::Event;
+use futures::future::{BoxFuture, select};
+use std::sync::{
+    Arc, Mutex, OnceLock,
+    atomic::{AtomicBool, Ordering},
+};
+
+/// Whom questions go to.
+pub trait Providers: Send + Sync + 'static {
+    /// Asks once. Ends by itself, within seconds; what it gives is all that anybody learns of the answer.
+    fn ask<'a>(&'a self, question: &'a Question) -> BoxFuture<'a, Result<Answer, NoAnswer>>;
+}
+
+/// Nobody.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NoProviders;
+
+impl Providers for NoProviders {
+    fn ask<'a>(&'a self, _: &'a Question) -> BoxFuture<'a, Result<Answer, NoAnswer>> {
+        Box::pin(async { Err(NoAnswer::UnknownProvider) })
+    }
+}
+
+/// Asks what is wanted, as long as it is. Cheap to clone.
+#[derive(Clone)]
+pub struct Analyst(Arc<Shared>);
+
+struct Shared {
+    providers: Arc<dyn Providers>,
+    clock: Arc<dyn Clock>,
+    spawner: Arc<dyn Spawner>,
+    desk: Mutex<Desk>,
+    changed: Event,
+    /// Where keys go that have something new.
+    queue: OnceLock<Queue<ObjectKey>>,
+    /// The task that asks runs from the first question on.
+    has_begun: AtomicBool,
+}
+
+impl Analyst {
+    /// One who asks these. Nothing happens before [`Analyst::start`].
+    #[must_use]
+    pub fn new(providers: Arc<dyn Providers>, env: &Env) -> Self {
+        let (clock, spawner) = (Arc::clone(&env.clock), Arc::clone(&env.spawner));
+        Self(Arc::new(Shared {
+            providers,
+            clock,
+            spawner,
+            desk: Mutex::default(),
+            changed: Event::new(),
+            queue: OnceLock::new(),
+            has_begun: AtomicBool::new(false),
+        }))
+    }
+
+    /// From now on this is asked for `key`, or nothing any more. A question that is asked already goes on.
+    pub fn want(&self, key: &ObjectKey, question: Option<&Question>) {
+        let now = self.0.clock.now();
+        if lock(&self.0.desk).want(key, question, now) {
+            self.begin();
+            self.0.changed.notify(1);
+        }
+    }
+
+    /// What came of what is asked for `key`.
+    #[must_use]
+    pub fn asked(&self, key: &ObjectKey) -> Option<Asked> {
+        lock(&self.0.desk).asked(key)
+    }
+
+    /// Asks from now on, and puts into `queue` the keys that have something new.
+    pub fn start(&self, queue: &Queue<ObjectKey>) {
+        self.0.queue.get_or_init(|| queue.clone());
+    }
+
+    fn begin(&self) {
+        let Some(queue) = self.0.queue.get().filter(|_| !self.0.has_begun.swap(true, Ordering::Relaxed)) else { return };
+        let (analyst, queue) = (self.clone(), queue.clone());
+        self.0.spawner.spawn("analyses", Box::pin(async move { analyst.run(queue).await }));
+    }
+
+    async fn run(&self, queue: Queue<ObjectKey>) {
+        loop {
+            let changed = self.0.changed.listen();
+            let wakeup = {
+                let (now, mut desk) = (self.0.clock.now(), lock(&self.0.desk));
+                while let Some(attempt) = desk.next(now) {
+                    self.0.spawner.spawn("analysis", Box::pin(self.clone().ask(attempt, queue.clone())));
+                }
+                desk.next_wakeup()
+            };
+            match wakeup {
+                Some(at) => drop(select(changed, self.0.clock.sleep_until(at)).await),
+                None => changed.await,
+            }
+        }
+    }
+
+    async fn ask(self, attempt: Attempt, queue: Queue<ObjectKey>) {
+        let answered = caught(async { self.0.providers.ask(&attempt.question).await }).await.unwrap_or_else(|panic| {
+            tracing::error!(key = %attempt.key, %panic, "asking a provider panicked");
+            Err(NoAnswer::Unreachable)
+        });
+        let is_news = lock(&self.0.desk).answered(&attempt, answered, self.0.clock.now());
+        tracing::debug!(key = %attempt.key, provider = attempt.question.provider, ?answered, "a provider was asked");
+        self.0.changed.notify(1);
+        if is_news {
+            queue.add(attempt.key);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{metrics::Metrics, testing::World};
+    use futures::FutureExt;
+    use jiff::{SignedDuration, Timestamp};
+    use std::collections::VecDeque;
+
+    /// Answers as told, after a second, and notes when it was asked.
+    struct Told {
+        answers: Mutex<VecDeque<Result<f64, NoAnswer>>>,
+        asked_at: Mutex<Vec<Timestamp>>,
+        clock: Arc<dyn Clock>,
+    }
+
+    impl Providers for Told {
+        fn ask<'a>(&'a self, question: &'a Question) -> BoxFuture<'a, Result<Answer, NoAnswer>> {
+            assert_ne!(question.query, "panic", "a fault");
+            let now = self.clock.now();
+            lock(&self.asked_at).push(now);
+            Box::pin(async move {
+                self.clock.sleep_until(now + SignedDuration::from_secs(1)).await;
+                lock(&self.answers).pop_front().expect("an answer")?.try_into()
+            })
+        }
+    }
+
+    fn question(query: &str) -> Question {
+        Question {
+            provider: "p".to_owned(),
+            query: query.to_owned(),
+            namespace: "shop".to_owned(),
+            deployment: "web".to_owned(),
+            revision: 2,
+            template_hash: "h".to_owned(),
+            step: 2,
+        }
+    }
+
+    #[test]
+    fn it_is_asked_until_there_is_an_answer_and_each_news_wakes_the_key() {
+        let world = World::default();
+        let env = world.env();
+        let answers = Mutex::new(VecDeque::from([Err(NoAnswer::TimedOut), Err(NoAnswer::TimedOut), Ok(0.5)]));
+        let told = Arc::new(Told { answers, asked_at: Mutex::default(), clock: Arc::clone(&env.clock) });
+        let metrics = Metrics::new(&prometheus::Registry::new()).expect("an empty registry");
+        let queue = Queue::new("test", Arc::clone(&env.clock), &metrics);
+        let analyst = Analyst::new(Arc::<Told>::clone(&told), &env);
+        analyst.start(&queue);
+        let key = ObjectKey::new("shop", "web");
+        analyst.want(&key, Some(&question("up")));
+        let second = SignedDuration::from_secs(1);
+        let woken = |seconds: i32| {
+            world.run_for(second * seconds);
+            let next = queue.next().now_or_never();
+            next.iter().for_each(|key| queue.finish(key, &crate::worker::Looked::Finished));
+            next.is_some()
+        };
+        assert!(woken(2));
+        assert_eq!(analyst.asked(&key).map(|asked| asked.last), Some(Some(Err(NoAnswer::TimedOut))));
+        assert!(!woken(15), "the same again is no news");
+        assert!(woken(15));
+        assert_eq!(analyst.asked(&key).and_then(|asked| asked.last), Some(Ok(Answer::try_from(0.5).expect("finite"))));
+        assert!(!woken(600), "nobody asks any more");
+        let begins = Timestamp::UNIX_EPOCH;
+        assert_eq!(*lock(&told.asked_at), [begins, begins + second * 6, begins + second * 17]);
+    }
+
+    #[test]
+    fn a_provider_that_panics_has_not_answered() {
+        let world = World::default();
+        let env = world.env();
+        let told = Told { answers: Mutex::default(), asked_at: Mutex::default(), clock: Arc::clone(&env.clock) };
+        let metrics = Metrics::new(&prometheus::Registry::new()).expect("an empty registry");
+        let analyst = Analyst::new(Arc::new(told), &env);
+        analyst.start(&Queue::new("test", Arc::clone(&env.clock), &metrics));
+        let key = ObjectKey::new("shop", "web");
+        analyst.want(&key, Some(&question("panic")));
+        world.run_for(SignedDuration::from_secs(2));
+        assert_eq!(analyst.asked(&key).and_then(|asked| asked.last), Some(Err(NoAnswer::Unreachable)));
+    }
+}

@@ -1,0 +1,151 @@
+//! Controllers that are alone, as a rule, and write by a lease: what one before them has sent is not done any more.
+
+use super::{DEPLOYMENTS, Running, deployment};
+use crate::{
+    Cluster, ClusterError,
+    election::{Candidacy, End, Leader, Lives, Timing},
+    local::LocalCluster,
+    lock,
+};
+use berth_api::{
+    Object,
+    k8s_openapi::{api::core::v1::ConfigMap, apimachinery::pkg::apis::meta::v1::ObjectMeta},
+};
+use berth_identity::ObjectKey;
+use berth_store::env::Env;
+use berth_workloads::resources::{LEASES, PODS};
+use futures::{FutureExt, future::pending};
+use jiff::SignedDuration;
+use serde_json::{Value, json};
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+const LEASE: (&str, &str) = ("kube-system", "led");
+
+const fn seconds(seconds: i64) -> SignedDuration {
+    SignedDuration::from_secs(seconds)
+}
+
+/// Leads as soon as can be; also gives how long that took.
+fn take(running: &Running, identity: &str) -> (Result<Leader, Lives>, SignedDuration) {
+    let (env, _) = running.world.another();
+    let (clock, since) = (Arc::clone(&env.clock), env.clock.now());
+    let counted = Arc::new(move || Duration::try_from(clock.now().duration_since(since)).expect("time goes on"));
+    let candidacy = Candidacy { lease: ObjectKey::new(LEASE.0, LEASE.1), identity: identity.to_owned(), timing: Timing::default() };
+    let cluster: Arc<dyn Cluster> = Arc::<LocalCluster>::clone(&running.cluster);
+    let taken = running.world.block_on(Leader::take(cluster, env.clone(), counted, candidacy));
+    (taken, env.clock.now().duration_since(since))
+}
+
+/// The cluster as a leader writes it.
+fn led(running: &Running, leader: &Leader) -> Arc<LocalCluster> {
+    Arc::new(running.cluster.as_ref().clone().led_by(leader.gate()))
+}
+
+/// Holds the lease as long as it can, in a process of its own; gives how that ended.
+fn hold(mut leader: Leader, env: &Env) -> Arc<Mutex<Option<End>>> {
+    let ended = Arc::<Mutex<Option<End>>>::default();
+    let sink = Arc::clone(&ended);
+    env.spawner.spawn("hold", async move { *lock(&sink) = Some(leader.hold(pending()).await) }.boxed());
+    ended
+}
+
+/// What comes of a write.
+fn write(running: &Running, cluster: &Arc<LocalCluster>, name: &str) -> Result<(), ClusterError> {
+    let metadata = ObjectMeta { name: Some(name.to_owned()), namespace: Some("default".to_owned()), ..ObjectMeta::default() };
+    let object: Box<dyn Object> = Box::new(ConfigMap { metadata, ..ConfigMap::default() });
+    let cluster = Arc::clone(cluster);
+    running.world.block_on(async move { cluster.create(object).await.map(drop) })
+}
+
+fn is_shut(outcome: &Result<(), ClusterError>) -> bool {
+    matches!(outcome, Err(ClusterError::Busy { message, .. }) if message == "another may lead by now")
+}
+
+/// Who holds the lease, and how often it has changed hands.
+fn holder(running: &Running) -> (String, Value) {
+    let lease = running.list(LEASES).pop().expect("it is taken");
+    (lease["spec"]["holderIdentity"].as_str().unwrap_or_default().to_owned(), lease["spec"]["leaseTransitions"].clone())
+}
+
+fn held_by(holder: &str, transitions: i32) -> (String, Value) {
+    (holder.to_owned(), json!(transitions))
+}
+
+#[test]
+fn one_that_was_killed_is_not_waited_for_and_what_it_had_sent_is_refused() {
+    let running = Running::start("-*");
+    let (killed, took) = take(&running, "killed");
+    let killed = killed.expect("nobody leads");
+    assert_eq!((holder(&running), took), (held_by("killed", 0), seconds(0)));
+    let late = led(&running, &killed);
+    write(&running, &late, "in-time").expect("it leads");
+    let (env, process) = running.world.another();
+    let _ = hold(killed, &env);
+    running.world.run_for(seconds(21));
+    process.kill();
+
+    let (next, took) = take(&running, "next");
+    let next = next.expect("nobody renews it");
+    assert!((seconds(3)..seconds(4)).contains(&took), "{took}");
+    assert_eq!(holder(&running), held_by("next", 1));
+    let refused = write(&running, &late, "late");
+    assert!(matches!(&refused, Err(ClusterError::Conflict(why)) if why.ends_with("another may lead")), "{refused:?}");
+    write(&running, &led(&running, &next), "of-the-next").expect("it leads");
+
+    running.world.block_on(next.release());
+    let (last, took) = take(&running, "last");
+    assert!(last.is_ok());
+    assert_eq!((holder(&running), took), (held_by("last", 2), seconds(0)));
+}
+
+#[test]
+fn a_second_one_is_refused_while_the_first_lives() {
+    let running = Running::start("-*");
+    let first = take(&running, "first").0.expect("nobody leads");
+    let cluster = led(&running, &first);
+    let ended = hold(first, &running.world.env());
+    let (second, took) = take(&running, "second");
+    assert_eq!(second.err(), Some(Lives { holder: "first".to_owned() }));
+    assert!(took < seconds(6), "{took}");
+    assert_eq!((holder(&running), *lock(&ended)), (held_by("first", 0), None));
+    write(&running, &cluster, "a").expect("it leads as before");
+}
+
+#[test]
+fn who_could_not_renew_in_time_goes_on_unless_another_has_led_meanwhile() {
+    let running = Running::start("-*");
+    let leader = take(&running, "alone").0.expect("nobody leads");
+    let cluster = led(&running, &leader);
+    let (env, process) = running.world.another();
+    let ended = hold(leader, &env);
+    running.run_controllers_over(Arc::<LocalCluster>::clone(&cluster), "deployment,replicaset", Arc::default());
+    running.create(Some("default"), &deployment("web", 2));
+    running.settle();
+    assert_eq!(running.count(PODS), 2);
+
+    process.pause();
+    running.world.run_for(seconds(11));
+    running.patch(DEPLOYMENTS, "web", json!({"spec": {"replicas": 3}}));
+    running.settle();
+    assert!(is_shut(&write(&running, &cluster, "b")));
+    assert_eq!(running.count(PODS), 2);
+    process.resume();
+    running.settle();
+    assert_eq!(
+        (running.count(PODS), holder(&running), *lock(&ended)),
+        (3, held_by("alone", 0), None),
+        "what came meanwhile is made up for"
+    );
+
+    process.pause();
+    running.world.run_for(seconds(11));
+    let (other, _) = take(&running, "other");
+    assert!(other.is_ok());
+    process.resume();
+    running.world.run_for(seconds(1));
+    assert_eq!((holder(&running), *lock(&ended)), (held_by("other", 1), Some(End::Lost)));
+    assert!(is_shut(&write(&running, &cluster, "c")));
+}
