@@ -8,13 +8,18 @@ mod stateful_set;
 use crate::facts::{Deployment, Metadata, Pod, ReplicaSet, StatefulSet};
 use berth_api::FeatureGates;
 use berth_store::env::Timestamp;
+use jiff::SignedDuration;
 use serde::{Deserialize, de::DeserializeOwned};
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
+    fmt::{self, Display, Formatter},
     sync::Arc,
 };
 
 type Uid = String;
+
+/// For how long after a loss the controller may still act on what was before: the longest stall of a watch, and the way there and back.
+const STALENESS_MAX: SignedDuration = SignedDuration::from_secs(10);
 
 /// A limit that was passed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,7 +32,7 @@ pub struct Violation(pub String);
 /// lies within the new bounds. While the size stays the same, that is: exactly `replicas + maxSurge` and `replicas - maxUnavailable`.
 ///
 /// A pod that is lost by no controller's doing ends the promise to keep pods available until the next complete rollout: what was decided before
-/// the loss was known is still carried out.
+/// the loss was known is still carried out. So does one that goes by its deletion cost in the place of one that has just become ready.
 ///
 /// `maxSurge` bounds the ReplicaSets' sizes and, under every policy, the pods that nobody has asked to go, also in the stored status: a pod
 /// that a ReplicaSet has been told to delete gives its place away when it is marked, not before.
@@ -67,6 +72,8 @@ pub struct Checker {
     stopped_staying: VecDeque<Timestamp>,
     /// The controllers': without theirs no policy is honoured.
     gates: Arc<FeatureGates>,
+    /// How much longer than usual what was decided may take until it is done.
+    late_by: SignedDuration,
 }
 
 /// One change of the store.
@@ -87,6 +94,21 @@ pub enum Presence {
     There,
     /// It was there before.
     Gone,
+}
+
+/// What an Event says.
+#[derive(Deserialize)]
+struct Told {
+    #[serde(default)]
+    reason: String,
+    #[serde(default)]
+    message: String,
+}
+
+impl Display for Told {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.reason, self.message)
+    }
 }
 
 /// Whose an object is.
@@ -111,6 +133,7 @@ impl Checker {
             "Deployment" => self.take_in_deployment(decode(changed), changed.presence, now),
             "StatefulSet" => Ok(self.take_in_stateful_set(decode::<StatefulSet>(changed), changed.presence, now)),
             "PersistentVolumeClaim" => self.take_in_claim(decode::<Owned>(changed).metadata, changed.presence),
+            "Event" => Ok(decode::<Told>(changed).to_string()),
             _ => Ok(format!("{} bytes", changed.json.len())),
         }
     }
@@ -137,6 +160,16 @@ impl Checker {
     /// A node has stopped this pod, and is about to remove it.
     pub fn let_go(&mut self, pod: String) {
         self.let_go.insert(pod);
+    }
+
+    /// Every write may be done so much later than it was decided on.
+    pub fn set_late_by(&mut self, late_by: SignedDuration) {
+        self.late_by = late_by;
+    }
+
+    /// Whether what has been so since then is known to whoever acts now.
+    fn is_known(&self, since: Timestamp, now: Timestamp) -> bool {
+        now.duration_since(since) > STALENESS_MAX + self.late_by
     }
 
     /// From now on the controllers have these gates.
@@ -214,7 +247,7 @@ impl Checker {
         }
         if before.as_ref().is_some_and(Pod::is_live) && (presence == Presence::Gone || !pod.is_live()) {
             self.stopped_staying.push_back(now);
-            while self.stopped_staying.front().is_some_and(|at| now.duration_since(*at) > stateful_set::STALENESS_MAX) {
+            while self.stopped_staying.front().is_some_and(|at| self.is_known(*at, now)) {
                 self.stopped_staying.pop_front();
             }
         }
@@ -224,7 +257,8 @@ impl Checker {
         let deployment = self.deployment_of_set.get(&set).cloned();
         let telling = self.deployments_telling_of(&pod);
         let is_loss = self.is_loss(before.as_ref(), &pod, presence);
-        if let Some(deployment) = deployment.as_ref().filter(|_| is_loss) {
+        let is_unforeseen = is_loss || self.is_outbid(before.as_ref(), &pod, now);
+        if let Some(deployment) = deployment.as_ref().filter(|_| is_unforeseen) {
             self.promise_nothing(deployment);
         }
         if is_loss || pod.is_finished() {

@@ -88,6 +88,10 @@ impl Etcd for FailingEtcd {
         self.led(self.0.model.range(query))
     }
 
+    fn unchanged(&self, prefix: &str, since: Revision) -> BoxFuture<'_, Result<Option<Revision>, EtcdError>> {
+        self.led(self.0.model.unchanged(prefix, since))
+    }
+
     fn txn_while(&self, puts: Arc<[Put]>, unchanged: Arc<[Unchanged]>) -> BoxFuture<'_, Result<Outcome, EtcdError>> {
         let fate = self.0.fate();
         self.0.model.txn_with(puts, unchanged, fate).boxed()

@@ -18,6 +18,7 @@ mod etcd;
 mod facts;
 mod machine;
 pub mod network;
+mod providers;
 pub mod rng;
 pub mod seeds;
 pub mod store;

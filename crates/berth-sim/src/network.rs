@@ -260,8 +260,8 @@ impl SimCluster {
     /// The API as a write finds it that begins now.
     fn begin(&self) -> Result<Writing, ClusterError> {
         let Some(leading) = &self.leading else { return Ok(Writing { api: Arc::clone(&self.api), pass: None }) };
-        let pass = leading.gate.enter().ok_or_else(|| lost("lease"))?;
-        Ok(Writing { api: Arc::new(leading.api.led_by(pass.tenure())), pass: Some(pass) })
+        let pass = leading.gate.enter()?;
+        Ok(Writing { api: Arc::new(leading.api.during(pass.tenure())), pass: Some(pass) })
     }
 
     async fn write<T>(&self, resource: ResourceName, write: impl Future<Output = Result<T, ClusterError>>) -> Result<T, ClusterError> {
@@ -398,7 +398,10 @@ impl Cluster for SimCluster {
     ) -> BoxFuture<'_, Result<Option<RawObject>, ClusterError>> {
         let key = key.clone();
         if self.network.0.rng.happens(self.network.faults().late_deletions_per_mille) {
-            let Ok(Writing { api, pass: _ }) = self.begin() else { return ready(Err(lost("lease"))).boxed() };
+            let api = match self.begin() {
+                Ok(Writing { api, pass: _ }) => api,
+                Err(shut) => return ready(Err(shut)).boxed(),
+            };
             let clock = Arc::clone(&self.network.0.clock);
             let late = async move {
                 clock.sleep_until(clock.now() + LATE_BY).await;

@@ -19,6 +19,8 @@ pub enum Purpose {
     Script,
     /// What an etcd fails to do.
     Etcd,
+    /// What is answered to analyses.
+    Analyses,
 }
 
 /// ChaCha12 of a seed.

@@ -90,6 +90,8 @@ struct Storm {
     rolls_back: bool,
     /// Whether templates are rolled out in steps. Not drawn either.
     has_steps: bool,
+    /// Whether somebody is asked at some of them.
+    asks: bool,
     /// Whether records are kept of rollouts. Not drawn either, and of none that failed once.
     keeps_records: bool,
 }
@@ -132,6 +134,7 @@ impl Storm {
             scalings: 0,
             rolls_back: seed.is_multiple_of(3),
             has_steps: seed % 7 == 2,
+            asks: seed % 21 == 16,
             keeps_records: matches!(seed % 11, 1 | 8 | 10),
         };
         if storm.keeps_records {

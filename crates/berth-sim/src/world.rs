@@ -9,6 +9,7 @@ use crate::{
     lock,
     machine::SimMachine,
     network::{Crash, Faults, Led, Network, Removed, SimCluster, Writes},
+    providers::DrawnProviders,
     rng::{Purpose, SeededRng},
     seeds::{self, SEED_VARIABLE},
     store::SimStore,
@@ -25,14 +26,15 @@ use berth_identity::Revision;
 use berth_node::{Latencies, NodeShape, Nodes, Scheduler};
 use berth_registry::{Registry, ResourceTable};
 use berth_store::{
-    Event, EventKind, RangeRequest, Store, WatchItem,
+    Event, EventKind, RangeRequest, Store,
     env::{Clock, Env, Rng, Spawner, Timestamp},
+    etcd::SETTLED_WITHIN,
     files::disk::Disk,
     steady_time::SteadyTime,
     virtual_time::{Order, Process, Step, VirtualTime},
 };
 use bytes::Bytes;
-use futures::{FutureExt, StreamExt};
+use futures::FutureExt;
 use jiff::SignedDuration;
 use kept::{Changes, Kept, Place, here, in_etcd, store_on};
 use serde_json::Value;
@@ -195,7 +197,7 @@ impl World {
         let (kept, changes, disk) = match place {
             Place::Memory => here(None, &table),
             Place::Disk(disk) => here(Some(disk), &table),
-            Place::Etcd => in_etcd(seed, &time, &table, &env),
+            Place::Etcd => in_etcd(seed, &time, &user, &table, &env),
         };
         let (registry, api) = server(kept.of_user(), &table, &env, &gates);
         let api: Arc<dyn Cluster> = Arc::new(api);
@@ -230,6 +232,9 @@ impl World {
             log: Vec::new(),
             objects: BTreeMap::new(),
         };
+        if matches!(world.kept, Kept::Etcd { .. }) {
+            world.checker.set_late_by(SETTLED_WITHIN);
+        }
         let registry = world.registry.clone();
         world.block_on(async move { registry.bootstrap().await }).expect("the store is empty");
         world.parts().into_iter().for_each(|part| world.start(part));
@@ -259,8 +264,9 @@ impl World {
         self.check_panics();
         self.metrics.insert(part, Arc::clone(&metrics));
         self.started += 1;
-        if matches!(part, Part::Controllers | Part::Standby) && self.options.standby {
-            return self.elect(part, cluster, env, metrics);
+        let is_alone_in_etcd = part == Part::Controllers && matches!(self.kept, Kept::Etcd { .. });
+        if is_alone_in_etcd || (matches!(part, Part::Controllers | Part::Standby) && self.options.standby) {
+            return self.lead(part, cluster, env, metrics);
         }
         let cluster: Arc<dyn Cluster> = Arc::new(cluster);
         let events = |component| Recorder::new(Arc::clone(&cluster), env.clone(), Arc::clone(&metrics), component);
@@ -284,6 +290,9 @@ impl World {
         let enabled = Enabled::parse("*").expect("all are known");
         let gates = Arc::clone(&self.gates.controllers);
         let load_balancer_range = "198.51.100.0/24".parse().expect("a range");
+        // Each process is answered anew.
+        let rng = Arc::new(SeededRng::new(self.seed ^ (self.started << 32), Purpose::Analyses));
+        let providers = Arc::new(DrawnProviders { rng, clock: Arc::clone(&env.clock) });
         move |cluster| {
             ControllerManager {
                 cluster,
@@ -293,6 +302,7 @@ impl World {
                 enabled,
                 provision_latency: PROVISION_LATENCY,
                 load_balancer_range,
+                providers,
                 follower: None,
             }
             .start();
@@ -544,26 +554,11 @@ impl World {
     fn observe(&mut self) {
         let let_go = std::mem::take(&mut *lock(&self.let_go));
         let_go.into_iter().for_each(|pod| self.checker.let_go(pod));
-        for event in self.news() {
+        let news = self.changes.news().unwrap_or_else(|error| self.fail(&error));
+        for event in news {
             self.take_in(&event);
         }
         self.check_made();
-    }
-
-    fn news(&mut self) -> Vec<Arc<Event>> {
-        let changes = match &mut self.changes {
-            Changes::Of(changes) => changes,
-            Changes::InEtcd(followed) => return followed.next().into_iter().map(Arc::new).collect(),
-        };
-        let mut news = Vec::new();
-        while let Some(Some(item)) = changes.next().now_or_never() {
-            match item {
-                Ok(WatchItem::Events(events)) => news.extend(events),
-                Ok(WatchItem::Progress(_)) => (),
-                Err(error) => self.fail(&format!("the store's changes cannot be followed: {error}")),
-            }
-        }
-        news
     }
 
     fn take_in(&mut self, event: &Event) {

@@ -4,7 +4,7 @@
 use berth_api::FeatureGates;
 use berth_node::Latencies;
 use berth_sim::{
-    Gates, Options, World,
+    Gates, Options, Part, World,
     crashes::{self, End},
     network::Crash,
 };
@@ -16,6 +16,8 @@ use std::{collections::BTreeMap, fmt::Write as _, sync::Arc, time::Duration};
 const LONGEST: Duration = Duration::from_secs(600);
 /// For the controllers to do what can be done at once, however often they crash; shorter than any pod here takes to go.
 const AT_ONCE: Duration = Duration::from_secs(5);
+/// Until another leads, whoever led.
+const TAKEN_OVER: Duration = Duration::from_secs(25);
 
 /// What happens in one scenario.
 struct Scenario {
@@ -263,6 +265,58 @@ fn going_back_by_itself() {
             assert_eq!((image(world), world.seen().rollbacks()), (json!("main:2"), 1));
         },
     });
+}
+
+/// The leader ends, or stands still for long enough, after each write about the workload, and another goes on: the template gives way once, and what is
+/// recorded is what is recorded without that.
+#[test]
+fn going_back_by_itself_under_the_next_leader() {
+    let mut web = deployment(3, None, &rolling(&json!(1), &json!(1)));
+    web["metadata"]["annotations"] = json!({"berth.dev/auto-rollback": "OnDeadline"});
+    web["spec"]["progressDeadlineSeconds"] = json!(20);
+    let run = |ends: Option<(usize, bool)>| {
+        let latencies = Latencies { start: Duration::ZERO, stop: Duration::ZERO };
+        let mut world = World::new(1, Options { order: Order::Fifo, latencies, nodes: 1, standby: true, ..Options::default() });
+        world.restart_with(keeping_records());
+        world.create(&web);
+        world.run_until_rolled_out("web", LONGEST);
+        world.run_for(AT_ONCE);
+        break_template(&mut world, "main:2");
+        let from = world.log().len();
+        let writes = |world: &World| {
+            world.log()[from..].iter().filter(|line| line.contains(" deployments ") || line.contains(" replicasets ")).count()
+        };
+        if let Some((after, is_killed)) = ends {
+            world.run_until_seen("the write after which another leads", LONGEST, |world| after <= writes(world));
+            let holder = world.object("leases", "berth-controller-manager")["spec"]["holderIdentity"].to_string();
+            let leader = if holder.contains("Standby") { Part::Standby } else { Part::Controllers };
+            if is_killed {
+                world.kill(leader);
+            } else {
+                world.pause(leader);
+            }
+            world.run_for(TAKEN_OVER);
+            if is_killed {
+                world.start(leader);
+            } else {
+                world.resume(leader);
+            }
+            let next = world.object("leases", "berth-controller-manager")["spec"]["holderIdentity"].to_string();
+            assert_ne!(next, holder, "another leads");
+        }
+        let image = |world: &World| world.object("deployments", "web")["spec"]["template"]["spec"]["containers"][0]["image"].clone();
+        world.run_until_seen("it goes back", LONGEST, |world| image(world) == "main:1" && world.seen().is_rolled_out("web"));
+        let writes = writes(&world);
+        world.run_for(TAKEN_OVER);
+        assert_eq!(world.seen().rollbacks(), 1, "{ends:?}");
+        (state(&world, &mut BTreeMap::new()), writes)
+    };
+    let (wanted, writes) = run(None);
+    assert!(wanted.contains("RolledBack"), "{wanted}");
+    for (after, is_killed) in (0..writes).flat_map(|after| [(after, true), (after, false)]) {
+        let ended = if is_killed { "killed" } else { "stopped for a while" };
+        assert_eq!(run(Some((after, is_killed))).0, wanted, "the leader was {ended} after {after} of {writes} writes");
+    }
 }
 
 #[test]

@@ -149,6 +149,44 @@ fn a_pod_that_goes_before_a_cheaper_one_is_seen() {
     assert_eq!(check_in_time(&changes.concat()), None);
 }
 
+/// Who made the set smaller has counted on the one that was not ready.
+#[test]
+fn an_available_pod_may_go_by_its_cost_where_another_has_just_become_ready() {
+    let ready_since = |second: i64| {
+        let ready = json!({"type": "Ready", "status": "True", "lastTransitionTime": at(second).to_string()});
+        costing(with(pod("c", "old"), "/status", "conditions", json!([ready])), "5")
+    };
+    let goes = |second: i64| {
+        let slow = with(deployment(2, ""), "/spec", "minReadySeconds", json!(100));
+        let made = [slow, set("old", 3), pod("a", "old"), pod("b", "old"), with(ready_since(0), "/status", "conditions", json!([]))];
+        let made = made.into_iter().map(|made| (150, made));
+        let gone = ["a", "b"].map(|name| (200, terminating(pod(name, "old"))));
+        check_in_time(&made.chain([(second, ready_since(second))]).chain(gone).collect::<Vec<_>>())
+    };
+    assert_eq!(goes(199), None);
+    let found = goes(180).unwrap_or_default();
+    assert!(found.ends_with("available pods went from 1 to 0, at least 1 must stay"), "{found}");
+}
+
+#[test]
+fn a_status_that_does_not_tell_of_a_lost_pod_promises_nothing() {
+    let goes = |is_lost: bool| {
+        let mut checker = Checker::default();
+        for change in [deployment(3, ""), set("old", 3), pod("a", "old"), pod("b", "old"), pod("c", "old"), deployment(3, "")] {
+            take_in(&mut checker, &(0, change)).expect("no limit is passed");
+        }
+        if is_lost {
+            checker.delete_by_hand("a");
+        }
+        for change in [terminating(pod("a", "old")), deployment(3, "")] {
+            take_in(&mut checker, &(1, change)).expect("no limit is passed");
+        }
+        take_in(&mut checker, &(1, terminating(pod("b", "old")))).err().map(|Violation(text)| text)
+    };
+    assert_eq!(goes(false).as_deref(), Some("Deployment web: available pods went from 2 to 1, at least 2 must stay"));
+    assert_eq!(goes(true), None);
+}
+
 /// A Deployment of two pods at rest, with these changes to its objects.
 fn at_rest(changes: &[(&'static str, Value)]) -> Result<(), Violation> {
     let counts = json!({
@@ -182,6 +220,26 @@ fn a_status_that_does_not_tell_what_is_there_is_no_rest() {
     // With `revisionHistoryLimit` 0, which is what is missing here.
     let old = with(set("old", 0), "/status", "terminatingReplicas", json!(0));
     assert_eq!(at_rest(&[old]), Err(Violation("Deployment web keeps 1 old sets, and 0 are enough".to_owned())));
+}
+
+#[test]
+fn a_stateful_set_is_not_at_rest_while_pods_go_or_are_of_an_older_template() {
+    let at_rest = |strategy: &str, replicas: i64, pod: &(&'static str, Value)| {
+        let spec = json!({"replicas": replicas, "updateStrategy": {"type": strategy}});
+        let status = json!({"observedGeneration": 1, "replicas": 1, "readyReplicas": 1, "availableReplicas": replicas,
+            "currentReplicas": replicas, "currentRevision": "db-1", "updateRevision": "db-2"});
+        let set = json!({"metadata": {"name": "db", "uid": "db", "generation": 1}, "spec": spec, "status": status});
+        let mut checker = Checker::default();
+        for change in [pod.clone(), ("StatefulSet", set)] {
+            take_in(&mut checker, &(0, change)).expect("no limit is passed");
+        }
+        checker.check_rest(at(60)).err().map(|Violation(text)| text)
+    };
+    let old = with(pod("db-0", "db"), "/metadata", "labels", json!({"controller-revision-hash": "db-1"}));
+    assert_eq!(at_rest("OnDelete", 1, &old), None);
+    assert_eq!(at_rest("RollingUpdate", 1, &old).as_deref(), Some("StatefulSet db is at rest with 0 of 1 pods updated"));
+    let going = at_rest("RollingUpdate", 0, &terminating(old));
+    assert_eq!(going.as_deref(), Some("StatefulSet db: pods that go is said to be 0, and it is 1"));
 }
 
 /// Pods that leave keep their place under this policy, and with their set nobody would count them.

@@ -1,6 +1,6 @@
 //! The limits of a Deployment's pods, whatever its ReplicaSets.
 
-use super::{Checker, Uid, Violation, count, stateful_set::STALENESS_MAX, violated};
+use super::{Checker, Uid, Violation, count, violated};
 use crate::facts::{Deployment, Metadata, Pod, Recreation, ReplicaSet};
 use berth_api::Gate;
 use berth_store::env::Timestamp;
@@ -43,6 +43,8 @@ struct Counts {
     /// it replaces a pod that is lost at that moment. Those that leave by no controller's doing do not count: their sets
     /// replace them at once. Where the Deployment says that they keep their place, all count, and a set has no more with them than its size.
     committed: i64,
+    /// Whether the Deployment says so.
+    all_keep_their_place: bool,
 }
 
 impl Checker {
@@ -69,7 +71,7 @@ impl Checker {
         let shrinks = wanted < known.wanted && !deployment.is_rolled_out();
         let floor = if shrinks || min_ready_seconds != known.min_ready_seconds { 0 } else { known.floor };
         let reported = match known.reported_within {
-            Some((most, since)) if now.duration_since(since) > STALENESS_MAX => most,
+            Some((most, since)) if self.is_known(since, now) => most,
             _ => known.ceiling_reported,
         };
         let mut bounds = Bounds {
@@ -98,8 +100,9 @@ impl Checker {
             if after.reported.max(after.reported_by_sets) <= most && after.strangers == 0 {
                 bounds.reported_within = known.reported_within.filter(|(known, _)| *known == most).or(Some((most, now)));
             }
-            // Only a rollout that starts from a complete one promises to keep pods available.
-            bounds.floor = if deployment.is_rolled_out() { deployment.min_available() } else { bounds.floor };
+            // Only a rollout that starts from a complete one promises to keep pods available. Of a pod that was just lost its status may not tell yet.
+            let is_complete = deployment.is_rolled_out() && wanted <= after.available;
+            bounds.floor = if is_complete { deployment.min_available() } else { bounds.floor };
         }
         self.deployment_bounds.insert(uid.to_owned(), bounds);
         Ok(())
@@ -204,6 +207,7 @@ impl Checker {
             reported_by_sets: sets.iter().map(|set| set.status.replicas).sum(),
             available: count_if(&|pod| pod.is_available(deployment.spec.min_ready_seconds, now)),
             wanted: sets.iter().map(|set| set.spec.replicas).sum(),
+            all_keep_their_place: deployment.waits_for_deleted(),
             committed: if deployment.waits_for_deleted() {
                 sets.iter().map(|set| most(set, self.there_of(&set.metadata.uid))).sum::<i64>() + left_with_leaving
             } else {
@@ -225,7 +229,7 @@ impl Checker {
 
     /// Pods that somebody may not know yet to have been asked to go, or to be gone.
     fn gone_of_late(&self, now: Timestamp) -> i64 {
-        count(self.stopped_staying.iter().filter(|at| now.duration_since(**at) <= STALENESS_MAX))
+        count(self.stopped_staying.iter().filter(|at| !self.is_known(**at, now)))
     }
 
     /// Whether a pod's set was of a Deployment that is gone.
@@ -255,7 +259,8 @@ impl Checker {
 /// What one step may not do.
 fn check_counts(deployment: &Deployment, before: Counts, after: Counts, bounds: &Bounds) -> Result<(), Violation> {
     check_rise(deployment, "the sizes of all ReplicaSets", (before.wanted, after.wanted), bounds.ceiling)?;
-    if let Some(most) = bounds.ceiling_with_leaving {
+    // Who says otherwise which pods keep their place has made none.
+    if let Some(most) = bounds.ceiling_with_leaving.filter(|_| before.all_keep_their_place == after.all_keep_their_place) {
         let what = "what pods may come to with those that leave";
         check_rise(deployment, what, (before.committed, after.committed), most)?;
     }

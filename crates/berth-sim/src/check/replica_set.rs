@@ -1,6 +1,6 @@
 //! How many pods a ReplicaSet has, and which of them go.
 
-use super::{Checker, Presence, Violation, count, stateful_set::STALENESS_MAX, violated};
+use super::{Checker, Presence, Violation, count, violated};
 use crate::facts::Pod;
 use berth_api::Gate;
 use berth_store::env::Timestamp;
@@ -75,7 +75,7 @@ impl Checker {
         if self.deleted_by_others.contains(uid) {
             return self.note_disturbance(set, now);
         }
-        let is_known = |since: Timestamp| now.duration_since(since) > STALENESS_MAX;
+        let is_known = |since: Timestamp| self.is_known(since, now);
         if !self.gates.enabled(Gate::PodDeletionCost) || !self.disturbed.get(set).copied().is_none_or(is_known) {
             return;
         }
@@ -88,6 +88,17 @@ impl Checker {
         });
         let sooner: Vec<Overdue> = sooner.collect();
         self.overdue.entry(set.to_owned()).or_default().extend(sooner);
+    }
+
+    /// Whether a pod goes by its cost, and one of its set stays that became ready so lately that nobody may know: who made the set smaller has counted on that one to go.
+    pub(super) fn is_outbid(&self, before: Option<&Pod>, pod: &Pod, now: Timestamp) -> bool {
+        let Some(before) = before.filter(|before| before.is_live() && pod.is_terminating()) else { return false };
+        let own = Standing::of(before);
+        let mut others = self.pods_of(pod.metadata.controller()).filter(|other| other.is_live());
+        others.any(|other| {
+            let known = self.standings.get(&other.metadata.uid);
+            known.is_some_and(|(other, since)| other.ready && own.cost < other.cost && !self.is_known(*since, now))
+        })
     }
 
     /// A set needs more pods than it did: of those that were to go some may stay, whichever they are.

@@ -87,6 +87,7 @@ impl Checker {
             &[
                 ("the generation", status.observed_generation, metadata.generation),
                 ("its size", spec.replicas, count_if(&Pod::is_live)),
+                ("pods that go", 0, count_if(&Pod::is_terminating)),
                 ("replicas", status.replicas, count_if(&|pod| !pod.status.phase.is_empty())),
                 ("readyReplicas", status.ready_replicas, count_if(&|pod| pod.status.phase == "Running" && pod.is_ready())),
                 ("availableReplicas", status.available_replicas, count_if(&|pod| pod.is_available(spec.min_ready_seconds, now))),
@@ -94,6 +95,9 @@ impl Checker {
                 ("updatedReplicas", status.updated_replicas, of(&status.update_revision)),
             ],
         )?;
+        if spec.updates_all() && status.updated_replicas < spec.replicas {
+            return violated(format!("{whose} is at rest with {} of {} pods updated", status.updated_replicas, spec.replicas));
+        }
         if let Some(ordinal) = spec.wanted().find(|ordinal| !pods().any(|pod| pod.ordinal() == Some(*ordinal) && pod.is_live())) {
             return violated(format!("{whose} is at rest without number {ordinal}"));
         }

@@ -6,8 +6,6 @@ use berth_api::Gate;
 use berth_store::env::Timestamp;
 use jiff::SignedDuration;
 
-/// For how long after a loss the controller may still act on what was before: the longest stall of a watch, and the way there and back.
-pub(super) const STALENESS_MAX: SignedDuration = SignedDuration::from_secs(10);
 /// How long after it was told of a spec the controller may need until every claim goes with whom it should: several failed calls with their
 /// back-off, on what a stalled watch shows, after having been killed.
 const CLAIMS_MAX: SignedDuration = SignedDuration::from_secs(30);
@@ -33,13 +31,14 @@ impl Tracked {
     fn settled(&self) -> Option<&StatefulSetSpec> {
         if let [only] = &self.specs[..] { Some(only) } else { None }
     }
-
-    fn is_undisturbed(&self, now: Timestamp) -> bool {
-        self.lost_at.is_none_or(|at| now.duration_since(at) > STALENESS_MAX)
-    }
 }
 
 impl Checker {
+    /// Whether no pod of a set was lost of late by no controller's doing.
+    fn is_undisturbed(&self, set: &Tracked, now: Timestamp) -> bool {
+        set.lost_at.is_none_or(|at| self.is_known(at, now))
+    }
+
     pub(super) fn take_in_stateful_set(&mut self, set: StatefulSet, presence: Presence, now: Timestamp) -> String {
         let (text, uid) = (set.to_string(), set.metadata.uid.clone());
         if presence == Presence::Gone {
@@ -147,7 +146,7 @@ impl Checker {
         if is_kept && pod.revision() == status.update_revision && status.current_revision != status.update_revision {
             return violated(format!("pod {name} is below the partition and gets the update revision"));
         }
-        if spec.is_ordered() && set.is_undisturbed(now) {
+        if spec.is_ordered() && self.is_undisturbed(set, now) {
             return self.check_predecessors(spec, pod, ordinal, now);
         }
         Ok(())
@@ -181,7 +180,7 @@ impl Checker {
             return violated(format!("pod {name} is below the partition and is deleted"));
         }
         let is_repair = set.newest.is_repaired() && !pod.is_available(0, now);
-        if is_repair || !set.is_undisturbed(now) {
+        if is_repair || !self.is_undisturbed(set, now) {
             return Ok(());
         }
         self.check_budget(spec, pod, ordinal, now)

@@ -112,6 +112,11 @@ impl StatefulSetSpec {
         self.pod_management_policy == "OrderedReady"
     }
 
+    /// Whether its controller brings all pods to the newest template.
+    pub(crate) fn updates_all(&self) -> bool {
+        self.update_strategy.type_ != "OnDelete" && self.update_from().is_none_or(|from| from <= self.ordinals.start)
+    }
+
     /// The lowest number that a rolling update changes; `None` without a block that could say so.
     pub(crate) fn update_from(&self) -> Option<i64> {
         self.update_strategy.rolling_update.as_ref().map(|rolling| self.ordinals.start + rolling.partition)

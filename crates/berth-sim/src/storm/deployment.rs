@@ -89,7 +89,13 @@ impl Storm {
         });
         object["spec"]["template"]["metadata"] = json!({"labels": {"app": "web"}});
         if self.has_steps {
-            object["metadata"]["annotations"]["berth.dev/steps"] = json!("30%, 20s, 60%, 1s, 100%");
+            let annotations = &mut object["metadata"]["annotations"];
+            annotations["berth.dev/steps"] =
+                json!(if self.asks { "30%, analysis, 60%, 1s, analysis, 100%" } else { "30%, 20s, 60%, 1s, 100%" });
+            if self.asks {
+                annotations["berth.dev/analysis-provider"] = json!("drawn");
+                annotations["berth.dev/analysis-query"] = json!("up");
+            }
         }
         if self.rolls_back {
             object["metadata"]["annotations"]["berth.dev/auto-rollback"] = json!("OnDeadline");
@@ -147,7 +153,11 @@ impl Storm {
         self.calm();
         let (template, image) = self.good_template();
         // A request to go back that nobody has seen yet would come after the last change, and so may a deadline.
-        let annotations = json!({"deprecated.deployment.rollback.to": null, "berth.dev/auto-rollback": null});
+        let mut annotations = json!({"deprecated.deployment.rollback.to": null, "berth.dev/auto-rollback": null});
+        if self.asks {
+            // Who is asked may be against the last change too.
+            annotations["berth.dev/steps"] = json!("30%, 20s, 60%, 1s, 100%");
+        }
         let spec = json!({"paused": false, "template": template});
         self.world.patch_deployment("web", json!({"metadata": {"annotations": annotations}, "spec": spec}));
         self.wait();

@@ -6,12 +6,13 @@ use crate::{
 };
 use berth_registry::ResourceTable;
 use berth_store::{
-    Limits, MemoryStore, Revision, Store, Watch,
+    Event, Limits, MemoryStore, Revision, Store, Watch, WatchItem,
     env::Env,
     etcd::{Etcd, EtcdStore, Model},
     files::disk::Disk,
-    virtual_time::VirtualTime,
+    virtual_time::{Process, VirtualTime},
 };
+use futures::{FutureExt, StreamExt};
 use jiff::SignedDuration;
 use std::sync::Arc;
 
@@ -57,6 +58,25 @@ pub(super) enum Place {
     Etcd,
 }
 
+impl Changes {
+    /// Those that are there and have not been given yet; an error where they cannot be followed.
+    pub(super) fn news(&mut self) -> Result<Vec<Arc<Event>>, String> {
+        let changes = match self {
+            Self::Of(changes) => changes,
+            Self::InEtcd(followed) => return Ok(followed.next().into_iter().map(Arc::new).collect()),
+        };
+        let mut news = Vec::new();
+        while let Some(Some(item)) = changes.next().now_or_never() {
+            match item {
+                Ok(WatchItem::Events(events)) => news.extend(events),
+                Ok(WatchItem::Progress(_)) => (),
+                Err(error) => return Err(format!("the store's changes cannot be followed: {error}")),
+            }
+        }
+        Ok(news)
+    }
+}
+
 /// In memory, or on a disk.
 pub(super) fn here(disk: Option<Disk>, table: &Arc<ResourceTable>) -> (Kept, Changes, Option<Disk>) {
     let store = store_on(disk.as_ref(), table);
@@ -65,8 +85,14 @@ pub(super) fn here(disk: Option<Disk>, table: &Arc<ResourceTable>) -> (Kept, Cha
 }
 
 /// In an etcd, of which the parts are shown the one that fails.
-pub(super) fn in_etcd(seed: u64, time: &VirtualTime, table: &Arc<ResourceTable>, env: &Env) -> (Kept, Changes, Option<Disk>) {
-    let model = Arc::new(Model::new(time, &time.process()));
+pub(super) fn in_etcd(
+    seed: u64,
+    time: &VirtualTime,
+    process: &Process,
+    table: &Arc<ResourceTable>,
+    env: &Env,
+) -> (Kept, Changes, Option<Disk>) {
+    let model = Arc::new(Model::new(time, process));
     let failing = FailingEtcd::new(seed, &model, time);
     let changes = Changes::InEtcd(Followed::new(&model));
     let store = |etcd: Arc<dyn Etcd>| {

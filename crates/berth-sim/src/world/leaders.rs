@@ -1,4 +1,4 @@
-//! Two managers of controllers, of which one leads.
+//! Managers of controllers that write by a lease: of two one leads, and over an etcd one that is alone takes it when it starts.
 
 use super::{Part, World};
 use crate::{
@@ -23,21 +23,34 @@ use std::{sync::Arc, time::Duration};
 const LEASE: (&str, &str) = ("kube-system", "berth-controller-manager");
 
 impl World {
-    /// Has a manager stand for the lease: its controllers begin when it leads, and it ends when it leads no longer.
-    pub(super) fn elect(&self, part: Part, cluster: SimCluster, env: Env, metrics: Arc<Metrics>) {
+    /// Has a manager lead: its controllers begin as soon as it does.
+    ///
+    /// With another one standing by it waits for the lease, and ends when it has lost it. One that is alone takes the lease
+    /// as soon as the one before it is seen to be gone, and goes on when it could not renew it for a while.
+    pub(super) fn lead(&self, part: Part, cluster: SimCluster, env: Env, metrics: Arc<Metrics>) {
         let (time, since) = (self.time.clone(), self.time.now());
         let running: RunningTime = Arc::new(move || Duration::try_from(time.now().duration_since(since)).expect("time does not go back"));
-        let seconds = Duration::from_secs;
-        let timing = Timing::new(seconds(15), seconds(10), seconds(2)).expect("upstream's own");
-        let candidacy = Candidacy { lease: ObjectKey::new(LEASE.0, LEASE.1), identity: format!("{part:?}-{}", self.started), timing };
+        let lease = ObjectKey::new(LEASE.0, LEASE.1);
+        let candidacy = Candidacy { lease, identity: format!("{part:?}-{}", self.started), timing: Timing::default() };
         let asking: Arc<dyn Cluster> = Arc::new(self.way(Writes::default()));
         let (api, led, ended) = (self.api_of_parts.clone(), self.led.clone(), Arc::clone(&self.ended));
         let begin = self.controllers(env.clone(), metrics);
-        let spawner = Arc::clone(&env.spawner);
+        let (spawner, is_alone) = (Arc::clone(&env.spawner), !self.options.standby);
         let lead = async move {
-            let mut leader = Leader::elect(asking, env, running, candidacy).await;
+            if !is_alone {
+                let mut leader = Leader::elect(asking, env, running, candidacy).await;
+                begin(Arc::new(cluster.led_by(leader.gate(), api, led)));
+                leader.keep(pending()).await;
+                return lock(&ended).push(part);
+            }
+            let mut leader = loop {
+                // Who is refused because the one before it seems to live is started again.
+                if let Ok(leader) = Leader::take(Arc::clone(&asking), env.clone(), Arc::clone(&running), candidacy.clone()).await {
+                    break leader;
+                }
+            };
             begin(Arc::new(cluster.led_by(leader.gate(), api, led)));
-            leader.keep(pending()).await;
+            leader.hold(pending()).await;
             lock(&ended).push(part);
         };
         spawner.spawn("lead", lead.boxed());
