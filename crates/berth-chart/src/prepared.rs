@@ -124,6 +124,12 @@ impl Prepared {
         }
     }
 
+    /// Whether any of its pods are drawn.
+    pub(crate) fn is_in_view(&self, revision: usize) -> bool {
+        let has = |stack: &Stack| stack.counts.get(revision).is_some_and(|counts| State::ALL.into_iter().any(|state| 0 < counts.of(state)));
+        self.parts.iter().flat_map(|part| &part.stacks).any(has) || self.lanes.iter().any(|lane| lane.revision == revision)
+    }
+
     /// The colour of a revision: 0 is the newest's.
     pub(crate) fn hue(&self, revision: usize) -> usize {
         self.revisions.len().saturating_sub(1 + revision)
@@ -270,6 +276,23 @@ mod tests {
         let counts: Vec<u32> = prepared.parts[0].stacks[0].counts.iter().map(|counts| counts.available).collect();
         assert_eq!(counts, [4, 1, 1, 1, 1, 1]);
         assert_eq!((prepared.lanes[0].revision, prepared.hue(0), prepared.hue(5)), (0, 5, 0));
+    }
+
+    #[test]
+    fn a_revision_is_in_view_while_pods_of_it_are_drawn() {
+        let one = Counts { terminating: 1, ..Counts::default() };
+        let at = |seconds, counts: &[Counts]| Sample { at: Duration::from_secs(seconds), counts: counts.to_vec() };
+        let mut three = Chart {
+            revisions: ["gone", "going", "new"].map(str::to_owned).to_vec(),
+            ..chart(vec![at(0, &[Counts::default(), one]), at(11, &[one])])
+        };
+        let seen = |chart: &Chart| {
+            let prepared = Prepared::new(chart, Frame::of(std::slice::from_ref(chart)), 100);
+            [0, 1, 2].map(|revision| prepared.is_in_view(revision))
+        };
+        assert_eq!(seen(&three), [false, true, false], "what is behind the end is not drawn");
+        three.pods = vec![Pod { name: "a".to_owned(), revision: 2, states: vec![(Duration::ZERO, Some(State::Pending))] }];
+        assert_eq!(seen(&three), [false, true, true], "it has a lane");
     }
 
     #[test]

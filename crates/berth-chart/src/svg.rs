@@ -360,7 +360,8 @@ impl Drawing {
     fn legend(&mut self, charts: &[(&Chart, Prepared)]) -> fmt::Result {
         let mut entries: Vec<(Sample, String)> = Vec::new();
         for (_, prepared) in charts {
-            for (revision, name) in prepared.revisions.iter().enumerate().rev() {
+            let in_view = prepared.revisions.iter().enumerate().filter(|(revision, _)| prepared.is_in_view(*revision));
+            for (revision, name) in in_view.rev() {
                 let entry = (Sample::Fill(prepared.hue(revision), State::Available), safe(name, NAME_COLUMNS));
                 if !entries.contains(&entry) {
                     entries.push(entry);

@@ -327,7 +327,8 @@ impl Drawing {
     /// The letters that are drawn, a line for each revision.
     fn legend(&mut self, prepared: &Prepared) {
         let stacks = || prepared.parts.iter().flat_map(|part| &part.stacks);
-        for (revision, name) in prepared.revisions.iter().enumerate().rev() {
+        let in_view = prepared.revisions.iter().enumerate().filter(|(revision, _)| prepared.is_in_view(*revision));
+        for (revision, name) in in_view.rev() {
             let states = State::ALL
                 .into_iter()
                 .filter(|state| stacks().any(|stack| stack.counts.get(revision).is_some_and(|counts| 0 < counts.of(*state))));

@@ -3,8 +3,9 @@
 
 use crate::{
     board::Card,
-    difference,
+    difference::differences,
     id::{Id, Kind},
+    text::number,
     world::World,
 };
 use berth_controllers::{ClusterError, RawObject};
@@ -15,6 +16,8 @@ use berth_workloads::{
     resources::{REPLICA_SETS, REVISIONS},
     view::{DeploymentView, ReplicaSetView},
 };
+use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
+use serde::Deserialize;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
@@ -337,10 +340,10 @@ fn manner(kind: Kind, object: &Value) -> String {
         Kind::StatefulSet => &object["spec"]["updateStrategy"],
     };
     let rolling = &strategy["rollingUpdate"];
-    let number = |value: &Value| value.as_str().map_or_else(|| value.as_i64().unwrap_or(0).to_string(), str::to_owned);
     match (kind, strategy["type"].as_str().unwrap_or("RollingUpdate")) {
         (Kind::Deployment, "RollingUpdate") => {
-            format!("with at most {} too many and {} missing", number(&rolling["maxSurge"]), number(&rolling["maxUnavailable"]))
+            let limit = |name: &str| number(IntOrString::deserialize(&rolling[name]).ok().as_ref());
+            format!("with at most {} too many and {} missing", limit("maxSurge"), limit("maxUnavailable"))
         }
         (Kind::StatefulSet, "RollingUpdate") => "one after the other".to_owned(),
         (_, "Recreate") => "all at once: none is there for a while".to_owned(),
@@ -360,7 +363,7 @@ fn lines(object: &Value, patch: &Value) -> Vec<String> {
     let template = &object["spec"]["template"];
     let mut then = template.clone();
     merge(&mut then, &patch["spec"]["template"]);
-    difference::lines(template, &then)
+    differences(template, &then).iter().map(ToString::to_string).collect()
 }
 
 /// RFC 7396.
@@ -401,6 +404,6 @@ mod tests {
     fn what_changes_in_the_template_is_shown_before_it_is_written() {
         let object = json!({"spec": {"template": {"spec": {"containers": [{"name": "main", "image": "web:1"}], "old": true}}}});
         let patch = json!({"spec": {"template": {"spec": {"containers": [{"name": "main", "image": "<web:2>"}], "old": null}}}});
-        assert_eq!(lines(&object, &patch), ["spec.containers[0].image: web:1 → <web:2>", "spec.old: true → not set"]);
+        assert_eq!(lines(&object, &patch), ["  spec.containers[main].image: web:1 -> <web:2>", "- spec.old: true"]);
     }
 }

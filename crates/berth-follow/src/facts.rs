@@ -1,13 +1,16 @@
 //! What is shown of one workload besides how it stands: its pods, its revisions, its conditions, what was told of it.
 
 use crate::{
+    compared::{Compared, Kept},
     id::{Id, Kind},
     readings::images,
     rows::Row,
+    text::number,
     views::NoteView,
     world::World,
 };
 use berth_api::Gate;
+use berth_identity::Uid;
 use berth_workloads::{
     deployment::annotations,
     stateful_set::revision_of,
@@ -28,6 +31,8 @@ pub struct Revision {
     pub number: i64,
     /// The object that keeps it.
     pub keeper: String,
+    /// Its uid.
+    pub keeper_uid: Uid,
     /// Since when it is kept.
     pub created: Option<Timestamp>,
     /// What whoever made it wrote down.
@@ -44,6 +49,10 @@ impl Revision {
     pub fn images(&self) -> Vec<String> {
         self.template.as_ref().map(|template| images(template)).unwrap_or_default()
     }
+
+    fn kept(&self) -> Option<Kept<'_>> {
+        Some(Kept { keeper: &self.keeper_uid, template: self.template.as_ref()? })
+    }
 }
 
 /// A condition in Kubernetes' own words.
@@ -57,6 +66,13 @@ pub struct Condition {
     pub text: String,
     /// When it became so.
     pub since: Option<Timestamp>,
+}
+
+impl Condition {
+    fn new((type_, status): (&str, &str), (reason, message): (Option<&str>, Option<&str>), since: Option<&Time>) -> Self {
+        let text = [message, reason].into_iter().flatten().find(|text| !text.is_empty()).unwrap_or_default();
+        Self { type_: type_.to_owned(), status: status.to_owned(), text: text.to_owned(), since: since.map(|time| time.0) }
+    }
 }
 
 /// What is shown of a workload besides how it stands.
@@ -88,6 +104,13 @@ impl World {
         }
     }
 
+    /// What the newest revision's template has otherwise than an earlier one's. Cheap, but for the first time.
+    #[must_use]
+    pub fn compared(&self, earlier: &Revision, newest: &Revision) -> Arc<Compared> {
+        let both = earlier.kept().zip(newest.kept());
+        both.map(|(earlier, newest)| self.comparisons.between(earlier, newest)).unwrap_or_default()
+    }
+
     /// What was told of these objects, by uid; the newest first.
     #[must_use]
     pub fn told(&self, about: &[String]) -> Vec<Arc<NoteView>> {
@@ -111,6 +134,7 @@ fn of_deployment(world: &World, deployment: &DeploymentView, now: Timestamp) -> 
         revisions.extend(number.map(|number| Revision {
             number,
             keeper: format!("ReplicaSet {}", set.meta.name),
+            keeper_uid: set.meta.uid.clone(),
             created: set.meta.created,
             cause: set.annotations.get(CHANGE_CAUSE).cloned(),
             pods: own.len(),
@@ -119,19 +143,12 @@ fn of_deployment(world: &World, deployment: &DeploymentView, now: Timestamp) -> 
         rows.extend(own.into_iter().map(|pod| Row { revision: number, ..Row::new(pod, min_ready, now) }));
     }
     drop(pods);
-    let conditions = deployment.status.conditions.iter().flatten().map(|condition| Condition {
-        type_: condition.type_.clone(),
-        status: condition.status.clone(),
-        text: said(condition.reason.as_deref(), condition.message.as_deref()),
-        since: time(condition.last_transition_time.as_ref()),
-    });
+    let conditions =
+        deployment.status.conditions.iter().flatten().map(|of| {
+            Condition::new((&of.type_, &of.status), (of.reason.as_deref(), of.message.as_deref()), of.last_transition_time.as_ref())
+        });
     let strategy = &deployment.spec.strategy;
     let limits = strategy.rolling_update.as_ref().map(|rolling| {
-        let number = |value: Option<&k8s_openapi::apimachinery::pkg::util::intstr::IntOrString>| match value {
-            Some(k8s_openapi::apimachinery::pkg::util::intstr::IntOrString::Int(number)) => number.to_string(),
-            Some(k8s_openapi::apimachinery::pkg::util::intstr::IntOrString::String(text)) => text.clone(),
-            None => "0".to_owned(),
-        };
         format!(", at most {} too many and {} missing", number(rolling.max_surge.as_ref()), number(rolling.max_unavailable.as_ref()))
     });
     let policy = deployment.spec.pod_replacement_policy.as_ref().map(|policy| format!(", {policy}"));
@@ -158,17 +175,16 @@ fn of_stateful_set(world: &World, set: &StatefulSetView, now: Timestamp) -> Fact
     let revisions = kept.iter().map(|revision| Revision {
         number: revision.number,
         keeper: format!("ControllerRevision {}", revision.meta.name),
+        keeper_uid: revision.meta.uid.clone(),
         created: revision.meta.created,
         cause: None,
         pods: rows.iter().filter(|row| row.revision == Some(revision.number)).count(),
         template: revision.template.clone(),
     });
-    let conditions = set.status.conditions.iter().flatten().map(|condition| Condition {
-        type_: condition.type_.clone(),
-        status: condition.status.clone(),
-        text: said(condition.reason.as_deref(), condition.message.as_deref()),
-        since: time(condition.last_transition_time.as_ref()),
-    });
+    let conditions =
+        set.status.conditions.iter().flatten().map(|of| {
+            Condition::new((&of.type_, &of.status), (of.reason.as_deref(), of.message.as_deref()), of.last_transition_time.as_ref())
+        });
     Facts {
         about: about(&set.meta, [], &rows),
         meta: set.meta.clone(),
@@ -215,12 +231,4 @@ fn about<'a>(meta: &'a Meta, parts: impl IntoIterator<Item = &'a Meta>, pods: &'
     // Those that are not available have something to tell.
     let telling = pods.iter().filter(|row| row.state != berth_chart::State::Available).take(TELLING_PODS_MAX).map(|row| &row.pod.meta);
     [meta].into_iter().chain(parts).chain(telling).map(|meta| meta.uid.to_string()).collect()
-}
-
-fn said(reason: Option<&str>, message: Option<&str>) -> String {
-    [message, reason].into_iter().flatten().find(|text| !text.is_empty()).unwrap_or_default().to_owned()
-}
-
-fn time(time: Option<&Time>) -> Option<Timestamp> {
-    time.map(|time| time.0)
 }

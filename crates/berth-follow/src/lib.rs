@@ -8,6 +8,7 @@
 
 pub mod act;
 pub mod board;
+pub mod compared;
 pub mod difference;
 pub mod facts;
 pub mod id;

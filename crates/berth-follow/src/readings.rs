@@ -18,8 +18,7 @@ use berth_workloads::{
     deployment::{annotations, limits::Limits},
     stateful_set::{pod_name, revision_of},
     view::{
-        DeploymentStrategy, DeploymentView, EventView, Meta, PodPhase, PodReplacementPolicy, PodView, ReplicaSetView, RevisionView,
-        StatefulSetView,
+        DeploymentStrategy, DeploymentView, EventView, Meta, PodReplacementPolicy, PodView, ReplicaSetView, RevisionView, StatefulSetView,
     },
 };
 use jiff::Timestamp;
@@ -68,7 +67,10 @@ impl World {
             present.add(&pod.meta.uid, &pod.meta.name, revision(set), state_of(pod, deployment.spec.min_ready_seconds, now));
         }
         present.keepers = own.iter().filter(|set| 0 < revision(set)).map(|set| (set.meta.uid.clone(), revision(set))).collect();
-        let shown = own.iter().filter(|set| present.counts.contains_key(&revision(set)) || 0 < set.replicas);
+        // The newest has its colour also while it has no pods.
+        let newest = own.iter().map(|set| revision(set)).max();
+        let is_shown = |number: i64| present.counts.contains_key(&number) || Some(number) == newest;
+        let shown = own.iter().filter(|set| is_shown(revision(set)) || 0 < set.replicas);
         present.names = shown.map(|set| (revision(set), named(revision(set), &set.template))).collect();
         let place = (&deployment.meta, "deployment", look.revision.is_some_and(|revision| 1 < revision));
         let on_the_way = on_the_way(&present, deployment.spec.min_ready_seconds);
@@ -166,6 +168,9 @@ pub(crate) fn images(template: &PodTemplateSpec) -> Vec<String> {
     containers.map(|container| container.image.clone().unwrap_or_default()).collect()
 }
 
+/// Waits that somebody may say are over.
+const AT_STEPS: [&str; 5] = ["step_paused", "step_lasts", "step_analysed", "step_unanswered", "step_failed"];
+
 fn card(look: Look, (meta, kind, has_earlier): (&Meta, &str, bool), template: &PodTemplateSpec, is_paused: bool) -> Card {
     let Look { revision, standing, rollback, goes_back_to, replicas, causes, waits, look_again, .. } = look;
     let has_causes = !causes.is_empty();
@@ -174,10 +179,11 @@ fn card(look: Look, (meta, kind, has_earlier): (&Meta, &str, bool), template: &P
     let place = Place { workload: &workload, namespace: &meta.namespace, has_earlier };
     let first = obstacles.first();
     let is_held = is_paused || first.is_some_and(|first| matches!(first.reason(), "step_paused" | "deletion_by_hand"));
-    let waits_at_step = obstacles.iter().any(|obstacle| matches!(obstacle.reason(), "step_paused" | "step_lasts"));
+    let waits_at_step = obstacles.iter().any(|obstacle| AT_STEPS.contains(&obstacle.reason()));
+    let has_failed_at_step = first.is_some_and(|first| first.reason() == "step_failed");
     let rank = match standing.state {
         RolloutStage::Failed => Rank::Failed,
-        RolloutStage::Waiting if has_causes => Rank::Stuck,
+        RolloutStage::Waiting if has_causes || has_failed_at_step => Rank::Stuck,
         RolloutStage::Waiting if is_held => Rank::Held,
         RolloutStage::Waiting => Rank::UnderWay,
         RolloutStage::Complete => Rank::Complete,
@@ -222,7 +228,7 @@ fn on_the_way(present: &Present, min_ready_seconds: i32) -> Option<String> {
 pub(crate) fn state_of(pod: &PodView, min_ready_seconds: i32, now: Timestamp) -> State {
     if pod.meta.deleted.is_some() {
         State::Terminating
-    } else if pod.phase == PodPhase::Failed || cause::of_pod(pod).is_some_and(|cause| cause.kind.may_be_the_templates()) {
+    } else if cause::is_in_trouble(pod) {
         State::Failed
     } else if pod.available_at(min_ready_seconds).is_some_and(|at| at <= now) {
         State::Available

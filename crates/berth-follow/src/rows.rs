@@ -59,7 +59,10 @@ pub fn counts(rows: &[Row]) -> Vec<(usize, &'static str)> {
     STATES.iter().rev().map(|(state, words)| (count(*state), *words)).filter(|(count, _)| 0 < *count).collect()
 }
 
-/// What keeps it from being ready, or from being gone.
+/// Of a pod that waits for nothing.
+pub const NOTHING: &str = "–";
+
+/// What keeps it from being ready, or from being gone; [`NOTHING`]: it is as it should be.
 #[must_use]
 pub fn waits_for(world: &World, pod: &PodView, now: Timestamp) -> String {
     if let Some(until) = pod.meta.deleted {
@@ -77,7 +80,7 @@ pub fn waits_for(world: &World, pod: &PodView, now: Timestamp) -> String {
         return shown(text.strip_prefix(name).map_or(text.as_str(), str::trim_start));
     }
     if pod.ready {
-        return "–".to_owned();
+        return NOTHING.to_owned();
     }
     let reasons = pod.waiting_reasons();
     match (pod.node_name.is_empty(), reasons.is_empty()) {

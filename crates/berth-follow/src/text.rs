@@ -1,6 +1,7 @@
 //! Texts, as they may be shown.
 
 use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
 /// A text of a cluster in one line, of a length that fits. What could mislead a reader is shown by its code; markup is escaped where it is put into a page.
 #[must_use]
@@ -32,6 +33,16 @@ pub fn counted(count: usize, one: &str, many: &str) -> String {
         grouped
     });
     format!("{grouped} {}", if count == 1 { one } else { many })
+}
+
+/// `1`, `25%`; what is not said is nothing.
+#[must_use]
+pub fn number(value: Option<&IntOrString>) -> String {
+    match value {
+        Some(IntOrString::Int(number)) => number.to_string(),
+        Some(IntOrString::String(text)) => text.clone(),
+        None => "0".to_owned(),
+    }
 }
 
 #[cfg(test)]

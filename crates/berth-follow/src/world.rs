@@ -2,6 +2,7 @@
 
 use crate::{
     board::Board,
+    compared::Comparisons,
     id::{Id, Kind},
     newest::newest,
     views::{NodeView, NoteView, Notes, QuotaView},
@@ -76,6 +77,7 @@ pub struct World {
     /// Quotas.
     pub quotas: Arc<Cache<QuotaView>>,
     board: Mutex<Board>,
+    pub(crate) comparisons: Comparisons,
     /// Since when workloads, by uid, have a spec that their controllers have not seen.
     unobserved: Mutex<BTreeMap<Uid, Timestamp>>,
     /// What may not be read, in the server's words.
@@ -156,6 +158,7 @@ impl World {
             nodes: Arc::new(Cache::new(NODES)),
             quotas: Arc::new(Cache::new(QUOTAS)),
             board: Mutex::default(),
+            comparisons: Comparisons::default(),
             unobserved: Mutex::default(),
             unreadable: Mutex::default(),
             news: News::default(),

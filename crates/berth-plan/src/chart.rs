@@ -28,7 +28,7 @@ impl Alternative {
 }
 
 fn chart(forecast: &Forecast, change: &Change, workload: &WorkloadForecast) -> Chart {
-    let revisions = revisions(&workload.lanes);
+    let revisions = revisions(&workload.lanes, workload.newest.as_deref());
     let level = |pods: i64| Level { at: Duration::ZERO, pods: u32::try_from(pods).unwrap_or(0) };
     let sample = |lane: &Lane| {
         let counts = revisions.iter().map(|revision| lane.revisions.get(revision).map(counts).unwrap_or_default());
@@ -54,8 +54,9 @@ fn chart(forecast: &Forecast, change: &Change, workload: &WorkloadForecast) -> C
     }
 }
 
-/// Oldest first: those that are there when the change is made, the less the more is left of them at the end, then those that come.
-pub(crate) fn revisions(lanes: &[Lane]) -> Vec<String> {
+/// Oldest first: those that are there when the change is made, the less the more is left of them at the end, then those that come. The template's own is the last, whether it
+/// gets pods or not: colours mean the same as in every other picture of the workload.
+pub(crate) fn revisions(lanes: &[Lane], newest: Option<&str>) -> Vec<String> {
     let mut places: BTreeMap<&str, (usize, u32)> = BTreeMap::new();
     for (index, lane) in lanes.iter().enumerate() {
         for revision in lane.revisions.keys() {
@@ -65,12 +66,13 @@ pub(crate) fn revisions(lanes: &[Lane]) -> Vec<String> {
     }
     let mut sorted: Vec<(&str, (usize, u32))> = places.into_iter().collect();
     sorted.sort_by_key(|(_, place)| *place);
-    sorted.into_iter().map(|(revision, _)| revision.to_owned()).collect()
+    let others = sorted.into_iter().map(|(revision, _)| revision).filter(|revision| Some(*revision) != newest);
+    others.chain(newest).map(str::to_owned).collect()
 }
 
 pub(crate) fn counts(counts: &PodCounts) -> Counts {
-    let PodCounts { pending, starting, ready, available, terminating } = *counts;
-    Counts { available, ready, starting, pending, failed: 0, terminating }
+    let PodCounts { pending, starting, failed, ready, available, terminating } = *counts;
+    Counts { available, ready, starting, pending, failed, terminating }
 }
 
 pub(crate) fn pod(life: &Life, revisions: &[String]) -> Pod {
@@ -83,6 +85,7 @@ fn of(state: PodState) -> State {
     match state {
         PodState::Pending => State::Pending,
         PodState::Starting => State::Starting,
+        PodState::Failed => State::Failed,
         PodState::Ready => State::Ready,
         PodState::Available => State::Available,
         PodState::Terminating => State::Terminating,
@@ -126,9 +129,12 @@ mod tests {
                 .collect(),
         };
         let lanes = [lane(&[("b", 3), ("a", 1)]), lane(&[("a", 1), ("b", 3), ("c", 1)]), lane(&[("b", 2), ("c", 2)])];
-        assert_eq!(revisions(&lanes), ["a", "b", "c"]);
+        assert_eq!(revisions(&lanes, None), ["a", "b", "c"]);
+        assert_eq!(revisions(&lanes, Some("c")), ["a", "b", "c"]);
+        assert_eq!(revisions(&lanes[..1], Some("c")), ["a", "b", "c"], "it has no pods as yet");
+        assert_eq!(revisions(&lanes, Some("a")), ["b", "c", "a"], "what is gone back to");
         // What is gone back to was there: it has the most pods at the end.
-        assert_eq!(revisions(&[lane(&[("a", 1), ("b", 3)]), lane(&[("a", 4)])]), ["b", "a"]);
-        assert_eq!(revisions(&[]), [] as [&str; 0]);
+        assert_eq!(revisions(&[lane(&[("a", 1), ("b", 3)]), lane(&[("a", 4)])], None), ["b", "a"]);
+        assert_eq!(revisions(&[], None), [] as [&str; 0]);
     }
 }

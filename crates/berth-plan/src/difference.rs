@@ -54,4 +54,18 @@ mod tests {
         assert_eq!(difference(&before, &after), Some(patch));
         assert_eq!(difference(&before, &object(before["spec"].clone(), "2")), None);
     }
+
+    #[test]
+    fn what_only_a_server_writes_is_no_difference() {
+        let before = json!({"metadata": {"name": "a", "labels": {"a": "b"}}, "spec": {}, "status": {}});
+        for member in ["creationTimestamp", "generation", "managedFields", "resourceVersion", "selfLink", "uid"] {
+            let mut after = before.clone();
+            after["metadata"][member] = json!("x");
+            assert_eq!((difference(&before, &after), written(&after)), (None, written(&before)), "{member}");
+        }
+        assert!(written(&before).get("status").is_none());
+        let mut after = before.clone();
+        after["metadata"]["labels"] = json!({});
+        assert_eq!(difference(&before, &after), Some(json!({"metadata": {"labels": {"a": null}}})));
+    }
 }

@@ -35,6 +35,9 @@ pub struct Supposed {
     pub controllers: &'static str,
     /// By what that was found.
     pub because: String,
+    /// How each analysis of a progressive rollout ends, at once: `pass`, `fail`; left out where none is asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub analysis: Option<&'static str>,
     /// When the snapshot was taken: the time at which the change is made.
     pub at: Timestamp,
     /// What could not be read, and what stands in its place. Not empty: the plan is partial.
@@ -86,6 +89,9 @@ pub struct WorkloadForecast {
     pub lanes: Vec<Lane>,
     /// The life of each pod, in order of when they are first seen; of none where there are more than 64.
     pub lives: Vec<Life>,
+    /// The revision of its template at the end, whether it has pods or not; `None`: it has none.
+    #[serde(skip)]
+    pub newest: Option<String>,
 }
 
 /// How a rollout ends.
@@ -224,6 +230,8 @@ pub struct PodCounts {
     pub pending: u32,
     /// With a node, not ready.
     pub starting: u32,
+    /// Not ready, and something is wrong that may be the template's.
+    pub failed: u32,
     /// Ready, not yet for `minReadySeconds`.
     pub ready: u32,
     /// Available.
@@ -240,6 +248,8 @@ pub enum PodState {
     Pending,
     /// With a node, not ready.
     Starting,
+    /// Not ready, and something is wrong that may be the template's: it cannot pull its image, it crashes.
+    Failed,
     /// Ready, not yet for `minReadySeconds`.
     Ready,
     /// Available.

@@ -7,6 +7,7 @@
 //! Pure but for the time that it takes: no clock, no IO, no randomness but the seed's. Start with [`forecast`], then `stage.rs` (the world) and
 //! `record.rs` (what is read of it).
 
+mod analyses;
 mod change;
 mod chart;
 mod compare;
@@ -28,6 +29,7 @@ mod told;
 mod tracked;
 mod version;
 
+pub use analyses::Analyses;
 pub use change::{Change, Edit, Edits, WorkloadKind};
 pub use chart::charts;
 pub use compare::{Alternative, Spread, compare, forecast_many};

@@ -1,6 +1,7 @@
 //! One run: from a snapshot and a change to a forecast.
 
 use crate::{
+    analyses::Analyses,
     change::{Change, Changed, WorkloadKind},
     error::PlanError,
     forecast::{Forecast, Outcome, Supposed, Trouble, TroubleKind, WorkloadForecast},
@@ -38,6 +39,8 @@ pub struct Suppositions {
     pub start: Option<Duration>,
     /// How long pods take from being deleted to being gone; `None`: learned.
     pub stop: Option<Duration>,
+    /// How analyses of progressive rollouts end.
+    pub analyses: Analyses,
     /// Which interleaving, and with 0 pods that take as long as is typical; with another each as long as some pod did.
     pub seed: u64,
 }
@@ -58,6 +61,7 @@ pub fn forecast(snapshot: &Snapshot, change: &Change, suppositions: &Supposition
     let slowest = timings.values().flat_map(|of| [of.start.slowest, of.stop.slowest]).max().unwrap_or_default();
     let begins = snapshot.at - WARM_UP;
     let mut stage = Stage::new(suppositions.seed, begins);
+    stage.analyses = suppositions.analyses;
     let mut record = Record::new(&targets, controllers.gates());
     stage.restore(snapshot.stored())?;
     let others = Learned::default().of(&("", String::new(), String::new()), suppositions.start, suppositions.stop);
@@ -190,7 +194,9 @@ fn finish(stage: &Stage, mut record: Record, found: Found<'_>) -> Forecast {
     record.troubles.sort_by_key(|trouble| trouble.at);
     let total = outcomes.iter().map(Outcome::ends).max().unwrap_or_default();
     let (quotas, nodes, gates) = (record.quota_peaks(), record.node_room(), found.controllers.gates());
-    let workloads = record.tracked.into_iter().zip(outcomes).map(|(mut tracked, outcome)| {
+    let asks = record.tracked.iter().any(|tracked| tracked.view.asks());
+    let newest: Vec<Option<String>> = (0..record.tracked.len()).map(|index| record.newest(index)).collect();
+    let workloads = record.tracked.into_iter().zip(outcomes).zip(newest).map(|((mut tracked, outcome), newest)| {
         let lives = tracked.tally.take_lives();
         let key = (tracked.kind.name(), tracked.namespace.clone(), tracked.name.clone());
         let timings = found.timings[&key].clone();
@@ -214,6 +220,7 @@ fn finish(stage: &Stage, mut record: Record, found: Found<'_>) -> Forecast {
             available: tracked.tally.available,
             resources: tracked.tally.resources,
             lives,
+            newest,
             lanes: tracked.tally.lanes,
             namespace: tracked.namespace,
             name: tracked.name,
@@ -222,6 +229,7 @@ fn finish(stage: &Stage, mut record: Record, found: Found<'_>) -> Forecast {
     let supposed = Supposed {
         controllers: found.controllers.name(),
         because: found.because,
+        analysis: asks.then(|| found.suppositions.analyses.name()),
         at: record.began,
         missing: found.snapshot.missing.clone(),
         seed: found.suppositions.seed,

@@ -4,7 +4,7 @@ use crate::{
     change::{Target, WorkloadKind},
     forecast::{NodeRoom, Peak, PodState, QuotaPeak, Step, StepKind, Trouble, TroubleKind, Victim},
     snapshot::SUPPOSED_NODE,
-    tally::Tally,
+    tally::{Tally, state},
     times::since,
     told::Said,
     tracked::{Tracked, Tracking},
@@ -17,7 +17,10 @@ use berth_node::{
     scheduler::{NodeView, PodInfo},
 };
 use berth_store::{Entry, EventKind, env::Timestamp};
-use berth_workloads::view::{BudgetView, DeploymentView, EventView, PodView, ReplicaSetView, StatefulSetView};
+use berth_workloads::{
+    deployment::annotations,
+    view::{BudgetView, DeploymentView, EventView, PodView, ReplicaSetView, StatefulSetView},
+};
 use serde::Deserialize;
 use serde_json::Value;
 use std::{
@@ -59,6 +62,8 @@ struct Set {
     name: String,
     target: Option<usize>,
     replicas: i64,
+    /// Of the revision that it keeps.
+    number: Option<i64>,
 }
 
 struct Pod {
@@ -263,7 +268,8 @@ impl Record {
         let owner = view.meta.controller().map(|owner| Uid::from(owner.uid.clone()));
         let target = owner.and_then(|owner| self.tracked.iter().position(|tracked| tracked.uid == owner));
         let name = view.meta.name.to_string();
-        let known = self.sets.insert(view.meta.uid.clone(), Set { name: name.clone(), target, replicas });
+        let number = annotations::revision(&view.annotations);
+        let known = self.sets.insert(view.meta.uid.clone(), Set { name: name.clone(), target, replicas, number });
         let Some(target) = target else { return };
         match known {
             None => self.step(target, StepKind::CreateSet { set: name, replicas }, "nothing has the new template yet".to_owned(), now),
@@ -562,6 +568,15 @@ impl Record {
         }
     }
 
+    /// The revision of a workload's template, as its pods are told by it.
+    pub(crate) fn newest(&self, index: usize) -> Option<String> {
+        if let Tracking::StatefulSet(view) = &self.tracked[index].view {
+            return Some(view.status.update_revision.clone()).filter(|name| !name.is_empty());
+        }
+        let own = self.sets.values().filter(|set| set.target == Some(index) && set.number.is_some());
+        own.max_by_key(|set| set.number).map(|set| set.name.clone())
+    }
+
     /// Whether nothing is left to follow.
     pub(crate) fn is_settled(&self) -> bool {
         self.tracked.iter().all(|tracked| tracked.settled.is_some())
@@ -610,20 +625,6 @@ struct Meta {
 struct Named {
     namespace: String,
     name: String,
-}
-
-/// How far a pod is; `None`: it has ended.
-pub(crate) fn state(view: &PodView, ripe_at: Option<Timestamp>, now: Timestamp) -> Option<PodState> {
-    if view.phase.is_finished() {
-        return None;
-    }
-    Some(match (view.meta.deleted, view.ready, view.node_name.is_empty()) {
-        (Some(_), ..) => PodState::Terminating,
-        (None, true, _) if ripe_at.is_some_and(|ripe| ripe <= now) => PodState::Available,
-        (None, true, _) => PodState::Ready,
-        (None, false, true) => PodState::Pending,
-        (None, false, false) => PodState::Starting,
-    })
 }
 
 /// A refusal without the name of the pod that it was for, which is drawn anew each time.

@@ -161,19 +161,20 @@ impl Snapshot {
         self.objects.iter().filter(known).filter(|object| uid(object).is_none())
     }
 
-    fn has(&self, kind: &str, name: &str) -> bool {
-        self.of_kinds(&[kind]).any(|object| object["metadata"]["name"] == name)
+    /// The names of the objects of a kind that has no namespaces.
+    fn names(&self, kind: &str) -> BTreeSet<&str> {
+        self.objects.iter().filter(|object| object["kind"] == kind).filter_map(|object| object["metadata"]["name"].as_str()).collect()
     }
 
     fn namespaces(&self) -> Vec<Value> {
         let named = self.objects.iter().filter_map(|object| object["metadata"]["namespace"].as_str());
-        let all: BTreeSet<&str> = named.chain(["default"]).filter(|name| !self.has("Namespace", name)).collect();
-        let namespace = |name| {
+        let (all, known): (BTreeSet<&str>, _) = (named.chain(["default"]).collect(), self.names("Namespace"));
+        let namespace = |name: &&str| {
             let labels = json!({"kubernetes.io/metadata.name": name});
             let more = json!({"spec": {"finalizers": ["kubernetes"]}, "status": {"phase": "Active"}});
             supposed("v1", "Namespace", "", name, &labels, more)
         };
-        all.into_iter().map(namespace).collect()
+        all.difference(&known).map(namespace).collect()
     }
 
     fn pod_specs(&self) -> impl Iterator<Item = (&str, &Value)> {
@@ -197,12 +198,11 @@ impl Snapshot {
     /// Where no node is known: those that pods are on, and one for the others, with room for all.
     fn nodes(&self) -> Vec<Value> {
         let on = self.of_kinds(&["Pod"]).filter_map(|pod| pod["spec"]["nodeName"].as_str());
-        let known = self.of_kinds(&["Node"]).next().is_some();
-        let all: BTreeSet<&str> =
-            on.chain((!known).then_some(SUPPOSED_NODE)).filter(|name| !name.is_empty() && !self.has("Node", name)).collect();
+        let (named, known) = (self.names("Node"), self.of_kinds(&["Node"]).next().is_some());
+        let all: BTreeSet<&str> = on.chain((!known).then_some(SUPPOSED_NODE)).filter(|name| !name.is_empty()).collect();
         let room =
             if known { json!({"pods": "0"}) } else { json!({"cpu": "1M", "memory": "1Pi", "pods": "1M", "ephemeral-storage": "1Pi"}) };
-        let node = |name| {
+        let node = |name: &&str| {
             let status = json!({"allocatable": room, "capacity": room, "conditions": [{"type": "Ready", "status": "True"}]});
             // One that is not among those that are known takes no more pods.
             supposed(
@@ -214,12 +214,13 @@ impl Snapshot {
                 json!({"status": status, "spec": {"unschedulable": known}}),
             )
         };
-        all.into_iter().map(node).collect()
+        all.difference(&named).map(node).collect()
     }
 
     fn volumes(&self) -> Vec<Value> {
+        let known = self.names("PersistentVolume");
         let volume = |claim: &Value| {
-            let name = claim["spec"]["volumeName"].as_str().filter(|name| !name.is_empty() && !self.has("PersistentVolume", name))?;
+            let name = claim["spec"]["volumeName"].as_str().filter(|name| !name.is_empty() && !known.contains(name))?;
             let (meta, spec) = (&claim["metadata"], &claim["spec"]);
             let claim_ref = json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "namespace": meta["namespace"], "name": meta["name"], "uid": meta["uid"]});
             let capacity = spec["resources"]["requests"].clone();
@@ -231,9 +232,9 @@ impl Snapshot {
     }
 
     fn priorities(&self) -> Vec<Value> {
-        let mut all: BTreeMap<&str, i64> = BTreeMap::new();
+        let (mut all, known): (BTreeMap<&str, i64>, _) = (BTreeMap::new(), self.names("PriorityClass"));
         for (_, spec) in self.pod_specs() {
-            if let Some(name) = spec["priorityClassName"].as_str().filter(|name| !self.has("PriorityClass", name)) {
+            if let Some(name) = spec["priorityClassName"].as_str().filter(|name| !known.contains(name)) {
                 let value = all.entry(name).or_default();
                 *value = spec["priority"].as_i64().unwrap_or(*value);
             }
@@ -381,6 +382,21 @@ mod tests {
     }
 
     #[test]
+    fn lists_stand_for_their_items_and_templates_tell_no_time() {
+        let pod = json!({"metadata": {"name": "a", "uid": "a", "managedFields": [{"manager": "m", "time": "2026-03-01T10:00:09Z"}]}});
+        let web = json!({"kind": "Deployment", "apiVersion": "apps/v1", "metadata": {"name": "web", "uid": "w"},
+            "spec": {"template": {"metadata": {"creationTimestamp": "2030-01-01T00:00:00Z"}, "spec": {"startTime": "2030-01-01T00:00:00Z"}}},
+            "status": {"conditions": [{"lastUpdateTime": "2026-03-01T10:00:08Z"}]}});
+        let inner = json!({"kind": "PodList", "apiVersion": "v1", "items": [pod]});
+        let event = json!({"kind": "Event", "apiVersion": "v1", "metadata": {"name": "e"}, "lastTimestamp": "2026-03-01T10:00:05Z"});
+        let snapshot =
+            Snapshot::of_documents([json!({"kind": "List", "apiVersion": "v1", "items": [inner, web, event, 3]}), json!("text")]);
+        let kinds: Vec<&Value> = snapshot.objects.iter().map(|object| &object["kind"]).collect();
+        assert_eq!(kinds, ["Pod", "Deployment", "Event"]);
+        assert_eq!(snapshot.at.to_string(), "2026-03-01T10:00:09Z", "when somebody wrote last");
+    }
+
+    #[test]
     fn whoever_writes_the_status_is_the_controller() {
         let check = |object: Value, wanted: Controllers| {
             let (found, why) = Snapshot::of_documents([object]).controllers();
@@ -415,6 +431,13 @@ mod tests {
         assert_eq!(named("Node"), ["n1", SUPPOSED_NODE]);
         assert_eq!(named("PersistentVolume"), ["v"]);
         assert_eq!(named("PriorityClass"), ["high"]);
+        let value = |kind: &str, pointer: &str| {
+            let object = stored.iter().find(|object| object["kind"] == kind);
+            object.and_then(|object| object.pointer(pointer)).cloned().unwrap_or_default()
+        };
+        assert_eq!(value("PriorityClass", "/value"), 7, "as its pod has it");
+        assert_eq!(value("PersistentVolume", "/spec/claimRef/uid"), "c");
+        assert_eq!(value("StorageClass", "/metadata/annotations/storageclass.kubernetes.io~1is-default-class"), "true");
         assert_eq!(named("Secret"), [] as [&str; 0]);
     }
 }

@@ -3,6 +3,7 @@
 mod hands;
 
 use crate::{
+    analyses::Analyses,
     difference::{difference, written},
     error::PlanError,
     snapshot::Controllers,
@@ -65,6 +66,8 @@ pub(crate) struct Stage {
     tell_progress_at: Option<Timestamp>,
     told: Arc<Told>,
     metrics: Arc<Metrics>,
+    /// How analyses end.
+    pub(crate) analyses: Analyses,
 }
 
 /// Which object is meant.
@@ -93,7 +96,21 @@ impl Stage {
         let api: Arc<dyn Cluster> = Arc::new(LocalCluster::new(registry.clone(), env));
         let metrics = Arc::new(Metrics::new(&prometheus::Registry::new()).expect("the registry is empty"));
         let told = Arc::new(Told::new(clock));
-        Self { time, store, registry, api, rng, seed, user, parts, changes, tell_progress_at: None, told, metrics }
+        Self {
+            time,
+            store,
+            registry,
+            api,
+            rng,
+            seed,
+            user,
+            parts,
+            changes,
+            tell_progress_at: None,
+            told,
+            metrics,
+            analyses: Analyses::default(),
+        }
     }
 
     /// Puts objects into the store, as they are.
@@ -137,6 +154,7 @@ impl Stage {
             enabled: Enabled::parse(enabled).expect("all are known"),
             provision_latency: PROVISION_LATENCY,
             load_balancer_range: "198.51.100.0/24".parse().expect("a range"),
+            providers: Arc::new(self.analyses),
             follower: Some(Arc::<Told>::clone(&self.told) as Arc<dyn Follower>),
         }
         .start();

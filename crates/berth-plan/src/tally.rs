@@ -3,6 +3,8 @@
 use crate::forecast::{Lane, Life, LifeState, Peak, PodCounts, PodState};
 use berth_identity::Uid;
 use berth_node::resources::Amounts;
+use berth_store::env::Timestamp;
+use berth_workloads::{cause, view::PodView};
 use std::{collections::BTreeMap, time::Duration};
 
 /// How many lanes are kept at the most.
@@ -39,14 +41,30 @@ struct Lives {
     are_many: bool,
 }
 
-fn place(counts: &mut PodCounts, state: PodState) -> &mut u32 {
+pub(crate) fn place(counts: &mut PodCounts, state: PodState) -> &mut u32 {
     match state {
         PodState::Pending => &mut counts.pending,
         PodState::Starting => &mut counts.starting,
+        PodState::Failed => &mut counts.failed,
         PodState::Ready => &mut counts.ready,
         PodState::Available => &mut counts.available,
         PodState::Terminating => &mut counts.terminating,
     }
+}
+
+/// How far a pod is; `None`: it has ended.
+pub(crate) fn state(view: &PodView, ripe_at: Option<Timestamp>, now: Timestamp) -> Option<PodState> {
+    if view.phase.is_finished() {
+        return None;
+    }
+    Some(match (view.meta.deleted, view.ready, view.node_name.is_empty()) {
+        (Some(_), ..) => PodState::Terminating,
+        (None, true, _) if ripe_at.is_some_and(|ripe| ripe <= now) => PodState::Available,
+        (None, true, _) => PodState::Ready,
+        (None, false, _) if cause::is_in_trouble(view) => PodState::Failed,
+        (None, false, true) => PodState::Pending,
+        (None, false, false) => PodState::Starting,
+    })
 }
 
 impl PodCounts {
@@ -59,7 +77,7 @@ impl PodCounts {
     /// How many of them are not told to go.
     #[must_use]
     pub fn live(&self) -> u32 {
-        self.pending + self.starting + self.ready + self.available
+        self.pending + self.starting + self.failed + self.ready + self.available
     }
 }
 

@@ -83,6 +83,11 @@ fn write_suppositions(out: &mut String, forecast: &Forecast) -> fmt::Result {
     let policies: BTreeMap<&str, ()> = forecast.workloads.iter().map(|workload| (workload.policy.as_str(), ())).collect();
     let policies: Vec<&str> = policies.into_keys().collect();
     writeln!(out, "Supposes {whose} ({}); {}.", supposed.because, policies.join("; "))?;
+    match supposed.analysis {
+        Some("pass") => writeln!(out, "Supposes that each analysis passes at once; --analysis fail tells what becomes of one that fails.")?,
+        Some(_) => writeln!(out, "Supposes that each analysis fails at once.")?,
+        None => (),
+    }
     for missing in &supposed.missing {
         writeln!(out, "PARTIAL: {missing}.")?;
     }
@@ -166,9 +171,10 @@ impl Display for Took<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let Timing { typical, fastest, slowest, samples, source, .. } = self.0;
         write!(f, "{}", Shown(*typical))?;
+        let seen = pods(i64::try_from(*samples).unwrap_or(i64::MAX));
         match source {
-            Source::Pods => write!(f, " (as {samples} pods did: {} to {})", Shown(*fastest), Shown(*slowest)),
-            Source::Events => write!(f, " (as {samples} pods did by their events: {} to {})", Shown(*fastest), Shown(*slowest)),
+            Source::Pods => write!(f, " (as {seen} did: {} to {})", Shown(*fastest), Shown(*slowest)),
+            Source::Events => write!(f, " (as {seen} did by events: {} to {})", Shown(*fastest), Shown(*slowest)),
             Source::Given => f.write_str(" (given)"),
             Source::Annotations => f.write_str(" (as their annotation sim.berth.dev says)"),
             Source::GracePeriod => f.write_str(" (nothing is known: their whole grace period; --stop)"),

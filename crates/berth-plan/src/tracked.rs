@@ -74,6 +74,11 @@ impl Tracking {
         }
     }
 
+    /// Whether its rollouts ask for an analysis.
+    pub(crate) fn asks(&self) -> bool {
+        matches!(self, Self::Deployment(view) if view.choices.steps.iter().flatten().any(|step| *step == steps::Step::Analysis))
+    }
+
     fn is_paused(&self) -> bool {
         matches!(self, Self::Deployment(view) if view.spec.paused)
     }

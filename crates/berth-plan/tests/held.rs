@@ -4,7 +4,8 @@ mod common;
 
 use berth_plan::Snapshot;
 use berth_plan::{
-    Change, Edits, Failure, Forecast, Outcome, StepKind, TroubleKind, WorkloadKind, charts, compare, compared, forecast_many, text,
+    Analyses, Change, Edits, Failure, Forecast, Outcome, StepKind, Suppositions, TroubleKind, WorkloadKind, charts, compare, compared,
+    forecast, forecast_many, text,
 };
 use common::{cluster, deployment, edit, foretell, new_image, pod, ready, rolling, stateful_set, suppositions};
 use serde_json::{Value, json};
@@ -173,4 +174,26 @@ fn what_is_held_is_shown_as_such() {
     assert_eq!((table.matches("held, 0s").count(), table.matches("held, 20").count()), (2, 1), "{table}");
     let spread = forecast_many(&snapshot, &change, &suppositions(5, 20), 2, |_| ()).expect("forecasts");
     assert_eq!(spread.complete, 2, "they are as far as they go");
+}
+
+/// Nobody is asked in a forecast: it says what it supposes.
+#[test]
+fn an_analysis_passes_or_fails_as_is_supposed() {
+    let mut old = deployment(4, &json!({}));
+    old["metadata"]["annotations"] =
+        json!({"berth.dev/steps": "50%, analysis, 100%", "berth.dev/analysis-provider": "prod", "berth.dev/analysis-query": "up"});
+    let mut new = old.clone();
+    new["spec"]["template"]["spec"]["containers"][0]["image"] = json!("main:2");
+    let of = |analyses: Analyses| {
+        let supposed = Suppositions { analyses, ..suppositions(5, 20) };
+        forecast(&Snapshot::of_documents(vec![old.clone()]), &applied(new.clone()), &supposed).expect("a forecast")
+    };
+    let (passes, fails) = (of(Analyses::Pass), of(Analyses::Fail));
+    assert_eq!([end(&passes).0, end(&fails).0], ["complete", "complete"]);
+    assert_eq!([&passes, &fails].map(|forecast| forecast.workloads[0].rolled_back), [false, true], "{}", text(&fails, None));
+    assert_eq!([&passes, &fails].map(|forecast| forecast.supposed.analysis), [Some("pass"), Some("fail")]);
+    assert!(text(&passes, None).contains("Supposes that each analysis passes at once; --analysis fail tells"), "{}", text(&passes, None));
+    assert!(text(&fails, None).contains("which failed its analysis, to revision 1"), "{}", text(&fails, None));
+    let without = foretell(vec![deployment(4, &json!({}))], &applied(deployment(5, &json!({}))));
+    assert!(without.supposed.analysis.is_none() && !text(&without, None).contains("analysis"));
 }

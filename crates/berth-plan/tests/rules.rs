@@ -468,7 +468,10 @@ fn pods_go_on_failing_as_they_did_and_so_do_those_of_their_set() {
         let suppositions = Suppositions { controllers: Some(Controllers::Berth), ..suppositions(5, 20) };
         let forecast = forecast(&snapshot, &edit(WorkloadKind::Deployment, scaled(2)), &suppositions).expect("a forecast");
         matches!(forecast.workloads[0].outcome, Outcome::Stuck { .. }).then(|| {
-            forecast.workloads[0].lanes.last().map_or(0, |lane| lane.revisions.values().map(|counts| counts.starting).sum::<u32>())
+            forecast.workloads[0]
+                .lanes
+                .last()
+                .map_or(0, |lane| lane.revisions.values().map(|counts| counts.starting + counts.failed).sum::<u32>())
         })
     };
     let waiting = |reason: &str| {

@@ -154,8 +154,7 @@ impl RemoteCluster {
 
     /// Lets a write begin; it ends when what is given is dropped.
     fn may_write(&self) -> Result<Option<Pass>, ClusterError> {
-        let busy = || ClusterError::Busy { message: "another may lead by now".to_owned(), retry_after: None };
-        self.gate.as_ref().map(|gate| gate.enter().ok_or_else(busy)).transpose()
+        self.gate.as_ref().map(Gate::enter).transpose()
     }
 
     /// The new version that a write gave.

@@ -74,7 +74,7 @@ pub fn promote(deployment: &DeploymentView, sets: &[&ReplicaSetView]) -> Result<
     };
     let place = Place::of(&newest.annotations);
     match steps.get(place.index) {
-        Some(Step::Seconds(_) | Step::Pause) => Ok(json!({"metadata": {"annotations": {BERTH_PROMOTED: place.name()}}})),
+        Some(Step::Seconds(_) | Step::Pause | Step::Analysis) => Ok(json!({"metadata": {"annotations": {BERTH_PROMOTED: place.name()}}})),
         Some(Step::Percent(_)) | None => {
             Err(format!("is at step {} of {}, which does not wait: its pods are being replaced", place.index + 1, steps.len()))
         }

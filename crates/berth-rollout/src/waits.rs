@@ -44,7 +44,8 @@ pub fn observe(
 /// As [`observe`], from what is known of all sets and pods: costs what has changed since the last time.
 #[must_use]
 pub fn observe_known(deployment: &DeploymentView, sets: &Sets, pods: &mut PodIndex, gates: &FeatureGates, now: Timestamp) -> Observed {
-    with_state(deployment, sets, pods, Look { last_error: None, gates, now }, |state| {
+    // Nobody is asked for whoever only looks: what was answered last is on the set.
+    with_state(deployment, sets, pods, Look { last_error: None, gates, now }, None, |state| {
         let own = state.sets.iter().filter(|set| set.meta.is_controlled_by(&deployment.meta.uid));
         let terminating = own.map(|set| state.pods.counts(&set.meta.uid).all_terminating()).sum::<u32>();
         let terminating = i32::try_from(terminating + state.pods.left_behind().terminating).unwrap_or(i32::MAX);

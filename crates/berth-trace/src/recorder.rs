@@ -75,7 +75,9 @@ impl Recorder {
             listed.insert((namespace.clone(), name.clone()));
         }
         let mut typed = prepared(kind, object, &self.names);
-        (typed["apiVersion"], typed["kind"]) = (json!(kind.api_version), json!(kind.kind));
+        let Some(members) = typed.as_object_mut() else { return };
+        members.insert("apiVersion".to_owned(), json!(kind.api_version));
+        members.insert("kind".to_owned(), json!(kind.kind));
         let all = Sieve::Record { names: &self.plain, keys: None };
         let Ok(Some(wide)) = all.keep(&kind.shape, &typed, &mut Vec::new()) else { return };
         let has = |pointer: &str| wide.pointer(pointer).and_then(Value::as_str).is_some_and(|text| !text.is_empty());

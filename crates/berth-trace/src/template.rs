@@ -9,25 +9,30 @@ pub(crate) fn prepared(kind: &TracedKind, object: &Value, names: &Names) -> Valu
     let mut object = object.clone();
     if let Some(template) = kind.template.and_then(|pointer| object.pointer_mut(pointer)) {
         let identity = identity(template, names);
-        number(&mut template["spec"]);
+        if let Some(spec) = spec_of(template) {
+            number(spec);
+            keep_host_ports(spec);
+        }
         if let Some(first) = template.pointer_mut("/spec/containers/0").and_then(Value::as_object_mut) {
             first.insert("image".to_owned(), json!(identity));
-        }
-        if let Some(spec) = template["spec"].as_object_mut() {
-            keep_host_ports(spec);
         }
     }
     if kind.kind == "Pod" {
         let statuses = numbered_statuses(&object);
-        number(&mut object["spec"]);
-        if let Some(spec) = object["spec"].as_object_mut() {
+        if let Some(spec) = spec_of(&mut object) {
+            number(spec);
             keep_host_ports(spec);
         }
-        for (member, list) in statuses {
-            object["status"][member] = list;
+        if let Some(status) = object.get_mut("status").and_then(Value::as_object_mut) {
+            status.extend(statuses.into_iter().map(|(member, list)| (member.to_owned(), list)));
         }
     }
     object
+}
+
+/// A server is not believed that there is one, nor that it is what it should be.
+fn spec_of(object: &mut Value) -> Option<&mut Map<String, Value>> {
+    object.get_mut("spec").and_then(Value::as_object_mut)
 }
 
 /// The same for all templates that make the same pods, whichever workload has them.
@@ -43,7 +48,7 @@ fn identity(template: &Value, names: &Names) -> String {
 
 const LISTS: [(&str, &str, &str); 2] = [("containers", "containerStatuses", "c"), ("initContainers", "initContainerStatuses", "i")];
 
-fn number(spec: &mut Value) {
+fn number(spec: &mut Map<String, Value>) {
     for (member, _, letter) in LISTS {
         for (index, container) in spec.get_mut(member).and_then(Value::as_array_mut).into_iter().flatten().enumerate() {
             if let Some(container) = container.as_object_mut() {
@@ -75,9 +80,9 @@ fn numbered_statuses(pod: &Value) -> Vec<(&'static str, Value)> {
     for (member, statuses, letter) in LISTS {
         let Some(mut list) = pod["status"][statuses].as_array().cloned() else { continue };
         let containers = pod["spec"][member].as_array().map(Vec::as_slice).unwrap_or_default();
-        for status in &mut list {
-            let index = containers.iter().position(|container| container["name"] == status["name"]);
-            status["name"] = index.map_or(Value::Null, |index| json!(format!("{letter}{index}")));
+        for status in list.iter_mut().filter_map(Value::as_object_mut) {
+            let index = containers.iter().position(|container| container.get("name") == status.get("name"));
+            status.insert("name".to_owned(), index.map_or(Value::Null, |index| json!(format!("{letter}{index}"))));
         }
         lists.push((statuses, Value::Array(list)));
     }

@@ -2,7 +2,7 @@
 
 mod common;
 
-use berth_trace::{Frames, Item, Moment, Naming, Reader, TraceError};
+use berth_trace::{Frames, Item, Moment, Naming, Reader, Recorder, TraceError};
 use common::{header, objects, recorded, unpacked};
 use serde_json::{Value, json};
 
@@ -144,4 +144,56 @@ fn a_fault_has_its_line_and_its_field() {
     let many = json!({"type": "Ready", "status": "True"});
     check(changed(9, "/put/status/conditions", json!(vec![many; 33])), "put.status.conditions has 33 entries");
     assert!(fault(&["[".repeat(10_000)]).contains("line 2: it is no JSON"));
+}
+
+/// A server, or what pretends to be one, may send anything in any place.
+#[test]
+fn an_object_that_is_none_is_passed_over_or_kept_as_far_as_it_fits() {
+    let places = [
+        "",
+        "/metadata",
+        "/spec",
+        "/status",
+        "/spec/template",
+        "/spec/template/spec",
+        "/spec/template/spec/containers",
+        "/spec/template/spec/containers/0",
+    ];
+    let places = places.into_iter().chain([
+        "/data",
+        "/spec/containers",
+        "/spec/containers/0",
+        "/status/containerStatuses",
+        "/status/containerStatuses/0",
+    ]);
+    let places: Vec<&str> =
+        places.chain(["/data/spec", "/data/spec/template", "/data/spec/template/spec", "/template", "/template/spec"]).collect();
+    let odd = [Value::Null, json!("x"), json!(1), json!(true), json!([]), json!([1]), json!({})];
+    let mut tried = 0;
+    for object in objects() {
+        for place in &places {
+            for value in &odd {
+                let mut wrong = object.clone();
+                let Some(at) = wrong.pointer_mut(place) else { continue };
+                at.clone_from(value);
+                // Its kind is the server's word for the list that it was in.
+                if let Some(members) = wrong.as_object_mut() {
+                    members.insert("kind".to_owned(), object["kind"].clone());
+                }
+                let mut recorder = Recorder::new(Naming::Plain, &[1; 32], common::at(0));
+                recorder.put(common::kind(object["kind"].as_str().expect("a kind")), &wrong, common::at(0));
+                recorder.listed(common::at(0));
+                let lines = recorder.take_lines();
+                assert!(fault_free(&lines), "{wrong}");
+                tried += 1;
+            }
+        }
+    }
+    assert!(100 < tried, "{tried}");
+}
+
+/// Whether lines behind a right header are read.
+fn fault_free(lines: &[String]) -> bool {
+    let text = [&[header().line()], lines].concat().join("\n") + "\n";
+    read(text.as_bytes()).1.is_ok()
 }

@@ -34,7 +34,7 @@ pub fn charts(replay: &Replay) -> Vec<Chart> {
 
 fn chart(column: &str, workload: &WorkloadColumn, lasts: Duration) -> Chart {
     let WorkloadColumn { kind, namespace, name, policy, sum, lanes, lives, .. } = workload;
-    let revisions = revisions(lanes);
+    let revisions = revisions(lanes, None);
     let sample = |lane: &crate::forecast::Lane| Sample {
         at: lane.at,
         counts: revisions.iter().map(|revision| lane.revisions.get(revision).map(counts).unwrap_or_default()).collect(),

@@ -3,9 +3,8 @@
 use crate::{
     forecast::{Peak, PodCounts, PodState},
     learn::WorkloadKey,
-    record::state,
     replay::column::{Column, Ending, Rollout, Size, Sum, WorkloadColumn},
-    tally::Tally,
+    tally::{Tally, place, state},
     times::since,
     tracked::Tracking,
 };
@@ -94,14 +93,7 @@ impl Totals {
     fn change(&mut self, from: Option<PodState>, to: Option<PodState>) {
         for (state, by) in [(from, -1_i64), (to, 1)] {
             let Some(state) = state else { continue };
-            let counts = &mut self.counts;
-            let place = match state {
-                PodState::Pending => &mut counts.pending,
-                PodState::Starting => &mut counts.starting,
-                PodState::Ready => &mut counts.ready,
-                PodState::Available => &mut counts.available,
-                PodState::Terminating => &mut counts.terminating,
-            };
+            let place = place(&mut self.counts, state);
             *place = place.saturating_add_signed(i32::try_from(by).unwrap_or(0));
         }
     }
