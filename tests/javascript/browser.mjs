@@ -7,7 +7,7 @@ import { chromium } from "playwright-core";
 
 const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 
-/** A browser, and a reader's window in it. What it complains of while that is not expected is kept in `complaints`. */
+/** A browser, and a reader's window in it, for the page at `root`, which may be a function. What it complains of while that is not expected is kept in `complaints`. */
 export const begin = async (root, { pictures, proxy, isExpected = () => false } = {}) => {
   const browser = await chromium.launch({
     proxy: proxy && { server: `http://127.0.0.1:${proxy}`, bypass: "<-loopback>" },
@@ -27,7 +27,7 @@ export const begin = async (root, { pictures, proxy, isExpected = () => false } 
     });
     page.on("pageerror", (error) => complaints.push(`${page.url()}: ${error}`));
     page.on("request", (request) => {
-      if (!request.url().startsWith(`${root}/`) && !request.url().startsWith("data:")) complaints.push(`asks elsewhere: ${request.url()}`);
+      if (!request.url().startsWith(`${typeof root === "function" ? root() : root}/`) && !request.url().startsWith("data:")) complaints.push(`asks elsewhere: ${request.url()}`);
     });
     return page;
   };
@@ -44,7 +44,7 @@ const accessible = async (page) => {
 const looks = [
   ["light", 1280, 900],
   ["dark", 1280, 900],
-  ["light", 390, 844],
+  ["light", 360, 740],
   ["dark", 390, 844],
 ];
 

@@ -1,28 +1,57 @@
-// Somebody follows the link of `berth up` for the first time: node newcomer.mjs LINK READY [FOLDER FOR SCREENSHOTS], READY in milliseconds since 1970. What fails throws.
+// Somebody who has a browser follows the links that `berth up` prints when it is ready: node newcomer.mjs [FOLDER FOR SCREENSHOTS], each line of the input being LINK READY, READY
+// in milliseconds since 1970. A line for each says whether a rollout was seen in time; what fails otherwise throws.
 import assert from "node:assert/strict";
+import { createInterface } from "node:readline";
 import { begin, live } from "./browser.mjs";
 
-const [link, ready, pictures] = process.argv.slice(2);
-const root = new URL(link).origin;
-const { browser, complaints, opened, shoot } = await begin(root, { pictures });
+const [pictures] = process.argv.slice(2);
+/** From the line that says that the server is ready to the sentence on the screen. */
+const IN_TIME = 5000;
+/** One sentence: what happens, and why it waits. */
+const SENTENCE = /^\W*under way\s+Waiting for deployment "([a-z]+)" rollout to finish: \d[^.]* – \d pods? (are|is|have|has) [^.]+\.$/;
 
-// A rollout is under way: a heading says what happens and why it waits, and pods are drawn.
-const page = await opened();
-await page.goto(link);
-const headline = page.locator("#part-headline");
-await headline.locator(".badge.under-way").waitFor();
-assert.match(page.url(), /\/ns\/shop\/deployments\/[a-z]+$/, "it is the page of what is under way");
-assert.match(await headline.innerText(), /Waiting for deployment "[a-z]+" rollout to finish: \d.*\.\s+Why: \d pods (are|have) .+\./s);
-await page.locator("#part-picture svg").waitFor();
-await page.locator("#part-pods tbody tr").first().waitFor();
-console.log(`a rollout is seen ${Date.now() - Number(ready)} ms after the server was ready, the browser's start included`);
+let visits = 0;
+let root = "";
+const { browser, complaints, opened, shoot } = await begin(() => root, { pictures });
+const lines = createInterface({ input: process.stdin });
+await (await opened()).goto("about:blank");
+console.log("ready");
 
-// It goes on before one's eyes, to its end.
-await live(page);
-await page.evaluate(() => { window.isTheSame = true; });
-await headline.locator(".badge.complete").waitFor();
-assert.equal(await page.evaluate(() => window.isTheSame), true, "it was not loaded again");
-await shoot(page, "first-rollout");
+const visit = async (link, ready) => {
+  root = new URL(link).origin;
+  visits += 1;
+  const page = await opened();
+  await page.goto(link);
+  const headline = page.locator("#part-headline");
+  const left = Math.max(1, IN_TIME - (Date.now() - ready));
+  const badge = headline.locator(".badge.under-way");
+  const isSeen = await badge.waitFor({ timeout: left }).then(() => true, () => false);
+  const said = (await headline.locator(".lead").first().innerText()).replaceAll("\n", " ");
+  await page.locator("#part-picture svg").waitFor();
+  await page.locator("#part-pods tbody tr").first().waitFor();
+  const after = Date.now() - ready;
+  if (!isSeen || IN_TIME < after) return await page.close(), `too late: after ${after} ms: ${said}`;
+  assert.match(said, SENTENCE);
+  assert.equal(page.url(), `${root}/ns/shop/deployments/${said.match(SENTENCE)[1]}`, "it is the page of what is under way");
 
+  // It goes on before one's eyes: also for who comes as late as that.
+  await live(page);
+  await page.evaluate(() => { window.isTheSame = true; });
+  await page.waitForTimeout(Math.max(0, IN_TIME - (Date.now() - ready)));
+  const late = await opened();
+  await late.goto(`${root}/ns/shop/deployments/catalog`);
+  const isUnderWay = await late.locator("#part-headline .badge.under-way").isVisible();
+  if (!isUnderWay) return `too late: after ${after} ms: ${said}; but at ${Date.now() - ready} ms it is over`;
+  await headline.locator(".badge.complete").waitFor();
+  assert.equal(await page.evaluate(() => window.isTheSame), true, "it was not loaded again");
+  if (visits === 1) await shoot(page, "first-rollout");
+  await Promise.all([page.close(), late.close()]);
+  return `in time: after ${after} ms: ${said}`;
+};
+
+for await (const line of lines) {
+  const [link, ready] = line.split(" ");
+  console.log(await visit(link, Number(ready)));
+}
 assert.deepEqual(complaints, []);
 await browser.close();

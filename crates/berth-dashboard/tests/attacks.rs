@@ -175,7 +175,7 @@ async fn what_was_asked_about_is_done_or_nothing() {
         );
     }
     let undo = running.page_with(&format!("{WEB}/undo"), &cookie, "It goes back to the template of revision 1.").await;
-    assert!(undo.contains("spec.containers[0].image: web:2&lt;img src=x onerror=alert(1)&gt; → web:1"), "{undo}");
+    assert!(undo.contains("spec.containers[main].image: web:2&lt;img src=x onerror=alert(1)&gt; -&gt; web:1"), "{undo}");
     let answer = running.get(&format!("{WEB}/resume"), &cookie).await;
     assert!(answer.code == 409 && answer.body.contains("deployment/web is not paused"), "{answer:?}");
     let answer = running.post(&format!("{WEB}/scale"), &cookie, &format!("form-token={token}&replicas=5&uid=d&generation=2")).await;
@@ -214,7 +214,7 @@ async fn nothing_is_asked_before_somebody_signs_in_who_then_comes_to_what_needs_
     assert_eq!((first.code, first.header("location").as_deref()), (303, Some(WEB)), "it is stuck");
     assert!(0 < running.cluster.asked.load(Ordering::SeqCst));
     let page = running.get(WEB, &first.cookie().unwrap()).await;
-    assert!(page.body.contains("Why: web-2-d cannot pull its image"), "{}", page.body);
+    assert!(page.body.contains("– web-2-d cannot pull its image"), "{}", page.body);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -76,3 +76,47 @@ async fn a_set_that_wants_two_thousand_million_pods_costs_what_there_is() {
     let page = running.page_with("/ns/shop/statefulsets/all", &cookie, "2 pods").await;
     assert!(page.contains("all-2147483646") && page.contains("0 of 2147483647 available"), "{page}");
 }
+
+/// Twenty templates of two hundred variables each: they are compared once, however often the page is rendered.
+#[tokio::test(flavor = "multi_thread")]
+async fn revisions_are_compared_once() {
+    let all = shop();
+    let labels = json!({"app": "old"});
+    let template = |number: usize| {
+        let env: Vec<Value> = (0..200).map(|name| json!({"name": format!("V{name}"), "value": format!("{}", name * number)})).collect();
+        json!({"metadata": {"labels": labels}, "spec": {"containers": [{"name": "c", "image": format!("i:{number}"), "env": env}]}})
+    };
+    let owner = json!([{"apiVersion": "apps/v1", "kind": "Deployment", "name": "old", "uid": "old", "controller": true}]);
+    let revision = |number: usize| json!({"deployment.kubernetes.io/revision": number.to_string()});
+    all.put(
+        "deployments",
+        json!({
+            "metadata": {"name": "old", "namespace": "shop", "uid": "old", "generation": 1, "creationTimestamp": at(0), "annotations": revision(20)},
+            "spec": {"replicas": 0, "selector": {"matchLabels": labels}, "template": template(20)},
+            "status": {"observedGeneration": 1},
+        }),
+    );
+    let set = |number: usize, replicas: usize| {
+        let name = format!("old-{number}");
+        json!({
+            "metadata": {"name": name, "namespace": "shop", "uid": name, "labels": labels, "ownerReferences": owner, "annotations": revision(number), "creationTimestamp": at(0)},
+            "spec": {"replicas": 0, "selector": {"matchLabels": labels}, "template": template(number)},
+            "status": {"replicas": replicas, "observedGeneration": 1},
+        })
+    };
+    (1..=20).for_each(|number| all.put("replicasets", set(number, 0)));
+    let running = start(all).await;
+    let cookie = running.sign_in().await;
+    running.page_with("/", &cookie, "old").await;
+    let path = "/ns/shop/deployments/old";
+    let mut times = Vec::new();
+    for round in 0..6 {
+        // Its status is another: it is read anew, and what its template has is the same.
+        running.cluster.put("replicasets", set(20, round));
+        let started = Instant::now();
+        let page = running.page_with(path, &cookie, "200 differences").await;
+        times.push(started.elapsed().as_millis());
+        assert_eq!(page.matches("200 differences").count(), 19);
+    }
+    println!("a page of twenty revisions, the first time and later: {times:?} ms");
+}

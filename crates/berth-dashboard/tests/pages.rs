@@ -43,12 +43,12 @@ async fn pages_are_as_they_are_kept() {
 async fn a_page_says_what_stands_in_the_way_in_the_words_of_the_commands() {
     let running = start(shop()).await;
     let cookie = running.sign_in().await;
-    let page = running.page_with(WEB, &cookie, "Why: ").await;
+    let page = running.page_with(WEB, &cookie, "– web-2-d").await;
     assert!(
         page.contains("Waiting for deployment &quot;web&quot; rollout to finish: 1 out of 3 new replicas have been updated."),
         "{page}"
     );
-    assert!(page.contains("Why: web-2-d cannot pull its image: ImagePullBackOff: Back-off pulling image"), "{page}");
+    assert!(page.contains("– web-2-d cannot pull its image: ImagePullBackOff: Back-off pulling image"), "{page}");
     assert!(page.contains("its node tries to pull again and again, at most five minutes apart"), "{page}");
     assert!(page.contains("berth rollout undo deployment/web -n shop"), "{page}");
 }
@@ -83,7 +83,7 @@ async fn one_who_may_not_read_all_sees_the_rest_and_is_told() {
     let running = start(common::shop_of(&["nodes", "events", "resourcequotas"])).await;
     let cookie = running.sign_in().await;
     let page = running.page_with(WEB, &cookie, "web-2-d").await;
-    assert!(page.contains("Why: web-2-d cannot pull its image"), "{page}");
+    assert!(page.contains("– web-2-d cannot pull its image"), "{page}");
     running.page_with("/nodes", &cookie, "nodes is forbidden").await;
 }
 

@@ -6,7 +6,7 @@ use crate::{
     state::{Dialog, State, keys},
     table::wrapped,
 };
-use berth_chart::{Ink, Line, Span, one_line};
+use berth_chart::{Ink, Line, Span, one_line, width};
 use berth_follow::{
     act::{Question, Verb},
     board::{attention, summary},
@@ -16,9 +16,12 @@ use ratatui::{
     layout::Rect,
     style::{Color, Modifier, Style},
 };
+use std::ops::Range;
 
 /// So many lines of a difference are shown.
-const LINES_MAX: usize = 80;
+const LINES_MAX: usize = 500;
+/// Narrower than this nothing is asked: nobody could read it, nor which keys answer.
+const ASKED_FROM: usize = 16;
 
 /// Whether there are colours; without them all is as legible.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,34 +61,28 @@ fn style(ink: Ink, colours: Colours) -> Style {
 }
 
 /// As many lines as there are rows.
-fn screen(state: &State, area: Rect) -> Vec<Line> {
+pub(crate) fn screen(state: &State, area: Rect) -> Vec<Line> {
     let (columns, rows) = (usize::from(area.width), usize::from(area.height));
     let mut lines = heading(state, columns, rows);
     let foot = foot(state, columns);
     let room = rows.saturating_sub(lines.len() + 1);
     let body: Vec<Line> = match state.dialog() {
-        Some(dialog) => {
-            let mut lines = asked(dialog, columns);
-            if room < lines.len() && 0 < room {
-                lines.truncate(room - 1);
-                lines.push(line("… (more in a larger terminal)", columns, Ink::Faint));
-            }
-            lines.truncate(room);
-            lines
-        }
+        Some(dialog) => asked(dialog, columns).lines.into_iter().skip(state.dialog_scroll()).take(body_rows(state)).collect(),
         None => document(state, columns).lines.into_iter().skip(state.scroll()).take(room).collect(),
     };
     lines.extend(body);
-    lines.resize(rows.saturating_sub(1), Line::new());
-    if 1 < rows {
-        lines.push(foot);
-    }
+    let has_foot = 1 < rows;
+    lines.resize(if has_foot { rows - 1 } else { rows }, Line::new());
+    lines.extend(has_foot.then_some(foot));
     lines
 }
 
-/// How many rows there are for the document.
+/// How many rows there are for the document, or for what is asked.
 pub(crate) fn body_rows(state: &State) -> usize {
     let (columns, rows) = state.size();
+    if state.dialog().is_some() && columns < ASKED_FROM {
+        return 0;
+    }
     rows.saturating_sub(heading(state, columns, rows).len() + 1)
 }
 
@@ -172,6 +169,9 @@ fn heading(state: &State, columns: usize, rows: usize) -> Vec<Line> {
 /// What was done, what is searched for, or the keys.
 fn foot(state: &State, columns: usize) -> Line {
     let (search, is_searching) = state.search();
+    if let Some(dialog) = state.dialog() {
+        return line(&dialog_keys(state, dialog), columns, Ink::Faint);
+    }
     if is_searching {
         return line(&format!("/{search}▏  Enter keeps it, Esc ends it"), columns, Ink::Strong);
     }
@@ -179,68 +179,89 @@ fn foot(state: &State, columns: usize) -> Line {
         return line(told, columns, Ink::Strong);
     }
     let mut keys_shown: Vec<String> = Vec::new();
-    match (state.dialog(), state.place()) {
-        (Some(dialog), _) => keys_shown.push(dialog_keys(dialog)),
-        (None, place) => {
-            let leave = if state.is_first() { "q leave" } else { "Esc back" };
-            keys_shown.extend(["? help", leave].map(str::to_owned));
-            if let Some((id, card)) = state.subject() {
-                keys_shown.extend(keys(id.kind, &card).into_iter().map(|(key, verb)| format!("{key} {}", verb.label().to_lowercase())));
-            }
-            match place {
-                Place::List if search.is_empty() => keys_shown.extend(["Enter open", "/ search"].map(str::to_owned)),
-                Place::List => keys_shown.extend(["Enter open".to_owned(), format!("/{search} (Esc: all)")]),
-                Place::Workload(_) => keys_shown.extend(["↑↓ scroll", "Tab next part", "w all workloads"].map(str::to_owned)),
-            }
-        }
+    let leave = if state.is_first() { "q leave" } else { "Esc back" };
+    keys_shown.extend(["? help", leave].map(str::to_owned));
+    if let Some((id, card)) = state.subject() {
+        keys_shown.extend(keys(id.kind, &card).into_iter().map(|(key, verb)| format!("{key} {}", verb.label().to_lowercase())));
+    }
+    match state.place() {
+        Place::List if search.is_empty() => keys_shown.extend(["Enter open", "/ search"].map(str::to_owned)),
+        Place::List => keys_shown.extend(["Enter open".to_owned(), format!("/{search} (Esc: all)")]),
+        Place::Workload(_) => keys_shown.extend(["↑↓ scroll", "Tab next part", "w all workloads"].map(str::to_owned)),
     }
     line(&keys_shown.join("  "), columns, Ink::Faint)
 }
 
-fn dialog_keys(dialog: &Dialog) -> String {
+fn dialog_keys(state: &State, dialog: &Dialog) -> String {
+    let left = state.left_to_read();
     match dialog {
+        _ if state.is_too_small() => "Too small: make the window larger, or Esc".to_owned(),
+        Dialog::Help | Dialog::Refused(..) if 0 < left => format!("↓ {left} more  Esc back"),
         Dialog::Help | Dialog::Refused(..) => "any key: back".to_owned(),
         Dialog::Waiting(_) => "Esc back".to_owned(),
         Dialog::Replicas { .. } => "Enter: what happens then?  Esc: no, go back".to_owned(),
         Dialog::Image { .. } => "↑↓ container  Enter: what happens then?  Ctrl-U clear  Esc: no, go back".to_owned(),
+        // Nobody answers what they have not seen.
+        Dialog::Question(..) if 0 < left => format!("↓ {left} more  n: no, go back"),
         Dialog::Question(ask, _) => format!("y: {}  n: no, go back", ask.verb.label()),
     }
 }
 
 /// What stands in place of the document until it is answered.
-fn asked(dialog: &Dialog, columns: usize) -> Vec<Line> {
+pub(crate) struct Asked {
+    pub(crate) lines: Vec<Line>,
+    /// Those of them in which something is typed.
+    pub(crate) typed: Option<Range<usize>>,
+}
+
+pub(crate) fn asked(dialog: &Dialog, columns: usize) -> Asked {
     let mut lines = Vec::new();
-    let mut say = |text: &str, ink: Ink| lines.extend(wrapped(text, columns).into_iter().map(|text| vec![Span { text, ink }]));
+    let mut say = |text: &str, ink: Ink| {
+        lines.extend(wrapped(text, columns).into_iter().map(|text| vec![Span { text, ink }]));
+        lines.len()
+    };
+    let mut typed_in = None;
     match dialog {
-        Dialog::Help => return help(columns),
-        Dialog::Waiting(ask) => say(&format!("{} {} in {}…", ask.verb.label(), ask.id.title(), ask.id.namespace), Ink::Strong),
+        Dialog::Help => lines = help(columns),
+        Dialog::Waiting(ask) => {
+            say(&format!("{} {} in {}…", ask.verb.label(), ask.id.title(), ask.id.namespace), Ink::Strong);
+        }
         Dialog::Replicas { ask, now, typed } => {
-            say(&format!("{} {} in {}", ask.verb.label(), ask.id.title(), ask.id.namespace), Ink::Strong);
-            say(&format!("How many pods, now {now}: {typed}▏"), Ink::Plain);
+            let from = say(&format!("{} {} in {}", ask.verb.label(), ask.id.title(), ask.id.namespace), Ink::Strong);
+            typed_in = Some(from..say(&format!("How many pods, now {now}: {typed}▏"), Ink::Plain));
         }
         Dialog::Image { ask, containers, chosen, typed } => {
-            say(&format!("{} {} in {}", ask.verb.label(), ask.id.title(), ask.id.namespace), Ink::Strong);
+            let mut from = say(&format!("{} {} in {}", ask.verb.label(), ask.id.title(), ask.id.namespace), Ink::Strong);
             for (place, (name, image)) in containers.iter().enumerate() {
-                let (mark, ink) = if place == *chosen { ("›", Ink::Strong) } else { ("·", Ink::Plain) };
-                say(&format!("{mark} {name} ({image})"), ink);
+                if place == *chosen {
+                    say(&format!("› {name} ({image})"), Ink::Strong);
+                    typed_in = Some(from..say(&format!("Image: {typed}▏"), Ink::Plain));
+                } else {
+                    from = say(&format!("· {name} ({image})"), Ink::Plain);
+                }
             }
-            say(&format!("Image: {typed}▏"), Ink::Plain);
         }
         Dialog::Question(ask, question) => {
             say(&format!("{} {} in {}?", ask.verb.label(), ask.id.title(), ask.id.namespace), Ink::Strong);
             let Question { says, lines: changes, .. } = question;
-            says.iter().for_each(|sentence| say(sentence, Ink::Plain));
+            for sentence in says {
+                say(sentence, Ink::Plain);
+            }
             if !changes.is_empty() {
                 say("In the template:", Ink::Plain);
-                changes.iter().take(LINES_MAX).for_each(|change| say(change, Ink::Strong));
+                for change in changes.iter().take(LINES_MAX) {
+                    say(change, Ink::Strong);
+                }
             }
             if LINES_MAX < changes.len() {
                 say(&format!("and {} lines more", changes.len() - LINES_MAX), Ink::Faint);
             }
         }
-        Dialog::Refused(refusal) => say(&format!("Nothing was done: {refusal}."), Ink::Alarm),
+        Dialog::Refused(refusal) => {
+            say(&format!("Nothing was done: {refusal}."), Ink::Alarm);
+        }
     }
-    lines
+    Asked { lines, typed: typed_in }
 }
 
 fn help(columns: usize) -> Vec<Line> {
@@ -267,9 +288,12 @@ fn help(columns: usize) -> Vec<Line> {
     ];
     let acts = verbs.into_iter().map(|verb| (key(verb).to_string(), what(verb)));
     let keys = keys.into_iter().map(|(keys, what)| (keys.to_owned(), what));
-    let row = |(keys, what): (String, &str)| line(&format!("  {keys:<10} {what}"), columns, Ink::Plain);
-    let title = |text: &str| line(text, columns, Ink::Strong);
-    let acts: Vec<Line> = [title("What can be done: each asks first")].into_iter().chain(acts.map(row)).collect();
-    let keys: Vec<Line> = [title("Keys")].into_iter().chain(keys.map(row)).collect();
-    keys.into_iter().chain(acts).collect()
+    let said = |text: &str, ink: Ink| wrapped(text, columns).into_iter().map(|text| vec![Span { text, ink }]).collect::<Vec<_>>();
+    let row = |(keys, what): (String, &str)| {
+        let text = format!("  {keys:<10} {what}");
+        if width(&text) <= columns { vec![line(&text, columns, Ink::Plain)] } else { said(&format!("{keys}: {what}"), Ink::Plain) }
+    };
+    let keys = said("Keys", Ink::Strong).into_iter().chain(keys.flat_map(row));
+    let acts = said("What can be done: each asks first", Ink::Strong).into_iter().chain(acts.flat_map(row));
+    keys.chain(acts).collect()
 }

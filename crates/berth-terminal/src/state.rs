@@ -6,7 +6,7 @@ use berth_follow::{
     board::Card,
     id::{Id, Kind},
 };
-use std::sync::Arc;
+use std::{ops::Range, sync::Arc};
 
 /// No longer text can be typed in.
 const TYPED_MAX: usize = 500;
@@ -119,6 +119,17 @@ pub(crate) struct Extent {
     pub(crate) lines: usize,
     /// Lines at which parts begin.
     pub(crate) parts: Vec<usize>,
+    /// What of a dialog is typed in: it stays in view.
+    pub(crate) typed: Option<Range<usize>>,
+}
+
+/// How far somebody has read what stands before the rest.
+#[derive(Clone, Copy, Debug, Default)]
+struct Reading {
+    /// How many lines of it are above the screen.
+    scroll: usize,
+    /// So many lines, from the first on, were on the screen at this size.
+    seen: usize,
 }
 
 /// All that a screen is made of. [`step`](crate::step()) moves it on.
@@ -138,6 +149,7 @@ pub struct State {
     scroll: usize,
     extent: Extent,
     dialog: Option<Dialog>,
+    reading: Reading,
     /// What became of what was asked for.
     told: Option<String>,
 }
@@ -158,6 +170,7 @@ impl State {
             scroll: 0,
             extent: Extent::default(),
             dialog: None,
+            reading: Reading::default(),
             told: None,
         }
     }
@@ -172,7 +185,11 @@ impl State {
     pub(crate) fn take(&mut self, event: Event) -> Option<Effect> {
         match event {
             Event::Key(key) => return self.key(key),
-            Event::Resized(columns, rows) => self.size = (columns, rows),
+            // Lines are broken elsewhere now.
+            Event::Resized(columns, rows) if self.size != (columns, rows) => {
+                (self.size, self.reading) = ((columns, rows), Reading::default());
+            }
+            Event::Resized(..) => (),
             Event::Shown(shown) => self.show(shown),
             Event::Prepared(ask, prepared) => self.prepared(ask, prepared),
             Event::Done(ask, done) => self.done(ask, done),
@@ -183,6 +200,9 @@ impl State {
     /// The screen is filled as long as there is something to fill it with, and has the chosen workload on it.
     pub(crate) fn fit(&mut self, extent: Extent) {
         self.extent = extent;
+        if self.dialog.is_some() {
+            return self.fit_dialog();
+        }
         // What comes may be as long as what was.
         if self.shown.is_none() {
             return;
@@ -192,6 +212,24 @@ impl State {
             self.scroll = self.scroll.clamp((place + 1).saturating_sub(rows), place);
         }
         self.scroll = self.scroll.min(self.extent.lines.saturating_sub(rows));
+    }
+
+    fn fit_dialog(&mut self) {
+        let Extent { rows, lines, typed, .. } = &self.extent;
+        let Reading { scroll, seen } = &mut self.reading;
+        if let Some(typed) = typed {
+            *scroll = (*scroll).clamp(typed.end.saturating_sub(*rows).min(typed.start), typed.start);
+        }
+        *scroll = (*scroll).min(lines.saturating_sub(*rows));
+        // Who jumps to the end has not seen what stands between.
+        if *scroll <= *seen {
+            *seen = (*seen).max(*scroll + *rows).min(*lines);
+        }
+    }
+
+    /// Something else is asked, or said, from its beginning.
+    fn open(&mut self, dialog: Dialog) {
+        (self.dialog, self.reading) = (Some(dialog), Reading::default());
     }
 
     fn show(&mut self, shown: Shown) {
@@ -217,7 +255,7 @@ impl State {
         if !matches!(&self.dialog, Some(Dialog::Waiting(of)) if *of == ask) {
             return;
         }
-        self.dialog = Some(match prepared {
+        self.open(match prepared {
             Ok(Prepared::Question(question)) => Dialog::Question(ask, question),
             Ok(Prepared::Replicas { now }) => Dialog::Replicas { ask, now, typed: String::new() },
             Ok(Prepared::Image { containers }) => {
@@ -235,7 +273,7 @@ impl State {
                 self.told = Some(format!("{}: {}", ask.id.title(), ask.verb.done()));
                 self.dialog = self.dialog.take().filter(|_| !is_waited_for);
             }
-            Err(refusal) if is_waited_for => self.dialog = Some(Dialog::Refused(refusal)),
+            Err(refusal) if is_waited_for => self.open(Dialog::Refused(refusal)),
             Err(refusal) => self.told = Some(format!("Nothing was done: {refusal}.")),
         }
     }
@@ -260,7 +298,7 @@ impl State {
             (Key::Esc, place) if place == self.first => return Some(Effect::End(Ending::Left)),
             (Key::Esc, _) => self.go(self.first.clone()),
             (Key::Char('w'), Place::Workload(_)) => self.go(Place::List),
-            (Key::Char('?'), _) => self.dialog = Some(Dialog::Help),
+            (Key::Char('?'), _) => self.open(Dialog::Help),
             (Key::Char('/'), Place::List) => self.is_searching = true,
             (Key::Enter, Place::List) => {
                 if let Some(id) = self.chosen.clone() {
@@ -297,18 +335,39 @@ impl State {
     }
 
     fn prepare(&mut self, ask: Ask) -> Effect {
-        self.dialog = Some(Dialog::Waiting(ask.clone()));
+        self.open(Dialog::Waiting(ask.clone()));
         Effect::Prepare(ask)
     }
 
+    /// Moves within what is longer than the screen; whether the key does that.
+    fn reads_on(&mut self, dialog: &Dialog, key: Key) -> bool {
+        let is_read = matches!(dialog, Dialog::Help | Dialog::Question(..) | Dialog::Refused(_));
+        let Reading { scroll, .. } = &mut self.reading;
+        *scroll = match key {
+            _ if !is_read || self.extent.lines <= self.extent.rows => return false,
+            Key::Up | Key::Char('k') => scroll.saturating_sub(1),
+            Key::Down | Key::Char('j') => scroll.saturating_add(1),
+            Key::PageUp => scroll.saturating_sub(self.extent.rows),
+            Key::PageDown | Key::Char(' ') => scroll.saturating_add(self.extent.rows),
+            Key::Home => 0,
+            Key::End => usize::MAX,
+            _ => return false,
+        };
+        true
+    }
+
     fn answer(&mut self, dialog: Dialog, key: Key) -> Option<Effect> {
+        if self.reads_on(&dialog, key) {
+            self.dialog = Some(dialog);
+            return None;
+        }
         match (dialog, key) {
             // Whatever it is, it is left so; what is being done goes on.
             (_, Key::Esc) | (Dialog::Help | Dialog::Refused(..), _) | (Dialog::Question(..), Key::Char('n' | 'q')) => None,
-            (Dialog::Question(ask, question), Key::Char('y')) => {
+            (Dialog::Question(ask, question), Key::Char('y')) if self.left_to_read() == 0 => {
                 let said = [("uid".to_owned(), question.uid), ("generation".to_owned(), question.generation.to_string())];
                 let ask = Ask { said: ask.said.into_iter().chain(said).collect(), ..ask };
-                self.dialog = Some(Dialog::Waiting(ask.clone()));
+                self.open(Dialog::Waiting(ask.clone()));
                 Some(Effect::CarryOut(ask))
             }
             (Dialog::Replicas { mut ask, typed, .. }, Key::Enter) if !typed.is_empty() => {
@@ -452,6 +511,21 @@ impl State {
 
     pub(crate) fn dialog(&self) -> Option<&Dialog> {
         self.dialog.as_ref()
+    }
+
+    /// How many lines of the dialog are above the screen.
+    pub(crate) fn dialog_scroll(&self) -> usize {
+        self.reading.scroll
+    }
+
+    /// How many lines of the dialog were not on the screen yet: what somebody cannot have read they cannot answer.
+    pub(crate) fn left_to_read(&self) -> usize {
+        self.extent.lines.saturating_sub(self.reading.seen)
+    }
+
+    /// Whether nothing can be read: there is no room for a line.
+    pub(crate) fn is_too_small(&self) -> bool {
+        self.extent.rows == 0
     }
 
     pub(crate) fn told(&self) -> Option<&str> {

@@ -2,14 +2,24 @@
 
 use crate::{
     document::document,
-    draw::body_rows,
+    draw::{asked, body_rows},
     state::{Effect, Event, Extent, State},
 };
 
 /// Takes in what has happened; says what is to be done.
 pub fn step(state: &mut State, event: Event) -> Option<Effect> {
     let effect = state.take(event);
-    let document = document(state, state.size().0);
-    state.fit(Extent { rows: body_rows(state), lines: document.lines.len(), parts: document.parts });
+    let (columns, rows) = (state.size().0, body_rows(state));
+    let extent = match state.dialog() {
+        Some(dialog) => {
+            let asked = asked(dialog, columns);
+            Extent { rows, lines: asked.lines.len(), parts: Vec::new(), typed: asked.typed }
+        }
+        None => {
+            let document = document(state, columns);
+            Extent { rows, lines: document.lines.len(), parts: document.parts, typed: None }
+        }
+    };
+    state.fit(extent);
     effect
 }

@@ -5,14 +5,14 @@ use crate::{
     shown::{EventLine, PodLine, RevisionLine, Sheet, What},
     step,
 };
-use berth_chart::{Chart, Counts, Level, Mark, MarkKind, Sample};
+use berth_chart::{Chart, Counts, Level, Line, Mark, MarkKind, Sample, width};
 use berth_follow::{
     act::{Prepared, Question, Refusal, Said, Verb},
     board::{Card, Rank},
     id::{Id, Kind},
 };
 use berth_rollout::look::{Replicas, RolloutStage};
-use ratatui::{Terminal, backend::TestBackend};
+use ratatui::{Terminal, backend::TestBackend, buffer::Buffer, layout::Rect};
 use std::{sync::Arc, time::Duration};
 
 const WEB: &str = "web";
@@ -200,7 +200,7 @@ fn question() -> Question {
             "It goes back to the template of revision 1.".to_owned(),
             "Every pod is replaced (3 pods), with at most 1 too many and 1 missing.".to_owned(),
         ],
-        lines: vec!["spec.containers[0].image: web:\u{1b}2 → web:1".to_owned()],
+        lines: vec!["  spec.containers[main].image: web:\\u{1b}2 -> web:1".to_owned()],
         uid: "u".to_owned(),
         generation: 7,
         patch: serde_json::Value::Null,
@@ -301,7 +301,10 @@ fn what_is_answered_too_late_asks_nothing_and_what_was_done_is_told() {
 #[test]
 fn a_search_narrows_the_list_and_esc_ends_it_before_anything_else() {
     let mut state = list();
-    press(&mut state, &[Key::Char('/'), Key::Char('c'), Key::Char('a'), Key::Char('r'), Key::Char('q')]);
+    press(&mut state, &[Key::Char('/'), Key::Char('c'), Key::Char('a'), Key::Char('r')]);
+    let narrowed = screen(&state, 80, 24);
+    assert!(narrowed.contains("› cart") && !narrowed.contains("checkout"), "before anybody looks again: {narrowed}");
+    press(&mut state, &[Key::Char('q')]);
     assert_eq!(state.wants().search, "carq", "keys are typed");
     press(&mut state, &[Key::Backspace, Key::Enter]);
     step(&mut state, shown(What::List(entries().into_iter().filter(|(of, _)| *of.name == *"cart").collect())));
@@ -351,7 +354,66 @@ fn scrolling_ends_where_the_document_does_and_tab_goes_from_part_to_part() {
     assert_eq!(state.scroll(), 0);
 }
 
-/// Whatever is pressed at whatever size: no panic, and no more rows than there are.
+/// What is not wholly seen is not agreed to: at whatever size, `y` does nothing until the last line was on the screen, after all before it.
+#[test]
+fn a_question_is_answered_by_who_has_seen_all_of_it() {
+    let does = |effects: &[Effect]| effects.iter().any(|effect| matches!(effect, Effect::CarryOut(_)));
+    for (columns, rows) in [(20, 5), (20, 3), (40, 6), (16, 24)] {
+        let mut state = asked();
+        step(&mut state, Event::Resized(columns, rows));
+        let mut seen = Vec::new();
+        let mut steps = 0;
+        loop {
+            let shown = screen(&state, columns, rows);
+            seen.extend(shown.lines().skip(1).take(usize::from(rows) - 2).map(str::to_owned));
+            if shown.contains("y: Undo") {
+                break;
+            }
+            assert!(shown.lines().last().is_some_and(|foot| foot.starts_with('↓') && foot.contains("more")), "{shown}");
+            assert!(!does(&press(&mut state, &[Key::Char('y')])), "{shown}");
+            press(&mut state, &[Key::Down]);
+            steps += 1;
+        }
+        assert!(0 < steps || rows == 24, "{columns}x{rows}: there was no need to scroll");
+        let (seen, words) = (seen.join(" "), ["of revision", "missing.", "web:1"]);
+        assert!(words.iter().all(|word| seen.contains(word)), "{seen}");
+        assert!(does(&press(&mut state.clone(), &[Key::Up, Key::Char('y')])), "it was seen");
+        // Another size: lines are elsewhere.
+        step(&mut state, Event::Resized(columns, 4));
+        assert!(!does(&press(&mut state, &[Key::Char('y')])));
+        // What lies between was not seen.
+        assert!(!does(&press(&mut state, &[Key::End, Key::Char('y')])));
+    }
+    for (columns, rows) in [(20, 2), (20, 1), (15, 24), (0, 0)] {
+        let mut state = asked();
+        step(&mut state, Event::Resized(columns, rows));
+        assert!(!does(&press(&mut state, &[Key::Down, Key::PageDown, Key::Down, Key::End, Key::Char('y')])), "{columns}x{rows}");
+        let shown = screen(&state, columns, rows);
+        assert!(columns < 20 || rows < 2 || shown.contains("Too small"), "{shown}");
+        step(&mut state, Event::Resized(80, 24));
+        assert!(does(&press(&mut state, &[Key::Char('y')])), "there is room now");
+    }
+}
+
+#[test]
+fn what_is_typed_stays_in_view() {
+    let mut state = workload(Rank::Stuck);
+    press(&mut state, &[Key::Char('i')]);
+    let containers = (0..9).map(|number| (format!("c{number}"), format!("image:{number}"))).collect();
+    step(&mut state, Event::Prepared(ask(Verb::SetImage), Ok(Prepared::Image { containers })));
+    for number in 0..9 {
+        let shown = screen(&state, 20, 5);
+        assert!(shown.contains(&format!("Image: image:{number}▏")), "{shown}");
+        step(&mut state, Event::Resized(20, 5));
+        press(&mut state, &[Key::Down]);
+    }
+    press(&mut state, &[Key::Esc, Key::Char('s')]);
+    step(&mut state, Event::Prepared(ask(Verb::Scale), Ok(Prepared::Replicas { now: 3 })));
+    press(&mut state, &[Key::Char('7')]);
+    assert!(screen(&state, 20, 4).contains("7▏"), "{}", screen(&state, 20, 4));
+}
+
+/// Whatever is pressed at whatever size: no panic, and no more than there is room for.
 #[test]
 fn no_order_of_keys_and_sizes_does_harm() {
     let keys = all_keys();
@@ -360,19 +422,25 @@ fn no_order_of_keys_and_sizes_does_harm() {
         number = number.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         usize::try_from(number >> 33).expect("31 bits") % below
     };
+    let (all, sheet) = (entries(), sheet(Rank::Stuck));
     let mut state = list();
     for _ in 0..3000 {
-        let event = match next(10) {
+        let event = match next(12) {
             0 => Event::Resized(u16::try_from(next(130)).expect("small"), u16::try_from(next(40)).expect("small")),
-            1 => shown(What::List(entries().into_iter().take(next(44)).collect())),
-            2 => shown(What::Workload(Box::new(sheet(Rank::Stuck)))),
+            1 => shown(What::List(all[..next(44)].to_vec())),
+            2 => shown(What::Workload(Box::new(sheet.clone()))),
             3 => shown(What::Missing),
             4 => Event::Prepared(ask(Verb::Scale), Ok(Prepared::Replicas { now: 3 })),
+            5 => Event::Prepared(ask(Verb::Undo), Ok(Prepared::Question(question()))),
             _ => Event::Key(keys[next(keys.len())]),
         };
         step(&mut state, event);
         let (columns, rows) = state.size();
-        let (columns, rows) = (u16::try_from(columns).expect("small"), u16::try_from(rows).expect("small"));
-        assert_eq!(screen(&state, columns, rows).lines().count(), usize::from(rows));
+        let area = Rect::new(0, 0, u16::try_from(columns).expect("small"), u16::try_from(rows).expect("small"));
+        let lines = draw::screen(&state, area);
+        assert_eq!(lines.len(), rows);
+        let wide = |line: &Line| line.iter().map(|span| width(&span.text)).sum::<usize>();
+        assert!(lines.iter().all(|line| wide(line) <= columns.max(1)), "{lines:?}");
+        draw(&state, Colours::Off, &mut Buffer::empty(area));
     }
 }

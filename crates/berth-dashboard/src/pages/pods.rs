@@ -3,14 +3,18 @@
 use super::{ago, counted, shown, turns};
 use crate::{
     address::{path, plain},
-    rows::{Row, counts, sort, waits_for},
+    rows::{NOTHING, Row, counts, sort, waits_for},
     world::World,
 };
+use berth_chart::one_line;
+use berth_identity::Uid;
 use jiff::Timestamp;
 use maud::{Markup, html};
 
 /// How many pods a page has.
 const ROWS: usize = 50;
+/// Longer texts are cut where they stand in a row.
+const BEGINNING_COLUMNS: usize = 90;
 
 /// How many there are of which kind, and a page of them: those first that have something to tell.
 pub(super) fn table(world: &World, mut rows: Vec<Row>, page: usize, now: Timestamp, address: impl Fn(usize) -> String) -> Markup {
@@ -20,19 +24,25 @@ pub(super) fn table(world: &World, mut rows: Vec<Row>, page: usize, now: Timesta
     let page = page.min(pages);
     sort(&mut rows);
     let has_owners = rows.iter().any(|row| row.owner.is_some());
+    let titles: &[&str] = if has_owners {
+        &["Pod", "State", "Of", "Age", "Restarts", "Waits for"]
+    } else {
+        &["Pod", "State", "Revision", "Node", "Age", "Restarts", "Waits for"]
+    };
     let here = rows.iter().skip((page - 1) * ROWS).take(ROWS);
     html! {
         h2 #pods-title { "Pods" }
         p { (total) @if !counts.is_empty() { ": " (counts.join(", ")) } "." }
         @if !rows.is_empty() {
             div .scroll role="region" tabindex="0" aria-labelledby="pods-title" {
-                table {
-                    thead { tr {
-                        th scope="col" { "Pod" } th scope="col" { "State" }
-                        @if has_owners { th scope="col" { "Of" } } @else { th scope="col" { "Revision" } th scope="col" { "Node" } }
-                        th scope="col" { "Age" } th .number scope="col" { "Restarts" } th scope="col" { "Waits for" }
+                // On a phone its rows are cards: what they are to those who hear them must not go with that.
+                table .rows role="table" {
+                    thead role="rowgroup" { tr role="row" {
+                        @for title in titles {
+                            th scope="col" role="columnheader" class=[(*title == "Restarts").then_some("number")] { (title) }
+                        }
                     } }
-                    tbody { @for row in here { (line(world, row, has_owners, now)) } }
+                    tbody role="rowgroup" { @for row in here { (line(world, row, has_owners, now)) } }
                 }
             }
             (turns(page, pages, address))
@@ -43,18 +53,28 @@ pub(super) fn table(world: &World, mut rows: Vec<Row>, page: usize, now: Timesta
 fn line(world: &World, row: &Row, has_owners: bool, now: Timestamp) -> Markup {
     let pod = &row.pod;
     html! {
-        tr {
-            td .name { (shown(&pod.meta.name)) }
-            td { (row.words()) }
+        tr role="row" {
+            td .name role="cell" { (shown(&pod.meta.name)) }
+            td .state role="cell" { (row.words()) }
             @if has_owners {
-                td { @if let Some(owner) = &row.owner { a href=(path(owner)) { (shown(&format!("{} in {}", owner.title(), owner.namespace))) } } @else { "–" } }
+                td .meta role="cell" { @if let Some(owner) = &row.owner { a href=(path(owner)) { (shown(&format!("{} in {}", owner.title(), owner.namespace))) } } @else { "–" } }
             } @else {
-                td { @if let Some(revision) = row.revision { "#" (revision) } @else { "–" } }
-                td { @if pod.node_name.is_empty() { "–" } @else { a href=(format!("/nodes/{}", plain(&pod.node_name))) { (shown(&pod.node_name)) } } }
+                td .meta role="cell" { @if let Some(revision) = row.revision { "#" (revision) } @else { "–" } }
+                td .meta.node role="cell" { @if pod.node_name.is_empty() { "–" } @else { a href=(format!("/nodes/{}", plain(&pod.node_name))) { (shown(&pod.node_name)) } } }
             }
-            td { (ago(pod.meta.created, now)) }
-            td .number { (pod.restarts) }
-            td .text { (waits_for(world, pod, now)) }
+            td .meta role="cell" data-before="age " { (ago(pod.meta.created, now)) }
+            td .meta.number role="cell" data-after=(if pod.restarts == 1 { " restart" } else { " restarts" }) { (pod.restarts) }
+            (waits(&pod.meta.uid, &waits_for(world, pod, now)))
         }
+    }
+}
+
+/// What is long is shown by its beginning, and whole to who asks for it: rows stay rows.
+fn waits(uid: &Uid, text: &str) -> Markup {
+    let beginning = one_line(text, BEGINNING_COLUMNS);
+    html! {
+        @if text == NOTHING { td .text.none role="cell" { (text) } }
+        @else if beginning == text { td .text role="cell" { (text) } }
+        @else { td .text role="cell" { details id=(format!("waits-{uid}")) { summary { (beginning) } (text) } } }
     }
 }

@@ -10,7 +10,7 @@ use crate::{
 use maud::{Markup, html};
 
 /// So many lines of a difference.
-const LINES_MAX: usize = 80;
+const LINES_MAX: usize = 500;
 
 /// The page: a question, what must be said first, or why not.
 pub(crate) fn page(reader: Reader<'_>, id: &Id, verb: Verb, said: &Said, prepared: &Result<Prepared, Refusal>) -> String {

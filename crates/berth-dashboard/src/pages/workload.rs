@@ -4,22 +4,19 @@ use super::{Page, ago, counted, pods, question, shown};
 use crate::{
     act::Verb,
     board::{Card, Rank},
-    difference,
     facts::{Condition, Facts, Revision},
     id::Id,
+    views::NoteView,
     world::World,
 };
 use berth_rollout::look::RolloutStage;
 use berth_workloads::view::Meta;
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::PodTemplateSpec;
 use maud::{Markup, PreEscaped, html};
 
 /// So many events are shown, the newest.
 const EVENTS_MAX: usize = 25;
 const REVISIONS_MAX: usize = 20;
-/// So many lines of a difference.
-const LINES_MAX: usize = 60;
 
 /// What its page is called, if it is there: how it stands is seen in the list of open pages.
 pub(super) fn title(world: &World, id: &Id) -> Option<String> {
@@ -47,7 +44,7 @@ pub(super) fn parts(world: &World, id: &Id, page: usize, now: Timestamp) -> Opti
         ("picture", picture(&chart)),
         ("events-new", trouble(&card)),
         ("pods", pods::table(world, pods, page, now, address)),
-        ("revisions", revisions_part(id, &revisions, card.revision, now)),
+        ("revisions", revisions_part(world, id, &revisions, card.revision, now)),
         ("conditions", conditions_part(&conditions, now)),
         ("events", events(world, &about, now)),
     ])
@@ -55,12 +52,10 @@ pub(super) fn parts(world: &World, id: &Id, page: usize, now: Timestamp) -> Opti
 
 fn headline(id: &Id, card: &Card) -> Markup {
     html! {
-        h1 data-title=(format!("{} · berth", called(id, card))) { (shown(&id.name)) }
-        p .lead {
-            span class=(format!("badge {}", card.rank.class())) { (card.rank.words()) } " "
-            (shown(card.what())) "."
+        hgroup {
+            h1 data-title=(format!("{} · berth", called(id, card))) { (shown(&id.name)) }
+            p .lead { span class=(format!("badge {}", card.rank.class())) { (card.rank.words()) } " " (shown(&card.sentence())) }
         }
-        @if let Some(why) = card.why() { p .lead { "Why: " (shown(why)) "." } }
     }
 }
 
@@ -121,7 +116,7 @@ fn trouble(card: &Card) -> Markup {
     }
 }
 
-fn revisions_part(id: &Id, revisions: &[Revision], newest: Option<i64>, now: Timestamp) -> Markup {
+fn revisions_part(world: &World, id: &Id, revisions: &[Revision], newest: Option<i64>, now: Timestamp) -> Markup {
     let current = revisions.iter().find(|revision| Some(revision.number) == newest).or(revisions.first());
     html! {
         h2 #revisions-title { "Revisions" }
@@ -133,22 +128,16 @@ fn revisions_part(id: &Id, revisions: &[Revision], newest: Option<i64>, now: Tim
                         th .number scope="col" { "Revision" } th .number scope="col" { "Pods" } th scope="col" { "Images" }
                         th scope="col" { "Age" } th scope="col" { "Against the newest" }
                     } }
-                    tbody { @for revision in revisions.iter().take(REVISIONS_MAX) { (revision_line(id, revision, current, now)) } }
+                    tbody { @for revision in revisions.iter().take(REVISIONS_MAX) { (revision_line(world, id, revision, current, now)) } }
                 }
             }
         }
     }
 }
 
-fn revision_line(id: &Id, revision: &Revision, newest: Option<&Revision>, now: Timestamp) -> Markup {
+fn revision_line(world: &World, id: &Id, revision: &Revision, newest: Option<&Revision>, now: Timestamp) -> Markup {
     let is_newest = newest.is_some_and(|newest| newest.number == revision.number);
-    let lines = match (&revision.template, newest.and_then(|newest| newest.template.as_ref())) {
-        (Some(own), Some(newest)) if !is_newest => {
-            let value = |template: &PodTemplateSpec| serde_json::to_value(template).unwrap_or_default();
-            difference::lines(&value(own), &value(newest))
-        }
-        _ => Vec::new(),
-    };
+    let compared = newest.filter(|_| !is_newest).map(|newest| world.compared(revision, newest)).unwrap_or_default();
     html! {
         tr {
             td .number { (revision.number) }
@@ -160,11 +149,12 @@ fn revision_line(id: &Id, revision: &Revision, newest: Option<&Revision>, now: T
             td { (ago(revision.created, now)) }
             td .text {
                 @if is_newest { "the newest" }
-                @else if lines.is_empty() { "–" }
+                @else if compared.count == 0 { "–" }
                 @else {
                     details id=(format!("revision-{}", revision.number)) {
-                        summary { (counted(lines.len(), "difference", "differences")) }
-                        pre tabindex="0" { @for line in lines.iter().take(LINES_MAX) { (line) "\n" } }
+                        summary { (counted(compared.count, "difference", "differences")) }
+                        pre tabindex="0" { @for line in &compared.lines { (shown(line)) "\n" } }
+                        @if compared.lines.len() < compared.count { p .quiet { "and " (compared.count - compared.lines.len()) " more" } }
                         span .quiet { (shown(&revision.keeper)) }
                         p { a href=(format!("{}?to={}", question::address(id, Verb::Undo), revision.number)) { "Go back to revision " (revision.number) "…" } }
                     }
@@ -201,25 +191,28 @@ fn events(world: &World, about: &[String], now: Timestamp) -> Markup {
         @if notes.is_empty() { p { "None." } }
         @else {
             div .scroll role="region" tabindex="0" aria-labelledby="events-title" {
-                table {
-                    thead { tr {
-                        th scope="col" { "Ago" } th scope="col" { "Kind" } th scope="col" { "About" } th scope="col" { "What" }
-                        th .number scope="col" { "Times" }
-                    } }
-                    tbody {
-                        @for note in notes.iter().take(EVENTS_MAX) {
-                            tr {
-                                td { (ago(note.event.last, now)) }
-                                td { @if note.is_warning { span .stuck { "warning" } } @else { "normal" } }
-                                td .name { (shown(&note.about)) }
-                                td .text { (shown(&note.event.reason)) ": " (shown(&note.event.message)) }
-                                td .number { (note.count) }
-                            }
+                table .rows role="table" {
+                    thead role="rowgroup" { tr role="row" {
+                        @for title in ["Ago", "Kind", "About", "What", "Times"] {
+                            th scope="col" role="columnheader" class=[(title == "Times").then_some("number")] { (title) }
                         }
-                    }
+                    } }
+                    tbody role="rowgroup" { @for note in notes.iter().take(EVENTS_MAX) { (event(note, now)) } }
                 }
             }
             @if EVENTS_MAX < count { p .quiet { "and " (count - EVENTS_MAX) " older ones" } }
+        }
+    }
+}
+
+fn event(note: &NoteView, now: Timestamp) -> Markup {
+    html! {
+        tr role="row" {
+            td .meta role="cell" data-after=" ago" { (ago(note.event.last, now)) }
+            td .state role="cell" { @if note.is_warning { span .stuck { "warning" } } @else { "normal" } }
+            td .name role="cell" { (shown(&note.about)) }
+            td .text role="cell" { (shown(&note.event.reason)) ": " (shown(&note.event.message)) }
+            td .meta.number role="cell" data-after=(if note.count == 1 { " time" } else { " times" }) { (note.count) }
         }
     }
 }
