@@ -7,6 +7,7 @@ use crate::{
     connections::Connections,
     current::Current,
     handlers::Origin,
+    health::Readiness,
     in_hand::Streams,
     limits::Limits,
     protocol::{self, Protocol},
@@ -66,6 +67,8 @@ pub(crate) trait Answers: Send + Sync + 'static {
     fn now(&self) -> Timestamp;
     /// Turns true when no more connections are taken.
     fn stopping(&self) -> watch::Receiver<bool>;
+    /// What is told to who asks whether it is ready.
+    fn readiness(&self) -> &Readiness;
     /// Answers a request, whatever it is and whatever happens. It counts as `open` until the answer is sent.
     fn answer(
         self: Arc<Self>,
@@ -92,8 +95,8 @@ pub(crate) async fn listen(address: SocketAddr) -> Result<(TcpListener, SocketAd
     })
 }
 
-/// Answers requests until `shutdown` resolves. Then no connection is taken any more, `stop` says so to all, watches end, and what is being answered may end
-/// within 10 seconds.
+/// Answers requests until `shutdown` resolves. Then `/readyz` fails, no connection is taken any more, `stop` says so to all, watches end, and what is being
+/// answered may end within 10 seconds.
 pub(crate) async fn serve<A: Answers>(
     listener: TcpListener,
     tls: Arc<Current<Tls>>,
@@ -124,6 +127,7 @@ pub(crate) async fn serve<A: Answers>(
             }
         }
     }
+    answers.readiness().set_stopping();
     drop(listener);
     // Nobody listening means that there are no connections left.
     let _ = stop.send(true);

@@ -166,11 +166,6 @@ impl PartServer {
     /// Answers requests until `shutdown` resolves.
     pub async fn serve(self, shutdown: impl Future<Output = ()>) {
         let Self { listener, tls, shared, stop, .. } = self;
-        let readiness = shared.readiness.clone();
-        let shutdown = async move {
-            shutdown.await;
-            readiness.set_stopping();
-        };
         listening::serve(listener, tls, shared, stop, shutdown).await;
     }
 }
@@ -186,6 +181,10 @@ impl Answers for Shared {
 
     fn stopping(&self) -> watch::Receiver<bool> {
         self.stopping.clone()
+    }
+
+    fn readiness(&self) -> &Readiness {
+        &self.readiness
     }
 
     async fn answer(self: Arc<Self>, peer: Peer, origin: Origin, request: Request<Incoming>, open: Open) -> Response<Sending> {

@@ -155,11 +155,6 @@ impl Server {
     /// answered may end within 10 seconds.
     pub async fn serve(self, shutdown: impl Future<Output = ()>) {
         let Self { listener, tls, shared, stop, .. } = self;
-        let readiness = shared.readiness.clone();
-        let shutdown = async move {
-            shutdown.await;
-            readiness.set_stopping();
-        };
         listening::serve(listener, tls, shared, stop, shutdown).await;
     }
 }
@@ -175,6 +170,10 @@ impl Answers for Shared {
 
     fn stopping(&self) -> watch::Receiver<bool> {
         self.stopping.clone()
+    }
+
+    fn readiness(&self) -> &Readiness {
+        &self.readiness
     }
 
     async fn answer(self: Arc<Self>, peer: Peer, origin: Origin, request: Request<Incoming>, open: Open) -> Response<Sending> {

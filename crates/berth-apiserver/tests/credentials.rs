@@ -33,13 +33,14 @@ fn files(folder: &Path) -> CredentialFiles {
         client_ca: Some(folder.join("ca.crt")),
         serving: Some((folder.join("apiserver.crt"), folder.join("apiserver.key"))),
         signing_key: Some(folder.join("sa.key")),
+        root_ca: None,
         checking_keys: Vec::new(),
     }
 }
 
 fn nothing() -> Credentials {
     let serving = Pair { certificate: String::new(), key: String::new() };
-    Credentials { serving, client_authorities: String::new(), admin_token: None, account_keys: AccountKeys::of("") }
+    Credentials { serving, client_authorities: String::new(), root_ca: String::new(), admin_token: None, account_keys: AccountKeys::of("") }
 }
 
 /// A server whose credentials are in those files, which it follows.

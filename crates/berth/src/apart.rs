@@ -28,15 +28,10 @@ use berth_store::env::Env;
 use health::Health;
 use jiff::SignedDuration;
 use options::{ControllerManager, Node, PartOptions, Scheduler};
-use rustix::{
-    system::uname,
-    time::{ClockId, clock_gettime},
-};
 use std::{
     error::Error,
     process::ExitCode,
     sync::{Arc, atomic::Ordering},
-    time::Duration,
 };
 
 type Outcome<T> = Result<T, Box<dyn Error>>;
@@ -63,12 +58,23 @@ struct Site {
 pub(crate) fn controller_manager(options: &ControllerManager) -> Outcome<ExitCode> {
     let enabled = Enabled::parse(options.control.controllers.as_deref().unwrap_or("*"))?;
     let gates = Arc::new(FeatureGates::parse(&options.feature_gates)?);
+    let providers = options.control.providers()?;
     let shown = Arc::clone(&gates);
     let begin = |Site { cluster, env, metrics }| {
         gates.warnings().iter().for_each(|warning| tracing::warn!("{warning}"));
         let (provision_latency, load_balancer_range) = (options.control.volume_provision_latency, options.control.load_balancer_range);
-        manager::ControllerManager { cluster, env, gates, metrics, enabled, provision_latency, load_balancer_range, follower: None }
-            .start();
+        manager::ControllerManager {
+            cluster,
+            env,
+            gates,
+            metrics,
+            enabled,
+            provision_latency,
+            load_balancer_range,
+            providers,
+            follower: None,
+        }
+        .start();
     };
     let part = Part { name: "berth-controller-manager", port: 10257 };
     run(&options.part, part, |health| Ok(register_gates(&health.metrics, &shown)?), begin)
@@ -109,7 +115,7 @@ fn run(options: &PartOptions, part: Part, shows: impl FnOnce(&Health) -> Outcome
         tokio::select! {
             fault = faults.first() => {
                 health.stops();
-                Err(format!("{fault}; this is a fault in berth, which ends").into())
+                Err(fault.into())
             }
             ended = work(options, lease, part.name, &health, env, &signals, begin) => ended,
             // One who is in a hurry.
@@ -167,27 +173,14 @@ async fn work(
 
 /// Waits until this one leads.
 async fn elect(cluster: &RemoteCluster, env: &Env, health: &Health, lease: ObjectKey, timing: Timing) -> Leader {
-    let mut random = [0; 8];
-    env.rng.fill(&mut random);
-    // It stands in a header of each write.
-    let node = uname().nodename().to_string_lossy().replace(|letter: char| !letter.is_ascii_graphic(), "-");
-    let identity = format!("{node}_{:016x}", u64::from_ne_bytes(random));
+    let identity = env::identity(env);
     Output::Stdout.line(&format!("{identity} stands for the lease {lease}"));
     let name = lease.name.to_string();
     health.stands(&name);
-    let leader = Leader::elect(Arc::new(cluster.clone()), env.clone(), Arc::new(running_time), Candidacy { lease, identity, timing }).await;
+    let leader =
+        Leader::elect(Arc::new(cluster.clone()), env.clone(), Arc::new(env::running_time), Candidacy { lease, identity, timing }).await;
     health.leads(&name, leader.gate());
     leader
-}
-
-/// How long the machine has run, and been suspended: what others count does not stand still meanwhile.
-fn running_time() -> Duration {
-    #[cfg(target_os = "linux")]
-    const CLOCK: ClockId = ClockId::Boottime;
-    #[cfg(not(target_os = "linux"))]
-    const CLOCK: ClockId = ClockId::Monotonic;
-    let time = clock_gettime(CLOCK);
-    Duration::new(u64::try_from(time.tv_sec).unwrap_or(0), u32::try_from(time.tv_nsec).unwrap_or(0))
 }
 
 /// Waits for a server that cannot be reached; one that says no would say it again.

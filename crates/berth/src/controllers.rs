@@ -1,9 +1,11 @@
 //! Options of the controllers.
 
 use crate::{duration::duration, services::cluster_ips};
+use berth_analysis::{FileProviders, OpenError};
 use berth_api::ip::Cidr;
+use berth_controllers::analysis::{NoProviders, Providers};
 use clap::Args;
-use std::time::Duration;
+use std::{path::PathBuf, sync::Arc, time::Duration};
 
 /// Which controllers run, and what those need to know that stand for something outside.
 #[derive(Args, Debug)]
@@ -20,4 +22,22 @@ pub(crate) struct ControllerOptions {
     /// Where the addresses of Services of type LoadBalancer come from. Nothing answers there: the default is reserved for documentation.
     #[arg(long, value_name = "CIDR", default_value = "198.51.100.0/24", value_parser = cluster_ips)]
     pub(crate) load_balancer_range: Cidr,
+
+    /// Who can be asked by analyses of progressive rollouts, as YAML: names, addresses, credentials, and which namespaces may ask; see
+    /// docs/how-to/progressive-rollouts.md [default: nobody].
+    #[arg(long, value_name = "FILE")]
+    pub(crate) analysis_providers: Option<PathBuf>,
+}
+
+impl ControllerOptions {
+    /// Whom analyses ask.
+    ///
+    /// # Errors
+    /// What is wrong with the file.
+    pub(crate) fn providers(&self) -> Result<Arc<dyn Providers>, OpenError> {
+        match &self.analysis_providers {
+            Some(file) => Ok(Arc::new(FileProviders::open(file)?)),
+            None => Ok(Arc::new(NoProviders)),
+        }
+    }
 }

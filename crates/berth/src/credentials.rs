@@ -1,20 +1,28 @@
 //! Options about credentials, named as upstream's, and what a server is started with: its own keys, or files that several servers share.
 
 use berth_apiserver::{
-    Credentials, Pki, PkiOptions,
+    Credentials, Pki, PkiOptions, TlsError,
     credentials::{AccountKeys, CredentialFiles, Following, ISSUER},
     pki::{AUTHORITY_FILE, Pair, certificates},
 };
-use berth_store::env::Env;
+use berth_registry::Registry;
+use berth_store::env::{Clock, Env};
 use clap::Args;
+use futures::FutureExt;
+use jiff::SignedDuration;
 use std::{
     error::Error,
     fs,
     net::IpAddr,
     path::{Path, PathBuf},
+    sync::Arc,
 };
+use tokio::sync::watch;
 
 type Outcome<T> = Result<T, Box<dyn Error>>;
+
+/// When namespaces are told again of an authority that they could not be told of.
+const PUBLISH_AGAIN: SignedDuration = SignedDuration::from_secs(5);
 
 /// What a server is told of credentials.
 #[derive(Args, Debug)]
@@ -32,7 +40,8 @@ pub(crate) struct CredentialOptions {
     #[arg(long, value_name = "FILE", requires = "tls_cert_file")]
     pub(crate) tls_private_key_file: Option<PathBuf>,
 
-    /// The authority of the server's certificate, as PEM: what pods, and the kubeconfig, are told to trust. Read at the start [default: --client-ca-file].
+    /// The authority of the server's certificate, as PEM: what pods, and the kubeconfig that is written at the start, are told to trust [default:
+    /// --client-ca-file].
     #[arg(long, value_name = "FILE", requires = "tls_cert_file")]
     pub(crate) root_ca_file: Option<PathBuf>,
 
@@ -64,10 +73,9 @@ fn issuer(text: &str) -> Result<String, &'static str> {
 
 /// What a server is started with.
 pub(crate) struct Identity {
+    /// With the authority that clients are told to trust.
     pub(crate) following: Following,
-    /// The authority that clients are told to trust, as PEM.
-    pub(crate) root_ca: String,
-    /// The file that it was read from.
+    /// The file that it is read from.
     pub(crate) root_ca_file: PathBuf,
     /// The authorities of the control plane, as PEM: the first says whose objects they are, the others may have said so before.
     pub(crate) authorities: Vec<String>,
@@ -90,6 +98,7 @@ impl CredentialOptions {
     fn files(&self) -> CredentialFiles {
         CredentialFiles {
             client_ca: self.client_ca_file.clone(),
+            root_ca: self.root_ca_file.as_ref().or(self.client_ca_file.as_ref()).cloned(),
             serving: self.tls_cert_file.clone().zip(self.tls_private_key_file.clone()),
             signing_key: self.service_account_signing_key_file.clone(),
             checking_keys: self.service_account_key_file.clone(),
@@ -106,35 +115,58 @@ impl CredentialOptions {
             let own = Credentials {
                 serving: nothing,
                 client_authorities: String::new(),
+                root_ca: String::new(),
                 admin_token: None,
                 account_keys: AccountKeys { issuers: self.service_account_issuer.clone(), ..AccountKeys::of("") },
             };
             let following = Following::read(self.files(), own)?;
             let authorities = certificates(&following.credentials().client_authorities);
             let root_ca_file = self.root_ca_file.as_ref().unwrap_or(path).clone();
-            let root_ca = authority_in(&root_ca_file, "--root-ca-file")?;
-            return Ok(Identity { following, root_ca, root_ca_file, authorities, admin: None });
+            return Ok(Identity { following, root_ca_file, authorities, admin: None });
         }
         let folder = data_dir.join("pki");
         let options = PkiOptions { folder: &folder, bind, extra_names, now: env.clock.now() };
         let pki = Pki::load_or_create(&options, env.rng.as_ref())?;
         let mut own = Credentials::from(&pki);
         own.account_keys.issuers.clone_from(&self.service_account_issuer);
-        let (root_ca, root_ca_file) = match &self.root_ca_file {
-            Some(path) => (authority_in(path, "--root-ca-file")?, path.clone()),
-            None => (pki.ca_certificate.clone(), folder.join(AUTHORITY_FILE)),
-        };
+        let root_ca_file = self.root_ca_file.clone().unwrap_or_else(|| folder.join(AUTHORITY_FILE));
         let following = Following::read(self.files(), own)?;
-        Ok(Identity { following, root_ca, root_ca_file, authorities: vec![pki.ca_certificate], admin: Some(pki.admin) })
+        Ok(Identity { following, root_ca_file, authorities: vec![pki.ca_certificate], admin: Some(pki.admin) })
     }
 }
 
-/// The certificates of a file, as PEM, and nothing else that may stand there.
-fn authority_in(path: &Path, option: &str) -> Outcome<String> {
-    Ok(authorities_in(path, option)?.concat())
+/// Has what a server's files say anew used by it, and told to all namespaces.
+pub(crate) fn replacing(
+    server: impl Fn(&Credentials) -> Result<(), TlsError> + Send + 'static,
+    following: &Following,
+    registry: &Registry,
+    env: &Env,
+) -> impl Fn(&Credentials) -> Result<(), TlsError> + Send + 'static {
+    let (root_ca, changes) = watch::channel(following.credentials().root_ca.clone());
+    env.spawner.spawn("root-ca", publish(registry.clone(), changes, Arc::clone(&env.clock)).boxed());
+    move |credentials| {
+        server(credentials)?;
+        root_ca.send_if_modified(|told| {
+            let is_new = *told != credentials.root_ca;
+            told.clone_from(&credentials.root_ca);
+            is_new
+        });
+        Ok(())
+    }
 }
 
-/// The same, each by itself.
+async fn publish(registry: Registry, mut root_ca: watch::Receiver<String>, clock: Arc<dyn Clock>) {
+    while root_ca.changed().await.is_ok() {
+        loop {
+            let newest = root_ca.borrow_and_update().clone();
+            let Err(error) = registry.replace_root_ca(&newest).await else { break };
+            tracing::warn!(%error, "not all namespaces have been told of the server's new authority; trying again");
+            clock.sleep_until(clock.now() + PUBLISH_AGAIN).await;
+        }
+    }
+}
+
+/// The certificates of a file, as PEM, each by itself, and nothing else that may stand there.
 pub(crate) fn authorities_in(path: &Path, option: &str) -> Outcome<Vec<String>> {
     let text = fs::read_to_string(path).map_err(|error| format!("cannot read {}: {error} ({option})", path.display()))?;
     let found = certificates(&text);

@@ -83,7 +83,7 @@ pub(crate) fn run(options: &DashboardOptions) -> Outcome<ExitCode> {
         let faults = Faults::new();
         let env = env::real(threads.handle(), faults.clone());
         let ended = tokio::select! {
-            fault = faults.first() => Err(format!("{fault}; this is a fault in berth, which ends").into()),
+            fault = faults.first() => Err(fault.into()),
             ended = serve(options, tls, env, &signals) => ended,
             // Whoever does not wait for the cluster.
             signal = signals.beyond(1) => Ok(signal.exit_code()),

@@ -7,6 +7,10 @@ use berth_store::{
 };
 use futures::{FutureExt, future::BoxFuture};
 use jiff::SignedDuration;
+use rustix::{
+    system::uname,
+    time::{ClockId, clock_gettime},
+};
 use std::{
     sync::{Arc, Mutex, PoisonError},
     time::{Duration, Instant},
@@ -26,7 +30,27 @@ pub(crate) fn beside(env: &Env, runtime: Handle, faults: Faults) -> Env {
     Env { spawner: Arc::new(RealSpawner { runtime, faults }), ..env.clone() }
 }
 
-/// Where it is told that a part has panicked without which the rest cannot go on: nobody waits for its tasks, and others rely on what they do.
+/// A name of this run, which no other has: not even of the same program on the same machine.
+pub(crate) fn identity(env: &Env) -> String {
+    let mut random = [0; 8];
+    env.rng.fill(&mut random);
+    // It stands in a header of each write.
+    let node = uname().nodename().to_string_lossy().replace(|letter: char| !letter.is_ascii_graphic(), "-");
+    format!("{node}_{:016x}", u64::from_ne_bytes(random))
+}
+
+/// How long the machine has run, and been suspended: what others count does not stand still meanwhile.
+pub(crate) fn running_time() -> Duration {
+    #[cfg(target_os = "linux")]
+    const CLOCK: ClockId = ClockId::Boottime;
+    #[cfg(not(target_os = "linux"))]
+    const CLOCK: ClockId = ClockId::Monotonic;
+    let time = clock_gettime(CLOCK);
+    Duration::new(u64::try_from(time.tv_sec).unwrap_or(0), u32::try_from(time.tv_nsec).unwrap_or(0))
+}
+
+/// Where it is told that a part has panicked, or lost something, without which the rest cannot go on: nobody waits for its tasks, and others rely on what they
+/// do.
 #[derive(Clone, Debug)]
 pub(crate) struct Faults(watch::Sender<Option<String>>);
 
@@ -39,9 +63,13 @@ impl Faults {
     pub(crate) async fn watch(self, name: &'static str, part: impl Future<Output = ()>) {
         if let Err(Panicked(text)) = caught(part).await {
             tracing::error!(part = name, panic = ?text, "a part panicked that others rely on");
-            let fault = format!("the part {name:?} panicked: {text}");
-            self.0.send_if_modified(|first| first.is_none() && first.replace(fault).is_none());
+            self.tell(format!("the part {name:?} panicked: {text}; this is a fault in berth, which ends"));
         }
+    }
+
+    /// Something has happened with which the rest cannot go on.
+    pub(crate) fn tell(&self, what: String) {
+        self.0.send_if_modified(|first| first.is_none() && first.replace(what).is_none());
     }
 
     /// The first that has been told, as soon as one is.
@@ -121,7 +149,7 @@ mod tests {
         env.spawner.spawn("cache", async { panic!("nobody saw this coming") }.boxed());
         let first = faults.first().await;
         faults.clone().watch("events", async { panic!("what follows from it") }).await;
-        assert_eq!(first, "the part \"cache\" panicked: nobody saw this coming");
+        assert_eq!(first, "the part \"cache\" panicked: nobody saw this coming; this is a fault in berth, which ends");
         assert_eq!(faults.first().await, first);
     }
 }

@@ -307,6 +307,12 @@ impl Opening<'_> {
         for client in &taken_over {
             stand_ins::take(client, &layout).await?;
         }
+        for client in clients.all() {
+            if client.is_half_given_back(authority).await.map_err(with_advice)? {
+                stand_ins::take(client, &layout).await?;
+                client.set_half_given_back(authority, false).await.map_err(with_advice)?;
+            }
+        }
         let untouched =
             if taken_over.is_empty() { None } else { Some(Arc::new(Untouched::survey(taken_over, Arc::clone(&layout)).await?)) };
         let rest = self.store(clients.rest, &layout);

@@ -3,7 +3,7 @@
 use crate::{
     apply::{self, Applied},
     manifests::Document,
-    progress::{Output, Pods, Progress, Screen, Workload, title},
+    progress::{Output, Pods, Progress, Screen, Workload, title, warn},
     trouble::{self, Trouble},
 };
 use berth_api::FeatureGates;
@@ -14,14 +14,16 @@ use berth_rollout::{
     stateful_set,
 };
 use berth_workloads::view::{DeploymentView, StatefulSetView, View};
-use futures::{StreamExt, stream, stream::BoxStream};
+use futures::{StreamExt, future::ready, stream, stream::BoxStream};
 use std::{
     collections::BTreeMap,
+    convert::Infallible,
     error::Error,
+    mem,
     sync::Arc,
     time::{Duration, Instant},
 };
-use tokio::time::sleep_until;
+use tokio::time::{sleep, sleep_until};
 
 /// What Deployments are called here.
 const DEPLOYMENT: &str = "deployment.apps";
@@ -135,6 +137,8 @@ pub(crate) struct Rollouts {
     order: Vec<Workload>,
     followed: BTreeMap<Workload, Followed>,
     versions: BoxStream<'static, Vec<Version>>,
+    /// Whether it was told that the store cannot be asked.
+    is_blind: bool,
 }
 
 /// What became of all of them.
@@ -162,36 +166,33 @@ impl Rollouts {
         }
         let versions = match order.is_empty() {
             true => stream::pending().boxed(),
-            false => versions(registry).await?,
+            false => versions(registry)?,
         };
         let followed = order.iter().map(|workload| (workload.clone(), Followed::new())).collect();
-        Ok(Self { registry: registry.clone(), gates: Arc::clone(gates), output, started, order, followed, versions })
+        Ok(Self { registry: registry.clone(), gates: Arc::clone(gates), output, started, order, followed, versions, is_blind: false })
     }
 
     /// Shows them until all are complete and stay so for `steady`, or until one has failed and no other is under way, or until
-    /// `timeout` is over; says what became of them.
-    ///
-    /// # Errors
-    /// The store cannot be read.
-    pub(crate) async fn settle(&mut self, steady: Duration, timeout: Option<Duration>) -> Outcome<Verdict> {
+    /// `timeout` is over; says what became of them. While the store cannot be asked, nothing is decided.
+    pub(crate) async fn settle(&mut self, steady: Duration, timeout: Option<Duration>) -> Verdict {
         if self.order.is_empty() {
-            return Ok(Verdict::RolledOut);
+            return Verdict::RolledOut;
         }
         let mut screen = Screen::new(self.output, &self.order);
         let ended = self.until_settled(&mut screen, steady, timeout).await;
         screen.close();
-        match ended? {
+        match ended {
             Ended::Done { at } => {
                 let took = at.duration_since(self.started).as_secs_f64();
                 self.output.line(&format!("{} rolled out after {took:.1} s", count(&self.order)));
-                Ok(Verdict::RolledOut)
+                Verdict::RolledOut
             }
-            Ended::Failed => Ok(Verdict::Failed(self.explain(""))),
-            Ended::Late { timeout } => Ok(Verdict::Failed(self.explain(&format!(" within {} s", timeout.as_secs_f64())))),
+            Ended::Failed => Verdict::Failed(self.explain("")),
+            Ended::Late { timeout } => Verdict::Failed(self.explain(&format!(" within {} s", timeout.as_secs_f64()))),
         }
     }
 
-    async fn until_settled(&mut self, screen: &mut Screen, steady: Duration, timeout: Option<Duration>) -> Outcome<Ended> {
+    async fn until_settled(&mut self, screen: &mut Screen, steady: Duration, timeout: Option<Duration>) -> Ended {
         let mut looks = tokio::time::interval(LOOK_INTERVAL);
         let mut done_at = None;
         loop {
@@ -199,37 +200,34 @@ impl Rollouts {
                 Some(versions) = self.versions.next() => self.take(versions, |workload, followed| show(screen, workload, followed)),
                 _ = looks.tick() => {
                     if !self.are_all_done() {
-                        self.look_closer(|workload, followed| show(screen, workload, followed)).await?;
+                        self.look_closer(|workload, followed| show(screen, workload, followed)).await;
                     }
                     screen.catch_up();
                 }
                 () = until(done_at.map(|at| at + steady)) => {
                     // The last word is the pods'.
-                    self.look_closer(|workload, followed| show(screen, workload, followed)).await?;
-                    if let Some(at) = done_at.filter(|_| self.are_all_done()) {
-                        return Ok(Ended::Done { at });
+                    let is_known = self.look_closer(|workload, followed| show(screen, workload, followed)).await;
+                    if let Some(at) = done_at.filter(|_| is_known && self.are_all_done()) {
+                        return Ended::Done { at };
                     }
                 }
                 () = until(timeout.map(|timeout| self.started + timeout)) => {
-                    self.look_closer(|_, _| ()).await?;
-                    return Ok(Ended::Late { timeout: timeout.unwrap_or_default() });
+                    self.look_closer(|_, _| ()).await;
+                    return Ended::Late { timeout: timeout.unwrap_or_default() };
                 }
             }
             done_at = self.are_all_done().then(|| done_at.unwrap_or_else(Instant::now));
             if done_at.is_none() && self.followed.values().all(Followed::has_ended) {
-                self.look_closer(|workload, followed| show(screen, workload, followed)).await?;
-                if self.followed.values().all(Followed::has_ended) {
-                    return Ok(Ended::Failed);
+                let is_known = self.look_closer(|workload, followed| show(screen, workload, followed)).await;
+                if is_known && self.followed.values().all(Followed::has_ended) {
+                    return Ended::Failed;
                 }
             }
         }
     }
 
     /// Goes on for ever, and says when one that was complete fails, and when one that failed is complete.
-    ///
-    /// # Errors
-    /// The store cannot be read.
-    pub(crate) async fn follow(&mut self) -> Outcome<()> {
+    pub(crate) async fn follow(&mut self) -> Infallible {
         let mut told: BTreeMap<Workload, bool> =
             self.followed.iter().map(|(workload, followed)| (workload.clone(), followed.is_done())).collect();
         let output = self.output;
@@ -248,7 +246,7 @@ impl Rollouts {
                 Some(versions) = self.versions.next() => self.take(versions, &mut tell),
                 _ = looks.tick() => {
                     if !self.are_all_done() {
-                        self.look_closer(&mut tell).await?;
+                        self.look_closer(&mut tell).await;
                     }
                 }
             }
@@ -269,9 +267,20 @@ impl Rollouts {
         }
     }
 
-    /// Asks what stands in the way of those that are not known to be done, or no longer.
-    async fn look_closer(&mut self, mut changed: impl FnMut(&Workload, &Followed)) -> Outcome<()> {
-        let seen = trouble::Seen::read(&self.registry, self.followed.keys().map(|workload| &workload.1)).await?;
+    /// Asks what stands in the way of those that are not known to be done, or no longer. `false`: the store could not be asked. It passes, and the server goes on
+    /// meanwhile; it is told of once.
+    async fn look_closer(&mut self, mut changed: impl FnMut(&Workload, &Followed)) -> bool {
+        let seen = match trouble::Seen::read(&self.registry, self.followed.keys().map(|workload| &workload.1)).await {
+            Ok(seen) => seen,
+            Err(error) => {
+                if !mem::replace(&mut self.is_blind, true) {
+                    warn(&format!("berth: {error}; what becomes of the workloads is told when it is there again"));
+                }
+                sleep(LOOK_INTERVAL).await;
+                return false;
+            }
+        };
+        self.is_blind = false;
         for (workload, followed) in &mut self.followed {
             followed.trouble = match &followed.version {
                 Some(Version::Deployment(deployment)) => seen.of_deployment(deployment, &self.gates),
@@ -280,7 +289,7 @@ impl Rollouts {
             };
             rejudge(workload, followed, &mut changed);
         }
-        Ok(())
+        true
     }
 
     /// Tells of each that is not complete, with all that stands in its way; gives a summary.
@@ -347,19 +356,29 @@ fn count(workloads: &[Workload]) -> String {
     texts.join(" and ")
 }
 
-/// Every workload as it is now, then each new version.
-async fn versions(registry: &Registry) -> Outcome<BoxStream<'static, Vec<Version>>> {
+/// Every workload as it is now, then each new version; again where the watch has broken.
+fn versions(registry: &Registry) -> Outcome<BoxStream<'static, Vec<Version>>> {
     let deployments =
-        entries(registry, "Deployment", |json| Some(Version::Deployment(DeploymentView::decode(json, Revision(0)).ok()?.into()))).await?;
-    let sets = entries(registry, "StatefulSet", |json| Some(Version::StatefulSet(StatefulSetView::decode(json, Revision(0)).ok()?.into())))
-        .await?;
+        entries(registry, "Deployment", |json| Some(Version::Deployment(DeploymentView::decode(json, Revision(0)).ok()?.into())))?;
+    let sets =
+        entries(registry, "StatefulSet", |json| Some(Version::StatefulSet(StatefulSetView::decode(json, Revision(0)).ok()?.into())))?;
     Ok(stream::select(deployments, sets).ready_chunks(BATCH_MAX).boxed())
 }
 
-async fn entries(registry: &Registry, kind: &str, read: fn(&[u8]) -> Option<Version>) -> Outcome<BoxStream<'static, Version>> {
+fn entries(registry: &Registry, kind: &str, read: fn(&[u8]) -> Option<Version>) -> Outcome<BoxStream<'static, Version>> {
     let resource = resource::built_in().by_kind("apps/v1", kind).ok_or("a workload is not in the resource table")?;
-    let all = Collection { resource: Arc::clone(resource), namespace: None };
-    let events = registry.watch(&all, &WatchOptions::default()).await?;
+    let (registry, resource) = (registry.clone(), Arc::clone(resource));
+    let watch = move |is_first: bool| {
+        let (registry, all) = (registry.clone(), Collection { resource: Arc::clone(&resource), namespace: None });
+        async move {
+            if !is_first {
+                sleep(LOOK_INTERVAL).await;
+            }
+            // Who asks what stands in the way tells that the store cannot be asked.
+            registry.watch(&all, &WatchOptions::default()).await.unwrap_or_else(|_| stream::empty().boxed())
+        }
+    };
+    let events = stream::once(ready(true)).chain(stream::repeat(false)).then(watch).flatten();
     let read = move |event| async move {
         match event {
             WatchEvent::Added(entry) => read(&entry.value),

@@ -1,12 +1,19 @@
 //! `berth up`: wires the parts and tells what it does.
 
+mod leading;
+mod store;
+
+use self::{
+    leading::{Leading, lead},
+    store::{Opened, open_store},
+};
 use crate::{
     cli::Up,
+    credentials,
     dashboard::own::{self, OwnPage, PageOptions, PageUser},
     data_dir::{DataDir, StoreKind},
     env::{self, Faults},
     etcd,
-    foreign::Untouched,
     kubeconfig_file::{self, KubeconfigFile},
     logging,
     manifests::{self, Depth, Document},
@@ -25,6 +32,8 @@ use berth_apiserver::{
 };
 use berth_controllers::{
     Cluster,
+    analysis::Providers,
+    election::{Gate, Leader},
     events::Recorder,
     lags::Lags,
     local::LocalCluster,
@@ -35,7 +44,7 @@ use berth_controllers::{
 use berth_identity::ResourceName;
 use berth_node::Scheduler;
 use berth_registry::{Pressure, Registry, ResourceTable, ServerAddress};
-use berth_store::{EmbeddedStore, MemoryStore, OnDamage, OpenError, Opening, Store, env::Env, expiry};
+use berth_store::env::Env;
 use futures::{
     FutureExt,
     future::{OptionFuture, ready},
@@ -107,7 +116,7 @@ async fn live(options: &Up, plane: &Plane, data_dir: &Path, documents: &[Documen
     let mut rollouts = Rollouts::apply(&plane.registry, &plane.controller_gates, documents, Output::Stdout).await?;
     // Now there is something to look at.
     plane.page.iter().zip(&link).for_each(|(page, link)| page.open_if_asked(link));
-    match rollouts.settle(options.steady, options.timeout()).await? {
+    match rollouts.settle(options.steady, options.timeout()).await {
         Verdict::Failed(why) if options.wait => return Err(why.into()),
         Verdict::RolledOut if options.wait => return Ok(ExitCode::SUCCESS),
         Verdict::Failed(why) => Output::Stdout.line(&why),
@@ -118,8 +127,7 @@ async fn live(options: &Up, plane: &Plane, data_dir: &Path, documents: &[Documen
         StoreKind::Memory => "Ctrl-C stops it and forgets all objects",
     };
     Output::Stdout.line(&format!("Running. {end}."));
-    rollouts.follow().await?;
-    Ok(ExitCode::SUCCESS)
+    match rollouts.follow().await {}
 }
 
 /// What was said on the command line and needs checking before anything starts.
@@ -127,6 +135,7 @@ pub(crate) struct Settings {
     api_gates: Arc<FeatureGates>,
     controller_gates: Arc<FeatureGates>,
     controllers: Enabled,
+    providers: Arc<dyn Providers>,
     access: Access,
     etcd: Option<etcd::Places>,
     /// None: no page is served.
@@ -144,11 +153,12 @@ impl Settings {
         api_gates.warnings().iter().for_each(|warning| tracing::warn!("API server: {warning}"));
         controller_gates.warnings().iter().for_each(|warning| tracing::warn!("controllers: {warning}"));
         let controllers = Enabled::parse(options.control.controllers.as_deref().unwrap_or("*"))?;
+        let providers = options.control.providers()?;
         let etcd = match options.store {
             StoreKind::Etcd => Some(options.etcd.connection.read()?),
             StoreKind::Embedded | StoreKind::Memory => options.etcd.check_unused().map(|()| None)?,
         };
-        Ok(Self { api_gates, controller_gates, controllers, access: access(options)?, etcd, page: None })
+        Ok(Self { api_gates, controller_gates, controllers, providers, access: access(options)?, etcd, page: None })
     }
 }
 
@@ -217,6 +227,8 @@ pub(crate) struct Plane {
     faults: Faults,
     readiness: Readiness,
     presence: Presence,
+    /// None: nothing that was sent can come after this process has ended.
+    leading: Option<Leading>,
     stop: oneshot::Sender<()>,
     serving: JoinHandle<()>,
     close: Box<dyn FnOnce()>,
@@ -245,7 +257,8 @@ impl Plane {
         let identity = options.credentials.identity(data_dir, options.bind_address, &own_addresses, &env)?;
         // Behind the keys: opening it begins a new log, and a start that a damaged key ends shall have changed nothing.
         let Opened { store, untouched, close } = open_store(options, &settings, data_dir, &identity.authorities, &table, &env).await?;
-        if untouched.is_some() && options.control.controllers.is_none() {
+        let is_untouched = untouched.is_some();
+        if is_untouched && options.control.controllers.is_none() {
             settings.controllers = Enabled::parse("-*")?;
         }
         let mut registry =
@@ -258,7 +271,7 @@ impl Plane {
             registry = registry.with_pressure(pressure);
         }
         if settings.controllers.contains("root-ca-cert-publisher") {
-            registry = registry.with_root_ca(&identity.root_ca);
+            registry = registry.with_root_ca(&identity.following.credentials().root_ca);
         }
         match untouched {
             Some(untouched) => {
@@ -311,7 +324,7 @@ impl Plane {
             None => None,
         };
         let kubeconfig = match &identity.admin {
-            Some(admin) => Some(write_kubeconfig(options, data_dir, &identity.root_ca, admin, address)?),
+            Some(admin) => Some(write_kubeconfig(options, data_dir, &identity.following.credentials().root_ca, admin, address)?),
             None => None,
         };
 
@@ -319,10 +332,16 @@ impl Plane {
         let among = if options.store == StoreKind::Etcd { Among::Others } else { Among::Alone };
         let presence = service_allocation::start(&registry, reachable, among, &env).await;
 
-        tokio::spawn(faults.clone().watch("credentials", identity.following.follow(server.replace())));
+        let replace = credentials::replacing(server.replace(), &identity.following, &registry, &env);
+        tokio::spawn(faults.clone().watch("credentials", identity.following.follow(replace)));
         let (stop, stopped) = oneshot::channel::<()>();
         let serving = tokio::spawn(faults.clone().watch("API server", server.serve(stopped.map(drop))));
-        let (controllers, lags) = start_controllers(options, &settings, &registry, &env, &metrics)?;
+        // What a run before this one has sent to an etcd may still come.
+        let is_late_possible = options.store == StoreKind::Etcd && !is_untouched && settings.controllers.any_managed();
+        let leader = if is_late_possible { Some(lead(&registry, &env).await?) } else { None };
+        let gate = leader.as_ref().map(Leader::gate);
+        let (controllers, lags) = start_controllers(options, &settings, &registry, gate, &env, &metrics)?;
+        let leading = leader.map(|leader| Leading::start(leader, &faults));
         let are_synced = Arc::<AtomicBool>::default();
         check_controllers(&readiness, &controllers, &are_synced, lags);
         readiness.set_ready();
@@ -340,6 +359,7 @@ impl Plane {
             faults,
             readiness,
             presence,
+            leading,
             stop,
             serving,
             close,
@@ -375,7 +395,7 @@ impl Plane {
     pub(crate) async fn fault(&self) -> Box<dyn Error> {
         let fault = self.faults.first().await;
         self.readiness.set_stopping();
-        format!("{fault}; this is a fault in berth, which ends").into()
+        fault.into()
     }
 
     /// Ends everything in order. A signal that comes meanwhile ends it at once, and is given; what was acknowledged is kept all the same.
@@ -386,7 +406,8 @@ impl Plane {
         let page = OptionFuture::from(self.page.map(OwnPage::end));
         let ended = async {
             // Together: whoever looks for a server is to find another at once.
-            let (_, (), _) = tokio::join!(&mut self.serving, self.presence.end(), page);
+            let leading = OptionFuture::from(self.leading.map(Leading::end));
+            let (_, (), _, _) = tokio::join!(&mut self.serving, self.presence.end(), page, leading);
         };
         let hurried = tokio::select! {
             () = ended => None,
@@ -399,60 +420,6 @@ impl Plane {
         (self.close)();
         hurried
     }
-}
-
-/// A store, and how to finish what it has begun.
-struct Opened {
-    store: Arc<dyn Store>,
-    /// Of what was taken over.
-    untouched: Option<Arc<Untouched>>,
-    close: Box<dyn FnOnce()>,
-}
-
-async fn open_store(
-    options: &Up,
-    settings: &Settings,
-    data_dir: &Path,
-    authorities: &[String],
-    table: &Arc<ResourceTable>,
-    env: &Env,
-) -> Outcome<Opened> {
-    let quota = Some(options.quota_bytes.unwrap_or_else(memory::default_quota)).filter(|bytes| 0 < *bytes);
-    match options.store {
-        StoreKind::Memory => {
-            let store = Arc::new(MemoryStore::new(Arc::clone(table), options.history_bytes).with_quota(quota));
-            expiry::start(Arc::<MemoryStore>::clone(&store), env);
-            Ok(Opened { store, untouched: None, close: Box::new(|| ()) })
-        }
-        StoreKind::Etcd => {
-            let opening = etcd::Opening {
-                authorities,
-                take_over: options.etcd.take_over,
-                table,
-                history_bytes: options.history_bytes,
-                compaction_interval: options.etcd.etcd_compaction_interval,
-                env,
-            };
-            let etcd::Opened { store, untouched } = opening.open(settings.etcd.as_ref().expect("the settings say where it is")).await?;
-            Ok(Opened { store, untouched, close: Box::new(|| ()) })
-        }
-        StoreKind::Embedded => {
-            let on_damage = if options.accept_loss { OnDamage::AcceptLoss } else { OnDamage::Refuse };
-            let opening = Opening { history_bytes: options.history_bytes, on_damage, ..Opening::default() };
-            let store = EmbeddedStore::open_with(&data_dir.join("store"), Arc::clone(table), opening).map_err(with_advice)?;
-            store.faults().iter().for_each(|fault| tracing::warn!(%fault, "lost, as --accept-loss accepts"));
-            let store = Arc::new(store.with_quota(quota));
-            expiry::start(Arc::<EmbeddedStore>::clone(&store), env);
-            Ok(Opened { store: Arc::<EmbeddedStore>::clone(&store), untouched: None, close: Box::new(move || store.close()) })
-        }
-    }
-}
-
-/// Says what a damaged store's owner can do about it.
-fn with_advice(error: OpenError) -> Box<dyn Error> {
-    let OpenError::Damaged { source, .. } = &error else { return error.into() };
-    let advice = "Restore a copy of the folder, or leave out what cannot be read with --accept-loss; berth check tells all that is wrong";
-    format!("{error}: {source}. {advice}").into()
 }
 
 fn write_kubeconfig(options: &Up, data_dir: &Path, root_ca: &str, admin: &Pair, address: SocketAddr) -> Outcome<KubeconfigFile> {
@@ -473,6 +440,7 @@ fn start_controllers(
     options: &Up,
     settings: &Settings,
     registry: &Registry,
+    gate: Option<Gate>,
     env: &Env,
     metrics: &prometheus::Registry,
 ) -> Outcome<(Arc<Metrics>, Arc<Lags>)> {
@@ -480,13 +448,14 @@ fn start_controllers(
     let cluster: Arc<dyn Cluster> = Arc::new(local.clone());
     let metrics = Arc::new(Metrics::new(metrics)?);
     let manager = ControllerManager {
-        cluster: Arc::clone(&cluster),
+        cluster: gate.map_or_else(|| Arc::clone(&cluster), |gate| Arc::new(local.clone().led_by(gate))),
         env: env.clone(),
         gates: Arc::clone(&settings.controller_gates),
         metrics: Arc::clone(&metrics),
         enabled: settings.controllers.clone(),
         provision_latency: options.control.volume_provision_latency,
         load_balancer_range: options.control.load_balancer_range,
+        providers: Arc::clone(&settings.providers),
         follower: None,
     };
     manager.start();

@@ -4,7 +4,7 @@
 mod common;
 
 use berth_testing::Upstream;
-use common::part::Part;
+use common::{end_of, part::Part};
 use futures::StreamExt;
 use k8s_openapi::api::{
     apps::v1::Deployment,
@@ -163,7 +163,7 @@ async fn one_leads_and_another_takes_over() {
     let leases = Api::<Lease>::namespaced(client(&kubeconfig).await, "kube-system");
     let patch = json!({"spec": {"holderIdentity": "somebody"}});
     leases.patch("berth-controller-manager", &PatchParams::default(), &Patch::Merge(patch)).await.unwrap();
-    assert_eq!(third.child.wait().unwrap().code(), Some(1));
+    assert_eq!(end_of(&mut third.child).code(), Some(1));
 }
 
 /// The most pods that there were at once, until five have this image and there are no others.

@@ -4,6 +4,7 @@
 mod common;
 #[path = "../../berth-etcd/tests/common/mod.rs"]
 mod etcd;
+#[path = "../../berth-etcd/tests/common/front.rs"]
 mod front;
 
 // Certificates of etcd are made with it in other tests.
@@ -145,6 +146,15 @@ fn what_is_killed_while_it_is_given_back_or_taken_over_goes_on_where_it_was() {
     }
     assert!(killed_at.iter().all(|given| (1..DEPLOYMENTS + STATEFUL_SETS).contains(given)) && killed_at.is_sorted(), "{killed_at:?}");
     assert!(stored(&client, "/registry/berth.dev/").contains_key("/registry/berth.dev/control-plane"), "it is berth's until the end");
+    // Who starts there after all has it as it was, and may begin to give it back again.
+    way.slow_down(Duration::ZERO);
+    let mut kept = up(&[]);
+    kept.line_with("API server ready at");
+    assert_eq!(workloads(&client), before, "as it was, to the last annotation");
+    assert!(kept.terminate().success());
+    way.slow_down(Duration::from_millis(5));
+    assert!(kill_when(berth(&[&["store", "give-back"][..], &over].concat()), || 0 < given(&client)), "it was over at once");
+
     let ended = berth(&[&["store", "give-back"][..], &over].concat()).wait_with_output().unwrap();
     assert!(ended.status.success(), "{}", String::from_utf8_lossy(&ended.stderr));
     assert_eq!(given(&client), DEPLOYMENTS + STATEFUL_SETS);

@@ -126,6 +126,8 @@ async fn what_is_left_undone_on_purpose_is_explained_and_what_is_well_is_said_to
     let overlap = paused["also"].as_array().unwrap().iter().find(|other| other["reason"] == "overlap").unwrap();
     assert_eq!(overlap["message"], "Deployment web selects pods that another workload selects too: Deployment twin");
     let kept = "the partition keeps 1 pod of older templates: only ordinals from 1 are updated";
+    // The partition is told while the pod above it is made anew too.
+    berth.rollout(&["status", "statefulset/db"]);
     let partition = check_explained(&berth, "default", "statefulset/db", "partition", kept);
     assert_eq!(partition["state"], "Complete");
 }

@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{Lines, PATIENCE, deployment};
+use common::{Lines, PATIENCE, deployment, end_of};
 use std::{
     fs::{self, File},
     io::{Read, Write},
@@ -13,7 +13,7 @@ use std::{
         process::{CommandExt, ExitStatusExt},
     },
     path::Path,
-    process::{Child, Command, ExitStatus, Output, Stdio},
+    process::{Child, Command, Output, Stdio},
     time::Instant,
 };
 use tempfile::TempDir;
@@ -93,7 +93,7 @@ impl Running<'_> {
     fn ends(mut self) -> (Option<i32>, String) {
         let mut complaints = String::new();
         self.child.stderr.take().unwrap().read_to_string(&mut complaints).unwrap();
-        let status = self.child.wait().unwrap();
+        let status = end_of(&mut self.child);
         self.run.leaves_nothing();
         (status.code(), complaints)
     }
@@ -346,7 +346,7 @@ fn logged(verbosity: &str) -> String {
     up.signal("TERM");
     let mut text = String::new();
     up.child.stderr.take().unwrap().read_to_string(&mut text).unwrap();
-    up.child.wait().unwrap();
+    end_of(&mut up.child);
     text
 }
 
@@ -414,7 +414,7 @@ fn signals_are_passed_on_to_the_command() {
         let mut child = run.command(&["test", "--", "sh", "-c", script]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         assert_eq!(Lines::of(child.stdout.take().unwrap()).next().as_deref(), Some("ready"));
         signal(child.id(), name);
-        let status: ExitStatus = child.wait().unwrap();
+        let status = end_of(&mut child);
         assert_eq!((status.code(), status.signal()), (Some(code), None), "{name}");
         run.leaves_nothing();
     }

@@ -16,13 +16,17 @@ use berth_store::{
     Expected, Key, Revision,
     etcd::{Etcd as _, EtcdError, Put, Query},
 };
-use common::{Berth, Lines, kubectl_is_here, up_in};
+use common::{Berth, Lines, kubectl_is_here, up_in, up_logging};
 use etcd::{Etcd, eventually};
 use std::{
     collections::BTreeSet,
+    fs::{self, File},
+    io::{Read as _, Write as _},
+    net::TcpStream,
     path::Path,
     process::{Command, Stdio},
     sync::Arc,
+    time::{Duration, Instant},
 };
 use tempfile::TempDir;
 use tls::Authority;
@@ -44,6 +48,44 @@ fn refused(folder: &Path, arguments: &[&str]) -> String {
     let output = child.wait_with_output().unwrap();
     assert!(started.is_none() && !output.status.success(), "{arguments:?} should have failed: {started:?}");
     String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// How many reads etcd has answered so far.
+fn reads_of(etcd: &Etcd) -> u64 {
+    let mut connection = TcpStream::connect(etcd.endpoint.trim_start_matches("http://")).unwrap();
+    connection.write_all(b"GET /metrics HTTP/1.0\r\n\r\n").unwrap();
+    let mut metrics = String::new();
+    connection.read_to_string(&mut metrics).unwrap();
+    let is_range = |line: &&str| line.starts_with("grpc_server_handled_total{") && line.contains("grpc_method=\"Range\"");
+    metrics.lines().filter(is_range).map(|line| line.rsplit(' ').next().unwrap().parse::<u64>().unwrap()).sum()
+}
+
+/// One after the other: a creation asks how new its reads must be, once for namespace and quotas, and a deletion of what the server has seen does not.
+#[test]
+fn a_creation_asks_etcd_once_and_a_deletion_not_at_all() {
+    const OBJECTS: u64 = 100;
+    if !are_here() {
+        return;
+    }
+    let (etcd, folder) = (Etcd::start(etcd::PATIENT), TempDir::new().unwrap());
+    let berth = up_in(folder.path(), &["--store", "etcd", "--etcd-servers", &etcd.endpoint, "--nodes", "0", "--controllers=-*"]);
+    if !etcd.client().client.tells_progress() {
+        berth_testing::skip(berth_testing::Tool::Etcd, "this one does not tell how far a watch is, and is asked for each read");
+        return;
+    }
+    let items: Vec<String> = (0..OBJECTS)
+        .map(|number| format!("{{\"apiVersion\": \"v1\", \"kind\": \"ConfigMap\", \"metadata\": {{\"name\": \"c{number}\"}}}}"))
+        .collect();
+    let all = format!("{{\"apiVersion\": \"v1\", \"kind\": \"List\", \"items\": [{}]}}", items.join(","));
+    let before = reads_of(&etcd);
+    assert!(berth.kubectl_with(&all, &["create", "-f", "-"]).status.success());
+    let created = reads_of(&etcd);
+    assert!(berth.kubectl_with(&all, &["delete", "--wait=false", "-f", "-"]).status.success());
+    let deleted = reads_of(&etcd);
+    // Every five seconds it is asked how it is.
+    let others = OBJECTS / 2;
+    assert!(created - before < OBJECTS + others, "{OBJECTS} creations took {} reads", created - before);
+    assert!(deleted - created < others, "{OBJECTS} deletions took {} reads", deleted - created);
 }
 
 fn raw(berth: &Berth, path: &str) -> String {
@@ -80,6 +122,113 @@ fn rollouts_go_on_whether_the_server_or_etcd_is_killed() {
     berth.kubectl(&["scale", "deployment/web", "--replicas", "3"]);
     berth.kubectl(&["rollout", "status", "deployment/web"]);
     berth.kubectl_until(&["get", "pods", "-o", "name"], |pods| pods.lines().count() == 3);
+    assert_eq!(berth.terminate().0, Some(0));
+}
+
+/// Who follows them asks what stands in their way, which cannot be known then.
+#[test]
+fn rollouts_that_are_followed_outlive_etcds_absence() {
+    if !are_here() {
+        return;
+    }
+    let (mut etcd, folder) = (Etcd::start(etcd::PATIENT), TempDir::new().unwrap());
+    let (manifest, log) = (folder.path().join("web.yaml"), folder.path().join("log"));
+    let metadata = r#""metadata": {"labels": {"app": "web"}, "annotations": {"sim.berth.dev/fails": "ImagePullBackOff"}}"#;
+    let template = format!(r#"{{{metadata}, "spec": {{"containers": [{{"name": "web", "image": "web:1"}}]}}}}"#);
+    let spec = format!(r#"{{"replicas": 1, "selector": {{"matchLabels": {{"app": "web"}}}}, "template": {template}}}"#);
+    let web = format!(r#"{{"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {{"name": "web"}}, "spec": {spec}}}"#);
+    fs::write(&manifest, web).unwrap();
+    let manifest = manifest.display().to_string();
+    let arguments = [FAST, &["--store", "etcd", "--etcd-servers", &etcd.endpoint, "-f", &manifest]].concat();
+    let mut berth = up_logging(&folder.path().join("data"), &arguments, File::create(&log).unwrap().into());
+    berth.line_with("cannot pull its image");
+
+    etcd.kill();
+    let said = || fs::read_to_string(&log).unwrap();
+    eventually("it says so", || said().contains("what becomes of the workloads is told when it is there again\n"));
+    etcd.start_again();
+    eventually("it heals", || is_ready(&berth));
+    let mended = r#"{"spec": {"template": {"metadata": {"annotations": {"sim.berth.dev/fails": null}}}}}"#;
+    berth.kubectl(&["patch", "deployment/web", "-p", mended]);
+    berth.line_with("deployment.apps/web in default: rolled out");
+    assert_eq!(said().matches("what becomes of the workloads").count(), 1, "{}", said());
+    assert_eq!(berth.terminate().0, Some(0));
+}
+
+/// What one that was killed has sent may still come, and would not be known of.
+#[test]
+fn controllers_write_by_a_lease_that_a_second_one_gets_when_the_first_is_seen_to_be_gone() {
+    if !are_here() {
+        return;
+    }
+    let (etcd, folder) = (Etcd::start(etcd::PATIENT), TempDir::new().unwrap());
+    let arguments = [FAST, &["--store", "etcd", "--etcd-servers", &etcd.endpoint]].concat();
+    let path = "jsonpath={.spec.leaseTransitions} {.spec.holderIdentity}";
+    let lease = |berth: &Berth| {
+        let told = berth.kubectl(&["-n", "kube-system", "get", "lease/berth-up", "-o", path]);
+        let (transitions, holder) = told.split_once(' ').unwrap();
+        (transitions.parse::<u32>().unwrap(), holder.to_owned())
+    };
+    let first = up_in(folder.path(), &arguments);
+    let (transitions, killed) = lease(&first);
+    assert!(transitions == 0 && !killed.is_empty());
+    first.kill();
+
+    // The lease of the one that was killed would have held for 15 s.
+    let started = Instant::now();
+    let log = folder.path().join("log");
+    let mut first = up_logging(folder.path(), &arguments, File::create(&log).unwrap().into());
+    first.kubectl(&["create", "deployment", "web", "--image", "web:1", "--replicas", "2"]);
+    first.kubectl(&["rollout", "status", "deployment/web"]);
+    assert!(started.elapsed() < Duration::from_secs(15), "{:?}", started.elapsed());
+    let (transitions, holder) = lease(&first);
+    assert!(transitions == 1 && !holder.is_empty() && holder != killed, "{holder} after {killed}");
+
+    // Another with the same credentials.
+    let copy = TempDir::new().unwrap();
+    assert!(Command::new("cp").arg("-r").arg(folder.path()).arg(copy.path()).status().unwrap().success());
+    let copied = copy.path().join(folder.path().file_name().unwrap());
+    let why = refused(&copied, &arguments);
+    let told = format!("berth: the controllers of another berth up act here, {holder}, which renews the lease kube-system/berth-up: ");
+    assert!(why.contains(&told), "{why}");
+
+    first.signal("STOP");
+    let second = up_in(&copied, &arguments);
+    first.signal("CONT");
+    let (transitions, taken) = lease(&second);
+    assert!(transitions == 2 && taken != holder, "{taken} after {holder}");
+    assert_eq!(first.end().code(), Some(1));
+    let log = fs::read_to_string(log).unwrap();
+    let told = "berth: the lease kube-system/berth-up is another's: its controllers act from now on, and this one ends\n";
+    assert!(log.ends_with(told), "{log}");
+    second.kubectl(&["scale", "deployment/web", "--replicas", "3"]);
+    second.kubectl(&["rollout", "status", "deployment/web"]);
+    assert_eq!(second.terminate().0, Some(0));
+
+    // What its controllers write from then on is refused.
+    let mut last = up_in(&copied, &arguments);
+    assert_eq!(lease(&last).0, 3);
+    let patch = r#"{"spec": {"holderIdentity": "another", "leaseTransitions": 4}}"#;
+    last.kubectl(&["-n", "kube-system", "patch", "lease/berth-up", "--type", "merge", "-p", patch]);
+    last.kubectl(&["scale", "deployment/web", "--replicas", "4"]);
+    assert_eq!(last.end().code(), Some(1));
+    assert_eq!(stored(&etcd, "/registry/pods/default/").len(), 3);
+}
+
+/// A namespace goes when all caches show what there was in it: also those of kinds that nobody writes.
+#[test]
+fn over_an_etcd_that_does_not_tell_how_far_it_is_namespaces_go_and_the_server_stays_ready() {
+    if !kubectl_is_here() {
+        return;
+    }
+    let (Some(etcd), folder) = (Etcd::old(), TempDir::new().unwrap()) else { return };
+    let berth = up_in(folder.path(), &[FAST, &["--store", "etcd", "--etcd-servers", &etcd.endpoint]].concat());
+    for name in ["one", "two"] {
+        berth.kubectl(&["create", "namespace", name]);
+        berth.kubectl(&["--namespace", name, "create", "configmap", "a"]);
+        berth.kubectl(&["delete", "namespace", name, "--timeout", "60s"]);
+    }
+    assert_eq!(raw(&berth, "/readyz"), "ok");
     assert_eq!(berth.terminate().0, Some(0));
 }
 
@@ -216,10 +365,15 @@ fn a_user_is_let_in_and_again_when_etcd_has_forgotten_his_token() {
 
 /// What the keys of an etcd begin with.
 fn resources_in(etcd: &Etcd) -> BTreeSet<String> {
+    stored(etcd, "/registry/").iter().map(|key| key.splitn(4, '/').take(3).collect::<Vec<_>>().join("/")).collect()
+}
+
+/// The keys that begin so.
+fn stored(etcd: &Etcd, prefix: &str) -> Vec<String> {
     let client = etcd.client();
-    let all = Query { prefix: "/registry/".into(), start_after: None, at: None, limit: None };
+    let all = Query { prefix: prefix.into(), start_after: None, at: None, limit: None };
     let found = client.wait(client.client.range(all)).unwrap().keys;
-    found.iter().map(|found| found.key.as_str().splitn(4, '/').take(3).collect::<Vec<_>>().join("/")).collect()
+    found.iter().map(|found| found.key.as_str().to_owned()).collect()
 }
 
 #[test]

@@ -150,6 +150,83 @@ fn revisions_of_a_stateful_set_are_told_too() {
     assert_eq!(text, "statefulset.apps/db: revision 3 to 2\n  spec.containers[main].image: db:1 -> db:2\n");
 }
 
+#[test]
+fn who_promoted_a_step_is_told_of_its_revision() {
+    if !kubectl_is_here() {
+        return;
+    }
+    let berth = up(&[FAST, &["--store", "memory"]].concat());
+    let steps = "  annotations: {berth.dev/steps: '50%, pause, 100%'}\nspec:\n  replicas";
+    berth.apply(&deployment("web", 2, "web:1").replacen("spec:\n  replicas", steps, 1));
+    berth.rollout(&["status", "deployment/web"]);
+    berth.kubectl(&["set", "image", "deployment/web", "main=web:2"]);
+    let is_at_step = || berth.rollout(&["status", "deployment/web", "--watch=false"]).contains("step 2 of 3");
+    common::until("it waits at its second step", is_at_step);
+    assert!(revisions(&berth, "deployment/web").iter().all(|row| row["promoted"].is_null()));
+    berth.rollout(&["promote", "deployment/web", "--as", "alice", "--as-group", "system:masters"]);
+    berth.rollout(&["status", "deployment/web"]);
+    let rows = revisions(&berth, "deployment/web");
+    let promoted = &rows[1]["promoted"];
+    assert_eq!(
+        (&rows[0]["promoted"], &promoted[0]["step"], &promoted[0]["by"]["user"], &promoted[0]["by"]["source"], &promoted[1]),
+        (&Value::Null, &json!(2), &json!("alice"), &json!("Server"), &Value::Null),
+        "{rows:?}"
+    );
+    let text = berth.rollout(&["history", "deployment/web"]);
+    assert!(text.contains("\n  2: promoted past step 2 by alice ("), "{text}");
+}
+
+/// A field of a protobuf message that holds bytes, a text or a message.
+fn field(number: u8, content: &[u8]) -> Vec<u8> {
+    let (mut field, mut left) = (vec![number << 3 | 2], content.len());
+    while left >= 0x80 {
+        field.push(u8::try_from(left % 0x80).unwrap() | 0x80);
+        left /= 0x80;
+    }
+    [&[&field[..], &[u8::try_from(left).unwrap()]].concat(), content].concat()
+}
+
+fn protobuf(api_version: &str, kind: &str, object: &[u8]) -> Vec<u8> {
+    let type_meta = [field(1, api_version.as_bytes()), field(2, kind.as_bytes())].concat();
+    [b"k8s\0".to_vec(), field(1, &type_meta), field(2, object)].concat()
+}
+
+/// Clients in Go speak protobuf: what they write is recorded as what others write.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_client_writes_in_protobuf_is_told_too() {
+    const DEPLOYMENTS: &str = "/apis/apps/v1/namespaces/default/deployments";
+    let berth = up(&[FAST, &["--store", "memory"]].concat());
+    let client = berth.kube_client().await;
+    let label = [field(1, b"app"), field(2, b"web")].concat();
+    let web = |image: &str| {
+        let container = [field(1, b"main"), field(2, image.as_bytes())].concat();
+        let template = [field(1, &field(11, &label)), field(2, &field(2, &container))].concat();
+        let spec = [vec![0x08, 2], field(2, &field(1, &label)), field(3, &template)].concat();
+        protobuf("apps/v1", "Deployment", &[field(1, &field(1, b"web")), field(2, &spec)].concat())
+    };
+    let scale =
+        protobuf("autoscaling/v1", "Scale", &[field(1, &[field(1, b"web"), field(3, b"default")].concat()), field(2, &[0x08, 3])].concat());
+    let send = async |method: http::Method, path: &str, body: Vec<u8>| {
+        let request = http::Request::builder()
+            .method(method)
+            .uri(format!("{path}?fieldManager=tool"))
+            .header("content-type", "application/vnd.kubernetes.protobuf")
+            .header("accept", "application/json")
+            .header("impersonate-user", "alice")
+            .header("impersonate-group", "system:masters");
+        let answer: Result<Value, _> = client.request(request.body(body).unwrap()).await;
+        answer.unwrap();
+        berth.rollout(&["status", "deployment/web"]);
+    };
+    send(http::Method::POST, DEPLOYMENTS, web("web:1")).await;
+    send(http::Method::PUT, &format!("{DEPLOYMENTS}/web"), web("web:2")).await;
+    send(http::Method::PUT, &format!("{DEPLOYMENTS}/web/scale"), scale).await;
+    let rows = revisions(&berth, "deployment/web");
+    assert_eq!(rows.iter().map(told).collect::<Vec<_>>(), ["1 created alice tool Server Complete", "2 image alice tool Server Complete"]);
+    let text = berth.rollout(&["history", "deployment/web"]);
+    assert!(text.contains("  scaled from 2 to 3 by alice (tool) "), "{text}");
+}
+
 /// With its own controllers and server, a Kubernetes tells the newest field manager, and believes no annotation.
 #[test]
 fn on_a_real_kubernetes_the_field_manager_is_told_as_one() {

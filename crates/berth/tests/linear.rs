@@ -85,8 +85,16 @@ struct Asker {
     written: usize,
     /// What it last saw of each object.
     seen: BTreeMap<&'static str, Object>,
-    /// Where its reads are to be stale: what it saw of each object before that.
-    stale: Option<BTreeMap<&'static str, Object>>,
+    /// Where its reads are to be stale.
+    stale: Option<Stale>,
+}
+
+/// A server with a cache that lags, as one client sees it.
+struct Stale {
+    /// What the client was shown of each object first, and is shown again.
+    before: BTreeMap<&'static str, Object>,
+    /// Whether a read that asked for the most recent has got an older one.
+    shown: watch::Sender<bool>,
 }
 
 /// Whether somebody was there to answer.
@@ -160,8 +168,8 @@ impl Asker {
         let invoked = self.recorder.now();
         let answer = self.api.get_with(name, &GetParams { resource_version }).await;
         let mut outcome = outcome(answer, |found| object(&found));
-        if let Some(before) = &mut self.stale {
-            outcome = from_before(name, outcome, before, &self.seen);
+        if let Some(stale) = &mut self.stale {
+            outcome = stale.instead_of(name, outcome, self.seen.get(name), freshness);
         }
         self.saw(name, &outcome);
         self.done(invoked, &outcome.clone(), Request::Get { key: key(name), freshness, outcome })
@@ -232,19 +240,21 @@ impl Asker {
     }
 }
 
-/// A server with a cache that lags, as this client sees it: who has seen an object change is shown what it was before.
-fn from_before(
-    name: &'static str,
-    outcome: Outcome<Object>,
-    before: &mut BTreeMap<&'static str, Object>,
-    seen: &BTreeMap<&'static str, Object>,
-) -> Outcome<Object> {
-    let Outcome::Ok(now) = &outcome else { return outcome };
-    match (before.get(name), seen.get(name)) {
-        (Some(old), Some(last)) if old.resource_version < last.resource_version => Outcome::Ok(old.clone()),
-        _ => {
-            before.insert(name, now.clone());
-            outcome
+impl Stale {
+    /// Who has seen an object change (`last`) is shown what it was before.
+    fn instead_of(&mut self, name: &'static str, outcome: Outcome<Object>, last: Option<&Object>, freshness: Freshness) -> Outcome<Object> {
+        let Outcome::Ok(now) = &outcome else { return outcome };
+        match (self.before.get(name), last) {
+            (Some(old), Some(last)) if old.resource_version < last.resource_version => {
+                if freshness == Freshness::MostRecent {
+                    self.shown.send_replace(true);
+                }
+                Outcome::Ok(old.clone())
+            }
+            _ => {
+                self.before.insert(name, now.clone());
+                outcome
+            }
         }
     }
 }
@@ -428,9 +438,12 @@ async fn a_client_that_is_shown_what_was_is_found() {
     let recorder = Recorder::new();
     let (stop, stopped) = watch::channel(false);
     let mut all: Vec<_> = askers(0, &api, &recorder).collect();
-    all[0].stale = Some(BTreeMap::new());
+    let (shown, mut is_shown) = watch::channel(false);
+    all[0].stale = Some(Stale { before: BTreeMap::new(), shown });
     let asking: Vec<_> = all.into_iter().map(|asker| tokio::spawn(asker.run(stopped.clone()))).collect();
+    // Among enough others, and however many of them are this client's.
     recorder.more(600).await;
+    timeout(common::PATIENCE, is_shown.wait_for(|shown| *shown)).await.expect("in time").unwrap();
     stop.send_replace(true);
     join_all(asking).await.into_iter().for_each(Result::unwrap);
     for text in anomalies(&recorder.taken()) {

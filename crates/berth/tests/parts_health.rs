@@ -79,17 +79,23 @@ fn message(text: &str) -> String {
     status["message"].as_str().unwrap().to_owned()
 }
 
-/// Asks until the answer is as wanted.
-async fn until(client: &Client, path: &str, holds: impl Fn(u16, &str) -> bool) -> Duration {
+/// Asks until it is so; gives how long that took. What is seen while it is not is for whom it never becomes so.
+async fn eventually(is_so: impl AsyncFn() -> Result<(), String>) -> Duration {
     let began = Instant::now();
-    loop {
-        let (code, text) = get(client, path).await;
-        if holds(code, &text) {
-            return began.elapsed();
-        }
-        assert!(began.elapsed() < PATIENCE, "{path} still says {code}: {text}");
+    while let Err(seen) = is_so().await {
+        assert!(began.elapsed() < PATIENCE, "{seen}");
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
+    began.elapsed()
+}
+
+/// Asks until the answer is as wanted.
+async fn until(client: &Client, path: &str, holds: impl Fn(u16, &str) -> bool) -> Duration {
+    eventually(async || {
+        let (code, text) = get(client, path).await;
+        if holds(code, &text) { Ok(()) } else { Err(format!("{path} still says {code}: {text}")) }
+    })
+    .await
 }
 
 /// A token of a service account, which may read metrics or not.
@@ -242,26 +248,30 @@ fn a_port_that_another_has_is_a_mistake_and_0_is_none() {
     assert!(line.contains("stands for the lease"), "{line}");
 }
 
+fn berth_pki(arguments: &[&str], folder: &Path) {
+    let made = Command::new(env!("CARGO_BIN_EXE_berth")).arg("pki").args(arguments).arg("--dir").arg(folder).output().unwrap();
+    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+}
+
+/// The client of a kubeconfig, by which another server is asked: it believes no other authority.
+async fn client_at(kubeconfig: &Path, at: &str) -> Client {
+    let mut kubeconfig = Kubeconfig::read_from(kubeconfig).unwrap();
+    kubeconfig.clusters[0].cluster.as_mut().unwrap().server = Some(at.to_owned());
+    Client::try_from(Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await.unwrap()).unwrap()
+}
+
 /// With files of `berth pki`, which are read again.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_part_shows_its_own_certificate_and_believes_those_of_its_authority() {
     let (folder, pki) = (TempDir::new().unwrap(), TempDir::new().unwrap());
-    let berth_pki = |arguments: &[&str]| {
-        let made = Command::new(env!("CARGO_BIN_EXE_berth")).arg("pki").args(arguments).arg("--dir").arg(pki.path()).output().unwrap();
-        assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
-    };
-    berth_pki(&["init"]);
+    berth_pki(&["init"], pki.path());
     let [ca, certificate, key] = ["ca.crt", "apiserver.crt", "apiserver.key"].map(|name| pki.path().join(name).display().to_string());
     let (_server, _) = api_server(folder.path(), "0");
     let own = ["--client-ca-file", &ca, "--tls-cert-file", &certificate, "--tls-private-key-file", &key];
     let (mut part, at) = part(&[&["scheduler"][..], &own].concat(), &folder.path().join("kubeconfig"));
     part.line_with("works on");
-    // The kubeconfig of the administrator of that authority, who believes no other.
-    let admin = async || {
-        let mut kubeconfig = Kubeconfig::read_from(pki.path().join("admin.kubeconfig")).unwrap();
-        kubeconfig.clusters[0].cluster.as_mut().unwrap().server = Some(at.clone());
-        Client::try_from(Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await.unwrap()).unwrap()
-    };
+    // The administrator of that authority.
+    let admin = async || client_at(&pki.path().join("admin.kubeconfig"), &at).await;
     let (code, text) = get(&admin().await, "/metrics").await;
     assert_eq!(code, 200, "{text}");
     let end = |text: &str| {
@@ -269,17 +279,13 @@ async fn a_part_shows_its_own_certificate_and_believes_those_of_its_authority() 
         line.unwrap().rsplit_once(' ').unwrap().1.parse::<f64>().unwrap()
     };
     let before = end(&text);
-    berth_pki(&["renew", "--duration", "100h"]);
-    let began = Instant::now();
-    loop {
+    berth_pki(&["renew", "--duration", "100h"], pki.path());
+    eventually(async || {
         let (code, text) = get(&admin().await, "/metrics").await;
         assert_eq!(code, 200, "{text}");
-        if end(&text) < before {
-            break;
-        }
-        assert!(began.elapsed() < PATIENCE, "still that of before");
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
+        if end(&text) < before { Ok(()) } else { Err("still that of before".to_owned()) }
+    })
+    .await;
     // A certificate of another authority counts for nothing.
     let mut config =
         Config::from_custom_kubeconfig(Kubeconfig::read_from(folder.path().join("kubeconfig")).unwrap(), &KubeConfigOptions::default())
@@ -291,9 +297,57 @@ async fn a_part_shows_its_own_certificate_and_believes_those_of_its_authority() 
     // Until that authority is named too.
     let both = fs::read_to_string(&ca).unwrap() + &fs::read_to_string(folder.path().join("pki/ca.pem")).unwrap();
     fs::write(&ca, both).unwrap();
-    let began = Instant::now();
-    while get(&other(), "/metrics").await.0 != 200 {
-        assert!(began.elapsed() < PATIENCE, "it still counts for nothing");
-        tokio::time::sleep(Duration::from_millis(50)).await;
+    // Each time over a connection of its own: a certificate is looked at when one begins.
+    eventually(async || match get(&other(), "/metrics").await.0 {
+        200 => Ok(()),
+        code => Err(format!("it still counts for nothing: {code}")),
+    })
+    .await;
+    // All of another authority: who is let in sees its certificate, and shows one that it has signed.
+    let next = TempDir::new().unwrap();
+    berth_pki(&["init"], next.path());
+    let admin = client_at(&next.path().join("admin.kubeconfig"), &at).await;
+    let metrics = || admin.send(http::Request::get("/metrics").body(Body::empty()).unwrap());
+    assert!(metrics().await.is_err(), "its certificate is of the authority of before");
+    for name in ["ca.crt", "apiserver.crt", "apiserver.key"] {
+        fs::copy(next.path().join(name), pki.path().join(name)).unwrap();
     }
+    eventually(async || match metrics().await {
+        Ok(answer) if answer.status() == 200 => Ok(()),
+        _ => Err("it still shows that of before".to_owned()),
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn namespaces_are_told_of_the_authority_that_its_file_says_anew() {
+    let [folder, pki, next] = [TempDir::new().unwrap(), TempDir::new().unwrap(), TempDir::new().unwrap()];
+    [&pki, &next].into_iter().for_each(|pki| berth_pki(&["init"], pki.path()));
+    let [ca, certificate, key, signing, root] =
+        ["ca.crt", "apiserver.crt", "apiserver.key", "sa.key", "root.crt"].map(|name| pki.path().join(name).display().to_string());
+    fs::copy(&ca, &root).unwrap();
+    let data_dir = folder.path().display().to_string();
+    let shared = ["--client-ca-file", &ca, "--tls-cert-file", &certificate, "--tls-private-key-file", &key];
+    let keys = ["--root-ca-file", &root, "--service-account-signing-key-file", &signing];
+    let mut server = Part::start(&[&["apiserver", "--secure-port", "0", "--data-dir", &data_dir], &shared[..], &keys].concat(), None);
+    let line = server.line_with("API server ready at");
+    let (_, rest) = line.split_once("https://127.0.0.1:").unwrap();
+    let port: String = rest.chars().take_while(char::is_ascii_digit).collect();
+    let admin = client_at(&pki.path().join("admin.kubeconfig"), &format!("https://127.0.0.1:{port}")).await;
+    let says = async |wanted: &str| {
+        for namespace in ["default", "kube-system"] {
+            until(&admin, &format!("/api/v1/namespaces/{namespace}/configmaps/kube-root-ca.crt"), |code, text| {
+                code == 200 && serde_json::from_str::<Value>(text).unwrap()["data"]["ca.crt"] == wanted
+            })
+            .await;
+        }
+    };
+    let [before, other] = [&pki, &next].map(|pki| fs::read_to_string(pki.path().join("ca.crt")).unwrap());
+    says(&before).await;
+    fs::write(&root, "nothing").unwrap();
+    until(&admin, "/metrics", |_, text| text.contains("berth_credentials_outdated{credential=\"root-ca\"} 1\n")).await;
+    says(&before).await;
+    let both = other + &before;
+    fs::write(&root, &both).unwrap();
+    says(&both).await;
 }

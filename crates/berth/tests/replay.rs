@@ -5,13 +5,16 @@
 mod common;
 
 use berth_testing::Upstream;
-use common::Lines;
-use k8s_openapi::api::{apps::v1::Deployment, core::v1::Pod};
+use common::{
+    Lines,
+    legs::{is_as_foretold, legs},
+    part::Part,
+};
+use k8s_openapi::api::apps::v1::Deployment;
 use kube::{
     Api, Client, Config,
-    api::{ListParams, Patch, PatchParams},
+    api::{Patch, PatchParams},
     config::{KubeConfigOptions, Kubeconfig},
-    runtime::wait::await_condition,
 };
 use serde_json::{Value, json};
 use std::{
@@ -20,6 +23,7 @@ use std::{
     os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
     process::{Child, Command, Output, Stdio},
+    time::Duration,
 };
 
 const UP: &[&str] = &["--store", "memory", "--nodes", "2", "--pod-start-latency", "700ms", "--pod-stop-latency", "1900ms"];
@@ -33,6 +37,8 @@ const SECRET: &str = "s3cret-!of somebody";
 struct Recording {
     child: Child,
     lines: Lines,
+    /// What it warns of.
+    warnings: Lines,
     file: PathBuf,
 }
 
@@ -41,11 +47,17 @@ impl Recording {
     fn begin(kubeconfig: &Path, file: &Path, arguments: &[&str]) -> Self {
         let mut command = Command::new(env!("CARGO_BIN_EXE_berth"));
         command.args(["record", "--output"]).arg(file).args(arguments).arg("--kubeconfig").arg(kubeconfig);
-        let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
+        let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let warnings = Lines::of(child.stderr.take().unwrap());
         let mut lines = Lines::of(child.stdout.take().unwrap());
         let line = lines.next().unwrap();
         assert!(line.contains("all that there is now is in it"), "{line}");
-        Self { child, lines, file: file.to_path_buf() }
+        Self { child, lines, warnings, file: file.to_path_buf() }
+    }
+
+    /// Waits until it warns of something that holds `text`.
+    fn warns(&mut self, text: &str) -> String {
+        self.warnings.find(|line| line.contains(text)).unwrap_or_else(|| panic!("it ended without a word of {text:?}"))
     }
 
     /// Ends it as Ctrl-C does; gives its file's text.
@@ -115,30 +127,10 @@ fn rolled_out(kubeconfig: &Path) {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
-/// Only pods that are to stay are there.
-async fn all_old_are_gone(client: &Client, count: usize) {
-    let pods = Api::<Pod>::default_namespaced(client.clone());
-    loop {
-        let found = pods.list(&ListParams::default()).await.unwrap().items;
-        let going: Vec<String> =
-            found.iter().filter(|pod| pod.metadata.deletion_timestamp.is_some()).filter_map(|pod| pod.metadata.name.clone()).collect();
-        let Some(name) = going.first() else {
-            assert_eq!(found.len(), count);
-            return;
-        };
-        let is_gone = |pod: Option<&Pod>| pod.is_none();
-        tokio::time::timeout(common::PATIENCE, await_condition(pods.clone(), name, is_gone)).await.unwrap().unwrap();
-    }
-}
-
-/// Sizes of a set at the end of each burst.
-fn merged(sizes: &Value) -> Vec<i64> {
-    let sizes: Vec<(f64, i64)> =
-        sizes.as_array().unwrap().iter().map(|size| (size["atSeconds"].as_f64().unwrap(), size["replicas"].as_i64().unwrap())).collect();
-    let is_last = |index: usize| sizes.get(index + 1).is_none_or(|(next, _)| sizes[index].0 + 0.3 < *next);
-    let mut merged: Vec<i64> = sizes.iter().enumerate().filter(|(index, _)| is_last(*index)).map(|(_, (_, size))| *size).collect();
-    merged.dedup();
-    merged
+/// The sizes of a set, each with its time.
+fn sizes(of: &Value) -> Vec<(Duration, i64)> {
+    let size = |size: &Value| (Duration::from_secs_f64(size["atSeconds"].as_f64().unwrap()), size["replicas"].as_i64().unwrap());
+    of.as_array().unwrap().iter().map(size).collect()
 }
 
 fn check_alike(replay: &Value) {
@@ -152,8 +144,9 @@ fn check_alike(replay: &Value) {
     }
     let (sets, again) = (recorded["sets"].as_object().unwrap(), replayed["sets"].as_object().unwrap());
     assert_eq!(sets.keys().collect::<Vec<_>>(), again.keys().collect::<Vec<_>>(), "{context}");
-    for (template, sizes) in sets {
-        assert_eq!(merged(sizes), merged(&again[template]), "{template}: {context}");
+    for (template, recorded) in sets {
+        let recorded: Vec<i64> = sizes(recorded).into_iter().map(|(_, size)| size).collect();
+        assert!(is_as_foretold(&recorded, &legs(&sizes(&again[template]), 0)), "{template}: {context}");
     }
     let rollouts = |workload: &Value| workload["rollouts"].as_array().unwrap().clone();
     assert_eq!(rollouts(recorded).len(), rollouts(replayed).len(), "{context}");
@@ -179,13 +172,13 @@ async fn record_rollouts(kubeconfig: &Path, file: &Path, arguments: &[&str]) -> 
     };
     patch(json!({"spec": {"template": {"spec": {"containers": [{"name": "main", "image": "web:2"}]}}}})).await;
     rolled_out(kubeconfig);
-    all_old_are_gone(&client, 4).await;
+    common::only_stay(&client, 4).await;
     patch(json!({"spec": {"replicas": 6}})).await;
     rolled_out(kubeconfig);
     patch(json!({"spec": {"template": {"spec": {"containers": [{"name": "main", "env": [{"name": "PASSWORD", "value": "another"}]}]}}}}))
         .await;
     rolled_out(kubeconfig);
-    all_old_are_gone(&client, 6).await;
+    common::only_stay(&client, 6).await;
     recording.end()
 }
 
@@ -248,6 +241,61 @@ async fn a_recording_ends_by_time_and_by_size_and_is_whole() {
     assert!(file.lines().last().unwrap().contains("\"ended\":\"time\""), "{file}");
     assert!(said.contains("The time is over."), "{said}");
     assert!(file.lines().any(|line| line.contains("\"listed\":true")) && file.contains("\"Node\""), "{file}");
+    // Before all is in it there is nothing that could be replayed.
+    let mut command = Command::new(env!("CARGO_BIN_EXE_berth"));
+    command.args(["record", "--for", "1ms", "--output"]).arg(folder.path().join("early")).arg("--kubeconfig").arg(berth.kubeconfig());
+    let output = command.output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    let wanted = "cannot be replayed: it ended before all that there is was in it. The time is over.";
+    assert!(output.status.code() == Some(1) && said.contains(wanted), "{said}");
+}
+
+/// The server is killed in the middle of a recording, and comes back on the same folder: the recording goes on, and says what it may have missed. It is
+/// killed again, for good: the recording ends whole, and says that too.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_recording_goes_on_over_a_crash_of_its_server_and_ends_whole_without_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let (data, file) = (folder.path().join("data"), folder.path().join("trace.jsonl.zst"));
+    let start = |port: &str| {
+        let latencies = ["--pod-start-latency", "700ms", "--pod-stop-latency", "1900ms"];
+        let place = ["up", "--nodes", "2", "--no-dashboard", "--secure-port", port, "--data-dir", data.to_str().unwrap()];
+        let mut server = Part::start(&[&place[..], &latencies].concat(), None);
+        let line = server.line_with("API server ready at");
+        (server, line)
+    };
+    let (mut server, line) = start("0");
+    let address = line.split_once("https://").unwrap().1.split(' ').next().unwrap();
+    let port = address.rsplit_once(':').unwrap().1.to_owned();
+    let kubeconfig = data.join("kubeconfig");
+    create(&client(&kubeconfig).await, "/apis/apps/v1/namespaces/default/deployments", &web("web:1")).await;
+    rolled_out(&kubeconfig);
+    let mut recording = Recording::begin(&kubeconfig, &file, &[]);
+
+    server.kill();
+    recording.warns(" broke; all that broke goes on as soon as it can: ");
+    let (mut server, _) = start(&port);
+    let client = client(&kubeconfig).await;
+    let patch = json!({"spec": {"template": {"spec": {"containers": [{"name": "main", "image": "web:2"}]}}}});
+    let deployments = Api::<Deployment>::default_namespaced(client.clone());
+    deployments.patch("web", &PatchParams::default(), &Patch::Strategic(patch)).await.unwrap();
+    rolled_out(&kubeconfig);
+    common::only_stay(&client, 4).await;
+    recording.warns("all watches go on; the recording says what was missed");
+
+    server.kill();
+    recording.warns(" broke; all that broke goes on as soon as it can: ");
+    recording.end();
+    let replay = replayed(&file, &[]);
+    let gaps = replay["recording"]["gaps"].as_array().unwrap();
+    let of_deployments = gaps.iter().filter(|gap| gap["plural"] == "deployments").count();
+    assert!(of_deployments >= 1 && gaps.iter().all(|gap| gap["seconds"].is_number()), "{gaps:?}");
+    let last = replay["recording"]["seconds"].as_f64().unwrap();
+    assert!(gaps.iter().any(|gap| (last - gap["untilSeconds"].as_f64().unwrap()).abs() < 0.1), "{last} {gaps:?}");
+    assert_eq!(replay["recording"].get("torn"), None, "it is whole");
+    let rollouts = replay["recorded"]["workloads"][0]["rollouts"].as_array().unwrap();
+    assert_eq!(rollouts.len(), 1, "what was missed is listed anew: {rollouts:?}");
+    let told = berth(&["replay", file.to_str().unwrap()]);
+    assert!(String::from_utf8_lossy(&told.stdout).contains(" were not seen, or late, for "), "{told:?}");
 }
 
 /// Kubernetes' own controllers and its own scheduler; the nodes are berth's.

@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{Berth, Lines};
+use common::{Berth, Lines, end_of};
 use k8s_openapi::api::{
     apps::v1::{Deployment, ReplicaSet, StatefulSet},
     core::v1::Pod,
@@ -167,7 +167,7 @@ async fn status_says_which_terminating_pods_hold_the_rollout_up() {
         pods.delete(&pod.name_any(), &DeleteParams { grace_period_seconds: Some(0), ..DeleteParams::default() }).await.unwrap();
     }
     assert_eq!(lines.last().as_deref(), Some("deployment \"web\" successfully rolled out"));
-    assert!(status.wait().unwrap().success());
+    assert!(end_of(&mut status).success());
 }
 
 #[tokio::test]
@@ -302,7 +302,7 @@ async fn a_paused_deployment_waits_to_be_resumed() {
     lines.find(|line| line == "  paused: the template is not rolled out until it is resumed").expect("a reason");
     assert_eq!(cluster.rollout(&["resume", "deployment/web"]), "deployment.apps/web resumed\n");
     assert_eq!(lines.last().as_deref(), Some("deployment \"web\" successfully rolled out"));
-    assert!(status.wait().unwrap().success());
+    assert!(end_of(&mut status).success());
     assert!(cluster.rollout_fails(&["resume", "deployment/web"]).contains("deployments.apps \"web\" is not paused"));
 
     assert_eq!(cluster.rollout(&["restart", "deployment", "-l", "app=web"]), "deployment.apps/web restarted\n");
@@ -403,7 +403,7 @@ async fn a_stuck_stateful_set_says_which_pod_holds_it_up_and_why() {
     let pods: Api<Pod> = Api::default_namespaced(cluster.client.clone());
     pods.delete("db-2", &DeleteParams::default()).await.unwrap();
     assert_eq!(lines.last().as_deref(), Some("partitioned roll out complete: 3 new pods have been updated..."));
-    assert!(status.wait().unwrap().success());
+    assert!(end_of(&mut status).success());
 }
 
 #[tokio::test]

@@ -1,4 +1,4 @@
-//! Three API servers over three members of etcd, two controller managers, a scheduler and nodes, as processes; each is killed in turn during rollouts, while
+//! Three API servers over three members of etcd, which let nobody in without a certificate, two controller managers, a scheduler and nodes, as processes; each is killed in turn during rollouts, while
 //! watchers count pods and a client writes. Bounds hold at every moment, nothing acknowledged is lost, watches go on at another server.
 #![expect(clippy::unwrap_used, clippy::print_stdout, reason = "tests, which say how long things took")]
 
@@ -7,15 +7,16 @@ mod cluster;
 mod common;
 #[path = "../../berth-etcd/tests/common/mod.rs"]
 mod etcd;
+#[path = "../../berth-etcd/tests/common/front.rs"]
 mod front;
 #[path = "../../berth-etcd/tests/common/gateway.rs"]
 mod gateway;
+#[path = "../../berth-etcd/tests/common/tls.rs"]
+mod tls;
 
-// Certificates of etcd are made with it in other tests.
-use rcgen as _;
-
-use cluster::Cluster;
-use common::{PATIENCE, part::Part};
+use berth_etcd::{Options, Tls};
+use cluster::{Cluster, Secured};
+use common::{PATIENCE, end_of, part::Part};
 use front::Front;
 use futures::StreamExt;
 use k8s_openapi::{
@@ -38,7 +39,8 @@ use serde_json::{Value, json};
 use std::{
     collections::{BTreeMap, BTreeSet},
     fmt::Debug,
-    fs,
+    fs::{self, Permissions},
+    os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
     process::Command,
     sync::{
@@ -95,6 +97,40 @@ impl Pki {
     async fn client(&self, port: u16) -> Client {
         let kubeconfig = Kubeconfig::read_from(self.kubeconfig("admin", port)).unwrap();
         Client::try_from(Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await.unwrap()).unwrap()
+    }
+}
+
+/// What members of etcd show each other and their clients, and these show them: all of one authority, which is not that of API servers and their clients.
+struct EtcdFiles(TempDir);
+
+impl EtcdFiles {
+    fn new() -> Self {
+        let (folder, authority) = (TempDir::new().unwrap(), tls::Authority::new());
+        let (member, server) = (authority.pair("127.0.0.1"), authority.pair("berth"));
+        let texts = [("ca.crt", authority.certificate()), ("member.crt", &member.0), ("member.key", &member.1)];
+        for (name, text) in [&texts[..], &[("berth.crt", &server.0), ("berth.key", &server.1)]].concat() {
+            tls::file(folder.path(), name, text);
+        }
+        Self(folder)
+    }
+
+    fn file(&self, name: &str) -> String {
+        self.0.path().join(name).display().to_string()
+    }
+
+    fn of_members(&self) -> Secured {
+        Secured { authority: self.file("ca.crt"), certificate: self.file("member.crt"), key: self.file("member.key") }
+    }
+
+    /// Who knows the members, and is not known to them.
+    fn of_a_stranger(&self) -> Tls {
+        Tls { authorities: fs::read(self.file("ca.crt")).unwrap(), identity: None }
+    }
+
+    /// What an API server is told of them.
+    fn options(&self) -> Vec<String> {
+        let files = [("--etcd-cafile", "ca.crt"), ("--etcd-certfile", "berth.crt"), ("--etcd-keyfile", "berth.key")];
+        files.into_iter().flat_map(|(option, name)| [option.to_owned(), self.file(name)]).collect()
     }
 }
 
@@ -238,6 +274,8 @@ struct World {
     pki: Pki,
     folder: TempDir,
     etcd: Cluster,
+    /// What servers are told of how etcd lets them in.
+    entrance: Vec<String>,
     servers: Vec<Server>,
     front: Front,
     /// By way of the front.
@@ -245,21 +283,23 @@ struct World {
 }
 
 impl World {
-    async fn start(more: &[&str]) -> Self {
+    async fn start(etcd: Cluster, entrance: Vec<String>) -> Self {
         let (pki, folder) = (Pki::new(), TempDir::new().unwrap());
-        // It has a runtime of its own, on which it waits.
-        let etcd = tokio::task::spawn_blocking(Cluster::of_any).await.unwrap();
-        let endpoints = etcd.endpoints().join(",");
-        let servers: Vec<_> = (1..=3).map(|number| server(&pki, folder.path(), &endpoints, number, more)).collect();
+        let start = |number| Self::server(&pki, folder.path(), &etcd, number, &entrance);
+        let servers: Vec<_> = (1..=3).map(start).collect();
         let front = Front::before(servers.iter().map(|server| server.port).collect()).await;
         let client = pki.client(front.port).await;
-        Self { pki, folder, etcd, servers, front, client }
+        Self { pki, folder, etcd, entrance, servers, front, client }
+    }
+
+    fn server(pki: &Pki, folder: &Path, etcd: &Cluster, number: usize, entrance: &[String]) -> Server {
+        let entrance: Vec<_> = entrance.iter().map(String::as_str).collect();
+        server(pki, folder, &etcd.endpoints().join(","), number, &entrance)
     }
 
     /// A server that was killed comes back.
     fn start_again(&mut self, index: usize) {
-        let endpoints = self.etcd.endpoints().join(",");
-        self.servers[index] = server(&self.pki, self.folder.path(), &endpoints, index + 1, &[]);
+        self.servers[index] = Self::server(&self.pki, self.folder.path(), &self.etcd, index + 1, &self.entrance);
         self.front.set(self.servers.iter().map(|server| server.port).collect());
     }
 
@@ -325,7 +365,13 @@ async fn each_part_is_killed_during_rollouts() {
         return;
     }
     let began = Instant::now();
-    let mut world = World::start(&[]).await;
+    let files = EtcdFiles::new();
+    let secured = files.of_members();
+    // It has a runtime of its own, on which it waits.
+    let etcd = tokio::task::spawn_blocking(|| Cluster::of_any(secured)).await.unwrap();
+    let stranger = Options { endpoints: etcd.endpoints(), tls: Some(files.of_a_stranger()), ..Options::default() };
+    assert!(berth_etcd::Client::open(&stranger).await.is_err(), "whoever shows no certificate is not let in");
+    let mut world = World::start(etcd, files.options()).await;
     until("the Service leads to all three", async || world.published(0).await == ["192.0.2.1", "192.0.2.2", "192.0.2.3"]).await;
     a_token_holds_everywhere(&world).await;
     let managers = world.pki.kubeconfig("controller-manager", world.front.port);
@@ -421,6 +467,55 @@ async fn each_part_is_killed_during_rollouts() {
     watchers.iter().for_each(tokio::task::JoinHandle::abort);
 }
 
+/// A token of etcd's is what a member remembers of a password that it was shown: it is forgotten after a while without use, also by members that nobody asked.
+#[tokio::test(flavor = "multi_thread")]
+async fn servers_whose_tokens_of_etcd_have_ended_are_let_in_again_and_nobody_notices() {
+    if !etcd::upstream_is_here() {
+        return;
+    }
+    let folder = TempDir::new().unwrap();
+    let password = tls::file(folder.path(), "password", "secret");
+    fs::set_permissions(&password, Permissions::from_mode(0o600)).unwrap();
+    let start = || {
+        // Sooner than a server that nobody asks looks after etcd again.
+        let etcd = Cluster::start("auth-token-ttl: 2\n");
+        gateway::add_user_of_registry(&etcd.endpoints()[0], "berth");
+        gateway::enable_users(&etcd.endpoints()[0]);
+        etcd
+    };
+    let etcd = tokio::task::spawn_blocking(start).await.unwrap();
+    let mut world = World::start(etcd, ["--etcd-user", "berth", "--etcd-password-file", &password].map(str::to_owned).into()).await;
+    let mut direct = Vec::new();
+    for server in &world.servers {
+        direct.push(world.pki.client(server.port).await);
+    }
+    let seen = Arc::<Mutex<Seen>>::default();
+    let watcher = tokio::spawn(follow::<ConfigMap>(Arc::new(Mutex::new(vec![direct[2].clone()])), Arc::clone(&seen)));
+    let create = async |server: usize, round: usize| {
+        let map: ConfigMap = serde_json::from_value(json!({"metadata": {"name": format!("note-{round}-{server}")}})).unwrap();
+        Api::default_namespaced(direct[server].clone()).create(&PostParams::default(), &map).await
+    };
+    // All of them speak to the first member.
+    let first = world.etcd.endpoints()[0].clone();
+    for round in 0..3 {
+        let before = gateway::passwords_shown(&first);
+        until("tokens have ended", async || before + 3 <= gateway::passwords_shown(&first)).await;
+        for server in 0..3 {
+            create(server, round).await.unwrap();
+        }
+    }
+    world.etcd.kill(0);
+    for server in 0..3 {
+        // By a request whose answer was lost, maybe.
+        let is_there = |error: kube::Error| matches!(error, kube::Error::Api(status) if status.code == 409);
+        until("others let them in", async || create(server, 3).await.map_or_else(is_there, |_| true)).await;
+    }
+    let wanted: BTreeSet<_> = (0..12).map(|number| format!("note-{}-{}", number / 3, number % 3)).collect();
+    until("the watcher has seen all of it", async || wanted.iter().all(|name| seen.lock().unwrap().known.contains_key(name))).await;
+    assert!(!watcher.is_finished() && seen.lock().unwrap().moved == 0, "its watch has gone on");
+    watcher.abort();
+}
+
 /// What a user wrote, and what came of it, by the servers' audit logs: `POST pods 201`.
 fn writes_of(user: &str, logs: &[PathBuf]) -> Vec<String> {
     let mut found = Vec::new();
@@ -487,7 +582,7 @@ async fn a_former_leader_writes_nothing() {
     until("it was refused", async || before.len() < writes_of(FORMER, std::slice::from_ref(&log)).len()).await;
     // And the former leader goes on.
     former.signal(Signal::CONT);
-    assert_eq!(former.child.wait().unwrap().code(), Some(1), "who has lost its lease ends");
+    assert_eq!(end_of(&mut former.child).code(), Some(1), "who has lost its lease ends");
     let late: Vec<_> = writes_of(FORMER, std::slice::from_ref(&log)).split_off(before.len());
     println!("of the former leader, after the next led: {late:?}");
     // A status or a pod, whichever it had sent when it was stopped.

@@ -2,10 +2,17 @@
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 mod common;
+/// What takes the terminal and gives it back. `berth` cannot be asked to panic, so this very code panics in a process of the tests.
+#[path = "../src/rollout/watch/screen.rs"]
+#[expect(dead_code, reason = "what is typed and drawn is tried in `berth` itself")]
+mod screen;
 
+use berth_terminal::{Colours, Place, State};
 use common::{Berth, deployment, terminal::Terminal, until, up};
+use screen::Screen;
 use std::{
-    io::{Read, Write},
+    env,
+    io::{Read, Write, stdin},
     net::{Shutdown, TcpListener, TcpStream},
     sync::{Arc, Mutex},
     thread,
@@ -51,6 +58,43 @@ fn a_terminal_is_as_it_was_whatever_ends_the_watch() {
     terminal.until_shows("deployments.apps \"none\" not found");
 }
 
+/// Says to the test below which thread shall panic in the process that it starts.
+const PANICS: &str = "BERTH_TEST_PANICS";
+
+/// The process of the test below, where that has set the variable; else nothing.
+#[test]
+fn in_a_process_of_its_own_somebody_panics_while_the_terminal_is_taken() {
+    let Ok(thread) = env::var(PANICS) else { return };
+    let mut screen = Screen::enter().unwrap();
+    screen.draw(&State::new("a cluster".to_owned(), Place::List, String::new()), Colours::Off).unwrap();
+    stdin().read_exact(&mut [0]).unwrap();
+    if thread == "own" {
+        panic!("it fell over its own feet");
+    }
+    let _ = thread::spawn(|| panic!("it fell over its own feet")).join();
+    // Nobody but the panic itself gives the terminal back: the screen is still there.
+    loop {
+        thread::park();
+    }
+}
+
+#[test]
+fn after_a_panic_the_terminal_is_as_it_was_and_says_what_happened() {
+    for thread in ["own", "another"] {
+        let arguments = ["--exact", "in_a_process_of_its_own_somebody_panics_while_the_terminal_is_taken", "--nocapture"];
+        let mut terminal = Terminal::start(&env::current_exe().unwrap(), &arguments, &[(PANICS, thread)], USUAL);
+        terminal.until("it is drawn on", |screen| screen.alternate_screen() && screen.contents().contains("Reading the cluster"));
+        assert!(!terminal.is_given_back());
+        terminal.types("x");
+        terminal
+            .until("it says what happened", |screen| !screen.alternate_screen() && screen.contents().contains("it fell over its own feet"));
+        until("its settings are as before", || terminal.is_given_back());
+        if thread == "own" {
+            assert_eq!(terminal.ends(), Some(101));
+        }
+    }
+}
+
 #[test]
 fn it_is_drawn_anew_for_every_size() {
     let berth = server();
@@ -63,6 +107,26 @@ fn it_is_drawn_anew_for_every_size() {
     terminal.until("it fits", |screen| screen.contents().lines().count() <= 5 && screen.contents().contains("? help"));
     terminal.resize(USUAL.0, USUAL.1);
     terminal.until_shows("q leave");
+    terminal.types("q");
+    assert_eq!(terminal.ends(), Some(0));
+}
+
+#[test]
+fn a_key_and_a_size_that_come_at_once_both_count() {
+    let berth = server();
+    let mut terminal = berth.watch(&["deployment/web"], USUAL);
+    terminal.until_shows("2 of 2 available");
+    // Which is seen first is the system's: often enough for both orders, and for both in one look.
+    for size in [LARGE, USUAL].into_iter().cycle().take(30) {
+        terminal.resize(size.0, size.1);
+        terminal.types("p");
+        terminal.until_shows("Pause deployment/web in default?");
+        terminal.types("n");
+        terminal.until("the size", |screen| {
+            let shown = screen.contents();
+            shown.contains("q leave") && shown.contains("Revisions") == (size == LARGE)
+        });
+    }
     terminal.types("q");
     assert_eq!(terminal.ends(), Some(0));
 }

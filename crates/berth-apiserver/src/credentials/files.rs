@@ -3,7 +3,7 @@
 use super::{AccountKeys, Credentials};
 use crate::{
     auth::{BadKey, PrivateKey, PublicKey, TOKEN_KEYS_MAX},
-    pki::Pair,
+    pki::{Pair, certificates},
     tls::{self, TlsError},
     x509,
 };
@@ -29,6 +29,8 @@ pub enum Flag {
     TlsCert,
     /// Its key.
     TlsKey,
+    /// Authorities of the server's certificate.
+    RootCa,
     /// What signs tokens of service accounts.
     SigningKey,
     /// What checks them.
@@ -41,6 +43,7 @@ impl fmt::Display for Flag {
             Self::ClientCa => "--client-ca-file",
             Self::TlsCert => "--tls-cert-file",
             Self::TlsKey => "--tls-private-key-file",
+            Self::RootCa => "--root-ca-file",
             Self::SigningKey => "--service-account-signing-key-file",
             Self::CheckingKey => "--service-account-key-file",
         })
@@ -101,13 +104,15 @@ pub enum Part {
     Serving,
     /// Authorities of clients' certificates.
     Clients,
+    /// Authorities of the server's certificate, which clients are told to trust.
+    Root,
     /// Keys of service accounts' tokens.
     Accounts,
 }
 
 impl Part {
     /// All.
-    pub const ALL: [Self; 3] = [Self::Serving, Self::Clients, Self::Accounts];
+    pub const ALL: [Self; 4] = [Self::Serving, Self::Clients, Self::Root, Self::Accounts];
 
     /// Its name in metrics and logs.
     #[must_use]
@@ -115,6 +120,7 @@ impl Part {
         match self {
             Self::Serving => "serving",
             Self::Clients => "client-ca",
+            Self::Root => "root-ca",
             Self::Accounts => "service-account-keys",
         }
     }
@@ -127,6 +133,8 @@ pub struct CredentialFiles {
     pub client_ca: Option<PathBuf>,
     /// The server's certificate, with those of the authorities between, and its key.
     pub serving: Option<(PathBuf, PathBuf)>,
+    /// Authorities of the server's certificate.
+    pub root_ca: Option<PathBuf>,
     /// What signs tokens of service accounts.
     pub signing_key: Option<PathBuf>,
     /// What checks tokens besides it.
@@ -161,6 +169,7 @@ impl CredentialFiles {
         match part {
             Part::Serving => self.serving.is_some(),
             Part::Clients => self.client_ca.is_some(),
+            Part::Root => self.root_ca.is_some(),
             Part::Accounts => self.signing_key.is_some() || !self.checking_keys.is_empty(),
         }
     }
@@ -171,6 +180,7 @@ impl CredentialFiles {
                 self.serving.iter().flat_map(|(certificate, key)| [(&**certificate, Flag::TlsCert), (&**key, Flag::TlsKey)]).collect()
             }
             Part::Clients => self.client_ca.iter().map(|path| (&**path, Flag::ClientCa)).collect(),
+            Part::Root => self.root_ca.iter().map(|path| (&**path, Flag::RootCa)).collect(),
             Part::Accounts => {
                 let signing = self.signing_key.iter().map(|path| (&**path, Flag::SigningKey));
                 signing.chain(self.checking_keys.iter().map(|path| (&**path, Flag::CheckingKey))).collect()
@@ -198,6 +208,15 @@ impl CredentialFiles {
                 let Some(text) = texts.into_iter().next() else { return Ok(()) };
                 tls::check_authorities(&text).map_err(|why| unusable(named[0], why.to_string()))?;
                 credentials.client_authorities = text;
+            }
+            Part::Root => {
+                let Some(text) = texts.into_iter().next() else { return Ok(()) };
+                // And nothing else that may stand there.
+                let found = certificates(&text);
+                if found.is_empty() {
+                    return Err(unusable(named[0], "it has no certificate in PEM".to_owned()));
+                }
+                credentials.root_ca = found.concat();
             }
             Part::Accounts => {
                 let keys = self.account_keys(&credentials.account_keys, texts);
@@ -260,6 +279,7 @@ pub(super) fn ends(part: Part, credentials: &Credentials) -> Option<Timestamp> {
     match part {
         Part::Serving => ends(&credentials.serving.certificate).first().copied(),
         Part::Clients => ends(&credentials.client_authorities).into_iter().min(),
+        Part::Root => ends(&credentials.root_ca).into_iter().min(),
         Part::Accounts => None,
     }
 }

@@ -22,6 +22,8 @@ pub struct Credentials {
     pub serving: Pair,
     /// The authorities of clients' certificates.
     pub client_authorities: String,
+    /// The authorities of the server's certificate, which clients are told to trust.
+    pub root_ca: String,
     /// A token that stands for the administrator.
     pub admin_token: Option<String>,
     /// Whose tokens of service accounts are taken.
@@ -64,6 +66,7 @@ impl From<&Pki> for Credentials {
         Self {
             serving: pki.server.clone(),
             client_authorities: pki.ca_certificate.clone(),
+            root_ca: pki.ca_certificate.clone(),
             admin_token: Some(pki.admin_token.clone()),
             account_keys: AccountKeys::of(&pki.service_account_key),
         }

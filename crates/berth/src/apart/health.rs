@@ -138,6 +138,7 @@ fn credentials(options: &HealthOptions, name: &str, env: &Env) -> Outcome<Follow
     let own = Credentials {
         serving: pki::self_signed(name, options.bind_address, env.clock.now())?,
         client_authorities: String::new(),
+        root_ca: String::new(),
         admin_token: None,
         account_keys: AccountKeys::of(""),
     };

@@ -9,29 +9,11 @@ use super::{
     target::Found,
 };
 use crate::progress::line;
-use berth_chart::one_line;
+use berth_follow::difference::{Difference, differences};
 use berth_workloads::plan::difference;
 use serde::Serialize;
 use serde_json::{Value, json};
-use std::fmt::{self, Write as _};
-
-/// What tells the items of a list apart, as Kubernetes merges them; the first that all have.
-const KEYS: [&str; 6] = ["name", "mountPath", "devicePath", "containerPort", "ip", "topologyKey"];
-/// How much of a value a line shows, in columns of a terminal.
-const VALUE_COLUMNS_MAX: usize = 2000;
-
-/// One difference. The form is stable: fields are only ever added.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-struct Difference {
-    /// `spec.containers[web].image`.
-    path: String,
-    /// Missing: it was not there.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    from: Option<Value>,
-    /// Missing: it is there no more.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    to: Option<Value>,
-}
+use std::fmt::Write as _;
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -91,85 +73,6 @@ fn shown(differences: &[Difference]) -> String {
     })
 }
 
-impl fmt::Display for Difference {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let value = |value: &Value| match value {
-            Value::String(text) if !text.is_empty() && !text.contains(char::is_control) => one_line(text, VALUE_COLUMNS_MAX),
-            other => one_line(&other.to_string(), VALUE_COLUMNS_MAX),
-        };
-        let path = one_line(&self.path, VALUE_COLUMNS_MAX);
-        match (&self.from, &self.to) {
-            (Some(from), Some(to)) => write!(f, "  {path}: {} -> {}", value(from), value(to)),
-            (Some(from), None) => write!(f, "- {path}: {}", value(from)),
-            (None, Some(to)) => write!(f, "+ {path}: {}", value(to)),
-            (None, None) => f.write_str(&path),
-        }
-    }
-}
-
-/// All differences, in the order of the fields.
-fn differences(from: &Value, to: &Value) -> Vec<Difference> {
-    let mut all = Vec::new();
-    compare("", Some(from), Some(to), &mut all);
-    all
-}
-
-fn compare(path: &str, from: Option<&Value>, to: Option<&Value>, all: &mut Vec<Difference>) {
-    let found = all.len();
-    match (from, to) {
-        _ if from == to => return,
-        (Some(Value::Object(from)), Some(Value::Object(to))) => {
-            let gone = from.keys().filter(|key| !to.contains_key(*key));
-            let mut keys: Vec<&String> = to.keys().chain(gone).collect();
-            keys.sort();
-            keys.into_iter().for_each(|key| compare(&member(path, key), from.get(key), to.get(key), all));
-        }
-        (Some(Value::Array(from)), Some(Value::Array(to))) => {
-            if let (Some(from), Some(to)) = (keyed(from), keyed(to))
-                && from.0 == to.0
-            {
-                let item =
-                    |items: &[(String, &'_ Value)], key: &str| items.iter().find(|(name, _)| name == key).map(|(_, item)| *item).cloned();
-                let gone = from.1.iter().filter(|(key, _)| !to.1.iter().any(|(other, _)| other == key));
-                for (key, _) in to.1.iter().chain(gone) {
-                    compare(&format!("{path}[{key}]"), item(&from.1, key).as_ref(), item(&to.1, key).as_ref(), all);
-                }
-            }
-        }
-        _ => (),
-    }
-    // Whatever is no map and no list of named items, and a list of which only the order is another.
-    if all.len() == found {
-        all.push(Difference { path: path.to_owned(), from: from.cloned(), to: to.cloned() });
-    }
-}
-
-/// The items of a list with what each is called, and by which field; `None` where nothing tells them apart.
-fn keyed(items: &[Value]) -> Option<(&'static str, Vec<(String, &Value)>)> {
-    let name = |item: &Value, key: &str| match &item[key] {
-        Value::String(text) => Some(text.clone()),
-        Value::Number(number) => Some(number.to_string()),
-        _ => None,
-    };
-    KEYS.into_iter().find_map(|key| {
-        let named: Vec<(String, &Value)> = items.iter().map(|item| Some((name(item, key)?, item))).collect::<Option<_>>()?;
-        let mut names: Vec<&String> = named.iter().map(|(name, _)| name).collect();
-        names.sort();
-        names.dedup();
-        (names.len() == named.len()).then_some((key, named))
-    })
-}
-
-/// `spec.containers`, `metadata.annotations["example.com/a"]`.
-fn member(path: &str, key: &str) -> String {
-    let is_plain = key.chars().all(|char| char.is_ascii_alphanumeric() || char == '_' || char == '-') && !key.is_empty();
-    match (path.is_empty(), is_plain) {
-        (true, true) => key.to_owned(),
-        (false, true) => format!("{path}.{key}"),
-        (_, false) => format!("{path}[{}]", Value::String(key.to_owned())),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -184,14 +87,11 @@ mod tests {
         })
     }
 
-    /// What is shown of a change of the template.
-    fn check(change: impl FnOnce(&mut Value), wanted: &[&str]) {
+    fn check(change: impl FnOnce(&mut Value)) {
         let (from, mut to) = (template(), template());
         change(&mut to);
-        let lines = shown(&differences(&from, &to));
-        assert_eq!(lines.lines().skip(1).collect::<Vec<_>>(), wanted);
         let patched = merged(json!({"spec": {"template": from}}), &patch(&from, &to));
-        assert_eq!(patched["spec"]["template"], to, "the patch makes the one of the other");
+        assert_eq!(patched["spec"]["template"], to);
     }
 
     fn merged(mut value: Value, patch: &Value) -> Value {
@@ -213,39 +113,16 @@ mod tests {
     }
 
     #[test]
-    fn differences_are_told_by_the_names_of_what_they_are_in() {
-        check(|_| (), &["  no difference"]);
-        check(|to| to["spec"]["containers"][0]["image"] = json!("web:2"), &["  spec.containers[web].image: web:1 -> web:2"]);
-        check(
-            |to| to["metadata"]["annotations"] = json!({"example.com/b": "x"}),
-            &[r#"- metadata.annotations["example.com/a"]: 1"#, r#"+ metadata.annotations["example.com/b"]: x"#],
-        );
-        check(
-            |to| to["spec"]["containers"][0]["env"] = json!([{"name": "A", "value": "9"}, {"name": "C", "value": ""}]),
-            &[
-                "  spec.containers[web].env[A].value: 1 -> 9",
-                r#"+ spec.containers[web].env[C]: {"name":"C","value":""}"#,
-                r#"- spec.containers[web].env[B]: {"name":"B","value":"2"}"#,
-            ],
-        );
-        check(|to| to["spec"]["containers"][0]["args"] = json!(["-v", "-q"]), &[r#"  spec.containers[web].args: ["-v"] -> ["-v","-q"]"#]);
-        check(
-            |to| drop(to["spec"]["containers"].as_array_mut().expect("a list").remove(1)),
-            &[r#"- spec.containers[log]: {"image":"log:1","name":"log"}"#],
-        );
+    fn a_patch_makes_the_one_of_the_other() {
+        check(|_| ());
+        check(|to| to["spec"]["containers"][0]["image"] = json!("web:2"));
+        check(|to| to["metadata"]["annotations"] = json!({"example.com/b": "x"}));
+        check(|to| drop(to["spec"]["containers"].as_array_mut().expect("a list").remove(1)));
     }
 
     #[test]
-    fn another_order_is_a_difference() {
-        let (from, mut to) = (template(), template());
-        to["spec"]["containers"].as_array_mut().expect("a list").reverse();
-        let found = differences(&from, &to);
-        assert_eq!((found.len(), found[0].path.as_str()), (1, "spec.containers"));
-    }
-
-    #[test]
-    fn texts_of_strangers_do_not_steer_a_terminal_nor_look_like_lines() {
-        let change = Difference { path: "a\u{1b}[2J".to_owned(), from: Some(json!("x\n- spec: y")), to: Some(json!("\u{202e}z")) };
-        assert_eq!(change.to_string(), "  a\\u{1b}[2J: \"x\\n- spec: y\" -> \\u{202e}z");
+    fn each_difference_has_a_line() {
+        assert_eq!(shown(&differences(&json!({"a": 1}), &json!({"a": 2, "b": 3}))), "\n  a: 1 -> 2\n+ b: 3");
+        assert_eq!(shown(&[]), "\n  no difference");
     }
 }

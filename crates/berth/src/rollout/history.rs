@@ -7,12 +7,12 @@ use super::{
     options::{History, HistoryOutput},
     report, revisions,
     target::{Found, Kind},
-    told::{self, By, Cause, Course, Evidence, Records, Scaled, Source, Standing, State},
+    told::{self, By, Cause, Course, Evidence, Promoted, Records, Scaled, Source, Standing, State},
 };
 use crate::progress::{line, warn};
 use berth_api::{
     Gate,
-    annotations::{BERTH_CHANGED_BY, BERTH_SCALED_BY, CHANGE_CAUSE, POD_TEMPLATE_HASH},
+    annotations::{BERTH_CHANGED_BY, BERTH_PROMOTED_BY, BERTH_SCALED_BY, CHANGE_CAUSE, POD_TEMPLATE_HASH},
 };
 use berth_chart::one_line;
 use berth_identity::Revision;
@@ -92,6 +92,9 @@ struct Row {
     cause: Option<Cause>,
     #[serde(flatten)]
     course: Course,
+    /// Who ended waits of its steps, of the newest rollout that somebody promoted.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    promoted: Vec<Promoted>,
     #[serde(skip_serializing_if = "Option::is_none")]
     template: Option<Value>,
 }
@@ -158,7 +161,7 @@ pub(super) fn no_history(workload: &Found) -> Error {
 /// Whether the records of who changed what count. Nobody is asked where there are none.
 async fn records(connection: &Connection, about: &Workload, kept: &[Kept]) -> Records {
     let has_record = |kept: &Kept| RolloutRecord::of(&kept.annotations, kept.revision).is_some_and(|rollout| rollout.by.is_some());
-    let is_told = [BERTH_CHANGED_BY, BERTH_SCALED_BY].iter().any(|key| about.annotations.contains_key(*key));
+    let is_told = [BERTH_CHANGED_BY, BERTH_SCALED_BY, BERTH_PROMOTED_BY].iter().any(|key| about.annotations.contains_key(*key));
     if !is_told && !kept.iter().any(has_record) {
         return Records::NotKept;
     }
@@ -328,6 +331,7 @@ fn row(kept: &Kept, before: Option<&Kept>, about: &Workload, records: &Records, 
         changed,
         cause,
         course,
+        promoted: Promoted::of(&about.annotations, kept.revision, records),
         template: Some(kept.template.clone()),
     }
 }
@@ -370,15 +374,16 @@ fn table(rows: &[Row], now: Timestamp) -> String {
 
 /// What does not fit into the table.
 fn notes(row: &Row) -> impl Iterator<Item = String> {
-    let Row { revision, course, .. } = row;
+    let Row { revision, course, promoted, .. } = row;
     let made = match &row.cause {
-        Some(Cause::Rollback { to_revision, from_revision, message }) => Some(format!(
-            "{revision}: rolled back by itself to revision {to_revision}, since revision {from_revision} missed its progress deadline: {message}"
-        )),
+        Some(Cause::Rollback { to_revision, from_revision, failed, message }) => {
+            Some(format!("{revision}: rolled back by itself to revision {to_revision}, since revision {from_revision} {failed}: {message}"))
+        }
         _ => None,
     };
     let outcome = course.message.as_ref().map(|message| format!("{revision}: {}: {message}", course.outcome()));
-    made.into_iter().chain(outcome)
+    let promoted = promoted.iter().map(move |promoted| format!("{revision}: {promoted}"));
+    made.into_iter().chain(promoted).chain(outcome)
 }
 
 fn show_one(workload: &Found, row: &Row) -> Result<(), Error> {

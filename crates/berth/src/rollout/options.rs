@@ -182,6 +182,10 @@ pub(crate) struct PlanOptions {
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     pub(crate) stop: Option<Duration>,
 
+    /// How each analysis of a progressive rollout ends, as soon as it is asked.
+    #[arg(long, value_enum, default_value_t = AnalysisEnds::Pass)]
+    pub(crate) analysis: AnalysisEnds,
+
     /// Runs so often, with other orders of events and each pod as quick as some pod was, and tells how long half of them, and 95 of 100, take.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=10_000))]
     pub(crate) runs: u64,
@@ -252,6 +256,24 @@ impl From<ControllersOf> for berth_plan::Controllers {
         match controllers {
             ControllersOf::Berth => Self::Berth,
             ControllersOf::Kubernetes => Self::Kubernetes,
+        }
+    }
+}
+
+/// How analyses end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum AnalysisEnds {
+    /// The rollout goes on.
+    Pass,
+    /// It goes back.
+    Fail,
+}
+
+impl From<AnalysisEnds> for berth_plan::Analyses {
+    fn from(ends: AnalysisEnds) -> Self {
+        match ends {
+            AnalysisEnds::Pass => Self::Pass,
+            AnalysisEnds::Fail => Self::Fail,
         }
     }
 }

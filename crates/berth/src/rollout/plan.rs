@@ -28,7 +28,13 @@ const FAILED: u8 = 3;
 pub(crate) fn run(options: &PlanOptions) -> Result<ExitCode, Box<dyn std::error::Error>> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let (snapshot, change) = runtime.block_on(prepare(options))?;
-    let suppositions = Suppositions { controllers: options.controllers.map(Into::into), start: options.start, stop: options.stop, seed: 0 };
+    let suppositions = Suppositions {
+        controllers: options.controllers.map(Into::into),
+        start: options.start,
+        stop: options.stop,
+        analyses: options.analysis.into(),
+        seed: 0,
+    };
     let forecast = berth_plan::forecast(&snapshot, &change, &suppositions)?;
     let alternatives = if options.compare { berth_plan::compare(&snapshot, &change, &suppositions)? } else { Vec::new() };
     let spread = match options.runs {

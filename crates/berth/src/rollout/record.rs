@@ -6,14 +6,14 @@ use super::{
     trace_options::RecordOptions,
 };
 use crate::{
-    progress::{self, chain, warn},
+    progress::{self, warn},
     signals::Signals,
 };
 use berth_plan::Snapshot;
 use berth_trace::{Ended, Frames, Header, KEY_BYTES, KINDS, Naming, Recorder, TracedKind};
 use futures::{
     Stream, StreamExt,
-    stream::{SelectAll, select_all},
+    stream::{SelectAll, select_all, unfold},
 };
 use jiff::Timestamp;
 use kube::{
@@ -30,18 +30,22 @@ use std::{
     pin::Pin,
     time::Duration,
 };
-use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
+use tokio::time::{Instant, MissedTickBehavior, interval, sleep, sleep_until};
 
 /// What is seen is in the file after so long at the latest.
 const FLUSH_EVERY: Duration = Duration::from_secs(2);
 /// A watch that breaks was quiet for no longer than this before: servers end each within minutes.
 const QUIET_MAX: Duration = Duration::from_secs(300);
+/// How long after a watch broke it is begun anew: twice as long each time, from this to that.
+const AGAIN_AFTER: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(15));
 /// How many objects of a kind are looked at to find out whose controllers there are.
 const LOOKED_AT: u32 = 50;
 /// What is read first: it says which labels of nodes and pods count.
 const LAST: [&str; 2] = ["nodes", "pods"];
 
-type Watches = SelectAll<Pin<Box<dyn Stream<Item = (&'static TracedKind, watcher::Result<Event<DynamicObject>>)> + Send>>>;
+/// What a watch says.
+type Said = watcher::Result<Event<DynamicObject>>;
+type Watches<'a> = SelectAll<Pin<Box<dyn Stream<Item = (&'static TracedKind, Said)> + Send + 'a>>>;
 
 /// Records until somebody ends it.
 ///
@@ -78,11 +82,12 @@ async fn record(options: &RecordOptions) -> Result<(), Box<dyn std::error::Error
     for kind in &missing {
         warn(&format!("PARTIAL: {} may not be read; they are not recorded", kind.plural));
     }
-    let mut recording = Recording { recorder, frames, lost: BTreeMap::new(), seen: BTreeMap::new(), lines: 1 };
+    let mut recording = Recording { recorder, frames, lost: BTreeMap::new(), seen: BTreeMap::new(), is_listed: false, lines: 1 };
     let of = namespace.map_or_else(|| "all namespaces".to_owned(), |namespace| format!("namespace {namespace}"));
     let begun = format!("Recording {of} into {}; all that there is now is in it. Ctrl-C ends it.", options.output.display());
     let how = recording.run(&connection, namespace, &kinds, (options.lasts, &signals), &begun).await.map_err(failed)?;
-    let Recording { mut recorder, frames, lines, .. } = recording;
+    recording.close().map_err(failed)?;
+    let Recording { mut recorder, frames, lines, is_listed, .. } = recording;
     let last = recorder.ended(how, Timestamp::now());
     let written = frames.finish(&last).and_then(|file| file.sync_all().and_then(|()| file.metadata())).map_err(failed)?.len();
     let why = match how {
@@ -90,6 +95,10 @@ async fn record(options: &RecordOptions) -> Result<(), Box<dyn std::error::Error
         Ended::Time => " The time is over.",
         Ended::Size => " It is as large as it may be (--max-size).",
     };
+    if !is_listed {
+        let shown = options.output.display();
+        return Err(format!("{shown} cannot be replayed: it ended before all that there is was in it.{why}").into());
+    }
     progress::line(&format!("{}: {} lines in {written} bytes.{why}", options.output.display(), lines + 1));
     Ok(())
 }
@@ -134,10 +143,12 @@ async fn whose(connection: &Connection, namespace: Option<&str>) -> Result<(Stri
 struct Recording {
     recorder: Recorder,
     frames: Frames<File>,
-    /// Since when the watch of a kind is broken.
-    lost: BTreeMap<&'static str, Timestamp>,
+    /// Whose watches are broken, by plural, and since when.
+    lost: BTreeMap<&'static str, (&'static TracedKind, Timestamp)>,
     /// When the watch of a kind said something last.
     seen: BTreeMap<&'static str, Timestamp>,
+    /// All that there was at the beginning is told.
+    is_listed: bool,
     lines: u64,
 }
 
@@ -152,15 +163,17 @@ impl Recording {
     ) -> io::Result<Ended> {
         let watch = |kind: &&'static TracedKind| {
             let kind = *kind;
-            let config = watcher::Config::default();
             let scope = namespace.filter(|_| kind.is_namespaced);
-            connection.watch_in(&gvk(kind.api_version, kind.kind), kind.plural, scope, config).map(move |event| (kind, event)).boxed()
+            let begin = move || {
+                let config = watcher::Config::default();
+                connection.watch_in(&gvk(kind.api_version, kind.kind), kind.plural, scope, config).boxed()
+            };
+            lasting(begin).map(move |said| (kind, said)).boxed()
         };
         let (last, first): (Vec<_>, Vec<_>) = kinds.iter().partition(|kind| LAST.contains(&kind.plural));
-        let mut watches: Watches = select_all(first.iter().map(&watch));
+        let mut watches: Watches<'_> = select_all(first.iter().map(&watch));
         let mut awaited: BTreeSet<&'static str> = first.iter().map(|kind| kind.plural).collect();
         let mut then = last;
-        let mut is_listed = false;
         let mut flushes = interval(FLUSH_EVERY);
         flushes.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let ends = lasts.map(|lasts| Instant::now() + lasts);
@@ -178,9 +191,9 @@ impl Recording {
                     if self.take(kind, event) {
                         awaited.remove(kind.plural);
                     }
-                    if awaited.is_empty() && !is_listed {
+                    if awaited.is_empty() && !self.is_listed {
                         if then.is_empty() {
-                            is_listed = true;
+                            self.is_listed = true;
                             self.recorder.listed(Timestamp::now());
                             self.write()?;
                             self.frames.flush()?;
@@ -200,6 +213,20 @@ impl Recording {
         }
     }
 
+    /// What a watch that is still broken would have told is missed as well.
+    fn close(&mut self) -> io::Result<()> {
+        let now = Timestamp::now();
+        let lost = std::mem::take(&mut self.lost);
+        for (kind, since) in lost.values() {
+            self.recorder.gap(kind, *since, now);
+        }
+        if !lost.is_empty() {
+            let plurals: Vec<&str> = lost.into_keys().collect();
+            warn(&format!("the watches of {} were broken to the end: the recording says since when", plurals.join(", ")));
+        }
+        self.write()
+    }
+
     fn write(&mut self) -> io::Result<()> {
         for line in self.recorder.take_lines() {
             self.lines += 1;
@@ -215,18 +242,23 @@ impl Recording {
             Ok(event) => event,
             Err(error) => {
                 let seen = self.seen.get(kind.plural).copied().unwrap_or(now);
+                if self.lost.is_empty() {
+                    warn(&format!("the watch of {} broke; all that broke goes on as soon as it can: {}", kind.plural, innermost(&error)));
+                }
                 if !self.lost.contains_key(kind.plural) {
-                    warn(&format!("the watch of {} broke, and goes on as soon as it can: {}", kind.plural, chain(&error)));
-                    self.lost.insert(kind.plural, seen.max(now - QUIET_MAX));
+                    self.lost.insert(kind.plural, (kind, seen.max(now - QUIET_MAX)));
                 }
                 return false;
             }
         };
-        // A list that begins says only that it is asked for.
-        if !matches!(event, Event::Init)
-            && let Some(since) = self.lost.remove(kind.plural)
+        // All is listed anew; only at the end is it sure that nothing more is missed.
+        if matches!(event, Event::InitDone)
+            && let Some((_, since)) = self.lost.remove(kind.plural)
         {
             self.recorder.gap(kind, since, now);
+            if self.lost.is_empty() {
+                warn("all watches go on; the recording says what was missed");
+            }
         }
         self.seen.insert(kind.plural, now);
         match event {
@@ -247,4 +279,33 @@ impl Recording {
         }
         false
     }
+}
+
+/// A watch that begins anew where it breaks, with a list: one that goes on where it was says nothing of it until something happens.
+fn lasting<'a, S: Stream<Item = Said> + Send + Unpin + 'a>(begin: impl Fn() -> S + Send + 'a) -> impl Stream<Item = Said> + Send + 'a {
+    let (first, last) = AGAIN_AFTER;
+    let watch = begin();
+    unfold((begin, Some(watch), first), move |(begin, watch, again_after)| async move {
+        let mut watch = match watch {
+            Some(watch) => watch,
+            None => {
+                sleep(again_after).await;
+                begin()
+            }
+        };
+        Some(match watch.next().await? {
+            Ok(Event::InitDone) => (Ok(Event::InitDone), (begin, Some(watch), first)),
+            Ok(event) => (Ok(event), (begin, Some(watch), again_after)),
+            Err(error) => (Err(error), (begin, None, (again_after * 2).min(last))),
+        })
+    })
+}
+
+/// What is behind an error, behind all that only says who passed it on.
+fn innermost(error: &dyn std::error::Error) -> String {
+    let mut innermost = error;
+    while let Some(source) = innermost.source() {
+        innermost = source;
+    }
+    innermost.to_string()
 }

@@ -2,7 +2,7 @@
 
 use berth_api::{
     annotations::{RESTARTED_AT, REVISION_HISTORY},
-    apps::records::{Change, Scaling},
+    apps::records::{Change, Promotions, Scaling},
 };
 use berth_workloads::{
     rollback::Record,
@@ -100,6 +100,9 @@ pub(super) enum Cause {
     Rollback {
         to_revision: i64,
         from_revision: i64,
+        /// What that one did.
+        #[serde(skip)]
+        failed: &'static str,
         /// Since when that is so, in a sentence.
         message: String,
     },
@@ -138,8 +141,8 @@ pub(super) fn cause(evidence: &Evidence<'_>) -> Option<Cause> {
     // An annotation that says so is not enough where the server knows that it was somebody else.
     let may_be_its_own = by.is_none_or(|by| by.source == Source::FieldManager || by.manager == CONTROLLERS);
     if let Some(record) = evidence.rollback.filter(|record| record.revision == evidence.revision && may_be_its_own) {
-        let Record { from_revision, to_revision, message, .. } = record;
-        return Some(Cause::Rollback { to_revision: *to_revision, from_revision: *from_revision, message: message.clone() });
+        let (failed, message) = (record.failed(), record.message.clone());
+        return Some(Cause::Rollback { to_revision: record.to_revision, from_revision: record.from_revision, failed, message });
     }
     if let Some(to_revision) = evidence.former_revision {
         return Some(Cause::Undo { to_revision });
@@ -330,10 +333,33 @@ impl fmt::Display for Scaled {
     }
 }
 
+/// Somebody ended the wait at a step of a rollout.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(super) struct Promoted {
+    /// Counted from 1.
+    pub(super) step: u32,
+    pub(super) by: By,
+}
+
+impl Promoted {
+    /// Those of the rollout of this number, as the server's record says, as far as that counts.
+    pub(super) fn of(workload: &Annotations, revision: i64, records: &Records) -> Vec<Self> {
+        let promotions = Promotions::of(workload).filter(|promotions| promotions.revision == revision);
+        let steps = promotions.into_iter().flat_map(|promotions| promotions.steps);
+        steps.filter_map(|one| Some(Self { step: one.step, by: By::recorded(one.by, records)? })).collect()
+    }
+}
+
+impl fmt::Display for Promoted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "promoted past step {} by {}", self.step, self.by)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use berth_api::annotations::BERTH_SCALED_BY;
+    use berth_api::annotations::{BERTH_PROMOTED_BY, BERTH_SCALED_BY};
     use berth_workloads::rollout_record::Ended;
     use serde_json::json;
 
@@ -405,7 +431,7 @@ mod tests {
     #[test]
     fn a_cause_is_told_to_programs_under_its_word() {
         let text = |cause: &Cause| serde_json::to_string(cause).expect("JSON");
-        let rollback = Cause::Rollback { to_revision: 3, from_revision: 4, message: "no".to_owned() };
+        let rollback = Cause::Rollback { to_revision: 3, from_revision: 4, failed: "failed its analysis", message: "no".to_owned() };
         assert_eq!(text(&rollback), r#"{"kind":"rollback","toRevision":3,"fromRevision":4,"message":"no"}"#);
         assert_eq!(text(&Cause::Undo { to_revision: 3 }), r#"{"kind":"undo","toRevision":3}"#);
         let others = [Cause::Restart, Cause::Autoscaler, Cause::Created, Cause::Image, Cause::Template];
@@ -435,6 +461,13 @@ mod tests {
         let text = "scaled from 1 to 4 by an autoscaler, system:serviceaccount:kube-system:horizontal-pod-autoscaler (hpa)";
         assert_eq!(Scaled::of(&workload, &Records::Kept).map(|scaled| scaled.to_string()).as_deref(), Some(text));
         assert_eq!(Scaled::of(&workload, &Records::NotKept), None);
+        let promotions = Promotions::with(None, "3/2", 3, || Change::new(at(5), Some("alice"), "berth")).expect("it is new");
+        let workload = Annotations::from([(BERTH_PROMOTED_BY.to_owned(), promotions.value())]);
+        let told = |revision: i64, records: &Records| {
+            Promoted::of(&workload, revision, records).iter().map(ToString::to_string).collect::<Vec<_>>()
+        };
+        assert_eq!(told(3, &Records::Kept), ["promoted past step 2 by alice (berth)"]);
+        assert_eq!((told(2, &Records::Kept), told(3, &Records::NotKept)), (Vec::new(), Vec::new()));
     }
 
     #[test]

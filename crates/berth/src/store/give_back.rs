@@ -26,6 +26,8 @@ pub(super) fn run(options: &StoreOptions) -> Outcome<()> {
         }
         let mut changed = 0;
         for client in &own {
+            // Who starts there before this has come to its end turns back what was done.
+            client.set_half_given_back(&authority, true).await.map_err(with_advice)?;
             changed += stand_ins::give(client, &foreign()).await?;
         }
         for client in own {

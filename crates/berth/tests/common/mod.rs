@@ -2,14 +2,17 @@
 #![expect(clippy::unwrap_used, reason = "tests")]
 #![allow(dead_code, reason = "each test binary uses a part")]
 
+pub(crate) mod legs;
 pub(crate) mod part;
 pub(crate) mod terminal;
 
 use berth_testing::{Tool, skip};
+use k8s_openapi::api::core::v1::Pod;
+use kube::{Api, Client, api::ListParams, runtime::wait::await_condition};
 use std::{
-    io::{BufRead, BufReader, Write},
+    io::{BufRead, BufReader, Read, Write},
     path::{Path, PathBuf},
-    process::{Child, ChildStdout, Command, Output, Stdio},
+    process::{Child, Command, ExitStatus, Output, Stdio},
     sync::mpsc::{self, Receiver, RecvTimeoutError},
     thread,
     time::{Duration, Instant},
@@ -120,8 +123,8 @@ impl Berth {
     }
 
     /// Rust's `kube` client for it.
-    pub(crate) async fn kube_client(&self) -> kube::Client {
-        kube::Client::try_from(self.kube_config().await).unwrap()
+    pub(crate) async fn kube_client(&self) -> Client {
+        Client::try_from(self.kube_config().await).unwrap()
     }
 
     /// Its process id.
@@ -195,10 +198,20 @@ impl Berth {
         self.folder.take()
     }
 
+    /// Sends it a signal of this name.
+    pub(crate) fn signal(&self, name: &str) {
+        assert!(Command::new("kill").args(["-s", name, &self.pid().to_string()]).status().unwrap().success());
+    }
+
+    /// Waits until it ends by itself.
+    pub(crate) fn end(&mut self) -> ExitStatus {
+        end_of(&mut self.child)
+    }
+
     /// SIGTERM; gives the exit code.
     pub(crate) fn terminate(mut self) -> (Option<i32>, Option<TempDir>) {
-        Command::new("kill").arg(self.child.id().to_string()).status().unwrap();
-        let status = self.child.wait().unwrap();
+        self.signal("TERM");
+        let status = end_of(&mut self.child);
         (status.code(), self.folder.take())
     }
 }
@@ -214,10 +227,10 @@ impl Drop for Berth {
 pub(crate) struct Lines(Receiver<String>);
 
 impl Lines {
-    /// Reads `stdout` until it ends.
-    pub(crate) fn of(stdout: ChildStdout) -> Self {
+    /// Reads `output` until it ends.
+    pub(crate) fn of(output: impl Read + Send + 'static) -> Self {
         let (sender, receiver) = mpsc::channel();
-        thread::spawn(move || BufReader::new(stdout).lines().map_while(Result::ok).try_for_each(|line| sender.send(line)));
+        thread::spawn(move || BufReader::new(output).lines().map_while(Result::ok).try_for_each(|line| sender.send(line)));
         Self(receiver)
     }
 }
@@ -235,11 +248,33 @@ impl Iterator for Lines {
 }
 
 /// Waits until something is so.
-pub(crate) fn until(what: &str, is_so: impl Fn() -> bool) {
+pub(crate) fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     let started = Instant::now();
     while !is_so() {
         assert!(started.elapsed() < PATIENCE, "{what}: not within {PATIENCE:?}");
         thread::sleep(Duration::from_millis(50));
+    }
+}
+
+/// Waits for the end of a process that ends by itself.
+pub(crate) fn end_of(child: &mut Child) -> ExitStatus {
+    until("the process has ended", || child.try_wait().unwrap().is_some());
+    child.wait().unwrap()
+}
+
+/// Waits until all pods of the default namespace that are told to go are gone, and so many are left.
+pub(crate) async fn only_stay(client: &Client, count: usize) {
+    let pods = Api::<Pod>::default_namespaced(client.clone());
+    loop {
+        let found = pods.list(&ListParams::default()).await.unwrap().items;
+        let going: Vec<String> =
+            found.iter().filter(|pod| pod.metadata.deletion_timestamp.is_some()).filter_map(|pod| pod.metadata.name.clone()).collect();
+        let Some(name) = going.first() else {
+            assert_eq!(found.len(), count);
+            return;
+        };
+        let is_gone = |pod: Option<&Pod>| pod.is_none();
+        tokio::time::timeout(PATIENCE, await_condition(pods.clone(), name, is_gone)).await.unwrap().unwrap();
     }
 }
 

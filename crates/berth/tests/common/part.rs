@@ -1,6 +1,6 @@
 //! A part of a control plane as a process of its own.
 
-use super::Lines;
+use super::{Lines, end_of};
 use rustix::process::{Pid, Signal, kill_process};
 use std::{
     path::Path,
@@ -36,7 +36,7 @@ impl Part {
     /// Tells it to end, and waits until it has.
     pub(crate) fn terminate(&mut self) -> ExitStatus {
         self.signal(Signal::TERM);
-        self.child.wait().unwrap()
+        end_of(&mut self.child)
     }
 
     /// Ends it as if its machine had failed.

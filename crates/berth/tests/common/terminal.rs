@@ -1,6 +1,6 @@
 //! A terminal with somebody before it: what it shows, and what is typed.
 
-use super::PATIENCE;
+use super::{PATIENCE, end_of};
 use rustix::{
     fs::OFlags,
     pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt},
@@ -10,7 +10,8 @@ use std::{
     fs::File,
     io::{Read, Write},
     os::{fd::OwnedFd, unix::fs::OpenOptionsExt},
-    process::{Child, Command, ExitStatus},
+    path::Path,
+    process::{Child, Command},
     sync::{Arc, Condvar, Mutex},
     thread,
     time::Instant,
@@ -32,7 +33,7 @@ fn size(rows: u16, columns: u16) -> Winsize {
     Winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 }
 }
 
-/// `berth` on a terminal of its own.
+/// A program, `berth` as a rule, on a terminal of its own.
 pub(crate) struct Terminal {
     child: Child,
     screen: File,
@@ -43,13 +44,19 @@ pub(crate) struct Terminal {
 }
 
 impl Terminal {
+    /// `berth` with these arguments.
+    pub(crate) fn run(arguments: &[&str], size: (u16, u16)) -> Self {
+        Self::start(Path::new(env!("CARGO_BIN_EXE_berth")), arguments, &[], size)
+    }
+
     /// The child leads a session of its own, as below a shell's terminal: sizes and signals reach it as they would there.
-    pub(crate) fn run(arguments: &[&str], (rows, columns): (u16, u16)) -> Self {
+    pub(crate) fn start(program: &Path, arguments: &[&str], variables: &[(&str, &str)], (rows, columns): (u16, u16)) -> Self {
         let (screen, line) = pair((rows, columns));
         let settings = settings(&line);
         let end = || line.try_clone().unwrap();
         let mut command = Command::new("setsid");
-        command.args(["--ctty", env!("CARGO_BIN_EXE_berth")]).args(arguments).env("TERM", "xterm-256color").env_remove("NO_COLOR");
+        command.arg("--ctty").arg(program).args(arguments).env("TERM", "xterm-256color").env_remove("NO_COLOR");
+        command.envs(variables.iter().copied());
         let child = command.stdin(end()).stdout(end()).stderr(end()).spawn().unwrap();
         let shown = Arc::new((Mutex::new(vt100::Parser::new(rows, columns, 0)), Condvar::new()));
         let (told, mut screen) = (Arc::clone(&shown), File::from(screen));
@@ -108,7 +115,7 @@ impl Terminal {
 
     /// Waits for its end; gives its exit code. The terminal is as it was before.
     pub(crate) fn ends(&mut self) -> Option<i32> {
-        let status: ExitStatus = self.child.wait().unwrap();
+        let status = end_of(&mut self.child);
         // What it wrote last may not be read yet.
         self.until("the screen as it was", |screen| !screen.alternate_screen() && !screen.hide_cursor());
         assert_eq!(settings(&self.line), self.settings);

@@ -172,7 +172,8 @@ pub(super) fn deadline(deployment: &DeploymentView, now: Timestamp) -> Option<Ne
     let over = "the progress deadline is over: `rollout status` fails; the controller goes on trying all the same";
     match condition.reason.as_deref() {
         Some("ProgressDeadlineExceeded") => Some(Next { text: over.to_owned(), at: None }),
-        Some("NewReplicaSetAvailable") => None,
+        // While a step waits, the deadline rests.
+        Some("NewReplicaSetAvailable" | "StepWaiting") => None,
         _ => {
             let end = condition.last_update_time.as_ref()?.0.checked_add(SignedDuration::from_secs(seconds.into())).ok()?;
             let text = match end > now {

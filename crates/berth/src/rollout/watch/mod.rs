@@ -72,7 +72,7 @@ pub(super) fn run(options: &Watch, cluster: &ClusterOptions) -> Outcome {
         let env = env::real(threads.handle(), faults.clone());
         // Whichever it is, the terminal is given back before anything is said.
         let ended = tokio::select! {
-            fault = faults.first() => Err(format!("{fault}; this is a fault in berth, which ends").into()),
+            fault = faults.first() => Err(fault.into()),
             ended = show(options, cluster, env) => ended,
         };
         threads.end().await;

@@ -1,16 +1,13 @@
 //! The terminal itself: taken, drawn on, and given back as it was, whatever happens.
 
 use berth_terminal::{Colours, Key, State, draw};
-use ratatui::{
-    Terminal,
-    backend::CrosstermBackend,
-    crossterm::{
-        cursor::Show,
-        event::{self, KeyCode, KeyEventKind, KeyModifiers},
-        execute,
-        terminal::{Clear, ClearType, EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode},
-    },
+use crossterm::{
+    cursor::Show,
+    event::{self, KeyCode, KeyEventKind, KeyModifiers},
+    execute,
+    terminal::{Clear, ClearType, EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode},
 };
+use ratatui::{Terminal, backend::CrosstermBackend};
 use rustix::process::{Signal, getpid, kill_process};
 use std::{
     io::{self, Stdout, stdout},

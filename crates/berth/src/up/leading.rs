@@ -1,0 +1,65 @@
+//! The lease of the controllers that run in the API server's process, where several processes may be over one etcd.
+
+use super::Outcome;
+use crate::env::{self, Faults};
+use berth_controllers::{
+    election::{Candidacy, End, Leader, Lives, Timing},
+    local::LocalCluster,
+};
+use berth_identity::ObjectKey;
+use berth_registry::Registry;
+use berth_store::env::Env;
+use futures::FutureExt;
+use std::{sync::Arc, time::Duration};
+use tokio::{sync::oneshot, task::JoinHandle, time::timeout};
+
+/// How long it may take to release the lease of the controllers.
+const RELEASE_MAX: Duration = Duration::from_secs(2);
+
+/// By which the controllers write that run in the API server's process.
+const LEASE: (&str, &str) = ("kube-system", "berth-up");
+
+/// That the controllers lead, until it is told to end.
+pub(super) struct Leading {
+    stop: oneshot::Sender<()>,
+    ended: JoinHandle<()>,
+}
+
+impl Leading {
+    pub(super) fn start(mut leader: Leader, faults: &Faults) -> Self {
+        let (stop, stopped) = oneshot::channel();
+        let (told, lost) = (faults.clone(), faults.clone());
+        let lead = async move {
+            match leader.hold(stopped.map(drop)).await {
+                End::Told => leader.release().await,
+                End::Lost => {
+                    lost.tell(format!(
+                        "the lease {}/{} is another's: its controllers act from now on, and this one ends",
+                        LEASE.0, LEASE.1
+                    ));
+                }
+            }
+        };
+        Self { stop, ended: tokio::spawn(told.watch("lease of the controllers", lead)) }
+    }
+
+    /// Lets others lead at once, where that can be said soon; else the lease ends by itself.
+    pub(super) async fn end(mut self) {
+        // Nobody listens where it has ended.
+        let _ = self.stop.send(());
+        let _ = timeout(RELEASE_MAX, &mut self.ended).await;
+        self.ended.abort();
+    }
+}
+
+/// Leads, unless controllers of another server's process do so.
+pub(super) async fn lead(registry: &Registry, env: &Env) -> Outcome<Leader> {
+    let cluster = Arc::new(LocalCluster::new(registry.clone(), env.clone()));
+    let lease = ObjectKey::new(LEASE.0, LEASE.1);
+    let candidacy = Candidacy { lease: lease.clone(), identity: env::identity(env), timing: Timing::default() };
+    let taken = Leader::take(cluster, env.clone(), Arc::new(env::running_time), candidacy).await;
+    let advice = "stop that one first, or serve the API alone with berth apiserver";
+    taken.map_err(|Lives { holder }| {
+        format!("the controllers of another berth up act here, {holder}, which renews the lease {lease}: {advice}").into()
+    })
+}
