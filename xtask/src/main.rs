@@ -18,6 +18,7 @@ mod test;
 mod tidy;
 mod torture;
 mod vectors;
+mod watchdog;
 
 use clap::{Parser, Subcommand};
 use std::{path::PathBuf, process::ExitCode};

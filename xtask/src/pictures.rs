@@ -1,22 +1,30 @@
 //! The pictures of the tests and of the documents, drawn anew.
 
-use crate::run::{Outcome, command, say};
+use crate::{
+    run::{Outcome, command, say},
+    test,
+};
 use std::process::Command;
 
 /// Tests compare pictures with those that are kept (`berth_testing::kept`), and write them where this variable says so.
 const VARIABLE: &str = "BERTH_PICTURES";
 
 /// The tests that draw, as cargo is told.
-const TESTS: [&[&str]; 2] = [
+const TESTS: [&[&str]; 3] = [
     &["--package", "berth-chart", "--package", "berth-plan", "--test", "kept", "--test", "picture"],
     &["--package", "berth-terminal", "--lib"],
+    // A screenshot: another each time it is taken. Where no browser can be had, the one that is kept stays, and the test says so.
+    &["--package", "berth", "--test", "dashboard", "the_picture_of_the_page", "--", "--nocapture"],
 ];
 
 /// Draws all.
 pub(crate) fn run() -> Outcome {
+    test::browser();
     for tests in TESTS {
         command(Command::new("cargo").arg("test").args(tests).env(VARIABLE, "write"))?;
     }
-    say("Look at what `git diff --stat` names before you commit it: testdata of berth-chart and berth-terminal, docs/pictures.");
+    say(
+        "Look at what `git diff --stat` names before you commit it: testdata of berth-chart and berth-terminal, docs/pictures, of which page.png is another each time.",
+    );
     Ok(())
 }

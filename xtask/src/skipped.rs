@@ -7,7 +7,7 @@ use berth_testing::Tool;
 use std::{collections::BTreeMap, env::consts::ARCH, fs, path::PathBuf};
 
 /// What CI may lack too: they want more of a machine than tests may ask for.
-const NOT_IN_CI: &[Tool] = &[Tool::Upstream, Tool::Etcd36];
+const NOT_IN_CI: &[Tool] = &[Tool::Upstream, Tool::Etcd36, Tool::Namespaces];
 /// What is published for these machines only.
 const BUILT_FOR: &[(Tool, &str)] = &[(Tool::Helm3, "x86_64"), (Tool::Helm4, "x86_64")];
 

@@ -3,7 +3,7 @@
 use crate::{
     deny, fuzz,
     run::{Outcome, command, exists, output, program, root, say},
-    skipped, vectors,
+    skipped, vectors, watchdog,
 };
 use std::{fs, path::Path, process::Command, thread};
 
@@ -19,7 +19,8 @@ pub(crate) fn run() -> Outcome {
     // Tests wait for time to pass more than for a processor: the fuzz targets are built meanwhile.
     let (tests, targets) = thread::scope(|scope| {
         let targets = scope.spawn(|| fuzz::build(fuzz::Build::Quick));
-        let tests = command(Command::new("cargo").args(["test", "--workspace", "--no-fail-fast"]).env(berth_testing::SKIPPED, skipped));
+        let tests =
+            watchdog::tests(Command::new("cargo").args(["test", "--workspace", "--no-fail-fast"]).env(berth_testing::SKIPPED, skipped));
         (tests, targets.join().expect("a build does not panic"))
     });
     let outcome = tests.and_then(|()| fuzz::short_with(&targets?));
@@ -38,12 +39,17 @@ fn build() -> Outcome {
 
 fn install() -> Outcome {
     promtool();
-    chromium();
+    browser();
     old_kubectl();
     etcd();
-    npm_packages();
     python_packages()?;
     schemathesis()
+}
+
+/// A browser, and what drives it.
+pub(crate) fn browser() {
+    chromium();
+    npm_packages();
 }
 
 /// What asks a server all that its OpenAPI documents allow, from PyPI, in a virtual environment of its own.

@@ -23,6 +23,7 @@ const LAYERS: &[&str] = &[
     "berth-sim",
     "berth-etcd",
     "berth-remote",
+    "berth-analysis",
     "berth-follow",
     "berth-rollout",
     "berth-node",
@@ -55,6 +56,7 @@ const FORBIDDEN: &[(&str, &str, &str)] = &[
     ("berth-controllers", "berth-apiserver", "controllers know no HTTP"),
     ("berth-node", "berth-apiserver", "nodes know no HTTP"),
     ("berth-remote", "berth-registry", "a remote server has the API's rules"),
+    ("berth-analysis", "berth-registry", "who asks providers reads no objects"),
     ("berth-sim", "berth-apiserver", "the simulation has no sockets"),
     ("berth-protobuf", "berth-registry", "protobuf becomes JSON, which has rules elsewhere"),
     ("berth-protobuf", "berth-api", "protobuf becomes JSON, whose types are elsewhere"),
@@ -76,7 +78,7 @@ const RUN_BY_FORECASTS: &[&str] = &["berth-controllers", "berth-node", "berth-re
 const DECIDES: &[&str] = &["::plan(", "with_state", "rank::", "Ranking", "rolling::", "recreate::", "scale::", "plan_scale", "Board"];
 
 /// Crates in `crates/` that meet the machine: the bans of `crates/clippy.toml` end there.
-const SHELLS: &[&str] = &["berth", "berth-apiserver", "berth-dashboard"];
+const SHELLS: &[&str] = &["berth", "berth-analysis", "berth-apiserver", "berth-dashboard"];
 
 /// Modules of a crate that may import each other in a circle, with the reason. None is to come.
 const CIRCLES: &[(&str, &str, &str)] = &[
