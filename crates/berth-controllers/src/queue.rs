@@ -51,8 +51,8 @@ enum Line {
 }
 
 impl<K> Lines<K> {
-    fn is_empty(&self) -> bool {
-        self.new.is_empty() && self.other.is_empty()
+    fn len(&self) -> usize {
+        self.new.len() + self.other.len()
     }
 
     fn push(&mut self, line: Line, key: K) {
@@ -183,10 +183,10 @@ impl<K: Ord + Clone> WorkQueue<K> {
         self.due.first().map(|(at, _)| *at)
     }
 
-    /// Whether [`WorkQueue::pop`] would give a key without any time passing.
+    /// How many keys [`WorkQueue::pop`] would give without any time passing.
     #[must_use]
-    pub fn has_ready(&self) -> bool {
-        !self.ready.is_empty()
+    pub fn ready(&self) -> usize {
+        self.ready.len()
     }
 
     /// How many keys wait.

@@ -13,6 +13,7 @@ use futures::future::{BoxFuture, select};
 use jiff::Timestamp;
 use prometheus::IntCounter;
 use std::{
+    collections::BTreeSet,
     fmt::Debug,
     sync::{Arc, Mutex},
     time::Duration,
@@ -26,6 +27,8 @@ pub struct Queue<K> {
 struct Shared<K> {
     clock: Arc<dyn Clock>,
     queue: Mutex<WorkQueue<K>>,
+    /// The times that idle workers wait for: as a rule one worker, for the next.
+    watched: Mutex<BTreeSet<Timestamp>>,
     wake: Event,
     panics: IntCounter,
 }
@@ -64,7 +67,7 @@ impl<K: Ord + Clone + Send + Sync + 'static> Queue<K> {
     #[must_use]
     pub fn new(name: &str, clock: Arc<dyn Clock>, metrics: &Metrics) -> Self {
         let queue = WorkQueue::new(Some(metrics.queue(name)));
-        let shared = Arc::new(Shared { clock, queue: Mutex::new(queue), wake: Event::new(), panics: metrics.panics_of(name) });
+        let shared = Arc::new(Shared { clock, queue: Mutex::new(queue), watched: Mutex::default(), wake: Event::new(), panics: metrics.panics_of(name) });
         let running: Arc<dyn RunningWork> = Arc::<Shared<K>>::clone(&shared);
         metrics.follow(name, Arc::downgrade(&running));
         Self { shared }
@@ -101,18 +104,30 @@ impl<K: Ord + Clone + Send + Sync + 'static> Queue<K> {
     }
 
     /// The next key; it is this caller's until [`Queue::finish`].
+    ///
+    /// Of many that wait for nothing but time one does it for all: else each delayed key would wake every idle worker.
     pub async fn next(&self) -> K {
+        let mut watch: Option<TimeWatch<'_, K>> = None;
         loop {
             let changed = self.shared.wake.listen();
             let wakeup = {
                 let mut queue = lock(&self.shared.queue);
-                match queue.pop(self.shared.clock.now()) {
-                    Some(key) => return key,
+                let ready = queue.ready();
+                let popped = queue.pop(self.shared.clock.now());
+                let was_watching = watch.take().is_some();
+                match popped {
+                    Some(key) => {
+                        // Each key whose time has come wants a worker, and the next time one that waits for it.
+                        let others = queue.ready().saturating_sub(ready) + usize::from(was_watching && queue.next_wakeup().is_some());
+                        self.shared.wake.notify_additional(others);
+                        return key;
+                    }
                     None => queue.next_wakeup(),
                 }
             };
-            match wakeup {
-                Some(at) => drop(select(changed, self.shared.clock.sleep_until(at)).await),
+            watch = wakeup.and_then(|at| self.shared.watch(at));
+            match &watch {
+                Some(TimeWatch { at, .. }) => drop(select(changed, self.shared.clock.sleep_until(*at)).await),
                 None => changed.await,
             }
         }
@@ -138,11 +153,36 @@ impl<K: Ord + Clone + Send + Sync + 'static> Queue<K> {
     /// Wakes a worker if the change gave it something to do or an earlier time to wait for.
     fn change(&self, change: impl FnOnce(&mut WorkQueue<K>)) {
         let mut queue = lock(&self.shared.queue);
-        let wakeup = queue.next_wakeup();
+        let (ready, wakeup) = (queue.ready(), queue.next_wakeup());
         change(&mut queue);
-        if queue.has_ready() || queue.next_wakeup() != wakeup {
+        let is_sooner = queue.next_wakeup().is_some_and(|at| wakeup.is_none_or(|before| at < before));
+        if ready < queue.ready() || is_sooner {
             self.shared.wake.notify_additional(1);
         }
+    }
+}
+
+/// That an idle worker waits for this time.
+struct TimeWatch<'a, K> {
+    shared: &'a Shared<K>,
+    at: Timestamp,
+}
+
+impl<K> Shared<K> {
+    /// For who is to wait for `at`; `None`: another worker waits for no later time.
+    fn watch(&self, at: Timestamp) -> Option<TimeWatch<'_, K>> {
+        let mut watched = lock(&self.watched);
+        if watched.first().is_some_and(|first| *first <= at) {
+            return None;
+        }
+        watched.insert(at);
+        Some(TimeWatch { shared: self, at })
+    }
+}
+
+impl<K> Drop for TimeWatch<'_, K> {
+    fn drop(&mut self) {
+        lock(&self.shared.watched).remove(&self.at);
     }
 }
 
@@ -184,7 +224,10 @@ mod tests {
     use super::*;
     use crate::testing::World;
     use jiff::SignedDuration;
-    use std::collections::BTreeMap;
+    use std::{
+        collections::BTreeMap,
+        sync::atomic::{AtomicUsize, Ordering},
+    };
 
     /// Panics in the first looks at `bad`; notes when it looked at what.
     struct Looks {
@@ -225,5 +268,56 @@ mod tests {
         assert_eq!(pauses[20], 5 * second);
         assert_eq!((metrics.has_panics(), metrics.panics_of("test").get()), (true, 40));
         assert_eq!(queue.shared.ages(), RunningAges::default(), "nothing is being processed any more");
+    }
+
+    /// A clock that counts who waits for it.
+    struct Counted(Arc<dyn Clock>, AtomicUsize);
+
+    impl Clock for Counted {
+        fn now(&self) -> Timestamp {
+            self.0.now()
+        }
+
+        fn sleep_until(&self, at: Timestamp) -> BoxFuture<'static, ()> {
+            self.1.fetch_add(1, Ordering::Relaxed);
+            self.0.sleep_until(at)
+        }
+    }
+
+    /// Takes a second for each look.
+    struct Slow(Arc<dyn Clock>, Mutex<Vec<(u32, Timestamp)>>);
+
+    impl Reconcile<u32> for Slow {
+        fn look<'a>(&'a self, key: &'a u32) -> BoxFuture<'a, Looked> {
+            lock(&self.1).push((*key, self.0.now()));
+            let over = self.0.now() + SignedDuration::from_secs(1);
+            Box::pin(async move {
+                self.0.sleep_until(over).await;
+                Looked::Finished
+            })
+        }
+    }
+
+    #[test]
+    fn one_of_many_idle_workers_waits_for_the_time_and_every_key_comes_at_its_own() {
+        const KEYS: u32 = 100;
+        let world = World::default();
+        let env = world.env();
+        let metrics = Metrics::new(&prometheus::Registry::new()).expect("an empty registry");
+        let clock = Arc::new(Counted(Arc::clone(&env.clock), AtomicUsize::new(0)));
+        let queue = Queue::new("test", Arc::<Counted>::clone(&clock) as Arc<dyn Clock>, &metrics);
+        let looks = Arc::new(Slow(Arc::clone(&env.clock), Mutex::default()));
+        queue.start(&env, "test", 64, &looks);
+        let begins = env.clock.now();
+        // Ten at each time, the latest first: each becomes the one to wait for, and ten workers are wanted at once.
+        let due = |key: u32| begins + SignedDuration::from_millis(500 * (1 + i64::from(key / 10)));
+        (0..KEYS).rev().for_each(|key| queue.add_after(key, due(key)));
+        world.run_for(SignedDuration::from_secs(60));
+        let mut seen = lock(&looks.1).clone();
+        seen.sort_unstable();
+        assert_eq!(seen, (0..KEYS).map(|key| (key, due(key))).collect::<Vec<_>>());
+        // Each worker that takes one over, and who waits after it; all 64 would be some 700.
+        let waited = clock.1.load(Ordering::Relaxed);
+        assert!(waited < 40, "{waited} waits for ten times");
     }
 }
