@@ -3,6 +3,8 @@
 use serde_json::Value;
 use std::fmt;
 
+const DIGITS: &str = "0123456789";
+
 /// Path of a field in an object, as upstream prints it: `spec.containers[1].name`, `metadata.annotations[key]`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Path(String);
@@ -17,19 +19,36 @@ impl Path {
     /// The member `name` of this field.
     #[must_use]
     pub fn child(&self, name: &str) -> Self {
-        if self.0.is_empty() { Self(name.to_owned()) } else { Self(format!("{}.{name}", self.0)) }
+        if self.0.is_empty() { Self(name.to_owned()) } else { self.followed_by([".", name, ""]) }
     }
 
     /// Element `index` of this list.
     #[must_use]
     pub fn index(&self, index: usize) -> Self {
-        Self(format!("{}[{index}]", self.0))
+        let digits;
+        // Most lists are short.
+        let index = match DIGITS.get(index..=index) {
+            Some(digit) => digit,
+            None => {
+                digits = index.to_string();
+                &digits
+            }
+        };
+        self.followed_by(["[", index, "]"])
     }
 
     /// The value under `key` of this map.
     #[must_use]
     pub fn key(&self, key: &str) -> Self {
-        Self(format!("{}[{key}]", self.0))
+        self.followed_by(["[", key, "]"])
+    }
+
+    /// Each write makes dozens of paths, and hardly ever shows one: formatting them was a thirtieth of a pod's life.
+    fn followed_by(&self, parts: [&str; 3]) -> Self {
+        let mut path = String::with_capacity(self.0.len() + parts.iter().map(|part| part.len()).sum::<usize>());
+        path.push_str(&self.0);
+        parts.into_iter().for_each(|part| path.push_str(part));
+        Self(path)
     }
 }
 

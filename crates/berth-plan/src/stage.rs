@@ -38,7 +38,7 @@ use std::{
 };
 
 /// How much history the store keeps: nobody is far behind.
-const HISTORY_BYTES: usize = 256 << 20;
+const HISTORY_BYTES: usize = 16 << 20;
 /// How much of what was written is remembered in its decoded form, in bytes of its stored form: some ten thousand pods.
 const REMEMBERED_BYTES: usize = 32 << 20;
 /// How long after a change watchers of other resources hear how far the store has come: soon, as from the embedded store.

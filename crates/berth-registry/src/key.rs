@@ -18,8 +18,8 @@ pub(crate) fn prefix_of(at: &Collection) -> String {
 pub(crate) fn key_of(resource: &Resource, namespace: Option<&str>, name: &str) -> Key {
     let all = resource.prefix();
     Key::new(&match namespace {
-        Some(namespace) => format!("{all}{namespace}/{name}"),
-        None => format!("{all}{name}"),
+        Some(namespace) => [all, namespace, "/", name].concat(),
+        None => [all, name].concat(),
     })
 }
 

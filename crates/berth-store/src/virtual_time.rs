@@ -5,7 +5,10 @@ use futures::future::BoxFuture;
 use std::{
     collections::{BTreeMap, BTreeSet},
     pin::Pin,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
     task::{Context, Poll, Wake, Waker},
 };
 
@@ -74,15 +77,27 @@ struct Task {
     future: Option<BoxFuture<'static, ()>>,
     /// The same each time, so that who wakes it sees that nothing has changed.
     waker: Waker,
+    place: Place,
 }
 
 type TaskId = u64;
 
 /// Tasks that could run, each once, in the order in which they were woken.
-#[derive(Default)]
-struct Ready {
-    queue: Vec<TaskId>,
-    queued: BTreeSet<TaskId>,
+type Ready = Vec<Place>;
+
+/// A task's place among those that could run.
+#[derive(Clone)]
+struct Place {
+    id: TaskId,
+    is_taken: Arc<AtomicBool>,
+}
+
+impl Place {
+    fn take(&self, ready: &Mutex<Ready>) {
+        if !self.is_taken.swap(true, Ordering::Relaxed) {
+            lock(ready).push(self.clone());
+        }
+    }
 }
 
 /// What [`VirtualTime::step`] found to do.
@@ -124,14 +139,14 @@ impl VirtualTime {
 
     fn next_ready(&self) -> Option<TaskId> {
         let mut ready = lock(&self.0.ready);
-        let count = ready.queue.len() as u64;
+        let count = ready.len() as u64;
         let at = match self.0.order {
             _ if count == 0 => return None,
             Order::Fifo => 0,
             Order::Random => self.0.rng.below(count),
         };
-        let id = ready.queue.remove(usize::try_from(at).expect("it is an index"));
-        ready.queued.remove(&id);
+        let Place { id, is_taken } = ready.remove(usize::try_from(at).expect("it is an index"));
+        is_taken.store(false, Ordering::Relaxed);
         Some(id)
     }
 
@@ -175,10 +190,10 @@ impl VirtualTime {
         }
         tasks.next += 1;
         let id = tasks.next;
-        let waker = Waker::from(Arc::new(TaskWaker { id, ready: Arc::clone(&self.0.ready) }));
-        tasks.all.insert(id, Task { process, future: Some(future), waker });
-        drop(tasks);
-        lock(&self.0.ready).add(id);
+        let place = Place { id, is_taken: Arc::default() };
+        let waker = Waker::from(Arc::new(TaskWaker { place: place.clone(), ready: Arc::clone(&self.0.ready) }));
+        place.take(&self.0.ready);
+        tasks.all.insert(id, Task { process, future: Some(future), waker, place });
     }
 }
 
@@ -221,9 +236,10 @@ impl Process {
 
     /// Goes on where it was paused, if it was.
     pub fn resume(&self) {
-        let waiting = lock(&self.time.0.tasks).paused.remove(&self.id);
-        let mut ready = lock(&self.time.0.ready);
-        waiting.into_iter().flatten().for_each(|id| ready.add(id));
+        let mut tasks = lock(&self.time.0.tasks);
+        let waiting = tasks.paused.remove(&self.id);
+        let tasks = waiting.into_iter().flatten().filter_map(|id| tasks.all.get(&id));
+        tasks.for_each(|task| task.place.take(&self.time.0.ready));
     }
 }
 
@@ -277,21 +293,17 @@ impl Drop for Sleep {
 }
 
 struct TaskWaker {
-    id: TaskId,
+    place: Place,
     ready: Arc<Mutex<Ready>>,
 }
 
 impl Wake for TaskWaker {
     fn wake(self: Arc<Self>) {
-        lock(&self.ready).add(self.id);
+        self.wake_by_ref();
     }
-}
 
-impl Ready {
-    fn add(&mut self, id: TaskId) {
-        if self.queued.insert(id) {
-            self.queue.push(id);
-        }
+    fn wake_by_ref(self: &Arc<Self>) {
+        self.place.take(&self.ready);
     }
 }
 
