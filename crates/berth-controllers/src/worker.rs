@@ -67,7 +67,13 @@ impl<K: Ord + Clone + Send + Sync + 'static> Queue<K> {
     #[must_use]
     pub fn new(name: &str, clock: Arc<dyn Clock>, metrics: &Metrics) -> Self {
         let queue = WorkQueue::new(Some(metrics.queue(name)));
-        let shared = Arc::new(Shared { clock, queue: Mutex::new(queue), watched: Mutex::default(), wake: Event::new(), panics: metrics.panics_of(name) });
+        let shared = Arc::new(Shared {
+            clock,
+            queue: Mutex::new(queue),
+            watched: Mutex::default(),
+            wake: Event::new(),
+            panics: metrics.panics_of(name),
+        });
         let running: Arc<dyn RunningWork> = Arc::<Shared<K>>::clone(&shared);
         metrics.follow(name, Arc::downgrade(&running));
         Self { shared }
