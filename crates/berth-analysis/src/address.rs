@@ -35,6 +35,11 @@ impl Allowed {
     }
 }
 
+/// Whether what is sent there does not leave this machine. What somebody else translates into such an address does.
+pub(crate) fn is_loopback(ip: IpAddr) -> bool {
+    ip.to_canonical().is_loopback()
+}
+
 /// The IPv4 address that is reached by this one.
 fn embedded(ip: IpAddr) -> Option<Ipv4Addr> {
     let IpAddr::V6(ip) = ip else { return None };
@@ -46,6 +51,8 @@ fn embedded(ip: IpAddr) -> Option<Ipv4Addr> {
         // ::ffff:a.b.c.d, and ::a.b.c.d of old.
         _ if bytes[..10] == [0; 10] && (bytes[10..12] == [0xff, 0xff] || bytes[10..12] == [0, 0]) => Some(at(12)),
         _ if bytes[..12] == translated[..12] => Some(at(12)),
+        // What a network of one's own translates (RFC 8215), as nearly everybody writes it; ::ffff:0:a.b.c.d of translators without state.
+        _ if bytes[..6] == [0, 0x64, 0xff, 0x9b, 0, 1] || bytes[..12] == [0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 0, 0] => Some(at(12)),
         [0x20, 0x02, ..] => Some(at(2)),
         _ => None,
     }
@@ -60,7 +67,17 @@ mod tests {
         let none = Allowed::default();
         let (loopback, link_local) = (Allowed { loopback: true, ..none }, Allowed { link_local: true, ..none });
         let ip = |text: &str| text.parse::<IpAddr>().expect(text);
-        for near in ["127.0.0.1", "127.9.9.9", "::1", "::ffff:127.0.0.1", "::127.0.0.1", "64:ff9b::7f00:1", "2002:7f00:1::"] {
+        for near in [
+            "127.0.0.1",
+            "127.9.9.9",
+            "::1",
+            "::ffff:127.0.0.1",
+            "::127.0.0.1",
+            "64:ff9b::7f00:1",
+            "64:ff9b:1::7f00:1",
+            "::ffff:0:7f00:1",
+            "2002:7f00:1::",
+        ] {
             assert_eq!([none, loopback, link_local].map(|allowed| allowed.allows(ip(near))), [false, true, false], "{near}");
         }
         for near in ["169.254.169.254", "fe80::1", "febf::1", "::ffff:169.254.0.1", "64:ff9b::a9fe:a9fe", "2002:a9fe:a9fe::1"] {

@@ -3,7 +3,6 @@
 use crate::{
     answer,
     config::{Kind, Provider},
-    files::{self, FileError, header, read},
 };
 use berth_workloads::analysis::{Answer, NoAnswer, Question};
 use bytes::Bytes;
@@ -12,7 +11,7 @@ use futures::{
     pin_mut,
 };
 use http::{
-    Request,
+    Request, StatusCode,
     header::{ACCEPT, ACCEPT_ENCODING, AUTHORIZATION, CONNECTION, CONTENT_TYPE, HOST, USER_AGENT},
 };
 use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
@@ -34,7 +33,7 @@ const ADDRESSES_MAX: usize = 4;
 
 /// Asks once. Takes as long as it takes: the caller has the patience.
 pub(crate) async fn ask(provider: &Provider, question: &Question) -> Result<Answer, NoAnswer> {
-    let request = request(provider, question).await?;
+    let request = request(provider, question)?;
     let tls = if provider.is_https { Some(tls(provider).await?) } else { None };
     let stream = connect(provider).await?;
     let body = match tls {
@@ -47,12 +46,7 @@ pub(crate) async fn ask(provider: &Provider, question: &Question) -> Result<Answ
     answer::read(provider.kind, &body)
 }
 
-async fn request(provider: &Provider, question: &Question) -> Result<Request<Full<Bytes>>, NoAnswer> {
-    let contents = match provider.credentials.file() {
-        Some(file) => Some(read(file).await.map_err(bad_credentials)?),
-        None => None,
-    };
-    let header = header(&provider.credentials, |_| contents.map_or_else(|| unreachable!("it is read where there is a file"), Ok));
+fn request(provider: &Provider, question: &Question) -> Result<Request<Full<Bytes>>, NoAnswer> {
     let (content_type, body) = match provider.kind {
         Kind::Prometheus => ("application/x-www-form-urlencoded", form(&question.query)),
         Kind::Webhook => ("application/json", document(question)),
@@ -64,14 +58,8 @@ async fn request(provider: &Provider, question: &Question) -> Result<Request<Ful
         .header(ACCEPT_ENCODING, "identity")
         .header(CONNECTION, "close")
         .header(CONTENT_TYPE, content_type);
-    let request = header.map_err(bad_credentials)?.into_iter().fold(request, |request, value| request.header(AUTHORIZATION, value));
+    let request = provider.authorization.iter().fold(request, |request, value| request.header(AUTHORIZATION, value));
     request.body(Full::from(body)).map_err(|_| NoAnswer::Unreachable)
-}
-
-/// The administrator's log says which file; whoever asks learns the word.
-fn bad_credentials(error: FileError) -> NoAnswer {
-    tracing::warn!(%error, "a provider of analyses cannot be asked");
-    NoAnswer::BadCredentials
 }
 
 fn form(query: &str) -> String {
@@ -87,10 +75,10 @@ fn document(question: &Question) -> String {
 }
 
 async fn tls(provider: &Provider) -> Result<TlsConnector, NoAnswer> {
-    let roots = match &provider.ca_file {
-        Some(file) => read(file).await.and_then(|pem| files::roots(&pem)).map_err(bad_credentials)?,
+    let roots = match &provider.roots {
+        Some(roots) => Arc::clone(roots),
         // More than a hundred files or parts of one, read and parsed: not on a thread that others need.
-        None => spawn_blocking(native_roots).await.map_err(|_| NoAnswer::BadCertificate)?,
+        None => spawn_blocking(native_roots).await.map_err(|_| NoAnswer::BadCertificate)?.into(),
     };
     let config = ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
         .with_safe_default_protocol_versions()
@@ -110,7 +98,7 @@ fn native_roots() -> RootCertStore {
 /// Looks the name up, and opens a connection to an address that it may have: to that very one, whatever the name means a moment later.
 async fn connect(provider: &Provider) -> Result<TcpStream, NoAnswer> {
     let found = lookup_host((provider.host.as_str(), provider.port)).await.map_err(|_| NoAnswer::Unreachable)?;
-    let (allowed, refused): (Vec<SocketAddr>, Vec<SocketAddr>) = found.partition(|address| provider.allowed.allows(address.ip()));
+    let (allowed, refused): (Vec<SocketAddr>, Vec<SocketAddr>) = found.partition(|address| provider.allows(address.ip()));
     if allowed.is_empty() && !refused.is_empty() {
         return Err(NoAnswer::AddressRefused);
     }
@@ -123,7 +111,7 @@ async fn connect(provider: &Provider) -> Result<TcpStream, NoAnswer> {
 }
 
 /// Sends the request and reads the answer's body. The connection ends with this future, however that ends.
-async fn exchange(stream: impl AsyncRead + AsyncWrite + Unpin, request: Request<Full<Bytes>>) -> Result<Bytes, NoAnswer> {
+pub(crate) async fn exchange(stream: impl AsyncRead + AsyncWrite + Unpin, request: Request<Full<Bytes>>) -> Result<Bytes, NoAnswer> {
     let mut connecting = http1::Builder::new();
     let (mut sender, connection) =
         connecting.max_buf_size(ANSWER_BYTES_MAX).handshake(TokioIo::new(stream)).await.map_err(|error| of_http(&error))?;
@@ -131,6 +119,7 @@ async fn exchange(stream: impl AsyncRead + AsyncWrite + Unpin, request: Request<
         let response = sender.send_request(request).await.map_err(|error| of_http(&error))?;
         match response.status() {
             status if status.is_redirection() => Err(NoAnswer::Redirected),
+            StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => Err(NoAnswer::BadCredentials),
             status if !status.is_success() => Err(NoAnswer::ErrorStatus),
             _ => {
                 let body = Limited::new(response.into_body(), ANSWER_BYTES_MAX).collect().await;

@@ -1,17 +1,22 @@
 //! The administrator's file: who can be asked, where, as whom, and by which namespaces.
 
 use crate::{
-    address::Allowed,
-    files::{self, Credentials},
+    address::{self, Allowed},
+    files::{self, Contents, Credentials, FileError, Named},
 };
 use berth_api::{Path as FieldPath, apps::analysis::validate_provider, names::check_dns_label};
-use http::Uri;
+use berth_store::followed::Digest;
+use http::{HeaderValue, Uri};
+use rustls::RootCertStore;
 use serde::Deserialize;
+use sha2::{Digest as _, Sha256};
 use std::{
     collections::{BTreeMap, BTreeSet},
     fs,
-    io::Read,
+    io::{self, Read as _},
+    net::IpAddr,
     path::{Path, PathBuf},
+    sync::Arc,
 };
 
 /// The longest file, in bytes.
@@ -22,6 +27,10 @@ const PROVIDERS_MAX: usize = 256;
 const NAMESPACES_MAX: usize = 4096;
 /// The longest user name, in bytes.
 const USER_BYTES_MAX: usize = 1024;
+/// How many faults are told at once.
+const FAULTS_TOLD_MAX: usize = 20;
+/// How much is told of one, in characters.
+const FAULT_CHARS_MAX: usize = 300;
 
 /// Why the file cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -32,7 +41,7 @@ pub enum OpenError {
         /// Which file.
         path: PathBuf,
         /// Why.
-        source: std::io::Error,
+        source: io::Error,
     },
     /// It is longer than it may be.
     #[error("{} is longer than {FILE_BYTES_MAX} bytes", path.display())]
@@ -49,13 +58,24 @@ pub enum OpenError {
         message: String,
     },
     /// It says what cannot be.
-    #[error("{}: {}", path.display(), faults.join("; "))]
+    #[error("{}: {}", path.display(), listed(faults))]
     Faults {
         /// Which file.
         path: PathBuf,
         /// Each with its place.
         faults: Vec<String>,
     },
+}
+
+fn listed(faults: &[String]) -> String {
+    let more = faults.len().saturating_sub(FAULTS_TOLD_MAX);
+    let told = faults[..faults.len() - more].join("; ");
+    if more == 0 { told } else { format!("{told}; and {more} more") }
+}
+
+/// In one line, whatever stands in it: paths and what a parser says of a text are as long and as odd as these are.
+fn one_line(text: &str) -> String {
+    text.chars().take(FAULT_CHARS_MAX).map(|letter| if letter.is_control() { ' ' } else { letter }).collect()
 }
 
 #[derive(Deserialize)]
@@ -109,9 +129,10 @@ pub(crate) struct Provider {
     /// What the header `Host` says.
     pub(crate) authority: String,
     pub(crate) path: String,
-    pub(crate) credentials: Credentials,
+    /// What stands in the header of that name.
+    pub(crate) authorization: Option<HeaderValue>,
     /// `None`: the authorities that this machine believes.
-    pub(crate) ca_file: Option<PathBuf>,
+    pub(crate) roots: Option<Arc<RootCertStore>>,
     pub(crate) allowed: Allowed,
     namespaces: BTreeSet<String>,
 }
@@ -121,30 +142,97 @@ impl Provider {
     pub(crate) fn serves(&self, namespace: &str) -> bool {
         self.namespaces.contains("*") || self.namespaces.contains(namespace)
     }
+
+    /// Whether a connection to this address may be opened. A secret that no TLS hides stays on this machine, whatever address its name is found to have.
+    pub(crate) fn allows(&self, ip: IpAddr) -> bool {
+        let is_secret_hidden = self.is_https || self.authorization.is_none() || address::is_loopback(ip);
+        is_secret_hidden && self.allowed.allows(ip)
+    }
 }
 
-/// Reads the file, and looks at the files that it names: they are relative to its folder.
-pub(crate) fn open(path: &Path) -> Result<BTreeMap<String, Provider>, OpenError> {
-    let failed = |source| OpenError::Read { path: path.to_owned(), source };
+/// By their names.
+pub(crate) type Known = BTreeMap<String, Provider>;
+
+/// What the administrator's file says, and what stands in the files that it names, as one look found it.
+pub(crate) struct Found {
+    path: PathBuf,
+    file: Result<File, OpenError>,
+    named: Named,
+    digest: Digest,
+}
+
+impl Found {
+    /// Reads all of it. The files that are named are relative to the folder of the one that names them.
+    pub(crate) fn read(path: &Path) -> Self {
+        Self::new(path, read(path), files::read)
+    }
+
+    /// As [`Found::read`], of a text, with the files that `read` gives.
+    pub(crate) fn new(path: &Path, text: io::Result<String>, read: impl Fn(&Path) -> Result<Contents, FileError>) -> Self {
+        let mut digest = Sha256::new();
+        digest.update(match &text {
+            Ok(text) => Sha256::digest(text),
+            Err(error) => Sha256::digest(error.to_string()),
+        });
+        let file = text.map_err(|source| OpenError::Read { path: path.to_owned(), source }).and_then(|text| parse(path, &text));
+        let entries = file.iter().flat_map(|file| file.providers.iter().take(PROVIDERS_MAX));
+        let named = Named::read(entries.flat_map(Entry::files).map(|file| folder(path).join(file)), read);
+        named.digest(&mut digest);
+        Self { path: path.to_owned(), file, named, digest: digest.finalize().into() }
+    }
+
+    /// The same one where the same was found.
+    pub(crate) fn digest(&self) -> Digest {
+        self.digest
+    }
+
+    /// Who can be asked by it.
+    pub(crate) fn providers(self) -> Result<Known, OpenError> {
+        let Self { path, file, named, .. } = self;
+        providers(file?, folder(&path), &named).map_err(|faults| OpenError::Faults { path, faults })
+    }
+}
+
+fn folder(path: &Path) -> &Path {
+    path.parent().unwrap_or(Path::new(""))
+}
+
+/// One byte more than it may have tells that it is too long.
+fn read(path: &Path) -> io::Result<String> {
     let mut text = String::new();
-    fs::File::open(path).map_err(failed)?.take(FILE_BYTES_MAX + 1).read_to_string(&mut text).map_err(failed)?;
+    fs::File::open(path)?.take(FILE_BYTES_MAX + 1).read_to_string(&mut text)?;
+    Ok(text)
+}
+
+fn parse(path: &Path, text: &str) -> Result<File, OpenError> {
     if FILE_BYTES_MAX < text.len() as u64 {
         return Err(OpenError::TooLong { path: path.to_owned() });
     }
-    let file: File =
-        serde_saphyr::from_str(&text).map_err(|error| OpenError::Syntax { path: path.to_owned(), message: error.to_string() })?;
-    let folder = path.parent().unwrap_or(Path::new(""));
-    providers(file, folder).map_err(|faults| OpenError::Faults { path: path.to_owned(), faults })
+    serde_saphyr::from_str(text).map_err(|error| OpenError::Syntax { path: path.to_owned(), message: syntax(&error) })
 }
 
-fn providers(file: File, folder: &Path) -> Result<BTreeMap<String, Provider>, Vec<String>> {
+/// What is wrong and where, in one line, without the lines around it: who put a secret where its file's name belongs shall not find it in a log.
+fn syntax(error: &serde_saphyr::Error) -> String {
+    let plain = serde_saphyr::DefaultMessageFormatter;
+    one_line(&error.render_with_options(serde_saphyr::render_options! { formatter: &plain, snippets: serde_saphyr::SnippetMode::Off }))
+}
+
+impl Entry {
+    /// The files that it names.
+    fn files(&self) -> impl Iterator<Item = &Path> {
+        let password = self.basic_auth.as_ref().map(|basic| &basic.password_file);
+        [self.ca_file.as_ref(), self.bearer_token_file.as_ref(), password].into_iter().flatten().map(PathBuf::as_path)
+    }
+}
+
+fn providers(file: File, folder: &Path, named: &Named) -> Result<Known, Vec<String>> {
     let mut faults = Vec::new();
     if PROVIDERS_MAX < file.providers.len() {
         return Err(vec![format!("providers: there are {}, more than {PROVIDERS_MAX}", file.providers.len())]);
     }
     let mut known = BTreeMap::new();
     for (index, entry) in file.providers.into_iter().enumerate() {
-        let mut fault = |field: &str, what: String| faults.push(format!("providers[{index}].{field}: {what}"));
+        let mut fault = |field: &str, what: String| faults.push(format!("providers[{index}].{field}: {}", one_line(&what)));
         if let Some(error) = validate_provider(&entry.name, &FieldPath::new("name")) {
             fault("name", error.detail);
         }
@@ -152,14 +240,14 @@ fn providers(file: File, folder: &Path) -> Result<BTreeMap<String, Provider>, Ve
             fault("name", format!("{:?} is there already", entry.name));
         }
         let name = entry.name.clone();
-        if let Some(provider) = provider(entry, folder, &mut fault) {
+        if let Some(provider) = provider(entry, folder, named, &mut fault) {
             known.insert(name, provider);
         }
     }
     if faults.is_empty() { Ok(known) } else { Err(faults) }
 }
 
-fn provider(entry: Entry, folder: &Path, fault: &mut impl FnMut(&str, String)) -> Option<Provider> {
+fn provider(entry: Entry, folder: &Path, named: &Named, fault: &mut impl FnMut(&str, String)) -> Option<Provider> {
     let place = place(&entry.url).map_err(|why| fault("url", why)).ok();
     check_namespaces(&entry.namespaces, fault);
     let there = |path: PathBuf| folder.join(path);
@@ -178,15 +266,10 @@ fn provider(entry: Entry, folder: &Path, fault: &mut impl FnMut(&str, String)) -
         }
         (None, None) => Credentials::None,
     };
-    if let Err(why) = files::header(&credentials, files::read_now) {
-        fault(credentials.field(), why.to_string());
-    }
-    let ca_file = entry.ca_file.map(there);
-    if let Some(Err(why)) = ca_file.as_ref().map(|file| files::read_now(file).and_then(|pem| files::roots(&pem))) {
-        fault("caFile", why.to_string());
-    }
+    let authorization = named.header(&credentials).map_err(|why| fault(credentials.field(), why)).ok();
+    let roots = entry.ca_file.map(|file| named.roots(&there(file))).transpose().map_err(|why| fault("caFile", why)).ok();
     let Place { is_https, host, port, authority, path } = place?;
-    if ca_file.is_some() && !is_https {
+    if roots.as_ref().is_none_or(Option::is_some) && !is_https {
         fault("caFile", "means nothing: the url is not https".to_owned());
     }
     if !matches!(credentials, Credentials::None) && !is_https && !is_this_machine(&host) {
@@ -199,8 +282,8 @@ fn provider(entry: Entry, folder: &Path, fault: &mut impl FnMut(&str, String)) -
         port,
         authority,
         path: if entry.kind == Kind::Prometheus { format!("{}/api/v1/query", path.trim_end_matches('/')) } else { path },
-        credentials,
-        ca_file,
+        authorization: authorization?,
+        roots: roots?.map(Arc::new),
         allowed: Allowed { loopback: entry.allow_loopback, link_local: entry.allow_link_local },
         namespaces: entry.namespaces.into_iter().collect(),
     })
@@ -254,21 +337,21 @@ fn place(url: &str) -> Result<Place, String> {
 
 /// Whether the text itself says so: a name that is found to be so may be found to be another tomorrow.
 fn is_this_machine(host: &str) -> bool {
-    host == "localhost" || host.parse().is_ok_and(|ip: std::net::IpAddr| ip.is_loopback())
+    host == "localhost" || host.parse().is_ok_and(address::is_loopback)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn opened(text: &str) -> Result<BTreeMap<String, Provider>, String> {
+    fn opened(text: &str) -> Result<Known, String> {
         let folder = tempfile::tempdir().expect("a folder");
         fs::write(folder.path().join("token"), "secret\n").expect("a file");
         fs::write(folder.path().join("empty"), "\n").expect("a file");
         let path = folder.path().join("providers.yaml");
         fs::write(&path, text).expect("a file");
         let told = |error: OpenError| error.to_string().replace(&format!("{}/", folder.path().display()), "");
-        open(&path).map_err(told)
+        Found::read(&path).providers().map_err(told)
     }
 
     #[test]
@@ -339,5 +422,34 @@ providers:
         check(&format!("providers: [{}]", vec![twice; 257].join(",")), "there are 257, more than 256");
         check(&format!("# {}\nproviders: []", "x".repeat(1 << 20)), "is longer than");
         assert!(opened("providers: []").expect("nobody is a choice too").is_empty());
+        let many = (0..30).map(|_| "{name: A, kind: webhook, url: 'https://a', namespaces: [b]}").collect::<Vec<_>>();
+        check(&format!("providers: [{}]", many.join(",")), "; and 39 more");
+    }
+
+    #[test]
+    fn what_is_told_of_a_file_is_one_line_and_has_no_other_lines_of_it() {
+        let wrong = "providers:\n- name: prod\n  token: s3cret\n  url: https://a\n";
+        let told = opened(wrong).expect_err("it is wrong");
+        assert!(told.contains("unknown field `token`") && told.contains("line 3") && !told.contains("s3cret"), "{told}");
+        let path = "\\e[1m\\nforged ".to_owned() + &"x".repeat(2000);
+        let one = format!("providers: [{{name: a, kind: webhook, url: 'https://a', namespaces: [b], bearerTokenFile: \"{path}\"}}]");
+        let told = opened(&one).expect_err("it is not there");
+        assert!(told.contains("forged") && told.len() < 400 && !told.chars().any(char::is_control), "{told:?}");
+    }
+
+    #[test]
+    fn a_secret_that_no_tls_hides_stays_on_this_machine() {
+        let of = |fields: &str| {
+            let text = format!("providers: [{{name: a, kind: webhook, namespaces: [b], allowLoopback: true, {fields}}}]");
+            opened(&text).expect("a good file").remove("a").expect("it is there")
+        };
+        let ips = ["127.0.0.1", "::1", "::ffff:127.0.0.1", "10.0.0.1", "64:ff9b::7f00:1"].map(|ip| ip.parse::<IpAddr>().expect(ip));
+        for (fields, wanted) in [
+            ("url: 'http://localhost', bearerTokenFile: token", [true, true, true, false, false]),
+            ("url: 'http://localhost'", [true; 5]),
+            ("url: 'https://localhost', bearerTokenFile: token", [true; 5]),
+        ] {
+            assert_eq!(ips.map(|ip| of(fields).allows(ip)), wanted, "{fields}");
+        }
     }
 }

@@ -6,17 +6,18 @@ use rustls::{
     RootCertStore,
     pki_types::{CertificateDer, pem::PemObject},
 };
+use sha2::{Digest as _, Sha256};
 use std::{
+    collections::{BTreeMap, btree_map::Entry},
     fs,
-    io::{self, Read},
+    io::{self, Read as _},
     path::{Path, PathBuf},
 };
-use tokio::io::AsyncReadExt;
 
 /// The longest file of credentials or authorities, in bytes.
 const FILE_BYTES_MAX: u64 = 1 << 20;
 
-/// As whom it is asked. Files are read at each attempt: who changes a secret need not start anything again.
+/// As whom it is asked.
 #[derive(Debug)]
 pub(crate) enum Credentials {
     None,
@@ -42,7 +43,8 @@ pub(crate) struct Contents {
 }
 
 impl Contents {
-    fn new(path: &Path, read: io::Result<Vec<u8>>) -> Result<Self, FileError> {
+    /// What was read of a file, if it is not too long.
+    pub(crate) fn new(path: &Path, read: io::Result<Vec<u8>>) -> Result<Self, FileError> {
         let path = path.to_owned();
         match read {
             Err(source) => Err(FileError::Read { path, source }),
@@ -59,37 +61,65 @@ impl Contents {
     }
 }
 
-/// At the start, when nobody waits for anything else.
-pub(crate) fn read_now(path: &Path) -> Result<Contents, FileError> {
+/// Reads a file of the machine's.
+pub(crate) fn read(path: &Path) -> Result<Contents, FileError> {
     let mut bytes = Vec::new();
     let read = fs::File::open(path).and_then(|file| file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes));
     Contents::new(path, read.map(|_| bytes))
 }
 
-/// As [`read_now`], beside others.
-pub(crate) async fn read(path: &Path) -> Result<Contents, FileError> {
-    let read = async {
-        let mut bytes = Vec::new();
-        tokio::fs::File::open(path).await?.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes).await?;
-        Ok(bytes)
-    };
-    Contents::new(path, read.await)
+/// Files as they were found, each read once, however many name it.
+pub(crate) struct Named(BTreeMap<PathBuf, Result<Contents, FileError>>);
+
+impl Named {
+    pub(crate) fn read(paths: impl Iterator<Item = PathBuf>, read: impl Fn(&Path) -> Result<Contents, FileError>) -> Self {
+        let mut named = BTreeMap::new();
+        for path in paths {
+            if let Entry::Vacant(place) = named.entry(path) {
+                let contents = read(place.key());
+                place.insert(contents);
+            }
+        }
+        Self(named)
+    }
+
+    /// One of them.
+    fn contents(&self, path: &Path) -> Result<&Contents, String> {
+        let found = self.0.get(path).ok_or_else(|| format!("{} was not read", path.display()))?;
+        found.as_ref().map_err(ToString::to_string)
+    }
+
+    /// What stands in the header `Authorization`.
+    pub(crate) fn header(&self, credentials: &Credentials) -> Result<Option<HeaderValue>, String> {
+        let Some(file) = credentials.file() else { return Ok(None) };
+        header(credentials, self.contents(file)?).map(Some).map_err(|error| error.to_string())
+    }
+
+    /// The authorities of a file.
+    pub(crate) fn roots(&self, path: &Path) -> Result<RootCertStore, String> {
+        roots(self.contents(path)?).map_err(|error| error.to_string())
+    }
+
+    /// Adds all that was found to a digest.
+    pub(crate) fn digest(&self, digest: &mut Sha256) {
+        for (path, found) in &self.0 {
+            digest.update(Sha256::digest(path.as_os_str().as_encoded_bytes()));
+            match found {
+                Ok(contents) => digest.update(Sha256::digest(&contents.bytes)),
+                Err(error) => digest.update(Sha256::digest(error.to_string())),
+            }
+        }
+    }
 }
 
-/// What stands in the header `Authorization`.
-pub(crate) fn header(
-    credentials: &Credentials,
-    read: impl FnOnce(&Path) -> Result<Contents, FileError>,
-) -> Result<Option<HeaderValue>, FileError> {
-    let Some(file) = credentials.file() else { return Ok(None) };
-    let contents = read(file)?;
+fn header(credentials: &Credentials, contents: &Contents) -> Result<HeaderValue, FileError> {
     let text = match credentials {
         Credentials::None | Credentials::Bearer(_) => format!("Bearer {}", contents.line("token")?),
         Credentials::Basic { username, .. } => format!("Basic {}", STANDARD.encode(format!("{username}:{}", contents.line("password")?))),
     };
-    let mut value = HeaderValue::from_str(&text).map_err(|_| FileError::Nothing { path: file.to_owned(), what: "token" })?;
+    let mut value = HeaderValue::from_str(&text).map_err(|_| FileError::Nothing { path: contents.path.clone(), what: "token" })?;
     value.set_sensitive(true);
-    Ok(Some(value))
+    Ok(value)
 }
 
 impl Credentials {
@@ -110,8 +140,7 @@ impl Credentials {
     }
 }
 
-/// The authorities of a file.
-pub(crate) fn roots(pem: &Contents) -> Result<RootCertStore, FileError> {
+fn roots(pem: &Contents) -> Result<RootCertStore, FileError> {
     let nothing = || FileError::Nothing { path: pem.path.clone(), what: "certificate" };
     let mut roots = RootCertStore::empty();
     for certificate in CertificateDer::pem_slice_iter(&pem.bytes) {

@@ -2,22 +2,28 @@
 
 use berth_analysis::{ANSWER_BYTES_MAX, ANSWER_WITHIN, FileProviders};
 use berth_controllers::analysis::Providers;
+use berth_store::{
+    env::{Clock, Timestamp},
+    followed::LOOK_EVERY,
+};
 use berth_workloads::analysis::{NoAnswer, Question};
+use futures::future::BoxFuture;
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use rustls::{
     ServerConfig,
     pki_types::{PrivateKeyDer, pem::PemObject},
 };
 use std::{
-    fs,
+    fs, io,
     net::{Ipv4Addr, SocketAddr},
-    sync::{Arc, Mutex},
+    sync::{Arc, LazyLock, Mutex},
     time::Instant,
 };
 use tempfile::TempDir;
 use tokio::{
     io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt},
     net::TcpListener,
+    sync::{Semaphore, watch},
 };
 use tokio_rustls::TlsAcceptor;
 
@@ -28,22 +34,24 @@ enum Does {
     Answers(String),
     /// Sends this, and then nothing, for ever.
     Hangs(String),
+    /// Sends this as soon as it is told to.
+    Waits(String, Arc<Semaphore>),
 }
 
 /// A server that does one thing, and notes what it was sent.
 struct Stub {
     address: SocketAddr,
-    seen: Arc<Mutex<Vec<String>>>,
+    seen: watch::Sender<Vec<String>>,
 }
 
 impl Stub {
     async fn start(does: Does, tls: Option<TlsAcceptor>) -> Self {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.expect("a port");
-        let (address, seen) = (listener.local_addr().expect("an address"), Arc::new(Mutex::new(Vec::new())));
-        let notes = Arc::clone(&seen);
+        let (address, seen) = (listener.local_addr().expect("an address"), watch::Sender::default());
+        let notes = seen.clone();
         tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
-                let (does, tls, notes) = (does.clone(), tls.clone(), Arc::clone(&notes));
+                let (does, tls, notes) = (does.clone(), tls.clone(), notes.clone());
                 tokio::spawn(async move {
                     match tls {
                         None => serve(stream, does, &notes).await,
@@ -60,11 +68,16 @@ impl Stub {
     }
 
     fn seen(&self) -> Vec<String> {
-        self.seen.lock().expect("nobody panics").clone()
+        self.seen.borrow().clone()
+    }
+
+    /// Waits until it was sent something.
+    async fn seen_one(&self) {
+        self.seen.subscribe().wait_for(|seen| !seen.is_empty()).await.expect("the stub is there");
     }
 }
 
-async fn serve(mut stream: impl AsyncRead + AsyncWrite + Unpin, does: Does, notes: &Mutex<Vec<String>>) {
+async fn serve(mut stream: impl AsyncRead + AsyncWrite + Unpin, does: Does, notes: &watch::Sender<Vec<String>>) {
     let mut request = Vec::new();
     let mut piece = [0; 4096];
     while !is_whole(&request) {
@@ -73,11 +86,14 @@ async fn serve(mut stream: impl AsyncRead + AsyncWrite + Unpin, does: Does, note
             Ok(read) => request.extend(&piece[..read]),
         }
     }
-    notes.lock().expect("nobody panics").push(String::from_utf8(request).expect("text"));
-    let (Does::Answers(answer) | Does::Hangs(answer)) = &does;
+    notes.send_modify(|seen| seen.push(String::from_utf8(request).expect("text")));
+    if let Does::Waits(_, told) = &does {
+        told.acquire().await.expect("it is never closed").forget();
+    }
+    let (Does::Answers(answer) | Does::Hangs(answer) | Does::Waits(answer, _)) = &does;
     _ = stream.write_all(answer.as_bytes()).await;
     match does {
-        Does::Answers(_) => _ = stream.shutdown().await,
+        Does::Answers(_) | Does::Waits(..) => _ = stream.shutdown().await,
         Does::Hangs(_) => std::future::pending::<()>().await,
     }
 }
@@ -122,11 +138,84 @@ impl Site {
         self
     }
 
+    fn providers(&self, providers: &[String]) -> &Self {
+        self.file("providers.yaml", &format!("providers: [{}]", providers.join(", ")))
+    }
+
     fn open(&self, providers: &[String]) -> FileProviders {
-        self.file("providers.yaml", &format!("providers: [{}]", providers.join(", ")));
+        self.providers(providers);
         FileProviders::open(&self.0.path().join("providers.yaml")).expect("a good file")
     }
+
+    /// And follows the files, a look at each [`Turned::look`].
+    fn follow(&self, providers: &[String]) -> (Arc<FileProviders>, Arc<Turned>) {
+        let (providers, clock) = (Arc::new(self.open(providers)), Arc::<Turned>::default());
+        tokio::spawn(Arc::clone(&providers).follow(Arc::<Turned>::clone(&clock)));
+        (providers, clock)
+    }
+
+    /// What was logged of this folder.
+    fn told(&self) -> Vec<String> {
+        let folder = self.0.path().display().to_string();
+        let log = LOG.0.lock().expect("nobody panics");
+        String::from_utf8_lossy(&log).lines().filter(|line| line.contains(&folder)).map(|line| line.replace(&folder, "FOLDER")).collect()
+    }
 }
+
+/// A clock on which each sleep ends when a test says so.
+struct Turned {
+    sleeps: watch::Sender<u64>,
+    turns: Arc<Semaphore>,
+}
+
+impl Default for Turned {
+    fn default() -> Self {
+        Self { sleeps: watch::Sender::new(0), turns: Arc::new(Semaphore::new(0)) }
+    }
+}
+
+impl Clock for Turned {
+    fn now(&self) -> Timestamp {
+        Timestamp::UNIX_EPOCH
+    }
+
+    fn sleep_until(&self, at: Timestamp) -> BoxFuture<'static, ()> {
+        assert_eq!(at, self.now() + LOOK_EVERY);
+        self.sleeps.send_modify(|sleeps| *sleeps += 1);
+        let turns = Arc::clone(&self.turns);
+        Box::pin(async move { turns.acquire().await.expect("it is never closed").forget() })
+    }
+}
+
+impl Turned {
+    /// Ends one sleep, and waits until who slept has looked and sleeps again.
+    async fn look(&self) {
+        let mut sleeps = self.sleeps.subscribe();
+        let before = *sleeps.wait_for(|sleeps| 0 < *sleeps).await.expect("the clock is there");
+        self.turns.add_permits(1);
+        sleeps.wait_for(|sleeps| before < *sleeps).await.expect("the clock is there");
+    }
+}
+
+/// All that this process logs.
+struct Log(Mutex<Vec<u8>>);
+
+impl io::Write for &Log {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().expect("nobody panics").extend(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+static LOG: LazyLock<&'static Log> = LazyLock::new(|| {
+    let log: &Log = Box::leak(Box::new(Log(Mutex::default())));
+    tracing_subscriber::fmt().with_writer(move || log).with_ansi(false).without_time().with_max_level(tracing::Level::TRACE).init();
+    log
+});
 
 fn near(name: &str, kind: &str, at: impl std::fmt::Display, more: &str) -> String {
     format!("{{name: {name}, kind: {kind}, url: '{at}', namespaces: [shop], allowLoopback: true{more}}}")
@@ -264,18 +353,133 @@ async fn a_server_proves_who_it_is_before_it_gets_a_secret_and_each_gets_its_own
         assert_eq!(asked(&providers, name).await, Err(NoAnswer::BadCertificate), "{name}");
     }
     assert_eq!(imposter.seen().len(), 0);
-    let authorization = |sent: &String| {
-        let mut lines = sent.lines().filter_map(|line| line.split_once(": "));
-        lines.find(|(name, _)| name.eq_ignore_ascii_case("authorization")).map(|(_, value)| value.to_owned())
-    };
     let wanted = [Some("Bearer s3cret".to_owned()), Some("Basic YmVydGg6cGE6c3M=".to_owned())];
-    assert_eq!(good.seen().iter().map(authorization).collect::<Vec<_>>(), wanted);
-    assert_eq!(plain.seen().iter().map(authorization).collect::<Vec<_>>(), [None]);
-    // A new secret is used from then on; without one nobody is asked.
-    site.file("token", "new");
-    assert_eq!(asked(&providers, "good").await, Ok(1.0));
-    assert_eq!(good.seen().last().and_then(authorization).as_deref(), Some("Bearer new"));
+    assert_eq!(good.seen().iter().map(|sent| authorization(sent)).collect::<Vec<_>>(), wanted);
+    assert_eq!(plain.seen().iter().map(|sent| authorization(sent)).collect::<Vec<_>>(), [None]);
+}
+
+fn authorization(sent: &str) -> Option<String> {
+    let mut lines = sent.lines().filter_map(|line| line.split_once(": "));
+    lines.find(|(name, _)| name.eq_ignore_ascii_case("authorization")).map(|(_, value)| value.to_owned())
+}
+
+#[tokio::test]
+async fn what_the_files_say_anew_counts_for_the_next_question() {
+    let ((ca, localhost), (other_ca, _)) = (authority("localhost"), authority("localhost"));
+    let good = Stub::start(Does::Answers(sample("1")), Some(localhost)).await;
+    let plain = Stub::start(Does::Answers(ok(r#"{"value": 2}"#)), None).await;
+    let site = Site::new();
+    site.file("ca.pem", &ca).file("token", "s3cret\n").file("password", "pa:ss");
+    let at = format!("https://localhost:{}", good.address.port());
+    let bearer = near("bearer", "prometheus", &at, ", caFile: ca.pem, bearerTokenFile: token");
+    let basic = near("basic", "prometheus", &at, ", caFile: ca.pem, basicAuth: {username: berth, passwordFile: password}");
+    let (providers, clock) = site.follow(&[bearer.clone(), basic]);
+    let last = || good.seen().last().and_then(|sent| authorization(sent));
+    assert_eq!((asked(&providers, "bearer").await, last().as_deref()), (Ok(1.0), Some("Bearer s3cret")));
+
+    site.file("token", "renewed");
+    clock.look().await;
+    assert_eq!((asked(&providers, "bearer").await, last().as_deref()), (Ok(1.0), Some("Bearer renewed")));
+    site.file("password", "new");
+    clock.look().await;
+    assert_eq!((asked(&providers, "basic").await, last().as_deref()), (Ok(1.0), Some("Basic YmVydGg6bmV3")));
+
+    site.file("ca.pem", &other_ca);
+    clock.look().await;
+    assert_eq!(asked(&providers, "bearer").await, Err(NoAnswer::BadCertificate));
+    site.file("ca.pem", &format!("{other_ca}{ca}"));
+    clock.look().await;
+    assert_eq!(asked(&providers, "bearer").await, Ok(1.0));
+
+    assert_eq!(asked(&providers, "gate").await, Err(NoAnswer::UnknownProvider));
+    site.providers(&[bearer.clone(), near("gate", "webhook", format!("http://{}", plain.address), "")]);
+    clock.look().await;
+    assert_eq!((asked(&providers, "gate").await, asked(&providers, "bearer").await), (Ok(2.0), Ok(1.0)));
+    assert_eq!(asked(&providers, "basic").await, Err(NoAnswer::UnknownProvider));
+    site.providers(&[bearer.replace("[shop]", "[pay]")]);
+    clock.look().await;
+    assert_eq!(asked(&providers, "bearer").await, Err(NoAnswer::NotAllowed));
+}
+
+#[tokio::test]
+async fn a_file_that_has_become_wrong_keeps_what_was_there_and_that_is_told_once_as_is_its_end() {
+    LazyLock::force(&LOG);
+    let stub = Stub::start(Does::Answers(sample("1")), None).await;
+    let site = Site::new();
+    site.file("token", "s3cret");
+    let good = near("prod", "prometheus", format!("http://{}", stub.address), ", bearerTokenFile: token");
+    let (providers, clock) = site.follow(std::slice::from_ref(&good));
+    let bad = "FOLDER/providers.yaml: providers[0].url: must begin with https:// or http://; providers[0].namespaces: none may ask; \"*\" is for all";
+    let bad = format!(" WARN berth_analysis::follow: the providers of analyses that were there before stay in use: {bad}");
+    let mended = " WARN berth_analysis::follow: FOLDER/providers.yaml: mended, read again: its providers of analyses are asked from now on";
+    let mut told = Vec::new();
+    for (wrong, why) in [
+        ("providers: [{name: prod, kind: prometheus, url: 'ftp://a', namespaces: []}]".to_owned(), Some(bad.as_str())),
+        ("providers: {".to_owned(), None),
+        (format!("providers: [{}]", good.replace("bearerTokenFile: token", "basicAuth: {user: s3cret}")), None),
+        (format!("providers: [{}]", good.replace("token", "gone")), None),
+    ] {
+        site.file("providers.yaml", &wrong);
+        clock.look().await;
+        assert_eq!(site.told(), told, "it may be half written");
+        for _ in 0..3 {
+            clock.look().await;
+        }
+        let line = site.told().last().cloned().unwrap_or_default();
+        assert!(why.is_none_or(|why| why == line), "{line}");
+        assert!(line.contains("stay in use: FOLDER/providers.yaml") && !line.contains("s3cret"), "{line}");
+        told.push(line);
+        assert_eq!(site.told(), told, "once");
+        assert_eq!((asked(&providers, "prod").await, asked(&providers, "gate").await), (Ok(1.0), Err(NoAnswer::UnknownProvider)));
+    }
+    site.providers(&[good.replace("prod", "gate")]);
+    clock.look().await;
+    told.push(mended.to_owned());
+    assert_eq!((site.told(), asked(&providers, "gate").await), (told.clone(), Ok(1.0)));
+
+    // A file that it names.
     fs::remove_file(site.0.path().join("token")).expect("it was there");
-    assert_eq!(asked(&providers, "good").await, Err(NoAnswer::BadCredentials));
-    assert_eq!(good.seen().len(), 3);
+    for _ in 0..3 {
+        clock.look().await;
+    }
+    let line = site.told().last().cloned().unwrap_or_default();
+    let gone = "stay in use: FOLDER/providers.yaml: providers[0].bearerTokenFile: could not read FOLDER/token: ";
+    assert!(line.contains(gone) && asked(&providers, "gate").await == Ok(1.0), "{line}");
+    site.file("token", "s3cret");
+    clock.look().await;
+    told.push(line);
+    told.push(
+        " WARN berth_analysis::follow: FOLDER/providers.yaml: the providers of analyses that are in use stand there again".to_owned(),
+    );
+    assert_eq!(site.told(), told);
+    assert!(stub.seen().iter().all(|sent| authorization(sent).as_deref() == Some("Bearer s3cret")));
+    let log = String::from_utf8_lossy(&LOG.0.lock().expect("nobody panics")).into_owned();
+    assert!(!log.contains("s3cret"), "no secret is logged, however much is");
+}
+
+#[tokio::test]
+async fn who_is_being_asked_is_asked_to_the_end_as_that_began() {
+    let told = Arc::new(Semaphore::new(0));
+    let stub = Stub::start(Does::Waits(sample("1"), Arc::clone(&told)), None).await;
+    let site = Site::new();
+    let (providers, clock) = site.follow(&[near("prod", "prometheus", format!("http://{}", stub.address), "")]);
+    let asking = tokio::spawn({
+        let providers = Arc::clone(&providers);
+        async move { asked(&providers, "prod").await }
+    });
+    stub.seen_one().await;
+    site.providers(&[]);
+    clock.look().await;
+    assert_eq!(asked(&providers, "prod").await, Err(NoAnswer::UnknownProvider));
+    told.add_permits(1);
+    assert_eq!(asking.await.expect("it ends"), Ok(1.0));
+}
+
+#[tokio::test]
+async fn who_refuses_what_it_is_asked_with_is_told_apart() {
+    for status in ["401 Unauthorized", "403 Forbidden"] {
+        let stub = Stub::start(Does::Answers(format!("HTTP/1.1 {status}\r\nContent-Length: 0\r\n\r\n")), None).await;
+        let providers = Site::new().open(&[near("prod", "prometheus", format!("http://{}", stub.address), "")]);
+        assert_eq!(asked(&providers, "prod").await, Err(NoAnswer::BadCredentials));
+    }
 }

@@ -8,6 +8,7 @@ mod bells;
 pub mod env;
 pub mod expiry;
 pub mod files;
+pub mod followed;
 mod log;
 mod mvcc;
 mod shared;

@@ -88,7 +88,7 @@ pub enum NoAnswer {
     UnknownProvider,
     /// This namespace may not ask it.
     NotAllowed,
-    /// What it is asked with, or its authority, cannot be read.
+    /// It does not take what it is asked with.
     BadCredentials,
     /// Its address is one that it may not have.
     AddressRefused,

@@ -58,8 +58,8 @@ struct Site {
 pub(crate) fn controller_manager(options: &ControllerManager) -> Outcome<ExitCode> {
     let enabled = Enabled::parse(options.control.controllers.as_deref().unwrap_or("*"))?;
     let gates = Arc::new(FeatureGates::parse(&options.feature_gates)?);
-    let providers = options.control.providers()?;
-    let shown = Arc::clone(&gates);
+    let analyses = options.control.providers()?;
+    let (shown, followed) = (Arc::clone(&gates), analyses.clone());
     let begin = |Site { cluster, env, metrics }| {
         gates.warnings().iter().for_each(|warning| tracing::warn!("{warning}"));
         let (provision_latency, load_balancer_range) = (options.control.volume_provision_latency, options.control.load_balancer_range);
@@ -71,13 +71,18 @@ pub(crate) fn controller_manager(options: &ControllerManager) -> Outcome<ExitCod
             enabled,
             provision_latency,
             load_balancer_range,
-            providers,
+            providers: analyses.providers(),
             follower: None,
         }
         .start();
     };
     let part = Part { name: "berth-controller-manager", port: 10257 };
-    run(&options.part, part, |health| Ok(register_gates(&health.metrics, &shown)?), begin)
+    let aside = |health: &Health, env: &Env| {
+        // Who stands by knows what is so when it leads.
+        followed.follow(env);
+        Ok(register_gates(&health.metrics, &shown)?)
+    };
+    run(&options.part, part, aside, begin)
 }
 
 /// Runs the scheduler.
@@ -86,7 +91,7 @@ pub(crate) fn scheduler(options: &Scheduler) -> Outcome<ExitCode> {
         let events = Recorder::new(Arc::clone(&cluster), env.clone(), Arc::clone(&metrics), "default-scheduler");
         berth_node::Scheduler::start(&cluster, &env, &events, &metrics);
     };
-    run(&options.part, Part { name: "berth-scheduler", port: 10259 }, |_| Ok(()), begin)
+    run(&options.part, Part { name: "berth-scheduler", port: 10259 }, |_, _| Ok(()), begin)
 }
 
 /// Runs simulated nodes.
@@ -95,21 +100,22 @@ pub(crate) fn node(options: &Node) -> Outcome<ExitCode> {
         let events = Recorder::new(Arc::clone(&cluster), env.clone(), Arc::clone(&metrics), "kubelet");
         options.nodes.start(&cluster, &env, &events, &metrics);
     };
-    run(&options.part, Part { name: "berth-node", port: 10250 }, |_| Ok(()), begin)
+    run(&options.part, Part { name: "berth-node", port: 10250 }, |_, _| Ok(()), begin)
 }
 
-/// Runs a part until a signal comes or something panics; it ends in order, so that the next can begin at once.
-fn run(options: &PartOptions, part: Part, shows: impl FnOnce(&Health) -> Outcome<()>, begin: impl FnOnce(Site)) -> Outcome<ExitCode> {
+/// Runs a part until a signal comes or something panics; it ends in order, so that the next can begin at once. What it does `aside` does not wait until it
+/// leads.
+fn run(options: &PartOptions, part: Part, aside: impl FnOnce(&Health, &Env) -> Outcome<()>, begin: impl FnOnce(Site)) -> Outcome<ExitCode> {
     logging::start(options.log_format, options.verbose);
     let lease = options.leader.lease(part.name)?;
     let health = Health::new()?;
-    shows(&health)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(async {
         let signals = Signals::take()?;
         let threads = Threads::start(part.name, 1)?;
         let faults = Faults::new();
         let env = env::real(threads.handle(), faults.clone());
+        aside(&health, &env)?;
         let connection = Connection::open(&options.remote()).await?;
         health.serve(&options.health, part, connection, &env, &faults).await?;
         tokio::select! {

@@ -4,7 +4,9 @@ use crate::{duration::duration, services::cluster_ips};
 use berth_analysis::{FileProviders, OpenError};
 use berth_api::ip::Cidr;
 use berth_controllers::analysis::{NoProviders, Providers};
+use berth_store::env::Env;
 use clap::Args;
+use futures::FutureExt;
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
 /// Which controllers run, and what those need to know that stand for something outside.
@@ -24,7 +26,7 @@ pub(crate) struct ControllerOptions {
     pub(crate) load_balancer_range: Cidr,
 
     /// Who can be asked by analyses of progressive rollouts, as YAML: names, addresses, credentials, and which namespaces may ask; see
-    /// docs/how-to/progressive-rollouts.md [default: nobody].
+    /// docs/how-to/progressive-rollouts.md [default: nobody]. The file and those that it names are read again when they change.
     #[arg(long, value_name = "FILE")]
     pub(crate) analysis_providers: Option<PathBuf>,
 }
@@ -34,10 +36,29 @@ impl ControllerOptions {
     ///
     /// # Errors
     /// What is wrong with the file.
-    pub(crate) fn providers(&self) -> Result<Arc<dyn Providers>, OpenError> {
-        match &self.analysis_providers {
-            Some(file) => Ok(Arc::new(FileProviders::open(file)?)),
-            None => Ok(Arc::new(NoProviders)),
+    pub(crate) fn providers(&self) -> Result<Analyses, OpenError> {
+        let file = self.analysis_providers.as_deref().map(FileProviders::open).transpose()?;
+        Ok(Analyses(file.map(Arc::new)))
+    }
+}
+
+/// Whom analyses ask: those of the administrator's file, if there is one. Cheap to clone.
+#[derive(Clone)]
+pub(crate) struct Analyses(Option<Arc<FileProviders>>);
+
+impl Analyses {
+    /// The file is followed from now on.
+    pub(crate) fn follow(&self, env: &Env) {
+        if let Some(file) = &self.0 {
+            env.spawner.spawn("providers of analyses", Arc::clone(file).follow(Arc::clone(&env.clock)).boxed());
+        }
+    }
+
+    /// Who is asked.
+    pub(crate) fn providers(&self) -> Arc<dyn Providers> {
+        match &self.0 {
+            Some(file) => Arc::<FileProviders>::clone(file),
+            None => Arc::new(NoProviders),
         }
     }
 }

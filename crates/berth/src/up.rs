@@ -9,6 +9,7 @@ use self::{
 };
 use crate::{
     cli::Up,
+    controllers::Analyses,
     credentials,
     dashboard::own::{self, OwnPage, PageOptions, PageUser},
     data_dir::{DataDir, StoreKind},
@@ -32,7 +33,6 @@ use berth_apiserver::{
 };
 use berth_controllers::{
     Cluster,
-    analysis::Providers,
     election::{Gate, Leader},
     events::Recorder,
     lags::Lags,
@@ -135,7 +135,7 @@ pub(crate) struct Settings {
     api_gates: Arc<FeatureGates>,
     controller_gates: Arc<FeatureGates>,
     controllers: Enabled,
-    providers: Arc<dyn Providers>,
+    analyses: Analyses,
     access: Access,
     etcd: Option<etcd::Places>,
     /// None: no page is served.
@@ -153,12 +153,12 @@ impl Settings {
         api_gates.warnings().iter().for_each(|warning| tracing::warn!("API server: {warning}"));
         controller_gates.warnings().iter().for_each(|warning| tracing::warn!("controllers: {warning}"));
         let controllers = Enabled::parse(options.control.controllers.as_deref().unwrap_or("*"))?;
-        let providers = options.control.providers()?;
+        let analyses = options.control.providers()?;
         let etcd = match options.store {
             StoreKind::Etcd => Some(options.etcd.connection.read()?),
             StoreKind::Embedded | StoreKind::Memory => options.etcd.check_unused().map(|()| None)?,
         };
-        Ok(Self { api_gates, controller_gates, controllers, providers, access: access(options)?, etcd, page: None })
+        Ok(Self { api_gates, controller_gates, controllers, analyses, access: access(options)?, etcd, page: None })
     }
 }
 
@@ -249,6 +249,7 @@ impl Plane {
         let (of_controllers, of_users) = (Threads::start("controllers", 1)?, Threads::start("users", USERS_THREADS_MORE)?);
         let faults = Faults::new();
         let env = env::real(of_controllers.handle(), faults.clone());
+        settings.analyses.follow(&env);
         let table = Arc::new(ResourceTable::default());
         let advertised = options.services.advertised(options.bind_address);
         let ranges = options.services.ranges();
@@ -455,7 +456,7 @@ fn start_controllers(
         enabled: settings.controllers.clone(),
         provision_latency: options.control.volume_provision_latency,
         load_balancer_range: options.control.load_balancer_range,
-        providers: Arc::clone(&settings.providers),
+        providers: settings.analyses.providers(),
         follower: None,
     };
     manager.start();

@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{Berth, deployment, kubectl_is_here, until, up, up_in};
+use common::{Berth, deployment, kubectl_is_here, until, up, up_in, up_logging};
 use std::{
     fs,
     io::{Read, Write},
@@ -165,6 +165,30 @@ fn a_server_that_is_killed_while_it_waits_for_an_answer_asks_again() {
     prometheus.say(0.0);
     until("the way back", || image(&berth) == "web:1");
     berth.rollout(&["status", "deployment/web"]);
+}
+
+#[test]
+fn a_provider_that_is_added_while_the_server_runs_is_asked_and_a_wrong_file_changes_nothing() {
+    if !kubectl_is_here() {
+        return;
+    }
+    let folder = TempDir::new().unwrap();
+    let (manifest, providers, log) = (folder.path().join("web.yaml"), folder.path().join("providers.yaml"), folder.path().join("log"));
+    fs::write(&manifest, deployment("web", 4, "web:1")).unwrap();
+    fs::write(&providers, "providers: []").unwrap();
+    let arguments = [FAST, &["-f", manifest.to_str().unwrap(), "--analysis-providers", providers.to_str().unwrap()]].concat();
+    let mut berth = up_logging(&folder.path().join("data"), &arguments, fs::File::create(&log).unwrap().into());
+    berth.line_with("rolled out after");
+    annotate(&berth, &["berth.dev/steps=50%,analysis,100%", "berth.dev/analysis-provider=prod", "berth.dev/analysis-query=0.97"]);
+    set_image(&berth, "web:2");
+    status_until(&berth, "no answer (unknown provider)");
+    let told = |part: &str| fs::read_to_string(&log).unwrap().matches(part).count();
+    fs::write(&providers, "providers: {").unwrap();
+    until("what is wrong", || told("has no providers of analyses") == 1);
+    Prometheus::start().providers(folder.path());
+    until("that it is mended", || told("providers.yaml: mended, read again") == 1);
+    berth.rollout(&["status", "deployment/web"]);
+    assert_eq!(told("stay in use"), 1);
 }
 
 #[test]

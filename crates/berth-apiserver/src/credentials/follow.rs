@@ -5,70 +5,11 @@ use super::{
     files::{CredentialError, CredentialFiles, Part, ends},
 };
 use crate::{pki::RENEW_BEFORE, tls::TlsError};
+use berth_store::followed::{Do, LOOK_EVERY, Seen};
 use jiff::Timestamp;
 use prometheus::{IntCounterVec, IntGaugeVec, Opts, Registry};
-use std::{error::Error, time::Duration};
+use std::error::Error;
 use tokio::{task::spawn_blocking, time::sleep};
-
-/// How often the files are read: some kilobytes, which the machine has in its memory.
-const LOOK_EVERY: Duration = Duration::from_secs(1);
-
-/// What is known of the files of one part.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Seen {
-    /// What is used says the same.
-    used: [u8; 32],
-    /// What cannot be used, and how often it was seen.
-    bad: Option<([u8; 32], u32)>,
-}
-
-/// How often the same must be seen that cannot be used until it is told: files of a pair are replaced one after the other.
-const TOLD_AT: u32 = 2;
-
-/// What to do about a look.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Do {
-    /// It is what is used.
-    Nothing,
-    /// It is something else: to be tried.
-    Try,
-    /// It cannot be used, and was not told yet.
-    Tell,
-}
-
-impl Seen {
-    fn new(used: [u8; 32]) -> Self {
-        Self { used, bad: None }
-    }
-
-    /// What to do with what the files say.
-    fn look(&mut self, found: [u8; 32]) -> Do {
-        if found == self.used {
-            self.bad = None;
-            return Do::Nothing;
-        }
-        match &mut self.bad {
-            Some((bad, times)) if *bad == found => {
-                *times = times.saturating_add(1);
-                if *times == TOLD_AT { Do::Tell } else { Do::Nothing }
-            }
-            _ => Do::Try,
-        }
-    }
-
-    fn is_used(&mut self, found: [u8; 32]) {
-        *self = Self::new(found);
-    }
-
-    fn is_bad(&mut self, found: [u8; 32]) {
-        self.bad = Some((found, 1));
-    }
-
-    /// Whether the files have said for a while what cannot be used.
-    fn is_outdated(&self) -> bool {
-        self.bad.is_some_and(|(_, times)| TOLD_AT <= times)
-    }
-}
 
 /// Credentials whose files are followed.
 pub struct Following {
@@ -135,21 +76,21 @@ impl Following {
             let digest = contents.digest();
             match self.seen[index].1.look(digest) {
                 Do::Nothing => (),
+                Do::TellWell => tracing::warn!(credentials = part.name(), "the files hold again what is in use"),
                 todo @ (Do::Try | Do::Tell) => {
                     let mut credentials = self.credentials.clone();
                     let used = self.files.put(part, contents, &mut credentials).map_err(|error| chain(&error));
                     match used.and_then(|()| replace(&credentials).map_err(|error| chain(&error))) {
                         Ok(()) => {
-                            tracing::info!(credentials = part.name(), "read again: new connections and requests meet what is there now");
                             self.credentials = credentials;
-                            self.seen[index].1.is_used(digest);
+                            tell_taken(part, self.seen[index].1.taken(digest));
                             self.metrics.reloads.with_label_values(&[part.name()]).inc();
                             self.tell_ends();
                         }
                         Err(error) if todo == Do::Tell => {
                             tracing::error!(credentials = part.name(), "what was there before stays in use: {error}");
                         }
-                        Err(_) => self.seen[index].1.is_bad(digest),
+                        Err(_) => self.seen[index].1.refused(digest),
                     }
                 }
             }
@@ -165,6 +106,16 @@ impl Following {
                 tracing::warn!(credentials = part.name(), "its certificate ends at {end}");
             }
         }
+    }
+}
+
+/// Who read that it cannot be used shall read that it can, so that is told as loudly.
+fn tell_taken(part: Part, is_mended: bool) {
+    let told = "read again: new connections and requests meet what is there now";
+    if is_mended {
+        tracing::warn!(credentials = part.name(), "{told}");
+    } else {
+        tracing::info!(credentials = part.name(), "{told}");
     }
 }
 
@@ -213,30 +164,5 @@ impl FileMetrics {
         if let Some(end) = ends(part, credentials) {
             self.ends.with_label_values(&[part.name()]).set(end.as_second());
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_cannot_be_used_is_told_once_and_at_its_second_look() {
-        let [used, bad, other] = [[1; 32], [2; 32], [3; 32]];
-        let mut seen = Seen::new(used);
-        assert_eq!(seen.look(used), Do::Nothing);
-        assert_eq!(seen.look(bad), Do::Try);
-        seen.is_bad(bad);
-        assert!(!seen.is_outdated(), "a pair of which one file is written already");
-        assert_eq!([seen.look(bad), seen.look(bad), seen.look(bad)], [Do::Tell, Do::Nothing, Do::Nothing]);
-        assert!(seen.is_outdated());
-        assert_eq!(seen.look(other), Do::Try, "it is something else now");
-        seen.is_bad(other);
-        assert_eq!(seen.look(other), Do::Tell);
-        assert_eq!(seen.look(used), Do::Nothing, "the old contents are back");
-        assert!(!seen.is_outdated());
-        assert_eq!(seen.look(other), Do::Try);
-        seen.is_used(other);
-        assert_eq!(seen.look(other), Do::Nothing);
     }
 }

@@ -1,0 +1,104 @@
+//! The providers of a file that is followed while they are asked.
+
+use crate::{
+    ANSWER_WITHIN, client,
+    config::{Found, Known, OpenError},
+};
+use berth_controllers::analysis::Providers;
+use berth_store::{
+    env::Clock,
+    followed::{Do, LOOK_EVERY, Seen},
+};
+use berth_workloads::analysis::{Answer, NoAnswer, Question};
+use futures::future::BoxFuture;
+use std::{
+    error::Error as _,
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+use tokio::task::spawn_blocking;
+
+/// The providers of a file, with what stands in the files that it names.
+///
+/// All of it is replaced as one, by [`FileProviders::follow`]; whoever is being asked is asked to the end as that began.
+#[derive(Debug)]
+pub struct FileProviders {
+    path: PathBuf,
+    used: Mutex<Arc<Known>>,
+    seen: Mutex<Seen>,
+}
+
+impl FileProviders {
+    /// Reads the file, and those that it names.
+    ///
+    /// # Errors
+    /// What is wrong with it; of several faults, all.
+    pub fn open(path: &Path) -> Result<Self, OpenError> {
+        let found = Found::read(path);
+        let seen = Seen::new(found.digest());
+        Ok(Self { path: path.to_owned(), used: Mutex::new(Arc::new(found.providers()?)), seen: Mutex::new(seen) })
+    }
+
+    /// Looks at the files each second from now on, and takes in what they say anew. Never ends.
+    pub async fn follow(self: Arc<Self>, clock: Arc<dyn Clock>) {
+        loop {
+            clock.sleep_until(clock.now() + LOOK_EVERY).await;
+            let looking = Arc::clone(&self);
+            // It may be a file that another machine has.
+            match spawn_blocking(move || looking.look()).await.map_err(tokio::task::JoinError::try_into_panic) {
+                Ok(()) => (),
+                // As in any other task.
+                Err(Ok(panic)) => std::panic::resume_unwind(panic),
+                // The process ends.
+                Err(Err(_)) => return,
+            }
+        }
+    }
+
+    fn look(&self) {
+        let found = Found::read(&self.path);
+        let (file, digest) = (self.path.display(), found.digest());
+        let mut seen = lock(&self.seen);
+        match seen.look(digest) {
+            Do::Nothing => (),
+            Do::TellWell => tracing::warn!("{file}: the providers of analyses that are in use stand there again"),
+            todo @ (Do::Try | Do::Tell) => match found.providers() {
+                Ok(known) => {
+                    *lock(&self.used) = Arc::new(known);
+                    // Who read that it cannot be used shall read that it can, so that is told as loudly.
+                    if seen.taken(digest) {
+                        tracing::warn!("{file}: mended, read again: its providers of analyses are asked from now on");
+                    } else {
+                        tracing::info!("{file}: read again: its providers of analyses are asked from now on");
+                    }
+                }
+                Err(error) if todo == Do::Tell => {
+                    let cause = error.source().map(|cause| format!(": {cause}")).unwrap_or_default();
+                    tracing::warn!("the providers of analyses that were there before stay in use: {error}{cause}");
+                }
+                Err(_) => seen.refused(digest),
+            },
+        }
+    }
+
+    async fn attempt(&self, question: &Question) -> Result<Answer, NoAnswer> {
+        let known = Arc::clone(&*lock(&self.used));
+        let provider = known.get(&question.provider).ok_or(NoAnswer::UnknownProvider)?;
+        if !provider.serves(&question.namespace) {
+            return Err(NoAnswer::NotAllowed);
+        }
+        let asked = tokio::time::timeout(ANSWER_WITHIN, client::ask(provider, question)).await;
+        asked.unwrap_or(Err(NoAnswer::TimedOut))
+    }
+}
+
+impl Providers for FileProviders {
+    fn ask<'a>(&'a self, question: &'a Question) -> BoxFuture<'a, Result<Answer, NoAnswer>> {
+        Box::pin(self.attempt(question))
+    }
+}
+
+/// What it guards is whole at every moment.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
