@@ -6,6 +6,7 @@ mod circles;
 mod deny;
 mod etcd_protos;
 mod faults;
+mod foretold;
 mod fuzz;
 mod linear;
 mod mutants;
@@ -81,6 +82,9 @@ enum Command {
     /// put in one order. Wants etcd 3.6 in the folder that BERTH_UPSTREAM names.
     #[command(after_help = "Example: BERTH_UPSTREAM=../shared/upstream cargo xtask faults --minutes 30")]
     Faults(faults::Options),
+    /// Holds what `berth plan` says of random changes against what then happens in a real `berth up`. Goes on where it was broken off.
+    #[command(after_help = "Example: cargo xtask foretold --seeds 0..1000")]
+    Foretold(foretold::Options),
     /// Tries mutants of what decides, stores and admits on the crates' own tests, and writes docs/mutants.md. Goes on where it was broken off.
     #[command(after_help = "Example: cargo xtask mutants --shard 0/16 --package berth-workloads")]
     Mutants(mutants::Options),
@@ -103,6 +107,7 @@ fn main() -> ExitCode {
         Command::Pictures => pictures::run(),
         Command::Torture(options) => torture::run(&options),
         Command::Faults(options) => faults::run(&options),
+        Command::Foretold(options) => foretold::run(&options),
         Command::Mutants(options) => mutants::run(&options),
     };
     match result {

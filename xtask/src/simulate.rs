@@ -32,7 +32,8 @@ pub(crate) struct Options {
     trace: bool,
 }
 
-fn range(text: &str) -> Result<Range<u64>, String> {
+/// `0..1000`.
+pub(crate) fn range(text: &str) -> Result<Range<u64>, String> {
     let ends = text.split_once("..").and_then(|(from, to)| Some(from.parse().ok()?..to.parse().ok()?));
     ends.filter(|seeds| !seeds.is_empty()).ok_or_else(|| "two numbers are wanted, the smaller one first: 0..1000".to_owned())
 }

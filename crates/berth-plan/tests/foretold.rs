@@ -3,16 +3,14 @@
 mod common;
 
 use berth_node::Latencies;
-use berth_plan::{
-    Change, Controllers, Edit, Edits, Forecast, Outcome, Snapshot, StepKind, Suppositions, TroubleKind, WorkloadKind, forecast,
-};
+use berth_plan::{Change, Controllers, Edit, Forecast, Outcome, Snapshot, StepKind, Suppositions, TroubleKind, WorkloadKind, forecast};
 use berth_sim::{
     Options, World,
     rng::{Purpose, SeededRng},
     seeds,
 };
-use berth_store::env::{Rng, Timestamp};
-use common::{deployment, stateful_set};
+use berth_store::env::Timestamp;
+use common::scenario::{Hold, NAME, Pace, Scenario, template};
 use serde_json::{Value, json};
 use std::{collections::BTreeMap, time::Duration};
 
@@ -37,92 +35,15 @@ const PLURALS: [&str; 11] = [
     "statefulsets",
 ];
 
-/// A world at rest, and a change of its workload.
-struct Scenario {
-    kind: WorkloadKind,
-    manifest: Value,
-    latencies: Latencies,
-    edits: Edits,
-    /// Of a quota for pods.
-    quota: Option<u64>,
-    /// How long the world is left alone before the change.
-    idle: Duration,
-    hold: Hold,
-}
-
-/// What the workload's owner keeps to themselves.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Hold {
-    Nothing,
-    /// A Deployment is paused before the change.
-    Paused,
-    /// It is paused in the middle of a rollout.
-    PausedInTheMiddle,
-    /// Pods of a StatefulSet are deleted by hand.
-    OnDelete,
-}
-
-impl Scenario {
-    fn draw(seed: u64) -> Self {
-        let rng = SeededRng::new(seed, Purpose::Script);
-        let number = |below: u64| u32::try_from(rng.below(below)).expect("small");
-        let kind = if number(4) == 0 { WorkloadKind::StatefulSet } else { WorkloadKind::Deployment };
-        let replicas = 1 + number(12);
-        let mut manifest = match kind {
-            WorkloadKind::Deployment => {
-                let limit = |choices: &[Value]| rng.choose(choices).clone();
-                let surge = limit(&[json!(0), json!(1), json!(3), json!("25%"), json!("100%")]);
-                let unavailable = limit(&[json!(0), json!(1), json!(2), json!("25%"), json!("60%")]);
-                let both_zero = surge == json!(0) && unavailable == json!(0);
-                let rolling = json!({"maxSurge": surge, "maxUnavailable": if both_zero { json!(1) } else { unavailable }});
-                let strategy =
-                    if number(6) == 0 { json!({"type": "Recreate"}) } else { json!({"type": "RollingUpdate", "rollingUpdate": rolling}) };
-                let policy = limit(&[Value::Null, json!("TerminationStarted"), json!("TerminationComplete")]);
-                deployment(replicas, &json!({"strategy": strategy, "podReplacementPolicy": policy}))
-            }
-            WorkloadKind::StatefulSet => {
-                let strategy = if number(3) == 0 { "Recreate" } else { "RollingUpdate" };
-                let management = if number(2) == 0 { "Parallel" } else { "OrderedReady" };
-                stateful_set(replicas.min(6), &json!({"updateStrategy": {"type": strategy}, "podManagementPolicy": management}))
-            }
-        };
-        // Multiples of one are apart from multiples of the other for long.
-        let start = Duration::from_millis(3000 + 1000 * u64::from(number(8)));
-        let stop = Duration::from_millis(7550 + 3700 * u64::from(number(8)));
-        let replicas = (number(3) == 0).then(|| i32::try_from(1 + number(14)).expect("small"));
-        let images = if replicas.is_none() || number(2) == 0 { vec![("main".to_owned(), "main:2".to_owned())] } else { Vec::new() };
-        let quota = (number(6) == 0).then(|| 16 + u64::from(number(8)));
-        let idle = Duration::from_millis(rng.below(90_000));
-        let hold = match (number(8), kind) {
-            (0, WorkloadKind::Deployment) => Hold::Paused,
-            (1, WorkloadKind::Deployment) => Hold::PausedInTheMiddle,
-            (0 | 1, WorkloadKind::StatefulSet) => Hold::OnDelete,
-            _ => Hold::Nothing,
-        };
-        if hold == Hold::OnDelete {
-            manifest["spec"]["updateStrategy"] = json!({"type": "OnDelete"});
-        }
-        let edits = Edits { images, replicas, ..Edits::default() };
-        Self { kind, manifest, latencies: Latencies { start, stop }, edits, quota, idle, hold }
+fn is_complete(scenario: &Scenario, world: &World) -> bool {
+    match scenario.kind {
+        WorkloadKind::Deployment => world.seen().is_rolled_out(NAME),
+        WorkloadKind::StatefulSet => set_is_complete(world),
     }
 }
 
-impl Scenario {
-    fn is_complete(&self, world: &World) -> bool {
-        match self.kind {
-            WorkloadKind::Deployment => world.seen().is_rolled_out("web"),
-            WorkloadKind::StatefulSet => set_is_complete(world),
-        }
-    }
-
-    /// Whether it is a tie, decided by milliseconds ([docs/how-to/plan.md](../../../docs/how-to/plan.md#is-it-right)): the old ReplicaSet is told to grow, and at once to
-    /// shrink; or a quota is full, so that it depends on who asks first, and on how often it is tried again.
-    fn is_tied(&self, forecast: &Forecast) -> bool {
-        let replicas = self.manifest["spec"]["replicas"].as_i64().unwrap_or(1);
-        let grows = self.edits.replicas.is_some_and(|wanted| replicas < i64::from(wanted));
-        let is_refused = forecast.troubles.iter().any(|trouble| trouble.kind == TroubleKind::Quota);
-        self.kind == WorkloadKind::Deployment && (is_refused || grows && !self.edits.images.is_empty())
-    }
+fn is_tied(scenario: &Scenario, forecast: &Forecast) -> bool {
+    scenario.is_tied(forecast.troubles.iter().any(|trouble| trouble.kind == TroubleKind::Quota))
 }
 
 fn snapshot(world: &World) -> Snapshot {
@@ -155,20 +76,15 @@ fn foretold(forecast: &Forecast, sizes_before: &BTreeMap<String, i64>) -> Happen
     }
 }
 
-fn make_true(world: &mut World, edits: &Edits, kind: WorkloadKind) {
-    let mut spec = json!({});
-    for (_, image) in &edits.images {
-        spec["template"] = json!({"spec": {"containers": [{"name": "main", "image": image}]}});
-    }
-    edits.replicas.into_iter().for_each(|replicas| spec["replicas"] = json!(replicas));
-    match kind {
-        WorkloadKind::Deployment => world.patch_deployment("web", json!({"spec": spec})),
-        WorkloadKind::StatefulSet => world.patch_stateful_set("web", json!({"spec": spec})),
+fn make_true(world: &mut World, scenario: &Scenario) {
+    match scenario.kind {
+        WorkloadKind::Deployment => world.patch_deployment(NAME, scenario.patch()),
+        WorkloadKind::StatefulSet => world.patch_stateful_set(NAME, scenario.patch()),
     }
 }
 
 fn set_is_complete(world: &World) -> bool {
-    let set = world.object("statefulsets", "web");
+    let set = world.object("statefulsets", NAME);
     let (spec, status) = (&set["spec"], &set["status"]);
     let number = |value: &Value| value.as_i64().unwrap_or(0);
     let wanted = number(&spec["replicas"]);
@@ -223,8 +139,8 @@ impl Truth {
 /// Makes the change true, and follows it as far as `foretold` says that there is something to see.
 fn happens(world: &mut World, scenario: &Scenario, foretold: &Outcome, context: &str) -> Option<(Duration, Duration)> {
     let began = world.elapsed();
-    let is_complete = |world: &World| scenario.is_complete(world);
-    make_true(world, &scenario.edits, scenario.kind);
+    let is_complete = |world: &World| is_complete(scenario, world);
+    make_true(world, scenario);
     match foretold {
         Outcome::Complete { .. } => {
             world.run_until_seen("the rollout that was foretold", LONGEST, is_complete);
@@ -250,23 +166,23 @@ fn happens(world: &mut World, scenario: &Scenario, foretold: &Outcome, context: 
 }
 
 fn check(seed: u64) {
-    let scenario = Scenario::draw(seed);
-    let Scenario { kind, manifest, latencies, edits, quota, idle, hold } = &scenario;
-    let mut world = World::new(seed, Options { latencies: *latencies, ..Options::default() });
+    let scenario = Scenario::draw(&SeededRng::new(seed, Purpose::Script), Pace::Virtual);
+    let Scenario { kind, manifest, times, edits, quota, idle, hold } = &scenario;
+    let latencies = Latencies { start: times.start, stop: times.stop };
+    let mut world = World::new(seed, Options { latencies, ..Options::default() });
     if let Some(pods) = quota {
         world.create(
             &json!({"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "q"}, "spec": {"hard": {"pods": pods.to_string()}}}),
         );
     }
     world.create(manifest);
-    world.run_until_seen("the first rollout", LONGEST, |world| scenario.is_complete(world));
+    world.run_until_seen("the first rollout", LONGEST, |world| is_complete(&scenario, world));
     match hold {
-        Hold::Paused => world.patch_deployment("web", json!({"spec": {"paused": true}})),
+        Hold::Paused => world.patch_deployment(NAME, json!({"spec": {"paused": true}})),
         Hold::PausedInTheMiddle => {
-            let containers = json!([{"name": "main", "image": "main:between"}]);
-            world.patch_deployment("web", json!({"spec": {"template": {"spec": {"containers": containers}}}}));
-            world.run_for(latencies.start + Duration::from_millis(1500));
-            world.patch_deployment("web", json!({"spec": {"paused": true}}));
+            world.patch_deployment(NAME, json!({"spec": {"template": template("main:between")}}));
+            world.run_for(times.middle);
+            world.patch_deployment(NAME, json!({"spec": {"paused": true}}));
         }
         Hold::Nothing | Hold::OnDelete => (),
     }
@@ -274,7 +190,7 @@ fn check(seed: u64) {
     let (snapshot, before, from) = (snapshot(&world), world.objects("pods"), world.log().len());
     let sizes_before: BTreeMap<String, i64> =
         world.objects("replicasets").iter().map(|(name, set)| (name.clone(), set["spec"]["replicas"].as_i64().unwrap_or(0))).collect();
-    let edit = Edit { kind: *kind, namespace: "default".to_owned(), name: "web".to_owned(), edits: edits.clone() };
+    let edit = Edit { kind: *kind, namespace: "default".to_owned(), name: NAME.to_owned(), edits: edits.clone() };
     let change = Change { edits: vec![edit], ..Change::default() };
     // What takes how long is given, so that seeds differ in the order of what happens at once, and in nothing else.
     let forecast_by = |order: u64| {
@@ -289,11 +205,11 @@ fn check(seed: u64) {
     };
     let forecast = forecast_by(0);
     let told = serde_json::to_string_pretty(&forecast.workloads[0].steps).expect("string keys");
-    let context = format!("seed {seed}: {manifest}\n{edits:?} {latencies:?} {quota:?} {hold:?}\n{told}\n{:?}", forecast.troubles);
+    let context = format!("seed {seed}: {manifest}\n{edits:?} {times:?} {quota:?} {hold:?}\n{told}\n{:?}", forecast.troubles);
     let ends = happens(&mut world, &scenario, &forecast.workloads[0].outcome, &context);
     let truth = Truth { ends, happened: happened(&world, from, &before), sizes_before };
     let Some(difference) = truth.difference(&forecast) else { return };
-    assert!(scenario.is_tied(&forecast), "{difference}\n{context}");
+    assert!(is_tied(&scenario, &forecast), "{difference}\n{context}");
     let others: Vec<String> = (1..=ORDERS).map_while(|order| truth.difference(&forecast_by(order))).collect();
     assert!(others.len() < usize::try_from(ORDERS).expect("few"), "in no order: {difference}\n{others:#?}\n{context}");
 }

@@ -78,7 +78,7 @@ fn web(policy: &str) -> Value {
 
 /// Sizes of a set at the end of each burst.
 fn merged(changes: &[(Duration, i64)], first: i64) -> Vec<i64> {
-    let mut sizes: Vec<i64> = legs(changes, first).iter().map(Leg::end).collect();
+    let mut sizes: Vec<i64> = legs(changes, first, BURST).iter().map(Leg::end).collect();
     sizes.dedup();
     sizes
 }
@@ -86,7 +86,7 @@ fn merged(changes: &[(Duration, i64)], first: i64) -> Vec<i64> {
 #[test]
 fn what_comes_late_is_as_foretold_and_what_goes_another_way_is_not() {
     let at = |tenths: u64, size: i64| (Duration::from_millis(100 * tenths), size);
-    let is = |seen: &[i64], changes: &[(Duration, i64)]| is_as_foretold(seen, &legs(changes, 3));
+    let is = |seen: &[i64], changes: &[(Duration, i64)]| is_as_foretold(seen, &legs(changes, 3, BURST));
     let together = [at(0, 2), at(9, 1), at(10, 0)];
     assert!(is(&[2, 1, 0], &together) && is(&[2, 0], &together));
     assert!(!is(&[1, 0], &together), "two are not told to go at the beginning");
@@ -146,7 +146,7 @@ async fn comes_true(kubeconfig: &Path, controllers: &str, context: &str) {
     for (name, changes) in &foretold {
         let seen = &seen[name];
         let sizes: Vec<i64> = seen.iter().map(|(_, size)| *size).collect();
-        let legs = legs(changes, if *name == first.name_any() { 3 } else { 0 });
+        let legs = legs(changes, if *name == first.name_any() { 3 } else { 0 }, BURST);
         assert!(is_as_foretold(&sizes, &legs), "{context} {name}: {seen:?} {changes:?}");
         let (last_seen, last_foretold) = (seen.last().unwrap().0, changes.last().unwrap().0);
         assert!(last_foretold < last_seen + BURST && last_seen < last_foretold + LATE, "{context} {name}: {seen:?} {changes:?}");

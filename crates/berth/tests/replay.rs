@@ -7,7 +7,7 @@ mod common;
 use berth_testing::Upstream;
 use common::{
     Lines,
-    legs::{is_as_foretold, legs},
+    legs::{BURST, is_as_foretold, legs},
     part::Part,
 };
 use k8s_openapi::api::apps::v1::Deployment;
@@ -146,7 +146,7 @@ fn check_alike(replay: &Value) {
     assert_eq!(sets.keys().collect::<Vec<_>>(), again.keys().collect::<Vec<_>>(), "{context}");
     for (template, recorded) in sets {
         let recorded: Vec<i64> = sizes(recorded).into_iter().map(|(_, size)| size).collect();
-        assert!(is_as_foretold(&recorded, &legs(&sizes(&again[template]), 0)), "{template}: {context}");
+        assert!(is_as_foretold(&recorded, &legs(&sizes(&again[template]), 0, BURST)), "{template}: {context}");
     }
     let rollouts = |workload: &Value| workload["rollouts"].as_array().unwrap().clone();
     assert_eq!(rollouts(recorded).len(), rollouts(replayed).len(), "{context}");

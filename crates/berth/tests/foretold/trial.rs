@@ -1,0 +1,294 @@
+//! One scenario on a real cluster: what `berth plan` says of its change, the change, and what then happens.
+
+use crate::{
+    common::{Berth, PATIENCE, up},
+    compare::{Foretold, Happened, Late, TOLERANCE},
+    scenario::{Hold, NAME, Pace, Scenario, template},
+    seen::{Seen, Watched},
+};
+use berth_plan::{Change, Controllers, Edit, KINDS, Snapshot, SnapshotScope, Suppositions, WorkloadKind, forecast};
+use berth_sim::rng::{Purpose, SeededRng};
+use jiff::Timestamp;
+use kube::Client;
+use serde::Serialize;
+use serde_json::{Value, json};
+use std::{
+    path::PathBuf,
+    sync::Mutex,
+    time::{Duration, Instant},
+};
+use tokio::process::Command;
+
+/// How many other orders of what happens at once are tried of a tie.
+const ORDERS: u64 = 16;
+/// How many nodes a scenario has to itself.
+const NODES: usize = 2;
+/// How much later than foretold the end is waited for.
+const LATEST: Duration = Duration::from_secs(20);
+/// How long nothing is foretold, and nothing is to happen, after what does not end as wanted: longer than any pod takes to start or to stop.
+const QUIET: Duration = Duration::from_secs(6);
+
+type Failed = Box<dyn std::error::Error + Send + Sync>;
+
+/// What came of one.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Ran {
+    pub(crate) seed: u64,
+    pub(crate) ended: Ended,
+    /// By how many milliseconds what was foretold came later.
+    pub(crate) late: Vec<Late>,
+    pub(crate) seconds: f64,
+}
+
+#[derive(Clone, Debug, Serialize, PartialEq, Eq)]
+#[serde(rename_all = "camelCase")]
+pub(crate) enum Ended {
+    AsForetold,
+    /// As is foretold in another order of what happens at once.
+    Tied {
+        order: u64,
+    },
+    Differed {
+        why: String,
+    },
+}
+
+/// A control plane with room for some scenarios at once.
+pub(crate) struct Cluster {
+    berth: Berth,
+    client: Client,
+    watched: Watched,
+    /// Places whose nodes nobody uses, and how many scenarios there were.
+    free: Mutex<(Vec<usize>, usize)>,
+}
+
+impl Cluster {
+    pub(crate) async fn up(at_once: usize) -> Self {
+        let nodes = (NODES * at_once).to_string();
+        let berth = up(&["--store", "memory", "--no-dashboard", "--nodes", &nodes]);
+        let client = berth.kube_client().await;
+        let watched = Watched::start(&client);
+        Self { berth, client, watched, free: Mutex::new(((0..at_once).collect(), 0)) }
+    }
+
+    /// Runs one; there are never more at once than there are places.
+    pub(crate) async fn run(&self, seed: u64) -> Ran {
+        let began = Instant::now();
+        let (place, number) = {
+            let mut free = self.free.lock().unwrap();
+            free.1 += 1;
+            (free.0.pop().expect("a place"), free.1)
+        };
+        let scenario = Scenario::draw(&SeededRng::new(seed, Purpose::Script), Pace::Real);
+        let trial = Trial { cluster: self, namespace: format!("seed-{seed}-{number}"), place, scenario };
+        let ran = trial.run().await;
+        let (ended, late) = ran.unwrap_or_else(|error| (Ended::Differed { why: format!("it could not be tried: {error}") }, Vec::new()));
+        trial.clear_away().await;
+        self.free.lock().unwrap().0.push(place);
+        Ran { seed, ended, late, seconds: began.elapsed().as_secs_f64() }
+    }
+
+    async fn send(&self, method: &str, path: &str, content: &str, body: &Value) -> Result<Value, Failed> {
+        let request =
+            http::Request::builder().method(method).uri(path).header("content-type", content).body(body.to_string().into_bytes())?;
+        self.client.request(request).await.map_err(|error| format!("{method} {path}: {error}").into())
+    }
+
+    async fn get(&self, path: &str) -> Result<Value, Failed> {
+        Ok(self.client.request(http::Request::get(path).body(Vec::new())?).await?)
+    }
+}
+
+struct Trial<'a> {
+    cluster: &'a Cluster,
+    namespace: String,
+    place: usize,
+    scenario: Scenario,
+}
+
+impl Trial<'_> {
+    async fn run(&self) -> Result<(Ended, Vec<Late>), Failed> {
+        self.bring_about().await?;
+        let plan = self.plan().await?;
+        let foretold = Foretold::of(&plan["forecast"]);
+        let is_tied = self.scenario.is_tied(foretold.is_refused_by_quota());
+        let snapshot = if is_tied { Some(self.snapshot().await?) } else { None };
+        let happened = self.make_true(&foretold).await?;
+        let why = match happened.held_against(&foretold) {
+            Ok(late) => return Ok((Ended::AsForetold, late)),
+            Err(why) => why,
+        };
+        let others = snapshot.iter().flat_map(|snapshot| (1..=ORDERS).map(move |order| (order, snapshot)));
+        for (order, snapshot) in others {
+            let other = json!(forecast(
+                snapshot,
+                &self.change(),
+                &Suppositions { controllers: Some(Controllers::Berth), seed: order, ..Suppositions::default() }
+            )?);
+            if let Ok(late) = happened.held_against(&Foretold::of(&other)) {
+                return Ok((Ended::Tied { order }, late));
+            }
+        }
+        let in_orders = if is_tied { " (a tie, and in none of the other orders)" } else { "" };
+        Ok((
+            Ended::Differed { why: format!("{why}{in_orders}; {}; foretold {}", self.told(), plan["forecast"]["workloads"][0]["steps"]) },
+            Vec::new(),
+        ))
+    }
+
+    fn told(&self) -> String {
+        let Scenario { kind, manifest, times, edits, quota, hold, .. } = &self.scenario;
+        format!("{kind:?} {} {edits:?} {times:?} quota {quota:?} {hold:?}", manifest["spec"])
+    }
+
+    fn collection(&self, group: &str, plural: &str) -> String {
+        format!("/{group}/namespaces/{}/{plural}", self.namespace)
+    }
+
+    fn plural(&self) -> &'static str {
+        match self.scenario.kind {
+            WorkloadKind::Deployment => "deployments",
+            WorkloadKind::StatefulSet => "statefulsets",
+        }
+    }
+
+    /// The workload, at rest, as it is before the change.
+    async fn bring_about(&self) -> Result<(), Failed> {
+        let cluster = self.cluster;
+        let create = |path: String, object: Value| async move { cluster.send("POST", &path, "application/json", &object).await };
+        create("/api/v1/namespaces".to_owned(), json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": self.namespace}}))
+            .await?;
+        if let Some(pods) = self.scenario.quota {
+            let quota = json!({"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "q"}, "spec": {"hard": {"pods": pods.to_string()}}});
+            create(self.collection("api/v1", "resourcequotas"), quota).await?;
+            self.await_quota().await?;
+        }
+        let made = create(self.collection("apis/apps/v1", self.plural()), self.manifest()).await?;
+        self.is_rolled_out(&made).await?;
+        match self.scenario.hold {
+            Hold::Paused => drop(self.patch(json!({"spec": {"paused": true}})).await?),
+            Hold::PausedInTheMiddle => {
+                self.patch(json!({"spec": {"template": template("main:between")}})).await?;
+                tokio::time::sleep(self.scenario.times.middle).await;
+                self.patch(json!({"spec": {"paused": true}})).await?;
+            }
+            Hold::Nothing | Hold::OnDelete => (),
+        }
+        // Whoever reads objects knows to the second only how far a pod is that starts or stops. A pause is heeded before this is over, and the last pods are seen.
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        if !cluster.watched.until(&self.namespace, PATIENCE, Seen::is_at_rest).await {
+            return Err("it does not come to rest".into());
+        }
+        tokio::time::sleep(self.scenario.idle).await;
+        Ok(())
+    }
+
+    /// With times, and on nodes of its own: other scenarios are none of its business.
+    fn manifest(&self) -> Value {
+        let (Scenario { manifest, times, .. }, mut names) = (&self.scenario, Vec::new());
+        names.extend((0..NODES).map(|node| format!("node-{}", self.place * NODES + node)));
+        let mut manifest = manifest.clone();
+        manifest["metadata"]["namespace"] = json!(self.namespace);
+        let template = &mut manifest["spec"]["template"];
+        template["metadata"]["annotations"] = json!({
+            "sim.berth.dev/ready-after": format!("{}ms", times.start.as_millis()),
+            "sim.berth.dev/terminates-after": format!("{}ms", times.stop.as_millis()),
+        });
+        let own = json!({"key": "kubernetes.io/hostname", "operator": "In", "values": names});
+        template["spec"]["affinity"] = json!({"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [{"matchExpressions": [own]}]}}});
+        manifest
+    }
+
+    /// Until it is counted, it bounds nothing.
+    async fn await_quota(&self) -> Result<(), Failed> {
+        let began = Instant::now();
+        while self.cluster.get(&self.collection("api/v1", "resourcequotas/q")).await?["status"]["used"]["pods"].is_null() {
+            if PATIENCE < began.elapsed() {
+                return Err("its quota is not counted".into());
+            }
+        }
+        Ok(())
+    }
+
+    async fn is_rolled_out(&self, written: &Value) -> Result<(), Failed> {
+        let generation = written["metadata"]["generation"].as_i64();
+        let is_so = self.cluster.watched.until(&self.namespace, PATIENCE, |seen| seen.rolled_out == generation).await;
+        if is_so { Ok(()) } else { Err("it is not rolled out in the beginning".into()) }
+    }
+
+    async fn patch(&self, patch: Value) -> Result<Value, Failed> {
+        let path = self.collection("apis/apps/v1", &format!("{}/{NAME}", self.plural()));
+        self.cluster.send("PATCH", &path, "application/merge-patch+json", &patch).await
+    }
+
+    /// As somebody asks for it.
+    async fn plan(&self) -> Result<Value, Failed> {
+        let kubeconfig: PathBuf = self.cluster.berth.kubeconfig();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_berth"));
+        command.args(["plan", "-o", "json", "--namespace", &self.namespace, "--kubeconfig"]).arg(kubeconfig);
+        command.arg(format!("{}/{NAME}", self.scenario.kind.name().to_lowercase()));
+        for (container, image) in &self.scenario.edits.images {
+            command.arg("--image").arg(format!("{container}={image}"));
+        }
+        if let Some(replicas) = &self.scenario.edits.replicas {
+            command.arg("--replicas").arg(replicas.to_string());
+        }
+        let output = command.output().await?;
+        if !output.status.success() {
+            return Err(format!("berth plan: {}", String::from_utf8_lossy(&output.stderr)).into());
+        }
+        Ok(serde_json::from_slice(&output.stdout)?)
+    }
+
+    fn change(&self) -> Change {
+        let Scenario { kind, edits, .. } = &self.scenario;
+        let edit = Edit { kind: *kind, namespace: self.namespace.clone(), name: NAME.to_owned(), edits: edits.clone() };
+        Change { edits: vec![edit], ..Change::default() }
+    }
+
+    /// What `berth plan` reads of the cluster.
+    async fn snapshot(&self) -> Result<Snapshot, Failed> {
+        let mut objects = Vec::new();
+        for kind in KINDS {
+            let group =
+                if kind.api_version.contains('/') { format!("apis/{}", kind.api_version) } else { format!("api/{}", kind.api_version) };
+            let path = match kind.scope {
+                SnapshotScope::Namespace => self.collection(&group, kind.plural),
+                SnapshotScope::All | SnapshotScope::Cluster => format!("/{group}/{}", kind.plural),
+            };
+            let mut list = self.cluster.get(&path).await?;
+            for object in list["items"].as_array_mut().into_iter().flatten() {
+                (object["apiVersion"], object["kind"]) = (json!(kind.api_version), json!(kind.kind));
+                objects.push(object.take());
+            }
+        }
+        Ok(Snapshot { objects, at: Timestamp::now(), missing: Vec::new() })
+    }
+
+    /// Makes the change, and looks on as long as `foretold` says that there is something to see.
+    async fn make_true(&self, foretold: &Foretold<'_>) -> Result<Happened, Failed> {
+        let (watched, namespace) = (&self.cluster.watched, &self.namespace);
+        let before = watched.seen(namespace).lines.len();
+        let written = self.patch(self.scenario.patch()).await?;
+        let began = Instant::now();
+        let generation = written["metadata"]["generation"].as_i64().ok_or("it has no generation")?;
+        match foretold.outcome() {
+            "complete" => {
+                let longest = foretold.settled_after() + LATEST;
+                let is_over = |seen: &Seen| seen.rolled_out == Some(generation) && !seen.has_going();
+                watched.until(namespace, longest, is_over).await;
+            }
+            _ => tokio::time::sleep(foretold.settled_after() + TOLERANCE + QUIET).await,
+        }
+        Ok(Happened::read(&watched.seen(namespace), before, generation, began))
+    }
+
+    /// Gives its nodes back.
+    async fn clear_away(&self) {
+        let path = format!("/api/v1/namespaces/{}", self.namespace);
+        // What is left of it is in nobody's way but for its pods.
+        let _ = self.cluster.send("DELETE", &path, "application/json", &json!({})).await;
+        self.cluster.watched.until(&self.namespace, PATIENCE, |seen| seen.pods.is_empty()).await;
+        self.cluster.watched.forget(&self.namespace);
+    }
+}
