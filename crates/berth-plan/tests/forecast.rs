@@ -6,7 +6,11 @@ use berth_plan::{
     Change, Controllers, Edit, Edits, Failure, Forecast, Outcome, Snapshot, StepKind, Suppositions, TroubleKind, WorkloadKind, WriteBody,
     charts, compare, forecast, forecast_many, text, victims, writes,
 };
-use common::{cluster, deployment, edit, foretell, new_image, pod, ready, rolling, stateful_set, suppositions};
+use common::{
+    cluster, edit, foretell, new_image, pod, ready, rolling,
+    scenario::{deployment, stateful_set},
+    suppositions,
+};
 use serde_json::{Value, json};
 use std::time::Duration;
 

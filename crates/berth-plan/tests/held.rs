@@ -7,7 +7,11 @@ use berth_plan::{
     Analyses, Change, Edits, Failure, Forecast, Outcome, StepKind, Suppositions, TroubleKind, WorkloadKind, charts, compare, compared,
     forecast, forecast_many, text,
 };
-use common::{cluster, deployment, edit, foretell, new_image, pod, ready, rolling, stateful_set, suppositions};
+use common::{
+    cluster, edit, foretell, new_image, pod, ready, rolling,
+    scenario::{deployment, stateful_set},
+    suppositions,
+};
 use serde_json::{Value, json};
 
 const PAUSED: &str = "paused: the template is not rolled out until it is resumed";

@@ -5,7 +5,7 @@ mod common;
 use berth_api::annotations::BERTH_REPAIR;
 use berth_chart::{Chart, Counts, Pod, Sample};
 use berth_plan::{Change, Controllers, Edit, Edits, Snapshot, Suppositions, WorkloadKind, charts, compare, forecast};
-use common::deployment;
+use common::scenario::deployment;
 use serde_json::{Value, json};
 use std::time::Duration;
 

@@ -7,7 +7,7 @@ use berth_plan::{Column, Ending, Policy, Recorded, Replay, ReplayOptions, Worklo
 use berth_sim::{Options, World};
 use berth_store::env::Timestamp;
 use berth_trace::{Ended, Frames, Header, KINDS, Naming, Reader, Recorder};
-use common::{deployment, stateful_set};
+use common::scenario::{deployment, stateful_set};
 use serde_json::{Value, json};
 use std::time::Duration;
 

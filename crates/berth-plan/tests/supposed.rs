@@ -7,7 +7,11 @@ use berth_plan::{
     forecast, forecast_many, text, victims, writes,
 };
 use berth_store::env::Timestamp;
-use common::{cluster, deployment, edit, foretell, new_image, pod, ready, rolling, stateful_set, suppositions};
+use common::{
+    cluster, edit, foretell, new_image, pod, ready, rolling,
+    scenario::{deployment, stateful_set},
+    suppositions,
+};
 use serde_json::{Value, json};
 use std::time::Duration;
 

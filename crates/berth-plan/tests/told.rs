@@ -3,7 +3,11 @@
 mod common;
 
 use berth_plan::{Edits, Forecast, Snapshot, Spread, Suppositions, WorkloadKind, charts, forecast, forecast_many, text, victims};
-use common::{cluster, deployment, edit, foretell, new_image, pod, ready, rolling, stateful_set, suppositions};
+use common::{
+    cluster, edit, foretell, new_image, pod, ready, rolling,
+    scenario::{deployment, stateful_set},
+    suppositions,
+};
 use serde_json::{Value, json};
 use std::time::Duration;
 

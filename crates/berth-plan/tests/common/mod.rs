@@ -3,9 +3,8 @@
 
 pub(crate) mod scenario;
 
-pub(crate) use scenario::{deployment, stateful_set};
-
 use berth_plan::{Change, Edit, Edits, Forecast, Snapshot, Suppositions, WorkloadKind, forecast};
+use scenario::deployment;
 use serde_json::{Value, json};
 use std::time::Duration;
 
