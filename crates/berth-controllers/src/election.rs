@@ -180,6 +180,8 @@ pub struct Election {
     /// Whether nothing has shown since that it may have changed.
     is_fresh: bool,
     next_try: Elapsed,
+    /// What was written last without an answer, and when that was begun.
+    unanswered: Option<(Record, Elapsed)>,
     standing: Standing,
 }
 
@@ -206,7 +208,7 @@ impl Election {
     /// Somebody new. `identity` is nobody else's, not even of the same program that was started before.
     #[must_use]
     pub fn new(identity: String, timing: Timing) -> Self {
-        Self { identity, timing, observed: None, is_fresh: false, next_try: Elapsed::ZERO, standing: Standing::Follows }
+        Self { identity, timing, observed: None, is_fresh: false, next_try: Elapsed::ZERO, unanswered: None, standing: Standing::Follows }
     }
 
     /// What to do at `now`. `wall` is what people are told; `chance` from 0 to 1, so that not all try at once.
@@ -230,7 +232,7 @@ impl Election {
         Move::Write(self.claim(wall))
     }
 
-    /// The lease is this at `now`; `None`: there is none.
+    /// The lease is this at `now`; `None`: there is none. If it is what was written without an answer, that was done: it leads since.
     pub fn read(&mut self, found: Option<(Record, Revision)>, now: Elapsed) {
         self.is_fresh = true;
         let since = |record: &Record| match &self.observed {
@@ -241,6 +243,16 @@ impl Election {
         let is_anothers = self.observed.as_ref().is_some_and(|observed| observed.record.holder != self.identity);
         if is_anothers && matches!(self.standing, Standing::Leads { .. }) {
             self.standing = Standing::Stopped;
+        }
+        if self.standing == Standing::Stopped {
+            return;
+        }
+        let own = self.observed.as_ref().filter(|observed| observed.record.holder == self.identity);
+        let done = own.zip(self.unanswered.as_ref()).filter(|(own, (record, _))| own.record == *record);
+        let done = done.map(|(_, (record, began))| (record.transitions, *began));
+        // Others count from when they saw it, which was not before it was begun.
+        if let Some((transitions, renewed_at)) = done.filter(|(_, began)| now < *began + self.timing.renew_deadline) {
+            self.standing = Standing::Leads { renewed_at, transitions };
         }
     }
 
@@ -256,11 +268,18 @@ impl Election {
             Outcome::Written(revision) if claim.record.holder == self.identity => {
                 self.standing = Standing::Leads { renewed_at: began, transitions: claim.record.transitions };
                 self.observed = Some(Observed { record: claim.record, revision, since: now });
+                self.unanswered = None;
                 (self.is_fresh, self.next_try) = (true, now + self.timing.retry_period);
             }
             // Whose it is now is the next question: at once for who leads.
             Outcome::Raced if matches!(self.standing, Standing::Leads { .. }) => (),
-            Outcome::Written(_) | Outcome::Raced | Outcome::Unknown => self.next_try = now + self.timing.retry_period,
+            Outcome::Written(_) | Outcome::Raced => self.next_try = now + self.timing.retry_period,
+            Outcome::Unknown => {
+                self.next_try = now + self.timing.retry_period;
+                // Where the clock of people stood still, the first of two that are alike may be the one that is done.
+                let began = self.unanswered.take().filter(|(record, _)| *record == claim.record).map_or(began, |(_, began)| began);
+                self.unanswered = Some((claim.record, began));
+            }
         }
     }
 
@@ -302,6 +321,8 @@ impl Election {
     }
 
     fn claim(&self, wall: Timestamp) -> Claim {
+        // What is written down is microseconds.
+        let wall = Timestamp::from_microsecond(wall.as_microsecond()).unwrap_or(wall);
         let before = self.observed.as_ref();
         let own = before.filter(|observed| observed.record.holder == self.identity);
         let transitions = match (own, before, self.standing) {

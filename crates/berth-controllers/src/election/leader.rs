@@ -80,7 +80,10 @@ impl Leader {
                 Ok(found) => {
                     let lease = found.as_ref().map(|(record, _)| record);
                     candidate.tell(lease.map_or("", |record| &record.holder));
-                    match pulse.feel(lease, candidate.timing, candidate.gate.now()) {
+                    // By a write that was not answered it is its own already: nobody else has its name, and there is nobody to wait for.
+                    let is_own = lease.is_some_and(|record| record.holder == candidate.identity);
+                    let now = candidate.gate.now();
+                    match if is_own { Sign::Gone } else { pulse.feel(lease, candidate.timing, now) } {
                         Sign::None => (),
                         Sign::Lives => return Err(Lives { holder: lease.map(|record| record.holder.clone()).unwrap_or_default() }),
                         Sign::Gone => candidate.claim(found).await,

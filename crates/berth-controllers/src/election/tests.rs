@@ -161,9 +161,48 @@ fn what_one_wrote_without_an_answer_is_known_again() {
     election.read(None, seconds(1));
     let first = claim(&mut election, seconds(1));
     election.written(first, Outcome::Unknown, seconds(1), seconds(2));
+    assert_eq!(election.acts_until(), None, "it may not be done");
     election.read(Some((record("a", 0), Revision(3))), seconds(4));
-    assert_eq!(election.acts_until(), None, "others may have waited for long");
-    assert_eq!(claim(&mut election, seconds(4)), Claim { record: record("a", 0), over: Some(Revision(3)) });
+    assert_eq!(election.acts_until(), Some(seconds(11)), "counted from before it was written");
+    assert_eq!(claim(&mut election, seconds(4)), Claim { record: record("a", 0), over: Some(Revision(3)) }, "and renewed at once");
+}
+
+#[test]
+fn a_leader_goes_on_from_a_renewal_without_an_answer_that_was_done() {
+    let later = |second| Timestamp::new(second, 1_999).expect("a time");
+    let renew = |election: &mut Election, second| match election.next(seconds(second), later(second.try_into().expect("small")), 0.0) {
+        Move::Write(claim) => claim,
+        other => panic!("{other:?} at {second}"),
+    };
+    let mut election = leader(seconds(100));
+    let renewal = renew(&mut election, 102);
+    assert_eq!(renewal.record.renew_time, Timestamp::new(102, 1_000).expect("a time"), "as it is read again");
+    election.written(renewal.clone(), Outcome::Unknown, seconds(102), seconds(106));
+    assert_eq!(election.acts_until(), Some(seconds(110)), "it may not be done");
+    election.read(Some((renewal.record, Revision(2))), seconds(108));
+    assert_eq!(election.acts_until(), Some(seconds(112)));
+
+    // The lease as it was before.
+    let second = renew(&mut election, 108);
+    election.written(second.clone(), Outcome::Unknown, seconds(108), seconds(109));
+    election.read(Some((renewed("a", 0, 102), Revision(2))), seconds(111));
+    assert_eq!(election.acts_until(), Some(seconds(112)), "it was not done yet");
+    // Two alike, where the clock that people are shown stands still: it may be the first.
+    let third = renew(&mut election, 111);
+    election.written(Claim { record: second.record.clone(), ..third }, Outcome::Unknown, seconds(111), seconds(111));
+    election.read(Some((second.record, Revision(3))), seconds(111));
+    assert_eq!(election.acts_until(), Some(seconds(118)));
+}
+
+#[test]
+fn what_was_written_too_long_ago_is_only_claimed() {
+    let mut election = Election::new("a".to_owned(), Timing::default());
+    election.read(None, seconds(1));
+    let first = claim(&mut election, seconds(1));
+    election.written(first, Outcome::Unknown, seconds(1), seconds(11));
+    election.read(Some((record("a", 0), Revision(3))), seconds(13));
+    assert_eq!(election.acts_until(), None, "others may lead by then");
+    assert_eq!(claim(&mut election, seconds(13)).over, Some(Revision(3)));
 }
 
 #[test]

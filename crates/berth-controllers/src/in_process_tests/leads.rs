@@ -1,6 +1,9 @@
 //! Controllers that are alone, as a rule, and write by a lease: what one before them has sent is not done any more.
 
-use super::{DEPLOYMENTS, Running, deployment};
+use super::{
+    DEPLOYMENTS, Running, deployment,
+    remote::{BEFORE_A_LOST_WRITE, Remote},
+};
 use crate::{
     Cluster, ClusterError,
     election::{Candidacy, End, Leader, Lives, Timing},
@@ -30,11 +33,14 @@ const fn seconds(seconds: i64) -> SignedDuration {
 
 /// Leads as soon as can be; also gives how long that took.
 fn take(running: &Running, identity: &str) -> (Result<Leader, Lives>, SignedDuration) {
+    take_over(Arc::<LocalCluster>::clone(&running.cluster), running, identity)
+}
+
+fn take_over(cluster: Arc<dyn Cluster>, running: &Running, identity: &str) -> (Result<Leader, Lives>, SignedDuration) {
     let (env, _) = running.world.another();
     let (clock, since) = (Arc::clone(&env.clock), env.clock.now());
     let counted = Arc::new(move || Duration::try_from(clock.now().duration_since(since)).expect("time goes on"));
     let candidacy = Candidacy { lease: ObjectKey::new(LEASE.0, LEASE.1), identity: identity.to_owned(), timing: Timing::default() };
-    let cluster: Arc<dyn Cluster> = Arc::<LocalCluster>::clone(&running.cluster);
     let taken = running.world.block_on(Leader::take(cluster, env.clone(), counted, candidacy));
     (taken, env.clock.now().duration_since(since))
 }
@@ -99,6 +105,16 @@ fn one_that_was_killed_is_not_waited_for_and_what_it_had_sent_is_refused() {
     let (last, took) = take(&running, "last");
     assert!(last.is_ok());
     assert_eq!((holder(&running), took), (held_by("last", 2), seconds(0)));
+}
+
+/// It would else wait for itself, as for another that may live.
+#[test]
+fn one_that_was_not_told_that_the_lease_is_its_own_goes_on_as_soon_as_it_sees_that() {
+    let running = Running::start("-*");
+    let (leader, took) = take_over(Arc::new(Remote::after(BEFORE_A_LOST_WRITE, &running)), &running, "unanswered");
+    let leader = leader.expect("nobody else leads");
+    assert_eq!((holder(&running), took), (held_by("unanswered", 0), SignedDuration::from_millis(500)), "it has looked once more");
+    write(&running, &led(&running, &leader), "a").expect("it leads");
 }
 
 #[test]

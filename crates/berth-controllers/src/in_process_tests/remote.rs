@@ -16,12 +16,14 @@ const RETRY_AFTER: Duration = Duration::from_millis(500);
 /// Of so many calls one is refused as too many, one loses its answer, and one of the writes loses a race.
 const BUSY_EVERY: u64 = 7;
 const LOST_EVERY: u64 = 11;
+/// After so many calls a read is answered, and the write behind it is done without an answer.
+pub(super) const BEFORE_A_LOST_WRITE: u64 = 4;
 const RACED_EVERY: u64 = 13;
 
 /// What one store holds whatever server is before it: controllers compare its revisions (see docs/decisions).
 const OF_ONE_STORE: [&str; 6] = ["pods", "deployments", "replicasets", "statefulsets", "controllerrevisions", "persistentvolumeclaims"];
 
-struct Remote {
+pub(super) struct Remote {
     api: Arc<LocalCluster>,
     clock: Arc<dyn Clock>,
     calls: AtomicU64,
@@ -42,6 +44,11 @@ fn stored(resource: ResourceName, version: &str) -> String {
 }
 
 impl Remote {
+    /// To which so many calls were made before.
+    pub(super) fn after(calls: u64, running: &Running) -> Self {
+        Self { api: Arc::clone(&running.cluster), clock: running.world.env().clock, calls: AtomicU64::new(calls) }
+    }
+
     async fn read<T>(&self, call: impl Future<Output = Result<T, ClusterError>>) -> Result<T, ClusterError> {
         self.ask(self.calls.fetch_add(1, Ordering::Relaxed), call).await
     }
@@ -143,8 +150,7 @@ impl Cluster for Remote {
 #[test]
 fn controllers_do_their_work_at_the_end_of_a_network() {
     let running = Running::start("-*");
-    let remote = Remote { api: Arc::clone(&running.cluster), clock: running.world.env().clock, calls: AtomicU64::new(0) };
-    running.run_controllers_over(Arc::new(remote), "*", Arc::default());
+    running.run_controllers_over(Arc::new(Remote::after(0, &running)), "*", Arc::default());
     let settle = || running.world.run_for(SignedDuration::from_secs(120));
     let mut web = deployment("web", 3);
     web["spec"]["strategy"] = json!({"type": "Recreate"});
