@@ -16,6 +16,8 @@ mod common;
 mod front;
 #[path = "common/gateway.rs"]
 mod gateway;
+#[path = "common/network.rs"]
+mod network;
 
 use berth_linear::{
     Checked, Deleted, Effort, Event, Item, Listed, Moment, Object, Operation, Outcome, Preconditions, Prefix, Reason, Request,
@@ -26,17 +28,19 @@ use berth_store::{
     WriteError,
     etcd::{Etcd as _, EtcdError, EtcdStore, Watched},
 };
-use cluster::Cluster;
+use cluster::{Cluster, Machines};
 // As it is called where the cluster is used by others.
 use common as etcd;
 use common::{env, eventually};
 use front::Front;
 use futures::StreamExt;
 use futures_executor::block_on;
+use network::{Cable, Network};
 use std::{
     collections::BTreeMap,
     fs,
     path::Path,
+    process::Command,
     sync::{
         Arc, Mutex,
         atomic::{AtomicBool, AtomicUsize, Ordering},
@@ -75,21 +79,32 @@ enum Fault {
     LeaderStandsStill,
     MemberReplaced,
     MajorityLost,
+    AllStandStill,
     /// Nothing arrives any more between one of the stores and all members, and nobody is told.
     StoreCutOff,
     CompactedUnderASlowWatcher,
     NoSpace,
+    /// As [`Fault::StoreCutOff`], where it is the network that goes.
+    CableOut,
+    /// The leader and the other members do not reach each other, and clients reach them all.
+    LeaderAlone,
 }
 
-const FAULTS: [Fault; 7] = [
+const FAULTS: [Fault; 8] = [
     Fault::MemberKilled,
     Fault::LeaderStandsStill,
+    Fault::AllStandStill,
     Fault::MemberReplaced,
     Fault::MajorityLost,
     Fault::StoreCutOff,
     Fault::CompactedUnderASlowWatcher,
     Fault::NoSpace,
 ];
+
+/// Where each member is on a machine of its own.
+const FAULTS_OF_CABLES: [Fault; 2] = [Fault::CableOut, Fault::LeaderAlone];
+/// The switch by which members reach each other there; behind it are those of the two stores.
+const PEERS: usize = 0;
 
 /// What all clients saw of a round, and one clock.
 struct Recorder {
@@ -318,13 +333,55 @@ fn unread(error: &ReadError) -> Reason {
     }
 }
 
+/// What is between a store and the members.
+trait Way {
+    /// Nothing arrives any more, on either side.
+    fn cut(&self);
+    fn mend(&self);
+}
+
+impl Way for Vec<Front> {
+    fn cut(&self) {
+        self.iter().for_each(Front::cut);
+    }
+
+    fn mend(&self) {
+        self.iter().for_each(Front::mend);
+    }
+}
+
+/// The cables of all members to a switch.
+struct Cables(usize);
+
+impl Way for Cables {
+    fn cut(&self) {
+        (0..3).for_each(|member| Network::set(member, self.0, Cable::Out));
+    }
+
+    fn mend(&self) {
+        (0..3).for_each(|member| Network::set(member, self.0, Cable::In));
+    }
+}
+
+impl Machines for Network {
+    fn address(&self, member: usize) -> String {
+        Network::address(member, PEERS)
+    }
+
+    fn run(&self, member: usize, program: &Path) -> Command {
+        let mut command = self.command(member);
+        command.arg(program);
+        command
+    }
+}
+
 /// A cluster, two stores over it, and the rounds that were.
 struct World {
     cluster: Cluster,
     stores: [Arc<EtcdStore>; 2],
     /// Two more, and the ways of each to the members. A member that is killed refuses connections, which whoever comes by a way is not told.
     by_ways: [Arc<EtcdStore>; 2],
-    ways: [Vec<Front>; 2],
+    ways: [Box<dyn Way>; 2],
     rounds: usize,
     dice: Dice,
 }
@@ -337,13 +394,24 @@ impl World {
             cluster.runtime.block_on(Front::before(vec![port.parse().expect("a number")]))
         };
         let ways = [0, 1].map(|_| cluster.endpoints().iter().map(way).collect::<Vec<_>>());
-        let store = |endpoints: Vec<String>| {
-            let client = cluster.open(endpoints);
-            Arc::new(EtcdStore::new(Arc::new(client.client), Arc::new(Pods), 64 << 20, &env(cluster.runtime.handle())))
-        };
-        let stores = [0, 1].map(|_| store(cluster.endpoints()));
-        let by_ways = [0, 1].map(|place: usize| store(ways[place].iter().map(|way| format!("http://127.0.0.1:{}", way.port)).collect()));
-        Self { cluster, stores, by_ways, ways, rounds: 0, dice: Dice(seed) }
+        let stores = [0, 1].map(|_| store_over(&cluster, cluster.endpoints()));
+        let by_way = |ways: &Vec<Front>| store_over(&cluster, ways.iter().map(|way| format!("http://127.0.0.1:{}", way.port)).collect());
+        let by_ways = ways.each_ref().map(by_way);
+        Self { stores, by_ways, ways: ways.map(|ways| Box::new(ways) as Box<dyn Way>), cluster, rounds: 0, dice: Dice(seed) }
+    }
+
+    /// The same, of members that each have a machine, and stores that each have cables of their own to them.
+    fn of_machines(seed: u64) -> Self {
+        let cluster = Cluster::on(Network::new(3, 3));
+        let switches = [PEERS + 1, PEERS + 2];
+        let stores = switches.map(|switch| {
+            let endpoints = cluster.endpoints().into_iter().enumerate();
+            let by_switch =
+                |(member, endpoint): (usize, String)| endpoint.replace(&Network::address(member, PEERS), &Network::address(member, switch));
+            store_over(&cluster, endpoints.map(by_switch).collect())
+        });
+        let ways = switches.map(|switch| Box::new(Cables(switch)) as Box<dyn Way>);
+        Self { by_ways: stores.clone(), stores, ways, cluster, rounds: 0, dice: Dice(seed) }
     }
 
     /// Lets that happen while clients read and write, and checks what they saw.
@@ -429,12 +497,24 @@ impl World {
                 both("it says so", &|store| matches!(store.health(), Health::Refusing { .. }));
                 self.cluster.start_again(&others);
             }
-            Fault::StoreCutOff => {
+            Fault::AllStandStill => {
+                (0..3).for_each(|member| self.cluster.signal(member, "STOP"));
+                both("it says so", &|store| matches!(store.health(), Health::Refusing { .. }));
+                (0..3).for_each(|member| self.cluster.signal(member, "CONT"));
+            }
+            Fault::LeaderAlone => {
+                let leader = self.cluster.leader();
+                Network::set(leader, PEERS, Cable::Out);
+                eventually("another leads", || self.cluster.leader() != leader);
+                recorder.more();
+                Network::set(leader, PEERS, Cable::In);
+            }
+            Fault::StoreCutOff | Fault::CableOut => {
                 let cut = self.dice.below(2);
-                self.ways[cut].iter().for_each(Front::cut);
+                self.ways[cut].cut();
                 eventually("it says so", || matches!(stores[cut].health(), Health::Refusing { .. }));
                 recorder.more_of(1 - cut);
-                self.ways[cut].iter().for_each(Front::mend);
+                self.ways[cut].mend();
             }
             Fault::CompactedUnderASlowWatcher => {
                 recorder.is_slow.store(true, Ordering::Relaxed);
@@ -457,6 +537,11 @@ impl World {
     }
 }
 
+fn store_over(cluster: &Cluster, endpoints: Vec<String>) -> Arc<EtcdStore> {
+    let client = cluster.open(endpoints);
+    Arc::new(EtcdStore::new(Arc::new(client.client), Arc::new(Pods), 64 << 20, &env(cluster.runtime.handle())))
+}
+
 /// Says where the history is, if it cannot be put in order.
 fn checked(fault: Fault, history: &[Operation]) -> Checked {
     berth_linear::check(history, Effort::default()).unwrap_or_else(|faults| {
@@ -474,13 +559,25 @@ fn whatever_happens_to_members_what_clients_see_can_be_put_in_one_order() {
     if !common::upstream_is_here() {
         return;
     }
+    rounds(World::new(u64::from(std::process::id())), &FAULTS);
+}
+
+#[test]
+fn whatever_happens_to_cables_what_clients_see_can_be_put_in_one_order() {
+    let is_here = common::upstream_is_here();
+    if is_here && network::is_inside("whatever_happens_to_cables_what_clients_see_can_be_put_in_one_order", network::SWITCH) {
+        rounds(World::of_machines(u64::from(std::process::id())), &FAULTS_OF_CABLES);
+    }
+}
+
+/// Each once, and then drawn by lot for as long as somebody wants.
+fn rounds(mut world: World, faults: &[Fault]) {
     let minutes = std::env::var("BERTH_FAULTS_MINUTES").ok().and_then(|minutes| minutes.parse().ok());
     let long = minutes.map(|minutes: u64| Duration::from_secs(60 * minutes));
     let began = Instant::now();
-    let mut world = World::new(u64::from(std::process::id()));
-    FAULTS.into_iter().for_each(|fault| world.round(fault));
+    faults.iter().for_each(|fault| world.round(*fault));
     while long.is_some_and(|long| began.elapsed() < long) {
-        let fault = FAULTS[world.dice.below(FAULTS.len())];
+        let fault = faults[world.dice.below(faults.len())];
         world.round(fault);
     }
     println!("{} rounds in {:.0?}", world.rounds, began.elapsed());

@@ -7,11 +7,12 @@ mod common;
 mod etcd;
 #[path = "../../berth-etcd/tests/common/front.rs"]
 mod front;
+#[path = "../../berth-etcd/tests/common/network.rs"]
+mod network;
 
 // Certificates of etcd are made with it in other tests.
 use rcgen as _;
 
-use berth_testing::{Tool, skip};
 use common::{PATIENCE, part::Part};
 use etcd::Etcd;
 use front::Front;
@@ -22,10 +23,11 @@ use kube::{
     api::{ListParams, PostParams, WatchEvent, WatchParams},
     config::{KubeConfigOptions, Kubeconfig},
 };
+use network::ip;
 use serde_json::json;
 use std::{
     collections::{BTreeMap, BTreeSet},
-    env, fs,
+    fs,
     io::{BufRead as _, BufReader, Write as _},
     path::Path,
     process::{Child, Command, Stdio},
@@ -40,8 +42,6 @@ use tokio::net::TcpStream;
 
 /// How long a request may take there.
 const REQUEST: &str = "5s";
-/// Set in a test that runs in namespaces of its own.
-const INSIDE: &str = "BERTH_TEST_INSIDE";
 /// The ends of the cable there.
 const NEAR: &str = "10.253.0.1";
 const FAR: &str = "10.253.0.2";
@@ -139,26 +139,12 @@ async fn a_server_whose_network_to_etcd_goes_says_so_loses_nothing_and_heals() {
     if !etcd::is_here() {
         return;
     }
-    if env::var_os(INSIDE).is_none() {
-        return again_inside("a_server_whose_network_to_etcd_goes_says_so_loses_nothing_and_heals");
+    if !network::is_inside("a_server_whose_network_to_etcd_goes_says_so_loses_nothing_and_heals", network::CABLE) {
+        return;
     }
     let etcd = FarEtcd::start();
     until("etcd serves", async || TcpStream::connect((FAR, 2379)).await.is_ok()).await;
     is_cut_off(&format!("http://{FAR}:2379"), &etcd, Duration::from_secs(15)).await;
-}
-
-/// Runs a test once more as root of namespaces of its own, where it can be had.
-fn again_inside(name: &str) {
-    let inside = |command: &[&str]| Command::new("unshare").arg("-Urn").args(command).env(INSIDE, "1").output();
-    match inside(&["sh", "-c", "ip link add near type veth peer name far && command -v nsenter"]) {
-        Ok(tried) if tried.status.success() => (),
-        Ok(tried) => return skip(Tool::Namespaces, &format!("unshare, ip, nsenter: {}", String::from_utf8_lossy(&tried.stderr).trim())),
-        Err(error) => return skip(Tool::Namespaces, &format!("unshare: {error}")),
-    }
-    let own = env::current_exe().unwrap();
-    let ended = inside(&[own.to_str().unwrap(), "--exact", name, "--nocapture"]).unwrap();
-    print!("{}", String::from_utf8_lossy(&ended.stdout));
-    assert!(ended.status.success(), "{}", String::from_utf8_lossy(&ended.stderr));
 }
 
 /// What is between a server and its etcd.
@@ -237,10 +223,6 @@ impl Drop for FarEtcd {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
-}
-
-fn ip(arguments: &[&str]) {
-    assert!(Command::new("ip").args(arguments).status().unwrap().success(), "{arguments:?}");
 }
 
 async fn is_cut_off(endpoint: &str, way: &impl Way, heals_within: Duration) {

@@ -12,7 +12,7 @@ use std::{
     fs,
     io::{Read as _, Write as _},
     net::{TcpListener, TcpStream},
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::{Child, Command, Stdio},
     time::Duration,
 };
@@ -20,10 +20,20 @@ use tempfile::TempDir;
 
 pub(crate) struct Cluster {
     program: PathBuf,
+    /// `None`: all are on this one.
+    machines: Option<Box<dyn Machines>>,
     members: Vec<Member>,
     settings: &'static str,
     secured: Option<Secured>,
     pub(crate) runtime: Tasks,
+}
+
+/// A machine for each member.
+pub(crate) trait Machines: Send + Sync {
+    /// By which a member is reached by the others, and by who looks after them.
+    fn address(&self, member: usize) -> String;
+    /// What runs a program there.
+    fn run(&self, member: usize, program: &Path) -> Command;
 }
 
 /// Files by which members know each other, and clients and members: an authority's certificate, one that it has signed for 127.0.0.1, and its key.
@@ -59,19 +69,35 @@ struct Member {
 impl Cluster {
     /// Of etcd 3.6, with more lines of its configuration.
     pub(crate) fn start(settings: &'static str) -> Self {
-        Self::of(upstream(), settings, None)
+        Self::of(upstream(), settings, None, None)
+    }
+
+    /// The same, each on a machine of its own.
+    pub(crate) fn on(machines: impl Machines + 'static) -> Self {
+        Self::of(upstream(), "", None, Some(Box::new(machines)))
     }
 
     /// Of whichever etcd there is, with TLS.
     pub(crate) fn of_any(secured: Secured) -> Self {
-        Self::of(program(), "", Some(secured))
+        Self::of(program(), "", Some(secured), None)
     }
 
-    fn of(program: &Result<PathBuf, String>, settings: &'static str, secured: Option<Secured>) -> Self {
+    fn of(
+        program: &Result<PathBuf, String>,
+        settings: &'static str,
+        secured: Option<Secured>,
+        machines: Option<Box<dyn Machines>>,
+    ) -> Self {
         let program = program.clone().expect("whoever starts one has asked whether there is one");
         let scheme = if secured.is_some() { "https" } else { "http" };
         let places: Vec<_> = (0..9).map(|_| TcpListener::bind("127.0.0.1:0").expect("a free port")).collect();
-        let places: Vec<_> = places.into_iter().map(|place| place.local_addr().expect("it has one").to_string()).collect();
+        // A port that is free here is on a machine that nobody else has, too.
+        let address = |member: usize| machines.as_ref().map_or_else(|| "127.0.0.1".to_owned(), |machines| machines.address(member));
+        let place = |(number, free): (usize, TcpListener)| {
+            let port = free.local_addr().expect("it has one").port();
+            format!("{}:{port}", address(number / 3))
+        };
+        let places: Vec<_> = places.into_iter().enumerate().map(place).collect();
         let member = |place: &[String]| Member {
             folder: tempfile::tempdir().expect("a temporary folder"),
             client: format!("{scheme}://{}", place[0]),
@@ -80,7 +106,7 @@ impl Cluster {
             child: None,
         };
         let runtime = Tasks::new();
-        let mut cluster = Self { program, members: places.chunks(3).map(member).collect(), settings, secured, runtime };
+        let mut cluster = Self { program, members: places.chunks(3).map(member).collect(), machines, settings, secured, runtime };
         cluster.start_again(&[0, 1, 2]);
         cluster
     }
@@ -90,7 +116,7 @@ impl Cluster {
     }
 
     fn options(&self, endpoints: Vec<String>) -> Options {
-        Options { endpoints, tls: self.secured.as_ref().map(Secured::tls), ..Options::default() }
+        Options { endpoints, tls: self.secured.as_ref().map(Secured::tls), insecure: self.machines.is_some(), ..Options::default() }
     }
 
     pub(crate) fn open(&self, endpoints: Vec<String>) -> TestClient {
@@ -149,9 +175,14 @@ impl Cluster {
         let cluster: Vec<_> = self.members.iter().enumerate().map(|(index, member)| format!("{}={}", name(index), member.peer)).collect();
         let secured = self.secured.as_ref().map(Secured::settings).unwrap_or_default();
         let Member { folder, client, peer, metrics, child } = &mut self.members[index];
+        let listens = match &self.machines {
+            None => client.clone(),
+            // By whichever way clients come.
+            Some(machines) => client.replace(&machines.address(index), "0.0.0.0"),
+        };
         // Without fsync, since only a loss of power would tell.
         let text = format!(
-            "name: {}\ndata-dir: {}\nlisten-client-urls: {client}\nadvertise-client-urls: {client}\nlisten-peer-urls: {peer}\n\
+            "name: {}\ndata-dir: {}\nlisten-client-urls: {listens}\nadvertise-client-urls: {client}\nlisten-peer-urls: {peer}\n\
              initial-advertise-peer-urls: {peer}\ninitial-cluster: {}\ninitial-cluster-state: {state}\nlogger: zap\n\
              listen-metrics-urls: http://{metrics}\n\
              heartbeat-interval: 100\nelection-timeout: 1000\nenable-grpc-gateway: true\nunsafe-no-fsync: true\n{secured}{}",
@@ -163,7 +194,10 @@ impl Cluster {
         let (file, log) = (folder.path().join("etcd.yaml"), folder.path().join("log"));
         fs::write(&file, text).expect("the folder is ours");
         let log = fs::OpenOptions::new().append(true).create(true).open(log).expect("the folder is ours");
-        let mut command = Command::new(&self.program);
+        let mut command = match &self.machines {
+            None => Command::new(&self.program),
+            Some(machines) => machines.run(index, &self.program),
+        };
         command.arg("-config-file").arg(&file).stdin(Stdio::null()).stdout(log.try_clone().expect("a file")).stderr(log);
         *child = Some(command.spawn().expect("etcd runs"));
     }
@@ -182,9 +216,11 @@ impl Cluster {
 
 /// What is told there may be as old as a moment, and a member that is killed tells nothing.
 fn says_that_it_leads(metrics: &str) -> bool {
-    let Ok(mut stream) = TcpStream::connect(metrics) else { return false };
+    const ANSWERS_WITHIN: Duration = Duration::from_secs(2);
+    let address = metrics.parse().expect("an address");
+    let Ok(mut stream) = TcpStream::connect_timeout(&address, ANSWERS_WITHIN) else { return false };
     // One that stands still takes connections all the same.
-    stream.set_read_timeout(Some(Duration::from_secs(2))).expect("that is some time");
+    stream.set_read_timeout(Some(ANSWERS_WITHIN)).expect("that is some time");
     let mut answer = String::new();
     let asked = write!(stream, "GET /metrics HTTP/1.0\r\nHost: {metrics}\r\n\r\n").and_then(|()| stream.read_to_string(&mut answer));
     asked.is_ok() && answer.lines().any(|line| line == "etcd_server_is_leader 1")
