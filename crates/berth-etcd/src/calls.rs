@@ -7,8 +7,8 @@ use crate::{
 };
 use berth_store::etcd::{EtcdError, PAGE_BYTES};
 use http::uri::PathAndQuery;
-use std::{future::pending, sync::Arc, time::Duration};
-use tokio::time::timeout;
+use std::{future::pending, pin::pin, sync::Arc, time::Duration};
+use tokio::time::{sleep, timeout};
 use tonic::{Request, Status, client::Grpc, metadata::MetadataValue, transport::Channel};
 use tonic_prost::ProstCodec;
 
@@ -28,12 +28,16 @@ const ANSWERED_WITHIN: Duration = Duration::from_secs(10);
 /// The same of a transaction where there is another member to repeat it at. What a member has passed on to a leader that is killed then is lost, and the member
 /// does not say so before it gives up itself; by this time there is another leader.
 const WRITTEN_WITHIN: Duration = Duration::from_secs(3);
+/// How long one is listened to that is repeated by who asked for it: longer than anybody waits for a write.
+const LISTENED_WITHIN: Duration = Duration::from_secs(40);
 
 /// Whether a call that may have been done can be made again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Repeat {
     Yes,
     No,
+    /// No; who asked does so when it is late, at the next member, and still wants the answer.
+    ByTheCaller,
 }
 
 impl Members {
@@ -61,11 +65,17 @@ impl Members {
             let left = async {
                 match repeat {
                     Repeat::Yes => self.left(index).await,
-                    Repeat::No => pending().await,
+                    Repeat::No | Repeat::ByTheCaller => pending().await,
+                }
+            };
+            let call = async {
+                match repeat {
+                    Repeat::Yes | Repeat::No => self.call_at(index, path, request.clone()).await,
+                    Repeat::ByTheCaller => self.listen_to(index, path, request.clone()).await,
                 }
             };
             let answer = tokio::select! {
-                answer = self.call_at(index, path, request.clone()) => answer,
+                answer = call => answer,
                 // Others have found out that it does not answer.
                 () = left => continue,
             };
@@ -88,8 +98,31 @@ impl Members {
         }
     }
 
+    /// Makes a call at one member. From when it is late on, the next one is spoken to.
+    async fn listen_to<Q, A>(&self, index: usize, path: &'static str, request: Q) -> Result<A, Failure>
+    where
+        Q: prost::Message + 'static,
+        A: prost::Message + Default + 'static,
+    {
+        let mut call = pin!(self.call_within(index, path, request, LISTENED_WITHIN));
+        tokio::select! {
+            answer = &mut call => return answer,
+            () = sleep(WRITTEN_WITHIN) => self.leave(index),
+        }
+        call.await
+    }
+
     /// Makes a call at one member. A token that etcd does not know any more is forgotten: the next call has another.
     pub(crate) async fn call_at<Q, A>(&self, index: usize, path: &'static str, request: Q) -> Result<A, Failure>
+    where
+        Q: prost::Message + 'static,
+        A: prost::Message + Default + 'static,
+    {
+        let within = if path == TXN && 1 < self.len() { WRITTEN_WITHIN } else { ANSWERED_WITHIN };
+        self.call_within(index, path, request, within).await
+    }
+
+    async fn call_within<Q, A>(&self, index: usize, path: &'static str, request: Q, within: Duration) -> Result<A, Failure>
     where
         Q: prost::Message + 'static,
         A: prost::Message + Default + 'static,
@@ -103,7 +136,6 @@ impl Members {
             }
             answer
         };
-        let within = if path == TXN && 1 < self.len() { WRITTEN_WITHIN } else { ANSWERED_WITHIN };
         match timeout(within, call).await {
             Ok(answer) => answer.map_err(|status| Failure::of(&status, endpoint)),
             Err(_) => Err(Failure::late(endpoint, within.as_secs())),

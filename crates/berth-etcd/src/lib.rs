@@ -98,6 +98,39 @@ impl Client {
     }
 }
 
+impl Client {
+    fn txn_repeated(
+        &self,
+        puts: &[Put],
+        unchanged: &[Unchanged],
+        repeat: Repeat,
+    ) -> impl Future<Output = Result<Outcome, EtcdError>> + Send + use<> {
+        let place = &self.members.place;
+        let written = puts.iter().map(|put| (&put.key, put.expected));
+        let compared = written.chain(unchanged.iter().map(|unchanged| (&unchanged.key, unchanged.expected())));
+        let txn = messages::Txn {
+            compare: compared.clone().map(|(key, expected)| place.compare(key, expected)).collect(),
+            success: puts.iter().map(|put| place.write(put)).collect(),
+            failure: compared.map(|(key, _)| place.look(key)).collect(),
+        };
+        let members = Arc::clone(&self.members);
+        async move {
+            let answer: messages::TxnAnswer = members.call(calls::TXN, txn, repeat).await?;
+            let revision = revision_of(answer.header.as_ref());
+            if answer.succeeded {
+                return Ok(Outcome::Done(revision));
+            }
+            let found = answer.answers.into_iter().map(|answer| match answer.answer {
+                Some(messages::operation_answer::Answer::Range(found)) => {
+                    found.kvs.first().map_or(Revision(0), |found| from_wire(found.mod_revision))
+                }
+                None => Revision(0),
+            });
+            Ok(Outcome::Refused { found: found.collect(), revision })
+        }
+    }
+}
+
 impl Etcd for Client {
     fn revision(&self) -> BoxFuture<'_, Result<Revision, EtcdError>> {
         // Any key will do; this one is within what a user of Kubernetes' keys may read.
@@ -146,29 +179,11 @@ impl Etcd for Client {
     }
 
     fn txn_while(&self, puts: Arc<[Put]>, unchanged: Arc<[Unchanged]>) -> BoxFuture<'_, Result<Outcome, EtcdError>> {
-        let place = &self.members.place;
-        let written = puts.iter().map(|put| (&put.key, put.expected));
-        let compared = written.chain(unchanged.iter().map(|unchanged| (&unchanged.key, unchanged.expected())));
-        let txn = messages::Txn {
-            compare: compared.clone().map(|(key, expected)| place.compare(key, expected)).collect(),
-            success: puts.iter().map(|put| place.write(put)).collect(),
-            failure: compared.map(|(key, _)| place.look(key)).collect(),
-        };
-        async move {
-            let answer: messages::TxnAnswer = self.members.call(calls::TXN, txn, Repeat::No).await?;
-            let revision = revision_of(answer.header.as_ref());
-            if answer.succeeded {
-                return Ok(Outcome::Done(revision));
-            }
-            let found = answer.answers.into_iter().map(|answer| match answer.answer {
-                Some(messages::operation_answer::Answer::Range(found)) => {
-                    found.kvs.first().map_or(Revision(0), |found| from_wire(found.mod_revision))
-                }
-                None => Revision(0),
-            });
-            Ok(Outcome::Refused { found: found.collect(), revision })
-        }
-        .boxed()
+        self.txn_repeated(&puts, &unchanged, Repeat::No).boxed()
+    }
+
+    fn txn_patiently(&self, puts: Arc<[Put]>, unchanged: Arc<[Unchanged]>) -> BoxFuture<'_, Result<Outcome, EtcdError>> {
+        self.txn_repeated(&puts, &unchanged, Repeat::ByTheCaller).boxed()
     }
 
     fn watch(&self, prefix: &str, from: Revision) -> Watching {

@@ -179,6 +179,33 @@ fn a_write_that_is_not_answered_is_given_up_sooner_where_another_member_can_be_a
     assert_eq!(refused, Outcome::Refused { found: vec![revision], revision });
 }
 
+/// The first attempt is done, and its answer is held up; the second, by the other way, finds the key changed. Whose change that was only the answer tells.
+#[test]
+fn a_change_whose_answer_comes_after_it_was_asked_for_again_is_told_as_done() {
+    let etcd = etcd!("");
+    let tasks = Tasks::new();
+    let (_, port) = etcd.endpoint.rsplit_once(':').expect("an address has a port");
+    let ways = [0, 1].map(|_| tasks.block_on(Front::before(vec![port.parse().expect("a number")])));
+    let endpoints = ways.each_ref().map(|way| format!("http://127.0.0.1:{}", way.port)).to_vec();
+    let client = etcd.open(&Options { endpoints, ..Options::default() }).expect("it answers");
+    let store = etcd.store_of(&client, Arc::new(Pods), HISTORY);
+    let made = create(&store, "a", "1").expect("a new key");
+    let [first, second] = &ways;
+    let before = second.said_bytes();
+    first.hold_answers();
+    let written = thread::scope(|scope| {
+        let writing = scope.spawn(|| block_on(store.put(pod("a"), "2".into(), Expected::At(made), Purpose::Growth)));
+        let another = etcd.client();
+        eventually("the first is done", || another.wait(another.client.revision()).expect("it answers") == made.later(1));
+        eventually("it is asked for by the other way", || before < second.said_bytes());
+        first.let_go();
+        writing.join().expect("it does not panic")
+    });
+    assert_eq!(written.expect("it is done").mod_revision, made.later(1));
+    let found = block_on(store.get(&pod("a"))).expect("it answers").expect("it is there");
+    assert_eq!((&*found.value, found.mod_revision), (&b"2"[..], made.later(1)), "once");
+}
+
 #[test]
 fn a_watch_that_has_much_to_catch_up_with_gets_all_of_it() {
     let etcd = etcd!("");

@@ -28,8 +28,11 @@ const BREAKS_PER_MILLE: u32 = 1;
 const ELECTIONS_PER_MILLE: u32 = 2;
 /// How long that takes at most, with a network that is to heal first.
 const ELECTION_MAX_MS: u64 = 8_000;
-/// What becomes of a transaction that is not answered.
-const FATES: [Fate; 4] = [Fate::Lost, Fate::Done, Fate::Late, Fate::Unreachable];
+/// What becomes of a transaction that is not answered, or late: [`State::slow`] says how late.
+const FATES: [Fate; 5] =
+    [Fate::Lost, Fate::Done, Fate::Late, Fate::Unreachable, Fate::Slow { done: SignedDuration::ZERO, answered: SignedDuration::ZERO }];
+/// How much later at most it is done, and answered then.
+const SLOW_MAX_MS: u64 = 5_000;
 
 /// An etcd as a server sees it whose connection to it fails: late and unknown outcomes, watches that break, leaders that change.
 #[derive(Clone)]
@@ -75,7 +78,14 @@ impl State {
             let took = i64::try_from(berth_store::env::Rng::below(&self.rng, ELECTION_MAX_MS)).expect("seconds");
             *lock(&self.elects_until) = Some(self.time.now() + SignedDuration::from_millis(took));
         }
-        (self.elects() || self.happens(UNANSWERED_PER_MILLE)).then(|| *self.rng.choose(&FATES))
+        (self.elects() || self.happens(UNANSWERED_PER_MILLE)).then(|| match *self.rng.choose(&FATES) {
+            Fate::Slow { .. } => Fate::Slow { done: self.slow(), answered: self.slow() },
+            fate => fate,
+        })
+    }
+
+    fn slow(&self) -> SignedDuration {
+        SignedDuration::from_millis(i64::try_from(berth_store::env::Rng::below(&self.rng, SLOW_MAX_MS)).expect("seconds"))
     }
 }
 
@@ -93,6 +103,10 @@ impl Etcd for FailingEtcd {
     }
 
     fn txn_while(&self, puts: Arc<[Put]>, unchanged: Arc<[Unchanged]>) -> BoxFuture<'_, Result<Outcome, EtcdError>> {
+        self.0.model.in_time(self.txn_patiently(puts, unchanged)).boxed()
+    }
+
+    fn txn_patiently(&self, puts: Arc<[Put]>, unchanged: Arc<[Unchanged]>) -> BoxFuture<'_, Result<Outcome, EtcdError>> {
         let fate = self.0.fate();
         self.0.model.txn_with(puts, unchanged, fate).boxed()
     }

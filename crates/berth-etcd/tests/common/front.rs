@@ -30,6 +30,8 @@ struct State {
     taken: AtomicUsize,
     is_held: watch::Sender<bool>,
     held_bytes: AtomicUsize,
+    said_bytes: AtomicUsize,
+    are_answers_held: watch::Sender<bool>,
     is_cut: watch::Sender<bool>,
     /// How much later what clients say arrives.
     latency: Mutex<Duration>,
@@ -45,6 +47,8 @@ impl Front {
             taken: AtomicUsize::new(0),
             is_held: watch::Sender::new(false),
             held_bytes: AtomicUsize::new(0),
+            said_bytes: AtomicUsize::new(0),
+            are_answers_held: watch::Sender::new(false),
             is_cut: watch::Sender::new(false),
             latency: Mutex::default(),
         });
@@ -72,9 +76,20 @@ impl Front {
         self.state.held_bytes.load(Ordering::Relaxed)
     }
 
-    /// Passes it on after all.
+    /// Passes nothing of what servers say on; they do what they are asked.
+    pub(crate) fn hold_answers(&self) {
+        self.state.are_answers_held.send_replace(true);
+    }
+
+    /// Passes all of it on after all.
     pub(crate) fn let_go(&self) {
         self.state.is_held.send_replace(false);
+        self.state.are_answers_held.send_replace(false);
+    }
+
+    /// How much clients have said.
+    pub(crate) fn said_bytes(&self) -> usize {
+        self.state.said_bytes.load(Ordering::Relaxed)
     }
 
     /// Nothing arrives any more, on either side, and nobody is told: neither of new connections nor of the end of old ones.
@@ -99,7 +114,12 @@ impl State {
         let _ = self.is_cut.subscribe().wait_for(|is_cut| !is_cut).await;
     }
 
+    async fn hold_answer(&self) {
+        let _ = self.are_answers_held.subscribe().wait_for(|are_held| !are_held).await;
+    }
+
     async fn hold(&self, length: usize) {
+        self.said_bytes.fetch_add(length, Ordering::Relaxed);
         if *self.is_held.borrow() {
             self.held_bytes.fetch_add(length, Ordering::Relaxed);
             let _ = self.is_held.subscribe().wait_for(|is_held| !is_held).await;
@@ -144,8 +164,9 @@ async fn pass(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, side: Side, state
     let mut buffer = vec![0; 16 << 10];
     while let Ok(length @ 1..) = from.read(&mut buffer).await {
         state.is_whole().await;
-        if side == Side::Client {
-            state.hold(length).await;
+        match side {
+            Side::Client => state.hold(length).await,
+            Side::Server => state.hold_answer().await,
         }
         if to.write_all(&buffer[..length]).await.is_err() {
             return;

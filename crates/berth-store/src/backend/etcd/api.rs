@@ -193,6 +193,13 @@ pub trait Etcd: Send + Sync + 'static {
     /// As [`Etcd::txn`].
     fn txn_while(&self, puts: Arc<[Put]>, unchanged: Arc<[Unchanged]>) -> BoxFuture<'_, Result<Outcome, EtcdError>>;
 
+    /// The same, for who listens on when the answer is late, and asks again meanwhile: from then on another member is spoken to, if there is one. Fails with
+    /// [`EtcdError::Unknown`] where no answer can come any more.
+    ///
+    /// # Errors
+    /// As [`Etcd::txn`].
+    fn txn_patiently(&self, puts: Arc<[Put]>, unchanged: Arc<[Unchanged]>) -> BoxFuture<'_, Result<Outcome, EtcdError>>;
+
     /// Changes of keys that begin with `prefix`, from revision `from` on. Fails rather than stand still while the member that serves it has no
     /// leader.
     fn watch(&self, prefix: &str, from: Revision) -> Watching;

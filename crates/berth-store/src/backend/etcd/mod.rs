@@ -7,6 +7,7 @@
 //! No sockets are here: [`Etcd`] is what is asked of one.
 
 mod api;
+mod attempts;
 mod compaction;
 mod condition;
 mod copies;

@@ -9,12 +9,13 @@ use crate::{
 };
 use futures::{
     FutureExt, StreamExt,
-    channel::mpsc,
-    future::{BoxFuture, ready},
+    channel::{mpsc, oneshot},
+    future::{BoxFuture, Either, ready, select},
 };
 use jiff::SignedDuration;
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
+    pin::pin,
     sync::{Arc, Mutex, MutexGuard},
 };
 
@@ -22,10 +23,12 @@ use std::{
 const ANSWER: SignedDuration = SignedDuration::from_millis(1);
 /// How much later a transaction is done whose answer does not come.
 const LATE: SignedDuration = SignedDuration::from_millis(45);
+/// How long it is listened to by who does not ask again meanwhile.
+const LISTENED: SignedDuration = SignedDuration::from_secs(3);
 /// How long a watch takes to come to what it has to catch up with, where progress overtakes that.
 const CATCH_UP: SignedDuration = SignedDuration::from_millis(5);
 
-/// What becomes of a transaction whose answer does not come.
+/// What becomes of a transaction whose answer does not come, or late.
 #[derive(Clone, Copy, Debug)]
 pub enum Fate {
     /// Nothing.
@@ -34,6 +37,13 @@ pub enum Fate {
     Done,
     /// It waits somewhere, and is done later if it still can be.
     Late,
+    /// The same, and its answer comes to who listens for so long.
+    Slow {
+        /// How much later it is done.
+        done: SignedDuration,
+        /// How much later than that the answer comes.
+        answered: SignedDuration,
+    },
     /// etcd was not reached.
     Unreachable,
 }
@@ -118,41 +128,60 @@ impl Model {
         self.kept().end(lease);
     }
 
-    /// A transaction of which that becomes, if anything but an answer.
+    /// A transaction of which that becomes, if anything but an answer at once, for who listens however late that comes.
     ///
     /// # Errors
     /// [`EtcdError`].
     pub async fn txn_with(&self, puts: Arc<[Put]>, unchanged: Arc<[Unchanged]>, fate: Option<Fate>) -> Result<Outcome, EtcdError> {
         self.travel().await;
         self.reached(|_| ())?;
-        self.carry_out(puts, unchanged, fate)
+        self.carry_out(puts, unchanged, fate).await
     }
 
-    fn carry_out(&self, puts: Arc<[Put]>, unchanged: Arc<[Unchanged]>, fate: Option<Fate>) -> Result<Outcome, EtcdError> {
-        let unknown = || Err(EtcdError::Unknown("no answer".into()));
-        let fault = self.kept().fault(&puts, &unchanged);
-        match (fate, fault) {
-            (Some(Fate::Lost), _) => unknown(),
-            (Some(Fate::Unreachable), _) => Err(EtcdError::Unreachable("it is not there".into())),
-            (_, Some(fault)) => Err(fault),
-            (None, None) => Ok(self.kept().apply_while(&puts, &unchanged)),
-            (Some(Fate::Done), None) => {
-                self.kept().apply_while(&puts, &unchanged);
-                unknown()
+    /// The same for who does not: what comes late is not heard.
+    ///
+    /// # Errors
+    /// [`EtcdError`].
+    pub async fn in_time(&self, txn: impl Future<Output = Result<Outcome, EtcdError>>) -> Result<Outcome, EtcdError> {
+        match select(pin!(txn), self.time.sleep_until(self.time.now() + LISTENED)).await {
+            Either::Left((answer, _)) => answer,
+            Either::Right(_) => Err(no_answer()),
+        }
+    }
+
+    async fn carry_out(&self, puts: Arc<[Put]>, unchanged: Arc<[Unchanged]>, fate: Option<Fate>) -> Result<Outcome, EtcdError> {
+        match fate {
+            None => self.kept().carry_out(&puts, &unchanged),
+            Some(Fate::Lost) => Err(no_answer()),
+            Some(Fate::Unreachable) => Err(EtcdError::Unreachable("it is not there".into())),
+            Some(Fate::Done) => self.kept().carry_out(&puts, &unchanged).and(Err(no_answer())),
+            Some(Fate::Late) => {
+                let fault = self.kept().fault(&puts, &unchanged);
+                if fault.is_none() {
+                    drop(self.carry_out_later(puts, unchanged, LATE));
+                }
+                Err(fault.unwrap_or_else(no_answer))
             }
-            (Some(Fate::Late), None) => {
-                let (kept, later) = (Arc::clone(&self.kept), self.time.sleep_until(self.time.now() + LATE));
-                let apply = async move {
-                    later.await;
-                    let mut kept = lock(&kept);
-                    if kept.fault(&puts, &unchanged).is_none() {
-                        kept.apply_while(&puts, &unchanged);
-                    }
-                };
-                self.process.spawn("late", apply.boxed());
-                unknown()
+            Some(Fate::Slow { done, answered }) => {
+                let answer = self.carry_out_later(puts, unchanged, done).await.unwrap_or_else(|_| Err(no_answer()));
+                self.time.sleep_until(self.time.now() + answered).await;
+                answer
             }
         }
+    }
+
+    /// Also where nobody listens any more.
+    fn carry_out_later(
+        &self,
+        puts: Arc<[Put]>,
+        unchanged: Arc<[Unchanged]>,
+        later: SignedDuration,
+    ) -> oneshot::Receiver<Result<Outcome, EtcdError>> {
+        let (kept, later) = (Arc::clone(&self.kept), self.time.sleep_until(self.time.now() + later));
+        let (tell, told) = oneshot::channel();
+        let apply = later.map(move |()| _ = tell.send(lock(&kept).carry_out(&puts, &unchanged)));
+        self.process.spawn("late", apply.boxed());
+        told
     }
 
     pub(super) fn kept(&self) -> MutexGuard<'_, Kept> {
@@ -186,6 +215,10 @@ impl Kept {
             Expected::At(revision) => is_at(&put.key, revision),
         };
         puts.iter().all(is_expected) && unchanged.iter().all(|unchanged| self.at(&unchanged.key) == unchanged.revision)
+    }
+
+    fn carry_out(&mut self, puts: &[Put], unchanged: &[Unchanged]) -> Result<Outcome, EtcdError> {
+        self.fault(puts, unchanged).map_or_else(|| Ok(self.apply_while(puts, unchanged)), Err)
     }
 
     fn apply_while(&mut self, puts: &[Put], unchanged: &[Unchanged]) -> Outcome {
@@ -331,10 +364,14 @@ impl Etcd for Model {
     }
 
     fn txn_while(&self, puts: Arc<[Put]>, unchanged: Arc<[Unchanged]>) -> BoxFuture<'_, Result<Outcome, EtcdError>> {
+        self.in_time(self.txn_patiently(puts, unchanged)).boxed()
+    }
+
+    fn txn_patiently(&self, puts: Arc<[Put]>, unchanged: Arc<[Unchanged]>) -> BoxFuture<'_, Result<Outcome, EtcdError>> {
         async move {
             self.travel().await;
             let fate = self.reached(|kept| kept.fates.pop_front())?;
-            self.carry_out(puts, unchanged, fate)
+            self.carry_out(puts, unchanged, fate).await
         }
         .boxed()
     }
@@ -428,6 +465,10 @@ impl Etcd for Model {
         };
         ready(self.reached(compact).and_then(|done| done)).boxed()
     }
+}
+
+fn no_answer() -> EtcdError {
+    EtcdError::Unknown("no answer".into())
 }
 
 fn lock(kept: &Mutex<Kept>) -> MutexGuard<'_, Kept> {

@@ -2,6 +2,7 @@
 
 use super::{
     api::{EtcdError, Lease, Outcome, Put},
+    attempts::{Attempts, Next},
     condition::Condition,
     copies::Copies,
     copy::Copy,
@@ -12,11 +13,19 @@ use crate::{
     Bound, Entry, Event, EventKind, Expected, Key, Revision, Unchanged, Write, WriteError,
     env::{Clock, Timestamp},
 };
+use futures::{
+    StreamExt,
+    future::{Either, pending, select},
+    stream::FuturesUnordered,
+};
 use jiff::SignedDuration;
-use std::sync::Arc;
+use std::{pin::pin, sync::Arc};
 
-/// How long a write of unknown outcome is repeated before its writer is told so.
-pub const SETTLED_WITHIN: SignedDuration = SignedDuration::from_secs(20);
+/// How long a write of unknown outcome is repeated before its writer is told so. Upstream's API server waits for etcd as long.
+pub const SETTLED_WITHIN: SignedDuration = SignedDuration::from_secs(34);
+/// How long an attempt has been under way when the next one joins it, by how many are: an etcd that stands still is not asked all the time, and
+/// one at which an attempt was lost is soon.
+const LATE: [SignedDuration; 3] = [SignedDuration::from_secs(3), SignedDuration::from_secs(6), SignedDuration::from_secs(12)];
 /// How long it waits before it goes on, at first and at most.
 const REPEAT: (SignedDuration, SignedDuration) = (SignedDuration::from_millis(20), SignedDuration::from_secs(1));
 /// How long a write that is done waits until this process shows it.
@@ -71,34 +80,53 @@ impl Writer {
         if creates { self.create(parts).await } else { self.change(parts).await }
     }
 
-    /// Where each key is there, or is to be. Once it is done it cannot be done again: it is repeated until etcd has answered.
+    /// Where each key is there, or is to be. Once it is done it cannot be done again: it is repeated until etcd has answered, and what is late is listened to.
     async fn change(&self, parts: &[Part]) -> Result<Entries, WriteError> {
         let mut patience = Patience::new(&self.copies);
-        // Why it is not known what became of an attempt.
-        let mut unknown: Option<String> = None;
+        let (mut attempts, mut under_way) = (Attempts::default(), FuturesUnordered::new());
+        let mut again_at = patience.clock.now();
         loop {
-            let error = match self.attempt(parts, None).await {
-                Ok(Outcome::Done(revision)) => return done(parts, revision).await,
-                Ok(Outcome::Refused { found, revision }) => {
-                    return match unknown {
-                        None => Err(conflict(parts, &found)),
-                        Some(cause) => settle(parts, &found, revision, cause).await,
-                    };
+            let mut wakes_at = patience.ends;
+            match attempts.next() {
+                Next::Done(revision) => return done(parts, revision).await,
+                Next::Refused(found) => return Err(conflict(parts, &found)),
+                Next::Undone(error) => return Err(refused(&parts[0].write.key, error)),
+                Next::Unknown(cause) => return Err(unknown(parts, &cause)),
+                Next::Look { at, found } => {
+                    match select(pin!(as_written(parts, at)), pin!(answer(&mut under_way))).await {
+                        Either::Right((answer, _)) => attempts.answered(answer),
+                        Either::Left((Err(why), _)) => attempts.is_in_doubt(why),
+                        Either::Left((Ok(None), _)) => return Err(conflict(parts, &found)),
+                        // What is gone is gone whoever wanted it. But two may have changed a value in the same way from the same revision, as with a count, and one of them
+                        // has not.
+                        Either::Left((Ok(Some(events)), _)) if parts.iter().any(|part| part.write.value.is_none()) => {
+                            return Ok(entries(events));
+                        }
+                        Either::Left((Ok(Some(_)), _)) => {
+                            attempts.is_in_doubt("what was to be written is there, and may be another's write".into());
+                        }
+                    }
+                    continue;
                 }
-                Err(error) => error,
-            };
-            // The lease of this attempt went meanwhile: the next has another.
-            let is_the_leases = error == EtcdError::NoLease && !patience.is_over();
-            match error {
-                EtcdError::Unknown(cause) => unknown = Some(cause),
-                error if unknown.is_none() && !is_the_leases => return Err(refused(&parts[0].write.key, error)),
-                // That says nothing of the attempt before.
-                _ => (),
+                Next::Ask | Next::Listen if patience.is_over() => {
+                    attempts.give_up();
+                    continue;
+                }
+                Next::Ask if again_at <= patience.clock.now() && under_way.len() <= LATE.len() => {
+                    under_way.push(self.attempt(parts, None));
+                    attempts.sent();
+                    if let Some(late) = LATE.get(under_way.len() - 1) {
+                        again_at = patience.clock.now() + *late;
+                        wakes_at = wakes_at.min(again_at);
+                    }
+                }
+                Next::Ask if under_way.len() <= LATE.len() => wakes_at = wakes_at.min(again_at),
+                Next::Ask | Next::Listen => (),
             }
-            if let Some(cause) = unknown.take_if(|_| patience.is_over()) {
-                return Err(WriteError::Unknown { key: parts[0].write.key.clone(), cause });
+            if let Either::Left((answer, _)) = select(pin!(answer(&mut under_way)), patience.clock.sleep_until(wakes_at)).await {
+                attempts.answered(answer);
+                again_at = patience.clock.now() + patience.next();
             }
-            patience.pause().await;
         }
     }
 
@@ -139,7 +167,8 @@ impl Writer {
                             break ended;
                         }
                     };
-                    if let Some(events) = as_written(parts, ended, &cause).await? {
+                    let found = as_written(parts, ended).await;
+                    if let Some(events) = found.map_err(|why| unknown(parts, &format!("{cause}; {why}")))? {
                         return Ok(entries(events));
                     }
                 }
@@ -150,7 +179,7 @@ impl Writer {
         }
     }
 
-    /// `turn` is compared behind everything else.
+    /// `turn` is compared behind everything else. An attempt in a turn is not listened to for longer than it takes to end that; the others are.
     async fn attempt(&self, parts: &[Part], turn: Option<&Unchanged>) -> Result<Outcome, EtcdError> {
         if let Some(cause) = self.copies.etcd.barred() {
             return Err(EtcdError::Refused(cause));
@@ -162,7 +191,10 @@ impl Writer {
         }
         let leases: Vec<Lease> = puts.iter().filter_map(|put| put.lease).collect();
         let unchanged = unchanged(parts).chain(turn).cloned().collect();
-        let outcome = self.copies.etcd.txn_while(puts.into(), unchanged).await;
+        let outcome = match turn {
+            Some(_) => self.copies.etcd.txn_while(puts.into(), unchanged).await,
+            None => self.copies.etcd.txn_patiently(puts.into(), unchanged).await,
+        };
         if outcome == Err(EtcdError::NoLease) {
             for lease in leases {
                 self.leases.forget(lease).await;
@@ -232,28 +264,25 @@ async fn done(parts: &[Part], revision: Revision) -> Result<Entries, WriteError>
     Ok(entries)
 }
 
-/// etcd has answered a repeated attempt at `revision`: a key is not as expected, maybe since an earlier attempt was done. If not, it will not be done any more,
-/// also where only a key has changed that is compared: no key comes back to a revision.
-async fn settle(parts: &[Part], found: &[Revision], revision: Revision, cause: String) -> Result<Entries, WriteError> {
-    let Some(events) = as_written(parts, revision, &cause).await? else { return Err(conflict(parts, found)) };
-    // What is gone is gone whoever wanted it. But two may have changed a value in the same way from the same revision, as with a count, and one of them has not.
-    if parts.iter().any(|part| part.write.value.is_none()) {
-        return Ok(entries(events));
+/// What the next of those under way says; never ends where none is.
+async fn answer(under_way: &mut FuturesUnordered<impl Future<Output = Result<Outcome, EtcdError>>>) -> Result<Outcome, EtcdError> {
+    match under_way.next().await {
+        Some(answer) => answer,
+        None => pending().await,
     }
-    Err(unknown(parts, &format!("{cause}; what was to be written is there, and may be another's write")))
 }
 
-/// The changes that are just what was to be done, all in one revision up to this one, by the histories of the keys; `None` if there are none.
-/// What is created names its owner or has a uid, so that it is nobody else's.
-async fn as_written(parts: &[Part], revision: Revision, cause: &str) -> Result<Option<Vec<Arc<Event>>>, WriteError> {
+/// The changes that are just what was to be done, all in one revision up to this one, by the histories of the keys; `None` if there are none. Fails with the reason
+/// where that cannot be told. What is created names its owner or has a uid, so that it is nobody else's.
+async fn as_written(parts: &[Part], revision: Revision) -> Result<Option<Vec<Arc<Event>>>, String> {
     let mut events: Vec<Arc<Event>> = Vec::with_capacity(parts.len());
     for part in parts {
         let shown = part.copy.reach(revision, SHOWN_WITHIN).await;
-        let changes = part.changes(part.began).ok_or_else(|| unknown(parts, cause))?;
+        let changes = part.changes(part.began).ok_or("its history is forgotten")?;
         match (changes.into_iter().find(|event| part.is_as_written(event)), shown) {
             (Some(event), _) => events.push(event),
             (None, Ok(())) => return Ok(None),
-            (None, Err(why)) => return Err(unknown(parts, &format!("{cause}; {why}"))),
+            (None, Err(why)) => return Err(why),
         }
     }
     let is_one = events.windows(2).all(|pair| pair[0].entry.mod_revision == pair[1].entry.mod_revision);
@@ -285,10 +314,15 @@ impl<'c> Patience<'c> {
         self.ends <= self.clock.now()
     }
 
-    /// Waits, each time longer.
+    /// How long to wait, each time longer.
+    fn next(&mut self) -> SignedDuration {
+        let next = (self.pause * 2).min(REPEAT.1);
+        std::mem::replace(&mut self.pause, next)
+    }
+
     async fn pause(&mut self) {
-        self.clock.sleep_until(self.clock.now() + self.pause).await;
-        self.pause = (self.pause * 2).min(REPEAT.1);
+        let until = self.clock.now() + self.next();
+        self.clock.sleep_until(until).await;
     }
 }
 

@@ -1,0 +1,129 @@
+//! Answers that come late rather than never: an etcd that stands still for some seconds does all that was asked of it when it goes on.
+
+use super::*;
+
+const fn millis(millis: i64) -> SignedDuration {
+    SignedDuration::from_millis(millis)
+}
+
+/// It is done so much later, and answered so much later than that.
+const fn slow(done: i64, answered: i64) -> Fate {
+    Fate::Slow { done: millis(done), answered: millis(answered) }
+}
+
+impl World {
+    /// A change of what is there as revision 2, under way.
+    fn change(&self, value: Option<&str>) -> Arc<Mutex<Option<Written>>> {
+        let write = match value {
+            Some(value) => Write::put(key("a"), value.to_owned().into(), Expected::At(Revision(2)), Purpose::Growth),
+            None => Write::delete(key("a"), Revision(2)),
+        };
+        let store = Arc::clone(&self.store);
+        self.start(async move { store.commit(vec![write]).await.map(|entries| entries[0].mod_revision.0) })
+    }
+
+    /// Another server's write, at once.
+    fn anothers(&self, value: &str) {
+        let put = Put { key: key("a"), expected: Expected::At(Revision(2)), value: Some(value.to_owned().into()), lease: None };
+        let mut kept = self.model.kept();
+        assert_eq!(kept.apply(&[put]), Outcome::Done(Revision(3)));
+    }
+
+    fn pass_millis(&self, time: i64) {
+        self.wait(self.time.sleep_until(self.time.now() + millis(time)));
+    }
+}
+
+/// In whichever order etcd does the attempts and answers them.
+#[test]
+fn a_change_is_answered_as_done_when_an_etcd_that_stood_still_goes_on() {
+    for (what, stood, fates) in [
+        ("the first is done first and answered first", 5_000, vec![slow(5_000, 0), slow(2_100, 0)]),
+        ("the first is done first and answered last", 5_000, vec![slow(5_000, 900), slow(2_100, 0)]),
+        ("the second is done first", 5_000, vec![slow(5_100, 0), slow(2_000, 0)]),
+        ("the second is done first and answered last", 5_000, vec![slow(5_100, 0), slow(2_000, 900)]),
+        ("the first is lost, and the second done", 5_000, vec![Fate::Lost, slow(5_000, 0), slow(3_000, 0)]),
+        ("the first is never answered", 12_000, vec![slow(200_000, 0), slow(9_000, 0), slow(100_000, 0)]),
+        ("the last is done first", 30_000, vec![slow(30_300, 10), slow(27_200, 10), slow(21_100, 10), slow(9_000, 500)]),
+    ] {
+        for value in [Some("2"), None] {
+            let world = World::new(0);
+            assert_eq!(world.put("1", Expected::Absent), Ok(2));
+            world.model.fates(fates.clone());
+            let began = world.time.now();
+            assert_eq!(world.finish(&world.change(value)).map_err(|error| error.to_string()), Ok(3), "{what}, {value:?}");
+            let took = world.time.now().duration_since(began).as_millis();
+            assert!((stood..stood + 1_500).contains(&took), "{what}, {value:?}: {took}");
+            world.pass(200);
+            assert_eq!(world.model.kept().revision, 3, "{what}: once");
+        }
+    }
+}
+
+/// An answer that is late tells whose it is where the history does not: the other server has written the same.
+#[test]
+fn a_change_that_another_made_in_the_same_way_is_a_conflict_once_all_attempts_are_answered() {
+    let world = World::new(0);
+    assert_eq!(world.put("1", Expected::Absent), Ok(2));
+    world.model.fates([slow(5_000, 1_000), slow(2_000, 0)]);
+    let written = world.change(Some("2"));
+    world.pass_millis(4_000);
+    world.anothers("2");
+    world.pass_millis(1_500);
+    assert!(written.lock().expect("nothing panics under it").is_none(), "the second is refused, the first may be what was done");
+    let told = world.finish(&written);
+    assert!(matches!(told, Err(WriteError::Conflict { found: Revision(3), .. })), "{told:?}");
+}
+
+#[test]
+fn a_change_that_another_made_in_another_way_is_a_conflict_at_once() {
+    let world = World::new(0);
+    assert_eq!(world.put("1", Expected::Absent), Ok(2));
+    world.model.fates([slow(30_000, 0)]);
+    let written = world.change(Some("2"));
+    world.pass_millis(2_000);
+    world.anothers("x");
+    let began = world.time.now();
+    let told = world.finish(&written);
+    assert!(matches!(told, Err(WriteError::Conflict { found: Revision(3), .. })), "{told:?}");
+    let took = world.time.now().duration_since(began).as_millis();
+    assert!(took < 1_500, "no answer to the first is waited for, which cannot be done any more: {took}");
+    world.pass(60);
+    assert_eq!(world.get("a"), "x@3");
+}
+
+#[test]
+fn an_etcd_that_stands_still_for_too_long_is_asked_four_times_and_the_outcome_is_unknown() {
+    let world = World::new(0);
+    assert_eq!(world.put("1", Expected::Absent), Ok(2));
+    world.model.fates([slow(50_000, 0); 10]);
+    let began = world.time.now();
+    let told = world.finish(&world.change(Some("2"))).expect_err("it does not answer").to_string();
+    assert_eq!(told, "whether /registry/pods/default/a was written is unknown: etcd has not answered");
+    let took = world.time.now().duration_since(began);
+    assert_eq!((took.as_secs(), world.model.kept().fates.len()), (34, 6));
+    world.model.kept().fates.clear();
+    world.pass(60);
+    assert_eq!(world.get("a"), "2@3", "all the same, and once");
+}
+
+#[test]
+fn an_attempt_that_is_refused_says_nothing_of_one_that_is_late() {
+    for is_full_for_good in [true, false] {
+        let world = World::new(0);
+        assert_eq!(world.put("1", Expected::Absent), Ok(2));
+        world.model.raise(&[Alarm::NoSpace]);
+        world.model.fates([slow(4_000, 0)]);
+        let written = world.change(Some("2"));
+        world.pass_millis(3_500);
+        assert!(written.lock().expect("nothing panics under it").is_none(), "the second was refused, the first may be done");
+        if !is_full_for_good {
+            world.model.raise(&[]);
+        }
+        let told = world.finish(&written);
+        match (is_full_for_good, &told) {
+            (true, Err(WriteError::QuotaExceeded { .. })) | (false, Ok(3)) => (),
+            _ => panic!("{is_full_for_good}: {told:?}"),
+        }
+    }
+}
