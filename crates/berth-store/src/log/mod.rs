@@ -95,6 +95,9 @@ pub enum LogError {
     /// What was written is not what is read.
     #[error("{}{}", .0[0], more(.0.len() - 1))]
     Damaged(Vec<Fault>),
+    /// A later berth wrote it: nothing of it is damage, and nothing is left out, whatever is accepted.
+    #[error("it is of format {0}, and this berth knows none later than {FORMAT}")]
+    Later(u64),
 }
 
 fn more(count: usize) -> String {
@@ -152,6 +155,9 @@ impl Log {
     /// Opens or makes the store in `files`. Also gives what it holds, of changes as many as `history` keeps, and what was wrong if that is accepted.
     pub(crate) fn open(files: Arc<dyn Files>, limits: Limits, on_damage: OnDamage, history: History) -> Result<(Self, Found), LogError> {
         let mut found = recover::read(&*files, history)?;
+        if let Some(format) = found.later {
+            return Err(LogError::Later(format));
+        }
         if !found.faults.is_empty() {
             if on_damage == OnDamage::Refuse {
                 return Err(LogError::Damaged(found.faults));

@@ -65,6 +65,8 @@ pub(crate) struct Found {
     /// Files that nobody needs any more, or that were never finished.
     pub(crate) left_over: Vec<String>,
     pub(crate) faults: Vec<Fault>,
+    /// The format of a file that a later berth wrote.
+    pub(crate) later: Option<u64>,
     /// What else happened, as far as it is kept.
     pub(crate) history: History,
     /// The objects by their keys as they were written.
@@ -269,7 +271,14 @@ impl Found {
         if was_earlier && !self.is_earlier {
             self.count_as_today();
         }
-        if ![EARLIER_FORMAT, FORMAT].contains(&begin.format) {
+        if FORMAT < begin.format {
+            self.later = Some(begin.format);
+            self.fault(
+                name,
+                None,
+                format!("it has format {}, which a later berth wrote: only {EARLIER_FORMAT} and {FORMAT} are known", begin.format),
+            );
+        } else if ![EARLIER_FORMAT, FORMAT].contains(&begin.format) {
             self.fault(name, None, format!("it has format {}, and only {EARLIER_FORMAT} and {FORMAT} are known", begin.format));
         } else if (begin.kind, begin.number) != (kind, number) {
             self.fault(name, None, format!("it was written as {}", begin.kind.name(begin.number)));

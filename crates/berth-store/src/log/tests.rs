@@ -209,8 +209,8 @@ fn go_on(disk: &Disk, model: &Model) -> Result<(), String> {
     Ok(())
 }
 
-/// The folder that an earlier build would have left: of its format, with all checksums right.
-fn earlier(disk: &Disk) -> Disk {
+/// The folder that another build would have left: of its format, with all checksums right.
+fn of_format(wanted: u64, disk: &Disk) -> Disk {
     let earlier = disk.after_kill();
     let mut chain = 0;
     // Checkpoints come first, and none of them follows another file.
@@ -224,7 +224,7 @@ fn earlier(disk: &Disk) -> Disk {
             if std::mem::take(&mut is_first) {
                 // Behind the tag.
                 let format = frame::HEAD_BYTES + 1;
-                bytes[format..format + 8].copy_from_slice(&record::EARLIER_FORMAT.to_le_bytes());
+                bytes[format..format + 8].copy_from_slice(&wanted.to_le_bytes());
                 chain = if chain == 0 || Kind::Checkpoint.number(name).is_some() { seal.previous } else { chain };
             }
             chain = frame::seal(&mut bytes, chain);
@@ -236,11 +236,27 @@ fn earlier(disk: &Disk) -> Disk {
     earlier
 }
 
+/// Not as damage, of which somebody may accept the loss.
+#[test]
+fn what_a_later_build_wrote_is_refused_and_left_as_it_is_whatever_is_accepted() {
+    let (disk, mut model) = (Disk::default(), Model::default());
+    run(&open(&disk).expect("an empty disk"), &mut model, 0..STEPS);
+    let later = of_format(FORMAT + 1, &disk);
+    let contents = || -> Vec<_> { later.list().expect("memory").into_iter().map(|name| (later.read(&name), name)).collect() };
+    let before = contents();
+    assert!(1 < before.len());
+    for on_damage in [OnDamage::Refuse, OnDamage::AcceptLoss] {
+        let refused = Log::open(Arc::new(later.clone()), SMALL, on_damage, History::default()).map(drop);
+        assert!(matches!(refused, Err(LogError::Later(format)) if format == FORMAT + 1), "{on_damage:?}: {refused:?}");
+        assert_eq!(contents(), before, "{on_damage:?}");
+    }
+}
+
 #[test]
 fn keys_of_an_earlier_layout_are_read_where_they_stand_today_whatever_breaks_off() {
     let (disk, mut model) = (Disk::default(), Model::default());
     run(&open(&disk).expect("an empty disk"), &mut model, 0..STEPS);
-    let earlier = earlier(&disk);
+    let earlier = of_format(record::EARLIER_FORMAT, &disk);
     assert!(earlier.list().expect("memory").iter().any(|name| Kind::Checkpoint.number(name).is_some()), "there is a checkpoint");
     assert!(earlier.read("log-00000001").is_none(), "and logs have gone");
     model.is_of_today = true;

@@ -63,6 +63,14 @@ pub enum OpenError {
         /// What is wrong.
         source: LogError,
     },
+    /// It is of a later version of berth, whose format is not known here.
+    #[error("the store in {} was written by a later berth, and was left as it is; start that one, or take a backup made with it (berth backup, berth restore)", dir.display())]
+    Later {
+        /// The folder.
+        dir: PathBuf,
+        /// Which formats.
+        source: LogError,
+    },
     /// It is of an earlier version of berth and cannot be read.
     #[error("the store in {}, which an earlier version wrote, cannot be read, and was left as it is", dir.display())]
     Conversion {
@@ -79,6 +87,7 @@ impl OpenError {
         move |error| match error {
             LogError::Io(source) => Self::Io { dir, source },
             source @ LogError::Damaged(_) => Self::Damaged { dir, source },
+            source @ LogError::Later(_) => Self::Later { dir, source },
         }
     }
 }
