@@ -146,6 +146,21 @@ async fn what_an_earlier_build_has_left_is_there_and_goes_on() {
     }
 }
 
+/// Also by an earlier berth than the one that exported it, as long as the form of archives is the same. Resource versions are given anew.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_build_exported_of_a_folder_is_imported_by_this_one() {
+    let kept = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/folders");
+    let (export, then) = (kept.join("2026-11-26.berth"), served_then(&kept.join("2026-11-23.tar.gz")));
+    let folder = TempDir::new().unwrap();
+    let imported = berth(&["restore", export.to_str().unwrap()], folder.path());
+    assert!(imported.status.success(), "{}", String::from_utf8_lossy(&imported.stderr));
+    let (_server, client) = server(folder.path()).await;
+    let mut changed = changed_since(&then, &client).await;
+    let count = changed.len();
+    changed.retain(|told| !told.contains(".metadata.resourceVersion: "));
+    assert_eq!((changed, count), (Vec::new(), then.values().map(Vec::len).sum()), "every object is there, with a version of its own");
+}
+
 /// Who goes back to the build of that folder can: what this one writes is of the same format. Where it is another, the build of then refuses it; then a folder of today's is to be kept too, and
 /// docs/how-to/backup.md is to say from which version on there is no way back but a backup.
 #[tokio::test(flavor = "multi_thread")]
