@@ -23,9 +23,10 @@ fn limits_hold_in_every_storm_over_an_etcd_and_all_is_well_after_it() {
 /// Of two managers one leads; it is stopped with writes on their way, and goes on when the other leads. What it makes then would pass the limits.
 #[test]
 fn limits_hold_in_every_storm_whoever_leads_and_none_who_led_before_makes_anything() {
-    let refused = Cell::new(0);
-    seeds::run(0..10, |seed| refused.set(refused.get() + storm::deployment_led(seed).world.refused_writes()));
-    assert!(0 < refused.get(), "no write came late");
+    seeds::run(0..10, |seed| drop(storm::deployment_led(seed)));
+    // One in some hundred and thirty has a write on its way at that moment, which goes out before its manager notices.
+    let refused: Vec<u64> = [237, 266, 434, 441, 642, 692].map(|seed| storm::deployment_led(seed).world.refused_writes()).into();
+    assert!(refused.iter().any(|refused| 0 < *refused), "no write came late: {refused:?}");
 }
 
 /// What each of them showed is told in docs/simulation.md.
