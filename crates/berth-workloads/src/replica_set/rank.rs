@@ -48,7 +48,8 @@ impl Ranking {
     /// The `count` candidates that are deleted first, in that order, each with the rule that it was chosen by.
     #[must_use]
     pub fn chosen<'a>(&self, candidates: Vec<Candidate<'a>>, count: usize) -> Vec<(Rule, &'a PodView)> {
-        let sorted = self.sorted(candidates);
+        // And the one that would go next.
+        let sorted = self.first_sorted(candidates, count.saturating_add(1));
         let (chosen, rest) = sorted.split_at(count.min(sorted.len()));
         let rule = |candidate| match rest.first().map(|next| self.decide(candidate, next)) {
             None => Rule::AllGo,
@@ -99,20 +100,25 @@ impl Ranking {
         }
     }
 
-    /// Merge sort: ends, and loses nothing, whatever the comparison answers.
-    fn sorted<'a>(&self, mut candidates: Vec<Candidate<'a>>) -> Vec<Candidate<'a>> {
+    /// The first so many in order. Merge sort: ends, and chooses nobody twice, whatever the comparison answers. What both halves have beyond that number
+    /// comes behind it, so it is left out of the merges: of ten thousand pods, the first ten cost a third of sorting all.
+    fn first_sorted<'a>(&self, mut candidates: Vec<Candidate<'a>>, number: usize) -> Vec<Candidate<'a>> {
         if candidates.len() < 2 {
             return candidates;
         }
-        let upper = self.sorted(candidates.split_off(candidates.len() / 2));
-        let mut lower = self.sorted(candidates).into_iter().peekable();
-        let mut upper = upper.into_iter().peekable();
-        let mut merged = Vec::with_capacity(lower.len() + upper.len());
-        while let (Some(low), Some(high)) = (lower.peek(), upper.peek()) {
-            let next = if self.compare(low, high).is_le() { lower.next() } else { upper.next() };
-            merged.extend(next);
+        let upper = self.first_sorted(candidates.split_off(candidates.len() / 2), number);
+        let lower = self.first_sorted(candidates, number);
+        let mut merged = Vec::with_capacity(number.min(lower.len() + upper.len()));
+        let (mut lower, mut upper) = (lower.into_iter().peekable(), upper.into_iter().peekable());
+        while merged.len() < number {
+            let next = match (lower.peek(), upper.peek()) {
+                (Some(low), Some(high)) if self.compare(low, high).is_le() => lower.next(),
+                (_, Some(_)) => upper.next(),
+                (_, None) => lower.next(),
+            };
+            let Some(next) = next else { break };
+            merged.push(next);
         }
-        merged.extend(lower.chain(upper));
         merged
     }
 }
@@ -174,6 +180,21 @@ mod tests {
         assert_eq!(ranking.compare(&candidates[2], &candidates[1]), Ordering::Less, "a before c");
         assert_eq!(ranking.compare(&candidates[1], &candidates[0]), Ordering::Less, "c before d");
         assert_eq!(ranking.chosen(candidates, usize::MAX).len(), pods.len());
+    }
+
+    #[test]
+    fn who_is_chosen_does_not_depend_on_how_many_are() {
+        // Rings among them, and pods that nothing tells apart.
+        let pods: Vec<_> = (0..200_i128).map(|n| ready(&format!("{}", n * 7919 % 83), 1_000 + n * 31 % 5, i32::from(n % 3 == 0))).collect();
+        let ranking = Ranking { now: at(3_000), cost: DeletionCost::Counts, min_ready_seconds: 0 };
+        let candidates: Vec<_> = pods.iter().map(|pod| Candidate { pod, related: pod.restarts.unsigned_abs() }).collect();
+        let chosen =
+            |count| ranking.chosen(candidates.clone(), count).into_iter().map(|(_, pod)| std::ptr::from_ref(pod)).collect::<Vec<_>>();
+        let all = chosen(pods.len());
+        assert_eq!(all.len(), pods.len());
+        for count in [0, 1, 2, 3, 9, 10, 63, 64, 65, 100, 199] {
+            assert_eq!(chosen(count), all[..count], "the first {count}");
+        }
     }
 
     #[test]
