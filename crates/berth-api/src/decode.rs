@@ -37,6 +37,14 @@ pub fn decode_bytes<K: Kind>(bytes: &[u8]) -> Result<K, DecodeError> {
     from_json(bytes).map_err(|error| DecodeError::new(String::new(), error.to_string()))
 }
 
+/// As [`decode_bytes`], of JSON as a tree.
+///
+/// # Errors
+/// A tree that is no `K`.
+pub fn decode_tree<K: Kind>(tree: &Value) -> Result<K, DecodeError> {
+    K::deserialize(tree).map_err(|error| DecodeError::new(String::new(), error.to_string()))
+}
+
 /// As `serde_json::from_slice`, in three quarters of its time: that the bytes are UTF-8 is found out once, and not for each string by itself.
 ///
 /// # Errors

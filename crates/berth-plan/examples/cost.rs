@@ -1,9 +1,13 @@
-//! What a forecast costs: `cost PODS [RUNS]`. Makes a Deployment of so many pods, gives it another image, and prints how long each run took and the median.
+//! What a forecast costs: `cost PODS [RUNS]`, or `cost FILE [RUNS]` of what `kubectl get … -o json` has printed of Deployment `web`. Brings a Deployment of so many pods about in a world of the simulation, as a cluster that lives would show it, foretells a
+//! new image for it, and prints how long each run took on the clock and on the processor.
 #![expect(clippy::disallowed_methods, clippy::disallowed_types, clippy::print_stdout, reason = "the one part that meets the machine")]
 
+use berth_node::Latencies;
 use berth_plan::{Change, Edit, Edits, Outcome, Snapshot, Suppositions, WorkloadKind, forecast};
+use berth_sim::{Options, World};
 use serde_json::json;
 use std::{
+    fs,
     process::ExitCode,
     time::{Duration, Instant},
 };
@@ -12,21 +16,40 @@ use std::{
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
+/// What a snapshot is of.
+const PLURALS: [&str; 6] = ["deployments", "namespaces", "nodes", "pods", "priorityclasses", "replicasets"];
+
 fn main() -> ExitCode {
-    let numbers: Vec<usize> = std::env::args().skip(1).filter_map(|argument| argument.parse().ok()).collect();
-    let Some(pods) = numbers.first().copied() else {
-        println!("cost PODS [RUNS]");
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let Some(what) = arguments.first() else {
+        println!("cost PODS|FILE [RUNS]");
         return ExitCode::FAILURE;
     };
-    let mut took: Vec<Duration> = (0..numbers.get(1).copied().unwrap_or(1)).map(|_| run(pods)).collect();
-    println!("{took:.0?}");
-    took.sort_unstable();
-    println!("{pods} pods: median {:.0?} of {} runs", took[took.len() / 2], took.len());
+    let snapshot = what.parse().map_or_else(|_| read(what), brought_about);
+    println!("{} objects", snapshot.objects.len());
+    let runs = arguments.get(1).and_then(|runs| runs.parse().ok()).unwrap_or(1);
+    let runs: Vec<(Duration, Duration)> = (0..runs).map(|_| run(&snapshot)).collect();
+    let (clock, processor): (Vec<_>, Vec<_>) = runs.into_iter().unzip();
+    tell("clock", clock);
+    tell("processor", processor);
     ExitCode::SUCCESS
 }
 
-fn run(pods: usize) -> Duration {
-    let web = json!({
+fn read(path: &str) -> Snapshot {
+    Snapshot::of_documents([serde_json::from_slice(&fs::read(path).expect("a file")).expect("JSON")])
+}
+
+fn tell(what: &str, mut took: Vec<Duration>) {
+    took.sort_unstable();
+    println!("{what}: median {:.0?} of {} runs; {took:.0?}", took[took.len() / 2], took.len());
+}
+
+/// A cluster that has rolled it out.
+fn brought_about(pods: usize) -> Snapshot {
+    let latencies = Latencies { start: Duration::from_secs(5), stop: Duration::from_secs(20) };
+    let nodes = u32::try_from(pods.div_ceil(100)).unwrap_or(u32::MAX).max(3);
+    let mut world = World::new(1, Options { latencies, nodes, ..Options::default() });
+    world.create(&json!({
         "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web", "namespace": "default"},
         "spec": {
             "replicas": pods, "selector": {"matchLabels": {"app": "web"}},
@@ -35,15 +58,27 @@ fn run(pods: usize) -> Duration {
                 "spec": {"containers": [{"name": "main", "image": "main:1", "resources": {"requests": {"cpu": "100m", "memory": "64Mi"}}}]},
             },
         },
-    });
-    let snapshot = Snapshot::of_documents(vec![web]);
+    }));
+    world.run_until_rolled_out("web", Duration::from_secs(7200));
+    let objects = PLURALS.iter().flat_map(|plural| world.objects(plural).into_values()).collect();
+    let beginning: jiff::Timestamp = "2026-01-01T00:00:00Z".parse().expect("a time");
+    Snapshot { objects, at: beginning + world.elapsed(), missing: Vec::new() }
+}
+
+fn run(snapshot: &Snapshot) -> (Duration, Duration) {
     let edits = Edits { images: vec![("main".to_owned(), "main:2".to_owned())], ..Edits::default() };
     let edit = Edit { kind: WorkloadKind::Deployment, namespace: "default".to_owned(), name: "web".to_owned(), edits };
     let change = Change { edits: vec![edit], ..Change::default() };
     let supposed = Suppositions { start: Some(Duration::from_secs(5)), stop: Some(Duration::from_secs(20)), ..Suppositions::default() };
-    let begun = Instant::now();
-    let foretold = forecast(&snapshot, &change, &supposed).expect("a forecast");
-    let took = begun.elapsed();
+    let (begun, ran) = (Instant::now(), on_processor());
+    let foretold = forecast(snapshot, &change, &supposed).expect("a forecast");
+    let took = (begun.elapsed(), on_processor().saturating_sub(ran));
     assert!(matches!(foretold.workloads[0].outcome, Outcome::Complete { .. }), "{:?}", foretold.troubles);
     took
+}
+
+/// How long this thread has run.
+fn on_processor() -> Duration {
+    let text = fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
+    Duration::from_nanos(text.split(' ').next().and_then(|nanos| nanos.parse().ok()).unwrap_or_default())
 }

@@ -178,7 +178,7 @@ impl Change {
         // Step by step in a place of its own, where nobody looks.
         let mut aside = Stage::new(0, stage.now());
         let before = subjects.iter().map(|subject| stage.get(subject)).collect::<Result<Vec<_>, _>>()?;
-        aside.restore(before.iter().filter(|object| !object.is_null()).cloned().collect())?;
+        aside.restore(before.iter().filter(|object| !object.is_null()))?;
         match &self.served {
             Some(answers) => answers.iter().try_for_each(|answer| aside.take(answer))?,
             None => self.make_own(&mut aside)?,

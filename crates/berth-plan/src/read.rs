@@ -74,7 +74,7 @@ pub fn forecast(snapshot: &Snapshot, change: &Change, suppositions: &Supposition
     if has_manifests {
         settle(&mut stage, &mut record)?;
     }
-    record.begin(stage.now());
+    record.begin(stage.now(), |entry| stage.written_lately(entry));
     let changed = change.outcome(&mut stage)?;
     let is_changed = |kind: &str, key: &ObjectKey| changed.iter().any(|object| object.is_news() && object.is_of(kind, key));
     stage.told().said().begin(stage.now(), is_changed);

@@ -10,7 +10,7 @@ use crate::{
     tracked::{Tracked, Tracking},
     version::{Changed, Version},
 };
-use berth_api::{FeatureGates, decode::from_json, quantity::Quantity};
+use berth_api::{FeatureGates, Object, decode::from_json, quantity::Quantity};
 use berth_identity::{ObjectKey, Uid};
 use berth_node::{
     resources::Amounts,
@@ -143,13 +143,15 @@ impl Record {
     }
 
     /// The change is about to be made: what there is now is where it begins.
-    pub(crate) fn begin(&mut self, now: Timestamp) {
+    ///
+    /// `known` gives the object that an entry's value is, where it need not be read.
+    pub(crate) fn begin(&mut self, now: Timestamp, known: impl Fn(&Entry) -> Option<Arc<dyn Object>>) {
         (self.began, self.progressed) = (now, now);
         let before = std::mem::take(&mut self.before);
         // Owners before what they own.
         for plural in ["nodes", "resourcequotas", "poddisruptionbudgets", "deployments", "statefulsets", "replicasets", "pods"] {
             for (_, entry) in before.values().filter(|(of, _)| of == plural) {
-                self.put(plural, &Version { entry, object: None }, now);
+                self.put(plural, &Version { entry, object: known(entry).as_ref() }, now);
             }
         }
         self.is_begun = true;

@@ -4,7 +4,10 @@ use berth_api::{FeatureGates, Gate};
 use berth_store::env::Timestamp;
 use jiff::SignedDuration;
 use serde_json::{Map, Value, json};
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    borrow::Cow,
+    collections::{BTreeMap, BTreeSet},
+};
 
 /// A kind that a forecast looks at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -142,17 +145,11 @@ impl Snapshot {
     }
 
     /// The objects that a server had, with what they cannot be without: namespaces, accounts, nodes, volumes, priorities.
-    pub(crate) fn stored(&self) -> Vec<Value> {
+    pub(crate) fn stored(&self) -> Vec<Cow<'_, Value>> {
         let known = |object: &&Value| KINDS.iter().any(|kind| object["kind"] == kind.kind && object["apiVersion"] == kind.api_version);
-        let mut all: Vec<Value> = self.objects.iter().filter(known).filter(|object| uid(object).is_some()).cloned().collect();
-        for class in all.iter_mut().filter(|object| object["kind"] == "StorageClass") {
-            // Whoever makes the volumes there, here it is berth.
-            class["provisioner"] = json!(PROVISIONER);
-        }
-        let supposed: Vec<Value> =
-            [self.namespaces(), self.accounts(), self.nodes(), self.volumes(), self.priorities(), self.classes()].concat();
-        all.extend(supposed);
-        all
+        let had = self.objects.iter().filter(known).filter(|object| uid(object).is_some()).map(as_here);
+        let supposed = [self.namespaces(), self.accounts(), self.nodes(), self.volumes(), self.priorities(), self.classes()];
+        had.chain(supposed.into_iter().flatten().map(Cow::Owned)).collect()
     }
 
     /// Those without a uid.
@@ -270,6 +267,20 @@ const PROVISIONER: &str = "berth.dev/simulated";
 pub(crate) const SUPPOSED_NODE: &str = "supposed";
 
 /// An object that no server has told of.
+/// An object as it is to be in the forecast.
+fn as_here(object: &Value) -> Cow<'_, Value> {
+    let mut object = Cow::Borrowed(object);
+    if object["kind"] == "StorageClass" {
+        // Whoever makes the volumes there, here it is berth.
+        object.to_mut()["provisioner"] = json!(PROVISIONER);
+    }
+    // Nobody applies pods, and who wrote what of each is the larger part of many.
+    if object["kind"] == "Pod" && object["metadata"].get("managedFields").is_some() {
+        object.to_mut()["metadata"].as_object_mut().map(|metadata| metadata.remove("managedFields"));
+    }
+    object
+}
+
 fn supposed(api_version: &str, kind: &str, namespace: &str, name: &str, labels: &Value, more: Value) -> Value {
     let mut metadata =
         json!({"name": name, "uid": format!("supposed-{kind}-{namespace}-{name}"), "creationTimestamp": Timestamp::UNIX_EPOCH});
@@ -416,13 +427,30 @@ mod tests {
     }
 
     #[test]
+    fn who_wrote_what_of_a_pod_is_left_out_and_what_can_be_applied_keeps_it() {
+        let object = |api_version: &str, kind: &str| {
+            json!({"apiVersion": api_version, "kind": kind,
+                "metadata": {"name": "a", "namespace": "shop", "uid": kind, "managedFields": [{"manager": "kubelet"}]}})
+        };
+        let snapshot = Snapshot::of_documents([object("v1", "Pod"), object("apps/v1", "Deployment")]);
+        let stored = snapshot.stored();
+        let members = |kind: &str| {
+            let object = stored.iter().find(|object| object["kind"] == kind).expect("it is there");
+            object["metadata"].as_object().map(|metadata| metadata.keys().map(String::as_str).collect::<Vec<_>>())
+        };
+        assert_eq!(members("Pod"), Some(vec!["name", "namespace", "uid"]));
+        assert_eq!(members("Deployment"), Some(vec!["managedFields", "name", "namespace", "uid"]));
+    }
+
+    #[test]
     fn what_is_needed_and_not_there_is_supposed() {
         let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a", "namespace": "shop", "uid": "a"},
             "spec": {"nodeName": "n1", "serviceAccountName": "till", "priorityClassName": "high", "priority": 7}});
         let claim = json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "c", "namespace": "shop", "uid": "c"},
             "spec": {"volumeName": "v", "accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}});
         let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s", "namespace": "shop", "uid": "s"}});
-        let stored = Snapshot::of_documents([pod, claim, secret]).stored();
+        let snapshot = Snapshot::of_documents([pod, claim, secret]);
+        let stored = snapshot.stored();
         let named = |kind: &str| -> Vec<&str> {
             stored.iter().filter(|object| object["kind"] == kind).filter_map(|object| object["metadata"]["name"].as_str()).collect()
         };

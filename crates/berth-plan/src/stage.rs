@@ -10,6 +10,7 @@ use crate::{
     told::{Eventless, Told},
     version::Changed,
 };
+use berth_api::Object;
 use berth_controllers::{
     Cluster,
     events::Recorder,
@@ -26,23 +27,28 @@ use berth_sim::{
     store::SimStore,
 };
 use berth_store::{
-    MemoryStore, RangeRequest, Revision, Store, Watch, WatchItem,
+    Entry, Event, MemoryStore, RangeRequest, Revision, Store, Watch, WatchItem,
     env::{Clock, Env, Rng, Spawner, Timestamp},
     virtual_time::{Order, Process, Step, VirtualTime},
 };
 use futures::{FutureExt, StreamExt};
 use serde_json::Value;
 use std::{
+    borrow::Borrow,
+    collections::VecDeque,
+    pin::pin,
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
 
 /// How much history the store keeps: nobody is far behind.
 const HISTORY_BYTES: usize = 16 << 20;
-/// How much of what was written is remembered in its decoded form, in bytes of its stored form: some ten thousand pods.
-const REMEMBERED_BYTES: usize = 32 << 20;
+/// How much of what was written is remembered in its decoded form, in bytes of its stored form: some twenty thousand pods.
+const REMEMBERED_BYTES: usize = 64 << 20;
 /// How long after a change watchers of other resources hear how far the store has come: soon, as from the embedded store.
 const PROGRESS_AFTER: Duration = Duration::from_millis(10);
+/// How often a write of the forecast's own lets others go first at most, where it waits for nothing.
+const POLLS_MAX: usize = 64;
 /// How long a write of the forecast's own may take.
 const CALL_MAX: Duration = Duration::from_secs(60);
 /// How long it takes to make a volume.
@@ -63,6 +69,8 @@ pub(crate) struct Stage {
     user: Process,
     parts: Process,
     changes: Watch,
+    /// What was changed, and nobody was told of yet.
+    untold: VecDeque<Arc<Event>>,
     tell_progress_at: Option<Timestamp>,
     told: Arc<Told>,
     metrics: Arc<Metrics>,
@@ -106,6 +114,7 @@ impl Stage {
             user,
             parts,
             changes,
+            untold: VecDeque::new(),
             tell_progress_at: None,
             told,
             metrics,
@@ -117,17 +126,27 @@ impl Stage {
     ///
     /// # Errors
     /// One cannot be read.
-    pub(crate) fn restore(&mut self, objects: Vec<Value>) -> Result<(), PlanError> {
-        let registry = self.registry.clone();
-        self.block_on(async move {
-            for object in objects {
-                if let Err(source) = registry.restore(&object).await {
-                    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-                    return Err(PlanError::Snapshot { kind: text(&object["kind"]), name: text(&object["metadata"]["name"]), source });
-                }
-            }
-            Ok(())
-        })?
+    pub(crate) fn restore(&mut self, objects: impl IntoIterator<Item: Borrow<Value>>) -> Result<(), PlanError> {
+        for object in objects {
+            let object = object.borrow();
+            let restored = {
+                let mut restored = pin!(self.registry.restore(object));
+                // The store lets others go first, and waits for nothing.
+                (0..POLLS_MAX).find_map(|_| restored.as_mut().now_or_never())
+            };
+            restored.ok_or_else(|| PlanError::Fault("the store waits for something".to_owned()))?.map_err(|source| {
+                let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+                PlanError::Snapshot { kind: text(&object["kind"]), name: text(&object["metadata"]["name"]), source }
+            })?;
+            // One by one: each is heard of before the store's history forgets it.
+            self.hear()?;
+        }
+        Ok(())
+    }
+
+    /// The object that an entry's value is, if it was written lately.
+    pub(crate) fn written_lately(&self, entry: &Entry) -> Option<Arc<dyn Object>> {
+        self.registry.written_lately(entry)
     }
 
     /// Starts controllers, scheduler and nodes.
@@ -180,24 +199,31 @@ impl Stage {
             self.store.0.tell_progress();
             step = Step::Ran;
         }
+        self.hear()?;
+        let resources = self.registry.resources();
+        for event in self.untold.drain(..) {
+            // What is no object is a claim of something.
+            if let Some(resource) = resources.by_key(event.entry.key.as_str()) {
+                let object = self.registry.written_lately(&event.entry);
+                changed(&resource.plural, Changed { event, object });
+            }
+        }
+        Ok(step != Step::Quiet)
+    }
+
+    /// Takes in what the store has changed, before its history forgets it.
+    fn hear(&mut self) -> Result<(), PlanError> {
         while let Some(Some(item)) = self.changes.next().now_or_never() {
             match item {
                 Ok(WatchItem::Events(events)) => {
                     self.tell_progress_at.get_or_insert(self.time.now() + PROGRESS_AFTER);
-                    let resources = self.registry.resources();
-                    for event in &*events {
-                        // What is no object is a claim of something.
-                        if let Some(resource) = resources.by_key(event.entry.key.as_str()) {
-                            let object = self.registry.written_lately(&event.entry);
-                            changed(&resource.plural, Changed { event: Arc::clone(event), object });
-                        }
-                    }
+                    self.untold.extend(events.iter().cloned());
                 }
                 Ok(WatchItem::Progress(_)) => (),
                 Err(error) => return Err(PlanError::Fault(format!("the store's changes cannot be followed: {error}"))),
             }
         }
-        Ok(step != Step::Quiet)
+        Ok(())
     }
 
     /// A server survives a panic in a look; a forecast is wrong then.
@@ -221,7 +247,7 @@ impl Stage {
     }
 
     /// All objects of a resource.
-    pub(crate) fn all(&self, group: &str, plural: &str) -> Vec<Arc<berth_store::Entry>> {
+    pub(crate) fn all(&self, group: &str, plural: &str) -> Vec<Arc<Entry>> {
         let resources = self.registry.resources();
         let Some(resource) = resources.by_name(group, plural) else { return Vec::new() };
         let range = self.store.0.range(RangeRequest::all(resource.prefix())).now_or_never();
@@ -301,6 +327,7 @@ impl Stage {
             if self.time.step(until) == Step::Quiet {
                 return Err(PlanError::Fault("a write of its own does not end".to_owned()));
             }
+            self.hear()?;
         }
     }
 }

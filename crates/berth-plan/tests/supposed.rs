@@ -316,3 +316,20 @@ fn both_kinds_are_changed_at_once_each_by_what_it_knows() {
     let sizes: Vec<(&str, i64)> = forecast.workloads.iter().map(|workload| (workload.policy.as_str(), workload.replicas)).collect();
     assert_eq!(sizes, [("RollingUpdate, TerminationComplete", 2), ("RollingUpdate, OrderedReady", 3)]);
 }
+
+/// Eighteen MiB of pods: the store of a forecast remembers the last sixteen of changes.
+#[test]
+fn a_cluster_of_more_bytes_than_are_remembered_of_changes_is_foretold() {
+    let padding = "x".repeat(200 << 10);
+    let of_others = (0..90).map(|n| {
+        let mut other = pod(&format!("other-{n}"), ready("2026-03-01T10:00:04Z"));
+        other["metadata"] = json!({"name": other["metadata"]["name"], "namespace": "default", "uid": other["metadata"]["uid"], "labels": {"app": "other"},
+            "creationTimestamp": "2026-03-01T10:00:00Z", "annotations": {"example.com/padding": padding}});
+        other
+    });
+    let own = [pod("web-1-a", ready("2026-03-01T10:00:04Z")), pod("web-1-b", ready("2026-03-01T10:00:09Z"))];
+    let objects = cluster(2, own.into_iter().chain(of_others).collect());
+    let forecast = foretell(objects, &edit(WorkloadKind::Deployment, new_image()));
+    assert!(matches!(forecast.workloads[0].outcome, Outcome::Complete { .. }), "{:?}", forecast.workloads[0].outcome);
+    assert_eq!((forecast.workloads[0].pods.value, forecast.workloads[0].available.value), (3, 2));
+}

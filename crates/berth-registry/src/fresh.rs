@@ -79,9 +79,9 @@ pub(crate) struct Fresh {
 #[derive(Default)]
 struct Shelf {
     objects: BTreeMap<Key, Held>,
-    /// What was put here, the oldest first: the key, which time, and what it cost. What was written anew meanwhile is in it more than once.
-    order: VecDeque<(Key, u64, usize)>,
-    /// What is in `order` takes so many bytes.
+    /// What was put here, the oldest first: the key, and which time. What was written anew meanwhile is in it more than once.
+    order: VecDeque<(Key, u64)>,
+    /// The objects and what is in `order` take so many bytes.
     bytes: usize,
     /// How often something was put here.
     puts: u64,
@@ -136,17 +136,17 @@ impl Fresh {
 impl Shelf {
     fn put(&mut self, key: Key, value: Bytes, object: Arc<dyn Object>, bytes_max: usize) {
         self.puts += 1;
-        let cost = OVERHEAD_BYTES + value.len();
-        self.bytes += cost;
-        self.order.push_back((key.clone(), self.puts, cost));
-        self.objects.insert(key, Held { value, object, put: self.puts });
+        self.bytes += OVERHEAD_BYTES + value.len();
+        self.order.push_back((key.clone(), self.puts));
+        let replaced = self.objects.insert(key, Held { value, object, put: self.puts });
+        self.bytes -= replaced.map_or(0, |held| held.value.len());
         while bytes_max < self.bytes
-            && let Some((key, put, cost)) = self.order.pop_front()
+            && let Some((key, put)) = self.order.pop_front()
         {
-            self.bytes -= cost;
+            self.bytes -= OVERHEAD_BYTES;
             // Else it was written anew since.
             if self.objects.get(&key).is_some_and(|held| held.put == put) {
-                self.objects.remove(&key);
+                self.bytes -= self.objects.remove(&key).map_or(0, |held| held.value.len());
             }
         }
     }
@@ -191,6 +191,20 @@ mod tests {
         assert!(found[0] == 0 && found[1] > 100 && found.contains(&999), "{found:?}");
         let order: usize = fresh.shelves.iter().map(|shelf| shelf.lock().expect("whole").order.len()).sum();
         assert!(order * OVERHEAD_BYTES < SHELVES * 10_000, "{order}");
+    }
+
+    #[test]
+    fn what_is_written_anew_takes_the_room_of_what_it_replaces() {
+        let pods: Vec<_> = (0..1000).map(|number| pod(&format!("web-{number}"), 1)).collect();
+        let bytes: usize = pods.iter().map(|(entry, _)| entry.value.len()).sum();
+        // Each twice, and as much again: shelves are not equally full.
+        let fresh = Fresh::up_to(2 * (bytes + pods.len() * 2 * OVERHEAD_BYTES));
+        for _ in 0..2 {
+            pods.iter().for_each(|(entry, object)| fresh.put(entry, object));
+        }
+        assert!(pods.iter().all(|(entry, _)| fresh.get(entry).is_some()));
+        let held: usize = fresh.shelves.iter().map(|shelf| shelf.lock().expect("whole").bytes).sum();
+        assert_eq!(held, bytes + pods.len() * 2 * OVERHEAD_BYTES);
     }
 
     #[test]

@@ -91,7 +91,7 @@ impl Registry {
         let Some(resource) = resources.by_kind(text("/apiVersion"), text("/kind")) else { return Err(ApiError::UnknownResource) };
         let (namespace, name) = (text("/metadata/namespace"), text("/metadata/name"));
         let unreadable = |why: String| ApiError::bad_request(format!("{} {name} cannot be read: {why}", resource.kind));
-        let mut decoded = resource.rules.decode_stored(object.to_string().as_bytes()).map_err(|error| unreadable(error.to_string()))?;
+        let mut decoded = resource.rules.decode_tree(object).map_err(|error| unreadable(error.to_string()))?;
         decoded.set_defaults();
         decoded.meta_mut().resource_version = None;
         let key = key::key_of(resource, (resource.scope == Scope::Namespaced).then_some(namespace), name);

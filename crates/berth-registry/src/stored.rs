@@ -8,7 +8,7 @@ use crate::{
     header,
 };
 use berth_api::{Object, decode::from_json};
-use berth_store::{Entry, Event, Expected, Key, Purpose, Write};
+use berth_store::{Entry, Event, Expected, Header, Key, Purpose, Write};
 use bytes::Bytes;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -47,7 +47,7 @@ impl Registry {
     ) -> Result<Arc<Entry>, Failure> {
         let expires_at = events::expires_at(resource, self.clock.now());
         let value = encode(resource, &**object);
-        let header = if resource.is_built_in() { header::of(resource, &**object, &value) } else { None };
+        let header = header_of(resource, &**object, &value);
         let entry = self.write(resource, Write { expires_at, header, ..Write::put(key, value, expected, purpose) }).await?;
         if resource.is_built_in() && Fresh::takes(&resource.plural, &entry, object) {
             debug_assert!(load(resource, &entry).is_ok_and(|read| read.same_as(&**object)), "{} is read as it was written", entry.key);
@@ -134,10 +134,23 @@ pub(crate) fn shown(resource: &Resource, entry: Arc<Entry>) -> Arc<Entry> {
 }
 
 /// The entry with another value.
-pub(crate) fn with_value(resource: &Resource, entry: &Entry, value: Bytes) -> Arc<Entry> {
+fn with_value(resource: &Resource, entry: &Entry, value: Bytes) -> Arc<Entry> {
     let header = header::read(&resource.selectable_fields, &value);
     let (create_revision, mod_revision) = (entry.create_revision, entry.mod_revision);
     Arc::new(Entry { key: entry.key.clone(), value, header, create_revision, mod_revision })
+}
+
+/// The entry with another object, which is not stored.
+pub(crate) fn with_object(resource: &Resource, entry: &Entry, object: &dyn Object) -> Arc<Entry> {
+    let value = encode(resource, object);
+    let Some(header) = header_of(resource, object, &value) else { return with_value(resource, entry, value) };
+    let (create_revision, mod_revision) = (entry.create_revision, entry.mod_revision);
+    Arc::new(Entry { key: entry.key.clone(), value, header, create_revision, mod_revision })
+}
+
+/// The header of the value that an object is stored as. `None`: it has to be read.
+fn header_of(resource: &Resource, object: &dyn Object, value: &[u8]) -> Option<Header> {
+    if resource.is_built_in() { header::of(resource, object, value) } else { None }
 }
 
 /// As [`shown`], of a change.

@@ -19,6 +19,7 @@ use berth_store::{EventKind, env::Timestamp};
 use berth_trace::Gone;
 use serde_json::{Value, json};
 use std::{
+    borrow::Cow,
     collections::{BTreeMap, BTreeSet},
     time::Duration,
 };
@@ -144,7 +145,7 @@ impl Run {
         let accounts = accounts(&objects);
         let snapshot = Snapshot { objects, at: recorded.begins, missing: Vec::new() };
         let mut stored = snapshot.stored();
-        stored.extend(accounts);
+        stored.extend(accounts.into_iter().map(Cow::Owned));
         let mut nodes = recorded.nodes.clone();
         nodes.extend(stored.iter().filter(|object| object["kind"] == "Node").map(|node| place(node).2));
         stage.restore(stored)?;
@@ -246,8 +247,8 @@ impl World<'_> {
         }
         match (object["kind"].as_str(), before) {
             // On a node already: nobody here placed it.
-            (Some("Pod"), _) => self.stage.restore(vec![imaged(object, None)]),
-            (Some("Node"), None) => self.stage.restore(vec![object]),
+            (Some("Pod"), _) => self.stage.restore([imaged(object, None)]),
+            (Some("Node"), None) => self.stage.restore([object]),
             (Some("Node"), Some(before)) => {
                 if let Some(patch) = difference(&wanted(&before), &wanted(&object)) {
                     self.stage.patch(&subject, patch)?;

@@ -26,6 +26,14 @@ pub trait Rules: Send + Sync + 'static {
     /// Bytes that are no object of the kind.
     fn decode_stored(&self, bytes: &[u8]) -> Result<BoxObject, DecodeError>;
 
+    /// As [`Rules::decode_stored`], of JSON as a tree.
+    ///
+    /// # Errors
+    /// A tree that is no object of the kind.
+    fn decode_tree(&self, tree: &Value) -> Result<BoxObject, DecodeError> {
+        self.decode_stored(tree.to_string().as_bytes())
+    }
+
     /// Columns of its Table; exactly one has the format `name`.
     fn columns(&self) -> Cow<'_, [PrinterColumn<'_>]>;
 
@@ -67,6 +75,10 @@ impl<K: Printed> Rules for Typed<K> {
 
     fn decode_stored(&self, bytes: &[u8]) -> Result<BoxObject, DecodeError> {
         Ok(Box::new(decode::decode_bytes::<K>(bytes)?))
+    }
+
+    fn decode_tree(&self, tree: &Value) -> Result<BoxObject, DecodeError> {
+        Ok(Box::new(decode::decode_tree::<K>(tree)?))
     }
 
     fn columns(&self) -> Cow<'_, [PrinterColumn<'_>]> {
