@@ -8,7 +8,7 @@ use crate::{
 use berth_store::etcd::{EtcdError, PAGE_BYTES};
 use http::uri::PathAndQuery;
 use std::{future::pending, pin::pin, sync::Arc, time::Duration};
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout};
 use tonic::{Request, Status, client::Grpc, metadata::MetadataValue, transport::Channel};
 use tonic_prost::ProstCodec;
 
@@ -28,6 +28,10 @@ const ANSWERED_WITHIN: Duration = Duration::from_secs(10);
 /// The same of a transaction where there is another member to repeat it at. What a member has passed on to a leader that is killed then is lost, and the member
 /// does not say so before it gives up itself; by this time there is another leader.
 const WRITTEN_WITHIN: Duration = Duration::from_secs(3);
+/// How long who reads is not told that the members have no leader: an election takes one to two seconds with etcd's usual times, and takes nothing from who reads but time.
+const ELECTED_WITHIN: Duration = Duration::from_secs(3);
+/// How long after all members have said so they are asked again.
+const ASKED_AGAIN_AFTER: Duration = Duration::from_millis(100);
 /// How long one is listened to that is repeated by who asked for it: longer than anybody waits for a write.
 const LISTENED_WITHIN: Duration = Duration::from_secs(40);
 
@@ -41,7 +45,7 @@ pub(crate) enum Repeat {
 }
 
 impl Members {
-    /// Makes a call, at the next member where one cannot be reached; at most once at each.
+    /// Makes a call, at the next member where one cannot be reached; at most once at each, but for a read while the members elect a leader.
     pub(crate) async fn call<Q, A>(self: &Arc<Self>, path: &'static str, request: Q, repeat: Repeat) -> Result<A, EtcdError>
     where
         Q: prost::Message + Clone + 'static,
@@ -60,6 +64,7 @@ impl Members {
         A: prost::Message + Default + 'static,
     {
         let (mut members_tried, mut tokens_tried) = (0, 0);
+        let patience = Instant::now() + ELECTED_WITHIN;
         loop {
             let index = self.current();
             let left = async {
@@ -90,6 +95,11 @@ impl Members {
             if failure.is_the_members {
                 self.leave(index);
                 members_tried += 1;
+            }
+            if failure.has_no_leader && repeat == Repeat::Yes && members_tried == self.len() && Instant::now() < patience {
+                members_tried = 0;
+                sleep(ASKED_AGAIN_AFTER).await;
+                continue;
             }
             let is_safe = repeat == Repeat::Yes || matches!(failure.error, EtcdError::Unreachable(_));
             if !failure.is_the_members || !is_safe || members_tried == self.len() {

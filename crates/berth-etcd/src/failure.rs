@@ -12,6 +12,8 @@ pub(crate) struct Failure {
     pub(crate) is_the_members: bool,
     /// etcd does not know the token of the user any more.
     pub(crate) is_the_tokens: bool,
+    /// The member has no leader: one is elected, or it is cut off from the others.
+    pub(crate) has_no_leader: bool,
 }
 
 impl Failure {
@@ -39,12 +41,12 @@ impl Failure {
             EtcdError::Unknown(words)
         };
         let is_the_members = matches!(error, EtcdError::Unreachable(_) | EtcdError::Unknown(_));
-        Self { error, is_the_members, is_the_tokens: is_the_tokens(status) }
+        Self { error, is_the_members, is_the_tokens: is_the_tokens(status), has_no_leader: says(text, &["no leader"]) }
     }
 
     pub(crate) fn late(endpoint: &str, seconds: u64) -> Self {
         let words = format!("etcd at {endpoint} has not answered within {seconds} s");
-        Self { error: EtcdError::Unknown(words), is_the_members: true, is_the_tokens: false }
+        Self { error: EtcdError::Unknown(words), is_the_members: true, is_the_tokens: false, has_no_leader: false }
     }
 }
 
