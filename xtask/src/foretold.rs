@@ -53,8 +53,14 @@ struct Ran {
 #[serde(rename_all = "camelCase")]
 enum Ended {
     AsForetold,
-    Tied { order: u64 },
-    Differed { why: String },
+    /// As foretold for the moment of the change, which is a while after that of the plan.
+    AtItsTime,
+    Tied {
+        order: u64,
+    },
+    Differed {
+        why: String,
+    },
 }
 
 impl Ended {
@@ -167,10 +173,11 @@ impl Begun {
         let tries = self.tries();
         let last = || tries.values().filter_map(|tries| tries.last()).map(|run| &run.ran.ended);
         let came_true = last().filter(|ended| **ended == Ended::AsForetold).count();
+        let at_its_time = last().filter(|ended| **ended == Ended::AtItsTime).count();
         let tied = last().filter(|ended| matches!(ended, Ended::Tied { .. })).count();
         let again = tries.values().filter(|tries| tries.len() > 1).count();
         format!(
-            "{came_true} as foretold, {tied} tied, {again} tried again alone, {} differ",
+            "{came_true} as foretold, {at_its_time} for the moment of the change, {tied} tied, {again} tried again alone, {} differ",
             last().filter(|ended| ended.differed()).count()
         )
     }
@@ -179,7 +186,7 @@ impl Begun {
         let hours = self.runs.iter().map(|run| run.ran.seconds).sum::<f64>() / 3600.0;
         let minutes = self.at.elapsed().as_secs_f64() / 60.0;
         say(&format!("seeds {:?}: {}; {hours:.1} hours of scenarios, now {minutes:.1} minutes", options.seeds, self.counts()));
-        for (seed, tries) in self.tries().iter().filter(|(_, tries)| tries.len() > 1 || matches!(tries[0].ran.ended, Ended::Tied { .. })) {
+        for (seed, tries) in self.tries().iter().filter(|(_, tries)| tries.len() > 1 || tries[0].ran.ended != Ended::AsForetold) {
             let ends: Vec<String> = tries.iter().map(|run| shown(&run.ran.ended)).collect();
             say(&format!("seed {seed}: {}", ends.join("; then alone: ")));
         }
@@ -194,6 +201,7 @@ impl Begun {
 fn shown(ended: &Ended) -> String {
     match ended {
         Ended::AsForetold => "as foretold".to_owned(),
+        Ended::AtItsTime => "as foretold for the moment of the change".to_owned(),
         Ended::Tied { order } => format!("a tie, as foretold in order {order}"),
         // What there is besides was printed when it happened, and is kept.
         Ended::Differed { why } => why.split("; ").next().unwrap_or_default().to_owned(),
@@ -242,14 +250,15 @@ mod tests {
             run(8, 4, differed()),
             run(8, 4, Ended::AsForetold),
             run(8, 5, tied),
+            run(8, 6, Ended::AtItsTime),
             run(8, 9, differed()),
         ];
         lines.iter().for_each(|line| append(&kept, line).expect("written"));
-        let runs = earlier(&kept, 8, &(1..7));
-        assert_eq!(runs, lines[1..6]);
+        let runs = earlier(&kept, 8, &(1..8));
+        assert_eq!(runs, lines[1..7]);
         let begun = Begun { program: PathBuf::new(), built_nanos: 8, kept, runs, at: Instant::now(), said: Instant::now() };
-        assert_eq!((begun.missing(&(1..7)), begun.differ()), (vec![1, 6], vec![3]));
-        assert_eq!(begun.counts(), "2 as foretold, 1 tied, 1 tried again alone, 1 differ");
+        assert_eq!((begun.missing(&(1..8)), begun.differ()), (vec![1, 7], vec![3]));
+        assert_eq!(begun.counts(), "2 as foretold, 1 for the moment of the change, 1 tied, 1 tried again alone, 1 differ");
         assert_eq!(shown(&lines[2].ran.ended), "late");
     }
 

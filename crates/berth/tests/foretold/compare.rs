@@ -62,6 +62,13 @@ impl<'a> Foretold<'a> {
         self.troubles.as_array().unwrap().iter().any(|trouble| trouble["kind"] == "quota")
     }
 
+    /// Whether somebody goes for the node that they are on: how many pods that has depends on where new ones were put, and of nodes that are as good as each other one is
+    /// drawn.
+    pub(crate) fn goes_by_node(&self) -> bool {
+        let rules = self.steps().filter_map(|step| step["pods"].as_array()).flatten().filter_map(|pod| pod["rule"].as_str());
+        rules.into_iter().any(|rule| rule.starts_with("node has more than"))
+    }
+
     fn steps(&self) -> impl Iterator<Item = &'a Value> {
         self.workload["steps"].as_array().unwrap().iter()
     }
@@ -171,8 +178,10 @@ impl Happened {
         if now.rolled_out == Some(generation) {
             self.complete.get_or_insert(at);
         }
-        if self.complete.is_some() && !now.has_going() {
-            self.settled.get_or_insert(at);
+        // A status may be seen before the pods that it speaks of.
+        match (self.complete, now.has_going()) {
+            (Some(_), false) => drop(self.settled.get_or_insert(at)),
+            _ => self.settled = None,
         }
     }
 

@@ -19,8 +19,8 @@ use std::{
 };
 use tokio::process::Command;
 
-/// How many other orders of what happens at once are tried of a tie.
-const ORDERS: u64 = 16;
+/// How many other orders of what happens at once are tried of a tie: of many scenarios at once, and of one alone, when nothing waits for it.
+const ORDERS: (u64, u64) = (16, 200);
 /// How many nodes a scenario has to itself.
 const NODES: usize = 2;
 /// How much later than foretold the end is waited for.
@@ -44,6 +44,8 @@ pub(crate) struct Ran {
 #[serde(rename_all = "camelCase")]
 pub(crate) enum Ended {
     AsForetold,
+    /// As is foretold for the moment of the change: a while after the plan was made, other ages are alike.
+    AtItsTime,
     /// As is foretold in another order of what happens at once.
     Tied {
         order: u64,
@@ -60,6 +62,8 @@ pub(crate) struct Cluster {
     watched: Watched,
     /// Places whose nodes nobody uses, and how many scenarios there were.
     free: Mutex<(Vec<usize>, usize)>,
+    /// How many other orders are tried.
+    orders: u64,
 }
 
 impl Cluster {
@@ -68,7 +72,8 @@ impl Cluster {
         let berth = up(&["--store", "memory", "--no-dashboard", "--nodes", &nodes]);
         let client = berth.kube_client().await;
         let watched = Watched::start(&client);
-        Self { berth, client, watched, free: Mutex::new(((0..at_once).collect(), 0)) }
+        let orders = if at_once == 1 { ORDERS.1 } else { ORDERS.0 };
+        Self { berth, client, watched, free: Mutex::new(((0..at_once).collect(), 0)), orders }
     }
 
     /// Runs one; there are never more at once than there are places.
@@ -111,22 +116,20 @@ impl Trial<'_> {
         self.bring_about().await?;
         let plan = self.plan().await?;
         let foretold = Foretold::of(&plan["forecast"]);
-        let is_tied = self.scenario.is_tied(foretold.is_refused_by_quota());
-        let snapshot = if is_tied { Some(self.snapshot().await?) } else { None };
-        let happened = self.make_true(&foretold).await?;
+        let is_tied = self.scenario.is_tied(foretold.is_refused_by_quota()) || foretold.goes_by_node();
+        let snapshot = self.snapshot().await?;
+        let (happened, made) = self.make_true(&foretold).await?;
         let why = match happened.held_against(&foretold) {
             Ok(late) => return Ok((Ended::AsForetold, late)),
             Err(why) => why,
         };
-        let others = snapshot.iter().flat_map(|snapshot| (1..=ORDERS).map(move |order| (order, snapshot)));
-        for (order, snapshot) in others {
-            let other = json!(forecast(
-                snapshot,
-                &self.change(),
-                &Suppositions { controllers: Some(Controllers::Berth), seed: order, ..Suppositions::default() }
-            )?);
+        // Who asks at the moment of the change is told of the pods' ages then.
+        let snapshot = Snapshot { at: made, ..snapshot };
+        for order in 0..=if is_tied { self.cluster.orders } else { 0 } {
+            let supposed = Suppositions { controllers: Some(Controllers::Berth), seed: order, ..Suppositions::default() };
+            let other = json!(forecast(&snapshot, &self.change(), &supposed)?);
             if let Ok(late) = happened.held_against(&Foretold::of(&other)) {
-                return Ok((Ended::Tied { order }, late));
+                return Ok((if order == 0 { Ended::AtItsTime } else { Ended::Tied { order } }, late));
             }
         }
         let in_orders = if is_tied { " (a tie, and in none of the other orders)" } else { "" };
@@ -265,22 +268,28 @@ impl Trial<'_> {
         Ok(Snapshot { objects, at: Timestamp::now(), missing: Vec::new() })
     }
 
-    /// Makes the change, and looks on as long as `foretold` says that there is something to see.
-    async fn make_true(&self, foretold: &Foretold<'_>) -> Result<Happened, Failed> {
+    /// Makes the change, and looks on as long as `foretold` says that there is something to see; gives what that was, and when the change was made.
+    async fn make_true(&self, foretold: &Foretold<'_>) -> Result<(Happened, Timestamp), Failed> {
         let (watched, namespace) = (&self.cluster.watched, &self.namespace);
         let before = watched.seen(namespace).lines.len();
         let written = self.patch(self.scenario.patch()).await?;
-        let began = Instant::now();
+        let (began, made) = (Instant::now(), Timestamp::now());
         let generation = written["metadata"]["generation"].as_i64().ok_or("it has no generation")?;
         match foretold.outcome() {
             "complete" => {
-                let longest = foretold.settled_after() + LATEST;
                 let is_over = |seen: &Seen| seen.rolled_out == Some(generation) && !seen.has_going();
-                watched.until(namespace, longest, is_over).await;
+                let latest = began + foretold.settled_after() + LATEST;
+                // Each resource has a watch of its own, and one may be behind another.
+                while watched.until(namespace, latest.saturating_duration_since(Instant::now()), is_over).await {
+                    tokio::time::sleep(TOLERANCE).await;
+                    if is_over(&watched.seen(namespace)) {
+                        break;
+                    }
+                }
             }
             _ => tokio::time::sleep(foretold.settled_after() + TOLERANCE + QUIET).await,
         }
-        Ok(Happened::read(&watched.seen(namespace), before, generation, began))
+        Ok((Happened::read(&watched.seen(namespace), before, generation, began), made))
     }
 
     /// Gives its nodes back.
