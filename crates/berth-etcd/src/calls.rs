@@ -63,7 +63,7 @@ impl Members {
         Q: prost::Message + Clone + 'static,
         A: prost::Message + Default + 'static,
     {
-        let (mut members_tried, mut tokens_tried) = (0, 0);
+        let (mut members_tried, mut tokens_tried, mut is_electing) = (0, 0, false);
         let patience = Instant::now() + ELECTED_WITHIN;
         loop {
             let index = self.current();
@@ -96,8 +96,10 @@ impl Members {
                 self.leave(index);
                 members_tried += 1;
             }
-            if failure.has_no_leader && repeat == Repeat::Yes && members_tried == self.len() && Instant::now() < patience {
-                members_tried = 0;
+            // Also where the last of them is the leader that is gone.
+            is_electing |= failure.has_no_leader;
+            if is_electing && repeat == Repeat::Yes && members_tried == self.len() && Instant::now() < patience {
+                (members_tried, is_electing) = (0, false);
                 sleep(ASKED_AGAIN_AFTER).await;
                 continue;
             }

@@ -130,12 +130,12 @@ pub(crate) fn shown(resource: &Resource, entry: Arc<Entry>) -> Arc<Entry> {
         return entry;
     }
     let Some(value) = events::from_core(&entry.value) else { return entry };
-    with_value(resource, &entry, value)
+    with_value(resource, &entry, value, None)
 }
 
-/// The entry with another value.
-fn with_value(resource: &Resource, entry: &Entry, value: Bytes) -> Arc<Entry> {
-    let header = header::read(&resource.selectable_fields, &value);
+/// The entry with another value, whose header is read if it is not known.
+fn with_value(resource: &Resource, entry: &Entry, value: Bytes, header: Option<Header>) -> Arc<Entry> {
+    let header = header.unwrap_or_else(|| header::read(&resource.selectable_fields, &value));
     let (create_revision, mod_revision) = (entry.create_revision, entry.mod_revision);
     Arc::new(Entry { key: entry.key.clone(), value, header, create_revision, mod_revision })
 }
@@ -143,9 +143,8 @@ fn with_value(resource: &Resource, entry: &Entry, value: Bytes) -> Arc<Entry> {
 /// The entry with another object, which is not stored.
 pub(crate) fn with_object(resource: &Resource, entry: &Entry, object: &dyn Object) -> Arc<Entry> {
     let value = encode(resource, object);
-    let Some(header) = header_of(resource, object, &value) else { return with_value(resource, entry, value) };
-    let (create_revision, mod_revision) = (entry.create_revision, entry.mod_revision);
-    Arc::new(Entry { key: entry.key.clone(), value, header, create_revision, mod_revision })
+    let header = header_of(resource, object, &value);
+    with_value(resource, entry, value, header)
 }
 
 /// The header of the value that an object is stored as. `None`: it has to be read.

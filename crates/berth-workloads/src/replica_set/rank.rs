@@ -101,7 +101,7 @@ impl Ranking {
     }
 
     /// The first so many in order. Merge sort: ends, and chooses nobody twice, whatever the comparison answers. What both halves have beyond that number
-    /// comes behind it, so it is left out of the merges: of ten thousand pods, the first ten cost a third of sorting all.
+    /// comes behind it, so it is left out of the merges: who takes ten of ten thousand does not sort all.
     fn first_sorted<'a>(&self, mut candidates: Vec<Candidate<'a>>, number: usize) -> Vec<Candidate<'a>> {
         if candidates.len() < 2 {
             return candidates;
