@@ -322,6 +322,9 @@ impl fmt::Display for Deployment {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let paused = if self.spec.paused { " paused" } else { "" };
         write!(f, "generation={} size={}{paused} {} ", self.metadata.generation, self.spec.replicas, self.spec.strategy.type_)?;
+        if self.is_rolling() {
+            write!(f, "max={} available-min={} ", self.max(), self.min_available())?;
+        }
         write!(f, "{} {}", self.spec.pod_replacement_policy, self.status)
     }
 }

@@ -67,8 +67,9 @@ impl Checker {
         };
         let known = self.deployment_bounds.get(uid).copied().unwrap_or(first);
         // A scale-down in the middle of a rollout shrinks every ReplicaSet in proportion to its size, whatever of it is available
-        // (upstream's proportional scaling): it promises nothing until the next complete state.
-        let shrinks = wanted < known.wanted && !deployment.is_rolled_out();
+        // (upstream's proportional scaling): it promises nothing until the next complete state. While a rollout is paused, less surge is a scale-down too.
+        let has_less_surge = deployment.spec.paused && deployment.max() < known.ceiling;
+        let shrinks = (wanted < known.wanted || has_less_surge) && !deployment.is_rolled_out();
         let floor = if shrinks || min_ready_seconds != known.min_ready_seconds { 0 } else { known.floor };
         let reported = match known.reported_within {
             Some((most, since)) if self.is_known(since, now) => most,
