@@ -96,3 +96,19 @@ fn is_space(error: &io::Error) -> bool {
 fn cause(error: &io::Error) -> String {
     format!("its disk: {error}")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_write_is_refused_for_want_of_space_only_where_the_disk_says_so() {
+        let told = |error: CommitError| format!("{:?}", refusal(Key::new("/a"), &error));
+        for kind in [ErrorKind::StorageFull, ErrorKind::QuotaExceeded, ErrorKind::FileTooLarge] {
+            assert_eq!(told(CommitError::Refused(kind.into())), r#"NoSpace { key: Key("/a") }"#, "{kind:?}");
+        }
+        let gone = || io::Error::other("it is gone");
+        assert_eq!(told(CommitError::Refused(gone())), r#"Unavailable { cause: "its disk: it is gone" }"#);
+        assert_eq!(told(CommitError::Unknown(gone())), r#"Unknown { key: Key("/a"), cause: "its disk: it is gone" }"#);
+    }
+}

@@ -222,7 +222,7 @@ mod tests {
         assert!(block_on(split.get(&Key::new("/registry/events/a/y"))).expect("it answers").is_none());
     }
 
-    /// A store that takes no writes.
+    /// A store that takes no writes, and does not count. It knows what it has.
     struct Ill(Arc<dyn Store>);
 
     impl Store for Ill {
@@ -232,6 +232,10 @@ mod tests {
 
         fn get(&self, key: &Key) -> BoxFuture<'_, Result<Option<Arc<Entry>>, ReadError>> {
             self.0.get(key)
+        }
+
+        fn known(&self, key: &Key) -> Option<Arc<Entry>> {
+            block_on(self.0.get(key)).expect("it answers")
         }
 
         fn range(&self, request: RangeRequest) -> BoxFuture<'_, Result<Range, ReadError>> {
@@ -261,5 +265,22 @@ mod tests {
         assert_eq!(SplitStore::new(store(), [(EVENTS.to_owned(), store())]).health(), Health::Ready);
         let split = SplitStore::new(store(), [(EVENTS.to_owned(), Arc::new(Ill(store())) as Arc<dyn Store>)]);
         assert_eq!(split.health(), Health::Refusing { cause: "/registry/events/: it is ill".into() });
+    }
+
+    #[test]
+    fn what_a_store_knows_without_asking_is_known() {
+        let store = || Arc::new(Ill(Arc::new(MemoryStore::new(Arc::new(()), 1 << 20)))) as Arc<dyn Store>;
+        let split = SplitStore::new(store(), [(EVENTS.to_owned(), store())]);
+        let keys = ["/registry/pods/a/x", "/registry/events/a/x"];
+        assert_eq!(keys.map(|key| split.known(&Key::new(key)).is_some()), [false, false]);
+        keys.iter().for_each(|key| drop(block_on(split.commit(vec![making(key)])).expect("a new key")));
+        assert_eq!(keys.map(|key| split.known(&Key::new(key)).map(|entry| entry.mod_revision.0)), [Some(1), Some(1)]);
+    }
+
+    /// Nothing is not little: who asks is not to take it for a store in which nothing is.
+    #[test]
+    fn a_store_that_does_not_count_says_nothing_of_what_it_keeps() {
+        let store = Arc::new(Ill(Arc::new(MemoryStore::new(Arc::new(()), 1 << 20)))) as Arc<dyn Store>;
+        assert_eq!(SplitStore::new(store, []).usage(), None);
     }
 }

@@ -1,5 +1,6 @@
 //! Over a model of etcd in virtual time: what a real one does too rarely to wait for.
 
+mod edges;
 mod late;
 mod quiet;
 mod told;

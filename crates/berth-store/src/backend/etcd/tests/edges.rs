@@ -1,0 +1,350 @@
+//! Times, sizes and counts that are just reached, and what a server does while it cannot reach etcd.
+
+use super::*;
+use crate::{EventKind, Header, env::Env};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// An etcd that says nothing which it need not say. Counts how often it is watched.
+struct Plain {
+    model: Arc<Model>,
+    watches: AtomicUsize,
+}
+
+impl Etcd for Plain {
+    fn revision(&self) -> BoxFuture<'_, Result<Revision, EtcdError>> {
+        self.model.revision()
+    }
+
+    fn range(&self, query: Query) -> BoxFuture<'_, Result<Page, EtcdError>> {
+        self.model.range(query)
+    }
+
+    fn unchanged(&self, prefix: &str, since: Revision) -> BoxFuture<'_, Result<Option<Revision>, EtcdError>> {
+        self.model.unchanged(prefix, since)
+    }
+
+    fn txn_while(&self, puts: Arc<[Put]>, unchanged: Arc<[Unchanged]>) -> BoxFuture<'_, Result<Outcome, EtcdError>> {
+        self.model.txn_while(puts, unchanged)
+    }
+
+    fn txn_patiently(&self, puts: Arc<[Put]>, unchanged: Arc<[Unchanged]>) -> BoxFuture<'_, Result<Outcome, EtcdError>> {
+        self.model.txn_patiently(puts, unchanged)
+    }
+
+    fn watch(&self, prefix: &str, from: Revision) -> Watching {
+        self.watches.fetch_add(1, Ordering::Relaxed);
+        self.model.watch(prefix, from)
+    }
+
+    fn tells_progress(&self) -> bool {
+        self.model.tells_progress()
+    }
+
+    fn grant(&self, seconds: i64) -> BoxFuture<'_, Result<Lease, EtcdError>> {
+        self.model.grant(seconds)
+    }
+
+    fn status(&self) -> BoxFuture<'_, Result<Status, EtcdError>> {
+        self.model.status()
+    }
+
+    fn compact(&self, revision: Revision) -> BoxFuture<'_, Result<(), EtcdError>> {
+        self.model.compact(revision)
+    }
+}
+
+impl World {
+    fn env(&self) -> Env {
+        Env { clock: Arc::new(self.time.clone()), rng: Arc::new(Seeded(Mutex::new(1))), spawner: Arc::new(self.process.clone()) }
+    }
+
+    /// The same, whose server is over an etcd that says no more than it must.
+    fn over_plain() -> (Self, Arc<Plain>) {
+        let mut world = Self::new(0);
+        let plain = Arc::new(Plain { model: Arc::clone(&world.model), watches: AtomicUsize::new(0) });
+        let etcd = Arc::clone(&plain) as Arc<dyn Etcd>;
+        world.store = Arc::new(EtcdStore::new(etcd, Arc::new(()), 1 << 20, &world.env()));
+        (world, plain)
+    }
+
+    fn commit(&self, writes: Vec<Write>) -> Result<Vec<Arc<Entry>>, WriteError> {
+        let store = Arc::clone(&self.store);
+        self.wait(async move { store.commit(writes).await })
+    }
+
+    fn sleep(&self, duration: SignedDuration) {
+        self.wait(self.time.sleep_until(self.time.now() + duration));
+    }
+}
+
+fn making(name: &str) -> Write {
+    Write::put(key(name), "1".into(), Expected::Absent, Purpose::Growth)
+}
+
+#[test]
+fn an_etcd_that_says_nothing_of_others_is_written_to() {
+    let (world, _) = World::over_plain();
+    assert_eq!((world.store.health(), world.put("1", Expected::Absent)), (Health::Ready, Ok(2)));
+    assert_eq!((world.store.health(), world.put("2", Expected::At(Revision(2)))), (Health::Ready, Ok(3)));
+}
+
+/// Each try costs an etcd that is about to come back something; but who was just there is back at once, mostly.
+#[test]
+fn an_etcd_that_is_not_there_is_tried_seldom_and_one_that_was_is_tried_at_once() {
+    let (world, plain) = World::over_plain();
+    assert_eq!(world.put("1", Expected::Absent), Ok(2));
+    let watches = || plain.watches.swap(0, Ordering::Relaxed);
+    watches();
+    world.model.cut(true);
+    world.pass(60);
+    let tried = watches();
+    assert!((25..40).contains(&tried), "{tried} times a minute");
+    world.model.cut(false);
+    world.pass(3);
+    assert_eq!((watches(), world.put("2", Expected::At(Revision(2)))), (1, Ok(3)));
+    world.model.break_watches();
+    world.sleep(SignedDuration::from_millis(60));
+    assert_eq!(watches(), 1, "within 50 ms");
+}
+
+#[test]
+fn what_this_process_shows_can_be_read_at_its_revision_while_etcd_is_not_there() {
+    let world = World::new(0);
+    assert_eq!(world.put("1", Expected::Absent), Ok(2));
+    world.model.cut(true);
+    let store = Arc::clone(&world.store);
+    let request = RangeRequest { at: Some(Revision(2)), ..RangeRequest::all("/registry/pods/default/") };
+    let range = world.wait(async move { store.range(request).await }).expect("it is here");
+    assert_eq!((range.entries.len(), range.revision), (1, Revision(2)));
+}
+
+/// Where etcd tells how far a watch is, this process comes to show it; else only etcd itself can.
+#[test]
+fn a_revision_that_is_not_shown_yet_is_read_here_where_progress_is_told_and_else_from_etcd() {
+    for (overtakes, pages) in [(false, vec![]), (true, vec![1])] {
+        let world = World::new(0);
+        world.model.kept().overtakes = overtakes;
+        assert_eq!(world.put("1", Expected::Absent), Ok(2));
+        let mut kept = world.model.kept();
+        // Another resource's.
+        kept.revision = 7;
+        kept.pages.clear();
+        drop(kept);
+        let store = Arc::clone(&world.store);
+        let request = RangeRequest { at: Some(Revision(7)), ..RangeRequest::all("/registry/pods/default/") };
+        let range = world.wait(async move { store.range(request).await }).expect("it is there");
+        assert_eq!((range.entries.len(), range.revision), (1, Revision(7)));
+        assert_eq!(world.model.kept().pages, pages, "{overtakes}");
+    }
+}
+
+#[test]
+fn a_copy_is_late_when_what_is_waited_for_has_not_come_for_more_than_five_seconds() {
+    let world = World::new(0);
+    assert_eq!(world.put("1", Expected::Absent), Ok(2));
+    let copies = Copies::new(Arc::clone(&world.model) as Arc<dyn Etcd>, world.env(), Arc::new(()), 0);
+    let copy = copies.of(key("a").as_str(), None);
+    world.wait(copy.loaded(SignedDuration::from_secs(1))).expect("it is there");
+    let began = world.time.now();
+    drop(copy.come(Revision(9), SignedDuration::from_secs(60)));
+    world.wait(world.time.sleep_until(began + SignedDuration::from_secs(5)));
+    assert_eq!(copy.trouble(), None);
+    world.sleep(SignedDuration::from_nanos(1));
+    assert!(copy.trouble().is_some_and(|why| why.contains("does not come to what etcd has")), "{:?}", copy.trouble());
+}
+
+#[test]
+fn a_copy_that_cannot_begin_where_it_was_asked_to_begins_at_once_with_what_there_is() {
+    for (asked, compacted) in [(3, 7), (9, 0)] {
+        let world = World::new(0);
+        let mut kept = world.model.kept();
+        (kept.revision, kept.compacted) = (7, compacted);
+        drop(kept);
+        let copy = world.store.copies.of(key("a").as_str(), Some(Revision(asked)));
+        world.wait(copy.loaded(SignedDuration::from_millis(40))).expect("it is there");
+        assert_eq!((copy.frontier(), copy.trouble()), (Some(Revision(7)), None));
+    }
+}
+
+/// Where etcd does not tell how far a watch is it is looked at, and what was compacted cannot be compared with what is there.
+#[test]
+fn whoever_watches_quiet_keys_lists_anew_where_their_place_was_compacted() {
+    let world = World::new(0);
+    world.model.kept().overtakes = true;
+    let mut watch = world.store.watch("/registry/pods/", Revision(1)).expect("it is there");
+    world.pass(1);
+    let mut kept = world.model.kept();
+    (kept.revision, kept.compacted) = (7, 7);
+    drop(kept);
+    let told = world.wait(async move {
+        loop {
+            match watch.next().await {
+                Some(Ok(WatchItem::Progress(_))) => (),
+                other => return other,
+            }
+        }
+    });
+    assert!(matches!(told, Some(Err(ReadError::Compacted { .. }))), "{told:?}");
+}
+
+#[test]
+fn a_change_that_is_told_twice_is_shown_once() {
+    let world = World::new(0);
+    assert_eq!(world.put("1", Expected::Absent), Ok(2));
+    let mut watch = world.store.watch("/registry/pods/", Revision(1)).expect("kept");
+    let again = world.model.kept().log.clone();
+    let watchers = world.model.kept().watchers.clone();
+    watchers.iter().for_each(|(_, told)| _ = told.unbounded_send(Ok(Watched::Changes(again.clone()))));
+    assert_eq!(world.put("2", Expected::At(Revision(2))), Ok(3));
+    let seen = world.wait(async move {
+        let mut seen = Vec::new();
+        while seen.last() != Some(&Revision(3)) {
+            if let WatchItem::Events(events) = watch.next().await.expect("it goes on").expect("nothing is lost") {
+                seen.extend(events.iter().map(|event| event.entry.mod_revision));
+            }
+        }
+        seen
+    });
+    assert_eq!(seen, [Revision(2), Revision(3)]);
+}
+
+/// Also where the watch tells of several at once, as one does that catches up.
+#[test]
+fn of_changes_that_come_together_each_carries_the_one_before() {
+    let world = World::new(0);
+    let put = |expected, value: Option<&str>| {
+        let value = value.map(|value| value.to_owned().into());
+        world.model.kept().apply(&[Put { key: key("a"), expected, value, lease: None }]);
+    };
+    put(Expected::Absent, Some("1"));
+    put(Expected::At(Revision(2)), Some("2"));
+    put(Expected::At(Revision(3)), None);
+    put(Expected::Absent, Some("3"));
+    let mut watch = world.store.watch("/registry/pods/", Revision(1)).expect("kept");
+    let before = world.wait(async move {
+        let mut before = Vec::new();
+        while before.len() < 4 {
+            if let WatchItem::Events(events) = watch.next().await.expect("it goes on").expect("nothing is lost") {
+                before.extend(events.iter().map(|event| (event.kind, event.previous.as_ref().map(|before| before.mod_revision.0))));
+            }
+        }
+        before
+    });
+    let (put, deleted) = (EventKind::Put, EventKind::Deleted);
+    assert_eq!(before, [(put, None), (put, Some(2)), (deleted, Some(3)), (put, None)]);
+}
+
+#[test]
+fn a_value_stays_for_its_time_and_outlives_it_by_a_twentieth_of_it_and_a_second_at_most() {
+    for (lives, late) in [(1_000, 50), (1_500, 75), (20_000, 1_000)] {
+        let world = World::new(0);
+        let began = world.time.now();
+        let at = |millis| began + SignedDuration::from_millis(millis);
+        world.write(Write { expires_at: Some(at(lives)), ..making("a") }).expect("a new key");
+        world.wait(world.time.sleep_until(at(lives - 1)));
+        let is_there = || world.model.kept().keys.contains_key(&key("a"));
+        assert!(is_there(), "{lives} ms");
+        // When it was granted is a moment later.
+        world.wait(world.time.sleep_until(at(lives + late + 1_000 + 10)));
+        assert!(!is_there(), "{lives} ms");
+    }
+}
+
+/// In one transaction: what is longer than etcd takes would be refused.
+#[test]
+fn as_much_is_moved_at_once_as_etcd_takes_and_no_more() {
+    for (more, transactions) in [(0, 1), (1, 2)] {
+        let world = World::new(0);
+        for (name, length) in [("a", 1 << 19), ("b", (1 << 19) + more)] {
+            let (key, value) = (Key::new(&format!("/registry/core/pods/{name}")), Some(vec![b'x'; length].into()));
+            world.model.kept().apply(&[Put { key, expected: Expected::Absent, value, lease: None }]);
+        }
+        let (model, before) = (Arc::clone(&world.model), world.model.kept().revision);
+        world.wait(async move { move_keys(&*model, &Moved, "/registry/").await }).expect("it is there");
+        assert_eq!(world.model.kept().revision - before, transactions, "{more} bytes more");
+    }
+}
+
+#[test]
+fn of_several_keys_the_one_is_told_that_is_not_as_expected() {
+    let world = World::new(0);
+    world.commit(vec![making("a"), making("b")]).expect("new keys");
+    let change = |name: &str, revision| Write::put(key(name), "2".into(), Expected::At(Revision(revision)), Purpose::Growth);
+    for (second, found) in [(change("b", 1), 2), (Write::delete(key("c"), Revision(0)), 0), (Write::delete(key("c"), Revision(2)), 0)] {
+        let named = second.key.clone();
+        let told = world.commit(vec![change("a", 2), second]);
+        assert!(matches!(&told, Err(WriteError::Conflict { key, found: at }) if (key, at.0) == (&named, found)), "{named}: {told:?}");
+    }
+}
+
+/// Of no resources; the value stands in `uid`.
+struct Whole;
+
+impl Layout for Whole {
+    fn resource_prefix<'t>(&self, _: &'t str) -> Option<&'t str> {
+        None
+    }
+
+    fn header(&self, _: &Key, value: &[u8]) -> Header {
+        Header { uid: String::from_utf8_lossy(value).into(), ..Header::default() }
+    }
+}
+
+/// What was written is known from what was there before, and the answer.
+#[test]
+fn a_write_that_is_done_is_answered_though_no_watch_tells_of_it() {
+    let (created, at) = (Expected::Absent, Expected::At(Revision(2)));
+    for (name, value, expected, revisions) in [("a", Some("2"), at, (2, 3)), ("a", None, at, (2, 3)), ("b", Some("2"), created, (3, 3))] {
+        let mut world = World::new(0);
+        world.store = Arc::new(EtcdStore::new(Arc::clone(&world.model) as Arc<dyn Etcd>, Arc::new(Whole), 1 << 20, &world.env()));
+        assert_eq!(world.put("1", Expected::Absent), Ok(2));
+        let second = SignedDuration::from_secs(1);
+        world.model.fates([Fate::Slow { done: second, answered: second }]);
+        let value = value.map(Bytes::from);
+        let write = Write { value: value.clone(), ..Write::put(key(name), Bytes::new(), expected, Purpose::Growth) };
+        let store = Arc::clone(&world.store);
+        let written = world.start(async move { store.commit(vec![write]).await });
+        while !world.model.kept().fates.is_empty() {
+            world.step();
+        }
+        world.model.cut(true);
+        let entries = world.finish(&written).expect("etcd has said so");
+        let entry = &entries[0];
+        assert_eq!((entry.create_revision.0, entry.mod_revision.0), revisions, "{name} {value:?}");
+        assert_eq!(entry.value, value.unwrap_or_else(|| "1".into()), "{name}: of what is gone the last value");
+        assert_eq!(entry.header.uid.as_bytes(), &*entry.value, "{name}");
+    }
+}
+
+#[test]
+fn a_creation_whose_turn_never_begins_is_given_up() {
+    let world = World::new(0);
+    assert_eq!(world.put("1", Expected::Absent), Ok(2));
+    let other = world.another();
+    world.model.fates(vec![Fate::Lost; 1000]);
+    let began = world.time.now();
+    let told = world.wait(async move { other.commit(vec![making("b")]).await }).map(drop).map_err(|error| error.to_string());
+    assert_eq!(told, Err("the store takes no writes: no answer".into()), "nothing of it was sent");
+    let took = world.time.now().duration_since(began);
+    assert!((34..36).contains(&took.as_secs()), "{took}");
+}
+
+#[test]
+fn a_creation_whose_turn_is_not_answered_at_first_is_done() {
+    let world = World::new(0);
+    assert_eq!(world.put("1", Expected::Absent), Ok(2));
+    let other = world.another();
+    world.model.fates([Fate::Lost, Fate::Lost]);
+    let created = world.wait(async move { other.commit(vec![making("b")]).await }).expect("it is tried again");
+    assert_eq!(created[0].mod_revision, Revision(4), "behind the turn's");
+}
+
+#[test]
+fn what_etcd_says_that_it_takes_is_told() {
+    let world = World::new(0);
+    world.commit(vec![making("a"), making("b")]).expect("new keys");
+    world.pass(6);
+    let usage = world.store.usage().expect("it is asked now and then");
+    // The model takes a byte for each change.
+    assert_eq!((usage.bytes, usage.quota, usage.lacks, usage.refused), (2, None, None, 0));
+}
