@@ -278,4 +278,27 @@ mod tests {
         Folder::take_as_it_is(dir.path()).expect("nobody has it");
         assert_eq!(modes(dir.path()), [0o755]);
     }
+
+    /// Of what is another's the mode cannot be set, and need not be where it is right.
+    #[test]
+    fn a_mode_that_is_right_is_not_set() {
+        let of_the_system = Path::new("/proc/self/status");
+        assert!(set_mode(of_the_system, 0o444).is_ok());
+        assert!(matches!(set_mode(of_the_system, 0o600), Err(FolderError::Io { what: "set the mode of", .. })));
+    }
+
+    /// So that a write finds it, and the file need not become longer.
+    #[test]
+    fn space_that_is_taken_ahead_is_there_and_what_stands_in_the_file_stays() {
+        let dir = tempfile::tempdir().expect("a temporary folder");
+        let file = Folder::take(dir.path()).expect("nobody has it").create("a").expect("writable");
+        file.write_at(b"text", 0).expect("writable");
+        for (length, expected) in [(4096, 4096), (100, 4096)] {
+            file.allocate(length).expect("there is space");
+            assert_eq!(fs::metadata(dir.path().join("a")).expect("there").len(), expected);
+        }
+        let mut bytes = [1; 6];
+        assert_eq!(file.read_at(&mut bytes, 0).expect("readable"), 6);
+        assert_eq!(&bytes, b"text\0\0");
+    }
 }

@@ -211,4 +211,25 @@ mod tests {
         let since = ["", "/maps/", "/pods/"].map(|name| (name.to_owned(), 2));
         assert_eq!(kept(history), (since.to_vec(), vec![3, 4]));
     }
+
+    /// As whoever wrote it does: what a commit makes too much is forgotten behind it, of what takes most then.
+    #[test]
+    fn what_is_forgotten_is_chosen_behind_each_commit_not_within_it() {
+        let mut history = keeping(3);
+        (1..=3).for_each(|revision| add(&mut history, revision, "/pods/a"));
+        ["/maps/a", "/maps/b", "/maps/c", "/maps/d"].iter().for_each(|key| add(&mut history, 4, key));
+        let since = [("", 0), ("/maps/", 4), ("/pods/", 0)].map(|(name, since)| (name.to_owned(), since));
+        assert_eq!(kept(history), (since.to_vec(), vec![1, 2, 3]));
+    }
+
+    #[test]
+    fn what_is_compacted_makes_room_for_what_comes() {
+        for (last, left) in [(5, vec![3, 4, 5]), (6, vec![4, 5, 6])] {
+            let mut history = keeping(3);
+            (1..=3).for_each(|revision| add(&mut history, revision, "/pods/a"));
+            history.compact(Revision(2));
+            (4..=last).for_each(|revision| add(&mut history, revision, "/pods/a"));
+            assert_eq!(kept(history).1, left, "up to {last}");
+        }
+    }
 }

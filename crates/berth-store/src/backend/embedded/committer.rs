@@ -424,4 +424,37 @@ mod tests {
         assert!(behind.now_or_never().expect("the request is dropped").is_err());
         assert_eq!(disk.seen, [(Revision(0), vec![1])]);
     }
+
+    /// So that the first of those who wait is not held up by all of them.
+    #[test]
+    fn what_comes_together_is_committed_in_batches_of_bounded_number_and_size() {
+        let (requests, mut committer) = committer(usize::MAX);
+        let mut batches = |writes: &mut dyn Iterator<Item = Vec<(String, usize)>>| {
+            let prepared = |(key, size): (String, usize)| Prepared {
+                key: Key::new(&key),
+                expected: Expected::Absent,
+                value: Some((vec![0; size].into(), Header::default())),
+                expires_at: None,
+                purpose: Purpose::Growth,
+                only_while: None,
+            };
+            let mut left = 0;
+            for commit in writes {
+                let (reply, _) = oneshot::channel();
+                let writes = commit.into_iter().map(prepared).collect();
+                requests.send(Request::Commit { writes, reply }).expect("the receiver is in this test");
+                left += 1;
+            }
+            let mut sizes = Vec::new();
+            while 0 < left {
+                sizes.push(committer.next_batch().expect("some wait").commits.len());
+                left -= sizes.last().expect("just put there");
+            }
+            sizes
+        };
+        let small = |number: usize| (format!("/{number}"), 0);
+        assert_eq!(batches(&mut (0..1500).map(|number| vec![small(number)])), [1024, 476]);
+        assert_eq!(batches(&mut (0..1000).map(|number| vec![small(2 * number), small(2 * number + 1)])), [512, 488], "keys count");
+        assert_eq!(batches(&mut (0..10).map(|number| vec![(format!("/{number}"), 1 << 20)])), [4, 4, 2]);
+    }
 }

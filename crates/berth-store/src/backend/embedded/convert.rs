@@ -277,4 +277,40 @@ mod tests {
         fs::remove_file(dir.path().join("engine/keyspaces/1/current")).expect("it is there");
         refuses(&dir, "the record of the store's state is missing");
     }
+
+    #[test]
+    fn a_folder_without_a_note_has_acknowledged_nothing() {
+        for note in [None, Some("")] {
+            let dir = earlier(2, 5);
+            let path = dir.path().join(NOTE);
+            note.map_or_else(|| fs::remove_file(&path), |note| fs::write(&path, note)).expect("ours");
+            assert_eq!(open(&dir).expect("whole"), ALL, "{note:?}");
+        }
+    }
+
+    #[test]
+    fn an_earlier_folder_is_neither_checked_nor_read_before_it_is_converted() {
+        let dir = earlier(2, 5);
+        let look = || {
+            let report = super::super::check(dir.path(), Arc::new(Moved)).map(|report| report.objects);
+            [report, super::super::snapshot(dir.path(), Arc::new(Moved)).map(|snapshot| snapshot.objects.len())]
+        };
+        let before = contents(dir.path());
+        for looked in look() {
+            assert!(matches!(looked, Err(OpenError::Conversion { .. })), "{looked:?}");
+        }
+        assert_eq!(contents(dir.path()), before);
+        open(&dir).expect("whole");
+        // What is left of the old one where its removal was broken off.
+        fs::create_dir(dir.path().join("engine")).expect("gone before");
+        assert_eq!(look().map(|looked| looked.expect("converted")), [2, 2]);
+    }
+
+    #[test]
+    fn what_cannot_be_removed_is_told_of() {
+        let dir = tempfile::tempdir().expect("a temporary folder");
+        fs::write(dir.path().join("engine.copy"), "no folder").expect("ours");
+        let told = open(&dir);
+        assert!(matches!(told, Err(OpenError::Conversion { .. })), "{told:?}");
+    }
 }

@@ -95,3 +95,39 @@ impl Durable for Engine {
         self.log.begin()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        Expected, Header, Purpose,
+        files::disk::{Disk, Trouble},
+        log::{History, Limits, OnDamage},
+        mvcc::{Mvcc, Prepared, evaluate},
+    };
+
+    #[test]
+    fn it_is_known_whether_the_last_commit_is_in_doubt_until_nothing_can_be_left_of_it() {
+        let disk = Disk::default();
+        let log = Log::open(Arc::new(disk.clone()), Limits::default(), OnDamage::Refuse, History::new(Arc::new(()), 0));
+        let mut engine = Engine::new(log.expect("an empty disk").0, Shared::new(Mvcc::new(Arc::new(()), 0)));
+        let write = Prepared {
+            key: Key::new("/a"),
+            expected: Expected::Absent,
+            value: Some(("1".into(), Header::default())),
+            expires_at: None,
+            purpose: Purpose::Growth,
+            only_while: None,
+        };
+        let commits = [evaluate(vec![write], Revision(1), |_| None).expect("nothing is there")];
+        assert!(!engine.is_broken());
+        // Its sync.
+        disk.fail_at(disk.operations() + 1, Trouble::Failure);
+        let failed = engine.commit(&commits);
+        assert!(matches!(failed, Err(CommitError::Unknown(_))), "{failed:?}");
+        assert!(engine.is_broken());
+        engine.go_on().expect("it fails once");
+        assert!(!engine.is_broken());
+        engine.commit(&commits).expect("nothing is left of the first");
+    }
+}

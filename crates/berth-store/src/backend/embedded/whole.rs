@@ -232,4 +232,18 @@ mod tests {
         assert!(seen.is_sorted(), "{seen:?}");
         assert!(!dir.join("log-00000001").exists(), "files have come and gone");
     }
+
+    #[test]
+    fn a_damaged_store_is_not_read_as_far_as_it_goes() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let dir = folder.path().join("store");
+        make_store(&dir, Revision(0), values(&["/a", "/b"])).expect("made");
+        let checkpoint = dir.join("checkpoint-00000001");
+        let mut bytes = fs::read(&checkpoint).expect("made");
+        let middle = bytes.len() / 2;
+        bytes[middle] ^= 1;
+        fs::write(&checkpoint, bytes).expect("ours");
+        let told = snapshot(&dir, Arc::new(Bare)).map(|snapshot| snapshot.objects.len());
+        assert!(matches!(told, Err(OpenError::Damaged { .. })), "{told:?}");
+    }
 }

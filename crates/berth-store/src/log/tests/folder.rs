@@ -78,6 +78,37 @@ fn what_is_there_is_counted() {
     }
 }
 
+#[test]
+fn a_frame_that_was_never_whole_is_told_of_and_space_that_was_taken_ahead_is_none() {
+    let (disk, _) = written();
+    let torn = || recover::read(&disk, keeping(0)).expect("memory").read.last().expect("a log is read last").torn;
+    let log = names_of(&disk).into_iter().rfind(|name| name.starts_with("log")).expect("there is one");
+    let mut bytes = disk.read(&log).expect("listed");
+    bytes.truncate(*frames(&bytes).last().expect("where the last one ends"));
+    for (behind, is_torn) in [(&[][..], false), (&[0; 100], false), (b"torn", true)] {
+        disk.damage(&log, Some([&bytes, behind].concat()));
+        assert_eq!(torn(), is_torn, "{behind:?}");
+    }
+}
+
+/// However much there is: a frame is read as a whole.
+#[test]
+fn a_long_checkpoint_is_written_in_frames_of_bounded_length() {
+    let disk = Disk::default();
+    let object = |name: &str| {
+        let value = vec![b'x'; CHECKPOINT_FRAME_BYTES * 3 / 4].into();
+        (Key::new(name), Object { value, create_revision: Revision(1), mod_revision: Revision(1), expires_at: None })
+    };
+    let objects = ["/a", "/b", "/c"].map(object);
+    let state = Summary::of(Revision(1), objects.iter().map(|(key, object)| (key, object)));
+    write_anew(&disk, 1, objects, state).expect("memory");
+    acknowledge(&disk, Revision(1)).expect("memory");
+    let found = recover::read(&disk, keeping(0)).expect("memory");
+    assert_eq!((found.faults.len(), found.objects.len()), (0, 3));
+    // How it begins, two objects, the third, and how it ends.
+    assert_eq!(found.read[0].frames, 4);
+}
+
 /// A log whose objects take so much, with so much in its files, on a disk with so much free.
 fn log_with(live_bytes: u64, bytes: u64, free: Option<u64>) -> Log {
     let disk = Disk::default();
@@ -86,6 +117,19 @@ fn log_with(live_bytes: u64, bytes: u64, free: Option<u64>) -> Log {
     (log.live_bytes, log.to_read.bytes) = (live_bytes, bytes);
     disk.set_free_bytes(free);
     log
+}
+
+#[test]
+fn the_space_that_the_next_commits_find_is_what_the_log_has_taken_and_not_used() {
+    let disk = Disk::default();
+    let mut log = Log::open(Arc::new(disk.clone()), SMALL, OnDamage::Refuse, keeping(0)).expect("an empty disk").0;
+    for revision in 0..3 {
+        let bytes = disk.read("log-00000001").expect("begun");
+        let unused = bytes.len() - frames(&bytes).last().expect("where the last one ends");
+        assert_eq!(log.room().ahead, unused as u64, "behind {revision} compactions");
+        assert!(0 < unused);
+        log.compact(Revision(revision)).expect("memory");
+    }
 }
 
 #[test]
@@ -100,6 +144,34 @@ fn on_a_short_disk_a_checkpoint_is_made_as_soon_as_it_makes_room() {
     let is_due = |bytes, free| log_with(400_000, bytes, free).is_checkpoint_due();
     assert_eq!([100_999, 101_000].map(|bytes| is_due(bytes, Some(900_000))), [false, true]);
     assert!(!is_due(101_000, Some(2_000_000)), "there is space enough to wait");
+}
+
+/// Each of them is a file that a start opens and reads.
+#[test]
+fn a_checkpoint_is_made_at_the_latest_when_many_logs_are_to_be_read() {
+    let mut log = log_with(400_000, 0, None);
+    for number in 1..LOGS_MAX {
+        assert!(!log.is_checkpoint_due(), "{number} logs");
+        log.begin().expect("memory");
+    }
+    assert!(log.is_checkpoint_due());
+}
+
+/// Else what keeps one from being written would be met at each write.
+#[test]
+fn a_checkpoint_that_was_not_written_is_tried_again_behind_half_as_much() {
+    let most = 1 << 30;
+    let mut log = log_with(0, most, None);
+    assert!(log.is_checkpoint_due());
+    let checkpoint = log.begin_checkpoint(Past::forgotten(Revision(0))).expect("memory");
+    let nothing = |revision, _: Option<&Key>, _| Versioned { entries: Vec::new(), revision, since: Since::new() };
+    let stopped = checkpoint.write(nothing, || true);
+    assert!(stopped.is_err());
+    log.end_checkpoint(stopped);
+    log.to_read.bytes += most / 2 - 1;
+    assert!(!log.is_checkpoint_due());
+    log.to_read.bytes += 1;
+    assert!(log.is_checkpoint_due());
 }
 
 /// The new files stand beside the old ones until they are whole.
