@@ -215,6 +215,10 @@ mod tests {
     use super::*;
     use crate::mvcc::Recovered;
     use futures::StreamExt;
+    use std::{
+        sync::atomic::AtomicBool,
+        task::{Wake, Waker},
+    };
 
     /// How far a watch says that it has come, if it says so now.
     fn progress(watch: &mut Watch) -> Option<Revision> {
@@ -237,5 +241,27 @@ mod tests {
         shared.replace(nothing(2));
         shared.advance(Revision(3));
         hears(3);
+    }
+
+    /// Whether somebody was woken.
+    #[derive(Default)]
+    struct Woken(AtomicBool);
+
+    impl Wake for Woken {
+        fn wake(self: Arc<Self>) {
+            self.0.store(true, Ordering::SeqCst);
+        }
+    }
+
+    #[test]
+    fn nobody_is_woken_by_what_is_known() {
+        let shared = Shared::new(Mvcc::recovered(Arc::new(()), Revision(1), Recovered::default(), 0));
+        let (mut watch, woken) = (shared.watch("/a/", Revision(1), None).expect("kept"), Arc::<Woken>::default());
+        let waker = Waker::from(Arc::clone(&woken));
+        while watch.poll_next_unpin(&mut Context::from_waker(&waker)).is_ready() {}
+        shared.advance(Revision(1));
+        assert!(!woken.0.load(Ordering::SeqCst));
+        shared.advance(Revision(2));
+        assert!(woken.0.load(Ordering::SeqCst));
     }
 }

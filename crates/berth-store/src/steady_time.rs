@@ -388,4 +388,18 @@ mod tests {
         let apart = steady.now().duration_since(machine.wall_clock()).abs();
         assert!(apart <= SignedDuration::from_millis(100), "{apart}");
     }
+
+    #[test]
+    fn a_sleeper_wakes_at_the_first_moment_at_which_it_is_time() {
+        for speed in [EVEN, FASTER, SLOWER] {
+            for length in 0..30 {
+                let pace = Pace { from: 5, at: 100, until: 5 + length, speed };
+                for time in 90..300 {
+                    let woken = pace.running_at(time);
+                    let is_first = woken == pace.from || pace.time_at(woken - 1) < time;
+                    assert!(time <= pace.time_at(woken) && is_first, "{time} at {woken}, {pace:?}");
+                }
+            }
+        }
+    }
 }

@@ -4,6 +4,8 @@
 
 #[path = "../../berth-etcd/tests/common/mod.rs"]
 mod etcd;
+#[path = "suite/lists.rs"]
+mod lists;
 #[path = "suite/memory.rs"]
 mod memory_alone;
 mod util;
@@ -21,6 +23,7 @@ use berth_store::{
 use bytes::Bytes;
 use futures::{FutureExt, StreamExt};
 use jiff::SignedDuration;
+use lists::{a_list_that_goes_on_shows_its_revision_until_its_time_is_over, a_list_that_has_come_to_its_end_keeps_nothing};
 use std::{any::Any, cell::RefCell, sync::Arc, thread};
 use util::{DEPLOYMENTS, ENDPOINTS, NODES, PODS, SERVICES, all, block_on, get, layout, pod, put, range, show_entry};
 
@@ -116,6 +119,7 @@ for_each_store! {
     history_stays_within_its_bytes
     a_busy_resource_does_not_expire_the_others
     a_list_that_goes_on_shows_its_revision_until_its_time_is_over
+    a_list_that_has_come_to_its_end_keeps_nothing
     a_watch_yields_changes_behind_its_revision
     a_watch_yields_a_revision_as_a_whole
     a_watch_sees_its_prefix_only
@@ -501,25 +505,6 @@ fn a_busy_resource_does_not_expire_the_others(open: Open) {
     let shown = world.read(RangeRequest { at: Some(world.at(1)), ..all(DEPLOYMENTS) }).expect("nobody wrote deployments");
     assert_eq!(shown.0, "web=1@1");
     assert_eq!(world.drain(&mut world.watch(DEPLOYMENTS, 1)), format!("+web=2@2 !{}", world.newest()));
-}
-
-fn a_list_that_goes_on_shows_its_revision_until_its_time_is_over(open: Open) {
-    let world = World::with_history(open, 100_000);
-    for name in ["a", "b", "c"] {
-        world.create(&pod(name), "1");
-    }
-    world.store.pin(PODS, world.at(3), "somebody", world.second(3));
-    world.delete(&pod("c"));
-    world.update_often(&pod("b"));
-    world.create(&pod("c"), "2");
-    (world.pass)(world.second(2));
-    assert_eq!(world.show_at(3).expect("its time is not over"), "a=1@1 b=1@2 c=1@3");
-    (world.pass)(world.second(3));
-    let is_kept = world.show_at(3);
-    match world.history {
-        History::Bounded => assert!(matches!(is_kept, Err(ReadError::Compacted { .. }))),
-        History::Compacted => assert_eq!(is_kept.expect("nobody has compacted"), "a=1@1 b=1@2 c=1@3"),
-    }
 }
 
 fn a_watch_yields_changes_behind_its_revision(open: Open) {

@@ -356,6 +356,29 @@ fn write(mvcc: &mut Mvcc, number: usize) {
     mvcc.apply(&commit);
 }
 
+/// A first page says how many follow without a look at each of them.
+#[test]
+fn the_keys_of_a_resource_and_of_each_namespace_are_counted_as_they_come_and_go() {
+    let mut mvcc = ten_keys(1 << 20);
+    let count = |mvcc: &Mvcc, prefix: &str| mvcc.live_of(&RangeRequest::all(prefix), mvcc.revision());
+    let counts = |mvcc: &Mvcc| ["/r/core/pods/", "/r/core/pods/a/", "/r/core/pods/b/"].map(|prefix| count(mvcc, prefix));
+    assert_eq!(counts(&mvcc), [Some(10), Some(10), None]);
+    let gone = |mvcc: &Mvcc, number: usize| {
+        let key = Key::new(&format!("/r/core/pods/a/{number}"));
+        let expected = Expected::At(mvcc.get(&key).expect("it is there").mod_revision);
+        let write = Prepared { key, expected, value: None, expires_at: None, purpose: Purpose::Removal, only_while: None };
+        evaluate(vec![write], mvcc.revision().later(1), |key| mvcc.get(key)).expect("as expected")
+    };
+    for number in 0..9 {
+        let commit = gone(&mvcc, number);
+        mvcc.apply(&commit);
+    }
+    assert_eq!(counts(&mvcc), [Some(1), Some(1), None]);
+    let commit = gone(&mvcc, 9);
+    mvcc.apply(&commit);
+    assert_eq!(counts(&mvcc), [Some(0), None, None]);
+}
+
 /// A token to go on with may be of another list.
 #[test]
 fn who_goes_on_behind_a_key_before_the_first_begins_with_the_first() {

@@ -175,6 +175,45 @@ fn a_key_takes_what_it_is_and_what_stands_around_it() {
 }
 
 #[test]
+fn what_takes_all_that_may_be_taken_is_written_and_a_byte_more_is_not() {
+    let mvcc = open(Revision(0), Vec::new());
+    let is_taken = |key: &str, purpose, bytes: u64| {
+        let size = usize::try_from(bytes - KEY_OVERHEAD_BYTES).expect("small") - key.len();
+        let value = Some((vec![0; size].into(), Header::default()));
+        let write = Prepared { key: Key::new(key), expected: Expected::Absent, value, expires_at: None, purpose, only_while: None };
+        let commit = evaluate(vec![write], Revision(1), |_| None).expect("nothing is there");
+        mvcc.room().take(&commit.events, commit.purpose).is_ok()
+    };
+    let growth = QUOTA / 16 * 15;
+    for (key, purpose, most) in [
+        ("/r/nodes/x", Purpose::Growth, growth),
+        ("/r/nodes/x", Purpose::Upkeep, QUOTA),
+        ("/r/maps/a/x", Purpose::Growth, growth / 2),
+        ("/r/maps/a/x", Purpose::Upkeep, QUOTA / 2),
+    ] {
+        assert_eq!([most, most + 1].map(|bytes| is_taken(key, purpose, bytes)), [true, false], "{key} {purpose:?}");
+    }
+}
+
+/// For the largest value, or a sixty-fourth of the quota where that is less.
+#[test]
+fn the_quota_is_used_up_where_an_object_of_any_size_finds_no_room() {
+    let lacks = |quota: u64, left: u64| {
+        let stored = quota / 16 * 15 - left - KEY_OVERHEAD_BYTES - 2;
+        let value = vec![0; usize::try_from(stored).expect("it fits in memory")].into();
+        let (header, revision) = (Header::default(), Revision(1));
+        let entry = Entry { key: Key::new("/a"), value, header, create_revision: revision, mod_revision: revision };
+        let mut space = Space::of(&(), [Arc::new(entry)].iter());
+        space.set_quota(Some(quota));
+        space.usage().lacks
+    };
+    let is_short = Some(Lack::Quota);
+    assert_eq!([0, 256, 257, 10_000].map(|left| lacks(16 << 10, left)), [is_short, is_short, None, None]);
+    let largest = MAX_VALUE_BYTES as u64;
+    assert_eq!([largest, largest + 1].map(|left| lacks(128 << 20, left)), [is_short, None]);
+}
+
+#[test]
 fn what_a_key_is_still_to_get_is_paid_for_when_it_is_made() {
     let mut mvcc = open(Revision(0), Vec::new());
     let write = |mvcc: &mut Mvcc, key: &str, size, purpose| {

@@ -4,7 +4,7 @@ use crate::{
     util::{self, PODS, block_on, layout, pod},
 };
 use berth_store::{
-    DEFAULT_HISTORY_BYTES, Entry, Header, Mark, MemoryStore, Revision, Store, Watch, WatchItem, Write, env::Timestamp, expiry::Expire,
+    DEFAULT_HISTORY_BYTES, Entry, Header, Key, Mark, MemoryStore, Revision, Store, Watch, WatchItem, Write, env::Timestamp, expiry::Expire,
 };
 use bytes::Bytes;
 use futures::StreamExt;
@@ -115,6 +115,16 @@ fn a_marked_watch_does_not_fall_behind_while_nothing_is_for_it() {
     util::create(&store, &pod("a"), "");
     assert_eq!(sleeper.look().as_deref(), Some("a"));
     assert!((10..200).contains(&looks), "{looks} looks for nothing");
+}
+
+#[test]
+fn who_watches_what_is_quiet_is_woken_when_progress_is_told() {
+    let store = MemoryStore::new_quiet(layout(), DEFAULT_HISTORY_BYTES);
+    let mut sleeper = Sleeper::of(&store, Mark::Name("a".into()));
+    util::create(&store, &Key::new("/registry/apps/deployments/default/web"), "");
+    assert_eq!(sleeper.look(), None);
+    store.tell_progress();
+    assert_eq!(sleeper.look().as_deref(), Some(""));
 }
 
 #[test]
