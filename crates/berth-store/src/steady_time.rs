@@ -402,4 +402,12 @@ mod tests {
             }
         }
     }
+
+    #[test]
+    fn a_clock_that_is_ahead_by_a_day_is_caught_up_with_and_by_more_is_believed() {
+        let turned = |ahead| Pace::even(0, 0).turned(0, ahead).map(|(pace, ahead)| (pace.speed, pace.time_at(0), ahead));
+        let day = 24 * 3600 * 1_000_000_000;
+        assert_eq!(turned(day), Some((FASTER, 0, day)));
+        assert_eq!(turned(day + 1), Some((EVEN, day + 1, day + 1)));
+    }
 }

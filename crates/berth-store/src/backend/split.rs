@@ -283,4 +283,35 @@ mod tests {
         let store = Arc::new(Ill(Arc::new(MemoryStore::new(Arc::new(()), 1 << 20)))) as Arc<dyn Store>;
         assert_eq!(SplitStore::new(store, []).usage(), None);
     }
+
+    #[test]
+    fn a_list_goes_on_in_the_store_that_has_its_keys() {
+        let store = || Arc::new(MemoryStore::new(Arc::new(Events), 10_000)) as Arc<dyn Store>;
+        let split = SplitStore::new(store(), [(EVENTS.to_owned(), store())]);
+        let key = Key::new("/registry/events/a/x");
+        let mut newest = block_on(split.commit(vec![making(key.as_str())])).expect("a new key")[0].mod_revision;
+        let first = newest;
+        split.pin(EVENTS, first, "somebody", Timestamp::MAX);
+        for _ in 0..20 {
+            let change = Write::put(key.clone(), vec![b'x'; 1000].into(), Expected::At(newest), Purpose::Growth);
+            newest = block_on(split.commit(vec![change])).expect("nobody else writes")[0].mod_revision;
+        }
+        let is_kept = || block_on(split.range(RangeRequest { at: Some(first), ..RangeRequest::all(EVENTS) })).is_ok();
+        assert!(is_kept());
+        split.unpin(EVENTS, first, "somebody");
+        assert!(!is_kept());
+    }
+
+    /// Of one resource.
+    struct Events;
+
+    impl crate::Layout for Events {
+        fn resource_prefix<'t>(&self, text: &'t str) -> Option<&'t str> {
+            text.starts_with(EVENTS).then(|| &text[..EVENTS.len()])
+        }
+
+        fn header(&self, _: &Key, _: &[u8]) -> crate::Header {
+            crate::Header::default()
+        }
+    }
 }

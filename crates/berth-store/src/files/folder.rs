@@ -301,4 +301,12 @@ mod tests {
         assert_eq!(file.read_at(&mut bytes, 0).expect("readable"), 6);
         assert_eq!(&bytes, b"text\0\0");
     }
+
+    #[test]
+    fn a_lock_that_cannot_be_looked_at_is_told_of() {
+        let dir = tempfile::tempdir().expect("a temporary folder");
+        std::os::unix::fs::symlink(LOCK, dir.path().join(LOCK)).expect("ours");
+        let told = Folder::take_as_it_is(dir.path()).map(drop);
+        assert!(matches!(told, Err(FolderError::Io { what: "open", .. })), "{told:?}");
+    }
 }

@@ -348,7 +348,10 @@ fn ten_keys(history_bytes: usize) -> Mvcc {
 }
 
 fn write(mvcc: &mut Mvcc, number: usize) {
-    let key = Key::new(&format!("/r/core/pods/a/{number}"));
+    write_key(mvcc, Key::new(&format!("/r/core/pods/a/{number}")));
+}
+
+fn write_key(mvcc: &mut Mvcc, key: Key) {
     let expected = mvcc.get(&key).map_or(Expected::Absent, |entry| Expected::At(entry.mod_revision));
     let value = Some((vec![0; 1000].into(), Header::default()));
     let write = Prepared { key, expected, value, expires_at: None, purpose: Purpose::Growth, only_while: None };
@@ -382,11 +385,24 @@ fn the_keys_of_a_resource_and_of_each_namespace_are_counted_as_they_come_and_go(
 /// A token to go on with may be of another list.
 #[test]
 fn who_goes_on_behind_a_key_before_the_first_begins_with_the_first() {
-    let mvcc = ten_keys(1 << 20);
+    let mut mvcc = ten_keys(1 << 20);
+    // Between those that others stand behind and the first.
+    write_key(&mut mvcc, Key::new("/odd"));
     for (after, found) in [("/r/core/pods/a/8", 1), ("/r/core/pods/a/9", 0), ("/a", 10), ("/r/core/nodes/x", 10), ("/z", 0)] {
         let request = RangeRequest { start_after: Some(Key::new(after)), ..RangeRequest::all("/r/core/pods/") };
         assert_eq!(mvcc.range(&request).expect("the newest").entries.len(), found, "behind {after}");
     }
+}
+
+/// Somebody may have deleted much since the page before said it.
+#[test]
+fn what_is_said_to_follow_a_page_is_believed_but_for_one_that_ends_early() {
+    let mvcc = ten_keys(1 << 20);
+    let remaining = |limit, behind| {
+        let request = RangeRequest { limit: Some(limit), behind, ..RangeRequest::all("/r/core/pods/") };
+        mvcc.range(&request).expect("the newest").remaining
+    };
+    assert_eq!([remaining(3, Some(99)), remaining(10, Some(99)), remaining(11, Some(99)), remaining(3, None)], [96, 89, 0, 7]);
 }
 
 #[test]
@@ -409,6 +425,26 @@ fn the_oldest_lists_of_who_makes_most_be_kept_end_first() {
     }
     let goes_on = lists.iter().map(|at| mvcc.range(&RangeRequest { at: Some(*at), ..RangeRequest::all("/r/core/pods/") }).is_ok());
     assert_eq!(goes_on.collect::<Vec<_>>(), [true, false, false, true]);
+}
+
+/// As what files tell of it is forgotten.
+#[test]
+fn of_what_takes_as_much_that_of_no_resource_is_forgotten_first() {
+    let mut mvcc = Mvcc::new(Arc::new(()), change_bytes(1000, 0));
+    mvcc.keep_apart("/r/core/pods/");
+    write_key(&mut mvcc, Key::new("/odd"));
+    write(&mut mvcc, 0);
+    assert_eq!(["/odd", "/r/core/pods/"].map(|prefix| mvcc.oldest(prefix).0), [1, 0]);
+}
+
+#[test]
+fn a_list_that_just_fits_goes_on_and_one_that_does_not_ends() {
+    let lists = |room| {
+        let mut mvcc = ten_keys(room);
+        mvcc.pin("/r/core/pods/", mvcc.revision(), "one", Timestamp::MAX);
+        mvcc.pins.due(Timestamp::MAX).len()
+    };
+    assert_eq!([256, 255].map(lists), [1, 0]);
 }
 
 #[test]

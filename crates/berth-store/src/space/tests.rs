@@ -195,6 +195,24 @@ fn what_takes_all_that_may_be_taken_is_written_and_a_byte_more_is_not() {
     }
 }
 
+#[test]
+fn what_takes_no_more_than_before_is_written_though_too_much_is_stored() {
+    let entry = |revision| {
+        let (value, header, revision) = (vec![0; 1000].into(), Header::default(), Revision(revision));
+        Arc::new(Entry { key: Key::new("/odd"), value, header, create_revision: Revision(1), mod_revision: revision })
+    };
+    let mut mvcc = open(Revision(1), vec![entry(1)]);
+    mvcc.set_quota(Some(100));
+    let is_taken = |size| {
+        let value = Some((vec![0; size].into(), Header::default()));
+        let (key, expected) = (Key::new("/odd"), Expected::At(Revision(1)));
+        let write = Prepared { key, expected, value, expires_at: None, purpose: Purpose::Growth, only_while: None };
+        let commit = evaluate(vec![write], Revision(2), |key| mvcc.get(key)).expect("as expected");
+        mvcc.room().take(&commit.events, commit.purpose).is_ok()
+    };
+    assert_eq!([999, 1000, 1001].map(is_taken), [true, true, false]);
+}
+
 /// For the largest value, or a sixty-fourth of the quota where that is less.
 #[test]
 fn the_quota_is_used_up_where_an_object_of_any_size_finds_no_room() {

@@ -4,7 +4,8 @@ use crate::{
     util::{self, PODS, block_on, layout, pod},
 };
 use berth_store::{
-    DEFAULT_HISTORY_BYTES, Entry, Header, Key, Mark, MemoryStore, Revision, Store, Watch, WatchItem, Write, env::Timestamp, expiry::Expire,
+    DEFAULT_HISTORY_BYTES, Entry, Expected, Header, Key, Mark, MemoryStore, Revision, Store, Unchanged, Watch, WatchItem, Write,
+    env::Timestamp, expiry::Expire,
 };
 use bytes::Bytes;
 use futures::StreamExt;
@@ -115,6 +116,24 @@ fn a_marked_watch_does_not_fall_behind_while_nothing_is_for_it() {
     util::create(&store, &pod("a"), "");
     assert_eq!(sleeper.look().as_deref(), Some("a"));
     assert!((10..200).contains(&looks), "{looks} looks for nothing");
+}
+
+#[test]
+fn who_watches_a_resource_is_woken_by_its_changes_and_by_no_others() {
+    let store = MemoryStore::new_quiet(layout(), DEFAULT_HISTORY_BYTES);
+    let mut sleeper = Sleeper { watch: store.watch(PODS, Revision(0)).expect("kept"), woken: Arc::default() };
+    sleeper.woken.0.store(true, Ordering::SeqCst);
+    sleeper.look();
+    util::create(&store, &Key::new("/registry/apps/deployments/default/web"), "");
+    assert_eq!(sleeper.look(), None);
+    util::create(&store, &pod("a"), "");
+    assert_eq!(sleeper.look().as_deref(), Some("a"));
+}
+
+#[test]
+fn a_key_that_is_to_be_unchanged_is_expected_as_it_is() {
+    let expected = |revision| Unchanged { key: pod("a"), revision: Revision(revision) }.expected();
+    assert_eq!([0, 3].map(expected), [Expected::Absent, Expected::At(Revision(3))]);
 }
 
 #[test]

@@ -457,4 +457,20 @@ mod tests {
         assert_eq!(batches(&mut (0..1000).map(|number| vec![small(2 * number), small(2 * number + 1)])), [512, 488], "keys count");
         assert_eq!(batches(&mut (0..10).map(|number| vec![(format!("/{number}"), 1 << 20)])), [4, 4, 2]);
     }
+
+    /// To wake them all for each commit would cost more than the commits.
+    #[test]
+    fn while_others_wait_to_write_watchers_of_what_is_quiet_are_told_every_64_commits() {
+        let (requests, mut committer) = committer(usize::MAX);
+        let untold: Vec<_> = (0..130)
+            .map(|number| {
+                drop(ask(&requests, &format!("/{number}"), Expected::Absent));
+                let batch = committer.next_batch().expect("one waits");
+                let untold = committer.untold;
+                committer.commit(batch.commits);
+                untold
+            })
+            .collect();
+        assert_eq!(untold, (0..130).map(|number| number % 64).collect::<Vec<_>>());
+    }
 }

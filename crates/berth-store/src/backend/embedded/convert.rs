@@ -253,9 +253,11 @@ mod tests {
         let dir = earlier(2, 5);
         // As far as the new files, which are only half there, and a copy of the database.
         fs::create_dir(dir.path().join("engine.copy")).expect("new");
-        fs::write(dir.path().join("log-00000001"), "half").expect("writable");
-        fs::write(dir.path().join("checkpoint-00000001.new"), "half").expect("writable");
+        for name in ["log-00000001", "log-00000002", "checkpoint-00000001.new", "notes"] {
+            fs::write(dir.path().join(name), "half").expect("writable");
+        }
         assert_eq!(open(&dir).expect("whole"), ALL);
+        assert_eq!(fs::read(dir.path().join("notes")).expect("it is no file of a store"), b"half");
         // All but the removal of the old folder.
         fs::create_dir(dir.path().join("engine")).expect("gone before");
         assert_eq!(open(&dir).expect("whole"), ALL);

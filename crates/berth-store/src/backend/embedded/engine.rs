@@ -102,7 +102,7 @@ mod tests {
     use crate::{
         Expected, Header, Purpose,
         files::disk::{Disk, Trouble},
-        log::{History, Limits, OnDamage},
+        log::{self, History, Limits, OnDamage},
         mvcc::{Mvcc, Prepared, evaluate},
     };
 
@@ -129,5 +129,10 @@ mod tests {
         engine.go_on().expect("it fails once");
         assert!(!engine.is_broken());
         engine.commit(&commits).expect("nothing is left of the first");
+
+        let noted = || log::read(&disk.after_power_loss(0), Arc::new(())).expect("memory").acknowledged;
+        assert_eq!(noted(), Some(Revision(0)));
+        engine.close().expect("no trouble");
+        assert_eq!(noted(), Some(Revision(1)), "as it was closed");
     }
 }

@@ -195,6 +195,15 @@ mod tests {
         assert_eq!(snapshot(&dir, Arc::new(Bare)).expect("whole").objects.len(), 2);
     }
 
+    #[test]
+    fn what_stands_where_a_store_is_to_be_made_and_cannot_be_removed_is_told_of() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let dir = folder.path().join("store");
+        fs::write(beside(&dir), "no folder").expect("ours");
+        let told = make_store(&dir, Revision(0), values(&["/a"]));
+        assert!(matches!(told, Err(OpenError::Io { .. })), "{told:?}");
+    }
+
     /// Each key is written once more than the one behind it at most, in every state that there ever was.
     #[test]
     fn what_is_read_beside_a_writer_is_a_state_that_there_was() {
@@ -245,5 +254,25 @@ mod tests {
         fs::write(&checkpoint, bytes).expect("ours");
         let told = snapshot(&dir, Arc::new(Bare)).map(|snapshot| snapshot.objects.len());
         assert!(matches!(told, Err(OpenError::Damaged { .. })), "{told:?}");
+    }
+
+    #[test]
+    fn a_store_is_made_in_a_folder_that_is_named_as_from_here() {
+        let place = tempfile::tempdir_in(".").expect("a folder");
+        let here = Path::new(place.path().file_name().expect("it has a name"));
+        fs::remove_dir(here).expect("it is empty");
+        assert_eq!(make_store(here, Revision(0), values(&["/a"])).expect("made"), 1);
+        assert_eq!(snapshot(here, Arc::new(Bare)).expect("whole").objects.len(), 1);
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_told_of_as_the_system_says_it() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let dir = folder.path().join("store");
+        make_store(&dir, Revision(0), values(&["/a"])).expect("made");
+        let note = dir.join("acknowledged");
+        fs::remove_file(&note).and_then(|()| fs::create_dir(&note)).expect("ours");
+        let told = snapshot(&dir, Arc::new(Bare)).map(|snapshot| snapshot.objects.len());
+        assert!(matches!(&told, Err(OpenError::Io { source, .. }) if source.kind() == io::ErrorKind::IsADirectory), "{told:?}");
     }
 }

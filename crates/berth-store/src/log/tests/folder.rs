@@ -36,6 +36,15 @@ fn only_the_damaged_store_is_put_aside_when_its_loss_is_accepted() {
     expected.sort();
     assert_eq!(aside, expected);
     assert_eq!(disk.read("notes").as_deref(), Some(&b"of somebody else"[..]));
+    let highest = own.iter().filter_map(|name| Kind::Log.number(name).max(Kind::Checkpoint.number(name))).max().expect("some");
+    assert!(disk.read(&Kind::Checkpoint.name(highest + 1)).is_some(), "the whole one stands behind all that were");
+}
+
+#[test]
+fn a_checkpoint_tells_changes_of_what_was_not_forgotten_behind_its_beginning() {
+    let since = |since: &[(&str, u64)]| since.iter().map(|(name, since)| ((*name).into(), Revision(*since))).collect::<Since>();
+    let end = Versioned { entries: Vec::new(), revision: Revision(9), since: since(&[("", 5), ("/a/", 6), ("/b/", 5)]) };
+    assert_eq!(still_kept(Revision(5), &since(&[("", 2), ("/a/", 3)]), &end), since(&[("", 2), ("/a/", 9), ("/b/", 2)]));
 }
 
 /// A checkpoint may hold versions that only a later part of the log tells. Where that part is damaged, they are all that is left of them.
@@ -109,6 +118,29 @@ fn a_long_checkpoint_is_written_in_frames_of_bounded_length() {
     assert_eq!(found.read[0].frames, 4);
 }
 
+#[test]
+fn of_several_faults_the_first_is_told_and_how_many_more_there_are() {
+    let fault = |file: &str| Fault { file: file.into(), offset: None, why: "it is missing".into() };
+    let told = |files: &[&str]| LogError::Damaged(files.iter().map(|file| fault(file)).collect()).to_string();
+    assert_eq!([told(&["a"]), told(&["a", "b", "c"])], ["a: it is missing", "a: it is missing; and 2 more"]);
+}
+
+/// Without that it says less than it could to who looks for damage.
+#[cfg(feature = "embedded")]
+#[test]
+fn the_note_of_what_was_acknowledged_outlives_a_power_loss_once_the_log_is_closed() {
+    let disk = Disk::default();
+    let mut log = Log::open(Arc::new(disk.clone()), SMALL, OnDamage::Refuse, keeping(0)).expect("an empty disk").0;
+    let value = Some(("1".into(), Header::default()));
+    let write =
+        Prepared { key: Key::new("/a"), expected: Expected::Absent, value, expires_at: None, purpose: Purpose::Growth, only_while: None };
+    log.commit(&[evaluate(vec![write], Revision(1), |_| None).expect("nothing is there")]).expect("no trouble");
+    let note = || acknowledged::read(&disk.after_power_loss(0)).expect("memory");
+    assert_eq!(note(), acknowledged::Note::Says(Revision(0)));
+    log.close().expect("no trouble");
+    assert_eq!(note(), acknowledged::Note::Says(Revision(1)));
+}
+
 /// A log whose objects take so much, with so much in its files, on a disk with so much free.
 fn log_with(live_bytes: u64, bytes: u64, free: Option<u64>) -> Log {
     let disk = Disk::default();
@@ -155,6 +187,14 @@ fn a_checkpoint_is_made_at_the_latest_when_many_logs_are_to_be_read() {
         log.begin().expect("memory");
     }
     assert!(log.is_checkpoint_due());
+
+    // Each start begins one.
+    let disk = Disk::default();
+    let is_due = |_| {
+        let limits = Limits { checkpoint_bytes_min: 1 << 30, ..SMALL };
+        Log::open(Arc::new(disk.clone()), limits, OnDamage::Refuse, keeping(0)).expect("whole").0.is_checkpoint_due()
+    };
+    assert_eq!((1..=LOGS_MAX).map(is_due).position(|is_due| is_due), Some(LOGS_MAX as usize - 1));
 }
 
 /// Else what keeps one from being written would be met at each write.

@@ -2,12 +2,14 @@
 
 use super::*;
 use crate::{EventKind, Header, env::Env};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 /// An etcd that says nothing which it need not say. Counts how often it is watched.
 struct Plain {
     model: Arc<Model>,
     watches: AtomicUsize,
+    /// Its leases are over as soon as they are granted.
+    loses_leases: AtomicBool,
 }
 
 impl Etcd for Plain {
@@ -41,7 +43,7 @@ impl Etcd for Plain {
     }
 
     fn grant(&self, seconds: i64) -> BoxFuture<'_, Result<Lease, EtcdError>> {
-        self.model.grant(seconds)
+        if self.loses_leases.load(Ordering::Relaxed) { ready(Ok(Lease(-1))).boxed() } else { self.model.grant(seconds) }
     }
 
     fn status(&self) -> BoxFuture<'_, Result<Status, EtcdError>> {
@@ -61,7 +63,7 @@ impl World {
     /// The same, whose server is over an etcd that says no more than it must.
     fn over_plain() -> (Self, Arc<Plain>) {
         let mut world = Self::new(0);
-        let plain = Arc::new(Plain { model: Arc::clone(&world.model), watches: AtomicUsize::new(0) });
+        let plain = Arc::new(Plain { model: Arc::clone(&world.model), watches: AtomicUsize::new(0), loses_leases: AtomicBool::new(false) });
         let etcd = Arc::clone(&plain) as Arc<dyn Etcd>;
         world.store = Arc::new(EtcdStore::new(etcd, Arc::new(()), 1 << 20, &world.env()));
         (world, plain)
@@ -265,6 +267,34 @@ fn as_much_is_moved_at_once_as_etcd_takes_and_no_more() {
     }
 }
 
+/// What another has moved, or changed, at the same moment is in nobody's way: it is done again.
+#[test]
+fn only_what_stands_where_a_key_belongs_is_in_its_way() {
+    let (from, to) = (Key::new("/registry/core/pods/a"), Key::new("/registry/pods/a"));
+    for (from_is_left, to_is_there, told) in [
+        (false, true, "others write there at the same moment"),
+        (true, false, "others write there at the same moment"),
+        (true, true, "/registry/pods/a is there, where /registry/core/pods/a belongs today"),
+    ] {
+        let world = World::new(0);
+        let put = |key: &Key, expected, value: Option<&'static str>| {
+            let put = Put { key: key.clone(), expected, value: value.map(Bytes::from), lease: None };
+            assert!(matches!(world.model.kept().apply(&[put]), Outcome::Done(_)));
+        };
+        put(&from, Expected::Absent, Some("1"));
+        let model = Arc::clone(&world.model);
+        let moved = world.start(async move { move_keys(&*model, &Moved, "/registry/").await });
+        while world.model.kept().pages.is_empty() {
+            world.step();
+        }
+        put(&from, Expected::At(Revision(2)), from_is_left.then_some("2"));
+        if to_is_there {
+            put(&to, Expected::Absent, Some("3"));
+        }
+        assert_eq!(world.finish(&moved).map_err(|error| error.to_string()), Err(told.into()));
+    }
+}
+
 #[test]
 fn of_several_keys_the_one_is_told_that_is_not_as_expected() {
     let world = World::new(0);
@@ -275,6 +305,8 @@ fn of_several_keys_the_one_is_told_that_is_not_as_expected() {
         let told = world.commit(vec![change("a", 2), second]);
         assert!(matches!(&told, Err(WriteError::Conflict { key, found: at }) if (key, at.0) == (&named, found)), "{named}: {told:?}");
     }
+    let told = world.commit(vec![making("c"), making("b")]);
+    assert!(matches!(&told, Err(WriteError::Conflict { key: named, found: Revision(2) }) if *named == key("b")), "{told:?}");
 }
 
 /// Of no resources; the value stands in `uid`.
@@ -347,4 +379,143 @@ fn what_etcd_says_that_it_takes_is_told() {
     let usage = world.store.usage().expect("it is asked now and then");
     // The model takes a byte for each change.
     assert_eq!((usage.bytes, usage.quota, usage.lacks, usage.refused), (2, None, None, 0));
+}
+
+#[test]
+fn a_reader_who_has_to_wait_asks_how_far_the_watch_is_at_once() {
+    let world = World::new(0);
+    world.get("a");
+    // Another resource's: no watch tells of it by itself.
+    world.model.kept().revision = 7;
+    let began = world.time.now();
+    world.get("a");
+    let took = world.time.now().duration_since(began);
+    assert!(took < SignedDuration::from_millis(10), "{took}: it did not wait until it was asked for others");
+}
+
+#[test]
+fn a_store_that_is_dropped_asks_etcd_nothing_more() {
+    let world = World::new(0);
+    let model = Arc::new(Model::new(&world.time, &world.process));
+    let store = World::over(&model, &world.time, &world.process);
+    let loaded = store.copies.of(key("a").as_str(), None);
+    world.wait(loaded.loaded(SignedDuration::from_secs(1))).expect("it is there");
+    let asked = || {
+        let kept = model.kept();
+        (kept.asked, kept.questions)
+    };
+    let before = asked();
+    world.pass(10);
+    assert!(before.0 < asked().0 && before.1 < asked().1, "it asks now and then");
+    drop(store);
+    world.pass(1);
+    let before = asked();
+    world.pass(30);
+    assert_eq!(asked(), before);
+}
+
+/// What goes with one that is over would go at once; the next attempt has another.
+#[test]
+fn a_lease_that_is_over_is_not_used_again() {
+    let expiring = |world: &World, write: Write| {
+        let expires_at = Some(world.time.now() + SignedDuration::from_secs(600));
+        Write { expires_at, ..write }
+    };
+    let change = |revision| Write::put(key("a"), "2".into(), Expected::At(revision), Purpose::Growth);
+    for creates in [true, false] {
+        let world = World::new(0);
+        assert_eq!(world.put("1", Expected::Absent), Ok(2));
+        world.commit(vec![expiring(&world, making("b"))]).expect("a new key");
+        world.model.revoke(Lease(1));
+        let write = if creates { making("c") } else { change(Revision(2)) };
+        world.commit(vec![expiring(&world, write)]).expect("with another lease");
+        assert_eq!(world.model.kept().granted, 2, "{creates}");
+    }
+}
+
+#[test]
+fn a_write_whose_leases_are_all_over_at_once_is_given_up() {
+    let (world, plain) = World::over_plain();
+    assert_eq!(world.put("1", Expected::Absent), Ok(2));
+    plain.loses_leases.store(true, Ordering::Relaxed);
+    for write in [making("b"), Write::put(key("a"), "2".into(), Expected::At(Revision(2)), Purpose::Growth)] {
+        let began = world.time.now();
+        let expires_at = Some(began + SignedDuration::from_secs(600));
+        let told = world.commit(vec![Write { expires_at, ..write }]).map(drop).map_err(|error| error.to_string());
+        assert_eq!(told, Err("the store takes no writes: the lease is over".into()));
+        let took = world.time.now().duration_since(began);
+        assert!((34..36).contains(&took.as_secs()), "{took}");
+    }
+}
+
+/// Else an etcd would have much to answer that is well.
+#[test]
+fn an_etcd_that_is_well_is_asked_every_five_seconds_how_it_is_and_one_that_is_not_every_second() {
+    let world = World::new(0);
+    let asked = || {
+        let before = world.model.kept().asked;
+        world.pass(60);
+        world.model.kept().asked - before
+    };
+    world.pass(10);
+    assert!((11..=13).contains(&asked()));
+    world.model.raise(&[Alarm::NoSpace]);
+    world.pass(10);
+    assert!((55..=61).contains(&asked()));
+}
+
+/// All in one revision, or they were another's.
+#[test]
+fn several_keys_that_are_gone_were_deleted_together_only_if_that_was_one_revision() {
+    let deletions = || vec![Write::delete(key("a"), Revision(2)), Write::delete(key("b"), Revision(2))];
+    let world = World::new(0);
+    world.commit(vec![making("a"), making("b")]).expect("new keys");
+    world.model.fates([Fate::Done]);
+    let gone = world.commit(deletions()).expect("it was done, without an answer");
+    assert_eq!(gone.iter().map(|entry| entry.mod_revision.0).collect::<Vec<_>>(), [3, 3]);
+
+    let world = World::new(0);
+    world.commit(vec![making("a"), making("b")]).expect("new keys");
+    world.model.fates([Fate::Lost]);
+    let store = Arc::clone(&world.store);
+    let deleted = world.start(async move { store.commit(deletions()).await });
+    while !world.model.kept().fates.is_empty() {
+        world.step();
+    }
+    for name in ["a", "b"] {
+        world.model.kept().apply(&[Put { key: key(name), expected: Expected::At(Revision(2)), value: None, lease: None }]);
+    }
+    let told = world.finish(&deleted);
+    assert!(matches!(told, Err(WriteError::Conflict { .. })), "{told:?}");
+}
+
+/// Of keys that nobody writes there is nothing newer.
+#[test]
+fn a_copy_that_lost_its_place_at_the_newest_revision_lists_anew_and_goes_on() {
+    let world = World::new(0);
+    assert_eq!(world.put("1", Expected::Absent), Ok(2));
+    let mut kept = world.model.kept();
+    kept.compacted = 4;
+    kept.pages.clear();
+    drop(kept);
+    world.model.break_watches();
+    while world.model.kept().pages.is_empty() {
+        world.step();
+    }
+    world.model.kept().compacted = 2;
+    world.pass(5);
+    assert_eq!((world.store.health(), world.get("a").as_str()), (Health::Ready, "1@2"));
+}
+
+/// The first time it knows of nothing that is old enough.
+#[test]
+fn what_is_younger_than_an_interval_is_not_forgotten() {
+    let world = World::new(0);
+    assert_eq!(world.put("1", Expected::Absent), Ok(2));
+    world.store.keep_compacting(SignedDuration::from_mins(1));
+    world.pass(59);
+    assert_eq!(world.model.kept().compactions, []);
+    world.pass(2);
+    let compacted: Vec<_> = world.model.kept().compactions.iter().map(|(_, revision)| *revision).collect();
+    assert_eq!(compacted, [3], "what was there a minute ago, with the turn's key");
 }
