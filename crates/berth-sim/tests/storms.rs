@@ -38,7 +38,7 @@ fn storms_that_failed_once_do_so_no_more() {
         .into_iter()
         .for_each(|seed| drop(storm::deployment_in_etcd(seed)));
     drop(storm::stateful_set_in_etcd(311_908));
-    [300_708, 311_164, 311_796].into_iter().for_each(|seed| drop(storm::deployment_led(seed)));
+    [300_708, 311_164, 311_796, 402_092].into_iter().for_each(|seed| drop(storm::deployment_led(seed)));
 }
 
 /// The goal of KEP-3541: without faults every recreation is complete within the time that its pods need to stop and to start, and 30 s; and no

@@ -139,10 +139,10 @@ fn gone_first(observed: &Observed<'_>, index: usize) -> i64 {
     i64::from(set.replicas) - i64::from(stay)
 }
 
-/// A set that was changed twice since its controller told of it may have been made smaller and larger again: what its status tells of may have gone in between.
-/// Upstream counts on it all the same.
+/// A set that was changed since its controller last told of it: what its status tells of may go, where the set was made smaller, or smaller and larger again, and
+/// the status written for the generation before tell of it still. Upstream counts on it all the same.
 fn is_blurred(set: &ReplicaSetView) -> bool {
-    set.status.available_replicas > 0 && set.status.observed_generation.saturating_add(1) < set.meta.generation
+    set.status.available_replicas > 0 && set.status.observed_generation < set.meta.generation
 }
 
 fn shrink(work: &mut Work<'_, '_>, observed: &Observed<'_>, new: usize, stand: Option<&Stand<'_>>) {
