@@ -79,6 +79,10 @@ impl Checker {
     pub(super) fn check_claims(&self, pod: &Pod, now: Timestamp) -> Result<(), Violation> {
         let metadata = &pod.metadata;
         let Some((set, ordinal)) = self.stateful_sets.get(metadata.controller()).zip(pod.ordinal()) else { return Ok(()) };
+        // Of a set that goes, the claims are the garbage collector's, which may have been told to leave them.
+        if set.newest.metadata.deletion_timestamp.is_some() {
+            return Ok(());
+        }
         let is_settled = |since: Timestamp| now.duration_since(since) > CLAIMS_MAX;
         if !is_settled(set.changed_at) || !metadata.creation_timestamp.is_some_and(is_settled) {
             return Ok(());

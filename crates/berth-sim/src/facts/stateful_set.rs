@@ -141,8 +141,13 @@ impl fmt::Display for StatefulSet {
         let StatefulSetStatus {
             observed_generation, replicas, ready_replicas, updated_replicas, current_revision, update_revision, ..
         } = &self.status;
-        let StatefulSetSpec { pod_management_policy, update_strategy, .. } = &self.spec;
+        let StatefulSetSpec { pod_management_policy, update_strategy, persistent_volume_claim_retention_policy: retention, .. } =
+            &self.spec;
         write!(f, "generation={} wanted={:?} {pod_management_policy} ", self.metadata.generation, self.spec.wanted())?;
+        write!(f, "claims={}/{} ", retention.when_scaled, retention.when_deleted)?;
+        if self.metadata.deletion_timestamp.is_some() {
+            f.write_str("terminating ")?;
+        }
         write!(f, "{} from={:?} ", update_strategy.type_, self.spec.update_from())?;
         write!(f, "status: observed={observed_generation} replicas={replicas} ready={ready_replicas} updated={updated_replicas} ")?;
         write!(f, "current={current_revision} update={update_revision}")
