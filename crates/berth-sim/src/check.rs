@@ -64,7 +64,7 @@ pub struct Checker {
     checked: u64,
     /// Pods, and ReplicaSets, that somebody else than their controller deleted.
     deleted_by_others: BTreeSet<Uid>,
-    /// Pods that were on their way when their set was deleted: nothing bounds them.
+    /// Pods that were on their way when their set was deleted, or that nobody need have seen by then: nothing bounds them.
     strays: BTreeSet<Uid>,
     /// Of each workload, the templates that it was rolled back from by itself, and the record of the last time.
     rolled_back: BTreeMap<Uid, (BTreeSet<String>, String)>,
@@ -286,6 +286,20 @@ impl Checker {
         Ok(text)
     }
 
+    /// A ReplicaSet is gone. Where somebody has deleted it, its Deployment may not know yet of the newest pods, as if they came later.
+    fn note_strays(&mut self, set: &str, now: Timestamp) {
+        if !self.deleted_by_others.contains(set) {
+            return;
+        }
+        let newest: Vec<Uid> = self.pods_of(set).filter(|pod| !self.is_old(pod, now)).map(|pod| pod.metadata.uid.clone()).collect();
+        self.strays.extend(newest);
+    }
+
+    /// Whether a pod has been there for so long that everybody knows of it.
+    fn is_old(&self, pod: &Pod, now: Timestamp) -> bool {
+        pod.metadata.creation_timestamp.is_some_and(|since| self.is_known(since, now))
+    }
+
     /// Whether a pod is ready no more by no controller's doing.
     fn is_loss(&self, before: Option<&Pod>, pod: &Pod, presence: Presence) -> bool {
         let was_ready = before.is_some_and(|before| before.is_available(0, Timestamp::MAX));
@@ -298,7 +312,7 @@ impl Checker {
         let former = self.deployment_of_set.insert(uid.clone(), deployment.clone());
         if presence == Presence::There {
             self.check_pause(&set)?;
-            self.check_recreation(&set)?;
+            self.check_recreation(&set, now)?;
         }
         if self.sets.get(&uid).is_some_and(|known| known.spec.replicas < set.spec.replicas) {
             self.note_disturbance(&uid, now);
@@ -315,6 +329,7 @@ impl Checker {
             Presence::Gone => {
                 self.check_cleaned_up(&set)?;
                 self.sets.remove(&uid);
+                self.note_strays(&uid, now);
                 if self.live_of(&uid) > 0 {
                     self.promise_nothing(&deployment);
                 }

@@ -10,6 +10,8 @@ use berth_store::env::Timestamp;
 pub(super) struct Bounds {
     /// `spec.replicas`.
     wanted: i64,
+    /// Whether that was another since all was last within the limits.
+    is_scaled: bool,
     /// `spec.minReadySeconds`.
     min_ready_seconds: i64,
     ceiling: i64,
@@ -57,6 +59,7 @@ impl Checker {
         let ceiling_reported = ceiling.max(after.strangers + self.gone_of_late(now));
         let first = Bounds {
             wanted,
+            is_scaled: false,
             min_ready_seconds,
             ceiling,
             ceiling_reported,
@@ -67,8 +70,9 @@ impl Checker {
         };
         let known = self.deployment_bounds.get(uid).copied().unwrap_or(first);
         // A scale-down in the middle of a rollout shrinks every ReplicaSet in proportion to its size, whatever of it is available
-        // (upstream's proportional scaling): it promises nothing until the next complete state. While a rollout is paused, less surge is a scale-down too.
-        let has_less_surge = deployment.spec.paused && deployment.max() < known.ceiling;
+        // (upstream's proportional scaling): it promises nothing until the next complete state. While a rollout is paused, or with another size, less surge is a scale-down too.
+        let is_scaled = known.is_scaled || wanted != known.wanted;
+        let has_less_surge = (deployment.spec.paused || is_scaled) && deployment.max() < known.ceiling;
         let shrinks = (wanted < known.wanted || has_less_surge) && !deployment.is_rolled_out();
         let floor = if shrinks || min_ready_seconds != known.min_ready_seconds { 0 } else { known.floor };
         let reported = match known.reported_within {
@@ -77,6 +81,7 @@ impl Checker {
         };
         let mut bounds = Bounds {
             wanted,
+            is_scaled,
             min_ready_seconds,
             ceiling: known.ceiling.max(deployment.max()),
             ceiling_reported: reported.max(deployment.max()).max(after.live + after.strangers + after.strays),
@@ -96,7 +101,7 @@ impl Checker {
             bounds.ceiling_with_leaving = None;
         }
         if self.is_settled(deployment, after) {
-            bounds.ceiling = deployment.max();
+            (bounds.ceiling, bounds.is_scaled) = (deployment.max(), false);
             let most = deployment.max();
             if after.reported.max(after.reported_by_sets) <= most && after.strangers == 0 {
                 bounds.reported_within = known.reported_within.filter(|(known, _)| *known == most).or(Some((most, now)));
@@ -165,9 +170,9 @@ impl Checker {
         Ok(())
     }
 
-    /// Under Recreate a set gets its first pods when those of the others go, or are gone. What is paused rolls nothing out: where it has lost its set, it gives its
+    /// Under Recreate a set gets its first pods when those of the others go, or are gone, as far as anybody can know of them. What is paused rolls nothing out: where it has lost its set, it gives its
     /// size to the latest that is left, as upstream does.
-    pub(super) fn check_recreation(&self, set: &ReplicaSet) -> Result<(), Violation> {
+    pub(super) fn check_recreation(&self, set: &ReplicaSet, now: Timestamp) -> Result<(), Violation> {
         let before = self.sets.get(&set.metadata.uid).map_or(0, |known| known.spec.replicas);
         let Some(deployment) = self.deployments.get(set.metadata.controller()) else { return Ok(()) };
         let Some(recreation) =
@@ -178,7 +183,8 @@ impl Checker {
         let is_in_the_way = |pod: &&Pod| pod.is_live() || (recreation == Recreation::WhenOldPodsAreGone && pod.is_terminating());
         let others =
             self.deployment_of_set.iter().filter(|(other, owner)| **owner == deployment.metadata.uid && **other != set.metadata.uid);
-        match others.flat_map(|(other, _)| self.pods_of(other)).find(is_in_the_way) {
+        let is_seen = |pod: &&Pod| !self.strays.contains(&pod.metadata.uid) || self.is_old(pod, now);
+        match others.flat_map(|(other, _)| self.pods_of(other)).filter(is_seen).find(is_in_the_way) {
             Some(pod) => {
                 let (set, pod) = (&set.metadata.name, &pod.metadata.name);
                 violated(format!("ReplicaSet {set} is to have pods, while pod {pod} of another is there and the strategy is Recreate"))

@@ -65,9 +65,10 @@ impl Seen {
         self.pods.values().filter(|pod| pod.is_ready && !pod.is_going).count()
     }
 
-    /// Whether all pods are ready, and none goes.
-    pub(crate) fn is_at_rest(&self) -> bool {
-        self.available() == self.pods.len()
+    /// Whether as many pods are there as the ReplicaSets want, or as many as a quota allows, all are ready, and none goes. A StatefulSet's pods are as many as there are.
+    pub(crate) fn is_at_rest(&self, quota: Option<u64>) -> bool {
+        let (pods, wanted) = (self.pods.len() as u64, self.sets.values().sum::<i64>());
+        self.available() == self.pods.len() && quota.unwrap_or(u64::MAX).min(wanted.unsigned_abs()) <= pods
     }
 }
 

@@ -179,7 +179,7 @@ impl Trial<'_> {
         }
         // Whoever reads objects knows to the second only how far a pod is that starts or stops. A pause is heeded before this is over, and the last pods are seen.
         tokio::time::sleep(Duration::from_millis(500)).await;
-        if !cluster.watched.until(&self.namespace, PATIENCE, Seen::is_at_rest).await {
+        if !cluster.watched.until(&self.namespace, PATIENCE, |seen| seen.is_at_rest(self.scenario.quota)).await {
             return Err("it does not come to rest".into());
         }
         tokio::time::sleep(self.scenario.idle).await;
