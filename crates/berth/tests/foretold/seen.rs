@@ -65,10 +65,11 @@ impl Seen {
         self.pods.values().filter(|pod| pod.is_ready && !pod.is_going).count()
     }
 
-    /// Whether as many pods are there as the ReplicaSets want, or as many as a quota allows, all are ready, and none goes. A StatefulSet's pods are as many as there are.
+    /// Whether as many pods are there as the ReplicaSets want, or as many as a quota allows, all are ready, and none goes. A StatefulSet's pods are as many as there are;
+    /// no workload is to have none.
     pub(crate) fn is_at_rest(&self, quota: Option<u64>) -> bool {
         let (pods, wanted) = (self.pods.len() as u64, self.sets.values().sum::<i64>());
-        self.available() == self.pods.len() && quota.unwrap_or(u64::MAX).min(wanted.unsigned_abs()) <= pods
+        self.available() == self.pods.len() && quota.unwrap_or(u64::MAX).min(wanted.unsigned_abs()).max(1) <= pods
     }
 }
 
