@@ -48,9 +48,19 @@ impl Registry {
     /// # Errors
     /// The store's.
     pub async fn bootstrap_policy(&self) -> Result<(), ApiError> {
-        let roles = try_join_all(cluster_roles().into_iter().map(|role| self.bring_up_role(role)));
+        let roles = self.bring_up_roles();
         let bindings = try_join_all(cluster_role_bindings().into_iter().map(|binding| self.bring_up_binding(binding)));
         try_join(roles, bindings).await?;
+        Ok(())
+    }
+
+    /// Those that gather others come last, one after the other, each when all that it gathers is there: its rules are then what it comes with.
+    async fn bring_up_roles(&self) -> Result<(), ApiError> {
+        let (gathering, plain): (Vec<_>, Vec<_>) = cluster_roles().into_iter().partition(|role| role.aggregation_rule.is_some());
+        try_join_all(plain.into_iter().map(|role| self.bring_up_role(role))).await?;
+        for role in gathering {
+            self.bring_up_role(role).await?;
+        }
         Ok(())
     }
 

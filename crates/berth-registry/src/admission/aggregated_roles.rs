@@ -28,23 +28,34 @@ impl Registry {
         Box::pin(self.fill_aggregates())
     }
 
+    /// What was read is written only over what it was read of: rules that another has gathered since from newer parts are not taken back,
+    /// and who was overtaken looks again. Each round lost is one that another has won.
     async fn fill_aggregates(&self) -> Result<(), ApiError> {
+        while !self.fill_stale_aggregates().await? {}
+        Ok(())
+    }
+
+    /// Whether nobody wrote meanwhile what this was to write.
+    async fn fill_stale_aggregates(&self) -> Result<bool, ApiError> {
         let roles = resource::of::<ClusterRole>();
         let request = RangeRequest::all(roles.prefix());
         let mut all = Vec::new();
         for entry in self.store.range(request).await?.entries {
-            all.extend(stored::load(roles, &entry)?.downcast_ref::<ClusterRole>().cloned());
+            let mut role = stored::load(roles, &entry)?;
+            role.meta_mut().resource_version = Some(entry.mod_revision.0.to_string());
+            all.extend(role.downcast_ref::<ClusterRole>().cloned());
         }
-        for role in stale_aggregates(all) {
+        for ClusterRole { metadata, rules, .. } in stale_aggregates(all) {
+            let patch = Patch::MergeValue(json!({"metadata": {"resourceVersion": metadata.resource_version}, "rules": rules}));
             let target =
-                Target { resource: Arc::clone(roles), namespace: None, name: role.metadata.name.unwrap_or_default(), subresource: None };
-            let patch = Patch::MergeValue(json!({"rules": role.rules}));
+                Target { resource: Arc::clone(roles), namespace: None, name: metadata.name.unwrap_or_default(), subresource: None };
             let options = WriteOptions { field_manager: AGGREGATOR.to_owned(), ..WriteOptions::default() };
             match self.trusted().patch(&target, patch, &options).await {
                 Ok(_) | Err(ApiError::NotFound { .. }) => (),
+                Err(ApiError::Conflict { .. }) => return Ok(false),
                 Err(error) => return Err(error),
             }
         }
-        Ok(())
+        Ok(true)
     }
 }

@@ -247,3 +247,38 @@ fn two_creates_never_get_the_same_room() {
     }
     assert_eq!(world.get("resourcequotas", "q").expect("there")["status"]["used"]["pods"], "2");
 }
+
+fn part(name: &str) -> Value {
+    let rules = json!([{"apiGroups": ["example.com"], "resources": [name], "verbs": ["get"]}]);
+    json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
+        "metadata": {"name": name, "uid": name, "labels": {"part-of": "g"}}, "rules": rules})
+}
+
+/// Makes another part of the role that is about to be filled, and fills the role with that.
+fn gathering(store: &MemoryStore, Write { key, expected, .. }: &Write) -> bool {
+    let (true, Expected::At(at)) = (key.as_str().ends_with("/clusterroles/g"), *expected) else { return false };
+    let name = format!("other-{at}");
+    let other = part(&name);
+    let roles = key.as_str().trim_end_matches('g');
+    now(store.put(Key::new(&format!("{roles}{name}")), other.to_string().into(), Expected::Absent, Purpose::Growth)).expect("made");
+    let entry = now(store.get(key)).expect("read").expect("it exists");
+    let mut object: Value = serde_json::from_slice(&entry.value).expect("JSON");
+    object["rules"] = other["rules"].clone();
+    now(store.put(key.clone(), object.to_string().into(), Expected::At(at), Purpose::Growth)).expect("first");
+    true
+}
+
+#[test]
+fn an_aggregated_role_has_all_parts_however_often_another_fills_it_first() {
+    const ROLES: &str = "clusterroles.rbac.authorization.k8s.io";
+    for times in [1, 20] {
+        let (world, store) = world_with(gathering);
+        let rule = json!({"clusterRoleSelectors": [{"matchLabels": {"part-of": "g"}}]});
+        world.made(ROLES, json!({"metadata": {"name": "g"}, "aggregationRule": rule}));
+        store.left.store(times, Ordering::SeqCst);
+        world.made(ROLES, part("mine"));
+        assert_eq!(store.left.load(Ordering::SeqCst), 0, "the other was first each time");
+        let rules = world.get(ROLES, "g").expect("there")["rules"].as_array().expect("filled").clone();
+        assert_eq!(rules.len(), 1 + usize::try_from(times).expect("few"), "{rules:?}");
+    }
+}
