@@ -95,4 +95,15 @@ mod tests {
             }
         }
     }
+
+    #[cfg(feature = "embedded")]
+    #[test]
+    fn a_note_that_cannot_be_opened_is_not_taken_for_none() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let folder = crate::files::folder::Folder::take(dir.path()).expect("a folder");
+        assert_eq!(read(&folder).expect("none"), Note::Missing);
+        std::os::unix::fs::symlink(NAME, dir.path().join(NAME)).expect("a link to itself");
+        let error = read(&folder).expect_err("nobody knows what it says");
+        assert!(error.to_string().contains("symbolic links"), "{error}");
+    }
 }
