@@ -110,6 +110,11 @@ pub trait Kind:
         Vec::new()
     }
 
+    /// All faults of what a write to `/finalize` leaves, without those of generic metadata.
+    fn validate_finalize(&self) -> Vec<FieldError> {
+        Vec::new()
+    }
+
     /// Texts for `Warning` headers; `old` is absent on create.
     fn warnings(&self, _old: Option<&Self>) -> Vec<String> {
         Vec::new()
@@ -206,6 +211,10 @@ pub trait Object: Any + Debug + Send + Sync {
     fn spec_differs(&self, old: &dyn Object) -> bool;
     /// [`Kind::prepare_finalize`].
     fn prepare_finalize(&mut self, _old: &dyn Object) {}
+    /// [`Kind::validate_finalize`].
+    fn validate_finalize(&self) -> Vec<FieldError> {
+        Vec::new()
+    }
     /// [`Kind::begin_deletion`].
     fn begin_deletion(&mut self, _now: &Time) {}
     /// [`Kind::has_own_finalizers`].
@@ -342,6 +351,10 @@ impl<K: Kind> Object for K {
 
     fn prepare_finalize(&mut self, old: &dyn Object) {
         Kind::prepare_finalize(self, same_kind(old));
+    }
+
+    fn validate_finalize(&self) -> Vec<FieldError> {
+        Kind::validate_finalize(self)
     }
 
     fn begin_deletion(&mut self, now: &Time) {

@@ -78,6 +78,13 @@ impl Kind for Namespace {
     }
 
     fn validate(&self, _gates: &FeatureGates) -> Vec<FieldError> {
+        let mut faults = self.validate_finalize();
+        faults.extend(pod_security::validate_labels(self.metadata.labels.as_ref(), None));
+        faults
+    }
+
+    /// Source: upstream `ValidateNamespaceFinalizeUpdate`.
+    fn validate_finalize(&self) -> Vec<FieldError> {
         let mut faults = Faults::default();
         let finalizers = self.spec.as_ref().map(|spec| list(&spec.finalizers)).unwrap_or_default();
         for (index, finalizer) in finalizers.iter().enumerate() {
@@ -87,7 +94,6 @@ impl Kind for Namespace {
                 faults.invalid(&path, finalizer.as_str(), "name is neither a standard finalizer name nor is it fully qualified");
             }
         }
-        faults.add(pod_security::validate_labels(self.metadata.labels.as_ref(), None));
         faults.into_vec()
     }
 

@@ -291,7 +291,7 @@ impl<'a> Admission<'a> {
         let mut errors = metadata::validate_update(new.meta(), old.meta());
         errors.extend(match self.subresource() {
             Some(Subresource::Status) => new.validate_status_update(old, gates),
-            Some(Subresource::Finalize) => Vec::new(),
+            Some(Subresource::Finalize) => new.validate_finalize(),
             _ => new.validate_update(old, gates),
         });
         errors

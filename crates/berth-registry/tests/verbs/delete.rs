@@ -223,6 +223,28 @@ fn namespaces_terminate_until_they_are_finalized() {
     assert!(world.get("namespaces", "ns").is_err());
 }
 
+/// The messages are those of 1.36.2.
+#[test]
+fn finalizers_that_are_no_names_are_refused_through_finalize_too() {
+    let world = World::new();
+    world.made("namespaces", json!({"metadata": {"name": "ns"}}));
+    let refused = |finalizer: &str| {
+        let object = json!({"metadata": {"name": "ns"}, "spec": {"finalizers": ["kubernetes", finalizer]}});
+        world.update("namespaces/finalize", "ns", &object).expect_err("refused").to_string()
+    };
+    assert_eq!(
+        refused("bad name/x y"),
+        "Namespace \"ns\" is invalid: [spec.finalizers[1]: Invalid value: \"bad name/x y\": prefix part a lowercase RFC 1123 subdomain must \
+         consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', \
+         regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*'), spec.finalizers[1]: Invalid value: \
+         \"bad name/x y\": name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric \
+         character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')]"
+    );
+    let plain = "Namespace \"ns\" is invalid: spec.finalizers[1]: Invalid value: \"mine\": name is neither a standard finalizer name nor is it fully qualified";
+    assert_eq!(refused("mine"), plain);
+    assert_eq!(world.get("namespaces", "ns").expect("there")["spec"]["finalizers"], json!(["kubernetes"]));
+}
+
 #[test]
 fn some_namespaces_are_immortal() {
     let world = World::new();
