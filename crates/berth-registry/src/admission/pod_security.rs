@@ -156,3 +156,27 @@ fn others(count: usize) -> String {
         more => format!(" (and {more} other pods)"),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use berth_store::{Header, Key, Revision};
+
+    #[test]
+    fn so_many_pods_are_looked_at_and_of_more_it_is_told() {
+        let json = br#"{"apiVersion":"v1","kind":"Pod","metadata":{"name":"p"},"spec":{"hostNetwork":true,"containers":[{"name":"c","image":"i"}]}}"#;
+        let key = Key::new("/registry/pods/team/p");
+        let revision = Revision(1);
+        let entry = Entry { key, value: json[..].into(), header: Header::default(), create_revision: revision, mod_revision: revision };
+        let entry = Arc::new(entry);
+        let allowed = Policy::of(|name| (name == "pod-security.kubernetes.io/enforce").then_some("baseline")).enforce;
+        let told = |count: usize| told("team", allowed, &vec![Arc::clone(&entry); count]).expect("readable");
+        let violate = "existing pods in namespace \"team\" violate the new PodSecurity enforce level \"baseline:latest\"";
+        let lines = [violate, "p (and 2999 other pods): host namespaces"];
+        assert_eq!(told(PODS_MAX), lines);
+        for count in [PODS_MAX + 1, PODS_MAX + 1000] {
+            let first = format!("new PodSecurity enforce level only checked against the first 3000 of {count} existing pods");
+            assert_eq!(told(count), [&*first, lines[0], lines[1]]);
+        }
+    }
+}

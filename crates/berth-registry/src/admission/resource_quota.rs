@@ -183,3 +183,15 @@ fn replacing(entry: &Entry, quota: &WireQuota) -> Write {
 fn set_used(quota: &mut WireQuota, after: &Amounts) {
     quota.status.get_or_insert_default().used.get_or_insert_default().extend(quota::to_wire(after));
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_of_a_namespace_take_turns_at_one() {
+        let turns = Turns::default();
+        assert!(std::ptr::eq(turns.of("team"), turns.of("team")));
+        assert!(!std::ptr::eq(turns.of("a"), turns.of("b")), "others do not wait");
+    }
+}

@@ -20,8 +20,6 @@ use std::sync::Arc;
 
 /// The service account that every namespace has.
 pub(crate) const DEFAULT_ACCOUNT: &str = "default";
-/// Who makes it.
-const ACCOUNTANT: &str = "service-account-controller";
 /// How the volume of a token is called, before the random part, and where containers find it.
 const TOKEN_VOLUME: &str = "kube-api-access-";
 const TOKEN_PATH: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
@@ -96,8 +94,7 @@ impl Registry {
         let at = Collection { resource: Arc::clone(accounts), namespace: Some(namespace.to_owned()) };
         let metadata = ObjectMeta { name: Some(DEFAULT_ACCOUNT.to_owned()), ..ObjectMeta::default() };
         let account = WireAccount { metadata, ..WireAccount::default() };
-        let options = WriteOptions { field_manager: ACCOUNTANT.to_owned(), ..WriteOptions::default() };
-        match self.trusted().create(&at, Body::Object(Box::new(account)), &options).await {
+        match self.trusted().create(&at, Body::Object(Box::new(account)), &WriteOptions::default()).await {
             Ok(_) | Err(ApiError::AlreadyExists { .. }) => Ok(()),
             Err(error) => Err(error),
         }

@@ -221,6 +221,61 @@ fn pods_get_a_token_where_they_or_their_account_ask_for_one() {
     again["metadata"] = meta;
     let copied = world.made("pods", again.clone());
     assert_eq!(copied["spec"]["volumes"], again["spec"]["volumes"], "what is there already is not added twice");
+    let mut more = again.clone();
+    more["metadata"]["name"] = "f".into();
+    let other = json!({"name": "d", "image": "i:1"});
+    more["spec"]["containers"].as_array_mut().expect("containers").push(other);
+    let copied = world.made("pods", more);
+    assert_eq!(copied["spec"]["volumes"], again["spec"]["volumes"], "nor for a container that has none of it yet");
+    assert_eq!(copied["spec"]["containers"][1]["volumeMounts"], again["spec"]["containers"][0]["volumeMounts"]);
+
+    let mut own = of_robot("g");
+    own["spec"]["volumes"] = json!([{"name": "mine", "emptyDir": {}}]);
+    own["spec"]["containers"][0]["volumeMounts"] = json!([{"name": "mine", "mountPath": "/var/run/secrets/kubernetes.io/serviceaccount"}]);
+    let made = world.made("pods", own.clone());
+    assert_eq!(made["spec"]["volumes"], own["spec"]["volumes"], "nobody would see a token");
+}
+
+#[test]
+fn claims_and_volumes_are_held_back_whatever_else_holds_them() {
+    let world = World::new();
+    let mut claim = json!({"metadata": {"name": "c", "finalizers": ["example.com/wait"]}, "spec": {
+        "accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}});
+    let held = json!(["example.com/wait", "kubernetes.io/pvc-protection"]);
+    assert_eq!(world.made("persistentvolumeclaims", claim.clone())["metadata"]["finalizers"], held);
+    claim["metadata"] = json!({"name": "d", "finalizers": held});
+    assert_eq!(world.made("persistentvolumeclaims", claim)["metadata"]["finalizers"], held, "once");
+}
+
+#[test]
+fn what_puts_the_servers_certificate_back_is_named_and_touches_no_other_config_map() {
+    let mut world = World::new();
+    world.made("namespaces", json!({"metadata": {"name": "old"}}));
+    world.made("configmaps@old", json!({"metadata": {"name": "x"}}));
+    world.registry = world.registry.clone().with_root_ca("PEM");
+    world.merge("configmaps@old", "x", json!({"data": {"a": "b"}})).expect("patched");
+    world.delete("configmaps@old", "x", &DeleteOptions::default()).expect("deleted");
+    assert!(world.get("configmaps@old", "kube-root-ca.crt").is_err(), "it comes with the next start");
+    now(world.registry.bootstrap()).expect("published");
+
+    let mine = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "kube-root-ca.crt"}, "data": {"ca.crt": "mine"}});
+    let options = WriteOptions { field_manager: "me".to_owned(), force: Some(true), ..WriteOptions::default() };
+    world.patch("configmaps@old", "kube-root-ca.crt", Patch::Apply(mine.to_string().into_bytes()), &options).expect("applied");
+    let stored = world.get("configmaps@old", "kube-root-ca.crt").expect("there");
+    assert_eq!(stored["data"], json!({"ca.crt": "PEM"}));
+    let managers = stored["metadata"]["managedFields"].as_array().expect("since it was applied");
+    assert!(managers.iter().any(|entry| entry["manager"] == "root-ca-cert-publisher"), "{managers:?}");
+}
+
+#[test]
+fn who_is_told_to_own_fields_of_a_new_object_owns_them() {
+    let world = World::new();
+    let given = json!([{"manager": "before", "operation": "Update", "apiVersion": "v1", "fieldsType": "FieldsV1",
+        "fieldsV1": {"f:data": {"f:a": {}, "f:z": {}}}}]);
+    let object = json!({"metadata": {"name": "c", "managedFields": given}, "data": {"a": "1", "b": "2"}});
+    let made = world.made("configmaps", object);
+    let managers = made["metadata"]["managedFields"].as_array().expect("some");
+    assert!(managers.iter().any(|entry| entry["manager"] == "before" && entry["fieldsV1"]["f:data"]["f:z"].is_object()), "{managers:?}");
 }
 
 #[test]

@@ -315,6 +315,17 @@ fn aggregated_roles_follow_their_parts() {
     };
     world.made(CLUSTER_ROLES, part);
     assert!(has_things("view") && has_things("edit") && has_things("admin"));
+    // Of an object whose owners are recorded it is seen who gathers.
+    let applied =
+        json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": "view", "labels": {"x": "y"}}});
+    let options = WriteOptions { field_manager: "me".to_owned(), ..WriteOptions::default() };
+    world.patch(CLUSTER_ROLES, "view", Patch::Apply(applied.to_string().into_bytes()), &options).expect("applied");
+    world
+        .merge(CLUSTER_ROLES, "part", json!({"rules": [{"apiGroups": ["example.com"], "resources": ["things"], "verbs": ["list"]}]}))
+        .expect("patched");
+    let managers = world.get(CLUSTER_ROLES, "view").expect("there")["metadata"]["managedFields"].clone();
+    let gatherer = json!("clusterrole-aggregation-controller");
+    assert!(managers.as_array().into_iter().flatten().any(|entry| entry["manager"] == gatherer), "{managers}");
     world.delete(CLUSTER_ROLES, "part", &DeleteOptions::default()).expect("deleted");
     assert!(!has_things("view") && !has_things("edit") && !has_things("admin"));
     world.made(CLUSTER_BINDINGS, binding("a", "ClusterRole", "admin", "alice"));
@@ -370,4 +381,89 @@ fn a_pod_runs_as_an_account_that_is_there() {
     assert_eq!(refused, wanted);
     world.made("serviceaccounts", json!({"metadata": {"name": "own"}}));
     assert_eq!(world.made("pods", own)["spec"]["serviceAccountName"], "own");
+}
+
+#[test]
+fn a_binding_whose_role_and_subjects_stay_is_changed_by_who_has_not_what_it_grants() {
+    let world = world();
+    world.made(ROLES, role("other", "", &["secrets"], &["get"]));
+    let all = json!([{"kind": "User", "name": "bob"}, {"kind": "User", "name": "carol"}]);
+    for (what, kind, name) in [(BINDINGS, "Role", "other"), (CLUSTER_BINDINGS, "ClusterRole", "edit")] {
+        let mut object = world.made(what, binding("x", kind, name, "bob"));
+        object["metadata"] = json!({"name": "x", "labels": {"a": "b"}});
+        update(&world, what, "x", &object).expect("only a label");
+        let mut more = object.clone();
+        more["subjects"] = all.clone();
+        let refused = update(&world, what, "x", &more).expect_err("another subject").to_string();
+        assert!(refused.contains("is attempting to grant RBAC permissions not currently held"), "{refused}");
+        let stored = world.get(what, "x").expect("there");
+        assert_eq!((&stored["subjects"][1], &stored["metadata"]["labels"]["a"]), (&Value::Null, &json!("b")));
+        // What the role is may not be changed, whoever asks; who has not what it grants hears of that first.
+        let mut another = object;
+        another["roleRef"]["name"] = json!("admin");
+        another["roleRef"]["kind"] = json!("ClusterRole");
+        let refused = update(&world, what, "x", &another).expect_err("another role").to_string();
+        assert!(refused.contains("is attempting to grant RBAC permissions not currently held"), "{refused}");
+    }
+}
+
+#[test]
+fn a_cluster_role_is_made_by_who_has_it_and_gathers_others_where_its_author_may_escalate() {
+    let world = world();
+    world.made(CLUSTER_ROLES, role("own", "", &["pods"], &["get", "list"]));
+    world.made(CLUSTER_BINDINGS, binding("own", "ClusterRole", "own", "alice"));
+    create(&world, CLUSTER_ROLES, &role("fine", "", &["pods"], &["get"])).expect("alice has it");
+    let gathers =
+        |name: &str| json!({"metadata": {"name": name}, "aggregationRule": {"clusterRoleSelectors": [{"matchLabels": {"x": "y"}}]}});
+    let refused = create(&world, CLUSTER_ROLES, &gathers("g")).expect_err("refused").to_string();
+    assert!(refused.ends_with("must have cluster-admin privileges to use the aggregationRule"), "{refused}");
+    world.made(CLUSTER_ROLES, role("escalator", "rbac.authorization.k8s.io", &["clusterroles"], &["escalate"]));
+    world.made(CLUSTER_BINDINGS, binding("escalator", "ClusterRole", "escalator", "alice"));
+    create(&world, CLUSTER_ROLES, &gathers("g")).expect("alice may escalate");
+}
+
+#[test]
+fn rules_of_more_combinations_than_are_compared_are_refused_with_their_number() {
+    let world = world();
+    world.made(CLUSTER_ROLES, role("everything", "g", &["*"], &["*"]));
+    world.made(CLUSTER_BINDINGS, binding("everything", "ClusterRole", "everything", "alice"));
+    let texts = |count: usize, letter: char| (0..count).map(|number| format!("{letter}{number}")).collect::<Vec<_>>();
+    let of = |name: &str, verbs: usize, resources: usize| json!({"metadata": {"name": name}, "rules": [{"apiGroups": ["g"], "resources": texts(resources, 'r'), "verbs": texts(verbs, 'v')}]});
+    create(&world, ROLES, &of("most", 100, 100)).expect("alice has all of it");
+    for (verbs, resources) in [(73, 137), (200, 100)] {
+        let count = verbs * resources;
+        let refused = create(&world, ROLES, &of("more", verbs, resources)).expect_err("refused").to_string();
+        let wanted = format!(
+            "roles.rbac.authorization.k8s.io \"more\" is forbidden: the rules name {count} combinations of verbs, groups, resources and names, more than the \
+             10000 that are compared with what their author holds"
+        );
+        assert_eq!(refused, wanted);
+    }
+}
+
+#[test]
+fn nobody_waits_for_roles_and_bindings_whose_write_grants_nothing() {
+    let (world, way) = late_world();
+    world.made(BINDINGS, binding("b", "Role", "r", "alice"));
+    way.is_late.store(true, Ordering::SeqCst);
+    let registry = world.registry.on_behalf_of(Arc::new(alice()));
+    assert!(registry.policy().now_or_never().is_none(), "it is waited for");
+    let body = || Body::Json(json!({"metadata": {"name": "x"}}).to_string().into_bytes());
+    let made = registry.create(&crate::world::collection("configmaps"), body(), &WriteOptions::default()).now_or_never();
+    made.expect("at once").expect("made");
+    let mut grants = pin!(async { registry.create(&crate::world::collection(ROLES), body(), &WriteOptions::default()).await.map(drop) });
+    assert!(grants.as_mut().now_or_never().is_none(), "a role is held against what its author has");
+    let gone = registry.delete(&target(ROLES, "r"), &DeleteOptions::default()).now_or_never();
+    gone.expect("at once").expect("deleted");
+}
+
+#[test]
+fn a_pod_gets_the_default_account_where_that_is_missing() {
+    let world = world();
+    let key = Key::new("/registry/serviceaccounts/default/default");
+    let account = now(world.store.get(&key)).expect("readable").expect("every namespace has it");
+    now(world.store.delete(key, account.mod_revision)).expect("deleted");
+    assert!(world.get("serviceaccounts", "default").is_err());
+    assert_eq!(world.made("pods", pod("p"))["spec"]["serviceAccountName"], "default");
+    world.get("serviceaccounts", "default").expect("made for the pod");
 }

@@ -90,6 +90,16 @@ fn what_grows_is_charged_and_refused_when_nothing_is_left() {
 }
 
 #[test]
+fn what_does_not_grow_is_let_through_whatever_is_used() {
+    let world = World::new();
+    world.made("services", json!({"metadata": {"name": "s"}, "spec": {"type": "NodePort", "ports": [{"port": 1}]}}));
+    quota(&world, "q", json!({"services": "0", "services.nodeports": "0"}));
+    world.merge("resourcequotas/status", "q", json!({"status": {"used": {"services": "1", "services.nodeports": "1"}}})).expect("a status");
+    world.merge("services", "s", json!({"metadata": {"labels": {"a": "b"}}})).expect("it takes what it took");
+    assert_eq!(used(&world, "q"), json!({"services": "1", "services.nodeports": "1"}));
+}
+
+#[test]
 fn a_dry_run_is_refused_but_never_charged() {
     let world = World::new();
     quota(&world, "q", json!({"pods": "1"}));

@@ -402,3 +402,32 @@ fn names_are_kept_up_to_a_length() {
     assert_eq!(changed_by(&world)["user"].as_str().expect("a name").chars().count(), 256);
     assert!(!stored(&world)["metadata"]["annotations"][CHANGED_BY].as_str().expect("text").contains('\u{1b}'), "in JSON's own way");
 }
+
+#[test]
+fn what_is_taken_out_of_an_apply_leaves_nothing_that_its_sender_owns() {
+    let mut world = World::new();
+    world.set_gates(on());
+    let owned = |annotations: Value| {
+        let mut config = deployment("d");
+        config["metadata"]["annotations"] = annotations;
+        patch(&world.registry, D, Patch::Apply(config.to_string().into_bytes())).expect("applied");
+        let managers = stored(&world)["metadata"]["managedFields"].clone();
+        let entry = managers.as_array().into_iter().flatten().find(|entry| entry["manager"] == "tool").expect("who applied").clone();
+        entry["fieldsV1"]["f:metadata"]["f:annotations"].clone()
+    };
+    assert_eq!(owned(json!({CHANGED_BY: "{}"})), Value::Null);
+    assert_eq!(owned(json!({CHANGED_BY: "{}", "a": "b"})), json!({"f:a": {}}));
+    assert_eq!(owned(json!({})), json!({}), "as upstream has it");
+}
+
+#[test]
+fn without_the_gate_only_places_are_the_controllers_alone() {
+    let world = World::new();
+    let (step, place) = ("berth.dev/step", "1");
+    let mut set = deployment("r");
+    set["kind"] = "ReplicaSet".into();
+    set["metadata"]["annotations"] = json!({CHANGED_BY: "mine", ROLLOUT: "mine", step: place});
+    let body = Body::Json(set.to_string().into_bytes());
+    let made = now(as_alice(&world).create(&collection("replicasets.apps"), body, &options())).expect("made");
+    assert_eq!(json_of(&made.object)["metadata"]["annotations"], json!({CHANGED_BY: "mine", ROLLOUT: "mine"}));
+}

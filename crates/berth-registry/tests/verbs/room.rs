@@ -130,6 +130,34 @@ fn writes_wait_and_are_refused_before_memory_ends() {
 }
 
 #[test]
+fn what_leads_to_a_deletion_goes_on_when_there_is_no_memory() {
+    let world = World::new();
+    world.made("namespaces", json!({"metadata": {"name": "n"}}));
+    let mut held = config_map("held");
+    held["metadata"]["finalizers"] = json!(["example.com/a", "example.com/b"]);
+    world.made("configmaps", held);
+    let pressure = Pressure::default();
+    let registry = world.registry.clone().with_pressure(pressure.clone());
+    let registry = registry.on_behalf_of(Arc::new(User { name: "u".to_owned(), ..User::default() }));
+    pressure.set(1000, 1000);
+    let merge = |patch: Value| {
+        let patch = berth_registry::Patch::Merge(patch.to_string().into_bytes());
+        now(registry.patch(&crate::world::target("configmaps", "held"), patch, &WriteOptions::default())).map(drop)
+    };
+    let refused = |what: Result<(), ApiError>| assert!(matches!(what, Err(ApiError::TooManyRequests { .. })), "{what:?}");
+    refused(merge(json!({"metadata": {"finalizers": ["example.com/a", "example.com/b", "example.com/c"]}})));
+    refused(merge(json!({"metadata": {"finalizers": ["example.com/a", "example.com/c"]}})));
+    refused(merge(json!({"metadata": {"finalizers": ["example.com/a"]}, "data": {"a": "b"}})));
+    merge(json!({"metadata": {"finalizers": ["example.com/a"]}})).expect("one less");
+    merge(json!({"metadata": {"finalizers": null}})).expect("the last");
+    world.delete("namespaces", "n", &DeleteOptions::default()).expect("marked");
+    let finalized = json!({"metadata": {"name": "n"}, "spec": {"finalizers": []}});
+    let body = Body::Json(finalized.to_string().into_bytes());
+    now(registry.update(&crate::world::target("namespaces/finalize", "n"), body, &WriteOptions::default())).expect("gone");
+    assert!(matches!(world.get("namespaces", "n"), Err(ApiError::NotFound { .. })));
+}
+
+#[test]
 fn a_user_who_writes_more_than_his_share_of_a_history_that_others_watch_is_slowed() {
     let world = World::new();
     let registry = world.registry.clone().with_history_shares(400_000);
