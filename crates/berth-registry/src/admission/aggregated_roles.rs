@@ -42,7 +42,7 @@ impl Registry {
         let mut all = Vec::new();
         for entry in self.store.range(request).await?.entries {
             let mut role = stored::load(roles, &entry)?;
-            role.meta_mut().resource_version = Some(entry.mod_revision.0.to_string());
+            role.meta_mut().resource_version = Some(entry.mod_revision.to_string());
             all.extend(role.downcast_ref::<ClusterRole>().cloned());
         }
         for ClusterRole { metadata, rules, .. } in stale_aggregates(all) {
@@ -52,7 +52,11 @@ impl Registry {
             let options = WriteOptions { field_manager: AGGREGATOR.to_owned(), ..WriteOptions::default() };
             match self.trusted().patch(&target, patch, &options).await {
                 Ok(_) | Err(ApiError::NotFound { .. }) => (),
-                Err(ApiError::Conflict { .. }) => return Ok(false),
+                Err(error @ ApiError::Conflict { .. }) => {
+                    // Who leads no longer, or whom somebody outside refuses, gets a conflict too, and would get it for ever.
+                    let found = self.store.get(&target.key()).await?.map(|entry| entry.mod_revision.to_string());
+                    return if found == metadata.resource_version { Err(error) } else { Ok(false) };
+                }
                 Err(error) => return Err(error),
             }
         }

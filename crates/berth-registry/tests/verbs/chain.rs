@@ -533,3 +533,30 @@ fn a_write_whose_stages_take_long_lets_others_have_their_turn_between_them() {
     assert_eq!(written(&slow), (true, 6, true, 8));
     assert_eq!(written(&World::new().registry), (true, 0, true, 0), "what is quick goes through at once");
 }
+
+#[test]
+fn who_is_refused_to_fill_an_aggregated_role_with_a_conflict_does_not_try_for_ever() {
+    const ROLES: &str = "clusterroles.rbac.authorization.k8s.io";
+    let world = World::new();
+    let selector = json!({"clusterRoleSelectors": [{"matchLabels": {"part-of": "g"}}]});
+    world.made(ROLES, json!({"metadata": {"name": "g"}, "aggregationRule": selector}));
+    let conflict = || {
+        let [group, kind, name] = [const { String::new() }; 3];
+        ApiError::Conflict { group, kind, name, message: "no".to_owned() }
+    };
+    let asked = AtomicI64::new(0);
+    let look: Look = Box::new(move |request, _| {
+        if request.name != "g" {
+            return Ok(Remarks::default());
+        }
+        assert!(asked.fetch_add(1, Ordering::SeqCst) < 20, "again and again");
+        Err(conflict())
+    });
+    let (api, _) = asking(&world, changes_nothing(), look);
+    let part = json!({"metadata": {"name": "part", "labels": {"part-of": "g"}},
+        "rules": [{"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]}]});
+    let refused = create(&api, ROLES, &part).expect_err("it is told");
+    assert!(matches!(&refused, ApiError::Conflict { message, .. } if message == "no"), "{refused}");
+    assert_eq!(world.get(ROLES, "g").expect("there")["rules"], Value::Null);
+    world.get(ROLES, "part").expect("the write itself stands");
+}
