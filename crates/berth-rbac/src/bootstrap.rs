@@ -58,7 +58,7 @@ pub fn cluster_roles() -> Vec<ClusterRole> {
 fn unfilled_roles() -> Vec<ClusterRole> {
     vec![
         role("cluster-admin", crate::everything()),
-        // Parts before what gathers them: nothing is gathered twice while they are made.
+        // Of those that gather, each comes behind what it gathers: they are made in this order.
         part("view", view_rules()),
         part("edit", edit_rules()),
         part("admin", admin_rules()),

@@ -245,6 +245,10 @@ fn claims_and_volumes_are_held_back_whatever_else_holds_them() {
     assert_eq!(world.made("persistentvolumeclaims", claim.clone())["metadata"]["finalizers"], held);
     claim["metadata"] = json!({"name": "d", "finalizers": held});
     assert_eq!(world.made("persistentvolumeclaims", claim)["metadata"]["finalizers"], held, "once");
+    let volume = json!({"metadata": {"name": "v", "finalizers": ["example.com/wait"]}, "spec": {
+        "accessModes": ["ReadWriteOnce"], "capacity": {"storage": "1Gi"}, "hostPath": {"path": "/v"}}});
+    let held = json!(["example.com/wait", "kubernetes.io/pv-protection"]);
+    assert_eq!(world.made("persistentvolumes", volume)["metadata"]["finalizers"], held);
 }
 
 #[test]

@@ -442,7 +442,7 @@ fn rules_of_more_combinations_than_are_compared_are_refused_with_their_number() 
 }
 
 #[test]
-fn nobody_waits_for_roles_and_bindings_whose_write_grants_nothing() {
+fn who_writes_neither_role_nor_binding_or_deletes_one_does_not_wait_for_them() {
     let (world, way) = late_world();
     world.made(BINDINGS, binding("b", "Role", "r", "alice"));
     way.is_late.store(true, Ordering::SeqCst);

@@ -150,7 +150,7 @@ fn what_leads_to_a_deletion_goes_on_when_there_is_no_memory() {
     refused(merge(json!({"metadata": {"finalizers": ["example.com/a"]}, "data": {"a": "b"}})));
     merge(json!({"metadata": {"finalizers": ["example.com/a"]}})).expect("one less");
     merge(json!({"metadata": {"finalizers": null}})).expect("the last");
-    world.delete("namespaces", "n", &DeleteOptions::default()).expect("marked");
+    now(registry.delete(&crate::world::target("namespaces", "n"), &DeleteOptions::default())).expect("marked");
     let finalized = json!({"metadata": {"name": "n"}, "spec": {"finalizers": []}});
     let body = Body::Json(finalized.to_string().into_bytes());
     now(registry.update(&crate::world::target("namespaces/finalize", "n"), body, &WriteOptions::default())).expect("gone");

@@ -104,6 +104,6 @@ mod tests {
         assert_eq!(read(&folder).expect("none"), Note::Missing);
         std::os::unix::fs::symlink(NAME, dir.path().join(NAME)).expect("a link to itself");
         let error = read(&folder).expect_err("nobody knows what it says");
-        assert!(error.to_string().contains("symbolic links"), "{error}");
+        assert_ne!(error.kind(), ErrorKind::NotFound, "{error}");
     }
 }
