@@ -276,9 +276,10 @@ impl Candidate {
         self.gate.set(lead);
     }
 
-    /// How long a request may take: not beyond the moment at which it acts no longer.
+    /// How long a request may take: not beyond the moment at which it acts no longer. Who does so already may be as patient as who does not lead: with no time at
+    /// all it would never learn that the lease is still its own.
     fn limit(&self, now: Elapsed) -> Duration {
-        let left = self.election.acts_until().map(|until| until.saturating_sub(now));
+        let left = self.election.acts_until().map(|until| until.saturating_sub(now)).filter(|left| !left.is_zero());
         left.unwrap_or(self.timing.renew_deadline())
     }
 
