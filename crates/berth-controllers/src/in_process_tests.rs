@@ -4,6 +4,7 @@ mod kinds;
 mod lags;
 mod leads;
 mod nodes;
+mod quotas;
 mod remote;
 mod room;
 mod services;

@@ -168,7 +168,10 @@ impl ControllerManager {
         let (cluster, spawner, metrics) = (&*self.cluster, &*self.env.spawner, &self.metrics);
         quotas.start(cluster, spawner, metrics);
         pods.made().into_iter().for_each(|pods| pods.start(cluster, spawner, metrics));
-        metadata.made().into_iter().for_each(|metadata| metadata.start(&self.cluster, &self.env.spawner, metrics));
+        // Of quotas there may be none: they begin with it themselves.
+        if ["garbagecollector", "namespace", "podgc"].iter().any(|name| self.enabled.contains(name)) {
+            metadata.get().start(&self.cluster, &self.env.spawner, metrics);
+        }
     }
 
     fn start_deployments(&self, pods: &Lazy<Arc<PodCache>>, quotas: &QuotaCache, events: &Recorder) {
@@ -278,7 +281,7 @@ impl ControllerManager {
         planner.wake(&queue);
         let looks = self.looks("resourcequota", planner.clone(), &queue, events, vec![warm(quotas)]);
         let (cluster, env, metrics) = (Arc::clone(&self.cluster), self.env.clone(), Arc::clone(&self.metrics));
-        self.begin("resourcequota", queue, looks, async move { planner.warm(&*cluster, &*env.spawner, &metrics).await });
+        self.begin("resourcequota", queue, looks, async move { planner.warm(&cluster, &env.spawner, &metrics).await });
     }
 
     fn start_volume_binder(&self, events: Recorder) {

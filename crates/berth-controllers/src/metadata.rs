@@ -20,6 +20,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use serde::Deserialize;
 use std::{
     collections::BTreeMap,
+    mem,
     sync::{Arc, Mutex},
 };
 
@@ -144,6 +145,8 @@ struct Kinds {
     followed: BTreeMap<ResourceName, Followed>,
     /// Those that others must have before it is known what is served.
     reserved: BTreeMap<ResourceName, Arc<MetaCache>>,
+    /// Whether somebody follows what is served.
+    is_started: bool,
     /// Whether what is served has been told, and is followed.
     is_told: bool,
 }
@@ -216,8 +219,11 @@ impl MetaCaches {
         kinds.served.iter().find(|kind| kind.kind == of.kind && kind.api_version == of.api_version).copied()
     }
 
-    /// Follows all kinds that are served, for ever.
+    /// Follows all kinds that are served, for ever, unless somebody has begun with it before.
     pub fn start(self: &Arc<Self>, cluster: &Arc<dyn Cluster>, spawner: &Arc<dyn Spawner>, metrics: &Arc<Metrics>) {
+        if mem::replace(&mut lock(&self.kinds).is_started, true) {
+            return;
+        }
         let (caches, mut kinds) = (Arc::clone(self), cluster.kinds());
         let (cluster, begin_on, metrics) = (Arc::clone(cluster), Arc::clone(spawner), Arc::clone(metrics));
         let following = async move {

@@ -1,6 +1,6 @@
 //! The resource quota controller: keeps what quotas say to be used in step with what is there.
 //!
-//! What objects take is only read where there is a quota: until the first one is made, no cache of pods, services or claims is filled.
+//! What there is is only read where there is a quota: until the first one is made, no cache of objects is filled for it.
 
 use crate::{
     cache::{Cache, Delta, Index, Warm},
@@ -193,8 +193,7 @@ impl QuotaPlanner {
     }
 
     /// Resolves when there is a quota to plan and all that it counts is known.
-    pub async fn warm(&self, cluster: &dyn Cluster, spawner: &dyn Spawner, metrics: &Arc<Metrics>) {
-        self.metadata.warm().await;
+    pub async fn warm(&self, cluster: &Arc<dyn Cluster>, spawner: &Arc<dyn Spawner>, metrics: &Arc<Metrics>) {
         self.quotas.warm().await;
         loop {
             let changed = self.changed.listen();
@@ -203,7 +202,9 @@ impl QuotaPlanner {
             }
             changed.await;
         }
-        let Measured { pods, services, claims } = &*self.measured;
+        self.metadata.start(cluster, spawner, metrics);
+        self.metadata.warm().await;
+        let (Measured { pods, services, claims }, cluster, spawner) = (&*self.measured, &**cluster, &**spawner);
         pods.start(cluster, spawner, metrics);
         services.start(cluster, spawner, metrics);
         claims.start(cluster, spawner, metrics);
