@@ -1,8 +1,9 @@
 //! Equal values that many objects carry, kept once.
 
+use foldhash::fast::FixedState;
 use std::{
     cell::RefCell,
-    hash::{DefaultHasher, Hash, Hasher},
+    hash::{BuildHasher, Hash},
     sync::Arc,
 };
 
@@ -12,6 +13,10 @@ const PLACES: usize = 256;
 /// How large a value may be that is remembered, in bytes: a template's labels are some hundred. Whoever writes objects decides what is read, so that without
 /// this each place could hold as much as an object may, long after all objects are gone.
 const BYTES_MAX: usize = 1 << 10;
+
+/// Which place a value has. Each view that is read asks for some, so that a hash must cost little; and need not be hard to foresee: who makes values fall on
+/// one place only has them kept several times.
+const HASHES: FixedState = FixedState::with_seed(0);
 
 /// Values that were read lately. Whoever reads an equal one gets the one that is there: a thousand pods of one template keep one set of labels.
 ///
@@ -39,11 +44,9 @@ impl<T: ?Sized> Recent<T> {
         if BYTES_MAX < bytes {
             return make();
         }
-        let mut hasher = DefaultHasher::new();
-        key.hash(&mut hasher);
         let mut places = self.0.borrow_mut();
         places.resize(PLACES, None);
-        let place = &mut places[usize::try_from(hasher.finish() % PLACES as u64).unwrap_or_default()];
+        let place = &mut places[usize::try_from(HASHES.hash_one(key) % PLACES as u64).unwrap_or_default()];
         match place {
             Some(known) if is_same(known) => Arc::clone(known),
             _ => Arc::clone(place.insert(make())),

@@ -41,7 +41,7 @@ fn read(path: &str) -> Snapshot {
 
 fn tell(what: &str, mut took: Vec<Duration>) {
     took.sort_unstable();
-    println!("{what}: median {:.0?} of {} runs; {took:.0?}", took[took.len() / 2], took.len());
+    println!("{what}: median {:.2?} of {} runs; {took:.2?}", took[took.len() / 2], took.len());
 }
 
 /// A cluster that has rolled it out.
