@@ -11,6 +11,7 @@ mod fuzz;
 mod linear;
 mod mutants;
 mod pictures;
+mod programs;
 mod run;
 mod simulate;
 mod skipped;
@@ -19,7 +20,6 @@ mod test;
 mod tidy;
 mod torture;
 mod vectors;
-mod watchdog;
 
 use clap::{Parser, Subcommand};
 use std::{path::PathBuf, process::ExitCode};

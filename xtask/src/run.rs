@@ -54,6 +54,8 @@ pub(crate) struct Built {
     pub(crate) target: String,
     /// Whether it runs tests.
     pub(crate) is_test: bool,
+    /// Whether its tests are a target of their own.
+    pub(crate) is_integration: bool,
     pub(crate) executable: PathBuf,
     /// When; a program built at another time is another one.
     pub(crate) built_nanos: u128,
@@ -76,6 +78,7 @@ pub(crate) fn build(arguments: &[&str]) -> Result<Vec<Built>, String> {
         let built = fs::metadata(&executable).and_then(|file| file.modified()).map_err(|error| format!("{executable}: {error}"))?;
         programs.push(Built {
             manifest: artifact.manifest_path.into(),
+            is_integration: artifact.target.is_test(),
             target: artifact.target.name,
             is_test: artifact.profile.test,
             executable: executable.into(),

@@ -1,26 +1,25 @@
 //! Every test, and what they need.
 
 use crate::{
-    deny, fuzz,
-    run::{Outcome, command, exists, output, program, root, say},
-    skipped, vectors, watchdog,
+    deny, fuzz, programs,
+    run::{self, Built, Outcome, command, exists, output, program, root, say},
+    skipped, vectors,
 };
 use std::{fs, path::Path, process::Command, thread};
 
 /// Checks format, lints, dependencies and vectors while what is missing is fetched, then runs every test, and tells which were skipped.
 pub(crate) fn run() -> Outcome {
     // Installing waits for the network more than for a processor, building the other way round.
-    let (installed, built) = thread::scope(|scope| {
+    let (built, installed) = thread::scope(|scope| {
         let installed = scope.spawn(install);
         (build(), installed.join().expect("an installation does not panic"))
     });
-    built.and(installed)?;
+    let built = built.and_then(|programs| installed.map(|()| programs))?;
     let skipped = skipped::begin()?;
     // Tests wait for time to pass more than for a processor: the fuzz targets are built meanwhile.
     let (tests, targets) = thread::scope(|scope| {
         let targets = scope.spawn(|| fuzz::build(fuzz::Build::Quick));
-        let tests =
-            watchdog::tests(Command::new("cargo").args(["test", "--workspace", "--no-fail-fast"]).env(berth_testing::SKIPPED, skipped));
+        let tests = programs::run(built, &skipped);
         (tests, targets.join().expect("a build does not panic"))
     });
     let outcome = tests.and_then(|()| fuzz::short_with(&targets?));
@@ -28,13 +27,14 @@ pub(crate) fn run() -> Outcome {
     outcome.and(told)
 }
 
-fn build() -> Outcome {
+/// Gives the programs of tests. There are no others: nobody writes tests into documentation (`cargo xtask tidy`).
+fn build() -> Result<Vec<Built>, String> {
     program("cargo", &["fmt", "--all", "--check"])?;
     program("cargo", &["fmt", "--manifest-path", "fuzz/Cargo.toml", "--check"])?;
     program("cargo", &["clippy", "--workspace", "--all-targets", "--quiet", "--", "--deny", "warnings"])?;
     deny::with_tests()?;
     vectors::compare_if_there()?;
-    program("cargo", &["test", "--workspace", "--no-run"])
+    run::build(&["test", "--workspace", "--no-run"])
 }
 
 fn install() -> Outcome {

@@ -132,7 +132,8 @@ struct Dependency {
 /// Runs every check and prints what is wrong.
 pub(crate) fn run() -> Outcome {
     let tree = Tree::read();
-    let checks = [layers, circles, bans, unfinished, sizes, dead_files, unused_dependencies, dead_links, etcd_messages, one_model];
+    let checks =
+        [layers, circles, bans, unfinished, doctests, sizes, dead_files, unused_dependencies, dead_links, etcd_messages, one_model];
     let faults: Vec<String> = checks.iter().flat_map(|check| check(&tree)).chain(simulation_reach()).collect();
     for fault in &faults {
         say(fault);
@@ -277,6 +278,23 @@ fn unfinished(tree: &Tree) -> Vec<String> {
     for (path, text) in tree.rust().filter(|(path, _)| *path != "xtask/src/tidy.rs") {
         for (number, line) in text.lines().enumerate() {
             faults.extend(UNFINISHED.iter().filter(|word| line.contains(**word)).map(|word| format!("{path}:{}: {word}", number + 1)));
+        }
+    }
+    faults
+}
+
+/// Code in documentation that cargo would run as a test: `cargo xtask test` does not, since rustdoc would read every crate for none.
+fn doctests(tree: &Tree) -> Vec<String> {
+    let mut faults = Vec::new();
+    for (path, text) in tree.rust() {
+        let mut is_open = false;
+        for (number, line) in text.lines().enumerate() {
+            let comment = ["///", "//!"].iter().find_map(|mark| line.trim_start().strip_prefix(mark));
+            let Some(language) = comment.and_then(|comment| comment.trim_start().strip_prefix("```")) else { continue };
+            if !is_open && language != "text" {
+                faults.push(format!("{path}:{}: say ```text; what is to be run is a test elsewhere", number + 1));
+            }
+            is_open = !is_open;
         }
     }
     faults
@@ -469,6 +487,13 @@ mod tests {
             tree(&[("src/lib.rs", "#[cfg(test)]\nmod tests;\n// FIXME\n"), ("src/long.rs", &long), ("tests/all/main.rs", &long)], &[]);
         assert_eq!(unfinished(&found), ["crates/berth-api/src/lib.rs:3: FIXME"]);
         assert_eq!(sizes(&found), ["crates/berth-api/src/long.rs: 651 lines; split it below 650"]);
+    }
+
+    #[test]
+    fn tests_in_documentation_are_found() {
+        let text = "//! ```text\n//! a\n//! ```\n    /// ```\n    /// assert!(true);\n    /// ```\n    /// ```text\n// ```\n";
+        let faults = ["crates/berth-api/src/lib.rs:4: say ```text; what is to be run is a test elsewhere"];
+        assert_eq!(doctests(&tree(&[("src/lib.rs", text)], &[])), faults);
     }
 
     #[test]
