@@ -62,9 +62,10 @@ fn propose_part(target: &Target, old: &Stored, part: &StatusPart, validation: Fi
     let Some(mut object) = old.object.with_status(&*part.object, part.members) else {
         return Parsed::Merge(Cow::Owned(part.to_patch()), Vec::new()).propose(target, old, validation);
     };
-    let meta = object.meta_mut();
-    meta.uid.clone_from(&part.object.meta().uid);
-    (meta.resource_version, meta.managed_fields) = (None, None);
+    let (meta, wanted) = (object.meta_mut(), part.object.meta());
+    meta.uid.clone_from(&wanted.uid);
+    meta.resource_version.clone_from(&wanted.resource_version);
+    meta.managed_fields = None;
     Ok(Proposal { object, warnings: Vec::new(), owners: Owners::Follow })
 }
 

@@ -33,7 +33,7 @@ fn limits_hold_in_every_storm_whoever_leads_and_none_who_led_before_makes_anythi
 #[test]
 fn storms_that_failed_once_do_so_no_more() {
     [345, 709, 787, 872, 300_284, 303_218, 303_306].into_iter().for_each(|seed| drop(storm::stateful_set(seed)));
-    [592, 599, 893, 100_144, 100_642, 301_308, 301_971, 302_025, 502_078, 507_287]
+    [592, 599, 893, 100_144, 100_642, 301_308, 301_971, 302_025, 502_078, 507_287, 525_096]
         .into_iter()
         .for_each(|seed| drop(storm::deployment(seed)));
     [100_005, 100_122, 100_181, 100_250, 100_846, 100_892, 301_843, 310_531]

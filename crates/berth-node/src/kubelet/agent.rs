@@ -215,9 +215,11 @@ impl Nodes {
             Due::LetGo { pod } => self.let_go(&pod).await,
         };
         match (done, again) {
-            // Gone, or another pod of that name: the cache will tell.
-            (Ok(()) | Err(ClusterError::NotFound(_) | ClusterError::Conflict(_)), Some(at)) => Looked::Again(at),
-            (Ok(()) | Err(ClusterError::NotFound(_) | ClusterError::Conflict(_)), None) => Looked::Finished,
+            // It is another version than what was decided by, or another pod of that name: the cache will show it.
+            (Err(ClusterError::Conflict(_)), _) => Looked::Failed,
+            // Gone: the cache will tell.
+            (Ok(()) | Err(ClusterError::NotFound(_)), Some(at)) => Looked::Again(at),
+            (Ok(()) | Err(ClusterError::NotFound(_)), None) => Looked::Finished,
             (Err(error), _) => {
                 tracing::warn!(uid = &**uid, %error, "a simulated node could not write");
                 Looked::failed(&error)
@@ -262,7 +264,8 @@ impl Nodes {
 
     async fn let_go(&self, pod: &KubeletPod) -> Result<(), ClusterError> {
         if pod.has_finalizers && !pod.status.finished {
-            let patch = json!({"metadata": {"uid": pod.uid}, "status": ended(&written(pod)?, self.env.clock.now())});
+            let metadata = json!({"uid": pod.uid, "resourceVersion": pod.revision.to_string()});
+            let patch = json!({"metadata": metadata, "status": ended(&written(pod)?, self.env.clock.now())});
             self.cluster.patch(PODS, &pod.key(), Some(Subresource::Status), patch).await?;
         }
         let params = DeleteParams { uid: Some(pod.uid.clone()), grace_period_seconds: Some(0), ..DeleteParams::default() };

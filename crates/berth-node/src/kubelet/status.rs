@@ -66,12 +66,13 @@ pub(super) fn status(
     Some(StatusPart { object: Box::new(named(pod, status)), members: if has_init { MEMBERS_WITH_INIT } else { MEMBERS } })
 }
 
-/// A pod that says nothing but which it is, and its status.
+/// A pod that says nothing but which version of which it is, and its status.
 fn named(pod: &KubeletPod, status: PodStatus) -> Pod {
     let metadata = ObjectMeta {
         name: Some(pod.name.to_string()),
         namespace: Some(pod.namespace.to_string()),
         uid: Some(pod.uid.to_string()),
+        resource_version: Some(pod.revision.to_string()),
         ..ObjectMeta::default()
     };
     Pod { metadata, status: Some(status), ..Pod::default() }

@@ -24,6 +24,8 @@ pub struct KubeletPod {
     pub name: Name,
     /// Its uid.
     pub uid: Uid,
+    /// Which version of it this is: what is decided by it is written over no other.
+    pub revision: Revision,
     /// The node it is bound to; empty if it is not.
     pub node_name: Box<str>,
     /// When its grace period ends; set while it is being deleted.
@@ -268,7 +270,7 @@ impl From<WireStatus> for StatusView {
 
 impl KubeletPod {
     /// As it is read from the pod's JSON.
-    fn of_pod(pod: &Pod, json: &Bytes) -> Self {
+    fn of_pod(pod: &Pod, json: &Bytes, revision: Revision) -> Self {
         let (meta, none) = (&pod.metadata, BTreeMap::new());
         let annotations = meta.annotations.as_ref().unwrap_or(&none);
         let spec = pod.spec.as_ref();
@@ -278,6 +280,7 @@ impl KubeletPod {
             namespace: meta.namespace.as_deref().map(Namespace::shared).unwrap_or_default(),
             name: meta.name.as_deref().unwrap_or_default().into(),
             uid: meta.uid.as_deref().unwrap_or_default().into(),
+            revision,
             node_name: spec.and_then(|spec| spec.node_name.as_deref()).unwrap_or_default().into(),
             deletion_deadline: meta.deletion_timestamp.as_ref().map(|time| time.0),
             has_finalizers: meta.finalizers.as_ref().is_some_and(|finalizers| !finalizers.is_empty()),
@@ -317,13 +320,14 @@ impl View for KubeletPod {
         Self::decode_shared(&Bytes::copy_from_slice(json), revision)
     }
 
-    fn decode_shared(json: &Bytes, _: Revision) -> Result<Self, serde_json::Error> {
+    fn decode_shared(json: &Bytes, revision: Revision) -> Result<Self, serde_json::Error> {
         let wire: Wire = from_json(json)?;
         let annotations = wire.metadata.annotations.unwrap_or_default();
         Ok(Self {
             namespace: wire.metadata.namespace.into(),
             name: wire.metadata.name.into(),
             uid: wire.metadata.uid.into(),
+            revision,
             node_name: wire.spec.node_name,
             deletion_deadline: wire.metadata.deletion_timestamp.map(|time| time.0),
             has_finalizers: wire.metadata.finalizers.is_some_and(|finalizers| !finalizers.is_empty()),
@@ -338,8 +342,8 @@ impl View for KubeletPod {
         })
     }
 
-    fn of_object(object: &dyn Object, json: &Bytes, _: Revision) -> Option<Self> {
-        object.downcast_ref().map(|pod| Self::of_pod(pod, json))
+    fn of_object(object: &dyn Object, json: &Bytes, revision: Revision) -> Option<Self> {
+        object.downcast_ref().map(|pod| Self::of_pod(pod, json, revision))
     }
 
     fn identity(&self) -> Identity<'_> {
@@ -395,7 +399,7 @@ mod tests {
             let json = Object::encode(&pod).into();
             let made = KubeletPod::of_object(&pod, &json, Revision(1)).expect("it is a pod");
             assert_eq!(made, KubeletPod::decode(&json, Revision(1)).expect("it is JSON"));
-            assert!(Arc::ptr_eq(&made.containers.0, &KubeletPod::of_pod(&pod, &json).containers.0));
+            assert!(Arc::ptr_eq(&made.containers.0, &KubeletPod::of_pod(&pod, &json, Revision(1)).containers.0));
         };
         let state = |state: Value| json!({"name": "c", "image": "i", "imageID": "", "ready": false, "restartCount": 2, "state": state});
         let (waits, runs) =

@@ -1,4 +1,8 @@
 use crate::world::{World, config_map, deployment, now, pod, target};
+use berth_api::{
+    StatusPart,
+    k8s_openapi::api::core::v1::{Pod, PodStatus},
+};
 use berth_registry::{ApiError, Body, Patch, WriteOptions, options::Precondition, resource};
 use serde_json::{Value, json};
 
@@ -38,6 +42,31 @@ fn nothing_is_written_where_nothing_changes() {
     assert_eq!(world.merge("deployments.apps", "d", json!({"spec": {"replicas": 3}})).expect("patched"), made);
     assert_eq!(world.merge("deployments.apps/status", "d", json!({"spec": {"replicas": 9}})).expect("patched"), made);
     assert_eq!(world.revision(), before);
+}
+
+/// A node that has not seen that its pod has failed would else bring it back.
+#[test]
+fn a_part_of_a_status_is_written_over_the_version_that_it_names_and_over_no_other() {
+    let world = World::new();
+    let bound = world.made("pods", pod("p"));
+    let part = |version: Option<&str>, phase: &str| {
+        let mut object = Pod::default();
+        (object.metadata.name, object.metadata.namespace) = (Some("p".to_owned()), Some("default".to_owned()));
+        object.metadata.uid = bound["metadata"]["uid"].as_str().map(str::to_owned);
+        object.metadata.resource_version = version.map(str::to_owned);
+        object.status = Some(PodStatus { phase: Some(phase.to_owned()), ..PodStatus::default() });
+        StatusPart { object: Box::new(object), members: &["phase"] }
+    };
+    let put = |part: &StatusPart| now(world.registry.put_status(&target("pods/status", "p"), part, &WriteOptions::default())).map(drop);
+    let phase = || world.get("pods", "p").expect("there")["status"]["phase"].clone();
+
+    let seen = bound["metadata"]["resourceVersion"].as_str().expect("a version");
+    put(&part(Some(seen), "Failed")).expect("it is that version");
+    let refused = put(&part(Some(seen), "Running")).expect_err("it is another by now");
+    assert_eq!(refused.to_string(), format!("Operation cannot be fulfilled on pods \"p\": {MODIFIED}"));
+    assert_eq!(phase(), "Failed");
+    put(&part(None, "Succeeded")).expect("whichever version it is");
+    assert_eq!(phase(), "Succeeded");
 }
 
 #[test]
