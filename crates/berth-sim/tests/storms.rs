@@ -24,8 +24,8 @@ fn limits_hold_in_every_storm_over_an_etcd_and_all_is_well_after_it() {
 #[test]
 fn limits_hold_in_every_storm_whoever_leads_and_none_who_led_before_makes_anything() {
     seeds::run(0..10, |seed| drop(storm::deployment_led(seed)));
-    // One in some hundred and thirty has a write on its way at that moment, which goes out before its manager notices.
-    let refused: Vec<u64> = [237, 266, 434, 441, 642, 692].map(|seed| storm::deployment_led(seed).world.refused_writes()).into();
+    // One in some two hundred has a write on its way at that moment, which goes out before its manager notices.
+    let refused: Vec<u64> = [103, 508, 795, 1074, 1160, 1243].map(|seed| storm::deployment_led(seed).world.refused_writes()).into();
     assert!(refused.iter().any(|refused| 0 < *refused), "no write came late: {refused:?}");
 }
 
