@@ -17,6 +17,7 @@ say() { printf '\n# %s\n' "$*"; }
 run() {
     name=$1
     shift
+    : >>"$folder/$name.log"
     "$@" >>"$folder/$name.log" 2>&1 &
     echo $! >"$folder/$name.pid"
 }
@@ -81,10 +82,13 @@ server() {
     until_prints "server-$1" 'API server ready'
 }
 
-# kubeconfig USER SERVER: one that leads to that server.
+# kubeconfig USER SERVER: one that leads to that server. Whoever was started with it a moment ago may be reading it: it is made once.
 kubeconfig() {
-    sed "s,https://.*,https://127.0.0.1:$(port "$2")," "$folder/pki/$1.kubeconfig" >"$folder/$1-$2.kubeconfig"
-    chmod 600 "$folder/$1-$2.kubeconfig"
+    if [ ! -e "$folder/$1-$2.kubeconfig" ]; then
+        sed "s,https://.*,https://127.0.0.1:$(port "$2")," "$folder/pki/$1.kubeconfig" >"$folder/new.kubeconfig"
+        chmod 600 "$folder/new.kubeconfig"
+        mv "$folder/new.kubeconfig" "$folder/$1-$2.kubeconfig"
+    fi
     echo "$folder/$1-$2.kubeconfig"
 }
 
@@ -143,6 +147,7 @@ spec:
 MANIFEST
 ask rollout status deployment/web --timeout 60s
 run witness kubectl --kubeconfig "$(kubeconfig admin 3)" get pods --watch --output-watch-events --no-headers
+until_prints witness ADDED
 
 rollout web:2 server-1
 say 'the controllers of server 1 had nobody to ask: those of server 2 lead'
