@@ -39,7 +39,7 @@ fn storms_that_failed_once_do_so_no_more() {
     [100_005, 100_122, 100_181, 100_250, 100_846, 100_892, 301_843, 310_531]
         .into_iter()
         .for_each(|seed| drop(storm::deployment_in_etcd(seed)));
-    [311_908, 402_576, 520_199].into_iter().for_each(|seed| drop(storm::stateful_set_in_etcd(seed)));
+    [311_908, 402_576, 520_199, 526_219].into_iter().for_each(|seed| drop(storm::stateful_set_in_etcd(seed)));
     [300_708, 311_164, 311_796, 402_092, 503_358, 508_955].into_iter().for_each(|seed| drop(storm::deployment_led(seed)));
 }
 

@@ -150,7 +150,9 @@ impl Checker {
         if is_kept && pod.revision() == status.update_revision && status.current_revision != status.update_revision {
             return violated(format!("pod {name} is below the partition and gets the update revision"));
         }
-        if spec.is_ordered() && self.is_undisturbed(set, now) {
+        // Of a set that goes, the garbage collector may have been told to let the pods before it go, and nobody be told of that yet.
+        let is_going = set.newest.metadata.deletion_timestamp.is_some();
+        if spec.is_ordered() && !is_going && self.is_undisturbed(set, now) {
             return self.check_predecessors(spec, pod, ordinal, now);
         }
         Ok(())
