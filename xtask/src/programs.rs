@@ -79,8 +79,7 @@ impl Sum {
             }
         };
         if !is_good {
-            let target = if built.is_integration { format!("--test {}", built.target) } else { "--lib --bins".to_owned() };
-            self.again.push(format!("cargo test --package {} {target}", crate_of(built)));
+            self.again.push(format!("cargo test --package {} {}", crate_of(built), built.selection));
         }
     }
 
@@ -106,21 +105,25 @@ fn end_of(program: &mut Command, limit: Duration) -> io::Result<(ExitStatus, Str
     // What it has started may outlive it and hold its output open: nobody waits for that.
     let mut printed = tempfile::tempfile()?;
     let child = program.stdin(Stdio::null()).stdout(printed.try_clone()?).stderr(printed.try_clone()?).spawn()?;
-    let status = wait(child, limit)?;
-    Ok((status, read(&mut printed)?))
+    let (status, is_killed) = wait(child, limit)?;
+    let mut text = read(&mut printed)?;
+    if is_killed {
+        text.push_str(&format!("\nit had not ended within {limit:?} and was killed: the tests without a result above did not end\n"));
+    }
+    Ok((status, text))
 }
 
-fn wait(mut child: Child, limit: Duration) -> io::Result<ExitStatus> {
+/// How it ended, and whether that was by force.
+fn wait(mut child: Child, limit: Duration) -> io::Result<(ExitStatus, bool)> {
     let (id, (sender, ended)) = (child.id(), mpsc::channel());
     thread::spawn(move || sender.send(child.wait()));
     if let Ok(status) = ended.recv_timeout(limit) {
-        return status;
+        return Ok((status?, false));
     }
-    say(&format!("a program of tests has not ended within {limit:?}: it is killed; the tests without a result below did not end"));
     let all = [vec![id], descendants(id)].concat();
     // One that has ended meanwhile is no loss.
     let _ = Command::new("kill").args(["-s", "KILL"]).args(all.iter().map(u32::to_string)).status();
-    ended.recv().map_err(io::Error::other)?
+    Ok((ended.recv().map_err(io::Error::other)??, true))
 }
 
 fn read(printed: &mut File) -> io::Result<String> {
@@ -150,7 +153,7 @@ mod tests {
         let status = Command::new("chmod").arg("+x").arg(&executable).status().expect("chmod");
         assert!(status.success());
         let manifest = folder.join("berth-sim").join("Cargo.toml");
-        Built { manifest, target: "storms".to_owned(), is_test: true, is_integration: true, executable, built_nanos: 0 }
+        Built { manifest, target: "storms".to_owned(), is_test: true, selection: "--test storms".to_owned(), executable, built_nanos: 0 }
     }
 
     #[test]
@@ -168,9 +171,9 @@ mod tests {
         }
         let again = vec!["cargo test --package berth-sim --test storms".to_owned()];
         assert_eq!(sum, Sum { programs: 3, passed: 23, failed: 2, ignored: 1, again });
-        let gone = Built { executable: folder.path().join("gone"), is_integration: false, ..program("", folder.path()) };
+        let gone = Built { executable: folder.path().join("gone"), selection: "--bin xtask".to_owned(), ..program("", folder.path()) };
         sum.add(&gone, end_of(&mut Command::new(&gone.executable), LIMIT));
-        assert_eq!((sum.programs, sum.again.last().map(String::as_str)), (4, Some("cargo test --package berth-sim --lib --bins")));
+        assert_eq!((sum.programs, sum.again.last().map(String::as_str)), (4, Some("cargo test --package berth-sim --bin xtask")));
     }
 
     #[cfg(target_os = "linux")]
@@ -181,7 +184,8 @@ mod tests {
         // It has a child that it waits for, and that hangs.
         let script = "sleep 1000 & echo $! > $0; echo begun; wait";
         let (status, printed) = end_of(Command::new("sh").args(["-c", script]).arg(&started), Duration::from_secs(2)).expect("it ran");
-        assert_eq!((status.code(), printed.as_str()), (None, "begun\n"));
+        let told = "begun\n\nit had not ended within 2s and was killed: the tests without a result above did not end\n";
+        assert_eq!((status.code(), printed.as_str()), (None, told));
         let grandchild: u32 = fs::read_to_string(started).expect("it was started").trim().parse().expect("a process");
         // It was told to end before this; the system takes its time.
         let told = Instant::now();

@@ -1,6 +1,6 @@
 //! Running programs and saying what is done.
 
-use cargo_metadata::Message;
+use cargo_metadata::{Message, Target};
 use serde::Serialize;
 use std::{
     fs,
@@ -54,8 +54,8 @@ pub(crate) struct Built {
     pub(crate) target: String,
     /// Whether it runs tests.
     pub(crate) is_test: bool,
-    /// Whether its tests are a target of their own.
-    pub(crate) is_integration: bool,
+    /// `--test storms`: what cargo runs it alone by.
+    pub(crate) selection: String,
     pub(crate) executable: PathBuf,
     /// When; a program built at another time is another one.
     pub(crate) built_nanos: u128,
@@ -78,7 +78,7 @@ pub(crate) fn build(arguments: &[&str]) -> Result<Vec<Built>, String> {
         let built = fs::metadata(&executable).and_then(|file| file.modified()).map_err(|error| format!("{executable}: {error}"))?;
         programs.push(Built {
             manifest: artifact.manifest_path.into(),
-            is_integration: artifact.target.is_test(),
+            selection: selection(&artifact.target),
             target: artifact.target.name,
             is_test: artifact.profile.test,
             executable: executable.into(),
@@ -87,6 +87,13 @@ pub(crate) fn build(arguments: &[&str]) -> Result<Vec<Built>, String> {
     }
     let status = cargo.wait().map_err(|error| format!("cargo: {error}"))?;
     if status.success() { Ok(programs) } else { Err(format!("cargo {} ended with {status}", arguments.join(" "))) }
+}
+
+fn selection(target: &Target) -> String {
+    let of_that_name =
+        [(target.is_test(), "test"), (target.is_bin(), "bin"), (target.is_example(), "example"), (target.is_bench(), "bench")];
+    let found = of_that_name.into_iter().find(|(is_it, _)| *is_it);
+    found.map_or_else(|| "--lib".to_owned(), |(_, kind)| format!("--{kind} {}", target.name))
 }
 
 /// Adds a line to a file of what is done, which a broken-off run goes on from.

@@ -1,5 +1,6 @@
 //! The controllers over a real registry and the memory store, on one thread whose time passes only when nobody has anything to do.
 
+mod faulty;
 mod kinds;
 mod lags;
 mod leads;

@@ -157,6 +157,8 @@ impl ControllerManager {
         if self.enabled.contains("nodelifecycle") {
             self.start_node_lifecycle(pods.get(), events.of("node-controller"));
         }
+        // Of quotas there may be none: where nobody else wants it, they begin with it themselves.
+        let wanted = metadata.made().cloned();
         if self.enabled.contains("resourcequota") {
             self.start_quotas(&quotas, metadata.get(), events.of("resourcequota-controller"));
         }
@@ -168,10 +170,7 @@ impl ControllerManager {
         let (cluster, spawner, metrics) = (&*self.cluster, &*self.env.spawner, &self.metrics);
         quotas.start(cluster, spawner, metrics);
         pods.made().into_iter().for_each(|pods| pods.start(cluster, spawner, metrics));
-        // Of quotas there may be none: they begin with it themselves.
-        if ["garbagecollector", "namespace", "podgc"].iter().any(|name| self.enabled.contains(name)) {
-            metadata.get().start(&self.cluster, &self.env.spawner, metrics);
-        }
+        wanted.into_iter().for_each(|metadata| metadata.start(&self.cluster, &self.env.spawner, metrics));
     }
 
     fn start_deployments(&self, pods: &Lazy<Arc<PodCache>>, quotas: &QuotaCache, events: &Recorder) {

@@ -2,26 +2,23 @@
 
 use super::{
     DEPLOYMENTS, Running, deployment,
+    faulty::Faulty,
     remote::{BEFORE_A_LOST_WRITE, Remote},
 };
 use crate::{
-    Change, Cluster, ClusterError, DeleteParams, RawObject, ServedKind,
+    Cluster, ClusterError,
     election::{Candidacy, End, Leader, Lives, Timing},
     local::LocalCluster,
     lock,
 };
 use berth_api::{
-    Object, Subresource,
+    Object,
     k8s_openapi::{api::core::v1::ConfigMap, apimachinery::pkg::apis::meta::v1::ObjectMeta},
 };
-use berth_identity::{ObjectKey, ResourceName, Revision, Uid};
-use berth_store::env::{Clock, Env};
+use berth_identity::ObjectKey;
+use berth_store::env::Env;
 use berth_workloads::resources::{LEASES, PODS};
-use futures::{
-    FutureExt,
-    future::{BoxFuture, pending},
-    stream::BoxStream,
-};
+use futures::{FutureExt, future::pending};
 use jiff::SignedDuration;
 use serde_json::{Value, json};
 use std::{
@@ -170,95 +167,20 @@ fn who_could_not_renew_in_time_goes_on_unless_another_has_led_meanwhile() {
     assert!(is_shut(&write(&running, &cluster, "c")));
 }
 
-/// A cluster that reads within ten milliseconds, and writes at once, but may not say so for long.
-struct Slow {
-    api: Arc<LocalCluster>,
-    clock: Arc<dyn Clock>,
-    /// How late it says of a write that it does not know what became of it. Zero: it answers.
-    unknown_after: Mutex<SignedDuration>,
-}
-
-impl Slow {
-    fn sleep(&self, duration: SignedDuration) -> BoxFuture<'static, ()> {
-        self.clock.sleep_until(self.clock.now() + duration)
-    }
-
-    async fn write<T>(&self, write: impl Future<Output = Result<T, ClusterError>>) -> Result<T, ClusterError> {
-        let (answer, late) = (write.await, *lock(&self.unknown_after));
-        self.sleep(late).await;
-        if late.is_zero() { answer } else { Err(ClusterError::Unknown("whether it was written is unknown".to_owned())) }
-    }
-}
-
-impl Cluster for Slow {
-    fn kinds(&self) -> BoxStream<'static, Vec<ServedKind>> {
-        self.api.kinds()
-    }
-
-    fn watch(&self, resource: ResourceName) -> BoxStream<'static, Change> {
-        self.api.watch(resource)
-    }
-
-    fn get(&self, resource: ResourceName, key: &ObjectKey) -> BoxFuture<'_, Result<Option<RawObject>, ClusterError>> {
-        let (read, asked) = (self.api.get(resource, key), self.sleep(SignedDuration::from_millis(10)));
-        async move {
-            asked.await;
-            read.await
-        }
-        .boxed()
-    }
-
-    fn newest(&self, resource: ResourceName) -> BoxFuture<'_, Result<Revision, ClusterError>> {
-        self.api.newest(resource)
-    }
-
-    fn create(&self, object: Box<dyn Object>) -> BoxFuture<'_, Result<RawObject, ClusterError>> {
-        self.write(self.api.create(object)).boxed()
-    }
-
-    fn patch(
-        &self,
-        resource: ResourceName,
-        key: &ObjectKey,
-        subresource: Option<Subresource>,
-        patch: Value,
-    ) -> BoxFuture<'_, Result<RawObject, ClusterError>> {
-        self.write(self.api.patch(resource, key, subresource, patch)).boxed()
-    }
-
-    fn update(&self, object: Box<dyn Object>, subresource: Option<Subresource>) -> BoxFuture<'_, Result<RawObject, ClusterError>> {
-        self.write(self.api.update(object, subresource)).boxed()
-    }
-
-    fn bind(&self, pod: &ObjectKey, uid: &Uid, node: &str) -> BoxFuture<'_, Result<(), ClusterError>> {
-        self.write(self.api.bind(pod, uid, node)).boxed()
-    }
-
-    fn delete(
-        &self,
-        resource: ResourceName,
-        key: &ObjectKey,
-        params: DeleteParams,
-    ) -> BoxFuture<'_, Result<Option<RawObject>, ClusterError>> {
-        self.write(self.api.delete(resource, key, params)).boxed()
-    }
-}
-
 /// However long the outcome of each renewal stays unknown, and whenever that begins and ends. By what was written without an answer it has led for as long as that
 /// held: that time being over must not keep it from reading what there is.
 #[test]
 fn who_could_not_learn_of_its_renewals_goes_on_as_soon_as_it_can() {
     for (late, lasts) in (1..=14).flat_map(|late| [20, 33, 47, 60].map(|lasts| (late, lasts))) {
         let running = Running::start("-*");
-        let clock = running.world.env().clock;
-        let slow = Arc::new(Slow { api: Arc::clone(&running.cluster), clock, unknown_after: Mutex::default() });
-        let leader = take_over(Arc::<Slow>::clone(&slow), &running, "alone").0.expect("nobody leads");
+        let faulty = Arc::new(Faulty::of(&running));
+        let leader = take_over(Arc::<Faulty>::clone(&faulty), &running, "alone").0.expect("nobody leads");
         let cluster = led(&running, &leader);
         let ended = hold(leader, &running.world.env());
         running.world.run_for(seconds(5));
-        *lock(&slow.unknown_after) = seconds(late);
+        faulty.lose_answers_after(seconds(late));
         running.world.run_for(seconds(lasts));
-        *lock(&slow.unknown_after) = seconds(0);
+        faulty.lose_answers_after(seconds(0));
         // The last unanswered one, and one more.
         running.world.run_for(seconds(late + 5));
         assert_eq!((holder(&running), *lock(&ended)), (held_by("alone", 0), None), "{late} s late for {lasts} s");

@@ -1,0 +1,110 @@
+//! A cluster of which a test says when it fails, and how.
+
+use super::*;
+use crate::cluster::{Change, ClusterError, RawObject, ServedKind};
+use berth_api::{Object, Subresource};
+use berth_identity::{Revision, Uid};
+use berth_store::env::Clock;
+use futures::{FutureExt, StreamExt, future::BoxFuture, stream::BoxStream};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// How long a read takes: none that is given no time at all is answered.
+const READ: SignedDuration = SignedDuration::from_millis(10);
+
+pub(super) struct Faulty {
+    api: Arc<LocalCluster>,
+    clock: Arc<dyn Clock>,
+    holds_pods: Arc<AtomicBool>,
+    unknown_after: Mutex<SignedDuration>,
+}
+
+impl Faulty {
+    /// One that does not fail yet.
+    pub(super) fn of(running: &Running) -> Self {
+        let (api, clock) = (Arc::clone(&running.cluster), running.world.env().clock);
+        Self { api, clock, holds_pods: Arc::default(), unknown_after: Mutex::default() }
+    }
+
+    /// Whether its watches of pods bring nothing from now on.
+    pub(super) fn hold_pods(&self, holds: bool) {
+        self.holds_pods.store(holds, Ordering::SeqCst);
+    }
+
+    /// From now on each write is done at once, and so much later said to be of unknown outcome. Zero: it is answered.
+    pub(super) fn lose_answers_after(&self, late: SignedDuration) {
+        *lock(&self.unknown_after) = late;
+    }
+
+    fn sleep(&self, duration: SignedDuration) -> BoxFuture<'static, ()> {
+        self.clock.sleep_until(self.clock.now() + duration)
+    }
+
+    async fn write<T>(&self, write: impl Future<Output = Result<T, ClusterError>>) -> Result<T, ClusterError> {
+        let (answer, late) = (write.await, *lock(&self.unknown_after));
+        if late.is_zero() {
+            return answer;
+        }
+        self.sleep(late).await;
+        Err(ClusterError::Unknown("whether it was written is unknown".to_owned()))
+    }
+}
+
+impl Cluster for Faulty {
+    fn watch(&self, resource: ResourceName) -> BoxStream<'static, Change> {
+        let (clock, holds_pods) = (Arc::clone(&self.clock), Arc::clone(&self.holds_pods));
+        let held = move |change| {
+            let (clock, holds_pods) = (Arc::clone(&clock), Arc::clone(&holds_pods));
+            async move {
+                while resource == PODS && holds_pods.load(Ordering::SeqCst) {
+                    clock.sleep_until(clock.now() + SignedDuration::from_millis(100)).await;
+                }
+                change
+            }
+        };
+        self.api.watch(resource).then(held).boxed()
+    }
+
+    fn kinds(&self) -> BoxStream<'static, Vec<ServedKind>> {
+        self.api.kinds()
+    }
+
+    fn get(&self, resource: ResourceName, key: &ObjectKey) -> BoxFuture<'_, Result<Option<RawObject>, ClusterError>> {
+        let (asked, read) = (self.sleep(READ), self.api.get(resource, key));
+        asked.then(|()| read).boxed()
+    }
+
+    fn newest(&self, resource: ResourceName) -> BoxFuture<'_, Result<Revision, ClusterError>> {
+        self.api.newest(resource)
+    }
+
+    fn create(&self, object: Box<dyn Object>) -> BoxFuture<'_, Result<RawObject, ClusterError>> {
+        self.write(self.api.create(object)).boxed()
+    }
+
+    fn patch(
+        &self,
+        resource: ResourceName,
+        key: &ObjectKey,
+        subresource: Option<Subresource>,
+        patch: Value,
+    ) -> BoxFuture<'_, Result<RawObject, ClusterError>> {
+        self.write(self.api.patch(resource, key, subresource, patch)).boxed()
+    }
+
+    fn update(&self, object: Box<dyn Object>, subresource: Option<Subresource>) -> BoxFuture<'_, Result<RawObject, ClusterError>> {
+        self.write(self.api.update(object, subresource)).boxed()
+    }
+
+    fn bind(&self, pod: &ObjectKey, uid: &Uid, node: &str) -> BoxFuture<'_, Result<(), ClusterError>> {
+        self.write(self.api.bind(pod, uid, node)).boxed()
+    }
+
+    fn delete(
+        &self,
+        resource: ResourceName,
+        key: &ObjectKey,
+        params: DeleteParams,
+    ) -> BoxFuture<'_, Result<Option<RawObject>, ClusterError>> {
+        self.write(self.api.delete(resource, key, params)).boxed()
+    }
+}
