@@ -198,3 +198,23 @@ fn a_deleted_deployment_leaves_nothing() {
         world.run_until("all pods are gone", LONGEST, |seen| seen.pod_count() == 0);
     }
 }
+
+/// A node hears late that somebody has ended its pod; what it says of the pod meanwhile, it says of one that is over.
+#[test]
+fn a_pod_that_was_ended_stays_so_however_late_its_node_hears_of_it() {
+    let late = Faults { stalls_per_mille: 1000, stall_max: Duration::from_secs(3), ..Faults::NONE };
+    for seed in 0..40 {
+        let latencies = Latencies { start: Duration::from_secs(4), stop: Duration::from_secs(1) };
+        let mut world = World::new(seed, Options { latencies, faults: late, ..Options::default() });
+        world.create(&json!({
+            "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "alone"},
+            "spec": {"containers": [{"name": "main", "image": "main:1"}]},
+        }));
+        let is_bound = |world: &World| !world.object("pods", "alone")["spec"]["nodeName"].is_null();
+        world.run_until_seen("it is bound", LONGEST, is_bound);
+        world.run_for(Duration::from_secs(2));
+        world.fail_pod("alone");
+        world.run_for(Duration::from_secs(30));
+        assert_eq!(world.object("pods", "alone")["status"]["phase"], "Failed", "seed {seed}");
+    }
+}
