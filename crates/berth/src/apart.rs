@@ -11,7 +11,7 @@ use crate::{
     logging,
     progress::{Output, chain, warn},
     signals::Signals,
-    threads::Threads,
+    threads::{self, Threads},
 };
 use berth_api::FeatureGates;
 use berth_apiserver::register_gates;
@@ -109,7 +109,7 @@ fn run(options: &PartOptions, part: Part, aside: impl FnOnce(&Health, &Env) -> O
     logging::start(options.log_format, options.verbose);
     let lease = options.leader.lease(part.name)?;
     let health = Health::new()?;
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let runtime = threads::builder().build()?;
     runtime.block_on(async {
         let signals = Signals::take()?;
         let threads = Threads::start(part.name, 1)?;

@@ -10,7 +10,7 @@ use crate::{
     progress::{Output, warn},
     rollout::features,
     signals::Signals,
-    threads::Threads,
+    threads::{self, Threads},
 };
 use berth_dashboard::{Dashboard, FirstPage, Following, Options, TlsOptions};
 use berth_remote::RemoteCluster;
@@ -76,7 +76,7 @@ type Outcome<T> = Result<T, Box<dyn Error>>;
 pub(crate) fn run(options: &DashboardOptions) -> Outcome<ExitCode> {
     logging::start(options.log_format, options.verbose);
     let tls = tls(options)?;
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let runtime = threads::builder().build()?;
     runtime.block_on(async {
         let signals = Signals::take()?;
         let threads = Threads::start("dashboard", 1)?;

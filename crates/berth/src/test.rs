@@ -30,7 +30,7 @@ const NOT_FOUND: u8 = 127;
 pub(crate) fn run(options: &Test) -> Outcome<ExitCode> {
     let started = Instant::now();
     logging::start(options.up.log_format, options.up.verbose);
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let runtime = crate::threads::builder().build()?;
     // Before signals are taken: whoever waits for standard input ends it as any other program.
     let documents = runtime.block_on(manifests::read(&options.up.filename, Depth::of(options.up.recursive)))?;
     let settings = Settings::new(&options.up)?;

@@ -9,6 +9,17 @@ use tokio::{
 /// How long their end is waited for: what a task does between two waits takes no longer.
 const ENDED_WITHIN: Duration = Duration::from_secs(1);
 
+/// After so many polls a thread that has always something to do looks for what has come meanwhile: on connections, and by the clock. Who asks something while
+/// sixty others are sent long lists waits for that look first, and a poll of each of those is half a millisecond. Looking costs a call of the system.
+const EVENT_INTERVAL: u32 = 16;
+
+/// A runtime of several threads.
+pub(crate) fn builder() -> Builder {
+    let mut builder = Builder::new_multi_thread();
+    builder.enable_all().event_interval(EVENT_INTERVAL);
+    builder
+}
+
 /// Some threads, which end with this at the latest when what they are at waits for something.
 pub(crate) struct Threads(Option<Runtime>);
 
@@ -19,7 +30,7 @@ impl Threads {
     /// The machine gives no more.
     pub(crate) fn start(name: &str, more: usize) -> io::Result<Self> {
         let processors = available_parallelism().map_or(1, NonZero::get);
-        Builder::new_multi_thread().worker_threads(processors + more).thread_name(name).enable_all().build().map(Some).map(Self)
+        builder().worker_threads(processors + more).thread_name(name).build().map(Some).map(Self)
     }
 
     pub(crate) fn handle(&self) -> Handle {
@@ -38,5 +49,52 @@ impl Drop for Threads {
     /// A runtime that is simply dropped waits for its threads, which tasks may not.
     fn drop(&mut self) {
         self.0.take().into_iter().for_each(Runtime::shutdown_background);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use berth_store::env::yield_now;
+    use std::{
+        os::unix::net::UnixStream,
+        sync::{
+            Arc,
+            atomic::{AtomicUsize, Ordering},
+        },
+    };
+    use tokio::io::AsyncReadExt as _;
+
+    #[test]
+    fn what_comes_is_seen_also_by_a_thread_that_always_has_something_to_do() {
+        const BYTES: usize = 200;
+        let runtime = builder().worker_threads(1).build().expect("a thread");
+        let (mut ours, theirs) = UnixStream::pair().expect("a socket");
+        theirs.set_nonblocking(true).expect("a socket");
+        let (polls, written_at) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+        let (counted, begun) = (Arc::clone(&polls), Arc::clone(&written_at));
+        // Waits for nothing, ever; writes a byte now and then, each time at another place between two looks.
+        let busy = runtime.spawn(async move {
+            loop {
+                let poll = counted.fetch_add(1, Ordering::SeqCst);
+                if poll % 201 == 200 {
+                    begun.store(poll, Ordering::SeqCst);
+                    io::Write::write_all(&mut ours, b"x").expect("there is room");
+                }
+                yield_now().await;
+            }
+        });
+        let reader = runtime.spawn(async move {
+            let mut theirs = tokio::net::UnixStream::from_std(theirs).expect("a socket");
+            let mut longest = 0;
+            for _ in 0..BYTES {
+                theirs.read_u8().await.expect("a byte");
+                longest = longest.max(polls.load(Ordering::SeqCst) - written_at.load(Ordering::SeqCst));
+            }
+            longest
+        });
+        let longest = runtime.block_on(reader).expect("all were read");
+        busy.abort();
+        assert!(longest <= 2 * EVENT_INTERVAL as usize, "seen after up to {longest} polls");
     }
 }

@@ -22,7 +22,7 @@ use crate::{
     progress::{Output, chain},
     rollouts::{Rollouts, Verdict},
     signals::{Signal, Signals},
-    threads::Threads,
+    threads::{self, Threads},
 };
 use berth_api::FeatureGates;
 use berth_apiserver::{
@@ -75,7 +75,7 @@ const LOOK_MAX: Duration = Duration::from_mins(5);
 pub(crate) fn run(options: &Up, page: Option<&PageOptions>) -> Outcome<ExitCode> {
     let started = Instant::now();
     logging::start(options.log_format, options.verbose);
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let runtime = threads::builder().build()?;
     // Before anything starts: a broken manifest leaves no trace. Before signals are taken: whoever waits for standard input ends it as
     // any other program.
     let documents = runtime.block_on(manifests::read(&options.filename, Depth::of(options.recursive)))?;
