@@ -47,6 +47,8 @@ pub(crate) struct Record {
     /// Ready pods that become available by time alone.
     ripening: BTreeSet<(Timestamp, Uid)>,
     nodes: BTreeMap<String, Node>,
+    /// What they have free, all together.
+    free: Amounts,
     room: BTreeMap<String, Peak<i64>>,
     quotas: BTreeMap<(ObjectKey, String), Quota>,
     /// How many warnings were taken in.
@@ -85,6 +87,18 @@ struct Node {
     takes_pods: bool,
     allocatable: Amounts,
     used: Amounts,
+}
+
+impl Node {
+    /// What it has for pods that come; less than nothing where it has more than it can hold.
+    fn free(&self) -> Amounts {
+        let mut free = Amounts::default();
+        if self.takes_pods {
+            free.add(&self.allocatable);
+            free.subtract(&self.used);
+        }
+        free
+    }
 }
 
 struct Quota {
@@ -133,6 +147,7 @@ impl Record {
             pods: BTreeMap::new(),
             ripening: BTreeSet::new(),
             nodes: BTreeMap::new(),
+            free: Amounts::default(),
             room: BTreeMap::new(),
             quotas: BTreeMap::new(),
             heard: 0,
@@ -200,7 +215,9 @@ impl Record {
 
     fn put_node(&mut self, view: NodeView) {
         let node = self.nodes.entry(view.name.to_string()).or_default();
+        self.free.subtract(&node.free());
         (node.takes_pods, node.allocatable) = (view.ready && !view.unschedulable, view.allocatable);
+        self.free.add(&node.free());
     }
 
     fn remove(&mut self, plural: &str, version: &Version<'_>, now: Timestamp) {
@@ -300,7 +317,11 @@ impl Record {
         let Some(mut pod) = self.pods.remove(uid) else { return };
         if pod.node.is_empty() && !view.node_name.is_empty() {
             pod.node.clone_from(&view.node_name);
-            self.nodes.entry(pod.node.clone()).or_default().used.add(&pod.requests);
+            let node = self.nodes.entry(pod.node.clone()).or_default();
+            node.used.add(&pod.requests);
+            if node.takes_pods {
+                self.free.subtract(&pod.requests);
+            }
             self.note_room(at);
         }
         let ripe_at = pod.target.and_then(|index| view.available_at(self.tracked[index].min_ready_seconds()));
@@ -369,6 +390,9 @@ impl Record {
     fn give_back(&mut self, pod: &mut Pod) {
         if let Some(node) = self.nodes.get_mut(&pod.node) {
             node.used.subtract(&pod.requests);
+            if node.takes_pods {
+                self.free.add(&pod.requests);
+            }
         }
         if let Some(index) = pod.target {
             self.tracked[index].tally.let_go(&pod.requests);
@@ -487,8 +511,7 @@ impl Record {
         }
         let asked: BTreeSet<&String> = self.tracked.iter().flat_map(|tracked| tracked.tally.resources.keys()).collect();
         for resource in asked {
-            let takes = || self.nodes.values().filter(|node| node.takes_pods);
-            let free = takes().map(|node| node.allocatable.get(resource) - node.used.get(resource)).sum();
+            let free = self.free.get(resource);
             let least = self.room.entry(resource.clone()).or_insert(Peak { value: free, at });
             if free < least.value {
                 *least = Peak { value: free, at };
