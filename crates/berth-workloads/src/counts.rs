@@ -8,6 +8,7 @@ use berth_api::annotations::POD_TEMPLATE_HASH;
 use berth_identity::Uid;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+use std::collections::BTreeMap;
 
 /// Longest name of an object.
 const NAME_LENGTH_MAX: usize = 253;
@@ -112,8 +113,17 @@ pub fn role(set: &ReplicaSetView, pod: &PodView) -> Role {
 /// Whether the pod carries every label of the set's template.
 #[must_use]
 pub fn has_template_labels(set: &ReplicaSetView, pod: &PodView) -> bool {
-    let wanted = set.template.metadata.as_ref().and_then(|metadata| metadata.labels.as_ref());
-    wanted.into_iter().flatten().all(|(key, value)| pod.meta.labels.get(key) == Some(value.as_str()))
+    template_labels(set).into_iter().flatten().all(|(key, value)| pod.meta.labels.get(key) == Some(value.as_str()))
+}
+
+/// Whether every pod counts for the one as it does for the other, which is the same set in another version: a set that is scaled counts as before.
+#[must_use]
+pub fn counts_alike(one: &ReplicaSetView, other: &ReplicaSetView) -> bool {
+    one.min_ready_seconds == other.min_ready_seconds && one.selector == other.selector && template_labels(one) == template_labels(other)
+}
+
+fn template_labels(set: &ReplicaSetView) -> Option<&BTreeMap<String, String>> {
+    set.template.metadata.as_ref()?.labels.as_ref()
 }
 
 /// The pods of one ReplicaSet, for the plans that must look at them. Every list is in an order that does not depend on chance.

@@ -30,6 +30,12 @@ impl Labels {
         self.0.iter().map(|(key, value)| (&**key, &**value))
     }
 
+    /// Whether these are the same labels, kept once. Those that are not may be equal all the same.
+    #[must_use]
+    pub fn is_shared_with(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+
     /// Whether there is none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
