@@ -282,6 +282,17 @@ mod tests {
     }
 
     #[test]
+    fn a_failure_is_an_answer_that_says_so_or_none_for_too_long() {
+        let all = [
+            Outcome::Waits { why: NoAnswer::UnknownProvider },
+            Outcome::Passed { answer: answer(1.0) },
+            Outcome::Failed { answer: answer(0.0) },
+            Outcome::Unanswered { why: NoAnswer::UnknownProvider },
+        ];
+        assert_eq!(all.map(|outcome| outcome.is_failure()), [false, false, true, true]);
+    }
+
+    #[test]
     fn all_but_nought_passes_and_what_is_no_number_is_no_answer() {
         assert_eq!([1.0, -1.0, 0.97, 1e-300, 0.0, -0.0].map(|number| answer(number).passes()), [true, true, true, true, false, false]);
         assert!([f64::NAN, f64::INFINITY, f64::NEG_INFINITY].into_iter().all(|number| Answer::try_from(number).is_err()));

@@ -199,6 +199,7 @@ mod tests {
     use crate::view::View;
     use berth_identity::Revision;
     use serde_json::{Value, json};
+    use std::sync::Arc;
 
     fn owner(kind: &str, name: &str, uid: &str) -> Value {
         json!([{"apiVersion": "apps/v1", "kind": kind, "name": name, "uid": uid, "controller": true}])
@@ -210,6 +211,33 @@ mod tests {
             "spec": {"selector": {"matchLabels": {"app": "web"}}, "minReadySeconds": 10, "template": {"metadata": {"labels": {"app": "web", "tier": "a"}}}},
         });
         ReplicaSetView::decode(json.to_string().as_bytes(), Revision(1)).expect("a set")
+    }
+
+    #[test]
+    fn a_set_counts_as_before_until_what_pods_are_counted_by_is_another() {
+        let changed = |change: fn(&mut ReplicaSetView)| {
+            let mut set = set(&json!([]));
+            change(&mut set);
+            set
+        };
+        let is_alike = |change| {
+            let (one, other) = (set(&json!([])), changed(change));
+            assert_eq!(counts_alike(&one, &other), counts_alike(&other, &one));
+            counts_alike(&one, &other)
+        };
+        let others: [fn(&mut ReplicaSetView); 3] = [
+            |set| set.replicas = 7,
+            |set| set.meta.generation = 7,
+            |set| Arc::make_mut(&mut set.template).spec.get_or_insert_default().node_name = Some("n".to_owned()),
+        ];
+        assert_eq!(others.map(is_alike), [true; 3]);
+        let counted_by: [fn(&mut ReplicaSetView); 4] = [
+            |set| set.min_ready_seconds = 0,
+            |set| set.selector = None,
+            |set| Arc::make_mut(&mut set.template).metadata = None,
+            |set| _ = Arc::make_mut(&mut set.template).metadata.get_or_insert_default().labels.get_or_insert_default().pop_first(),
+        ];
+        assert_eq!(counted_by.map(is_alike), [false; 4]);
     }
 
     /// A pod with these labels, owned, deleted at this second, in this phase.

@@ -166,6 +166,7 @@ pub fn completion(revision: i64, at: Timestamp) -> [(&'static str, String); 2] {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cause::{About, Kind};
     use k8s_openapi::api::core::v1::PodSpec;
 
     fn with(hashes: &str) -> Annotations {
@@ -180,6 +181,14 @@ mod tests {
         assert_eq!(all(&[with("a"), Annotations::new()]), "a");
         assert_eq!(all(&[with(",,")]), "");
         assert!(is_remembered(&with("ab,c"), "c") && !is_remembered(&with("ab,c"), "b"));
+    }
+
+    #[test]
+    fn each_reason_to_stay_is_told_by_its_own_word() {
+        let about = About { kind: "Pod", name: "web-0".to_owned() };
+        let cause = Cause { kind: Kind::Quota, pods: 1, about, evidence: String::new() };
+        let all = [Stays::BroughtBack, Stays::NoneFails, Stays::NotItsOwn(cause), Stays::NothingBefore];
+        assert_eq!(all.map(|stays| stays.word()), ["brought_back", "none_fails", Kind::Quota.reason(), "nothing_before"]);
     }
 
     #[test]

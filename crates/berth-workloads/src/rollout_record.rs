@@ -148,6 +148,7 @@ fn whole(at: Timestamp) -> Timestamp {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cause::{About, Kind};
     use berth_api::annotations::BERTH_CHANGED_BY;
 
     fn at(second: i64) -> Timestamp {
@@ -174,6 +175,27 @@ mod tests {
         for text in ["", "{}", "[]", "3", r#"{"revision":3,"began":7}"#] {
             assert_eq!(Rollout::of(&Annotations::from([(BERTH_ROLLOUT.to_owned(), text.to_owned())]), 3), None, "{text}");
         }
+    }
+
+    #[test]
+    fn an_end_tells_its_cause_and_what_came_next() {
+        let about = About { kind: "Pod", name: "web-0".to_owned() };
+        let cause = Cause { kind: Kind::ImagePull, pods: 1, about, evidence: "cannot pull its image".to_owned() };
+        let standing = || "1 of its 2 pods are not available".to_owned();
+        let failed = Ended::failed(at(9), Some(&cause), standing);
+        let told = |ended: &Ended| (ended.at, ended.how, ended.revision, ended.reason.clone(), ended.message.clone());
+        assert_eq!(told(&failed), (at(9), How::Failed, None, Some("image_pull".to_owned()), Some(cause.to_string())));
+        assert_eq!(told(&Ended::failed(at(9), None, standing)), (at(9), How::Failed, None, None, Some(standing())));
+        let record = rollback::Record {
+            revision: 5,
+            template_hash: "abc".to_owned(),
+            from_revision: 4,
+            to_revision: 2,
+            reason: Some("image_pull".to_owned()),
+            message: "why".to_owned(),
+        };
+        let wanted = (at(9), How::RolledBack, Some(5), Some("image_pull".to_owned()), Some("why".to_owned()));
+        assert_eq!(told(&Ended::rolled_back(at(9), &record)), wanted);
     }
 
     #[test]

@@ -182,6 +182,12 @@ mod tests {
     }
 
     #[test]
+    fn labels_are_shared_with_their_copies_and_not_with_others_that_are_equal() {
+        let (one, other) = (Labels::from([("app", "web")]), Labels::from([("app", "web")]));
+        assert!(one.is_shared_with(&one.clone()) && !one.is_shared_with(&other) && one == other);
+    }
+
+    #[test]
     fn labels_that_are_read_are_kept_once_whatever_their_order() {
         let (one, other) = (read(r#"{"b": "2", "a": "\u0031"}"#), read(r#"{"a": "1", "b": "2"}"#));
         assert!(Arc::ptr_eq(&one.0, &other.0));

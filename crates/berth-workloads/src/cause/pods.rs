@@ -479,4 +479,17 @@ mod tests {
         check(&pending(waits.clone(), json!([])), &[], 30, Some(("not_started", "Waits")));
         check(&pending(runs, waits), &[], 30, Some(("not_started", "init container c still runs")));
     }
+
+    #[test]
+    fn in_trouble_is_what_has_failed_or_what_another_template_may_be_without() {
+        let waits = |reason: &str| json!([{"name": "c", "state": {"waiting": {"reason": reason, "message": "no such image"}}}]);
+        let of = |status: Value| is_in_trouble(&pod(&json!({}), &json!({}), &status));
+        assert!(of(json!({"phase": "Failed"})));
+        assert!(of(json!({"phase": "Pending", "containerStatuses": waits("ImagePullBackOff")})));
+        assert!(!of(json!({"phase": "Running"})));
+        assert!(!of(json!({"phase": "Pending", "containerStatuses": waits("ContainerCreating")})), "it takes its time");
+        let unplaced =
+            json!([{"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/1 nodes are available"}]);
+        assert!(!of(json!({"phase": "Pending", "conditions": unplaced})), "the cluster has no room");
+    }
 }

@@ -183,6 +183,28 @@ mod tests {
     }
 
     #[test]
+    fn sets_are_told_of_policies_that_are_some_and_of_no_others() {
+        for (key, good, bad) in [
+            (BERTH_AUTO_ROLLBACK, "OnDeadline", "Always"),
+            (BERTH_STEPS, "10%, 5m, 50%, pause, 100%", "10 of them"),
+            (BERTH_ANALYSIS_PROVIDER, "prod", "no name"),
+            (BERTH_ANALYSIS_QUERY, "up", ""),
+            (BERTH_POD_REPLACEMENT_POLICY, "TerminationComplete", "OnDeadline"),
+        ] {
+            let of = |text: &str| policy(&annotations([(key, text)]), key).cloned();
+            assert_eq!((of(good).as_deref(), of(bad)), (Some(good), None), "{key}");
+            assert_eq!(policy(&Annotations::new(), key), None, "{key}");
+        }
+    }
+
+    #[test]
+    fn a_set_is_numbered_unless_its_revision_is_no_number() {
+        let is = |text: &str| is_numbered(&annotations([(REVISION, text)]));
+        assert_eq!((["3", "-1", ""].map(is), ["x", "3a", " "].map(is)), ([true; 3], [false; 3]));
+        assert!(is_numbered(&Annotations::new()));
+    }
+
+    #[test]
     fn the_history_is_cut_where_it_would_be_longer_than_it_may() {
         let history = |chars_max: usize| {
             let mut annotations = annotations([(REVISION, "3"), (REVISION_HISTORY, "1,2")]);

@@ -368,4 +368,13 @@ mod tests {
         );
         check(Wait::PodsUnavailable { pods: 1, of: 3 }, "waiting for 1 of 3 pods to become available");
     }
+
+    #[test]
+    fn what_a_person_asked_for_a_person_ends() {
+        let name = || "web-1".to_owned();
+        assert!(Wait::Paused.is_on_purpose());
+        assert!(!Wait::PodsUnavailable { pods: 1, of: 3 }.is_on_purpose());
+        assert!(!Wait::OldPodsRunning { pods: 2, then_create: 3 }.is_on_purpose());
+        assert!(!Wait::ChildNotObserved { name: name() }.is_on_purpose());
+    }
 }

@@ -2,6 +2,7 @@
 
 use crate::world::{World, broken, template};
 use berth_workloads::rollback::Record;
+use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
 const KNOWN: &str = "berth.dev/rolled-back-templates";
@@ -36,6 +37,18 @@ fn roll_out(world: &mut World, template: &Value) {
     world.edit(&json!({"spec": {"template": template}}));
 }
 
+/// Until the first pod of a template that fails has been made.
+fn until_made(world: &mut World) {
+    for _ in 0..10 {
+        world.look(usize::MAX);
+        if world.short().ends_with('!') {
+            return;
+        }
+        world.pass();
+    }
+    panic!("it is not made: {}", world.short());
+}
+
 fn told(world: &World, reason: &str) -> Vec<String> {
     world.events.iter().filter(|(known, _)| known == reason).map(|(_, message)| message.clone()).collect()
 }
@@ -62,6 +75,7 @@ fn a_template_that_fails_gives_way_once_under_every_strategy_whenever_the_contro
             let view = world.view();
             let record = Record::of(&view.annotations).expect("a record");
             assert_eq!((record.from_revision, record.to_revision, record.revision), (2, 1, 3), "{what}");
+            assert_eq!(record.message, "1 of its 1 pods are not available", "{what}");
             // Both revisions tell of it, and the one that it went to that it is complete again.
             let kept = |number: i64| {
                 let of = |revision: &&crate::world::Stored| revision.json["revision"] == number;
@@ -149,6 +163,104 @@ fn a_first_template_has_nothing_to_go_back_to() {
     let world = asked(&json!({}), &broken(1));
     assert_eq!(told(&world, "AutomaticRollback").len(), 0);
     assert!(told(&world, "AutomaticRollbackSkipped")[0].ends_with("no other revision that is still there was ever complete"));
+}
+
+/// To the moment, not beyond it.
+#[test]
+fn whoever_waits_for_the_deadline_looks_again_when_it_passes() {
+    let mut world = asked(&json!({}), &template(1));
+    assert_eq!(world.plan().look_again, None, "it is complete");
+    roll_out(&mut world, &broken(2));
+    until_made(&mut world);
+    let made = |world: &World, pod: &str| {
+        let text = world.pods[pod].json["metadata"]["creationTimestamp"].as_str().expect("a time");
+        text.parse::<Timestamp>().expect("a time")
+    };
+    let deadline = made(&world, "web-2") + SignedDuration::from_secs(90);
+    assert_eq!(world.plan().look_again, Some(deadline));
+    world.now = deadline - SignedDuration::from_nanos(1);
+    assert_eq!((world.plan().look_again, told(&world, "AutomaticRollback").len()), (Some(deadline), 0));
+    world.look(usize::MAX);
+    assert_eq!(told(&world, "AutomaticRollback").len(), 0);
+    world.now = deadline;
+    world.look(usize::MAX);
+    assert_eq!(told(&world, "AutomaticRollback").len(), 1);
+    // Where it stays, there is nothing more to look for.
+    let mut world = asked(&json!({}), &broken(1));
+    world.now = made(&world, "web-0") + SignedDuration::from_secs(90);
+    assert_eq!(world.plan().look_again, None);
+}
+
+#[test]
+fn a_rollback_without_a_cause_tells_how_many_pods_were_not_available() {
+    let two_at_once =
+        json!({"podManagementPolicy": "Parallel", "updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 2}}});
+    let mut world = asked(&two_at_once, &template(1));
+    roll_out(&mut world, &broken(2));
+    until_made(&mut world);
+    world.look(usize::MAX);
+    assert_eq!(world.short(), "web-0=1 web-1=2! web-2=2!");
+    world.is_healed = true;
+    world.start("web-2");
+    world.is_healed = false;
+    world.now += SignedDuration::from_mins(10);
+    world.look(usize::MAX);
+    let record = Record::of(&world.view().annotations).expect("a record");
+    assert_eq!((record.reason, record.message.as_str()), (None, "1 of its 2 pods are not available"));
+}
+
+/// Neither pods of another revision nor those that are told to go make a template fail.
+#[test]
+fn a_template_is_judged_by_its_own_pods_that_stay() {
+    let partition = json!({"updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"partition": 2}}});
+    let mut world = asked(&partition, &template(1));
+    roll_out(&mut world, &template(2));
+    run(&mut world, usize::MAX);
+    assert_eq!(world.short(), "web-0=1 web-1=1 web-2=2");
+    world.edit_pod("web-0", &json!({"status": {"conditions": [{"type": "Ready", "status": "False"}]}}));
+    world.now += SignedDuration::from_mins(10);
+    let plan = world.plan();
+    assert_eq!((plan.look_again, told(&world, "AutomaticRollback").len()), (None, 0));
+    world.look(usize::MAX);
+    assert_eq!(told(&world, "AutomaticRollback").len(), 0, "{:?}", world.events);
+}
+
+/// What the cluster or somebody else is to blame for is no reason to go back.
+#[test]
+fn what_no_other_template_would_cure_stays_and_is_told() {
+    let mut world = asked(&json!({}), &template(1));
+    roll_out(&mut world, &broken(2));
+    until_made(&mut world);
+    let unplaced = json!([{"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/1 nodes are available"}]);
+    world.edit_pod("web-2", &json!({"status": {"conditions": unplaced}}));
+    world.now += SignedDuration::from_secs(600);
+    world.look(usize::MAX);
+    assert_eq!(told(&world, "AutomaticRollback").len(), 0, "{:?}", world.events);
+    let skipped = told(&world, "AutomaticRollbackSkipped");
+    assert!(skipped.len() == 1 && skipped[0].contains("0/1 nodes are available"), "{skipped:?}");
+}
+
+#[test]
+fn when_a_revision_is_rolled_out_is_kept_where_somebody_asks_and_none_is_complete_without_pods() {
+    let kept = |world: &World, number: i64, key: &str| {
+        let of = |revision: &&crate::world::Stored| revision.json["revision"] == number;
+        world.revisions.values().find(of).expect("a revision").json["metadata"]["annotations"][key].clone()
+    };
+    for (policy, is_asked) in [("OnDeadline", true), ("Never", false)] {
+        let mut world = asked(&json!({}), &template(1));
+        world.edit(&json!({"metadata": {"annotations": {"berth.dev/auto-rollback": policy}}}));
+        roll_out(&mut world, &template(2));
+        run(&mut world, usize::MAX);
+        roll_out(&mut world, &template(1));
+        run(&mut world, usize::MAX);
+        assert_eq!(kept(&world, 3, "berth.dev/rolled-out-at").is_string(), is_asked, "{policy}");
+    }
+    let mut world = asked(&json!({}), &template(1));
+    world.edit(&json!({"spec": {"replicas": 0}}));
+    run(&mut world, usize::MAX);
+    roll_out(&mut world, &template(2));
+    run(&mut world, usize::MAX);
+    assert_eq!([1, 2].map(|number| kept(&world, number, "berth.dev/completed-revision")), [json!("1"), Value::Null]);
 }
 
 /// The deadline of an older template begins when it is rolled out again, not when it was made.
