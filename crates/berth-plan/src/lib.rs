@@ -17,6 +17,7 @@ mod error;
 mod forecast;
 mod habits;
 mod learn;
+mod nodes;
 mod read;
 mod record;
 mod replay;

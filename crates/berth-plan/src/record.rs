@@ -2,8 +2,8 @@
 
 use crate::{
     change::{Target, WorkloadKind},
-    forecast::{NodeRoom, Peak, PodState, QuotaPeak, Step, StepKind, Trouble, TroubleKind, Victim},
-    snapshot::SUPPOSED_NODE,
+    forecast::{NodeRoom, PodState, QuotaPeak, Step, StepKind, Trouble, TroubleKind, Victim},
+    nodes::Nodes,
     tally::{Tally, state},
     times::since,
     told::Said,
@@ -12,10 +12,7 @@ use crate::{
 };
 use berth_api::{FeatureGates, Object, decode::from_json, quantity::Quantity};
 use berth_identity::{ObjectKey, Uid};
-use berth_node::{
-    resources::Amounts,
-    scheduler::{NodeView, PodInfo},
-};
+use berth_node::{resources::Amounts, scheduler::PodInfo};
 use berth_store::{Entry, EventKind, env::Timestamp};
 use berth_workloads::{
     deployment::annotations,
@@ -46,10 +43,7 @@ pub(crate) struct Record {
     pods: BTreeMap<Uid, Pod>,
     /// Ready pods that become available by time alone.
     ripening: BTreeSet<(Timestamp, Uid)>,
-    nodes: BTreeMap<String, Node>,
-    /// What they have free, all together.
-    free: Amounts,
-    room: BTreeMap<String, Peak<i64>>,
+    nodes: Nodes,
     quotas: BTreeMap<(ObjectKey, String), Quota>,
     /// How many warnings were taken in.
     heard: usize,
@@ -80,25 +74,6 @@ struct Pod {
     ripe_at: Option<Timestamp>,
     node: String,
     requests: Amounts,
-}
-
-#[derive(Default)]
-struct Node {
-    takes_pods: bool,
-    allocatable: Amounts,
-    used: Amounts,
-}
-
-impl Node {
-    /// What it has for pods that come; less than nothing where it has more than it can hold.
-    fn free(&self) -> Amounts {
-        let mut free = Amounts::default();
-        if self.takes_pods {
-            free.add(&self.allocatable);
-            free.subtract(&self.used);
-        }
-        free
-    }
 }
 
 struct Quota {
@@ -146,9 +121,7 @@ impl Record {
             sets: BTreeMap::new(),
             pods: BTreeMap::new(),
             ripening: BTreeSet::new(),
-            nodes: BTreeMap::new(),
-            free: Amounts::default(),
-            room: BTreeMap::new(),
+            nodes: Nodes::default(),
             quotas: BTreeMap::new(),
             heard: 0,
             short: BTreeSet::new(),
@@ -206,18 +179,11 @@ impl Record {
             "replicasets" => version.view().into_iter().for_each(|view| self.put_set(&view, now)),
             "deployments" => version.view().into_iter().for_each(|view| self.put_deployment(view, now)),
             "statefulsets" => version.view().into_iter().for_each(|view| self.put_stateful_set(view, now)),
-            "nodes" => version.view().into_iter().for_each(|view| self.put_node(view)),
+            "nodes" => version.view().into_iter().for_each(|view| self.nodes.put(view)),
             "poddisruptionbudgets" => version.view().into_iter().for_each(|view| self.put_budget(&view, now)),
             "resourcequotas" => self.put_quota(version.entry, now),
             _ => (),
         }
-    }
-
-    fn put_node(&mut self, view: NodeView) {
-        let node = self.nodes.entry(view.name.to_string()).or_default();
-        self.free.subtract(&node.free());
-        (node.takes_pods, node.allocatable) = (view.ready && !view.unschedulable, view.allocatable);
-        self.free.add(&node.free());
     }
 
     fn remove(&mut self, plural: &str, version: &Version<'_>, now: Timestamp) {
@@ -317,11 +283,7 @@ impl Record {
         let Some(mut pod) = self.pods.remove(uid) else { return };
         if pod.node.is_empty() && !view.node_name.is_empty() {
             pod.node.clone_from(&view.node_name);
-            let node = self.nodes.entry(pod.node.clone()).or_default();
-            node.used.add(&pod.requests);
-            if node.takes_pods {
-                self.free.subtract(&pod.requests);
-            }
+            self.nodes.take(&pod.node, &pod.requests);
             self.note_room(at);
         }
         let ripe_at = pod.target.and_then(|index| view.available_at(self.tracked[index].min_ready_seconds()));
@@ -388,12 +350,7 @@ impl Record {
 
     /// What it holds is free again.
     fn give_back(&mut self, pod: &mut Pod) {
-        if let Some(node) = self.nodes.get_mut(&pod.node) {
-            node.used.subtract(&pod.requests);
-            if node.takes_pods {
-                self.free.add(&pod.requests);
-            }
-        }
+        self.nodes.give_back(&pod.node, &pod.requests);
         if let Some(index) = pod.target {
             self.tracked[index].tally.let_go(&pod.requests);
         }
@@ -510,13 +467,7 @@ impl Record {
             return;
         }
         let asked: BTreeSet<&String> = self.tracked.iter().flat_map(|tracked| tracked.tally.resources.keys()).collect();
-        for resource in asked {
-            let free = self.free.get(resource);
-            let least = self.room.entry(resource.clone()).or_insert(Peak { value: free, at });
-            if free < least.value {
-                *least = Peak { value: free, at };
-            }
-        }
+        self.nodes.note(asked, at);
     }
 
     /// Takes in what controllers have said since.
@@ -626,17 +577,7 @@ impl Record {
 
     /// Nothing, where no node is known.
     pub(crate) fn node_room(&self) -> Vec<NodeRoom> {
-        if self.nodes.contains_key(SUPPOSED_NODE) {
-            return Vec::new();
-        }
-        let allocatable =
-            |resource: &str| self.nodes.values().filter(|node| node.takes_pods).map(|node| node.allocatable.get(resource)).sum();
-        let room = |(resource, least): (&String, &Peak<i64>)| NodeRoom {
-            resource: resource.clone(),
-            allocatable: allocatable(resource),
-            least_free: *least,
-        };
-        self.room.iter().map(room).collect()
+        self.nodes.room()
     }
 }
 
