@@ -193,7 +193,7 @@ fn finish(stage: &Stage, mut record: Record, found: Found<'_>) -> Forecast {
     }
     record.troubles.sort_by_key(|trouble| trouble.at);
     let total = outcomes.iter().map(Outcome::ends).max().unwrap_or_default();
-    let (quotas, nodes, gates) = (record.quota_peaks(), record.node_room(), found.controllers.gates());
+    let (quotas, nodes, gates) = (record.quota_peaks(), record.nodes.room(), found.controllers.gates());
     let asks = record.tracked.iter().any(|tracked| tracked.view.asks());
     let newest: Vec<Option<String>> = (0..record.tracked.len()).map(|index| record.newest(index)).collect();
     let workloads = record.tracked.into_iter().zip(outcomes).zip(newest).map(|((mut tracked, outcome), newest)| {

@@ -2,7 +2,7 @@
 
 use crate::{
     change::{Target, WorkloadKind},
-    forecast::{NodeRoom, PodState, QuotaPeak, Step, StepKind, Trouble, TroubleKind, Victim},
+    forecast::{PodState, QuotaPeak, Step, StepKind, Trouble, TroubleKind, Victim},
     nodes::Nodes,
     tally::{Tally, state},
     times::since,
@@ -43,7 +43,7 @@ pub(crate) struct Record {
     pods: BTreeMap<Uid, Pod>,
     /// Ready pods that become available by time alone.
     ripening: BTreeSet<(Timestamp, Uid)>,
-    nodes: Nodes,
+    pub(crate) nodes: Nodes,
     quotas: BTreeMap<(ObjectKey, String), Quota>,
     /// How many warnings were taken in.
     heard: usize,
@@ -573,11 +573,6 @@ impl Record {
             at: quota.at,
         };
         self.quotas.iter().map(peak).collect()
-    }
-
-    /// Nothing, where no node is known.
-    pub(crate) fn node_room(&self) -> Vec<NodeRoom> {
-        self.nodes.room()
     }
 }
 

@@ -371,10 +371,11 @@ mod tests {
 
     #[test]
     fn what_a_person_asked_for_a_person_ends() {
-        let name = || "web-1".to_owned();
-        assert!(Wait::Paused.is_on_purpose());
+        for wait in [Wait::Paused, Wait::DeletionByHand { pods: 1 }, Wait::Partition { pods: 1, from: 2 }] {
+            assert!(wait.is_on_purpose(), "{wait}");
+        }
         assert!(!Wait::PodsUnavailable { pods: 1, of: 3 }.is_on_purpose());
         assert!(!Wait::OldPodsRunning { pods: 2, then_create: 3 }.is_on_purpose());
-        assert!(!Wait::ChildNotObserved { name: name() }.is_on_purpose());
+        assert!(!Wait::ChildNotObserved { name: "web-1".to_owned() }.is_on_purpose());
     }
 }

@@ -64,7 +64,7 @@ impl At {
             }
             StoreKind::Etcd => {
                 let places = options.etcd.read()?;
-                let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+                let runtime = crate::threads::builder().worker_threads(2).build()?;
                 let clients = runtime.block_on(places.open())?;
                 Ok(Self::Etcd(runtime, clients))
             }
