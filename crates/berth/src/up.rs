@@ -47,7 +47,7 @@ use berth_registry::{Pressure, Registry, ResourceTable, ServerAddress};
 use berth_store::env::Env;
 use futures::{
     FutureExt,
-    future::{OptionFuture, ready},
+    future::{OptionFuture, ready, try_join},
 };
 use jiff::SignedDuration;
 use std::{
@@ -280,8 +280,8 @@ impl Plane {
                 registry = registry.with_reviewers(vec![untouched]);
             }
             None => {
-                registry.bootstrap().await?;
-                registry.bootstrap_policy().await?;
+                // Together: their writes share the store's commits, and neither reads what the other makes.
+                try_join(registry.bootstrap(), registry.bootstrap_policy()).await?;
             }
         }
         registry.repair_allocations().await?;
