@@ -5,7 +5,7 @@ use crate::{
     election::{Gate, Pass},
 };
 use berth_api::{Object, Scope, StatusPart, Subresource, tenure::Tenure};
-use berth_identity::{ObjectKey, ResourceName, Revision, Uid, interned};
+use berth_identity::{Namespace, ObjectKey, ResourceName, Revision, Uid, interned};
 use berth_registry::{
     ApiError, Body, Collection, Current, DeleteOptions, Deleted, GetOptions, Patch, PropagationPolicy, RESOURCE_QUOTA, Registry, Resource,
     ResourceTable, Target, WatchEvent, WatchOptions, WriteOptions, Written, options::Precondition, resource::Ended,
@@ -235,7 +235,7 @@ fn served(resource: &Resource) -> ServedKind {
 fn change(registry: &Registry, resource: &Resource, event: WatchEvent) -> Option<Change> {
     let key = |entry: &Entry| {
         let (namespace, name) = resource.place(&entry.key)?;
-        Some(ObjectKey::new(namespace.unwrap_or_default(), name))
+        Some(ObjectKey::new(Namespace::shared(namespace.unwrap_or_default()), name))
     };
     let stored = |entry: &Entry| RawObject { object: registry.written_lately(entry), ..stored(entry) };
     Some(match event {
@@ -262,6 +262,7 @@ fn options(params: DeleteParams) -> DeleteOptions {
         grace_period_seconds: params.grace_period_seconds,
         propagation_policy: params.propagation.map(|propagation| policy(propagation).as_str().to_owned()),
         precondition: Precondition { uid: params.uid.map(Into::into), resource_version: params.resource_version.map(text) },
+        is_last_unseen: true,
         ..DeleteOptions::default()
     }
 }

@@ -62,6 +62,7 @@ pub(crate) fn write_options(verb: Verb, options: &WriteOptions) -> Result<Checke
 pub(crate) struct CheckedDelete {
     pub(crate) mode: Mode,
     pub(crate) policy: Option<PropagationPolicy>,
+    pub(crate) is_last_unseen: bool,
 }
 
 /// Checks the options of a deletion.
@@ -83,7 +84,7 @@ pub(crate) fn delete_options(options: &DeleteOptions) -> Result<CheckedDelete, A
         errors.push(FieldError::invalid(&field, text.as_str(), "orphanDependents and deletionPropagation cannot be both set"));
     }
     refuse("DeleteOptions", errors)?;
-    Ok(CheckedDelete { mode, policy })
+    Ok(CheckedDelete { mode, policy, is_last_unseen: options.is_last_unseen })
 }
 
 /// Checks what a list says about versions.

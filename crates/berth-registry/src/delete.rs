@@ -90,6 +90,7 @@ impl Registry {
             Outcome::Keep(marked) => (marked, false),
         };
         let mut admission = Admission::delete(At::of(target, checked.mode), author, old, object, removes);
+        admission.is_last_unseen = checked.is_last_unseen;
         self.admit(&mut admission).await?;
         self.validate(&mut admission).await?;
         let is_marked_now = !was_marked && admission.object.meta().deletion_timestamp.is_some();
@@ -107,7 +108,7 @@ impl Registry {
 
 /// Some kinds are answered with the object also when it is gone.
 fn answer(admission: &Admission<'_>, current: Current) -> Deleted {
-    if !admission.removes || admission.object.returns_deleted() {
+    if !admission.removes || (admission.object.returns_deleted() && !admission.is_last_unseen) {
         return Deleted::Object(current);
     }
     let revision = match current {

@@ -169,6 +169,7 @@ fn delete_options(eviction: &Eviction) -> DeleteOptions {
         propagation_policy: wire.propagation_policy,
         orphan_dependents: wire.orphan_dependents,
         precondition: Precondition { uid: preconditions.uid, resource_version: preconditions.resource_version },
+        is_last_unseen: true,
     }
 }
 

@@ -99,6 +99,8 @@ pub struct DeleteOptions {
     pub orphan_dependents: Option<bool>,
     /// `preconditions`.
     pub precondition: Precondition,
+    /// Nobody looks at an object that is gone: it is not shown as it was last, whatever its kind.
+    pub is_last_unseen: bool,
 }
 
 /// Of get.

@@ -123,6 +123,8 @@ pub(crate) struct Admission<'a> {
     pub(crate) object: SharedObject,
     /// Whether the object goes with this write.
     pub(crate) removes: bool,
+    /// Whether nobody looks at the object that is removed.
+    pub(crate) is_last_unseen: bool,
     pub(crate) remarks: Remarks,
     owners: Owners,
     since: Since,
@@ -168,6 +170,7 @@ impl<'a> Admission<'a> {
             old: None,
             object: object.into(),
             removes: false,
+            is_last_unseen: false,
             remarks: Remarks::default(),
             owners: Owners::Unchanged,
             since: Since(author.now),

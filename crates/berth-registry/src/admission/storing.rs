@@ -46,7 +46,7 @@ impl Registry {
         let entry = if admission.removes {
             // Whoever watches gets the last value that was stored; who asked is shown what became of it.
             let gone = self.write(resource, Write::delete(key, revision)).await?;
-            if is_same { gone } else { stored::with_object(resource, &gone, &**object) }
+            if is_same || admission.is_last_unseen { gone } else { stored::with_object(resource, &gone, &**object) }
         } else {
             self.put(resource, key, object, Expected::At(revision), self.purpose(admission)).await?
         };

@@ -161,6 +161,21 @@ fn pods_are_deleted_gracefully() {
 }
 
 #[test]
+fn what_nobody_looks_at_is_gone_and_not_shown_and_what_lingers_is() {
+    let check = |grace_period_seconds: i64, is_last_unseen: bool, is_shown: bool| {
+        let world = World::new();
+        world.made("pods", bound("p"));
+        let options = DeleteOptions { grace_period_seconds: Some(grace_period_seconds), is_last_unseen, ..DeleteOptions::default() };
+        let shown = world.delete("pods", "p", &options).expect("deleted");
+        assert_eq!(shown.is_some(), is_shown, "{grace_period_seconds} {is_last_unseen}");
+        assert_eq!(world.get("pods", "p").is_ok(), grace_period_seconds > 0);
+    };
+    check(0, true, false);
+    check(0, false, true);
+    check(30, true, true);
+}
+
+#[test]
 fn a_grace_period_can_only_be_shortened() {
     let world = World::new();
     world.made("pods", bound("p"));
