@@ -170,16 +170,13 @@ enum Matters {
 }
 
 fn matters(delta: &Delta<PodView>) -> Option<Matters> {
-    let fails = |pod: &Arc<PodView>| pod.is_unschedulable() || !pod.waiting_reasons().is_empty();
     match (&delta.old, &delta.new) {
-        (Some(old), Some(new)) if old.waiting_reasons() != new.waiting_reasons() || old.is_unschedulable() != new.is_unschedulable() => {
-            Some(Matters::Always)
-        }
+        (Some(old), Some(new)) if !old.troubles().eq(new.troubles()) => Some(Matters::Always),
         (Some(old), Some(new)) => {
             let left = old.meta.deleted != new.meta.deleted || old.phase.is_finished() != new.phase.is_finished();
             left.then_some(Matters::Leaving)
         }
-        (None, Some(new)) => fails(new).then_some(Matters::Always),
+        (None, Some(new)) => new.troubles().next().map(|_| Matters::Always),
         (Some(_), None) => Some(Matters::Leaving),
         (None, None) => None,
     }
@@ -219,5 +216,46 @@ impl Planner for DeploymentPlanner {
 
     fn wait_event(&self, key: &ObjectKey, wait: &Wait) -> Option<EventRecord> {
         deployment::wait_event(&*self.deployments.get(key)?, wait)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use berth_workloads::view::{ContainerSymptom, PodPhase, Said, Symptoms};
+
+    /// What a Deployment is woken for: a thousand pods that start are no news, one that cannot is.
+    #[test]
+    fn a_pod_that_starts_wakes_nobody_and_one_that_fails_does() {
+        let pod = |phase, waiting: &str| {
+            let waiting = Some(Said { reason: waiting.to_owned(), ..Said::default() }).filter(|said| !said.reason.is_empty());
+            let containers = vec![ContainerSymptom { waiting, ..ContainerSymptom::default() }];
+            PodView { phase, symptoms: Some(Box::new(Symptoms { containers, ..Symptoms::default() })), ..PodView::default() }
+        };
+        let going = |mut pod: PodView| {
+            pod.meta.deleted = Some(Timestamp::UNIX_EPOCH);
+            pod
+        };
+        let [new, starts, runs, fails] = [
+            (PodPhase::Pending, ""),
+            (PodPhase::Pending, "ContainerCreating"),
+            (PodPhase::Running, ""),
+            (PodPhase::Pending, "ErrImagePull"),
+        ]
+        .map(|(phase, waiting)| Some(pod(phase, waiting)));
+        let check = |old: &Option<PodView>, new: &Option<PodView>, wanted: Option<Matters>| {
+            let side = |side: &Option<PodView>| side.clone().map(Arc::new);
+            let found = matters(&Delta { old: side(old), new: side(new) });
+            assert!(found == wanted, "{old:?} {new:?}");
+        };
+        check(&None, &new, None);
+        check(&new, &starts, None);
+        check(&starts, &runs, None);
+        check(&starts, &fails, Some(Matters::Always));
+        check(&fails, &runs, Some(Matters::Always));
+        check(&None, &fails, Some(Matters::Always));
+        check(&runs, &runs.clone().map(going), Some(Matters::Leaving));
+        check(&runs, &Some(pod(PodPhase::Succeeded, "")), Some(Matters::Leaving));
+        check(&runs, &None, Some(Matters::Leaving));
     }
 }

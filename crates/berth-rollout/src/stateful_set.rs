@@ -12,9 +12,6 @@ use berth_workloads::{
 use jiff::Timestamp;
 use std::sync::Arc;
 
-/// Why containers wait that are about to start: no reason for anybody to look closer.
-const STARTING: [&str; 2] = ["ContainerCreating", "PodInitializing"];
-
 /// What belongs to a set; `None` where it cannot be read.
 #[derive(Debug, Default)]
 pub struct Belongings {
@@ -99,8 +96,7 @@ fn unready(set: &StatefulSetView, pod: &PodView) -> Option<UnreadyPod> {
     if pod.ready || pod.meta.deleted.is_some() || !pod.meta.is_controlled_by(&set.meta.uid) {
         return None;
     }
-    let waiting = pod.waiting_reasons().into_iter().filter(|reason| !STARTING.contains(reason));
-    let reasons: Vec<String> = pod.is_unschedulable().then_some("Unschedulable").into_iter().chain(waiting).map(str::to_owned).collect();
+    let reasons: Vec<String> = pod.troubles().map(str::to_owned).collect();
     (!reasons.is_empty()).then(|| UnreadyPod { name: pod.meta.name.to_string(), reasons })
 }
 

@@ -200,6 +200,9 @@ impl View for PodView {
     }
 }
 
+/// Why containers wait that are about to start: no reason for anybody to look closer.
+const STARTING: [&str; 2] = ["ContainerCreating", "PodInitializing"];
+
 impl PodView {
     /// Whether it counts towards a set's replicas: neither finished nor being deleted.
     #[must_use]
@@ -224,6 +227,13 @@ impl PodView {
             }
         }
         reasons
+    }
+
+    /// Why it does not come up: that the scheduler finds no node for it, and what its containers wait for, but for what each waits for that is about to
+    /// start.
+    pub fn troubles(&self) -> impl Iterator<Item = &str> {
+        let waiting = self.waiting_reasons().into_iter().filter(|reason| !STARTING.contains(reason));
+        self.is_unschedulable().then_some("Unschedulable").into_iter().chain(waiting)
     }
 
     /// Whether the scheduler found no node for it.
@@ -509,6 +519,9 @@ mod tests {
             "containerStatuses": [waits("web", "CrashLoopBackOff"), waits("log", "CrashLoopBackOff"), waits("late", "")],
         }}));
         assert_eq!((pod.waiting_reasons(), pod.is_unschedulable()), (vec!["PodInitializing", "CrashLoopBackOff"], true));
+        assert_eq!(pod.troubles().collect::<Vec<_>>(), ["Unschedulable", "CrashLoopBackOff"]);
+        let starts = decode(&json!({"metadata": {"name": "p"}, "status": {"containerStatuses": [waits("web", "ContainerCreating")]}}));
+        assert_eq!((starts.waiting_reasons(), starts.troubles().next()), (vec!["ContainerCreating"], None));
         assert_eq!((PodView::default().waiting_reasons(), PodView::default().is_unschedulable()), (vec![], false));
     }
 
