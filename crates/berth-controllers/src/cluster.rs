@@ -2,7 +2,10 @@
 
 use berth_api::{Object, Scope, StatusPart, Subresource};
 use berth_identity::{Name, Namespace, ObjectKey, ResourceName, Revision, Uid};
-use berth_workloads::{plan::Propagation, view::View};
+use berth_workloads::{
+    plan::{Propagation, Severity},
+    view::View,
+};
 use bytes::Bytes;
 use futures::{future::BoxFuture, stream::BoxStream};
 use serde_json::Value;
@@ -180,6 +183,11 @@ pub trait Cluster: Send + Sync + 'static {
         let (resource, meta) = (part.object.resource(), part.object.meta());
         let key = ObjectKey { namespace: meta.namespace.clone().into(), name: meta.name.clone().into() };
         self.patch(resource, &key, Some(Subresource::Status), part.to_patch())
+    }
+
+    /// Whether events of this severity are kept: others need not be made.
+    fn keeps_events(&self, _severity: Severity) -> bool {
+        true
     }
 
     /// Replaces one object or its status. The object carries name, namespace, uid and resourceVersion.

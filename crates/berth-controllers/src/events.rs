@@ -89,6 +89,9 @@ impl Recorder {
 
     /// Records an event. It is written some time later, if at all.
     pub fn record(&self, record: &EventRecord) {
+        if !self.shared.cluster.keeps_events(record.severity) {
+            return;
+        }
         let now = self.shared.env.clock.now();
         let mut pending = lock(&self.shared.pending);
         let write = match pending.correlator.correlate(record, now, &*self.shared.env.rng) {
@@ -335,8 +338,9 @@ fn event_name(object: &str, rng: &dyn Rng) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::Numbers;
+    use crate::testing::{FakeCluster, Numbers, World};
     use berth_identity::{ObjectRef, ResourceName};
+    use std::sync::atomic::Ordering;
 
     fn at(seconds: i64) -> Timestamp {
         Timestamp::from_second(seconds).expect("in range")
@@ -361,6 +365,22 @@ mod tests {
             })
             .collect();
         assert_eq!(verdicts, wanted);
+    }
+
+    #[test]
+    fn an_event_that_is_not_kept_is_not_made() {
+        let made = |keeps_all: bool| {
+            let world = World::default();
+            let cluster = FakeCluster::new(|_| Ok(json!({})));
+            cluster.keeps_all_events.store(keeps_all, Ordering::Relaxed);
+            let metrics = Arc::new(Metrics::new(&prometheus::Registry::new()).expect("an empty registry"));
+            let recorder = Recorder::new(Arc::<FakeCluster>::clone(&cluster), world.env(), metrics, "test");
+            recorder.record(&EventRecord { severity: Severity::Normal, ..record("1", "all is well", Repeat::Each) });
+            recorder.record(&record("1", "nothing is well", Repeat::Each));
+            world.run_for(SignedDuration::from_secs(1));
+            cluster.events.load(Ordering::Relaxed)
+        };
+        assert_eq!([true, false].map(made), [2, 1]);
     }
 
     #[test]

@@ -11,7 +11,7 @@ use berth_store::{
     env::{Clock, Env, Rng, Spawner},
     virtual_time::{Order, Process, Step, VirtualTime},
 };
-use berth_workloads::resources::PODS;
+use berth_workloads::{plan::Severity, resources::PODS};
 use futures::{
     FutureExt, StreamExt,
     future::BoxFuture,
@@ -21,7 +21,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 use std::sync::{
     Arc, Mutex,
-    atomic::{AtomicU64, Ordering},
+    atomic::{AtomicBool, AtomicU64, Ordering},
 };
 
 /// The same numbers in every run, scattered enough that names do not repeat.
@@ -100,12 +100,22 @@ pub(crate) struct FakeCluster {
     pub(crate) calls: Mutex<Vec<String>>,
     answer: Mutex<Answer>,
     revision: AtomicU64,
+    /// Whether it keeps events beside warnings.
+    pub(crate) keeps_all_events: AtomicBool,
+    /// How many it has been told of.
+    pub(crate) events: AtomicU64,
 }
 
 impl FakeCluster {
     /// `answer` gets each call's text: `create pods web-1`. `Null` stands for an object that is not there.
     pub(crate) fn new(answer: impl FnMut(&str) -> Result<Value, ClusterError> + Send + 'static) -> Arc<Self> {
-        Arc::new(Self { calls: Mutex::default(), answer: Mutex::new(Box::new(answer)), revision: AtomicU64::new(100) })
+        Arc::new(Self {
+            calls: Mutex::default(),
+            answer: Mutex::new(Box::new(answer)),
+            revision: AtomicU64::new(100),
+            keeps_all_events: AtomicBool::new(true),
+            events: AtomicU64::new(0),
+        })
     }
 
     /// The calls so far.
@@ -121,6 +131,7 @@ impl FakeCluster {
     fn call(&self, text: String) -> Result<Option<RawObject>, ClusterError> {
         // Events are no part of what these tests look at.
         if text.contains(" events ") {
+            self.events.fetch_add(1, Ordering::Relaxed);
             return Ok(Some(RawObject::new("{}", Revision::default())));
         }
         let answer = lock(&self.answer)(&text);
@@ -145,6 +156,10 @@ impl Cluster for FakeCluster {
 
     fn kinds(&self) -> BoxStream<'static, Vec<ServedKind>> {
         stream::pending().boxed()
+    }
+
+    fn keeps_events(&self, severity: Severity) -> bool {
+        severity == Severity::Warning || self.keeps_all_events.load(Ordering::Relaxed)
     }
 
     fn get(&self, resource: ResourceName, key: &ObjectKey) -> BoxFuture<'_, Result<Option<RawObject>, ClusterError>> {

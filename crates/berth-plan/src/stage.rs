@@ -29,7 +29,7 @@ use berth_sim::{
 use berth_store::{
     Entry, Event, MemoryStore, RangeRequest, Revision, Store, Watch, WatchItem,
     env::{Clock, Env, Rng, Spawner, Timestamp},
-    virtual_time::{Order, Process, Step, VirtualTime},
+    virtual_time::{Order as TaskOrder, Process, Step, VirtualTime},
 };
 use futures::{FutureExt, StreamExt};
 use serde_json::Value;
@@ -37,7 +37,11 @@ use std::{
     borrow::Borrow,
     collections::VecDeque,
     pin::pin,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+    task::{Context, Poll, Wake, Waker},
     time::Duration,
 };
 
@@ -69,6 +73,8 @@ pub(crate) struct Stage {
     user: Process,
     parts: Process,
     changes: Watch,
+    /// Whether something was changed since `changes` had nothing more to say.
+    has_changed: Arc<Flag>,
     /// What was changed, and nobody was told of yet.
     untold: VecDeque<Arc<Event>>,
     tell_progress_at: Option<Timestamp>,
@@ -76,6 +82,15 @@ pub(crate) struct Stage {
     metrics: Arc<Metrics>,
     /// How analyses end.
     pub(crate) analyses: Analyses,
+}
+
+/// Is set when its waker is woken.
+struct Flag(AtomicBool);
+
+impl Wake for Flag {
+    fn wake(self: Arc<Self>) {
+        self.0.store(true, Ordering::Relaxed);
+    }
 }
 
 /// Which object is meant.
@@ -91,7 +106,7 @@ pub(crate) struct Subject {
 impl Stage {
     /// An empty world at `begins`.
     pub(crate) fn new(seed: u64, begins: Timestamp) -> Self {
-        let time = VirtualTime::new(Order::Random, Arc::new(SeededRng::new(seed, Purpose::Order)), begins);
+        let time = VirtualTime::new(TaskOrder::Random, Arc::new(SeededRng::new(seed, Purpose::Order)), begins);
         let rng: Arc<dyn Rng> = Arc::new(SeededRng::new(seed, Purpose::Names));
         let table = Arc::new(ResourceTable::default());
         let store = Arc::new(SimStore(MemoryStore::new_quiet(Arc::clone(&table), HISTORY_BYTES)));
@@ -114,6 +129,7 @@ impl Stage {
             user,
             parts,
             changes,
+            has_changed: Arc::new(Flag(AtomicBool::new(true))),
             untold: VecDeque::new(),
             tell_progress_at: None,
             told,
@@ -213,7 +229,11 @@ impl Stage {
 
     /// Takes in what the store has changed, before its history forgets it.
     fn hear(&mut self) -> Result<(), PlanError> {
-        while let Some(Some(item)) = self.changes.next().now_or_never() {
+        if !self.has_changed.0.swap(false, Ordering::Relaxed) {
+            return Ok(());
+        }
+        let waker = Waker::from(Arc::clone(&self.has_changed));
+        while let Poll::Ready(Some(item)) = self.changes.poll_next_unpin(&mut Context::from_waker(&waker)) {
             match item {
                 Ok(WatchItem::Events(events)) => {
                     self.tell_progress_at.get_or_insert(self.time.now() + PROGRESS_AFTER);

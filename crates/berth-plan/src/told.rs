@@ -7,6 +7,7 @@ use berth_sim::network::SimCluster;
 use berth_store::env::{Clock, Timestamp};
 use berth_workloads::{
     Action, Plan, Wait,
+    plan::Severity,
     resources::{EVENTS, PODS},
 };
 use futures::{
@@ -168,6 +169,10 @@ impl Cluster for Eventless {
             return ready(Ok(unstored())).boxed();
         }
         self.inner.create(object)
+    }
+
+    fn keeps_events(&self, severity: Severity) -> bool {
+        severity == Severity::Warning
     }
 
     fn patch(
