@@ -6,7 +6,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta, 
 use schemars::JsonSchema;
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
-use std::{any::Any, borrow::Cow, fmt::Debug};
+use std::{any::Any, borrow::Cow, cell::Cell, fmt::Debug};
 
 /// Whether objects of a kind live in a namespace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -268,6 +268,14 @@ fn same_kind<K: Kind>(object: &dyn Object) -> &K {
     object.downcast_ref().expect("the registry pairs objects of one resource only")
 }
 
+/// How much of [`SCRATCH`] is kept: more than nearly all objects have.
+const SCRATCH_BYTES_MAX: usize = 64 << 10;
+
+thread_local! {
+    /// Where objects are encoded, so that what is given is as large as the object and nothing grows step by step.
+    static SCRATCH: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
+}
+
 impl<K: Kind> Object for K {
     fn api_version(&self) -> &str {
         K::API_VERSION
@@ -306,7 +314,14 @@ impl<K: Kind> Object for K {
     }
 
     fn encode(&self) -> Vec<u8> {
-        serde_json::to_vec(self).expect("API types have string keys only")
+        let mut scratch = SCRATCH.take();
+        scratch.clear();
+        serde_json::to_writer(&mut scratch, self).expect("API types have string keys only");
+        let encoded = scratch.as_slice().to_vec();
+        if scratch.capacity() <= SCRATCH_BYTES_MAX {
+            SCRATCH.set(scratch);
+        }
+        encoded
     }
 
     fn to_value(&self) -> Value {

@@ -4,6 +4,7 @@ use crate::{
     cluster::{Change, Cluster},
     lock,
     metrics::{Filled, Filling, Metrics},
+    sorted::Sorted,
 };
 use berth_identity::{ObjectKey, ResourceName, Revision, Uid};
 use berth_store::env::Spawner;
@@ -74,7 +75,7 @@ struct Handlers<V> {
 
 /// What a cache knows at one moment.
 pub struct Known<V, I = ()> {
-    objects: BTreeMap<ObjectKey, Held<V>>,
+    objects: Sorted<ObjectKey, Held<V>>,
     index: I,
     revision: Revision,
     synced: bool,
@@ -86,7 +87,7 @@ pub struct Known<V, I = ()> {
 
 impl<V, I: Default> Default for Known<V, I> {
     fn default() -> Self {
-        Self { objects: BTreeMap::new(), index: I::default(), revision: Revision::default(), synced: false, ended: false, listing: None }
+        Self { objects: Sorted::default(), index: I::default(), revision: Revision::default(), synced: false, ended: false, listing: None }
     }
 }
 

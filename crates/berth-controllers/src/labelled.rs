@@ -1,6 +1,6 @@
 //! Objects by their labels.
 
-use crate::cache::Index;
+use crate::{cache::Index, sorted::Sorted};
 use berth_identity::{Name, Namespace};
 use berth_workloads::{
     endpoints::view::EndpointPodView,
@@ -29,7 +29,7 @@ impl HasLabels for EndpointPodView {
 
 /// Objects by namespace and labels. The pods of one template have the same, so that a selector is asked once for all of them.
 #[derive(Debug)]
-pub(crate) struct Labelled<V>(BTreeMap<Namespace, BTreeMap<Labels, BTreeMap<Name, Arc<V>>>>);
+pub(crate) struct Labelled<V>(BTreeMap<Namespace, BTreeMap<Labels, Sorted<Name, Arc<V>>>>);
 
 impl<V> Default for Labelled<V> {
     fn default() -> Self {
@@ -41,7 +41,7 @@ impl<V: HasLabels> Labelled<V> {
     /// The objects of a namespace that `selector` matches, by name. Costs those, and each set of labels that objects of the namespace have.
     pub(crate) fn selected(&self, namespace: &Namespace, selector: &Selector) -> Vec<&Arc<V>> {
         let sets = self.0.get(namespace).into_iter().flatten();
-        let mut found: Vec<_> = sets.filter(|(labels, _)| selector.matches(labels)).flat_map(|(_, objects)| objects).collect();
+        let mut found: Vec<_> = sets.filter(|(labels, _)| selector.matches(labels)).flat_map(|(_, objects)| objects.iter()).collect();
         found.sort_unstable_by_key(|(name, _)| *name);
         found.into_iter().map(|(_, object)| object).collect()
     }
@@ -51,7 +51,7 @@ impl<V: HasLabels> Labelled<V> {
         let sets = self.0.entry(key.namespace).or_default();
         match sets.get_mut(object.labels()) {
             Some(objects) => drop(objects.insert(key.name, Arc::clone(object))),
-            None => drop(sets.insert(object.labels().clone(), [(key.name, Arc::clone(object))].into())),
+            None => drop(sets.entry(object.labels().clone()).or_default().insert(key.name, Arc::clone(object))),
         }
     }
 

@@ -31,6 +31,7 @@ pub mod replica_set;
 pub mod resource_quota;
 pub mod service_allocation;
 pub mod service_endpoints;
+mod sorted;
 pub mod stateful_set;
 #[cfg(test)]
 mod testing;

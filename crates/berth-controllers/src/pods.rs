@@ -4,6 +4,7 @@ use crate::{
     cache::{Delta, Index},
     labelled::Labelled,
     owners::{Orphans, remove_from},
+    sorted::Sorted,
 };
 use berth_identity::{Namespace, ObjectKey, Uid};
 use berth_workloads::{
@@ -21,7 +22,7 @@ use std::{
     sync::Arc,
 };
 
-type Pods = BTreeMap<ObjectKey, Arc<PodView>>;
+type Pods = Sorted<ObjectKey, Arc<PodView>>;
 
 /// Whether a pod's change can make a difference to the set that counts it; being bound to a node makes none.
 pub(crate) fn counts_change(delta: &Delta<PodView>) -> bool {
@@ -41,7 +42,7 @@ pub struct PodIndex {
     orphans: Orphans<PodView>,
     labelled: Labelled<PodView>,
     /// By node; unbound ones under the empty name.
-    nodes: BTreeMap<String, Pods>,
+    nodes: BTreeMap<String, BTreeMap<ObjectKey, Arc<PodView>>>,
     /// Uids of ReplicaSets that have pods, by namespace and the name of the Deployment that their names tell of; empty where they tell of none.
     sets: BTreeMap<(Namespace, String), BTreeSet<Uid>>,
     collectable: Candidates,
@@ -162,7 +163,10 @@ impl PodIndex {
         let Some(owner) = pod.meta.controller() else {
             return self.orphans.add(pod);
         };
-        let owned = self.owned.entry(Uid::from(&owner.uid)).or_default();
+        let owned = match self.owned.get_mut(owner.uid.as_str()) {
+            Some(owned) => owned,
+            None => self.owned.entry(Uid::from(&owner.uid)).or_default(),
+        };
         if owned.pods.is_empty() && owned.listed.is_none() && owner.kind == "ReplicaSet" {
             let list = (pod.meta.namespace.clone(), former_deployment(pod).unwrap_or_default().to_owned());
             self.sets.entry(list.clone()).or_default().insert(Uid::from(&owner.uid));
@@ -183,6 +187,20 @@ impl PodIndex {
         }
     }
 
+    /// Takes in a new version of a pod that keeps its places: its node and its controller. Most changes are of a status.
+    fn replace(&mut self, old: &Arc<PodView>, new: &Arc<PodView>) {
+        let key = new.key();
+        if let Some(here) = self.nodes.get_mut(new.node_name.as_str()).and_then(|pods| pods.get_mut(&key)) {
+            *here = Arc::clone(new);
+        }
+        self.collectable.remove(old);
+        self.collectable.add(new);
+        let owned = new.meta.controller().and_then(|owner| self.owned.get_mut(owner.uid.as_str()));
+        if let Some(owned) = owned {
+            owned.replace(&key, old, new);
+        }
+    }
+
     /// Pods that match the selector of `deployment`, of sets that may have been its own and that `is_left_behind` says are no more.
     fn left_behind<'a>(
         &'a self,
@@ -199,6 +217,11 @@ impl PodIndex {
 impl Index<PodView> for PodIndex {
     fn change(&mut self, old: Option<&Arc<PodView>>, new: Option<&Arc<PodView>>) {
         self.labelled.change(old, new);
+        if let (Some(old), Some(new)) = (old, new)
+            && keeps_its_places(old, new)
+        {
+            return self.replace(old, new);
+        }
         old.into_iter().for_each(|pod| self.remove(pod));
         new.into_iter().for_each(|pod| self.add(pod));
         // Only now: an update of an owner's only pod must not cost it its counts.
@@ -213,6 +236,12 @@ impl Index<PodView> for PodIndex {
             }
         }
     }
+}
+
+/// Whether both versions of a pod are found in the same places, under one controller's.
+fn keeps_its_places(old: &PodView, new: &PodView) -> bool {
+    let controllers = (old.meta.controller(), new.meta.controller());
+    old.node_name == new.node_name && matches!(controllers, (Some(old), Some(new)) if old.uid == new.uid)
 }
 
 impl Owned {
@@ -249,6 +278,22 @@ impl Owned {
         self.pods.insert(key, Arc::clone(pod));
     }
 
+    /// As removing the old version and adding the new one.
+    fn replace(&mut self, key: &ObjectKey, old: &Arc<PodView>, new: &Arc<PodView>) {
+        if let Some(counted) = &mut self.counted {
+            counted.change(key, old, Sign::Minus);
+            counted.change(key, new, Sign::Plus);
+        }
+        if let Some((_, roster)) = &mut self.roster {
+            roster.remove(old);
+            roster.add(new);
+        }
+        let until = |pod: &PodView| pod.meta.deleted.filter(|_| pod.is_terminating());
+        move_in(&mut self.going, (until(old), until(new)), key);
+        move_in(&mut self.failing, (failing(old), failing(new)), key);
+        self.pods.insert(key.clone(), Arc::clone(new));
+    }
+
     fn remove(&mut self, key: &ObjectKey, pod: &Arc<PodView>) {
         if let Some(counted) = &mut self.counted {
             counted.change(key, pod, Sign::Minus);
@@ -264,6 +309,15 @@ impl Owned {
         }
         self.pods.remove(key);
     }
+}
+
+/// Moves a pod from its old place in an order to its new one; `None`: it has none.
+fn move_in<T: Ord>(order: &mut BTreeSet<(T, ObjectKey)>, (old, new): (Option<T>, Option<T>), key: &ObjectKey) {
+    if old == new {
+        return;
+    }
+    old.into_iter().for_each(|old| _ = order.remove(&(old, key.clone())));
+    new.into_iter().for_each(|new| _ = order.insert((new, key.clone())));
 }
 
 #[derive(Clone, Copy)]

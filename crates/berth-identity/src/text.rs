@@ -2,13 +2,45 @@
 
 use crate::Recent;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
-use std::{borrow::Borrow, fmt, ops::Deref, sync::Arc};
+use std::{
+    borrow::Borrow,
+    cmp::Ordering,
+    fmt,
+    hash::{Hash, Hasher},
+    ops::Deref,
+    sync::Arc,
+};
 
 macro_rules! text {
     ($(#[$doc:meta])* $name:ident, $read:ident) => {
         $(#[$doc])*
-        #[derive(Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        #[derive(Clone, Default, Eq)]
         pub struct $name(Arc<str>);
+
+        /// As of the texts; one that both share need not be read.
+        impl PartialEq for $name {
+            fn eq(&self, other: &Self) -> bool {
+                Arc::ptr_eq(&self.0, &other.0) || self.0 == other.0
+            }
+        }
+
+        impl PartialOrd for $name {
+            fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+                Some(self.cmp(other))
+            }
+        }
+
+        impl Ord for $name {
+            fn cmp(&self, other: &Self) -> Ordering {
+                if Arc::ptr_eq(&self.0, &other.0) { Ordering::Equal } else { self.0.cmp(&other.0) }
+            }
+        }
+
+        impl Hash for $name {
+            fn hash<H: Hasher>(&self, state: &mut H) {
+                self.0.hash(state);
+            }
+        }
 
         impl $name {
             /// As a text.
@@ -195,6 +227,19 @@ impl Namespace {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn texts_are_compared_whether_they_are_shared_or_not() {
+        let [a, b] = ["a", "b"].map(Uid::from);
+        for (one, other, wanted) in [
+            (&a, &a.clone(), Ordering::Equal),
+            (&a, &Uid::from("a"), Ordering::Equal),
+            (&a, &b, Ordering::Less),
+            (&b, &a, Ordering::Greater),
+        ] {
+            assert_eq!((one.cmp(other), one.partial_cmp(other), one == other), (wanted, Some(wanted), wanted == Ordering::Equal));
+        }
+    }
 
     #[test]
     fn the_wire_form_is_the_text() {

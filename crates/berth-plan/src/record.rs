@@ -11,7 +11,7 @@ use crate::{
     version::{Changed, Version},
 };
 use berth_api::{FeatureGates, Object, decode::from_json, quantity::Quantity};
-use berth_identity::{ObjectKey, Uid};
+use berth_identity::{Lookup, ObjectKey, Uid};
 use berth_node::{resources::Amounts, scheduler::PodInfo};
 use berth_store::{Entry, EventKind, env::Timestamp};
 use berth_workloads::{
@@ -40,7 +40,7 @@ pub(crate) struct Record {
     before: BTreeMap<String, (String, Arc<Entry>)>,
     is_begun: bool,
     sets: BTreeMap<Uid, Set>,
-    pods: BTreeMap<Uid, Pod>,
+    pods: Lookup<Uid, Pod>,
     /// Ready pods that become available by time alone.
     ripening: BTreeSet<(Timestamp, Uid)>,
     pub(crate) nodes: Nodes,
@@ -119,7 +119,7 @@ impl Record {
             before: BTreeMap::new(),
             is_begun: false,
             sets: BTreeMap::new(),
-            pods: BTreeMap::new(),
+            pods: Lookup::default(),
             ripening: BTreeSet::new(),
             nodes: Nodes::default(),
             quotas: BTreeMap::new(),

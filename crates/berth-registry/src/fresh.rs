@@ -5,10 +5,11 @@
 //! is here shows in nothing but time.
 
 use berth_api::Object;
+use berth_identity::Lookup;
 use berth_store::{Entry, Key};
 use bytes::Bytes;
 use std::{
-    collections::{BTreeMap, VecDeque},
+    collections::VecDeque,
     fmt,
     ops::{Deref, DerefMut},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -78,7 +79,7 @@ pub(crate) struct Fresh {
 
 #[derive(Default)]
 struct Shelf {
-    objects: BTreeMap<Key, Held>,
+    objects: Lookup<Key, Held>,
     /// What was put here, the oldest first: the key, and which time. What was written anew meanwhile is in it more than once.
     order: VecDeque<(Key, u64)>,
     /// The objects and what is in `order` take so many bytes.

@@ -20,7 +20,7 @@ use berth_controllers::{
     metrics::Metrics,
     worker::{Looked, Queue, Reconcile},
 };
-use berth_identity::{ObjectKey, Uid};
+use berth_identity::{Lookup, ObjectKey, Uid};
 use berth_store::env::Env;
 use berth_workloads::{plan::Severity, resources::PODS, view::View};
 use futures::future::BoxFuture;
@@ -69,7 +69,7 @@ pub struct Nodes {
 #[derive(Default)]
 struct Held {
     /// Boxed: the places in a map are never all taken.
-    pods: BTreeMap<Uid, Box<HeldPod>>,
+    pods: Lookup<Uid, Box<HeldPod>>,
     /// Pods whose volumes are not mounted, by claim.
     mounting: BTreeMap<ObjectKey, BTreeSet<Uid>>,
     /// Pods that a newer version said not to be ready although they had been reported so.
@@ -329,7 +329,7 @@ impl Held {
             return false;
         }
         if let Some(held) = self.pods.get_mut(&pod.uid) {
-            let due = held.update(pod, &behaviour(), now);
+            let due = held.update(pod, behaviour, now);
             if held.is_contradicted() {
                 self.contradicted.insert(pod.uid.clone());
             }
@@ -414,16 +414,16 @@ impl Held {
 
 impl HeldPod {
     /// Whether something is to be done for the pod because of its new version.
-    fn update(&mut self, pod: &Arc<KubeletPod>, behaviour: &Behaviour, now: Timestamp) -> bool {
+    fn update(&mut self, pod: &Arc<KubeletPod>, behaviour: impl FnOnce() -> Behaviour, now: Timestamp) -> bool {
         let shortened = pod.deletion_deadline != self.view.deletion_deadline;
         let old = std::mem::replace(&mut self.view, Arc::clone(pod));
         if !shortened || pod.deletion_deadline.is_none() {
-            let images = |pod: &KubeletPod| -> Vec<String> {
-                pod.init_containers.iter().chain(pod.containers.iter()).map(|container| container.image.clone()).collect()
-            };
             // What a pod does is settled when it comes, but for an image that could not be pulled and is another one now.
-            let corrected = images_changed(&self.stage, behaviour, now).filter(|_| images(&old) != images(pod));
-            let Some(stage) = corrected else { return false };
+            if images(&old).eq(images(pod)) {
+                return false;
+            }
+            let behaviour = behaviour();
+            let Some(stage) = images_changed(&self.stage, &behaviour, now) else { return false };
             self.behaviour.pull_fails = behaviour.pull_fails;
             self.stage = stage;
             return true;
@@ -445,6 +445,10 @@ impl HeldPod {
     fn passes_soon(&self, now: Timestamp) -> bool {
         matches!(self.stage, PodStage::Creating { runs_at, .. } if runs_at < now + SHORTEST_REPORTED)
     }
+}
+
+fn images(pod: &KubeletPod) -> impl Iterator<Item = &str> {
+    pod.init_containers.iter().chain(pod.containers.iter()).map(|container| container.image.as_str())
 }
 
 fn written(pod: &KubeletPod) -> Result<WrittenStatus, ClusterError> {

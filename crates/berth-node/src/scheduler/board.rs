@@ -8,7 +8,7 @@ use super::{
     spread::{Spread, Tallies},
     view::{AntiAffinityTerm, DEFAULT_SCHEDULER, NodeView, PodInfo},
 };
-use berth_identity::{Name, Namespace, ObjectKey, Uid};
+use berth_identity::{Lookup, Name, Namespace, ObjectKey, Uid};
 use berth_workloads::{
     view::BudgetView,
     volume_binding::{ClaimView, ClassView},
@@ -28,7 +28,7 @@ const HOSTNAME: &str = "kubernetes.io/hostname";
 pub struct Board {
     nodes: BTreeMap<String, NodeState>,
     /// Where each pod is, or is about to be: uid to node.
-    places: BTreeMap<Uid, Place>,
+    places: Lookup<Uid, Place>,
     waiting: BTreeMap<Order, Arc<PodInfo>>,
     /// Pods for which no node was found; they wait again when anything changes that could help.
     parked: BTreeMap<Uid, Arc<PodInfo>>,
@@ -101,7 +101,7 @@ impl Board {
         if pod.finished {
             return self.remove_pod(&pod);
         }
-        let placed = self.places.values().map(|place| (&*place.pod, place.node.as_str()));
+        let placed = self.places.unordered().map(|(_, place)| (&*place.pod, place.node.as_str()));
         self.tallies.add_user(&pod, placed);
         if pod.deleting {
             self.going.remove(&pod.uid);
@@ -157,7 +157,7 @@ impl Board {
             state.view = node;
         } else {
             let mut state = NodeState { view: Arc::clone(&node), ..NodeState::default() };
-            self.places.values().filter(|place| place.node == node.name).for_each(|place| state.insert(&place.pod));
+            self.places.unordered().filter(|(_, place)| place.node == node.name).for_each(|(_, place)| state.insert(&place.pod));
             self.nodes.insert(node.name.to_string(), state);
         }
         self.unpark();
@@ -495,6 +495,9 @@ impl Board {
     }
 
     fn place(&mut self, pod: &Arc<PodInfo>, node: &str, bound: bool) {
+        if self.is_renewed(pod, node, bound) {
+            return;
+        }
         let before = self.take_off(&pod.uid);
         // A pod that is where it was is not counted anew: most changes are of its status.
         let alike = |old: &PodInfo| old.labels == pod.labels && old.deleting == pod.deleting;
@@ -507,6 +510,22 @@ impl Board {
         }
         self.wide_terms += wide_terms(pod);
         self.places.insert(pod.uid.clone(), Place { node: node.to_owned(), pod: Arc::clone(pod), bound });
+    }
+
+    /// Takes over a pod's new version that stays where it was, if nothing is counted otherwise for it. Most changes are of a status.
+    fn is_renewed(&mut self, pod: &Arc<PodInfo>, node: &str, bound: bool) -> bool {
+        let Some(place) = self.places.get_mut(&pod.uid).filter(|place| place.node == node) else { return false };
+        let old = &place.pod;
+        let is_alike =
+            old.labels == pod.labels && old.deleting == pod.deleting && old.requests == pod.requests && old.priority == pod.priority;
+        if !is_alike || !old.anti_affinity.is_empty() || !pod.anti_affinity.is_empty() {
+            return false;
+        }
+        (place.pod, place.bound) = (Arc::clone(pod), bound);
+        if let Some(here) = self.nodes.get_mut(node).and_then(|state| state.pods.get_mut(&pod.uid)) {
+            *here = Arc::clone(pod);
+        }
+        true
     }
 
     fn vacate(&mut self, uid: &str) -> bool {
@@ -553,10 +572,13 @@ impl Board {
                 return Err(format!("{name}: {taken} of {resource} are taken, it has {}", has.get(resource)));
             }
         }
-        self.tallies.check(self.places.values().map(|place| (&*place.pod, place.node.as_str())))?;
+        self.tallies.check(self.places.unordered().map(|(_, place)| (&*place.pod, place.node.as_str())))?;
         let waiting = self.waiting.values().filter(|pod| !self.mounting.contains(&pod.uid));
         let queued: BTreeSet<&str> = waiting.chain(self.parked.values()).chain(self.held.iter()).map(|pod| pod.uid.as_str()).collect();
-        self.places.keys().find(|uid| queued.contains(uid.as_str())).map_or(Ok(()), |uid| Err(format!("pod {uid} is placed and waits")))
+        self.places
+            .unordered()
+            .find(|(uid, _)| queued.contains(uid.as_str()))
+            .map_or(Ok(()), |(uid, _)| Err(format!("pod {uid} is placed and waits")))
     }
 }
 

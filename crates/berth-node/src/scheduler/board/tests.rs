@@ -75,6 +75,37 @@ fn the_least_allocated_node_is_taken() {
     check(vec![node("a", 1000), node("b", 2000)], vec![pod("p-1", 500), pod("p-2", 500), pod("p-3", 500)], &["p-1@b", "p-2@a", "p-3@b"]);
 }
 
+/// Whatever a new version of a pod says otherwise, the node counts what it says now.
+#[test]
+fn a_new_version_of_a_pod_that_stays_counts_as_it_is_now() {
+    let on_a = |pod: PodInfo| PodInfo { node_name: "a".into(), ..pod };
+    let full = "db: 0/1 nodes are available: 1 Insufficient cpu.";
+    let shunned = "db: 0/1 nodes are available: 1 node(s) didn't satisfy existing pods anti-affinity rules.";
+    let versions = [
+        (pod("web", 500), "db@a"),
+        (pod("web", 900), full),
+        (shunning(pod("web", 500), "db", HOSTNAME), shunned),
+        (PodInfo { priority: 7, ..pod("web", 500) }, "db@a"),
+        (PodInfo { deleting: true, ..pod("web", 500) }, "db@a"),
+        (PodInfo { finished: true, ..pod("web", 900) }, "db@a"),
+    ];
+    for (old, _) in &versions {
+        for (new, wanted) in &versions {
+            let mut board = Board::default();
+            board.set_node(Arc::new(node("a", 1000)));
+            [old, new].into_iter().for_each(|version| board.set_pod(Arc::new(on_a(version.clone()))));
+            let state = &board.nodes["a"];
+            let priorities: Vec<i32> = state.priorities.keys().copied().collect();
+            let kept: Vec<String> = state.pods.values().map(|pod| format!("{pod:?}")).collect();
+            let on_node = format!("{:?}", on_a(new.clone()));
+            let expected = if new.finished { (vec![], vec![]) } else { (vec![new.priority], vec![on_node]) };
+            assert_eq!((priorities, kept), expected, "{old:?} to {new:?}");
+            board.set_pod(Arc::new(pod("db", 500)));
+            assert_eq!(decided(&mut board), [*wanted], "{old:?} to {new:?}");
+        }
+    }
+}
+
 #[test]
 fn a_pod_that_fits_nowhere_is_told_why() {
     check(vec![], vec![pod("p", 1)], &["p: no nodes available to schedule pods"]);

@@ -1,0 +1,94 @@
+//! What is found by its key alone.
+
+use foldhash::fast::FixedState;
+use std::{borrow::Borrow, hash::Hash};
+
+/// The same each time, so that two runs are alike. Keys are texts that a server makes: who could foresee their places gains nothing by it.
+const HASHES: FixedState = FixedState::with_seed(0);
+
+#[expect(clippy::disallowed_types, reason = "with hashes that are always the same, and without an order that anybody could see")]
+type Places<K, V> = std::collections::HashMap<K, V, FixedState>;
+
+/// A map without an order, for tens of thousands of objects that are looked up by uid: a lookup reads the key that it finds, where an ordered map reads one of
+/// each level, all over the memory.
+#[derive(Clone, Debug)]
+pub struct Lookup<K, V>(Places<K, V>);
+
+impl<K, V> Default for Lookup<K, V> {
+    fn default() -> Self {
+        Self(Places::with_hasher(HASHES))
+    }
+}
+
+impl<K: Hash + Eq, V> Lookup<K, V> {
+    /// The value of this key.
+    #[must_use]
+    pub fn get<Q: Hash + Eq + ?Sized>(&self, key: &Q) -> Option<&V>
+    where
+        K: Borrow<Q>,
+    {
+        self.0.get(key)
+    }
+
+    /// The value of this key, to be changed.
+    #[must_use]
+    pub fn get_mut<Q: Hash + Eq + ?Sized>(&mut self, key: &Q) -> Option<&mut V>
+    where
+        K: Borrow<Q>,
+    {
+        self.0.get_mut(key)
+    }
+
+    /// Whether the key has a value.
+    #[must_use]
+    pub fn contains_key<Q: Hash + Eq + ?Sized>(&self, key: &Q) -> bool
+    where
+        K: Borrow<Q>,
+    {
+        self.0.contains_key(key)
+    }
+
+    /// Gives the key this value; gives the one that it had.
+    pub fn insert(&mut self, key: K, value: V) -> Option<V> {
+        self.0.insert(key, value)
+    }
+
+    /// Takes the key's value out.
+    pub fn remove<Q: Hash + Eq + ?Sized>(&mut self, key: &Q) -> Option<V>
+    where
+        K: Borrow<Q>,
+    {
+        self.0.remove(key)
+    }
+
+    /// All keys and values, one after the other as it happens: nothing may be made of that.
+    pub fn unordered(&self) -> impl Iterator<Item = (&K, &V)> + Clone {
+        self.0.iter()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeMap;
+
+    #[test]
+    fn what_it_has_is_what_an_ordered_map_has() {
+        let (mut lookup, mut map) = (Lookup::<String, u32>::default(), BTreeMap::new());
+        for n in 0..500_u32 {
+            let key = (n * 7 % 101).to_string();
+            if n % 3 == 0 {
+                assert_eq!(lookup.remove(key.as_str()), map.remove(key.as_str()));
+            } else {
+                assert_eq!(lookup.insert(key.clone(), n), map.insert(key.clone(), n));
+            }
+            let both = [lookup.get_mut(key.as_str()), map.get_mut(key.as_str())];
+            both.into_iter().flatten().for_each(|value| *value += 1);
+            assert_eq!(
+                (lookup.get(key.as_str()), lookup.contains_key(key.as_str())),
+                (map.get(key.as_str()), map.contains_key(key.as_str()))
+            );
+        }
+        assert_eq!(lookup.unordered().collect::<BTreeMap<_, _>>(), map.iter().collect());
+    }
+}
