@@ -38,6 +38,9 @@ const WORKERS: usize = 64;
 /// `ContainerCreating` is reported only if it lasts this long: a shorter stage is one write more that nobody sees.
 const SHORTEST_REPORTED: Duration = Duration::from_millis(50);
 
+/// In a plan it is reported where the containers take so long that somebody would ask why. Nothing is decided by it, and it was a sixth of all writes.
+const SHORTEST_PLANNED: Duration = Duration::from_secs(30);
+
 /// What each pod does on its node.
 pub type Habits = Box<dyn Fn(&KubeletPod) -> Behaviour + Send + Sync>;
 
@@ -59,6 +62,8 @@ pub struct Nodes {
     pub(super) shape: NodeShape,
     /// The nodes of another cluster, by name; `None`: `count` nodes of the shape.
     foreign: Option<BTreeMap<String, u32>>,
+    /// How long `ContainerCreating` lasts at least where it is reported.
+    shortest_told: Duration,
     recorder: Recorder,
     habits: Habits,
     queue: Queue<Uid>,
@@ -131,6 +136,7 @@ impl Nodes {
             env: env.clone(),
             count,
             shape,
+            shortest_told: if foreign.is_some() { SHORTEST_PLANNED } else { SHORTEST_REPORTED },
             foreign,
             recorder: recorder.of("kubelet"),
             habits,
@@ -206,7 +212,7 @@ impl Nodes {
             return Looked::Failed;
         }
         let now = self.env.clock.now();
-        let (due, again) = self.held().advance(uid, now);
+        let (due, again) = self.held().advance(uid, now, self.shortest_told);
         let done = match due {
             Due::Nothing => Ok(()),
             Due::Report { pod, stage, node, address, contents } => {
@@ -388,7 +394,7 @@ impl Held {
     }
 
     /// Moves a pod's stage on to `now`; gives what is to be done and when to look again.
-    fn advance(&mut self, uid: &Uid, now: Timestamp) -> (Due, Option<Timestamp>) {
+    fn advance(&mut self, uid: &Uid, now: Timestamp, shortest_told: Duration) -> (Due, Option<Timestamp>) {
         let Some(held) = self.pods.get_mut(uid) else { return (Due::Nothing, None) };
         let probed = held.view.has_readiness_probe();
         while let Some(next) = step(&held.stage, &held.behaviour, probed, now) {
@@ -399,7 +405,7 @@ impl Held {
         if held.stage == PodStage::Gone {
             return (Due::LetGo { pod }, None);
         }
-        if held.reported.as_ref() == Some(&held.stage) || held.passes_soon(now) || matches!(held.stage, PodStage::Terminating { .. }) {
+        if held.reported.as_ref() == Some(&held.stage) || held.passes_soon(now, shortest_told) || matches!(held.stage, PodStage::Terminating { .. }) {
             return (Due::Nothing, again);
         }
         if held.address.is_none()
@@ -442,8 +448,8 @@ impl HeldPod {
             && !self.view.status.ready
     }
 
-    fn passes_soon(&self, now: Timestamp) -> bool {
-        matches!(self.stage, PodStage::Creating { runs_at, .. } if runs_at < now + SHORTEST_REPORTED)
+    fn passes_soon(&self, now: Timestamp, shortest_told: Duration) -> bool {
+        matches!(self.stage, PodStage::Creating { runs_at, .. } if runs_at < now + shortest_told)
     }
 }
 
