@@ -1,5 +1,7 @@
 //! Pods by owner and node, with running counts for each ReplicaSet, so that a look costs what has changed and not what there is.
 
+mod counted;
+
 use crate::{
     cache::{Delta, Index},
     labelled::Labelled,
@@ -9,12 +11,13 @@ use crate::{
 use berth_identity::{Namespace, ObjectKey, Uid};
 use berth_workloads::{
     cause::{self, Kind},
-    counts::{LeftBehind, PodCounts, PodSource, Role, SetPods, counts_alike, former_deployment, role},
+    counts::{LeftBehind, PodCounts, PodSource, Role, SetPods, former_deployment, role},
     pod_gc::Candidates,
     selector::{Labels, Selector},
     stateful_set::Roster,
     view::{DeploymentView, PodView, ReplicaSetView, StatefulSetView, View},
 };
+use counted::{Counted, Sign};
 use jiff::Timestamp;
 use std::{
     cell::RefCell,
@@ -62,16 +65,6 @@ struct Owned {
     going: BTreeSet<(Timestamp, ObjectKey)>,
     /// Active pods that do not come up, by the rank of their causes.
     failing: BTreeSet<(Kind, ObjectKey)>,
-}
-
-/// Running counts for one ReplicaSet. They hold as long as pods count for it as they did.
-struct Counted {
-    set: Arc<ReplicaSetView>,
-    /// Availability is as of this time.
-    now: Timestamp,
-    counts: PodCounts,
-    /// Ready pods that are not available yet, by when they will be.
-    pending: BTreeSet<(Timestamp, ObjectKey)>,
 }
 
 impl PodIndex {
@@ -318,62 +311,6 @@ fn move_in<T: Ord>(order: &mut BTreeSet<(T, ObjectKey)>, (old, new): (Option<T>,
     }
     old.into_iter().for_each(|old| _ = order.remove(&(old, key.clone())));
     new.into_iter().for_each(|new| _ = order.insert((new, key.clone())));
-}
-
-#[derive(Clone, Copy)]
-enum Sign {
-    Plus,
-    Minus,
-}
-
-impl Counted {
-    fn count(set: &Arc<ReplicaSetView>, pods: &Pods, now: Timestamp) -> Self {
-        let mut counted = Self { set: Arc::clone(set), now, counts: PodCounts::default(), pending: BTreeSet::new() };
-        pods.iter().for_each(|(key, pod)| counted.change(key, pod, Sign::Plus));
-        counted
-    }
-
-    /// Whether this is what counting for `set` from scratch would give: what pods count by is of the spec, and of that what no scaling changes.
-    fn is_of(&self, set: &ReplicaSetView) -> bool {
-        self.set.meta.generation == set.meta.generation || counts_alike(&self.set, set)
-    }
-
-    /// Adds or takes away what one pod counts for.
-    fn change(&mut self, key: &ObjectKey, pod: &PodView, sign: Sign) {
-        let (one, due) = PodCounts::recount(&self.set, [pod], self.now);
-        let total = &mut self.counts;
-        let fields = [
-            (&mut total.active, one.active),
-            (&mut total.ready, one.ready),
-            (&mut total.available, one.available),
-            (&mut total.fully_labeled, one.fully_labeled),
-            (&mut total.with_cost, one.with_cost),
-            (&mut total.terminating, one.terminating),
-            (&mut total.mismatched, one.mismatched),
-            (&mut total.mismatched_terminating, one.mismatched_terminating),
-        ];
-        for (total, one) in fields {
-            match sign {
-                Sign::Plus => *total += one,
-                Sign::Minus => *total -= one,
-            }
-        }
-        if let Some(due) = due {
-            match sign {
-                Sign::Plus => self.pending.insert((due, key.clone())),
-                Sign::Minus => self.pending.remove(&(due, key.clone())),
-            };
-        }
-    }
-
-    /// Counts as available what has become so by `now`.
-    fn advance(&mut self, now: Timestamp) {
-        self.now = self.now.max(now);
-        while self.pending.first().is_some_and(|(at, _)| *at <= self.now) {
-            self.pending.pop_first();
-            self.counts.available += 1;
-        }
-    }
 }
 
 /// Why an active pod does not come up.

@@ -1,13 +1,10 @@
 //! What is found by its key alone.
 
-use foldhash::fast::FixedState;
 use std::{borrow::Borrow, hash::Hash};
 
-/// The same each time, so that two runs are alike. Keys are texts that a server makes: who could foresee their places gains nothing by it.
-const HASHES: FixedState = FixedState::with_seed(0);
-
-#[expect(clippy::disallowed_types, reason = "with hashes that are always the same, and without an order that anybody could see")]
-type Places<K, V> = std::collections::HashMap<K, V, FixedState>;
+/// Names are their users' choice: were the hashes known beforehand, somebody could have ten thousand objects in one place, and each lookup pass them all.
+#[expect(clippy::disallowed_types, reason = "other hashes in each run, and no order that anybody could see them by")]
+type Places<K, V> = std::collections::HashMap<K, V>;
 
 /// A map without an order, for tens of thousands of objects that are looked up by uid: a lookup reads the key that it finds, where an ordered map reads one of
 /// each level, all over the memory.
@@ -16,7 +13,7 @@ pub struct Lookup<K, V>(Places<K, V>);
 
 impl<K, V> Default for Lookup<K, V> {
     fn default() -> Self {
-        Self(Places::with_hasher(HASHES))
+        Self(Places::new())
     }
 }
 

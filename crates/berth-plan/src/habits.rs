@@ -116,10 +116,10 @@ impl Habits {
             let ready =
                 entries(&pod["status"]["conditions"]).any(|condition| condition["type"] == "Ready" && condition["status"] == "True");
             let key = (namespace.to_owned(), owner.to_owned());
-            match (ready, self.fails(pod, snapshot.at)) {
-                (true, _) => drop(found.insert(key, None)),
-                (false, Some(failure)) => drop(found.entry(key).or_insert(Some(failure))),
-                (false, None) => (),
+            if ready {
+                found.insert(key, None);
+            } else if let Some(failure) = self.fails(pod, snapshot.at) {
+                found.entry(key).or_insert(Some(failure));
             }
         }
         found.into_iter().filter_map(|(key, failure)| Some((key, failure?))).collect()

@@ -10,6 +10,7 @@ use berth_sim::{
     seeds,
 };
 use berth_store::env::Timestamp;
+use berth_workloads::plan::SOON;
 use common::scenario::{Hold, NAME, Pace, Scenario, template};
 use serde_json::{Value, json};
 use std::{collections::BTreeMap, time::Duration};
@@ -18,8 +19,10 @@ use std::{collections::BTreeMap, time::Duration};
 const LONGEST: Duration = Duration::from_secs(7200);
 /// How far times may be apart.
 const TOLERANCE: Duration = Duration::from_millis(100);
-/// How many other orders of what happens at once are tried of a tie.
-const ORDERS: u64 = 16;
+/// How many other orders of what happens at once are tried of a tie: few are enough for most, and a full quota is met in many.
+const ORDERS: u64 = 200;
+/// How much later than its last pod a set's status tells of that.
+const TOLD_AFTER: Duration = Duration::from_millis(SOON.as_millis() as u64 + 10);
 /// What a snapshot is of.
 const PLURALS: [&str; 11] = [
     "controllerrevisions",
@@ -149,7 +152,7 @@ fn happens(world: &mut World, scenario: &Scenario, foretold: &Outcome, context: 
             Some((complete, world.elapsed() - began))
         }
         Outcome::Held { settled_after, .. } => {
-            world.run_for(*settled_after + TOLERANCE);
+            world.run_for(*settled_after + TOLERANCE + TOLD_AFTER);
             let lines = world.log().len();
             world.run_for(Duration::from_secs(3000));
             let on = &world.log()[lines..];

@@ -405,7 +405,10 @@ impl Held {
         if held.stage == PodStage::Gone {
             return (Due::LetGo { pod }, None);
         }
-        if held.reported.as_ref() == Some(&held.stage) || held.passes_soon(now, shortest_told) || matches!(held.stage, PodStage::Terminating { .. }) {
+        if held.reported.as_ref() == Some(&held.stage)
+            || held.passes_soon(now, shortest_told)
+            || matches!(held.stage, PodStage::Terminating { .. })
+        {
             return (Due::Nothing, again);
         }
         if held.address.is_none()
