@@ -21,6 +21,9 @@ pub(crate) struct Sorted<K, V> {
 /// The place of a value among all.
 type Slot = usize;
 
+/// So many places are always worth keeping.
+const FEW: usize = 64;
+
 impl<K, V> Default for Sorted<K, V> {
     fn default() -> Self {
         Self { order: BTreeMap::new(), slots: Lookup::default(), values: Vec::new(), free: Vec::new() }
@@ -54,12 +57,23 @@ impl<K: Ord + Hash + Clone, V> Sorted<K, V> {
         let slot = self.slots.remove(key)?;
         self.order.remove(key);
         let value = self.values[slot].take();
-        if self.order.is_empty() {
-            *self = Self::default();
-        } else {
-            self.free.push(slot);
+        self.free.push(slot);
+        if FEW < self.values.len() && self.order.len() < self.values.len() / 8 {
+            self.close_up();
         }
         value
+    }
+
+    /// Leaves no free places.
+    fn close_up(&mut self) {
+        let mut values = Vec::with_capacity(self.order.len());
+        for (key, slot) in &mut self.order {
+            let Some(value) = self.values[*slot].take() else { continue };
+            *slot = values.len();
+            self.slots.insert(key.clone(), *slot);
+            values.push(Some(value));
+        }
+        (self.values, self.free) = (values, Vec::new());
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -110,5 +124,16 @@ mod tests {
                 prop_assert!(sorted.values.len() <= 40, "places are taken again");
             }
         }
+    }
+
+    #[test]
+    fn what_is_gone_leaves_no_places_behind() {
+        let mut sorted = Sorted::default();
+        (0..10_000).for_each(|n| _ = sorted.insert(n, n));
+        assert!((0..10_000).filter(|n| n % 1000 != 7).all(|n| sorted.remove(&n) == Some(n)));
+        assert!(sorted.iter().eq((0..10).map(|n| n * 1000 + 7).collect::<Vec<_>>().iter().map(|n| (n, n))));
+        assert!(sorted.values.capacity() <= FEW && sorted.free.len() <= FEW, "{} {}", sorted.values.capacity(), sorted.free.len());
+        assert_eq!((sorted.get(&5007), sorted.get(&5008)), (Some(&5007), None));
+        assert_eq!((sorted.insert(5008, 1), sorted.len()), (None, 11));
     }
 }

@@ -11,6 +11,9 @@ type Places<K, V> = std::collections::HashMap<K, V>;
 #[derive(Clone, Debug)]
 pub struct Lookup<K, V>(Places<K, V>);
 
+/// So many places are always worth keeping.
+const FEW: usize = 64;
+
 impl<K, V> Default for Lookup<K, V> {
     fn default() -> Self {
         Self(Places::new())
@@ -50,12 +53,16 @@ impl<K: Hash + Eq, V> Lookup<K, V> {
         self.0.insert(key, value)
     }
 
-    /// Takes the key's value out.
+    /// Takes the key's value out. Places that many are gone from are given back.
     pub fn remove<Q: Hash + Eq + ?Sized>(&mut self, key: &Q) -> Option<V>
     where
         K: Borrow<Q>,
     {
-        self.0.remove(key)
+        let removed = self.0.remove(key);
+        if FEW < self.0.capacity() && self.0.len() < self.0.capacity() / 8 {
+            self.0.shrink_to(self.0.len() * 2);
+        }
+        removed
     }
 
     /// All keys and values, one after the other as it happens: nothing may be made of that.
@@ -87,5 +94,14 @@ mod tests {
             );
         }
         assert_eq!(lookup.unordered().collect::<BTreeMap<_, _>>(), map.iter().collect());
+    }
+
+    #[test]
+    fn what_is_gone_leaves_no_places_behind() {
+        let mut lookup = Lookup::default();
+        (0..10_000).for_each(|n| _ = lookup.insert(n, n));
+        assert!((0..9_990).all(|n| lookup.remove(&n) == Some(n)));
+        assert!((9_990..10_000).all(|n| lookup.get(&n) == Some(&n)));
+        assert!(lookup.0.capacity() <= FEW, "{}", lookup.0.capacity());
     }
 }

@@ -495,7 +495,7 @@ impl Board {
     }
 
     fn place(&mut self, pod: &Arc<PodInfo>, node: &str, bound: bool) {
-        if self.is_renewed(pod, node, bound) {
+        if self.renew(pod, node, bound) {
             return;
         }
         let before = self.take_off(&pod.uid);
@@ -512,8 +512,8 @@ impl Board {
         self.places.insert(pod.uid.clone(), Place { node: node.to_owned(), pod: Arc::clone(pod), bound });
     }
 
-    /// Takes over a pod's new version that stays where it was, if nothing is counted otherwise for it. Most changes are of a status.
-    fn is_renewed(&mut self, pod: &Arc<PodInfo>, node: &str, bound: bool) -> bool {
+    /// Takes over a pod's new version that stays where it was, if nothing is counted otherwise for it; gives whether it did. Most changes are of a status.
+    fn renew(&mut self, pod: &Arc<PodInfo>, node: &str, bound: bool) -> bool {
         let Some(place) = self.places.get_mut(&pod.uid).filter(|place| place.node == node) else { return false };
         let old = &place.pod;
         let is_alike =
