@@ -29,7 +29,7 @@ use berth_sim::{
 use berth_store::{
     Entry, Event, MemoryStore, RangeRequest, Revision, Store, Watch, WatchItem,
     env::{Clock, Env, Rng, Spawner, Timestamp},
-    virtual_time::{Order as TaskOrder, Process, Step, VirtualTime},
+    virtual_time::{Order, Process, Step, VirtualTime},
 };
 use futures::{FutureExt, StreamExt};
 use serde_json::Value;
@@ -106,7 +106,7 @@ pub(crate) struct Subject {
 impl Stage {
     /// An empty world at `begins`.
     pub(crate) fn new(seed: u64, begins: Timestamp) -> Self {
-        let time = VirtualTime::new(TaskOrder::Random, Arc::new(SeededRng::new(seed, Purpose::Order)), begins);
+        let time = VirtualTime::new(Order::Random, Arc::new(SeededRng::new(seed, Purpose::Order)), begins);
         let rng: Arc<dyn Rng> = Arc::new(SeededRng::new(seed, Purpose::Names));
         let table = Arc::new(ResourceTable::default());
         let store = Arc::new(SimStore(MemoryStore::new_quiet(Arc::clone(&table), HISTORY_BYTES)));

@@ -152,11 +152,17 @@ fn happens(world: &mut World, scenario: &Scenario, foretold: &Outcome, context: 
             Some((complete, world.elapsed() - began))
         }
         Outcome::Held { settled_after, .. } => {
-            world.run_for(*settled_after + TOLERANCE + TOLD_AFTER);
-            let lines = world.log().len();
+            world.run_for(*settled_after + TOLERANCE);
+            let settled = world.log().len();
+            world.run_for(TOLD_AFTER);
+            let told = world.log().len();
             world.run_for(Duration::from_secs(3000));
-            let on = &world.log()[lines..];
-            assert!(!on.iter().any(|line| line.contains(" pods ") || line.contains(" replicasets ")), "it goes on: {on:#?}\n{context}");
+            let goes_on = |from: usize, plural: &str| world.log()[from..].iter().any(|line| line.contains(plural));
+            assert!(
+                !goes_on(settled, " pods ") && !goes_on(told, " replicasets "),
+                "it goes on: {:#?}\n{context}",
+                &world.log()[settled..]
+            );
             assert!(!is_complete(world), "complete, although it is held\n{context}");
             None
         }
