@@ -420,6 +420,27 @@ fn a_set_that_a_quota_refused_takes_the_place_of_a_pod_that_went() {
     assert_eq!((running.count(PODS), &running.list(QUOTAS)[0]["status"]["used"]), (2, &json!({"pods": "2"})));
 }
 
+#[test]
+fn pods_that_went_one_after_another_have_their_places_taken_together() {
+    let running = Running::start("*");
+    running.create(Some("default"), &quota("4"));
+    running.settle();
+    running.create(Some("default"), &deployment("web", 8));
+    running.settle();
+    let names = || -> Vec<String> {
+        running.list(PODS).iter().map(|pod| pod["metadata"]["name"].as_str().unwrap_or_default().to_owned()).collect()
+    };
+    let old = names();
+    for name in &old[..3] {
+        running.delete(PODS, name, None);
+        running.world.run_for(SignedDuration::from_millis(5));
+    }
+    // The place of the first was free 15 ms ago.
+    assert_eq!(running.count(PODS), 1);
+    running.world.run_for(SignedDuration::from_millis(30));
+    assert_eq!((running.count(PODS), names().iter().filter(|name| old.contains(name)).count()), (4, 1));
+}
+
 /// A Deployment whose pods admission refuses, and what its set says about it.
 fn refused(prepare: impl FnOnce(&Running), patch: Value) -> (Running, String) {
     let running = Running::start("*");

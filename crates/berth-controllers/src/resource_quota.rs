@@ -21,7 +21,7 @@ use berth_identity::{Namespace, ObjectKey, Revision, Uid};
 use berth_store::env::{Clock, Spawner};
 use berth_workloads::{
     Plan,
-    resource_quota::{self, QuotaView, State, is_charged},
+    resource_quota::{self, QuotaView, State, is_charged, is_lower},
     resources::{CLAIMS, PODS, SERVICES},
     view::{Identity, View},
 };
@@ -141,8 +141,16 @@ pub struct QuotaPlanner {
     metadata: Arc<MetaCaches>,
     measured: Arc<Measured>,
     clock: Arc<dyn Clock>,
-    charged_at: Arc<Mutex<BTreeMap<ObjectKey, Timestamp>>>,
+    times: Arc<Mutex<BTreeMap<ObjectKey, Times>>>,
     changed: Arc<Event>,
+}
+
+/// What is known of a quota besides what it says.
+struct Times {
+    /// When something was last charged, as far as is known.
+    charged_at: Timestamp,
+    /// Since when less is there than is used; `None`: it is not so.
+    lower_since: Option<Timestamp>,
 }
 
 impl QuotaPlanner {
@@ -151,7 +159,7 @@ impl QuotaPlanner {
     pub fn new(quotas: Arc<QuotaCache>, metadata: Arc<MetaCaches>, clock: Arc<dyn Clock>) -> Self {
         let measured =
             Measured { pods: Arc::new(Cache::new(PODS)), services: Arc::new(Cache::new(SERVICES)), claims: Arc::new(Cache::new(CLAIMS)) };
-        Self { quotas, metadata, measured: Arc::new(measured), clock, charged_at: Arc::default(), changed: Arc::default() }
+        Self { quotas, metadata, measured: Arc::new(measured), clock, times: Arc::default(), changed: Arc::default() }
     }
 
     /// Has changes of quotas and of what they count put the keys of quotas into `queue`. To be called before the caches start.
@@ -184,9 +192,13 @@ impl QuotaPlanner {
     fn quota_changed(&self, delta: &Delta<QuotaView>, queue: &Queue<ObjectKey>) {
         let Some(quota) = delta.sides().next() else { return };
         match &delta.new {
-            Some(new) if is_charged(delta.old.as_deref(), new) => drop(lock(&self.charged_at).insert(new.key(), self.clock.now())),
+            Some(new) if is_charged(delta.old.as_deref(), new) => {
+                let charged_at = self.clock.now();
+                let mut times = lock(&self.times);
+                times.entry(new.key()).or_insert(Times { charged_at, lower_since: None }).charged_at = charged_at;
+            }
             Some(_) => (),
-            None => drop(lock(&self.charged_at).remove(&quota.key())),
+            None => drop(lock(&self.times).remove(&quota.key())),
         }
         queue.add(quota.key());
         self.changed.notify(usize::MAX);
@@ -250,9 +262,16 @@ impl Planner for QuotaPlanner {
     fn plan(&self, key: &ObjectKey, _last_error: Option<&str>, now: Timestamp) -> Option<Plan> {
         let quota = self.quotas.get(key)?;
         let (counted, revision) = self.count(&quota);
-        let charged_at = lock(&self.charged_at).get(key).copied().unwrap_or(now);
+        let (charged_at, lower_since) = match lock(&self.times).get_mut(key) {
+            Some(times) => {
+                times.lower_since = is_lower(&quota, &counted).then(|| times.lower_since.unwrap_or(now));
+                (times.charged_at, times.lower_since.unwrap_or(now))
+            }
+            // It is being removed.
+            None => (now, now),
+        };
         // Caches that are older than the quota may miss what it was charged for: as if that had been just now.
         let charged_at = if quota.id.resource_version.is_some_and(|version| revision < version) { now } else { charged_at };
-        Some(resource_quota::plan(&State { quota: &quota, counted: &counted, charged_at, now }))
+        Some(resource_quota::plan(&State { quota: &quota, counted: &counted, charged_at, lower_since, now }))
     }
 }

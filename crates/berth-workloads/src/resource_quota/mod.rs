@@ -1,7 +1,7 @@
 //! What a `ResourceQuota`'s status must say: the bounds it is to enforce and what is used of them (upstream: resource quota controller).
 //!
 //! The API server raises `used` before it makes an object, so an object may be charged that cannot be seen yet. Lowering is therefore put off
-//! until no charge has been made for a while; raising never waits.
+//! until no charge has been made for a while; raising never waits. What goes together is given back together.
 
 use crate::{
     plan::{Action, Outcome, Plan, Reason, Stage, Subresource, Urgency, merge_patch},
@@ -21,6 +21,10 @@ use serde_json::json;
 /// How long after a charge its object is taken to be on its way. Long for one write to the store, short for whoever waits for room.
 pub const CHARGE_SETTLES: SignedDuration = SignedDuration::from_millis(250);
 
+/// How long what can be given back waits for more. Pods that went at the same time are seen to go one by one: the first alone would let one object in, whose
+/// charge then holds up what the others gave back.
+pub const GIVEN_BACK_AFTER: SignedDuration = SignedDuration::from_millis(30);
+
 /// What plans read of a quota.
 #[derive(Clone, Debug, PartialEq)]
 pub struct QuotaView {
@@ -38,6 +42,8 @@ pub struct State<'a> {
     pub counted: &'a Amounts,
     /// When something was last charged, as far as is known.
     pub charged_at: Timestamp,
+    /// Since when less is there than is used, as far as is known.
+    pub lower_since: Timestamp,
     /// The time of this reading.
     pub now: Timestamp,
 }
@@ -77,7 +83,7 @@ impl QuotaView {
 #[must_use]
 pub fn plan(state: &State<'_>) -> Plan {
     let (wanted, used) = (state.quota.wanted(), state.quota.used());
-    let settled_at = state.charged_at + CHARGE_SETTLES;
+    let settled_at = (state.charged_at + CHARGE_SETTLES).max(state.lower_since + GIVEN_BACK_AFTER);
     let mut must_wait = false;
     let mut next_used = Amounts::new();
     for name in wanted.keys() {
@@ -103,6 +109,13 @@ fn status_patch(view: &QuotaView, used: &Amounts) -> Option<Action> {
         reason: Reason::UseChanged,
         events: Outcome::default(),
     })
+}
+
+/// Whether less is there of something than is used of it.
+#[must_use]
+pub fn is_lower(quota: &QuotaView, counted: &Amounts) -> bool {
+    let used = quota.used();
+    quota.wanted().keys().any(|name| used.get(name).is_some_and(|used| counted.get(name).copied().unwrap_or(Quantity::ZERO) < *used))
 }
 
 /// Whether objects may fit now that did not before: something is given back, a bound has risen or gone, or the quota itself is gone.
@@ -144,11 +157,18 @@ mod tests {
         QuotaView::decode(json.to_string().as_bytes(), Revision(7)).expect("a quota")
     }
 
-    /// Pods are bounded, the last charge was at 0.
+    /// Pods are bounded, the last charge was at 0, and fewer are there since then.
     #[track_caller]
     fn check(view: &QuotaView, counted: i64, now: i64, wanted: (Option<Value>, Option<i64>)) {
+        check_since(0, view, counted, now, wanted);
+    }
+
+    /// Fewer are there since `lower_since`.
+    #[track_caller]
+    fn check_since(lower_since: i64, view: &QuotaView, counted: i64, now: i64, wanted: (Option<Value>, Option<i64>)) {
         let counted = Amounts::from([("pods".to_owned(), Quantity::from_integer(counted))]);
-        let plan = read_back(plan(&State { quota: view, counted: &counted, charged_at: at(0), now: at(now) }));
+        let plan =
+            read_back(plan(&State { quota: view, counted: &counted, charged_at: at(0), lower_since: at(lower_since), now: at(now) }));
         let patch = plan.stages.into_iter().flat_map(|stage| stage.actions).find_map(|action| match action {
             Action::Patch { target, patch, .. } if target.resource_version == Some(Revision(7)) => Some(patch["status"].clone()),
             _ => None,
@@ -173,6 +193,20 @@ mod tests {
         check(&full, 1, 249, (None, Some(250)));
         check(&full, 1, 250, (Some(json!({"used": pods("1")})), None));
         check(&full, 3, 0, (Some(json!({"used": pods("3")})), None));
+    }
+
+    #[test]
+    fn what_goes_together_is_given_back_together() {
+        let full = quota(pods("4"), pods("4"), pods("4"));
+        check_since(1000, &full, 3, 1000, (None, Some(1030)));
+        check_since(1000, &full, 1, 1029, (None, Some(1030)));
+        check_since(1000, &full, 1, 1030, (Some(json!({"used": pods("1")})), None));
+        // Others that came meanwhile do not wait.
+        check_since(1000, &full, 5, 1000, (Some(json!({"used": pods("5")})), None));
+        let is_lower = |counted| is_lower(&full, &Amounts::from([("pods".to_owned(), Quantity::from_integer(counted))]));
+        assert_eq!([3, 4, 5].map(is_lower), [true, false, false]);
+        assert!(super::is_lower(&full, &Amounts::new()), "nothing is there");
+        assert!(!super::is_lower(&quota(json!({}), pods("4"), pods("4")), &Amounts::new()), "nothing bounds it");
     }
 
     #[test]
