@@ -138,6 +138,8 @@ pub(crate) struct Happened {
     pub(crate) settled: Option<Duration>,
     /// When something happened to a pod or a ReplicaSet last.
     pub(crate) last: Duration,
+    /// When the workload itself said something last.
+    told: Duration,
 }
 
 impl Happened {
@@ -164,7 +166,8 @@ impl Happened {
                     happened.last = at;
                     happened.sizes.entry(name.clone()).or_default().push((at, *size));
                 }
-                Line::Set(..) | Line::Workload(_) => (),
+                Line::Set(..) => (),
+                Line::Workload(_) => happened.told = at,
             }
             now.take_in(began, line.clone());
             happened.most_pods = happened.most_pods.max(now.pods.len() as u64);
@@ -202,8 +205,11 @@ impl Happened {
                 is_on_time("complete", foretold.after(), complete, &mut late)?;
                 is_on_time("settled", foretold.settled_after(), settled, &mut late)?;
             }
-            // Its status may say so while something is held; then there is nothing else to see.
-            ("held", ..) => is_on_time("held", foretold.settled_after(), self.last, &mut late)?,
+            // Its status may say that it is rolled out while something is held. It comes to rest when its status has counted its pods, unless some go still.
+            ("held", ..) => {
+                let last = if foretold.after() == foretold.settled_after() { self.last.max(self.told) } else { self.last };
+                is_on_time("held", foretold.settled_after(), last, &mut late)?;
+            }
             ("stuck", None, _) => (),
             (outcome, complete, settled) => {
                 return Err(format!("complete after {complete:?} and settled after {settled:?}, not {outcome}: {}", foretold.why()));

@@ -25,6 +25,8 @@ const ORDERS: (u64, u64) = (16, 200);
 const NODES: usize = 2;
 /// How much later than foretold the end is waited for.
 const LATEST: Duration = Duration::from_secs(20);
+/// How long a workload rests before a plan is made: longer than any controller puts something off.
+const RESTS: Duration = Duration::from_millis(500);
 /// How long nothing is foretold, and nothing is to happen, after what does not end as wanted: longer than any pod takes to start or to stop.
 const QUIET: Duration = Duration::from_secs(6);
 
@@ -177,13 +179,22 @@ impl Trial<'_> {
             }
             Hold::Nothing | Hold::OnDelete => (),
         }
-        // Whoever reads objects knows to the second only how far a pod is that starts or stops. A pause is heeded before this is over, and the last pods are seen.
-        tokio::time::sleep(Duration::from_millis(500)).await;
-        if !cluster.watched.until(&self.namespace, PATIENCE, |seen| seen.is_at_rest(self.scenario.quota)).await {
-            return Err("it does not come to rest".into());
-        }
+        self.come_to_rest().await?;
         tokio::time::sleep(self.scenario.idle).await;
         Ok(())
+    }
+
+    /// Waits until nothing of it goes on: whoever reads objects knows to the second only how far a pod is that starts or stops. It rests when it still does a while
+    /// later: a pause is heeded only then, and a pod that has become ready lets others go.
+    async fn come_to_rest(&self) -> Result<(), Failed> {
+        let (watched, began) = (&self.cluster.watched, Instant::now());
+        while began.elapsed() < PATIENCE && watched.until(&self.namespace, PATIENCE, |seen| seen.is_at_rest(self.scenario.quota)).await {
+            tokio::time::sleep(RESTS).await;
+            if watched.seen(&self.namespace).is_at_rest(self.scenario.quota) {
+                return Ok(());
+            }
+        }
+        Err("it does not come to rest".into())
     }
 
     /// With times, and on nodes of its own: other scenarios are none of its business.
