@@ -4,9 +4,9 @@ use crate::{
     cluster::{Change, Cluster},
     lock,
     metrics::{Filled, Filling, Metrics},
-    sorted::Sorted,
+    sorted::{Keyed, Sorted},
 };
-use berth_identity::{ObjectKey, ResourceName, Revision, Uid};
+use berth_identity::{Hashes, ObjectKey, ResourceName, Revision, Uid};
 use berth_store::env::Spawner;
 use berth_workloads::view::View;
 use event_listener::Event;
@@ -16,6 +16,7 @@ use futures::{
     future::BoxFuture,
     stream::{self, BoxStream},
 };
+use serde::de::Error;
 use std::{
     collections::{BTreeMap, BTreeSet},
     mem,
@@ -94,6 +95,16 @@ impl<V, I: Default> Default for Known<V, I> {
 struct Held<V> {
     view: Arc<V>,
     revision: Revision,
+}
+
+impl<V: View> Keyed<ObjectKey> for Held<V> {
+    fn is_of(&self, key: &ObjectKey) -> bool {
+        self.view.is_of(key)
+    }
+
+    fn key_hash(&self, hashes: &Hashes) -> u64 {
+        Keyed::<ObjectKey>::key_hash(&self.view, hashes)
+    }
 }
 
 /// A [`Change`] with its object decoded.
@@ -425,10 +436,10 @@ impl Decoder {
     fn decode<V: View>(&mut self, change: Change) -> Decoded<V> {
         match change {
             Change::Restarted => Decoded::Restarted,
-            Change::Applied { key, object } => match object.view::<V>() {
+            Change::Applied { key, object } => match object.view::<V>().map(Arc::new).and_then(|view| is_itself(view, &key)) {
                 Ok(view) => {
                     self.unreadable.remove(&key);
-                    Decoded::Applied(Held { view: Arc::new(view), revision: object.revision })
+                    Decoded::Applied(Held { view, revision: object.revision })
                 }
                 // What it was before is not what it is: it is left out.
                 Err(error) => {
@@ -453,6 +464,11 @@ impl Decoder {
             tracing::error!(resource = self.resource.plural, %key, %revision, %error, "an object cannot be read; it is left out");
         }
     }
+}
+
+/// Objects are found by what they say that they are.
+fn is_itself<V: View>(view: Arc<V>, key: &ObjectKey) -> Result<Arc<V>, serde_json::Error> {
+    if view.is_of(key) { Ok(view) } else { Err(serde_json::Error::custom(format!("it says that it is {}", view.key()))) }
 }
 
 #[cfg(test)]
@@ -611,5 +627,8 @@ mod tests {
         check(applied("{", 7), None, 3, 7);
         check(deleted(8), None, 3, 8);
         check(applied("{", 9), None, 4, 9);
+        check(applied(r#"["a", "1"]"#, 10), Some("1"), 4, 10);
+        // Another object's.
+        check(applied(r#"["b", "1"]"#, 11), None, 5, 11);
     }
 }

@@ -8,7 +8,7 @@ mod revision;
 mod text;
 
 pub use interned::interned;
-pub use lookup::Lookup;
+pub use lookup::{Hashes, Lookup};
 pub use object::{ObjectKey, ObjectRef, ResourceName};
 pub use recent::Recent;
 pub use revision::Revision;

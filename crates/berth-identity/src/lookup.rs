@@ -1,10 +1,26 @@
 //! What is found by its key alone.
 
-use std::{borrow::Borrow, hash::Hash};
+use std::{
+    borrow::Borrow,
+    hash::{BuildHasher, Hash},
+};
 
 /// Names are their users' choice: were the hashes known beforehand, somebody could have ten thousand objects in one place, and each lookup pass them all.
 #[expect(clippy::disallowed_types, reason = "other hashes in each run, and no order that anybody could see them by")]
-type Places<K, V> = std::collections::HashMap<K, V>;
+type Places<K, V> = std::collections::HashMap<K, V, Hashes>;
+
+/// Hashes that are others in each run.
+#[derive(Clone, Debug, Default)]
+#[expect(clippy::disallowed_types, reason = "nothing may be made of a hash but a place")]
+pub struct Hashes(std::hash::RandomState);
+
+impl BuildHasher for Hashes {
+    type Hasher = std::hash::DefaultHasher;
+
+    fn build_hasher(&self) -> Self::Hasher {
+        self.0.build_hasher()
+    }
+}
 
 /// A map without an order, for tens of thousands of objects that are looked up by uid: a lookup reads the key that it finds, where an ordered map reads one of
 /// each level, all over the memory.
@@ -16,7 +32,7 @@ const FEW: usize = 64;
 
 impl<K, V> Default for Lookup<K, V> {
     fn default() -> Self {
-        Self(Places::new())
+        Self(Places::default())
     }
 }
 
