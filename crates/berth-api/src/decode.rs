@@ -1,16 +1,22 @@
 //! From bytes to objects: JSON with its duplicate keys, typed objects with their unknown fields, and where a wrong type stands.
 
+mod codec;
 mod order;
 mod parse;
 mod time;
 mod typed;
 
+pub use codec::Codec;
 pub use order::{FieldFault, faults_in_order};
 pub use parse::{DEPTH_MAX, ParseError, Parsed, parse_json};
 pub use typed::DecodeError;
 
-use crate::Kind;
-use serde::{Deserialize, de::Error};
+use crate::unset::drop_zero;
+use k8s_openapi::{Metadata, apimachinery::pkg::apis::meta::v1::ObjectMeta};
+use serde::{
+    Deserialize,
+    de::{DeserializeOwned, Error},
+};
 use serde_json::Value;
 use std::fmt::{self, Write as _};
 
@@ -25,33 +31,53 @@ const REPORTED_FIELDS_MAX: usize = 100;
 ///
 /// # Errors
 /// A value of the wrong type or out of range, `apiVersion` or `kind` of another kind; with the path of the field.
-pub fn decode<K: Kind>(value: Value) -> Result<(K, Vec<String>), DecodeError> {
-    typed::decode(value)
+pub fn decode<K: Codec + Metadata<Ty = ObjectMeta>>(value: Value) -> Result<(K, Vec<String>), DecodeError> {
+    let (mut object, unknown) = K::decode_sent(value)?;
+    drop_empty(object.metadata_mut());
+    Ok((object, unknown))
 }
 
 /// The object in `bytes` that [`crate::Object::encode`] wrote. Skips what only clients' input needs: nulls, duplicates, unknown fields.
 ///
 /// # Errors
 /// Bytes that are no JSON of a `K`.
-pub fn decode_bytes<K: Kind>(bytes: &[u8]) -> Result<K, DecodeError> {
-    from_json(bytes).map_err(|error| DecodeError::new(String::new(), error.to_string()))
+pub fn decode_bytes<K: Codec>(bytes: &[u8]) -> Result<K, DecodeError> {
+    K::decode_json(bytes).map_err(|error| DecodeError::new(String::new(), error.to_string()))
 }
 
 /// As [`decode_bytes`], of JSON as a tree.
 ///
 /// # Errors
 /// A tree that is no `K`.
-pub fn decode_tree<K: Kind>(tree: &Value) -> Result<K, DecodeError> {
-    K::deserialize(tree).map_err(|error| DecodeError::new(String::new(), error.to_string()))
+pub fn decode_tree<K: Codec>(tree: &Value) -> Result<K, DecodeError> {
+    K::decode_tree(tree).map_err(|error| DecodeError::new(String::new(), error.to_string()))
 }
 
-/// As `serde_json::from_slice`, in three quarters of its time: that the bytes are UTF-8 is found out once, and not for each string by itself.
+/// For parts of objects; whole ones are read by [`Codec::decode_json`]. As `serde_json::from_slice`, in three quarters of its time: that the bytes are UTF-8 is found out once, and not for each string by itself.
 ///
 /// # Errors
 /// Bytes that are no JSON of a `T`.
 pub fn from_json<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T, serde_json::Error> {
     let text = std::str::from_utf8(bytes).map_err(serde_json::Error::custom)?;
     serde_json::from_str(text)
+}
+
+/// What a client sent, with the paths of the fields that `T` does not have.
+pub(crate) fn from_sent<T: DeserializeOwned>(value: Value) -> Result<(T, Vec<String>), DecodeError> {
+    typed::decode(value)
+}
+
+/// Makes what the wire form prints only if it is not empty absent, so that metadata that mean the same are equal. Not `managedFields`: an
+/// empty list asks to forget the owners, an absent one to keep them.
+pub(crate) fn drop_empty(meta: &mut ObjectMeta) {
+    [&mut meta.name, &mut meta.generate_name, &mut meta.namespace, &mut meta.resource_version, &mut meta.self_link, &mut meta.uid]
+        .into_iter()
+        .for_each(drop_zero);
+    drop_zero(&mut meta.generation);
+    drop_zero(&mut meta.labels);
+    drop_zero(&mut meta.annotations);
+    drop_zero(&mut meta.owner_references);
+    drop_zero(&mut meta.finalizers);
 }
 
 /// How much of the path of such a field is told, in bytes.

@@ -14,6 +14,7 @@ pub mod field;
 pub mod gates;
 pub mod int_or_string;
 pub mod ip;
+mod kinds;
 pub mod label_selector;
 pub mod limit_range;
 pub mod metadata;

@@ -5,7 +5,7 @@ pub use crate::names::{
     check_qualified_name,
 };
 
-use crate::{FieldError, Path, Scope, ip::check_canonical_ip, object::NameRule, unset::drop_zero};
+use crate::{FieldError, Path, Scope, ip::check_canonical_ip, object::NameRule};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -54,19 +54,6 @@ pub fn restore_immutable(new: &mut ObjectMeta, old: &ObjectMeta) {
     new.deletion_timestamp.clone_from(&old.deletion_timestamp);
     new.deletion_grace_period_seconds = old.deletion_grace_period_seconds;
     new.self_link.clone_from(&old.self_link);
-}
-
-/// Makes what the wire form prints only if it is not empty absent, so that metadata that mean the same are equal. Not `managedFields`: an
-/// empty list asks to forget the owners, an absent one to keep them.
-pub fn drop_empty(meta: &mut ObjectMeta) {
-    [&mut meta.name, &mut meta.generate_name, &mut meta.namespace, &mut meta.resource_version, &mut meta.self_link, &mut meta.uid]
-        .into_iter()
-        .for_each(drop_zero);
-    drop_zero(&mut meta.generation);
-    drop_zero(&mut meta.labels);
-    drop_zero(&mut meta.annotations);
-    drop_zero(&mut meta.owner_references);
-    drop_zero(&mut meta.finalizers);
 }
 
 /// Messages on `name` under `rule`; none if it is well-formed.

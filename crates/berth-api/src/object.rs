@@ -1,6 +1,6 @@
 //! One kind's rules, typed ([`Kind`]) and with the type erased ([`Object`]).
 
-use crate::{FeatureGates, FieldError, deletion::Grace};
+use crate::{FeatureGates, FieldError, decode::Codec, deletion::Grace};
 use berth_identity::ResourceName;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta, Time};
 use schemars::JsonSchema;
@@ -64,6 +64,7 @@ pub trait Kind:
     + k8s_openapi::Metadata<Ty = ObjectMeta>
     + Serialize
     + DeserializeOwned
+    + Codec
     + JsonSchema
     + Clone
     + PartialEq
@@ -268,7 +269,7 @@ fn same_kind<K: Kind>(object: &dyn Object) -> &K {
     object.downcast_ref().expect("the registry pairs objects of one resource only")
 }
 
-/// How much of [`SCRATCH`] is kept: more than nearly all objects have.
+/// How much of [`SCRATCH`] is kept: more than nearly all objects need. What is larger is given as it is.
 const SCRATCH_BYTES_MAX: usize = 64 << 10;
 
 thread_local! {
@@ -316,16 +317,18 @@ impl<K: Kind> Object for K {
     fn encode(&self) -> Vec<u8> {
         let mut scratch = SCRATCH.take();
         scratch.clear();
-        serde_json::to_writer(&mut scratch, self).expect("API types have string keys only");
-        let encoded = scratch.as_slice().to_vec();
-        if scratch.capacity() <= SCRATCH_BYTES_MAX {
-            SCRATCH.set(scratch);
+        self.encode_json(&mut scratch);
+        if SCRATCH_BYTES_MAX < scratch.capacity() {
+            scratch.shrink_to_fit();
+            return scratch;
         }
+        let encoded = scratch.as_slice().to_vec();
+        SCRATCH.set(scratch);
         encoded
     }
 
     fn to_value(&self) -> Value {
-        serde_json::to_value(self).expect("API types have string keys only")
+        self.encode_tree()
     }
 
     fn set_defaults(&mut self) {
@@ -418,5 +421,23 @@ impl<K: Kind> Object for K {
 
     fn into_any(self: Box<Self>) -> Box<dyn Any> {
         self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Object, SCRATCH_BYTES_MAX};
+    use k8s_openapi::api::core::v1::ConfigMap;
+    use std::collections::BTreeMap;
+
+    #[test]
+    fn what_is_encoded_takes_no_more_room_than_it_needs_whatever_its_size() {
+        for size in [1, SCRATCH_BYTES_MAX / 2, 3 * SCRATCH_BYTES_MAX, 1] {
+            let data = BTreeMap::from([("text".to_owned(), "a".repeat(size))]);
+            let object = ConfigMap { data: Some(data), ..ConfigMap::default() };
+            let encoded = object.encode();
+            assert_eq!(encoded, serde_json::to_vec(&object).expect("string keys only"));
+            assert_eq!(encoded.capacity(), encoded.len());
+        }
     }
 }

@@ -8,7 +8,7 @@ use crate::{
     metadata::{MetaCache, MetaCaches, MetaView},
     worker::{Looked, Queue, Reconcile},
 };
-use berth_api::{Scope, Subresource, decode::from_json};
+use berth_api::{Scope, Subresource, decode::Codec};
 use berth_identity::{Name, ObjectKey, ResourceName, Uid};
 use berth_store::env::Clock;
 use berth_workloads::{
@@ -128,7 +128,7 @@ impl NamespaceController {
     /// Source: upstream `namespaced_resources_deleter.go`, `OrderedNamespaceDeletion`.
     async fn empty(&self, key: &ObjectKey) -> Result<(), Unfinished> {
         let Some(raw) = self.cluster.get(NAMESPACES, key).await? else { return Ok(()) };
-        let namespace: Namespace = from_json(&raw.json)?;
+        let namespace = Namespace::decode_json(&raw.json)?;
         let holds =
             namespace.spec.as_ref().and_then(|spec| spec.finalizers.as_ref()).is_some_and(|all| all.iter().any(|one| one == FINALIZER));
         if namespace.metadata.deletion_timestamp.is_none() || !holds {

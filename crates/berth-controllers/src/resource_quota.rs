@@ -13,7 +13,6 @@ use crate::{
 };
 use berth_api::{
     Kind,
-    decode::from_json,
     quantity::Quantity,
     quota::{Amounts, Taken, counted_resource, is_in_scope, taken},
 };
@@ -49,7 +48,7 @@ struct TakenView<K> {
 
 impl<K: Kind> View for TakenView<K> {
     fn decode(json: &[u8], _: Revision) -> Result<Self, serde_json::Error> {
-        let object: K = from_json(json)?;
+        let object = K::decode_json(json)?;
         let taken = taken(K::GROUP, K::URL_PATH_SEGMENT, &object);
         let meta = object.metadata();
         Ok(Self {

@@ -12,6 +12,7 @@ use crate::{
 };
 use berth_api::{
     FieldError, Object, Path,
+    decode::Codec,
     k8s_openapi::{
         api::core::v1::{Binding, ObjectReference, Pod, PodCondition},
         apimachinery::pkg::apis::meta::v1::Time,
@@ -40,7 +41,7 @@ impl Registry {
     pub(crate) async fn create_binding(&self, target: &Target, body: Body, options: &WriteOptions) -> Result<Written, ApiError> {
         let checked = checks::write_options(Verb::Create, options)?;
         let Body::Json(bytes) = body else { return Err(ApiError::bad_request("a Binding is expected")) };
-        let mut binding: Binding = serde_json::from_slice(&bytes)
+        let mut binding = Binding::decode_json(&bytes)
             .map_err(|error| ApiError::bad_request(format!("Binding in version \"v1\" cannot be handled as a Binding: {error}")))?;
         check_namespace(target.namespace.as_deref(), &mut binding)?;
         checked_node(target, &binding)?;

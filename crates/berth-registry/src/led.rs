@@ -4,7 +4,7 @@
 //! since, the commit finds so.
 
 use crate::{ApiError, Registry, Resource, admission::storing::Failure, key, resource as resources, stored::ATTEMPTS};
-use berth_api::{k8s_openapi::api::coordination::v1::Lease, tenure::Tenure};
+use berth_api::{decode::Codec, k8s_openapi::api::coordination::v1::Lease, tenure::Tenure};
 use berth_store::{Entry, Key, Revision, Unchanged, Write, WriteError};
 use std::{
     collections::BTreeMap,
@@ -58,7 +58,7 @@ impl Registry {
     /// In which version the Lease is held so now.
     async fn look_at(&self, lease: &Key, tenure: &Arc<Tenure>) -> Result<Option<Revision>, ApiError> {
         let found = self.store.get(lease).await?;
-        let lasts = |entry: &Arc<Entry>| serde_json::from_slice(&entry.value).is_ok_and(|lease: Lease| tenure.lasts(&lease));
+        let lasts = |entry: &Arc<Entry>| Lease::decode_json(&entry.value).is_ok_and(|lease| tenure.lasts(&lease));
         let revision = found.filter(lasts).map(|entry| entry.mod_revision);
         if let Some(revision) = revision {
             self.leases.set(lease, tenure, revision);

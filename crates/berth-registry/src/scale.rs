@@ -10,7 +10,7 @@ use crate::{
     replicas::scale_of,
     stored::{self, Stored},
 };
-use berth_api::{FieldError, Object, Path, k8s_openapi::api::autoscaling::v1::Scale};
+use berth_api::{FieldError, Object, Path, decode::Codec, k8s_openapi::api::autoscaling::v1::Scale};
 use berth_store::Entry;
 use serde_json::Value;
 
@@ -35,7 +35,7 @@ pub(crate) async fn update(
     checked: Checked,
 ) -> Result<Written, ApiError> {
     let Body::Json(bytes) = body else { return Err(ApiError::bad_request("a Scale is expected")) };
-    let wanted: Scale = serde_json::from_slice(&bytes)
+    let wanted = Scale::decode_json(&bytes)
         .map_err(|error| ApiError::bad_request(format!("Scale in version \"v1\" cannot be handled as a Scale: {error}")))?;
     write(registry, target, options, checked, |_| Ok(wanted.clone())).await
 }
@@ -55,7 +55,7 @@ pub(crate) async fn patch(
     write(registry, target, options, checked, |old| {
         let before = versioned(&*old.object, old.entry.mod_revision.to_string())?.to_value();
         let after = parsed.apply_plain(&before)?;
-        serde_json::from_value(after).map_err(|error| parsed.unreadable(&error.to_string()))
+        Scale::decode_tree(&after).map_err(|error| parsed.unreadable(&error.to_string()))
     })
     .await
 }
@@ -83,7 +83,7 @@ async fn write(
 /// Server-side apply of a `Scale`: of the replicas of the object behind it.
 async fn apply(registry: &Registry, target: &Target, bytes: &[u8], options: &WriteOptions, checked: Checked) -> Result<Written, ApiError> {
     let config = Config::read(bytes, "autoscaling/v1, Kind=Scale", options, checked.validation)?;
-    let wanted: Scale = serde_json::from_value(config.document.clone())
+    let wanted = Scale::decode_tree(&config.document)
         .map_err(|error| ApiError::bad_request(format!("failed to create typed patch object: {error}")))?;
     check(target, &wanted)?;
     let config = config.of_replicas(wanted.spec.and_then(|spec| spec.replicas));

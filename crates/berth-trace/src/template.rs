@@ -1,6 +1,7 @@
 //! Templates without what they run: which template it is, is a hash; containers are numbered.
 
 use crate::{allowed::TracedKind, names::Names};
+use berth_api::{decode::Codec, k8s_openapi::api::core::v1::PodTemplateSpec};
 use berth_workloads::hash::canonical_template;
 use serde_json::{Map, Value, json};
 
@@ -42,7 +43,7 @@ fn identity(template: &Value, names: &Names) -> String {
         // How a ControllerRevision is applied is not part of it.
         members.remove("$patch");
     }
-    let canonical = serde_json::from_value(template.clone()).map_or(template, |template| canonical_template(&template));
+    let canonical = PodTemplateSpec::decode_tree(&template).map_or(template, |template| canonical_template(&template));
     names.template(&canonical.to_string())
 }
 

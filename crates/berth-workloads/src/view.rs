@@ -325,6 +325,11 @@ pub trait WorkloadSpec: Default + DeserializeOwned + Send + Sync + 'static {
     fn selector(&self) -> Option<&LabelSelector>;
     /// What is chosen in it, and in these annotations of the workload.
     fn choices(&self, annotations: &BTreeMap<String, String>) -> Self::Choices;
+    /// [`View::decode`] of the workload: here, so that it is compiled here and not wherever one is read.
+    ///
+    /// # Errors
+    /// JSON that is none.
+    fn decode(json: &[u8], revision: Revision) -> Result<WorkloadView<Self>, serde_json::Error>;
 }
 
 impl WorkloadSpec for DeploymentSpec {
@@ -339,6 +344,10 @@ impl WorkloadSpec for DeploymentSpec {
     fn choices(&self, annotations: &BTreeMap<String, String>) -> DeploymentChoices {
         DeploymentChoices::of(self, annotations)
     }
+
+    fn decode(json: &[u8], revision: Revision) -> Result<DeploymentView, serde_json::Error> {
+        decode_workload(json, revision)
+    }
 }
 
 impl WorkloadSpec for StatefulSetSpec {
@@ -352,6 +361,10 @@ impl WorkloadSpec for StatefulSetSpec {
 
     fn choices(&self, annotations: &BTreeMap<String, String>) -> StatefulSetChoices {
         StatefulSetChoices::of(self, annotations)
+    }
+
+    fn decode(json: &[u8], revision: Revision) -> Result<StatefulSetView, serde_json::Error> {
+        decode_workload(json, revision)
     }
 }
 
@@ -378,20 +391,24 @@ pub struct WorkloadView<S: WorkloadSpec> {
     pub status: S::Status,
 }
 
+fn decode_workload<S: WorkloadSpec>(json: &[u8], revision: Revision) -> Result<WorkloadView<S>, serde_json::Error> {
+    let wire: wire::Object<S, S::Status> = from_json(json)?;
+    let spec = wire.spec.unwrap_or_default();
+    let mut metadata = wire.metadata;
+    let annotations = metadata.annotations.take().unwrap_or_default();
+    Ok(WorkloadView {
+        choices: spec.choices(&annotations),
+        annotations,
+        meta: metadata.into_meta(revision),
+        selector: spec.selector().and_then(Selector::parse),
+        spec: Arc::new(spec),
+        status: wire.status.unwrap_or_default(),
+    })
+}
+
 impl<S: WorkloadSpec> View for WorkloadView<S> {
     fn decode(json: &[u8], revision: Revision) -> Result<Self, serde_json::Error> {
-        let wire: wire::Object<S, S::Status> = from_json(json)?;
-        let spec = wire.spec.unwrap_or_default();
-        let mut metadata = wire.metadata;
-        let annotations = metadata.annotations.take().unwrap_or_default();
-        Ok(Self {
-            choices: spec.choices(&annotations),
-            annotations,
-            meta: metadata.into_meta(revision),
-            selector: spec.selector().and_then(Selector::parse),
-            spec: Arc::new(spec),
-            status: wire.status.unwrap_or_default(),
-        })
+        S::decode(json, revision)
     }
 
     fn identity(&self) -> Identity<'_> {

@@ -2,10 +2,13 @@
 //! name the field of a wrong type, list the fields that the type does not have, and read null as the type's empty value.
 
 use super::{Path, report, time};
-use crate::{Kind, quantity::Quantity};
+use crate::quantity::Quantity;
 use serde::{
     Deserializer,
-    de::{DeserializeSeed, EnumAccess, Error as _, IntoDeserializer, MapAccess, SeqAccess, Unexpected, VariantAccess, Visitor},
+    de::{
+        DeserializeOwned, DeserializeSeed, EnumAccess, Error as _, IntoDeserializer, MapAccess, SeqAccess, Unexpected, VariantAccess,
+        Visitor,
+    },
     forward_to_deserialize_any,
 };
 use serde_json::Value;
@@ -51,10 +54,9 @@ impl serde::de::Error for DecodeError {
     }
 }
 
-pub(super) fn decode<K: Kind>(value: Value) -> Result<(K, Vec<String>), DecodeError> {
+pub(super) fn decode<T: DeserializeOwned>(value: Value) -> Result<(T, Vec<String>), DecodeError> {
     let unknown = RefCell::new(Vec::new());
-    let mut object = K::deserialize(Node { value, path: Path::Root, unknown: &unknown })?;
-    crate::metadata::drop_empty(object.metadata_mut());
+    let object = T::deserialize(Node { value, path: Path::Root, unknown: &unknown })?;
     Ok((object, unknown.into_inner()))
 }
 
@@ -253,7 +255,7 @@ mod tests {
 
     #[expect(clippy::needless_pass_by_value, reason = "a table reads better without borrows")]
     fn check<K: crate::Kind>(value: serde_json::Value, unknown: &[&str], wanted: serde_json::Value) {
-        let (object, found) = super::decode::<K>(value).expect("decodes");
+        let (object, found) = crate::decode::decode::<K>(value).expect("decodes");
         assert_eq!(found, unknown);
         let found = object.to_value();
         for (key, value) in wanted.as_object().expect("an object") {
@@ -300,7 +302,7 @@ mod tests {
     }
 
     fn check_refused<K: crate::Kind>(value: serde_json::Value, wanted: &str) {
-        assert_eq!(super::decode::<K>(value).expect_err("refused").to_string(), wanted);
+        assert_eq!(crate::decode::decode::<K>(value).expect_err("refused").to_string(), wanted);
     }
 
     #[test]

@@ -62,7 +62,7 @@ fn decode<K: Kind>(resource: &Resource, json: &[u8]) -> Result<K, ApiError> {
     let object = value.as_object_mut().ok_or_else(|| refused("it is no JSON object".to_owned()))?;
     object.entry("apiVersion").or_insert_with(|| json!(K::API_VERSION));
     object.entry("kind").or_insert_with(|| json!(K::KIND));
-    serde_json::from_value(value).map_err(|error| refused(error.to_string()))
+    K::decode_tree(&value).map_err(|error| refused(error.to_string()))
 }
 
 fn invalid(resource_kind: &str, group: &str, error: FieldError) -> ApiError {

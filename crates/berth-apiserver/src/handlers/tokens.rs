@@ -9,6 +9,7 @@ use crate::{
 };
 use berth_api::{
     FieldError, Path,
+    decode::Codec,
     k8s_openapi::{
         api::{
             authentication::v1::{BoundObjectReference, TokenRequest, TokenRequestStatus},
@@ -126,8 +127,8 @@ async fn bind(exchange: &Exchange<'_>, bound: &mut Bound, object: &BoundObjectRe
 async fn pod_node(exchange: &Exchange<'_>, bound: &Bound, name: &str) -> Result<Option<Reference>, ApiError> {
     let target = target("pods", Some(&bound.namespace), name);
     let Current::Stored(entry) = exchange.shared.registry.get(&target, &GetOptions::default()).await? else { return Ok(None) };
-    let pod: Pod = serde_json::from_slice(&entry.value)
-        .map_err(|error| ApiError::Internal { message: format!("{} cannot be read: {error}", entry.key) })?;
+    let pod =
+        Pod::decode_json(&entry.value).map_err(|error| ApiError::Internal { message: format!("{} cannot be read: {error}", entry.key) })?;
     let spec = pod.spec.unwrap_or_default();
     if spec.service_account_name.as_deref() != Some(&bound.serviceaccount.name) {
         let account = &bound.serviceaccount.name;

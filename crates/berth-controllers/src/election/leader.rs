@@ -5,7 +5,7 @@ use super::{
     gate::{Gate, Lead, RunningTime},
 };
 use crate::{Cluster, ClusterError, RawObject};
-use berth_api::tenure::Tenure;
+use berth_api::{decode::Codec, tenure::Tenure};
 use berth_identity::{ObjectKey, Revision};
 use berth_store::env::Env;
 use berth_workloads::resources::LEASES;
@@ -329,8 +329,7 @@ async fn write(cluster: &dyn Cluster, lease: &ObjectKey, claim: &Claim) -> Resul
 
 /// What a Lease says; what somebody has left out is as if nobody had it.
 fn record(object: &RawObject) -> Result<(Record, Revision), ClusterError> {
-    let lease: Lease =
-        serde_json::from_slice(&object.json).map_err(|error| ClusterError::Refused(format!("a Lease that is none: {error}")))?;
+    let lease = Lease::decode_json(&object.json).map_err(|error| ClusterError::Refused(format!("a Lease that is none: {error}")))?;
     let spec = lease.spec.unwrap_or_default();
     let time = |time: Option<MicroTime>| time.map(|MicroTime(time)| time).unwrap_or_default();
     let record = Record {

@@ -7,7 +7,7 @@ use super::{
 use crate::scheduler::NodeView;
 use berth_api::{
     Subresource,
-    decode::from_json,
+    decode::Codec,
     k8s_openapi::{api::core::v1::Node, apimachinery::pkg::apis::meta::v1::MicroTime},
 };
 use berth_controllers::{
@@ -96,7 +96,7 @@ async fn try_register(nodes: &Nodes, index: u32, now: Timestamp) -> Result<Uid, 
         Some(found) => found,
         None => nodes.cluster.create(Box::new(node::object(index, &nodes.shape, now))).await?,
     };
-    let found: Node = from_json(&found.json).map_err(|error| ClusterError::Refused(error.to_string()))?;
+    let found = Node::decode_json(&found.json).map_err(|error| ClusterError::Refused(error.to_string()))?;
     // A create keeps no status, and a node that was there may have had another shape.
     if let Some(patch) = node::relabel(index, &nodes.shape, &found) {
         nodes.cluster.patch(NODES, &key, None, patch).await?;

@@ -7,7 +7,7 @@ use super::{
 use crate::about::about_pod;
 use berth_api::{
     Subresource,
-    decode::from_json,
+    decode::Codec,
     k8s_openapi::{
         api::core::v1::{Pod, PodCondition},
         apimachinery::pkg::apis::meta::v1::Time,
@@ -288,7 +288,7 @@ impl Scheduler {
         loop {
             attempts += 1;
             let Some(found) = self.cluster.get(PODS, &victim.key()).await? else { return Ok(()) };
-            let found: Pod = from_json(&found.json).map_err(|error| ClusterError::Refused(error.to_string()))?;
+            let found = Pod::decode_json(&found.json).map_err(|error| ClusterError::Refused(error.to_string()))?;
             let condition = PodCondition {
                 type_: "DisruptionTarget".to_owned(),
                 status: "True".to_owned(),

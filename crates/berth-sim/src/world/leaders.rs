@@ -5,7 +5,7 @@ use crate::{
     lock,
     network::{SimCluster, Writes},
 };
-use berth_api::{k8s_openapi::api::coordination::v1::Lease, tenure::Tenure};
+use berth_api::{decode::Codec, k8s_openapi::api::coordination::v1::Lease, tenure::Tenure};
 use berth_controllers::{
     Cluster,
     election::{Candidacy, Leader, RunningTime, Timing},
@@ -83,7 +83,7 @@ impl World {
         if (plural, event.entry.name()) != ("leases", LEASE.1) {
             return;
         }
-        let spec = serde_json::from_slice::<Lease>(&event.entry.value).ok().and_then(|lease| lease.spec).unwrap_or_default();
+        let spec = Lease::decode_json(&event.entry.value).ok().and_then(|lease| lease.spec).unwrap_or_default();
         let (namespace, name) = (LEASE.0.to_owned(), LEASE.1.to_owned());
         let (holder, transitions) = (spec.holder_identity.unwrap_or_default(), spec.lease_transitions.unwrap_or(0));
         self.tenures.insert(event.entry.mod_revision, Tenure { namespace, name, holder, transitions });

@@ -5,7 +5,7 @@ use crate::{
     selector::{Labels, Selector},
     view::{Identity, View, WireMetadata, read_metadata},
 };
-use berth_api::decode::from_json;
+use berth_api::decode::{Codec, from_json};
 use berth_identity::{Name, Namespace, ObjectRef, Revision, Uid};
 use k8s_openapi::{
     api::{
@@ -57,7 +57,7 @@ pub struct ServiceView {
 
 impl View for ServiceView {
     fn decode(json: &[u8], revision: Revision) -> Result<Self, serde_json::Error> {
-        let Service { metadata, spec, status } = from_json(json)?;
+        let Service { metadata, spec, status } = Service::decode_json(json)?;
         let spec = spec.unwrap_or_default();
         let match_labels = spec.selector.filter(|selector| !selector.is_empty());
         let selector =
@@ -271,7 +271,7 @@ pub struct SliceView {
 
 impl View for SliceView {
     fn decode(json: &[u8], revision: Revision) -> Result<Self, serde_json::Error> {
-        let mut slice: EndpointSlice = from_json(json)?;
+        let mut slice = EndpointSlice::decode_json(json)?;
         slice.metadata.managed_fields = None;
         Ok(Self { id: reference(SLICES, &slice.metadata, revision), slice })
     }
@@ -300,7 +300,7 @@ pub struct EndpointsView {
 
 impl View for EndpointsView {
     fn decode(json: &[u8], revision: Revision) -> Result<Self, serde_json::Error> {
-        let Endpoints { mut metadata, subsets } = from_json(json)?;
+        let Endpoints { mut metadata, subsets } = Endpoints::decode_json(json)?;
         metadata.managed_fields = None;
         Ok(Self { id: reference(ENDPOINTS, &metadata, revision), metadata, subsets: subsets.unwrap_or_default() })
     }

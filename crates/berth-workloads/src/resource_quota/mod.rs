@@ -9,7 +9,7 @@ use crate::{
     view::{Identity, View},
 };
 use berth_api::{
-    decode::from_json,
+    decode::Codec,
     quantity::Quantity,
     quota::{Amounts, from_wire, to_wire},
 };
@@ -50,7 +50,7 @@ pub struct State<'a> {
 
 impl View for QuotaView {
     fn decode(json: &[u8], revision: Revision) -> Result<Self, serde_json::Error> {
-        let quota: ResourceQuota = from_json(json)?;
+        let quota = ResourceQuota::decode_json(json)?;
         Ok(Self { id: reference(QUOTAS, &quota.metadata, revision), quota })
     }
 

@@ -6,7 +6,7 @@ use berth_api::{
     annotations::{
         BERTH_COMPLETED_AT, BERTH_COMPLETED_REVISION, BERTH_ROLLBACK, BERTH_ROLLED_BACK_TEMPLATES, BERTH_ROLLED_OUT_AT, BERTH_ROLLOUT,
     },
-    decode::from_json,
+    decode::{Codec, from_json},
 };
 use berth_identity::{ObjectRef, Revision};
 use jiff::Timestamp;
@@ -76,7 +76,7 @@ impl RevisionView {
 fn template_of(data: &Value) -> Option<PodTemplateSpec> {
     let mut template = data.pointer("/spec/template")?.clone();
     template.as_object_mut()?.remove("$patch");
-    serde_json::from_value(template).ok()
+    PodTemplateSpec::decode_tree(&template).ok()
 }
 
 /// What StatefulSets read of a PersistentVolumeClaim: that it is there, and with whom it goes.

@@ -1,6 +1,7 @@
 //! The revisions that a StatefulSet's ControllerRevisions keep.
 
 use super::{cluster::Connection, error::Error, history::selector_text, target::Found};
+use berth_api::decode::Codec;
 use berth_workloads::{
     stateful_set::revision_data,
     view::{APPS_V1, StatefulSetView},
@@ -47,7 +48,7 @@ pub(super) async fn list(connection: &Connection, workload: &Found, set: &Statef
     let selector = selector_text(workload, set.spec.selector.as_ref())?;
     let items = connection.list(APPS_V1, "controllerrevisions", Some(&selector)).await?;
     let unexpected = |source| Error::Decode { what: "a ControllerRevision".to_owned(), source };
-    let all = items.into_iter().map(|item| serde_json::from_str::<ControllerRevision>(&item.json).map(Kept).map_err(unexpected));
+    let all = items.into_iter().map(|item| ControllerRevision::decode_json(item.json.as_bytes()).map(Kept).map_err(unexpected));
     let mut kept = all.collect::<Result<Vec<_>, _>>()?;
     kept.retain(|kept| {
         let owners = kept.0.metadata.owner_references.iter().flatten();

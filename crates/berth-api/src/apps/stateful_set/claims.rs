@@ -1,6 +1,6 @@
 //! The claims that each of a StatefulSet's pods gets.
 
-use crate::{Path, metadata::drop_empty, pod::claim::set_claim_spec_defaults, quantity::Quantity, unset::default_to};
+use crate::{Path, decode::drop_empty, pod::claim::set_claim_spec_defaults, quantity::Quantity, unset::default_to};
 use k8s_openapi::{api::core::v1::PersistentVolumeClaim, apimachinery::pkg::api::resource::Quantity as WireQuantity};
 use std::collections::BTreeMap;
 

@@ -11,7 +11,7 @@ use super::{
     Explanation, Kind, Next, Subject,
     facts::{self, Around, Condition},
 };
-use berth_api::FeatureGates;
+use berth_api::{FeatureGates, decode::Codec};
 use berth_identity::Revision;
 use berth_rollout::{
     look::{self, Look, RolloutStage},
@@ -221,7 +221,7 @@ impl Reader<'_> {
         let obstacles = ranked(causes, waits);
         if obstacles.first().is_some_and(|first| first.reason() == "quota") {
             let items = self.items("v1", "resourcequotas", None).await?;
-            around.quotas = items.iter().filter_map(|item| serde_json::from_str::<ResourceQuota>(&item.json).ok()).collect();
+            around.quotas = items.iter().filter_map(|item| ResourceQuota::decode_json(item.json.as_bytes()).ok()).collect();
         }
         let title = format!("{}/{}", told.kind.to_lowercase(), told.meta.name);
         let mut parts = told.parts;
@@ -334,7 +334,7 @@ impl Reader<'_> {
         let answer = self.connection.list_everywhere("v1", "nodes", None).await;
         let nodes = self.allowed("nodes", answer)?;
         let is_cordoned = |item: &&Item| {
-            let node: Node = serde_json::from_str(&item.json).unwrap_or_default();
+            let node = Node::decode_json(item.json.as_bytes()).unwrap_or_default();
             node.spec.is_some_and(|spec| spec.unschedulable == Some(true))
         };
         let cordoned: BTreeSet<String> = nodes.iter().filter(is_cordoned).map(|item| item.name.clone()).collect();
