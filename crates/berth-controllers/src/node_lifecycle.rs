@@ -140,7 +140,7 @@ impl Shared {
 
     fn take_in_pod(&self, delta: &Delta<PodView>, queue: &Queue<ObjectKey>) {
         let Some(pod) = delta.new.as_ref().filter(|pod| !pod.node_name.is_empty() && pod.meta.deleted.is_none()) else { return };
-        if self.nodes.get(&ObjectKey::new("", &pod.node_name)).is_some_and(|node| node.is_troubled()) {
+        if self.nodes.get(&ObjectKey::new("", pod.node_name.as_str())).is_some_and(|node| node.is_troubled()) {
             queue.add(pod.key());
         }
     }

@@ -8,7 +8,7 @@ use crate::{
     owners::{Orphans, remove_from},
     sorted::Sorted,
 };
-use berth_identity::{Namespace, ObjectKey, Uid};
+use berth_identity::{Namespace, NodeName, ObjectKey, Uid};
 use berth_workloads::{
     cause::{self, Kind},
     counts::{LeftBehind, PodCounts, PodSource, Role, SetPods, former_deployment, role},
@@ -45,7 +45,7 @@ pub struct PodIndex {
     orphans: Orphans<PodView>,
     labelled: Labelled<PodView>,
     /// By node; unbound ones under the empty name.
-    nodes: BTreeMap<String, BTreeMap<ObjectKey, Arc<PodView>>>,
+    nodes: BTreeMap<NodeName, BTreeMap<ObjectKey, Arc<PodView>>>,
     /// Uids of ReplicaSets that have pods, by namespace and the name of the Deployment that their names tell of; empty where they tell of none.
     sets: BTreeMap<(Namespace, String), BTreeSet<Uid>>,
     collectable: Candidates,
@@ -116,7 +116,7 @@ impl PodIndex {
 
     /// Nodes with pods on them; the empty name, if some are unbound.
     pub fn nodes(&self) -> impl Iterator<Item = &str> {
-        self.nodes.keys().map(String::as_str)
+        self.nodes.keys().map(NodeName::as_str)
     }
 
     /// Pods that the pod garbage collector may have to remove wherever they are.

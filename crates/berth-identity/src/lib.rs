@@ -12,4 +12,4 @@ pub use lookup::{Hashes, Lookup};
 pub use object::{ObjectKey, ObjectRef, ResourceName};
 pub use recent::Recent;
 pub use revision::Revision;
-pub use text::{Name, Namespace, Uid};
+pub use text::{Name, Namespace, NodeName, Uid};

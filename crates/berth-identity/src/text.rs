@@ -177,6 +177,10 @@ text! {
     /// `metadata.name`. Cheap to clone.
     Name, Own
 }
+text! {
+    /// `spec.nodeName` of a pod; empty where it has no node. Cheap to clone.
+    NodeName, Shared
+}
 
 /// Reads a text that is no other object's.
 struct Own;
@@ -218,6 +222,14 @@ fn shared(text: &str) -> Arc<str> {
 
 impl Namespace {
     /// The namespace of that name, its text shared with others that were read lately.
+    #[must_use]
+    pub fn shared(text: &str) -> Self {
+        Self(shared(text))
+    }
+}
+
+impl NodeName {
+    /// The node of that name, its text shared with others that were read lately.
     #[must_use]
     pub fn shared(text: &str) -> Self {
         Self(shared(text))

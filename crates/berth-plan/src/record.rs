@@ -11,7 +11,7 @@ use crate::{
     version::{Changed, Version},
 };
 use berth_api::{FeatureGates, Object, decode::from_json, quantity::Quantity};
-use berth_identity::{Lookup, ObjectKey, Uid};
+use berth_identity::{Lookup, NodeName, ObjectKey, Uid};
 use berth_node::{resources::Amounts, scheduler::PodInfo};
 use berth_store::{Entry, EventKind, env::Timestamp};
 use berth_workloads::{
@@ -72,7 +72,7 @@ struct Pod {
     /// One that crashes and comes back brings nothing forward.
     was_available: bool,
     ripe_at: Option<Timestamp>,
-    node: String,
+    node: NodeName,
     requests: Amounts,
 }
 
@@ -343,7 +343,7 @@ impl Record {
             is_told_to_go: false,
             was_available: false,
             ripe_at: None,
-            node: String::new(),
+            node: NodeName::default(),
             requests,
         }
     }

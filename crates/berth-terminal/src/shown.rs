@@ -136,7 +136,7 @@ fn sheet(world: &World, id: &Id, now: Timestamp) -> Option<Sheet> {
         state: row.words(),
         is_in_trouble: row.state == berth_chart::State::Failed,
         revision: row.revision.map_or_else(|| "–".to_owned(), |revision| format!("#{revision}")),
-        node: if row.pod.node_name.is_empty() { "–".to_owned() } else { row.pod.node_name.clone() },
+        node: if row.pod.node_name.is_empty() { "–".to_owned() } else { row.pod.node_name.to_string() },
         age: age(row.pod.meta.created),
         restarts: row.pod.restarts.to_string(),
         waits_for: waits_for(world, &row.pod, now),

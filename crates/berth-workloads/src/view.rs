@@ -13,7 +13,7 @@ use berth_api::{
     apps::{DeploymentSpec, DeploymentStatus, ReplicaSetStatus, StatefulSetSpec, StatefulSetStatus},
     decode::from_json,
 };
-use berth_identity::{Name, Namespace, ObjectKey, ObjectRef, ResourceName, Revision, Uid};
+use berth_identity::{Name, Namespace, NodeName, ObjectKey, ObjectRef, ResourceName, Revision, Uid};
 use bytes::Bytes;
 use jiff::Timestamp;
 use k8s_openapi::{
@@ -149,7 +149,7 @@ pub struct PodView {
     /// Its metadata; `generation` is not read.
     pub meta: Meta,
     /// `spec.nodeName`; empty until it is bound.
-    pub node_name: String,
+    pub node_name: NodeName,
     /// `status.phase`.
     pub phase: PodPhase,
     /// Whether the condition Ready is True.

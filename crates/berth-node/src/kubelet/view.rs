@@ -8,7 +8,7 @@ use berth_api::{
     k8s_openapi::api::core::v1::{Container, ContainerStatus, Pod, PodCondition, PodStatus},
     simulation::{self, Failure},
 };
-use berth_identity::{Name, Namespace, Recent, Revision, Uid};
+use berth_identity::{Name, Namespace, NodeName, Recent, Revision, Uid};
 use berth_workloads::view::{Identity, PodVolume, View, WireMetadata, claims_of};
 use bytes::Bytes;
 use jiff::Timestamp;
@@ -27,7 +27,7 @@ pub struct KubeletPod {
     /// Which version of it this is: what is decided by it is written over no other.
     pub revision: Revision,
     /// The node it is bound to; empty if it is not.
-    pub node_name: Box<str>,
+    pub node_name: NodeName,
     /// When its grace period ends; set while it is being deleted.
     pub deletion_deadline: Option<Timestamp>,
     /// Whether somebody must let go of it before it can be removed.
@@ -215,7 +215,7 @@ struct Wire {
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 struct WireSpec {
-    node_name: Box<str>,
+    node_name: NodeName,
     containers: Containers,
     init_containers: Containers,
     volumes: Option<Vec<PodVolume>>,
@@ -281,7 +281,7 @@ impl KubeletPod {
             name: meta.name.as_deref().unwrap_or_default().into(),
             uid: meta.uid.as_deref().unwrap_or_default().into(),
             revision,
-            node_name: spec.and_then(|spec| spec.node_name.as_deref()).unwrap_or_default().into(),
+            node_name: spec.and_then(|spec| spec.node_name.as_deref()).map(NodeName::shared).unwrap_or_default(),
             deletion_deadline: meta.deletion_timestamp.as_ref().map(|time| time.0),
             has_finalizers: meta.finalizers.as_ref().is_some_and(|finalizers| !finalizers.is_empty()),
             containers: containers(spec.map(|spec| &*spec.containers)),

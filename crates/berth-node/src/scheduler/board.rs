@@ -8,7 +8,7 @@ use super::{
     spread::{Spread, Tallies},
     view::{AntiAffinityTerm, DEFAULT_SCHEDULER, NodeView, PodInfo},
 };
-use berth_identity::{Lookup, Name, Namespace, ObjectKey, Uid};
+use berth_identity::{Lookup, Name, Namespace, NodeName, ObjectKey, Uid};
 use berth_workloads::{
     view::BudgetView,
     volume_binding::{ClaimView, ClassView},
@@ -48,7 +48,7 @@ pub struct Board {
 
 #[derive(Debug)]
 struct Place {
-    node: String,
+    node: NodeName,
     pod: Arc<PodInfo>,
     /// Whether the pod itself says so; else it is this scheduler's decision, not yet seen to be carried out.
     bound: bool,
@@ -157,7 +157,7 @@ impl Board {
             state.view = node;
         } else {
             let mut state = NodeState { view: Arc::clone(&node), ..NodeState::default() };
-            self.places.unordered().filter(|(_, place)| place.node == node.name).for_each(|(_, place)| state.insert(&place.pod));
+            self.places.unordered().filter(|(_, place)| *place.node == *node.name).for_each(|(_, place)| state.insert(&place.pod));
             self.nodes.insert(node.name.to_string(), state);
         }
         self.unpark();
@@ -313,7 +313,7 @@ impl Board {
         }
         self.mounting.remove(&pod.uid);
         let place = self.places.get(&pod.uid)?;
-        Some(Placement::Node(Arc::clone(pod), place.node.clone()))
+        Some(Placement::Node(Arc::clone(pod), place.node.to_string()))
     }
 
     /// The node for the pod: the one where room was made, if it can take it; else the emptiest one that can, as far as the pod's wishes about being spread
@@ -509,7 +509,7 @@ impl Board {
             state.insert(pod);
         }
         self.wide_terms += wide_terms(pod);
-        self.places.insert(pod.uid.clone(), Place { node: node.to_owned(), pod: Arc::clone(pod), bound });
+        self.places.insert(pod.uid.clone(), Place { node: NodeName::shared(node), pod: Arc::clone(pod), bound });
     }
 
     /// Takes over a pod's new version that stays where it was, if nothing is counted otherwise for it; gives whether it did. Most changes are of a status.
@@ -536,7 +536,7 @@ impl Board {
 
     fn take_off(&mut self, uid: &str) -> Option<Place> {
         let place = self.places.remove(uid)?;
-        if let Some(state) = self.nodes.get_mut(&place.node) {
+        if let Some(state) = self.nodes.get_mut(place.node.as_str()) {
             state.remove(uid);
         }
         self.wide_terms -= wide_terms(&place.pod);

@@ -8,7 +8,7 @@ use berth_api::k8s_openapi::{
     api::core::v1::{Affinity, Container, ContainerPort, Pod, PodSpec, PodStatus},
     apimachinery::pkg::apis::meta::v1::ObjectMeta,
 };
-use berth_identity::Namespace;
+use berth_identity::{Namespace, NodeName};
 use berth_workloads::{
     selector::Labels,
     view::{PodVolume, WireMetadata},
@@ -50,7 +50,7 @@ fn spec(spec: &PodSpec) -> WireSpec {
         }
     };
     WireSpec {
-        node_name: spec.node_name.clone().unwrap_or_default(),
+        node_name: spec.node_name.as_deref().map(NodeName::shared).unwrap_or_default(),
         scheduling_gates: spec.scheduling_gates.iter().flatten().map(|_| IgnoredAny).collect(),
         priority: spec.priority.unwrap_or_default(),
         preemption_policy: spec.preemption_policy.clone(),

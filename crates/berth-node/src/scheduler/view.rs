@@ -13,7 +13,7 @@ use berth_api::{
         apimachinery::pkg::apis::meta::v1::Time,
     },
 };
-use berth_identity::{Name, Namespace, Revision, Uid};
+use berth_identity::{Name, Namespace, NodeName, Revision, Uid};
 use berth_workloads::{
     selector::Labels,
     view::{Identity, PodVolume, View, WireMetadata, claims_of},
@@ -47,7 +47,7 @@ pub struct PodInfo {
     /// Whether it has run to its end: it holds no resources any more.
     pub finished: bool,
     /// The node it is bound to; empty if it is not.
-    pub node_name: String,
+    pub node_name: NodeName,
     /// Who is to place it; empty once it has a node.
     pub scheduler_name: String,
     /// Whether it may be placed yet.
@@ -200,7 +200,7 @@ pub(super) struct WirePod {
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub(super) struct WireSpec {
-    pub(super) node_name: String,
+    pub(super) node_name: NodeName,
     pub(super) scheduler_name: String,
     pub(super) scheduling_gates: Vec<serde::de::IgnoredAny>,
     pub(super) priority: i32,

@@ -39,7 +39,7 @@ pub fn held_by_budgets(pods: &[Arc<PodView>], budgets: &[BudgetView], cordoned: 
         };
         budgets.iter().filter(selects).find(|budget| budget.status.disruptions_allowed.unwrap_or(0) <= 0)
     };
-    let stays = |pod: &&Arc<PodView>| pod.is_active() && cordoned.contains(&pod.node_name);
+    let stays = |pod: &&Arc<PodView>| pod.is_active() && cordoned.contains(pod.node_name.as_str());
     let mut held: Vec<_> = pods.iter().filter(stays).filter_map(|pod| Some((pod, refuses(pod)?))).collect();
     held.sort_by(|(a, _), (b, _)| a.meta.name.cmp(&b.meta.name));
     let (first, budget) = held.first()?;

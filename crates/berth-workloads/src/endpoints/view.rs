@@ -6,7 +6,7 @@ use crate::{
     view::{Identity, View, WireMetadata, read_metadata},
 };
 use berth_api::decode::{Codec, from_json};
-use berth_identity::{Name, Namespace, ObjectRef, Revision, Uid};
+use berth_identity::{Name, Namespace, NodeName, ObjectRef, Revision, Uid};
 use k8s_openapi::{
     api::{
         core::v1::{EndpointSubset, Endpoints, LoadBalancerStatus, Service, ServicePort},
@@ -127,7 +127,7 @@ pub struct EndpointPodView {
     /// Its addresses; none until it runs.
     pub addresses: Vec<IpAddr>,
     /// Where it runs.
-    pub node_name: String,
+    pub node_name: NodeName,
     /// `spec.hostname`.
     pub hostname: String,
     /// `spec.subdomain`.
@@ -154,7 +154,7 @@ struct Pod {
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 struct PodSpec {
-    node_name: Option<String>,
+    node_name: Option<NodeName>,
     hostname: Option<String>,
     subdomain: Option<String>,
     containers: Vec<Container>,
@@ -345,7 +345,7 @@ mod tests {
             uid: "u".into(),
             labels: [("app", "web")].into(),
             addresses: ["10.0.0.1", "fd00::1"].map(|address| address.parse().expect("an address")).into(),
-            node_name: "n1".to_owned(),
+            node_name: "n1".into(),
             hostname: "web-0".to_owned(),
             subdomain: "web".to_owned(),
             is_ready: true,

@@ -125,7 +125,7 @@ mod tests {
     }
 
     fn pod(name: &str, node: &str) -> PodView {
-        PodView { meta: Meta { name: name.into(), ..Meta::default() }, node_name: node.to_owned(), ..PodView::default() }
+        PodView { meta: Meta { name: name.into(), ..Meta::default() }, node_name: node.into(), ..PodView::default() }
     }
 
     fn removed(pods: &[PodView], missing_since: &BTreeMap<String, Timestamp>, now: i64) -> (Vec<String>, Option<Timestamp>) {

@@ -223,8 +223,8 @@ mod tests {
     #[test]
     fn each_victim_has_the_rule_by_which_it_goes_before_the_first_that_stays() {
         let second = 1_000_000_000;
-        let old = |uid: &str| PodView { node_name: "n1".to_owned(), deletion_cost: 5, ..ready(uid, 0, 0) };
-        let on = |node: &str, pod: PodView| PodView { node_name: node.to_owned(), ..pod };
+        let old = |uid: &str| PodView { node_name: "n1".into(), deletion_cost: 5, ..ready(uid, 0, 0) };
+        let on = |node: &str, pod: PodView| PodView { node_name: node.into(), ..pod };
         let stays = old("z");
         let check = |victim: PodView, rule: Rule| {
             let ranking = Ranking { now: at(100 * second), cost: DeletionCost::Counts, min_ready_seconds: 10 };

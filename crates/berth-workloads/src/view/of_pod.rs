@@ -2,7 +2,7 @@
 
 use super::{Meta, PodPhase, PodView, Symptoms, wire};
 use crate::{owners::OwnerReferences, selector::Labels};
-use berth_identity::{Namespace, Revision};
+use berth_identity::{Namespace, NodeName, Revision};
 use k8s_openapi::{
     api::core::v1::{ContainerState, ContainerStatus, Pod, PodCondition, PodSpec, PodStatus},
     apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time},
@@ -46,7 +46,7 @@ impl PodView {
             restarts: containers.iter().map(|status| status.restart_count).max().unwrap_or(0),
             sidecar_restarts: spec.zip(status).map_or(0, |(spec, status)| sidecar_restarts(spec, status)),
             claims: spec.map(claims).unwrap_or_default(),
-            node_name: spec.and_then(|spec| spec.node_name.clone()).unwrap_or_default(),
+            node_name: spec.and_then(|spec| spec.node_name.as_deref()).map(NodeName::shared).unwrap_or_default(),
         }
     }
 }

@@ -3,7 +3,7 @@
 use super::{
     BTreeMap, Deserialize, DeserializeOwned, LabelSelector, Labels, Meta, OwnerReferences, PodTemplateSpec, PodVolume, Timestamp, claims_of,
 };
-use berth_identity::{Name, Namespace, Revision, Uid};
+use berth_identity::{Name, Namespace, NodeName, Revision, Uid};
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", bound = "Spec: DeserializeOwned, Status: DeserializeOwned")]
@@ -69,7 +69,7 @@ pub(super) struct ReplicaSetSpec {
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct PodSpec {
-    pub(super) node_name: Option<String>,
+    pub(super) node_name: Option<NodeName>,
     init_containers: Option<Vec<InitContainer>>,
     volumes: Option<Vec<PodVolume>>,
 }

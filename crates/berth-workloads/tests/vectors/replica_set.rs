@@ -99,7 +99,7 @@ fn rank_by_node(text: &str) -> Vec<String> {
             .iter()
             .map(|related| {
                 let mut view = pod(&related.phase);
-                view.node_name.clone_from(&related.node_name);
+                view.node_name = (&related.node_name).into();
                 view.meta.deleted = related.deleting.then(|| at(0));
                 view
             })
@@ -120,7 +120,7 @@ fn view(ranked: &RankedPod) -> PodView {
     view.meta.name = ranked.name.as_str().into();
     view.meta.uid = ranked.uid.as_str().into();
     view.meta.created = ranked.created.map(at);
-    view.node_name.clone_from(&ranked.node_name);
+    view.node_name = (&ranked.node_name).into();
     (view.ready, view.ready_since) = (ranked.ready, ranked.ready_since.map(at));
     (view.deletion_cost, view.restarts, view.sidecar_restarts) = (ranked.cost, ranked.restarts, ranked.sidecar_restarts);
     view

@@ -172,7 +172,7 @@ fn a_failed_binding_gives_the_room_back() {
 #[test]
 fn a_node_seen_after_its_pods_counts_them() {
     let mut board = Board::default();
-    board.set_pod(Arc::new(PodInfo { node_name: "a".to_owned(), ..pod("p-1", 100) }));
+    board.set_pod(Arc::new(PodInfo { node_name: "a".into(), ..pod("p-1", 100) }));
     board.set_node(Arc::new(node("a", 100)));
     board.set_pod(Arc::new(pod("p-2", 100)));
     assert_eq!(decided(&mut board), ["p-2: 0/1 nodes are available: 1 Insufficient cpu."]);
@@ -293,7 +293,7 @@ fn in_zone(name: &str, cpu: i64, zone: &str) -> NodeView {
 }
 
 fn placed(pod: PodInfo, node: &str) -> PodInfo {
-    PodInfo { node_name: node.to_owned(), ..pod }
+    PodInfo { node_name: node.into(), ..pod }
 }
 
 const SKEWED: &str = "node(s) didn't match pod topology spread constraints";

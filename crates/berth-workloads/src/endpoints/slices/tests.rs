@@ -20,7 +20,7 @@ fn pod(number: usize, http: i32) -> EndpointPodView {
         name: format!("p{number:04}").into(),
         uid: format!("u{number:04}").into(),
         addresses: vec![format!("10.64.{}.{}", number / 200, number % 200 + 1).parse().expect("an address")],
-        node_name: "n1".to_owned(),
+        node_name: "n1".into(),
         is_ready: true,
         ports: vec![NamedPort { name: "http".to_owned(), protocol: "TCP".to_owned(), number: http }],
         ..EndpointPodView::default()
