@@ -5,8 +5,9 @@ use berth_api::k8s_openapi::api::core::v1::{NodeSelectorRequirement, NodeSelecto
 
 /// Whether the pod's node selector and required node affinity allow the node.
 pub(super) fn selects(pod: &PodInfo, node: &NodeView) -> bool {
-    let labelled = pod.node_selector.iter().all(|(key, value)| node.labels.get(key) == Some(value.as_str()));
-    labelled && (pod.node_terms.is_empty() || pod.node_terms.iter().any(|term| matches_term(term, node)))
+    let wishes = pod.wishes();
+    let labelled = wishes.node_selector.iter().all(|(key, value)| node.labels.get(key) == Some(value.as_str()));
+    labelled && (wishes.node_terms.is_empty() || wishes.node_terms.iter().any(|term| matches_term(term, node)))
 }
 
 /// A term without any requirement matches nothing.

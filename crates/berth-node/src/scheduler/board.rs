@@ -111,7 +111,8 @@ impl Board {
             self.nominations.remove(&pod.uid);
             return self.place(&pod, &pod.node_name, true);
         }
-        let ours = pod.scheduler_name.is_empty() || pod.scheduler_name == DEFAULT_SCHEDULER;
+        let scheduler = &pod.wishes().scheduler_name;
+        let ours = scheduler.is_empty() || scheduler == DEFAULT_SCHEDULER;
         if !ours || pod.gated || pod.deleting {
             if self.mounting.contains(&pod.uid) {
                 return self.remove_pod(&pod);

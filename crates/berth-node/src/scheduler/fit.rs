@@ -106,7 +106,7 @@ impl NodeState {
     /// Source: the order of the filter plugins of kube-scheduler.
     pub(super) fn misfits(&self, pod: &PodInfo) -> Vec<Misfit> {
         let node = &*self.view;
-        if node.unschedulable && !tolerates(&pod.tolerations, &unschedulable_taint()) {
+        if node.unschedulable && !tolerates(&pod.wishes().tolerations, &unschedulable_taint()) {
             return vec![Misfit::Unschedulable];
         }
         if !tolerates_all(pod, node) {
@@ -154,7 +154,7 @@ fn unschedulable_taint() -> Taint {
 
 /// Whether the pod minds none of the node's taints that keep pods away.
 pub(super) fn tolerates_all(pod: &PodInfo, node: &NodeView) -> bool {
-    node.taints.iter().all(|taint| taint.effect == "PreferNoSchedule" || tolerates(&pod.tolerations, taint))
+    node.taints.iter().all(|taint| taint.effect == "PreferNoSchedule" || tolerates(&pod.wishes().tolerations, taint))
 }
 
 /// Whether one of the tolerations covers the taint.

@@ -225,7 +225,7 @@ impl Scheduler {
             last_transition_time: since.or_else(|| Some(Time(self.env.clock.now()))),
             ..PodCondition::default()
         };
-        with_condition(pod.conditions.clone(), condition)
+        with_condition(pod.wishes().conditions.clone(), condition)
     }
 
     /// Makes room for a pod. That it has room somewhere is written first: a scheduler that starts anew in between then makes the same room, not more.

@@ -21,7 +21,7 @@ use berth_workloads::{
 use bytes::Bytes;
 use jiff::Timestamp;
 use serde::Deserialize;
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, mem};
 
 /// The scheduler that pods name unless they name another.
 pub(super) const DEFAULT_SCHEDULER: &str = "default-scheduler";
@@ -48,8 +48,6 @@ pub struct PodInfo {
     pub finished: bool,
     /// The node it is bound to; empty if it is not.
     pub node_name: NodeName,
-    /// Who is to place it; empty once it has a node.
-    pub scheduler_name: String,
     /// Whether it may be placed yet.
     pub gated: bool,
     /// Placed first if higher.
@@ -64,12 +62,6 @@ pub struct PodInfo {
     pub preempted: bool,
     /// What it asks for, `pods: 1` included.
     pub requests: Amounts,
-    /// Labels that its node must have; none once it has one.
-    pub node_selector: BTreeMap<String, String>,
-    /// Terms of which its node must match one; empty: any node, or it has one.
-    pub node_terms: Vec<NodeSelectorTerm>,
-    /// Taints that it does not mind; none once it has a node.
-    pub tolerations: Vec<Toleration>,
     /// Pods that it does not want beside itself.
     pub anti_affinity: Vec<AntiAffinityTerm>,
     /// How evenly it and pods like it are to be spread.
@@ -78,24 +70,54 @@ pub struct PodInfo {
     pub claims: Vec<String>,
     /// Ports of the node that it takes: (port, protocol).
     pub host_ports: Vec<(i32, String)>,
-    /// Its conditions while it has no node.
+    /// What only matters until it has a node; `None` from then on, or if it is nothing.
+    pub wishes: Option<Box<Wishes>>,
+}
+
+/// Where a pod may go, and who is to say so.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Wishes {
+    /// Who is to place it; empty: the default scheduler.
+    pub scheduler_name: String,
+    /// Labels that its node must have.
+    pub node_selector: BTreeMap<String, String>,
+    /// Terms of which its node must match one; empty: any node.
+    pub node_terms: Vec<NodeSelectorTerm>,
+    /// Taints that it does not mind.
+    pub tolerations: Vec<Toleration>,
+    /// Its conditions.
     pub conditions: Vec<PodCondition>,
 }
+
+static NONE: Wishes = Wishes {
+    scheduler_name: String::new(),
+    node_selector: BTreeMap::new(),
+    node_terms: Vec::new(),
+    tolerations: Vec::new(),
+    conditions: Vec::new(),
+};
 
 impl PodInfo {
     /// Whether placing it comes to the same as placing `other`: nothing that the scheduler looks at differs.
     #[must_use]
     pub fn asks_as(&self, other: &Self) -> bool {
         // Everything else that counts cannot be changed as long as the pod exists.
-        (&self.labels, self.priority, &self.requests, &self.node_selector)
-            == (&other.labels, other.priority, &other.requests, &other.node_selector)
-            && (&self.node_terms, &self.tolerations) == (&other.node_terms, &other.tolerations)
+        let (wishes, others) = (self.wishes(), other.wishes());
+        (&self.labels, self.priority, &self.requests) == (&other.labels, other.priority, &other.requests)
+            && (&wishes.node_selector, &wishes.node_terms, &wishes.tolerations)
+                == (&others.node_selector, &others.node_terms, &others.tolerations)
+    }
+
+    /// Where it may go, and who is to say so.
+    #[must_use]
+    pub fn wishes(&self) -> &Wishes {
+        self.wishes.as_deref().unwrap_or(&NONE)
     }
 
     /// What its condition `PodScheduled` says while that is False.
     #[must_use]
     pub fn unschedulable(&self) -> Option<&PodCondition> {
-        self.conditions.iter().find(|condition| condition.type_ == "PodScheduled" && condition.status == "False")
+        self.wishes().conditions.iter().find(|condition| condition.type_ == "PodScheduled" && condition.status == "False")
     }
 }
 
@@ -269,23 +291,19 @@ impl WirePod {
     pub(super) fn into_view(self) -> PodInfo {
         let (metadata, mut spec) = (self.metadata, self.spec);
         let namespace = Namespace::from(metadata.namespace);
-        let is_bound = !spec.node_name.is_empty();
-        if is_bound {
-            spec.drop_wishes();
-        }
-        let affinity = spec.affinity.as_ref();
         let is_preempted = |condition: &PodCondition| {
             condition.type_ == "DisruptionTarget" && condition.status == "True" && condition.reason.as_deref() == Some(PREEMPTED)
         };
+        let preempted = self.status.conditions.iter().any(is_preempted);
+        // Nobody asks that of a pod that has a node, and nearly all have.
+        let wishes = spec.node_name.is_empty().then(|| spec.take_wishes(self.status.conditions)).filter(|wishes| *wishes != NONE);
+        let affinity = spec.affinity.as_ref();
         let labels = metadata.labels.unwrap_or_default();
         let constraints = spec.topology_spread_constraints.as_deref().unwrap_or_default();
         PodInfo {
             requests: spec.requests(),
             host_ports: spec.host_ports(),
             claims: claims_of(spec.volumes.as_deref().unwrap_or_default()).into_values().collect(),
-            node_terms: affinity
-                .and_then(|a| a.node_affinity.as_ref()?.required_during_scheduling_ignored_during_execution.as_ref())
-                .map_or_else(Vec::new, |terms| terms.node_selector_terms.clone()),
             anti_affinity: affinity
                 .and_then(|a| a.pod_anti_affinity.as_ref()?.required_during_scheduling_ignored_during_execution.as_ref())
                 .map_or_else(Vec::new, |terms| terms.iter().filter_map(|term| anti_affinity(term, &namespace)).collect()),
@@ -299,33 +317,26 @@ impl WirePod {
             finished: berth_api::pod::is_terminal(&self.status.phase),
             gated: !spec.scheduling_gates.is_empty(),
             node_name: spec.node_name,
-            scheduler_name: spec.scheduler_name,
             priority: spec.priority,
-            node_selector: spec.node_selector,
-            tolerations: exactly(spec.tolerations),
             preempts: spec.preemption_policy.as_deref() != Some("Never"),
             nominated_node: self.status.nominated_node_name.filter(|node| !node.is_empty()),
             started: self.status.start_time.map(|time| time.0),
-            preempted: self.status.conditions.iter().any(is_preempted),
-            conditions: if is_bound { Vec::new() } else { self.status.conditions },
+            preempted,
+            wishes: wishes.map(Box::new),
         }
     }
 }
 
-/// A decoded list has room for more than it holds, and this one is kept for each pod.
-fn exactly<T>(mut list: Vec<T>) -> Vec<T> {
-    list.shrink_to_fit();
-    list
-}
-
 impl WireSpec {
-    /// Forgets where the pod may go: nobody asks that of one that has a node, and nearly all have.
-    fn drop_wishes(&mut self) {
-        self.scheduler_name = String::new();
-        self.node_selector = BTreeMap::new();
-        self.tolerations = Vec::new();
-        if let Some(affinity) = &mut self.affinity {
-            affinity.node_affinity = None;
+    /// Where the pod may go, besides what others say of it.
+    fn take_wishes(&mut self, conditions: Vec<PodCondition>) -> Wishes {
+        let terms = |affinity: &mut WireAffinity| affinity.node_affinity.take()?.required_during_scheduling_ignored_during_execution;
+        Wishes {
+            scheduler_name: mem::take(&mut self.scheduler_name),
+            node_selector: mem::take(&mut self.node_selector),
+            node_terms: self.affinity.as_mut().and_then(terms).map_or_else(Vec::new, |terms| terms.node_selector_terms),
+            tolerations: mem::take(&mut self.tolerations),
+            conditions,
         }
     }
 

@@ -1,6 +1,9 @@
 //! What the board decides.
 
-use super::{super::spread::SpreadConstraint, *};
+use super::{
+    super::{spread::SpreadConstraint, view::Wishes},
+    *,
+};
 use crate::resources::Amounts;
 use berth_api::{
     Selector,
@@ -29,6 +32,10 @@ fn pod(name: &str, cpu: i64) -> PodInfo {
         preempts: true,
         ..PodInfo::default()
     }
+}
+
+fn wishing(wishes: Wishes) -> Option<Box<Wishes>> {
+    Some(Box::new(wishes))
 }
 
 fn shunning(mut pod: PodInfo, app: &str, topology_key: &str) -> PodInfo {
@@ -129,11 +136,17 @@ fn taints_and_selectors_are_obeyed() {
     let taint = Taint { key: "gpu".to_owned(), value: Some("yes".to_owned()), effect: "NoSchedule".to_owned(), ..Taint::default() };
     let tainted = NodeView { taints: vec![taint], ..node("a", 1000) };
     let tolerant = PodInfo {
-        tolerations: vec![Toleration { key: Some("gpu".to_owned()), operator: Some("Exists".to_owned()), ..Toleration::default() }],
+        wishes: wishing(Wishes {
+            tolerations: vec![Toleration { key: Some("gpu".to_owned()), operator: Some("Exists".to_owned()), ..Toleration::default() }],
+            ..Wishes::default()
+        }),
         ..pod("p-2", 1)
     };
     check(vec![tainted], vec![pod("p-1", 1), tolerant], &["p-1: 0/1 nodes are available: 1 node(s) had untolerated taint(s).", "p-2@a"]);
-    let choosy = PodInfo { node_selector: BTreeMap::from([(HOSTNAME.to_owned(), "b".to_owned())]), ..pod("p-1", 1) };
+    let choosy = PodInfo {
+        wishes: wishing(Wishes { node_selector: BTreeMap::from([(HOSTNAME.to_owned(), "b".to_owned())]), ..Wishes::default() }),
+        ..pod("p-1", 1)
+    };
     check(vec![node("a", 9000), node("b", 1000)], vec![choosy], &["p-1@b"]);
 }
 
@@ -332,7 +345,7 @@ fn each_field_of_a_constraint_counts() {
     try_one(json!({"matchLabelKeys": ["hash"]}), |pod| pod.labels = pod.labels.with("hash", "2"), "@a");
     try_one(json!({"matchLabelKeys": ["missing"]}), nobody, &why);
     // Nodes that the pod's node selector excludes do not count, unless they shall.
-    let choosy = |pod: &mut PodInfo| pod.node_terms = vec![term("zone", "NotIn", "z")];
+    let choosy = |pod: &mut PodInfo| pod.wishes = wishing(Wishes { node_terms: vec![term("zone", "NotIn", "z")], ..Wishes::default() });
     try_one(json!({}), choosy, "@a");
     let why_not = format!(": 0/3 nodes are available: 1 node(s) didn't match Pod's node affinity/selector, 2 {SKEWED}.");
     try_one(json!({"nodeAffinityPolicy": "Ignore"}), choosy, &why_not);
