@@ -18,7 +18,7 @@ use std::{
 /// How many shelves there are, so that writers and readers seldom meet.
 const SHELVES: usize = 16;
 /// How many bytes the stored forms of all these objects take at most. The objects themselves take some times as much.
-const BYTES_MAX: usize = 1 << 20;
+const BYTES_MAX: usize = 512 << 10;
 /// What an object costs besides, in bytes of its stored form.
 const OVERHEAD_BYTES: usize = 256;
 /// Objects that are longer are read anew.
