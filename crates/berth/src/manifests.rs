@@ -110,8 +110,7 @@ fn files(folder: &Path, depth: Depth) -> Result<Vec<PathBuf>, ManifestError> {
 }
 
 fn parse(place: &str, text: &str) -> Result<Vec<Document>, ManifestError> {
-    let values: Vec<Value> =
-        serde_saphyr::from_multiple(text).map_err(|error| ManifestError::Syntax { place: place.to_owned(), message: error.to_string() })?;
+    let values = values(text).map_err(|error| ManifestError::Syntax { place: place.to_owned(), message: error.to_string() })?;
     let several = values.len() > 1;
     let mut documents = Vec::new();
     for (number, value) in values.into_iter().enumerate().filter(|(_, value)| !value.is_null()) {
@@ -120,6 +119,32 @@ fn parse(place: &str, text: &str) -> Result<Vec<Document>, ManifestError> {
     }
     Ok(documents)
 }
+
+/// The documents of a text. JSON is YAML too, but is read as JSON, which is quicker.
+fn values(text: &str) -> Result<Vec<Value>, serde_saphyr::Error> {
+    if text.trim_start().starts_with('{')
+        && let Ok(value) = serde_json::from_str(text)
+    {
+        return Ok(vec![value]);
+    }
+    // Whoever runs this has chosen the file: thousands of pods may be in it, each part of which takes a byte at least. What stands for something else unfolds within
+    // the reader's own bounds.
+    let options = serde_saphyr::options! {
+        budget: serde_saphyr::budget! {
+            max_reader_input_bytes: None,
+            max_events: 4 * (EVENTS + text.len()),
+            max_nodes: EVENTS + text.len(),
+            max_documents: EVENTS + text.len(),
+            max_total_scalar_bytes: SCALAR_BYTES + text.len(),
+        },
+    };
+    serde_saphyr::from_multiple_with_options(text, options)
+}
+
+/// What the shortest files may have.
+const EVENTS: usize = 1_000_000;
+/// Likewise, in bytes.
+const SCALAR_BYTES: usize = 64 << 20;
 
 /// A `List` stands for its items, as with kubectl.
 fn flatten(place: String, value: Value, documents: &mut Vec<Document>) -> Result<(), ManifestError> {
@@ -162,6 +187,19 @@ mod tests {
         );
         check("{apiVersion: v1, kind: List, items: [{apiVersion: v1, kind: A, metadata: {name: a}}]}", "m.yaml items[0]: a");
         check("# nothing\n", "");
+    }
+
+    /// As kubectl prints them of thousands of pods.
+    #[test]
+    fn long_files_are_read_whole_in_both_forms() {
+        let item = |n: usize| format!("{{apiVersion: v1, kind: A, metadata: {{name: a-{n}, finalizers: [a, b, c, d]}}}}");
+        let yaml: String = (0..25_000).map(|n| format!("- {}\n", item(n))).collect();
+        let yaml = format!("apiVersion: v1\nkind: List\nitems:\n{yaml}");
+        let value: Value = values(&yaml).expect("YAML").remove(0);
+        for text in [yaml, value.to_string()] {
+            let documents = parse("m.yaml", &text).expect("a list");
+            assert_eq!((documents.len(), &documents[24_999].object["metadata"]["name"]), (25_000, &Value::from("a-24999")));
+        }
     }
 
     #[test]
