@@ -1,10 +1,12 @@
 //! Manifests from files, folders, the web and standard input.
 
 use crate::fetch::{self, FetchError};
+use berth_api::decode::parse_json;
 use serde_json::Value;
 use std::{
     fs,
     io::Read,
+    mem,
     path::{Path, PathBuf},
 };
 
@@ -120,12 +122,14 @@ fn parse(place: &str, text: &str) -> Result<Vec<Document>, ManifestError> {
     Ok(documents)
 }
 
-/// The documents of a text. JSON is YAML too, but is read as JSON, which is quicker.
+/// The documents of a text. JSON is YAML too, but is read as JSON, which is quicker; what is wrong with it, a key that stands twice too, YAML's reader tells, with the
+/// line.
 fn values(text: &str) -> Result<Vec<Value>, serde_saphyr::Error> {
     if text.trim_start().starts_with('{')
-        && let Ok(value) = serde_json::from_str(text)
+        && let Ok(parsed) = parse_json(text.as_bytes())
+        && parsed.duplicates.is_empty()
     {
-        return Ok(vec![value]);
+        return Ok(vec![parsed.value]);
     }
     // Whoever runs this has chosen the file: thousands of pods may be in it, each part of which takes a byte at least. What stands for something else unfolds within
     // the reader's own bounds.
@@ -147,9 +151,10 @@ const EVENTS: usize = 1_000_000;
 const SCALAR_BYTES: usize = 64 << 20;
 
 /// A `List` stands for its items, as with kubectl.
-fn flatten(place: String, value: Value, documents: &mut Vec<Document>) -> Result<(), ManifestError> {
-    if value["kind"] == "List" && value["items"].is_array() {
-        let Value::Array(items) = value["items"].clone() else { unreachable!("checked the line above") };
+fn flatten(place: String, mut value: Value, documents: &mut Vec<Document>) -> Result<(), ManifestError> {
+    if value["kind"] == "List"
+        && let Some(items) = value.get_mut("items").and_then(Value::as_array_mut).map(mem::take)
+    {
         return items.into_iter().enumerate().try_for_each(|(index, item)| flatten(format!("{place} items[{index}]"), item, documents));
     }
     let wanted = [("apiVersion", "/apiVersion"), ("kind", "/kind"), ("metadata.name", "/metadata/name")];
@@ -205,6 +210,7 @@ mod tests {
     #[test]
     fn what_is_no_object_is_named_with_its_place() {
         check("kind: [", "m.yaml is neither YAML nor JSON");
+        check(r#"{"apiVersion": "v1", "kind": "A", "kind": "B", "metadata": {"name": "a"}}"#, "m.yaml is neither YAML nor JSON");
         check("{kind: A, metadata: {name: a}}", "m.yaml is no Kubernetes object: apiVersion is missing");
         check("{apiVersion: v1, kind: A, metadata: {}}", "m.yaml is no Kubernetes object: metadata.name is missing");
     }
