@@ -10,13 +10,11 @@ pub use codec::Codec;
 pub use order::{FieldFault, faults_in_order};
 pub use parse::{DEPTH_MAX, ParseError, Parsed, parse_json};
 pub use typed::DecodeError;
+pub(crate) use typed::decode as from_sent;
 
 use crate::unset::drop_zero;
 use k8s_openapi::{Metadata, apimachinery::pkg::apis::meta::v1::ObjectMeta};
-use serde::{
-    Deserialize,
-    de::{DeserializeOwned, Error},
-};
+use serde::{Deserialize, de::Error};
 use serde_json::Value;
 use std::fmt::{self, Write as _};
 
@@ -53,18 +51,14 @@ pub fn decode_tree<K: Codec>(tree: &Value) -> Result<K, DecodeError> {
     K::decode_tree(tree).map_err(|error| DecodeError::new(String::new(), error.to_string()))
 }
 
-/// For parts of objects; whole ones are read by [`Codec::decode_json`]. As `serde_json::from_slice`, in three quarters of its time: that the bytes are UTF-8 is found out once, and not for each string by itself.
+/// For parts of objects; whole ones are read by [`Codec::decode_json`]. As `serde_json::from_slice`, in three quarters of its time: that the bytes are UTF-8 is
+/// found out once, and not for each string by itself.
 ///
 /// # Errors
 /// Bytes that are no JSON of a `T`.
 pub fn from_json<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T, serde_json::Error> {
     let text = std::str::from_utf8(bytes).map_err(serde_json::Error::custom)?;
     serde_json::from_str(text)
-}
-
-/// What a client sent, with the paths of the fields that `T` does not have.
-pub(crate) fn from_sent<T: DeserializeOwned>(value: Value) -> Result<(T, Vec<String>), DecodeError> {
-    typed::decode(value)
 }
 
 /// Makes what the wire form prints only if it is not empty absent, so that metadata that mean the same are equal. Not `managedFields`: an

@@ -39,7 +39,7 @@ impl<V: View> Keyed<ObjectKey> for Arc<V> {
     fn key_hash(&self, hashes: &Hashes) -> u64 {
         let identity = self.identity();
         // As an `ObjectKey` is hashed.
-        hashes.hash_one((identity.namespace.unwrap_or(&Namespace::default()), identity.name))
+        hashes.hash_one((identity.namespace.map_or("", Namespace::as_str), identity.name))
     }
 }
 
@@ -65,7 +65,7 @@ impl<K, V> Default for Sorted<K, V> {
     }
 }
 
-impl<K: Ord + Hash + Clone, V: Keyed<K>> Sorted<K, V> {
+impl<K: Ord + Hash, V: Keyed<K>> Sorted<K, V> {
     pub(crate) fn get(&self, key: &K) -> Option<&V> {
         self.value(self.find(key)?)
     }
@@ -203,7 +203,7 @@ mod tests {
 
     #[test]
     fn an_object_is_found_by_the_hash_of_its_key_wherever_it_lives() {
-        use berth_workloads::view::PodView;
+        use berth_workloads::{endpoints::view::ZoneView, view::PodView};
         let hashes = Hashes::default();
         let mut pod = PodView::default();
         (pod.meta.namespace, pod.meta.name) = ("shop".into(), "web-1".into());
@@ -212,5 +212,9 @@ mod tests {
         assert_eq!(Keyed::<ObjectKey>::key_hash(&pod, &hashes), hashes.hash_one(&key));
         assert_eq!(Keyed::<Name>::key_hash(&pod, &hashes), hashes.hash_one(&key.name));
         assert!(pod.is_of(&key) && pod.is_of(&key.name) && !pod.is_of(&ObjectKey::new("bar", "web-1")) && !pod.is_of(&Name::from("web-2")));
+        let node = Arc::new(ZoneView { name: "n-1".into(), ..ZoneView::default() });
+        let key = ObjectKey::cluster_scoped("n-1");
+        assert_eq!(Keyed::<ObjectKey>::key_hash(&node, &hashes), hashes.hash_one(&key));
+        assert!(node.is_of(&key) && !node.is_of(&ObjectKey::new("shop", "n-1")));
     }
 }

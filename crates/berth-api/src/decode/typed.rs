@@ -54,7 +54,8 @@ impl serde::de::Error for DecodeError {
     }
 }
 
-pub(super) fn decode<T: DeserializeOwned>(value: Value) -> Result<(T, Vec<String>), DecodeError> {
+/// What a client sent, with the paths of the fields that `T` does not have.
+pub(crate) fn decode<T: DeserializeOwned>(value: Value) -> Result<(T, Vec<String>), DecodeError> {
     let unknown = RefCell::new(Vec::new());
     let object = T::deserialize(Node { value, path: Path::Root, unknown: &unknown })?;
     Ok((object, unknown.into_inner()))
