@@ -1,4 +1,4 @@
-"""How schemathesis asks a running berth what its OpenAPI documents promise: loaded by SCHEMATHESIS_HOOKS (crates/berth/tests/openapi.rs)."""
+"""How schemathesis asks a running berth what its OpenAPI documents promise: loaded by SCHEMATHESIS_HOOKS (crates/berth/tests/it/openapi.rs)."""
 
 import schemathesis
 

@@ -1,4 +1,4 @@
-//! What may befall etcd's members, by hand: `crates/berth-etcd/tests/members.rs` does each once, shortly.
+//! What may befall etcd's members, by hand: `crates/berth-etcd/tests/it/members.rs` does each once, shortly.
 
 use crate::run::{Outcome, command};
 use std::process::Command;
@@ -14,6 +14,6 @@ pub(crate) struct Options {
 /// Fails with the first history that cannot be put in order.
 pub(crate) fn run(options: &Options) -> Outcome {
     let mut test = Command::new("cargo");
-    test.args(["test", "--package", "berth-etcd", "--test", "members", "whatever_happens", "--", "--nocapture"]);
+    test.args(["test", "--package", "berth-etcd", "--test", "it", "members::whatever_happens", "--", "--nocapture"]);
     command(test.env("BERTH_FAULTS_MINUTES", options.minutes.to_string()))
 }

@@ -10,11 +10,12 @@ use std::process::Command;
 const VARIABLE: &str = "BERTH_PICTURES";
 
 /// The tests that draw, as cargo is told.
-const TESTS: [&[&str]; 3] = [
-    &["--package", "berth-chart", "--package", "berth-plan", "--test", "kept", "--test", "picture"],
+const TESTS: [&[&str]; 4] = [
+    &["--package", "berth-chart", "--test", "it", "kept::"],
+    &["--package", "berth-plan", "--test", "it", "picture::"],
     &["--package", "berth-terminal", "--lib"],
     // A screenshot: another each time it is taken. Where no browser can be had, the one that is kept stays, and the test says so.
-    &["--package", "berth", "--test", "dashboard", "the_picture_of_the_page", "--", "--nocapture"],
+    &["--package", "berth", "--test", "it", "dashboard::the_picture_of_the_page", "--", "--nocapture"],
 ];
 
 /// Draws all.

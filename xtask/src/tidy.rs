@@ -98,6 +98,9 @@ const CIRCLES: &[(&str, &str, &str)] = &[
 /// What must stand nowhere.
 const UNFINISHED: &[&str] = &["FIXME", "TODO", "XXX"];
 
+/// Where tests of a crate from outside begin, and the one that `cargo test` leaves to `cargo xtask foretold`.
+const TEST_ROOTS: &[&str] = &["tests/it/main.rs", "tests/foretold/main.rs"];
+
 /// A file that does not fit in a head: a little above the largest. One that grows is split; the limit is not raised for it.
 const LINES_MAX: usize = 650;
 /// The same for files of tests, which are read a piece at a time.
@@ -132,8 +135,20 @@ struct Dependency {
 /// Runs every check and prints what is wrong.
 pub(crate) fn run() -> Outcome {
     let tree = Tree::read();
-    let checks =
-        [layers, circles, bans, unfinished, doctests, sizes, dead_files, unused_dependencies, dead_links, etcd_messages, one_model];
+    let checks = [
+        layers,
+        circles,
+        bans,
+        unfinished,
+        doctests,
+        sizes,
+        test_programs,
+        dead_files,
+        unused_dependencies,
+        dead_links,
+        etcd_messages,
+        one_model,
+    ];
     let faults: Vec<String> = checks.iter().flat_map(|check| check(&tree)).chain(simulation_reach()).collect();
     for fault in &faults {
         say(fault);
@@ -309,6 +324,15 @@ fn sizes(tree: &Tree) -> Vec<String> {
         .collect()
 }
 
+/// Each crate has one program of tests: every further one is linked with all that the crate uses.
+fn test_programs(tree: &Tree) -> Vec<String> {
+    let begins = |package: &Package, root: &str| TEST_ROOTS.iter().any(|allowed| root == format!("{}/{allowed}", package.folder));
+    let is_test = |package: &Package, root: &str| root.starts_with(&format!("{}/tests/", package.folder));
+    let roots = tree.packages.iter().flat_map(|package| package.roots.iter().map(move |root| (package, root)));
+    let others = roots.filter(|(package, root)| is_test(package, root) && !begins(package, root));
+    others.map(|(_, root)| format!("{root}: a program of its own; make it a module of tests/it/main.rs")).collect()
+}
+
 /// Every source file of the workspace is reached from where a target begins, by the modules that are declared on the way.
 fn dead_files(tree: &Tree) -> Vec<String> {
     let mut reached = BTreeSet::new();
@@ -410,7 +434,7 @@ mod tests {
     fn tree(files: &[(&str, &str)], dependencies: &[(&str, DependencyKind)]) -> Tree {
         let folder = "crates/berth-api".to_owned();
         let dependencies = dependencies.iter().map(|(name, kind)| Dependency { name: (*name).to_owned(), kind: *kind }).collect();
-        let roots = ["src/lib.rs", "tests/all/main.rs"].map(|root| format!("{folder}/{root}")).to_vec();
+        let roots = ["src/lib.rs", "tests/it/main.rs"].map(|root| format!("{folder}/{root}")).to_vec();
         let packages = vec![Package { name: "berth-api".to_owned(), roots, dependencies, folder: folder.clone() }];
         let path = |path: &str| path.strip_prefix('/').map_or_else(|| format!("{folder}/{path}"), str::to_owned);
         let files = files.iter().map(|(name, text)| (path(name), (*text).to_owned())).collect();
@@ -484,9 +508,21 @@ mod tests {
     fn unfinished_code_and_long_files_are_found_wherever_they_are() {
         let long = "\n".repeat(LINES_MAX + 1);
         let found =
-            tree(&[("src/lib.rs", "#[cfg(test)]\nmod tests;\n// FIXME\n"), ("src/long.rs", &long), ("tests/all/main.rs", &long)], &[]);
+            tree(&[("src/lib.rs", "#[cfg(test)]\nmod tests;\n// FIXME\n"), ("src/long.rs", &long), ("tests/it/main.rs", &long)], &[]);
         assert_eq!(unfinished(&found), ["crates/berth-api/src/lib.rs:3: FIXME"]);
         assert_eq!(sizes(&found), ["crates/berth-api/src/long.rs: 651 lines; split it below 650"]);
+    }
+
+    #[test]
+    fn a_second_program_of_tests_is_found() {
+        let with = |root: &str| {
+            let mut tree = tree(&[], &[]);
+            tree.packages[0].roots = ["src/lib.rs", "tests/it/main.rs", root].map(|root| format!("crates/berth-api/{root}")).to_vec();
+            tree
+        };
+        assert!(test_programs(&with("benches/store.rs")).is_empty());
+        let faults = ["crates/berth-api/tests/verbs.rs: a program of its own; make it a module of tests/it/main.rs"];
+        assert_eq!(test_programs(&with("tests/verbs.rs")), faults);
     }
 
     #[test]
@@ -503,13 +539,13 @@ mod tests {
             ("src/a.rs", "mod b;"),
             ("src/a/b/mod.rs", "mod c;"),
             ("src/a/b/c.rs", ""),
-            ("tests/all/main.rs", "mod common;\n#[path = \"../world/mod.rs\"]\nmod other;"),
-            ("tests/all/common.rs", ""),
+            ("tests/it/main.rs", "mod common;\n#[path = \"../world/mod.rs\"]\nmod other;"),
+            ("tests/it/common.rs", ""),
             ("tests/world/mod.rs", ""),
         ];
         assert_eq!(dead_files(&tree(&alive, &[])), Vec::<String>::new());
         // Of a name that others declare, beside the wrong parent, declared by a dead file only.
-        for dead in ["src/b.rs", "src/common.rs", "src/a/c.rs", "tests/all/world.rs"] {
+        for dead in ["src/b.rs", "src/common.rs", "src/a/c.rs", "tests/it/world.rs"] {
             let with: Vec<_> = alive.iter().copied().chain([(dead, "mod d;")]).collect();
             assert_eq!(dead_files(&tree(&with, &[])), [format!("crates/berth-api/{dead}: no module declares it")]);
         }
@@ -519,7 +555,7 @@ mod tests {
 
     #[test]
     fn dependencies_that_no_code_names_are_found() {
-        let code = [("src/lib.rs", "use serde;\nuse a_b::C;\n// serde_json is only spoken of\n"), ("tests/all/main.rs", "proptest! {}")];
+        let code = [("src/lib.rs", "use serde;\nuse a_b::C;\n// serde_json is only spoken of\n"), ("tests/it/main.rs", "proptest! {}")];
         assert!(unused_dependencies(&tree(&code, &[("serde", NORMAL), ("a-b", NORMAL), ("proptest", DEV)])).is_empty());
         let unused = unused_dependencies(&tree(&code, &[("serde_json", NORMAL), ("b", NORMAL), ("proptest", NORMAL)]));
         assert_eq!(unused, ["berth-api does not use serde_json", "berth-api does not use b", "berth-api does not use proptest"]);

@@ -4,7 +4,7 @@
 //!
 //! writes `kubeconfig` into the folder and serves until interrupted.
 
-#[path = "../tests/common/mod.rs"]
+#[path = "../tests/it/common/mod.rs"]
 mod common;
 
 use berth_apiserver::{Kubeconfig, Server};

@@ -21,7 +21,7 @@ pub mod owners;
 pub mod plan;
 pub mod pod_gc;
 #[cfg(test)]
-#[path = "../tests/world/read_back.rs"]
+#[path = "../tests/it/world/read_back.rs"]
 mod read_back;
 pub mod replica_set;
 pub mod resource_quota;

@@ -1,6 +1,6 @@
 //! Kinds that come and go while the controllers run.
 
-#[path = "../../../berth-apiserver/tests/common/widget.rs"]
+#[path = "../../../berth-apiserver/tests/it/common/widget.rs"]
 mod widget;
 
 use super::*;

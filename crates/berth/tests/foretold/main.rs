@@ -1,10 +1,10 @@
 //! Plans of random changes, made from a real `berth up`, hold there (docs/how-to/plan.md, "Is it right?"): a few here, thousands by `cargo xtask foretold`.
 #![expect(clippy::print_stdout, clippy::unwrap_used, reason = "tests")]
 
-#[path = "../common/mod.rs"]
+#[path = "../it/common/mod.rs"]
 mod common;
 mod compare;
-#[path = "../../../berth-plan/tests/common/scenario.rs"]
+#[path = "../../../berth-plan/tests/it/common/scenario.rs"]
 #[allow(dead_code, reason = "each test uses a part")]
 mod scenario;
 mod seen;

@@ -1,0 +1,126 @@
+//! A part's server is bounded as an API server is: who floods it does not keep others from asking how it is.
+
+use crate::common::MachineClock;
+use berth_apiserver::{
+    Credentials, Readiness,
+    auth::User,
+    credentials::AccountKeys,
+    part::{Delegate, OpenPaths, PartConfig, PartServer, Unanswered},
+    pki,
+};
+use futures::{FutureExt, future::BoxFuture};
+use rustls::{
+    ClientConfig, RootCertStore,
+    pki_types::{CertificateDer, ServerName, pem::PemObject},
+};
+use std::{
+    net::{Ipv4Addr, SocketAddr},
+    sync::Arc,
+    time::Duration,
+};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpStream,
+    time::timeout,
+};
+use tokio_rustls::{TlsConnector, client::TlsStream};
+
+/// Longer than anything here takes, so that a test fails instead of hanging.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Says no to everybody.
+struct Nobody;
+
+impl Delegate for Nobody {
+    fn holder(&self, _: String) -> BoxFuture<'_, Result<Option<User>, Unanswered>> {
+        async { Ok(None) }.boxed()
+    }
+
+    fn may<'a>(&'a self, _: &'a User, _: &'a str, _: &'a str) -> BoxFuture<'a, Result<bool, Unanswered>> {
+        async { Ok(false) }.boxed()
+    }
+}
+
+struct Part {
+    address: SocketAddr,
+    connector: TlsConnector,
+}
+
+async fn part() -> Part {
+    let serving = pki::self_signed("part", Ipv4Addr::LOCALHOST.into(), jiff::Timestamp::now()).expect("a certificate");
+    let mut roots = RootCertStore::empty();
+    roots.add(CertificateDer::from_pem_slice(serving.certificate.as_bytes()).expect("a certificate")).expect("one that is good");
+    let config = ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .expect("versions")
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    let (readiness, none) = (Readiness::when("started"), String::new());
+    readiness.set_ready();
+    let credentials =
+        Credentials { serving, client_authorities: none, root_ca: String::new(), admin_token: None, account_keys: AccountKeys::of("") };
+    let server = PartServer::bind(PartConfig {
+        bind: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
+        credentials,
+        open: OpenPaths::parse(&["/healthz".to_owned()]).expect("paths"),
+        delegate: Arc::new(Nobody),
+        metrics: prometheus::Registry::new(),
+        readiness,
+        clock: Arc::new(MachineClock),
+    });
+    let server = server.await.expect("a free port");
+    let address = server.local_addr();
+    tokio::spawn(server.serve(futures::future::pending()));
+    Part { address, connector: TlsConnector::from(Arc::new(config)) }
+}
+
+impl Part {
+    async fn connect(&self) -> TlsStream<TcpStream> {
+        let stream = TcpStream::connect(self.address).await.expect("it listens");
+        self.connector.connect(ServerName::try_from("localhost").expect("a name"), stream).await.expect("TLS")
+    }
+
+    /// What is said to these bytes until the connection is closed.
+    async fn said_to(&self, bytes: &[u8]) -> String {
+        let mut stream = self.connect().await;
+        // What is refused by its beginning need not be read to its end.
+        let _ = stream.write_all(bytes).await;
+        let mut answer = Vec::new();
+        let _ = timeout(PATIENCE, stream.read_to_end(&mut answer)).await.expect("it closes the connection");
+        String::from_utf8_lossy(&answer).into_owned()
+    }
+}
+
+const ASKED: &[u8] = b"GET /healthz HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n";
+
+#[tokio::test]
+async fn who_holds_connections_open_does_not_keep_others_out() {
+    let part = part().await;
+    let mut held = Vec::new();
+    for _ in 0..200 {
+        held.push(TcpStream::connect(part.address).await.expect("it listens"));
+    }
+    let answer = timeout(PATIENCE, part.said_to(ASKED)).await.expect("an answer");
+    assert!(answer.starts_with("HTTP/1.1 200 ") && answer.ends_with("\r\n\r\nok"), "{answer}");
+    // The oldest have given way.
+    let mut closed = 0;
+    for stream in &mut held {
+        let ended = timeout(Duration::from_millis(10), stream.read_u8()).await;
+        closed += usize::from(ended.is_ok());
+    }
+    assert!((100..200).contains(&closed), "{closed} of 200 were closed");
+}
+
+#[tokio::test]
+async fn a_long_head_is_refused_and_so_is_who_may_not() {
+    let part = part().await;
+    let long = format!("GET /healthz HTTP/1.1\r\nhost: localhost\r\nx: {}\r\n\r\n", "x".repeat(300 << 10));
+    let answer = part.said_to(long.as_bytes()).await;
+    assert!(answer.starts_with("HTTP/1.1 431 "), "{answer}");
+    let refused = String::from_utf8_lossy(ASKED).replace("/healthz", "/metrics");
+    let answer = part.said_to(refused.as_bytes()).await;
+    assert!(answer.starts_with("HTTP/1.1 403 ") && answer.contains("cache-control: no-cache, private\r\n"), "{answer}");
+    let with_token = refused.replace("connection: close", "authorization: Bearer x\r\nconnection: close");
+    let answer = part.said_to(with_token.as_bytes()).await;
+    assert!(answer.starts_with("HTTP/1.1 401 "), "{answer}");
+}

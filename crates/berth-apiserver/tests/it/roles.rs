@@ -1,0 +1,282 @@
+//! Two users of different roles, through every verb of every resource and subresource that discovery lists.
+
+use crate::common::{Client, TestServer};
+use hyper::{Method, StatusCode};
+use serde_json::{Value, json};
+
+/// What upstream's default roles say about the kinds that are served here, `role: verbs: group: resources`, written down by hand. Whoever
+/// may edit may view. The one difference is that viewers also see events in their newer form, which are the same objects.
+const ROLES: &str = "
+view: get list watch: : configmaps endpoints persistentvolumeclaims persistentvolumeclaims/status pods serviceaccounts services services/status
+view: get list watch: : bindings events limitranges namespaces/status pods/log pods/status resourcequotas resourcequotas/status namespaces
+view: get list watch: apps: controllerrevisions statefulsets statefulsets/status statefulsets/scale
+view: get list watch: apps: deployments deployments/status deployments/scale replicasets replicasets/status replicasets/scale
+view: get list watch: autoscaling: horizontalpodautoscalers horizontalpodautoscalers/status
+view: get list watch: discovery.k8s.io: endpointslices
+view: get list watch: networking.k8s.io: ingresses ingresses/status networkpolicies
+view: get list watch: events.k8s.io: events
+view: get list watch: policy: poddisruptionbudgets poddisruptionbudgets/status
+edit: get list watch: : secrets
+edit: create delete deletecollection patch update: : pods serviceaccounts services persistentvolumeclaims configmaps secrets events
+edit: create: : pods/eviction serviceaccounts/token
+edit: create delete deletecollection patch update: apps: statefulsets statefulsets/scale deployments deployments/scale
+edit: create delete deletecollection patch update: apps: replicasets replicasets/scale
+edit: create delete deletecollection get list patch update watch: coordination.k8s.io: leases
+edit: create delete deletecollection patch update: autoscaling: horizontalpodautoscalers
+edit: create delete deletecollection patch update: networking.k8s.io: ingresses networkpolicies
+edit: create delete deletecollection patch update: policy: poddisruptionbudgets
+";
+
+/// What everybody with a name may do in the whole cluster.
+const EVERYBODY: &str = "
+all: create: authorization.k8s.io: selfsubjectaccessreviews selfsubjectrulesreviews
+all: create: authentication.k8s.io: selfsubjectreviews
+";
+
+fn says(rules: &str, roles: &[&str], (verb, group, resource): (&str, &str, &str)) -> bool {
+    rules.lines().filter(|line| !line.is_empty()).any(|line| {
+        let [role, verbs, groups, resources] = line.splitn(4, ':').collect::<Vec<_>>()[..] else { panic!("a rule: {line}") };
+        let has = |list: &str, word: &str| list.split_whitespace().any(|other| other == word);
+        roles.contains(&role) && has(verbs, verb) && groups.trim() == group && has(resources, resource)
+    })
+}
+
+/// A resource or subresource, as discovery lists it.
+#[derive(Debug)]
+struct Entry {
+    group: String,
+    /// `/api/v1`
+    root: String,
+    /// `deployments`, `deployments/scale`
+    name: String,
+    kind: String,
+    api_version: String,
+    is_namespaced: bool,
+    verbs: Vec<String>,
+}
+
+impl Entry {
+    fn subresource(&self) -> Option<&str> {
+        self.name.split_once('/').map(|(_, subresource)| subresource)
+    }
+
+    /// The path of the collection, and of the object `name` or its subresource.
+    fn paths(&self, namespace: &str, name: &str) -> (String, String) {
+        let (plural, rest) =
+            self.name.split_once('/').map_or((self.name.as_str(), String::new()), |(plural, sub)| (plural, format!("/{sub}")));
+        let place = if self.is_namespaced { format!("/namespaces/{namespace}") } else { String::new() };
+        let collection = format!("{}{place}/{plural}", self.root);
+        let object = format!("{collection}/{name}{rest}");
+        (collection, object)
+    }
+}
+
+async fn discovered(admin: &mut Client) -> Vec<Entry> {
+    let mut roots = vec![(String::new(), "/api/v1".to_owned())];
+    for group in admin.get("/apis").await.json()["groups"].as_array().expect("groups") {
+        for version in group["versions"].as_array().expect("versions") {
+            roots.push((text(&group["name"]), format!("/apis/{}", text(&version["groupVersion"]))));
+        }
+    }
+    let mut entries = Vec::new();
+    for (group, root) in roots {
+        for entry in admin.get(&root).await.json()["resources"].as_array().expect("resources") {
+            entries.push(Entry {
+                group: group.clone(),
+                api_version: root.trim_start_matches("/apis/").trim_start_matches("/api/").to_owned(),
+                root: root.clone(),
+                name: text(&entry["name"]),
+                kind: text(&entry["kind"]),
+                is_namespaced: entry["namespaced"] == true,
+                verbs: entry["verbs"].as_array().expect("verbs").iter().map(text).collect(),
+            });
+        }
+    }
+    entries
+}
+
+fn text(value: &Value) -> String {
+    value.as_str().expect("a text").to_owned()
+}
+
+/// An object of the kind that can be created, without its metadata.
+fn body(entry: &Entry, namespace: &str) -> Value {
+    let pods = json!({"metadata": {"labels": {"app": "x"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}});
+    let workload = || json!({"spec": {"selector": {"matchLabels": {"app": "x"}}, "template": pods}});
+    let storage = json!({"storage": "1Gi"});
+    let role = |kind: &str| json!({"roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": kind, "name": "view"}});
+    match (entry.group.as_str(), entry.kind.as_str()) {
+        (_, "Pod") => json!({"spec": pods["spec"]}),
+        (_, "Deployment" | "ReplicaSet" | "StatefulSet") => workload(),
+        (_, "Service") => json!({"spec": {"ports": [{"port": 80}]}}),
+        (_, "PersistentVolume") => {
+            json!({"spec": {"capacity": storage, "accessModes": ["ReadWriteOnce"], "hostPath": {"path": "/x"}}})
+        }
+        (_, "PersistentVolumeClaim") => json!({"spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": storage}}}),
+        ("", "Event") => json!({"involvedObject": {"kind": "Pod", "name": "x", "namespace": namespace}, "reason": "R", "type": "Normal"}),
+        (_, "Event") => json!({"eventTime": "2026-01-01T00:00:00.000000Z", "reportingController": "a.b/c", "reportingInstance": "i",
+            "action": "A", "reason": "R", "type": "Normal", "regarding": {"kind": "Pod", "name": "x", "namespace": namespace}}),
+        (_, "ControllerRevision") => json!({"revision": 1, "data": {}}),
+        (_, "ClusterRoleBinding" | "RoleBinding") => role("ClusterRole"),
+        (_, "ClusterRole" | "Role") => json!({"rules": []}),
+        (_, "StorageClass") => json!({"provisioner": "a.b/c"}),
+        (_, "PriorityClass") => json!({"value": 1}),
+        (_, "HorizontalPodAutoscaler") => json!({"spec": {"maxReplicas": 3, "scaleTargetRef": {"kind": "Deployment", "name": "x"}}}),
+        (_, "Ingress") => json!({"spec": {"defaultBackend": {"service": {"name": "x", "port": {"number": 80}}}}}),
+        (_, "IngressClass") => json!({"spec": {"controller": "a.b/c"}}),
+        (_, "IPAddress") => json!({"spec": {"parentRef": {"resource": "services", "namespace": "a", "name": "x"}}}),
+        (_, "ServiceCIDR") => json!({"spec": {"cidrs": ["192.0.2.0/24"]}}),
+        (_, "EndpointSlice") => json!({"addressType": "IPv4", "endpoints": []}),
+        (_, "SelfSubjectAccessReview") => json!({"spec": {"nonResourceAttributes": {"path": "/", "verb": "get"}}}),
+        (_, "SelfSubjectRulesReview") => json!({"spec": {"namespace": namespace}}),
+        (_, "Binding") => json!({"target": {"kind": "Node", "name": "x"}}),
+        _ => json!({}),
+    }
+}
+
+/// Names of the object that is there and of one that is not: those of addresses are addresses.
+fn names(entry: &Entry) -> [&'static str; 2] {
+    if entry.kind == "IPAddress" { ["192.0.2.1", "192.0.2.2"] } else { ["x", "new"] }
+}
+
+fn named(mut object: Value, name: &str) -> Value {
+    object["metadata"]["name"] = name.into();
+    object
+}
+
+/// One request: the verb that it needs, the method, the path, its content type, its body.
+type Question = (&'static str, Method, String, &'static str, String);
+
+/// Every request that can be made of an entry, as good ones as the object `name` allows.
+async fn questions(entry: &Entry, namespace: &str, name: &str, admin: &mut Client) -> Vec<Question> {
+    const JSON: &str = "application/json";
+    let (collection, object) = entry.paths(namespace, name);
+    let new = named(body(entry, namespace), if entry.subresource().is_some() { name } else { names(entry)[1] }).to_string();
+    if entry.verbs == ["create"] && entry.subresource().is_none() {
+        return vec![("create", Method::POST, collection, JSON, body(entry, namespace).to_string())];
+    }
+    let current = admin.get(&object).await;
+    let is_scale = entry.subresource() == Some("scale");
+    let current = if current.code == StatusCode::OK { current.json() } else { named(json!({}), name) };
+    let label = json!({"metadata": {"labels": {"l": "1"}}});
+    let changed = if is_scale { json!({"spec": {"replicas": 2}}) } else { label };
+    let operation = if is_scale {
+        json!([{"op": "add", "path": "/spec/replicas", "value": 2}])
+    } else {
+        json!([{"op": "add", "path": "/metadata/labels", "value": {"l": "1"}}])
+    };
+    let mut put = current.clone();
+    if is_scale {
+        put["spec"]["replicas"] = 2.into();
+    } else {
+        put["metadata"]["labels"]["l"] = "1".into();
+    }
+    let (kind, version) = if is_scale { ("Scale", "autoscaling/v1") } else { (entry.kind.as_str(), entry.api_version.as_str()) };
+    let mut applied = named(changed.clone(), name);
+    applied["kind"] = kind.into();
+    applied["apiVersion"] = version.into();
+    let apply = format!("{object}?fieldManager=t&force=true");
+    let mut questions = vec![
+        ("get", Method::GET, object.clone(), JSON, String::new()),
+        ("update", Method::PUT, object.clone(), JSON, put.to_string()),
+        ("patch", Method::PATCH, object.clone(), "application/json-patch+json", operation.to_string()),
+        ("patch", Method::PATCH, object.clone(), "application/merge-patch+json", changed.to_string()),
+        ("patch", Method::PATCH, object.clone(), "application/strategic-merge-patch+json", changed.to_string()),
+        ("patch", Method::PATCH, apply, "application/apply-patch+yaml", applied.to_string()),
+        ("delete", Method::DELETE, object.clone(), JSON, String::new()),
+    ];
+    if entry.subresource().is_some() {
+        questions.push(("create", Method::POST, object, JSON, new));
+    } else {
+        questions.push(("create", Method::POST, collection.clone(), JSON, new));
+        questions.push(("list", Method::GET, collection.clone(), JSON, String::new()));
+        questions.push(("watch", Method::GET, format!("{collection}?watch=true"), JSON, String::new()));
+        questions.push(("deletecollection", Method::DELETE, collection, JSON, String::new()));
+    }
+    questions
+}
+
+/// The revision of the newest write.
+async fn revision(admin: &mut Client) -> String {
+    text(&admin.get("/api/v1/namespaces?limit=1").await.json()["metadata"]["resourceVersion"])
+}
+
+/// Makes an object `x` of every kind, in both namespaces where it is in one.
+async fn put_objects(admin: &mut Client, entries: &[Entry]) {
+    for entry in entries
+        .iter()
+        .filter(|entry| ["create", "get"].iter().all(|verb| entry.verbs.iter().any(|has| has == verb)) && entry.subresource().is_none())
+    {
+        let namespaces: &[&str] = if entry.is_namespaced { &["a", "b"] } else { &["-"] };
+        for namespace in namespaces {
+            let name = names(entry)[0];
+            let (collection, object) = entry.paths(namespace, name);
+            if admin.get(&object).await.code == StatusCode::OK {
+                continue;
+            }
+            let answer = admin.post(&collection, &named(body(entry, namespace), name)).await;
+            assert_eq!(answer.code, 201, "{collection}: {}", answer.text());
+        }
+    }
+}
+
+#[tokio::test]
+async fn two_users_may_do_what_upstreams_roles_say_with_every_verb_of_every_resource() {
+    let server = TestServer::start().await;
+    let mut admin = server.admin().await;
+    for namespace in ["a", "b"] {
+        assert_eq!(admin.post("/api/v1/namespaces", &named(json!({}), namespace)).await.code, 201);
+    }
+    for role in ["view", "edit"] {
+        let subject = json!({"kind": "User", "name": role});
+        let binding = json!({"metadata": {"name": role}, "roleRef": {"kind": "ClusterRole", "name": role}, "subjects": [subject]});
+        assert_eq!(admin.post("/apis/rbac.authorization.k8s.io/v1/namespaces/a/rolebindings", &binding).await.code, 201);
+    }
+    let entries = discovered(&mut admin).await;
+    put_objects(&mut admin, &entries).await;
+    let mut asked = 0;
+    for (user, roles) in [("view", &["view"][..]), ("edit", &["view", "edit"])] {
+        let mut client = server.user(user, &[]).await;
+        for entry in &entries {
+            for namespace in ["a", "b"] {
+                // A namespace is inside itself.
+                let name = if entry.name.starts_with("namespaces") { namespace } else { names(entry)[0] };
+                for question in questions(entry, namespace, name, &mut admin).await {
+                    let rule = (question.0, entry.group.as_str(), entry.name.as_str());
+                    let is_inside = entry.is_namespaced || (entry.name.starts_with("namespaces") && !question.2.ends_with("/namespaces"));
+                    let is_inside = is_inside && namespace == "a" && !question.2.contains("/namespaces?");
+                    let may = (is_inside && says(ROLES, roles, rule)) || says(EVERYBODY, &["all"], rule);
+                    if may && question.0 == "watch" {
+                        // It would go on, so it has a connection of its own, which ends with it.
+                        let watch = server.user(user, &[]).await.open(Method::GET, &question.2, &[], "").await;
+                        assert_eq!(watch.status(), 200, "{entry:?}");
+                    } else {
+                        check(&mut client, &mut admin, entry, &question, may).await;
+                    }
+                    asked += 1;
+                }
+            }
+        }
+    }
+    assert!(1000 < asked, "{asked}");
+}
+
+/// Who may is served, on trial; who may not is refused, and nothing is written.
+async fn check(client: &mut Client, admin: &mut Client, entry: &Entry, question: &Question, may: bool) {
+    let (verb, method, path, content_type, body) = question;
+    let separator = if path.contains('?') { '&' } else { '?' };
+    // What is refused would be real; what is allowed must leave the objects to the next question.
+    let path = if may && *method != Method::GET { format!("{path}{separator}dryRun=All") } else { path.clone() };
+    let headers = [("content-type", *content_type)];
+    let before = if may { String::new() } else { revision(admin).await };
+    let answer = client.send(method.clone(), &path, &headers, body.clone()).await;
+    let what = format!("{entry:?} {method} {path} {content_type}: {}", answer.text());
+    if !may {
+        assert_eq!(answer.code, 403, "{what}");
+        assert_eq!(revision(admin).await, before, "{what}");
+    } else if entry.verbs.iter().any(|served| served == verb) {
+        assert!(answer.code.is_success(), "{what}");
+    } else {
+        assert_eq!(answer.code, 405, "{what}");
+    }
+}

@@ -1,0 +1,315 @@
+//! Plans come true: what is forecast from a snapshot of a world equals what then happens in that world, which has another seed.
+
+use crate::common::scenario::{Hold, NAME, Pace, Scenario, template};
+use berth_node::Latencies;
+use berth_plan::{Change, Controllers, Edit, Forecast, Outcome, Snapshot, StepKind, Suppositions, TroubleKind, WorkloadKind, forecast};
+use berth_sim::{
+    Options, World,
+    rng::{Purpose, SeededRng},
+    seeds,
+};
+use berth_store::env::Timestamp;
+use berth_workloads::plan::SOON;
+use serde_json::{Value, json};
+use std::{collections::BTreeMap, time::Duration};
+
+/// Longer than any rollout here takes.
+const LONGEST: Duration = Duration::from_secs(7200);
+/// How far times may be apart.
+const TOLERANCE: Duration = Duration::from_millis(100);
+/// How many other orders of what happens at once are tried of a tie: few are enough for most, and a full quota is met in many.
+const ORDERS: u64 = 200;
+/// How much later than its last pod a set's status tells of that.
+const TOLD_AFTER: Duration = Duration::from_millis(SOON.as_millis() as u64 + 10);
+/// What a snapshot is of.
+const PLURALS: [&str; 11] = [
+    "controllerrevisions",
+    "deployments",
+    "limitranges",
+    "namespaces",
+    "nodes",
+    "persistentvolumeclaims",
+    "pods",
+    "priorityclasses",
+    "replicasets",
+    "resourcequotas",
+    "statefulsets",
+];
+
+fn is_complete(scenario: &Scenario, world: &World) -> bool {
+    match scenario.kind {
+        WorkloadKind::Deployment => world.seen().is_rolled_out(NAME),
+        WorkloadKind::StatefulSet => set_is_complete(world),
+    }
+}
+
+fn is_tied(scenario: &Scenario, forecast: &Forecast) -> bool {
+    scenario.is_tied(forecast.troubles.iter().any(|trouble| trouble.kind == TroubleKind::Quota))
+}
+
+fn snapshot(world: &World) -> Snapshot {
+    let objects = PLURALS.iter().flat_map(|plural| world.objects(plural).into_values()).collect();
+    let beginning: Timestamp = "2026-01-01T00:00:00Z".parse().expect("a time");
+    Snapshot { objects, at: beginning + world.elapsed(), missing: Vec::new() }
+}
+
+/// Of what a forecast says: the same as a world's log says.
+fn foretold(forecast: &Forecast, sizes_before: &BTreeMap<String, i64>) -> Happened {
+    let workload = &forecast.workloads[0];
+    let mut sizes: BTreeMap<String, Vec<(Duration, i64)>> = BTreeMap::new();
+    let mut victims = Vec::new();
+    for step in &workload.steps {
+        match &step.kind {
+            StepKind::CreateSet { set, replicas } => sizes.entry(set.clone()).or_default().push((step.at, *replicas)),
+            StepKind::Resize { set, to, .. } => sizes.entry(set.clone()).or_default().push((step.at, *to)),
+            StepKind::DeletePods { pods, .. } => {
+                victims.extend(pods.iter().map(|victim| (step.at, victim.pod.clone())));
+            }
+            StepKind::DeleteSet { .. } | StepKind::CreatePods { .. } => (),
+        }
+    }
+    Happened {
+        // A world's log tells of a set's size also where only something else has changed.
+        sizes: sizes.iter().map(|(name, changes)| (name.clone(), merged(changes, sizes_before.get(name).copied()))).collect(),
+        victims: bursts(victims),
+        most_pods: usize::try_from(workload.pods.value).expect("small"),
+        fewest_available: usize::try_from(workload.available.value).expect("small"),
+    }
+}
+
+fn make_true(world: &mut World, scenario: &Scenario) {
+    match scenario.kind {
+        WorkloadKind::Deployment => world.patch_deployment(NAME, scenario.patch()),
+        WorkloadKind::StatefulSet => world.patch_stateful_set(NAME, scenario.patch()),
+    }
+}
+
+fn set_is_complete(world: &World) -> bool {
+    let set = world.object("statefulsets", NAME);
+    let (spec, status) = (&set["spec"], &set["status"]);
+    let number = |value: &Value| value.as_i64().unwrap_or(0);
+    let wanted = number(&spec["replicas"]);
+    number(&status["observedGeneration"]) == number(&set["metadata"]["generation"])
+        && ["replicas", "readyReplicas", "availableReplicas", "updatedReplicas"].iter().all(|member| number(&status[*member]) == wanted)
+        && (spec["updateStrategy"]["type"] != "RollingUpdate" || status["currentRevision"] == status["updateRevision"])
+}
+
+/// What became of a change.
+struct Truth {
+    /// When it was complete, and when the last pod was gone; `None`: it was not.
+    ends: Option<(Duration, Duration)>,
+    happened: Happened,
+    sizes_before: BTreeMap<String, i64>,
+}
+
+impl Truth {
+    /// In what it is not as foretold.
+    fn difference(&self, forecast: &Forecast) -> Option<String> {
+        let told = foretold(forecast, &self.sizes_before);
+        let apart = |foretold: Duration, was: Duration| was.abs_diff(foretold) > TOLERANCE;
+        match (&forecast.workloads[0].outcome, self.ends) {
+            (Outcome::Complete { after, settled_after }, Some((complete, settled))) => {
+                if apart(*after, complete) {
+                    return Some(format!("complete after {complete:?}, not {after:?}"));
+                }
+                if apart(*settled_after, settled) {
+                    return Some(format!("settled after {settled:?}, not {settled_after:?}"));
+                }
+            }
+            (Outcome::Held { .. } | Outcome::Stuck { .. }, None) => (),
+            (outcome, ends) => return Some(format!("{ends:?}, not {outcome:?}")),
+        }
+        for (name, sizes) in &told.sizes {
+            let actual = self.happened.sizes.get(name).cloned().unwrap_or_default();
+            let mut actual = [self.sizes_before.get(name).copied().into_iter().collect::<Vec<_>>(), actual].concat();
+            actual.dedup();
+            if actual != *sizes {
+                return Some(format!("sizes of {name}: {actual:?}, not {sizes:?}"));
+            }
+        }
+        let extremes = |happened: &Happened| (happened.most_pods, happened.fewest_available);
+        if extremes(&self.happened) != extremes(&told) {
+            return Some(format!("the most and the fewest: {:?}, not {:?}", extremes(&self.happened), extremes(&told)));
+        }
+        let counts = |happened: &Happened| happened.victims.iter().map(Vec::len).collect::<Vec<_>>();
+        (counts(&self.happened) != counts(&told))
+            .then(|| format!("how many go when: {:?}, not {:?}", counts(&self.happened), counts(&told)))
+    }
+}
+
+/// Makes the change true, and follows it as far as `foretold` says that there is something to see.
+fn happens(world: &mut World, scenario: &Scenario, foretold: &Outcome, context: &str) -> Option<(Duration, Duration)> {
+    let began = world.elapsed();
+    let is_complete = |world: &World| is_complete(scenario, world);
+    make_true(world, scenario);
+    match foretold {
+        Outcome::Complete { .. } => {
+            world.run_until_seen("the rollout that was foretold", LONGEST, is_complete);
+            let complete = world.elapsed() - began;
+            world.run_until("the end", LONGEST, |seen| seen.live_pods().len() == seen.pod_count());
+            Some((complete, world.elapsed() - began))
+        }
+        Outcome::Held { settled_after, .. } => {
+            world.run_for(*settled_after + TOLERANCE);
+            let settled = world.log().len();
+            world.run_for(TOLD_AFTER);
+            let told = world.log().len();
+            world.run_for(Duration::from_secs(3000));
+            let goes_on = |from: usize, plural: &str| world.log()[from..].iter().any(|line| line.contains(plural));
+            assert!(
+                !goes_on(settled, " pods ") && !goes_on(told, " replicasets "),
+                "it goes on: {:#?}\n{context}",
+                &world.log()[settled..]
+            );
+            assert!(!is_complete(world), "complete, although it is held\n{context}");
+            None
+        }
+        Outcome::Stuck { why, .. } => {
+            world.run_for(Duration::from_secs(3000));
+            assert!(!is_complete(world), "complete, although {why:?}\n{context}");
+            None
+        }
+    }
+}
+
+fn check(seed: u64) {
+    let scenario = Scenario::draw(&SeededRng::new(seed, Purpose::Script), Pace::Virtual);
+    let Scenario { kind, manifest, times, edits, quota, idle, hold } = &scenario;
+    let latencies = Latencies { start: times.start, stop: times.stop };
+    // No order's seed: a forecast of the same would give new pods the uids of old ones.
+    let mut world = World::new(!seed, Options { latencies, ..Options::default() });
+    if let Some(pods) = quota {
+        world.create(
+            &json!({"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "q"}, "spec": {"hard": {"pods": pods.to_string()}}}),
+        );
+    }
+    world.create(manifest);
+    world.run_until_seen("the first rollout", LONGEST, |world| is_complete(&scenario, world));
+    match hold {
+        Hold::Paused => world.patch_deployment(NAME, json!({"spec": {"paused": true}})),
+        Hold::PausedInTheMiddle => {
+            world.patch_deployment(NAME, json!({"spec": {"template": template("main:between")}}));
+            world.run_for(times.middle);
+            world.patch_deployment(NAME, json!({"spec": {"paused": true}}));
+        }
+        Hold::Nothing | Hold::OnDelete => (),
+    }
+    world.run_for(Duration::from_secs(2) + *idle);
+    let (snapshot, before, from) = (snapshot(&world), world.objects("pods"), world.log().len());
+    let sizes_before: BTreeMap<String, i64> =
+        world.objects("replicasets").iter().map(|(name, set)| (name.clone(), set["spec"]["replicas"].as_i64().unwrap_or(0))).collect();
+    let edit = Edit { kind: *kind, namespace: "default".to_owned(), name: NAME.to_owned(), edits: edits.clone() };
+    let change = Change { edits: vec![edit], ..Change::default() };
+    // What takes how long is given, so that seeds differ in the order of what happens at once, and in nothing else.
+    let forecast_by = |order: u64| {
+        let suppositions = Suppositions {
+            controllers: Some(Controllers::Berth),
+            start: Some(latencies.start),
+            stop: Some(latencies.stop),
+            seed: order,
+            ..Suppositions::default()
+        };
+        forecast(&snapshot, &change, &suppositions).unwrap_or_else(|error| panic!("seed {seed}: {error}"))
+    };
+    let forecast = forecast_by(0);
+    let told = serde_json::to_string_pretty(&forecast.workloads[0].steps).expect("string keys");
+    let context = format!("seed {seed}: {manifest}\n{edits:?} {times:?} {quota:?} {hold:?}\n{told}\n{:?}", forecast.troubles);
+    let ends = happens(&mut world, &scenario, &forecast.workloads[0].outcome, &context);
+    let truth = Truth { ends, happened: happened(&world, from, &before), sizes_before };
+    let Some(difference) = truth.difference(&forecast) else { return };
+    assert!(is_tied(&scenario, &forecast), "{difference}\n{context}");
+    let others: Vec<String> = (1..=ORDERS).map_while(|order| truth.difference(&forecast_by(order))).collect();
+    assert!(others.len() < usize::try_from(ORDERS).expect("few"), "in no order: {difference}\n{others:#?}\n{context}");
+}
+
+#[test]
+fn what_is_foretold_is_what_happens() {
+    seeds::run(0..15, check);
+}
+
+/// What happened: from a world's log, line by line.
+#[derive(Debug, Default, PartialEq)]
+struct Happened {
+    /// By ReplicaSet: the sizes that it was wanted to have at the end of each burst of changes.
+    sizes: BTreeMap<String, Vec<i64>>,
+    /// Which pods went, burst by burst, sorted. Where the rule is a lot, others may go, also new ones.
+    victims: Vec<Vec<String>>,
+    most_pods: usize,
+    fewest_available: usize,
+}
+
+/// Changes that are no further apart are one burst.
+const BURST: Duration = Duration::from_millis(400);
+
+/// The last of each burst, repeats merged.
+fn merged(changes: &[(Duration, i64)], first: Option<i64>) -> Vec<i64> {
+    let mut sizes: Vec<i64> = first.into_iter().collect();
+    for (index, (at, size)) in changes.iter().enumerate() {
+        let is_last = changes.get(index + 1).is_none_or(|(next, _)| *next > *at + BURST);
+        if is_last && sizes.last() != Some(size) {
+            sizes.push(*size);
+        }
+    }
+    sizes
+}
+
+/// Sets of names, a set a burst.
+fn bursts(mut names: Vec<(Duration, String)>) -> Vec<Vec<String>> {
+    names.sort();
+    let mut bursts: Vec<(Duration, Vec<String>)> = Vec::new();
+    for (at, name) in names {
+        match bursts.last_mut().filter(|(last, _)| at <= *last + BURST) {
+            Some((last, burst)) => {
+                *last = at;
+                burst.push(name);
+            }
+            None => bursts.push((at, vec![name])),
+        }
+    }
+    let sorted = |(_, mut burst): (Duration, Vec<String>)| {
+        burst.sort();
+        burst
+    };
+    bursts.into_iter().map(sorted).collect()
+}
+
+/// Reads what a world's log says since the line `from`. `before` has the pods that were there.
+fn happened(world: &World, from: usize, before: &BTreeMap<String, Value>) -> Happened {
+    let ready =
+        |pod: &Value| pod["status"]["conditions"].as_array().into_iter().flatten().any(|c| c["type"] == "Ready" && c["status"] == "True");
+    let mut pods: BTreeMap<String, (bool, bool)> =
+        before.iter().map(|(name, pod)| (name.clone(), (pod["metadata"]["deletionTimestamp"].is_string(), ready(pod)))).collect();
+    let mut sets: BTreeMap<String, Vec<(Duration, i64)>> = BTreeMap::new();
+    let mut victims = Vec::new();
+    let available = |pods: &BTreeMap<String, (bool, bool)>| pods.values().filter(|(going, ready)| !going && *ready).count();
+    let (mut most, mut fewest) = (pods.len(), available(&pods));
+    for line in &world.log()[from..] {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let at = Duration::from_secs_f64(words[0].parse().expect("seconds"));
+        // The verb of a change is a blank.
+        let (gone, rest) = match words.get(2) {
+            Some(&"-") => (true, &words[3..]),
+            Some(&"+") => (false, &words[3..]),
+            _ => (false, words.get(2..).unwrap_or_default()),
+        };
+        match rest {
+            ["pods", name, ..] if gone => drop(pods.remove(*name)),
+            ["pods", name, state @ ..] => {
+                let going = state.contains(&"terminating");
+                let known = pods.insert((*name).to_owned(), (going, state.contains(&"ready")));
+                if going && known.is_some_and(|(was_going, _)| !was_going) {
+                    victims.push((at, (*name).to_owned()));
+                }
+            }
+            ["replicasets", name, words @ ..] if !gone => {
+                let size = words.iter().find_map(|word| word.strip_prefix("size=")).expect("a size").parse().expect("a number");
+                sets.entry((*name).to_owned()).or_default().push((at, size));
+            }
+            _ => (),
+        }
+        most = most.max(pods.len());
+        fewest = fewest.min(available(&pods));
+    }
+    let sizes = sets.iter().map(|(name, changes)| (name.clone(), merged(changes, None))).collect();
+    Happened { sizes, victims: bursts(victims), most_pods: most, fewest_available: fewest }
+}

@@ -1,0 +1,83 @@
+//! The pictures of the documents, as the simulation draws them: the same each time. `cargo xtask pictures` draws them anew.
+
+use crate::common::scenario::deployment;
+use berth_api::annotations::BERTH_REPAIR;
+use berth_chart::{Chart, Counts, Pod, Sample};
+use berth_plan::{Change, Controllers, Edit, Edits, Snapshot, Suppositions, WorkloadKind, charts, compare, forecast};
+use serde_json::{Value, json};
+use std::time::Duration;
+
+fn check(name: &str, drawn: &str) {
+    berth_testing::kept(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/pictures"), name, drawn);
+}
+
+#[test]
+fn three_policies_are_drawn_as_they_were() {
+    let strategy = json!({"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 1}});
+    let snapshot = Snapshot::of_documents([deployment(6, &json!({"strategy": strategy}))]);
+    let edits = Edits { images: vec![("main".to_owned(), "main:2".to_owned())], ..Edits::default() };
+    let edit = Edit { kind: WorkloadKind::Deployment, namespace: "default".to_owned(), name: "web".to_owned(), edits };
+    let change = Change { edits: vec![edit], ..Change::default() };
+    let suppositions = Suppositions { start: Some(Duration::from_secs(4)), stop: Some(Duration::from_secs(20)), ..Suppositions::default() };
+    let draw = || {
+        let alternatives = compare(&snapshot, &change, &suppositions).expect("forecasts");
+        let charts: Vec<_> = alternatives.iter().flat_map(|alternative| alternative.charts(&change)).collect();
+        berth_chart::svg(&charts)
+    };
+    let drawn = draw();
+    assert_eq!(drawn, draw(), "a seed decides all");
+    check("three-policies.svg", &drawn);
+}
+
+/// As `kubectl get statefulsets,pods,controllerrevisions,pvc -o json` showed it after `kubectl set image statefulset/db main=registry.example/db:2-typo`, without managed fields.
+const BROKEN: &str = include_str!("../../testdata/broken-db.json");
+
+#[test]
+fn how_each_strategy_mends_a_broken_stateful_set_is_drawn_as_it_was() {
+    let suppositions = Suppositions {
+        controllers: Some(Controllers::Berth),
+        start: Some(Duration::from_secs(4)),
+        stop: Some(Duration::from_secs(8)),
+        ..Suppositions::default()
+    };
+    let draw = |strategy: &str, repair: bool| {
+        let mut objects: Vec<Value> = serde_json::from_str(BROKEN).expect("JSON");
+        if repair {
+            objects[0]["metadata"]["annotations"] = json!({BERTH_REPAIR: "Revision"});
+        }
+        let images = vec![("main".to_owned(), "registry.example/db:3".to_owned())];
+        let edits = Edits { images, strategy: Some(strategy.to_owned()), ..Edits::default() };
+        let edit = Edit { kind: WorkloadKind::StatefulSet, namespace: "default".to_owned(), name: "db".to_owned(), edits };
+        let change = Change { edits: vec![edit], ..Change::default() };
+        let forecast = forecast(&Snapshot::of_documents(objects), &change, &suppositions).expect("a forecast");
+        let repaired = if repair { ", berth.dev/repair: Revision" } else { "" };
+        let chart = |chart: Chart| named(Chart { title: format!("{}{repaired}", chart.title), ..chart });
+        charts(&forecast, &change).into_iter().map(chart).collect::<Vec<_>>()
+    };
+    let strategies = [("RollingUpdate", false), ("OnDelete", false), ("RollingUpdate", true), ("Recreate", false)];
+    let all = || strategies.map(|(strategy, repair)| draw(strategy, repair)).concat();
+    let drawn = berth_chart::svg(&all());
+    assert_eq!(drawn, berth_chart::svg(&all()), "a seed decides all");
+    check("broken-statefulset.svg", &drawn);
+}
+
+/// With the images in place of the names of revisions, which tell nobody anything; all three also where the newest has no pods, so that colours mean the same in all charts.
+fn named(chart: Chart) -> Chart {
+    let place = |name: &String| match name.as_str() {
+        "db-799c8cdb85" => 0,
+        "db-5fd644d97f" => 1,
+        _ => 2,
+    };
+    let places: Vec<usize> = chart.revisions.iter().map(place).collect();
+    let sample = |sample: Sample| {
+        let mut counts = vec![Counts::default(); 3];
+        places.iter().zip(sample.counts).for_each(|(place, of)| counts[*place] = of);
+        Sample { counts, ..sample }
+    };
+    Chart {
+        revisions: ["db:1", "db:2-typo", "db:3"].map(str::to_owned).to_vec(),
+        samples: chart.samples.into_iter().map(sample).collect(),
+        pods: chart.pods.into_iter().map(|pod| Pod { revision: places[pod.revision], ..pod }).collect(),
+        ..chart
+    }
+}

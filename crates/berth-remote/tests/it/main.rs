@@ -1,0 +1,4 @@
+//! Tests of `berth-remote` from outside: `cargo test -p berth-remote --test it TOPIC::`.
+
+mod cluster;
+mod common;

@@ -1,0 +1,12 @@
+//! Tests of `berth-sim` from outside: `cargo test -p berth-sim --test it TOPIC::`.
+
+mod clock;
+mod costs;
+mod crashes;
+mod left_behind;
+mod limits;
+mod pod_replacement;
+mod rollouts;
+mod stateful_set_crashes;
+mod storms;
+mod volumes;

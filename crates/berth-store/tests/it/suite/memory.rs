@@ -1,0 +1,155 @@
+//! What a store in memory does beyond what every store does.
+use super::making;
+use crate::util::{self, PODS, block_on, layout, pod};
+use berth_store::{
+    DEFAULT_HISTORY_BYTES, Entry, Expected, Header, Key, Mark, MemoryStore, Revision, Store, Unchanged, Watch, WatchItem, Write,
+    env::Timestamp, expiry::Expire,
+};
+use bytes::Bytes;
+use futures::StreamExt;
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    task::{Context, Poll, Wake, Waker},
+};
+
+/// Whether somebody was woken.
+#[derive(Default)]
+struct Woken(AtomicBool);
+
+impl Wake for Woken {
+    fn wake(self: Arc<Self>) {
+        self.0.store(true, Ordering::SeqCst);
+    }
+}
+
+/// A watch whose reader looks when it is woken.
+struct Sleeper {
+    watch: Watch,
+    woken: Arc<Woken>,
+}
+
+impl Sleeper {
+    fn of(store: &MemoryStore, mark: Mark) -> Self {
+        let newest = util::newest(store);
+        let mut sleeper = Self { watch: store.watch_marked(PODS, newest, mark).expect("kept"), woken: Arc::default() };
+        sleeper.woken.0.store(true, Ordering::SeqCst);
+        sleeper.look();
+        sleeper
+    }
+
+    /// What it sees; `None`: nobody has woken it.
+    fn look(&mut self) -> Option<String> {
+        if !self.woken.0.swap(false, Ordering::SeqCst) {
+            return None;
+        }
+        let waker = Waker::from(Arc::clone(&self.woken));
+        let mut seen = Vec::new();
+        while let Poll::Ready(Some(item)) = self.watch.poll_next_unpin(&mut Context::from_waker(&waker)) {
+            match item.expect("it has not fallen behind") {
+                WatchItem::Events(events) => seen.extend(events.iter().map(|event| event.entry.name().to_owned())),
+                WatchItem::Progress(_) => (),
+            }
+        }
+        Some(seen.join(" "))
+    }
+}
+
+#[test]
+fn a_mark_is_on_what_has_it_or_may_have_it() {
+    let header = Header {
+        labels: [("app".into(), "web".into())].into(),
+        fields: ["spec.nodeName".into(), "status.phase".into()].into(),
+        values: ["n1".into(), "".into()].into(),
+        ..Header::default()
+    };
+    let entry = Entry { key: pod("a"), value: Bytes::new(), header, create_revision: Revision(1), mod_revision: Revision(1) };
+    let label = |key: &str, value: &str| Mark::Label { key: key.into(), value: value.into() };
+    let field = |field: &str, value: &str| Mark::Field { field: field.into(), value: value.into() };
+    let on = [
+        Mark::Name("a".into()),
+        label("app", "web"),
+        field("spec.nodeName", "n1"),
+        field("status.phase", ""),
+        field("not.known.then", "x"),
+    ];
+    let off = [
+        Mark::Name("default".into()),
+        label("app", "db"),
+        label("web", "app"),
+        field("spec.nodeName", "n2"),
+        field("status.phase", "Running"),
+    ];
+    assert!(on.iter().all(|mark| mark.is_on(&entry)) && !off.iter().any(|mark| mark.is_on(&entry)));
+}
+
+#[test]
+fn a_marked_watch_is_woken_for_its_mark() {
+    let store = MemoryStore::new_quiet(layout(), DEFAULT_HISTORY_BYTES);
+    let (mut a, mut b) = (Sleeper::of(&store, Mark::Name("a".into())), Sleeper::of(&store, Mark::Name("b".into())));
+    // The first changes wake everybody now and then, as long as there are few.
+    (0..100).for_each(|number| _ = util::create(&store, &pod(&format!("other-{number}")), ""));
+    a.look();
+    b.look();
+    util::create(&store, &pod("other"), "");
+    assert_eq!((a.look(), b.look()), (None, None));
+    util::create(&store, &pod("a"), "");
+    assert_eq!((a.look().as_deref(), b.look()), (Some("a"), None));
+    util::delete(&store, &pod("a"));
+    assert_eq!((a.look().as_deref(), b.look()), (Some("a"), None));
+}
+
+#[test]
+fn a_marked_watch_does_not_fall_behind_while_nothing_is_for_it() {
+    let store = MemoryStore::new_quiet(layout(), 20_000);
+    let mut sleeper = Sleeper::of(&store, Mark::Name("a".into()));
+    util::create(&store, &pod("busy"), "");
+    let mut looks = 0;
+    for number in 0..1000 {
+        util::update(&store, &pod("busy"), &number.to_string());
+        looks += usize::from(sleeper.look().is_some());
+    }
+    util::create(&store, &pod("a"), "");
+    assert_eq!(sleeper.look().as_deref(), Some("a"));
+    assert!((10..200).contains(&looks), "{looks} looks for nothing");
+}
+
+#[test]
+fn who_watches_a_resource_is_woken_by_its_changes_and_by_no_others() {
+    let store = MemoryStore::new_quiet(layout(), DEFAULT_HISTORY_BYTES);
+    let mut sleeper = Sleeper { watch: store.watch(PODS, Revision(0)).expect("kept"), woken: Arc::default() };
+    sleeper.woken.0.store(true, Ordering::SeqCst);
+    sleeper.look();
+    util::create(&store, &Key::new("/registry/apps/deployments/default/web"), "");
+    assert_eq!(sleeper.look(), None);
+    util::create(&store, &pod("a"), "");
+    assert_eq!(sleeper.look().as_deref(), Some("a"));
+}
+
+#[test]
+fn a_key_that_is_to_be_unchanged_is_expected_as_it_is() {
+    let expected = |revision| Unchanged { key: pod("a"), revision: Revision(revision) }.expected();
+    assert_eq!([0, 3].map(expected), [Expected::Absent, Expected::At(Revision(3))]);
+}
+
+#[test]
+fn who_watches_what_is_quiet_is_woken_when_progress_is_told() {
+    let store = MemoryStore::new_quiet(layout(), DEFAULT_HISTORY_BYTES);
+    let mut sleeper = Sleeper::of(&store, Mark::Name("a".into()));
+    util::create(&store, &Key::new("/registry/apps/deployments/default/web"), "");
+    assert_eq!(sleeper.look(), None);
+    store.tell_progress();
+    assert_eq!(sleeper.look().as_deref(), Some(""));
+}
+
+#[test]
+fn much_that_is_due_goes_in_parts_so_that_others_may_write_between_them() {
+    let store = MemoryStore::new(layout(), 1 << 24);
+    let at = Timestamp::UNIX_EPOCH;
+    let due = |number| Write { expires_at: Some(at), ..making(pod(&format!("p{number:04}")), "1") };
+    (0..2500).for_each(|number| _ = block_on(store.commit(vec![due(number)])).expect("a new key"));
+    let gone = || block_on(store.expire(at)).expect("the store takes writes");
+    assert_eq!([gone(), gone(), gone(), gone()], [1000, 1000, 500, 0]);
+}

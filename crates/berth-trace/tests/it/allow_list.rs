@@ -1,0 +1,142 @@
+//! A recording keeps what planners read, and nothing else: not where it usually stands, and not where nobody would look for it.
+
+use crate::common::{SECRET, WORD, at, deployment, kind, objects, pod, recorded, unpacked};
+use berth_trace::{Item, Naming, Reader};
+use proptest::{prelude::*, sample::Index};
+use serde_json::{Value, json};
+
+#[test]
+fn nothing_that_is_secret_is_in_the_file() {
+    for naming in [Naming::Plain, Naming::Hashed] {
+        let text = unpacked(&recorded(naming, 1, &objects()));
+        assert!(!text.contains("s3cret"), "{text}");
+        for told in ["last-applied", "managedFields", "resourceVersion", "PASSWORD", "--password", "10.0.0", "registry.example"] {
+            assert!(!text.contains(told), "{told}: {text}");
+        }
+        assert_eq!(text.lines().count(), 1 + objects().len() + 2, "each object has its line: {text}");
+    }
+}
+
+#[test]
+fn what_planners_read_is_in_the_file() {
+    let text = unpacked(&recorded(Naming::Plain, 1, &objects()));
+    let lines: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    let of = |kind: &str| lines.iter().map(|line| &line["put"]).find(|object| object["kind"] == kind).expect("it has a line");
+    let deployment = of("Deployment");
+    assert_eq!(deployment["spec"]["strategy"], json!({"type": "RollingUpdate", "rollingUpdate": {"maxSurge": "25%", "maxUnavailable": 1}}));
+    assert_eq!(deployment["metadata"]["labels"], json!({"app": "web"}), "labels that a selector names");
+    let container = &deployment["spec"]["template"]["spec"]["containers"][0];
+    assert_eq!(container["resources"]["requests"], json!({"cpu": "100m", "memory": "64Mi"}));
+    assert_eq!(container["image"], of("ReplicaSet")["spec"]["template"]["spec"]["containers"][0]["image"], "one template, one hash");
+    assert_eq!(container["image"], of("ControllerRevision")["data"]["spec"]["template"]["spec"]["containers"][0]["image"]);
+    let pod = of("Pod");
+    assert_eq!((&pod["spec"]["nodeName"], &pod["status"]["containerStatuses"][0]["name"]), (&json!("node-1"), &json!("c0")));
+    assert_eq!(of("Node")["status"]["allocatable"]["memory"], "8Gi");
+}
+
+#[test]
+fn templates_that_differ_in_what_is_not_kept_have_other_hashes() {
+    let mut other = deployment("other", 3);
+    other["spec"]["template"]["spec"]["containers"][0]["env"][0]["value"] = json!("another");
+    let text = unpacked(&recorded(Naming::Plain, 1, &[deployment("web", 3), other]));
+    let hashes: Vec<&str> = text.split("\"image\":\"").skip(1).map(|rest| &rest[..34]).collect();
+    assert_eq!(hashes.len(), 2);
+    assert_ne!(hashes[0], hashes[1]);
+}
+
+#[test]
+fn hashed_names_are_stable_within_a_file_and_others_in_the_next() {
+    let (one, again, other) =
+        (recorded(Naming::Hashed, 1, &objects()), recorded(Naming::Hashed, 1, &objects()), recorded(Naming::Hashed, 2, &objects()));
+    assert_eq!(unpacked(&one), unpacked(&again));
+    let text = unpacked(&one);
+    for name in ["\"web", "\"shop\"", "\"db", "\"node-1\"", "\"high\"", "\"app\"", "\"disk\"", "\"ssd\"", "uid-", "\"gpu\""] {
+        assert!(!text.contains(name), "{name}: {text}");
+    }
+    let names = |file: &[u8]| -> Vec<String> {
+        let puts = Reader::begin(file).expect("a recording").filter_map(|moment| match moment.expect("a line").item {
+            Item::Put(object) => Some(object["metadata"]["name"].to_string()),
+            _ => None,
+        });
+        puts.collect()
+    };
+    let (one, other) = (names(&one), names(&other));
+    assert_eq!(one[0], one[4], "a Deployment and a budget of one name");
+    assert!(one.iter().zip(&other).all(|(one, other)| one != other), "{one:?} {other:?}");
+    assert!(one[8].ends_with("-1\""), "an ordinal stays: {one:?}");
+}
+
+#[test]
+fn labels_are_kept_as_soon_as_a_selector_names_them() {
+    let mut recorder = berth_trace::Recorder::new(Naming::Plain, &[1; 32], at(0));
+    let mut labelled = pod("a");
+    labelled["metadata"]["labels"]["tier"] = json!("front");
+    recorder.put(kind("Pod"), &labelled, at(1));
+    assert!(!recorder.take_lines()[0].contains("front"));
+    let mut budget = json!({"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": "b", "namespace": "shop", "uid": "u"},
+        "spec": {"selector": {"matchLabels": {"tier": "front"}}}});
+    recorder.put(kind("PodDisruptionBudget"), &budget, at(2));
+    let lines = recorder.take_lines();
+    assert!(lines.iter().any(|line| line.contains("\"Pod\"") && line.contains(r#""tier":"front""#)), "{lines:?}");
+    // What changes in nothing that is kept has no line.
+    budget["metadata"]["annotations"] = json!({"note": SECRET});
+    recorder.put(kind("PodDisruptionBudget"), &budget, at(3));
+    assert_eq!(recorder.take_lines(), [] as [&str; 0]);
+}
+
+/// Members of the API that may hold anything, and some of nobody's.
+const MEMBERS: [&str; 12] =
+    ["env", "envFrom", "command", "args", "volumes", "annotations", "message", "managedFields", "data", "stringData", "lifecycle", "x"];
+
+/// All places of a value where an object stands, or anything that is none.
+fn places(value: &Value, at: &str, objects: &mut Vec<String>, leaves: &mut Vec<String>) {
+    match value {
+        Value::Object(members) => {
+            objects.push(at.to_owned());
+            for (name, value) in members {
+                places(value, &format!("{at}/{}", name.replace('~', "~0").replace('/', "~1")), objects, leaves);
+            }
+        }
+        Value::Array(items) => items.iter().enumerate().for_each(|(index, value)| places(value, &format!("{at}/{index}"), objects, leaves)),
+        _ => leaves.push(at.to_owned()),
+    }
+}
+
+fn holding(secret: &str, shape: u8) -> Value {
+    match shape % 4 {
+        0 => json!(secret),
+        1 => json!([secret]),
+        2 => json!({"value": secret}),
+        _ => json!([{"name": "PASSWORD", "value": secret, "nested": {"deep": [secret]}}]),
+    }
+}
+
+proptest! {
+    /// Wherever it stands, in members that the API has or has not, or in the place of something else: it is not kept, and what is kept can be read.
+    #[test]
+    fn a_secret_is_kept_nowhere(which in any::<Index>(), spots in proptest::collection::vec((any::<Index>(), any::<Index>(), any::<u8>(), any::<bool>()), 1..6)) {
+        let mut object = which.get(&objects()).clone();
+        let name = object["kind"].as_str().expect("a kind").to_owned();
+        for (place, member, shape, is_new) in spots {
+            let (mut found, mut leaves) = (Vec::new(), Vec::new());
+            places(&object, "", &mut found, &mut leaves);
+            // Who records knows which kind it is.
+            leaves.retain(|leaf| leaf != "/kind");
+            if is_new {
+                let into = object.pointer_mut(place.get(&found[..]).as_str()).and_then(Value::as_object_mut).expect("an object");
+                // Labels that no selector names have values that could be names.
+                into.entry(*member.get(&MEMBERS)).or_insert_with(|| holding(SECRET, shape));
+            } else {
+                *object.pointer_mut(place.get(&leaves[..]).as_str()).expect("a leaf") = holding(SECRET, shape);
+            }
+        }
+        let file = recorded(Naming::Plain, 1, &[object]);
+        let text = unpacked(&file);
+        prop_assert!(!text.contains(SECRET), "{name}: {text}");
+        // A label whose key was chosen by a selector may have a word for a value; nothing else may.
+        prop_assert!(!text.contains(WORD), "{name}: {text}");
+        for moment in Reader::begin(&file[..]).expect("a recording") {
+            prop_assert!(moment.is_ok(), "{moment:?}: {text}");
+        }
+    }
+}

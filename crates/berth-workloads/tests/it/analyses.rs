@@ -1,0 +1,553 @@
+//! Steps that wait for an analysis, in a model world: every phase keeps every duty, all at once or with a crash after every write, after which whoever leads next has heard no answer.
+
+use crate::world::{Stored, World, template};
+use berth_workloads::{
+    Action, Plan,
+    analysis::{Answer, Asked, NoAnswer, Question},
+    deployment,
+    plan::{Reason, Severity},
+};
+use jiff::SignedDuration;
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
+
+const STEPS: &str = "50%, analysis, 100%";
+
+struct Story {
+    world: World,
+    /// What whoever is asked answers; `None`: nothing yet.
+    answer: Option<Result<f64, NoAnswer>>,
+    /// How many writes of a plan are made before the controller crashes.
+    limit: usize,
+    rollbacks: Vec<(i64, i64)>,
+    told: BTreeSet<(&'static str, bool, String)>,
+    asked: Vec<Question>,
+}
+
+impl Story {
+    /// Four pods of template 1, complete.
+    fn new(limit: usize) -> Self {
+        let world = World::new(json!({"replicas": 4, "progressDeadlineSeconds": 600, "revisionHistoryLimit": 10}));
+        let (rollbacks, told, asked) = (Vec::new(), BTreeSet::new(), Vec::new());
+        let mut story = Self { world, answer: None, limit, rollbacks, told, asked };
+        story.annotate(&json!({"berth.dev/steps": STEPS, "berth.dev/analysis-provider": "prod", "berth.dev/analysis-query": "up"}));
+        story.settle();
+        story
+    }
+
+    fn annotate(&mut self, annotations: &Value) {
+        self.world.edit(&json!({"metadata": {"annotations": annotations}}));
+    }
+
+    fn roll_out(&mut self, number: u32) {
+        self.world.edit(&json!({"spec": {"template": template(number)}}));
+    }
+
+    /// One look, and what follows from it. Gives whether anything did.
+    fn act(&mut self) -> bool {
+        let plan = self.world.plan_deployment();
+        self.hear(&plan);
+        let question = plan.question.clone();
+        let wrote = self.world.carry_out(plan, self.limit) > 0;
+        if wrote && self.limit == 1 {
+            // Who leads now has asked nobody yet.
+            self.world.asked = None;
+            return true;
+        }
+        let last = self.answer.map(|answer| answer.and_then(Answer::try_from));
+        let before = self.world.asked.clone();
+        let asked = match (question, self.world.asked.take()) {
+            (None, _) => None,
+            (Some(question), Some(asked)) if asked.question == question => Some(Asked { last, ..asked }),
+            (Some(question), _) => {
+                self.asked.push(question.clone());
+                Some(Asked { question, since: self.world.now, last })
+            }
+        };
+        let is_news = asked != before;
+        self.world.asked = asked;
+        wrote || is_news
+    }
+
+    fn hear(&mut self, plan: &Plan) {
+        let view = self.world.deployment_view();
+        let waits = plan.waits.iter().filter_map(|wait| deployment::wait_event(&view, wait));
+        let mut events: Vec<_> = plan.events.iter().cloned().chain(waits).collect();
+        for action in plan.stages.iter().flat_map(|stage| &stage.actions).take(self.limit) {
+            if let Action::Patch { reason, events: outcome, .. } = action {
+                events.extend(outcome.success.clone());
+                if let Reason::AutomaticRollback { from, to } = reason {
+                    self.rollbacks.push((*from, *to));
+                }
+            }
+        }
+        let words = [
+            "WaitingForAnalysis",
+            "AnalysisUnanswered",
+            "AnalysisFailed",
+            "AnalysisPassed",
+            "AutomaticRollback",
+            "AutomaticRollbackSkipped",
+        ];
+        for event in events {
+            if let Some(word) = words.into_iter().find(|word| event.reason == **word) {
+                self.told.insert((word, event.severity == Severity::Warning, event.message));
+            }
+        }
+    }
+
+    fn others(&mut self) {
+        self.world.settle_sets();
+        self.world.ready_all();
+        self.world.gone_all();
+        self.world.settle_sets();
+    }
+
+    /// Until nothing is left to do but to wait.
+    fn settle(&mut self) {
+        let mut idle = 0;
+        for _ in 0..500 {
+            idle = if self.act() { 0 } else { idle + 1 };
+            self.others();
+            if idle > 1 {
+                return;
+            }
+        }
+        panic!("no end: {:?}", self.world.plan_deployment());
+    }
+
+    fn pass(&mut self, seconds: i64) {
+        self.world.now += SignedDuration::from_secs(seconds);
+        self.settle();
+    }
+
+    fn image(&self) -> u64 {
+        image(&self.world.deployment.json["spec"]["template"])
+    }
+
+    /// Sizes by image, those without pods left out.
+    fn sizes(&self) -> Vec<(u64, i64)> {
+        let sets = self
+            .world
+            .sets
+            .values()
+            .map(|set| (image(&set.json["spec"]["template"]), set.json["spec"]["replicas"].as_i64().expect("a size")));
+        let mut sizes: Vec<_> = sets.filter(|(_, size)| *size > 0).collect();
+        sizes.sort_unstable();
+        sizes
+    }
+
+    fn condition(&self, type_: &str) -> Option<[String; 3]> {
+        let conditions = self.world.deployment_view().status.conditions.unwrap_or_default();
+        let found = conditions.into_iter().find(|condition| condition.type_ == type_)?;
+        Some([found.status, found.reason.unwrap_or_default(), found.message.unwrap_or_default()])
+    }
+
+    fn waits(&self) -> Vec<String> {
+        self.world.plan_deployment().waits.iter().map(ToString::to_string).collect()
+    }
+
+    /// What is written on the set of this image of its analysis.
+    fn note(&self, number: u64) -> Option<Value> {
+        let set = self.world.sets.values().find(|set| image(&set.json["spec"]["template"]) == number)?;
+        serde_json::from_str(set.json["metadata"]["annotations"]["berth.dev/analysis"].as_str()?).ok()
+    }
+
+    fn delete_set(&mut self, number: u64) {
+        let is_of = |set: &Stored| image(&set.json["spec"]["template"]) == number;
+        let Some(name) = self.world.sets.iter().find(|(_, set)| is_of(set)).map(|(name, _)| name.clone()) else { return };
+        let uid = self.world.sets.remove(&name).expect("a set").json["metadata"]["uid"].as_str().expect("a uid").to_owned();
+        self.world.pods.retain(|pod| pod.meta.controller().is_none_or(|owner| owner.uid != uid));
+    }
+
+    fn told(&self, word: &str) -> Vec<&str> {
+        self.told.iter().filter(|(known, ..)| *known == word).map(|(.., message)| message.as_str()).collect()
+    }
+
+    /// To where somebody is asked about template 2.
+    fn ask(&mut self) {
+        self.answer = None;
+        self.roll_out(2);
+        self.settle();
+        assert_eq!(self.sizes(), [(1, 2), (2, 2)]);
+    }
+}
+
+fn image(template: &Value) -> u64 {
+    let image = template["spec"]["containers"][0]["image"].as_str().expect("an image");
+    image.rsplit(':').next().and_then(|number| number.parse().ok()).expect("a number")
+}
+
+const WAITS: &str = "step 2 of 3, at 50%: waiting for an analysis by provider \"prod\"";
+const TIMED_OUT: Option<Result<f64, NoAnswer>> = Some(Err(NoAnswer::TimedOut));
+
+#[test]
+fn a_step_waits_for_an_answer_and_goes_on_when_it_is_not_nought() {
+    for limit in [usize::MAX, 1] {
+        let mut story = Story::new(limit);
+        story.ask();
+        let plan = story.world.plan_deployment();
+        let question = plan.question.expect("a question");
+        let Question { provider, query, namespace, deployment, revision, template_hash, step } = question.clone();
+        assert_eq!([provider, query, namespace, deployment], ["prod", "up", "shop", "web"]);
+        assert_eq!((revision, step), (2, 2));
+        assert!(story.world.sets.contains_key(&format!("web-{template_hash}")), "{template_hash}");
+        assert_eq!(story.waits(), [WAITS]);
+        let progressing = || ["Unknown".to_owned(), "StepWaiting".to_owned(), WAITS.to_owned()];
+        assert_eq!(story.condition("Progressing"), Some(progressing()));
+        story.pass(100_000);
+        assert_eq!((story.sizes(), story.condition("Progressing")), (vec![(1, 2), (2, 2)], Some(progressing())), "the deadline rests");
+        story.answer = Some(Ok(0.97));
+        story.settle();
+        assert_eq!((story.sizes(), story.waits()), (vec![(2, 4)], Vec::new()));
+        assert_eq!(story.note(2).map(|note| [note["outcome"].clone(), note["answer"].clone()]), Some([json!("passed"), json!(0.97)]));
+        assert_eq!(story.told("AnalysisPassed"), ["step 2 of 3, at 50%: the analysis by provider \"prod\" passed: it answered 0.97"]);
+        assert_eq!(story.world.plan_deployment().question, None);
+        // What was complete once is not asked about.
+        let asked = story.asked.len();
+        story.roll_out(1);
+        story.settle();
+        assert_eq!((story.sizes(), story.asked.len(), story.rollbacks.len()), (vec![(1, 4)], asked, 0));
+    }
+}
+
+#[test]
+fn an_answer_of_nought_goes_back_and_says_so() {
+    for limit in [usize::MAX, 1] {
+        let mut story = Story::new(limit);
+        story.ask();
+        story.answer = Some(Ok(0.0));
+        story.settle();
+        assert_eq!((story.image(), story.sizes(), story.rollbacks.as_slice()), (1, vec![(1, 4)], &[(2, 1)][..]));
+        assert_eq!(story.note(2).map(|note| [note["outcome"].clone(), note["answer"].clone()]), Some([json!("failed"), json!(0.0)]));
+        let failed = "step 2 of 3, at 50%: the analysis by provider \"prod\" failed: it answered 0";
+        assert_eq!(story.told("AnalysisFailed"), [failed]);
+        assert_eq!(
+            story.told("AutomaticRollback"),
+            [format!("Rolled back from revision 2, which failed its analysis, to revision 1, now 3: {failed}")]
+        );
+        let record: Value =
+            serde_json::from_str(story.world.deployment.json["metadata"]["annotations"]["berth.dev/rollback"].as_str().expect("a record"))
+                .expect("JSON");
+        assert_eq!([&record["reason"], &record["message"]], ["analysis_failed", failed]);
+        assert_eq!(story.condition("AnalysisFailed"), None, "it is of the template that is gone");
+        assert_eq!(story.condition("Progressing").map(|[_, reason, _]| reason).as_deref(), Some("NewReplicaSetAvailable"));
+        // Once: brought back, it is asked anew, and stays.
+        story.roll_out(2);
+        story.settle();
+        assert_eq!((story.image(), story.sizes(), story.rollbacks.len()), (2, vec![(1, 2), (2, 2)], 1));
+        let stays = "has failed its analysis and stays: its template was rolled back from before, and is not again; `rollout restart` has it tried anew";
+        assert_eq!(story.told("AutomaticRollbackSkipped"), [format!("Revision 4 {stays}")]);
+        assert_eq!(story.condition("AnalysisFailed"), Some(["True".to_owned(), "Answered".to_owned(), failed.to_owned()]));
+        // Somebody who knows better says so.
+        story.annotate(&json!({"berth.dev/promoted": "4/2"}));
+        story.settle();
+        assert_eq!((story.sizes(), story.condition("AnalysisFailed")), (vec![(2, 4)], None));
+    }
+}
+
+#[test]
+fn nobody_answers_for_as_long_as_a_rollout_may_stand_still() {
+    for (deadline, patience) in [(Some(20), 20), (Some(i32::MAX), 600)] {
+        let mut story = Story::new(usize::MAX);
+        story.world.edit(&json!({"spec": {"progressDeadlineSeconds": deadline}}));
+        story.settle();
+        story.ask();
+        story.answer = TIMED_OUT;
+        story.settle();
+        let unanswered = format!("{WAITS}: no answer (timed out), it is asked again");
+        assert_eq!(story.waits(), [unanswered.as_str()]);
+        assert_eq!(story.told("AnalysisUnanswered"), [unanswered.as_str()]);
+        if deadline == Some(20) {
+            assert_eq!(story.condition("Progressing").map(|[.., message]| message), Some(unanswered));
+        }
+        // Who only looks is told the same, of what is written.
+        story.world.asked = None;
+        assert_eq!(story.waits().len(), 1);
+        story.settle();
+        let since = story.world.now;
+        assert_eq!(story.world.plan_deployment().look_again, Some(since + SignedDuration::from_secs(patience)));
+        story.pass(patience - 1);
+        assert_eq!(story.sizes(), [(1, 2), (2, 2)]);
+        story.pass(1);
+        assert_eq!((story.image(), story.rollbacks.len()), (1, 1));
+        let gone = "step 2 of 3, at 50%: the analysis by provider \"prod\" had no answer for too long (timed out)";
+        assert_eq!(story.told("AnalysisFailed"), [gone]);
+        assert!(story.told.iter().filter(|(word, ..)| *word == "AnalysisFailed").all(|(_, is_warning, _)| *is_warning));
+    }
+}
+
+#[test]
+fn who_begins_to_ask_has_all_the_time() {
+    let mut story = Story::new(usize::MAX);
+    story.ask();
+    story.answer = TIMED_OUT;
+    story.pass(300);
+    story.pass(299);
+    // Another leads; and somebody pauses the rollout, and lets it go on.
+    story.world.asked = None;
+    story.pass(599);
+    story.world.edit(&json!({"spec": {"paused": true}}));
+    story.pass(100_000);
+    assert_eq!(story.world.plan_deployment().question, None, "nobody is asked meanwhile");
+    story.world.edit(&json!({"spec": {"paused": null}}));
+    story.settle();
+    story.pass(599);
+    assert_eq!((story.sizes(), story.rollbacks.len()), (vec![(1, 2), (2, 2)], 0));
+    story.pass(1);
+    assert_eq!((story.image(), story.rollbacks.len()), (1, 1));
+}
+
+#[test]
+fn where_nothing_is_to_go_back_to_it_stops_and_says_so() {
+    let mut story = Story::new(usize::MAX);
+    story.ask();
+    story.delete_set(1);
+    // Somebody else's pods of another template are still there: steps count.
+    story.roll_out(3);
+    story.settle();
+    story.answer = Some(Ok(0.0));
+    story.settle();
+    let sizes = story.sizes();
+    assert_eq!((story.image(), story.rollbacks.len(), sizes.len()), (3, 0, 2));
+    let why = "no other revision that is still there was ever complete";
+    let told = story.told("AutomaticRollbackSkipped");
+    assert!(told.len() == 1 && told[0].ends_with(&format!("has failed its analysis and stays: {why}")), "{told:?}");
+    assert_eq!(story.condition("AnalysisFailed").map(|[status, ..]| status).as_deref(), Some("True"));
+    // It is not asked again, whoever leads, and whatever would be answered.
+    (story.world.asked, story.answer) = (None, Some(Ok(1.0)));
+    story.pass(100_000);
+    assert_eq!((story.sizes(), story.world.plan_deployment().question), (sizes, None));
+    // Until somebody asks something else.
+    story.annotate(&json!({"berth.dev/analysis-query": "vector(1)"}));
+    story.settle();
+    assert_eq!((story.sizes(), story.condition("AnalysisFailed")), (vec![(3, 4)], None));
+}
+
+#[test]
+fn a_template_that_comes_back_is_asked_about_anew() {
+    for limit in [usize::MAX, 1] {
+        let mut story = Story::new(limit);
+        story.ask();
+        story.delete_set(1);
+        story.roll_out(3);
+        story.answer = Some(Ok(0.0));
+        story.settle();
+        assert_eq!((story.image(), story.rollbacks.len()), (3, 0), "there was nothing to go back to");
+        story.annotate(&json!({"berth.dev/promoted": "3/2"}));
+        story.roll_out(2);
+        story.settle();
+        story.annotate(&json!({"berth.dev/promoted": "4/2"}));
+        story.settle();
+        assert_eq!((story.sizes(), story.condition("AnalysisFailed")), (vec![(2, 4)], None));
+        // What was written of template 3 then is nothing now.
+        story.answer = Some(Ok(1.0));
+        story.roll_out(3);
+        story.settle();
+        assert_eq!((story.sizes(), story.rollbacks.len()), (vec![(3, 4)], 0));
+    }
+}
+
+#[test]
+fn an_answer_counts_for_what_was_asked_alone() {
+    let mut story = Story::new(usize::MAX);
+    story.ask();
+    let asked = story.world.asked.clone().expect("it is asked");
+    let failed = |question: Question| Asked { question, since: story.world.now, last: Some(Answer::try_from(0.0)) };
+    let others = [
+        Question { provider: "other".to_owned(), ..asked.question.clone() },
+        Question { query: "other".to_owned(), ..asked.question.clone() },
+        Question { revision: 1, ..asked.question.clone() },
+        Question { step: 1, ..asked.question.clone() },
+        Question { template_hash: "other".to_owned(), ..asked.question.clone() },
+    ];
+    for other in others {
+        let mut world = story.world.clone();
+        world.asked = Some(failed(other));
+        let plan = world.plan_deployment();
+        assert_eq!((plan.is_idle(), plan.question.as_ref()), (true, Some(&asked.question)));
+    }
+    let mut world = story.world.clone();
+    world.asked = Some(failed(asked.question));
+    assert!(!world.plan_deployment().is_idle());
+    // A pod that fails meanwhile: nobody is asked, and nothing that was answered counts.
+    let new = story
+        .world
+        .set_views()
+        .into_iter()
+        .find(|set| {
+            set.replicas == 2 && set.template.spec.as_ref().is_some_and(|spec| spec.containers[0].image.as_deref() == Some("web:2"))
+        })
+        .expect("a set");
+    let pod = story.world.pods.iter_mut().find(|pod| pod.meta.is_controlled_by(&new.meta.uid)).expect("a pod");
+    (pod.ready, pod.ready_since) = (false, None);
+    story.world.settle_sets();
+    story.world.asked = story.world.asked.take().map(failed_of);
+    let plan = story.world.plan_deployment();
+    assert_eq!(plan.question, None);
+    assert!(!plan.waits.iter().any(|wait| wait.to_string().contains("analysis")), "{:?}", plan.waits);
+}
+
+fn failed_of(asked: Asked) -> Asked {
+    Asked { last: Some(Answer::try_from(0.0)), ..asked }
+}
+
+#[test]
+fn who_names_nobody_is_told_that_nobody_is_known() {
+    let mut story = Story::new(usize::MAX);
+    // An API server that is not berth's lets it pass.
+    story.annotate(&json!({"berth.dev/analysis-provider": null, "berth.dev/analysis-query": null}));
+    story.ask();
+    assert_eq!(
+        story.world.plan_deployment().question.map(|question| (question.provider, question.query)),
+        Some((String::new(), String::new()))
+    );
+    story.answer = Some(Err(NoAnswer::UnknownProvider));
+    story.settle();
+    let text = "step 2 of 3, at 50%: waiting for an analysis by provider \"\": no answer (unknown provider), it is asked again";
+    assert_eq!(story.condition("Progressing").map(|[.., message]| message).as_deref(), Some(text));
+    story.pass(600);
+    assert_eq!((story.image(), story.rollbacks.len()), (1, 1));
+}
+
+/// How far template 2 has come, which whoever is asked is against.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    /// Its first pods come.
+    Begun,
+    /// Somebody is asked.
+    Asked,
+    /// Nobody has answered yet.
+    Unanswered,
+    /// The answer is there and nothing is written.
+    Heard,
+    /// It is written on the set.
+    Written,
+    /// The template has given way, and nothing has followed yet.
+    WentBack,
+    /// The other template is complete.
+    Back,
+}
+
+const PHASES: [Phase; 7] = [Phase::Begun, Phase::Asked, Phase::Unanswered, Phase::Heard, Phase::Written, Phase::WentBack, Phase::Back];
+
+impl Story {
+    fn reach(&mut self, phase: Phase) {
+        if phase == Phase::Begun {
+            self.roll_out(2);
+            self.act();
+            return;
+        }
+        self.ask();
+        match phase {
+            Phase::Begun | Phase::Asked => return,
+            Phase::Unanswered => {
+                self.answer = TIMED_OUT;
+                self.settle();
+                return;
+            }
+            _ => self.answer = Some(Ok(0.0)),
+        }
+        while self.world.asked.as_ref().is_none_or(|asked| asked.last.is_none()) {
+            self.act();
+        }
+        if phase == Phase::Heard {
+            return;
+        }
+        while self.note(2).is_none_or(|note| note["outcome"] != "failed") {
+            self.act();
+        }
+        if phase == Phase::Written {
+            return;
+        }
+        while self.image() != 1 {
+            self.act();
+        }
+        if phase == Phase::Back {
+            self.settle();
+        }
+    }
+
+    fn is_reached(phase: Phase) -> usize {
+        usize::from(matches!(phase, Phase::WentBack | Phase::Back))
+    }
+}
+
+/// What somebody does then.
+struct Change {
+    name: &'static str,
+    make: fn(&mut Story),
+    /// Which image it comes to, with how many rollbacks: where that has not given way yet, and where it has.
+    ends: [(u64, usize); 2],
+}
+
+const CHANGES: [Change; 12] = [
+    Change { name: "nothing", make: |_| (), ends: [(1, 1), (1, 1)] },
+    Change {
+        name: "paused for a while",
+        make: |story| {
+            story.world.edit(&json!({"spec": {"paused": true}}));
+            let before = story.rollbacks.len();
+            story.answer = Some(Ok(0.0));
+            story.pass(3600);
+            assert_eq!(story.rollbacks.len(), before, "it is paused");
+            story.world.edit(&json!({"spec": {"paused": null}}));
+        },
+        ends: [(1, 1), (1, 1)],
+    },
+    Change { name: "scaled", make: |story| story.world.edit(&json!({"spec": {"replicas": 6}})), ends: [(1, 1), (1, 1)] },
+    Change { name: "scaled down", make: |story| story.world.edit(&json!({"spec": {"replicas": 2}})), ends: [(1, 1), (1, 1)] },
+    Change { name: "a new template", make: |story| story.roll_out(3), ends: [(1, 1), (1, 2)] },
+    Change { name: "undone by hand", make: |story| story.roll_out(1), ends: [(1, 0), (1, 1)] },
+    Change { name: "brought back", make: |story| story.roll_out(2), ends: [(1, 1), (2, 1)] },
+    Change {
+        name: "restarted",
+        make: |story| {
+            let restarted = json!({"metadata": {"annotations": {"kubectl.kubernetes.io/restartedAt": "now"}}});
+            story.world.edit(&json!({"spec": {"template": restarted}}));
+        },
+        ends: [(1, 1), (1, 2)],
+    },
+    Change { name: "no steps any more", make: |story| story.annotate(&json!({"berth.dev/steps": null})), ends: [(2, 0), (1, 1)] },
+    Change { name: "promoted", make: |story| story.annotate(&json!({"berth.dev/promoted": "2/2"})), ends: [(2, 0), (1, 1)] },
+    Change { name: "another query", make: |story| story.annotate(&json!({"berth.dev/analysis-query": "down"})), ends: [(1, 1), (1, 1)] },
+    Change {
+        name: "another strategy",
+        make: |story| story.world.edit(&json!({"spec": {"strategy": {"type": "Recreate", "rollingUpdate": null}}})),
+        ends: [(2, 0), (1, 1)],
+    },
+];
+
+#[test]
+fn a_template_that_fails_its_analysis_gives_way_once_whatever_else_happens() {
+    for limit in [usize::MAX, 1] {
+        for phase in PHASES {
+            for change in &CHANGES {
+                let what = format!("{limit} writes, {phase:?}, {}", change.name);
+                let mut story = Story::new(limit);
+                story.reach(phase);
+                (change.make)(&mut story);
+                story.answer = Some(Ok(0.0));
+                story.settle();
+                let ends = change.ends[Story::is_reached(phase)];
+                assert_eq!((story.image(), story.rollbacks.len()), ends, "{what}: {:?}", story.told);
+                assert_eq!(story.condition("RollbackFailed"), None, "{what}");
+                let fails = story.condition("AnalysisFailed").is_some();
+                assert_eq!(fails, story.sizes().len() > 1, "{what}: it fails as long as it stays at the step");
+            }
+        }
+    }
+}
+
+#[test]
+fn one_that_is_being_deleted_asks_nobody() {
+    for phase in PHASES {
+        let mut story = Story::new(usize::MAX);
+        story.reach(phase);
+        let before = (story.image(), story.rollbacks.len());
+        story.world.deployment.json["metadata"]["deletionTimestamp"] = json!("1970-01-12T13:46:40Z");
+        story.settle();
+        assert_eq!((story.image(), story.rollbacks.len()), before, "{phase:?}");
+        assert_eq!(story.world.plan_deployment().question, None, "{phase:?}");
+    }
+}

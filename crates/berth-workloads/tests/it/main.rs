@@ -1,0 +1,11 @@
+//! Tests of `berth-workloads` from outside: `cargo test -p berth-workloads --test it TOPIC::`.
+
+mod analyses;
+mod plans;
+mod records;
+mod rollbacks;
+mod stateful_sets;
+mod steps;
+mod vectors;
+mod way_back;
+mod world;

@@ -1,0 +1,227 @@
+//! What is kept of rollouts in a model world, all at once or with a crash after every write.
+
+use crate::world::{World, template};
+use berth_api::Gate;
+use jiff::SignedDuration;
+use serde_json::{Value, json};
+
+const ROLLOUT: &str = "berth.dev/rollout";
+const CHANGED_BY: &str = "berth.dev/changed-by";
+
+struct Story {
+    world: World,
+    /// Numbers of images whose pods never become ready.
+    bad: Vec<u64>,
+    /// How many writes of a plan are made before the controller crashes.
+    limit: usize,
+}
+
+impl Story {
+    /// Three pods of template 1, complete.
+    fn new(limit: usize) -> Self {
+        let mut world = World::new(json!({
+            "replicas": 3, "progressDeadlineSeconds": 600, "revisionHistoryLimit": 10,
+            "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 1}},
+        }));
+        world.gates.set(Gate::RolloutRecords, true);
+        let mut story = Self { world, bad: Vec::new(), limit };
+        story.settle();
+        story
+    }
+
+    fn act(&mut self) -> usize {
+        let plan = self.world.plan_deployment();
+        let acted = self.world.carry_out(plan, self.limit);
+        self.check();
+        acted
+    }
+
+    /// No set has a number without a record of that rollout, and what a workload or a set says of itself stays there.
+    fn check(&self) {
+        for set in self.world.sets.values() {
+            let annotations = &set.json["metadata"]["annotations"];
+            let record: Value = serde_json::from_str(annotations[ROLLOUT].as_str().expect("a record")).expect("JSON");
+            assert_eq!(record["revision"].to_string(), annotations["deployment.kubernetes.io/revision"].as_str().expect("a number"));
+            assert!(annotations[CHANGED_BY].is_null(), "{annotations}");
+        }
+        assert!(self.world.deployment.json["metadata"]["annotations"][ROLLOUT].is_null());
+    }
+
+    fn others(&mut self) {
+        self.world.settle_sets();
+        let image = |template: &Value| {
+            template["spec"]["containers"][0]["image"].as_str().and_then(|image| image.rsplit(':').next()?.parse::<u64>().ok())
+        };
+        let sets = self.world.sets.values().map(|set| (set.json["metadata"]["uid"].clone(), image(&set.json["spec"]["template"])));
+        let bad: Vec<Value> = sets.filter(|(_, image)| image.is_some_and(|image| self.bad.contains(&image))).map(|(uid, _)| uid).collect();
+        for pod in &mut self.world.pods {
+            let fails = pod.meta.controller().is_some_and(|owner| bad.iter().any(|uid| *uid == *owner.uid));
+            pod.ready = !fails && pod.is_active();
+            pod.ready_since = pod.ready.then_some(self.world.now);
+        }
+        self.world.gone_all();
+        self.world.settle_sets();
+    }
+
+    fn settle(&mut self) {
+        for _ in 0..500 {
+            let acted = self.act();
+            self.others();
+            if acted == 0 && self.act() == 0 {
+                return;
+            }
+        }
+        panic!("no end: {:?}", self.world.plan_deployment());
+    }
+
+    fn pass(&mut self, seconds: i64) {
+        self.world.now += SignedDuration::from_secs(seconds);
+        self.settle();
+    }
+
+    /// Somebody changes the template, at a second of its own.
+    fn roll_out(&mut self, number: u32, user: &str) {
+        self.world.now += SignedDuration::from_secs(10);
+        let by = format!(r#"{{"at":"1970-01-01T00:00:00Z","user":"{user}","manager":"m"}}"#);
+        self.world.edit(&json!({"metadata": {"annotations": {CHANGED_BY: by}}, "spec": {"template": template(number)}}));
+        self.settle();
+    }
+
+    /// What is told of the template's last rollout: number, by whom, the number it had before, how it ended, and what took its place.
+    fn told(&self, number: u32) -> String {
+        let wanted = template(number)["spec"]["containers"][0]["image"].clone();
+        let set = self.world.sets.values().find(|set| set.json["spec"]["template"]["spec"]["containers"][0]["image"] == wanted);
+        let annotations = &set.expect("a set").json["metadata"]["annotations"];
+        let record: Value = serde_json::from_str(annotations[ROLLOUT].as_str().expect("a record")).expect("JSON");
+        let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+        let ended = &record["ended"];
+        [&record["revision"], &record["by"]["user"], &record["formerRevision"], &ended["how"], &ended["revision"]].map(text).join(" ")
+    }
+
+    fn message(&self, number: u32) -> String {
+        let wanted = template(number)["spec"]["containers"][0]["image"].clone();
+        let set = self.world.sets.values().find(|set| set.json["spec"]["template"]["spec"]["containers"][0]["image"] == wanted);
+        let text = set.expect("a set").json["metadata"]["annotations"][ROLLOUT].as_str().expect("a record");
+        serde_json::from_str::<Value>(text).expect("JSON")["ended"]["message"].as_str().unwrap_or_default().to_owned()
+    }
+}
+
+const CRASHES: [usize; 3] = [usize::MAX, 1, 2];
+
+#[test]
+fn each_rollout_is_told_with_who_began_it_and_how_it_ended() {
+    for limit in CRASHES {
+        let mut story = Story::new(limit);
+        assert_eq!(story.told(1), "1 null null Complete null", "nobody's server has said who it was");
+        story.roll_out(2, "alice");
+        assert_eq!([story.told(1), story.told(2)], ["1 null null Complete null", "2 alice null Complete null"]);
+        story.bad = vec![3];
+        story.roll_out(3, "bob");
+        assert_eq!(story.told(3), "3 bob null null null", "under way");
+        story.roll_out(4, "carol");
+        assert_eq!([story.told(3), story.told(4)], ["3 bob null Superseded 4", "4 carol null Complete null"]);
+        // Back to the first: its record is of the new rollout, and the one it came from stays as it was.
+        story.roll_out(1, "dave");
+        assert_eq!([story.told(1), story.told(4)], ["5 dave 1 Complete null", "4 carol null Complete null"]);
+    }
+}
+
+#[test]
+fn what_misses_its_deadline_has_failed_and_may_be_complete_later() {
+    for limit in CRASHES {
+        let mut story = Story::new(limit);
+        story.bad = vec![2];
+        story.roll_out(2, "alice");
+        story.pass(599);
+        assert_eq!(story.told(2), "2 alice null null null");
+        story.pass(3);
+        assert_eq!(story.told(2), "2 alice null Failed null");
+        assert!(story.message(2).contains("pods are not available"), "{}", story.message(2));
+        story.bad.clear();
+        story.pass(1);
+        assert_eq!(story.told(2), "2 alice null Complete null");
+        story.bad = vec![3];
+        story.roll_out(3, "bob");
+        story.pass(602);
+        story.roll_out(4, "carol");
+        assert_eq!(story.told(3), "3 bob null Failed null", "it had failed before another came");
+    }
+}
+
+#[test]
+fn what_gives_way_by_itself_is_rolled_back_to_the_number_that_it_gave_way_to() {
+    for limit in CRASHES {
+        let mut story = Story::new(limit);
+        story.world.edit(&json!({"metadata": {"annotations": {"berth.dev/auto-rollback": "OnDeadline"}}}));
+        story.settle();
+        story.bad = vec![2];
+        story.roll_out(2, "alice");
+        story.pass(602);
+        assert_eq!(story.told(2), "2 alice null RolledBack 3");
+        assert_eq!(story.told(1).split(' ').collect::<Vec<_>>()[2..], ["1", "Complete", "null"]);
+        // Brought back by somebody, it fails again, and stays.
+        story.roll_out(2, "bob");
+        story.pass(602);
+        assert_eq!(story.told(2), "4 bob 2 Failed null");
+    }
+}
+
+#[test]
+fn a_template_that_waits_for_the_end_of_a_pause_takes_nobodys_place() {
+    let mut story = Story::new(usize::MAX);
+    story.bad = vec![2];
+    story.roll_out(2, "alice");
+    story.world.edit(&json!({"spec": {"paused": true}}));
+    story.roll_out(3, "bob");
+    assert_eq!(story.told(2), "2 alice null null null");
+    story.world.edit(&json!({"spec": {"paused": false}}));
+    story.settle();
+    assert_eq!([story.told(2), story.told(3)], ["2 alice null Superseded 3", "3 bob null Complete null"]);
+}
+
+#[test]
+fn a_rollout_in_steps_is_told_with_the_step_that_it_was_at() {
+    for limit in CRASHES {
+        let mut story = Story::new(limit);
+        story.world.edit(&json!({"metadata": {"annotations": {"berth.dev/steps": "10%, 5m, 50%, pause, 100%"}}}));
+        story.settle();
+        story.roll_out(2, "alice");
+        assert_eq!(story.told(2), "2 alice null null null", "a step waits");
+        story.pass(301);
+        story.roll_out(3, "bob");
+        assert_eq!((story.told(2), story.message(2)), ("2 alice null Superseded 3".to_owned(), "at step 4 of 5".to_owned()));
+        story.pass(301);
+        story.world.edit(&json!({"metadata": {"annotations": {"berth.dev/promoted": "3/4"}}}));
+        story.settle();
+        assert_eq!(story.told(3), "3 bob null Complete null");
+    }
+}
+
+/// A rollout has no deadline where none is set, and may be without one for ever.
+#[test]
+fn a_deployment_without_a_deadline_tells_its_rollouts_too() {
+    let mut story = Story::new(usize::MAX);
+    story.world.edit(&json!({"spec": {"progressDeadlineSeconds": i32::MAX}}));
+    story.settle();
+    story.roll_out(2, "alice");
+    assert_eq!(story.told(2), "2 alice null Complete null");
+    story.bad = vec![3];
+    story.roll_out(3, "bob");
+    story.pass(100_000);
+    assert_eq!(story.told(3), "3 bob null null null");
+}
+
+#[test]
+fn with_the_gate_off_nothing_is_kept() {
+    let mut world = World::new(json!({"replicas": 1, "progressDeadlineSeconds": 600, "strategy": {"type": "Recreate"}}));
+    world.edit(&json!({"metadata": {"annotations": {CHANGED_BY: "mine"}}}));
+    for _ in 0..20 {
+        let plan = world.plan_deployment();
+        world.carry_out(plan, usize::MAX);
+        world.settle_sets();
+        world.ready_all();
+        world.settle_sets();
+    }
+    let annotations = world.sets.values().next().expect("a set").json["metadata"]["annotations"].clone();
+    assert!(annotations[ROLLOUT].is_null() && annotations["deployment.kubernetes.io/revision"] == "1", "{annotations}");
+}

@@ -1,0 +1,473 @@
+//! Automatic rollback in a model world: from each phase on, with what people do in the middle of it, all at once or with a crash after every write.
+
+use crate::world::{World, template};
+use berth_workloads::{
+    Action, Plan,
+    plan::Reason,
+    rollback::Record,
+    view::{ContainerSymptom, Said, Symptoms},
+};
+use jiff::SignedDuration;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+
+const KEY: &str = "berth.dev/auto-rollback";
+const KNOWN: &str = "berth.dev/rolled-back-templates";
+
+/// A world, which of its templates fail, and what was done in it.
+struct Story {
+    world: World,
+    /// Numbers of images that cannot be pulled.
+    bad: Vec<u64>,
+    /// How many writes of a plan are made before the controller crashes.
+    limit: usize,
+    rollbacks: Vec<(i64, i64)>,
+    events: Vec<(String, String)>,
+}
+
+fn spec() -> Value {
+    json!({
+        "replicas": 3, "progressDeadlineSeconds": 600, "revisionHistoryLimit": 10,
+        "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 1}},
+    })
+}
+
+impl Story {
+    /// Template 1 is complete; 2 will fail.
+    fn new(spec: Value, limit: usize) -> Self {
+        let mut world = World::new(spec);
+        world.edit(&json!({"metadata": {"annotations": {KEY: "OnDeadline"}}}));
+        let mut story = Self { world, bad: vec![2], limit, rollbacks: Vec::new(), events: Vec::new() };
+        story.settle();
+        story
+    }
+
+    fn act(&mut self) -> usize {
+        let plan = self.world.plan_deployment();
+        self.note(&plan);
+        let before: i64 = self.world.sizes().values().sum();
+        let acted = self.world.carry_out(plan, self.limit);
+        let after: i64 = self.world.sizes().values().sum();
+        let replicas = self.world.deployment.json["spec"]["replicas"].as_i64().expect("a size");
+        assert!(after <= before.max(replicas + 1), "{after} pods wanted, before {before}, of {replicas}+1");
+        acted
+    }
+
+    fn note(&mut self, plan: &Plan) {
+        let taken = plan.stages.iter().flat_map(|stage| &stage.actions).take(self.limit);
+        for action in taken {
+            if let Action::Patch { reason: Reason::AutomaticRollback { from, to }, events, .. } = action {
+                self.rollbacks.push((*from, *to));
+                let event = events.success.as_ref().expect("an event");
+                self.events.push((event.reason.to_string(), event.message.clone()));
+            }
+        }
+        for event in &plan.events {
+            let event = (event.reason.to_string(), event.message.clone());
+            if !self.events.contains(&event) {
+                self.events.push(event);
+            }
+        }
+    }
+
+    /// All others do what they have to do: pods of good templates become ready, those of bad ones never.
+    fn others(&mut self) {
+        self.world.settle_sets();
+        let images: BTreeMap<String, u64> =
+            self.world.sets.values().map(|set| (text(&set.json["metadata"]["uid"]), image(&set.json["spec"]["template"]))).collect();
+        let waiting = || Some(Said { reason: "ImagePullBackOff".to_owned(), message: "no such image".to_owned() });
+        for pod in &mut self.world.pods {
+            let owner = pod.meta.controller().map(|owner| owner.uid.clone()).unwrap_or_default();
+            let fails = images.get(&owner).is_some_and(|image| self.bad.contains(image));
+            let container = ContainerSymptom { waiting: waiting(), ..ContainerSymptom::default() };
+            pod.symptoms = fails.then(|| Box::new(Symptoms { containers: vec![container], ..Symptoms::default() }));
+            pod.ready = !fails && pod.is_active();
+            pod.ready_since = pod.ready.then_some(self.world.now);
+        }
+        self.world.gone_all();
+        self.world.settle_sets();
+    }
+
+    /// Until nothing is left to do but to wait.
+    fn settle(&mut self) {
+        for _ in 0..500 {
+            let acted = self.act();
+            self.others();
+            if acted == 0 && self.act() == 0 {
+                return;
+            }
+        }
+        panic!("no end: {:?}", self.world.plan_deployment());
+    }
+
+    /// To the end, past each deadline that anybody waits for.
+    fn run(&mut self) {
+        for _ in 0..20 {
+            self.settle();
+            match self.world.plan_deployment().look_again {
+                Some(at) => self.world.now = at,
+                None => return,
+            }
+        }
+        panic!("a circle: {:?}", self.rollbacks);
+    }
+
+    fn annotation(&self, key: &str) -> String {
+        text(&self.world.deployment.json["metadata"]["annotations"][key])
+    }
+
+    fn condition(&self, type_: &str) -> Option<String> {
+        let conditions = self.world.deployment_view().status.conditions.unwrap_or_default();
+        conditions.into_iter().find(|condition| condition.type_ == type_)?.reason
+    }
+
+    fn image(&self) -> u64 {
+        image(&self.world.deployment.json["spec"]["template"])
+    }
+
+    /// The name of the set that has this image.
+    fn set(&self, number: u64) -> Option<String> {
+        let mut sets = self.world.sets.iter().filter(|(_, set)| image(&set.json["spec"]["template"]) == number);
+        sets.next().map(|(name, _)| name.clone())
+    }
+
+    /// As its owner does, with all that is its own.
+    fn delete_set(&mut self, number: u64) {
+        let Some(set) = self.set(number).and_then(|name| self.world.sets.remove(&name)) else { return };
+        let uid = text(&set.json["metadata"]["uid"]);
+        self.world.pods.retain(|pod| pod.meta.controller().is_none_or(|owner| owner.uid != uid));
+    }
+
+    fn edit(&mut self, patch: &Value) {
+        self.world.edit(patch);
+    }
+
+    fn roll_out(&mut self, number: u32) {
+        self.edit(&json!({"spec": {"template": template(number)}}));
+    }
+
+    fn told(&self, reason: &str) -> Vec<&str> {
+        self.events.iter().filter(|(known, _)| known == reason).map(|(_, message)| message.as_str()).collect()
+    }
+
+    /// Goes on with the rollout of template 2 to a phase.
+    fn reach(&mut self, phase: Phase) {
+        self.roll_out(2);
+        self.settle();
+        if phase == Phase::Failing {
+            return;
+        }
+        self.world.now = self.world.plan_deployment().look_again.expect("a deadline to watch");
+        while self.condition("Progressing").as_deref() != Some("ProgressDeadlineExceeded") {
+            self.act();
+        }
+        if phase == Phase::Missed {
+            return;
+        }
+        while self.image() != 1 {
+            self.act();
+        }
+        match phase {
+            Phase::WentBack => (),
+            Phase::HalfWay => {
+                self.act();
+                self.world.settle_sets();
+            }
+            _ => self.settle(),
+        }
+    }
+}
+
+fn image(template: &Value) -> u64 {
+    let image = text(&template["spec"]["containers"][0]["image"]);
+    image.rsplit(':').next().and_then(|number| number.parse().ok()).expect("a number")
+}
+
+fn text(value: &Value) -> String {
+    value.as_str().unwrap_or_default().to_owned()
+}
+
+/// How far template 2 has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    /// Its pods fail.
+    Failing,
+    /// The status says that it has missed its deadline.
+    Missed,
+    /// It has given way, and nothing has followed yet.
+    WentBack,
+    /// The other template's set has grown.
+    HalfWay,
+    /// The other template is complete.
+    Back,
+}
+
+const PHASES: [Phase; 5] = [Phase::Failing, Phase::Missed, Phase::WentBack, Phase::HalfWay, Phase::Back];
+
+/// What somebody does then.
+struct Change {
+    name: &'static str,
+    make: fn(&mut Story),
+    /// Which image it comes to: where that has not given way yet, and where it has.
+    ends: [u64; 2],
+    /// How often template 2 gives way, likewise.
+    rollbacks: [usize; 2],
+}
+
+const CHANGES: [Change; 11] = [
+    Change { name: "nothing", make: |_| (), ends: [1, 1], rollbacks: [1, 1] },
+    Change {
+        name: "paused for a while",
+        make: |story| {
+            story.edit(&json!({"spec": {"paused": true}}));
+            let before = story.rollbacks.len();
+            story.world.now += SignedDuration::from_hours(1);
+            story.settle();
+            assert_eq!(story.rollbacks.len(), before, "it is paused");
+            story.edit(&json!({"spec": {"paused": null}}));
+        },
+        ends: [1, 1],
+        rollbacks: [1, 1],
+    },
+    Change { name: "scaled", make: |story| story.edit(&json!({"spec": {"replicas": 5}})), ends: [1, 1], rollbacks: [1, 1] },
+    Change { name: "scaled down", make: |story| story.edit(&json!({"spec": {"replicas": 1}})), ends: [1, 1], rollbacks: [1, 1] },
+    Change { name: "a new template", make: |story| story.roll_out(3), ends: [3, 3], rollbacks: [0, 1] },
+    Change { name: "undone by hand", make: |story| story.roll_out(1), ends: [1, 1], rollbacks: [0, 1] },
+    Change { name: "brought back", make: |story| story.roll_out(2), ends: [1, 2], rollbacks: [1, 1] },
+    Change {
+        name: "restarted",
+        make: |story| {
+            story.roll_out(2);
+            story.edit(&json!({"spec": {"template": {"metadata": {"annotations": {"kubectl.kubernetes.io/restartedAt": "now"}}}}}));
+        },
+        ends: [1, 1],
+        rollbacks: [1, 2],
+    },
+    Change { name: "the complete set is deleted", make: |story| story.delete_set(1), ends: [2, 1], rollbacks: [0, 1] },
+    Change { name: "no history", make: |story| story.edit(&json!({"spec": {"revisionHistoryLimit": 0}})), ends: [1, 1], rollbacks: [1, 1] },
+    Change {
+        name: "another policy and strategy",
+        make: |story| {
+            let spec = json!({"strategy": {"type": "Recreate", "rollingUpdate": null}, "podReplacementPolicy": "TerminationComplete"});
+            story.edit(&json!({"spec": spec}));
+        },
+        ends: [1, 1],
+        rollbacks: [1, 1],
+    },
+];
+
+#[test]
+fn a_failed_template_gives_way_once_whatever_else_happens() {
+    let complete = |mut spec: Value, policy: &str| {
+        spec["podReplacementPolicy"] = json!(policy);
+        spec
+    };
+    let mut recreate = spec();
+    recreate["strategy"] = json!({"type": "Recreate"});
+    let complete = complete(spec(), "TerminationComplete");
+    for (kind, spec, limits) in
+        [("rolling", spec(), &[usize::MAX, 1][..]), ("complete", complete, &[1]), ("recreate", recreate, &[usize::MAX])]
+    {
+        for &limit in limits {
+            for phase in PHASES {
+                for change in &CHANGES {
+                    let what = format!("{kind}, {limit} writes, {phase:?}, {}", change.name);
+                    let mut story = Story::new(spec.clone(), limit);
+                    story.reach(phase);
+                    (change.make)(&mut story);
+                    story.run();
+                    let has_given_way = usize::from(!matches!(phase, Phase::Failing | Phase::Missed));
+                    assert_eq!(
+                        (story.image(), story.rollbacks.len()),
+                        (change.ends[has_given_way], change.rollbacks[has_given_way]),
+                        "{what}: {:?}",
+                        story.events
+                    );
+                    let wanted = if story.image() == 2 { "ProgressDeadlineExceeded" } else { "NewReplicaSetAvailable" };
+                    assert_eq!(story.condition("Progressing").as_deref(), Some(wanted), "{what}");
+                    assert_eq!(story.condition("RollbackFailed"), None, "{what}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_rollback_tells_what_it_did_and_why() {
+    let mut story = Story::new(spec(), usize::MAX);
+    story
+        .edit(&json!({"metadata": {"annotations": {"kubernetes.io/change-cause": "two", "team": "a"}}, "spec": {"template": template(2)}}));
+    story.run();
+    let record = Record::of(&story.world.deployment_view().annotations).expect("a record");
+    assert_eq!((record.from_revision, record.to_revision, record.revision, record.reason.as_deref()), (2, 1, 3, Some("image_pull")));
+    assert!(record.message.ends_with(" cannot pull its image: ImagePullBackOff: no such image"), "{}", record.message);
+    assert_eq!(story.annotation("deployment.kubernetes.io/revision"), "3", "as foretold");
+    assert_eq!((story.annotation("kubernetes.io/change-cause"), story.annotation("team")), (String::new(), "a".to_owned()));
+    let told = story.told("AutomaticRollback");
+    assert_eq!(told.len(), 1);
+    let begins = "Rolled back from revision 2, which missed its progress deadline, to revision 1, now 3: web-";
+    assert!(told[0].starts_with(begins), "{told:?}");
+    // Both revisions tell it, and all sets know the template.
+    let of = |number: u64, key: &str| text(&story.world.sets[&story.set(number).expect("a set")].json["metadata"]["annotations"][key]);
+    assert_eq!([of(1, "berth.dev/rollback"), of(2, "berth.dev/rollback")], [record.value(), record.value()]);
+    assert_eq!([of(1, KNOWN), of(2, KNOWN)], [story.annotation(KNOWN), story.annotation(KNOWN)]);
+    assert_eq!([of(1, "berth.dev/completed-revision"), of(2, "berth.dev/completed-revision")], ["3", ""]);
+}
+
+#[test]
+fn what_a_replaced_deployment_has_forgotten_its_sets_remember() {
+    let mut story = Story::new(spec(), usize::MAX);
+    story.roll_out(2);
+    story.run();
+    story.edit(&json!({"metadata": {"annotations": {KNOWN: null, "berth.dev/rollback": null}}}));
+    story.roll_out(2);
+    story.run();
+    assert_eq!((story.image(), story.rollbacks.len()), (2, 1));
+    let told = story.told("AutomaticRollbackSkipped");
+    assert!(told.len() == 1 && told[0].contains("was rolled back from before"), "{told:?}");
+}
+
+#[test]
+fn a_way_back_that_fails_too_is_the_end() {
+    let mut story = Story::new(spec(), usize::MAX);
+    story.reach(Phase::WentBack);
+    story.bad.push(1);
+    story.run();
+    assert_eq!((story.image(), story.rollbacks.len()), (1, 1));
+    assert_eq!(story.condition("RollbackFailed").as_deref(), Some("TargetFailed"));
+    assert_eq!(story.told("RollbackFailed").len(), 1);
+    // Also where its set had to be made anew, and nothing says any more that it was complete.
+    let mut story = Story::new(spec(), usize::MAX);
+    story.roll_out(3);
+    story.run();
+    story.roll_out(2);
+    story.settle();
+    story.world.now = story.world.plan_deployment().look_again.expect("a deadline to watch");
+    while story.image() != 3 {
+        story.act();
+    }
+    story.delete_set(3);
+    story.bad.push(3);
+    story.run();
+    assert_eq!((story.image(), story.rollbacks.len(), story.condition("RollbackFailed").as_deref()), (3, 1, Some("TargetFailed")));
+    // It is over with the next template.
+    story.roll_out(4);
+    story.run();
+    assert_eq!((story.condition("RollbackFailed"), story.condition("Progressing").as_deref()), (None, Some("NewReplicaSetAvailable")));
+}
+
+#[test]
+fn nothing_is_rolled_back_that_was_complete_once_or_is_not_asked_for() {
+    let mut story = Story::new(spec(), usize::MAX);
+    story.roll_out(3);
+    story.run();
+    story.bad.push(1);
+    story.roll_out(1);
+    story.run();
+    assert_eq!((story.image(), story.rollbacks.len()), (1, 0), "it was complete once");
+    assert_eq!(story.condition("Progressing").as_deref(), Some("ProgressDeadlineExceeded"));
+    for patch in [
+        json!({"metadata": {"annotations": {KEY: null}}}),
+        json!({"metadata": {"annotations": {KEY: "Always"}}}),
+        json!({"spec": {"progressDeadlineSeconds": i32::MAX}}),
+    ] {
+        let mut story = Story::new(spec(), usize::MAX);
+        story.edit(&patch);
+        story.roll_out(2);
+        story.run();
+        assert_eq!((story.image(), story.rollbacks.len()), (2, 0), "{patch}");
+    }
+}
+
+#[test]
+fn a_set_that_is_being_deleted_is_no_way_back() {
+    let mut story = Story::new(spec(), usize::MAX);
+    story.roll_out(2);
+    story.settle();
+    let name = story.set(1).expect("a set");
+    let complete = story.world.sets.get_mut(&name).expect("a set");
+    assert_eq!(text(&complete.json["metadata"]["annotations"]["berth.dev/completed-revision"]), "1", "else it would be none anyway");
+    // As by a deletion in the foreground, or with a finalizer of somebody else's.
+    complete.json["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+    complete.json["metadata"]["finalizers"] = json!(["foregroundDeletion"]);
+    story.run();
+    assert_eq!((story.image(), story.rollbacks.len()), (2, 0), "{:?}", story.events);
+    assert!(story.told("AutomaticRollbackSkipped")[0].ends_with("no other revision that is still there was ever complete"));
+}
+
+/// Whoever sets the annotation together with the new template has not asked for the mark before.
+#[test]
+fn what_was_complete_when_the_annotation_came_counts() {
+    let mut world = World::new(spec());
+    world.edit(&json!({"metadata": {"annotations": {"other": "1"}}}));
+    let mut story = Story { world, bad: vec![2], limit: usize::MAX, rollbacks: Vec::new(), events: Vec::new() };
+    story.settle();
+    assert_eq!(
+        story.world.sets.values().next().expect("a set").json["metadata"]["annotations"]["berth.dev/completed-revision"],
+        Value::Null
+    );
+    story.edit(&json!({"metadata": {"annotations": {KEY: "OnDeadline"}}, "spec": {"template": template(2)}}));
+    story.run();
+    assert_eq!((story.image(), story.rollbacks.as_slice()), (1, &[(2, 1)][..]));
+}
+
+#[test]
+fn a_rollout_of_no_pods_shows_nothing() {
+    let mut none = spec();
+    none["replicas"] = json!(0);
+    let mut story = Story::new(none, usize::MAX);
+    story.edit(&json!({"spec": {"replicas": 2, "template": template(2)}}));
+    story.run();
+    assert_eq!((story.image(), story.rollbacks.len()), (2, 0));
+    assert!(story.told("AutomaticRollbackSkipped")[0].ends_with("no other revision that is still there was ever complete"));
+}
+
+#[test]
+fn what_going_back_would_not_help_is_named() {
+    let mut story = Story::new(spec(), usize::MAX);
+    story.roll_out(2);
+    story.settle();
+    let name = story.set(2).expect("a set");
+    let failure = |message: &str| json!([{"type": "ReplicaFailure", "status": "True", "reason": "FailedCreate", "message": message}]);
+    // Its pods were never made: nobody knows whether its image is any good.
+    story.world.pods.retain(|pod| pod.meta.controller().is_none_or(|owner| owner.name != name));
+    let set = story.world.sets.get_mut(&name).expect("a set");
+    set.json["status"] = json!({"observedGeneration": set.json["metadata"]["generation"], "conditions": failure("exceeded quota: few")});
+    while story.act() > 0 {}
+    story.world.now = story.world.plan_deployment().look_again.expect("a deadline to watch");
+    while story.act() > 0 {}
+    assert_eq!((story.image(), story.rollbacks.len()), (2, 0));
+    let told = story.told("AutomaticRollbackSkipped");
+    assert!(
+        told.len() == 1 && told[0].contains("going back would not help: ") && told[0].ends_with("because of a quota: exceeded quota: few"),
+        "{told:?}"
+    );
+    // The quota has room: the pods have their time anew, and then it is the image.
+    story.world.settle_sets();
+    story.act();
+    assert_eq!((story.image(), story.condition("Progressing").as_deref()), (2, Some("ReplicaSetUpdated")));
+    story.run();
+    assert_eq!((story.image(), story.rollbacks.len()), (1, 1));
+}
+
+/// Under TerminationComplete an old pod that does not go holds the rollout up: the new template has nothing to do with it.
+#[test]
+fn a_rollout_that_waits_for_others_is_not_rolled_back() {
+    let mut complete = spec();
+    complete["podReplacementPolicy"] = json!("TerminationComplete");
+    complete["strategy"]["rollingUpdate"] = json!({"maxSurge": 0, "maxUnavailable": 1});
+    let mut story = Story::new(complete, usize::MAX);
+    story.roll_out(3);
+    for _ in 0..20 {
+        story.act();
+        story.world.settle_sets();
+    }
+    story.world.now = story.world.plan_deployment().look_again.expect("a deadline to watch");
+    for _ in 0..5 {
+        story.act();
+        story.world.settle_sets();
+    }
+    assert_eq!(story.condition("Progressing").as_deref(), Some("ProgressDeadlineExceeded"));
+    assert_eq!((story.image(), story.rollbacks.len()), (3, 0));
+    assert!(story.told("AutomaticRollbackSkipped")[0].contains("no pod of it fails"));
+}

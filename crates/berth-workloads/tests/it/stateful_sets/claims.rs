@@ -1,0 +1,419 @@
+//! Volume claims and with whom they go.
+
+use super::world::{Stored, World, broken, template};
+use berth_workloads::stateful_set::{member_ordinal, ordinals};
+use serde_json::{Value, json};
+
+fn spec(when_scaled: &str, when_deleted: &str) -> Value {
+    json!({
+        "replicas": 2, "volumeClaimTemplates": [{"metadata": {"name": "data", "labels": {"tier": "db"}}, "spec": {}}, {"metadata": {"name": "log"}}],
+        "persistentVolumeClaimRetentionPolicy": {"whenScaled": when_scaled, "whenDeleted": when_deleted},
+    })
+}
+
+/// Kinds of the owners of each claim.
+fn owners(world: &World) -> Vec<(String, Vec<String>)> {
+    let kind = |owner: &Value| owner["kind"].as_str().unwrap_or_default().to_owned();
+    let kinds = |claim: &Stored| claim.json["metadata"]["ownerReferences"].as_array().into_iter().flatten().map(kind).collect();
+    world.claims.iter().map(|(name, claim)| (name.clone(), kinds(claim))).collect()
+}
+
+fn owner(kind: &str, name: &str, uid: &str, controller: bool) -> Value {
+    json!({"apiVersion": if kind == "Pod" { "v1" } else { "apps/v1" }, "kind": kind, "name": name, "uid": uid, "controller": controller})
+}
+
+fn own(world: &mut World, claim: &str, owners: Value) {
+    let claim = world.claims.get_mut(claim).expect("a claim");
+    claim.json["metadata"]["ownerReferences"] = owners;
+    claim.revision.0 += 10_000;
+}
+
+#[test]
+fn each_pod_gets_its_claims_before_it_is_created() {
+    let mut world = World::new(&spec("Retain", "Retain"));
+    world.look(3);
+    assert_eq!((world.claims.len(), world.pods.len()), (2, 0), "the revision and two claims");
+    world.settle();
+    assert_eq!(world.claims.keys().collect::<Vec<_>>(), ["data-web-0", "data-web-1", "log-web-0", "log-web-1"]);
+    let (claim, pod) = (&world.claims["data-web-0"].json["metadata"], &world.pods["web-0"].json["metadata"]);
+    assert_eq!((&claim["labels"], &claim["namespace"]), (&json!({"app": "web", "tier": "db"}), &pod["namespace"]));
+    let told = ("SuccessfulCreate".to_owned(), "Create Claim data-web-0 Pod web-0 in StatefulSet web success".to_owned());
+    assert!(world.events.contains(&told), "{:?}", world.events);
+    assert!(world.events.contains(&("SuccessfulCreate".to_owned(), "Create Pod web-0 in StatefulSet web successful".to_owned())));
+}
+
+#[test]
+fn a_claim_that_goes_with_its_set_is_owned_from_the_beginning() {
+    let mut world = World::new(&spec("Retain", "Delete"));
+    world.look(3);
+    let of_the_set = |name: &str| (name.to_owned(), vec!["StatefulSet".to_owned()]);
+    assert_eq!(owners(&world), [of_the_set("data-web-0"), of_the_set("log-web-0")]);
+}
+
+#[test]
+fn the_policy_says_with_whom_claims_go() {
+    for (when_scaled, when_deleted, wanted, condemned) in [
+        ("Retain", "Retain", None, None),
+        ("Retain", "Delete", Some("StatefulSet"), Some("StatefulSet")),
+        ("Delete", "Retain", None, Some("Pod")),
+        ("Delete", "Delete", Some("StatefulSet"), Some("Pod")),
+    ] {
+        let mut world = World::new(&spec("Retain", "Retain"));
+        world.settle();
+        world.edit(&json!({"spec": spec(when_scaled, when_deleted)}));
+        world.settle();
+        let kinds = |kind: Option<&str>| kind.map(str::to_owned).into_iter().collect::<Vec<_>>();
+        assert!(owners(&world).iter().all(|(_, owners)| *owners == kinds(wanted)), "{when_scaled} {when_deleted}: {:?}", owners(&world));
+        world.edit(&json!({"spec": {"replicas": 1}}));
+        world.look(usize::MAX);
+        assert!(world.is_going("web-1"));
+        assert_eq!(owners(&world)[1], ("data-web-1".to_owned(), kinds(condemned)), "{when_scaled} {when_deleted}");
+        world.settle();
+        assert_eq!(world.claims.len(), if condemned == Some("Pod") { 2 } else { 4 });
+        world.edit(&json!({"spec": {"replicas": 2}}));
+        world.settle();
+        assert_eq!((world.claims.len(), world.short().as_str()), (4, "web-0=1 web-1=1"));
+        world.edit(&json!({"spec": spec("Retain", "Retain")}));
+        world.settle();
+        assert!(owners(&world).iter().all(|(_, owners)| owners.is_empty()));
+    }
+}
+
+#[test]
+fn claims_of_a_condemned_pod_are_told_before_it_goes() {
+    let mut world = World::new(&spec("Delete", "Retain"));
+    world.settle();
+    world.edit(&json!({"spec": {"replicas": 1}}));
+    let stages = world.plan().stages;
+    assert_eq!(stages.iter().map(|stage| stage.actions.len()).collect::<Vec<_>>(), [3, 1], "two claims and the status, then the pod");
+}
+
+#[test]
+fn a_claim_of_a_former_pod_is_waited_for() {
+    let mut world = World::new(&spec("Delete", "Retain"));
+    world.settle();
+    world.delete_pod("web-1");
+    world.pods.remove("web-1");
+    own(&mut world, "log-web-1", json!([owner("Pod", "web-1", "former", true)]));
+    world.look(usize::MAX);
+    assert_eq!(world.waits(), ["waiting for claim log-web-1 to be gone before web-1 gets a new one"]);
+    world.claims.remove("log-web-1");
+    world.settle();
+    assert_eq!((world.claims.len(), world.short().as_str()), (4, "web-0=1 web-1=1"));
+}
+
+#[test]
+fn a_claim_of_a_former_set_is_left_alone() {
+    let mut world = World::new(&spec("Retain", "Delete"));
+    world.settle();
+    own(&mut world, "data-web-0", json!([owner("StatefulSet", "web", "former", true)]));
+    assert_eq!((world.look(usize::MAX), world.plan().events.len(), world.in_doubt().len()), (0, 0, 0));
+}
+
+/// A world whose pod `web-1` is missing, and whose claim `data-web-1` has these owners.
+fn without_a_pod(when_scaled: &str, when_deleted: &str, owners: Value) -> World {
+    let mut world = World::new(&spec(when_scaled, when_deleted));
+    world.settle();
+    world.delete_pod("web-1");
+    world.gone("web-1");
+    own(&mut world, "data-web-1", owners);
+    world
+}
+
+/// The set was made anew, or has changed its mind. As it says now, the claim stays: it is not left to the garbage collector with a new pod on it.
+#[test]
+fn a_claim_of_a_former_pod_is_taken_over_where_claims_stay() {
+    let owners_of_it = json!([owner("Pod", "web-1", "former", true), owner("Backup", "b", "uid-b", false)]);
+    let mut world = without_a_pod("Retain", "Delete", owners_of_it);
+    let stages: Vec<_> = world.plan().stages.iter().map(|stage| stage.actions.len()).collect();
+    assert_eq!(stages, [2, 1], "the claim's owners and the status, then the pod");
+    world.look(1);
+    assert_eq!((owners(&world)[1].1.clone(), world.short().as_str()), (vec!["Backup".to_owned()], "web-0=1"));
+    world.settle();
+    assert_eq!(
+        (owners(&world)[1].1.clone(), world.short().as_str()),
+        (vec!["Backup".to_owned(), "StatefulSet".to_owned()], "web-0=1 web-1=1")
+    );
+}
+
+/// Whatever the new set says: the claim goes with the former one, and all that is written to it.
+#[test]
+fn a_claim_of_a_former_set_is_waited_for() {
+    for (when_scaled, when_deleted) in [("Retain", "Retain"), ("Retain", "Delete"), ("Delete", "Retain")] {
+        let mut world = without_a_pod(when_scaled, when_deleted, json!([owner("StatefulSet", "web", "former", true)]));
+        world.look(usize::MAX);
+        assert_eq!(world.waits(), ["waiting for claim data-web-1 to be gone before web-1 gets a new one"]);
+        assert_eq!(world.short(), "web-0=1");
+        world.claims.remove("data-web-1");
+        world.settle();
+        assert_eq!((world.claims.len(), world.short().as_str()), (4, "web-0=1 web-1=1"));
+    }
+}
+
+#[test]
+fn an_owner_of_another_kind_or_name_is_no_former_one() {
+    let mut foreign = owner("StatefulSet", "web", "uid-f", false);
+    foreign["apiVersion"] = json!("apps.example/v1");
+    for other in [foreign, owner("Backup", "web", "uid-b", false), owner("StatefulSet", "db", "uid-d", false)] {
+        let mut world = without_a_pod("Retain", "Delete", json!([other.clone()]));
+        world.settle();
+        assert_eq!(world.short(), "web-0=1 web-1=1", "not waited for: {other}");
+        let uids = world.claims["data-web-1"].json["metadata"]["ownerReferences"].as_array().cloned().unwrap_or_default();
+        assert_eq!(uids.iter().map(|owner| owner["uid"].clone()).collect::<Vec<_>>(), [other["uid"].clone(), json!("uid-web")]);
+    }
+}
+
+#[test]
+fn a_claim_that_goes_is_left_alone_and_one_that_others_own_too_is_not() {
+    let mut world = World::new(&spec("Retain", "Delete"));
+    world.settle();
+    own(&mut world, "data-web-0", json!([]));
+    assert_eq!(world.in_doubt().into_iter().collect::<Vec<_>>(), [0]);
+    let mut going = world.clone();
+    going.claims.get_mut("data-web-0").expect("a claim").json["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+    assert_eq!((going.in_doubt().len(), going.look(usize::MAX)), (0, 0));
+    own(&mut world, "data-web-0", json!([owner("Backup", "b", "uid-b", false)]));
+    world.settle();
+    assert_eq!(owners(&world)[0].1, ["Backup", "StatefulSet"]);
+}
+
+#[test]
+fn of_a_claim_that_stays_anyway_it_does_not_matter_who_manages_it() {
+    let mut world = World::new(&spec("Retain", "Retain"));
+    world.settle();
+    own(&mut world, "data-web-0", json!([owner("Backup", "b", "uid-b", true)]));
+    assert_eq!((world.look(usize::MAX), world.plan().events.len()), (0, 0));
+}
+
+#[test]
+fn only_the_claim_of_a_former_pod_of_the_same_name_is_waited_for() {
+    let mut world = World::new(&spec("Delete", "Retain"));
+    world.settle();
+    world.delete_pod("web-1");
+    world.gone("web-1");
+    let mut missing = world.clone();
+    own(&mut missing, "data-web-1", json!([owner("Pod", "backup", "uid-b", false)]));
+    missing.look(usize::MAX);
+    assert_eq!(missing.short(), "web-0=1 web-1=1", "it is another's");
+    world.look(usize::MAX);
+    let uid = world.pods["web-1"].json["metadata"]["uid"].as_str().expect("a uid").to_owned();
+    own(&mut world, "data-web-1", json!([owner("Pod", "web-1", &uid, true)]));
+    world.claims.remove("log-web-1");
+    world.look(usize::MAX);
+    assert!(world.claims.contains_key("log-web-1"), "it is this pod's own, which is pending");
+}
+
+#[test]
+fn a_plain_reference_becomes_the_controllers() {
+    let mut world = World::new(&spec("Retain", "Delete"));
+    world.settle();
+    own(&mut world, "data-web-0", json!([owner("StatefulSet", "web", "uid-web", false)]));
+    world.settle();
+    let owners = &world.claims["data-web-0"].json["metadata"]["ownerReferences"];
+    assert_eq!((owners.as_array().map(Vec::len), &owners[0]["controller"]), (Some(1), &json!(true)));
+}
+
+#[test]
+fn a_claim_that_another_manages_is_given_up_and_told_of() {
+    let mut world = World::new(&spec("Delete", "Delete"));
+    world.settle();
+    let others = json!([owner("Backup", "b", "uid-b", true), owner("StatefulSet", "web", "uid-web", false)]);
+    own(&mut world, "data-web-0", others);
+    let mut adopting = world.clone();
+    adopting.edit_pod("web-1", &json!({"metadata": {"ownerReferences": null}}));
+    let told: Vec<_> = adopting.plan().events.iter().map(|event| event.reason.to_string()).collect();
+    assert_eq!(told, ["ConflictingController"], "also where a pod is to be adopted");
+    world.settle();
+    assert_eq!(owners(&world)[0].1, ["Backup"]);
+    let message = "PersistentVolumeClaim data-web-0 has a conflicting OwnerReference that acts as a manging controller, \
+                   the retention policy is ignored for this claim";
+    assert!(world.events.contains(&("ConflictingController".to_owned(), message.to_owned())), "{:?}", world.events);
+    world.edit(&json!({"spec": spec("Retain", "Retain")}));
+    world.events.clear();
+    world.settle();
+    assert_eq!((owners(&world)[0].1.len(), world.reasons().len()), (1, 0), "nothing is asked of it now");
+}
+
+#[test]
+fn a_claim_that_is_being_deleted_holds_the_pod_up() {
+    let mut world = World::new(&spec("Retain", "Retain"));
+    world.settle();
+    world.delete_pod("web-0");
+    world.pods.remove("web-0");
+    world.claims.get_mut("data-web-0").expect("a claim").json["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+    world.look(usize::MAX);
+    assert!(!world.pods.contains_key("web-0"));
+    let told = ("FailedCreate".to_owned(), "Create Pod web-0 in StatefulSet web failed error: pvc data-web-0 is being deleted".to_owned());
+    assert!(world.events.contains(&told), "{:?}", world.events);
+    world.claims.remove("data-web-0");
+    world.settle();
+    assert_eq!((world.claims.len(), world.pods.len()), (4, 2));
+}
+
+#[test]
+fn a_pending_pod_gets_a_lost_claim_again() {
+    let mut world = World::new(&spec("Retain", "Retain"));
+    world.look(usize::MAX);
+    world.claims.remove("data-web-0");
+    world.look(usize::MAX);
+    assert!(world.claims.contains_key("data-web-0"));
+    let mut going = world.clone();
+    going.claims.remove("data-web-0");
+    going.delete_pod("web-0");
+    going.look(usize::MAX);
+    assert!(!going.claims.contains_key("data-web-0"), "not for one that goes");
+    world.settle();
+    world.claims.remove("data-web-0");
+    world.settle();
+    assert!(!world.claims.contains_key("data-web-0"), "not for one that runs");
+    world.edit_pod("web-0", &json!({"status": {"conditions": [{"type": "Ready", "status": "False"}]}}));
+    world.look(usize::MAX);
+    assert!(!world.claims.contains_key("data-web-0"), "ready or not");
+}
+
+#[test]
+fn volumes_that_are_not_the_claims_are_told_of() {
+    let mut world = World::new(&spec("Retain", "Retain"));
+    world.settle();
+    world.edit_pod("web-0", &json!({"spec": {"volumes": []}}));
+    world.settle();
+    assert_eq!(world.reasons(), ["FailedUpdate"]);
+}
+
+#[test]
+fn recreate_keeps_claims_and_gives_up_those_of_numbers_no_longer_wanted() {
+    let mut spec = spec("Delete", "Retain");
+    spec["updateStrategy"] = json!({"type": "Recreate", "rollingUpdate": null});
+    let mut world = World::new(&spec);
+    world.settle();
+    let uid = world.claims["data-web-0"].json["metadata"]["uid"].clone();
+    world.edit(&json!({"spec": {"replicas": 1, "template": template(2)}}));
+    world.settle();
+    assert_eq!((world.short().as_str(), world.claims.len()), ("web-0=2", 2));
+    assert_eq!(world.claims["data-web-0"].json["metadata"]["uid"], uid);
+}
+
+/// Brings a set that is at rest to where it is to be changed.
+type Prepare = fn(&mut World);
+
+/// Where an update may stand when its set is changed.
+const PHASES: [(&str, Prepare); 7] = [
+    ("at rest", |_| ()),
+    ("changed", |world| world.edit(&json!({"spec": {"template": template(2)}}))),
+    ("old pods told to go", |world| {
+        world.edit(&json!({"spec": {"template": template(2)}}));
+        world.look(usize::MAX);
+    }),
+    ("some told to go", |world| {
+        world.edit(&json!({"spec": {"template": template(2)}}));
+        world.look(3);
+    }),
+    ("first pods created", |world| {
+        world.edit(&json!({"spec": {"template": template(2)}}));
+        world.look(usize::MAX);
+        world.pass();
+        world.look(usize::MAX);
+    }),
+    ("broken", |world| {
+        world.edit(&json!({"spec": {"template": broken(2)}}));
+        world.settle();
+    }),
+    ("a pod told to go by hand", |world| world.delete_pod("web-2")),
+];
+
+fn changes() -> [Value; 7] {
+    let policy = |field: &str, value: &str| json!({"spec": {"persistentVolumeClaimRetentionPolicy": {field: value}}});
+    [
+        json!({"spec": {"replicas": 1}}),
+        json!({"spec": {"replicas": 3}}),
+        json!({"spec": {"template": template(3)}}),
+        policy("whenScaled", "Retain"),
+        policy("whenScaled", "Delete"),
+        policy("whenDeleted", "Retain"),
+        policy("whenDeleted", "Delete"),
+    ]
+}
+
+/// After each change one look; then all pods that were told to go are gone. No claim of a wanted number goes with them, and each of a number
+/// that is not wanted does, if the policy says so. That the owners are right after every look the world checks itself.
+#[test]
+fn no_wanted_claim_is_lost_and_no_unwanted_one_stays_in_any_phase() {
+    for (strategy, management) in
+        [("Recreate", "OrderedReady"), ("Recreate", "Parallel"), ("RollingUpdate", "OrderedReady"), ("OnDelete", "Parallel")]
+    {
+        for (phase, prepare) in PHASES {
+            for (scaled, deleted) in [("Delete", "Retain"), ("Delete", "Delete"), ("Retain", "Delete")] {
+                let mut spec = spec(scaled, deleted);
+                spec["replicas"] = json!(3);
+                spec["podManagementPolicy"] = json!(management);
+                spec["updateStrategy"] = json!({"type": strategy, "rollingUpdate": null});
+                let mut before = World::new(&spec);
+                before.settle();
+                prepare(&mut before);
+                for first in changes() {
+                    let mut once = before.clone();
+                    once.edit(&first);
+                    once.look(usize::MAX);
+                    for second in changes() {
+                        let mut world = once.clone();
+                        world.edit(&second);
+                        world.look(usize::MAX);
+                        check_loss(world, &format!("{strategy} {management} {scaled} {deleted}, {phase}: {first}, {second}"));
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn check_loss(mut world: World, what: &str) {
+    let (wanted, claims) = (ordinals(&world.view()), world.claims.clone());
+    let going: Vec<_> = world.names().into_iter().filter(|name| world.is_going(name)).collect();
+    going.iter().for_each(|name| world.gone(name));
+    let goes_with_pod = world.set.json["spec"]["persistentVolumeClaimRetentionPolicy"]["whenScaled"] == "Delete";
+    for claim in claims.keys() {
+        let pod = claim.split_once('-').expect("a claim's name").1.to_owned();
+        let ordinal = member_ordinal("web", &pod).expect("a member");
+        let is_lost = !world.claims.contains_key(claim);
+        assert_eq!(is_lost, going.contains(&pod) && goes_with_pod && !wanted.contains(ordinal), "{claim} of {what}");
+    }
+}
+
+#[test]
+fn a_pod_that_was_already_going_when_it_became_unwanted_takes_its_claims_along() {
+    for management in ["OrderedReady", "Parallel"] {
+        let mut spec = spec("Delete", "Retain");
+        spec["podManagementPolicy"] = json!(management);
+        let mut world = World::new(&spec);
+        world.settle();
+        world.delete_pod("web-1");
+        world.look(usize::MAX);
+        world.edit(&json!({"spec": {"replicas": 1}}));
+        world.look(usize::MAX);
+        assert_eq!(owners(&world)[1], ("data-web-1".to_owned(), vec!["Pod".to_owned()]), "{management}");
+        world.settle();
+        assert_eq!(world.claims.keys().collect::<Vec<_>>(), ["data-web-0", "log-web-0"], "{management}");
+    }
+}
+
+/// What is done to a pod comes after what is done to its claims, so that a pod that is gone at once takes none along that is wanted.
+#[test]
+fn claims_are_put_right_before_anything_is_done_to_pods() {
+    let mut spec = spec("Delete", "Retain");
+    spec["updateStrategy"] = json!({"type": "Recreate", "rollingUpdate": null});
+    let mut world = World::new(&spec);
+    world.settle();
+    let uid = world.pods["web-1"].json["metadata"]["uid"].as_str().expect("a uid").to_owned();
+    own(&mut world, "data-web-1", json!([owner("Pod", "web-1", &uid, true)]));
+    world.edit(&json!({"spec": {"template": template(2)}}));
+    for limit in 0.. {
+        let mut dies = world.clone();
+        let carried = dies.look(limit);
+        if dies.is_going("web-1") {
+            assert_eq!(owners(&dies)[1], ("data-web-1".to_owned(), vec![]), "killed after {carried} actions");
+        }
+        if carried < limit {
+            break;
+        }
+    }
+}

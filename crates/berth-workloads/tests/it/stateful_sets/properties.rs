@@ -1,0 +1,278 @@
+//! What holds in every world, whatever happens in whatever order.
+
+use super::world::{World, broken, template};
+use crate::world::Patience;
+use berth_workloads::{
+    cause,
+    stateful_set::{Roster, counts, is_ready, ordinals, revision_of},
+    view::PodView,
+};
+use proptest::prelude::*;
+use serde_json::{Value, json};
+use std::sync::Arc;
+
+#[derive(Clone, Debug)]
+enum Step {
+    /// A look of which so many actions are carried out: then the controller dies.
+    Look(usize),
+    Start(usize),
+    Unready(usize),
+    Gone(usize),
+    Delete(usize),
+    Fail(usize),
+    Seconds(i64),
+    Scale(u32),
+    From(u32),
+    Template(u32),
+    Broken(u32),
+    Partition(u32),
+    Orphan(usize),
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        8 => prop_oneof![Just(usize::MAX), 0_usize..4].prop_map(Step::Look),
+        6 => (0_usize..6).prop_map(Step::Start),
+        1 => (0_usize..6).prop_map(Step::Unready),
+        4 => (0_usize..6).prop_map(Step::Gone),
+        1 => (0_usize..6).prop_map(Step::Delete),
+        1 => (0_usize..6).prop_map(Step::Fail),
+        2 => (0_i64..40).prop_map(Step::Seconds),
+        1 => (0_u32..6).prop_map(Step::Scale),
+        1 => (0_u32..3).prop_map(Step::From),
+        2 => (1_u32..5).prop_map(Step::Template),
+        1 => (1_u32..5).prop_map(Step::Broken),
+        1 => (0_u32..5).prop_map(Step::Partition),
+        1 => (0_usize..6).prop_map(Step::Orphan),
+    ]
+}
+
+fn take(world: &mut World, step: &Step) {
+    let pick = |world: &World, index: usize, going: bool| {
+        let names: Vec<_> = world.names().into_iter().filter(|name| !going || world.is_going(name)).collect();
+        names.get(index % names.len().max(1)).cloned()
+    };
+    match *step {
+        Step::Look(limit) => drop(world.look(limit)),
+        Step::Start(index) => pick(world, index, false).into_iter().for_each(|name| world.start(&name)),
+        Step::Unready(index) => {
+            let unready = json!({"status": {"conditions": [{"type": "Ready", "status": "False"}]}});
+            pick(world, index, false).into_iter().for_each(|name| world.edit_pod(&name, &unready));
+        }
+        Step::Gone(index) => pick(world, index, true).into_iter().for_each(|name| world.gone(&name)),
+        Step::Delete(index) => pick(world, index, false).into_iter().for_each(|name| world.delete_pod(&name)),
+        Step::Fail(index) => {
+            let failed = json!({"status": {"phase": "Failed", "conditions": null}});
+            pick(world, index, false).into_iter().for_each(|name| world.edit_pod(&name, &failed));
+        }
+        Step::Seconds(seconds) => world.now += jiff::SignedDuration::from_secs(seconds),
+        Step::Scale(replicas) => world.edit(&json!({"spec": {"replicas": replicas}})),
+        Step::From(start) => world.edit(&json!({"spec": {"ordinals": {"start": start}}})),
+        Step::Template(number) => world.edit(&json!({"spec": {"template": template(number)}})),
+        Step::Broken(number) => world.edit(&json!({"spec": {"template": broken(number)}})),
+        Step::Partition(partition) => {
+            if world.set.json["spec"]["updateStrategy"]["type"] == "RollingUpdate" {
+                world.edit(&json!({"spec": {"updateStrategy": {"rollingUpdate": {"partition": partition}}}}));
+            }
+        }
+        Step::Orphan(index) => {
+            let orphan = json!({"metadata": {"ownerReferences": null}});
+            pick(world, index, false).into_iter().for_each(|name| world.edit_pod(&name, &orphan));
+        }
+    }
+}
+
+#[derive(Clone, Debug)]
+struct Setting {
+    spec: Value,
+    gates: &'static str,
+    repair: bool,
+    patience: u32,
+}
+
+impl Setting {
+    fn world(&self) -> World {
+        let mut world = World::new(&self.spec).with_gates(self.gates);
+        world.patience = Patience::of(self.patience);
+        if self.repair {
+            world.edit(&json!({"metadata": {"annotations": {"berth.dev/repair": "Revision"}}}));
+        }
+        world
+    }
+}
+
+prop_compose! {
+    fn setting()(
+        policy in prop_oneof![Just("OrderedReady"), Just("Parallel")],
+        strategy in prop_oneof![
+            Just(json!({"type": "RollingUpdate", "rollingUpdate": {"partition": 0, "maxUnavailable": 2}})),
+            Just(json!({"type": "RollingUpdate", "rollingUpdate": null})),
+            Just(json!({"type": "OnDelete", "rollingUpdate": null})),
+            Just(json!({"type": "Recreate", "rollingUpdate": null})),
+        ],
+        scaled in prop_oneof![Just("Retain"), Just("Delete")], deleted in prop_oneof![Just("Retain"), Just("Delete")],
+        gates in prop_oneof![Just(""), Just("MaxUnavailableStatefulSet=true"), Just("StatefulSetRecreateStrategy=false")],
+        replicas in 0_u32..5, min_ready in prop_oneof![Just(0), Just(20)], has_claims in any::<bool>(), repair in any::<bool>(),
+        patience in 0_u32..4,
+    ) -> Setting {
+        let mut spec = json!({
+            "replicas": replicas, "podManagementPolicy": policy, "updateStrategy": strategy, "minReadySeconds": min_ready,
+            "revisionHistoryLimit": 2, "persistentVolumeClaimRetentionPolicy": {"whenScaled": scaled, "whenDeleted": deleted},
+        });
+        if has_claims {
+            spec["volumeClaimTemplates"] = json!([{"metadata": {"name": "data"}}]);
+        }
+        Setting { spec, gates, repair, patience }
+    }
+}
+
+fn steps(most: usize) -> impl Strategy<Value = Vec<Step>> {
+    proptest::collection::vec(step(), 0..most)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 96, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// Every creation is checked by the world: one pod of each ordinal, in order where the policy says so, with its claims, and under
+    /// Recreate never beside pods of another revision. In the end, wherever the controller died, every wanted pod is there, and none else.
+    #[test]
+    fn every_world_comes_to_rest(setting in setting(), steps in steps(60)) {
+        let mut world = setting.world();
+        steps.iter().for_each(|step| take(&mut world, step));
+        world.is_healed = true;
+        world.settle();
+        let (set, roster) = (world.view(), world.roster());
+        prop_assert_eq!((roster.missing().next(), roster.condemned().next(), roster.unavailable_slots()), (None, None, 0));
+        let status = set.status.clone();
+        let wanted = set.spec.replicas.unwrap_or(0);
+        prop_assert_eq!([status.replicas, status.ready_replicas, status.available_replicas], [wanted; 3]);
+        let strategy = set.spec.update_strategy.type_.as_str();
+        let partition = set.spec.update_strategy.rolling_update.as_ref().and_then(|rolling| rolling.partition).unwrap_or(0);
+        if strategy != "OnDelete" {
+            let from = ordinals(&set).start + i64::from(partition);
+            let outdated = roster.slots().filter(|(ordinal, pod)| *ordinal >= from && revision_of(pod) != status.update_revision).count();
+            prop_assert_eq!(outdated, 0);
+        }
+        prop_assert!(world.revisions.len() <= 4 + roster.slots().count(), "history {:?}", world.revisions.keys());
+        let plan = world.plan();
+        prop_assert!(plan.stages.is_empty() && plan.events.is_empty(), "{plan:?}");
+    }
+
+    /// No look deletes a pod below the partition for an update, or gives one there the new template.
+    #[test]
+    fn the_partition_is_kept(setting in setting(), partition in 1_u32..4, steps in steps(50)) {
+        let mut spec = setting.spec.clone();
+        spec["updateStrategy"] = json!({"type": "RollingUpdate", "rollingUpdate": {"partition": partition}});
+        spec["replicas"] = json!(4);
+        let mut world = Setting { spec, ..setting }.world();
+        world.settle();
+        // A set of no pods has no old ones: what it makes afterwards is all of the update revision.
+        for step in steps.iter().filter(|step| !matches!(step, Step::Partition(_) | Step::From(_) | Step::Scale(0))) {
+            take(&mut world, step);
+            let images = world.images();
+            let kept = images.iter().filter(|(name, _)| (0..partition).any(|ordinal| **name == format!("web-{ordinal}")));
+            for (name, image) in kept {
+                prop_assert_eq!(image, "1", "{} after {:?}", name, step);
+            }
+        }
+    }
+
+    /// Repair deletes no pod that is ready and none of the update revision: where it is on, no look does but for an update's own reasons.
+    #[test]
+    fn repair_never_touches_a_ready_pod(setting in setting(), steps in steps(50)) {
+        let mut world = Setting { repair: true, ..setting }.world();
+        for step in &steps {
+            let before = world.pod_views();
+            let told = world.events.len();
+            take(&mut world, step);
+            let repaired = world.events[told..].iter().filter(|(reason, _)| reason == "RepairedPod");
+            for (_, message) in repaired {
+                let name = message.split(' ').nth(2).expect("a name");
+                let pod = before.iter().find(|pod| pod.meta.name == name).expect("it was there");
+                prop_assert!(!is_ready(pod) && revision_of(pod) != world.view().status.update_revision, "{}", message);
+            }
+        }
+    }
+
+    /// Pods that are available are never fewer than a rolling update promises, but for what others did to them.
+    #[test]
+    fn a_budget_is_kept(unavailable in 1_i64..4, policy in prop_oneof![Just("OrderedReady"), Just("Parallel")], steps in steps(60)) {
+        let rolling = json!({"partition": 0, "maxUnavailable": unavailable});
+        let spec = json!({"replicas": 5, "podManagementPolicy": policy, "updateStrategy": {"rollingUpdate": rolling}});
+        let mut world = World::new(&spec).with_gates("MaxUnavailableStatefulSet=true");
+        world.settle();
+        for step in steps.iter().filter(|step| matches!(step, Step::Look(_) | Step::Start(_) | Step::Gone(_) | Step::Template(_))) {
+            take(&mut world, step);
+            prop_assert!(world.roster().unavailable_slots() <= unavailable, "{}", world.short());
+        }
+    }
+
+    /// Planning is a function: the same state gives the same plan.
+    #[test]
+    fn planning_twice_gives_the_same(setting in setting(), steps in steps(40)) {
+        let mut world = setting.world();
+        steps.iter().for_each(|step| take(&mut world, step));
+        prop_assert_eq!(format!("{:?}", world.plan()), format!("{:?}", world.plan()));
+    }
+
+    /// A roster that takes changes in one by one is the same as one that is made of what there is, and counts as counting does.
+    #[test]
+    fn a_running_roster_equals_a_new_one(setting in setting(), steps in steps(60)) {
+        let mut world = setting.world();
+        let owned = |world: &World| world.pod_views().into_iter().filter(|pod| pod.meta.is_controlled_by(&"uid-web".into())).collect::<Vec<_>>();
+        let mut generation = world.view().meta.generation;
+        let mut running = world.roster();
+        let mut pods: Vec<Arc<PodView>> = owned(&world);
+        for step in &steps {
+            take(&mut world, step);
+            let now = owned(&world);
+            pods.iter().filter(|pod| !now.contains(pod)).for_each(|pod| running.remove(pod));
+            now.iter().filter(|pod| !pods.contains(pod)).for_each(|pod| running.add(pod));
+            pods = now;
+            let set = world.view();
+            if set.meta.generation != generation {
+                generation = set.meta.generation;
+                running = world.roster();
+            }
+            running.advance(world.now);
+            let fresh = world.roster();
+            prop_assert_eq!(&running, &fresh);
+            let (mut written, mut counted) = (set.status.clone(), set.status.clone());
+            fresh.write_counts(&mut written);
+            let members = fresh.slots().chain(fresh.condemned()).map(|(_, pod)| pod);
+            counts(&mut counted, members, set.spec.min_ready_seconds, world.now);
+            prop_assert_eq!(written, counted);
+            check_queries(&fresh, &set, &world)?;
+        }
+    }
+}
+
+/// The queries of a roster against their definitions, pod by pod.
+fn check_queries(roster: &Roster, set: &berth_workloads::view::StatefulSetView, world: &World) -> Result<(), TestCaseError> {
+    let wanted = ordinals(set);
+    let range = wanted.start..wanted.last() + 1;
+    let is_available = |pod: &PodView| {
+        is_ready(pod) && pod.meta.deleted.is_none() && pod.available_at(set.spec.min_ready_seconds).is_some_and(|at| at <= world.now)
+    };
+    let unavailable: Vec<i64> = range.clone().filter(|ordinal| !roster.pod(*ordinal).is_some_and(is_available)).collect();
+    prop_assert_eq!(roster.unavailable_slots(), i64::try_from(unavailable.len()).expect("few"));
+    for from in range.start - 1..=range.end + 1 {
+        let highest = unavailable.iter().copied().filter(|ordinal| *ordinal >= from).max();
+        prop_assert_eq!(roster.highest_unavailable(from), highest, "from {}", from);
+        let outdated = roster.outdated(&set.status.update_revision, from..range.end);
+        prop_assert_eq!(roster.highest_outdated(&set.status.update_revision, from..range.end), outdated.first().copied());
+        let old = |ordinal: &i64| {
+            roster.pod(*ordinal).is_some_and(|pod| revision_of(pod) != set.status.update_revision && pod.meta.deleted.is_none())
+        };
+        prop_assert_eq!(outdated, (from..range.end).rev().filter(old).collect::<Vec<_>>());
+    }
+    let update = &set.status.update_revision;
+    let fails = |pod: &&PodView| revision_of(pod) == update && pod.meta.deleted.is_none() && cause::of_pod(pod).is_some();
+    let members = || roster.ordinals().filter_map(|ordinal| roster.pod(ordinal));
+    prop_assert_eq!(roster.failing(update), members().find(fails));
+    let due = members().filter_map(|pod| pod.available_at(set.spec.min_ready_seconds)).filter(|at| *at > world.now);
+    prop_assert_eq!(roster.next_available_at(), due.min());
+    let attention: Vec<i64> = roster.attention().collect();
+    prop_assert!(unavailable.iter().all(|ordinal| attention.contains(ordinal)) && attention.is_sorted(), "{:?}", attention);
+    Ok(())
+}

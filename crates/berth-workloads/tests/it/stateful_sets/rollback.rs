@@ -1,0 +1,289 @@
+//! Templates that fail give way by themselves.
+
+use super::world::{World, broken, template};
+use berth_workloads::rollback::Record;
+use jiff::{SignedDuration, Timestamp};
+use serde_json::{Value, json};
+
+const KNOWN: &str = "berth.dev/rolled-back-templates";
+
+/// Three ready pods of a template, of a set that goes back after a minute and a half.
+fn asked(spec: &Value, first: &Value) -> World {
+    let mut whole = json!({"replicas": 3, "template": first});
+    whole.as_object_mut().expect("a map").extend(spec.as_object().expect("a map").clone());
+    let mut world = World::new(&whole).with_gates("StatefulSetRecreateStrategy=true,MaxUnavailableStatefulSet=true");
+    let annotations =
+        json!({"berth.dev/auto-rollback": "OnDeadline", "berth.dev/progress-deadline-seconds": "90", "berth.dev/repair": "Revision"});
+    world.edit(&json!({"metadata": {"annotations": annotations}}));
+    world.settle();
+    world
+}
+
+/// Looks, each of so many writes before the controller dies, until nothing happens for long.
+fn run(world: &mut World, limit: usize) {
+    let mut quiet = 0;
+    for _ in 0..600 {
+        let acted = world.look(limit);
+        world.pass();
+        quiet = if acted == 0 { quiet + 1 } else { 0 };
+        if quiet == 8 {
+            return;
+        }
+    }
+    panic!("no end: {:#?}", world.plan());
+}
+
+fn roll_out(world: &mut World, template: &Value) {
+    world.edit(&json!({"spec": {"template": template}}));
+}
+
+/// Until the first pod of a template that fails has been made.
+fn until_made(world: &mut World) {
+    for _ in 0..10 {
+        world.look(usize::MAX);
+        if world.short().ends_with('!') {
+            return;
+        }
+        world.pass();
+    }
+    panic!("it is not made: {}", world.short());
+}
+
+fn told(world: &World, reason: &str) -> Vec<String> {
+    world.events.iter().filter(|(known, _)| known == reason).map(|(_, message)| message.clone()).collect()
+}
+
+fn strategies() -> [Value; 4] {
+    [
+        json!({"updateStrategy": {"type": "Recreate", "rollingUpdate": null}}),
+        json!({}),
+        json!({"podManagementPolicy": "Parallel"}),
+        json!({"updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 2}}}),
+    ]
+}
+
+#[test]
+fn a_template_that_fails_gives_way_once_under_every_strategy_whenever_the_controller_dies() {
+    for spec in strategies() {
+        for limit in [usize::MAX, 1, 2] {
+            let mut world = asked(&spec, &template(1));
+            roll_out(&mut world, &broken(2));
+            run(&mut world, limit);
+            let what = format!("{spec}, {limit} writes: {:?}", world.events);
+            assert_eq!(world.short(), "web-0=1 web-1=1 web-2=1", "{what}");
+            assert_eq!(told(&world, "AutomaticRollback").len(), 1, "{what}");
+            let view = world.view();
+            let record = Record::of(&view.annotations).expect("a record");
+            assert_eq!((record.from_revision, record.to_revision, record.revision), (2, 1, 3), "{what}");
+            assert_eq!(record.message, "1 of its 1 pods are not available", "{what}");
+            // Both revisions tell of it, and the one that it went to that it is complete again.
+            let kept = |number: i64| {
+                let of = |revision: &&super::world::Stored| revision.json["revision"] == number;
+                world.revisions.values().find(of).expect("a revision").json["metadata"]["annotations"].clone()
+            };
+            assert_eq!([&kept(2)["berth.dev/rollback"], &kept(3)["berth.dev/rollback"]], [&json!(record.value()); 2], "{what}");
+            assert_eq!(
+                [&kept(2)["berth.dev/completed-revision"], &kept(3)["berth.dev/completed-revision"]],
+                [&Value::Null, &json!("3")],
+                "{what}"
+            );
+            // Somebody brings it back, even to a set that has forgotten it.
+            world.edit(&json!({"metadata": {"annotations": {KNOWN: null, "berth.dev/rollback": null}}}));
+            roll_out(&mut world, &broken(2));
+            run(&mut world, limit);
+            assert_eq!((told(&world, "AutomaticRollback").len(), world.view().spec.template == view.spec.template), (1, false), "{what}");
+            assert!(told(&world, "AutomaticRollbackSkipped")[0].contains("was rolled back from before"), "{:?}", world.events);
+            // Started anew it is another one.
+            let mut again = broken(2);
+            again["metadata"]["annotations"] = json!({"kubectl.kubernetes.io/restartedAt": "now"});
+            roll_out(&mut world, &again);
+            run(&mut world, limit);
+            assert_eq!(told(&world, "AutomaticRollback").len(), 2, "{what}");
+            assert_eq!(world.short(), "web-0=1 web-1=1 web-2=1", "{what}");
+        }
+    }
+}
+
+#[test]
+fn a_way_back_that_fails_too_is_the_end() {
+    let mut world =
+        World::new(&json!({"replicas": 3, "template": broken(1), "updateStrategy": {"type": "Recreate", "rollingUpdate": null}}))
+            .with_gates("StatefulSetRecreateStrategy=true");
+    world.is_healed = true;
+    world.edit(
+        &json!({"metadata": {"annotations": {"berth.dev/auto-rollback": "OnDeadline", "berth.dev/progress-deadline-seconds": "90"}}}),
+    );
+    world.settle();
+    world.is_healed = false;
+    roll_out(&mut world, &broken(2));
+    run(&mut world, usize::MAX);
+    assert_eq!(told(&world, "AutomaticRollback").len(), 1);
+    assert_eq!(world.view().spec.template.spec.as_ref().and_then(|spec| spec.containers[0].image.clone()).as_deref(), Some("1!"));
+    assert_eq!(world.condition("RollbackFailed"), ("True".to_owned(), "TargetFailed".to_owned()));
+    assert_eq!(told(&world, "RollbackFailed").len(), 1, "{:?}", world.events);
+    world.is_healed = true;
+    run(&mut world, usize::MAX);
+    assert_eq!(world.condition("RollbackFailed"), (String::new(), String::new()), "it came up after all");
+}
+
+#[test]
+fn nothing_goes_back_that_is_not_asked_to_or_was_complete_once() {
+    for annotations in [
+        json!({"berth.dev/auto-rollback": null}),
+        json!({"berth.dev/auto-rollback": "Always"}),
+        json!({"berth.dev/progress-deadline-seconds": null}),
+        json!({"berth.dev/progress-deadline-seconds": "soon"}),
+    ] {
+        let mut world = asked(&json!({}), &template(1));
+        world.edit(&json!({"metadata": {"annotations": annotations}}));
+        roll_out(&mut world, &broken(2));
+        run(&mut world, usize::MAX);
+        assert_eq!(told(&world, "AutomaticRollback").len(), 0, "{annotations}");
+    }
+    let mut world = asked(&json!({"updateStrategy": {"type": "OnDelete", "rollingUpdate": null}}), &template(1));
+    roll_out(&mut world, &broken(2));
+    world.look(usize::MAX);
+    world.delete_pod("web-2");
+    run(&mut world, usize::MAX);
+    assert_eq!((told(&world, "AutomaticRollback").len(), world.short().as_str()), (0, "web-0=1 web-1=1 web-2=2!"));
+    let mut world = asked(&json!({}), &template(1));
+    world.is_healed = true;
+    roll_out(&mut world, &broken(2));
+    run(&mut world, usize::MAX);
+    roll_out(&mut world, &template(3));
+    run(&mut world, usize::MAX);
+    world.is_healed = false;
+    roll_out(&mut world, &broken(2));
+    run(&mut world, usize::MAX);
+    assert_eq!(told(&world, "AutomaticRollback").len(), 0, "{:?}", world.events);
+}
+
+#[test]
+fn a_first_template_has_nothing_to_go_back_to() {
+    let world = asked(&json!({}), &broken(1));
+    assert_eq!(told(&world, "AutomaticRollback").len(), 0);
+    assert!(told(&world, "AutomaticRollbackSkipped")[0].ends_with("no other revision that is still there was ever complete"));
+}
+
+/// To the moment, not beyond it.
+#[test]
+fn whoever_waits_for_the_deadline_looks_again_when_it_passes() {
+    let mut world = asked(&json!({}), &template(1));
+    assert_eq!(world.plan().look_again, None, "it is complete");
+    roll_out(&mut world, &broken(2));
+    until_made(&mut world);
+    let made = |world: &World, pod: &str| {
+        let text = world.pods[pod].json["metadata"]["creationTimestamp"].as_str().expect("a time");
+        text.parse::<Timestamp>().expect("a time")
+    };
+    let deadline = made(&world, "web-2") + SignedDuration::from_secs(90);
+    assert_eq!(world.plan().look_again, Some(deadline));
+    world.now = deadline - SignedDuration::from_nanos(1);
+    assert_eq!((world.plan().look_again, told(&world, "AutomaticRollback").len()), (Some(deadline), 0));
+    world.look(usize::MAX);
+    assert_eq!(told(&world, "AutomaticRollback").len(), 0);
+    world.now = deadline;
+    world.look(usize::MAX);
+    assert_eq!(told(&world, "AutomaticRollback").len(), 1);
+    // Where it stays, there is nothing more to look for.
+    let mut world = asked(&json!({}), &broken(1));
+    world.now = made(&world, "web-0") + SignedDuration::from_secs(90);
+    assert_eq!(world.plan().look_again, None);
+}
+
+#[test]
+fn a_rollback_without_a_cause_tells_how_many_pods_were_not_available() {
+    let two_at_once =
+        json!({"podManagementPolicy": "Parallel", "updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 2}}});
+    let mut world = asked(&two_at_once, &template(1));
+    roll_out(&mut world, &broken(2));
+    until_made(&mut world);
+    world.look(usize::MAX);
+    assert_eq!(world.short(), "web-0=1 web-1=2! web-2=2!");
+    world.is_healed = true;
+    world.start("web-2");
+    world.is_healed = false;
+    world.now += SignedDuration::from_mins(10);
+    world.look(usize::MAX);
+    let record = Record::of(&world.view().annotations).expect("a record");
+    assert_eq!((record.reason, record.message.as_str()), (None, "1 of its 2 pods are not available"));
+}
+
+/// Neither pods of another revision nor those that are told to go make a template fail.
+#[test]
+fn a_template_is_judged_by_its_own_pods_that_stay() {
+    let partition = json!({"updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"partition": 2}}});
+    let mut world = asked(&partition, &template(1));
+    roll_out(&mut world, &template(2));
+    run(&mut world, usize::MAX);
+    assert_eq!(world.short(), "web-0=1 web-1=1 web-2=2");
+    world.edit_pod("web-0", &json!({"status": {"conditions": [{"type": "Ready", "status": "False"}]}}));
+    world.now += SignedDuration::from_mins(10);
+    assert_eq!(world.plan().look_again, None);
+    world.look(usize::MAX);
+    assert_eq!(told(&world, "AutomaticRollback").len(), 0, "{:?}", world.events);
+    let mut world = asked(&json!({}), &template(1));
+    roll_out(&mut world, &broken(2));
+    until_made(&mut world);
+    world.delete_pod("web-2");
+    world.now += SignedDuration::from_mins(10);
+    assert_eq!(world.plan().look_again, None);
+    world.look(usize::MAX);
+    assert_eq!(told(&world, "AutomaticRollback").len(), 0, "{:?}", world.events);
+}
+
+/// What the cluster or somebody else is to blame for is no reason to go back.
+#[test]
+fn what_no_other_template_would_cure_stays_and_is_told() {
+    let mut world = asked(&json!({}), &template(1));
+    roll_out(&mut world, &broken(2));
+    until_made(&mut world);
+    let unplaced = json!([{"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/1 nodes are available"}]);
+    world.edit_pod("web-2", &json!({"status": {"conditions": unplaced}}));
+    world.now += SignedDuration::from_secs(600);
+    world.look(usize::MAX);
+    assert_eq!(told(&world, "AutomaticRollback").len(), 0, "{:?}", world.events);
+    let skipped = told(&world, "AutomaticRollbackSkipped");
+    assert!(skipped.len() == 1 && skipped[0].contains("0/1 nodes are available"), "{skipped:?}");
+}
+
+#[test]
+fn when_a_revision_is_rolled_out_is_kept_where_somebody_asks_and_none_is_complete_without_pods() {
+    let kept = |world: &World, number: i64, key: &str| {
+        let of = |revision: &&super::world::Stored| revision.json["revision"] == number;
+        world.revisions.values().find(of).expect("a revision").json["metadata"]["annotations"][key].clone()
+    };
+    for (policy, is_asked) in [("OnDeadline", true), ("Never", false)] {
+        let mut world = asked(&json!({}), &template(1));
+        world.edit(&json!({"metadata": {"annotations": {"berth.dev/auto-rollback": policy}}}));
+        roll_out(&mut world, &template(2));
+        run(&mut world, usize::MAX);
+        roll_out(&mut world, &template(1));
+        run(&mut world, usize::MAX);
+        assert_eq!(kept(&world, 3, "berth.dev/rolled-out-at").is_string(), is_asked, "{policy}");
+    }
+    let mut world = asked(&json!({}), &template(1));
+    world.edit(&json!({"spec": {"replicas": 0}}));
+    run(&mut world, usize::MAX);
+    roll_out(&mut world, &template(2));
+    run(&mut world, usize::MAX);
+    assert_eq!([1, 2].map(|number| kept(&world, number, "berth.dev/completed-revision")), [json!("1"), Value::Null]);
+}
+
+/// The deadline of an older template begins when it is rolled out again, not when it was made.
+#[test]
+fn a_template_that_comes_again_has_its_time() {
+    let mut world = asked(&json!({}), &template(1));
+    roll_out(&mut world, &broken(2));
+    world.look(usize::MAX);
+    roll_out(&mut world, &template(1));
+    run(&mut world, usize::MAX);
+    let begun = world.now;
+    roll_out(&mut world, &broken(2));
+    while told(&world, "AutomaticRollback").is_empty() {
+        world.look(usize::MAX);
+        world.pass();
+        assert!(world.now.duration_since(begun).as_mins() < 20, "{:?}", world.events);
+    }
+    assert!(world.now.duration_since(begun).as_secs() > 90);
+}

@@ -1,0 +1,456 @@
+//! A model world for plans of StatefulSets: objects as JSON, no time but what a test sets. Carries plans out action by action, and checks
+//! at each what must hold at every moment.
+
+use crate::world::{Patience, merge, read_back};
+use berth_api::{FeatureGates, Gate, Object};
+use berth_identity::{ObjectRef, Revision};
+use berth_workloads::{
+    Action, Plan,
+    plan::{EventRecord, NewObject, Outcome, Repeat, Wait},
+    selector::Selector,
+    stateful_set::{self, REVISION_LABEL, Roster, State, claims_in_doubt, member_ordinal, ordinals},
+    view::{ClaimView, PodView, RevisionView, StatefulSetView, View},
+};
+use jiff::{SignedDuration, Timestamp};
+use serde_json::{Value, json};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+/// An object and its resource version.
+#[derive(Clone, Debug)]
+pub(crate) struct Stored {
+    pub(crate) json: Value,
+    pub(crate) revision: Revision,
+}
+
+impl Stored {
+    fn bytes(&self) -> Vec<u8> {
+        self.json.to_string().into_bytes()
+    }
+}
+
+/// One StatefulSet `web` and what belongs to it.
+#[derive(Clone, Debug)]
+pub(crate) struct World {
+    pub(crate) set: Stored,
+    pub(crate) revisions: BTreeMap<String, Stored>,
+    pub(crate) claims: BTreeMap<String, Stored>,
+    pub(crate) pods: BTreeMap<String, Stored>,
+    pub(crate) now: Timestamp,
+    pub(crate) gates: FeatureGates,
+    pub(crate) events: Vec<(String, String)>,
+    /// What a recorder remembers of events that are recorded once.
+    told_once: Vec<(String, String, Repeat)>,
+    /// Why the last look failed.
+    pub(crate) last_error: Option<String>,
+    /// Broken templates are not any more: whatever their pods waited for is there.
+    pub(crate) is_healed: bool,
+    /// With what may wait.
+    pub(crate) patience: Patience,
+    writes: u64,
+}
+
+impl World {
+    /// A world with just a StatefulSet of this spec, of two pods of template 1 if it says nothing else.
+    pub(crate) fn new(spec: &Value) -> Self {
+        let mut full = json!({
+            "replicas": 2, "selector": {"matchLabels": {"app": "web"}}, "template": template(1), "serviceName": "web",
+            "podManagementPolicy": "OrderedReady", "revisionHistoryLimit": 10,
+            "updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"partition": 0}},
+        });
+        merge(&mut full, spec);
+        let json = json!({
+            "apiVersion": "apps/v1", "kind": "StatefulSet",
+            "metadata": {"name": "web", "namespace": "shop", "uid": "uid-web", "generation": 1}, "spec": full,
+        });
+        Self {
+            set: Stored { json, revision: Revision(1) },
+            revisions: BTreeMap::new(),
+            claims: BTreeMap::new(),
+            pods: BTreeMap::new(),
+            now: Timestamp::from_second(1_000_000).expect("a time"),
+            gates: FeatureGates::default(),
+            events: Vec::new(),
+            told_once: Vec::new(),
+            last_error: None,
+            is_healed: false,
+            patience: Patience::default(),
+            writes: 1,
+        }
+    }
+
+    pub(crate) fn with_gates(mut self, gates: &str) -> Self {
+        self.gates = FeatureGates::parse(gates).expect("known gates");
+        self
+    }
+
+    pub(crate) fn view(&self) -> StatefulSetView {
+        StatefulSetView::decode(&self.set.bytes(), self.set.revision).expect("a set")
+    }
+
+    pub(crate) fn pod_views(&self) -> Vec<Arc<PodView>> {
+        self.pods.values().map(|pod| Arc::new(PodView::decode(&pod.bytes(), pod.revision).expect("a pod"))).collect()
+    }
+
+    pub(crate) fn roster(&self) -> Roster {
+        let pods = self.pod_views();
+        Roster::new(&self.view(), pods.iter().filter(|pod| pod.meta.is_controlled_by(&"uid-web".into())), self.now)
+    }
+
+    fn claim_named(&self, name: &str) -> Option<Arc<ClaimView>> {
+        self.claims.get(name).map(|claim| Arc::new(ClaimView::decode(&claim.bytes(), claim.revision).expect("a claim")))
+    }
+
+    /// Numbers of the pods whose claims do not go with whom they should.
+    pub(crate) fn in_doubt(&self) -> BTreeSet<i64> {
+        let roster = self.roster();
+        claims_in_doubt(&self.view(), &roster, &|name| self.claim_named(name), roster.ordinals())
+    }
+
+    /// What the controller would do now.
+    pub(crate) fn plan(&self) -> Plan {
+        let set = self.view();
+        let revision = |stored: &Stored| Arc::new(RevisionView::decode(&stored.bytes(), stored.revision).expect("a revision"));
+        let all: Vec<_> = self.revisions.values().map(revision).collect();
+        let orphans = self.pod_views().into_iter().filter(|pod| pod.meta.controller().is_none()).collect();
+        let is_mine = |meta: &berth_workloads::view::Meta| meta.controller().is_none() || meta.is_controlled_by(&"uid-web".into());
+        let roster = self.roster();
+        let plan = stateful_set::plan(&State {
+            set: &set,
+            revisions: all.iter().filter(|revision| is_mine(&revision.meta)).cloned().collect(),
+            revision_named: &|name| all.iter().find(|revision| revision.meta.name == name).cloned(),
+            roster: &roster,
+            orphans,
+            is_pod_there: &|name| self.pods.contains_key(name),
+            claims_in_doubt: &self.in_doubt(),
+            claim_named: &|name| self.claim_named(name),
+            last_error: self.last_error.as_deref(),
+            gates: &self.gates,
+            now: self.now,
+        });
+        read_back(plan)
+    }
+
+    /// Plans, and carries out the first `limit` actions: then the controller dies. Gives how many there were to carry out.
+    pub(crate) fn look(&mut self, limit: usize) -> usize {
+        let (plan, seen) = (self.plan(), self.roster().ordinals().collect::<Vec<_>>());
+        plan.events.iter().for_each(|event| self.tell_once(event));
+        let mut actions: Vec<_> = plan.stages.into_iter().flat_map(|stage| stage.actions).collect();
+        let (all, count) = (actions.len(), actions.len().min(limit));
+        self.patience.leave_out(&mut actions);
+        actions.into_iter().take(limit).for_each(|action| self.carry_out(action));
+        if count == all {
+            self.check_claims(&seen);
+        }
+        count
+    }
+
+    /// What must hold after every complete look, whatever it was about: the claims of each pod that it saw go with whom they should.
+    fn check_claims(&self, seen: &[i64]) {
+        let (set, roster) = (self.view(), self.roster());
+        let pods = seen.iter().filter(|_| set.meta.deleted.is_none()).filter_map(|ordinal| Some((*ordinal, roster.pod(*ordinal)?)));
+        for (ordinal, pod) in pods {
+            let (name, wanted) = (&pod.meta.name, self.claim_owner(ordinal, &pod.meta.uid));
+            let templates = set.spec.volume_claim_templates.iter().flatten();
+            let claims = templates.filter_map(|template| Some(format!("{}-{name}", template.metadata.name.as_deref()?)));
+            for (stored, claim) in claims.filter_map(|claim| Some((self.claims.get(&claim)?, claim))) {
+                let owners = stored.json["metadata"]["ownerReferences"].as_array().cloned().unwrap_or_default();
+                let is_own = |owner: &Value| owner["uid"] == "uid-web" || owner["uid"] == pod.meta.uid.as_str();
+                let is_former = |owner: &Value| !is_own(owner) && (owner["name"] == "web" || owner["name"] == **name);
+                let is_others = owners.iter().any(|owner| !is_own(owner) && (owner["controller"] == true || is_former(owner)));
+                if is_others || !stored.json["metadata"]["deletionTimestamp"].is_null() {
+                    continue;
+                }
+                let uids: Vec<_> = owners.iter().filter(|owner| is_own(owner)).filter_map(|owner| owner["uid"].as_str()).collect();
+                assert_eq!(uids, wanted.as_deref().into_iter().collect::<Vec<_>>(), "owner of {claim}: {}", self.set.json["spec"]);
+            }
+        }
+    }
+
+    /// The uid of the object that the claims of this pod should go with.
+    fn claim_owner(&self, ordinal: i64, pod: &str) -> Option<String> {
+        let policy = &self.set.json["spec"]["persistentVolumeClaimRetentionPolicy"];
+        match ordinals(&self.view()).contains(ordinal) {
+            false if policy["whenScaled"] == "Delete" => Some(pod.to_owned()),
+            _ if policy["whenDeleted"] == "Delete" => Some("uid-web".to_owned()),
+            _ => None,
+        }
+    }
+
+    /// As [`World::look`], and none of the events are written before the controller dies; whoever takes over remembers nothing.
+    pub(crate) fn look_and_lose_events(&mut self, limit: usize) {
+        let events = self.events.clone();
+        self.look(limit);
+        self.events = events;
+        self.told_once.clear();
+    }
+
+    fn tell_once(&mut self, event: &EventRecord) {
+        let (reason, message) = text(event);
+        let what = if let Repeat::OncePer(what) = &event.repeat { what } else { &message };
+        let key = (reason.clone(), what.clone(), event.repeat.clone());
+        assert_ne!(event.repeat, Repeat::Each, "what every look sees is not recorded each time: {reason}");
+        if !self.told_once.contains(&key) {
+            self.told_once.push(key);
+            self.events.push((reason, message));
+        }
+    }
+
+    /// As [`World::look`] where the API refuses every pod.
+    pub(crate) fn look_without_pods(&mut self) {
+        for stage in self.plan().stages {
+            let is_pod = |action: &Action| matches!(action, Action::Create { object: NewObject::Pod(_), .. });
+            let (pods, others): (Vec<_>, Vec<_>) = stage.actions.into_iter().partition(is_pod);
+            others.into_iter().for_each(|action| self.carry_out(action));
+            if !pods.is_empty() {
+                self.last_error =
+                    Some("pods \"web-n\" is forbidden: exceeded quota: few, requested: pods=1, used: pods=2, limited: pods=2".to_owned());
+                return;
+            }
+        }
+        self.last_error = None;
+    }
+
+    fn carry_out(&mut self, action: Action) {
+        match action {
+            Action::ConfirmAlive { .. } => (),
+            Action::Create { object, events, .. } => {
+                self.create(object.as_object());
+                self.tell(events);
+            }
+            Action::Patch { target, patch, events, .. } => {
+                self.patch(&target, &patch);
+                self.tell(events);
+            }
+            Action::Delete { target, events, .. } => {
+                self.delete(&target);
+                self.tell(events);
+            }
+            other => panic!("not for StatefulSets: {other:?}"),
+        }
+    }
+
+    fn tell(&mut self, events: Outcome) {
+        self.events.extend(events.success.as_ref().map(text));
+    }
+
+    fn create(&mut self, object: &dyn Object) {
+        self.writes += 1;
+        let mut json = object.to_value();
+        let name = object.meta().name.clone().expect("a name");
+        json["metadata"]["uid"] = json!(format!("uid-{name}-{}", self.writes));
+        json["metadata"]["creationTimestamp"] = json!(self.now.to_string());
+        if object.kind() == "Pod" {
+            json["status"] = json!({"phase": "Pending"});
+            self.check_creation(&name, &json);
+        }
+        let revision = Revision(self.writes);
+        let kept = match object.kind() {
+            "Pod" => &mut self.pods,
+            "PersistentVolumeClaim" => &mut self.claims,
+            _ => &mut self.revisions,
+        };
+        assert!(kept.insert(name.clone(), Stored { json, revision }).is_none(), "{name} is there already");
+    }
+
+    /// What must hold whenever a pod is created.
+    fn check_creation(&self, name: &str, json: &Value) {
+        let set = self.view();
+        let ordinal = member_ordinal("web", name).expect("a member");
+        assert!(ordinals(&set).contains(ordinal), "{name} is not wanted");
+        let revision = json["metadata"]["labels"][REVISION_LABEL].as_str().expect("a revision");
+        assert!(self.revisions.contains_key(revision), "{name} names {revision}, which is not there");
+        for template in set.spec.volume_claim_templates.iter().flatten() {
+            let claim = format!("{}-{name}", template.metadata.name.as_deref().expect("a name"));
+            assert!(self.claims.contains_key(&claim), "{claim} is missing when {name} is created");
+        }
+        if set.spec.pod_management_policy == "OrderedReady" {
+            let roster = self.roster();
+            let below = (ordinals(&set).start..ordinal).find(|below| !roster.is_available(*below));
+            assert_eq!(below, None, "{name} is created before its predecessors are available");
+        }
+        if set.spec.update_strategy.type_ == "Recreate" && self.gates.enabled(Gate::StatefulSetRecreateStrategy) {
+            let is_own = |pod: &&Stored| pod.json["metadata"]["ownerReferences"][0]["uid"] == "uid-web";
+            let others = self.pods.values().filter(is_own).filter(|pod| pod.json["metadata"]["labels"][REVISION_LABEL] != revision);
+            assert_eq!(others.count(), 0, "{name} of {revision} meets pods of other revisions");
+        }
+    }
+
+    fn stored(&mut self, target: &ObjectRef) -> &mut Stored {
+        let stored = match target.resource.plural {
+            "statefulsets" => Some(&mut self.set),
+            "pods" => self.pods.get_mut(&*target.key.name),
+            "persistentvolumeclaims" => self.claims.get_mut(&*target.key.name),
+            _ => self.revisions.get_mut(&*target.key.name),
+        };
+        let stored = stored.expect("the target is there");
+        assert_eq!(stored.json["metadata"]["uid"], target.uid.as_str(), "{target:?}");
+        if let Some(version) = target.resource_version {
+            assert_eq!(version, stored.revision, "a write of a version that is not the last: {target:?}");
+        }
+        stored
+    }
+
+    fn patch(&mut self, target: &ObjectRef, patch: &Value) {
+        self.writes += 1;
+        let revision = Revision(self.writes);
+        let stored = self.stored(target);
+        merge(&mut stored.json, patch);
+        stored.revision = revision;
+    }
+
+    fn delete(&mut self, target: &ObjectRef) {
+        self.stored(target);
+        match target.resource.plural {
+            "pods" => self.delete_pod(&target.key.name),
+            _ => drop(self.revisions.remove(&*target.key.name)),
+        }
+    }
+
+    /// A change by the set's owner.
+    pub(crate) fn edit(&mut self, patch: &Value) {
+        self.writes += 1;
+        let before = self.set.json["spec"].clone();
+        merge(&mut self.set.json, patch);
+        self.set.revision = Revision(self.writes);
+        if self.set.json["spec"] != before {
+            let generation = self.set.json["metadata"]["generation"].as_i64().unwrap_or(0) + 1;
+            self.set.json["metadata"]["generation"] = json!(generation);
+        }
+    }
+
+    /// A change of a pod by somebody else.
+    pub(crate) fn edit_pod(&mut self, name: &str, patch: &Value) {
+        self.writes += 1;
+        let pod = self.pods.get_mut(name).expect("a pod");
+        merge(&mut pod.json, patch);
+        pod.revision = Revision(self.writes);
+    }
+
+    /// Tells a pod to go; its grace period is half a minute.
+    pub(crate) fn delete_pod(&mut self, name: &str) {
+        let until = self.now + SignedDuration::from_secs(30);
+        if self.pods[name].json["metadata"]["deletionTimestamp"].is_null() {
+            self.edit_pod(name, &json!({"metadata": {"deletionTimestamp": until.to_string(), "deletionGracePeriodSeconds": 30}}));
+        }
+    }
+
+    /// A terminating pod is gone, and its claims with it that go with it.
+    pub(crate) fn gone(&mut self, name: &str) {
+        let pod = self.pods.remove(name).expect("a pod");
+        let uid = &pod.json["metadata"]["uid"];
+        let goes = |claim: &Stored| {
+            claim.json["metadata"]["ownerReferences"].as_array().is_some_and(|owners| owners.iter().any(|owner| owner["uid"] == *uid))
+        };
+        self.claims.retain(|_, claim| !goes(claim));
+    }
+
+    /// The pod runs, and is ready now unless its template is broken.
+    pub(crate) fn start(&mut self, name: &str) {
+        let status = if self.is_broken(name) { "False" } else { "True" };
+        let is_ready = self.pods[name].json["status"]["conditions"][0]["status"] == status;
+        if !is_ready && !self.is_going(name) {
+            let condition = json!({"type": "Ready", "status": status, "lastTransitionTime": self.now.to_string()});
+            self.edit_pod(name, &json!({"status": {"phase": "Running", "conditions": [condition]}}));
+        }
+    }
+
+    fn is_broken(&self, name: &str) -> bool {
+        let image = &self.pods[name].json["spec"]["containers"][0]["image"];
+        !self.is_healed && image.as_str().is_some_and(|image| image.ends_with('!'))
+    }
+
+    pub(crate) fn is_going(&self, name: &str) -> bool {
+        !self.pods[name].json["metadata"]["deletionTimestamp"].is_null()
+    }
+
+    pub(crate) fn names(&self) -> Vec<String> {
+        self.pods.keys().cloned().collect()
+    }
+
+    /// Pods start, terminating ones go, and a minute passes.
+    pub(crate) fn pass(&mut self) {
+        for name in self.names() {
+            if self.is_going(&name) { self.gone(&name) } else { self.start(&name) }
+        }
+        self.now += SignedDuration::from_mins(1);
+    }
+
+    /// Lets everybody act until nobody has anything to do.
+    pub(crate) fn settle(&mut self) {
+        let mut quiet = 0;
+        for _ in 0..400 {
+            let acted = self.look(usize::MAX);
+            self.pass();
+            quiet = if acted == 0 { quiet + 1 } else { 0 };
+            if quiet == 3 {
+                return;
+            }
+        }
+        panic!("no end: {:#?}\n{:#?}", self.plan(), self.pods.keys());
+    }
+
+    /// The revision number that each pod's label names, by name.
+    pub(crate) fn images(&self) -> BTreeMap<String, String> {
+        let image = |pod: &Stored| pod.json["spec"]["containers"][0]["image"].as_str().unwrap_or_default().to_owned();
+        self.pods.iter().map(|(name, pod)| (name.clone(), image(pod))).collect()
+    }
+
+    /// Names with images, in short: `web-0=1 web-1=2`; `~` marks those that are going.
+    pub(crate) fn short(&self) -> String {
+        let mark = |name: &str| if self.is_going(name) { "~" } else { "" };
+        let texts = self.images().into_iter().map(|(name, image)| format!("{name}={image}{}", mark(&name)));
+        texts.collect::<Vec<_>>().join(" ")
+    }
+
+    pub(crate) fn waits(&self) -> Vec<String> {
+        self.plan().waits.iter().map(Wait::to_string).collect()
+    }
+
+    pub(crate) fn condition(&self, type_: &str) -> (String, String) {
+        let conditions = self.view().status.conditions.unwrap_or_default();
+        let condition = conditions.into_iter().find(|condition| condition.type_ == type_);
+        condition.map_or_else(Default::default, |condition| (condition.status, condition.reason.unwrap_or_default()))
+    }
+
+    /// A condition in one line: `True Reason: message`; empty if there is none. Revisions are shown by their templates' image.
+    pub(crate) fn said(&self, type_: &str) -> String {
+        let conditions = self.view().status.conditions.unwrap_or_default();
+        let condition = conditions.into_iter().find(|condition| condition.type_ == type_);
+        let text = condition.map_or_else(String::new, |condition| {
+            format!("{} {}: {}", condition.status, condition.reason.unwrap_or_default(), condition.message.unwrap_or_default())
+        });
+        self.revisions.iter().fold(text, |text, (name, revision)| {
+            let image = &revision.json["data"]["spec"]["template"]["spec"]["containers"][0]["image"];
+            text.replace(name, image.as_str().unwrap_or_default())
+        })
+    }
+
+    /// Reasons of the events so far that are about the set as a whole.
+    pub(crate) fn reasons(&self) -> Vec<&str> {
+        let about_pods = |reason: &&str| !reason.starts_with("Successful");
+        self.events.iter().map(|(reason, _)| reason.as_str()).filter(about_pods).collect()
+    }
+
+    /// Whether an orphan of these labels would be selected.
+    pub(crate) fn selects(&self, labels: &Value) -> bool {
+        let labels = serde_json::from_value(labels.clone()).expect("labels");
+        self.view().selector.as_ref().is_some_and(|selector: &Selector| selector.matches(&labels))
+    }
+}
+
+fn text(event: &EventRecord) -> (String, String) {
+    (event.reason.to_string(), event.message.clone())
+}
+
+/// A template whose image is its number.
+pub(crate) fn template(number: u32) -> Value {
+    json!({"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"name": "web", "image": number.to_string()}]}})
+}
+
+/// One whose pods never become ready.
+pub(crate) fn broken(number: u32) -> Value {
+    json!({"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"name": "web", "image": format!("{number}!")}]}})
+}

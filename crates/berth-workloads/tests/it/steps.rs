@@ -1,0 +1,309 @@
+//! Progressive rollouts in a model world, all at once or with a crash after every write.
+
+use crate::world::{Stored, World, template};
+use berth_workloads::{Action, plan::Reason};
+use jiff::SignedDuration;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+
+const STEPS: &str = "10%, 5m, 50%, pause, 100%";
+
+struct Story {
+    world: World,
+    /// Images whose pods never become ready.
+    bad: Vec<u64>,
+    /// How many writes of a plan are made before the controller crashes.
+    limit: usize,
+    rollbacks: usize,
+    surge: i64,
+    unavailable: i64,
+}
+
+impl Story {
+    /// Ten pods of template 1, complete.
+    fn new(surge: i64, unavailable: i64, policy: Option<&str>, limit: usize) -> Self {
+        let world = World::new(json!({
+            "replicas": 10, "progressDeadlineSeconds": 600, "revisionHistoryLimit": 10, "podReplacementPolicy": policy,
+            "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": surge, "maxUnavailable": unavailable}},
+        }));
+        let mut story = Self { world, bad: Vec::new(), limit, rollbacks: 0, surge, unavailable };
+        story.world.edit(&json!({"metadata": {"annotations": {"berth.dev/steps": STEPS}}}));
+        story.settle();
+        story
+    }
+
+    fn act(&mut self) -> usize {
+        let plan = self.world.plan_deployment();
+        let actions = plan.stages.iter().flat_map(|stage| &stage.actions).take(self.limit);
+        self.rollbacks += actions.filter(|action| matches!(action, Action::Patch { reason: Reason::AutomaticRollback { .. }, .. })).count();
+        let before: i64 = self.world.sizes().values().sum();
+        let acted = self.world.carry_out(plan, self.limit);
+        let after: i64 = self.world.sizes().values().sum();
+        let replicas = self.world.deployment.json["spec"]["replicas"].as_i64().expect("a size");
+        assert!(after <= before.max(replicas + self.surge), "{after} pods wanted, before {before}, of {replicas}");
+        assert!(after >= before.min(replicas - self.unavailable), "{after} pods wanted, before {before}, of {replicas}");
+        acted
+    }
+
+    fn others(&mut self) {
+        self.world.settle_sets();
+        let image = |template: &Value| {
+            template["spec"]["containers"][0]["image"].as_str().and_then(|image| image.rsplit(':').next()?.parse::<u64>().ok())
+        };
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let sets = self.world.sets.values();
+        let images: BTreeMap<String, Option<u64>> =
+            sets.map(|set| (text(&set.json["metadata"]["uid"]), image(&set.json["spec"]["template"]))).collect();
+        for pod in &mut self.world.pods {
+            let owner = pod.meta.controller().map(|owner| owner.uid.clone()).unwrap_or_default();
+            let fails = images.get(&owner).is_some_and(|image| image.is_some_and(|image| self.bad.contains(&image)));
+            pod.ready = !fails && pod.is_active();
+            pod.ready_since = pod.ready.then_some(self.world.now);
+        }
+        self.world.gone_all();
+        self.world.settle_sets();
+    }
+
+    fn settle(&mut self) {
+        for _ in 0..500 {
+            let acted = self.act();
+            self.others();
+            if acted == 0 && self.act() == 0 {
+                return;
+            }
+        }
+        panic!("no end: {:?}", self.world.plan_deployment());
+    }
+
+    fn pass(&mut self, seconds: i64) {
+        self.world.now += SignedDuration::from_secs(seconds);
+        self.settle();
+    }
+
+    fn roll_out(&mut self, number: u32) {
+        self.world.edit(&json!({"spec": {"template": template(number)}}));
+        self.settle();
+    }
+
+    fn promote(&mut self, name: &str) {
+        self.world.edit(&json!({"metadata": {"annotations": {"berth.dev/promoted": name}}}));
+        self.settle();
+    }
+
+    /// Somebody deletes the set of this image, and all its pods with it.
+    fn lose(&mut self, image: &str) {
+        let is_of = |set: &Stored| set.json["spec"]["template"]["spec"]["containers"][0]["image"] == image;
+        let name = self.world.sets.iter().find(|(_, set)| is_of(set)).map(|(name, _)| name.clone()).expect("a set");
+        let uid = self.world.sets.remove(&name).expect("a set").json["metadata"]["uid"].as_str().expect("a uid").to_owned();
+        self.world.pods.retain(|pod| pod.meta.controller().is_none_or(|owner| owner.uid != uid));
+    }
+
+    /// Sizes by image, those without pods left out.
+    fn sizes(&self) -> Vec<(String, i64)> {
+        let sets = self.world.sets.values().map(|set| {
+            let image = set.json["spec"]["template"]["spec"]["containers"][0]["image"].as_str().expect("an image").to_owned();
+            (image, set.json["spec"]["replicas"].as_i64().expect("a size"))
+        });
+        let mut sizes: Vec<_> = sets.filter(|(_, size)| *size > 0).collect();
+        sizes.sort();
+        sizes
+    }
+
+    fn check(&self, sizes: &[(&str, i64)], waits: &[&str], progress: &str) {
+        let sizes: Vec<_> = sizes.iter().map(|(image, size)| ((*image).to_owned(), *size)).collect();
+        assert_eq!(self.sizes(), sizes);
+        let found: Vec<_> = self.world.plan_deployment().waits.iter().map(ToString::to_string).collect();
+        assert_eq!(found, waits);
+        let conditions = self.world.deployment_view().status.conditions.unwrap_or_default();
+        let condition = conditions.into_iter().find(|condition| condition.type_ == "Progressing").expect("a condition");
+        assert_eq!(condition.reason.as_deref(), Some(progress));
+    }
+}
+
+const FIVE_MINUTES: &str = "step 2 of 5, at 10%: waiting until 1970-01-12T13:51:40Z";
+const PAUSED: &str = "step 4 of 5, at 50%: waiting for `berth rollout promote deployment/web`";
+
+#[test]
+fn a_rollout_goes_in_steps_whenever_the_controller_dies() {
+    for (surge, unavailable) in [(1, 0), (0, 1), (3, 3), (10, 10)] {
+        for policy in [None, Some("TerminationComplete")] {
+            for limit in [usize::MAX, 1] {
+                let mut story = Story::new(surge, unavailable, policy, limit);
+                story.check(&[("web:1", 10)], &[], "NewReplicaSetAvailable");
+                story.roll_out(2);
+                story.check(&[("web:1", 9), ("web:2", 1)], &[FIVE_MINUTES], "StepWaiting");
+                story.pass(299);
+                story.check(&[("web:1", 9), ("web:2", 1)], &[FIVE_MINUTES], "StepWaiting");
+                story.pass(1);
+                story.check(&[("web:1", 5), ("web:2", 5)], &[PAUSED], "StepWaiting");
+                assert_eq!(story.world.plan_deployment().look_again, None, "no deadline runs");
+                story.pass(100_000);
+                story.promote("2/2");
+                story.promote("1/4");
+                story.check(&[("web:1", 5), ("web:2", 5)], &[PAUSED], "StepWaiting");
+                story.promote("2/4");
+                story.check(&[("web:2", 10)], &[], "NewReplicaSetAvailable");
+                // What was complete once goes at once, and the next template begins anew.
+                story.roll_out(1);
+                story.check(&[("web:1", 10)], &[], "NewReplicaSetAvailable");
+                story.roll_out(3);
+                assert_eq!(story.sizes(), [("web:1".to_owned(), 9), ("web:3".to_owned(), 1)]);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_time_can_be_cut_short_too() {
+    let mut story = Story::new(1, 0, None, usize::MAX);
+    story.roll_out(2);
+    story.promote("2/2");
+    story.check(&[("web:1", 5), ("web:2", 5)], &[PAUSED], "StepWaiting");
+}
+
+#[test]
+fn what_changes_in_the_middle_keeps_the_share() {
+    let mut story = Story::new(1, 0, None, usize::MAX);
+    story.roll_out(2);
+    for (replicas, old, new) in [(20, 18, 2), (21, 18, 3), (5, 4, 1), (10, 9, 1)] {
+        story.world.edit(&json!({"spec": {"replicas": replicas}}));
+        story.settle();
+        let sizes: BTreeMap<_, _> = story.sizes().into_iter().collect();
+        assert_eq!(sizes.values().sum::<i64>(), replicas, "{sizes:?}");
+        assert!(sizes["web:2"] - new <= 1 && (sizes["web:1"] - old).abs() <= 1, "{replicas}: {sizes:?}");
+    }
+    // Paused, nothing goes on, and the time runs.
+    story.world.edit(&json!({"spec": {"paused": true}}));
+    story.pass(100_000);
+    assert_eq!(story.sizes().len(), 2);
+    story.world.edit(&json!({"spec": {"paused": null}}));
+    story.settle();
+    story.check(&[("web:1", 5), ("web:2", 5)], &[PAUSED], "StepWaiting");
+    // Another template begins anew.
+    story.roll_out(3);
+    assert_eq!(story.sizes().last(), Some(&("web:3".to_owned(), 1)));
+    // Without steps the rest goes.
+    story.world.edit(&json!({"metadata": {"annotations": {"berth.dev/steps": null}}}));
+    story.settle();
+    story.check(&[("web:3", 10)], &[], "NewReplicaSetAvailable");
+}
+
+#[test]
+fn a_template_that_comes_back_has_the_first_share_from_the_first_look_on() {
+    let mut story = Story::new(10, 0, None, usize::MAX);
+    story.roll_out(2);
+    story.pass(300);
+    story.check(&[("web:1", 5), ("web:2", 5)], &[PAUSED], "StepWaiting");
+    story.roll_out(1);
+    story.check(&[("web:1", 10)], &[], "NewReplicaSetAvailable");
+    story.world.edit(&json!({"spec": {"template": template(2)}}));
+    story.act();
+    assert_eq!(story.sizes(), [("web:1".to_owned(), 10), ("web:2".to_owned(), 1)]);
+}
+
+/// The place that a set keeps is of the rollout that it was in.
+#[test]
+fn a_template_that_comes_back_before_it_was_complete_begins_anew() {
+    let mut story = Story::new(1, 0, None, usize::MAX);
+    story.roll_out(2);
+    story.pass(300);
+    story.check(&[("web:1", 5), ("web:2", 5)], &[PAUSED], "StepWaiting");
+    story.roll_out(3);
+    story.roll_out(2);
+    let waits: Vec<_> = story.world.plan_deployment().waits.iter().map(ToString::to_string).collect();
+    assert!(waits.len() == 1 && waits[0].starts_with("step 2 of 5, at 10%: waiting until "), "{waits:?}");
+}
+
+/// Where it has more than its share, of a rollout before, it keeps them: old pods go in their stead.
+#[test]
+fn a_step_makes_no_set_smaller() {
+    let mut story = Story::new(1, 0, None, usize::MAX);
+    story.roll_out(2);
+    story.pass(300);
+    story.world.edit(&json!({"spec": {"template": template(3)}}));
+    while story.sizes().iter().map(|(_, size)| size).sum::<i64>() == 10 {
+        assert_ne!(story.act(), 0, "the third set is to come");
+    }
+    let two = |story: &Story| story.sizes().into_iter().find(|(image, _)| image == "web:2").expect("a set").1;
+    assert_eq!(two(&story), 5);
+    story.world.edit(&json!({"spec": {"template": template(2)}}));
+    for _ in 0..10 {
+        story.act();
+        assert_eq!(two(&story), 5);
+        story.others();
+    }
+}
+
+#[test]
+fn a_step_is_not_over_before_its_pods_are_available() {
+    let mut story = Story::new(1, 0, None, usize::MAX);
+    story.bad.push(2);
+    story.roll_out(2);
+    let waits = |story: &Story| story.world.plan_deployment().waits.iter().map(ToString::to_string).collect::<Vec<_>>();
+    assert!(waits(&story).iter().all(|wait| !wait.starts_with("step")), "{:?}", waits(&story));
+    story.bad.clear();
+    story.others();
+    story.settle();
+    story.check(&[("web:1", 9), ("web:2", 1)], &[FIVE_MINUTES], "StepWaiting");
+}
+
+/// Old sets that have less than what is left at a step, by whatever cause: no step costs pods.
+#[test]
+fn what_old_sets_lack_the_new_one_makes_up_for() {
+    let mut story = Story::new(1, 0, None, usize::MAX);
+    story.roll_out(2);
+    story.pass(300);
+    story.roll_out(3);
+    story.lose("web:2");
+    story.settle();
+    let sizes: BTreeMap<_, _> = story.sizes().into_iter().collect();
+    assert_eq!((sizes.values().sum::<i64>(), sizes.len()), (10, 2), "{sizes:?}");
+    assert!(sizes["web:1"] < 9 && 1 < sizes["web:3"], "{sizes:?}");
+}
+
+/// Whoever takes steps away in the middle is asked for none that he is past.
+#[test]
+fn a_rollout_that_is_beyond_the_last_step_is_at_the_last() {
+    let mut story = Story::new(1, 0, None, usize::MAX);
+    story.roll_out(2);
+    story.pass(300);
+    story.check(&[("web:1", 5), ("web:2", 5)], &[PAUSED], "StepWaiting");
+    story.world.edit(&json!({"metadata": {"annotations": {"berth.dev/steps": "10%, pause, 100%"}}}));
+    story.settle();
+    story.check(&[("web:2", 10)], &[], "NewReplicaSetAvailable");
+}
+
+#[test]
+fn pods_that_are_lost_with_their_set_are_made_up_for() {
+    let mut story = Story::new(1, 0, None, usize::MAX);
+    story.roll_out(2);
+    story.lose("web:1");
+    story.settle();
+    story.check(&[("web:2", 10)], &[], "NewReplicaSetAvailable");
+}
+
+#[test]
+fn a_template_that_fails_at_a_step_gives_way_and_one_that_fails_while_a_step_waits_too() {
+    for fails_late in [false, true] {
+        let mut story = Story::new(1, 0, None, usize::MAX);
+        story.world.edit(&json!({"metadata": {"annotations": {"berth.dev/auto-rollback": "OnDeadline"}}}));
+        story.settle();
+        if !fails_late {
+            story.bad.push(2);
+        }
+        story.roll_out(2);
+        if fails_late {
+            story.check(&[("web:1", 9), ("web:2", 1)], &[FIVE_MINUTES], "StepWaiting");
+            story.pass(100);
+            story.bad.push(2);
+            story.pass(1);
+        }
+        assert_eq!(story.sizes().last().map(|(_, size)| *size), Some(1));
+        assert_eq!(story.rollbacks, 0);
+        for _ in 0..3 {
+            story.pass(601);
+        }
+        story.check(&[("web:1", 10)], &[], "NewReplicaSetAvailable");
+        assert_eq!(story.rollbacks, 1, "{fails_late}");
+    }
+}

@@ -1,0 +1,327 @@
+//! A model world for plans: objects as JSON, pods as views, no time but what a test sets. Carries plans out action by action.
+
+mod merge;
+mod patience;
+mod read_back;
+
+use berth_api::{FeatureGates, apps::ReplicaSet};
+use berth_identity::{Revision, Uid};
+use berth_workloads::{
+    Action, Plan,
+    analysis::Asked,
+    cause,
+    counts::{LeftBehind, PodCounts, PodSource, Role, SetPods, role},
+    deployment,
+    plan::NewObject,
+    replica_set,
+    resources::PODS,
+    view::{DeploymentView, PodPhase, PodView, ReplicaSetView, View},
+};
+use jiff::Timestamp;
+pub(crate) use merge::merge;
+pub(crate) use patience::Patience;
+pub(crate) use read_back::read_back;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+
+/// An object and its resource version.
+#[derive(Clone, Debug)]
+pub(crate) struct Stored {
+    /// Its JSON.
+    pub(crate) json: Value,
+    /// Raised by every write.
+    pub(crate) revision: Revision,
+}
+
+/// One Deployment, its ReplicaSets and their pods.
+#[derive(Clone, Debug)]
+pub(crate) struct World {
+    /// The Deployment.
+    pub(crate) deployment: Stored,
+    /// By name.
+    pub(crate) sets: BTreeMap<String, Stored>,
+    /// In order of creation.
+    pub(crate) pods: Vec<PodView>,
+    /// The present time.
+    pub(crate) now: Timestamp,
+    /// The controllers' gates.
+    pub(crate) gates: FeatureGates,
+    /// With what may wait.
+    pub(crate) patience: Patience,
+    /// What is asked, and what came of it.
+    pub(crate) asked: Option<Asked>,
+    /// Why the Deployment's last look failed.
+    pub(crate) last_error: Option<String>,
+    writes: u64,
+}
+
+impl World {
+    /// A world with just a Deployment of this spec, selecting `app: web`.
+    pub(crate) fn new(mut spec: Value) -> Self {
+        spec["selector"] = json!({"matchLabels": {"app": "web"}});
+        if spec["template"].is_null() {
+            spec["template"] = template(1);
+        }
+        let json = json!({
+            "apiVersion": "apps/v1", "kind": "Deployment",
+            "metadata": {"name": "web", "namespace": "shop", "uid": "uid-web", "generation": 1},
+            "spec": spec, "status": {},
+        });
+        let now = Timestamp::from_second(1_000_000).expect("a time");
+        Self {
+            deployment: Stored { json, revision: Revision(1) },
+            sets: BTreeMap::new(),
+            pods: Vec::new(),
+            now,
+            gates: FeatureGates::default(),
+            patience: Patience::default(),
+            asked: None,
+            last_error: None,
+            writes: 1,
+        }
+    }
+
+    /// The Deployment as plans see it.
+    pub(crate) fn deployment_view(&self) -> DeploymentView {
+        DeploymentView::decode(self.deployment.json.to_string().as_bytes(), self.deployment.revision).expect("a Deployment")
+    }
+
+    /// The sets as plans see them.
+    pub(crate) fn set_views(&self) -> Vec<ReplicaSetView> {
+        let view = |set: &Stored| ReplicaSetView::decode(set.json.to_string().as_bytes(), set.revision).expect("a ReplicaSet");
+        self.sets.values().map(view).collect()
+    }
+
+    /// What the Deployment controller would do now.
+    pub(crate) fn plan_deployment(&self) -> Plan {
+        let (deployment, views) = (self.deployment_view(), self.set_views());
+        let pods = Pods { world: self, views: &views };
+        let plan = deployment::plan(&deployment::State {
+            deployment: &deployment,
+            sets: views.iter().collect(),
+            name_taken: &|name| self.sets.contains_key(name),
+            pods: &pods,
+            last_error: self.last_error.as_deref(),
+            asked: self.asked.as_ref(),
+            gates: &self.gates,
+            now: self.now,
+        });
+        read_back(plan)
+    }
+
+    /// What the ReplicaSet controller would do now for this set.
+    pub(crate) fn plan_set(&self, set: &ReplicaSetView) -> Plan {
+        let (counts, next_available_at) = PodCounts::recount(set, &self.pods, self.now);
+        let pods = SetSource { world: self, set };
+        let plan = replica_set::plan(&replica_set::State {
+            set,
+            counts,
+            next_available_at,
+            pods: &pods,
+            last_error: None,
+            gates: &self.gates,
+            now: self.now,
+        });
+        read_back(plan)
+    }
+
+    /// Carries out the first `limit` actions of a plan. Gives how many there were to carry out, what was left for later included.
+    pub(crate) fn carry_out(&mut self, plan: Plan, limit: usize) -> usize {
+        let mut actions: Vec<_> = plan.stages.into_iter().flat_map(|stage| stage.actions).collect();
+        let count = actions.len();
+        self.patience.leave_out(&mut actions);
+        actions.into_iter().take(limit).for_each(|action| self.carry_out_one(action));
+        count.min(limit)
+    }
+
+    fn carry_out_one(&mut self, action: Action) {
+        match action {
+            Action::ConfirmAlive { .. } | Action::ConfirmGone { .. } => (),
+            Action::Patch { target, patch, .. } if target.resource == PODS => self.patch_pod(&target.key.name, &patch),
+            Action::Patch { target, patch, .. } => self.patch(target.resource.plural, &target.key.name, target.resource_version, &patch),
+            Action::Create { object: NewObject::ReplicaSet(set), .. } => self.create_set(&set),
+            Action::Create { object, .. } => panic!("not for Deployments: {object:?}"),
+            Action::Delete { target, .. } => {
+                let set = self.sets.remove(&*target.key.name).expect("a set to delete");
+                assert_eq!(target.resource_version, Some(set.revision), "a delete of a version that is not the last");
+            }
+            Action::CreatePods { template, count, .. } => (0..count).for_each(|_| self.create_pod(&template)),
+            Action::DeletePods { victims, .. } => {
+                victims.iter().flat_map(|victims| &victims.pods).for_each(|pod| self.delete_pod(&pod.key.name));
+            }
+        }
+    }
+
+    fn patch(&mut self, resource: &str, name: &str, version: Option<Revision>, patch: &Value) {
+        self.writes += 1;
+        let stored = match resource {
+            "deployments" => &mut self.deployment,
+            _ => self.sets.get_mut(name).expect("a set to patch"),
+        };
+        assert_eq!(version, Some(stored.revision), "a write of a version that is not the last: {resource} {name}");
+        let before = stored.json.clone();
+        merge(&mut stored.json, patch);
+        stored.revision = Revision(self.writes);
+        let annotations = resource == "deployments" && stored.json["metadata"]["annotations"] != before["metadata"]["annotations"];
+        if stored.json["spec"] != before["spec"] || annotations {
+            stored.json["metadata"]["generation"] = json!(before["metadata"]["generation"].as_i64().unwrap_or(0) + 1);
+        }
+    }
+
+    /// A change by the Deployment's owner.
+    pub(crate) fn edit(&mut self, patch: &Value) {
+        self.patch("deployments", "web", Some(self.deployment.revision), patch);
+    }
+
+    fn create_set(&mut self, set: &ReplicaSet) {
+        self.writes += 1;
+        let name = set.metadata.name.clone().expect("a name");
+        let mut json = serde_json::to_value(set).expect("JSON");
+        json["metadata"]["uid"] = json!(format!("uid-{name}-{}", self.writes));
+        json["metadata"]["generation"] = json!(1);
+        // Each set a second younger than the one before, so that their ages are in order.
+        let created = Timestamp::from_second(500_000 + i64::try_from(self.writes).expect("few writes")).expect("a time");
+        json["metadata"]["creationTimestamp"] = json!(created.to_string());
+        assert!(self.sets.insert(name.clone(), Stored { json, revision: Revision(self.writes) }).is_none(), "{name} is there already");
+    }
+
+    fn create_pod(&mut self, template: &k8s_openapi::api::core::v1::Pod) {
+        self.writes += 1;
+        let name = format!("{}{}", template.metadata.generate_name.as_deref().expect("a prefix"), self.writes);
+        let mut json = serde_json::to_value(template).expect("JSON");
+        json["metadata"]["name"] = json!(name);
+        json["metadata"]["uid"] = json!(format!("uid-{name}"));
+        json["status"] = json!({"phase": "Running"});
+        let mut pod = PodView::decode(json.to_string().as_bytes(), Revision(self.writes)).expect("a pod");
+        pod.meta.created = Some(self.now);
+        self.pods.push(pod);
+    }
+
+    fn pod_mut(&mut self, name: &str) -> &mut PodView {
+        self.pods.iter_mut().find(|pod| pod.meta.name == name).expect("a pod of this name")
+    }
+
+    fn patch_pod(&mut self, name: &str, patch: &Value) {
+        let owners = serde_json::from_value(patch["metadata"]["ownerReferences"].clone()).unwrap_or_default();
+        self.pod_mut(name).meta.owners = owners;
+    }
+
+    /// Tells a pod to go; its grace period is half a minute.
+    pub(crate) fn delete_pod(&mut self, name: &str) {
+        let until = self.now + jiff::SignedDuration::from_secs(30);
+        let pod = self.pod_mut(name);
+        pod.meta.deleted.get_or_insert(until);
+        pod.grace_period_seconds = Some(30);
+    }
+
+    /// Makes every active pod ready.
+    pub(crate) fn ready_all(&mut self) {
+        let now = self.now;
+        for pod in self.pods.iter_mut().filter(|pod| pod.is_active() && !pod.ready) {
+            (pod.ready, pod.ready_since, pod.phase) = (true, Some(now), PodPhase::Running);
+        }
+    }
+
+    /// Removes every terminating pod.
+    pub(crate) fn gone_all(&mut self) {
+        self.pods.retain(|pod| pod.meta.deleted.is_none());
+    }
+
+    /// Lets the ReplicaSet controller act until it has nothing to do.
+    pub(crate) fn settle_sets(&mut self) {
+        for _ in 0..50 {
+            let plans: Vec<_> = self.set_views().iter().map(|set| self.plan_set(set)).collect();
+            let acted: usize = plans.into_iter().map(|plan| self.carry_out(plan, usize::MAX)).sum();
+            if acted == 0 {
+                return;
+            }
+        }
+        panic!("the ReplicaSet controller does not come to rest");
+    }
+
+    /// Sizes of the sets by name.
+    pub(crate) fn sizes(&self) -> BTreeMap<String, i64> {
+        self.sets.iter().map(|(name, set)| (name.clone(), set.json["spec"]["replicas"].as_i64().expect("a size"))).collect()
+    }
+
+    /// Pods in use: those that are there and those that sets still want.
+    pub(crate) fn in_use(&self) -> i64 {
+        let held = |set: &ReplicaSetView| {
+            let (counts, _) = PodCounts::recount(set, &self.pods, self.now);
+            i64::from(set.replicas).max(counts.active.into()) + i64::from(counts.terminating)
+        };
+        self.set_views().iter().map(held).sum()
+    }
+
+    /// Live and terminating pods.
+    pub(crate) fn pods_there(&self) -> i64 {
+        i64::try_from(self.pods.len()).expect("few pods")
+    }
+}
+
+/// A template that differs by its number.
+pub(crate) fn template(number: u32) -> Value {
+    json!({"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"name": "web", "image": format!("web:{number}")}]}})
+}
+
+struct Pods<'a> {
+    world: &'a World,
+    views: &'a [ReplicaSetView],
+}
+
+impl Pods<'_> {
+    fn of<'s>(&'s self, uid: &'s Uid) -> impl Iterator<Item = &'s PodView> {
+        self.world.pods.iter().filter(move |pod| pod.meta.is_controlled_by(uid))
+    }
+}
+
+impl SetPods for Pods<'_> {
+    fn counts(&self, set_uid: &Uid) -> PodCounts {
+        let set = self.views.iter().find(|set| set.meta.uid == *set_uid);
+        set.map_or_else(PodCounts::default, |set| PodCounts::recount(set, &self.world.pods, self.world.now).0)
+    }
+
+    fn last_to_go(&self, set_uid: &Uid) -> Option<&PodView> {
+        self.world.pods.iter().filter(|pod| pod.meta.is_controlled_by(set_uid) && pod.is_terminating()).max_by_key(|pod| pod.meta.deleted)
+    }
+
+    fn failing(&self, set_uid: &Uid) -> Option<&PodView> {
+        let pods = self.world.pods.iter().filter(|pod| pod.meta.is_controlled_by(set_uid) && pod.is_active());
+        pods.filter_map(|pod| Some((cause::of_pod(pod)?.kind, pod))).min_by_key(|(kind, _)| *kind).map(|(_, pod)| pod)
+    }
+
+    fn left_behind(&self) -> LeftBehind<'_> {
+        let known = |pod: &&PodView| self.views.iter().any(|set| self.of(&set.meta.uid).any(|other| other.meta.uid == pod.meta.uid));
+        let behind = self.world.pods.iter().filter(|pod| pod.meta.controller().is_some() && !known(pod));
+        behind.fold(LeftBehind::default(), LeftBehind::with)
+    }
+}
+
+struct SetSource<'a> {
+    world: &'a World,
+    set: &'a ReplicaSetView,
+}
+
+impl SetSource<'_> {
+    fn active_in(&self, wanted: Role) -> Vec<&PodView> {
+        self.world.pods.iter().filter(|pod| pod.is_active() && role(self.set, pod) == wanted).collect()
+    }
+}
+
+impl PodSource for SetSource<'_> {
+    fn active(&self) -> Vec<&PodView> {
+        self.active_in(Role::Owned)
+    }
+
+    fn mismatched(&self) -> Vec<&PodView> {
+        self.active_in(Role::Mismatched)
+    }
+
+    fn adoptable(&self) -> Vec<&PodView> {
+        self.active_in(Role::Orphan)
+    }
+
+    fn related_on_node(&self, node_name: &str) -> u32 {
+        u32::try_from(self.world.pods.iter().filter(|pod| pod.is_active() && pod.node_name == node_name).count()).expect("few pods")
+    }
+}

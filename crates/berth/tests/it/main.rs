@@ -1,0 +1,48 @@
+//! Tests of `berth`, mostly of the program: `cargo test -p berth --test it TOPIC::`.
+
+mod analysis;
+mod apart;
+mod broken_off;
+mod causes;
+mod common;
+mod crash;
+mod cut_off;
+mod dashboard;
+mod docs;
+mod ends;
+#[path = "../../../berth-etcd/tests/it/etcd/mod.rs"]
+mod etcd;
+mod folders;
+mod full;
+mod helm;
+mod history;
+mod javascript;
+mod kube_client;
+mod kube_controller;
+mod kubectl;
+mod linear;
+mod monitoring;
+mod nodes;
+mod old_kubectl;
+mod openapi;
+mod over_etcd;
+mod parts_health;
+mod plan;
+mod proposals;
+mod protobuf;
+mod python;
+mod rbac;
+mod replay;
+mod rollout;
+mod server_side_apply;
+mod services;
+mod stateful_sets;
+mod store;
+mod three_servers;
+mod up;
+mod version;
+mod watch;
+mod wire;
+
+// Certificates of etcd are made with it.
+use rcgen as _;

@@ -1,0 +1,77 @@
+//! Schemathesis asks a real `berth up` what its OpenAPI documents allow, and looks whether the answers are what they promise;
+//! `cargo xtask test` installs it. Always the same requests; what is bent and why stands in tests/python/openapi_hooks.py.
+#![expect(clippy::unwrap_used, reason = "tests")]
+
+use crate::common;
+use berth_testing::Tool;
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+    sync::Mutex,
+    thread,
+};
+
+/// Not among them:
+/// - `status_code_conformance`: the documents, as upstream's, name successes and 401 only.
+/// - `negative_data_rejection`, `positive_data_acceptance`: unknown parameters and fields are let through, as upstream does, and the rules of
+///   objects are more than a schema can say.
+/// - `unsupported_method`, `allow_header_conformance`, `missing_required_header`: about headers and methods that the documents do not have.
+/// - `ignored_auth`: a client that shows no certificate and a wrong token is asked for elsewhere (crates/berth-apiserver/tests).
+const CHECKS: &str = "not_a_server_error,content_type_conformance,response_schema_conformance";
+/// Requests for each operation; more take the longer the deeper its body is.
+const EXAMPLES: &str = "5";
+/// Documents that are gone through at the same time.
+const AT_ONCE: usize = 2;
+
+/// Where berth listens, and how its administrator and authority are known.
+struct Server {
+    url: String,
+    token: String,
+    authority: PathBuf,
+}
+
+impl Server {
+    fn of(berth: &common::Berth) -> Self {
+        let kubeconfig = fs::read_to_string(berth.kubeconfig()).unwrap();
+        let url = kubeconfig.lines().find_map(|line| line.trim().strip_prefix("server: ")).unwrap().trim_matches('"').to_owned();
+        let token = fs::read_to_string(berth.data_dir.join("pki/token")).unwrap().trim().to_owned();
+        Self { url, token, authority: berth.data_dir.join("pki/ca.pem") }
+    }
+
+    /// What schemathesis found in one document, if anything.
+    fn faults(&self, program: &Path, document: &str) -> Option<String> {
+        let mut command = Command::new(program);
+        let hooks = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/python");
+        command.env("SCHEMATHESIS_HOOKS", "openapi_hooks").env("PYTHONPATH", hooks).env("PYTHONDONTWRITEBYTECODE", "1");
+        command.current_dir(self.authority.parent().unwrap());
+        command.arg("run").arg(format!("{}/openapi/v3/{document}", self.url)).args(["--url", &self.url]);
+        command.args(["--header", &format!("Authorization: Bearer {}", self.token)]).arg("--tls-verify").arg(&self.authority);
+        command.args(["--phases", "fuzzing", "--generation-deterministic", "--max-examples", EXAMPLES, "--checks", CHECKS]);
+        command.args(["--request-timeout", "20", "--continue-on-failure", "--no-color", "--warnings", "off"]);
+        let output = command.output().unwrap();
+        let text = String::from_utf8_lossy(&output.stdout);
+        (!output.status.success()).then(|| format!("{document}:\n{text}{}", String::from_utf8_lossy(&output.stderr)))
+    }
+}
+
+#[test]
+fn answers_are_what_the_documents_promise() {
+    let Some(program) = common::tool(Tool::Schemathesis, "schemathesis/bin/schemathesis") else { return };
+    let berth = common::up(&["--store", "memory", "--nodes", "1", "--pod-start-latency", "10ms", "--pod-stop-latency", "10ms"]);
+    let server = Server::of(&berth);
+    let waiting = Mutex::new(berth_registry::resource::built_in().openapi().paths());
+    let faults = Mutex::new(Vec::new());
+    thread::scope(|scope| {
+        for _ in 0..AT_ONCE {
+            scope.spawn(|| {
+                loop {
+                    let Some(document) = waiting.lock().unwrap().next() else { return };
+                    faults.lock().unwrap().extend(server.faults(&program, document));
+                }
+            });
+        }
+    });
+    let faults = faults.into_inner().unwrap();
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
+}

@@ -1,0 +1,431 @@
+//! `berth plan` against a real `berth up`: what it says comes true there, and what it needs it says.
+#![expect(clippy::unwrap_used, reason = "tests")]
+
+use crate::common::{
+    self, Berth,
+    legs::{BURST, Leg, is_as_foretold, legs},
+};
+use berth_testing::Upstream;
+use futures::{StreamExt, pin_mut};
+use k8s_openapi::api::{
+    apps::v1::{Deployment, ReplicaSet},
+    core::v1::ResourceQuota,
+};
+use kube::{
+    Api, Client, Config, ResourceExt,
+    api::{ListParams, Patch, PatchParams},
+    config::{KubeConfigOptions, Kubeconfig},
+    runtime::{WatchStreamExt, wait::await_condition, watcher},
+};
+use serde_json::{Value, json};
+use std::{
+    collections::BTreeMap,
+    path::Path,
+    process::{Child, Command, Output, Stdio},
+    time::{Duration, Instant},
+};
+use tempfile::TempDir;
+
+const UP: &[&str] = &["--store", "memory", "--nodes", "2", "--pod-start-latency", "700ms", "--pod-stop-latency", "1900ms"];
+/// How much later than foretold a busy machine may be.
+const LATE: Duration = Duration::from_secs(3);
+
+/// A control plane in which these manifests are rolled out.
+fn up(manifests: &[Value]) -> (Berth, TempDir) {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("manifests.yaml");
+    let text: Vec<String> = manifests.iter().map(Value::to_string).collect();
+    std::fs::write(&file, text.join("\n---\n")).unwrap();
+    let mut cluster = common::up(&[UP, &["-f", file.to_str().unwrap()]].concat());
+    cluster.line_with("rolled out after");
+    (cluster, folder)
+}
+
+fn berth(kubeconfig: &Path, arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_berth"));
+    command.args(arguments).env("KUBECONFIG", kubeconfig).env("HOME", kubeconfig.parent().unwrap()).output().unwrap()
+}
+
+/// What it prints, and that it does.
+fn told(kubeconfig: &Path, arguments: &[&str]) -> String {
+    let output = berth(kubeconfig, arguments);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+fn plan(kubeconfig: &Path, arguments: &[&str]) -> Value {
+    let text = told(kubeconfig, &[&["plan", "-o", "json", "--start", "700ms", "--stop", "1900ms"], arguments].concat());
+    serde_json::from_str(&text).unwrap()
+}
+
+async fn client(kubeconfig: &Path) -> Client {
+    let kubeconfig = Kubeconfig::read_from(kubeconfig).unwrap();
+    Client::try_from(Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await.unwrap()).unwrap()
+}
+
+fn web(policy: &str) -> Value {
+    json!({
+        "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"},
+        "spec": {
+            "replicas": 3, "podReplacementPolicy": policy, "selector": {"matchLabels": {"app": "web"}},
+            "strategy": {"rollingUpdate": {"maxSurge": 1, "maxUnavailable": 1}},
+            "template": {"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"name": "main", "image": "web:1"}]}},
+        },
+    })
+}
+
+/// Sizes of a set at the end of each burst.
+fn merged(changes: &[(Duration, i64)], first: i64) -> Vec<i64> {
+    let mut sizes: Vec<i64> = legs(changes, first, BURST).iter().map(Leg::end).collect();
+    sizes.dedup();
+    sizes
+}
+
+#[test]
+fn what_comes_late_is_as_foretold_and_what_goes_another_way_is_not() {
+    let at = |tenths: u64, size: i64| (Duration::from_millis(100 * tenths), size);
+    let is = |seen: &[i64], changes: &[(Duration, i64)]| is_as_foretold(seen, &legs(changes, 3, BURST));
+    let together = [at(0, 2), at(9, 1), at(10, 0)];
+    assert!(is(&[2, 1, 0], &together) && is(&[2, 0], &together));
+    assert!(!is(&[1, 0], &together), "two are not told to go at the beginning");
+    assert!(!is(&[2, 1], &together) && !is(&[2, 0, 1, 0], &together) && !is(&[2, -1, 0], &together) && !is(&[], &together));
+    let there_and_back = [at(0, 5), at(1, 3), at(9, 4)];
+    assert!(is(&[4], &there_and_back) && is(&[5, 3, 4], &there_and_back) && is(&[4, 3, 4], &there_and_back));
+    assert!(!is(&[6, 3, 4], &there_and_back) && !is(&[2, 3, 4], &there_and_back));
+    assert_eq!((merged(&together, 3), merged(&there_and_back, 3)), (vec![2, 0], vec![3, 4]));
+}
+
+fn foretold(forecast: &Value) -> BTreeMap<String, Vec<(Duration, i64)>> {
+    let mut sizes: BTreeMap<String, Vec<(Duration, i64)>> = BTreeMap::new();
+    for step in forecast["workloads"][0]["steps"].as_array().unwrap() {
+        let size = match step["does"].as_str().unwrap() {
+            "createSet" => &step["replicas"],
+            "resize" => &step["to"],
+            _ => continue,
+        };
+        let at = Duration::from_secs_f64(step["atSeconds"].as_f64().unwrap());
+        sizes.entry(step["set"].as_str().unwrap().to_owned()).or_default().push((at, size.as_i64().unwrap()));
+    }
+    sizes
+}
+
+/// Plans a new image for `web`, which is rolled out, and makes it so.
+async fn comes_true(kubeconfig: &Path, controllers: &str, context: &str) {
+    let client = client(kubeconfig).await;
+    let forecast = plan(kubeconfig, &["deployment/web", "--image", "main=web:2"])["forecast"].clone();
+    assert_eq!((&forecast["supposed"]["controllers"], &forecast["supposed"]["missing"]), (&json!(controllers), &json!([])));
+    let foretold = foretold(&forecast);
+
+    let sets = watcher(Api::<ReplicaSet>::default_namespaced(client.clone()), watcher::Config::default()).applied_objects();
+    pin_mut!(sets);
+    // The one that is there.
+    let first = sets.next().await.unwrap().unwrap();
+    let mut known = BTreeMap::from([(first.name_any(), 3)]);
+    // The hash in the name of the one that comes is another where other controllers make it.
+    let coming = foretold.keys().find(|name| **name != first.name_any()).cloned().unwrap_or_default();
+    let mut seen: BTreeMap<String, Vec<(Duration, i64)>> = BTreeMap::new();
+    let began = Instant::now();
+    let patch = json!({"spec": {"template": {"spec": {"containers": [{"name": "main", "image": "web:2"}]}}}});
+    Api::<Deployment>::default_namespaced(client).patch("web", &PatchParams::default(), &Patch::Merge(patch)).await.unwrap();
+    let are_all_seen = |seen: &BTreeMap<String, Vec<(Duration, i64)>>| {
+        foretold.iter().all(|(name, changes)| {
+            seen.get(name).and_then(|seen| seen.last()).map(|(_, size)| size) == changes.last().map(|(_, size)| size)
+        })
+    };
+    assert!(!foretold.is_empty(), "{forecast}");
+    while !are_all_seen(&seen) {
+        let set = tokio::time::timeout(common::PATIENCE, sets.next()).await.unwrap().unwrap().unwrap();
+        let size = i64::from(set.spec.as_ref().unwrap().replicas.unwrap());
+        let name = if set.name_any() == first.name_any() { set.name_any() } else { coming.clone() };
+        if known.insert(name.clone(), size) != Some(size) {
+            seen.entry(name).or_default().push((began.elapsed(), size));
+        }
+    }
+    for (name, changes) in &foretold {
+        let seen = &seen[name];
+        let sizes: Vec<i64> = seen.iter().map(|(_, size)| *size).collect();
+        let legs = legs(changes, if *name == first.name_any() { 3 } else { 0 }, BURST);
+        assert!(is_as_foretold(&sizes, &legs), "{context} {name}: {seen:?} {changes:?}");
+        let (last_seen, last_foretold) = (seen.last().unwrap().0, changes.last().unwrap().0);
+        assert!(last_foretold < last_seen + BURST && last_seen < last_foretold + LATE, "{context} {name}: {seen:?} {changes:?}");
+    }
+}
+
+#[tokio::test]
+async fn what_is_foretold_of_a_real_cluster_comes_true() {
+    for policy in ["TerminationComplete", "TerminationStarted"] {
+        let (cluster, _folder) = up(&[web(policy)]);
+        comes_true(&cluster.kubeconfig(), "berth", policy).await;
+    }
+}
+
+#[tokio::test]
+async fn a_paused_deployment_scales_as_foretold_and_that_is_its_end() {
+    let (cluster, _folder) = up(&[web("TerminationStarted")]);
+    let kubeconfig = cluster.kubeconfig();
+    told(&kubeconfig, &["rollout", "pause", "deployment/web"]);
+    // It is no failure.
+    let forecast =
+        plan(&kubeconfig, &["deployment/web", "--image", "main=web:2", "--replicas", "5", "--fail-on", "deadline"])["forecast"].clone();
+    let workload = &forecast["workloads"][0];
+    assert_eq!((&workload["outcome"]["is"], &workload["pods"]["value"], &forecast["troubles"]), (&json!("held"), &json!(5), &json!([])));
+
+    let client = client(&kubeconfig).await;
+    let deployments = Api::<Deployment>::default_namespaced(client.clone());
+    let patch = json!({"spec": {"replicas": 5, "template": {"spec": {"containers": [{"name": "main", "image": "web:2"}]}}}});
+    let patched = deployments.patch("web", &PatchParams::default(), &Patch::Merge(patch)).await.unwrap();
+    let is_there = |deployment: Option<&Deployment>| {
+        let status = deployment.and_then(|deployment| deployment.status.as_ref());
+        status.is_some_and(|status| status.observed_generation >= patched.metadata.generation && status.available_replicas == Some(5))
+    };
+    tokio::time::timeout(common::PATIENCE, await_condition(deployments.clone(), "web", is_there)).await.unwrap().unwrap();
+    let status = deployments.get("web").await.unwrap().status.unwrap();
+    assert_eq!((status.replicas, status.updated_replicas), (Some(5), None), "no pod has the new template");
+    let sets = Api::<ReplicaSet>::default_namespaced(client).list(&ListParams::default()).await.unwrap();
+    let [set] = &sets.items[..] else { panic!("{:?}", sets.items) };
+    let sizes: Vec<(String, Vec<i64>)> = foretold(&forecast).into_iter().map(|(name, changes)| (name, merged(&changes, 3))).collect();
+    assert_eq!(sizes, [(set.name_any(), vec![5])]);
+}
+
+fn stateful_set() -> Value {
+    let mut set = web("");
+    set["kind"] = json!("StatefulSet");
+    set["metadata"]["name"] = json!("db");
+    set["spec"] =
+        json!({"replicas": 2, "serviceName": "db", "selector": {"matchLabels": {"app": "db"}}, "template": set["spec"]["template"]});
+    set["spec"]["template"]["metadata"]["labels"] = json!({"app": "db"});
+    set
+}
+
+/// Makes objects, each by the path of its collection.
+async fn create(client: &Client, objects: &[(&str, Value)]) {
+    for (path, object) in objects {
+        let request = http::Request::post(*path).header("content-type", "application/json").body(object.to_string().into_bytes()).unwrap();
+        let made: Result<Value, _> = client.request(request).await;
+        made.unwrap_or_else(|error| panic!("{path}: {error}"));
+    }
+}
+
+fn rolled_out(kubeconfig: &Path, workload: &str) {
+    told(kubeconfig, &["rollout", "status", workload, "--timeout", "60s"]);
+}
+
+/// berth's nodes, for somebody else's control plane; they end with this.
+struct Nodes(Child);
+
+impl Nodes {
+    fn start(kubeconfig: &Path) -> Self {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_berth"));
+        command.args([
+            "node",
+            "--secure-port",
+            "0",
+            "--nodes",
+            "2",
+            "--pod-start-latency",
+            "700ms",
+            "--pod-stop-latency",
+            "1900ms",
+            "--kubeconfig",
+        ]);
+        Self(command.arg(kubeconfig).stdin(Stdio::null()).stdout(Stdio::null()).spawn().unwrap())
+    }
+}
+
+impl Drop for Nodes {
+    fn drop(&mut self) {
+        // They may have ended by themselves.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Kubernetes' own controllers and its own scheduler; the nodes are berth's.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_foretold_of_another_kubernetes_comes_true() {
+    let Some(upstream) = Upstream::start(&["--scheduler"]) else { return };
+    let kubeconfig = upstream.kubeconfig();
+    let _nodes = Nodes::start(&kubeconfig);
+    let client = client(&kubeconfig).await;
+    let apps = |kind: &str| format!("/apis/apps/v1/namespaces/default/{kind}");
+    let mut deployment = web("");
+    deployment["spec"].as_object_mut().unwrap().remove("podReplacementPolicy");
+    let quota = json!({"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "few"}, "spec": {"hard": {"pods": "7"}}});
+    let bind = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding", "metadata": {"name": "view"},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "view"},
+        "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "ada"}]});
+    let limit = json!({"apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicy", "metadata": {"name": "few"},
+        "spec": {"matchConstraints": {"resourceRules": [{"apiGroups": ["apps"], "apiVersions": ["v1"], "operations": ["CREATE", "UPDATE"], "resources": ["deployments"]}]},
+            "validations": [{"expression": "object.spec.replicas <= 20", "message": "no more than 20 pods"}]}});
+    let binding = json!({"apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicyBinding", "metadata": {"name": "few"},
+        "spec": {"policyName": "few", "validationActions": ["Deny"]}});
+    let policies = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies";
+    create(
+        &client,
+        &[
+            ("/apis/rbac.authorization.k8s.io/v1/namespaces/default/rolebindings", bind),
+            (policies, limit),
+            ("/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings", binding),
+            (&apps("deployments"), deployment),
+            (&apps("statefulsets"), stateful_set()),
+        ],
+    )
+    .await;
+    rolled_out(&kubeconfig, "deployment/web");
+    rolled_out(&kubeconfig, "statefulset/db");
+
+    // Nothing that berth's controllers alone heed changes anything; the two sets of rows are what upstream knows.
+    let compared = told(&kubeconfig, &["plan", "deployment/web", "statefulset/db", "--image", "main=web:2", "--compare"]);
+    assert!(compared.starts_with("Supposes Kubernetes' own controllers (they write the workloads' status)"), "{compared}");
+    assert!(
+        compared.contains("deployment/web Recreate")
+            && !compared.contains("TerminationComplete")
+            && !compared.contains("statefulset/db Recreate"),
+        "{compared}"
+    );
+    // Who may view a namespace may not read nodes.
+    let partial = told(&kubeconfig, &["plan", "deployment/web", "--image", "main=web:2", "--as", "ada"]);
+    assert!(
+        partial.contains("PARTIAL: nodes cannot be read (") && partial.contains("Deployment default/web, 3 pods: complete after"),
+        "{partial}"
+    );
+
+    comes_true(&kubeconfig, "kubernetes", "upstream").await;
+    rolled_out(&kubeconfig, "deployment/web");
+
+    // The server's own admission counts where it is asked.
+    let scaled = ["plan", "deployment/web", "--replicas", "21", "--stop", "2s"];
+    assert!(told(&kubeconfig, &scaled).contains("Deployment default/web, 21 pods: complete"));
+    let refused = berth(&kubeconfig, &[&scaled[..], &["--server-dry-run"]].concat());
+    let said = String::from_utf8_lossy(&refused.stderr);
+    assert!(
+        refused.status.code() == Some(1)
+            && said.contains("the server would refuse Deployment web: ")
+            && said.contains("no more than 20 pods"),
+        "{said}"
+    );
+    let asked = told(&kubeconfig, &["plan", "deployment/web", "--replicas", "4", "--stop", "2s", "--server-dry-run"]);
+    assert!(asked.contains("Deployment default/web, 4 pods: complete"), "{asked}");
+    let may_not = berth(&kubeconfig, &["plan", "deployment/web", "--replicas", "4", "--server-dry-run", "--as", "ada"]);
+    let said = String::from_utf8_lossy(&may_not.stderr);
+    assert!(
+        may_not.status.code() == Some(1) && said.contains("cannot patch resource") && said.contains("ask for a role that allows it"),
+        "{said}"
+    );
+    assert_eq!(
+        Api::<Deployment>::default_namespaced(client.clone()).get("web").await.unwrap().spec.unwrap().replicas,
+        Some(3),
+        "nothing is kept"
+    );
+
+    // A quota refuses there what it refuses here. It counts what goes: three of web and two of db are to be left of what there was.
+    common::only_stay(&client, 5).await;
+    create(&client, &[("/api/v1/namespaces/default/resourcequotas", quota)]).await;
+    told_in_force(&client, "few", "5").await;
+    let forecast = plan(&kubeconfig, &["deployment/web", "--replicas", "9"])["forecast"].clone();
+    assert_eq!(
+        (&forecast["workloads"][0]["outcome"]["is"], &forecast["troubles"][0]["kind"]),
+        (&json!("stuck"), &json!("quota")),
+        "{forecast}"
+    );
+    assert_eq!(forecast["workloads"][0]["pods"]["value"], 5, "seven are the quota's, two of them db's: {forecast}");
+    let patch = json!({"spec": {"replicas": 9}});
+    Api::<Deployment>::default_namespaced(client.clone()).patch("web", &PatchParams::default(), &Patch::Merge(patch)).await.unwrap();
+    let pods = forecast["workloads"][0]["pods"]["value"].as_u64().unwrap();
+    let sets = watcher(Api::<ReplicaSet>::default_namespaced(client), watcher::Config::default()).applied_objects();
+    pin_mut!(sets);
+    let is_there = |set: &ReplicaSet| {
+        set.status.as_ref().is_some_and(|status| u64::try_from(status.replicas) == Ok(pods) && status.conditions.is_some())
+    };
+    let mut seen = Vec::new();
+    loop {
+        let Ok(set) = tokio::time::timeout(common::PATIENCE, sets.next()).await else { panic!("not {pods} pods: {seen:#?}\n{forecast}") };
+        let set = set.unwrap().unwrap();
+        if is_there(&set) {
+            break;
+        }
+        seen.push((set.name_any(), set.status));
+    }
+}
+
+/// Until the quota is counted, it bounds nothing.
+async fn told_in_force(client: &Client, name: &str, pods: &str) {
+    let quotas = Api::<ResourceQuota>::default_namespaced(client.clone());
+    let used = |quota: Option<&ResourceQuota>| quota?.status.as_ref()?.used.as_ref()?.get("pods").map(|used| used.0.clone());
+    let is_counted = |quota: Option<&ResourceQuota>| used(quota).as_deref() == Some(pods);
+    tokio::time::timeout(common::PATIENCE, await_condition(quotas, name, is_counted)).await.unwrap().unwrap();
+}
+
+#[test]
+fn files_need_no_cluster_and_what_ci_fails_on_has_an_exit_code() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("web.yaml");
+    std::fs::write(&file, web("TerminationStarted").to_string()).unwrap();
+    let run = |arguments: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_berth"));
+        command.args(arguments).arg("--from").arg(&file).env_remove("KUBECONFIG").env("HOME", folder.path());
+        let output = command.output().unwrap();
+        (output.status.code(), String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap())
+    };
+    let change = ["plan", "deployment/web", "--image", "main\u{1b}[31m=web:2"];
+    let (code, _, said) = run(&change);
+    assert!(code == Some(1) && said.contains("no container main\\u{1b}[31m") && !said.contains('\u{1b}'), "{said}");
+    let change = ["plan", "deployment/web", "--image", "main=web:2", "--start", "1s", "--stop", "20s"];
+    let (code, told, _) = run(&change);
+    assert!(code == Some(0) && told.starts_with("Supposes berth's controllers (") && told.contains("TerminationStarted"), "{told}");
+    let (code, _, said) = run(&[&change[..], &["--fail-on", "bound,quota"]].concat());
+    assert!(code == Some(3) && said.contains("where 4 are its bound"), "{said}");
+    let (code, told, _) = run(&[&change[..], &["--compare", "-o", "json", "--runs", "2"]].concat());
+    let told: Value = serde_json::from_str(&told).unwrap();
+    assert_eq!((code, told["alternatives"].as_array().map(Vec::len), &told["spread"]["runs"]), (Some(0), Some(3), &json!(2)));
+    let picture = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let (code, told, _) = run(&[&change[..], &["--chart", "--output-file", &picture("plan.svg")]].concat());
+    assert!(code == Some(0) && told.contains("bound 4 │") && !told.contains('\u{1b}'), "{told}");
+    assert!(std::fs::read_to_string(picture("plan.svg")).unwrap().starts_with("<svg "));
+    let (code, _, _) = run(&[&change[..], &["--compare", "--output-file", &picture("plan.html")]].concat());
+    let page = std::fs::read_to_string(picture("plan.html")).unwrap();
+    assert!(code == Some(0) && page.contains(", TerminationComplete</text>") && page.contains("COMPLETE   SETTLED"), "{page}");
+    // Neither a manifest nor a folder is ever written over; a picture is.
+    let (code, _, said) = run(&[&change[..], &["--output-file", file.to_str().unwrap()]].concat());
+    assert!(code == Some(2) && said.contains("its name ends neither in .svg nor in .html"), "{said}");
+    let (code, _, said) = run(&[&change[..], &["--output-file", &picture("no/plan.svg")]].concat());
+    assert!(code == Some(1) && said.contains("cannot write ") && said.contains("(--output-file): No such file"), "{said}");
+    assert_eq!(run(&[&change[..], &["--replicas", "1", "--output-file", &picture("plan.svg")]].concat()).0, Some(0));
+    assert!(std::fs::read_to_string(picture("plan.svg")).unwrap().contains("1 pod,"));
+    let (code, told, _) = run(&["rollout", "victims", "deployment/web", "--replicas", "1"]);
+    assert!(code == Some(0) && told.lines().count() == 2 && told.contains("   1  web-"), "{told}");
+    let (code, told, _) = run(&["rollout", "victims", "deployment/web", "--replicas", "1", "-o", "json"]);
+    let told: Value = serde_json::from_str(&told).unwrap();
+    let pods: usize = told["victims"].as_array().unwrap().iter().map(|step| step["pods"].as_array().unwrap().len()).sum();
+    assert_eq!((code, pods), (Some(0), 2), "{told}");
+    let (code, _, said) = run(&["plan", "deployment/web"]);
+    assert!(code == Some(1) && said.contains("nothing is changed"), "{said}");
+    // A policy is the Deployments' alone; manifests without a namespace are of that of the command line; one run has no spread.
+    let both = folder.path().join("both.yaml");
+    std::fs::write(&both, format!("{}\n---\n{}", web("TerminationStarted"), stateful_set())).unwrap();
+    let change = ["plan", "-f", both.to_str().unwrap(), "--policy", "TerminationComplete", "--start", "1s", "--stop", "2s"];
+    let (code, told, said) = run(&[&change[..], &["--namespace", "shop"]].concat());
+    assert!(
+        code == Some(0) && told.contains("Deployment shop/web, 3 pods: ") && told.contains("StatefulSet shop/db, 2 pods: "),
+        "{told}{said}"
+    );
+    let (code, told, _) = run(&[&change[..], &["-o", "json", "--runs", "1"]].concat());
+    let told: Value = serde_json::from_str(&told).unwrap();
+    let workloads = &told["forecast"]["workloads"];
+    let policies = [&workloads[0]["policy"], &workloads[1]["policy"]];
+    assert_eq!((code, policies), (Some(0), [&json!("RollingUpdate, TerminationComplete"), &json!("RollingUpdate, OrderedReady")]));
+    assert!(told.get("spread").is_none(), "{told}");
+}
+
+#[test]
+fn whoever_may_not_read_all_gets_a_plan_that_is_marked_partial() {
+    let bind = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding", "metadata": {"name": "view"},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "view"},
+        "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "ada"}]});
+    let (cluster, _folder) = up(&[bind, web("TerminationComplete")]);
+    let output = berth(&cluster.kubeconfig(), &["plan", "deployment/web", "--image", "main=web:2", "--as", "ada", "--stop", "1s"]);
+    let told = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(told.contains("PARTIAL: nodes cannot be read (") && told.contains("PARTIAL: pods cannot be read ("), "{told}");
+    assert!(told.contains("Deployment default/web, 3 pods: complete after"), "{told}");
+}

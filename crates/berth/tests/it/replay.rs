@@ -1,0 +1,347 @@
+//! `berth record` and `berth replay` with a real `berth up`, and with a real Kubernetes: what was recorded is nobody's secret, and replayed as it was it comes to
+//! the same.
+#![expect(clippy::unwrap_used, reason = "tests")]
+
+use crate::common::{
+    self, Lines,
+    legs::{BURST, is_as_foretold, legs},
+    part::Part,
+};
+use berth_testing::Upstream;
+use k8s_openapi::api::apps::v1::Deployment;
+use kube::{
+    Api, Client, Config,
+    api::{Patch, PatchParams},
+    config::{KubeConfigOptions, Kubeconfig},
+};
+use serde_json::{Value, json};
+use std::{
+    fs,
+    io::Read,
+    os::unix::fs::PermissionsExt,
+    path::{Path, PathBuf},
+    process::{Child, Command, Output, Stdio},
+    time::Duration,
+};
+
+const UP: &[&str] = &["--store", "memory", "--nodes", "2", "--pod-start-latency", "700ms", "--pod-stop-latency", "1900ms"];
+/// How far times may be apart, in seconds; on a machine that is busy with other tests a watch tells later.
+const TOLERANCE: f64 = 0.1;
+const LATE: f64 = 3.0;
+/// In no recording.
+const SECRET: &str = "s3cret-!of somebody";
+
+/// A recording that goes on.
+struct Recording {
+    child: Child,
+    lines: Lines,
+    /// What it warns of.
+    warnings: Lines,
+    file: PathBuf,
+}
+
+impl Recording {
+    /// Begins one; all that there is is in it when this returns.
+    fn begin(kubeconfig: &Path, file: &Path, arguments: &[&str]) -> Self {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_berth"));
+        command.args(["record", "--output"]).arg(file).args(arguments).arg("--kubeconfig").arg(kubeconfig);
+        let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let warnings = Lines::of(child.stderr.take().unwrap());
+        let mut lines = Lines::of(child.stdout.take().unwrap());
+        let line = lines.next().unwrap();
+        assert!(line.contains("all that there is now is in it"), "{line}");
+        Self { child, lines, warnings, file: file.to_path_buf() }
+    }
+
+    /// Waits until it warns of something that holds `text`.
+    fn warns(&mut self, text: &str) -> String {
+        self.warnings.find(|line| line.contains(text)).unwrap_or_else(|| panic!("it ended without a word of {text:?}"))
+    }
+
+    /// Ends it as Ctrl-C does; gives its file's text.
+    fn end(mut self) -> String {
+        Command::new("kill").args(["-INT", &self.child.id().to_string()]).status().unwrap();
+        assert!(self.child.wait().unwrap().success());
+        assert!(self.lines.next().unwrap().contains(" lines in "));
+        text(&self.file)
+    }
+}
+
+impl Drop for Recording {
+    fn drop(&mut self) {
+        // It may have ended.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn text(file: &Path) -> String {
+    let mut text = String::new();
+    zstd::Decoder::new(fs::File::open(file).unwrap()).unwrap().read_to_string(&mut text).unwrap();
+    text
+}
+
+fn berth(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_berth")).args(arguments).output().unwrap()
+}
+
+fn replayed(file: &Path, arguments: &[&str]) -> Value {
+    let output = berth(&[&["replay", file.to_str().unwrap(), "-o", "json"], arguments].concat());
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+async fn client(kubeconfig: &Path) -> Client {
+    let kubeconfig = Kubeconfig::read_from(kubeconfig).unwrap();
+    Client::try_from(Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await.unwrap()).unwrap()
+}
+
+/// A Deployment with secrets wherever one can have them.
+fn web(image: &str) -> Value {
+    json!({
+        "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web", "annotations": {"example.com/note": SECRET}},
+        "spec": {
+            "replicas": 4, "selector": {"matchLabels": {"app": "web"}}, "strategy": {"rollingUpdate": {"maxSurge": 2, "maxUnavailable": 1}},
+            "template": {
+                "metadata": {"labels": {"app": "web", "team": "s3cretteam"}, "annotations": {"example.com/note": SECRET}},
+                "spec": {"containers": [{
+                    "name": "main", "image": image, "command": ["sh", "-c", SECRET], "args": [SECRET],
+                    "env": [{"name": "PASSWORD", "value": SECRET}],
+                    "resources": {"requests": {"cpu": "100m", "memory": "64Mi"}},
+                }]},
+            },
+        },
+    })
+}
+
+async fn create(client: &Client, path: &str, object: &Value) {
+    let request = http::Request::post(path).header("content-type", "application/json").body(object.to_string().into_bytes()).unwrap();
+    let made: Result<Value, _> = client.request(request).await;
+    made.unwrap_or_else(|error| panic!("{path}: {error}"));
+}
+
+fn rolled_out(kubeconfig: &Path) {
+    let output = berth(&["rollout", "status", "deployment/web", "--timeout", "60s", "--kubeconfig", kubeconfig.to_str().unwrap()]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+/// The sizes of a set, each with its time.
+fn sizes(of: &Value) -> Vec<(Duration, i64)> {
+    let size = |size: &Value| (Duration::from_secs_f64(size["atSeconds"].as_f64().unwrap()), size["replicas"].as_i64().unwrap());
+    of.as_array().unwrap().iter().map(size).collect()
+}
+
+fn check_alike(replay: &Value) {
+    let (recorded, replayed) = (&replay["recorded"]["workloads"][0], &replay["replayed"]["workloads"][0]);
+    let context = format!("{recorded}\n{replayed}");
+    for member in ["pods", "terminating", "available"] {
+        assert_eq!(recorded[member]["value"], replayed[member]["value"], "{member}: {context}");
+    }
+    for resource in ["cpu", "memory"] {
+        assert_eq!(recorded["resources"][resource]["value"], replayed["resources"][resource]["value"], "{resource}: {context}");
+    }
+    let (sets, again) = (recorded["sets"].as_object().unwrap(), replayed["sets"].as_object().unwrap());
+    assert_eq!(sets.keys().collect::<Vec<_>>(), again.keys().collect::<Vec<_>>(), "{context}");
+    for (template, recorded) in sets {
+        let recorded: Vec<i64> = sizes(recorded).into_iter().map(|(_, size)| size).collect();
+        assert!(is_as_foretold(&recorded, &legs(&sizes(&again[template]), 0, BURST)), "{template}: {context}");
+    }
+    let rollouts = |workload: &Value| workload["rollouts"].as_array().unwrap().clone();
+    assert_eq!(rollouts(recorded).len(), rollouts(replayed).len(), "{context}");
+    let tolerance = if std::env::var_os("BERTH_QUIET_MACHINE").is_some() { TOLERANCE } else { LATE };
+    for (one, other) in rollouts(recorded).iter().zip(rollouts(replayed)) {
+        for member in ["atSeconds", "completeAtSeconds", "settledAtSeconds"] {
+            let (one, other) = (one[member].as_f64().unwrap_or(-1.0), other[member].as_f64().unwrap_or(-1.0));
+            assert!((one - other).abs() <= tolerance, "{member}: {one} and {other}: {context}");
+        }
+    }
+}
+
+/// Two rollouts and a scaling, recorded; gives what the file says.
+async fn record_rollouts(kubeconfig: &Path, file: &Path, arguments: &[&str]) -> String {
+    let client = client(kubeconfig).await;
+    create(&client, "/apis/apps/v1/namespaces/default/deployments", &web("web:1")).await;
+    rolled_out(kubeconfig);
+    let recording = Recording::begin(kubeconfig, file, arguments);
+    let deployments = Api::<Deployment>::default_namespaced(client.clone());
+    let patch = |patch: Value| {
+        let deployments = deployments.clone();
+        async move { drop(deployments.patch("web", &PatchParams::default(), &Patch::Strategic(patch)).await.unwrap()) }
+    };
+    patch(json!({"spec": {"template": {"spec": {"containers": [{"name": "main", "image": "web:2"}]}}}})).await;
+    rolled_out(kubeconfig);
+    common::only_stay(&client, 4).await;
+    patch(json!({"spec": {"replicas": 6}})).await;
+    rolled_out(kubeconfig);
+    patch(json!({"spec": {"template": {"spec": {"containers": [{"name": "main", "env": [{"name": "PASSWORD", "value": "another"}]}]}}}}))
+        .await;
+    rolled_out(kubeconfig);
+    common::only_stay(&client, 6).await;
+    recording.end()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_recording_replayed_as_it_was_comes_to_the_same() {
+    let berth = common::up(UP);
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("trace.jsonl.zst");
+    record_rollouts(&berth.kubeconfig(), &file, &[]).await;
+    let replay = replayed(&file, &["--policy", "TerminationComplete"]);
+    assert_eq!((&replay["recording"]["controllers"], &replay["recording"]["gaps"]), (&json!("berth"), &json!([])));
+    assert_eq!(replay["recording"].get("torn"), None);
+    assert_eq!(replay["recorded"]["workloads"][0]["rollouts"].as_array().unwrap().len(), 2, "an environment is part of a template");
+    check_alike(&replay);
+    let (was, under) = (&replay["recorded"]["workloads"][0], &replay["underPolicy"]["workloads"][0]);
+    assert!(under["pods"]["value"].as_i64().unwrap() <= 8, "{under}");
+    assert!(was["pods"]["value"].as_i64() > under["pods"]["value"].as_i64(), "{was} {under}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_recording_of_a_server_has_no_secrets_and_is_its_owners_alone() {
+    let berth = common::up(UP);
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("trace.jsonl.zst");
+    let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s3cretname"}, "stringData": {"password": SECRET}});
+    create(&client(&berth.kubeconfig()).await, "/api/v1/namespaces/default/secrets", &secret).await;
+    let said = record_rollouts(&berth.kubeconfig(), &file, &["--hash-names"]).await;
+    for told in ["s3cret", "PASSWORD", "example.com", "\"web", "web-", "node-0", "\"default\"", "\"app\""] {
+        assert!(!said.contains(told), "{told}: {said}");
+    }
+    assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
+    check_alike(&replayed(&file, &[]));
+    // One that is there is never written over.
+    let before = fs::read(&file).unwrap();
+    let again = Command::new(env!("CARGO_BIN_EXE_berth"))
+        .args(["record", "--for", "1s", "--output"])
+        .arg(&file)
+        .arg("--kubeconfig")
+        .arg(berth.kubeconfig())
+        .output()
+        .unwrap();
+    assert_eq!(again.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&again.stderr).contains("is there already, and is not overwritten"));
+    assert_eq!(fs::read(&file).unwrap(), before);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_recording_ends_by_time_and_by_size_and_is_whole() {
+    let berth = common::up(UP);
+    let folder = tempfile::tempdir().unwrap();
+    let record = |name: &str, arguments: &[&str]| {
+        let file = folder.path().join(name);
+        let mut command = Command::new(env!("CARGO_BIN_EXE_berth"));
+        command.args(["record", "--output"]).arg(&file).args(arguments).arg("--kubeconfig").arg(berth.kubeconfig());
+        let output = command.output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        (text(&file), String::from_utf8_lossy(&output.stdout).into_owned())
+    };
+    let (file, said) = record("time", &["--for", "1s"]);
+    assert!(file.lines().last().unwrap().contains("\"ended\":\"time\""), "{file}");
+    assert!(said.contains("The time is over."), "{said}");
+    assert!(file.lines().any(|line| line.contains("\"listed\":true")) && file.contains("\"Node\""), "{file}");
+    // Before all is in it there is nothing that could be replayed.
+    let mut command = Command::new(env!("CARGO_BIN_EXE_berth"));
+    command.args(["record", "--for", "1ms", "--output"]).arg(folder.path().join("early")).arg("--kubeconfig").arg(berth.kubeconfig());
+    let output = command.output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    let wanted = "cannot be replayed: it ended before all that there is was in it. The time is over.";
+    assert!(output.status.code() == Some(1) && said.contains(wanted), "{said}");
+}
+
+/// The server is killed in the middle of a recording, and comes back on the same folder: the recording goes on, and says what it may have missed. It is
+/// killed again, for good: the recording ends whole, and says that too.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_recording_goes_on_over_a_crash_of_its_server_and_ends_whole_without_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let (data, file) = (folder.path().join("data"), folder.path().join("trace.jsonl.zst"));
+    let start = |port: &str| {
+        let latencies = ["--pod-start-latency", "700ms", "--pod-stop-latency", "1900ms"];
+        let place = ["up", "--nodes", "2", "--no-dashboard", "--secure-port", port, "--data-dir", data.to_str().unwrap()];
+        let mut server = Part::start(&[&place[..], &latencies].concat(), None);
+        let line = server.line_with("API server ready at");
+        (server, line)
+    };
+    let (mut server, line) = start("0");
+    let address = line.split_once("https://").unwrap().1.split(' ').next().unwrap();
+    let port = address.rsplit_once(':').unwrap().1.to_owned();
+    let kubeconfig = data.join("kubeconfig");
+    create(&client(&kubeconfig).await, "/apis/apps/v1/namespaces/default/deployments", &web("web:1")).await;
+    rolled_out(&kubeconfig);
+    let mut recording = Recording::begin(&kubeconfig, &file, &[]);
+
+    server.kill();
+    recording.warns(" broke; all that broke goes on as soon as it can: ");
+    let (mut server, _) = start(&port);
+    let client = client(&kubeconfig).await;
+    let patch = json!({"spec": {"template": {"spec": {"containers": [{"name": "main", "image": "web:2"}]}}}});
+    let deployments = Api::<Deployment>::default_namespaced(client.clone());
+    deployments.patch("web", &PatchParams::default(), &Patch::Strategic(patch)).await.unwrap();
+    rolled_out(&kubeconfig);
+    common::only_stay(&client, 4).await;
+    recording.warns("all watches go on; the recording says what was missed");
+
+    server.kill();
+    recording.warns(" broke; all that broke goes on as soon as it can: ");
+    recording.end();
+    let replay = replayed(&file, &[]);
+    let gaps = replay["recording"]["gaps"].as_array().unwrap();
+    let of_deployments = gaps.iter().filter(|gap| gap["plural"] == "deployments").count();
+    assert!(of_deployments >= 1 && gaps.iter().all(|gap| gap["seconds"].is_number()), "{gaps:?}");
+    let last = replay["recording"]["seconds"].as_f64().unwrap();
+    assert!(gaps.iter().any(|gap| (last - gap["untilSeconds"].as_f64().unwrap()).abs() < 0.1), "{last} {gaps:?}");
+    assert_eq!(replay["recording"].get("torn"), None, "it is whole");
+    let rollouts = replay["recorded"]["workloads"][0]["rollouts"].as_array().unwrap();
+    assert_eq!(rollouts.len(), 1, "what was missed is listed anew: {rollouts:?}");
+    let told = berth(&["replay", file.to_str().unwrap()]);
+    assert!(String::from_utf8_lossy(&told.stdout).contains(" were not seen, or late, for "), "{told:?}");
+}
+
+/// Kubernetes' own controllers and its own scheduler; the nodes are berth's.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_recording_of_another_kubernetes_comes_to_the_same() {
+    let Some(upstream) = Upstream::start(&["--scheduler"]) else { return };
+    let kubeconfig = upstream.kubeconfig();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_berth"));
+    command.args([
+        "node",
+        "--secure-port",
+        "0",
+        "--nodes",
+        "2",
+        "--pod-start-latency",
+        "700ms",
+        "--pod-stop-latency",
+        "1900ms",
+        "--kubeconfig",
+    ]);
+    let mut nodes = command.arg(&kubeconfig).stdin(Stdio::null()).stdout(Stdio::null()).spawn().unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("trace.jsonl.zst");
+    let said = record_rollouts(&kubeconfig, &file, &[]).await;
+    let ended = nodes.kill().and_then(|()| nodes.wait());
+    assert!(!said.contains("s3cret"), "{said}");
+    let replay = replayed(&file, &["--policy", "TerminationComplete"]);
+    assert_eq!(replay["recording"]["controllers"], "kubernetes");
+    check_alike(&replay);
+    assert!(replay["underPolicy"]["workloads"][0]["pods"]["value"].as_i64().unwrap() <= 8, "{replay}");
+    assert!(ended.is_ok());
+}
+
+#[test]
+fn what_is_no_recording_is_refused_in_a_sentence() {
+    let folder = tempfile::tempdir().unwrap();
+    let check = |content: &[u8], wanted: &str| {
+        let file = folder.path().join("x");
+        fs::write(&file, content).unwrap();
+        let output = berth(&["replay", file.to_str().unwrap()]);
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.code() == Some(1) && said.contains(wanted), "{said}");
+    };
+    check(b"", "this is no recording of berth's: it is empty");
+    check(b"\x1f\x8b", "this is no recording of berth's");
+    let header = r#"{"trace":"berth","version":1,"at":"2026-01-01T00:00:00Z","controllers":"berth","because":"x"}"#;
+    check(format!("{header}\n").as_bytes(), "line 1: it ends before all is told that there was at the beginning");
+    check(format!("{header}\n{}\n", r#"{"ms":0,"put":{"kind":"Secret\u001b[2J"}}"#).as_bytes(), r#"line 2: put.kind is "Secret\u{1b}[2J""#);
+    let missing = berth(&["replay", "/nowhere"]);
+    assert!(String::from_utf8_lossy(&missing.stderr).contains("cannot read /nowhere"));
+}

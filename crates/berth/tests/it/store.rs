@@ -1,0 +1,306 @@
+//! `berth backup`, `berth restore` and `berth store`: what is stored goes elsewhere, and comes back.
+#![expect(clippy::unwrap_used, reason = "tests")]
+
+use crate::{
+    common::{Berth, kubectl_is_here, until, up_in},
+    etcd::{self, Etcd},
+};
+use berth_etcd::{Client, Options};
+use berth_registry::archive::{Header, Writer};
+use berth_store::{
+    Expected, Key, Revision,
+    etcd::{Etcd as _, Put},
+};
+use berth_testing::Upstream;
+use std::{
+    fs::{self, File},
+    os::unix::fs::PermissionsExt,
+    path::{Path, PathBuf},
+    process::{Command, Output, Stdio},
+    sync::Arc,
+};
+use tempfile::TempDir;
+
+/// Without nodes nothing moves any more when it has been looked at.
+const STILL: &[&str] = &["--nodes", "0"];
+
+const SHOP: &str = "
+apiVersion: v1
+kind: Namespace
+metadata: {name: shop}
+---
+apiVersion: v1
+kind: Secret
+metadata: {name: key, namespace: shop}
+stringData: {token: hush-hush}
+---
+apiVersion: v1
+kind: Service
+metadata: {name: web, namespace: shop}
+spec: {type: NodePort, selector: {app: web}, ports: [{port: 80, nodePort: 30123}]}
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: web, namespace: shop}
+spec:
+  replicas: 3
+  podReplacementPolicy: TerminationComplete
+  selector: {matchLabels: {app: web}}
+  template:
+    metadata: {labels: {app: web}}
+    spec: {containers: [{name: main, image: 'web:1'}]}
+---
+apiVersion: apps/v1
+kind: StatefulSet
+metadata: {name: data, namespace: shop}
+spec:
+  serviceName: web
+  updateStrategy: {type: Recreate}
+  selector: {matchLabels: {app: data}}
+  template:
+    metadata: {labels: {app: data}}
+    spec: {containers: [{name: main, image: 'data:1'}]}
+";
+
+fn berth(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_berth")).args(arguments).stdin(Stdio::null()).output().unwrap()
+}
+
+/// What it says of a success.
+fn done(arguments: &[&str]) -> String {
+    let output = berth(arguments);
+    let told = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "berth {arguments:?}: {told}");
+    told
+}
+
+/// What it complains of.
+fn refused(arguments: &[&str]) -> String {
+    let output = berth(arguments);
+    assert!(!output.status.success(), "berth {arguments:?} should have failed");
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// `FILE` and `--data-dir FOLDER`, as arguments.
+fn text(path: &Path) -> &str {
+    path.to_str().unwrap()
+}
+
+/// Each object that nobody makes anew, with its uid.
+fn objects(berth: &Berth) -> String {
+    let kinds =
+        "namespaces,secrets,services,deployments,replicasets,statefulsets,pods,controllerrevisions,clusterroles,configmaps,serviceaccounts";
+    let columns = "custom-columns=K:.kind,N:.metadata.namespace,M:.metadata.name,U:.metadata.uid";
+    berth.kubectl(&["get", kinds, "--all-namespaces", "--no-headers", "--output", columns])
+}
+
+fn field(berth: &Berth, of: &str, path: &str) -> String {
+    fields(berth, of, &[path])
+}
+
+fn fields(berth: &Berth, of: &str, paths: &[&str]) -> String {
+    let paths: Vec<String> = paths.iter().map(|path| format!("{{{path}}}")).collect();
+    berth.kubectl(&["get", "--namespace", "shop", of, "--output", &format!("jsonpath={}", paths.join(" "))])
+}
+
+/// A shop whose objects are all there.
+fn shop(folder: &Path) -> Berth {
+    let berth = up_in(folder, STILL);
+    berth.apply(SHOP);
+    berth.kubectl_until(&["get", "pods", "--namespace", "shop", "--output", "name"], |pods| pods.lines().count() == 4);
+    berth
+}
+
+#[test]
+fn a_backup_of_a_running_server_is_restored_and_whoever_watches_lists_anew() {
+    if !kubectl_is_here() {
+        return;
+    }
+    let (folder, files) = (TempDir::new().unwrap(), TempDir::new().unwrap());
+    let berth = shop(folder.path());
+    let (bare, full) = (files.path().join("bare.berth"), files.path().join("full.berth"));
+    let of = ["--data-dir", text(folder.path())];
+    let told = done(&[&["backup", text(&bare)][..], &of].concat());
+    assert!(told.contains(" objects as of revision ") && told.contains("They hold every Secret as it is"), "{told}");
+    let told = done(&[&["backup", "--with-keys", text(&full)][..], &of].concat());
+    assert!(told.contains("With the control plane's private keys"), "{told}");
+    assert_eq!(fs::metadata(&bare).unwrap().permissions().mode() & 0o777, 0o600);
+    assert!(refused(&[&["backup", text(&bare)][..], &of].concat()).contains("is there already, and is not overwritten"));
+    let before = objects(&berth);
+    let (seen, key) = (field(&berth, "deployment/web", ".metadata.resourceVersion"), fs::read(folder.path().join("pki/ca.pem")).unwrap());
+    // What is written behind it is not in it.
+    berth.kubectl(&["create", "configmap", "later"]);
+    berth.kill();
+    assert!(refused(&[&["restore", text(&bare)][..], &of].concat()).contains("there is a store in"));
+
+    for (file, has_keys) in [(&bare, false), (&full, true)] {
+        let again = TempDir::new().unwrap();
+        let told = done(&["restore", text(file), "--data-dir", text(again.path())]);
+        assert!(told.contains("whoever watches is told 410"), "{told}");
+        assert_eq!(fs::read(again.path().join("pki/ca.pem")).ok(), has_keys.then(|| key.clone()));
+        let berth = up_in(again.path(), STILL);
+        assert_eq!(objects(&berth), before);
+        assert_eq!(field(&berth, "secret/key", ".data.token"), "aHVzaC1odXNo");
+        assert!(field(&berth, "deployment/web", ".metadata.resourceVersion").parse::<u64>().unwrap() > 1_000_000_000);
+        let watch = format!("/api/v1/namespaces/shop/pods?watch=1&resourceVersion={seen}&timeoutSeconds=1");
+        let told = berth.kubectl_with("", &["get", "--raw", &watch]);
+        let told = String::from_utf8_lossy(&[told.stdout, told.stderr].concat()).into_owned();
+        assert!(told.contains("too old resource version") || told.contains("Expired"), "{told}");
+        // Also that the port is taken is known again.
+        let told = berth.kubectl_fails(&["create", "service", "nodeport", "other", "--tcp", "80", "--node-port", "30123"]);
+        assert!(told.contains("provided port is already allocated"), "{told}");
+    }
+}
+
+#[test]
+fn a_backup_that_is_not_as_it_was_made_changes_nothing() {
+    let files = TempDir::new().unwrap();
+    let archive = |name: &str, objects: &[(&str, &str)]| {
+        let path = files.path().join(name);
+        let header = Header::new("0", Revision(7), "2026-01-01T00:00:00Z".parse().unwrap());
+        let mut writer = Writer::begin(File::create(&path).unwrap(), &header).unwrap();
+        objects.iter().for_each(|(key, value)| writer.object(&Key::new(key), value.as_bytes()).unwrap());
+        writer.finish().unwrap();
+        path
+    };
+    let map = r#"{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a","namespace":"b","uid":"u"}}"#;
+    let pod = r#"{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a","namespace":"b","uid":"u"},"spec":{"containers":[]}}"#;
+    let good = archive("good", &[("/registry/configmaps/b/a", map)]);
+    let cut = files.path().join("cut");
+    fs::write(&cut, &fs::read(&good).unwrap()[..100]).unwrap();
+    let check = |archive: &PathBuf, says: &str| {
+        let folder = TempDir::new().unwrap();
+        let told = refused(&["restore", text(archive), "--data-dir", text(folder.path())]);
+        assert!(told.contains(says), "{told}");
+        assert!(!folder.path().join("store").exists() && !folder.path().join("store.making").exists());
+    };
+    check(&cut, "is refused: ");
+    check(&files.path().join("none"), "No such file");
+    check(
+        &archive("invalid", &[("/registry/configmaps/b/a", map), ("/registry/pods/b/a", pod)]),
+        "/registry/pods/b/a: spec.containers: Required value",
+    );
+    check(&archive("elsewhere", &[("/registry/configmaps/b/other", map)]), "its name and namespace belong elsewhere");
+    let later = archive("later", &[("/registry/configmaps/b/a", map), ("/registry/example.com/widgets/b/a", map)]);
+    check(&later, "/registry/example.com/widgets/b/a is of no kind that this berth has");
+    let folder = TempDir::new().unwrap();
+    let told = done(&["restore", "--leave-out-unknown", text(&later), "--data-dir", text(folder.path())]);
+    assert!(
+        told.contains("1 object left out of kinds that this berth does not have") && told.contains("1 object as of 2026-01-01T00:00:00Z"),
+        "{told}"
+    );
+}
+
+#[test]
+fn objects_grow_into_an_etcd_and_shrink_back() {
+    if !kubectl_is_here() || !etcd::is_here() {
+        return;
+    }
+    let (etcd, folder, shrunk) = (Etcd::start(etcd::PATIENT), TempDir::new().unwrap(), TempDir::new().unwrap());
+    let berth = shop(folder.path());
+    let before = objects(&berth);
+    let archive = folder.path().join("objects");
+    berth.terminate();
+    let of = ["--data-dir", text(folder.path())];
+    done(&[&["store", "export", text(&archive)][..], &of].concat());
+    let into = [&["store", "import", text(&archive), "--store", "etcd", "--etcd-servers", &etcd.endpoint][..], &of].concat();
+    let over = [STILL, &["--store", "etcd", "--etcd-servers", &etcd.endpoint]].concat();
+
+    // As if an import had been broken off.
+    let authority = fs::read_to_string(folder.path().join("pki/ca.pem")).unwrap();
+    let authority = &authority[..authority.find("-----BEGIN PRIVATE KEY").unwrap()];
+    let client = etcd.client();
+    client.wait(client.client.begin_import(authority)).unwrap();
+    let half = Put { key: Key::new("/registry/pods/shop/half"), expected: Expected::Absent, value: Some("{}".into()), lease: None };
+    client.wait(client.client.txn(Arc::new([half]))).unwrap();
+    let told = refused(&[&["up", "--secure-port", "0"][..], &of, &over].concat());
+    assert!(told.contains("a part of an import that was broken off: run berth store import again"), "{told}");
+
+    let told = done(&into);
+    assert!(told.contains("Resource versions begin where this etcd is"), "{told}");
+    assert!(refused(&into).contains("etcd has objects of this control plane below /registry already"));
+    let berth = up_in(folder.path(), &over);
+    assert_eq!(objects(&berth), before);
+    assert_eq!(field(&berth, "service/web", ".spec.ports[0].nodePort"), "30123");
+    berth.kubectl(&["--namespace", "shop", "create", "configmap", "grown"]);
+    let before = objects(&berth);
+    berth.terminate();
+
+    // Through a pipe.
+    let export = Command::new(env!("CARGO_BIN_EXE_berth"))
+        .args(["store", "export", "--store", "etcd", "--etcd-servers", &etcd.endpoint])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut export = export;
+    let import = Command::new(env!("CARGO_BIN_EXE_berth"))
+        .args(["store", "import", "--data-dir"])
+        .arg(shrunk.path())
+        .stdin(export.stdout.take().unwrap())
+        .output()
+        .unwrap();
+    assert!(export.wait().unwrap().success() && import.status.success(), "{}", String::from_utf8_lossy(&import.stderr));
+    assert_eq!(objects(&up_in(shrunk.path(), STILL)), before);
+}
+
+/// Waits until a kube-apiserver's lease has ended.
+fn nobody_else_is_there(endpoint: &str) {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+    let options = Options { endpoints: vec![endpoint.to_owned()], ..Options::default() };
+    let client = runtime.block_on(Client::open(&options)).unwrap();
+    until("the lease ends", || runtime.block_on(client.rival()).unwrap().is_none());
+}
+
+#[test]
+fn an_etcd_goes_from_a_kube_apiserver_to_berth_and_back_and_nothing_is_lost() {
+    const NEW: &[&str] = &["--namespace", "shop"];
+    if !kubectl_is_here() {
+        return;
+    }
+    let Some(upstream) = Upstream::start(&["--no-controllers"]) else { return };
+    let (folder, endpoint) = (TempDir::new().unwrap(), upstream.said("ETCD_ENDPOINT"));
+    let kubectl = |arguments: &[&str]| {
+        let output =
+            Command::new("kubectl").args(arguments).env("KUBECONFIG", upstream.kubeconfig()).env("HOME", folder.path()).output().unwrap();
+        (output.status.success(), String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned())
+    };
+    assert!(kubectl(&["create", "namespace", "theirs"]).0);
+    let again = upstream.stop_apiserver();
+    let over = ["--store", "etcd", "--etcd-servers", &endpoint];
+    let of = ["--data-dir", text(folder.path())];
+    let take_over = [&over[..], &["--take-over", "--service-cluster-ip-range", "10.0.0.0/24"]].concat();
+    let give_back = [&["store", "give-back"][..], &over, &of].concat();
+
+    nobody_else_is_there(&endpoint);
+    let berth = up_in(folder.path(), &take_over);
+    assert!(berth.kubectl(&["get", "namespaces", "--output", "name"]).contains("namespace/theirs"));
+    berth.apply(SHOP);
+    let running = refused(&give_back);
+    assert!(running.contains("is in use by another berth"), "{running}");
+    berth.terminate();
+    let told = done(&give_back);
+    assert!(told.contains("given back; 2 objects say what Kubernetes 1.36 does not know as annotations"), "{told}");
+    assert!(refused(&give_back).contains("no berth has what etcd has there"));
+
+    upstream.start_apiserver(&again);
+    until("the API server is ready", || kubectl(&["get", "--raw", "/readyz"]).0);
+    let get = |of: &str, path: &str| kubectl(&[NEW, &["get", of, "--output", &format!("jsonpath={{{path}}}")]].concat()).1;
+    assert_eq!(get("deployment/web", r".metadata.annotations.berth\.dev/pod-replacement-policy"), "TerminationComplete");
+    assert_eq!(get("statefulset/data", ".spec.updateStrategy.type"), "OnDelete");
+    // That one takes writes of both.
+    for object in ["deployment/web", "statefulset/data"] {
+        let (is_done, told) = kubectl(&[NEW, &["scale", object, "--replicas", "5"]].concat());
+        assert!(is_done, "{told}");
+    }
+    let told = refused(&[&["up", "--secure-port", "0"][..], &of, &take_over].concat());
+    assert!(told.contains("a kube-apiserver runs over what etcd has below /registry"), "{told}");
+    _ = upstream.stop_apiserver();
+    nobody_else_is_there(&endpoint);
+
+    let berth = up_in(folder.path(), &take_over);
+    assert_eq!(fields(&berth, "deployment/web", &[".spec.podReplacementPolicy", ".spec.replicas"]), "TerminationComplete 5");
+    assert_eq!(fields(&berth, "statefulset/data", &[".spec.updateStrategy.type", ".spec.replicas"]), "Recreate 5");
+    for object in ["deployment/web", "statefulset/data"] {
+        assert!(!field(&berth, object, ".metadata.annotations").contains("berth.dev/"), "{object}");
+    }
+}
