@@ -12,10 +12,10 @@ pub(crate) enum System {
     Upstream,
 }
 
-/// Whether a figure stands in the README's table.
+/// Whether a figure is in the table of docs/benchmarks.md.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Place {
-    /// In the README's table.
+    /// In the table of docs/benchmarks.md.
     Readme,
     /// Only in the table of all figures: what changes little with other load on the machine, for comparing two commits.
     Detail,
@@ -103,7 +103,7 @@ pub(crate) fn table(figures: &[(System, Figure)]) -> String {
     text
 }
 
-/// The README's table. `upstream` adds the column of Kubernetes; a row without a figure there says that it needs nodes.
+/// The table of docs/benchmarks.md. `upstream` adds the column of Kubernetes; a row without a figure there says that it needs nodes.
 pub(crate) fn markdown(figures: &[(System, Figure)], upstream: bool) -> String {
     let head = if upstream { "| | Kubernetes | berth |\n|---|---|---|\n" } else { "| | berth |\n|---|---|\n" };
     let of = |wanted: System| figures.iter().filter(move |(system, figure)| *system == wanted && figure.place == Place::Readme);
