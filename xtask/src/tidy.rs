@@ -66,7 +66,7 @@ const FORBIDDEN: &[(&str, &str, &str)] = &[
 const FOR_TESTS: &[&str] = &["berth-linear", "berth-testing"];
 
 /// What no crate that the simulation links may depend on, however far away: runtimes, sockets, files, randomness.
-const REAL: &[&str] = &["fjall", "getrandom", "hyper", "kube", "kube-client", "mio", "redb", "rustls", "tokio"];
+const REAL: &[&str] = &["getrandom", "hyper", "kube", "kube-client", "mio", "rustls", "tokio"];
 
 /// The crate that tells what a change will do.
 const FORECASTS: &str = "berth-plan";

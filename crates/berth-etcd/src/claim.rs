@@ -2,8 +2,8 @@
 
 use crate::Client;
 use berth_store::{
-    COMMIT_WRITES_MAX, Expected, Key, Layout, Revision,
-    etcd::{Etcd, EtcdError, KeyValue, Outcome, Put, Query, move_keys},
+    COMMIT_WRITES_MAX, Expected, Key, Revision,
+    etcd::{Etcd, EtcdError, KeyValue, Outcome, Put, Query},
 };
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -16,12 +16,8 @@ const OURS: (&str, usize) = ("/registry/berth.dev/", 2 + SERVERS_MAX);
 const SERVERS: &str = "/registry/berth.dev/servers/";
 /// More are not counted with.
 const SERVERS_MAX: usize = 100;
-/// How keys are laid out: as upstream does. A berth that lays them out otherwise counts on.
+/// How keys are laid out: as upstream does. A berth that lays them out otherwise counts on. 1 is older than the first release.
 const LAYOUT: u64 = 2;
-/// Before upstream's: by group and plural.
-const EARLIER: u64 = 1;
-/// On the way from there: what neither of them takes.
-const MOVING: &str = "1 to 2";
 /// An import that has not come to its end.
 const IMPORTING: &str = "import";
 /// Keys that berth alone has: a node port each.
@@ -103,8 +99,6 @@ pub struct Claim<'c> {
     pub authority: &'c str,
     /// Authorities that may have said so before: where one of them does, the place is said to be that of `authority` from now on.
     pub before: &'c [String],
-    /// Where keys stand, and where earlier builds had them.
-    pub layout: &'c dyn Layout,
     /// Whether it takes over what a kube-apiserver has stored there.
     pub take_over: bool,
 }
@@ -129,7 +123,7 @@ struct Mark<'m> {
 
 impl Client {
     /// Makes the place that of the control plane with this authority, until it is [given back](Self::give_back), if it is empty or taken over; else looks
-    /// whether it is. What an earlier build keeps there is then moved to where the layout has it, which takes a while; broken off, it goes on with the next claim.
+    /// whether it is.
     ///
     /// It says who may use it, not who does: the control plane itself is to see to it that it runs once. No kube-apiserver may run over it.
     ///
@@ -176,24 +170,12 @@ impl Client {
             }
             mark => (mark?, false),
         };
-        if mark.layout == LAYOUT {
-            if is_renamed {
-                let origin = mark.origin;
-                self.mark(&mark, Expected::At(found.mod_revision)).await?;
-                return Ok(origin);
-            }
-            return Ok(mark.origin);
-        }
         if mark.layout == IMPORTING {
             return Err(ClaimError::HalfImported { prefix });
         }
-        let mut marked = found.mod_revision;
-        if mark.layout == EARLIER {
-            // From here on no earlier build starts there: half of the objects would be missing, and its controllers would make them anew.
-            marked = self.mark(&Mark { layout: MOVING.into(), ..mark }, Expected::At(marked)).await?;
+        if is_renamed {
+            self.mark(&mark, Expected::At(found.mod_revision)).await?;
         }
-        move_keys(self, claim.layout, "/registry/").await?;
-        self.mark(&Mark { layout: LAYOUT.into(), ..mark }, Expected::At(marked)).await?;
         Ok(mark.origin)
     }
 
@@ -208,9 +190,8 @@ impl Client {
         }
         let Some(found) = self.first_keys(OWNER, 1).await?.into_iter().next() else { return Err(ClaimError::Nobodys { prefix }) };
         match self.read_mark(&found, authority)?.layout {
-            layout if layout == LAYOUT => Ok(()),
             layout if layout == IMPORTING => Err(ClaimError::HalfImported { prefix }),
-            layout => Err(ClaimError::Layout { prefix, layout: layout.to_string() }),
+            _ => Ok(()),
         }
     }
 
@@ -319,7 +300,7 @@ impl Client {
         let prefix = self.as_in_etcd("/registry");
         let said: Value = serde_json::from_slice(&found.value).unwrap_or_default();
         let layout = said["layout"].clone();
-        if ![LAYOUT.into(), EARLIER.into(), Value::from(MOVING), IMPORTING.into()].contains(&layout) {
+        if layout != LAYOUT && layout != IMPORTING {
             return Err(ClaimError::Layout { prefix, layout: layout.to_string() });
         }
         if said["certificateAuthority"] != authority {

@@ -28,7 +28,7 @@ impl Registry {
         self.make_missing_accounts().await
     }
 
-    /// Namespaces of a store that an older berth wrote have no accounts yet, and the server's authority may have been renewed.
+    /// Namespaces that came from another store may have no accounts yet, and the server's authority may have been renewed.
     async fn make_missing_accounts(&self) -> Result<(), ApiError> {
         let (namespaces, accounts) = (resource::of::<Namespace>(), resource::of::<ServiceAccount>());
         let request = RangeRequest::all(namespaces.prefix());

@@ -34,10 +34,6 @@ impl Layout for ResourceTable {
         if node.is_empty() { BINDING_BYTES + status } else { status }
     }
 
-    fn moved(&self, key: &Key) -> Option<Key> {
-        crate::key::moved(key)
-    }
-
     fn header(&self, key: &Key, value: &[u8]) -> Header {
         let resources = self.resources();
         read(resources.by_key(key.as_str()).map_or(&[], |resource| &resource.selectable_fields), value)

@@ -1,6 +1,6 @@
 //! Where objects stand in the store: `<prefix of the resource>[<namespace>/]<name>`, such as `/registry/pods/default/web`.
 
-use crate::{ApiError, Collection, Resource, Target, resource::built_in};
+use crate::{ApiError, Collection, Resource, Target};
 use berth_api::Scope;
 use berth_store::Key;
 use std::sync::Arc;
@@ -68,16 +68,6 @@ pub(crate) fn target_of(resource: &Arc<Resource>, key: &Key) -> Option<Target> {
     Some(Target { resource: Arc::clone(resource), namespace, name: name.to_owned(), subresource: None })
 }
 
-/// Where a key, or what keys begin with, stands today of the layout that berth had before upstream's: by group and plural, such as
-/// `/registry/core/pods/default/web`. `None`: where it did.
-pub(crate) fn moved(key: &Key) -> Option<Key> {
-    let mut parts = key.as_str().strip_prefix("/registry/")?.splitn(3, '/');
-    let (group, plural, rest) = (parts.next()?, parts.next()?, parts.next()?);
-    let resource = built_in().by_name(if group == "core" { "" } else { group }, plural)?;
-    let moved = Key::new(&format!("{}{rest}", resource.prefix()));
-    (moved != *key).then_some(moved)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -92,23 +82,5 @@ mod tests {
         };
         check(of::<Service>(), Some("a"), "/registry/services/specs/a/n");
         check(of::<Namespace>(), None, "/registry/namespaces/n");
-    }
-    #[test]
-    fn what_stood_by_group_and_plural_is_found() {
-        let check = |before: &str, wanted: Option<&str>| assert_eq!(moved(&Key::new(before)).as_ref().map(Key::as_str), wanted, "{before}");
-        for resource in built_in().stored() {
-            let folder = if resource.group.is_empty() { "core" } else { &resource.group };
-            for rest in ["", "a", "a/b"] {
-                let today = format!("{}{rest}", resource.prefix());
-                let before = format!("/registry/{folder}/{}/{rest}", resource.plural);
-                check(&before, (before != today).then_some(&today));
-                check(&today, None);
-            }
-        }
-        check("/registry/core/nodes/a", Some("/registry/minions/a"));
-        check("/registry/apps/deployments/default/web", Some("/registry/deployments/default/web"));
-        for other in ["/registry/example.com/widgets/a/b", "/registry/ranges/servicenodeports/30000", "/registry/core/pods", "/other", ""] {
-            check(other, None);
-        }
     }
 }

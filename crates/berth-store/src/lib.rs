@@ -119,11 +119,6 @@ pub trait Layout: Send + Sync + 'static {
         key[prefix.len()..].split_once('/').map(|(namespace, _)| namespace)
     }
 
-    /// Where what an earlier build kept at a key, or at keys that begin so, stands today; `None`: where it did. A key of today stays.
-    fn moved(&self, _earlier: &Key) -> Option<Key> {
-        None
-    }
-
     /// What a value says that may be another program's, in a store that others write to.
     fn understand(&self, _key: &Key, _value: &[u8]) -> Understood {
         Understood::AsItIs

@@ -298,7 +298,7 @@ impl Opening<'_> {
         let mut taken_over = Vec::new();
         // First that of the rest, where a kube-apiserver would say that it runs.
         for client in [&clients.rest].into_iter().chain(clients.parts.iter().map(|(_, client)| client)) {
-            let claim = Claim { authority, before, layout: &*layout, take_over: self.take_over };
+            let claim = Claim { authority, before, take_over: self.take_over };
             if client.claim(&claim).await.map_err(with_advice)? == Origin::TakenOver {
                 taken_over.push(client.clone());
             }
@@ -340,7 +340,8 @@ pub(crate) fn with_advice(error: ClaimError) -> String {
         }
         ClaimError::Served { .. } => "stop it first; what one that was killed has left goes by itself within 20 s".to_owned(),
         ClaimError::Rival { .. } => "stop it first; what one that was killed has left goes by itself within 15 s".to_owned(),
-        ClaimError::Layout { .. } | ClaimError::Occupied { .. } => "take another place with --etcd-prefix".to_owned(),
+        ClaimError::Layout { .. } => "start that one, or take another place with --etcd-prefix".to_owned(),
+        ClaimError::Occupied { .. } => "take another place with --etcd-prefix".to_owned(),
         ClaimError::HalfImported { .. } => "run berth store import again, which begins anew".to_owned(),
         ClaimError::Nobodys { .. } => "see --etcd-prefix".to_owned(),
         ClaimError::Others { owner, .. } => {

@@ -27,10 +27,6 @@ impl Layout for Foreign {
         self.0.resource_prefix(text)
     }
 
-    fn moved(&self, key: &Key) -> Option<Key> {
-        self.0.moved(key)
-    }
-
     fn understand(&self, key: &Key, value: &[u8]) -> Understood {
         if value.starts_with(OWN) {
             return Understood::AsItIs;

@@ -30,10 +30,6 @@ impl Layout for Pods {
         text.starts_with(PODS).then(|| &text[..PODS.len()])
     }
 
-    fn moved(&self, key: &Key) -> Option<Key> {
-        key.as_str().strip_prefix("/registry/core/pods/").map(|rest| Key::new(&format!("{PODS}{rest}")))
-    }
-
     fn header(&self, _: &Key, _: &[u8]) -> Header {
         Header::default()
     }
@@ -362,9 +358,7 @@ fn an_etcd_with_keys_of_others_is_not_taken() {
     let below = |prefix: &str| etcd.open(&Options { prefix: prefix.into(), ..etcd.options() }).expect("it answers");
     let (plain, ours) = (etcd.client(), below("/ours"));
     let claim = |client: &etcd::TestClient, authority: &str| {
-        client
-            .wait(client.client.claim(&Claim { authority, before: &[], layout: &Pods, take_over: false }))
-            .map_err(|error| error.to_string())
+        client.wait(client.client.claim(&Claim { authority, before: &[], take_over: false })).map_err(|error| error.to_string())
     };
     assert_eq!(claim(&plain, "one"), Ok(Origin::Own));
     create(&etcd.store_of(&plain, Arc::new(Pods), HISTORY), "a", "1").expect("a new key");
@@ -382,47 +376,18 @@ fn an_etcd_with_keys_of_others_is_not_taken() {
         ours.wait(ours.client.range(Query { prefix: "/registry/".into(), start_after: None, at: None, limit: None })).expect("it answers");
     assert_eq!(all.keys.len(), 5, "with the turn of creations; nothing is written there");
 
-    let newer = Put {
-        key: Key::new("/registry/berth.dev/control-plane"),
-        expected: Expected::Absent,
-        value: Some(r#"{"layout": 3, "certificateAuthority": "one"}"#.into()),
-        lease: None,
-    };
-    let theirs = below("/theirs");
-    theirs.wait(theirs.client.txn(Arc::new([newer]))).expect("it answers");
-    let layout = "what etcd has below /theirs was made by a berth that lays it out otherwise (layout 3; this one knows 2)";
-    assert_eq!(claim(&theirs, "one"), Err(layout.into()));
-}
-
-#[test]
-fn what_an_earlier_build_kept_is_moved_when_its_control_plane_starts() {
-    let etcd = etcd!("");
-    let client = etcd.client();
-    let put = |key: &str, value: &str, lease| {
-        let put = Put { key: Key::new(key), expected: Expected::Absent, value: Some(value.to_owned().into()), lease };
-        client.wait(client.client.txn(Arc::new([put]))).expect("it answers");
-    };
-    put("/registry/berth.dev/control-plane", r#"{"layout": 1, "certificateAuthority": "one"}"#, None);
-    let lease = client.wait(client.client.grant(3600)).expect("it answers");
-    (0..150).for_each(|number| put(&format!("/registry/core/pods/default/{number:03}"), "x", (number == 7).then_some(lease)));
-    let claim = |authority: &str| {
-        client
-            .wait(client.client.claim(&Claim { authority, before: &[], layout: &Pods, take_over: false }))
-            .map_err(|error| error.to_string())
-    };
-    assert!(claim("other").is_err_and(|error| error.contains("a control plane with other certificates")));
-    let all = |prefix: &str| {
-        let query = Query { prefix: prefix.into(), start_after: None, at: None, limit: None };
-        client.wait(client.client.range(query)).expect("it answers").keys
-    };
-    assert_eq!((all("/registry/core/").len(), all(PODS).len()), (150, 0), "nothing is moved for another");
-    assert_eq!(claim("one"), Ok(Origin::Own));
-    assert_eq!((all("/registry/core/").len(), all(PODS).len()), (0, 150));
-    let kept: Vec<_> = all(PODS).into_iter().filter_map(|found| Some((found.key, found.lease?))).collect();
-    assert_eq!(kept, [(pod("007"), lease)]);
-    let said = all("/registry/berth.dev/");
-    assert_eq!(said[0].value, r#"{"certificateAuthority":"one","layout":2}"#);
-    assert_eq!(claim("one"), Ok(Origin::Own));
+    for layout in ["1", "\"1 to 2\"", "3"] {
+        let theirs = below(&format!("/theirs/{}", layout.replace(['"', ' '], "")));
+        let mark = Put {
+            key: Key::new("/registry/berth.dev/control-plane"),
+            expected: Expected::Absent,
+            value: Some(format!(r#"{{"layout": {layout}, "certificateAuthority": "one"}}"#).into()),
+            lease: None,
+        };
+        theirs.wait(theirs.client.txn(Arc::new([mark]))).expect("it answers");
+        let told = claim(&theirs, "one").expect_err("it is of another layout");
+        assert!(told.ends_with(&format!("was made by a berth that lays it out otherwise (layout {layout}; this one knows 2)")), "{told}");
+    }
 }
 
 #[test]
@@ -433,7 +398,7 @@ fn a_place_is_taken_over_from_who_has_stopped_and_written_while_nobody_else_does
         let put = Put { key: Key::new(key), expected: Expected::Absent, value: Some("x".into()), lease };
         client.wait(client.client.txn(Arc::new([put]))).expect("it answers");
     };
-    let claim = |take_over: bool| client.wait(client.client.claim(&Claim { authority: "one", before: &[], layout: &Pods, take_over }));
+    let claim = |take_over: bool| client.wait(client.client.claim(&Claim { authority: "one", before: &[], take_over }));
     put("/registry/pods/default/theirs", None);
     let lease = client.wait(client.client.grant(3600)).expect("it answers");
     put("/registry/masterleases/10.0.0.1", Some(lease));
@@ -482,9 +447,7 @@ fn an_authority_takes_the_place_of_one_that_is_named_beside_it() {
     let client = etcd.client();
     let claim = |authority: &str, before: &[&str]| {
         let before: Vec<_> = before.iter().map(|before| (*before).to_owned()).collect();
-        client
-            .wait(client.client.claim(&Claim { authority, before: &before, layout: &Pods, take_over: false }))
-            .map_err(|error| error.to_string())
+        client.wait(client.client.claim(&Claim { authority, before: &before, take_over: false })).map_err(|error| error.to_string())
     };
     let is_refused =
         |claimed: Result<Origin, String>| claimed.is_err_and(|error| error.contains("a control plane with other certificates"));
@@ -499,7 +462,7 @@ fn an_authority_takes_the_place_of_one_that_is_named_beside_it() {
 fn a_place_that_a_server_is_alive_over_is_not_given_back() {
     let etcd = etcd!("");
     let client = etcd.client();
-    assert!(client.wait(client.client.claim(&Claim { authority: "one", before: &[], layout: &Pods, take_over: false })).is_ok());
+    assert!(client.wait(client.client.claim(&Claim { authority: "one", before: &[], take_over: false })).is_ok());
     let lease = client.wait(client.client.grant(3600)).expect("it answers");
     let key = Key::new("/registry/berth.dev/servers/192.0.2.1:6443");
     let put = Put { key, expected: Expected::Absent, value: Some("{}".into()), lease: Some(lease) };
@@ -523,7 +486,7 @@ fn nobody_starts_over_an_import_before_it_is_whole_and_the_next_try_begins_anew(
     let etcd = etcd!("");
     let client = etcd.client();
     let begin = |authority: &str| client.wait(client.client.begin_import(authority)).map_err(|error| error.to_string());
-    let claim = || client.wait(client.client.claim(&Claim { authority: "one", before: &[], layout: &Pods, take_over: true }));
+    let claim = || client.wait(client.client.claim(&Claim { authority: "one", before: &[], take_over: true }));
     let put = |name: &str| {
         let put = Put { key: pod(name), expected: Expected::Absent, value: Some("x".into()), lease: None };
         client.wait(client.client.txn(Arc::new([put]))).expect("it answers");

@@ -73,16 +73,6 @@ impl History {
         Self { layout: Some(layout), bytes_max, ..Self::default() }
     }
 
-    /// Where a key of an earlier layout stands today.
-    pub(super) fn moved(&self, key: &Key) -> Option<Key> {
-        self.layout.as_ref()?.moved(key)
-    }
-
-    /// Whether nothing was said of it yet.
-    pub(super) fn is_blank(&self) -> bool {
-        self.resources.is_empty()
-    }
-
     /// Only changes later than `since` will be told of a resource; of all others without a name. What is no resource any more is one of those.
     pub(super) fn begin(&mut self, resource: &str, since: Revision) {
         let is_known = |layout: &Arc<dyn Layout>| layout.resource_prefix(resource) == Some(resource);

@@ -9,9 +9,7 @@
 //!   what was, it holds newer versions, which `log-N` and later ones tell again (the newer version of a key counts), and no history of that resource.
 //! - `acknowledged` says how far writes have been acknowledged ([`acknowledged`]).
 //!
-//! Files that builds wrote before keys stood where upstream has them are read all the same: each file says its format, and keys of an earlier one are taken for what
-//! they are today ([`Layout::moved`](crate::Layout::moved)). What is written is of today's format, also behind such files, which stay as they are until the next
-//! checkpoint takes their place. So there is no conversion that could be broken off.
+//! Each file names its format. A folder with a file of another format is refused and left as it is.
 //!
 //! Every file is made beside its place, under a name that ends with `.new`, synced, and moved there; then the folder is synced. Nothing that a start
 //! needs is changed afterwards, but for the log that is written and the note. A start reads everything ([`recover`]) before it writes anything.
@@ -98,6 +96,9 @@ pub enum LogError {
     /// A later berth wrote it: nothing of it is damage, and nothing is left out, whatever is accepted.
     #[error("it is of format {0}, and this berth knows none later than {FORMAT}")]
     Later(u64),
+    /// An earlier berth wrote it, likewise.
+    #[error("it is of format {0}, and this berth reads only {FORMAT}")]
+    Earlier(u64),
 }
 
 fn more(count: usize) -> String {
@@ -155,8 +156,8 @@ impl Log {
     /// Opens or makes the store in `files`. Also gives what it holds, of changes as many as `history` keeps, and what was wrong if that is accepted.
     pub(crate) fn open(files: Arc<dyn Files>, limits: Limits, on_damage: OnDamage, history: History) -> Result<(Self, Found), LogError> {
         let mut found = recover::read(&*files, history)?;
-        if let Some(format) = found.later {
-            return Err(LogError::Later(format));
+        if let Some(format) = found.other_format {
+            return Err(if FORMAT < format { LogError::Later(format) } else { LogError::Earlier(format) });
         }
         if !found.faults.is_empty() {
             if on_damage == OnDamage::Refuse {
@@ -583,22 +584,10 @@ pub(crate) fn acknowledge(files: &dyn Files, revision: Revision) -> io::Result<(
     Acknowledged::replace(files, revision).map(drop)
 }
 
-/// Whether the folder has a note of this format.
-#[cfg(feature = "embedded")]
-pub(crate) fn has_note(files: &dyn Files) -> io::Result<bool> {
-    Ok(matches!(acknowledged::read(files)?, acknowledged::Note::Says(_)))
-}
-
 /// Which logs and checkpoints there are.
 #[cfg(feature = "embedded")]
 pub(crate) fn names(files: &dyn Files) -> io::Result<std::collections::BTreeSet<String>> {
     Ok(files.list()?.into_iter().filter(|name| is_of_store(name) && name != acknowledged::NAME).collect())
-}
-
-/// Removes what [`write_anew`] may have left half done.
-#[cfg(feature = "embedded")]
-pub(crate) fn remove_all(files: &dyn Files) -> io::Result<()> {
-    names(files)?.iter().try_for_each(|name| files.remove(name))
 }
 
 /// Everything in the folder but its history, and what is wrong with it. Changes nothing.

@@ -15,10 +15,8 @@ use crate::{Entry, Key, Revision, env::Timestamp};
 use bytes::Bytes;
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
-/// What is described above, and in [`super::frame`]. Formats 1 and 2 were in files of another engine.
+/// What is described above, and in [`super::frame`]. Formats 1 to 3 are older than the first release.
 pub(crate) const FORMAT: u64 = 4;
-/// The same, with keys where builds had them that did not have upstream's layout yet: [`Layout::moved`](crate::Layout::moved) tells where they stand today.
-pub(crate) const EARLIER_FORMAT: u64 = 3;
 
 const PUT: u8 = 1;
 const PUT_EXPIRING: u8 = 2;

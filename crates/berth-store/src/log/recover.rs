@@ -4,7 +4,7 @@ use super::{
     acknowledged::{self, Note},
     frame::Reader,
     history::History,
-    record::{Begin, EARLIER_FORMAT, FORMAT, Kind, Object, Record, Summary, decode},
+    record::{Begin, FORMAT, Kind, Object, Record, Summary, decode},
 };
 use crate::{
     Key, Revision,
@@ -65,14 +65,12 @@ pub(crate) struct Found {
     /// Files that nobody needs any more, or that were never finished.
     pub(crate) left_over: Vec<String>,
     pub(crate) faults: Vec<Fault>,
-    /// The format of a file that a later berth wrote.
-    pub(crate) later: Option<u64>,
+    /// The format of a file that is of another one than this berth's.
+    pub(crate) other_format: Option<u64>,
     /// What else happened, as far as it is kept.
     pub(crate) history: History,
-    /// The objects by their keys as they were written.
-    written: Summary,
-    /// Whether the file that is read has keys of an earlier layout.
-    is_earlier: bool,
+    /// What the objects that were read come to.
+    counted: Summary,
 }
 
 /// A file, and how far it was read.
@@ -225,7 +223,7 @@ impl Found {
             match record {
                 Some(Record::Put(key, version)) => {
                     reading.held += 1;
-                    if reading.are_changes { self.put(&key, version.into()) } else { self.hold(&key, version.into()) }
+                    if reading.are_changes { self.put(key, version.into()) } else { self.hold(key, version.into()) }
                 }
                 Some(Record::Delete(key, revision)) => {
                     reading.held += 1;
@@ -233,7 +231,7 @@ impl Found {
                 }
                 Some(Record::Since(resource, since)) => {
                     reading.are_changes = true;
-                    self.history.begin(self.today(&resource).as_str(), since);
+                    self.history.begin(resource.as_str(), since);
                 }
                 Some(Record::Compact(revision)) => self.history.compact(revision),
                 Some(Record::State(state)) => self.at(state),
@@ -241,10 +239,6 @@ impl Found {
                 Some(Record::End { count, until }) => {
                     self.highest = self.highest.max(until);
                     reading.end = Some(count);
-                    if self.history.is_blank() {
-                        // An earlier build wrote it.
-                        self.history.begin("", until);
-                    }
                 }
                 None => self.fault(&reading.read.name, Some(offset), "it holds what is no record"),
             }
@@ -267,19 +261,10 @@ impl Found {
     }
 
     fn begin(&mut self, name: &str, (kind, number): (Kind, u64), begin: &Begin) {
-        let was_earlier = std::mem::replace(&mut self.is_earlier, begin.format == EARLIER_FORMAT);
-        if was_earlier && !self.is_earlier {
-            self.count_as_today();
-        }
-        if FORMAT < begin.format {
-            self.later = Some(begin.format);
-            self.fault(
-                name,
-                None,
-                format!("it has format {}, which a later berth wrote: only {EARLIER_FORMAT} and {FORMAT} are known", begin.format),
-            );
-        } else if ![EARLIER_FORMAT, FORMAT].contains(&begin.format) {
-            self.fault(name, None, format!("it has format {}, and only {EARLIER_FORMAT} and {FORMAT} are known", begin.format));
+        if begin.format != FORMAT {
+            self.other_format = self.other_format.max(Some(begin.format));
+            let author = if FORMAT < begin.format { "a later" } else { "an earlier" };
+            self.fault(name, None, format!("it has format {}, which {author} berth wrote: only {FORMAT} is read", begin.format));
         } else if (begin.kind, begin.number) != (kind, number) {
             self.fault(name, None, format!("it was written as {}", begin.kind.name(begin.number)));
         } else if kind == Kind::Log && begin.state != self.state {
@@ -294,47 +279,38 @@ impl Found {
         self.state = state;
     }
 
-    /// Where what was written at a key stands.
-    fn today(&self, written: &Key) -> Key {
-        let moved = if self.is_earlier { self.history.moved(written) } else { None };
-        moved.unwrap_or_else(|| written.clone())
-    }
-
-    fn hold(&mut self, written: &Key, object: Object) {
+    fn hold(&mut self, key: Key, object: Object) {
         self.highest = self.highest.max(object.mod_revision);
-        self.written.add(written, object.mod_revision);
-        let key = self.today(written);
-        if let Some(twice) = self.objects.insert(key, object) {
-            self.written.remove(written, twice.mod_revision);
+        self.counted.add(&key, object.mod_revision);
+        if let Some(twice) = self.objects.insert(key.clone(), object) {
+            self.counted.remove(&key, twice.mod_revision);
         }
     }
 
     /// A checkpoint is written while others write: it may hold what the logs tell behind it.
-    fn put(&mut self, written: &Key, object: Object) {
+    fn put(&mut self, key: Key, object: Object) {
         let (revision, value) = (object.mod_revision, object.value.clone());
         self.highest = self.highest.max(revision);
-        let key = self.today(written);
         match self.objects.entry(key) {
             btree_map::Entry::Vacant(place) => {
+                self.counted.add(place.key(), revision);
                 self.history.add(place.key(), revision, Some(value), None);
-                self.written.add(written, revision);
                 place.insert(object);
             }
             btree_map::Entry::Occupied(mut place) if place.get().mod_revision < revision => {
                 let previous = place.insert(object);
-                self.written.remove(written, previous.mod_revision);
-                self.written.add(written, revision);
+                self.counted.remove(place.key(), previous.mod_revision);
+                self.counted.add(place.key(), revision);
                 self.history.add(place.key(), revision, Some(value), Some(previous));
             }
             btree_map::Entry::Occupied(_) => (),
         }
     }
 
-    fn delete(&mut self, written: &Key, revision: Revision) {
-        let key = self.today(written);
-        if let Some(object) = self.objects.get(&key).filter(|object| object.mod_revision <= revision) {
-            self.written.remove(written, object.mod_revision);
-            self.history.add(&key, revision, None, self.objects.remove(&key));
+    fn delete(&mut self, key: &Key, revision: Revision) {
+        if let Some(object) = self.objects.get(key).filter(|object| object.mod_revision <= revision) {
+            self.counted.remove(key, object.mod_revision);
+            self.history.add(key, revision, None, self.objects.remove(key));
         }
     }
 
@@ -349,26 +325,12 @@ impl Found {
             let why = format!("revision {} was written, and revision {} is the last that can be read", self.highest, self.state.revision);
             self.fault(&last, end, why);
         }
-        self.check_count();
-        if self.is_earlier {
-            self.count_as_today();
-        }
-    }
-
-    fn check_count(&mut self) {
-        let (found, said) = (Summary { revision: self.state.revision, ..self.written }, self.state);
+        let (found, said) = (Summary { revision: self.state.revision, ..self.counted }, self.state);
         if self.faults.is_empty() && found != said {
             let why = format!("{} objects, sum {:x}, where {} objects, sum {:x} belong", found.count, found.sum, said.count, said.sum);
             let (file, end) = self.end();
             self.fault(file, end, why);
         }
-    }
-
-    /// Behind all that has keys of an earlier layout: whoever writes on from there counts them where they stand today.
-    fn count_as_today(&mut self) {
-        self.check_count();
-        self.written = Summary::of(self.state.revision, &self.objects);
-        self.state = self.written;
     }
 
     /// The last file that was read, and where it ends.

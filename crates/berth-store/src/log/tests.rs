@@ -20,16 +20,11 @@ const SEEDS: [u64; 5] = [0, 1, 2, 3, 4];
 /// More than all workloads together take.
 const HISTORY_BYTES: usize = 1 << 20;
 
-/// What earlier builds kept below `/pods/` stands below `/today/pods/`.
-struct Moved;
+struct Pods;
 
-impl Layout for Moved {
+impl Layout for Pods {
     fn resource_prefix<'t>(&self, text: &'t str) -> Option<&'t str> {
-        text.starts_with("/today/pods/").then(|| &text[.."/today/pods/".len()])
-    }
-
-    fn moved(&self, key: &Key) -> Option<Key> {
-        key.as_str().starts_with("/pods/").then(|| Key::new(&today(key.as_str())))
+        text.starts_with("/pods/").then(|| &text[.."/pods/".len()])
     }
 
     fn header(&self, _: &Key, _: &[u8]) -> Header {
@@ -37,12 +32,8 @@ impl Layout for Moved {
     }
 }
 
-fn today(name: &str) -> String {
-    format!("/today{name}")
-}
-
 fn open(disk: &Disk) -> Result<MemoryStore, LogError> {
-    MemoryStore::open(Arc::new(disk.clone()), SMALL, Arc::new(Moved), HISTORY_BYTES)
+    MemoryStore::open(Arc::new(disk.clone()), SMALL, Arc::new(Pods), HISTORY_BYTES)
 }
 
 /// What a client knows: of each key, its value and revision, and what a write of unknown outcome may have made of it.
@@ -53,8 +44,6 @@ struct Model {
     newest: Revision,
     /// All that was acknowledged, in order.
     told: Vec<Told>,
-    /// Whether keys stand where they do today.
-    is_of_today: bool,
 }
 
 /// A change: its revision, its key, what that got (nothing: it was deleted) and what it had before.
@@ -63,7 +52,6 @@ type Told = (Revision, String, Option<Vec<u8>>, Option<Vec<u8>>);
 /// The step-th write of the workload: mostly new values, of all sizes, some deletions.
 fn step(model: &Model, step: usize) -> Write {
     let name = format!("/pods/{}", step * 7 % 11);
-    let name = if model.is_of_today { today(&name) } else { name };
     let key = Key::new(&name);
     match model.acknowledged.get(&name) {
         Some((_, revision)) if step.is_multiple_of(3) => Write::delete(key, *revision),
@@ -211,7 +199,7 @@ fn go_on(disk: &Disk, model: &Model) -> Result<(), String> {
 
 /// The folder that another build would have left: of its format, with all checksums right.
 fn of_format(wanted: u64, disk: &Disk) -> Disk {
-    let earlier = disk.after_kill();
+    let other = disk.after_kill();
     let mut chain = 0;
     // Checkpoints come first, and none of them follows another file.
     for name in disk.list().expect("memory").iter().filter(|name| is_of_store(name) && *name != acknowledged::NAME) {
@@ -231,55 +219,30 @@ fn of_format(wanted: u64, disk: &Disk) -> Disk {
             rewritten.extend(bytes);
         }
         chain = if Kind::Checkpoint.number(name).is_some() { 0 } else { chain };
-        earlier.damage(name, Some(rewritten));
+        other.damage(name, Some(rewritten));
     }
-    earlier
+    other
 }
 
 /// Not as damage, of which somebody may accept the loss.
 #[test]
-fn what_a_later_build_wrote_is_refused_and_left_as_it_is_whatever_is_accepted() {
+fn what_a_build_of_another_format_wrote_is_refused_and_left_as_it_is_whatever_is_accepted() {
     let (disk, mut model) = (Disk::default(), Model::default());
     run(&open(&disk).expect("an empty disk"), &mut model, 0..STEPS);
-    let later = of_format(FORMAT + 1, &disk);
-    let contents = || -> Vec<_> { later.list().expect("memory").into_iter().map(|name| (later.read(&name), name)).collect() };
-    let before = contents();
-    assert!(1 < before.len());
-    for on_damage in [OnDamage::Refuse, OnDamage::AcceptLoss] {
-        let refused = Log::open(Arc::new(later.clone()), SMALL, on_damage, History::default()).map(drop);
-        assert!(matches!(refused, Err(LogError::Later(format)) if format == FORMAT + 1), "{on_damage:?}: {refused:?}");
-        assert_eq!(contents(), before, "{on_damage:?}");
-    }
-}
-
-#[test]
-fn keys_of_an_earlier_layout_are_read_where_they_stand_today_whatever_breaks_off() {
-    let (disk, mut model) = (Disk::default(), Model::default());
-    run(&open(&disk).expect("an empty disk"), &mut model, 0..STEPS);
-    let earlier = of_format(record::EARLIER_FORMAT, &disk);
-    assert!(earlier.list().expect("memory").iter().any(|name| Kind::Checkpoint.number(name).is_some()), "there is a checkpoint");
-    assert!(earlier.read("log-00000001").is_none(), "and logs have gone");
-    model.is_of_today = true;
-    model.acknowledged = model.acknowledged.into_iter().map(|(name, found)| (today(&name), found)).collect();
-    model.told.iter_mut().for_each(|(_, name, ..)| *name = today(name));
-    // As far as the next checkpoints, which are of today's format.
-    let go_on_until = |disk: &Disk| {
-        let mut model = model.clone();
-        if let Ok(store) = open(disk) {
-            run(&store, &mut model, STEPS..2 * STEPS);
-        }
-        model
-    };
-    let whole = earlier.after_kill();
-    let after = go_on_until(&whole);
-    let operations = whole.operations();
-    go_on(&whole, &after).unwrap_or_else(|why| panic!("nothing broke off: {why}"));
-    for at in 0..operations {
-        let disk = earlier.after_kill();
-        disk.fail_at(at, Trouble::PowerLoss);
-        let model = go_on_until(&disk);
-        for seed in SEEDS {
-            go_on(&disk.after_power_loss(seed), &model).unwrap_or_else(|why| panic!("at operation {at}, seed {seed}: {why}"));
+    for format in [FORMAT - 1, FORMAT + 1] {
+        let other = of_format(format, &disk);
+        let contents = || -> Vec<_> { other.list().expect("memory").into_iter().map(|name| (other.read(&name), name)).collect() };
+        let before = contents();
+        assert!(1 < before.len());
+        for on_damage in [OnDamage::Refuse, OnDamage::AcceptLoss] {
+            let refused = Log::open(Arc::new(other.clone()), SMALL, on_damage, History::default()).map(drop);
+            let is_named = match &refused {
+                Err(LogError::Earlier(found)) => *found == format && format < FORMAT,
+                Err(LogError::Later(found)) => *found == format && FORMAT < format,
+                _ => false,
+            };
+            assert!(is_named, "{on_damage:?}: {refused:?}");
+            assert_eq!(contents(), before, "{on_damage:?}");
         }
     }
 }

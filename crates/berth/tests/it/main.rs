@@ -12,7 +12,6 @@ mod docs;
 mod ends;
 #[path = "../../../berth-etcd/tests/it/etcd/mod.rs"]
 mod etcd;
-mod folders;
 mod full;
 mod helm;
 mod history;

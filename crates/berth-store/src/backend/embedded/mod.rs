@@ -7,7 +7,6 @@
 //! Over a restart all of that comes back, the history too: who followed goes on behind what was seen last. Only lists that are kept beyond the history are not.
 
 mod committer;
-mod convert;
 mod engine;
 mod whole;
 
@@ -71,13 +70,16 @@ pub enum OpenError {
         /// Which formats.
         source: LogError,
     },
-    /// It is of an earlier version of berth and cannot be read.
-    #[error("the store in {}, which an earlier version wrote, cannot be read, and was left as it is", dir.display())]
-    Conversion {
+    /// It is of an earlier version of berth, whose format is not read any more.
+    #[error(
+        "the store in {} was written by an earlier berth, and was left as it is; export its objects with that one (berth store export), and import them into a new folder (berth store import)",
+        dir.display()
+    )]
+    Earlier {
         /// The folder.
         dir: PathBuf,
-        /// Why.
-        source: Box<dyn std::error::Error + Send + Sync>,
+        /// Which formats.
+        source: LogError,
     },
 }
 
@@ -88,6 +90,7 @@ impl OpenError {
             LogError::Io(source) => Self::Io { dir, source },
             source @ LogError::Damaged(_) => Self::Damaged { dir, source },
             source @ LogError::Later(_) => Self::Later { dir, source },
+            source @ LogError::Earlier(_) => Self::Earlier { dir, source },
         }
     }
 }
@@ -141,7 +144,7 @@ impl EmbeddedStore {
     /// [`OpenError`].
     pub fn open_with(dir: &Path, layout: Arc<impl Layout>, opening: Opening) -> Result<Self, OpenError> {
         let folder = Folder::take(dir)?;
-        convert::convert(dir, &folder, &*layout).map_err(|source| OpenError::Conversion { dir: dir.into(), source })?;
+        refuse_other_engine(dir, &folder)?;
         Self::open_on(Arc::new(folder), layout, opening).map_err(OpenError::of(dir))
     }
 
@@ -271,6 +274,14 @@ impl Expire for EmbeddedStore {
     }
 }
 
+/// Refuses a folder of formats 1 and 2, which were files of a database, rather than begin an empty store in it.
+fn refuse_other_engine(dir: &Path, folder: &Folder) -> Result<(), OpenError> {
+    const FORMAT: u64 = 2;
+    let names = log::names(folder).map_err(|source| OpenError::Io { dir: dir.into(), source })?;
+    let is_other = names.is_empty() && dir.join("engine").is_dir();
+    if is_other { Err(OpenError::of(dir)(LogError::Earlier(FORMAT))) } else { Ok(()) }
+}
+
 /// What [`check`] found.
 #[derive(Clone, Debug)]
 pub struct Report {
@@ -291,14 +302,11 @@ pub struct Report {
 /// Reads the store in `dir`, all of it, and changes nothing.
 ///
 /// # Errors
-/// [`OpenError`]: it is in use or cannot be read, or an earlier version wrote it. Damage is none: the report tells it.
+/// [`OpenError`]: it is in use or cannot be read, or a version of another format wrote it. Damage is not an error: the report lists it.
 pub fn check(dir: &Path, layout: Arc<impl Layout>) -> Result<Report, OpenError> {
     let folder = Folder::take_as_it_is(dir)?;
     let io = |source| OpenError::Io { dir: dir.into(), source };
-    if convert::is_earlier(dir, &folder).map_err(io)? {
-        let source = "it has an earlier format; the next start converts it".into();
-        return Err(OpenError::Conversion { dir: dir.into(), source });
-    }
+    refuse_other_engine(dir, &folder)?;
     let found = log::read(&folder, layout).map_err(io)?;
     Ok(Report {
         revision: found.state.revision,

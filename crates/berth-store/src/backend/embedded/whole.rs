@@ -1,6 +1,6 @@
 //! Whole stores: what one holds as of one revision, also while a server writes to it; and one that is made of values from elsewhere.
 
-use super::{OpenError, convert};
+use super::{OpenError, refuse_other_engine};
 use crate::{
     Key, Layout, Revision,
     env::Timestamp,
@@ -33,14 +33,10 @@ pub struct Snapshot {
 /// of them. Takes as much memory as the objects.
 ///
 /// # Errors
-/// [`OpenError`]: it is damaged, cannot be read, or an earlier version wrote it.
+/// [`OpenError`]: it is damaged, cannot be read, or a version of another format wrote it.
 pub fn snapshot(dir: &Path, layout: Arc<impl Layout>) -> Result<Snapshot, OpenError> {
     let folder = Folder::beside(dir)?;
-    let io = |source| OpenError::Io { dir: dir.into(), source };
-    if convert::is_earlier(dir, &folder).map_err(io)? {
-        let source = "it has an earlier format; the next start converts it".into();
-        return Err(OpenError::Conversion { dir: dir.into(), source });
-    }
+    refuse_other_engine(dir, &folder)?;
     let found = read_steady(&folder, layout).map_err(OpenError::of(dir))?;
     let objects = found.objects.into_iter().map(|(key, object)| (key, object.value)).collect();
     Ok(Snapshot { revision: found.state.revision, objects })

@@ -15,14 +15,12 @@ mod copy;
 mod leases;
 mod list;
 mod model;
-mod moving;
 mod newest;
 mod turn;
 mod writer;
 
 pub use api::{Alarm, Change, Etcd, EtcdError, KeyValue, Lease, Outcome, PAGE_BYTES, Page, Put, Query, Status, Watched, Watching};
 pub use model::{Fate, Model};
-pub use moving::move_keys;
 pub use writer::SETTLED_WITHIN;
 
 use crate::{

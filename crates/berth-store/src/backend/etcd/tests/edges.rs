@@ -252,49 +252,6 @@ fn a_value_stays_for_its_time_and_outlives_it_by_a_twentieth_of_it_and_a_second_
     }
 }
 
-/// In one transaction: what is longer than etcd takes would be refused.
-#[test]
-fn as_much_is_moved_at_once_as_etcd_takes_and_no_more() {
-    for (more, transactions) in [(0, 1), (1, 2)] {
-        let world = World::new(0);
-        for (name, length) in [("a", 1 << 19), ("b", (1 << 19) + more)] {
-            let (key, value) = (Key::new(&format!("/registry/core/pods/{name}")), Some(vec![b'x'; length].into()));
-            world.model.kept().apply(&[Put { key, expected: Expected::Absent, value, lease: None }]);
-        }
-        let (model, before) = (Arc::clone(&world.model), world.model.kept().revision);
-        world.wait(async move { move_keys(&*model, &Moved, "/registry/").await }).expect("it is there");
-        assert_eq!(world.model.kept().revision - before, transactions, "{more} bytes more");
-    }
-}
-
-/// What another has moved, or changed, at the same moment is in nobody's way: it is done again.
-#[test]
-fn only_what_stands_where_a_key_belongs_is_in_its_way() {
-    let (from, to) = (Key::new("/registry/core/pods/a"), Key::new("/registry/pods/a"));
-    for (from_is_left, to_is_there, told) in [
-        (false, true, "others write there at the same moment"),
-        (true, false, "others write there at the same moment"),
-        (true, true, "/registry/pods/a is there, where /registry/core/pods/a belongs today"),
-    ] {
-        let world = World::new(0);
-        let put = |key: &Key, expected, value: Option<&'static str>| {
-            let put = Put { key: key.clone(), expected, value: value.map(Bytes::from), lease: None };
-            assert!(matches!(world.model.kept().apply(&[put]), Outcome::Done(_)));
-        };
-        put(&from, Expected::Absent, Some("1"));
-        let model = Arc::clone(&world.model);
-        let moved = world.start(async move { move_keys(&*model, &Moved, "/registry/").await });
-        while world.model.kept().pages.is_empty() {
-            world.step();
-        }
-        put(&from, Expected::At(Revision(2)), from_is_left.then_some("2"));
-        if to_is_there {
-            put(&to, Expected::Absent, Some("3"));
-        }
-        assert_eq!(world.finish(&moved).map_err(|error| error.to_string()), Err(told.into()));
-    }
-}
-
 #[test]
 fn of_several_keys_the_one_is_told_that_is_not_as_expected() {
     let world = World::new(0);
