@@ -15,10 +15,11 @@ use crate::{
     stall::StallGuard,
     tls::{Shown, Tls, TlsError},
 };
+use futures::{FutureExt, future::BoxFuture};
 use hyper::{Request, Response, body::Incoming, service::service_fn};
 use hyper_util::rt::TokioIo;
 use jiff::Timestamp;
-use std::{convert::Infallible, io, net::SocketAddr, pin::pin, sync::Arc, time::Duration};
+use std::{convert::Infallible, io, net::SocketAddr, sync::Arc, time::Duration};
 use tokio::{
     net::{TcpListener, TcpStream},
     sync::watch,
@@ -83,7 +84,7 @@ pub(crate) trait Answers: Send + Sync + 'static {
 ///
 /// # Errors
 /// [`BindError`].
-pub(crate) async fn listen(address: SocketAddr) -> Result<(TcpListener, SocketAddr), BindError> {
+async fn listen(address: SocketAddr) -> Result<(TcpListener, SocketAddr), BindError> {
     let bound = async {
         let listener = TcpListener::bind(address).await?;
         let address = listener.local_addr()?;
@@ -95,20 +96,44 @@ pub(crate) async fn listen(address: SocketAddr) -> Result<(TcpListener, SocketAd
     })
 }
 
+/// A server that listens. Nothing is answered before [`Listening::serve`].
+pub(crate) struct Listening<A> {
+    listener: TcpListener,
+    pub(crate) address: SocketAddr,
+    pub(crate) tls: Arc<Current<Tls>>,
+    pub(crate) answers: Arc<A>,
+    stop: watch::Sender<bool>,
+}
+
+impl<A: Answers> Listening<A> {
+    /// Listens there, for what `answers` makes; it is given the address and what turns true when no more connections are accepted.
+    ///
+    /// # Errors
+    /// [`BindError`].
+    pub(crate) async fn bind(
+        bind: SocketAddr,
+        tls: Tls,
+        answers: impl FnOnce(SocketAddr, watch::Receiver<bool>) -> A,
+    ) -> Result<Self, BindError> {
+        let (listener, address) = listen(bind).await?;
+        let (stop, stopping) = watch::channel(false);
+        Ok(Self { listener, address, tls: Arc::new(Current::new(tls)), answers: Arc::new(answers(address, stopping)), stop })
+    }
+
+    /// Answers requests until `shutdown` resolves. Boxed, so that all of a server is compiled once, here, and not in each program that has one.
+    pub(crate) fn serve(self, shutdown: BoxFuture<'static, ()>) -> BoxFuture<'static, ()> {
+        serve(self, shutdown).boxed()
+    }
+}
+
 /// Answers requests until `shutdown` resolves. Then `/readyz` fails, no connection is taken any more, `stop` says so to all, watches end, and what is being
 /// answered may end within 10 seconds.
-pub(crate) async fn serve<A: Answers>(
-    listener: TcpListener,
-    tls: Arc<Current<Tls>>,
-    answers: Arc<A>,
-    stop: watch::Sender<bool>,
-    shutdown: impl Future<Output = ()>,
-) {
+async fn serve<A: Answers>(server: Listening<A>, mut shutdown: BoxFuture<'static, ()>) {
+    let Listening { listener, tls, answers, stop, .. } = server;
     let mut connections = JoinSet::new();
     let places = Connections::new(answers.limits());
     // With those that are being closed and those of administrators. What comes beyond waits in the kernel's queue.
     let open_max = 2 * answers.limits().connections;
-    let mut shutdown = pin!(shutdown);
     loop {
         tokio::select! {
             () = &mut shutdown => break,

@@ -13,11 +13,10 @@ use crate::{
     auth::{Asked, Peer, User},
     body,
     credentials::Credentials,
-    current::Current,
     handlers::{self, Origin},
     health::Readiness,
     limits::Limits,
-    listening::{self, Answers, BindError, listen},
+    listening::{Answers, BindError, Listening},
     path::{self, Route},
     query::Query,
     sending::Sending,
@@ -27,10 +26,11 @@ use crate::{
 use berth_registry::{ApiError, authorization::forbidden};
 use berth_store::env::Clock;
 use delegation::Delegation;
+use futures::{FutureExt, future::BoxFuture};
 use hyper::{Method, Request, Response, StatusCode, body::Incoming, header::CACHE_CONTROL, http::request::Parts};
 use jiff::Timestamp;
 use std::{net::SocketAddr, sync::Arc, time::Duration};
-use tokio::{net::TcpListener, sync::watch};
+use tokio::sync::watch;
 
 /// Connections of all who ask: a Prometheus, a kubelet, somebody who looks. Half are strangers'.
 const CONNECTIONS_MAX: usize = 128;
@@ -94,13 +94,7 @@ impl OpenPaths {
 }
 
 /// A server that listens. Nothing is answered before [`PartServer::serve`].
-pub struct PartServer {
-    listener: TcpListener,
-    address: SocketAddr,
-    tls: Arc<Current<Tls>>,
-    shared: Arc<Shared>,
-    stop: watch::Sender<bool>,
-}
+pub struct PartServer(Listening<Shared>);
 
 struct Shared {
     limits: Limits,
@@ -129,8 +123,6 @@ impl PartServer {
     /// [`BindError`].
     pub async fn bind(config: PartConfig) -> Result<Self, BindError> {
         let tls = tls(&config.credentials)?;
-        let (listener, address) = listen(config.bind).await?;
-        let (stop, stopping) = watch::channel(false);
         let limits = Limits {
             connections: CONNECTIONS_MAX,
             connections_per_user: OF_ONE_MAX,
@@ -138,7 +130,7 @@ impl PartServer {
             request_timeout: REQUEST_TIMEOUT,
             ..Limits::default()
         };
-        let shared = Shared {
+        let shared = |_, stopping| Shared {
             limits,
             open: config.open,
             delegation: Delegation::new(config.delegate, Arc::clone(&config.clock)),
@@ -148,25 +140,24 @@ impl PartServer {
             clock: config.clock,
             stopping,
         };
-        Ok(Self { listener, address, tls: Arc::new(Current::new(tls)), shared: Arc::new(shared), stop })
+        Listening::bind(config.bind, tls, shared).await.map(Self)
     }
 
     /// Where it listens.
     #[must_use]
     pub fn local_addr(&self) -> SocketAddr {
-        self.address
+        self.0.address
     }
 
     /// Gives it another certificate, and other authorities of clients, while it serves. What cannot be used changes nothing.
     pub fn replace(&self) -> impl Fn(&Credentials) -> Result<(), TlsError> + Send + 'static + use<> {
-        let used = Arc::clone(&self.tls);
+        let used = Arc::clone(&self.0.tls);
         move |credentials| tls(credentials).map(|tls| used.set(tls))
     }
 
     /// Answers requests until `shutdown` resolves.
-    pub async fn serve(self, shutdown: impl Future<Output = ()>) {
-        let Self { listener, tls, shared, stop, .. } = self;
-        listening::serve(listener, tls, shared, stop, shutdown).await;
+    pub fn serve(self, shutdown: impl Future<Output = ()> + Send + 'static) -> BoxFuture<'static, ()> {
+        self.0.serve(shutdown.boxed())
     }
 }
 

@@ -5,12 +5,11 @@ use crate::{
     audit::AuditLog,
     auth::{Anonymous, Authenticator, MASTERS, Peer, User},
     credentials::Credentials,
-    current::Current,
     flow::{Flow, Memory, Turns},
     handlers::{self, Documents, Origin, Shared},
     health::{CHECK_TIMEOUT, Failure, Readiness},
     limits::{Limits, Quota},
-    listening::{self, Answers, BindError, listen},
+    listening::{Answers, BindError, Listening},
     metrics::Metrics,
     sending::Sending,
     tls::{Tls, TlsError},
@@ -18,11 +17,14 @@ use crate::{
 use berth_api::FeatureGates;
 use berth_registry::Registry;
 use berth_store::{Health, env::Rng};
-use futures::future::ready;
+use futures::{
+    FutureExt,
+    future::{BoxFuture, ready},
+};
 use hyper::{Request, Response, body::Incoming};
 use jiff::Timestamp;
 use std::{net::SocketAddr, sync::Arc, time::Duration};
-use tokio::{net::TcpListener, runtime::Handle, sync::watch};
+use tokio::{runtime::Handle, sync::watch};
 
 /// What a server needs.
 pub struct Config {
@@ -88,13 +90,7 @@ fn authenticator(config: &Config) -> Result<Authenticator, TlsError> {
 }
 
 /// A server that listens. Nothing is answered before [`Server::serve`].
-pub struct Server {
-    listener: TcpListener,
-    address: SocketAddr,
-    tls: Arc<Current<Tls>>,
-    shared: Arc<Shared>,
-    stop: watch::Sender<bool>,
-}
+pub struct Server(Listening<Shared>);
 
 impl Server {
     /// Listens.
@@ -109,10 +105,8 @@ impl Server {
         if let Some(audit) = &config.access.audit {
             audit.register(&config.metrics)?;
         }
-        let (listener, address) = listen(config.bind).await?;
         check_registry(&config.readiness, &config.registry, config.storage);
-        let (stop, stopping) = watch::channel(false);
-        let shared = Shared {
+        let shared = |address, stopping| Shared {
             registry: config.registry,
             authenticator,
             documents: Documents::new(address),
@@ -130,19 +124,19 @@ impl Server {
             turns: Turns::new(config.users),
             stopping,
         };
-        Ok(Self { listener, address, tls: Arc::new(Current::new(tls)), shared: Arc::new(shared), stop })
+        Listening::bind(config.bind, tls, shared).await.map(Self)
     }
 
     /// Where it listens.
     #[must_use]
     pub fn local_addr(&self) -> SocketAddr {
-        self.address
+        self.0.address
     }
 
     /// Gives it other credentials while it serves: new connections, and new requests on those that are open, meet them. The administrator's token stays.
     /// What cannot be used changes nothing.
     pub fn replace(&self) -> impl Fn(&Credentials) -> Result<(), TlsError> + Send + 'static + use<> {
-        let (tls, shared) = (Arc::clone(&self.tls), Arc::clone(&self.shared));
+        let (tls, shared) = (Arc::clone(&self.0.tls), Arc::clone(&self.0.answers));
         move |credentials| {
             let used = Tls::new(&credentials.serving, &credentials.client_authorities)?;
             shared.authenticator.set_account_tokens(credentials.account_keys.tokens()?);
@@ -153,9 +147,8 @@ impl Server {
 
     /// Answers requests until `shutdown` resolves. Then `/readyz` fails, no connection is taken any more, watches end, and what is being
     /// answered may end within 10 seconds.
-    pub async fn serve(self, shutdown: impl Future<Output = ()>) {
-        let Self { listener, tls, shared, stop, .. } = self;
-        listening::serve(listener, tls, shared, stop, shutdown).await;
+    pub fn serve(self, shutdown: impl Future<Output = ()> + Send + 'static) -> BoxFuture<'static, ()> {
+        self.0.serve(shutdown.boxed())
     }
 }
 
