@@ -40,7 +40,6 @@ fn build() -> Result<Vec<Built>, String> {
 fn install() -> Outcome {
     promtool();
     browser();
-    old_kubectl();
     etcd();
     python_packages()?;
     schemathesis()
@@ -116,13 +115,6 @@ fn is_installed(folder: &Path, wanted: &str) -> bool {
 
 fn mark_installed(folder: &Path, wanted: &str) -> Outcome {
     fs::write(folder.join("installed"), wanted).map_err(|error| format!("{}: {error}", folder.display()))
-}
-
-/// Debian's kubectl 1.20, from before OpenAPI v3 and protobuf bodies, unpacked beside the one of the machine; its test is skipped where not.
-fn old_kubectl() {
-    if !unpacked("old-kubectl", "kubernetes-client", "1.20.*", "usr/bin/kubectl") {
-        say("Debian's kubernetes-client cannot be had: the journey of an old kubectl will say that it is skipped");
-    }
 }
 
 /// Debian's etcd, for machines without a newer one (PyPI's, 3.5.1, can lose what it acknowledged, and is refused); its tests are skipped where not.

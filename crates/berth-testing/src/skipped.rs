@@ -24,8 +24,6 @@ pub enum Tool {
     JavaScriptClient,
     /// Of 1.28 or later.
     Kubectl,
-    /// Debian's, from before `OpenAPI` v3 and protobuf bodies.
-    Kubectl120,
     /// Networks within the machine, as one who is not its root may make them.
     Namespaces,
     /// Where the system tells how much memory a process has.
@@ -51,7 +49,6 @@ impl fmt::Display for Tool {
             Self::Helm4 => "helm 4",
             Self::JavaScriptClient => "the JavaScript client",
             Self::Kubectl => "kubectl",
-            Self::Kubectl120 => "kubectl 1.20",
             Self::Namespaces => "network namespaces",
             Self::Procfs => "procfs",
             Self::Promtool => "promtool",

@@ -22,7 +22,6 @@ mod kubectl;
 mod linear;
 mod monitoring;
 mod nodes;
-mod old_kubectl;
 mod openapi;
 mod over_etcd;
 mod parts_health;
