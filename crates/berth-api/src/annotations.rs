@@ -10,8 +10,6 @@ pub const DESIRED_REPLICAS: &str = "deployment.kubernetes.io/desired-replicas";
 pub const MAX_REPLICAS: &str = "deployment.kubernetes.io/max-replicas";
 /// On a ReplicaSet: a partial scaling is going on that began at this many replicas (KEP-5882).
 pub const REPLICA_SET_REPLICAS_BEFORE_SCALE: &str = "deployment.kubernetes.io/replicaset-replicas-before-scale";
-/// A rollback request of the old API.
-pub const DEPRECATED_ROLLBACK_TO: &str = "deprecated.deployment.rollback.to";
 
 /// Label of a Deployment's ReplicaSets, their selectors and pods.
 pub const POD_TEMPLATE_HASH: &str = "pod-template-hash";
@@ -32,8 +30,6 @@ pub const LAST_APPLIED_CONFIGURATION: &str = "kubectl.kubernetes.io/last-applied
 pub const RESTARTED_AT: &str = "kubectl.kubernetes.io/restartedAt";
 /// Why a rollout was made, for `kubectl rollout history`.
 pub const CHANGE_CAUSE: &str = "kubernetes.io/change-cause";
-/// Label of a Namespace: its name.
-pub const NAMESPACE_NAME: &str = "kubernetes.io/metadata.name";
 
 /// `podReplacementPolicy` of a Deployment, for clients and API servers that do not know the field.
 pub const BERTH_POD_REPLACEMENT_POLICY: &str = "berth.dev/pod-replacement-policy";

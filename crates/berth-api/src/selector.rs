@@ -10,10 +10,7 @@ pub use fields::{FieldOperator, FieldRequirement, FieldSelector};
 use crate::names::{check_label_key, check_label_value};
 use demands::Demands;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, LabelSelectorRequirement};
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    fmt,
-};
+use std::{collections::BTreeSet, fmt};
 
 /// Which labels an object must carry. All requirements must hold.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -89,13 +86,6 @@ impl Selector {
         let equal = labels.map(|(key, value)| Requirement::new(key, Test::Equals(value.clone())));
         let expressions = selector.match_expressions.iter().flatten().map(Requirement::from_expression);
         equal.chain(expressions).collect::<Result<_, _>>().map(Self::all_of)
-    }
-
-    /// The selector that equals each of `labels`.
-    #[must_use]
-    pub fn from_labels(labels: &BTreeMap<String, String>) -> Self {
-        let equal = |(key, value): (&String, &String)| Requirement { key: key.clone(), test: Test::Equals(value.clone()) };
-        Self::all_of(labels.iter().map(equal).collect())
     }
 
     fn all_of(mut requirements: Vec<Requirement>) -> Self {
@@ -256,6 +246,7 @@ impl Test {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use std::collections::BTreeMap;
 
     fn labels(text: &str) -> BTreeMap<String, String> {
         text.split_whitespace().filter_map(|pair| pair.split_once('=')).map(|(k, v)| (k.to_owned(), v.to_owned())).collect()
