@@ -63,7 +63,7 @@ fn a_creation_asks_etcd_once_and_a_deletion_not_at_all() {
     let (etcd, folder) = (Etcd::start(etcd::PATIENT), TempDir::new().unwrap());
     let berth = up_in(folder.path(), &["--store", "etcd", "--etcd-servers", &etcd.endpoint, "--nodes", "0", "--controllers=-*"]);
     if !etcd.client().client.tells_progress() {
-        berth_testing::skip(berth_testing::Tool::Etcd, "this one does not tell how far a watch is, and is asked for each read");
+        berth_testing::skip(berth_testing::Tool::Etcd36, "this one does not tell how far a watch is, and is asked for each read");
         return;
     }
     let items: Vec<String> = (0..OBJECTS)
