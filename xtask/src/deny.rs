@@ -1,7 +1,13 @@
 //! Licences, sources, duplicate versions and advisories of dependencies, by cargo-deny.
 
-use crate::run::{Outcome, command, exists, is_ci, root, say};
-use std::{path::PathBuf, process::Command};
+use crate::{
+    run::{Outcome, command, root, say},
+    tools,
+};
+use std::{
+    path::{Path, PathBuf},
+    process::Command,
+};
 
 /// Where advisories are published.
 const ADVISORIES: &str = "https://github.com/RustSec/advisory-db";
@@ -9,11 +15,12 @@ const ADVISORIES: &str = "https://github.com/RustSec/advisory-db";
 /// Everything that can be known without the internet.
 const OFFLINE: &[&str] = &["bans", "licenses", "sources"];
 
-/// Checks all that can be checked. Runs cargo-deny if the machine has it, else builds it once under `target/tools`.
+/// Checks all that can be checked. Builds cargo-deny once under `target/tools` if it cannot be had built.
 pub(crate) fn run() -> Outcome {
-    check(OFFLINE)?;
+    let program = tools::cargo_tool("cargo-deny").or_else(|_| build())?;
+    check(&program, OFFLINE)?;
     match fetchable() {
-        Ok(()) => check(&["advisories"]),
+        Ok(()) => check(&program, &["advisories"]),
         Err(reason) => {
             say(&format!("advisories are not checked, {ADVISORIES} cannot be fetched: {reason}"));
             Ok(())
@@ -21,16 +28,21 @@ pub(crate) fn run() -> Outcome {
     }
 }
 
-/// The part of the tests: advisories only in CI, where a minute matters less than what is found.
+/// The part of the tests: what is known offline, where cargo-deny need not be built for it.
 pub(crate) fn with_tests() -> Outcome {
-    if is_ci() { run() } else { check(OFFLINE) }
+    match tools::cargo_tool("cargo-deny") {
+        Ok(program) => check(&program, OFFLINE),
+        Err(error) => {
+            say(&format!("dependencies are not checked, `cargo xtask deny` does so: {error}"));
+            Ok(())
+        }
+    }
 }
 
-fn check(what: &[&str]) -> Outcome {
-    let program = program()?;
+fn check(program: &Path, what: &[&str]) -> Outcome {
     for manifest in ["Cargo.toml", "fuzz/Cargo.toml"] {
-        let options = ["--all-features", "--config", "deny.toml", "check"];
-        command(Command::new(&program).args(["--manifest-path", manifest]).args(options).args(what))?;
+        let options = ["--all-features", "--locked", "--config", "deny.toml", "check"];
+        command(Command::new(program).args(["--manifest-path", manifest]).args(options).args(what))?;
     }
     Ok(())
 }
@@ -43,14 +55,11 @@ fn fetchable() -> Outcome {
     if output.status.success() { Ok(()) } else { Err(String::from_utf8_lossy(&output.stderr).trim().to_owned()) }
 }
 
-fn program() -> Result<PathBuf, String> {
-    if exists("cargo-deny") {
-        return Ok("cargo-deny".into());
-    }
+fn build() -> Result<PathBuf, String> {
     let tools = root().join("target/tools");
     let program = tools.join("bin/cargo-deny");
     if !program.exists() {
-        say("cargo-deny is not here: building it under target/tools, once");
+        say("building cargo-deny under target/tools, once");
         // Unoptimised: it builds in a third of the time and runs for seconds only.
         let build = ["install", "cargo-deny", "--quiet", "--locked", "--debug", "--no-default-features", "--root"];
         command(Command::new("cargo").args(build).arg(&tools))?;

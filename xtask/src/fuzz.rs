@@ -127,6 +127,12 @@ fn targets() -> Result<Vec<String>, String> {
     Ok(names)
 }
 
+/// Checks that targets are formatted. `cargo fmt` would read the dependencies for that, and renew `Cargo.lock` on the way.
+pub(crate) fn is_formatted() -> Outcome {
+    let files = targets()?.into_iter().map(|target| format!("fuzz/fuzz_targets/{target}.rs"));
+    command(Command::new("rustfmt").args(["--check", "--edition", "2024"]).args(files))
+}
+
 /// Builds all targets; gives the folder that they are in.
 pub(crate) fn build(how: Build) -> Result<PathBuf, String> {
     let version = output("rustc", &["--version", "--verbose"])?;

@@ -11,13 +11,13 @@ mod fuzz;
 mod linear;
 mod mutants;
 mod pictures;
-mod programs;
 mod run;
 mod simulate;
 mod skipped;
 mod soak;
 mod test;
 mod tidy;
+mod tools;
 mod torture;
 mod vectors;
 

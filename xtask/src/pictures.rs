@@ -2,7 +2,7 @@
 
 use crate::{
     run::{Outcome, command, say},
-    test,
+    tools,
 };
 use std::process::Command;
 
@@ -20,7 +20,7 @@ const TESTS: [&[&str]; 4] = [
 
 /// Draws all.
 pub(crate) fn run() -> Outcome {
-    test::browser();
+    tools::browser();
     for tests in TESTS {
         command(Command::new("cargo").arg("test").args(tests).env(VARIABLE, "write"))?;
     }

@@ -1,6 +1,6 @@
 //! Running programs and saying what is done.
 
-use cargo_metadata::{Message, Target};
+use cargo_metadata::Message;
 use serde::Serialize;
 use std::{
     fs,
@@ -54,8 +54,6 @@ pub(crate) struct Built {
     pub(crate) target: String,
     /// Whether it runs tests.
     pub(crate) is_test: bool,
-    /// `--test storms`: what cargo runs it alone by.
-    pub(crate) selection: String,
     pub(crate) executable: PathBuf,
     /// When; a program built at another time is another one.
     pub(crate) built_nanos: u128,
@@ -78,7 +76,6 @@ pub(crate) fn build(arguments: &[&str]) -> Result<Vec<Built>, String> {
         let built = fs::metadata(&executable).and_then(|file| file.modified()).map_err(|error| format!("{executable}: {error}"))?;
         programs.push(Built {
             manifest: artifact.manifest_path.into(),
-            selection: selection(&artifact.target),
             target: artifact.target.name,
             is_test: artifact.profile.test,
             executable: executable.into(),
@@ -89,23 +86,11 @@ pub(crate) fn build(arguments: &[&str]) -> Result<Vec<Built>, String> {
     if status.success() { Ok(programs) } else { Err(format!("cargo {} ended with {status}", arguments.join(" "))) }
 }
 
-fn selection(target: &Target) -> String {
-    let of_that_name =
-        [(target.is_test(), "test"), (target.is_bin(), "bin"), (target.is_example(), "example"), (target.is_bench(), "bench")];
-    let found = of_that_name.into_iter().find(|(is_it, _)| *is_it);
-    found.map_or_else(|| "--lib".to_owned(), |(_, kind)| format!("--{kind} {}", target.name))
-}
-
 /// Adds a line to a file of what is done, which a broken-off run goes on from.
 pub(crate) fn append(kept: &Path, done: &impl Serialize) -> Outcome {
     let line = serde_json::to_string(done).map_err(|error| error.to_string())?;
     let write = || writeln!(fs::OpenOptions::new().create(true).append(true).open(kept)?, "{line}");
     write().map_err(|error| format!("{}: {error}", kept.display()))
-}
-
-/// Whether this is a run for all, as `CI` says where one goes on: what is missing then is missed by somebody.
-pub(crate) fn is_ci() -> bool {
-    std::env::var("CI").is_ok_and(|value| !["", "0", "false"].contains(&value.as_str()))
 }
 
 /// Whether a program can be started.

@@ -1,157 +1,72 @@
 //! Every test, and what they need.
 
 use crate::{
-    deny, fuzz, programs,
-    run::{self, Built, Outcome, command, exists, output, program, root, say},
-    skipped, vectors,
+    deny, fuzz,
+    run::{self, Outcome, command, program, root},
+    skipped, tools, vectors,
 };
-use std::{fs, path::Path, process::Command, thread};
+use std::{path::Path, process::Command, thread};
 
-/// Checks format, lints, dependencies and vectors while what is missing is fetched, then runs every test, and tells which were skipped.
+/// Tests mostly wait, so that more run at once than there are processors. One that does not wait takes as many of these slots as a processor has
+/// (`.config/nextest.toml`).
+const SLOTS_A_PROCESSOR: usize = 4;
+
+/// Checks format, lints, dependencies and vectors while missing tools are installed. Then runs every test and prints which were skipped.
 pub(crate) fn run() -> Outcome {
-    // Installing waits for the network more than for a processor, building the other way round.
-    let (built, installed) = thread::scope(|scope| {
-        let installed = scope.spawn(install);
-        (build(), installed.join().expect("an installation does not panic"))
+    // Installing waits for the network more than for a processor; building does not.
+    let (built, had) = thread::scope(|scope| {
+        let installing = scope.spawn(tools::install);
+        (build(), installing.join().expect("an installation does not panic"))
     });
-    let built = built.and_then(|programs| installed.map(|()| programs))?;
-    let skipped = skipped::begin()?;
-    // Tests wait for time to pass more than for a processor: the fuzz targets are built meanwhile.
+    built?;
+    deny::with_tests()?;
+    let noted = skipped::begin()?;
     let (tests, targets) = thread::scope(|scope| {
         let targets = scope.spawn(|| fuzz::build(fuzz::Build::Quick));
-        let tests = programs::run(built, &skipped);
+        let tests = tests(&noted);
         (tests, targets.join().expect("a build does not panic"))
     });
     let outcome = tests.and_then(|()| fuzz::short_with(&targets?));
-    let told = skipped::tell();
+    let told = skipped::tell(&had);
     outcome.and(told)
 }
 
-/// Gives the programs of tests. There are no others: nobody writes tests into documentation (`cargo xtask tidy`).
-fn build() -> Result<Vec<Built>, String> {
+/// Builds the programs of tests, each crate with its lints. There are no tests in documentation (`cargo xtask tidy`).
+fn build() -> Outcome {
     program("cargo", &["fmt", "--all", "--check"])?;
-    program("cargo", &["fmt", "--manifest-path", "fuzz/Cargo.toml", "--check"])?;
-    program("cargo", &["clippy", "--workspace", "--all-targets", "--quiet", "--", "--deny", "warnings"])?;
-    deny::with_tests()?;
+    fuzz::is_formatted()?;
     vectors::compare_if_there()?;
-    run::build(&["test", "--workspace", "--no-run"])
+    let mut build = Command::new("cargo");
+    build.args(["build", "--workspace", "--all-targets", "--quiet", "--locked"]);
+    command(with_lints(&mut build)?)
 }
 
-fn install() -> Outcome {
-    promtool();
-    browser();
-    etcd();
-    python_packages()?;
-    schemathesis()
+/// Lints are a part of the build: one compiler run for a crate reports what Clippy finds and makes the code that tests run.
+///
+/// `cargo clippy` sets the same two variables, for a build that makes no code.
+fn with_lints(cargo: &mut Command) -> Result<&mut Command, String> {
+    let sysroot = run::output("rustc", &["--print", "sysroot"])?;
+    let driver = Path::new(sysroot.trim()).join("bin/clippy-driver");
+    Ok(cargo.env("RUSTC_WORKSPACE_WRAPPER", driver).env("CLIPPY_ARGS", "--deny__CLIPPY_HACKERY__warnings"))
 }
 
-/// A browser, and what drives it.
-pub(crate) fn browser() {
-    chromium();
-    npm_packages();
-}
-
-/// What asks a server all that its OpenAPI documents allow, from PyPI, in a virtual environment of its own.
-fn schemathesis() -> Outcome {
-    let folder = root().join("target/tools/schemathesis");
-    let wanted = "schemathesis==4.32.*";
-    if is_installed(&folder, wanted) {
-        return Ok(());
-    }
-    command(Command::new("python3").args(["-m", "venv"]).arg(&folder))?;
-    pip_install(&folder, wanted)?;
-    mark_installed(&folder, wanted)
-}
-
-fn pip_install(environment: &Path, package: &str) -> Outcome {
-    let pip = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--only-binary=:all:", package];
-    command(Command::new(environment.join("bin/python")).args(pip))
-}
-
-/// The Kubernetes client of PyPI and, where its library exists for this machine, Helm 4, in a virtual environment of their own.
-fn python_packages() -> Outcome {
-    let folder = root().join("target/tools/python");
-    let (client, helm) = ("kubernetes==37.*", "helm-python-sdk==0.2.2");
-    let wanted = format!("{client} {helm}\n");
-    if is_installed(&folder, &wanted) {
-        return Ok(());
-    }
-    command(Command::new("python3").args(["-m", "venv"]).arg(&folder))?;
-    pip_install(&folder, client)?;
-    if pip_install(&folder, helm).is_err() {
-        say("Helm 4 cannot be had for this machine: its journey will say that it is skipped");
-    }
-    mark_installed(&folder, &wanted)
-}
-
-/// What `tests/javascript/package.json` names: the JavaScript client, a Node that it runs on, Helm 3. Their tests are skipped where not.
-fn npm_packages() {
-    let folder = root().join("target/tools/javascript");
-    let from = root().join("tests/javascript");
-    let files = ["package.json", "package-lock.json", ".npmrc"];
-    let install = || {
-        let wanted = fs::read_to_string(from.join("package-lock.json")).map_err(|error| error.to_string())?;
-        if is_installed(&folder, &wanted) {
-            return Ok(());
+/// Runs the tests by nextest, which gives each a process and a time limit; without it, a program after the other.
+fn tests(noted: &Path) -> Outcome {
+    let processors = thread::available_parallelism().map_or(1, usize::from);
+    let mut tests = match tools::cargo_tool("cargo-nextest") {
+        Ok(nextest) => {
+            let mut tests = Command::new(nextest);
+            tests.args(["nextest", "run", "--workspace", "--locked", "--no-fail-fast", "--cargo-quiet"]);
+            tests.arg(format!("--test-threads={}", processors * SLOTS_A_PROCESSOR));
+            tests
         }
-        fs::create_dir_all(&folder).map_err(|error| error.to_string())?;
-        for file in files {
-            fs::copy(from.join(file), folder.join(file)).map_err(|error| format!("{file}: {error}"))?;
+        Err(error) => {
+            run::say(&format!("no nextest, so tests run without time limits: {error}"));
+            let mut tests = Command::new("cargo");
+            tests.args(["test", "--workspace", "--lib", "--bins", "--tests", "--locked", "--no-fail-fast", "--quiet", "--"]);
+            tests.arg(format!("--test-threads={processors}"));
+            tests
         }
-        command(Command::new("npm").args(["ci", "--no-audit", "--no-fund", "--prefix"]).arg(&folder))?;
-        mark_installed(&folder, &wanted)
     };
-    if let Err(error) = install() {
-        say(&format!(
-            "packages of npm cannot be had: the journeys of the JavaScript client and Helm 3 will say that they are skipped ({error})"
-        ));
-    }
-}
-
-/// Whether just this was installed into the folder.
-fn is_installed(folder: &Path, wanted: &str) -> bool {
-    fs::read_to_string(folder.join("installed")).is_ok_and(|installed| installed == wanted)
-}
-
-fn mark_installed(folder: &Path, wanted: &str) -> Outcome {
-    fs::write(folder.join("installed"), wanted).map_err(|error| format!("{}: {error}", folder.display()))
-}
-
-/// Debian's etcd, for machines without a newer one (PyPI's, 3.5.1, can lose what it acknowledged, and is refused); its tests are skipped where not.
-fn etcd() {
-    if !unpacked("etcd-server", "etcd-server", "3.*", "usr/bin/etcd") {
-        say("Debian's etcd-server cannot be had: tests that want an etcd will say that they are skipped");
-    }
-}
-
-/// Whether a package of Debian is unpacked in that folder of `target/tools`, with that file in it, or could be.
-fn unpacked(folder: &str, package: &str, version: &str, file: &str) -> bool {
-    let folder = root().join("target/tools").join(folder);
-    let unpack = format!("mkdir -p $0 && cd $0 && apt-get download {package} && dpkg-deb --extract {package}_{version}.deb .");
-    let unpack = || command(Command::new("sh").args(["-c", &unpack]).arg(&folder));
-    folder.join(file).exists() || exists("apt-get") && unpack().or_else(|_| program("apt-get", &["update"]).and_then(|()| unpack())).is_ok()
-}
-
-/// Debian's Chromium with a font, where it can be installed; the journey over the page is skipped where not.
-fn chromium() {
-    if !Path::new("/usr/bin/chromium").exists() && !installed_by_apt(&["chromium", "fonts-dejavu-core"]) {
-        say("Debian's chromium is not on this machine and cannot be installed: the journey over the page will say that it is skipped");
-    }
-}
-
-/// Debian's `promtool`, where it can be installed; the test that needs it is skipped where not.
-fn promtool() {
-    if exists("promtool") {
-        return;
-    }
-    if !installed_by_apt(&["prometheus"]) {
-        say("promtool is not on this machine and cannot be installed: the check of metrics will say that it is skipped");
-    }
-}
-
-/// Whether packages of Debian could be installed: by root alone.
-fn installed_by_apt(packages: &[&str]) -> bool {
-    let is_root = output("id", &["--user"]).is_ok_and(|id| id.trim() == "0");
-    let install = [&["install", "--yes", "--no-install-recommends"], packages].concat();
-    is_root && exists("apt-get") && program("apt-get", &["update"]).and_then(|()| program("apt-get", &install)).is_ok()
+    command(with_lints(tests.current_dir(root()).env(berth_testing::SKIPPED, noted))?)
 }
