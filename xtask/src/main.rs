@@ -2,6 +2,7 @@
 
 mod alone;
 mod bench;
+mod check;
 mod circles;
 mod deny;
 mod etcd_protos;
@@ -20,6 +21,7 @@ mod tidy;
 mod tools;
 mod torture;
 mod vectors;
+mod workspace;
 
 use clap::{Parser, Subcommand};
 use std::{path::PathBuf, process::ExitCode};
@@ -37,6 +39,9 @@ enum Command {
     /// Installs what the tests need, then runs every test.
     #[command(after_help = "Example: cargo xtask test")]
     Test,
+    /// Checks the format and the lints of a crate and runs its tests. A change in a pure crate takes less than a minute.
+    #[command(after_help = "Example: cargo xtask check workloads")]
+    Check(check::Options),
     /// Checks the tree: layers, bans, file sizes, dead files, unused dependencies, links.
     #[command(after_help = "Example: cargo xtask tidy")]
     Tidy,
@@ -93,6 +98,7 @@ enum Command {
 fn main() -> ExitCode {
     let result = match Arguments::parse().command {
         Command::Test => test::run(),
+        Command::Check(options) => check::run(&options),
         Command::Tidy => tidy::run(),
         Command::Alone => alone::run(),
         Command::Deny => deny::run(),

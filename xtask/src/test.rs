@@ -23,7 +23,7 @@ pub(crate) fn run() -> Outcome {
     let noted = skipped::begin()?;
     let (tests, targets) = thread::scope(|scope| {
         let targets = scope.spawn(|| fuzz::build(fuzz::Build::Quick));
-        let tests = tests(&noted);
+        let tests = tests(&["--workspace", "--lib", "--bins", "--tests"], Some(&noted));
         (tests, targets.join().expect("a build does not panic"))
     });
     let outcome = tests.and_then(|()| fuzz::short_with(&targets?));
@@ -50,23 +50,24 @@ fn with_lints(cargo: &mut Command) -> Result<&mut Command, String> {
     Ok(cargo.env("RUSTC_WORKSPACE_WRAPPER", driver).env("CLIPPY_ARGS", "--deny__CLIPPY_HACKERY__warnings"))
 }
 
-/// Runs the tests by nextest, which gives each a process and a time limit; without it, a program after the other.
-fn tests(noted: &Path) -> Outcome {
+/// Runs the tests of the selected packages by nextest, which gives each a process and a time limit; without it, a program after the other.
+pub(crate) fn tests(selected: &[&str], noted: Option<&Path>) -> Outcome {
     let processors = thread::available_parallelism().map_or(1, usize::from);
     let mut tests = match tools::cargo_tool("cargo-nextest") {
         Ok(nextest) => {
             let mut tests = Command::new(nextest);
-            tests.args(["nextest", "run", "--workspace", "--locked", "--no-fail-fast", "--cargo-quiet"]);
+            tests.args(["nextest", "run", "--locked", "--no-fail-fast", "--cargo-quiet"]).args(selected);
             tests.arg(format!("--test-threads={}", processors * SLOTS_A_PROCESSOR));
             tests
         }
         Err(error) => {
             run::say(&format!("no nextest, so tests run without time limits: {error}"));
             let mut tests = Command::new("cargo");
-            tests.args(["test", "--workspace", "--lib", "--bins", "--tests", "--locked", "--no-fail-fast", "--quiet", "--"]);
+            tests.args(["test", "--locked", "--no-fail-fast", "--quiet"]).args(selected).arg("--");
             tests.arg(format!("--test-threads={processors}"));
             tests
         }
     };
-    command(with_lints(tests.current_dir(root()).env(berth_testing::SKIPPED, noted))?)
+    tests.envs(noted.map(|noted| (berth_testing::SKIPPED, noted)));
+    command(with_lints(tests.current_dir(root()))?)
 }

@@ -3,11 +3,12 @@
 //! What crates must not call stands in `crates/clippy.toml`, with the reasons.
 
 use crate::{
+    check,
     circles::Imports,
     etcd_protos,
     run::{Outcome, output, root, say},
+    workspace::{Dependency, Package, packages, relative},
 };
-use cargo_metadata::{DependencyKind, MetadataCommand};
 use std::{
     collections::{BTreeMap, BTreeSet},
     fs,
@@ -116,22 +117,6 @@ struct Tree {
     shared: BTreeSet<String>,
 }
 
-#[derive(Clone, Default)]
-struct Package {
-    name: String,
-    /// From the root: `crates/berth-api`.
-    folder: String,
-    /// Where its targets begin.
-    roots: Vec<String>,
-    dependencies: Vec<Dependency>,
-}
-
-#[derive(Clone)]
-struct Dependency {
-    name: String,
-    kind: DependencyKind,
-}
-
 /// Runs every check and prints what is wrong.
 pub(crate) fn run() -> Outcome {
     let tree = Tree::read();
@@ -145,6 +130,7 @@ pub(crate) fn run() -> Outcome {
         test_programs,
         dead_files,
         unused_dependencies,
+        features,
         dead_links,
         etcd_messages,
         one_model,
@@ -158,19 +144,10 @@ pub(crate) fn run() -> Outcome {
 
 impl Tree {
     fn read() -> Self {
-        let metadata =
-            MetadataCommand::new().manifest_path(root().join("Cargo.toml")).no_deps().exec().expect("cargo metadata reads this workspace");
-        let package = |package: &cargo_metadata::Package| Package {
-            name: package.name.to_string(),
-            folder: relative(package.manifest_path.parent().expect("a manifest lies in a folder").as_std_path()),
-            roots: package.targets.iter().map(|target| relative(target.src_path.as_std_path())).collect(),
-            dependencies: package.dependencies.iter().map(|to| Dependency { name: to.name.clone(), kind: to.kind }).collect(),
-        };
         let mut files = BTreeMap::new();
         read_files(&root(), &mut files);
-        let manifest: toml::Table = files["Cargo.toml"].parse().expect("cargo has read it too");
-        let shared = manifest["workspace"]["dependencies"].as_table().expect("a table").keys().cloned().collect();
-        Self { files, packages: metadata.packages.iter().map(package).collect(), shared }
+        let shared = shared_dependencies(&files["Cargo.toml"]);
+        Self { files, packages: packages().expect("cargo metadata reads this workspace"), shared }
     }
 
     fn rust(&self) -> impl Iterator<Item = (&String, &String)> {
@@ -192,8 +169,11 @@ fn read_files(folder: &Path, files: &mut BTreeMap<String, String>) {
     }
 }
 
-fn relative(path: &Path) -> String {
-    path.strip_prefix(root()).expect("it lies in the repository").to_string_lossy().into_owned()
+/// The names under `[workspace.dependencies]`.
+fn shared_dependencies(manifest: &str) -> BTreeSet<String> {
+    let lines = manifest.lines().skip_while(|line| *line != "[workspace.dependencies]").skip(1);
+    let names = lines.take_while(|line| !line.starts_with('[')).filter_map(|line| line.split_once(" = "));
+    names.map(|(name, _)| name.to_owned()).collect()
 }
 
 /// Every arrow between crates points down.
@@ -206,7 +186,7 @@ fn layers(tree: &Tree) -> Vec<String> {
             faults.push(format!("{from} is not in the list of layers"));
             continue;
         };
-        let own_crates = |to: &&Dependency| to.kind == DependencyKind::Normal && to.name.starts_with("berth");
+        let own_crates = |to: &&Dependency| to.kind.is_none() && to.name.starts_with("berth");
         for Dependency { name: to, .. } in package.dependencies.iter().filter(own_crates) {
             if FOR_TESTS.contains(&to.as_str()) {
                 faults.push(format!("{from} depends on {to}, which is for tests only"));
@@ -256,7 +236,7 @@ fn reached(package: &str, tree: &str) -> Vec<String> {
 fn one_model(tree: &Tree) -> Vec<String> {
     let mut faults = Vec::new();
     if let Some(package) = tree.packages.iter().find(|package| package.name == FORECASTS) {
-        let uses = |name: &str| package.dependencies.iter().any(|to| to.name == name && to.kind == DependencyKind::Normal);
+        let uses = |name: &str| package.dependencies.iter().any(|to| to.name == name && to.kind.is_none());
         let missing = RUN_BY_FORECASTS.iter().filter(|name| !uses(name));
         faults.extend(missing.map(|name| format!("{FORECASTS} does not run {name}, as the server does")));
     }
@@ -388,9 +368,9 @@ fn joined(folder: &str, path: &str) -> String {
 /// Every dependency is named in the code that may use it, and every one of the workspace's is a member's.
 fn unused_dependencies(tree: &Tree) -> Vec<String> {
     let mut faults = Vec::new();
-    for package in &tree.packages {
-        for Dependency { name, kind } in &package.dependencies {
-            let folder = if *kind == DependencyKind::Normal { format!("{}/src/", package.folder) } else { format!("{}/", package.folder) };
+    for package in tree.packages.iter().filter(|package| package.name != check::FEATURES) {
+        for Dependency { name, kind, .. } in &package.dependencies {
+            let folder = if kind.is_none() { format!("{}/src/", package.folder) } else { format!("{}/", package.folder) };
             if !tree.rust().any(|(path, text)| path.starts_with(&folder) && names(text, &name.replace('-', "_"))) {
                 faults.push(format!("{} does not use {name}", package.name));
             }
@@ -399,6 +379,21 @@ fn unused_dependencies(tree: &Tree) -> Vec<String> {
     let is_used = |name: &str| tree.packages.iter().flat_map(|package| &package.dependencies).any(|to| to.name == name);
     faults.extend(tree.shared.iter().filter(|name| !is_used(name)).map(|name| format!("nobody uses the workspace's dependency {name}")));
     faults
+}
+
+/// The package that `cargo xtask check` selects beside a crate has each dependency of each member, with the same features.
+fn features(tree: &Tree) -> Vec<String> {
+    let Some(all) = tree.packages.iter().find(|package| package.name == check::FEATURES) else { return Vec::new() };
+    let has = |of: &Dependency| {
+        let same = all.dependencies.iter().find(|to| to.name == of.name);
+        same.is_some_and(|same| of.features.iter().all(|feature| same.features.contains(feature)))
+    };
+    let members = tree.packages.iter().flat_map(|package| &package.dependencies);
+    let missing: BTreeSet<String> = members
+        .filter(|to| !to.is_optional && !has(to))
+        .map(|Dependency { name, features, .. }| format!("{}/Cargo.toml lacks {name} with the features {features:?}", all.folder))
+        .collect();
+    missing.into_iter().collect()
 }
 
 /// Whether the text has a path that begins with the crate, or uses the crate or its macro as a whole.
@@ -429,20 +424,22 @@ fn dead_links(tree: &Tree) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::workspace::Kind;
 
     /// One crate, `berth-api`, with these files and dependencies.
-    fn tree(files: &[(&str, &str)], dependencies: &[(&str, DependencyKind)]) -> Tree {
+    fn tree(files: &[(&str, &str)], dependencies: &[(&str, Option<Kind>)]) -> Tree {
         let folder = "crates/berth-api".to_owned();
-        let dependencies = dependencies.iter().map(|(name, kind)| Dependency { name: (*name).to_owned(), kind: *kind }).collect();
+        let dependencies =
+            dependencies.iter().map(|(name, kind)| Dependency { name: (*name).to_owned(), kind: *kind, ..Dependency::default() }).collect();
         let roots = ["src/lib.rs", "tests/it/main.rs"].map(|root| format!("{folder}/{root}")).to_vec();
-        let packages = vec![Package { name: "berth-api".to_owned(), roots, dependencies, folder: folder.clone() }];
+        let packages = vec![Package { name: "berth-api".to_owned(), roots, dependencies, folder: folder.clone(), ..Package::default() }];
         let path = |path: &str| path.strip_prefix('/').map_or_else(|| format!("{folder}/{path}"), str::to_owned);
         let files = files.iter().map(|(name, text)| (path(name), (*text).to_owned())).collect();
         Tree { files, packages, shared: BTreeSet::new() }
     }
 
-    const NORMAL: DependencyKind = DependencyKind::Normal;
-    const DEV: DependencyKind = DependencyKind::Development;
+    const NORMAL: Option<Kind> = None;
+    const DEV: Option<Kind> = Some(Kind::Dev);
 
     #[test]
     fn the_tree_is_tidy() {
@@ -484,7 +481,8 @@ mod tests {
     fn a_forecast_that_decides_itself_or_runs_something_else_is_found() {
         let folder = |path: &str| format!("crates/berth-plan/src/{path}");
         let of = |text: &str, uses: &[&str]| {
-            let dependencies = uses.iter().map(|name| Dependency { name: (*name).to_owned(), kind: NORMAL }).collect();
+            let dependencies =
+                uses.iter().map(|name| Dependency { name: (*name).to_owned(), kind: NORMAL, ..Dependency::default() }).collect();
             let package = Package { name: FORECASTS.to_owned(), dependencies, ..Package::default() };
             one_model(&Tree { files: BTreeMap::from([(folder("read.rs"), text.to_owned())]), packages: vec![package], ..Tree::default() })
         };
@@ -561,6 +559,18 @@ mod tests {
         assert_eq!(unused, ["berth-api does not use serde_json", "berth-api does not use b", "berth-api does not use proptest"]);
         let shared = Tree { shared: BTreeSet::from(["toml".to_owned()]), ..tree(&[], &[]) };
         assert_eq!(unused_dependencies(&shared), ["nobody uses the workspace's dependency toml"]);
+    }
+
+    #[test]
+    fn a_dependency_or_a_feature_that_only_a_build_of_the_workspace_has_is_found() {
+        let mut both = tree(&[], &[("tokio", NORMAL), ("toml", DEV), ("fjall", NORMAL)]);
+        both.packages[0].dependencies[0].features.push("net".to_owned());
+        both.packages[0].dependencies[2].is_optional = true;
+        let mut all = tree(&[], &[("tokio", NORMAL)]).packages.remove(0);
+        (all.name, all.folder) = (check::FEATURES.to_owned(), "xtask/features".to_owned());
+        both.packages.push(all);
+        let missing = ["tokio with the features [\"net\"]", "toml with the features []"];
+        assert_eq!(features(&both), missing.map(|name| format!("xtask/features/Cargo.toml lacks {name}")));
     }
 
     #[test]

@@ -1,0 +1,3 @@
+//! Nothing: this package is here for its dependencies.
+
+fn main() {}
