@@ -1,13 +1,10 @@
 //! Licences, sources, duplicate versions and advisories of dependencies, by cargo-deny.
 
 use crate::{
-    run::{Outcome, command, root, say},
+    run::{Outcome, command, say},
     tools,
 };
-use std::{
-    path::{Path, PathBuf},
-    process::Command,
-};
+use std::{path::Path, process::Command};
 
 /// Where advisories are published.
 const ADVISORIES: &str = "https://github.com/RustSec/advisory-db";
@@ -17,7 +14,7 @@ const OFFLINE: &[&str] = &["bans", "licenses", "sources"];
 
 /// Checks all that can be checked. Builds cargo-deny once under `target/tools` if it cannot be had built.
 pub(crate) fn run() -> Outcome {
-    let program = tools::cargo_tool("cargo-deny").or_else(|_| build())?;
+    let program = tools::cargo_tool("cargo-deny").or_else(|_| tools::built("cargo-deny", &["--no-default-features"]))?;
     check(&program, OFFLINE)?;
     match fetchable() {
         Ok(()) => check(&program, &["advisories"]),
@@ -53,16 +50,4 @@ fn fetchable() -> Outcome {
     git.args(["-c", "http.lowSpeedLimit=1", "-c", "http.lowSpeedTime=20", "ls-remote", "--exit-code", ADVISORIES, "HEAD"]);
     let output = git.env("GIT_TERMINAL_PROMPT", "0").output().map_err(|error| format!("git: {error}"))?;
     if output.status.success() { Ok(()) } else { Err(String::from_utf8_lossy(&output.stderr).trim().to_owned()) }
-}
-
-fn build() -> Result<PathBuf, String> {
-    let tools = root().join("target/tools");
-    let program = tools.join("bin/cargo-deny");
-    if !program.exists() {
-        say("building cargo-deny under target/tools, once");
-        // Unoptimised: it builds in a third of the time and runs for seconds only.
-        let build = ["install", "cargo-deny", "--quiet", "--locked", "--debug", "--no-default-features", "--root"];
-        command(Command::new("cargo").args(build).arg(&tools))?;
-    }
-    Ok(program)
 }

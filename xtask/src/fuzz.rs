@@ -118,7 +118,7 @@ fn short_of(programs: &Path, target: &str) -> Outcome {
 }
 
 /// Names of all targets.
-fn targets() -> Result<Vec<String>, String> {
+pub(crate) fn targets() -> Result<Vec<String>, String> {
     let folder = root().join("fuzz/fuzz_targets");
     let files = fs::read_dir(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
     let stem = |path: PathBuf| path.file_stem().map(|stem| stem.to_string_lossy().into_owned());

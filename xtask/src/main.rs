@@ -1,6 +1,5 @@
 //! `cargo xtask`: what developers and CI run. `cargo xtask help` lists the commands.
 
-mod alone;
 mod bench;
 mod check;
 mod circles;
@@ -10,12 +9,11 @@ mod faults;
 mod foretold;
 mod fuzz;
 mod linear;
-mod mutants;
+mod nightly;
 mod pictures;
 mod run;
 mod simulate;
 mod skipped;
-mod soak;
 mod test;
 mod tidy;
 mod tools;
@@ -45,9 +43,6 @@ enum Command {
     /// Checks the tree: layers, bans, file sizes, dead files, unused dependencies, links.
     #[command(after_help = "Example: cargo xtask tidy")]
     Tidy,
-    /// Checks each crate by itself, with its own features only. Takes minutes.
-    #[command(after_help = "Example: cargo xtask alone")]
-    Alone,
     /// Checks licences, sources and duplicate versions of dependencies and, where they can be fetched, advisories.
     #[command(after_help = "Example: cargo xtask deny")]
     Deny,
@@ -67,10 +62,13 @@ enum Command {
     /// Fuzzes for long, from the seeds in fuzz/corpus and what earlier runs found (target/fuzz/corpus). `cargo xtask test` does so shortly.
     #[command(after_help = "Example: cargo xtask fuzz json_body --seconds 300")]
     Fuzz(fuzz::Options),
-    /// Runs every test many times over, to find those that fail now and then. Goes on where it was broken off.
-    #[command(after_help = "Example: cargo xtask soak --times 20 --load")]
-    Soak(soak::Options),
-    /// Rolls workloads out in the simulation, with all that can go wrong, and holds every write against the limits. Goes on where it was broken off.
+    /// Runs what takes hours, in turn and in steps of minutes: long simulation, torture, fuzzing, mutants, every test again and again, and more. Goes on
+    /// where the last run was interrupted, and writes target/nightly/summary.md.
+    #[command(
+        after_help = "Example: cargo xtask nightly --hours 8\n         cargo xtask nightly --only mutants,fuzz --hours 2\n         cargo xtask nightly --list"
+    )]
+    Nightly(nightly::Options),
+    /// Rolls workloads out in the simulation under all kinds of faults, and checks every write against the limits.
     #[command(after_help = "Example: cargo xtask simulate --seeds 0..100000")]
     Simulate(simulate::Options),
     /// Measures berth on this machine and prints a table and JSON. Decides no test.
@@ -87,12 +85,9 @@ enum Command {
     /// put in one order. Wants etcd 3.6 in the folder that BERTH_UPSTREAM names.
     #[command(after_help = "Example: BERTH_UPSTREAM=../shared/upstream cargo xtask faults --minutes 30")]
     Faults(faults::Options),
-    /// Holds what `berth plan` says of random changes against what then happens in a real `berth up`. Goes on where it was broken off.
+    /// Compares what `berth plan` says of random changes with what then happens in a real `berth up`.
     #[command(after_help = "Example: cargo xtask foretold --seeds 0..1000")]
     Foretold(foretold::Options),
-    /// Tries mutants of what decides, stores and admits on the crates' own tests, and writes docs/mutants.md. Goes on where it was broken off.
-    #[command(after_help = "Example: cargo xtask mutants --shard 0/16 --package berth-workloads")]
-    Mutants(mutants::Options),
 }
 
 fn main() -> ExitCode {
@@ -100,21 +95,19 @@ fn main() -> ExitCode {
         Command::Test => test::run(),
         Command::Check(options) => check::run(&options),
         Command::Tidy => tidy::run(),
-        Command::Alone => alone::run(),
         Command::Deny => deny::run(),
         #[cfg(feature = "protos")]
         Command::EtcdProtos => etcd_protos::run(),
         Command::Vectors { shared } => vectors::compare(&shared),
         Command::Linear(options) => linear::run(&options),
         Command::Fuzz(options) => fuzz::run(&options),
-        Command::Soak(options) => soak::run(&options),
+        Command::Nightly(options) => nightly::run(&options),
         Command::Simulate(options) => simulate::run(&options),
         Command::Bench(options) => bench::run(&options),
         Command::Pictures => pictures::run(),
         Command::Torture(options) => torture::run(&options),
         Command::Faults(options) => faults::run(&options),
         Command::Foretold(options) => foretold::run(&options),
-        Command::Mutants(options) => mutants::run(&options),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

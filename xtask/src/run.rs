@@ -1,12 +1,11 @@
 //! Running programs and saying what is done.
 
-use cargo_metadata::Message;
 use serde::Serialize;
 use std::{
     fs,
-    io::{BufReader, Write},
+    io::Write,
     path::{Path, PathBuf},
-    process::{Command, Stdio},
+    process::Command,
 };
 
 /// What a task fails with: a sentence for the person at the terminal.
@@ -44,46 +43,6 @@ pub(crate) fn output(name: &str, arguments: &[&str]) -> Result<String, String> {
     } else {
         Err(format!("{name} {}: {}", arguments.join(" "), String::from_utf8_lossy(&output.stderr)))
     }
-}
-
-/// A program that cargo has built, or found built.
-pub(crate) struct Built {
-    /// The `Cargo.toml` of its crate.
-    pub(crate) manifest: PathBuf,
-    /// `simulate`: of which target it was made.
-    pub(crate) target: String,
-    /// Whether it runs tests.
-    pub(crate) is_test: bool,
-    pub(crate) executable: PathBuf,
-    /// When; a program built at another time is another one.
-    pub(crate) built_nanos: u128,
-}
-
-/// Runs cargo in the root; gives the programs that it tells of.
-pub(crate) fn build(arguments: &[&str]) -> Result<Vec<Built>, String> {
-    let mut cargo = Command::new("cargo")
-        .args(arguments)
-        .arg("--message-format=json-render-diagnostics")
-        .current_dir(root())
-        .stdout(Stdio::piped())
-        .spawn()
-        .map_err(|error| format!("cargo: {error}"))?;
-    let messages = BufReader::new(cargo.stdout.take().expect("it is piped"));
-    let mut programs = Vec::new();
-    for message in Message::parse_stream(messages) {
-        let Message::CompilerArtifact(artifact) = message.map_err(|error| format!("cargo's messages: {error}"))? else { continue };
-        let Some(executable) = artifact.executable else { continue };
-        let built = fs::metadata(&executable).and_then(|file| file.modified()).map_err(|error| format!("{executable}: {error}"))?;
-        programs.push(Built {
-            manifest: artifact.manifest_path.into(),
-            target: artifact.target.name,
-            is_test: artifact.profile.test,
-            executable: executable.into(),
-            built_nanos: built.duration_since(std::time::UNIX_EPOCH).map_or(0, |since| since.as_nanos()),
-        });
-    }
-    let status = cargo.wait().map_err(|error| format!("cargo: {error}"))?;
-    if status.success() { Ok(programs) } else { Err(format!("cargo {} ended with {status}", arguments.join(" "))) }
 }
 
 /// Adds a line to a file of what is done, which a broken-off run goes on from.

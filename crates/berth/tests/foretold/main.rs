@@ -10,28 +10,31 @@ mod scenario;
 mod seen;
 mod trial;
 
+use compare::Late;
 use futures::{StreamExt, stream};
-use std::env;
+use std::{
+    collections::BTreeMap,
+    env,
+    ops::Range,
+    time::{Duration, Instant},
+};
 use trial::{Cluster, Ended, Ran};
 
-/// Seeds, with commas, to run instead of a few: each that is over is told in a line of JSON, and none fails.
+/// A range of seeds (`0..1000`) to run instead of a few, as `cargo xtask foretold` does.
 const SEEDS: &str = "BERTH_FORETOLD_SEEDS";
-/// How many of them at once.
+/// How many of them run at once.
 const AT_ONCE: &str = "BERTH_FORETOLD_AT_ONCE";
+/// The interval of progress lines.
+const PROGRESS_EVERY: Duration = Duration::from_secs(10);
 /// How often one that differs is tried again alone: another program may have kept the machine busy.
 const TRIES: u32 = 3;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_foretold_of_random_changes_of_a_real_cluster_comes_true() {
     if let Ok(seeds) = env::var(SEEDS) {
+        let (first, end) = seeds.split_once("..").unwrap();
         let at_once = env::var(AT_ONCE).map_or(1, |text| text.parse().unwrap());
-        let cluster = Cluster::up(at_once).await;
-        // The test harness has begun a line.
-        tell("");
-        return run(&cluster, seeds.split(',').map(|seed| seed.parse().unwrap()).collect(), at_once, |ran| {
-            tell(&serde_json::to_string(ran).unwrap());
-        })
-        .await;
+        return run_range(first.parse().unwrap()..end.parse().unwrap(), at_once).await;
     }
     let seeds: Vec<u64> = (0..8).collect();
     let cluster = Cluster::up(seeds.len()).await;
@@ -56,6 +59,50 @@ async fn run(cluster: &Cluster, seeds: Vec<u64>, at_once: usize, mut over: impl 
     while let Some(ran) = all.next().await {
         over(&ran);
     }
+}
+
+/// Runs all seeds, then each that differs again alone, and prints the counts. Panics if a scenario differs still.
+async fn run_range(seeds: Range<u64>, at_once: usize) {
+    let (mut ended, mut printed) = (BTreeMap::new(), Instant::now());
+    let cluster = Cluster::up(at_once).await;
+    run(&cluster, seeds.clone().collect(), at_once, |ran| {
+        ended.insert(ran.seed, ran.clone());
+        if printed.elapsed() >= PROGRESS_EVERY {
+            printed = Instant::now();
+            tell(&counts(&ended));
+        }
+    })
+    .await;
+    drop(cluster);
+    let differed: Vec<u64> = ended.values().filter(|ran| is_different(ran)).map(|ran| ran.seed).collect();
+    if !differed.is_empty() {
+        let cluster = Cluster::up(1).await;
+        tell(&format!("again, each alone: {differed:?}"));
+        run(&cluster, differed, 1, |ran| drop(ended.insert(ran.seed, ran.clone()))).await;
+    }
+    ended.values().filter(|ran| ran.ended != Ended::AsForetold).for_each(|ran| tell(&format!("seed {}: {:?}", ran.seed, ran.ended)));
+    tell(&lateness(ended.values().flat_map(|ran| ran.late.clone()).collect()));
+    tell(&format!("seeds {seeds:?}: {}", counts(&ended)));
+    assert!(!ended.values().any(is_different), "scenarios differ from their forecasts");
+}
+
+fn counts(ended: &BTreeMap<u64, Ran>) -> String {
+    let of = |is: fn(&Ended) -> bool| ended.values().filter(|ran| is(&ran.ended)).count();
+    format!(
+        "{} as foretold, {} for the moment of the change, {} tied, {} differ",
+        of(|ended| *ended == Ended::AsForetold),
+        of(|ended| *ended == Ended::AtItsTime),
+        of(|ended| matches!(ended, Ended::Tied { .. })),
+        of(|ended| matches!(ended, Ended::Differed { .. }))
+    )
+}
+
+/// How many milliseconds lay between forecast and event.
+fn lateness(late: Vec<Late>) -> String {
+    let mut apart: Vec<u64> = late.iter().map(|late| late.unsigned_abs()).collect();
+    apart.sort_unstable();
+    let part = |thousandths: usize| apart.get(apart.len().saturating_sub(1) * thousandths / 1000).copied().unwrap_or_default();
+    format!("{} times, {} ms from the forecast (median), {} ms (99 of 100), {} ms (at most)", apart.len(), part(500), part(990), part(1000))
 }
 
 fn tell(line: &str) {

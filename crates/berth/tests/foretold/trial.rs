@@ -10,7 +10,6 @@ use berth_plan::{Change, Controllers, Edit, KINDS, Snapshot, SnapshotScope, Supp
 use berth_sim::rng::{Purpose, SeededRng};
 use jiff::Timestamp;
 use kube::Client;
-use serde::Serialize;
 use serde_json::{Value, json};
 use std::{
     path::PathBuf,
@@ -33,17 +32,15 @@ const QUIET: Duration = Duration::from_secs(6);
 type Failed = Box<dyn std::error::Error + Send + Sync>;
 
 /// What came of one.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug)]
 pub(crate) struct Ran {
     pub(crate) seed: u64,
     pub(crate) ended: Ended,
     /// By how many milliseconds what was foretold came later.
     pub(crate) late: Vec<Late>,
-    pub(crate) seconds: f64,
 }
 
-#[derive(Clone, Debug, Serialize, PartialEq, Eq)]
-#[serde(rename_all = "camelCase")]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Ended {
     AsForetold,
     /// As is foretold for the moment of the change: a while after the plan was made, other ages are alike.
@@ -80,7 +77,6 @@ impl Cluster {
 
     /// Runs one; there are never more at once than there are places.
     pub(crate) async fn run(&self, seed: u64) -> Ran {
-        let began = Instant::now();
         let (place, number) = {
             let mut free = self.free.lock().unwrap();
             free.1 += 1;
@@ -92,7 +88,7 @@ impl Cluster {
         let (ended, late) = ran.unwrap_or_else(|error| (Ended::Differed { why: format!("it could not be tried: {error}") }, Vec::new()));
         trial.clear_away().await;
         self.free.lock().unwrap().0.push(place);
-        Ran { seed, ended, late, seconds: began.elapsed().as_secs_f64() }
+        Ran { seed, ended, late }
     }
 
     async fn send(&self, method: &str, path: &str, content: &str, body: &Value) -> Result<Value, Failed> {
