@@ -90,9 +90,9 @@ use crate::{
     annotations::POD_DELETION_COST,
     label_selector::validate_label_selector,
     metadata::check_dns_label,
+    normal::normal,
     pod::{is_deletion_cost_error, is_valid_deletion_cost},
     simulation,
-    unset::{drop_zero, list_mut},
 };
 use k8s_openapi::{
     api::core::v1::PodTemplateSpec,
@@ -100,6 +100,18 @@ use k8s_openapi::{
 };
 use serde::{Deserialize, Deserializer};
 use serde_json::json;
+
+normal! {
+    Deployment { visit: metadata spec status; }
+    DeploymentSpec { visit: selector template; }
+    DeploymentStatus { drop: conditions; visit: conditions; }
+    ReplicaSet { visit: metadata spec status; }
+    ReplicaSetSpec { visit: selector template; }
+    ReplicaSetStatus { drop: conditions; visit: conditions; }
+    StatefulSet { visit: metadata spec status; }
+    StatefulSetSpec { drop: volume_claim_templates; visit: selector template volume_claim_templates ordinals persistent_volume_claim_retention_policy; }
+    StatefulSetStatus { drop: conditions; visit: conditions; }
+}
 
 /// What a template of a kind may not have, in upstream's words for that kind.
 #[derive(Clone, Copy)]
@@ -213,14 +225,6 @@ fn without_old_deletion_cost(mut faults: Vec<FieldError>, old: &PodTemplateSpec)
         faults.retain(|fault| !is_deletion_cost_error(fault));
     }
     faults
-}
-
-/// Makes empty lists of a selector absent, so that two selectors that mean the same are equal.
-fn normalise_selector(selector: Option<&mut LabelSelector>) {
-    let Some(selector) = selector else { return };
-    drop_zero(&mut selector.match_labels);
-    drop_zero(&mut selector.match_expressions);
-    list_mut(&mut selector.match_expressions).iter_mut().for_each(|expression| drop_zero(&mut expression.values));
 }
 
 /// A status field whose gate is off is dropped unless the stored status has it.

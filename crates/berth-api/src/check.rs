@@ -25,9 +25,9 @@ pub(crate) fn merged(mut base: Value, patch: &Value) -> Value {
 /// The object as it is after decoding and defaults.
 pub(crate) fn decoded<K: Kind>(json: &Value) -> K {
     let mut object: K = serde_json::from_value(json.clone()).expect("the test's JSON is of the kind");
-    object.set_defaults();
+    crate::Object::set_defaults(&mut object);
     let once = object.clone();
-    object.set_defaults();
+    crate::Object::set_defaults(&mut object);
     assert_eq!(once, object, "defaults are idempotent");
     object
 }

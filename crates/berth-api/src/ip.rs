@@ -27,6 +27,7 @@ pub fn check_canonical_ip(text: &str) -> Vec<String> {
 #[must_use]
 pub fn check_endpoint_ip(text: &str) -> Vec<String> {
     let address = match parsed::<IpAddr>(text) {
+        Ok(_) if is_mapped(text) => return vec!["must not be an IPv4-mapped IPv6 address".to_owned()],
         Ok(address) => address,
         Err(message) => return vec![message.to_owned()],
     };
@@ -47,10 +48,20 @@ pub fn check_endpoint_ip(text: &str) -> Vec<String> {
     faults.into_iter().filter(|(is_fault, _)| *is_fault).map(|(_, message)| message.to_owned()).collect()
 }
 
-/// Messages on a range of addresses, in any way of writing it.
+/// Messages on a range of addresses of which no bit is set beyond its prefix, and which is no IPv4 range in the form of IPv6.
 #[must_use]
-pub fn check_cidr(text: &str) -> Vec<String> {
-    parsed::<Cidr>(text).err().map(str::to_owned).into_iter().collect()
+pub fn check_network(text: &str) -> Vec<String> {
+    match parsed::<Cidr>(text) {
+        Err(message) => vec![message.to_owned()],
+        Ok(_) if is_mapped(text.split('/').next().unwrap_or_default()) => vec!["must not have an IPv4-mapped IPv6 address".to_owned()],
+        Ok(cidr) if cidr.network() != cidr => vec!["must not have bits set beyond the prefix length".to_owned()],
+        Ok(_) => Vec::new(),
+    }
+}
+
+/// Whether it is an IPv4 address in the form of IPv6.
+fn is_mapped(text: &str) -> bool {
+    text.parse::<Ipv6Addr>().is_ok_and(|address| address.to_ipv4_mapped().is_some())
 }
 
 /// Messages on a range of addresses in the one way of writing it that is canonical.
@@ -265,8 +276,8 @@ mod tests {
         check(check_canonical_cidr, "10.1.3.7/24", "must not have bits set beyond the prefix length");
         check(check_canonical_cidr, "FD00::/112", "must be in canonical form (\"fd00::/112\")");
         check(check_canonical_cidr, "x", CIDR_FORM);
-        check(check_cidr, "10.1.3.7/33", CIDR_FORM);
-        check(check_cidr, "10.01.3.0/24", "must not have leading 0s");
+        check(check_network, "10.1.3.7/33", CIDR_FORM);
+        check(check_network, "10.01.3.0/24", "must not have leading 0s");
         check(check_endpoint_ip, "127.0.0.1", "may not be in the loopback range (127.0.0.0/8, ::1/128)");
         check(check_endpoint_ip, "0.0.0.0", "may not be unspecified (0.0.0.0 or ::)");
         check(check_endpoint_ip, "10.0.0.1", "");

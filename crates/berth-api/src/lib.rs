@@ -19,6 +19,7 @@ pub mod label_selector;
 pub mod limit_range;
 pub mod metadata;
 pub mod names;
+pub mod normal;
 pub mod object;
 mod passive;
 pub mod pod;

@@ -43,6 +43,15 @@ pub fn validate_update(new: &ObjectMeta, old: &ObjectMeta) -> Vec<FieldError> {
             faults.push(FieldError::invalid(&path.child(field), new.as_deref().unwrap_or_default(), "field is immutable"));
         }
     }
+    if new.deletion_timestamp != old.deletion_timestamp {
+        let shown = serde_json::json!(new.deletion_timestamp);
+        faults.push(FieldError::invalid(&path.child("deletionTimestamp"), shown, "field is immutable"));
+    }
+    if let Some(seconds) =
+        new.deletion_grace_period_seconds.filter(|_| new.deletion_grace_period_seconds != old.deletion_grace_period_seconds)
+    {
+        faults.push(FieldError::invalid(&path.child("deletionGracePeriodSeconds"), seconds, "field is immutable"));
+    }
     faults.extend(validate_contents(new, &path));
     faults
 }
@@ -51,9 +60,27 @@ pub fn validate_update(new: &ObjectMeta, old: &ObjectMeta) -> Vec<FieldError> {
 pub fn restore_immutable(new: &mut ObjectMeta, old: &ObjectMeta) {
     new.creation_timestamp.clone_from(&old.creation_timestamp);
     new.generation = old.generation;
-    new.deletion_timestamp.clone_from(&old.deletion_timestamp);
-    new.deletion_grace_period_seconds = old.deletion_grace_period_seconds;
+    if old.deletion_timestamp.is_some() {
+        new.deletion_timestamp.clone_from(&old.deletion_timestamp);
+    }
+    new.deletion_grace_period_seconds = new.deletion_grace_period_seconds.or(old.deletion_grace_period_seconds);
     new.self_link.clone_from(&old.self_link);
+}
+
+/// Takes out owner references that stand there twice; their uids.
+pub fn dedup_owner_references(meta: &mut ObjectMeta) -> Vec<String> {
+    let mut doubled = Vec::new();
+    let Some(owners) = meta.owner_references.as_mut().filter(|owners| owners.len() > 1) else { return doubled };
+    let mut seen = BTreeSet::new();
+    owners.retain(|owner| {
+        let OwnerReference { api_version, kind, name, uid, controller, block_owner_deletion } = owner.clone();
+        let is_new = seen.insert((api_version, kind, name, uid, controller, block_owner_deletion));
+        if !is_new {
+            doubled.push(owner.uid.clone());
+        }
+        is_new
+    });
+    doubled
 }
 
 /// Messages on `name` under `rule`; none if it is well-formed.
@@ -316,6 +343,16 @@ mod tests {
     }
 
     #[test]
+    fn an_owner_that_stands_there_twice_is_taken_once() {
+        let owner = |name: &str, uid: &str| json!({"apiVersion": "v1", "kind": "ConfigMap", "name": name, "uid": uid});
+        let mut twice = meta(json!({"ownerReferences": [owner("a", "u"), owner("b", "v"), owner("a", "u"), owner("c", "u")]}));
+        assert_eq!(dedup_owner_references(&mut twice), ["u"]);
+        let names: Vec<&str> = twice.owner_references.iter().flatten().map(|owner| owner.name.as_str()).collect();
+        assert_eq!(names, ["a", "b", "c"]);
+        assert_eq!(dedup_owner_references(&mut twice), [""; 0]);
+    }
+
+    #[test]
     fn updates_keep_identity_and_add_no_finalizers_to_the_leaving() {
         let old =
             meta(json!({"name": "a", "uid": "1", "finalizers": ["e.com/a"], "deletionTimestamp": "2026-01-01T00:00:00Z", "generation": 3}));
@@ -328,6 +365,16 @@ mod tests {
                 "metadata.finalizers: Forbidden: no new finalizers can be added if the object is being deleted, found new finalizers \
                  []string{\"e.com/b\"}",
                 "metadata.uid: Invalid value: \"2\": field is immutable",
+            ]
+        );
+        let (living, mut marked) = (meta(json!({"name": "a"})), meta(json!({"name": "a", "deletionGracePeriodSeconds": 5})));
+        marked.deletion_timestamp.clone_from(&old.deletion_timestamp);
+        restore_immutable(&mut marked, &living);
+        assert_eq!(
+            texts(&validate_update(&marked, &living)),
+            [
+                "metadata.deletionTimestamp: Invalid value: \"2026-01-01T00:00:00Z\": field is immutable",
+                "metadata.deletionGracePeriodSeconds: Invalid value: 5: field is immutable",
             ]
         );
     }

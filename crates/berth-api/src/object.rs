@@ -1,6 +1,6 @@
 //! One kind's rules, typed ([`Kind`]) and with the type erased ([`Object`]).
 
-use crate::{FeatureGates, FieldError, decode::Codec, deletion::Grace};
+use crate::{FeatureGates, FieldError, decode::Codec, deletion::Grace, normal::Normal};
 use berth_identity::ResourceName;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta, Time};
 use schemars::JsonSchema;
@@ -65,6 +65,7 @@ pub trait Kind:
     + Serialize
     + DeserializeOwned
     + Codec
+    + Normal
     + JsonSchema
     + Clone
     + PartialEq
@@ -84,7 +85,7 @@ pub trait Kind:
     /// Whether a deletion is answered with the object also when it is gone.
     const RETURNS_DELETED: bool = false;
 
-    /// Fills in what clients may leave out. Idempotent; applied on every decode.
+    /// Fills in what clients may leave out. Idempotent; applied on every decode, to the object in its normal form.
     fn set_defaults(&mut self) {}
 
     /// Before validation of a create: clears the status, drops fields whose gate is off.
@@ -192,7 +193,9 @@ pub trait Object: Any + Debug + Send + Sync {
     fn encode(&self) -> Vec<u8>;
     /// Its JSON as a tree.
     fn to_value(&self) -> Value;
-    /// [`Kind::set_defaults`].
+    /// [`Normal::normalize`].
+    fn normalize(&mut self) {}
+    /// [`Normal::normalize`], then [`Kind::set_defaults`].
     fn set_defaults(&mut self);
     /// [`Kind::prepare_create`].
     fn prepare_create(&mut self, gates: &FeatureGates);
@@ -331,7 +334,12 @@ impl<K: Kind> Object for K {
         self.encode_tree()
     }
 
+    fn normalize(&mut self) {
+        Normal::normalize(self);
+    }
+
     fn set_defaults(&mut self) {
+        Normal::normalize(self);
         Kind::set_defaults(self);
     }
 

@@ -70,7 +70,7 @@ pub(crate) struct Wishes {
 
 impl Wishes {
     pub(crate) fn printer(&self, resource: &Arc<Resource>) -> Printer {
-        Printer { resource: Arc::clone(resource), include: self.include, now: self.now }
+        Printer { resource: Arc::clone(resource), include: self.include, version: self.accepted.version, now: self.now }
     }
 
     /// An object, or a view of one.
@@ -87,7 +87,7 @@ impl Wishes {
                 (Some(Subresource::Scale), Current::Made(scale)) => Ok(self.value(code, &table::scale(scale, self.include, self.now))),
                 _ => Ok(self.value(code, &self.printer(resource).object(current)?)),
             },
-            Form::Metadata => Ok(self.value(code, &PartialObjectMetadata::of_object(current)?)),
+            Form::Metadata => Ok(self.value(code, &PartialObjectMetadata::of_object(current)?.in_version(self.accepted.version))),
             Form::MetadataList => Err(Refusal::NotAcceptable(format!(
                 "you requested PartialObjectMetadataList, but the requested object is not a list (*core.{})",
                 resource.kind
@@ -123,7 +123,10 @@ impl Wishes {
                 let head = encode_head(&printer.head(&list));
                 (Shape::Row(printer), head)
             }
-            Form::MetadataList => (Shape::Metadata, encode_head(&PartialObjectMetadataList::head(&list))),
+            Form::MetadataList => {
+                let version = self.accepted.version;
+                (Shape::Metadata(version), encode_head(&PartialObjectMetadataList::head(&list, version)))
+            }
             Form::Metadata => {
                 return Err(Refusal::NotAcceptable(format!(
                     "you requested PartialObjectMetadata, but the requested object is a list (*core.{}List)",
@@ -159,10 +162,12 @@ impl Wishes {
     }
 
     pub(crate) fn value<T: Serialize>(&self, code: StatusCode, value: &T) -> Answer {
-        self.bytes(code, serde_json::to_vec(value).expect("what is answered has string keys only"))
+        let mut json = serde_json::to_vec(value).expect("what is answered has string keys only");
+        json.push(b'\n');
+        self.bytes(code, json)
     }
 
-    /// JSON, turned into what the client takes.
+    /// JSON, with the line break that ends it, turned into what the client takes.
     pub(crate) fn bytes(&self, code: StatusCode, json: impl Into<Bytes>) -> Answer {
         compressible(code, self.content_type(), self.writing().rewrite(json.into()), self.gzip)
     }
@@ -198,10 +203,12 @@ fn answer(code: StatusCode, content_type: HeaderValue, body: ResponseBody) -> An
 }
 
 fn encode(current: &Current) -> Vec<u8> {
-    match current {
+    let mut json = match current {
         Current::Stored(entry) => splice::encode_entry(entry),
         Current::Made(value) => value.to_string().into_bytes(),
-    }
+    };
+    json.push(b'\n');
+    json
 }
 
 /// A list, of which the items come later.
@@ -241,8 +248,11 @@ fn encode_head<T: Serialize>(head: &T) -> Vec<u8> {
 }
 
 /// A `Status`.
-pub(crate) fn status(status: &Status) -> Answer {
-    let mut answer = answer(status.code(), JSON, status.encode().into());
+pub(crate) fn status(status: &Status, indented: bool) -> Answer {
+    let writing = Writing::of(Syntax::Json, indented);
+    let mut json = status.encode();
+    json.push(b'\n');
+    let mut answer = answer(status.code(), JSON, writing.rewrite(json.into()).into());
     if let Some(seconds) = status.retry_after_seconds() {
         answer.headers_mut().insert(RETRY_AFTER, seconds.into());
     }
@@ -250,7 +260,7 @@ pub(crate) fn status(status: &Status) -> Answer {
 }
 
 /// A refusal.
-pub(crate) fn refusal(refusal: &Refusal) -> Answer {
+pub(crate) fn refusal(refusal: &Refusal, indented: bool) -> Answer {
     match refusal {
         Refusal::PageNotFound => text(StatusCode::NOT_FOUND, "404 page not found\n"),
         Refusal::Overloaded => {
@@ -258,7 +268,9 @@ pub(crate) fn refusal(refusal: &Refusal) -> Answer {
             answer.headers_mut().insert(RETRY_AFTER, RETRY_AFTER_SECONDS.into());
             answer
         }
-        Refusal::Api(_) | Refusal::Unauthorized | Refusal::NotAcceptable(_) | Refusal::Timeout(_) => status(&Status::from(refusal)),
+        Refusal::Api(_) | Refusal::Unauthorized | Refusal::NotAcceptable(_) | Refusal::Timeout(_) => {
+            status(&Status::from(refusal), indented)
+        }
     }
 }
 
@@ -286,5 +298,6 @@ pub(crate) fn stream(body: ResponseBody) -> Answer {
 
 /// The fault of a server whose handler panicked.
 pub(crate) fn internal_error() -> Answer {
-    status(&Status::from(&ApiError::Internal { message: "the request could not be served; the server's log has more".to_owned() }))
+    let error = ApiError::Internal { message: "the request could not be served; the server's log has more".to_owned() };
+    status(&Status::from(&error), false)
 }

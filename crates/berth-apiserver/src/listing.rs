@@ -6,7 +6,7 @@ use crate::{
 };
 use berth_registry::{
     ApiError, splice,
-    table::{PartialObjectMetadata, Printer},
+    table::{MetaVersion, PartialObjectMetadata, Printer},
 };
 use berth_store::Entry;
 use bytes::Bytes;
@@ -22,7 +22,7 @@ pub(crate) enum Shape {
     /// Its row in a table.
     Row(Printer),
     /// Its metadata.
-    Metadata,
+    Metadata(MetaVersion),
 }
 
 impl Shape {
@@ -30,7 +30,7 @@ impl Shape {
     fn member(&self) -> &'static str {
         match self {
             Self::Row(_) => "rows",
-            Self::Whole | Self::Metadata => "items",
+            Self::Whole | Self::Metadata(_) => "items",
         }
     }
 
@@ -38,7 +38,7 @@ impl Shape {
         match self {
             Self::Whole => splice::write_item(entry, out),
             Self::Row(printer) => write(&printer.row(entry)?, out),
-            Self::Metadata => write(&PartialObjectMetadata::of_entry(entry)?, out),
+            Self::Metadata(version) => write(&PartialObjectMetadata::of_entry(entry)?.in_version(*version), out),
         }
         Ok(())
     }
@@ -173,8 +173,7 @@ fn frame(head: &[u8], shape: &Shape, writing: Writing, is_empty: bool) -> (Vec<u
     const HERE: &str = "berth-items-come-here";
     if writing == Writing::Plain {
         let head = head.strip_suffix(b"]}").expect("a list ends with its items");
-        let tail: &[u8] = if matches!(shape, Shape::Whole) { b"]}\n" } else { b"]}" };
-        return (head.to_vec(), tail.to_vec());
+        return (head.to_vec(), b"]}\n".to_vec());
     }
     let mut value: Value = serde_json::from_slice(head).expect("what is answered is JSON");
     if is_empty {
@@ -319,11 +318,14 @@ mod tests {
         let list = berth_registry::List { items: Vec::new(), revision: Revision(9), continue_token: "more".to_owned(), remaining: Some(3) };
         match name {
             "Table" => {
-                let printer = Printer { resource, include: IncludeObject::Object, now: Timestamp::UNIX_EPOCH };
+                let printer = Printer { resource, include: IncludeObject::Object, version: MetaVersion::V1, now: Timestamp::UNIX_EPOCH };
                 let head = serde_json::to_vec(&printer.head(&list)).expect("JSON");
                 (Shape::Row(printer), head)
             }
-            "Metadata" => (Shape::Metadata, serde_json::to_vec(&PartialObjectMetadataList::head(&list)).expect("JSON")),
+            "Metadata" => {
+                let head = PartialObjectMetadataList::head(&list, MetaVersion::V1);
+                (Shape::Metadata(MetaVersion::V1), serde_json::to_vec(&head).expect("JSON"))
+            }
             _ => (Shape::Whole, HEAD.into()),
         }
     }

@@ -1,6 +1,6 @@
 //! Which encodings a request has and wants. Pure.
 
-use berth_registry::{ApiError, Resource};
+use berth_registry::{ApiError, Resource, table::MetaVersion};
 
 /// The syntax of a request's body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,6 +40,8 @@ pub enum Form {
 pub struct Accepted {
     /// What of the object.
     pub form: Form,
+    /// In which version of `meta.k8s.io`, where it is not the object itself.
+    pub version: MetaVersion,
     /// In which syntax.
     pub syntax: Syntax,
 }
@@ -67,7 +69,7 @@ pub enum DiscoveryForm {
 }
 
 /// Objects as they are.
-pub(crate) const PLAIN: Accepted = Accepted { form: Form::Object, syntax: Syntax::Json };
+pub(crate) const PLAIN: Accepted = Accepted { form: Form::Object, version: MetaVersion::V1, syntax: Syntax::Json };
 const UNKNOWN_BODY: &str = "the body of the request was in an unknown format - accepted media types include: application/json, application/yaml, application/vnd.kubernetes.protobuf";
 /// The same for a patch to an object of a kind that is not built in.
 const UNKNOWN_PATCH: &str = "the body of the request was in an unknown format - accepted media types include: application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml";
@@ -113,22 +115,25 @@ impl<'a> Clause<'a> {
         }
     }
 
-    fn form(&self) -> Option<Form> {
-        let Some(kind) = self.parameter("as") else { return Some(Form::Object) };
-        let version = self.parameter("v");
-        if self.parameter("g") != Some("meta.k8s.io") {
-            return None;
-        }
-        match (kind, version) {
-            ("Table", Some("v1" | "v1beta1")) => Some(Form::Table),
-            ("PartialObjectMetadata", Some("v1")) => Some(Form::Metadata),
-            ("PartialObjectMetadataList", Some("v1")) => Some(Form::MetadataList),
-            _ => None,
-        }
+    fn form(&self) -> Option<(Form, MetaVersion)> {
+        let Some(kind) = self.parameter("as") else { return Some((Form::Object, MetaVersion::V1)) };
+        let version = match (self.parameter("g"), self.parameter("v")) {
+            (Some("meta.k8s.io"), Some("v1")) => MetaVersion::V1,
+            (Some("meta.k8s.io"), Some("v1beta1")) => MetaVersion::V1Beta1,
+            _ => return None,
+        };
+        let form = match kind {
+            "Table" => Form::Table,
+            "PartialObjectMetadata" => Form::Metadata,
+            "PartialObjectMetadataList" => Form::MetadataList,
+            _ => return None,
+        };
+        Some((form, version))
     }
 
     fn accepted(&self) -> Option<Accepted> {
-        Some(Accepted { syntax: self.syntax()?, form: self.form()? })
+        let (form, version) = self.form()?;
+        Some(Accepted { syntax: self.syntax()?, form, version })
     }
 }
 
@@ -146,6 +151,15 @@ pub fn accept(header: Option<&str>) -> Option<Accepted> {
     match header.map(str::trim) {
         None | Some("" | "*/*" | "application/json") => Some(PLAIN),
         Some(header) => clauses(header).iter().find_map(Clause::accepted),
+    }
+}
+
+/// Whether JSON is indented: as `pretty` says, else for programs behind which people sit.
+#[must_use]
+pub fn is_indented(pretty: Option<&str>, user_agent: Option<&str>) -> bool {
+    match pretty {
+        None | Some("") => user_agent.is_some_and(|agent| ["curl", "Wget", "Mozilla/5.0"].iter().any(|program| agent.starts_with(program))),
+        Some(text) => matches!(text, "1" | "t" | "T" | "true" | "TRUE" | "True"),
     }
 }
 
@@ -245,9 +259,23 @@ mod tests {
     fn forms_are_found_with_their_parameters_in_any_order() {
         check("application/json;as=Table;v=v1;g=meta.k8s.io,application/json", "Table Json");
         check("application/json;g=meta.k8s.io;v=v1beta1;as=Table", "Table Json");
+        let version = |header| accept(Some(header)).map(|accepted| accepted.version);
+        assert_eq!(version("application/json;g=meta.k8s.io;v=v1beta1;as=Table"), Some(MetaVersion::V1Beta1));
+        check("application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1beta1", "MetadataList Json");
         check("application/json; as=PartialObjectMetadata; g=meta.k8s.io; v=v1", "Metadata Json");
         check("application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1", "MetadataList Json");
         check("application/vnd.kubernetes.protobuf;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json", "Object Json");
+    }
+
+    #[test]
+    fn json_is_indented_for_people_unless_they_say_otherwise() {
+        let curl = Some("curl/8.14.1");
+        assert!(is_indented(None, curl) && is_indented(Some(""), Some("Wget/1.21")) && is_indented(None, Some("Mozilla/5.0 (X11)")));
+        assert!(is_indented(Some("true"), None) && is_indented(Some("1"), Some("kubectl/v1.36.2")));
+        assert!(
+            !is_indented(None, None) && !is_indented(None, Some("kubectl/v1.36.2")) && !is_indented(Some(""), Some("Go-http-client/2.0"))
+        );
+        assert!(!is_indented(Some("false"), curl) && !is_indented(Some("0"), curl) && !is_indented(Some("yes"), curl));
     }
 
     #[test]

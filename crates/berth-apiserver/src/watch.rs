@@ -15,7 +15,7 @@ use berth_registry::{
     ApiError, Resource, WatchEvent,
     log::{Log, News},
     splice,
-    table::{PartialObjectMetadata, Position, Printer},
+    table::{MetaVersion, PartialObjectMetadata, Position, Printer},
 };
 use berth_store::{Entry, Event, Revision};
 use bytes::Bytes;
@@ -35,7 +35,7 @@ pub(crate) enum WatchForm {
     /// One row each.
     Table(Printer, Position),
     /// Metadata only.
-    Metadata,
+    Metadata(MetaVersion),
     /// Not at all: what a pod's container writes is shown.
     Log(Box<Log>),
 }
@@ -127,7 +127,7 @@ fn own_bytes(form: &WatchForm, event: &WatchEvent) -> usize {
     };
     let factor = match form {
         WatchForm::Object | WatchForm::Log(_) => COPIED_FACTOR,
-        WatchForm::Table(..) | WatchForm::Metadata => LOOKED_INTO_FACTOR,
+        WatchForm::Table(..) | WatchForm::Metadata(_) => LOOKED_INTO_FACTOR,
     };
     // A short line takes no more than a short object's.
     if entry.value.len() <= LINE_BYTES_UNCOUNTED { 0 } else { factor * entry.value.len() }
@@ -209,7 +209,10 @@ fn encode(resource: &Resource, form: &WatchForm, event: &WatchEvent) -> Result<B
     let special = match form {
         WatchForm::Object | WatchForm::Log(_) => None,
         WatchForm::Table(printer, position) => printer.watch_event(event, *position)?.map(|table| json_line(word(event), &table)),
-        WatchForm::Metadata => PartialObjectMetadata::of_watch_event(event)?.map(|partial| json_line(word(event), &partial)),
+        WatchForm::Metadata(version) => {
+            let partial = PartialObjectMetadata::of_watch_event(event)?;
+            partial.map(|partial| json_line(word(event), &partial.in_version(*version)))
+        }
     };
     Ok(special.unwrap_or_else(|| whole_line(resource, event)))
 }
@@ -362,7 +365,7 @@ mod tests {
     fn falling_behind_is_told_as_a_status() {
         let status = json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "message": "too old",
             "reason": "Expired", "code": 410});
-        for form in [WatchForm::Object, WatchForm::Metadata] {
+        for form in [WatchForm::Object, WatchForm::Metadata(MetaVersion::V1)] {
             check(
                 form,
                 &WatchEvent::Expired(Arc::new(ApiError::Expired { message: "too old".into(), continue_token: None })),
@@ -394,7 +397,7 @@ mod tests {
     async fn long_lines_wait_for_memory_and_come_in_pieces() {
         let value = format!(r#"{LEAD}"name":"c","annotations":{{"a":"{}"}}}}}}"#, "x".repeat(200_000));
         let new_memory = |wait| Memory::new(8 << 20, wait, &FlowCollectors::new().expect("valid names"));
-        for form in [|| WatchForm::Object, || WatchForm::Metadata] {
+        for form in [|| WatchForm::Object, || WatchForm::Metadata(MetaVersion::V1)] {
             let memory = new_memory(std::time::Duration::from_secs(3600));
             // As much as one user may have is with another watch.
             let taken = memory.reserve("alice", 100 << 20).await.expect("free");
@@ -441,6 +444,6 @@ mod tests {
     fn metadata_watches_leave_the_rest_out() {
         let object = json!({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1",
             "metadata": {"name": "c", "resourceVersion": "7"}});
-        check(WatchForm::Metadata, &WatchEvent::Added(entry(7)), &json!({"type": "ADDED", "object": object}));
+        check(WatchForm::Metadata(MetaVersion::V1), &WatchEvent::Added(entry(7)), &json!({"type": "ADDED", "object": object}));
     }
 }

@@ -34,6 +34,8 @@ const BURST: u32 = 25;
 const REFILL: SignedDuration = SignedDuration::from_mins(5);
 /// How many series and objects are remembered.
 const MEMORY: usize = 4096;
+/// How long the name of an event may be.
+const NAME_BYTES_MAX: usize = 253;
 /// How many writes may wait; the oldest is dropped for a newer one.
 const BUFFER_MAX: usize = 1024;
 /// How many writes are made together, so that they share a commit.
@@ -234,7 +236,7 @@ impl SeriesKey {
         let bytes = parts.into_iter().flat_map(|part| part.bytes().chain([0]));
         // FNV-1a.
         let hash = bytes.fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
-        format!("{object}.{hash:016x}")
+        named(object, hash)
     }
 }
 
@@ -332,7 +334,14 @@ impl Correlator {
 fn event_name(object: &str, rng: &dyn Rng) -> String {
     let mut bytes = [0; 8];
     rng.fill(&mut bytes);
-    format!("{object}.{:016x}", u64::from_le_bytes(bytes))
+    named(object, u64::from_le_bytes(bytes))
+}
+
+/// The object's name and a number. The object's is cut where the whole would be longer than a name may be.
+fn named(object: &str, number: u64) -> String {
+    let room = NAME_BYTES_MAX - 17;
+    let start = object.get(..room).unwrap_or(object).trim_end_matches(['-', '.']);
+    format!("{start}.{number:016x}")
 }
 
 #[cfg(test)]
@@ -350,6 +359,14 @@ mod tests {
         let resource = ResourceName { group: "apps", plural: "replicasets" };
         let about = ObjectRef { resource, key: ObjectKey::new("ns", "web"), uid: uid.into(), resource_version: None };
         EventRecord { repeat, ..EventRecord::new(about, Severity::Warning, "FailedCreate", message.into()) }
+    }
+
+    #[test]
+    fn the_name_of_an_event_fits_whatever_it_is_about() {
+        assert_eq!(named("web", 10), "web.000000000000000a");
+        let long = format!("{}.b", "a".repeat(235));
+        assert_eq!(named(&long, 10), format!("{}.000000000000000a", "a".repeat(235)));
+        assert_eq!(named(&"a".repeat(253), u64::MAX).len(), NAME_BYTES_MAX);
     }
 
     /// What becomes of events at these seconds: `new`, a count, `known` or `cut`.

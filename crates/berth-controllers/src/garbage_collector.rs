@@ -208,6 +208,7 @@ impl GarbageCollector {
         let type_meta = TypeMeta::of(owner);
         let kind = self.known_kind(&type_meta)?;
         if dependent.scope == Scope::Cluster && kind.scope == Scope::Namespaced {
+            self.tell_of_other_namespace(dependent, live, owner);
             return Ok(OwnerState::Unresolvable);
         }
         let at = At::of(kind, &live.namespace, &owner.name);
@@ -227,7 +228,7 @@ impl GarbageCollector {
         }
     }
 
-    /// An owner in another namespace is none: people should hear why their object goes.
+    /// An owner in another namespace is none: people should hear why their object goes, or why it stays although its owner goes.
     fn tell_of_other_namespace(&self, dependent: ServedKind, live: &MetaView, owner: &OwnerReference) {
         let is_elsewhere = |node: &Node| node.observed == Observed::Seen && node.key.namespace != live.namespace;
         if !lock(&self.graph).node(&Uid::from(&owner.uid)).is_some_and(is_elsewhere) {

@@ -26,7 +26,7 @@ impl Registry {
             }
             Body::Object(object) => Err(not_handled(object.kind(), resource, "it is of another kind")),
             Body::Json(bytes) => {
-                let parsed = parse_json(&bytes).map_err(|error| not_handled(&resource.kind, resource, &error.to_string()))?;
+                let parsed = parse_json(&bytes).map_err(|error| unrecognized(resource, &bytes, &error.to_string()))?;
                 since.pause(&*self.clock).await;
                 decode(resource, &bytes, parsed, validation)
             }
@@ -37,7 +37,7 @@ impl Registry {
 fn decode(resource: &Resource, bytes: &[u8], parsed: Parsed, validation: FieldValidation) -> Result<Incoming, ApiError> {
     let refused = |why: &str| not_handled(&resource.kind, resource, why);
     if !parsed.value.is_object() {
-        return Err(refused("it is no JSON object"));
+        return Err(unrecognized(resource, bytes, "it is no JSON object"));
     }
     check_type(resource, &parsed.value)?;
     let decoded = resource.rules.decode(parsed.value).map_err(|error| refused(&error.to_string()))?;
@@ -77,6 +77,22 @@ pub(crate) fn check_type(resource: &Resource, value: &Value) -> Result<(), ApiEr
         return Err(not_handled(kind, resource, &why));
     }
     Ok(())
+}
+
+/// How much of a body is shown that cannot be read.
+const SHOWN_BYTES_MAX: usize = 30;
+
+/// A body of which not even the kind can be read; it is shown as text where it looks like an object.
+fn unrecognized(resource: &Resource, bytes: &[u8], why: &str) -> ApiError {
+    let start = &bytes[..bytes.len().min(SHOWN_BYTES_MAX)];
+    let shown = match start.first() {
+        None => "<empty>".to_owned(),
+        Some(b'{') => String::from_utf8_lossy(start).into_owned(),
+        Some(_) => start.iter().map(|byte| format!("{byte:02x}")).collect(),
+    };
+    let more = if SHOWN_BYTES_MAX < bytes.len() { " ..." } else { "" };
+    let text = format!("the object provided is unrecognized (must be of type {})", resource.kind);
+    ApiError::bad_request(format!("{text}: couldn't get version/kind; json parse error: {why} ({shown}{more})"))
 }
 
 fn not_handled(kind: &str, resource: &Resource, why: &str) -> ApiError {

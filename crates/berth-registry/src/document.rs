@@ -1,6 +1,7 @@
 //! Documents about the API, made once for all who ask.
 
 use bytes::Bytes;
+use serde::Serialize;
 use serde_json::Value;
 use std::{
     collections::BTreeMap,
@@ -19,7 +20,15 @@ pub struct Document {
 
 impl Document {
     pub(crate) fn new(document: &Value) -> Self {
-        let json = document.to_string();
+        Self::of(document.to_string())
+    }
+
+    /// Of discovery, which ends with a line break.
+    pub(crate) fn line(document: &impl Serialize) -> Self {
+        Self::of(serde_json::to_string(document).expect("documents have string keys only") + "\n")
+    }
+
+    fn of(json: String) -> Self {
         let mut hasher = DefaultHasher::new();
         json.as_bytes().hash(&mut hasher);
         Self { hash: format!("{:016X}", hasher.finish()), json: json.into() }

@@ -3,6 +3,7 @@
 use crate::{Resource, Target};
 use berth_api::FieldError;
 use berth_store::{ReadError, WriteError};
+use std::collections::BTreeSet;
 
 /// A refused request. Nothing changed, except where a case says otherwise.
 ///
@@ -294,7 +295,9 @@ impl From<ReadError> for ApiError {
 }
 
 fn invalid_message(group: &str, kind: &str, name: &str, errors: &[FieldError]) -> String {
-    let texts: Vec<String> = errors.iter().map(ToString::to_string).collect();
+    let mut told = BTreeSet::new();
+    // What is found twice is told once.
+    let texts: Vec<String> = errors.iter().map(ToString::to_string).filter(|text| told.insert(text.clone())).collect();
     let what = if let [one] = texts.as_slice() { one.clone() } else { format!("[{}]", texts.join(", ")) };
     format!("{} {name:?} is invalid: {what}", qualified(kind, group))
 }

@@ -108,7 +108,7 @@ impl Parsed<'_> {
     }
 
     fn read(&self, resource: &Resource, after: Value, validation: FieldValidation) -> Result<Proposal, ApiError> {
-        let decoded = resource.rules.decode(after).map_err(|error| self.unreadable(&error.to_string()))?;
+        let decoded = resource.rules.decode(after).map_err(|error| self.unfit(&error))?;
         let faults = decoding::faults(self.duplicates(), &decoded.unknown);
         let object: BoxObject = decoded.object;
         match validation {

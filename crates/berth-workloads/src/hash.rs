@@ -3,7 +3,7 @@
 //! Upstream hashes Go's memory representation, so its values cannot be reproduced; berth hashes the template's JSON in canonical form. All that
 //! depends on the value is that one template always has one name: ReplicaSets are found by comparing templates, never by their hash.
 
-use berth_api::{annotations::POD_TEMPLATE_HASH, names::SAFE_ALPHABET, quantity::Quantity};
+use berth_api::{annotations::POD_TEMPLATE_HASH, names::SAFE_ALPHABET, normal::Normal, quantity::Quantity};
 use k8s_openapi::api::core::v1::PodTemplateSpec;
 use serde_json::Value;
 
@@ -91,7 +91,10 @@ const QUANTITIES: &[&str] = &["divisor", "sizeLimit"];
 /// The template without the hash label, in one form for all ways to write it: equal if and only if both make the same pods.
 #[must_use]
 pub fn canonical_template(template: &PodTemplateSpec) -> Value {
-    let mut value = serde_json::to_value(without_hash(template)).expect("API types have string keys only");
+    let mut template = without_hash(template);
+    // An older server may have stored another form.
+    template.normalize();
+    let mut value = serde_json::to_value(template).expect("API types have string keys only");
     canonicalize("", &mut value);
     value
 }
@@ -157,6 +160,7 @@ mod tests {
         check(&json!({"env": []}), &json!({}), true);
         check(&json!({"resources": {"limits": {}}}), &json!({"resources": {}}), true);
         check(&json!({"securityContext": {}}), &json!({}), false);
+        check(&json!({"ports": [{"containerPort": 80, "hostIP": "", "hostPort": 0}]}), &json!({"ports": [{"containerPort": 80}]}), true);
         check(&json!({"command": ["a", "b"]}), &json!({"command": ["b", "a"]}), false);
         let plain = template(&container(&json!({})));
         let mut held = plain.clone();

@@ -24,13 +24,12 @@ impl Version {
         let seconds = option_env!("BERTH_BUILT_AT").and_then(|text| text.parse().ok());
         let built = seconds.and_then(|seconds| Timestamp::from_second(seconds).ok());
         let served = discovery::version_info();
-        let text = |key: &str| served[key].as_str().unwrap_or_default().to_owned();
         Self {
             version: env!("CARGO_PKG_VERSION"),
             commit: option_env!("BERTH_COMMIT"),
             build_date: built.map(|time| time.to_string()),
-            kubernetes_version: format!("{}.{}", text("major"), text("minor")),
-            platform: text("platform"),
+            kubernetes_version: format!("{}.{}", served.major, served.minor),
+            platform: served.platform,
         }
     }
 }

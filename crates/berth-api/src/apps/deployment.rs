@@ -2,15 +2,12 @@
 
 mod validate;
 
-use super::{
-    choices, is_false, is_zero, misplaced_annotations, name_warning, normalise_selector, null_as_default, replacement, template_path,
-};
+use super::{choices, is_false, is_zero, misplaced_annotations, name_warning, null_as_default, replacement, template_path};
 use crate::{
     FeatureGates, FieldError, Gate, Kind,
     annotations::BERTH_AUTO_ROLLBACK,
     object::{GenerationRule, Scaled},
-    pod::{set_template_defaults, template_warnings},
-    unset::drop_zero,
+    pod::{fill_template, template_warnings},
 };
 use k8s_openapi::{
     api::{apps::v1::DeploymentCondition, core::v1::PodTemplateSpec},
@@ -142,14 +139,12 @@ impl Kind for Deployment {
     const HAS_STATUS: bool = true;
 
     fn set_defaults(&mut self) {
-        drop_zero(&mut self.status.conditions);
         let spec = &mut self.spec;
-        normalise_selector(spec.selector.as_mut());
         spec.replicas.get_or_insert(1);
         spec.revision_history_limit.get_or_insert(10);
         spec.progress_deadline_seconds.get_or_insert(600);
         spec.strategy.set_defaults();
-        set_template_defaults(&mut spec.template);
+        fill_template(&mut spec.template);
     }
 
     fn prepare_create(&mut self, gates: &FeatureGates) {

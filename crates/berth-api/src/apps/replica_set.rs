@@ -1,14 +1,13 @@
 //! ReplicaSet: types, defaults, validation.
 
 use super::{
-    NO_STATUS_REPLICAS, NotGreater, choices, is_zero, misplaced_annotations, name_warning, normalise_selector, not_greater, not_negative,
-    null_as_default, template_path, validate_selector_and_template, validate_selector_kept, without_old_deletion_cost,
+    NO_STATUS_REPLICAS, NotGreater, choices, is_zero, misplaced_annotations, name_warning, not_greater, not_negative, null_as_default,
+    template_path, validate_selector_and_template, validate_selector_kept, without_old_deletion_cost,
 };
 use crate::{
     FeatureGates, FieldError, Kind, Path,
     object::{GenerationRule, Scaled},
-    pod::{set_template_defaults, template_warnings},
-    unset::drop_zero,
+    pod::{fill_template, template_warnings},
 };
 use k8s_openapi::{
     api::{apps::v1::ReplicaSetCondition, core::v1::PodTemplateSpec},
@@ -82,9 +81,7 @@ impl Kind for ReplicaSet {
 
     fn set_defaults(&mut self) {
         self.spec.replicas.get_or_insert(1);
-        normalise_selector(self.spec.selector.as_mut());
-        drop_zero(&mut self.status.conditions);
-        set_template_defaults(&mut self.spec.template);
+        fill_template(&mut self.spec.template);
     }
 
     fn prepare_create(&mut self, _gates: &FeatureGates) {

@@ -3,13 +3,13 @@
 mod claims;
 mod validate;
 
-use super::{choices, is_zero, misplaced_annotations, normalise_selector, null_as_default, template_path};
+use super::{choices, is_zero, misplaced_annotations, null_as_default, template_path};
 use crate::{
     FeatureGates, FieldError, Gate, Kind, Path,
     annotations::{BERTH_AUTO_ROLLBACK, BERTH_PROGRESS_DEADLINE_SECONDS, BERTH_REPAIR, BERTH_UPDATE_STRATEGY},
     object::{GenerationRule, NameRule, Scaled},
-    pod::{set_template_defaults, template_warnings},
-    unset::{default_to, drop_zero},
+    pod::{claim::claim_warnings, fill_template, template_warnings},
+    unset::default_to,
 };
 use k8s_openapi::{
     api::{
@@ -156,9 +156,7 @@ impl Kind for StatefulSet {
     const HAS_STATUS: bool = true;
 
     fn set_defaults(&mut self) {
-        drop_zero(&mut self.status.conditions);
         let spec = &mut self.spec;
-        normalise_selector(spec.selector.as_mut());
         spec.replicas.get_or_insert(1);
         spec.revision_history_limit.get_or_insert(10);
         if spec.pod_management_policy.is_empty() {
@@ -171,9 +169,8 @@ impl Kind for StatefulSet {
         if let Some(ordinals) = &mut spec.ordinals {
             ordinals.start.get_or_insert(0);
         }
-        drop_zero(&mut spec.volume_claim_templates);
         spec.volume_claim_templates.iter_mut().flatten().for_each(claims::set_defaults);
-        set_template_defaults(&mut spec.template);
+        fill_template(&mut spec.template);
     }
 
     fn prepare_create(&mut self, gates: &FeatureGates) {
@@ -209,7 +206,8 @@ impl Kind for StatefulSet {
             warnings.extend(template_warnings(&self.spec.template, &template_path()));
             let claims = Path::new("spec").child("volumeClaimTemplates");
             for (index, claim) in self.spec.volume_claim_templates.iter().flatten().enumerate() {
-                warnings.extend(claims::warnings(claim, &claims.index(index)));
+                // The path without `spec` is upstream's.
+                warnings.extend(claim.spec.iter().flat_map(|spec| claim_warnings(spec, &claims.index(index))));
             }
         }
         if old.is_none_or(|old| self.spec_differs(old) || self.metadata.annotations != old.metadata.annotations) {

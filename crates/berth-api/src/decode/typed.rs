@@ -2,12 +2,12 @@
 //! name the field of a wrong type, list the fields that the type does not have, and read null as the type's empty value.
 
 use super::{Path, report, time};
-use crate::quantity::Quantity;
+use crate::quantity::{Quantity, QuantityError};
 use serde::{
     Deserializer,
     de::{
-        DeserializeOwned, DeserializeSeed, EnumAccess, Error as _, IntoDeserializer, MapAccess, SeqAccess, Unexpected, VariantAccess,
-        Visitor,
+        DeserializeOwned, DeserializeSeed, EnumAccess, Error as _, Expected, IntoDeserializer, MapAccess, SeqAccess, Unexpected,
+        VariantAccess, Visitor,
     },
     forward_to_deserialize_any,
 };
@@ -21,13 +21,15 @@ pub struct DecodeError {
     pub path: String,
     /// `invalid type: string "3", expected i32`.
     pub message: String,
+    /// The same in the words of upstream's converter of patched objects; `None`: it says what is in `message`.
+    pub converted: Option<String>,
     /// Whether `path` has been filled in.
     located: bool,
 }
 
 impl DecodeError {
     pub(super) fn new(path: String, message: String) -> Self {
-        Self { path, message, located: true }
+        Self { path, message, converted: None, located: true }
     }
 
     fn at(mut self, path: Path<'_>) -> Self {
@@ -50,8 +52,41 @@ impl std::error::Error for DecodeError {}
 
 impl serde::de::Error for DecodeError {
     fn custom<T: fmt::Display>(message: T) -> Self {
-        Self { path: String::new(), message: message.to_string(), located: false }
+        Self { path: String::new(), message: message.to_string(), converted: None, located: false }
     }
+
+    fn invalid_type(found: Unexpected<'_>, expected: &dyn Expected) -> Self {
+        let message = format!("invalid type: {found}, expected {expected}");
+        Self { converted: converted(found, &expected.to_string()), ..Self::custom(message) }
+    }
+}
+
+/// How upstream's converter says that it found the one where its type wants the other.
+fn converted(found: Unexpected<'_>, expected: &str) -> Option<String> {
+    let found = match found {
+        Unexpected::Str(_) => "string",
+        Unexpected::Seq => "slice",
+        Unexpected::Map => "map",
+        Unexpected::Bool(_) => "bool",
+        Unexpected::Signed(_) | Unexpected::Unsigned(_) => "int64",
+        Unexpected::Float(_) => "float64",
+        _ => return None,
+    };
+    let number = |name: &str| match found {
+        "float64" => format!("cannot convert float64 to {name}"),
+        _ => format!("unrecognized type: {name}"),
+    };
+    Some(match expected {
+        "a map" => format!("cannot restore map from {found}"),
+        "a sequence" => format!("cannot restore slice from {found}"),
+        "an object" => format!("cannot restore struct from: {found}"),
+        "a string" if found == "int64" => "cannot convert int64 to string".to_owned(),
+        "a string" => "unrecognized type: string".to_owned(),
+        "a boolean" => "unrecognized type: bool".to_owned(),
+        "i32" => number("int32"),
+        "i64" => number("int64"),
+        _ => return None,
+    })
 }
 
 /// What a client sent, with the paths of the fields that `T` does not have.
@@ -116,8 +151,8 @@ impl<'de> Deserializer<'de> for Node<'_> {
             let wrong = || DecodeError::invalid_value(Unexpected::Str(text), &"a time as in RFC 3339").at(self.path);
             self.value = time::canonical(text, form).ok_or_else(wrong)?.into();
         }
-        if let ("Quantity", Value::String(text)) = (name, &self.value) {
-            text.parse::<Quantity>().map_err(|error| DecodeError::custom(error).at(self.path))?;
+        if name == "Quantity" {
+            self.value = quantity(self.value).map_err(|error| DecodeError::custom(error).at(self.path))?.into();
         }
         visitor.visit_newtype_struct(self)
     }
@@ -160,6 +195,16 @@ impl<'de> Deserializer<'de> for Node<'_> {
     }
 
     forward_to_deserialize_any! { i128 u128 char bytes unit unit_struct tuple tuple_struct }
+}
+
+/// The canonical text of a quantity. Null is nothing, and a number is read as its digits, as upstream does.
+fn quantity(value: Value) -> Result<String, QuantityError> {
+    let text = match value {
+        Value::Null => return Ok("0".to_owned()),
+        Value::String(text) => text,
+        other => other.to_string(),
+    };
+    text.parse::<Quantity>().map(|quantity| quantity.to_string())
 }
 
 fn unexpected(value: &Value) -> Unexpected<'_> {
@@ -300,6 +345,26 @@ mod tests {
             &[],
             json!({"metadata": {"name": "a"}}),
         );
+    }
+
+    #[test]
+    fn a_wrong_type_is_told_in_the_words_of_upstreams_converter_too() {
+        for (spec, wanted) in [
+            (json!({"template": {"metadata": {"labels": "x"}}}), "cannot restore map from string"),
+            (json!({"template": {"metadata": {"labels": ["x"]}}}), "cannot restore map from slice"),
+            (json!({"template": {"metadata": {"labels": {"a": 1}}}}), "cannot convert int64 to string"),
+            (json!({"template": {"metadata": {"labels": {"a": true}}}}), "unrecognized type: string"),
+            (json!({"template": {"spec": {"containers": "x"}}}), "cannot restore slice from string"),
+            (json!({"template": {"spec": {"hostAliases": {}}}}), "cannot restore slice from map"),
+            (json!({"template": "x"}), "cannot restore struct from: string"),
+            (json!({"replicas": "x"}), "unrecognized type: int32"),
+            (json!({"replicas": 1.5}), "cannot convert float64 to int32"),
+            (json!({"paused": "x"}), "unrecognized type: bool"),
+            (json!({"template": {"spec": {"terminationGracePeriodSeconds": "1"}}}), "unrecognized type: int64"),
+        ] {
+            let refused = crate::decode::decode::<Deployment>(json!({"spec": spec})).expect_err("refused");
+            assert_eq!(refused.converted.as_deref(), Some(wanted), "{refused}");
+        }
     }
 
     fn check_refused<K: crate::Kind>(value: serde_json::Value, wanted: &str) {

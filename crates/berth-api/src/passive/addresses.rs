@@ -7,7 +7,7 @@ use crate::{
     ip::{Cidr, check_canonical_cidr},
     names::{check_dns_subdomain, check_path_segment},
     object::NameRule,
-    unset::{drop_zero, list, text},
+    unset::{list, text},
 };
 use k8s_openapi::api::networking::v1::{IPAddress, ParentReference, ServiceCIDR};
 use serde_json::json;
@@ -17,11 +17,6 @@ const CIDRS_MAX: usize = 2;
 
 impl Kind for IPAddress {
     const NAME_RULE: NameRule = NameRule::Ip;
-
-    fn set_defaults(&mut self) {
-        drop_zero(&mut self.spec.parent_ref.group);
-        drop_zero(&mut self.spec.parent_ref.namespace);
-    }
 
     fn validate(&self, _gates: &FeatureGates) -> Vec<FieldError> {
         let mut faults = Faults::default();

@@ -36,7 +36,7 @@ impl Kind for HorizontalPodAutoscaler {
             spec.metrics = Some(vec![MetricSpec { type_: "Resource".to_owned(), resource, ..MetricSpec::default() }]);
         }
         if let Some(behavior) = &mut spec.behavior {
-            set_rules(behavior.scale_up.get_or_insert_default(), Some(0), &[("Percent", 100), ("Pods", 4)]);
+            set_rules(behavior.scale_up.get_or_insert_default(), Some(0), &[("Pods", 4), ("Percent", 100)]);
             set_rules(behavior.scale_down.get_or_insert_default(), None, &[("Percent", 100)]);
         }
         self.status.get_or_insert_default();
@@ -95,6 +95,12 @@ fn validate_spec(spec: &HorizontalPodAutoscalerSpec, faults: &mut Faults) {
     let target = path.child("scaleTargetRef");
     faults.set_form(&target.child("kind"), &spec.scale_target_ref.kind, check_path_segment);
     faults.set_form(&target.child("name"), &spec.scale_target_ref.name, check_path_segment);
+    let version = text(&spec.scale_target_ref.api_version);
+    match version.matches('/').count() {
+        0 if version.is_empty() => faults.invalid(&target.child("apiVersion"), "", "apiVersion must specify API group"),
+        0 | 1 => (),
+        _ => faults.invalid(&target.child("apiVersion"), version, format!("unexpected GroupVersion string: {version}")),
+    }
     for (index, metric) in list(&spec.metrics).iter().enumerate() {
         validate_metric(metric, &path.child("metrics").index(index), faults);
     }

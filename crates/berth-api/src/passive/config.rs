@@ -5,7 +5,7 @@ use crate::{
     FeatureGates, FieldError, Kind, Path,
     faults::Faults,
     pod::validate::check_config_key,
-    unset::{default_to, drop_zero, entries, text},
+    unset::{default_to, entries, text},
 };
 use k8s_openapi::{
     ByteString,
@@ -17,14 +17,20 @@ use std::collections::BTreeMap;
 const VALUE_BYTES_MAX: usize = 1024 * 1024;
 const FROZEN: &str = "field is immutable when `immutable` is set";
 
-impl Kind for ServiceAccount {}
+/// The annotation that bound a service account's pods to its own secrets.
+const MOUNTABLE_ONLY: &str = "kubernetes.io/enforce-mountable-secrets";
+
+impl Kind for ServiceAccount {
+    fn warnings(&self, old: Option<&Self>) -> Vec<String> {
+        let is_bound =
+            |account: &Self| account.metadata.annotations.as_ref().is_some_and(|annotations| annotations.contains_key(MOUNTABLE_ONLY));
+        let text = "deprecated in v1.32+; prefer separate namespaces to isolate access to mounted secrets";
+        let is_new = is_bound(self) && !old.is_some_and(is_bound);
+        is_new.then(|| format!("metadata.annotations[{MOUNTABLE_ONLY}]: {text}")).into_iter().collect()
+    }
+}
 
 impl Kind for ConfigMap {
-    fn set_defaults(&mut self) {
-        drop_zero(&mut self.data);
-        drop_zero(&mut self.binary_data);
-    }
-
     fn validate(&self, _gates: &FeatureGates) -> Vec<FieldError> {
         let mut faults = Faults::default();
         for (key, _) in entries(&self.data) {
@@ -67,7 +73,6 @@ impl Kind for Secret {
             let data = self.data.get_or_insert_default();
             data.extend(texts.into_iter().map(|(key, value)| (key, ByteString(value.into_bytes()))));
         }
-        drop_zero(&mut self.data);
     }
 
     fn validate(&self, _gates: &FeatureGates) -> Vec<FieldError> {

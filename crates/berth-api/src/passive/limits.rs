@@ -17,6 +17,7 @@ use k8s_openapi::{
     api::core::v1::{LimitRange, LimitRangeItem, ResourceQuota, ResourceQuotaSpec, ResourceQuotaStatus, ScopedResourceSelectorRequirement},
     apimachinery::pkg::api::resource::Quantity as WireQuantity,
 };
+use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
 /// Things that a quota counts without a domain in front.
@@ -48,6 +49,13 @@ const MEASURED: &[&str] = &[
 
 /// What a limit range bounds without a domain in front.
 const LIMITED: &[&str] = &["Container", "PersistentVolumeClaim", "Pod"];
+
+/// What a quota of best-effort pods can count.
+const OF_PODS: &[&str] = &["pods"];
+/// What a quota of pods of any other trait can bound.
+const OF_COMPUTE: &[&str] = &["cpu", "limits.cpu", "limits.memory", "memory", "pods", "requests.cpu", "requests.memory"];
+/// What a quota of claims of some class can bound.
+const OF_CLAIMS: &[&str] = &["persistentvolumeclaims", "requests.storage"];
 
 const SCOPES: &[&str] = &[
     "BestEffort",
@@ -124,17 +132,42 @@ fn validate_hard(amounts: Option<&ResourceList>, path: &Path, faults: &mut Fault
 }
 
 fn validate_scopes(spec: &ResourceQuotaSpec, faults: &mut Faults) {
-    let scopes = list(&spec.scopes);
-    if let Some(unknown) = scopes.iter().find(|scope| !SCOPES.contains(&scope.as_str())) {
-        faults.invalid(&Path::new("spec.scopes"), unknown.as_str(), "unsupported scope");
+    let (scopes, path) = (list(&spec.scopes), Path::new("spec.scopes"));
+    for scope in scopes {
+        if !SCOPES.contains(&scope.as_str()) {
+            faults.invalid(&path, scopes.to_vec(), "unsupported scope");
+        }
+        (0..foreign_resources(spec, scope)).for_each(|_| faults.invalid(&path, scopes.to_vec(), OUT_OF_SCOPE));
     }
     let has = |scope: &str| scopes.iter().any(|other| other == scope);
-    if (has("BestEffort") && has("NotBestEffort")) || (has("Terminating") && has("NotTerminating")) {
-        faults.invalid(&Path::new("spec.scopes"), scopes.to_vec(), "conflicting scopes");
+    if CONFLICTING.iter().any(|[one, other]| has(one) && has(other)) {
+        faults.invalid(&path, scopes.to_vec(), "conflicting scopes");
     }
-    for wanted in spec.scope_selector.iter().flat_map(|selector| list(&selector.match_expressions)) {
-        validate_requirement(wanted, &Path::new("spec.scopeSelector.matchExpressions"), faults);
+    let Some(selector) = &spec.scope_selector else { return };
+    let (wanted, path) = (list(&selector.match_expressions), Path::new("spec.scopeSelector.matchExpressions"));
+    for requirement in wanted {
+        (0..foreign_resources(spec, &requirement.scope_name)).for_each(|_| faults.invalid(&path, json!(selector), OUT_OF_SCOPE));
+        validate_requirement(requirement, &path, faults);
     }
+    let has = |scope: &str| wanted.iter().any(|other| other.scope_name == scope);
+    if CONFLICTING.iter().any(|[one, other]| has(one) && has(other)) {
+        faults.invalid(&path, Value::Null, "conflicting scopes");
+    }
+}
+
+const OUT_OF_SCOPE: &str = "unsupported scope applied to resource";
+const CONFLICTING: [[&str; 2]; 2] = [["BestEffort", "NotBestEffort"], ["Terminating", "NotTerminating"]];
+
+/// How many things the quota bounds that no object of the scope takes. Names with a domain, `count/…` too, are let pass, and so is an unknown scope.
+fn foreign_resources(spec: &ResourceQuotaSpec, scope: &str) -> usize {
+    let fitting = match scope {
+        _ if !SCOPES.contains(&scope) => return 0,
+        "BestEffort" => OF_PODS,
+        "VolumeAttributesClass" => OF_CLAIMS,
+        _ => OF_COMPUTE,
+    };
+    let names = spec.hard.iter().flat_map(|hard| hard.keys());
+    names.filter(|name| !name.contains('/') && !fitting.contains(&name.as_str())).count()
 }
 
 /// Only priority classes and volume attributes have names to choose from.
@@ -145,7 +178,7 @@ fn validate_requirement(wanted: &ScopedResourceSelectorRequirement, path: &Path,
     }
     let has_names = matches!(scope, "PriorityClass" | "VolumeAttributesClass");
     if SCOPES.contains(&scope) && !has_names && wanted.operator != "Exists" {
-        let detail = "must be 'Exist' when scope is any of ResourceQuotaScopeTerminating, ResourceQuotaScopeNotTerminating, \
+        let detail = "must be 'Exists' when scope is any of ResourceQuotaScopeTerminating, ResourceQuotaScopeNotTerminating, \
                       ResourceQuotaScopeBestEffort, ResourceQuotaScopeNotBestEffort or ResourceQuotaScopeCrossNamespacePodAffinity";
         faults.invalid(&path.child("operator"), wanted.operator.as_str(), detail);
     }

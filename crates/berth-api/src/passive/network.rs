@@ -59,6 +59,11 @@ impl Kind for Endpoints {
 impl Kind for EndpointSlice {
     const GENERATION_RULE: GenerationRule = GenerationRule::Spec;
 
+    fn warnings(&self, _old: Option<&Self>) -> Vec<String> {
+        let is_by_name = self.address_type == "FQDN";
+        is_by_name.then(|| "spec.addressType: FQDN endpoints are deprecated".to_owned()).into_iter().collect()
+    }
+
     fn set_defaults(&mut self) {
         for port in list_mut(&mut self.ports) {
             port.name.get_or_insert_default();
@@ -83,9 +88,6 @@ impl Kind for EndpointSlice {
             faults.optional_form(&path.child("name"), &port.name, check_dns_label);
             faults.unique(&path.child("name"), text(&port.name), &mut names);
             faults.one_of(&path.child("protocol"), text(&port.protocol), PROTOCOLS);
-            if let Some(number) = port.port {
-                faults.port(&path.child("port"), number);
-            }
         }
         faults.into_vec()
     }

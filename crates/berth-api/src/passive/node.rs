@@ -3,12 +3,15 @@
 use crate::{
     FeatureGates, FieldError, Kind, Path,
     faults::Faults,
+    ip::{Cidr, check_network},
     names::{check_label_key, check_label_value},
     pod::{quantities::round_up, validate::scheduling::TAINT_EFFECTS},
     unset::list,
 };
 use k8s_openapi::api::core::v1::{Node, NodeSpec, Taint};
 use std::collections::BTreeSet;
+
+const DEPRECATED: &str = "this field is deprecated, and is unused by Kubernetes";
 
 impl Kind for Node {
     const HAS_STATUS: bool = true;
@@ -20,6 +23,16 @@ impl Kind for Node {
         if status.allocatable.is_none() {
             status.allocatable.clone_from(&status.capacity);
         }
+    }
+
+    fn warnings(&self, _old: Option<&Self>) -> Vec<String> {
+        let spec = self.spec.as_ref();
+        let deprecated = [
+            ("externalID", spec.is_some_and(|spec| spec.external_id.is_some())),
+            ("configSource", spec.is_some_and(|spec| spec.config_source.is_some())),
+        ];
+        let present = deprecated.into_iter().filter(|(_, is_there)| *is_there);
+        present.map(|(field, _)| format!("spec.{field}: {DEPRECATED}")).collect()
     }
 
     // A create keeps the status: nodes register themselves with what they have.
@@ -35,7 +48,9 @@ impl Kind for Node {
     fn validate(&self, _gates: &FeatureGates) -> Vec<FieldError> {
         let mut faults = Faults::default();
         let taints = self.spec.as_ref().map(|spec| list(&spec.taints)).unwrap_or_default();
-        validate_taints(taints, &Path::new("spec.taints"), &mut faults);
+        validate_taints(taints, &Path::new("metadata.taints"), &mut faults);
+        let ranges = self.spec.as_ref().map(|spec| list(&spec.pod_cidrs)).unwrap_or_default();
+        validate_pod_ranges(ranges, &Path::new("spec.podCIDRs"), &mut faults);
         faults.into_vec()
     }
 
@@ -51,6 +66,18 @@ impl Kind for Node {
             faults.forbidden(&Path::new("spec.providerID"), "node updates may not change providerID except from \"\" to valid");
         }
         faults.into_vec()
+    }
+}
+
+/// At most one range of each family.
+fn validate_pod_ranges(ranges: &[String], path: &Path, faults: &mut Faults) {
+    for (index, range) in ranges.iter().enumerate() {
+        faults.form(&path.index(index), range, check_network);
+    }
+    let parsed: Vec<Cidr> = ranges.iter().filter_map(|range| range.parse().ok()).collect();
+    let families: BTreeSet<&str> = parsed.iter().map(Cidr::family).collect();
+    if families.len() < parsed.len() {
+        faults.invalid(path, ranges.to_vec(), "may specify no more than one CIDR for each IP family");
     }
 }
 

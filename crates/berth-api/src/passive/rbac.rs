@@ -6,7 +6,7 @@ use crate::{
     label_selector::validate_label_selector,
     names::{check_dns_subdomain, check_path_segment},
     object::{NameRule, Scope},
-    unset::{drop_zero, list, list_mut, text},
+    unset::{list, list_mut, text},
 };
 use k8s_openapi::api::rbac::v1::{AggregationRule, ClusterRole, ClusterRoleBinding, PolicyRule, Role, RoleBinding, RoleRef, Subject};
 
@@ -81,8 +81,6 @@ fn set_role_ref_defaults(role: &mut RoleRef) {
 }
 
 fn set_subject_defaults(subject: &mut Subject) {
-    drop_zero(&mut subject.api_group);
-    drop_zero(&mut subject.namespace);
     if subject.api_group.is_none() && matches!(subject.kind.as_str(), "User" | "Group") {
         subject.api_group = Some(GROUP.to_owned());
     }

@@ -4,7 +4,7 @@ use super::IMMUTABLE;
 use crate::{
     FeatureGates, FieldError, Kind, Path,
     faults::Faults,
-    ip::{Cidr, check_cidr},
+    ip::{Cidr, check_network},
     label_selector::validate_label_selector,
     names::{check_dns_1035_label, check_dns_label, check_dns_subdomain, check_path_segment},
     object::GenerationRule,
@@ -25,7 +25,22 @@ const PROTOCOLS: &[&str] = &["SCTP", "TCP", "UDP"];
 const POLICY_TYPES: &[&str] = &["Egress", "Ingress"];
 const PORT_MAX: i32 = 65535;
 
+/// The annotation that named an Ingress's class before the field did.
+const OLD_CLASS: &str = "kubernetes.io/ingress.class";
+
+fn old_class(ingress: &Ingress) -> Option<&String> {
+    ingress.metadata.annotations.as_ref()?.get(OLD_CLASS)
+}
+
 impl Kind for Ingress {
+    fn warnings(&self, old: Option<&Self>) -> Vec<String> {
+        let is_told = old.is_none() && old_class(self).is_some();
+        is_told
+            .then(|| format!("annotation \"{OLD_CLASS}\" is deprecated, please use 'spec.ingressClassName' instead"))
+            .into_iter()
+            .collect()
+    }
+
     const GENERATION_RULE: GenerationRule = GenerationRule::Spec;
     const HAS_STATUS: bool = true;
 
@@ -112,13 +127,26 @@ fn validate_path(http: &HTTPIngressPath, path: &Path, faults: &mut Faults) {
     if !is_missing && !written.starts_with('/') {
         faults.invalid(&path.child("path"), written, "must be an absolute path");
     }
+    if !may_be_missing {
+        check_steps(written, &path.child("path"), faults);
+    }
     validate_backend(&http.backend, &path.child("backend"), faults);
+}
+
+/// Paths that some proxies change before they compare them.
+fn check_steps(written: &str, path: &Path, faults: &mut Faults) {
+    for part in ["//", "/./", "/../", "%2f", "%2F"].into_iter().filter(|part| written.contains(part)) {
+        faults.invalid(path, written, format!("must not contain '{part}'"));
+    }
+    for end in ["/..", "/."].into_iter().filter(|end| written.ends_with(end)) {
+        faults.invalid(path, written, format!("cannot end with '{end}'"));
+    }
 }
 
 fn validate_backend(backend: &IngressBackend, path: &Path, faults: &mut Faults) {
     match (&backend.resource, &backend.service) {
         (Some(_), Some(_)) => faults.invalid(path, "", "cannot set both resource and service backends"),
-        (None, None) => faults.required(path, "resource or service backend is required"),
+        (None, None) => faults.invalid(path, "", "resource or service backend is required"),
         (Some(resource), None) => {
             let path = path.child("resource");
             faults.set_form(&path.child("kind"), &resource.kind, check_path_segment);
@@ -151,7 +179,10 @@ impl Kind for IngressClass {
         let mut faults = Faults::default();
         let path = Path::new("spec");
         let spec = self.spec.clone().unwrap_or_default();
-        faults.set(&path.child("controller"), text(&spec.controller));
+        let controller = text(&spec.controller);
+        if faults.set(&path.child("controller"), controller) && !controller.contains('/') {
+            faults.invalid(&path.child("controller"), controller, "must be a domain-prefixed path (such as \"acme.io/foo\")");
+        }
         if let Some(parameters) = &spec.parameters {
             validate_parameters(parameters, &path.child("parameters"), &mut faults);
         }
@@ -285,15 +316,13 @@ fn validate_block(block: &IPBlock, path: &Path, faults: &mut Faults) {
     if !faults.set(&path.child("cidr"), &block.cidr) {
         return;
     }
-    let Ok(whole) = block.cidr.parse::<Cidr>() else { return faults.form(&path.child("cidr"), &block.cidr, check_cidr) };
+    faults.form(&path.child("cidr"), &block.cidr, check_network);
+    let Ok(whole) = block.cidr.parse::<Cidr>() else { return };
     for (index, except) in list(&block.except).iter().enumerate() {
         let path = path.child("except").index(index);
-        match except.parse() {
-            Err(_) => faults.form(&path, except, check_cidr),
-            Ok(part) if !whole.strictly_holds(&part) => {
-                faults.invalid(&path, except.as_str(), format!("must be a strict subset of `cidr` {:?}", block.cidr));
-            }
-            Ok(_) => (),
+        faults.form(&path, except, check_network);
+        if except.parse().is_ok_and(|part| !whole.strictly_holds(&part)) {
+            faults.invalid(&path, except.as_str(), "must be a strict subset of `cidr`");
         }
     }
 }

@@ -4,7 +4,7 @@ use super::IMMUTABLE;
 use crate::{
     FeatureGates, FieldError, Kind, Path,
     faults::Faults,
-    ip::{check_cidr, check_endpoint_ip, check_ip, family},
+    ip::{check_endpoint_ip, check_ip, check_network, family},
     metadata::validate_labels,
     names::{check_dns_label, check_dns_subdomain, check_qualified_name},
     object::NameRule,
@@ -45,6 +45,7 @@ impl Kind for Service {
 
     fn prepare_create(&mut self, _gates: &FeatureGates) {
         self.status = Some(ServiceStatus { load_balancer: Some(Default::default()), conditions: None });
+        fill_addresses(self.spec.get_or_insert_default());
     }
 
     fn prepare_update(&mut self, old: &Self, _gates: &FeatureGates) {
@@ -56,6 +57,7 @@ impl Kind for Service {
         drop_what_the_type_lacks(spec, old);
         // Once more: what the client took away may have a default again.
         set_spec_defaults(spec);
+        fill_addresses(spec);
         if is_balancer(old) && !is_balancer(spec) {
             self.status.get_or_insert_default().load_balancer = Some(Default::default());
         }
@@ -84,7 +86,17 @@ impl Kind for Service {
         let spec = self.spec.clone().unwrap_or_default();
         let ignored = |field: &str, when: &str| format!("spec.{field} is ignored when {when}");
         let mut warnings = Vec::new();
-        if is_external(&spec) && !list(&spec.external_ips).is_empty() {
+        if self.metadata.annotations.as_ref().is_some_and(|annotations| annotations.contains_key(OLD_HINTS)) {
+            warnings.push(format!("annotation {OLD_HINTS} is deprecated, please use service.kubernetes.io/topology-mode instead"));
+        }
+        if is_headless(&spec) && !is_external(&spec) {
+            if !list(&spec.external_ips).is_empty() {
+                warnings.push("spec.externalIPs is ignored for headless services".to_owned());
+            }
+            if text(&spec.session_affinity) == "ClientIP" {
+                warnings.push("spec.SessionAffinity is ignored for headless services".to_owned());
+            }
+        } else if is_external(&spec) && !list(&spec.external_ips).is_empty() {
             warnings.push(ignored("externalIPs", "spec.type is \"ExternalName\""));
         } else if !list(&spec.external_ips).is_empty() {
             warnings.push("spec.externalIPs is deprecated and may no longer be implemented in some clusters".to_owned());
@@ -98,6 +110,9 @@ impl Kind for Service {
         warnings
     }
 }
+
+/// The annotation that said how a Service prefers what is near.
+const OLD_HINTS: &str = "service.kubernetes.io/topology-aware-hints";
 
 fn is_external(spec: &ServiceSpec) -> bool {
     text(&spec.type_) == "ExternalName"
@@ -213,10 +228,16 @@ fn set_spec_defaults(spec: &mut ServiceSpec) {
     if is_balancer(spec) {
         spec.allocate_load_balancer_node_ports.get_or_insert(true);
     }
+    if !is_external(spec) {
+        default_to(&mut spec.internal_traffic_policy, "Cluster");
+    }
+}
+
+/// What the server decides where the client did not: it is nobody's own.
+fn fill_addresses(spec: &mut ServiceSpec) {
     if is_external(spec) {
         return;
     }
-    default_to(&mut spec.internal_traffic_policy, "Cluster");
     if spec.cluster_ips.is_none() {
         spec.cluster_ips = spec.cluster_ip.clone().map(|ip| vec![ip]);
     }
@@ -314,7 +335,7 @@ fn validate_balancer(spec: &ServiceSpec, path: &Path, faults: &mut Faults) {
     match list(&spec.load_balancer_source_ranges) {
         [] => (),
         _ if !is_balancer => faults.forbidden(&ranges, ONLY_BALANCERS),
-        some => some.iter().enumerate().for_each(|(index, range)| faults.form(&ranges.index(index), range.trim(), check_cidr)),
+        some => some.iter().enumerate().for_each(|(index, range)| faults.form(&ranges.index(index), range.trim(), check_network)),
     }
     if spec.allocate_load_balancer_node_ports.is_some() && !is_balancer {
         faults.forbidden(&path.child("allocateLoadBalancerNodePorts"), ONLY_BALANCERS);
@@ -425,7 +446,9 @@ fn validate_ports(ports: &[ServicePort], path: &Path, faults: &mut Faults) {
             Some(IntOrString::String(name)) => faults.form(&path.child("targetPort"), name, check_port_name),
             None => (),
         }
-        faults.optional_form(&path.child("appProtocol"), &port.app_protocol, check_qualified_name);
+        if let Some(protocol) = &port.app_protocol {
+            faults.form(&path.child("appProtocol"), protocol, check_qualified_name);
+        }
         if let Some(number) = port.node_port {
             faults.port(&path.child("nodePort"), number);
         }

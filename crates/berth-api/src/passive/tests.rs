@@ -302,7 +302,7 @@ fn scope_selectors_are_validated() {
     ]);
     let wanted = [
         format!("{at}.scopeName: Invalid value: \"Other\": unsupported scope"),
-        format!("{at}.operator: Invalid value: \"In\": must be 'Exist' when scope is any of …"),
+        format!("{at}.operator: Invalid value: \"In\": must be 'Exists' when scope is any of …"),
         format!("{at}.values: Required value: must be at least one value when `operator` is 'In' or 'NotIn' for scope selector"),
         format!("{at}.values: Invalid value: [\"a\"]: must be no value when `operator` is 'Exist' or 'DoesNotExist' for scope selector"),
         format!("{at}.operator: Invalid value: \"Near\": not a valid selector operator"),
@@ -466,4 +466,19 @@ fn autoscalers_are_defaulted_and_validated() {
             "spec.behavior.scaleUp.policies[0].periodSeconds: Invalid value: 1801: must be less than or equal to 1800",
         ],
     );
+}
+
+#[test]
+fn a_quota_bounds_only_what_its_scopes_are_about() {
+    let quota = |hard: Value, scopes: Value| named(&json!({"spec": {"hard": hard, "scopes": scopes}}));
+    let fault = |scopes: &str| format!("spec.scopes: Invalid value: {scopes}: unsupported scope applied to resource");
+    check_create::<ResourceQuota>(&quota(json!({"pods": "1", "requests.cpu": "1", "count/services": "1"}), json!(["Terminating"])), &[]);
+    check_create::<ResourceQuota>(&quota(json!({"persistentvolumeclaims": "1"}), json!(["VolumeAttributesClass"])), &[]);
+    check_create::<ResourceQuota>(&quota(json!({"services": "1"}), json!(["Terminating"])), &[&fault("[\"Terminating\"]")]);
+    check_create::<ResourceQuota>(&quota(json!({"pods": "1", "cpu": "1"}), json!(["BestEffort"])), &[&fault("[\"BestEffort\"]")]);
+    let two = fault("[\"Terminating\",\"PriorityClass\"]");
+    check_create::<ResourceQuota>(&quota(json!({"configmaps": "1"}), json!(["Terminating", "PriorityClass"])), &[&two, &two]);
+    let selector = json!({"matchExpressions": [{"scopeName": "PriorityClass", "operator": "Exists"}]});
+    let selecting = named(&json!({"spec": {"hard": {"configmaps": "1"}, "scopeSelector": selector}}));
+    check_create::<ResourceQuota>(&selecting, &["spec.scopeSelector.matchExpressions: Invalid value: {…"]);
 }

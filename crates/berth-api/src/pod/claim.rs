@@ -1,7 +1,7 @@
 //! What a claim of storage asks for, in an object of its own or in the template of a volume or of a set.
 
 use super::{
-    quantities::{parse, round_up},
+    quantities::{ResourceList, is_fractional_bytes, parse, round_up},
     validate::resources::validate_amount,
 };
 use crate::{
@@ -9,7 +9,7 @@ use crate::{
     faults::Faults,
     label_selector::validate_label_selector,
     names::check_dns_subdomain,
-    unset::{default_to, drop_zero, list},
+    unset::{default_to, list},
 };
 use k8s_openapi::{api::core::v1::PersistentVolumeClaimSpec, apimachinery::pkg::api::resource::Quantity as WireQuantity};
 
@@ -20,9 +20,19 @@ const ONE_POD: &str = "ReadWriteOncePod";
 /// Fills in what a claim, or the template of one, may leave out. Idempotent.
 pub(crate) fn set_claim_spec_defaults(spec: &mut PersistentVolumeClaimSpec) {
     default_to(&mut spec.volume_mode, "Filesystem");
-    drop_zero(&mut spec.volume_name);
     let resources = spec.resources.get_or_insert_default();
     [&mut resources.limits, &mut resources.requests].into_iter().flatten().for_each(round_up);
+}
+
+/// Warnings about the spec of a claim: a size that is no whole number of bytes.
+pub(crate) fn claim_warnings(spec: &PersistentVolumeClaimSpec, path: &Path) -> Vec<String> {
+    let Some(resources) = &spec.resources else { return Vec::new() };
+    let warning = |(field, quantities): (&str, &Option<ResourceList>)| {
+        let quantity = quantities.as_ref()?.get("storage").filter(|quantity| is_fractional_bytes(quantity))?;
+        let path = path.child("resources").child(field).key("storage");
+        Some(format!("{path}: fractional byte value \"{}\" is invalid, must be an integer", quantity.0))
+    };
+    [("requests", &resources.requests), ("limits", &resources.limits)].into_iter().filter_map(warning).collect()
 }
 
 /// All faults of the spec of a claim; `path` is the spec's.
@@ -37,6 +47,11 @@ pub(crate) fn validate_claim_spec(spec: &PersistentVolumeClaimSpec, path: &Path)
     }
     faults.optional_form(&path.child("storageClassName"), &spec.storage_class_name, check_dns_subdomain);
     faults.optional_one_of(&path.child("volumeMode"), &spec.volume_mode, VOLUME_MODES);
+    if let (Some(source), Some(reference)) = (&spec.data_source, &spec.data_source_ref)
+        && (&source.api_group, &source.kind, &source.name) != (&reference.api_group, &reference.kind, &reference.name)
+    {
+        faults.invalid(path, serde_json::json!({}), "must match dataSourceRef");
+    }
     faults.into_vec()
 }
 

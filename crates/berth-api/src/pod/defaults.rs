@@ -1,7 +1,10 @@
 //! What a pod or a template gets where its owner said nothing.
 
-use super::{claim, ephemeral, quantities::round_up};
-use crate::unset::{default_to, list_mut, text};
+use super::{claim, ephemeral, quantities::round_up, source_defaults::fill_source};
+use crate::{
+    normal::Normal,
+    unset::{default_to, list_mut, text},
+};
 use k8s_openapi::{
     api::core::v1::{
         Container, EmptyDirVolumeSource, GRPCAction, HTTPGetAction, LifecycleHandler, ObjectFieldSelector, Pod, PodSpec, PodTemplateSpec,
@@ -17,8 +20,14 @@ const GRACE_PERIOD_SECONDS: i64 = 30;
 /// Life of a projected service account token.
 const TOKEN_EXPIRATION_SECONDS: i64 = 3600;
 
-/// Fills in what a template may leave out. Idempotent.
+/// Brings a template to its normal form and fills in what it may leave out. Idempotent.
 pub fn set_template_defaults(template: &mut PodTemplateSpec) {
+    template.normalize();
+    fill_template(template);
+}
+
+/// Fills in what a template in its normal form may leave out. Idempotent.
+pub(crate) fn fill_template(template: &mut PodTemplateSpec) {
     template.metadata.get_or_insert_default();
     set_pod_spec_defaults(template.spec.get_or_insert_default());
 }
@@ -56,7 +65,6 @@ fn expose_on_host(container: &mut Container) {
 }
 
 fn set_pod_spec_defaults(spec: &mut PodSpec) {
-    super::canonical::drop_pod_spec_zeros(spec);
     default_to(&mut spec.restart_policy, "Always");
     default_to(&mut spec.dns_policy, "ClusterFirst");
     default_to(&mut spec.scheduler_name, "default-scheduler");
@@ -83,7 +91,6 @@ fn mirror_service_account(spec: &mut PodSpec) {
 }
 
 fn set_container_defaults(container: &mut Container) {
-    super::canonical::drop_container_zeros(container);
     round_resources(container.resources.get_or_insert_default());
     default_to(&mut container.termination_message_path, "/dev/termination-log");
     default_to(&mut container.termination_message_policy, "File");
@@ -149,7 +156,11 @@ fn set_volume_defaults(volume: &mut Volume) {
         fill_mode(&mut source.default_mode);
         list_mut(&mut source.sources).iter_mut().for_each(set_projection_defaults);
     }
-    volume.host_path.iter_mut().for_each(|source| _ = source.type_.get_or_insert_default());
+    fill_source(&mut volume.azure_disk);
+    fill_source(&mut volume.host_path);
+    fill_source(&mut volume.iscsi);
+    fill_source(&mut volume.rbd);
+    fill_source(&mut volume.scale_io);
     if let Some(source) = &mut volume.image {
         default_to(&mut source.pull_policy, pull_policy(text(&source.reference)));
     }

@@ -1,6 +1,5 @@
 //! Pods and pod templates: defaults, validation, warnings, and what controllers ask of a pod.
 
-mod canonical;
 pub(crate) mod claim;
 mod defaults;
 mod deletion_cost;
@@ -8,6 +7,7 @@ mod ephemeral;
 mod grace;
 pub(crate) mod quantities;
 mod selectable;
+pub(crate) mod source_defaults;
 mod state;
 mod status_part;
 #[cfg(test)]
@@ -15,8 +15,9 @@ mod tests;
 mod update;
 pub(crate) mod validate;
 pub(crate) mod volume_sources;
-mod warnings;
+pub(crate) mod warnings;
 
+pub(crate) use defaults::fill_template;
 pub use defaults::set_template_defaults;
 pub use deletion_cost::{deletion_cost, is_deletion_cost_error, is_valid_deletion_cost, validate_deletion_cost_update};
 pub use quantities::{total_limits, total_requests};
@@ -59,7 +60,6 @@ impl Kind for Pod {
         self.spec.clone_from(&old.spec);
         self.metadata.owner_references.clone_from(&old.metadata.owner_references);
         self.metadata.deletion_timestamp.clone_from(&old.metadata.deletion_timestamp);
-        self.metadata.deletion_grace_period_seconds = old.metadata.deletion_grace_period_seconds;
         let status = self.status.get_or_insert_default();
         if status.qos_class.as_deref().is_none_or(str::is_empty) {
             status.qos_class = old.status.as_ref().and_then(|status| status.qos_class.clone());
@@ -82,7 +82,9 @@ impl Kind for Pod {
     fn warnings(&self, old: Option<&Self>) -> Vec<String> {
         match &self.spec {
             Some(spec) if old.is_none_or(|old| old.spec != self.spec) => {
-                warnings::warnings(&self.metadata, spec, (&Path::new("metadata"), &Path::new("spec")))
+                let mut warnings = warnings::warnings(&self.metadata, spec, (&Path::new("metadata"), &Path::new("spec")));
+                warnings.splice(0..0, warnings::name_warning(&self.metadata).filter(|_| old.is_none()));
+                warnings
             }
             _ if old.is_none_or(|old| old.metadata.annotations != self.metadata.annotations) => {
                 simulation::warnings(&self.metadata, &Path::new("metadata"))

@@ -2,7 +2,8 @@
 
 use crate::{
     Path,
-    pod::{ephemeral::as_container, quantities::is_fractional_bytes, volume_sources},
+    names::check_dns_label,
+    pod::{claim::claim_warnings, ephemeral::as_container, quantities::is_fractional_bytes, volume_sources},
     simulation,
     unset::{entries, list, text},
 };
@@ -53,6 +54,13 @@ pub fn template_warnings(template: &PodTemplateSpec, path: &Path) -> Vec<String>
     warnings(metadata, spec, (&path.child("metadata"), &path.child("spec")))
 }
 
+/// The warning about a name that is no host name.
+pub(super) fn name_warning(metadata: &ObjectMeta) -> Option<String> {
+    let reasons = check_dns_label(text(&metadata.name));
+    let text = "this is used in the Pod's hostname, which can result in surprising behavior; a DNS label is recommended";
+    (!reasons.is_empty()).then(|| format!("metadata.name: {text}: [{}]", reasons.join(" ")))
+}
+
 /// Warnings about a pod or template, whose metadata and spec stand at the paths given.
 pub(super) fn warnings(metadata: &ObjectMeta, spec: &PodSpec, (metadata_path, path): (&Path, &Path)) -> Vec<String> {
     let mut warnings = Vec::new();
@@ -86,8 +94,18 @@ fn warn_annotations(metadata: &ObjectMeta, path: &Path, warnings: &mut Vec<Strin
     }
 }
 
+/// Since when a label key of nodes is deprecated, and what stands in its place.
+pub(crate) fn replaced_node_label(key: &str) -> Option<(&'static str, &'static str)> {
+    OLD_NODE_LABELS.iter().find(|(old, ..)| *old == key).map(|(_, since, instead)| (*since, *instead))
+}
+
+/// What is said of a volume source that nothing mounts any more.
+pub(crate) fn dead_volume(source: &str) -> Option<&'static str> {
+    DEAD_VOLUMES.iter().find(|(dead, _)| *dead == source).map(|(_, advice)| *advice)
+}
+
 fn warn_node_label(key: &str, path: &Path, warnings: &mut Vec<String>) {
-    if let Some((_, since, instead)) = OLD_NODE_LABELS.iter().find(|(old, ..)| *old == key) {
+    if let Some((since, instead)) = replaced_node_label(key) {
         warnings.push(format!("{path}: deprecated since {since}; use \"{instead}\" instead"));
     }
 }
@@ -157,33 +175,37 @@ fn warn_spread(spec: &PodSpec, path: &Path, warnings: &mut Vec<String>) {
 }
 
 fn warn_host_aliases(spec: &PodSpec, path: &Path, warnings: &mut Vec<String>) {
-    let mut seen = BTreeMap::new();
+    let mut seen = BTreeSet::new();
     for (index, alias) in list(&spec.host_aliases).iter().enumerate() {
-        let path = path.child("hostAliases").index(index).child("ip");
-        match seen.get(alias.ip.as_str()) {
-            Some(first) => warnings.push(format!("{path}: duplicate ip \"{}\" already used by {first}", alias.ip)),
-            None => _ = seen.insert(alias.ip.as_str(), path),
+        if !seen.insert(alias.ip.as_str()) {
+            let path = path.child("hostAliases").index(index).child("ip");
+            warnings.push(format!("{path}: duplicate ip \"{}\"", alias.ip));
         }
     }
 }
 
 fn warn_pull_secrets(spec: &PodSpec, path: &Path, warnings: &mut Vec<String>) {
-    let mut seen = BTreeSet::new();
+    let (mut seen, mut unnamed) = (BTreeSet::new(), Vec::new());
     for (index, secret) in list(&spec.image_pull_secrets).iter().enumerate() {
-        let path = path.child("imagePullSecrets").index(index);
+        let path = path.child("imagePullSecrets").index(index).child("name");
         if secret.name.is_empty() {
-            warnings.push(format!("{path}: invalid empty name \"\""));
+            unnamed.push(format!("{path}: invalid empty name \"\""));
         } else if !seen.insert(secret.name.as_str()) {
             warnings.push(format!("{path}: duplicate name \"{}\"", secret.name));
         }
     }
+    // Upstream tells of them last.
+    warnings.append(&mut unnamed);
 }
 
 fn warn_volume(volume: &Volume, path: &Path, warnings: &mut Vec<String>) {
     for name in volume_sources::names(volume) {
-        if let Some((_, advice)) = DEAD_VOLUMES.iter().find(|(dead, _)| *dead == name) {
+        if let Some(advice) = dead_volume(name) {
             warnings.push(format!("{}: {advice}", path.child(name)));
         }
+    }
+    if let Some(template) = volume.ephemeral.as_ref().and_then(|source| source.volume_claim_template.as_ref()) {
+        warnings.extend(claim_warnings(&template.spec, &path.child("ephemeral").child("volumeClaimTemplate").child("spec")));
     }
     let limit = volume.empty_dir.as_ref().and_then(|source| source.size_limit.as_ref());
     if let Some(limit) = limit.filter(|limit| is_fractional_bytes(limit)) {

@@ -11,7 +11,7 @@ use crate::{
 };
 use hyper::{
     Method,
-    header::{ACCEPT, CONTENT_LENGTH, CONTENT_TYPE},
+    header::{ACCEPT, CONTENT_LENGTH, CONTENT_TYPE, USER_AGENT},
     http::request::Parts,
 };
 use std::sync::PoisonError;
@@ -32,7 +32,8 @@ pub(super) fn is_short(head: &Parts, route: &Route<'_>) -> bool {
     match head.method {
         Method::GET => {
             let is_object = at.name.is_some() && at.subresource.is_none() && !at.legacy_watch;
-            let is_indented = || head.uri.query().is_some_and(|query| Query::parse(Some(query)).has("pretty"));
+            let query = Query::parse(head.uri.query());
+            let is_indented = || query.has("pretty") || negotiate::is_indented(None, header(USER_AGENT));
             is_object && negotiate::accept(header(ACCEPT)).is_none_or(|accepted| accepted == negotiate::PLAIN) && !is_indented()
         }
         // What is posted to an object looks at others: an eviction counts the pods of a budget.
@@ -110,6 +111,7 @@ mod tests {
             ("GET", object, vec![("accept", "application/json")], true),
             ("GET", object, vec![("accept", "application/json;as=Table;v=v1;g=meta.k8s.io")], false),
             ("GET", object, vec![("accept", "application/yaml")], false),
+            ("GET", object, vec![("user-agent", "curl/8.14.1")], false),
             ("GET", "/api/v1/namespaces/default/pods/p?resourceVersion=0", vec![], true),
             ("GET", "/api/v1/namespaces/default/pods/p?pretty=true", vec![], false),
             ("GET", "/api/v1/namespaces/default/pods/p?%70retty", vec![], false),

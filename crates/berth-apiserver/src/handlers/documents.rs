@@ -2,8 +2,9 @@
 
 use super::{Exchange, tokens};
 use crate::{
-    answer::{self, Answer},
-    negotiate::{self, DiscoveryForm},
+    answer::{self, Answer, Wishes},
+    listing::Writing,
+    negotiate::{self, DiscoveryForm, Syntax},
     path::Route,
     status::Refusal,
 };
@@ -13,7 +14,6 @@ use hyper::{
     StatusCode,
     header::{ACCEPT, ACCEPT_ENCODING, CACHE_CONTROL, CONTENT_TYPE, ETAG, HeaderValue, IF_NONE_MATCH, VARY},
 };
-use serde_json::Value;
 use std::{
     net::SocketAddr,
     sync::{Mutex, PoisonError},
@@ -42,11 +42,14 @@ impl Documents {
             Route::CoreVersions => self.api(exchange).await,
             Route::Groups => groups(exchange).await,
             Route::OpenApiV2 => self.openapi_v2(exchange).await,
-            Route::Root => plain(exchange, Some(&resources.discovery().root)).await,
-            Route::Version => value(exchange, &discovery::version_info()),
+            Route::Root => indented(exchange, &resources.discovery().root.json),
+            Route::Version => indented(exchange, &discovery::version_document().json),
             Route::Group(group) => plain(exchange, resources.discovery().group(group)).await,
-            Route::GroupVersion { group, version } => plain(exchange, resources.discovery().resource_list(group, version)).await,
-            Route::OpenApiV3 => plain(exchange, Some(&resources.openapi().index)).await,
+            Route::GroupVersion { group, version } => {
+                let document = resources.discovery().resource_list(group, version);
+                written(exchange, document.ok_or_else(|| exchange.not_served_in(group))?, exchange.is_indented()).await
+            }
+            Route::OpenApiV3 => written(exchange, &resources.openapi().index, is_asked_for(exchange)).await,
             Route::OpenApiV3Document(path) => openapi_v3(exchange, path).await,
             Route::OpenIdConfiguration | Route::JsonWebKeys => Ok(tokens::discovery(exchange, route, self.address)),
             Route::Resource(_) | Route::Health { .. } | Route::Metrics | Route::Unknown => Err(Refusal::PageNotFound),
@@ -55,7 +58,7 @@ impl Documents {
 
     async fn api(&self, exchange: &Exchange<'_>) -> Result<Answer, Refusal> {
         match discovery_form(exchange)? {
-            DiscoveryForm::Legacy => value(exchange, &discovery::api_versions(&self.address.to_string())),
+            DiscoveryForm::Legacy => written(exchange, &discovery::api_versions(&self.address.to_string()), exchange.is_indented()).await,
             DiscoveryForm::Aggregated => Ok(aggregated(exchange, &exchange.resources.discovery().aggregated_core)),
         }
     }
@@ -71,7 +74,7 @@ impl Documents {
         let gzip = || negotiate::accepts_gzip(exchange.header(ACCEPT_ENCODING));
         let mut answer = match protobuf {
             Some(bytes) => answer::compressible(StatusCode::OK, PROTOBUF_V2, bytes, gzip()),
-            None => written(exchange, document).await?,
+            None => written(exchange, document, is_asked_for(exchange)).await?,
         };
         let headers = answer.headers_mut();
         headers.insert(ETAG, etag(&hash));
@@ -109,7 +112,8 @@ async fn groups(exchange: &Exchange<'_>) -> Result<Answer, Refusal> {
 /// kubectl keeps aggregated discovery on disk and asks whether it has changed.
 fn aggregated(exchange: &Exchange<'_>, document: &Document) -> Answer {
     unchanged(exchange, &document.hash).unwrap_or_else(|| {
-        let mut answer = answer::stream(document.json.clone().into());
+        let writing = Writing::of(Syntax::Json, exchange.is_indented());
+        let mut answer = answer::stream(writing.rewrite(document.json.clone()).into());
         let headers = answer.headers_mut();
         headers.insert(CONTENT_TYPE, AGGREGATED);
         headers.insert(VARY, HeaderValue::from_static("Accept"));
@@ -139,7 +143,7 @@ async fn openapi_v3(exchange: &Exchange<'_>, path: &str) -> Result<Answer, Refus
     if let Some(unchanged) = unchanged(exchange, &document.hash) {
         return Ok(unchanged);
     }
-    let mut answer = written(exchange, document).await?;
+    let mut answer = written(exchange, document, is_asked_for(exchange)).await?;
     let headers = answer.headers_mut();
     headers.insert(ETAG, etag(&document.hash));
     headers.append(VARY, HeaderValue::from_static("Accept"));
@@ -151,16 +155,23 @@ async fn openapi_v3(exchange: &Exchange<'_>, path: &str) -> Result<Answer, Refus
 
 async fn plain(exchange: &Exchange<'_>, document: Option<&Document>) -> Result<Answer, Refusal> {
     let document = document.ok_or(Refusal::PageNotFound)?;
-    written(exchange, document).await
+    written(exchange, document, exchange.is_indented()).await
+}
+
+/// Whether a client says that it wants a document indented that no program gets so by its name alone.
+fn is_asked_for(exchange: &Exchange<'_>) -> bool {
+    negotiate::is_indented(exchange.query.first("pretty"), None)
 }
 
 /// The document as the client takes it. As it is, it is everybody's; otherwise it is made again.
-async fn written(exchange: &Exchange<'_>, document: &Document) -> Result<Answer, Refusal> {
-    let wishes = exchange.wishes()?;
+async fn written(exchange: &Exchange<'_>, document: &Document, pretty: bool) -> Result<Answer, Refusal> {
+    let wishes = Wishes { pretty, ..exchange.wishes()? };
     let memory = exchange.memory(wishes.cost(document.json.len())).await?;
     Ok(answer::keeping(wishes.bytes(StatusCode::OK, document.json.clone()), memory))
 }
 
-fn value(exchange: &Exchange<'_>, value: &Value) -> Result<Answer, Refusal> {
-    Ok(exchange.wishes()?.value(StatusCode::OK, value))
+/// A short document that every client gets indented.
+fn indented(exchange: &Exchange<'_>, json: &Bytes) -> Result<Answer, Refusal> {
+    let wishes = Wishes { pretty: true, ..exchange.wishes()? };
+    Ok(wishes.bytes(StatusCode::OK, json.clone()))
 }

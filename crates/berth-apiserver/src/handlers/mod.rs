@@ -174,6 +174,17 @@ impl Exchange<'_> {
         self.headers.get(name).and_then(|value| value.to_str().ok())
     }
 
+    /// Why there is no such version or resource of a group. Nothing at all is served under an unknown group.
+    pub(crate) fn not_served_in(&self, group: &str) -> Refusal {
+        let is_known = self.resources.all().iter().any(|resource| resource.group == group);
+        if is_known { ApiError::UnknownResource.into() } else { Refusal::PageNotFound }
+    }
+
+    /// Whether the client gets its JSON indented.
+    pub(crate) fn is_indented(&self) -> bool {
+        negotiate::is_indented(self.query.first("pretty"), self.header(USER_AGENT))
+    }
+
     /// How the client wants objects.
     pub(crate) fn wishes(&self) -> Result<Wishes, Refusal> {
         let accepted = negotiate::accept(self.header(ACCEPT)).ok_or_else(|| {
@@ -183,7 +194,7 @@ impl Exchange<'_> {
         let include = IncludeObject::parse(include)
             .ok_or_else(|| ApiError::BadRequest { message: format!("unrecognized includeObject value: {include:?}") })?;
         let gzip = negotiate::accepts_gzip(self.header(ACCEPT_ENCODING));
-        let pretty = self.query.truth("pretty").unwrap_or(false);
+        let pretty = self.is_indented();
         Ok(Wishes { accepted, include, gzip, pretty, now: self.shared.registry.now() })
     }
 }
@@ -279,7 +290,8 @@ fn refused(head: &Parts, refusal: &Refusal) -> Answer {
     {
         tracing::error!(method = %head.method, uri = %cut(&head.uri.to_string()), %error, left_out, "could not serve a request");
     }
-    answer::refusal(refusal)
+    let agent = head.headers.get(USER_AGENT).and_then(|agent| agent.to_str().ok());
+    answer::refusal(refusal, negotiate::is_indented(Query::parse(head.uri.query()).first("pretty"), agent))
 }
 
 /// Labels of what exists; clients cannot make up series.

@@ -46,10 +46,8 @@ pub(super) async fn answer(exchange: &Exchange<'_>, at: &ResourcePath<'_>, body:
     }
 }
 
-/// Nothing at all stands under an unknown group version; under a known one, a resource is missing.
 fn unknown(exchange: &Exchange<'_>, at: &ResourcePath<'_>) -> Refusal {
-    let known = exchange.resources.all().iter().any(|resource| resource.group == *at.group && resource.version == *at.version);
-    if known { ApiError::UnknownResource.into() } else { Refusal::PageNotFound }
+    exchange.not_served_in(&at.group)
 }
 
 async fn collection(
@@ -149,7 +147,7 @@ async fn watch(exchange: &Exchange<'_>, path: &ResourcePath<'_>, at: Collection,
     let form = match wishes.accepted.form {
         Form::Object => WatchForm::Object,
         Form::Table => WatchForm::Table(wishes.printer(&at.resource), Position::First),
-        Form::Metadata | Form::MetadataList => WatchForm::Metadata,
+        Form::Metadata | Form::MetadataList => WatchForm::Metadata(wishes.accepted.version),
     };
     let timeout = exchange.query.watch_timeout()?.unwrap_or_else(|| follow_timeout(exchange));
     let mut options = exchange.query.watch_options()?;
@@ -254,7 +252,9 @@ async fn delete(exchange: &Exchange<'_>, target: &Target, body: &mut Incoming) -
     let resource = &target.resource;
     match exchange.registry().delete(target, &options).await? {
         Deleted::Object(current) => wishes.object(StatusCode::OK, resource, None, &current),
-        Deleted::Gone { uid, .. } => Ok(answer::status(&Status::deleted(&resource.group, &resource.plural, &target.name, &uid))),
+        Deleted::Gone { uid, .. } => {
+            Ok(answer::status(&Status::deleted(&resource.group, &resource.plural, &target.name, &uid), exchange.is_indented()))
+        }
     }
 }
 

@@ -118,6 +118,23 @@ fn a_claim_in_use_stays_until_its_pods_are_gone_and_takes_its_volume_with_it() {
 }
 
 #[test]
+fn a_replace_without_finalizers_leaves_a_claim_in_use_protected() {
+    let running = Running::start("*,-podgc,-nodelifecycle");
+    running.create(Some("default"), &claim("data", &json!({})));
+    running.create(Some("default"), &user("placed", "data", Some("node-0")));
+    running.world.run_for(PROVISIONED);
+    let volume = running.list(VOLUMES)[0]["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+    for (resource, namespace, name) in [(CLAIMS, "default", "data"), (VOLUMES, "", volume.as_str())] {
+        let (cluster, key) = (Arc::clone(&running.cluster), ObjectKey::new(namespace, name));
+        let patch = json!({"metadata": {"finalizers": null}});
+        running.world.block_on(async move { cluster.patch(resource, &key, None, patch).await }).expect("a valid patch");
+        running.settle();
+        running.remove(resource, name);
+    }
+    assert_eq!(running.bindings(), [format!("data Bound {volume}"), format!("{volume} Bound data")]);
+}
+
+#[test]
 fn a_retained_volume_is_released_and_free_again_when_nobody_is_named() {
     let running = Running::start("*");
     running.create(None, &volume("keep", "2Gi", &json!({"storageClassName": "manual"})));

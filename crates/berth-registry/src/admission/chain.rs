@@ -3,13 +3,14 @@
 //! | stage | what happens | how |
 //! |---|---|---|
 //! | default | what the client may leave out is filled in | the kind |
+//! | own | who owns which field of what the client sent | `ownership` |
 //! | mutate | the server adds what it knows, or refuses; then whoever is asked outside | [`PlugIn::mutate`] |
 //! | default what was added | where somebody outside has changed the object: defaults, and the server's own mutators, once more | |
 //! | authorize | nobody grants what they do not have | [`PlugIn::authorize`] |
 //! | prepare | the status is taken over or cleared, fields whose gate is off go, the generation rises | the kind |
 //! | validate | the object is complete now: its faults and warnings | the kind |
 //! | validating admission | the server says no, or remarks; then whoever is asked outside | [`PlugIn::validate`] |
-//! | own | who owns which field is recorded | `ownership` |
+//! | own what was applied | who owns which field after an apply | `ownership` |
 //! | record | the server notes on the object what it knows of the write; nobody owns that | [`PlugIn::record`] |
 //! | charge | what is bounded is taken: quotas, addresses, ports | [`PlugIn::charge`] |
 //! | store | compare-and-set | `storing` |
@@ -163,6 +164,8 @@ impl Registry {
     pub(crate) async fn admit(&self, admission: &mut Admission<'_>) -> Result<(), ApiError> {
         admission.since.pause(&*self.clock).await;
         admission.set_defaults();
+        admission.dedup_owners();
+        admission.record_owners_of_sent();
         self.mutate(admission).await?;
         if admission.take_changed_outside() {
             admission.set_defaults();
@@ -182,7 +185,7 @@ impl Registry {
         admission.check(&self.gates)?;
         self.validate(admission).await?;
         admission.since.pause(&*self.clock).await;
-        admission.record_owners();
+        admission.record_decided_owners();
         self.record(admission);
         admission.since.pause(&*self.clock).await;
         self.carry_out(admission).await

@@ -1,4 +1,4 @@
-//! How long a new pod stays on a node that is not ready or cannot be reached.
+//! How long a pod stays on a node that is not ready or cannot be reached.
 
 use super::{Admission, chain::PlugIn};
 use crate::{ApiError, Registry};
@@ -13,7 +13,9 @@ impl PlugIn for DefaultTolerationSeconds {
     const NAME: &'static str = "DefaultTolerationSeconds";
 
     async fn mutate(_api: &Registry, admission: &mut Admission<'_>) -> Result<(), ApiError> {
-        let Some(pod) = admission.created_mut::<Pod>() else { return Ok(()) };
+        let changed = admission.changed_mut::<Pod>().is_some();
+        let pod = if changed { admission.changed_mut::<Pod>().map(|(_, pod)| pod) } else { admission.created_mut::<Pod>() };
+        let Some(pod) = pod else { return Ok(()) };
         let tolerations = pod.spec.get_or_insert_default().tolerations.get_or_insert_default();
         for taint in TOLERATED_TAINTS {
             if !tolerations.iter().any(|toleration| tolerates(toleration, taint)) {

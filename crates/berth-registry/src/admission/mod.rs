@@ -153,7 +153,7 @@ impl<'a> Admission<'a> {
     /// Of a change, to what is proposed for the object.
     pub(crate) fn update(at: At<'a>, author: Author<'a>, old: Stored, mut object: BoxObject, owners: Owners) -> Self {
         let given = ownership::take_given(&mut *object);
-        let applied = matches!(owners, Owners::Decided(_)).then(|| object.clone_object());
+        let applied = matches!(owners, Owners::Decided(_)).then(|| normalized(&*object));
         Self { old: Some(old), given, applied, owners, ..Self::of(Operation::Update, at, author, object) }
     }
 
@@ -230,6 +230,13 @@ impl<'a> Admission<'a> {
         Some((old.downcast_ref()?, new.downcast_ref()?))
     }
 
+    /// As [`Admission::changed_kind`], with the new one to change.
+    fn changed_mut<K: Kind>(&mut self) -> Option<(&K, &mut K)> {
+        let is_own_door = self.operation == Operation::Update && self.subresource().is_none();
+        let old = self.old.as_ref().filter(|_| is_own_door)?;
+        Some((old.object.downcast_ref()?, self.object.downcast_mut()?))
+    }
+
     fn forbidden(&self, why: &str) -> ApiError {
         ApiError::forbidden(self.at.resource, self.name(), why, Vec::new())
     }
@@ -300,23 +307,56 @@ impl<'a> Admission<'a> {
         errors
     }
 
-    /// Writes into the object who owns which of its fields now.
-    fn record_owners(&mut self) {
-        let (resource, new, author) = (self.at.resource, &mut *self.object, &self.author);
+    /// Takes owners that stand there twice out, and says so.
+    fn dedup_owners(&mut self) {
+        if self.object.meta().owner_references.as_ref().is_none_or(|owners| owners.len() < 2) {
+            return;
+        }
+        let doubled = metadata::dedup_owner_references(self.object.meta_mut());
+        if !doubled.is_empty() {
+            self.remarks.warnings.push(format!(
+                ".metadata.ownerReferences contains duplicate entries; API server dedups owner references in 1.20+, and may reject such requests \
+                 as early as 1.24; please fix your requests; duplicate UID(s) observed: {}",
+                doubled.join(", ")
+            ));
+        }
+    }
+
+    /// Writes into the object who owns which of its fields: what the client sent, with its defaults. Nobody owns what the server adds later.
+    fn record_owners_of_sent(&mut self) {
+        let (resource, author) = (self.at.resource, &self.author);
+        match (&self.owners, &mut self.old) {
+            (Owners::Follow, None) => ownership::record_create(resource, &mut *self.object, self.given.as_deref(), author),
+            (Owners::Follow, Some(old)) => {
+                ownership::record_update(resource, &mut old.object, &mut *self.object, self.given.take(), author);
+            }
+            (Owners::Decided(_) | Owners::Unchanged, _) => (),
+        }
+    }
+
+    /// Writes into the object who owns which of its fields where that was decided before, or stays.
+    fn record_decided_owners(&mut self) {
+        let resource = self.at.resource;
         match (&mut self.owners, &mut self.old) {
-            (Owners::Follow, None) => ownership::record_create(resource, new, self.given.as_deref(), author),
-            (Owners::Decided(managers), None) => ownership::record_applied_create(new, managers),
-            (Owners::Unchanged, None) => (),
-            (Owners::Follow, Some(old)) => ownership::record_update(resource, &mut old.object, new, self.given.take(), author),
+            (Owners::Follow, _) | (Owners::Unchanged, None) => (),
+            (Owners::Decided(managers), None) => ownership::record_applied_create(&mut *self.object, managers),
             (Owners::Decided(managers), Some(old)) => {
+                let new = &mut *self.object;
                 if let Some(applied) = self.applied.take() {
                     ownership::forget_dropped(resource, managers, &*applied, new);
                 }
                 ownership::record_apply(&*old.object, new, managers);
             }
-            (Owners::Unchanged, Some(old)) => new.meta_mut().managed_fields.clone_from(&old.object.meta().managed_fields),
+            (Owners::Unchanged, Some(old)) => self.object.meta_mut().managed_fields.clone_from(&old.object.meta().managed_fields),
         }
     }
+}
+
+/// What an apply made, in the form that is stored: an empty value that is left out of it stays its applier's.
+fn normalized(object: &dyn Object) -> BoxObject {
+    let mut object = object.clone_object();
+    object.normalize();
+    object
 }
 
 fn raise_generation(old: &dyn Object, new: &mut dyn Object) {

@@ -1,4 +1,4 @@
-//! A new pod's priority, from the class that it names or from the default one.
+//! A new pod's priority, from the class that it names or from the default one. A changed pod keeps what it was given.
 
 use super::{Admission, chain::PlugIn, classes::decoded};
 use crate::{ApiError, Registry, key, resource};
@@ -14,10 +14,23 @@ impl PlugIn for Priority {
     const NAME: &'static str = "Priority";
 
     async fn mutate(api: &Registry, admission: &mut Admission<'_>) -> Result<(), ApiError> {
+        if let Some((old, new)) = admission.changed_mut::<Pod>() {
+            keep_priority(old.spec.as_ref(), new.spec.get_or_insert_default());
+            return Ok(());
+        }
         let as_of = admission.as_of.clone();
         let Some(pod) = admission.created_mut::<Pod>() else { return Ok(()) };
         let set = api.set_priority(pod.spec.get_or_insert_default(), &as_of).await?;
         set.map_err(|why| admission.forbidden(&why))
+    }
+}
+
+/// What a client leaves out of a pod stays.
+fn keep_priority(old: Option<&PodSpec>, new: &mut PodSpec) {
+    let Some(old) = old else { return };
+    new.priority = new.priority.or(old.priority);
+    if new.preemption_policy.is_none() {
+        new.preemption_policy.clone_from(&old.preemption_policy);
     }
 }
 

@@ -5,9 +5,9 @@ use super::{Admission, Charges, chain::PlugIn};
 use crate::{ApiError, Collection, Registry, checks::Mode, key, resource, stored};
 use berth_api::{
     Object,
-    k8s_openapi::api::core::v1::{PersistentVolumeClaim, ResourceQuota as WireQuota, Service},
+    k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod, ResourceQuota as WireQuota, Service},
     quantity::Quantity,
-    quota::{self, Amounts, Taken},
+    quota::{self, Amounts, PodTraits, Taken},
 };
 use berth_store::{AsOf, Entry, Expected, Key, Purpose, RangeRequest, Write, WriteError};
 use futures::lock::Mutex;
@@ -50,23 +50,23 @@ pub(super) struct ResourceQuota;
 impl PlugIn for ResourceQuota {
     const NAME: &'static str = NAME;
 
-    /// A new object is charged to every quota of its namespace that bounds it, a changed one what it takes more than it took: only services
-    /// and claims can. What an object takes less is given back by the quota controller.
+    /// A new object is charged to every quota of its namespace that bounds it. A changed service or claim is charged what it takes more than it took, a
+    /// changed pod all that it takes to each quota whose scope it moves into. What an object takes less is given back by the quota controller.
     async fn charge(api: &Registry, admission: &mut Admission<'_>, charges: &mut Charges) -> Result<(), ApiError> {
         let Some(namespace) = admission.at.namespace else { return Ok(()) };
-        let taken = if admission.is_new() {
+        let due = if admission.is_new() {
             // What a pod takes is not cheap to say, and most namespaces have no quota.
             if api.quotas(namespace, &admission.as_of).await?.is_empty() {
                 return Ok(());
             }
-            taken_by(admission, &*admission.object)
+            Due { taken: taken_by(admission, &*admission.object), paid: None }
         } else {
-            match growth(admission) {
-                Some(taken) if !api.quotas(namespace, &admission.as_of).await?.is_empty() => taken,
+            match growth(admission).or_else(|| move_of_pod(admission)) {
+                Some(due) if !api.quotas(namespace, &admission.as_of).await?.is_empty() => due,
                 _ => return Ok(()),
             }
         };
-        charges.quota = api.charge_quotas(admission, namespace, &taken).await?;
+        charges.quota = api.charge_quotas(admission, namespace, &due).await?;
         Ok(())
     }
 
@@ -79,8 +79,26 @@ fn taken_by(admission: &Admission<'_>, object: &dyn Object) -> Taken {
     quota::taken(&admission.at.resource.group, &admission.at.resource.plural, object)
 }
 
+/// What a write is charged.
+struct Due {
+    taken: Taken,
+    /// What the object was: quotas in whose scope it was already have been paid.
+    paid: Option<PodTraits>,
+}
+
+/// A changed pod that is not in the scope of the same quotas any more.
+fn move_of_pod(admission: &Admission<'_>) -> Option<Due> {
+    let (old, new) = admission.changed_kind::<Pod>()?;
+    if old.spec == new.spec {
+        return None;
+    }
+    let [before, taken] = [old, new].map(|pod| taken_by(admission, pod));
+    let paid = before.traits.filter(|before| taken.traits.as_ref() != Some(before))?;
+    Some(Due { taken, paid: Some(paid) })
+}
+
 /// What a changed object takes more than it took.
-fn growth(admission: &Admission<'_>) -> Option<Taken> {
+fn growth(admission: &Admission<'_>) -> Option<Due> {
     let (old, new) = admission.changed()?;
     if !new.as_any().is::<Service>() && !new.as_any().is::<PersistentVolumeClaim>() {
         return None;
@@ -90,19 +108,19 @@ fn growth(admission: &Admission<'_>) -> Option<Taken> {
         *amount = amount.minus(before.amounts.get(name).copied().unwrap_or(Quantity::ZERO));
     }
     taken.amounts.retain(|_, amount| *amount > Quantity::ZERO);
-    (!taken.amounts.is_empty()).then_some(taken)
+    (!taken.amounts.is_empty()).then_some(Due { taken, paid: None })
 }
 
 impl Registry {
     /// # Errors
     /// [`ApiError::Forbidden`] where a quota has no room or cannot tell; then nothing is charged.
-    async fn charge_quotas(&self, admission: &Admission<'_>, namespace: &str, taken: &Taken) -> Result<Charge, ApiError> {
+    async fn charge_quotas(&self, admission: &Admission<'_>, namespace: &str, due: &Due) -> Result<Charge, ApiError> {
         let _turn = self.turns.of(namespace).lock().await;
-        let mut charge = Charge { quotas: Vec::new(), amounts: taken.amounts.clone() };
+        let mut charge = Charge { quotas: Vec::new(), amounts: due.taken.amounts.clone() };
         // Who had his turn before has changed them.
         for entry in self.quotas(namespace, &AsOf::default()).await? {
             let (key, uid) = (entry.key.clone(), entry.header.uid.clone());
-            match self.charge_quota(admission, taken, entry).await {
+            match self.charge_quota(admission, due, entry).await {
                 Ok(Charged::Yes) => charge.quotas.push((key, uid)),
                 Ok(Charged::No) => (),
                 Err(error) => {
@@ -120,10 +138,13 @@ impl Registry {
         Ok(self.store.range_as_of(request, as_of).await?.entries)
     }
 
-    async fn charge_quota(&self, admission: &Admission<'_>, taken: &Taken, mut entry: Arc<Entry>) -> Result<Charged, ApiError> {
+    async fn charge_quota(&self, admission: &Admission<'_>, due: &Due, mut entry: Arc<Entry>) -> Result<Charged, ApiError> {
         for _ in 0..ATTEMPTS {
             let mut loaded = load(&entry)?;
-            let after = quota::charge(&loaded, taken, &*admission.object).map_err(|why| admission.forbidden(&why))?;
+            if due.paid.is_some() && quota::is_in_scope(&loaded, due.paid.as_ref()) {
+                return Ok(Charged::No);
+            }
+            let after = quota::charge(&loaded, &due.taken, &*admission.object).map_err(|why| admission.forbidden(&why))?;
             if after.is_empty() || admission.at.mode == Mode::Dry {
                 return Ok(Charged::No);
             }

@@ -264,6 +264,7 @@ fn mark_fields(name: &str, schema: &mut Value) {
     if ATOMIC_MAP_TYPES.contains(&short) {
         schema["x-kubernetes-map-type"] = json!("atomic");
     }
+    default_required(schema);
     for (_, name, default) in KEY_DEFAULTS.iter().filter(|(of, ..)| *of == short) {
         if let Some(Value::Object(property)) = schema.pointer_mut(&format!("/properties/{name}")) {
             property.insert("default".to_owned(), json!(default));
@@ -274,6 +275,21 @@ fn mark_fields(name: &str, schema: &mut Value) {
             mark_strategy(property, field.strategy);
             mark_ssa(property, field.ssa);
         }
+    }
+}
+
+/// A required scalar that is left out counts as its zero, which a later rule may refuse.
+fn default_required(schema: &mut Value) {
+    let required = schema["required"].as_array().cloned().unwrap_or_default();
+    for name in required.iter().filter_map(Value::as_str) {
+        let Some(Value::Object(property)) = schema.pointer_mut(&format!("/properties/{name}")) else { continue };
+        let zero = match property.get("type").and_then(Value::as_str) {
+            Some("string") => json!(""),
+            Some("integer" | "number") => json!(0),
+            Some("boolean") => json!(false),
+            _ => continue,
+        };
+        property.insert("default".to_owned(), zero);
     }
 }
 

@@ -52,6 +52,7 @@ fn always_there(kind: &str) -> Value {
         }
         "NetworkPolicy" => json!({"spec": {"podSelector": {}}}),
         "LimitRange" => json!({"spec": {"limits": null}}),
+        "PriorityClass" => json!({"value": 0}),
         "EndpointSlice" => json!({"endpoints": null, "ports": null}),
         _ => json!({}),
     }

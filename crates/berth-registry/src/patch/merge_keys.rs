@@ -55,7 +55,8 @@ pub struct Field {
 }
 
 /// What keys of list elements are where they are left out: the type that has one, its name in JSON, its value.
-pub const KEY_DEFAULTS: [(&str, &str, &str); 2] = [("ContainerPort", "protocol", "TCP"), ("ServicePort", "protocol", "TCP")];
+pub const KEY_DEFAULTS: [(&str, &str, &str); 3] =
+    [("ContainerPort", "protocol", "TCP"), ("LocalObjectReference", "name", ""), ("ServicePort", "protocol", "TCP")];
 
 /// The entry of a member `name` of an object of type `of`, where `of` may be a built-in kind: no other takes strategic merge patches.
 #[must_use]

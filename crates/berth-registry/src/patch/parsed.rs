@@ -2,7 +2,10 @@
 
 use super::{json, merge};
 use crate::{ApiError, Patch};
-use berth_api::{FieldError, Path, decode::parse_json};
+use berth_api::{
+    FieldError, Path,
+    decode::{DecodeError, parse_json},
+};
 use serde_json::Value;
 use std::borrow::Cow;
 
@@ -46,6 +49,14 @@ impl<'a> Parsed<'a> {
         match self {
             Self::Json(_) => &[],
             Self::Merge(_, duplicates) | Self::Strategic(_, duplicates) => duplicates,
+        }
+    }
+
+    /// As [`Parsed::unreadable`], of a value that does not fit the kind.
+    pub(crate) fn unfit(&self, error: &DecodeError) -> ApiError {
+        match (self, &error.converted) {
+            (Self::Strategic(..), Some(converted)) => self.unreadable(converted),
+            _ => self.unreadable(&error.to_string()),
         }
     }
 

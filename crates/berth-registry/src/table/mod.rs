@@ -57,6 +57,27 @@ impl IncludeObject {
     }
 }
 
+/// A version of the API group `meta.k8s.io`. Both have the same fields.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum MetaVersion {
+    /// `v1`.
+    #[default]
+    V1,
+    /// `v1beta1`, which older clients ask for.
+    V1Beta1,
+}
+
+impl MetaVersion {
+    /// `meta.k8s.io/v1`.
+    #[must_use]
+    pub fn api_version(self) -> &'static str {
+        match self {
+            Self::V1 => "meta.k8s.io/v1",
+            Self::V1Beta1 => "meta.k8s.io/v1beta1",
+        }
+    }
+}
+
 /// A table of the API group `meta.k8s.io`, ready to be serialised.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -102,6 +123,8 @@ pub struct Printer {
     pub resource: Arc<Resource>,
     /// What rows carry.
     pub include: IncludeObject,
+    /// In which version.
+    pub version: MetaVersion,
     /// Ages are as of this moment.
     pub now: Timestamp,
 }
@@ -119,7 +142,7 @@ impl Printer {
     /// by one.
     #[must_use]
     pub fn head(&self, list: &List) -> Table<'_> {
-        table(list_meta(list), Some(self.resource.rules.columns()))
+        Table { api_version: self.version.api_version(), ..table(list_meta(list), Some(self.resource.rules.columns())) }
     }
 
     /// The row of one item of a list.
@@ -155,7 +178,11 @@ impl Printer {
 
     fn single(&self, object: &dyn Object) -> Result<Table<'_>, ApiError> {
         let metadata = ListMeta { resource_version: object.meta().resource_version.clone(), ..ListMeta::default() };
-        Ok(Table { rows: vec![self.row_of(object)], ..table(metadata, Some(self.resource.rules.columns())) })
+        Ok(Table {
+            api_version: self.version.api_version(),
+            rows: vec![self.row_of(object)],
+            ..table(metadata, Some(self.resource.rules.columns()))
+        })
     }
 
     fn row_of(&self, object: &dyn Object) -> Row {
@@ -163,7 +190,10 @@ impl Printer {
             cells: self.resource.rules.cells(object, self.now),
             conditions: self.resource.rules.row_conditions(object),
             object: match self.include {
-                IncludeObject::Metadata => RowObject::Metadata(Box::new(PartialObjectMetadata::new(object.meta().clone()))),
+                IncludeObject::Metadata => {
+                    let partial = PartialObjectMetadata::new(object.meta().clone()).in_version(self.version);
+                    RowObject::Metadata(Box::new(partial))
+                }
                 IncludeObject::Object => RowObject::Object(object.to_value()),
                 IncludeObject::None => RowObject::None,
             },

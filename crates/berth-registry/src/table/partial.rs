@@ -1,6 +1,6 @@
 //! Objects of which only the metadata is asked for.
 
-use super::{bookmark_meta, list_meta};
+use super::{MetaVersion, bookmark_meta, list_meta};
 use crate::{ApiError, Current, List, WatchEvent};
 use berth_api::k8s_openapi::apimachinery::pkg::apis::meta::v1::{ListMeta, ObjectMeta};
 use berth_store::{Entry, Revision};
@@ -34,7 +34,13 @@ struct OnlyMetadata {
 
 impl PartialObjectMetadata {
     pub(super) fn new(metadata: ObjectMeta) -> Self {
-        Self { kind: "PartialObjectMetadata", api_version: "meta.k8s.io/v1", metadata }
+        Self { kind: "PartialObjectMetadata", api_version: MetaVersion::V1.api_version(), metadata }
+    }
+
+    /// The same in another version.
+    #[must_use]
+    pub fn in_version(self, version: MetaVersion) -> Self {
+        Self { api_version: version.api_version(), ..self }
     }
 
     /// Of one object.
@@ -75,8 +81,8 @@ impl PartialObjectMetadata {
 impl PartialObjectMetadataList {
     /// Of a page of a list.
     #[must_use]
-    pub fn head(list: &List) -> Self {
-        Self { kind: "PartialObjectMetadataList", api_version: "meta.k8s.io/v1", metadata: list_meta(list), items: [] }
+    pub fn head(list: &List, version: MetaVersion) -> Self {
+        Self { kind: "PartialObjectMetadataList", api_version: version.api_version(), metadata: list_meta(list), items: [] }
     }
 }
 

@@ -253,7 +253,12 @@ fn small_kinds() {
 }
 
 fn printer(include: IncludeObject) -> Printer {
-    Printer { resource: Arc::clone(resource::built_in().by_name("", "configmaps").expect("served")), include, now: NOW }
+    Printer {
+        resource: Arc::clone(resource::built_in().by_name("", "configmaps").expect("served")),
+        include,
+        version: MetaVersion::V1,
+        now: NOW,
+    }
 }
 
 fn entry(name: &str, revision: u64) -> Arc<Entry> {
@@ -348,7 +353,7 @@ fn partial_metadata_of_objects_lists_and_events() {
         one,
         json!({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": {"name": "a", "resourceVersion": "3"}})
     );
-    let all = encode(PartialObjectMetadataList::head(&list()));
+    let all = encode(PartialObjectMetadataList::head(&list(), MetaVersion::V1));
     assert_eq!((&all["kind"], &all["items"]), (&json!("PartialObjectMetadataList"), &json!([])));
     assert_eq!(encode(PartialObjectMetadata::of_entry(&list().items[0]).expect("reads")), one);
     assert_eq!(all["metadata"]["continue"], "more");

@@ -540,3 +540,44 @@ fn a_block_of_defaults_that_is_applied_beside_another_type_is_nobodys() {
     assert!(!owners(&first).iter().any(|owner| owner.contains("f:rollingUpdate")), "{:?}", owners(&first));
     assert_eq!(apply(&world, S, &config, &forced("a")).expect("applied"), first);
 }
+
+#[test]
+fn nobody_owns_what_the_server_adds() {
+    let world = World::new();
+    let made = |what: &str, object: Value| {
+        let body = Body::Json(object.to_string().into_bytes());
+        json_of(&now(world.registry.create(&collection(what), body, &by("kubectl-create"))).expect("created").object)
+    };
+    let claim = json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "c"},
+        "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}});
+    let service = json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "s"}, "spec": {"ports": [{"port": 80}]}});
+    let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "n"}});
+    for (what, object, added) in [
+        ("pods", pod("p"), &["f:priority", "f:preemptionPolicy", "f:serviceAccount", "f:tolerations"][..]),
+        ("persistentvolumeclaims", claim, &["f:finalizers", "f:storageClassName"]),
+        ("services", service, &["f:ipFamilies", "f:ipFamilyPolicy", "f:clusterIP"]),
+        ("namespaces", namespace, &["f:spec"]),
+    ] {
+        let owners = owners(&made(what, object)).join("\n");
+        assert!(owners.contains("f:"), "{what}: {owners}");
+        added.iter().for_each(|field| assert!(!owners.contains(field), "{what}: {field} in {owners}"));
+    }
+}
+
+#[test]
+fn a_pod_is_applied_server_side_after_it_was_applied_client_side() {
+    let world = World::new();
+    let body = Body::Json(pod("p").to_string().into_bytes());
+    now(world.registry.create(&collection("pods"), body, &by("kubectl-client-side-apply"))).expect("created");
+    apply(&world, "pods", &pod("p"), &forced("kubectl")).expect("applied");
+    apply(&world, "pods", &pod("p"), &by("kubectl")).expect("applied again");
+}
+
+#[test]
+fn a_key_of_a_list_that_is_left_out_is_its_default() {
+    let world = World::new();
+    let spec = json!({"imagePullSecrets": [{}], "containers": [{"name": "c", "image": "i"}]});
+    let template = json!({"metadata": {"labels": {"app": "d"}}, "spec": spec});
+    let made = applied(&world, D, partial(json!({"selector": {"matchLabels": {"app": "d"}}, "template": template})), "helm");
+    assert!(owners(&made)[0].contains(r#"k:{\"name\":\"\"}"#), "{:?}", owners(&made));
+}

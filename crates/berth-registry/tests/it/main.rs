@@ -12,6 +12,7 @@ mod gates;
 mod known;
 mod led;
 mod list;
+mod normal;
 mod outcomes;
 mod places;
 mod pods;

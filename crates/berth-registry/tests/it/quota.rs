@@ -6,8 +6,13 @@ use serde_json::{Value, json};
 
 /// A quota whose controller has taken its bounds over, with nothing used.
 fn quota(world: &World, name: &str, hard: Value) {
-    let object = json!({"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": name}, "spec": {"hard": hard}});
-    world.made("resourcequotas", object);
+    scoped_quota(world, name, hard, &[]);
+}
+
+/// As [`quota`], of some pods only.
+fn scoped_quota(world: &World, name: &str, hard: Value, scopes: &[&str]) {
+    let spec = json!({"hard": hard, "scopes": scopes});
+    world.made("resourcequotas", json!({"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": name}, "spec": spec}));
     let used: serde_json::Map<String, Value> = hard.as_object().expect("an object").keys().map(|name| (name.clone(), "0".into())).collect();
     world.merge("resourcequotas/status", name, json!({"status": {"hard": hard, "used": used}})).expect("a status");
 }
@@ -124,4 +129,25 @@ fn a_quota_that_no_controller_has_seen_bounds_nothing() {
     let object = json!({"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "q"}, "spec": {"hard": {"pods": "0"}}});
     world.made("resourcequotas", object);
     world.made("pods", pod("a"));
+}
+
+#[test]
+fn an_update_that_moves_a_pod_into_a_scope_is_charged_or_refused() {
+    let world = World::new();
+    scoped_quota(&world, "ending", json!({"count/pods": "1"}), &["Terminating"]);
+    scoped_quota(&world, "lasting", json!({"count/pods": "5"}), &["NotTerminating"]);
+    for name in ["a", "b", "c"] {
+        world.made("pods", pod(name));
+    }
+    let counts = || ["ending", "lasting"].map(|name| used(&world, name)["count/pods"].clone());
+    assert_eq!(counts(), ["0", "3"]);
+    let end = |name: &str| world.merge("pods", name, json!({"spec": {"activeDeadlineSeconds": 600}}));
+    end("a").expect("there is room");
+    // The quota that the pod has left is the controller's to lower.
+    assert_eq!(counts(), ["1", "3"]);
+    world.merge("pods", "a", json!({"metadata": {"labels": {"more": "1"}}})).expect("it stays where it is");
+    world.merge("pods", "a", json!({"spec": {"activeDeadlineSeconds": 500}})).expect("it stays where it is");
+    let text = "pods \"b\" is forbidden: exceeded quota: ending, requested: count/pods=1, used: count/pods=1, limited: count/pods=1";
+    assert_eq!(refusal(end("b")), text);
+    assert_eq!(counts(), ["1", "3"]);
 }

@@ -1,4 +1,4 @@
-use crate::world::{World, config_map, deployment, now, pod, target};
+use crate::world::{World, config_map, deployment, json_of, now, pod, target};
 use berth_api::{
     StatusPart,
     k8s_openapi::api::core::v1::{Pod, PodStatus},
@@ -350,4 +350,27 @@ fn every_kind_of_patch_reaches_the_object() {
     let patched = patch(Patch::Strategic(container.to_string().into_bytes())).expect("patched");
     assert_eq!(patched["spec"]["template"]["spec"]["containers"][0]["image"], "i:2");
     assert_eq!(patched["metadata"]["generation"], 3);
+}
+
+#[test]
+fn a_replaced_pod_keeps_what_admission_gave_it() {
+    let world = World::new();
+    let made = world.made("pods", pod("p"));
+    assert_eq!((&made["spec"]["priority"], &made["spec"]["preemptionPolicy"]), (&json!(0), &json!("PreemptLowerPriority")));
+    let mut manifest = pod("p");
+    manifest["metadata"]["labels"]["more"] = json!("1");
+    manifest["spec"]["serviceAccountName"] = json!("default");
+    let replaced = world.update("pods", "p", &manifest).expect("replaced");
+    assert_eq!(replaced["spec"], made["spec"]);
+}
+
+#[test]
+fn owners_that_stand_there_twice_are_taken_once() {
+    let world = World::new();
+    let owner = json!({"apiVersion": "v1", "kind": "ConfigMap", "name": "a", "uid": "u"});
+    let mut object = config_map("c");
+    object["metadata"]["ownerReferences"] = json!([owner, owner]);
+    let written = world.create_with("configmaps", object, &WriteOptions::default()).expect("created");
+    assert_eq!(json_of(&written.object)["metadata"]["ownerReferences"], json!([owner]));
+    assert!(written.warnings[0].ends_with("duplicate UID(s) observed: u"), "{:?}", written.warnings);
 }

@@ -9,7 +9,7 @@ use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::{
     api::policy::v1::PodDisruptionBudgetStatus,
     apimachinery::pkg::{
-        apis::meta::v1::{Condition, OwnerReference, Time},
+        apis::meta::v1::{Condition, LabelSelector, LabelSelectorRequirement, OwnerReference, Time},
         util::intstr::IntOrString,
     },
 };
@@ -129,8 +129,37 @@ fn status(state: &State<'_>, expected: Expectation) -> (PodDisruptionBudgetStatu
         expected_pods: Some(number(expected.pods)),
         observed_generation: Some(state.budget.meta.generation),
     };
+    let bare = are_unmanaged(state).then(|| event(state, Severity::Warning, "UnmanagedPods", unmanaged(state)));
     let no_pods = state.pods.is_empty().then(|| event(state, Severity::Normal, "NoPods", "No matching pods found".to_owned()));
-    (status, overdue.into_iter().chain(no_pods).collect())
+    (status, overdue.into_iter().chain(bare).chain(no_pods).collect())
+}
+
+/// Whether the budget asks how many pods controllers want, and a pod has no controller.
+fn are_unmanaged(state: &State<'_>) -> bool {
+    let spec = &state.budget.spec;
+    let counts_wanted = spec.max_unavailable.is_some() || matches!(spec.min_available, Some(IntOrString::String(_)));
+    counts_wanted && state.pods.iter().any(|pod| pod.meta.controller().is_none())
+}
+
+fn unmanaged(state: &State<'_>) -> String {
+    let selector = state.budget.spec.selector.as_ref().map_or_else(|| "nil".to_owned(), in_go);
+    format!(
+        "Pods selected by this PodDisruptionBudget (selector: {selector}) were found to be unmanaged. As a result, the status of the PDB cannot be \
+         calculated correctly, which may result in undefined behavior. To account for these pods please set \".spec.minAvailable\" field of the PDB \
+         to an integer value."
+    )
+}
+
+/// A selector as upstream's messages show it.
+fn in_go(selector: &LabelSelector) -> String {
+    let labels: String = selector.match_labels.iter().flatten().map(|(key, value)| format!("{key}: {value},")).collect();
+    let expression = |wanted: &LabelSelectorRequirement| {
+        let LabelSelectorRequirement { key, operator, values } = wanted;
+        let values = values.as_deref().unwrap_or_default().join(" ");
+        format!("LabelSelectorRequirement{{Key:{key},Operator:{operator},Values:[{values}],}},")
+    };
+    let expressions: String = selector.match_expressions.iter().flatten().map(expression).collect();
+    format!("&LabelSelector{{MatchLabels:map[string]string{{{labels}}},MatchExpressions:[]LabelSelectorRequirement{{{expressions}}},}}")
 }
 
 /// The pods whose granted eviction still has to show, and events on those that took too long.
@@ -275,6 +304,16 @@ mod tests {
         assert_eq!(told(&spec, &overdue, &pods(1, 0)), [text]);
         let text = "Warning Once CalculateExpectedPodCountFailed: found no controllers for pod \"p0\"";
         assert_eq!(told(&json!({"maxUnavailable": 1}), &json!({}), &pods(1, 0)), [text]);
+        let bare: Vec<_> =
+            pods(1, 0).into_iter().map(|pod| PodView { meta: Meta { owners: Vec::new().into(), ..pod.meta }, ..pod }).collect();
+        let selector = json!({"matchLabels": {"a": "b"}, "matchExpressions": [{"key": "c", "operator": "NotIn", "values": ["x", "y"]}]});
+        let text = "Warning Once UnmanagedPods: Pods selected by this PodDisruptionBudget (selector: &LabelSelector{MatchLabels:map[string]string{a: b,},\
+                    MatchExpressions:[]LabelSelectorRequirement{LabelSelectorRequirement{Key:c,Operator:NotIn,Values:[x y],},},}) were found to be \
+                    unmanaged. As a result, the status of the PDB cannot be calculated correctly, which may result in undefined behavior. To account \
+                    for these pods please set \".spec.minAvailable\" field of the PDB to an integer value.";
+        assert_eq!(told(&json!({"maxUnavailable": 1, "selector": selector}), &json!({}), &bare), [text]);
+        assert_eq!(told(&json!({"minAvailable": "50%", "selector": selector}), &json!({}), &bare), [text]);
+        assert_eq!(told(&json!({"minAvailable": 1, "selector": selector}), &json!({}), &bare), [""; 0]);
         let status = planned(&json!({"maxUnavailable": "some"}), &json!({}), &pods(1, 0), Some(1));
         let text = "String(\"some\") is neither a number nor a percentage";
         assert_eq!(status["conditions"][0]["message"], text);

@@ -149,6 +149,8 @@ pub enum Reason {
     ClaimUnused,
     /// No claim is bound to a volume that is being deleted.
     VolumeUnused,
+    /// A claim or volume has lost the finalizer that protects it.
+    Unprotected,
     /// A claim's volume is gone or another's.
     VolumeLost,
     /// A volume is to be made for a claim.
@@ -227,6 +229,7 @@ impl Display for Reason {
             Self::ClearsAway => "what it has left is to be cleared away",
             Self::ClaimUnused => "no pod uses it",
             Self::VolumeUnused => "no claim is bound to it",
+            Self::Unprotected => "nothing protects it while it is used",
             Self::VolumeLost => "its volume is lost",
             Self::ToBeProvisioned => "its volume is to be made",
             Self::NoVolume => "a claim has no volume",

@@ -4,7 +4,7 @@ use super::{
     BETA_STORAGE_PROVISIONER, BIND_COMPLETED, BOUND_BY_CONTROLLER, CLAIM_PROTECTION, PROVISIONER, STORAGE_PROVISIONER,
     provision::{claim_ref, name_for, volume_for},
     view::{BindingMode, ClaimUserView, ClaimView, ClassView, VolumeView},
-    write::{about_claim, let_go, patch, patch_status, stage, stages},
+    write::{about_claim, let_go, patch, patch_status, protect, stage, stages},
 };
 use crate::plan::{Action, EventRecord, Outcome, Plan, Reason, Severity, Stage, merge_patch};
 use jiff::{SignedDuration, Timestamp};
@@ -42,17 +42,24 @@ pub struct State<'a> {
 /// Decides.
 #[must_use]
 pub fn plan(state: &State<'_>) -> Plan {
-    match (state.claim.meta.deleting, state.claim.is_bind_completed()) {
+    let claim = state.claim;
+    match (claim.meta.deleting, claim.is_bind_completed()) {
         (true, _) => plan_deletion(state),
+        // A replace without finalizers took it off.
+        (false, _) if !is_protected(claim) => stages([protect(claim.reference(), &claim.meta.finalizers, CLAIM_PROTECTION)]),
         (false, true) => plan_bound(state),
         (false, false) => plan_unbound(state),
     }
 }
 
+fn is_protected(claim: &ClaimView) -> bool {
+    claim.meta.finalizers.iter().any(|finalizer| finalizer == CLAIM_PROTECTION)
+}
+
 /// A claim goes when no pod that has a node uses it.
 fn plan_deletion(state: &State<'_>) -> Plan {
     let claim = state.claim;
-    if !claim.meta.finalizers.iter().any(|finalizer| finalizer == CLAIM_PROTECTION) || state.users.iter().any(|user| user.is_placed) {
+    if !is_protected(claim) || state.users.iter().any(|user| user.is_placed) {
         return Plan::default();
     }
     if !state.is_all_known {

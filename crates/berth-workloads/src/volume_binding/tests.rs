@@ -263,6 +263,17 @@ fn a_claim_in_use_is_held_back() {
 }
 
 #[test]
+fn a_claim_and_a_volume_get_a_lost_protection_back() {
+    let bare = claim(json!({"metadata": {"finalizers": ["example.com/x"]}}));
+    check_claim(&state(&bare, None), &[r#"data @7: {"metadata":{"finalizers":["example.com/x","kubernetes.io/pvc-protection"]}}"#]);
+    let bound = json!({"metadata": {"finalizers": null}, "spec": {"claimRef": {"namespace": "ns", "name": "data", "uid": "c"}}});
+    check_volume(volume(bound), Some(claim(json!({}))), &[r#"v @9: {"metadata":{"finalizers":["kubernetes.io/pv-protection"]}}"#]);
+    let leaving = json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": ["example.com/x"]}});
+    check_claim(&state(&claim(leaving.clone()), None), &[]);
+    check_volume(volume(leaving), None, &[]);
+}
+
+#[test]
 fn a_volume_shows_whose_it_is() {
     let of = |uid: &str| json!({"spec": {"claimRef": {"namespace": "ns", "name": "data", "uid": uid}}});
     let phase = |phase: &str| format!(r#"v status: {{"message":null,"phase":"{phase}","reason":null}}"#);

@@ -3,7 +3,7 @@
 use super::{
     BOUND_BY_CONTROLLER, PROVISIONED_BY, VOLUME_PROTECTION,
     view::{ClaimRef, ClaimView, VolumeView},
-    write::{about_volume, let_go, patch, patch_status, stages},
+    write::{about_volume, let_go, patch, patch_status, protect, stages},
 };
 use crate::{
     plan::{Action, Outcome, Plan, Reason, Severity},
@@ -25,6 +25,9 @@ pub struct State<'a> {
 #[must_use]
 pub fn plan(state: &State<'_>) -> Plan {
     let volume = state.volume;
+    if !volume.meta.deleting && !is_protected(volume) {
+        return stages([protect(volume.reference(), &volume.meta.finalizers, VOLUME_PROTECTION)]);
+    }
     let plan = match (&volume.claim_ref, state.claim) {
         (None, _) => become_phase(volume, "Available"),
         (Some(claim_ref), _) if claim_ref.uid.is_empty() => become_phase(volume, "Available"),
@@ -34,10 +37,13 @@ pub fn plan(state: &State<'_>) -> Plan {
     if plan.stages.is_empty() { plan_deletion(volume) } else { plan }
 }
 
+fn is_protected(volume: &VolumeView) -> bool {
+    volume.meta.finalizers.iter().any(|finalizer| finalizer == VOLUME_PROTECTION)
+}
+
 /// A volume goes when it is not bound.
 fn plan_deletion(volume: &VolumeView) -> Plan {
-    let is_protected = volume.meta.finalizers.iter().any(|finalizer| finalizer == VOLUME_PROTECTION);
-    if !volume.meta.deleting || !is_protected || volume.phase == "Bound" {
+    if !volume.meta.deleting || !is_protected(volume) || volume.phase == "Bound" {
         return Plan::default();
     }
     stages([let_go(volume.reference(), &volume.meta.finalizers, VOLUME_PROTECTION, Reason::VolumeUnused)])

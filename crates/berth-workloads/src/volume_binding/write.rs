@@ -31,6 +31,12 @@ pub(super) fn patch_status(target: ObjectRef, status: Value, reason: Reason) -> 
     }
 }
 
+/// Adds one finalizer.
+pub(super) fn protect(target: ObjectRef, finalizers: &[String], finalizer: &str) -> Action {
+    let all: Vec<&str> = finalizers.iter().map(String::as_str).chain([finalizer]).collect();
+    patch(target, json!({"metadata": {"finalizers": all}}), Reason::Unprotected)
+}
+
 /// Takes one finalizer off.
 pub(super) fn let_go(target: ObjectRef, finalizers: &[String], finalizer: &str, reason: Reason) -> Action {
     let rest: Vec<&String> = finalizers.iter().filter(|present| *present != finalizer).collect();

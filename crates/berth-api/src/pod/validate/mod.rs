@@ -2,11 +2,12 @@
 
 mod containers;
 mod env;
-mod names;
+pub(crate) mod names;
 mod probes;
 pub(crate) mod resources;
 pub(crate) mod scheduling;
 mod security;
+mod sources;
 mod volumes;
 
 use super::deletion_cost;

@@ -3,6 +3,7 @@
 use super::{
     env,
     names::{check_file_path, check_no_backsteps},
+    sources,
 };
 use crate::{
     Path,
@@ -56,6 +57,7 @@ fn validate_source(volume: &Volume, path: &Path, faults: &mut Faults) {
         return;
     };
     validate_one(volume, &path.child(name), faults);
+    sources::validate(volume, path, faults);
 }
 
 /// `path` is that of the one source that is set.
@@ -78,7 +80,8 @@ fn validate_one(volume: &Volume, path: &Path, faults: &mut Faults) {
     }
     if let Some(source) = &volume.nfs {
         faults.set(&path.child("server"), &source.server);
-        if faults.set(&path.child("path"), &source.path) && !source.path.starts_with('/') {
+        faults.set(&path.child("path"), &source.path);
+        if !source.path.starts_with('/') {
             faults.invalid(&path.child("path"), source.path.as_str(), "must be an absolute path");
         }
     }
@@ -119,9 +122,33 @@ fn validate_items(items: &[KeyToPath], path: &Path, faults: &mut Faults) {
 
 fn validate_projected(source: &ProjectedVolumeSource, path: &Path, faults: &mut Faults) {
     validate_mode(source.default_mode, &path.child("defaultMode"), faults);
+    let mut seen = BTreeSet::new();
     for (index, projection) in list(&source.sources).iter().enumerate() {
         validate_projection(projection, &path.child("sources").index(index), faults);
+        for (shown, file) in files(projection) {
+            if !file.is_empty() && !seen.insert(file) {
+                faults.invalid(path, shown.unwrap_or(file), "conflicting duplicate paths");
+            }
+        }
     }
+}
+
+/// The paths of the files of a projection, each with what upstream shows in its place where another projection has the same.
+fn files(projection: &VolumeProjection) -> Vec<(Option<&str>, &str)> {
+    let mut files = Vec::new();
+    if let Some(source) = &projection.secret {
+        files.extend(list(&source.items).iter().map(|item| (Some(source.name.as_str()), item.path.as_str())));
+    }
+    if let Some(source) = &projection.config_map {
+        files.extend(list(&source.items).iter().map(|item| (Some(source.name.as_str()), item.path.as_str())));
+    }
+    if let Some(source) = &projection.downward_api {
+        files.extend(list(&source.items).iter().map(|item| (None, item.path.as_str())));
+    }
+    if let Some(source) = &projection.service_account_token {
+        files.push((None, source.path.as_str()));
+    }
+    files
 }
 
 fn validate_projection(projection: &VolumeProjection, path: &Path, faults: &mut Faults) {

@@ -1,0 +1,75 @@
+//! The normal form of objects: the one in which upstream's types are encoded, at all depths.
+//!
+//! Upstream's encoder leaves out an empty value where the field's tag says so (`omitempty`), keeps an explicit zero behind a pointer, and always writes a
+//! struct that is held by value. Clients see `readOnly: false`, `medium: ""` and `annotations: {}` vanish. An object that kept them would differ from itself after one
+//! round trip through such a client, and a template that kept them would be another template.
+//!
+//! [`table`] has the facts, made from upstream's sources. `testdata/normal-form` has what a real server stores for each field of a pod template, and a test
+//! that compares.
+
+mod table;
+
+use crate::decode::drop_empty;
+use k8s_openapi::{
+    api::{autoscaling::v1::Scale, core::v1::Binding, policy::v1::Eviction},
+    apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
+    apimachinery::pkg::apis::meta::v1::ObjectMeta,
+};
+use std::collections::BTreeMap;
+
+/// What has a normal form.
+pub trait Normal {
+    /// Drops what upstream's encoder leaves out and fills in what it always writes. Idempotent. Costs a visit of each field that may be empty.
+    fn normalize(&mut self);
+}
+
+impl<T: Normal> Normal for Option<T> {
+    fn normalize(&mut self) {
+        self.iter_mut().for_each(Normal::normalize);
+    }
+}
+
+impl<T: Normal> Normal for Box<T> {
+    fn normalize(&mut self) {
+        (**self).normalize();
+    }
+}
+
+impl<T: Normal> Normal for Vec<T> {
+    fn normalize(&mut self) {
+        self.iter_mut().for_each(Normal::normalize);
+    }
+}
+
+impl<K: Ord, T: Normal> Normal for BTreeMap<K, T> {
+    fn normalize(&mut self) {
+        self.values_mut().for_each(Normal::normalize);
+    }
+}
+
+impl Normal for ObjectMeta {
+    fn normalize(&mut self) {
+        drop_empty(self);
+    }
+}
+
+/// `drop`: the field is absent where it is empty; `fill`: it is there where it is absent; `visit`: what it holds has such fields.
+macro_rules! normal {
+    ($($type:path { $(drop: $($drop:ident)*;)? $(fill: $($fill:ident)*;)? $(visit: $($visit:ident)*;)? })*) => {$(
+        impl $crate::normal::Normal for $type {
+            fn normalize(&mut self) {
+                $($(self.$fill.get_or_insert_default();)*)?
+                $($($crate::normal::Normal::normalize(&mut self.$visit);)*)?
+                $($($crate::unset::drop_zero(&mut self.$drop);)*)?
+            }
+        }
+    )*};
+}
+pub(crate) use normal;
+
+normal! {
+    Binding { visit: metadata; }
+    CustomResourceDefinition { visit: metadata; }
+    Eviction { visit: metadata; }
+    Scale { visit: metadata; }
+}

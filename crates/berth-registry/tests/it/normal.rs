@@ -1,0 +1,153 @@
+//! The normal form: an empty value that upstream's encoder leaves out makes no other object. `testdata/normal-form/record.py` has recorded what a real
+//! server does with each field of a pod template.
+
+use crate::world::{World, config_map, json_of, now, target};
+use berth_registry::{ApiError, Body, Patch, WriteOptions};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+
+const RECORDED: &str = include_str!("../../../../testdata/normal-form/recorded.jsonl");
+const SENT: &str = include_str!("../../../../testdata/normal-form/template.json");
+const S: &str = "statefulsets.apps";
+
+/// Where berth knowingly answers otherwise, with the reason.
+const DIFFERENT: &[(&str, &str)] = &[];
+
+fn stateful_set(template: &Value) -> Value {
+    let spec = json!({"serviceName": "w", "replicas": 0, "selector": {"matchLabels": {"app": "w"}}, "template": template});
+    json!({"apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": {"name": "w"}, "spec": spec})
+}
+
+/// What a dry run of a PUT says.
+fn tried(world: &World, object: &Value) -> Result<Value, ApiError> {
+    let options = WriteOptions { dry_run: vec!["All".to_owned()], field_validation: "Strict".to_owned(), ..WriteOptions::default() };
+    let body = Body::Json(object.to_string().into_bytes());
+    now(world.registry.update(&target(S, "w"), body, &options)).map(|written| json_of(&written.object))
+}
+
+fn pointer(path: &Value) -> String {
+    let steps = path.as_array().expect("a path").iter();
+    steps.map(|step| format!("/{}", step.as_str().map_or_else(|| step.to_string(), str::to_owned))).collect()
+}
+
+fn put(tree: &mut Value, pointer: &str, value: Value) {
+    let (parent, field) = pointer.rsplit_once('/').expect("a path");
+    tree.pointer_mut(parent).expect("it was recorded in this template")[field] = value;
+}
+
+/// What has come of the template, as the recording says it.
+fn outcome(before: &Value, after: &Value, pointer: &str) -> Value {
+    let (old, new) = (&before["spec"]["template"], &after["spec"]["template"]);
+    let raised = before["metadata"]["generation"] != after["metadata"]["generation"];
+    if old == new && !raised {
+        return json!("same");
+    }
+    let mut expected = old.clone();
+    let stored = new.pointer(pointer).cloned();
+    if let Some(stored) = &stored {
+        put(&mut expected, pointer, stored.clone());
+    }
+    json!({"stored": stored, "elsewhere": expected != *new, "raised": raised})
+}
+
+#[test]
+fn an_empty_value_in_a_template_does_what_it_does_upstream() {
+    let world = World::new();
+    let mut lines = RECORDED.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
+    let template = serde_json::from_str(SENT).expect("JSON");
+    let made = world.made(S, stateful_set(&template));
+    assert_eq!(made["spec"]["template"], lines.next().expect("the template as it is stored"));
+    let mut wrong = BTreeMap::new();
+    for line in lines {
+        let pointer = pointer(&line[0]);
+        let mut object = made.clone();
+        put(&mut object["spec"]["template"], &pointer, line[1].clone());
+        let found = match tried(&world, &object) {
+            Ok(after) => outcome(&made, &after, &pointer),
+            Err(error) => json!(error.to_string()),
+        };
+        if found != line[2] {
+            wrong.insert(format!("{pointer} {}", line[1]), format!("{found}, upstream {}", line[2]));
+        }
+    }
+    let known: BTreeMap<_, _> = DIFFERENT.iter().map(|(at, how)| ((*at).to_owned(), (*how).to_owned())).collect();
+    assert_eq!(wrong, known);
+}
+
+#[test]
+fn a_write_that_only_says_an_empty_value_changes_nothing() {
+    let world = World::new();
+    let made = world.made("configmaps", config_map("c"));
+    let empty = json!({"metadata": {"labels": {}, "annotations": {"a": null}}, "data": {}, "binaryData": {}});
+    assert_eq!(world.merge("configmaps", "c", empty).expect("patched"), made);
+    let role = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding", "metadata": {"name": "b"}, "subjects": [],
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "view"}});
+    let made = world.made("rolebindings.rbac.authorization.k8s.io", role);
+    assert_eq!(made.get("subjects"), None);
+    let rule = json!({"from": [], "ports": []});
+    let policy = json!({"apiVersion": "networking.k8s.io/v1", "kind": "NetworkPolicy", "metadata": {"name": "n"},
+        "spec": {"podSelector": {"matchLabels": {}}, "ingress": [rule]}});
+    let made = world.made("networkpolicies.networking.k8s.io", policy);
+    assert_eq!(made["spec"], json!({"podSelector": {}, "ingress": [{}], "policyTypes": ["Ingress"]}));
+    let removed = json!({"spec": {"ingress": [{"ports": null}]}});
+    let merged = world.merge("networkpolicies.networking.k8s.io", "n", removed).expect("patched");
+    assert_eq!(merged["metadata"]["generation"], 1);
+}
+
+#[test]
+fn what_is_applied_stays_owned_where_it_is_empty() {
+    let world = World::new();
+    let config = |fields: Value| {
+        let mut container = json!({"name": "c", "image": "i"});
+        container.as_object_mut().expect("an object").extend(fields.as_object().expect("an object").clone());
+        let template = json!({"metadata": {"labels": {"app": "d"}}, "spec": {"containers": [container]}});
+        json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "d"},
+            "spec": {"selector": {"matchLabels": {"app": "d"}}, "template": template}})
+    };
+    let apply = |manager: &str, config: &Value| {
+        let options = WriteOptions { field_manager: manager.to_owned(), ..WriteOptions::default() };
+        let patch = Patch::Apply(config.to_string().into_bytes());
+        world.patch("deployments.apps", "d", patch, &options)
+    };
+    let empty = config(json!({"args": [], "env": [{"name": "A", "value": ""}]}));
+    let made = apply("a", &empty).expect("applied");
+    let container = &made["spec"]["template"]["spec"]["containers"][0];
+    assert_eq!((container.get("args"), &container["env"]), (None, &json!([{"name": "A"}])));
+    world.clock.advance(5);
+    assert_eq!(apply("a", &empty).expect("applied again"), made);
+    for other in [json!({"args": ["x"]}), json!({"env": [{"name": "A", "value": "1"}]})] {
+        let refused = apply("b", &config(other)).expect_err("it is another's");
+        assert!(matches!(refused, ApiError::ApplyConflict { .. }), "{refused}");
+    }
+}
+
+#[test]
+fn zz_bench() {
+    use std::time::Instant;
+    let world = World::new();
+    let body = serde_json::from_slice::<Value>(crate::world::pod("x").to_string().as_bytes()).expect("JSON");
+    let run = |n: usize, tag: &str| {
+        let start = Instant::now();
+        for i in 0..n {
+            let mut one = body.clone();
+            one["metadata"]["name"] = json!(format!("{tag}-{i}"));
+            world.made("pods", one);
+        }
+        start.elapsed() / u32::try_from(n).expect("few")
+    };
+    run(300, "warm");
+    let creates: Vec<_> = (0..5).map(|round| run(400, &format!("r{round}"))).collect();
+    let decoded = berth_registry::resource::built_in().by_name("", "pods").expect("pods").rules.decode(body).expect("a pod");
+    let mut object = decoded.object;
+    object.set_defaults();
+    let start = Instant::now();
+    for _ in 0..10_000 {
+        object.normalize();
+    }
+    let normal = start.elapsed() / 10_000;
+    let start = Instant::now();
+    for _ in 0..10_000 {
+        object.set_defaults();
+    }
+    println!("create {creates:?} normalize {normal:?} set_defaults {:?}", start.elapsed() / 10_000);
+}
