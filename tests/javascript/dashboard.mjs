@@ -5,7 +5,6 @@ import { badge, begin, live } from "./browser.mjs";
 
 const [link, pictures] = process.argv.slice(2);
 const root = new URL(link).origin;
-const WEB = `${root}/ns/shop/deployments/web`;
 
 // Between the browser and the page, so that a connection can be lost.
 const sockets = new Set();
@@ -56,7 +55,11 @@ const scaled = async (page, replicas) => {
 // Signing in: no address has the token afterwards, and the link is worth nothing then.
 const page = await opened();
 await page.goto(link);
-assert.equal(page.url(), `${root}/`);
+// Its pages are below a path of the session alone.
+const own = root + new URL(page.url()).pathname.split("/").slice(0, 2).join("/");
+const WEB = `${own}/ns/shop/deployments/web`;
+assert.equal(page.url(), `${own}/`);
+assert.match(own, /\/~[\w-]{43}$/);
 assert.equal((await fetch(link, { redirect: "manual" })).status, 403);
 assert.equal(await page.evaluate(() => document.cookie), "", "no script sees the cookie");
 
@@ -171,12 +174,17 @@ await page.locator("#part-pods table").waitFor();
 await shoot(page, "node");
 await page.getByRole("link", { name: "Quotas" }).click();
 await page.getByText("There is no quota.").waitFor();
-await page.goto(`${root}/ns/shop/deployments/nothing`).catch(() => {});
+await page.goto(`${own}/ns/shop/deployments/nothing`).catch(() => {});
 await page.getByRole("heading", { name: "It is not there" }).waitFor();
 complaints.splice(0, complaints.length, ...complaints.filter((text) => !text.includes("404 (Not Found)")));
 
+// A link that somebody has shared, or an old bookmark, opens in this session.
+await page.goto(`${root}/nodes`).catch(() => {});
+await page.locator("#part-nodes a").first().waitFor();
+assert.equal(page.url(), `${own}/nodes`);
+
 // Signing out ends all tabs.
-await page.goto(`${root}/`);
+await page.goto(`${own}/`);
 await page.getByRole("button", { name: "Sign out" }).click();
 await page.getByRole("heading", { name: "Sign in" }).waitFor();
 await other.getByRole("heading", { name: "Sign in" }).waitFor();

@@ -7,13 +7,14 @@ const { browser, opened } = await begin(root);
 const page = await opened();
 await page.setViewportSize({ width: 1000, height: 900 });
 await page.goto(link);
-await page.goto(`${root}/ns/shop/deployments/checkout`);
+const own = root + new URL(page.url()).pathname.split("/").slice(0, 2).join("/");
+await page.goto(`${own}/ns/shop/deployments/checkout`);
 await live(page);
 await page.getByRole("link", { name: "Set image…" }).click();
 await page.getByLabel("Image", { exact: true }).fill("registry.example/shop/checkout:2.1");
 await page.getByRole("button", { name: "What happens then?" }).click();
 await page.getByRole("button", { name: "Set image" }).click();
-await page.goto(`${root}/ns/shop/deployments/checkout`);
+await page.goto(`${own}/ns/shop/deployments/checkout`);
 await live(page);
 // The first old pod is gone, and another new one stands in its place.
 await page.locator("#part-state").getByText("2 of the newest template").waitFor();

@@ -13,8 +13,6 @@ use std::{
     process::{Child, ChildStdout, Command, Stdio},
 };
 
-/// Connections of an attack.
-const ATTACKERS: usize = 60;
 /// What a process that attacks prints when all is there that it needs; it waits for a line then.
 const PREPARED: &str = "prepared";
 /// What it prints when a request is on its way over each of its connections.
@@ -85,13 +83,13 @@ pub(crate) async fn attack(attack: &Attack, kubeconfig: &Path) {
     println!("{PREPARED}");
     io::stdin().read_line(&mut String::new()).unwrap();
     let (request, at_it) = ((attack.request)(), Cell::new(0));
-    join_all((0..ATTACKERS).map(async |_| {
+    join_all((0..attack.connections).map(async |_| {
         let is_first = Cell::new(true);
         loop {
             // That a request is refused is an answer too, and who is cut off comes again.
             let _ = attack_over(&endpoint, &request, || {
                 if is_first.replace(false) {
-                    count(&at_it);
+                    count(&at_it, attack.connections);
                 }
             })
             .await;
@@ -111,9 +109,9 @@ async fn attack_over(endpoint: &Endpoint, request: &Request, sent: impl Fn()) ->
 }
 
 /// Counts one more connection that is at it; tells when all are.
-fn count(at_it: &Cell<usize>) {
+fn count(at_it: &Cell<usize>, all: usize) {
     at_it.update(|connections| connections + 1);
-    if at_it.get() == ATTACKERS {
+    if at_it.get() == all {
         println!("{AT_IT}");
     }
 }

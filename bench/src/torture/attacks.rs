@@ -3,6 +3,7 @@
 mod apply;
 mod containers;
 mod field_selector;
+mod informers;
 mod json_patch;
 mod label_selector;
 mod label_selector_long;
@@ -13,6 +14,8 @@ mod whole_list;
 #[derive(Debug)]
 pub(crate) struct Attack {
     pub(crate) name: &'static str,
+    /// Over how many connections.
+    pub(super) connections: usize,
     /// Sent once before, one after the other.
     pub(super) prepare: fn() -> Vec<Request>,
     pub(super) request: fn() -> Request,
@@ -32,6 +35,9 @@ impl Request {
     }
 }
 
+/// Connections of most attacks.
+const SIXTY: usize = 60;
+
 /// An object that is there.
 pub(super) const VICTIM: &str = "/api/v1/namespaces/default/configmaps/c0";
 
@@ -44,6 +50,7 @@ pub(crate) const ATTACKS: &[Attack] = &[
     merge_keys::ATTACK,
     json_patch::ATTACK,
     whole_list::ATTACK,
+    informers::ATTACK,
 ];
 
 /// The attack of this name.

@@ -1,4 +1,5 @@
-//! What others feel while one user does their worst: each attack sixty times at once, then all of them together.
+//! What others feel while one user does their worst: each attack sixty times at once, then all of them together. Beside each stands what they felt in the minute
+//! before it, without an attack: on a machine that does other things as well, that is what to compare with.
 
 use super::{
     attackers,
@@ -32,6 +33,13 @@ enum Who {
     /// Another user: reads an object, tries to make one, and lists some.
     Neighbour,
 }
+
+/// How many informers the neighbour has meanwhile: ordinary users have dozens.
+const INFORMERS: usize = 60;
+/// What they follow.
+const INFORMED_OF: &str = "/api/v1/namespaces/default/services";
+/// How long one of their watches lasts before it lists and watches again.
+const WATCH_SECONDS: u64 = 5;
 
 /// The group of who attacks.
 pub(crate) const ATTACKERS: &str = "attackers";
@@ -67,19 +75,19 @@ pub(crate) async fn run(target: &Target, plan: &Plan, only: &[&'static Attack]) 
 
     let all: Vec<&Attack> = ATTACKS.iter().collect();
     let chosen: Vec<Vec<&Attack>> = match only {
-        [] => std::iter::once(Vec::new()).chain(all.iter().map(|attack| vec![*attack])).chain([all.clone()]).collect(),
+        [] => all.iter().map(|attack| vec![*attack]).chain([all.clone()]).collect(),
         only => only.iter().map(|attack| vec![*attack]).collect(),
     };
     let mut is_met = true;
     for attacks in chosen {
         let name = match attacks.as_slice() {
-            [] => "nobody",
             [one] => one.name,
             _ => "all at once",
         };
+        let control = measure([&administrator, &nobody, &neighbour], plan.each).await;
         let mut attackers = attackers::begin(&attacks, &kubeconfig).await;
-        let taken = measure([&administrator, &nobody, &neighbour], plan.each).await;
-        is_met &= report(name, taken);
+        let felt = measure([&administrator, &nobody, &neighbour], plan.each).await;
+        is_met &= report(name, control, felt);
         for attacker in &mut attackers {
             if let Some(fault) = attacker.fault() {
                 crate::eprint(&fault);
@@ -102,11 +110,44 @@ async fn fill(administrator: &Endpoint, count: usize) {
     .await;
 }
 
-/// What each request of each who is measured took.
-async fn measure([administrator, nobody, neighbour]: [&Endpoint; 3], time: Duration) -> [Vec<Duration>; 3] {
+/// What others felt for a while.
+struct Felt {
+    /// What each request of each who is measured took.
+    taken: [Vec<Duration>; 3],
+    /// How many lists and watches of the neighbour's informers were refused, or cut.
+    refused: usize,
+}
+
+async fn measure([administrator, nobody, neighbour]: [&Endpoint; 3], time: Duration) -> Felt {
     let until = Instant::now() + time;
     let asking = (ask(administrator, Who::Administrator, until), ask(nobody, Who::Health, until), ask(neighbour, Who::Neighbour, until));
-    join!(asking.0, asking.1, asking.2).into()
+    let informers = join_all((0..INFORMERS).map(|_| inform(neighbour, until)));
+    let (administrator, health, neighbour, refused) = join!(asking.0, asking.1, asking.2, informers);
+    Felt { taken: [administrator, health, neighbour], refused: refused.into_iter().sum() }
+}
+
+/// Lists, watches from there on with bookmarks, and begins again when that ends, as informers do; how often it could not.
+async fn inform(endpoint: &Endpoint, until: Instant) -> usize {
+    let mut refused = 0;
+    while Instant::now() < until {
+        refused += usize::from(list_and_watch(endpoint, until).await.is_none());
+        tokio::time::sleep(PAUSE).await;
+    }
+    refused
+}
+
+/// `None`: it was refused, or cut.
+async fn list_and_watch(endpoint: &Endpoint, until: Instant) -> Option<()> {
+    let mut connection = Connection::try_open(endpoint).await.ok()?;
+    let status = connection.try_request_as("GET", INFORMED_OF, "application/json", "").await.ok()?;
+    let list: Value = serde_json::from_slice(&connection.body).ok().filter(|_| status == 200)?;
+    let version = list["metadata"]["resourceVersion"].as_str()?.to_owned();
+    let query = format!("watch=true&allowWatchBookmarks=true&timeoutSeconds={WATCH_SECONDS}&resourceVersion={version}");
+    if connection.watch(&format!("{INFORMED_OF}?{query}")).await.ok()? != 200 {
+        return None;
+    }
+    while Instant::now() < until && connection.next_line().await.ok()?.is_some() {}
+    Some(())
 }
 
 async fn ask(endpoint: &Endpoint, who: Who, until: Instant) -> Vec<Duration> {
@@ -135,25 +176,36 @@ async fn ask(endpoint: &Endpoint, who: Who, until: Instant) -> Vec<Duration> {
     taken
 }
 
-/// Prints a line each; gives whether the bars are met.
-fn report(attack: &str, taken: [Vec<Duration>; 3]) -> bool {
-    let mut is_met = true;
-    for ((who, bar), mut taken) in BARS.into_iter().zip(taken) {
+/// Prints a line each, with what was felt without an attack; gives whether the bars are met.
+fn report(attack: &str, control: Felt, felt: Felt) -> bool {
+    let milliseconds = |time: Duration| time.as_secs_f64() * 1000.0;
+    let mut is_met = felt.refused == 0;
+    for (((who, bar), mut control), mut taken) in BARS.into_iter().zip(control.taken).zip(felt.taken) {
+        control.sort_unstable();
         taken.sort_unstable();
-        let at = |share: usize| taken[(taken.len() - 1) * share / 100];
-        let milliseconds = |time: Duration| time.as_secs_f64() * 1000.0;
-        let is_kept = at(99) <= bar;
+        let is_kept = at(&taken, 99) <= bar;
         is_met &= is_kept;
         crate::print(&format!(
-            "{attack:20} {:14} {:6} requests, median {:8.1} ms, p99 {:8.1} ms (at most {:3.0}: {}), longest {:8.1} ms",
+            "{attack:20} {:14} {:6} requests, p50 {:8.1} ms (without {:8.1}), p99 {:8.1} ms (without {:8.1}; at most {:3.0}: {}), longest {:8.1} ms",
             format!("{who:?}"),
             taken.len(),
-            milliseconds(at(50)),
-            milliseconds(at(99)),
+            milliseconds(at(&taken, 50)),
+            milliseconds(at(&control, 50)),
+            milliseconds(at(&taken, 99)),
+            milliseconds(at(&control, 99)),
             milliseconds(bar),
             if is_kept { "kept" } else { "MISSED" },
-            milliseconds(at(100)),
+            milliseconds(at(&taken, 100)),
         ));
     }
+    crate::print(&format!(
+        "{attack:20} Informers      {INFORMERS:6} of the neighbour, refused or cut {} times (without {})",
+        felt.refused, control.refused
+    ));
     is_met
+}
+
+/// Of sorted times the one that so many of a hundred do not exceed.
+fn at(sorted: &[Duration], share: usize) -> Duration {
+    sorted[(sorted.len() - 1) * share / 100]
 }

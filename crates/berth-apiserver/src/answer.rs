@@ -16,7 +16,7 @@ use berth_store::Entry;
 use bytes::Bytes;
 use hyper::{
     Response, StatusCode,
-    header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderValue, RETRY_AFTER, VARY},
+    header::{CONNECTION, CONTENT_ENCODING, CONTENT_TYPE, HeaderValue, RETRY_AFTER, VARY},
 };
 use jiff::Timestamp;
 use serde::Serialize;
@@ -272,6 +272,13 @@ pub(crate) fn refusal(refusal: &Refusal, indented: bool) -> Answer {
             status(&Status::from(refusal), indented)
         }
     }
+}
+
+/// A request that is not as requests of HTTP/1.1 are: nothing that comes behind it on its connection is read.
+pub(crate) fn bad_request(why: &'static str) -> Answer {
+    let mut answer = text(StatusCode::BAD_REQUEST, why);
+    answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+    answer
 }
 
 /// Plain text.

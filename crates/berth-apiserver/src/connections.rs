@@ -38,7 +38,7 @@ struct Table {
     next: u64,
     /// By network.
     strangers: Part<IpAddr>,
-    /// By user name.
+    /// By [share](User::share).
     known: Part<String>,
 }
 
@@ -126,15 +126,15 @@ impl Place {
         let Whose::Stranger(network) = &*whose else { return Ok(()) };
         let mut table = self.connections.table();
         if !user.is_master() {
-            table.known.make_room_for(&user.name, self.connections.per_user)?;
+            table.known.make_room_for(&user.share().to_owned(), self.connections.per_user)?;
         }
         // Who was cut meanwhile has no place that could be moved.
         let held = table.strangers.remove(network, self.number).ok_or(TooMany)?;
         *whose = if user.is_master() {
             Whose::Master
         } else {
-            table.known.add(user.name.clone(), self.number, held);
-            Whose::Known(user.name.clone())
+            table.known.add(user.share().to_owned(), self.number, held);
+            Whose::Known(user.share().to_owned())
         };
         self.is_stranger.store(false, Ordering::Relaxed);
         Ok(())
@@ -154,6 +154,11 @@ impl Place {
             self.cut();
         }
         Some(Unread(Arc::clone(self)))
+    }
+
+    /// Whether the server does not know (yet) whose connection it is.
+    pub(crate) fn is_stranger(&self) -> bool {
+        self.is_stranger.load(Ordering::Relaxed)
     }
 
     fn cut(&self) {

@@ -15,6 +15,7 @@ mod brief;
 mod connections;
 pub mod credentials;
 mod current;
+mod decoded;
 mod flow;
 #[cfg(fuzzing)]
 pub mod fuzzing;

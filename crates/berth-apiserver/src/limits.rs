@@ -23,6 +23,12 @@ pub struct Limits {
     /// What answers take while they are made and sent, in bytes; of one user no more than three quarters. Those of `system:masters` are
     /// not counted; those to requests that change something are bounded by `mutating_requests_inflight`.
     pub answer_bytes: usize,
+    /// What the writes of users take while they are worked on, decoded and with what is stored, in bytes; of one share no more than three quarters.
+    pub work_bytes: usize,
+    /// What the heads of requests take that are longer than 4 KiB, in bytes; of one share no more than half of what the others leave.
+    pub head_bytes: usize,
+    /// What the selectors of open watches take, in bytes; of one share no more than half of what the others leave.
+    pub selector_bytes: usize,
     /// How long a client may take to say hello in TLS.
     pub handshake_timeout: Duration,
     /// How long a client may take to send the head of a request on HTTP/1.1, or to begin one.
@@ -38,12 +44,12 @@ pub struct Limits {
     /// Connections of all clients: half for those whom the server knows, half for those whom it does not know (yet). Those of
     /// `system:masters` are not counted.
     pub connections: usize,
-    /// Connections of one user. `system:masters` are not counted.
+    /// Connections of one user, or of the service accounts of a namespace. `system:masters` are not counted.
     pub connections_per_user: usize,
     /// Answers to clients whom the server does not know, and which they do not take, on all connections together: the server keeps up to 4 KiB for each. Beyond
     /// that who has more than a few loses the connection.
     pub strangers_unread: usize,
-    /// Watches of one user, on all its connections. `system:masters` are not counted.
+    /// Watches of one user, or of the service accounts of a namespace, on all connections. `system:masters` are not counted.
     pub watches_per_user: usize,
 }
 
@@ -53,6 +59,9 @@ impl Default for Limits {
             requests_inflight: 400,
             mutating_requests_inflight: 200,
             answer_bytes: 256 << 20,
+            work_bytes: 192 << 20,
+            head_bytes: 64 << 20,
+            selector_bytes: 8 << 20,
             handshake_timeout: Duration::from_secs(10),
             head_timeout: Duration::from_secs(30),
             queue_wait: Duration::from_secs(15),

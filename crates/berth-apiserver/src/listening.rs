@@ -2,6 +2,7 @@
 
 use crate::{
     activity::{Activity, Open},
+    answer,
     auth::Peer,
     brief::{Rare, cut},
     connections::Connections,
@@ -16,7 +17,7 @@ use crate::{
     tls::{Shown, Tls, TlsError},
 };
 use futures::{FutureExt, future::BoxFuture};
-use hyper::{Request, Response, body::Incoming, service::service_fn};
+use hyper::{Request, Response, Version, body::Incoming, header::HOST, service::service_fn};
 use hyper_util::rt::TokioIo;
 use jiff::Timestamp;
 use std::{convert::Infallible, io, net::SocketAddr, sync::Arc, time::Duration};
@@ -186,8 +187,15 @@ async fn connection<A: Answers>(stream: TcpStream, origin: Origin, tls: Arc<Curr
     let met = tls.get();
     // Small answers must not wait for the acknowledgement of the ones before. A socket that refuses is served all the same.
     let _ = stream.set_nodelay(true);
+    let mut stopping = answers.stopping();
     let handshake = TlsAcceptor::from(met.config.clone()).accept(StallGuard::new(stream, answers.limits().stall_timeout));
-    let stream = match timeout(answers.limits().handshake_timeout, handshake).await {
+    let handshake = timeout(answers.limits().handshake_timeout, handshake);
+    let stream = tokio::select! {
+        stream = handshake => stream,
+        // Who has said nothing yet is not waited for.
+        _ = stopping.wait_for(|stopping| *stopping) => return,
+    };
+    let stream = match stream {
         Ok(Ok(stream)) => stream,
         Ok(Err(error)) => return tell_of_failed_handshake(from, &error),
         Err(_elapsed) => return,
@@ -202,7 +210,6 @@ async fn connection<A: Answers>(stream: TcpStream, origin: Origin, tls: Arc<Curr
         tracing::debug!(%from, "closed: its user has too many connections");
         return;
     }
-    let mut stopping = answers.stopping();
     let is_stopping = answers.stopping();
     let unwanted = async {
         tokio::select! {
@@ -211,19 +218,37 @@ async fn connection<A: Answers>(stream: TcpStream, origin: Origin, tls: Arc<Curr
         }
     };
     let over = async {
-        // A watch has ended by now, but for what its client does not take.
-        let may_be_answered = if *is_stopping.borrow() { DRAIN_TIMEOUT } else { Duration::ZERO };
+        // A watch has ended by now, but for what its client does not take. A stranger is refused before the rest of its request comes.
+        let may_be_answered = if *is_stopping.borrow() && !origin.place.is_stranger() { DRAIN_TIMEOUT } else { Duration::ZERO };
         let _ = timeout(may_be_answered, activity.answered()).await;
         sleep(GOODBYE_TIMEOUT).await;
     };
     let service = service_fn(|request| {
         let peer = shown.peer(&tls.get(), answers.now());
+        let refused = bad_host(&request).map(|why| answer::bad_request(why).map(Sending::refusal));
         let (answers, origin, open) = (Arc::clone(&answers), origin.clone(), activity.begin());
-        Box::pin(async move { Ok::<_, Infallible>(answers.answer(peer, origin, request, open).await) })
+        Box::pin(async move {
+            Ok::<_, Infallible>(match refused {
+                Some(refused) => refused,
+                None => answers.answer(peer, origin, request, open).await,
+            })
+        })
     });
     let as_agreed = (protocol, Streams::of(origin.place.clone()));
     if let Err(error) = protocol::serve(TokioIo::new(stream), as_agreed, answers.limits().head_timeout, service, (unwanted, over)).await {
         tracing::debug!(%error, "connection ended early");
+    }
+}
+
+/// What is wrong with the `Host` of a request of HTTP/1.1, which has exactly one (RFC 9112, section 3.2). The texts are upstream's.
+fn bad_host<B>(request: &Request<B>) -> Option<&'static str> {
+    if request.version() != Version::HTTP_11 {
+        return None;
+    }
+    match request.headers().get_all(HOST).iter().count() {
+        0 => Some("400 Bad Request: missing required Host header"),
+        1 => None,
+        _ => Some("400 Bad Request: too many Host headers"),
     }
 }
 

@@ -1,9 +1,13 @@
 //! The cluster's own certificates: an authority, the server's certificate, the administrator's, a token, and a key for the tokens of
 //! service accounts.
 //!
-//! All but the server's certificate are kept in a folder and used again; what ends within
-//! [`RENEW_BEFORE`] is made anew when the server starts. The server's own certificate is never stored: every start makes one that names
+//! All but the server's certificate are kept in a folder and used again. An administrator's certificate that ends within [`RENEW_BEFORE`] is replaced when the
+//! server starts. The authority never is: the clock may be wrong, and everything that it signed would be worthless. The server's own certificate is never stored: every start makes one that names
 //! the addresses of that start, signed by the kept authority, so that clients go on trusting it.
+
+mod error;
+
+pub use error::{Fault, PkiError};
 
 use crate::{kubeconfig::write_private, x509};
 use base64::{
@@ -24,7 +28,7 @@ use rustls::{
 use std::{
     fs, io,
     net::{IpAddr, Ipv4Addr, Ipv6Addr},
-    path::{Path, PathBuf},
+    path::Path,
     sync::Arc,
     time::Duration,
 };
@@ -33,54 +37,16 @@ use std::{
 pub const RENEW_BEFORE: SignedDuration = SignedDuration::from_hours(30 * 24);
 /// Where the authority is kept in the folder, certificate and key.
 pub const AUTHORITY_FILE: &str = "ca.pem";
+const ACCOUNT_KEY_FILE: &str = "service-account.key";
+const TOKEN_FILE: &str = "token";
+const ADMIN_FILE: &str = "admin.pem";
+/// All files, in the order in which they are written: the last can be replaced at any time.
+const FILES: [&str; 4] = [AUTHORITY_FILE, ACCOUNT_KEY_FILE, TOKEN_FILE, ADMIN_FILE];
 const AUTHORITY_LIFETIME: SignedDuration = SignedDuration::from_hours(10 * 365 * 24);
 const ADMIN_LIFETIME: SignedDuration = SignedDuration::from_hours(365 * 24);
 /// Certificates begin in the past, for clients whose clock is behind.
 const CLOCK_SKEW: SignedDuration = SignedDuration::from_hours(24);
 const TOKEN_BYTES: usize = 32;
-
-/// Why there are no certificates.
-#[derive(Debug, thiserror::Error)]
-pub enum PkiError {
-    /// A file could not be read or written.
-    #[error("could not use {path}")]
-    File {
-        /// Which.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
-    /// A kept file is damaged. Nothing is overwritten: somebody may need the old key.
-    #[error(
-        "{path} {fault}; restore it from a copy, or remove {} to start with a new authority, which clients must be told of",
-        .path.parent().unwrap_or(.path).display()
-    )]
-    Damaged {
-        /// Which.
-        path: PathBuf,
-        /// What is wrong with it.
-        fault: Fault,
-    },
-    /// A certificate could not be made.
-    #[error("could not make the certificate of {subject}")]
-    Make {
-        /// Whose.
-        subject: &'static str,
-        /// Why.
-        source: rcgen::Error,
-    },
-}
-
-/// What is wrong with a file of keys.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Fault {
-    /// It cannot be read as what it should be.
-    #[error("holds no usable certificate or key")]
-    Unusable,
-    /// Of an authority: nobody made it so.
-    #[error("holds a certificate that was changed after its key signed it")]
-    Changed,
-}
 
 /// A certificate and its key, both PEM.
 #[derive(Clone)]
@@ -119,27 +85,35 @@ pub struct PkiOptions<'a> {
 }
 
 impl Pki {
-    /// Uses what is in the folder; makes what is missing or about to end.
+    /// Uses what is in the folder. In an empty one it makes everything; else no more than the administrator's certificate, if that is about to end.
     ///
     /// # Errors
-    /// [`PkiError`].
+    /// [`PkiError`]. Then nothing is changed.
     pub fn load_or_create(options: &PkiOptions<'_>, rng: &dyn Rng) -> Result<Self, PkiError> {
+        check_complete(options.folder)?;
+        let path = options.folder.join(AUTHORITY_FILE);
+        let ca = keep(&path, Pair::parse_authority, |_| true, || make_authority(options.now))?;
+        check_time(&path, &ca, options.now)?;
         let at = options.now + RENEW_BEFORE;
-        let ca = keep(
-            &options.folder.join(AUTHORITY_FILE),
-            Pair::parse_authority,
-            |pair| holds_until(pair, at),
-            || make_authority(options.now),
-        )?;
+        let service_account_key = keep_key(&options.folder.join(ACCOUNT_KEY_FILE))?;
+        let admin_token = keep_token(&options.folder.join(TOKEN_FILE), rng)?;
         let issuer = issuer(&ca, options)?;
         let trusts = trust(&ca, options)?;
         // Asked of the authority itself, so that a renewed one renews what the old one signed.
+        let at = ca.der().and_then(|der| x509::not_after(&der)).map_or(at, |end| at.min(end - SignedDuration::from_secs(1)));
         let is_good = |pair: &Pair| pair.der().is_some_and(|der| trusts.verify_client_cert(&der, &[], unix_time(at)).is_ok());
-        let admin = keep(&options.folder.join("admin.pem"), Pair::parse, is_good, || make_admin(&issuer, options.now))?;
+        let admin = keep(&options.folder.join(ADMIN_FILE), Pair::parse, is_good, || make_admin(&issuer, options.now))?;
         let server = make_server(&issuer, options)?;
-        let admin_token = keep_token(&options.folder.join("token"), rng)?;
-        let service_account_key = keep_key(&options.folder.join("service-account.key"))?;
         Ok(Self { ca_certificate: ca.certificate, server, admin, admin_token, service_account_key })
+    }
+}
+
+impl Pki {
+    /// When the certificates end that are kept, by their names in metrics and logs.
+    pub(crate) fn ends(&self) -> Vec<(&'static str, Timestamp)> {
+        let end = |text: &str| CertificateDer::from_pem_slice(text.as_bytes()).ok().and_then(|der| x509::not_after(&der));
+        let all = [("authority", end(&self.ca_certificate)), ("administrator", end(&self.admin.certificate))];
+        all.into_iter().filter_map(|(name, end)| Some((name, end?))).collect()
     }
 }
 
@@ -198,8 +172,20 @@ fn unusable(path: &Path) -> PkiError {
     PkiError::Damaged { path: path.to_owned(), fault: Fault::Unusable }
 }
 
-fn holds_until(pair: &Pair, at: Timestamp) -> bool {
-    pair.der().and_then(|der| x509::not_after(&der)).is_some_and(|end| at < end)
+/// What was written before what is there must be there too: files are written in the order of [`FILES`].
+fn check_complete(folder: &Path) -> Result<(), PkiError> {
+    let is_there = |name: &&&str| folder.join(name).exists();
+    let Some(last) = FILES.iter().rposition(|name| is_there(&name)) else { return Ok(()) };
+    match FILES[..last].iter().find(|name| !is_there(name)) {
+        Some(missing) => Err(PkiError::Missing { path: folder.join(missing), beside: FILES[last] }),
+        None => Ok(()),
+    }
+}
+
+/// Neither an authority that has ended nor one that has not begun is of use to anybody.
+pub(crate) fn check_time(path: &Path, ca: &Pair, now: Timestamp) -> Result<(), PkiError> {
+    let (from, until) = ca.der().and_then(|der| x509::validity(&der)).ok_or_else(|| unusable(path))?;
+    if (from..until).contains(&now) { Ok(()) } else { Err(PkiError::NotNow { path: path.to_owned(), from, until, now }) }
 }
 
 /// The pair in the file if there is one and it is good, else a new one, which is then kept.
@@ -345,7 +331,8 @@ pub struct Issued {
 pub fn issue(folder: &Path, user: &str, groups: &[String], (now, lifetime): (Timestamp, SignedDuration)) -> Result<Issued, PkiError> {
     let path = folder.join(AUTHORITY_FILE);
     let text = fs::read_to_string(&path).map_err(|source| PkiError::File { path: path.clone(), source })?;
-    let ca = Pair::parse_authority(&text).map_err(|fault| PkiError::Damaged { path, fault })?;
+    let ca = Pair::parse_authority(&text).map_err(|fault| PkiError::Damaged { path: path.clone(), fault })?;
+    check_time(&path, &ca, now)?;
     let options = PkiOptions { folder, bind: IpAddr::from([127, 0, 0, 1]), extra_names: &[], now };
     let made = make_client(&issuer(&ca, &options)?, user, groups, (now, lifetime));
     let client = made.map_err(|source| PkiError::Make { subject: "the user", source })?;
@@ -456,15 +443,65 @@ mod tests {
     }
 
     #[test]
-    fn a_renewed_authority_renews_everything() {
-        let folder = tempfile::tempdir().expect("a folder");
+    fn an_administrator_of_another_authority_is_replaced() {
+        let [folder, other] = std::array::from_fn(|_| tempfile::tempdir().expect("a folder"));
         let first = load(folder.path(), "2026-01-01T00:00:00Z").expect("made");
-        fs::remove_file(folder.path().join("ca.pem")).expect("removed");
+        load(other.path(), "2026-01-01T00:00:00Z").expect("made");
+        fs::copy(other.path().join(AUTHORITY_FILE), folder.path().join(AUTHORITY_FILE)).expect("copied");
         let second = load(folder.path(), "2026-01-02T00:00:00Z").expect("made");
         assert_ne!(first.ca_certificate, second.ca_certificate);
         assert_ne!(first.admin.certificate, second.admin.certificate);
-        let third = load(folder.path(), "2035-12-20T00:00:00Z").expect("made");
-        assert_ne!(second.ca_certificate, third.ca_certificate);
+    }
+
+    /// What the files of a folder hold.
+    fn contents(folder: &Path) -> Vec<(&'static str, Vec<u8>)> {
+        FILES.iter().map(|name| (*name, fs::read(folder.join(name)).unwrap_or_default())).collect()
+    }
+
+    #[test]
+    fn a_wrong_clock_replaces_no_authority() {
+        let folder = tempfile::tempdir().expect("a folder");
+        load(folder.path(), "2026-01-01T00:00:00Z").expect("made");
+        let before = contents(folder.path());
+        for wrong in ["2036-12-15T00:00:00Z", "2036-01-05T00:00:00Z", "2025-06-01T00:00:00Z", "1970-01-02T00:00:00Z"] {
+            let error = load(folder.path(), wrong).err().expect("nothing that it has holds then");
+            assert!(matches!(&error, PkiError::NotNow { .. }), "{error}");
+            assert!(error.to_string().contains(&format!("the clock of this machine says {wrong}: set the clock")), "{error}");
+            assert_eq!(contents(folder.path()), before, "{wrong}");
+            let issued = issue(folder.path(), "alice", &[], (wrong.parse().expect("a time"), SignedDuration::from_hours(1)));
+            assert!(matches!(issued, Err(PkiError::NotNow { .. })));
+        }
+        // Nor does one that is about to end: clients have to be told of another. What it signs goes on until then.
+        let last = load(folder.path(), "2035-12-20T00:00:00Z").expect("it holds");
+        assert_eq!(contents(folder.path())[..3], before[..3]);
+        load(folder.path(), "2026-01-03T00:00:00Z").expect("the clock is right again");
+        assert_eq!(contents(folder.path())[..3], before[..3]);
+        assert!(last.ca_certificate.as_bytes().starts_with(b"-----BEGIN"));
+    }
+
+    #[test]
+    fn a_missing_file_is_told_and_nothing_is_made_in_its_place() {
+        for (missing, beside) in [(AUTHORITY_FILE, ADMIN_FILE), (ACCOUNT_KEY_FILE, ADMIN_FILE), (TOKEN_FILE, ADMIN_FILE)] {
+            let folder = tempfile::tempdir().expect("a folder");
+            load(folder.path(), "2026-01-01T00:00:00Z").expect("made");
+            fs::remove_file(folder.path().join(missing)).expect("removed");
+            let before = contents(folder.path());
+            let error = load(folder.path(), "2026-01-02T00:00:00Z").err().expect("clients have the old one");
+            assert!(matches!(&error, PkiError::Missing { path, beside: found } if path.ends_with(missing) && *found == beside), "{error}");
+            assert_eq!(contents(folder.path()), before);
+        }
+        // A first start that was ended goes on.
+        let folder = tempfile::tempdir().expect("a folder");
+        load(folder.path(), "2026-01-01T00:00:00Z").expect("made");
+        for last in FILES.iter().rev() {
+            fs::remove_file(folder.path().join(last)).expect("removed");
+            let before = contents(folder.path());
+            load(folder.path(), "2026-01-02T00:00:00Z").expect("it goes on");
+            before.iter().filter(|(_, text)| !text.is_empty()).for_each(|(name, text)| {
+                assert_eq!(fs::read(folder.path().join(name)).expect("there"), *text, "{name}");
+            });
+            FILES.iter().skip_while(|name| *name != last).for_each(|name| fs::remove_file(folder.path().join(name)).expect("removed"));
+        }
     }
 
     #[test]

@@ -43,17 +43,17 @@ enum What {
 
 impl Sending {
     /// Begins to send. An answer in pieces keeps its seat and its memory until the last is written, and is given up when the client takes none for
-    /// `stall`. Pieces that are more work to make than to send are made when it is their `user`'s turn, if there is one, and not by the connection.
+    /// `stall`. A watch has begun now, and needs its seat no more. Pieces that are more work to make than to send are made when it is their `user`'s turn, if there is one, and not by the connection.
     pub(crate) fn begin(body: ResponseBody, seat: Option<Seat>, open: Open, stall: Duration, user: Option<(&Arc<Turns>, &str)>) -> Self {
         let stream = Stream::current();
         let open = if matches!(body, ResponseBody::Watch(_)) { open.into_watch() } else { open };
-        let (source, memory) = match body {
+        let (source, seat, memory) = match body {
             ResponseBody::Full(bytes) => match whole(bytes, stream.as_ref()) {
                 Ok(piece) => return Self { what: What::Whole(piece), _open: Some(open) },
-                Err(bytes) => (Source::Large(LargeBody::Bytes(bytes)), None),
+                Err(bytes) => (Source::Large(LargeBody::Bytes(bytes)), seat, None),
             },
-            ResponseBody::Large(large, memory) => (Source::Large(large), memory),
-            ResponseBody::Watch(watch) => (Source::Watch(watch), None),
+            ResponseBody::Large(large, memory) => (Source::Large(large), seat, memory),
+            ResponseBody::Watch(watch) => (Source::Watch(watch), None, None),
         };
         let at_once = AtOnce::of(&source, user.is_some());
         let in_hand = InHand::of((seat, memory, stream.as_ref().and_then(Stream::unread)));

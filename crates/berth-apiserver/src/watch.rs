@@ -6,7 +6,7 @@
 
 use crate::{
     audit::Watched,
-    flow::{Kept, Memory},
+    flow::{Charge, Kept, Memory},
     limits::{CHUNK_BYTES, Share},
     metrics::Inflight,
     status::{Refusal, Status},
@@ -54,6 +54,8 @@ pub(crate) struct WatchBody {
     pub(crate) counted: Inflight,
     /// Its place among its user's watches; none for those whose watches are not counted.
     pub(crate) share: Option<Share<String>>,
+    /// What its selectors take; none where that is little.
+    pub(crate) selectors: Option<Charge>,
     /// Where its lines get their memory.
     pub(crate) lines: Lines,
     /// Whether the last line has been sent.
@@ -201,7 +203,7 @@ impl WatchBody {
 
 impl Drop for WatchBody {
     fn drop(&mut self) {
-        tracing::debug!(resource = ?self.resource, counted = ?self.counted, share = ?self.share, "watch closed");
+        tracing::debug!(resource = ?self.resource, counted = ?self.counted, share = ?self.share, selectors = ?self.selectors, "watch closed");
     }
 }
 
@@ -387,6 +389,7 @@ mod tests {
             form,
             counted: metrics.begin("GET"),
             share: None,
+            selectors: None,
             lines: Lines::of(memory, "alice", None),
             ended: false,
             audited: None,
@@ -396,7 +399,7 @@ mod tests {
     #[tokio::test]
     async fn long_lines_wait_for_memory_and_come_in_pieces() {
         let value = format!(r#"{LEAD}"name":"c","annotations":{{"a":"{}"}}}}}}"#, "x".repeat(200_000));
-        let new_memory = |wait| Memory::new(8 << 20, wait, &FlowCollectors::new().expect("valid names"));
+        let new_memory = |wait| Memory::new("answers", 8 << 20, wait, &FlowCollectors::new().expect("valid names"));
         for form in [|| WatchForm::Object, || WatchForm::Metadata(MetaVersion::V1)] {
             let memory = new_memory(std::time::Duration::from_secs(3600));
             // As much as one user may have is with another watch.
@@ -428,7 +431,7 @@ mod tests {
 
     #[tokio::test]
     async fn the_list_with_which_a_watch_begins_has_its_memory_until_it_is_shown() {
-        let memory = Memory::new(8 << 20, std::time::Duration::ZERO, &FlowCollectors::new().expect("valid names"));
+        let memory = Memory::new("answers", 8 << 20, std::time::Duration::ZERO, &FlowCollectors::new().expect("valid names"));
         let mut watch = watch_of("{}", WatchForm::Object, &memory);
         watch.events = stream::iter(vec![WatchEvent::Added(entry(7)); 1000]).chain(stream::pending()).boxed();
         assert_eq!(list_bytes(&watch.events), 1000 * size_of::<WatchEvent>());

@@ -45,6 +45,13 @@ pub(crate) fn not_after(certificate: &[u8]) -> Option<Timestamp> {
     Timestamp::from_second(parse(certificate)?.validity().not_after.timestamp()).ok()
 }
 
+/// The beginning and the end of its validity.
+pub(crate) fn validity(certificate: &[u8]) -> Option<(Timestamp, Timestamp)> {
+    let parsed = parse(certificate)?;
+    let validity = parsed.validity();
+    Some((Timestamp::from_second(validity.not_before.timestamp()).ok()?, Timestamp::from_second(validity.not_after.timestamp()).ok()?))
+}
+
 /// The public key, as it stands in it.
 pub(crate) fn public_key(certificate: &[u8]) -> Option<Vec<u8>> {
     Some(parse(certificate)?.public_key().subject_public_key.as_ref().to_vec())

@@ -2,6 +2,7 @@
 
 use crate::id::Id;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use std::borrow::Cow;
 
 /// What a path, or the value of a query, may have as it is.
 const PLAIN: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
@@ -14,4 +15,28 @@ pub(crate) fn path(id: &Id) -> String {
 /// A text as it may stand in a path or in the value of a query.
 pub(crate) fn plain(text: &str) -> String {
     utf8_percent_encode(text, PLAIN).to_string()
+}
+
+/// A page, or a part of one, whose links lead below `base`. In texts of a cluster every quotation mark is escaped: what is found here is markup of ours.
+pub(crate) fn below<'a>(base: &str, html: &'a str) -> Cow<'a, str> {
+    if base.is_empty() {
+        return Cow::Borrowed(html);
+    }
+    let links = ["href", "src", "action"];
+    let led = links.iter().fold(html.to_owned(), |html, link| html.replace(&format!(" {link}=\"/"), &format!(" {link}=\"{base}/")));
+    Cow::Owned(led)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn links_lead_below_the_path_of_a_session() {
+        let html =
+            r##"<a href="/nodes">a</a><form action="/"><script src="/live.js"></script><a href="#main">href=&quot;/</a><i title="/x">"##;
+        let led = r##"<a href="/~b/nodes">a</a><form action="/~b/"><script src="/~b/live.js"></script><a href="#main">href=&quot;/</a><i title="/x">"##;
+        assert_eq!(below("/~b", html), led);
+        assert_eq!(below("", html), html);
+    }
 }

@@ -1,8 +1,8 @@
 //! Whether a request may be answered at all: before anybody asks who sends it.
 //!
 //! A name that leads to loopback (DNS rebinding) makes another page's requests look as if they came from ours; so the name that a request is for counts. Cookies are
-//! shared by all ports of a host, and `SameSite` does not see ports; so whatever changes something must come from a page of ours: its `Origin`, and a
-//! token that only such a page has.
+//! shared by all ports of a host, and `SameSite` does not see ports. So a session's cookie is for a path that no other server knows: browsers send it to no other
+//! port. Whatever changes something must come from a page of ours: its `Origin`, and a token that only such a page has.
 
 use crate::session::{Session, is_same};
 use hyper::{
@@ -13,6 +13,9 @@ use std::net::{IpAddr, SocketAddr};
 
 /// What browsers say of where a request comes from.
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
+
+/// So many cookies of one name are looked at.
+const COOKIES_MAX: usize = 16;
 
 /// Where we are, as browsers name it.
 #[derive(Clone, Debug)]
@@ -78,8 +81,8 @@ impl Place {
 
     /// The cookie's name: of this port alone, so that two of us do not sign each other out.
     pub(crate) fn cookie(&self) -> String {
-        // Browsers take a name that begins so from a secure page of this very host alone.
-        let prefix = if self.is_tls { "__Host-" } else { "" };
+        // Browsers take a name that begins so from a secure page alone.
+        let prefix = if self.is_tls { "__Secure-" } else { "" };
         format!("{prefix}berth-{}", self.port)
     }
 
@@ -101,19 +104,19 @@ impl Place {
         }
     }
 
-    /// What the cookie says, if there is one. A second of the same name is somebody else's: then none counts.
-    pub(crate) fn session_cookie<'h>(&self, headers: &'h HeaderMap) -> Option<&'h str> {
+    /// What the cookie says, as often as it is there: another port of this host can set one of the same name, which opens nothing.
+    pub(crate) fn session_cookies<'h>(&self, headers: &'h HeaderMap) -> Vec<&'h str> {
         let name = self.cookie();
         let all = headers.get_all(COOKIE).iter().filter_map(|value| value.to_str().ok()).flat_map(|value| value.split(';'));
-        let mut ours = all.filter_map(|pair| pair.trim().split_once('=')).filter(|(key, _)| *key == name).map(|(_, value)| value);
-        ours.next().filter(|_| ours.next().is_none())
+        let ours = all.filter_map(|pair| pair.trim().split_once('=')).filter(|(key, _)| *key == name).map(|(_, value)| value);
+        ours.take(COOKIES_MAX).collect()
     }
 
-    /// What sets the cookie; an empty one takes it away.
-    pub(crate) fn set_cookie(&self, value: &str) -> HeaderValue {
+    /// What sets the cookie for the pages below `base`; an empty one takes it away.
+    pub(crate) fn set_cookie(&self, value: &str, base: &str) -> HeaderValue {
         let secure = if self.is_tls { "; Secure" } else { "" };
         let age = if value.is_empty() { "; Max-Age=0" } else { "" };
-        let text = format!("{}={value}; Path=/; HttpOnly; SameSite=Strict{secure}{age}", self.cookie());
+        let text = format!("{}={value}; Path={base}; HttpOnly; SameSite=Strict{secure}{age}", self.cookie());
         HeaderValue::from_str(&text).expect("secrets are plain letters")
     }
 }
@@ -205,13 +208,14 @@ mod tests {
     }
 
     #[test]
-    fn one_cookie_counts_and_no_script_or_other_site_gets_it() {
-        let cookie = |text: &str| place().session_cookie(&map(&[("cookie", text)])).map(str::to_owned);
-        assert_eq!(cookie("a=b; berth-7777=secret; c=d").as_deref(), Some("secret"));
-        assert_eq!(cookie("berth-7778=secret"), None);
-        assert_eq!(cookie("berth-7777=one; berth-7777=two"), None);
-        assert_eq!(place().set_cookie("s"), "berth-7777=s; Path=/; HttpOnly; SameSite=Strict");
+    fn no_script_other_site_or_other_port_gets_the_cookie() {
+        let cookies = |text: &str| place().session_cookies(&map(&[("cookie", text)])).join(" ");
+        assert_eq!(cookies("a=b; berth-7777=secret; c=d"), "secret");
+        assert_eq!(cookies("berth-7778=secret"), "");
+        assert_eq!(cookies("berth-7777=one; berth-7777=two"), "one two");
+        assert_eq!(cookies(&"berth-7777=a;".repeat(100)).len(), 2 * COOKIES_MAX - 1);
+        assert_eq!(place().set_cookie("s", "/~b"), "berth-7777=s; Path=/~b; HttpOnly; SameSite=Strict");
         let tls = Place::new("192.0.2.1:8443".parse().expect("an address"), &[], true);
-        assert_eq!(tls.set_cookie(""), "__Host-berth-8443=; Path=/; HttpOnly; SameSite=Strict; Secure; Max-Age=0");
+        assert_eq!(tls.set_cookie("", "/~b"), "__Secure-berth-8443=; Path=/~b; HttpOnly; SameSite=Strict; Secure; Max-Age=0");
     }
 }

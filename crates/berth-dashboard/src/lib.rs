@@ -12,6 +12,7 @@
 mod address;
 mod guard;
 mod pages;
+mod places;
 mod route;
 mod server;
 mod session;

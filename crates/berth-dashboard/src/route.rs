@@ -2,12 +2,13 @@
 
 use crate::{
     act::Verb,
-    address::{self, plain},
+    address::{self, below, plain},
     board::Rank,
     guard::{self, HEADERS, Place, Refused},
     id::Id,
     pages::{self, Page, Reader},
-    session::{Session, Sessions},
+    places,
+    session::{BASE_START, Session, Sessions, is_same},
     stream,
     world::{World, lock},
 };
@@ -86,9 +87,9 @@ impl Desk {
 }
 
 /// The answer to one request.
-pub(crate) async fn answer(desk: &Desk, request: Request<Incoming>) -> Answer {
+pub(crate) async fn answer(desk: &Desk, place: &places::Place, request: Request<Incoming>) -> Answer {
     let mut answer = match desk.place.check(request.method(), request.headers()) {
-        Ok(()) => served(desk, request).await,
+        Ok(()) => served(desk, place, request).await,
         Err(refused) => text(refused.code(), refused.text()),
     };
     for (name, value) in HEADERS {
@@ -97,53 +98,80 @@ pub(crate) async fn answer(desk: &Desk, request: Request<Incoming>) -> Answer {
     answer
 }
 
-async fn served(desk: &Desk, request: Request<Incoming>) -> Answer {
-    let path = request.uri().path().to_owned();
+/// The path of a session's pages that an address begins with, if any, and the rest: `/~…` and `/nodes`.
+fn split_base(path: &str) -> (&str, &str) {
+    if !path.starts_with(BASE_START) {
+        return ("", path);
+    }
+    let end = path[1..].find('/').map_or(path.len(), |end| end + 1);
+    let (base, rest) = path.split_at(end);
+    (base, if rest.is_empty() { "/" } else { rest })
+}
+
+/// Who has signed in and asks.
+struct SignedIn {
+    session: Session,
+    cookie: String,
+    /// Below which path the links of the answer lead.
+    base: String,
+}
+
+/// Who asks, if that is a client that has signed in. Below the path of a session that session alone counts.
+fn signed_in(desk: &Desk, request: &Request<Incoming>) -> Option<SignedIn> {
+    let now = desk.world.env.clock.now();
+    let (base, _) = split_base(request.uri().path());
+    let mut sessions = lock(&desk.sessions);
+    desk.place.session_cookies(request.headers()).into_iter().find_map(|cookie| {
+        let session = sessions.find(cookie, now).filter(|session| base.is_empty() || is_same(base, &session.base))?;
+        Some(SignedIn { session, cookie: cookie.to_owned(), base: base.to_owned() })
+    })
+}
+
+async fn served(desk: &Desk, place: &places::Place, request: Request<Incoming>) -> Answer {
+    let path = split_base(request.uri().path()).1.to_owned();
     match path.as_str() {
         "/style.css" => return file("text/css; charset=utf-8", pages::style()),
         "/live.js" => return file("text/javascript; charset=utf-8", pages::SCRIPT.to_owned()),
         "/sign-in" => return sign_in(desk, request).await,
         _ => (),
     }
-    let now = desk.world.env.clock.now();
-    let cookie = desk.place.session_cookie(request.headers()).map(str::to_owned);
-    let session = cookie.as_deref().and_then(|cookie| lock(&desk.sessions).find(cookie, now));
-    let (Some(session), Some(cookie)) = (session, cookie) else { return stranger(&request) };
+    let Some(reader) = signed_in(desk, &request) else { return stranger(&request, &path) };
+    place.is_of_a_reader();
     if *request.method() == Method::POST {
-        return changed(desk, request, &session, &cookie).await;
+        return changed(desk, request, &path, &reader).await;
     }
     let query = request.uri().query().unwrap_or_default();
     if path == "/stream" {
-        return opened(desk, &request, &session);
+        return opened(desk, &request, &reader);
     }
-    let reader = Reader { title: &desk.title, form_token: &session.form_token };
+    let (by, base) = (Reader { title: &desk.title, form_token: &reader.session.form_token }, reader.base.as_str());
     let said = pairs(query.as_bytes());
     if let Some((id, verb)) = action(&path) {
         let prepared = desk.world.prepare(&id, verb, &said).await;
         let code = if prepared.is_ok() { StatusCode::OK } else { StatusCode::CONFLICT };
-        return html(code, pages::question::page(reader, &id, verb, &said, &prepared));
+        return html(code, &below(base, &pages::question::page(by, &id, verb, &said, &prepared)));
     }
-    let Some(page) = Page::parse(&path, query) else { return missing(desk, &session) };
+    let Some(page) = Page::parse(&path, query) else { return missing(desk, &reader) };
     let done = said.get("done").and_then(|word| Verb::parse(word));
-    match pages::whole(&desk.world, &page, reader, done) {
-        Some(page) => html(StatusCode::OK, page),
-        None => missing(desk, &session),
+    match pages::whole(&desk.world, &page, by, done) {
+        Some(page) => html(StatusCode::OK, &below(base, &page)),
+        None => missing(desk, &reader),
     }
 }
 
-fn missing(desk: &Desk, session: &Session) -> Answer {
-    let reader = Reader { title: &desk.title, form_token: &session.form_token };
-    html(StatusCode::NOT_FOUND, pages::missing(reader))
+fn missing(desk: &Desk, reader: &SignedIn) -> Answer {
+    let by = Reader { title: &desk.title, form_token: &reader.session.form_token };
+    html(StatusCode::NOT_FOUND, &below(&reader.base, &pages::missing(by)))
 }
 
 /// Somebody who has not signed in: a page's reader is shown where to, anybody else is told.
-fn stranger(request: &Request<Incoming>) -> Answer {
-    let wants_page = *request.method() != Method::POST && request.uri().path() != "/stream";
+fn stranger(request: &Request<Incoming>, path: &str) -> Answer {
+    let wants_page = *request.method() != Method::POST && path != "/stream";
     if !wants_page {
         return text(StatusCode::UNAUTHORIZED, "sign in first\n");
     }
-    let wanted = request.uri().path_and_query().map_or("/", |path| path.as_str());
-    to(&format!("/sign-in?next={}", plain(wanted)))
+    let query = request.uri().query().map_or_else(String::new, |query| format!("?{query}"));
+    to(&format!("/sign-in?next={}", plain(&format!("{path}{query}"))))
 }
 
 /// Signing in: by a link, or by what is typed in from it.
@@ -158,7 +186,7 @@ async fn sign_in(desk: &Desk, request: Request<Incoming>) -> Answer {
         if form.contains_key("ask") {
             let token = lock(&desk.sessions).another_link(&*env.rng, now);
             token.iter().for_each(|token| (desk.tell)(&desk.address_of(token)));
-            return html(StatusCode::OK, pages::sign_in(&next, pages::SignIn::Told));
+            return html(StatusCode::OK, &pages::sign_in(&next, pages::SignIn::Told));
         }
         let token = form.get("token").map(|token| token.trim()).unwrap_or_default();
         // Whoever takes the whole link.
@@ -169,26 +197,26 @@ async fn sign_in(desk: &Desk, request: Request<Incoming>) -> Answer {
     if let Some(token) = query.get("token") {
         return enter(desk, token, &next).await;
     }
-    let cookie = desk.place.session_cookie(request.headers());
-    if cookie.is_some_and(|cookie| lock(&desk.sessions).find(cookie, now).is_some()) {
-        return to(&next);
+    if let Some(reader) = signed_in(desk, &request) {
+        return to(&format!("{}{next}", reader.base));
     }
     // A browser that follows a link of another site leaves the cookie at home; where it comes again from here it brings it.
     let state = if is_from_elsewhere && !query.contains_key("again") { pages::SignIn::Again } else { pages::SignIn::Asked };
-    html(StatusCode::OK, pages::sign_in(&next, state))
+    html(StatusCode::OK, &pages::sign_in(&next, state))
 }
 
 async fn enter(desk: &Desk, token: &str, next: &str) -> Answer {
     let env = &desk.world.env;
-    let cookie = lock(&desk.sessions).open(token, &*env.rng, env.clock.now());
-    match cookie {
-        Some(cookie) => {
+    let opened = lock(&desk.sessions).open(token, &*env.rng, env.clock.now());
+    match opened {
+        Some((cookie, base)) => {
             desk.world.begin();
-            let mut answer = if next == "/" { to(&desk.first_page().await) } else { to(next) };
-            answer.headers_mut().insert(SET_COOKIE, desk.place.set_cookie(&cookie));
+            let next = if next == "/" { desk.first_page().await } else { next.to_owned() };
+            let mut answer = to(&format!("{base}{next}"));
+            answer.headers_mut().insert(SET_COOKIE, desk.place.set_cookie(&cookie, &base));
             answer
         }
-        None => html(StatusCode::FORBIDDEN, pages::sign_in(next, pages::SignIn::Refused)),
+        None => html(StatusCode::FORBIDDEN, &pages::sign_in(next, pages::SignIn::Refused)),
     }
 }
 
@@ -204,8 +232,8 @@ fn own_path(next: Option<&String>) -> String {
 }
 
 /// What changes something.
-async fn changed(desk: &Desk, request: Request<Incoming>, session: &Session, cookie: &str) -> Answer {
-    let path = request.uri().path().to_owned();
+async fn changed(desk: &Desk, request: Request<Incoming>, path: &str, reader: &SignedIn) -> Answer {
+    let SignedIn { session, cookie, base } = reader;
     let Some(form) = form(request).await else { return text(StatusCode::BAD_REQUEST, "that is no form of this page\n") };
     if let Err(refused) = guard::check_form(session, form.get("form-token").map(String::as_str)) {
         return text(refused.code(), Refused::text(refused));
@@ -215,18 +243,18 @@ async fn changed(desk: &Desk, request: Request<Incoming>, session: &Session, coo
         // Its streams end when they look.
         desk.world.tell();
         let mut answer = to("/sign-in");
-        answer.headers_mut().insert(SET_COOKIE, desk.place.set_cookie(""));
+        answer.headers_mut().insert(SET_COOKIE, desk.place.set_cookie("", &session.base));
         return answer;
     }
-    let Some((id, verb)) = action(&path) else { return missing(desk, session) };
+    let Some((id, verb)) = action(path) else { return missing(desk, reader) };
     match desk.world.carry_out(&id, verb, &form).await {
         Ok(()) => {
             tracing::info!(workload = %id.title(), namespace = %id.namespace, verb = verb.word(), "done from the page");
-            to(&format!("{}?done={}", address::path(&id), verb.word()))
+            to(&format!("{base}{}?done={}", address::path(&id), verb.word()))
         }
         Err(refusal) => {
-            let reader = Reader { title: &desk.title, form_token: &session.form_token };
-            html(StatusCode::CONFLICT, pages::question::page(reader, &id, verb, &form, &Err(refusal)))
+            let by = Reader { title: &desk.title, form_token: &session.form_token };
+            html(StatusCode::CONFLICT, &below(base, &pages::question::page(by, &id, verb, &form, &Err(refusal))))
         }
     }
 }
@@ -241,14 +269,14 @@ fn action(path: &str) -> Option<(Id, Verb)> {
 }
 
 /// The stream of changes of a page.
-fn opened(desk: &Desk, request: &Request<Incoming>, session: &Session) -> Answer {
+fn opened(desk: &Desk, request: &Request<Incoming>, reader: &SignedIn) -> Answer {
     let query = pairs(request.uri().query().unwrap_or_default().as_bytes());
     let (path, rest) = query.get("page").map(|page| page.split_once('?').unwrap_or((page, ""))).unwrap_or_default();
     let Some(page) = Page::parse(path, rest) else { return text(StatusCode::NOT_FOUND, "there is no such page\n") };
-    let Some(place) = session.stream() else { return text(StatusCode::TOO_MANY_REQUESTS, "too many streams are open\n") };
+    let Some(place) = reader.session.stream() else { return text(StatusCode::TOO_MANY_REQUESTS, "too many streams are open\n") };
     let last = request.headers().get("last-event-id").and_then(|id| id.to_str().ok());
     let seen = last.or(query.get("seen").map(String::as_str)).unwrap_or_default();
-    let events = stream::events(std::sync::Arc::clone(&desk.world), page, seen, place);
+    let events = stream::events(std::sync::Arc::clone(&desk.world), (page, &reader.base), seen, place);
     let mut answer = Response::new(Either::Right(StreamBody::new(events)));
     answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
     answer
@@ -278,8 +306,8 @@ fn file(kind: &'static str, text: String) -> Answer {
     answer
 }
 
-fn html(code: StatusCode, page: String) -> Answer {
-    let mut answer = file("text/html; charset=utf-8", page);
+fn html(code: StatusCode, page: &str) -> Answer {
+    let mut answer = file("text/html; charset=utf-8", page.to_owned());
     *answer.status_mut() = code;
     answer
 }
@@ -300,6 +328,19 @@ fn to(path: &str) -> Answer {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_path_of_a_session_is_split_off() {
+        for (path, split) in [
+            ("/nodes", ("", "/nodes")),
+            ("/~a/nodes", ("/~a", "/nodes")),
+            ("/~a/", ("/~a", "/")),
+            ("/~a", ("/~a", "/")),
+            ("/~a//evil.example", ("/~a", "//evil.example")),
+        ] {
+            assert_eq!(split_base(path), split, "{path}");
+        }
+    }
 
     #[test]
     fn one_goes_on_only_to_a_page_of_ours() {

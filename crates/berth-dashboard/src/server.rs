@@ -2,6 +2,7 @@
 
 use crate::{
     guard::Place,
+    places::{self, CONNECTIONS_MAX, Places},
     route::{self, Desk, FirstPage},
     session::Sessions,
     world::World,
@@ -32,8 +33,6 @@ use tokio::{
 };
 use tokio_rustls::TlsAcceptor;
 
-/// A browser opens a few for each page; what comes beyond waits in the kernel's queue.
-const CONNECTIONS_MAX: usize = 96;
 /// How long a connection may take to say what it wants, and between two requests.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
@@ -173,13 +172,21 @@ impl Dashboard {
         let Self { listener, tls, desk, .. } = self;
         let (closing, closed) = watch::channel(());
         let mut connections = JoinSet::new();
+        let places = Arc::new(Places::default());
         let mut shutdown = pin!(shutdown);
         loop {
             tokio::select! {
                 () = &mut shutdown => break,
                 Some(_) = connections.join_next() => {}
                 stream = accept(&listener), if connections.len() < CONNECTIONS_MAX => {
-                    connections.spawn(connection(stream, tls.clone(), Arc::clone(&desk), closed.clone()));
+                    let (place, is_cut) = places.enter();
+                    let connection = connection(stream, tls.clone(), (Arc::clone(&desk), place), closed.clone());
+                    connections.spawn(async move {
+                        tokio::select! {
+                            Ok(()) = is_cut => (),
+                            () = connection => (),
+                        }
+                    });
                 }
             }
         }
@@ -227,23 +234,24 @@ async fn accept(listener: &TcpListener) -> TcpStream {
     }
 }
 
-async fn connection(stream: TcpStream, tls: Option<Arc<ServerConfig>>, desk: Arc<Desk>, closed: watch::Receiver<()>) {
+async fn connection(stream: TcpStream, tls: Option<Arc<ServerConfig>>, served: (Arc<Desk>, places::Place), closed: watch::Receiver<()>) {
     // Small events must not wait for the acknowledgement of the ones before.
     let _ = stream.set_nodelay(true);
     match tls {
-        None => serve(stream, desk, closed).await,
+        None => serve(stream, served, closed).await,
         Some(config) => {
             if let Ok(Ok(stream)) = timeout(HANDSHAKE_TIMEOUT, TlsAcceptor::from(config).accept(stream)).await {
-                serve(stream, desk, closed).await;
+                serve(stream, served, closed).await;
             }
         }
     }
 }
 
-async fn serve(stream: impl AsyncRead + AsyncWrite + Unpin, desk: Arc<Desk>, mut closed: watch::Receiver<()>) {
+async fn serve(stream: impl AsyncRead + AsyncWrite + Unpin, (desk, place): (Arc<Desk>, places::Place), mut closed: watch::Receiver<()>) {
+    let place = &place;
     let service = service_fn(|request| {
         let desk = Arc::clone(&desk);
-        async move { Ok::<_, Infallible>(route::answer(&desk, request).await) }
+        async move { Ok::<_, Infallible>(route::answer(&desk, place, request).await) }
     });
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new()).header_read_timeout(HEAD_TIMEOUT).max_headers(HEADERS_MAX).max_buf_size(HEAD_BYTES_MAX);

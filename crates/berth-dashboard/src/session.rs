@@ -22,6 +22,8 @@ const AGE_MAX: SignedDuration = SignedDuration::from_hours(72);
 const SESSIONS_MAX: usize = 16;
 /// How long after a link was made another may be asked for.
 const LINK_PAUSE: SignedDuration = SignedDuration::from_secs(15);
+/// What the path of a session's pages begins with.
+pub(crate) const BASE_START: &str = "/~";
 /// How many streams of one session are open at a time.
 const STREAMS_MAX: usize = 12;
 
@@ -51,6 +53,8 @@ struct Held {
 pub(crate) struct Session {
     /// What every form of a page has: other pages cannot know it.
     pub(crate) form_token: String,
+    /// Below which path its pages are, for a browser: `/~…`. Its cookie is sent nowhere else.
+    pub(crate) base: String,
     streams: Arc<Semaphore>,
     life: Weak<()>,
 }
@@ -85,14 +89,16 @@ impl Sessions {
         token
     }
 
-    /// As [`Sessions::link`], for somebody whom nobody knows; `None` where one was made a moment ago.
+    /// As [`Sessions::link`], for a client that the server does not know; `None` where one was made a moment ago, or still works: no stranger makes the
+    /// owner's link useless.
     pub(crate) fn another_link(&mut self, rng: &dyn Rng, now: Timestamp) -> Option<String> {
         let is_soon = self.made.is_some_and(|made| now.duration_since(made) < LINK_PAUSE);
-        (!is_soon).then(|| self.link(rng, now))
+        let still_works = self.link.is_some_and(|(_, since)| now.duration_since(since) < LINK_LASTS);
+        (!is_soon && !still_works).then(|| self.link(rng, now))
     }
 
-    /// Opens a session with a link's token, which works no more then; gives what its cookie says.
-    pub(crate) fn open(&mut self, token: &str, rng: &dyn Rng, now: Timestamp) -> Option<String> {
+    /// Opens a session with a link's token, which works no more then; gives what its cookie says, and the path of its pages.
+    pub(crate) fn open(&mut self, token: &str, rng: &dyn Rng, now: Timestamp) -> Option<(String, String)> {
         let (wanted, since) = self.link?;
         if fingerprint(token) != wanted {
             return None;
@@ -103,13 +109,15 @@ impl Sessions {
         }
         let cookie = secret(rng);
         let life = Arc::new(());
-        let session = Session { form_token: secret(rng), streams: Arc::new(Semaphore::new(STREAMS_MAX)), life: Arc::downgrade(&life) };
+        let (form_token, base) = (secret(rng), format!("{BASE_START}{}", secret(rng)));
+        let streams = Arc::new(Semaphore::new(STREAMS_MAX));
+        let session = Session { form_token, base: base.clone(), streams, life: Arc::downgrade(&life) };
         self.open.insert(fingerprint(&cookie), Held { session, _life: life, opened: now, used: now });
         while SESSIONS_MAX < self.open.len() {
             let oldest = self.open.iter().min_by_key(|(_, held)| held.used).map(|(of, _)| *of);
             oldest.iter().for_each(|oldest| drop(self.open.remove(oldest)));
         }
-        Some(cookie)
+        Some((cookie, base))
     }
 
     /// Whose cookie it is.
@@ -187,9 +195,14 @@ mod tests {
     #[test]
     fn a_stranger_gets_a_link_made_only_now_and_then() {
         let (mut sessions, rng) = (Sessions::default(), rng());
-        assert!(sessions.another_link(&rng, at(0)).is_some());
-        assert_eq!(sessions.another_link(&rng, at(14)), None);
-        assert!(sessions.another_link(&rng, at(15)).is_some());
+        let token = sessions.another_link(&rng, at(0)).expect("the first");
+        assert_eq!(sessions.another_link(&rng, at(59)), None, "there is one that works");
+        assert!(sessions.open(&token, &rng, at(59)).is_some());
+        assert_eq!(sessions.another_link(&rng, at(59)).map(drop), Some(()), "it was used");
+        assert_eq!(sessions.another_link(&rng, at(118)), None);
+        let token = sessions.another_link(&rng, at(119)).expect("it works no more");
+        assert!(sessions.open(&token, &rng, at(119)).is_some());
+        assert_eq!(sessions.another_link(&rng, at(133)), None, "one was made a moment ago");
     }
 
     #[test]
@@ -197,7 +210,7 @@ mod tests {
         let (mut sessions, rng) = (Sessions::default(), rng());
         let mut open = |second| {
             let token = sessions.link(&rng, at(second));
-            sessions.open(&token, &rng, at(second)).expect("a session")
+            sessions.open(&token, &rng, at(second)).expect("a session").0
         };
         let first = open(0);
         let rest: Vec<_> = (1..=i64::try_from(SESSIONS_MAX).expect("few")).map(&mut open).collect();
@@ -213,7 +226,7 @@ mod tests {
     fn streams_of_a_session_are_few() {
         let (mut sessions, rng) = (Sessions::default(), rng());
         let token = sessions.link(&rng, at(0));
-        let cookie = sessions.open(&token, &rng, at(0)).expect("a session");
+        let (cookie, _) = sessions.open(&token, &rng, at(0)).expect("a session");
         let session = sessions.find(&cookie, at(0)).expect("it is open");
         let mut places: Vec<_> = std::iter::from_fn(|| session.stream()).collect();
         assert_eq!(places.len(), STREAMS_MAX);

@@ -4,6 +4,7 @@
 //! nothing need be kept for readers who are away. A part is rendered when the connection takes it and not before, so that a slow reader costs nothing.
 
 use crate::{
+    address::below,
     pages::{self, Page, Part},
     session::StreamPlace,
     world::World,
@@ -25,6 +26,8 @@ const LOOKS_MAX: u32 = 20_000;
 struct Streaming {
     world: Arc<World>,
     page: Page,
+    /// Below which path its links lead.
+    base: String,
     /// What the reader has: a digest of each part.
     has: Vec<String>,
     changes: watch::Receiver<u64>,
@@ -35,13 +38,13 @@ struct Streaming {
 /// All changes of a page, from what the reader has `seen` on.
 pub(crate) fn events(
     world: Arc<World>,
-    page: Page,
+    (page, base): (Page, &str),
     seen: &str,
     place: StreamPlace,
 ) -> BoxStream<'static, Result<Frame<Bytes>, Infallible>> {
     let has = seen.split('.').map(str::to_owned).collect();
     let changes = world.changes();
-    let streaming = Streaming { world, page, has, changes, looks: 0, place };
+    let streaming = Streaming { world, page, base: base.to_owned(), has, changes, looks: 0, place };
     futures::stream::unfold(streaming, |mut streaming| async move {
         let text = streaming.next().await?;
         Some((Ok(Frame::data(Bytes::from(text))), streaming))
@@ -74,15 +77,15 @@ impl Streaming {
             self.looks = LOOKS_MAX;
             return Some("event: gone\ndata: {}\n\n".to_owned());
         };
-        Some(text + &told(&parts, &mut self.has))
+        Some(text + &told(&parts, &self.base, &mut self.has))
     }
 }
 
 /// The parts that are other than the reader has them, as one event; where there are none, a sign of life.
-fn told(parts: &[Part], has: &mut Vec<String>) -> String {
+fn told(parts: &[Part], base: &str, has: &mut Vec<String>) -> String {
     let now: Vec<String> = parts.iter().map(Part::digest).collect();
     let is_new = |index: &usize| has.get(*index) != Some(&now[*index]);
-    let changed: Vec<_> = (0..parts.len()).filter(is_new).map(|index| [parts[index].name, parts[index].html.as_str()]).collect();
+    let changed: Vec<_> = (0..parts.len()).filter(is_new).map(|index| (parts[index].name, below(base, &parts[index].html))).collect();
     if changed.is_empty() {
         return ": nothing new\n\n".to_owned();
     }
@@ -104,10 +107,10 @@ mod tests {
     fn a_reader_gets_what_it_does_not_have_and_can_come_again_with_what_it_has() {
         let (before, after) = (parts(["one", "two"]), parts(["one", "2\n<b>"]));
         let mut has: Vec<String> = seen(&before).split('.').map(str::to_owned).collect();
-        assert_eq!(told(&before, &mut has), ": nothing new\n\n");
-        let event = told(&after, &mut has);
+        assert_eq!(told(&before, "", &mut has), ": nothing new\n\n");
+        let event = told(&after, "", &mut has);
         assert_eq!(event, format!("id: {}\ndata: [[\"b\",\"2\\n<b>\"]]\n\n", seen(&after)), "in one line, whatever it is");
-        assert_eq!(told(&after, &mut has), ": nothing new\n\n");
-        assert!(told(&after, &mut vec!["other".to_owned()]).contains("[[\"a\""), "who has nothing gets all");
+        assert_eq!(told(&after, "", &mut has), ": nothing new\n\n");
+        assert!(told(&after, "", &mut vec!["other".to_owned()]).contains("[[\"a\""), "who has nothing gets all");
     }
 }

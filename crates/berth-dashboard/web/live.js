@@ -4,6 +4,8 @@
 (() => {
   const page = document.body.dataset.stream;
   const light = document.getElementById("connection");
+  // Where this session's pages are. Its cookie is sent nowhere else: no other port of this host gets it, as it gets no storage of this one.
+  const base = (location.pathname.match(/^\/~[^/]+/) || [""])[0];
   let seen = document.body.dataset.seen;
   let source = null;
   let pause = 1000;
@@ -45,6 +47,20 @@
     if (titled) document.title = titled.dataset.title;
   };
 
+  // An address without a session leads to the page to sign in. Who has one here goes on there, once: it may have ended.
+  const remembered = () => {
+    const next = document.querySelector("input[name=next]");
+    try {
+      if (base) return localStorage.setItem("base", base);
+      const known = localStorage.getItem("base");
+      localStorage.removeItem("base");
+      if (known && next && next.value.startsWith("/")) location.replace(known + next.value);
+    } catch {
+      // A browser that keeps nothing has its reader sign in.
+    }
+  };
+  remembered();
+
   const end = () => {
     if (source) source.close();
     source = null;
@@ -59,7 +75,7 @@
 
   const begin = () => {
     if (!page || source || document.hidden) return;
-    source = new EventSource("/stream?page=" + encodeURIComponent(page) + "&seen=" + seen);
+    source = new EventSource(base + "/stream?page=" + encodeURIComponent(page) + "&seen=" + seen);
     source.onopen = () => {
       pause = 1000;
       say("live", "live");

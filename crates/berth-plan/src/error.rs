@@ -18,6 +18,14 @@ pub enum PlanError {
     /// The change cannot be made to what is there.
     #[error("{0}")]
     Change(String),
+    /// The workloads want more than a simulation makes.
+    #[error("the workloads want {what} together; a simulation makes {most} at most")]
+    TooMuch {
+        /// How much.
+        what: String,
+        /// How much there may be.
+        most: String,
+    },
     /// A manifest has no workload that rolls out.
     #[error("the change is about no Deployment and no StatefulSet")]
     NoTarget,

@@ -11,6 +11,7 @@ mod analyses;
 mod change;
 mod chart;
 mod compare;
+mod demand;
 mod difference;
 mod dry_run;
 mod error;

@@ -3,6 +3,7 @@
 use crate::{
     analyses::Analyses,
     change::{Change, Changed, WorkloadKind},
+    demand::Demand,
     error::PlanError,
     forecast::{Forecast, Outcome, Supposed, Trouble, TroubleKind, WorkloadForecast},
     habits::Habits,
@@ -57,6 +58,7 @@ pub fn forecast(snapshot: &Snapshot, change: &Change, suppositions: &Supposition
         Some(controllers) => (controllers, "somebody says so".to_owned()),
         None => snapshot.controllers(),
     };
+    let mut demand = snapshot.objects.iter().collect::<Demand>().check()?;
     let timings = timings(snapshot, suppositions, change, &targets);
     let slowest = timings.values().flat_map(|of| [of.start.slowest, of.stop.slowest]).max().unwrap_or_default();
     let begins = snapshot.at - WARM_UP;
@@ -76,6 +78,11 @@ pub fn forecast(snapshot: &Snapshot, change: &Change, suppositions: &Supposition
     }
     record.begin(stage.now(), |entry| stage.written_lately(entry));
     let changed = change.outcome(&mut stage)?;
+    for object in &changed {
+        demand.subtract(Demand::of(&object.before));
+        demand.add(Demand::of(&object.after));
+    }
+    demand.check()?;
     let is_changed = |kind: &str, key: &ObjectKey| changed.iter().any(|object| object.is_news() && object.is_of(kind, key));
     stage.told().said().begin(stage.now(), is_changed);
     Changed::make(changed, &mut stage)?;

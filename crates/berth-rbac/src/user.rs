@@ -67,6 +67,13 @@ impl User {
         let (namespace, name) = self.name.strip_prefix(SERVICE_ACCOUNT_PREFIX)?.split_once(':')?;
         (!namespace.is_empty() && !name.is_empty() && !name.contains(':')).then_some((namespace, name))
     }
+
+    /// The name under which everything that is shared fairly between users is counted. The service accounts of a namespace have one share: a user
+    /// who may edit a namespace creates as many of them as it likes.
+    #[must_use]
+    pub fn share(&self) -> &str {
+        self.as_service_account().map_or(&self.name, |(_, name)| &self.name[..self.name.len() - name.len() - 1])
+    }
 }
 
 /// What a service account is called as a user.
@@ -87,5 +94,17 @@ mod tests {
         for other in ["alice", "system:serviceaccount:n", "system:serviceaccount::s", "system:serviceaccount:n:a:b"] {
             assert_eq!(User { name: other.to_owned(), ..User::default() }.as_service_account(), None, "{other}");
         }
+    }
+
+    #[test]
+    fn service_accounts_of_a_namespace_have_one_share() {
+        let share = |name: &str| User::authenticated(name, &[]).share().to_owned();
+        for name in ["system:serviceaccount:n:a", "system:serviceaccount:n:b"] {
+            assert_eq!(share(name), "system:serviceaccount:n");
+        }
+        for other in ["alice", "system:serviceaccount:m", "system:serviceaccount::s", "system:serviceaccount:n:a:b"] {
+            assert_eq!(share(other), other);
+        }
+        assert_ne!(share("system:serviceaccount:m:a"), share("system:serviceaccount:n:a"));
     }
 }

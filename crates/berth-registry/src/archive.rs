@@ -27,7 +27,7 @@ const FORMAT: u64 = 1;
 /// How long a line may be: the largest value, with its key.
 const LINE_BYTES_MAX: usize = MAX_VALUE_BYTES + (16 << 10);
 /// What a store may be at, so that what is counted on from there stays a number that every client can read.
-const REVISION_MAX: u64 = 1 << 52;
+pub const REVISION_MAX: u64 = 1 << 52;
 /// Of the folder of keys: how long a file may be.
 const FILE_BYTES_MAX: usize = 64 << 10;
 

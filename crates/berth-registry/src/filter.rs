@@ -34,9 +34,14 @@ impl Filter {
         Ok(filter)
     }
 
+    /// The same in less memory, for a watch, which keeps it for as long as it lasts. Its [mark](Self::mark) is asked for before.
+    pub(crate) fn compacted(self) -> Self {
+        Self { labels: self.labels.compacted(), fields: self.fields.compacted(), ..self }
+    }
+
     /// Whether every entry matches.
     pub(crate) fn is_everything(&self) -> bool {
-        self.labels.is_everything() && self.fields.requirements().is_empty()
+        self.labels.is_everything() && self.fields.is_everything()
     }
 
     /// What every entry that matches has, if there is such a thing: changes of others need not be looked at.

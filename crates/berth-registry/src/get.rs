@@ -1,7 +1,8 @@
 //! Reading one object, and waiting for a revision.
 
 use crate::{ApiError, Collection, Current, GetOptions, Registry, Subresource, Target, key, options::parse_revision, scale, stored};
-use berth_store::{Entry, Revision, WatchItem};
+use berth_store::{Entry, RangeRequest, Revision, WatchItem};
+use bytes::Bytes;
 use futures::{
     StreamExt,
     future::{Either, select},
@@ -35,6 +36,22 @@ impl Registry {
     /// The store's.
     pub async fn newest(&self, at: &Collection) -> Result<Revision, ApiError> {
         Ok(self.store.revision(&key::prefix_of(at)).await?)
+    }
+
+    /// The value of the target's object as it was a moment ago, without asking a store that is far away where that is possible. For estimates.
+    pub async fn stored(&self, target: &Target) -> Option<Bytes> {
+        let key = target.key();
+        let entry = match self.store.known(&key) {
+            Some(known) => Some(known),
+            None => self.store.get(&key).await.ok().flatten(),
+        };
+        entry.map(|entry| entry.value.clone())
+    }
+
+    /// How many bytes the longest value of a collection has; 0 where the store does not say.
+    pub async fn longest(&self, at: &Collection) -> usize {
+        let range = self.store.range(RangeRequest::all(&key::prefix_of(at))).await;
+        range.map_or(0, |range| range.entries.iter().map(|entry| entry.value.len()).max().unwrap_or(0))
     }
 
     /// The entry of the target's object.

@@ -86,7 +86,7 @@ impl Registry {
 
     /// Whose lists count together; all of administrators and the process itself.
     fn caller_name(&self) -> &str {
-        self.caller.as_ref().map_or("", |user| &user.name)
+        self.caller.as_ref().map_or("", |user| user.share())
     }
 
     /// About how many objects a resource has, for whoever has to say what a list is worth: 0 where the store does not say.

@@ -41,7 +41,7 @@ impl Registry {
         checks::watch_options(options)?;
         let filter = Filter::parse(&at.resource, &options.label_selector, &options.field_selector)?;
         if let Some(user) = &self.caller {
-            self.shares.watched(shares::name(&at.resource), &user.name, self.clock.now());
+            self.shares.watched(shares::name(&at.resource), user.share(), self.clock.now());
         }
         let prefix = key::prefix_of(at);
         let (first, after) = match self.start_of(&prefix, options).await? {
@@ -57,7 +57,7 @@ impl Registry {
         let bookmarks = options.allow_bookmarks.then(|| Bookmarks::new(Arc::clone(&self.clock)));
         let live = Live {
             resource: Arc::clone(&at.resource),
-            filter,
+            filter: filter.compacted(),
             changes: Some(changes),
             rest: Events::new().into_iter(),
             bookmarks,

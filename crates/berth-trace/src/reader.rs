@@ -9,7 +9,7 @@ use crate::{
 };
 use serde_json::{Map, Value};
 use std::{
-    collections::BTreeSet,
+    collections::BTreeMap,
     io::{self, BufRead, BufReader, Read},
     time::Duration,
 };
@@ -24,6 +24,12 @@ const LINE_BYTES_MAX: u64 = 1 << 20;
 const LINES_MAX: u64 = 20_000_000;
 /// How many objects may be there at once.
 const OBJECTS_MAX: usize = 300_000;
+/// How much they may take together while they are there: their lines, and what each value of theirs takes beside its text.
+const OBJECT_BYTES_MAX: usize = 512 << 20;
+/// What a value takes beside its text, in bytes.
+const VALUE_BYTES: usize = 32;
+/// How many values one object may have.
+const VALUES_MAX: usize = 20_000;
 /// How long a recording may last.
 const LASTS_MAX: Duration = Duration::from_secs(400 * 86_400);
 /// How far back a frame may look, as a power of two: what it is read with takes as much memory.
@@ -72,7 +78,10 @@ pub struct Reader<R: Read> {
     line: u64,
     bytes: u64,
     at: Duration,
-    places: BTreeSet<(&'static str, String, String)>,
+    /// What each object takes that is there.
+    places: BTreeMap<(&'static str, String, String), usize>,
+    object_bytes: usize,
+    object_bytes_max: usize,
     torn: Option<String>,
     is_over: bool,
     has_end: bool,
@@ -118,8 +127,20 @@ impl<R: Read> Reader<R> {
             namespace: None,
             missing: Vec::new(),
         };
-        let places = BTreeSet::new();
-        let mut reader = Self { input, header, line: 0, bytes: 0, at: Duration::ZERO, places, torn: None, is_over: false, has_end: false };
+        let places = BTreeMap::new();
+        let mut reader = Self {
+            input,
+            header,
+            line: 0,
+            bytes: 0,
+            at: Duration::ZERO,
+            places,
+            object_bytes: 0,
+            object_bytes_max: OBJECT_BYTES_MAX,
+            torn: None,
+            is_over: false,
+            has_end: false,
+        };
         let first = reader.next_line()?;
         let Some(first) = first else {
             let why = reader.torn.take().unwrap_or_else(|| "it is empty".to_owned());
@@ -175,7 +196,7 @@ impl<R: Read> Reader<R> {
     }
 
     fn moment(&mut self, text: &[u8]) -> Result<Moment, TraceError> {
-        let line = self.line;
+        let (line, line_bytes) = (self.line, text.len());
         let fault = |Fault { field, why }: Fault| TraceError::Line { line, field, why };
         let members = object_of(text).map_err(|why| fault(Fault { field: "it".to_owned(), why }))?;
         let (at, item) = item_of(&members).map_err(fault)?;
@@ -190,13 +211,22 @@ impl<R: Read> Reader<R> {
             Item::Put(object) => {
                 let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned();
                 let kind = kind(&text("/kind")).map_or("", |kind| kind.kind);
-                self.places.insert((kind, text("/metadata/namespace"), text("/metadata/name")));
+                let values = values(object);
+                if VALUES_MAX < values {
+                    return Err(TraceError::TooMuch { line, what: "values in an object", most: VALUES_MAX as u64 });
+                }
+                let bytes = line_bytes + VALUE_BYTES * values;
+                let before = self.places.insert((kind, text("/metadata/namespace"), text("/metadata/name")), bytes);
+                self.object_bytes = self.object_bytes + bytes - before.unwrap_or(0);
                 if OBJECTS_MAX < self.places.len() {
                     return Err(TraceError::TooMuch { line, what: "objects at once", most: OBJECTS_MAX as u64 });
                 }
+                if self.object_bytes_max < self.object_bytes {
+                    return Err(TraceError::TooMuch { line, what: "bytes of objects at once", most: self.object_bytes_max as u64 });
+                }
             }
             Item::Gone(Gone { kind, namespace, name }) => {
-                self.places.remove(&(*kind, namespace.clone(), name.clone()));
+                self.object_bytes -= self.places.remove(&(*kind, namespace.clone(), name.clone())).unwrap_or(0);
             }
             Item::Ended(_) => self.has_end = true,
             Item::Gap { .. } | Item::Listed => (),
@@ -219,6 +249,15 @@ impl<R: Read> Iterator for Reader<R> {
         };
         self.is_over = !matches!(next, Some(Ok(_)));
         next
+    }
+}
+
+/// How many values there are in one.
+fn values(value: &Value) -> usize {
+    1 + match value {
+        Value::Array(elements) => elements.iter().map(values).sum(),
+        Value::Object(members) => members.values().map(values).sum(),
+        _ => 0,
     }
 }
 
@@ -312,4 +351,45 @@ fn gone(value: &Value) -> Result<Item, Fault> {
         return Err(wrong("gone", "does not say which object"));
     }
     Ok(Item::Gone(Gone { kind: kind.kind, namespace, name }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    const HEAD: &str = r#"{"trace":"berth","version":1,"at":"2026-11-01T00:00:00Z","controllers":"berth","because":"x","hashed":false}"#;
+
+    fn pod(name: &str, containers: usize) -> String {
+        let containers: Vec<Value> = (0..containers).map(|number| json!({"name": format!("c{number}")})).collect();
+        let metadata = json!({"name": name, "namespace": "a", "uid": name});
+        json!({"ms": 1, "put": {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {"containers": containers}}}).to_string()
+    }
+
+    /// What becomes of these lines where objects may take so many bytes.
+    fn read(lines: &[String], object_bytes_max: usize) -> Result<usize, String> {
+        let text = [&[HEAD.to_owned()], lines].concat().join("\n") + "\n";
+        let mut reader = Reader::begin(text.as_bytes()).expect("a header");
+        reader.object_bytes_max = object_bytes_max;
+        reader.collect::<Result<Vec<_>, _>>().map(|moments| moments.len()).map_err(|error| error.to_string())
+    }
+
+    /// Each object is small, and there are few: together they are too much.
+    #[test]
+    fn what_is_there_at_once_is_bounded_together() {
+        let lines: Vec<String> = (0..10).map(|number| pod(&format!("p{number}"), 10)).collect();
+        let one = lines[0].len() + VALUE_BYTES * 30;
+        assert_eq!(read(&lines, 11 * one), Ok(10));
+        assert_eq!(read(&lines, 3 * one), Err(format!("line 5: more than {} bytes of objects at once", 3 * one)));
+        let gone = r#"{"ms":1,"gone":{"kind":"Pod","namespace":"a","name":"p0"}}"#;
+        let coming_and_going: Vec<String> = (0..10).flat_map(|_| [lines[0].clone(), gone.to_owned()]).collect();
+        assert_eq!(read(&coming_and_going, 2 * one), Ok(20), "what is gone does not count");
+        assert_eq!(read(&vec![lines[0].clone(); 10], 2 * one), Ok(10), "nor what was there before");
+    }
+
+    #[test]
+    fn values_of_one_object_are_bounded() {
+        let most = VALUES_MAX / 2;
+        assert!(read(&[pod("p", most)], usize::MAX).is_err_and(|why| why.contains("more than 20000 values in an object")));
+    }
 }

@@ -118,6 +118,7 @@ impl CredentialOptions {
                 root_ca: String::new(),
                 admin_token: None,
                 account_keys: AccountKeys { issuers: self.service_account_issuer.clone(), ..AccountKeys::of("") },
+                own_ends: Vec::new(),
             };
             let following = Following::read(self.files(), own)?;
             let authorities = certificates(&following.credentials().client_authorities);

@@ -26,7 +26,10 @@ pub(crate) enum StoreKind {
 }
 
 /// What is made in it. The store shuts its own folder.
-const OWN: [&str; 5] = ["store", "store.making", "pki", "kubeconfig", "lock"];
+const OWN: [&str; 5] = ["store", "store.making", "pki", "kubeconfig", LOCK];
+
+/// Which file keeps other control planes out. It also says whether there was a store.
+pub(crate) const LOCK: &str = "lock";
 
 /// A data folder; a throw-away one is removed with the value.
 #[derive(Debug)]
@@ -77,7 +80,7 @@ impl DataDir {
     /// Another process has it.
     pub(crate) fn locked(self) -> Result<Self, DataDirError> {
         let failed = |source| DataDirError::Lock { path: self.path.clone(), source };
-        let file = File::options().create(true).truncate(false).write(true).mode(0o600).open(self.path.join("lock")).map_err(failed)?;
+        let file = File::options().create(true).truncate(false).write(true).mode(0o600).open(self.path.join(LOCK)).map_err(failed)?;
         match file.try_lock() {
             Ok(()) => Ok(Self { _lock: Some(file), ..self }),
             Err(TryLockError::WouldBlock) => Err(DataDirError::InUse { path: self.path }),

@@ -1,8 +1,8 @@
-//! SIGINT and SIGTERM: the first asks for an orderly end, the second for one at once.
+//! SIGINT, SIGTERM and SIGHUP: the first asks for an orderly end, the second for one at once.
 
-use std::{io, process::ExitCode};
+use std::{fs, io, process::ExitCode};
 use tokio::{
-    signal::unix::{SignalKind, signal},
+    signal::unix::{self, SignalKind, signal},
     sync::watch,
 };
 
@@ -25,6 +25,8 @@ pub(crate) enum Signal {
     Interrupt,
     /// SIGTERM.
     Terminate,
+    /// SIGHUP: the terminal is closed.
+    HangUp,
 }
 
 impl Signal {
@@ -33,23 +35,27 @@ impl Signal {
         match self {
             Self::Interrupt => ExitCode::from(130),
             Self::Terminate => ExitCode::from(143),
+            Self::HangUp => ExitCode::from(129),
         }
     }
 }
 
 impl Signals {
-    /// Takes both signals from now on: they no longer end the process by themselves. Called within a runtime.
+    /// Takes these signals from now on: they no longer end the process by themselves. SIGHUP stays ignored where it is, as under `nohup`. Called within a
+    /// runtime.
     ///
     /// # Errors
     /// The operating system refuses.
     pub(crate) fn take() -> io::Result<Self> {
         let (mut interrupt, mut terminate) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
+        let mut hang_up = if is_hang_up_ignored() { None } else { Some(signal(SignalKind::hangup())?) };
         let (sender, received) = watch::channel(Received::default());
         tokio::spawn(async move {
             loop {
                 let last = tokio::select! {
                     _ = interrupt.recv() => Signal::Interrupt,
                     _ = terminate.recv() => Signal::Terminate,
+                    Some(()) = recv(&mut hang_up) => Signal::HangUp,
                 };
                 sender.send_modify(|received| *received = Received { count: received.count + 1, last: Some(last) });
             }
@@ -70,6 +76,37 @@ impl Signals {
             Ok(Some(last)) => last,
             // The task that sends ends with the runtime alone.
             Ok(None) | Err(_) => std::future::pending().await,
+        }
+    }
+}
+
+async fn recv(signal: &mut Option<unix::Signal>) -> Option<()> {
+    match signal {
+        Some(signal) => signal.recv().await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Whether the process was started so that SIGHUP does not end it.
+fn is_hang_up_ignored() -> bool {
+    fs::read_to_string("/proc/self/status").is_ok_and(|status| ignores_hang_up(&status))
+}
+
+/// The line `SigIgn:` has a bit for each signal, in hexadecimal digits. SIGHUP is the first.
+fn ignores_hang_up(status: &str) -> bool {
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).is_some_and(|mask| mask & 1 == 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_under_nohup_goes_on() {
+        assert!(ignores_hang_up("Name:\tberth\nSigIgn:\t0000000000001001\n"));
+        for status in ["Name:\tberth\nSigIgn:\t0000000000001000\n", "Name:\tberth\n", "SigIgn:\tx\n"] {
+            assert!(!ignores_hang_up(status), "{status}");
         }
     }
 }

@@ -103,6 +103,7 @@ fn pass_on(child: &Child, signal: Signal) {
         Signal::Interrupt if io::stdin().is_terminal() => return,
         Signal::Interrupt => Forwarded::INT,
         Signal::Terminate => Forwarded::TERM,
+        Signal::HangUp => Forwarded::HUP,
     };
     let pid = child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
     // It may have ended meanwhile.

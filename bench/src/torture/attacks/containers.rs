@@ -1,9 +1,9 @@
 //! A pod of thousands of containers, each of which something is remarked on.
 
-use super::{Attack, Request};
+use super::{Attack, Request, SIXTY};
 use serde_json::json;
 
-pub(super) const ATTACK: Attack = Attack { name: "containers", prepare: || Vec::new(), request };
+pub(super) const ATTACK: Attack = Attack { name: "containers", connections: SIXTY, prepare: || Vec::new(), request };
 
 fn request() -> Request {
     let containers: Vec<_> =

@@ -1,8 +1,8 @@
 //! A field selector of as many requirements as are allowed, over all objects there are.
 
-use super::{Attack, Request};
+use super::{Attack, Request, SIXTY};
 
-pub(super) const ATTACK: Attack = Attack { name: "field-selector", prepare: || Vec::new(), request };
+pub(super) const ATTACK: Attack = Attack { name: "field-selector", connections: SIXTY, prepare: || Vec::new(), request };
 
 fn request() -> Request {
     let requirements: Vec<String> = (0..999).map(|at| format!("metadata.name!=n{at}")).collect();

@@ -1,9 +1,9 @@
 //! A JSON patch whose every operation moves all elements of a list.
 
-use super::{Attack, Request, VICTIM};
+use super::{Attack, Request, SIXTY, VICTIM};
 use serde_json::{Value, json};
 
-pub(super) const ATTACK: Attack = Attack { name: "json-patch", prepare: || Vec::new(), request };
+pub(super) const ATTACK: Attack = Attack { name: "json-patch", connections: SIXTY, prepare: || Vec::new(), request };
 
 fn request() -> Request {
     let insert = json!({"op": "add", "path": "/metadata/finalizers/0", "value": "example.com/f"});

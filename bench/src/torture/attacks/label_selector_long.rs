@@ -1,8 +1,8 @@
 //! A label selector of thousands of requirements: more than are allowed.
 
-use super::{Attack, Request};
+use super::{Attack, Request, SIXTY};
 
-pub(super) const ATTACK: Attack = Attack { name: "label-selector-long", prepare: || Vec::new(), request };
+pub(super) const ATTACK: Attack = Attack { name: "label-selector-long", connections: SIXTY, prepare: || Vec::new(), request };
 
 fn request() -> Request {
     let requirements: Vec<String> = (0..3500).map(|at| format!("!k{at}")).collect();

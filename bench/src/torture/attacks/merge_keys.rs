@@ -1,9 +1,9 @@
 //! YAML in which large maps stand for each other by merge keys, as far as that is unfolded.
 
-use super::{Attack, Request};
+use super::{Attack, Request, SIXTY};
 use std::fmt::Write as _;
 
-pub(super) const ATTACK: Attack = Attack { name: "merge-keys", prepare: || Vec::new(), request };
+pub(super) const ATTACK: Attack = Attack { name: "merge-keys", connections: SIXTY, prepare: || Vec::new(), request };
 
 fn request() -> Request {
     let mut body = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: many}\nx: &x {".to_owned();

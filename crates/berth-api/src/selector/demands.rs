@@ -69,21 +69,36 @@ impl<L: LabelSource> LabelSource for Option<&L> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Demands {
     /// Sorted by name, each once.
-    by_name: Vec<(Box<str>, Demand)>,
+    by_name: Box<[(Box<str>, Demand)]>,
     /// How many of them ask that the label be there.
     required: usize,
 }
 
-/// All that is asked of one label or field.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+/// All that is asked of one label or field. A watch keeps thousands of them: values are in sorted slices.
+#[derive(Clone, Debug, PartialEq, Eq)]
 struct Demand {
     /// Whether the label must be there.
     is_required: bool,
     /// The values that it may have; `None`: any.
-    allowed: Option<BTreeSet<Box<str>>>,
-    banned: BTreeSet<Box<str>>,
+    allowed: Option<Box<[Box<str>]>>,
+    banned: Box<[Box<str>]>,
+    bounds: Option<Box<Bounds>>,
+}
+
+/// What a value must be between, if it must.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Bounds {
     above: Option<i64>,
     below: Option<i64>,
+}
+
+/// A demand that is being put together.
+#[derive(Default)]
+struct Gathered {
+    is_required: bool,
+    allowed: Option<BTreeSet<Box<str>>>,
+    banned: BTreeSet<Box<str>>,
+    bounds: Bounds,
 }
 
 impl Demands {
@@ -92,12 +107,12 @@ impl Demands {
         if tests.len() <= FEW {
             return None;
         }
-        let mut by_name: BTreeMap<&str, Demand> = BTreeMap::new();
+        let mut by_name: BTreeMap<&str, Gathered> = BTreeMap::new();
         for (name, test) in tests {
             by_name.entry(name).or_default().add(test);
         }
         let required = by_name.values().filter(|demand| demand.is_required).count();
-        Some(Box::new(Self { by_name: by_name.into_iter().map(|(name, demand)| (name.into(), demand)).collect(), required }))
+        Some(Box::new(Self { by_name: by_name.into_iter().map(|(name, demand)| (name.into(), demand.finish())).collect(), required }))
     }
 
     /// Whether labels are as asked: goes through the labels or through the demands, whichever are fewer.
@@ -126,7 +141,13 @@ impl Demands {
     }
 }
 
-impl Demand {
+impl Gathered {
+    fn finish(self) -> Demand {
+        let Self { is_required, allowed, banned, bounds } = self;
+        let bounds = (bounds != Bounds::default()).then(|| Box::new(bounds));
+        Demand { is_required, allowed: allowed.map(|allowed| allowed.into_iter().collect()), banned: banned.into_iter().collect(), bounds }
+    }
+
     fn add(&mut self, test: &Test) {
         match test {
             Test::Exists | Test::Equals(_) | Test::In(_) | Test::GreaterThan(_) | Test::LessThan(_) => self.is_required = true,
@@ -139,8 +160,8 @@ impl Demand {
             Test::In(values) => self.allow_only(values),
             Test::NotEquals(value) => _ = self.banned.insert(value.as_str().into()),
             Test::NotIn(values) => self.banned.extend(values.iter().map(|value| value.as_str().into())),
-            Test::GreaterThan(bound) => self.above = Some(self.above.map_or(*bound, |before| before.max(*bound))),
-            Test::LessThan(bound) => self.below = Some(self.below.map_or(*bound, |before| before.min(*bound))),
+            Test::GreaterThan(bound) => self.bounds.above = Some(self.bounds.above.map_or(*bound, |before| before.max(*bound))),
+            Test::LessThan(bound) => self.bounds.below = Some(self.bounds.below.map_or(*bound, |before| before.min(*bound))),
         }
     }
 
@@ -150,15 +171,17 @@ impl Demand {
             None => self.allowed = Some(values.iter().map(|value| value.as_str().into()).collect()),
         }
     }
+}
 
+impl Demand {
     fn admits(&self, value: &str) -> bool {
-        self.allowed.as_ref().is_none_or(|allowed| allowed.contains(value)) && !self.banned.contains(value) && self.bounds_hold(value)
+        let is_in = |values: &[Box<str>]| values.binary_search_by(|there| (**there).cmp(value)).is_ok();
+        self.allowed.as_deref().is_none_or(is_in) && !is_in(&self.banned) && self.bounds.as_ref().is_none_or(|bounds| bounds.hold(value))
     }
+}
 
-    fn bounds_hold(&self, value: &str) -> bool {
-        if self.above.is_none() && self.below.is_none() {
-            return true;
-        }
+impl Bounds {
+    fn hold(&self, value: &str) -> bool {
         let fits = |number: i64| self.above.is_none_or(|above| above < number) && self.below.is_none_or(|below| number < below);
         value.parse().is_ok_and(fits)
     }

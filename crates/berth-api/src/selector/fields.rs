@@ -50,6 +50,21 @@ impl FieldSelector {
         Self { requirements, by_field }
     }
 
+    /// The same for who only matches by it, in less memory: where there are many requirements, they are kept in one form alone.
+    #[must_use]
+    pub fn compacted(mut self) -> Self {
+        if self.by_field.is_some() {
+            self.requirements = Vec::new();
+        }
+        self
+    }
+
+    /// Whether every object matches.
+    #[must_use]
+    pub fn is_everything(&self) -> bool {
+        self.requirements.is_empty() && self.by_field.is_none()
+    }
+
     /// In the order in which upstream prints them: sorted as written.
     #[must_use]
     pub fn requirements(&self) -> &[FieldRequirement] {

@@ -152,7 +152,7 @@ impl Entry {
             self.names(&name);
         }
         if Level::Request <= self.extent.level {
-            self.event.request_object = self.body(json);
+            self.event.request_object = self.body(json).filter(|body| !may_hold_secrets(body));
         }
     }
 
@@ -196,6 +196,34 @@ pub(crate) struct Watched(pub(crate) Entry);
 impl Drop for Watched {
     fn drop(&mut self) {
         self.0.write(Stage::ResponseComplete, Timestamp::now());
+    }
+}
+
+/// Kinds whose bodies are never written, wherever they were sent to.
+const SECRET_KINDS: [&str; 4] = ["Secret", "ConfigMap", "TokenReview", "TokenRequest"];
+/// What such a body has, whatever it says of its kind.
+const SECRET_MEMBERS: [&str; 3] = ["data", "stringData", "binaryData"];
+/// The kind of which `data` is a template.
+const TEMPLATE_KIND: &str = "ControllerRevision";
+
+/// Whether a body is, or may be, one of those that are never written: a client may have sent it to the path of another kind.
+fn may_hold_secrets(body: &Value) -> bool {
+    match body {
+        Value::Object(members) => {
+            let kind = members.get("kind").and_then(Value::as_str).unwrap_or_default();
+            let is_secret = SECRET_KINDS.iter().any(|secret| kind.starts_with(secret));
+            let has_secrets = kind != TEMPLATE_KIND && SECRET_MEMBERS.iter().any(|member| members.contains_key(*member));
+            is_secret || has_secrets || members.get("items").is_some_and(may_hold_secrets)
+        }
+        // A list, or a JSON patch, whose operations say where they put something.
+        Value::Array(elements) => elements.iter().any(|element| {
+            let path = element.get("path").and_then(Value::as_str).unwrap_or_default();
+            let first = path.split('/').nth(1).unwrap_or_default();
+            SECRET_MEMBERS.contains(&first)
+                || (path.is_empty() && element.get("value").is_some_and(may_hold_secrets))
+                || may_hold_secrets(element)
+        }),
+        _ => false,
     }
 }
 
@@ -280,6 +308,32 @@ mod tests {
 
         fn flush(&mut self) -> io::Result<()> {
             Ok(())
+        }
+    }
+
+    #[test]
+    fn bodies_of_secrets_are_known_whatever_path_they_came_to() {
+        for body in [
+            json!({"kind": "Secret", "stringData": {"p": "x"}}),
+            json!({"kind": "ConfigMap"}),
+            json!({"metadata": {"name": "a"}, "data": {"p": "eA=="}}),
+            json!({"metadata": {"name": "a"}, "stringData": {"p": "x"}}),
+            json!({"kind": "SecretList", "items": []}),
+            json!({"kind": "List", "items": [{"kind": "Pod"}, {"kind": "Secret"}]}),
+            json!({"kind": "TokenReview", "spec": {"token": "x"}}),
+            json!([{"op": "add", "path": "/stringData/p", "value": "x"}]),
+            json!([{"op": "add", "path": "/data", "value": {"p": "x"}}]),
+            json!([{"op": "replace", "path": "", "value": {"data": {}}}]),
+        ] {
+            assert!(may_hold_secrets(&body), "{body}");
+        }
+        for body in [
+            json!({"kind": "Pod", "metadata": {"annotations": {"data": "x"}}}),
+            json!({"kind": "ControllerRevision", "data": {"spec": {}}}),
+            json!([{"op": "add", "path": "/metadata/labels/data", "value": "x"}]),
+            json!({"spec": {"replicas": 3}}),
+        ] {
+            assert!(!may_hold_secrets(&body), "{body}");
         }
     }
 

@@ -8,8 +8,14 @@ use crate::{pki::RENEW_BEFORE, tls::TlsError};
 use berth_store::followed::{Do, LOOK_EVERY, Seen};
 use jiff::Timestamp;
 use prometheus::{IntCounterVec, IntGaugeVec, Opts, Registry};
-use std::error::Error;
-use tokio::{task::spawn_blocking, time::sleep};
+use std::{error::Error, time::Duration};
+use tokio::{
+    task::spawn_blocking,
+    time::{Instant, sleep},
+};
+
+/// How often it is told that a certificate ends soon.
+const WARN_EVERY: Duration = Duration::from_secs(24 * 3600);
 
 /// Credentials whose files are followed.
 pub struct Following {
@@ -49,16 +55,26 @@ impl Following {
     /// A metric of one of these names is registered already.
     pub fn register(&self, metrics: &Registry) -> Result<(), prometheus::Error> {
         self.metrics.register(metrics)?;
+        for (name, end) in &self.credentials.own_ends {
+            self.metrics.ends.with_label_values(&[*name]).set(end.as_second());
+        }
         for (part, seen) in &self.seen {
             self.metrics.set(*part, seen, &self.credentials);
         }
         Ok(())
     }
 
-    /// Hands over what they say from now on, to be used by a server ([`crate::Server::replace`]). Never ends, unless there is no file.
+    /// Hands over what they say from now on, to be used by a server ([`crate::Server::replace`]), and warns once a day of certificates that end soon. Never ends.
     pub async fn follow(mut self, mut replace: impl Fn(&Credentials) -> Result<(), TlsError> + Send + 'static) {
-        while !self.seen.is_empty() {
-            sleep(LOOK_EVERY).await;
+        // Where there is no file to look at, the process need not wake for one.
+        let pause = if self.seen.is_empty() { WARN_EVERY } else { LOOK_EVERY };
+        let mut warned = Instant::now();
+        loop {
+            sleep(pause).await;
+            if WARN_EVERY <= warned.elapsed() {
+                warned = Instant::now();
+                self.tell_ends();
+            }
             // It may be a file that another machine has.
             let looked = spawn_blocking(move || {
                 self.look(&replace);
@@ -101,10 +117,9 @@ impl Following {
     /// Warns of certificates that end soon.
     fn tell_ends(&self) {
         let soon = Timestamp::now() + RENEW_BEFORE;
-        for (part, _) in &self.seen {
-            if let Some(end) = ends(*part, &self.credentials).filter(|end| *end < soon) {
-                tracing::warn!(credentials = part.name(), "its certificate ends at {end}");
-            }
+        let followed = self.seen.iter().filter_map(|(part, _)| Some((part.name(), ends(*part, &self.credentials)?)));
+        for (name, end) in followed.chain(self.credentials.own_ends.iter().copied()).filter(|(_, end)| *end < soon) {
+            tracing::warn!(credentials = name, "its certificate ends at {end}");
         }
     }
 }

@@ -11,6 +11,7 @@ use crate::{
     auth::{AccountTokens, BadKey, PrivateKey, PublicKey},
     pki::{Pair, Pki},
 };
+use jiff::Timestamp;
 
 /// Who signs tokens of service accounts, and their audience unless another is asked for.
 pub const ISSUER: &str = "https://kubernetes.default.svc.cluster.local";
@@ -28,6 +29,8 @@ pub struct Credentials {
     pub admin_token: Option<String>,
     /// Whose tokens of service accounts are taken.
     pub account_keys: AccountKeys,
+    /// When certificates end that the server keeps itself, by their names in metrics and logs.
+    pub own_ends: Vec<(&'static str, Timestamp)>,
 }
 
 /// Keys of service accounts' tokens, and the names of who signs them.
@@ -69,6 +72,7 @@ impl From<&Pki> for Credentials {
             root_ca: pki.ca_certificate.clone(),
             admin_token: Some(pki.admin_token.clone()),
             account_keys: AccountKeys::of(&pki.service_account_key),
+            own_ends: pki.ends(),
         }
     }
 }

@@ -6,6 +6,7 @@
 //!
 //! Source: kubernetes API Priority and Fairness (KEP-1040), in its smallest useful form.
 
+mod budget;
 mod memory;
 mod metrics;
 mod queues;
@@ -25,6 +26,7 @@ use std::{
 use tokio::{sync::oneshot, time::timeout};
 
 pub(crate) use self::{
+    budget::{Budget, Charge},
     memory::{Kept, Memory},
     metrics::FlowCollectors,
     turns::Turns,
@@ -104,7 +106,7 @@ impl Flow {
             Level::ReadOnly => &self.read_only,
         };
         match lane {
-            Some(lane) => lane.admit(&user.name, seats).await.map(Some),
+            Some(lane) => lane.admit(user.share(), seats).await.map(Some),
             None => Ok(None),
         }
     }

@@ -2,7 +2,8 @@
 //!
 //! A request takes as many seats as it is worth. Free seats go to the waiting user that holds the fewest, and among equals to whose turn
 //! is longest ago, so that a user with ten thousand requests and one with a single request get the same. No user holds more than three
-//! quarters of the seats: requests that never end cannot shut the others out.
+//! quarters of the seats, and none takes a further one beyond three quarters of what the others leave: requests that never end cannot shut the others
+//! out, also where they are of several users.
 
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
@@ -99,7 +100,7 @@ impl<W> Queues<W> {
         let seats = seats.clamp(1, self.seats_per_user);
         let user = self.known(user);
         let line = &self.users[&user];
-        let fits = self.taken + seats <= self.seats && line.held + seats <= self.seats_per_user;
+        let fits = line.held + seats <= self.seats_per_user && self.has_room(line.held, seats);
         if fits && line.waiting.is_empty() && self.next.is_empty() {
             return (Arrival::Seated(self.seat(&user, seats)), Vec::new());
         }
@@ -177,8 +178,9 @@ impl<W> Queues<W> {
         let mut woken = Vec::new();
         while let Some((_, _, user)) = self.next.first() {
             let user = user.clone();
-            let needed = self.users[&user].waiting.front().map_or(0, |waiter| waiter.seats);
-            if self.seats < self.taken + needed {
+            let line = &self.users[&user];
+            let needed = line.waiting.front().map_or(0, |waiter| waiter.seats);
+            if !self.has_room(line.held, needed) {
                 break;
             }
             let waiter = self.change(&user, |line| line.waiting.pop_front()).expect("who is next waits");
@@ -186,6 +188,13 @@ impl<W> Queues<W> {
             woken.push((waiter.wake, self.seat(&user, waiter.seats)));
         }
         woken
+    }
+
+    /// Whether so many seats are free for a user who holds some: the first that it takes may be all that are left, a further one may not.
+    fn has_room(&self, held: usize, needed: usize) -> bool {
+        let left_by_others = self.seats - (self.taken - held);
+        let most = if held == 0 { left_by_others } else { left_by_others - left_by_others / 4 };
+        held + needed <= most
     }
 
     /// Changes a user's part, and its place among those that are next.
@@ -278,7 +287,8 @@ mod tests {
                 }
                 return;
             };
-            assert!(self.queues.seats < self.queues.taken + self.queues.users[user].waiting[0].seats);
+            let line = &self.queues.users[user];
+            assert!(!self.queues.has_room(line.held, line.waiting[0].seats));
         }
     }
 
@@ -341,6 +351,18 @@ mod tests {
         assert!(world.waiting.contains_key(&last));
         world.leave(flood[0]);
         assert!(world.seated.contains_key(&last), "before the twenty that waited longer");
+    }
+
+    #[test]
+    fn floods_of_several_users_leave_seats_to_the_others() {
+        let mut world = World::new(400);
+        let mut held_by = |user| {
+            let before = world.seated.len();
+            (0..400).for_each(|_| drop(world.arrive(user, 1)));
+            world.seated.len() - before
+        };
+        assert_eq!(["a", "b", "c"].map(&mut held_by), [300, 75, 19]);
+        assert_eq!(held_by("d"), 5);
     }
 
     #[test]

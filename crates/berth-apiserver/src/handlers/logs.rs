@@ -38,6 +38,6 @@ pub(super) async fn answer(exchange: &Exchange<'_>, path: &ResourcePath<'_>, pod
     let until = end_of_watch(exchange, follow_timeout(exchange));
     let form = WatchForm::Log(Box::new(log));
     let (resource, lines) = (Arc::clone(&pod.resource), Lines::default());
-    let body = WatchBody { events, until, resource, form, counted, share, lines, ended: false, audited: None };
+    let body = WatchBody { events, until, resource, form, counted, share, selectors: None, lines, ended: false, audited: None };
     Ok(answer::log(ResponseBody::Watch(Box::new(body))))
 }

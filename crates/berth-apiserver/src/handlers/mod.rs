@@ -19,7 +19,8 @@ use crate::{
     body::{self, LargeBody, ResponseBody},
     brief::{Rare, cut},
     connections::Place,
-    flow::{Flow, Kept, Level, Memory, Seat, Turns},
+    decoded::decoded_bytes,
+    flow::{Budget, Charge, Flow, Kept, Level, Memory, Seat, Turns},
     health::{self, Readiness},
     limits::{Limits, Quota},
     metrics::{Labels, Metrics},
@@ -64,12 +65,17 @@ pub(crate) struct Shared {
     pub(crate) limits: Limits,
     pub(crate) flow: Flow,
     pub(crate) memory: Memory,
+    /// What writes take while they are worked on.
+    pub(crate) work: Memory,
+    pub(crate) heads: Arc<Budget>,
+    /// Of open watches.
+    pub(crate) selectors: Arc<Budget>,
     pub(crate) turns: Arc<Turns>,
     /// Held by who asks for the metrics: each answer takes as much as all workloads' series.
     pub(crate) scrape: tokio::sync::Mutex<()>,
     /// What the store is called there.
     pub(crate) storage: &'static str,
-    /// By user name.
+    /// By [share](User::share).
     pub(crate) watches: Arc<Quota<String>>,
     /// Turns true when the server stops.
     pub(crate) stopping: watch::Receiver<bool>,
@@ -121,6 +127,10 @@ pub(crate) struct Exchange<'a> {
     level: OnceLock<Level>,
     /// Held until it is answered; long answers keep it until they are sent.
     seat: Mutex<Option<Seat>>,
+    /// What its head takes, which is kept until it is answered.
+    head: Result<Option<Charge>, Refusal>,
+    /// What it takes while it is worked on.
+    work: Mutex<Kept>,
 }
 
 /// Who asks, and the API as they see it.
@@ -155,9 +165,27 @@ impl Exchange<'_> {
     /// [`Refusal::Overloaded`].
     pub(crate) async fn memory(&self, bytes: usize) -> Result<Kept, Refusal> {
         match self.level.get() {
-            Some(Level::Mutating | Level::ReadOnly) => self.shared.memory.reserve(&self.user().name, bytes).await,
+            Some(Level::Mutating | Level::ReadOnly) => self.shared.memory.reserve(self.user().share(), bytes).await,
             Some(Level::Exempt) | None => Ok(None),
         }
+    }
+
+    /// Waits for room for the work on a body (JSON), and on what is stored, whose work takes so many bytes. It is held until the request is answered.
+    ///
+    /// # Errors
+    /// [`Refusal::Overloaded`]; 413 for a body whose work alone takes more than one share may have.
+    pub(crate) async fn begin_work(&self, body: &[u8], stored_bytes: usize) -> Result<(), Refusal> {
+        if !matches!(self.level.get(), Some(Level::Mutating | Level::ReadOnly)) {
+            return Ok(());
+        }
+        let bytes = decoded_bytes(body);
+        if self.shared.limits.work_bytes / 4 * 3 < bytes {
+            let message = format!("Request entity too large: its {} bytes take more memory than a request may", body.len());
+            return Err(ApiError::TooLarge { message }.into());
+        }
+        let kept = self.shared.work.reserve(self.user().share(), bytes.saturating_add(stored_bytes)).await?;
+        *self.work.lock().unwrap_or_else(PoisonError::into_inner) = kept;
+        Ok(())
     }
 
     fn caller(&self) -> &Caller {
@@ -208,21 +236,22 @@ pub(crate) async fn serve(shared: Arc<Shared>, peer: &Peer, origin: &Origin, req
     let (head, body) = request.into_parts();
     let asker = shared.authenticator.authenticate(&shared.registry, peer, &head.headers).await;
     let route = path::parse(head.uri.path());
+    let room = room_for_head(&shared, asker.as_deref().ok(), &head);
     let in_turn = match route {
         Route::Health { .. } => None,
-        _ => asker.as_deref().ok().filter(|user| !user.is_master() && !admission::is_short(&head, &route)),
+        _ => asker.as_deref().ok().filter(|user| room.is_ok() && !user.is_master() && !admission::is_short(&head, &route)),
     };
     let stall = shared.limits.stall_timeout;
-    let Some(user) = in_turn.map(|user| user.name.clone()) else {
+    let Some(user) = in_turn.map(|user| user.share().to_owned()) else {
         // In a box: it is large, and what holds it is moved about before anything is done.
-        let (answer, seat) = Box::pin(respond(&shared, asker, origin, (&head, &route), body, started)).await;
+        let (answer, seat) = Box::pin(respond(&shared, asker, origin, (&head, &route, room), body, started)).await;
         return answer.map(|body| Sending::begin(body, seat, open, stall, None));
     };
     let answering = {
         let (shared, origin) = (Arc::clone(&shared), origin.clone());
         async move {
             let route = path::parse(head.uri.path());
-            Box::pin(respond(&shared, asker, &origin, (&head, &route), body, started)).await
+            Box::pin(respond(&shared, asker, &origin, (&head, &route, room), body, started)).await
         }
     };
     match shared.turns.begin(&user, answering).join_next().await {
@@ -232,12 +261,30 @@ pub(crate) async fn serve(shared: Arc<Shared>, peer: &Peer, origin: &Origin, req
     }
 }
 
+/// A shorter head is not counted: how many requests there are bounds them.
+const HEAD_BYTES_UNCOUNTED: usize = 4 << 10;
+/// What a header takes beside its texts.
+const HEADER_BYTES: usize = 64;
+
+/// Room for a request's head, as long as it may have to wait. All of those whom the server does not know have one share.
+///
+/// # Errors
+/// [`Refusal::Overloaded`]: its share has all that it may.
+fn room_for_head(shared: &Shared, asker: Option<&User>, head: &Parts) -> Result<Option<Charge>, Refusal> {
+    let headers = head.headers.iter().map(|(name, value)| name.as_str().len() + value.len() + HEADER_BYTES);
+    let bytes = headers.sum::<usize>() + head.uri.path().len() + head.uri.query().map_or(0, str::len);
+    if bytes <= HEAD_BYTES_UNCOUNTED || asker.is_some_and(User::is_master) {
+        return Ok(None);
+    }
+    shared.heads.take(asker.map_or("", User::share), bytes).map(Some).ok_or(Refusal::Overloaded)
+}
+
 /// The answer to a request, and the seats that it keeps until it is sent.
 async fn respond(
     shared: &Shared,
     asker: Result<Arc<User>, Unauthorized>,
     origin: &Origin,
-    (head, route): (&Parts, &Route<'_>),
+    (head, route, room): (&Parts, &Route<'_>, Result<Option<Charge>, Refusal>),
     mut body: Incoming,
     started: Instant,
 ) -> (Answer, Option<Seat>) {
@@ -253,11 +300,16 @@ async fn respond(
         caller: OnceLock::new(),
         level: OnceLock::new(),
         seat: Mutex::new(None),
+        head: room,
+        work: Mutex::new(None),
     };
     let labels = labels(&exchange, route);
     let _inflight = shared.metrics.begin(labels.verb);
     let mut answer = bounded(head, shared.limits.request_timeout, answer(&exchange, asker, head, route, &mut body)).await;
-    body::discard(&mut body).await;
+    // A head for which there is no room must not wait for the rest of a body either.
+    if exchange.head.is_ok() {
+        body::discard(&mut body).await;
+    }
     add_common_headers(&exchange, &mut answer);
     write_audit(&exchange, &mut answer);
     shared.metrics.answered(&labels, answer.status().as_str(), started.elapsed());
@@ -394,6 +446,9 @@ async fn identify(exchange: &Exchange<'_>, asker: Result<Arc<User>, Unauthorized
     let attributes = asked.attributes();
     begin_audit(exchange, head, route, asker.as_deref().ok(), &attributes);
     let mut user = asker.map_err(|Unauthorized| Refusal::Unauthorized)?;
+    if exchange.head.is_err() {
+        return Err(Refusal::Overloaded);
+    }
     // Who has too many connections with a token keeps this one for as long as no stranger needs its place.
     let _ = exchange.origin.place.belongs_to(&user);
     if let Some(other) = impersonated(registry, &user, exchange.headers, &attributes).await? {

@@ -4,6 +4,8 @@ use super::{Exchange, logs, reviews, tokens, with_warnings};
 use crate::{
     answer::{self, Answer},
     body::{self, ResponseBody},
+    decoded::decoded_bytes,
+    flow::Charge,
     limits::Share,
     metrics::Labels,
     negotiate::{self, BodySyntax, Form, PatchType, Syntax},
@@ -14,8 +16,8 @@ use crate::{
 use berth_api::{Scope, decode::DEPTH_MAX};
 use berth_protobuf::DecodeError;
 use berth_registry::{
-    ApiError, Body, Collection, Current, DeleteOptions, Deleted, Patch, Resource, Subresource, Target, WriteOptions, Written, log,
-    table::Position,
+    ApiError, Body, Collection, Current, DeleteOptions, Deleted, Patch, Resource, Subresource, Target, WatchOptions, WriteOptions, Written,
+    log, table::Position,
 };
 use berth_store::env::yield_now;
 use futures::{FutureExt as _, future::BoxFuture};
@@ -155,12 +157,13 @@ async fn watch(exchange: &Exchange<'_>, path: &ResourcePath<'_>, at: Collection,
         options.field_selector = format!("metadata.name={name}");
     }
     let share = share_of_watches(exchange)?;
+    let selectors = room_for_selectors(exchange, &options)?;
     let events = exchange.registry().watch(&at, &options).await?;
     let route = Route::Resource(path.clone());
     let counted = exchange.shared.metrics.begin_watch(&Labels::of("WATCH", &route));
     let until = end_of_watch(exchange, timeout);
     let lines = lines_of_watch(exchange, watch::list_bytes(&events)).await?;
-    let body = WatchBody { events, until, resource: at.resource, form, counted, share, lines, ended: false, audited: None };
+    let body = WatchBody { events, until, resource: at.resource, form, counted, share, selectors, lines, ended: false, audited: None };
     Ok(answer::stream(ResponseBody::Watch(Box::new(body))))
 }
 
@@ -170,14 +173,30 @@ pub(super) fn share_of_watches(exchange: &Exchange<'_>) -> Result<Option<Share<S
     if user.is_master() {
         return Ok(None);
     }
-    exchange.shared.watches.take(user.name.clone()).map(Some).ok_or(Refusal::Overloaded)
+    exchange.shared.watches.take(user.share().to_owned()).map(Some).ok_or(Refusal::Overloaded)
+}
+
+/// What a watch keeps of each requirement and value, in bytes, beside their texts.
+const REQUIREMENT_BYTES: usize = 192;
+/// What takes less is not counted: how many watches there are bounds it.
+const SELECTOR_BYTES_UNCOUNTED: usize = 1 << 10;
+
+/// Room for what a watch keeps of its selectors.
+fn room_for_selectors(exchange: &Exchange<'_>, options: &WatchOptions) -> Result<Option<Charge>, Refusal> {
+    let bytes_of = |text: &str| text.len() + REQUIREMENT_BYTES * text.bytes().filter(|byte| *byte == b',').count();
+    let bytes = bytes_of(&options.label_selector) + bytes_of(&options.field_selector);
+    let user = exchange.user();
+    if bytes <= SELECTOR_BYTES_UNCOUNTED || user.is_master() {
+        return Ok(None);
+    }
+    exchange.shared.selectors.take(user.share(), bytes).map(Some).ok_or(Refusal::Overloaded)
 }
 
 /// What the lines of a watch need of memory, which begins with a list of so many bytes.
 async fn lines_of_watch(exchange: &Exchange<'_>, list_bytes: usize) -> Result<Lines, Refusal> {
     let user = exchange.user();
     let list = exchange.memory(list_bytes).await?;
-    Ok(if user.is_master() { Lines::default() } else { Lines::of(&exchange.shared.memory, &user.name, list) })
+    Ok(if user.is_master() { Lines::default() } else { Lines::of(&exchange.shared.memory, user.share(), list) })
 }
 
 /// How long a watch lasts that does not say, and a log that is followed.
@@ -195,7 +214,7 @@ pub(super) fn end_of_watch(exchange: &Exchange<'_>, timeout: Duration) -> BoxFut
 
 async fn create(exchange: &Exchange<'_>, at: &Collection, body: &mut Incoming) -> Result<Answer, Refusal> {
     let wishes = exchange.wishes()?;
-    let body = read_object(exchange, body).await?;
+    let body = Body::Json(read_json(exchange, body).await?);
     let written = exchange.registry().create(at, body, &write_options(exchange)).await?;
     exchange.audit(|entry| entry.names(written.object.name()));
     let answer = wishes.object(StatusCode::CREATED, &at.resource, None, &written.object)?;
@@ -206,14 +225,14 @@ async fn create(exchange: &Exchange<'_>, at: &Collection, body: &mut Incoming) -
 async fn act(exchange: &Exchange<'_>, target: &Target, body: &mut Incoming) -> Result<Answer, Refusal> {
     let mut wishes = exchange.wishes()?;
     wishes.accepted.form = Form::Object;
-    let body = read_object(exchange, body).await?;
+    let body = Body::Json(read_json_for(exchange, Some(target), body).await?);
     let written = exchange.registry().create_subresource(target, body, &write_options(exchange)).await?;
     let answer = wishes.object(StatusCode::CREATED, &target.resource, target.subresource, &written.object)?;
     Ok(with_warnings(answer, &written.warnings))
 }
 
 async fn update(exchange: &Exchange<'_>, target: &Target, body: &mut Incoming) -> Result<Answer, Refusal> {
-    let body = read_object(exchange, body).await?;
+    let body = Body::Json(read_json_for(exchange, Some(target), body).await?);
     let written = exchange.registry().update(target, body, &write_options(exchange)).await?;
     written_answer(exchange, target, &written)
 }
@@ -221,12 +240,14 @@ async fn update(exchange: &Exchange<'_>, target: &Target, body: &mut Incoming) -
 async fn patch(exchange: &Exchange<'_>, target: &Target, body: &mut Incoming) -> Result<Answer, Refusal> {
     let patch_type = negotiate::patch_type(exchange.header(CONTENT_TYPE), &target.resource)?;
     let bytes = body::read(exchange.headers, body).await?;
+    let bytes = if patch_type == PatchType::Apply { converted(apply_to_json(bytes)?).await } else { bytes };
+    exchange.begin_work(&bytes, stored_work(exchange, Some(target)).await).await?;
     exchange.audit(|entry| entry.request_body(&bytes));
     let patch = match patch_type {
         PatchType::Json => Patch::Json(bytes),
         PatchType::Merge => Patch::Merge(bytes),
         PatchType::Strategic => Patch::Strategic(bytes),
-        PatchType::Apply => Patch::Apply(converted(apply_to_json(bytes)?).await),
+        PatchType::Apply => Patch::Apply(bytes),
     };
     // An applier must say who it is: its fields are kept under its name.
     let options = if patch_type == PatchType::Apply { exchange.query.write_options() } else { write_options(exchange) };
@@ -250,6 +271,7 @@ async fn delete(exchange: &Exchange<'_>, target: &Target, body: &mut Incoming) -
     let wishes = exchange.wishes()?;
     let options = delete_options(exchange, body).await?;
     let resource = &target.resource;
+    exchange.begin_work(&[], stored_work(exchange, Some(target)).await).await?;
     match exchange.registry().delete(target, &options).await? {
         Deleted::Object(current) => wishes.object(StatusCode::OK, resource, None, &current),
         Deleted::Gone { uid, .. } => {
@@ -262,6 +284,7 @@ async fn delete_collection(exchange: &Exchange<'_>, at: &Collection, body: &mut 
     let wishes = exchange.wishes()?;
     let options = delete_options(exchange, body).await?;
     // Before anything is deleted: then it is too late to be refused.
+    exchange.begin_work(&[], exchange.registry().longest(at).await.saturating_mul(WORK_OF_STORED_MAX)).await?;
     let memory = exchange.memory(wishes.cost_of_deleted()).await?;
     let deleted = exchange.registry().delete_collection(at, &exchange.query.list_options()?, &options).await?;
     Ok(answer::keeping(wishes.list(&at.resource, deleted)?, memory))
@@ -282,16 +305,27 @@ fn default_field_manager(user_agent: &str) -> &str {
     if end == 0 { "unknown" } else { &program[..end] }
 }
 
-async fn read_object(exchange: &Exchange<'_>, body: &mut Incoming) -> Result<Body, Refusal> {
-    Ok(Body::Json(read_json(exchange, body).await?))
+/// The JSON of a body, whatever its syntax. There is room for the work on it.
+pub(super) async fn read_json(exchange: &Exchange<'_>, body: &mut Incoming) -> Result<Vec<u8>, Refusal> {
+    read_json_for(exchange, None, body).await
 }
 
-/// The JSON of a body, whatever its syntax.
-pub(super) async fn read_json(exchange: &Exchange<'_>, body: &mut Incoming) -> Result<Vec<u8>, Refusal> {
+/// The same of a write to what is stored there, the work on which counts as well.
+async fn read_json_for(exchange: &Exchange<'_>, target: Option<&Target>, body: &mut Incoming) -> Result<Vec<u8>, Refusal> {
     let syntax = negotiate::body_syntax(exchange.header(CONTENT_TYPE))?;
     let json = converted(to_json(syntax, body::read(exchange.headers, body).await?)?).await;
+    exchange.begin_work(&json, stored_work(exchange, target).await).await?;
     exchange.audit(|entry| entry.request_body(&json));
     Ok(json)
+}
+
+/// What the work on stored objects takes at most, in times of their bytes: of those that were not read to be estimated.
+const WORK_OF_STORED_MAX: usize = 100;
+
+/// How many bytes the work on what is stored there takes; 0: nothing is.
+async fn stored_work(exchange: &Exchange<'_>, target: Option<&Target>) -> usize {
+    let Some(target) = target.filter(|_| !exchange.user().is_master()) else { return 0 };
+    exchange.registry().stored(target).await.map_or(0, |value| decoded_bytes(&value))
 }
 
 /// A body of so many bytes takes milliseconds to be made JSON.

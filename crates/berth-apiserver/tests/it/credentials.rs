@@ -38,7 +38,14 @@ fn files(folder: &Path) -> CredentialFiles {
 
 fn nothing() -> Credentials {
     let serving = Pair { certificate: String::new(), key: String::new() };
-    Credentials { serving, client_authorities: String::new(), root_ca: String::new(), admin_token: None, account_keys: AccountKeys::of("") }
+    Credentials {
+        serving,
+        client_authorities: String::new(),
+        root_ca: String::new(),
+        admin_token: None,
+        account_keys: AccountKeys::of(""),
+        own_ends: Vec::new(),
+    }
 }
 
 /// A server whose credentials are in those files, which it follows.

@@ -249,3 +249,213 @@ async fn connections_on_which_nothing_is_asked_are_closed() {
     }))
     .await;
 }
+
+const READING: &str = r#"apiserver_flowcontrol_current_executing_requests{flow_schema="global-default",priority_level="readonly"}"#;
+
+/// Lists, and watches from there on with bookmarks, as informers do; the watch.
+async fn inform(client: &mut Client, path: &str) -> hyper::Response<hyper::body::Incoming> {
+    let list = client.get(path).await;
+    assert_eq!(list.code, 200, "{}", list.text());
+    let version = list.json()["metadata"]["resourceVersion"].as_str().expect("a version").to_owned();
+    let query = format!("watch=true&allowWatchBookmarks=true&resourceVersion={version}");
+    client.open(Method::GET, &format!("{path}?{query}"), &[], "").await
+}
+
+#[tokio::test]
+async fn informers_leave_the_seats_of_reads_to_the_others() {
+    let server = TestServer::start_limited(Limits { requests_inflight: 4, queue_wait: SOON, ..Limits::default() }).await;
+    server.let_edit("editors").await;
+    let mut clients = Vec::new();
+    let mut watches = Vec::new();
+    for name in ["alice", "carol"] {
+        let mut client = Client::connect(&server, Some(&server.certificate(name, &["editors"])), Protocol::Http2).await;
+        for _ in 0..100 {
+            let watch = inform(&mut client, CONFIG_MAPS).await;
+            assert_eq!(watch.status(), 200, "{name}, {} are open", watches.len());
+            watches.push(watch.into_body());
+        }
+        clients.push(client);
+    }
+    assert_eq!(metric(&server, READING).await, 0, "a watch that has begun holds no seat");
+    let mut bob = server.user("bob", &["editors"]).await;
+    assert_eq!(bob.get(CONFIG_MAPS).await.code, 200);
+    assert_eq!(bob.post(CONFIG_MAPS, &json!({"metadata": {"name": "c"}})).await.code, 201);
+    for watch in &mut watches {
+        assert_eq!(next_line(watch).await.expect("an event")["object"]["metadata"]["name"], "c");
+    }
+    assert_eq!(metric(&server, READING).await, 0, "nor when it has shown something");
+    // They end, and all list again.
+    watches.clear();
+    for client in &mut clients {
+        assert_eq!(inform(client, CONFIG_MAPS).await.status(), 200);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn ten_thousand_watches_of_a_user_are_open_and_no_more() {
+    const WATCHES: usize = 10_000;
+    let server = TestServer::start().await;
+    server.let_edit("editors").await;
+    let alice = server.certificate("alice", &["editors"]);
+    let path = format!("{CONFIG_MAPS}?watch=true&allowWatchBookmarks=true&resourceVersion=1&fieldSelector=metadata.name%3Dc");
+    let open = async || {
+        let mut client = Client::connect(&server, Some(&alice), Protocol::Http2).await;
+        let mut bodies = Vec::new();
+        for _ in 0..250 {
+            let watch = client.open(Method::GET, &path, &[], "").await;
+            assert_eq!(watch.status(), 200);
+            bodies.push(watch.into_body());
+        }
+        (client, bodies)
+    };
+    let held = join_all((0..WATCHES / 250).map(|_| open())).await;
+    let mut more = Client::connect(&server, Some(&alice), Protocol::Http2).await;
+    assert_eq!(more.open(Method::GET, &path, &[], "").await.status(), 429);
+    assert_eq!(more.get(CONFIG_MAPS).await.code, 200, "its other requests go on");
+    let mut bob = server.user("bob", &["editors"]).await;
+    assert_eq!(bob.get(CONFIG_MAPS).await.code, 200);
+    assert_eq!(inform(&mut bob, CONFIG_MAPS).await.status(), 200);
+    assert_eq!(metric(&server, READING).await, 0);
+    drop(held);
+}
+
+#[tokio::test]
+async fn service_accounts_of_a_namespace_share_seats_watches_and_connections() {
+    let limits =
+        Limits { mutating_requests_inflight: 4, queue_wait: SOON, watches_per_user: 1, connections_per_user: 6, ..Limits::default() };
+    let server = TestServer::start_limited(limits).await;
+    server.let_edit("editors").await;
+    let [a, b, other] =
+        ["default:a", "default:b", "other:a"].map(|name| server.certificate(&format!("system:serviceaccount:{name}"), &["editors"]));
+    let path = &format!("{CONFIG_MAPS}?watch=true");
+    let mut clients = Vec::new();
+    for (certificate, code) in [(&a, 200), (&b, 429), (&other, 200)] {
+        let mut client = Client::connect(&server, Some(certificate), Protocol::Http2).await;
+        let watch = client.open(Method::GET, path, &[], "").await;
+        assert_eq!(watch.status(), code);
+        clients.push((client, watch));
+    }
+    let mut stalled = Vec::new();
+    for certificate in [&a, &b, &a] {
+        stalled.push(stalled_post(&server, Some(certificate), "content-length: 10").await);
+    }
+    wait_for_metric(&server, EXECUTING, 3).await;
+    let object = |name: &str| json!({"metadata": {"name": name}});
+    let mut sixth = Client::connect(&server, Some(&b), Protocol::Http1).await;
+    assert_eq!(sixth.post(CONFIG_MAPS, &object("b")).await.code, 429);
+    assert_eq!(Client::connect(&server, Some(&other), Protocol::Http1).await.post(CONFIG_MAPS, &object("c")).await.code, 201);
+    let mut seventh = connect(&server, Some(&a), Protocol::Http1).await;
+    ends(&mut seventh).await;
+    assert_eq!(sixth.get(CONFIG_MAPS).await.code, 200);
+}
+
+#[tokio::test]
+async fn writes_are_charged_what_they_take_decoded() {
+    let server = TestServer::start_limited(Limits { work_bytes: 4 << 20, queue_wait: SOON, ..Limits::default() }).await;
+    server.let_edit("editors").await;
+    let mut alice = server.user("alice", &["editors"]).await;
+    let pods = "/api/v1/namespaces/default/pods?dryRun=All";
+    let pod = |containers: usize| json!({"metadata": {"name": "p"}, "spec": {"containers": vec![json!({}); containers]}});
+    let refused = alice.post(pods, &pod(1_000)).await;
+    assert_eq!(refused.code, 413, "three kilobytes that come to three megabytes");
+    assert_eq!(alice.post(pods, &pod(10)).await.code, 422);
+    assert_eq!(server.admin().await.post(pods, &pod(1_000)).await.code, 422, "administrators are not counted");
+    let text = "x".repeat(500_000);
+    assert_eq!(
+        alice.post(CONFIG_MAPS, &json!({"metadata": {"name": "c"}, "data": {"k": text}})).await.code,
+        201,
+        "a long text is not much more"
+    );
+    // What is stored takes more than there is: it gets all that one may have.
+    let many: serde_json::Map<_, _> = (0..6_000).map(|at| (format!("k{at}"), json!("v"))).collect();
+    assert_eq!(server.admin().await.post(CONFIG_MAPS, &json!({"metadata": {"name": "many"}, "data": many})).await.code, 201);
+    let path = format!("{CONFIG_MAPS}/many");
+    let patch = [("content-type", "application/merge-patch+json")];
+    let patched = alice.send(Method::PATCH, &path, &patch, r#"{"data":{"k0":"w"}}"#).await;
+    assert_eq!(patched.code, 200, "{}", patched.text());
+    assert_eq!(alice.send(Method::DELETE, &path, &[], "").await.code, 200, "all can be deleted");
+    let working = r#"apiserver_flowcontrol_current_executing_requests{flow_schema="global-default",priority_level="work"}"#;
+    assert_eq!(metric(&server, working).await, 0, "all is given back");
+}
+
+#[tokio::test]
+async fn selectors_of_watches_are_charged_until_they_end() {
+    let server = TestServer::start_limited(Limits { selector_bytes: 20_000, ..Limits::default() }).await;
+    server.let_edit("editors").await;
+    // Some 4 KB each.
+    let selector = (0..20).map(|at| format!("key{at}%20notin%20(v)")).collect::<Vec<_>>().join(",");
+    let path = format!("{CONFIG_MAPS}?watch=true&labelSelector={selector}");
+    let connect = async |name: &str| Client::connect(&server, Some(&server.certificate(name, &["editors"])), Protocol::Http2).await;
+    let (mut alice, mut bob) = (connect("alice").await, connect("bob").await);
+    let first = [alice.open(Method::GET, &path, &[], "").await, alice.open(Method::GET, &path, &[], "").await];
+    assert_eq!(first.each_ref().map(|watch| watch.status().as_u16()), [200, 200]);
+    let refused = alice.get(&path).await;
+    assert_eq!((refused.code.as_u16(), refused.header("retry-after")), (429, Some("1")));
+    let other = bob.open(Method::GET, &path, &[], "").await;
+    assert_eq!(other.status(), 200, "half is left to others");
+    assert_eq!(inform(&mut alice, CONFIG_MAPS).await.status(), 200, "one without a selector");
+    drop(first);
+    let again = async { while alice.open(Method::GET, &path, &[], "").await.status() != 200 {} };
+    timeout(PATIENCE, again).await.expect("what a watch that ended had is given back");
+}
+
+#[tokio::test]
+async fn heads_of_requests_that_wait_are_charged() {
+    let server = TestServer::start_limited(Limits { head_bytes: 100_000, ..Limits::default() }).await;
+    server.let_edit("editors").await;
+    let [alice, bob] = ["alice", "bob"].map(|name| server.certificate(name, &["editors"]));
+    let long = format!("content-length: 10\r\nx-pad: {}", "x".repeat(40_000));
+    let mut first = stalled_post(&server, Some(&alice), &long).await;
+    wait_for_metric(&server, EXECUTING, 1).await;
+    let mut second = stalled_post(&server, Some(&alice), &long).await;
+    let refused = read_head(&mut second).await;
+    assert!(refused.starts_with("HTTP/1.1 429"), "{refused}");
+    let mut strangers = stalled_post(&server, None, &format!("content-length: 10\r\nx-pad: {}", "x".repeat(90_000))).await;
+    let refused = read_head(&mut strangers).await;
+    assert!(refused.starts_with("HTTP/1.1 429"), "{refused}");
+    let pad = "x".repeat(25_000);
+    let mut client = Client::connect(&server, Some(&bob), Protocol::Http1).await;
+    assert_eq!(client.send(Method::GET, CONFIG_MAPS, &[("x-pad", &pad)], "").await.code, 200, "others have room");
+    let mut client = Client::connect(&server, Some(&alice), Protocol::Http1).await;
+    assert_eq!(client.get(CONFIG_MAPS).await.code, 200, "short heads are not counted");
+    first.write_all(b"{}        ").await.expect("sent");
+    assert!(read_head(&mut first).await.starts_with("HTTP/1.1 422"));
+    assert_eq!(client.send(Method::GET, CONFIG_MAPS, &[("x-pad", &"x".repeat(40_000))], "").await.code, 200, "it is given back");
+}
+
+#[tokio::test]
+async fn a_request_of_http1_names_exactly_one_host() {
+    let server = TestServer::start().await;
+    for (head, answer) in [
+        ("GET /version HTTP/1.1\r\nhost: a\r\n", "HTTP/1.1 200"),
+        ("GET /version HTTP/1.1\r\n", "HTTP/1.1 400"),
+        ("GET /version HTTP/1.1\r\nhost: a\r\nHost: a\r\n", "HTTP/1.1 400"),
+        ("GET https://a/version HTTP/1.1\r\n", "HTTP/1.1 400"),
+        ("GET /version HTTP/1.0\r\n", "HTTP/1.0 200"),
+    ] {
+        let mut stream = connect(&server, None, Protocol::Http1).await;
+        stream.write_all(format!("{head}\r\nGET /healthz HTTP/1.1\r\nhost: a\r\n\r\n").as_bytes()).await.expect("sent");
+        let found = read_head(&mut stream).await;
+        assert!(found.starts_with(answer), "{head}: {found}");
+        if answer.ends_with("400") {
+            let mut rest = Vec::new();
+            let _ = timeout(PATIENCE, stream.read_to_end(&mut rest)).await.expect("nothing behind it is read");
+            assert!(!String::from_utf8_lossy(&rest).contains("HTTP/1.1 200"));
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_stop_waits_for_no_stranger() {
+    let server = TestServer::start().await;
+    let silent = TcpStream::connect(server.address).await.expect("it listens");
+    let mut half = connect(&server, None, Protocol::Http1).await;
+    half.write_all(b"GET /version HTTP/1.1\r\nhost:").await.expect("sent");
+    let body = stalled_post(&server, None, "content-length: 10").await;
+    // Each of them is being served.
+    assert_eq!(server.nobody().await.get("/version").await.code, 200);
+    let begun = Instant::now();
+    server.stop().await.expect("no panic");
+    assert!(begun.elapsed() < Duration::from_secs(8), "{:?}", begun.elapsed());
+    drop((silent, half, body));
+}

@@ -57,8 +57,14 @@ async fn part() -> Part {
         .with_no_client_auth();
     let (readiness, none) = (Readiness::when("started"), String::new());
     readiness.set_ready();
-    let credentials =
-        Credentials { serving, client_authorities: none, root_ca: String::new(), admin_token: None, account_keys: AccountKeys::of("") };
+    let credentials = Credentials {
+        serving,
+        client_authorities: none,
+        root_ca: String::new(),
+        admin_token: None,
+        account_keys: AccountKeys::of(""),
+        own_ends: Vec::new(),
+    };
     let server = PartServer::bind(PartConfig {
         bind: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
         credentials,

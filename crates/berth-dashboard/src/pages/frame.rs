@@ -127,12 +127,13 @@ pub(crate) fn sign_in(next: &str, state: SignIn) -> String {
                 @if state == SignIn::Again { meta http-equiv="refresh" content=(again); }
                 link rel="icon" href="data:,";
                 link rel="stylesheet" href="/style.css";
+                script src="/live.js" defer {}
             }
             body {
                 main #main {
                     h1 { "Sign in" }
                     @match state {
-                        SignIn::Told => p .note .done role="status" { "A new link was printed where berth runs, unless that was done a moment ago. It works once, for a minute." },
+                        SignIn::Told => p .note .done role="status" { "A new link was printed where berth runs, unless the last one still works. It works once, for a minute." },
                         SignIn::Refused => p .note role="alert" { "That link does not work: each works once, for a minute. Ask for another." },
                         SignIn::Asked | SignIn::Again => p { "This page is for whoever started berth. Open the link that it has printed, or ask for a new one." },
                     }

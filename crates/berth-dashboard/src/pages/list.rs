@@ -96,14 +96,14 @@ pub(super) fn form(world: &World, filter: &Filter) -> Markup {
         form .filter method="get" action="/" role="search" {
             div {
                 label for="search" { "Search (/)" }
-                input #search type="search" name="q" value=(filter.search) placeholder="name, image, state";
+                input #search type="search" name="q" value=(shown(&filter.search)) placeholder="name, image, state";
             }
             div {
                 label for="namespace" { "Namespace" }
                 select #namespace name="namespace" {
                     option value="" selected[filter.namespace.is_empty()] { "all" }
                     @for namespace in &namespaces {
-                        option value=(namespace) selected[filter.namespace == *namespace] { (shown(namespace)) }
+                        option value=(shown(namespace)) selected[filter.namespace == *namespace] { (shown(namespace)) }
                     }
                 }
             }

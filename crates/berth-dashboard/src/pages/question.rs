@@ -48,7 +48,7 @@ fn asked(reader: Reader<'_>, id: &Id, verb: Verb, said: &Said, question: &Questi
             input type="hidden" name="form-token" value=(reader.form_token);
             input type="hidden" name="uid" value=(question.uid);
             input type="hidden" name="generation" value=(question.generation);
-            @for (key, value) in kept { input type="hidden" name=(key) value=(value); }
+            @for (key, value) in kept { input type="hidden" name=(key) value=(shown(value)); }
             ul .actions {
                 li { button .go type="submit" { (verb.label()) } }
                 li { a href=(path(id)) { "No, go back" } }
@@ -75,12 +75,12 @@ fn image(id: &Id, verb: Verb, containers: &[(String, String)]) -> Markup {
             div {
                 label for="container" { "Container" }
                 select #container name="container" {
-                    @for (name, image) in containers { option value=(name) { (shown(name)) " (" (shown(image)) ")" } }
+                    @for (name, image) in containers { option value=(shown(name)) { (shown(name)) " (" (shown(image)) ")" } }
                 }
             }
             div {
                 label for="image" { "Image" }
-                input #image type="text" name="image" required value=(containers.first().map_or("", |(_, image)| image.as_str()));
+                input #image type="text" name="image" required value=(containers.first().map_or_else(String::new, |(_, image)| shown(image)));
             }
             button type="submit" { "What happens then?" }
         }

@@ -55,9 +55,9 @@ async fn a_link_works_once_for_a_minute_and_its_token_is_in_no_later_address() {
     let running = start(shop()).await;
     let path = running.path_of(&running.link);
     let first = running.get(&path, "").await;
-    assert_eq!((first.code, first.header("location").as_deref()), (303, Some("/")));
+    assert_eq!((first.code, goes_on_at(&first)), (303, "/".to_owned()));
     let attributes = first.header("set-cookie").unwrap();
-    assert!(attributes.contains("HttpOnly") && attributes.contains("SameSite=Strict") && attributes.contains("Path=/"), "{attributes}");
+    assert!(attributes.contains("HttpOnly") && attributes.contains("SameSite=Strict"), "{attributes}");
     assert_eq!(first.header("referrer-policy").as_deref(), Some("no-referrer"));
     let second = running.get(&path, "").await;
     assert_eq!((second.code, second.cookie()), (403, None));
@@ -74,8 +74,62 @@ async fn a_link_works_once_for_a_minute_and_its_token_is_in_no_later_address() {
     let typed = running
         .post("/sign-in", "", &format!("next=%2Fnodes&token={}", link.replace(':', "%3A").replace('/', "%2F").replace('=', "%3D")))
         .await;
-    assert_eq!((typed.code, typed.header("location").as_deref()), (303, Some("/nodes")), "one goes on where one wanted to");
+    assert_eq!((typed.code, goes_on_at(&typed)), (303, "/nodes".to_owned()), "one goes on where one wanted to");
     assert_eq!(running.get("/nodes", &typed.cookie().unwrap()).await.code, 200);
+}
+
+/// Where a client goes on that has signed in, below the path of its session.
+fn goes_on_at(signed_in: &Answer) -> String {
+    let location = signed_in.header("location").unwrap();
+    let (base, _) = location[1..].split_once('/').unwrap();
+    assert!(signed_in.header("set-cookie").unwrap().contains(&format!("; Path=/{base};")), "{location}");
+    location[1 + base.len()..].to_owned()
+}
+
+/// A browser sends a cookie to all ports of a host, but below its path alone, which no other port knows.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_cookie_is_for_a_path_that_no_other_port_knows() {
+    let running = start(shop()).await;
+    let signed_in = running.get(&running.path_of(&running.link), "").await;
+    let (cookie, location) = (signed_in.cookie().unwrap(), signed_in.header("location").unwrap());
+    let base = location.strip_suffix('/').unwrap();
+    assert!(base.starts_with("/~") && 40 < base.len(), "{base}");
+    let page = running.page_with(&location, &cookie, "web").await;
+    assert!(page.contains(&format!(" href=\"{base}{WEB}\"")) && !page.contains("=\"/n"), "{page}");
+    for other in ["/~", "/~AAAA", &format!("{base}A")] {
+        let answer = running.get(&format!("{other}/nodes?a=b"), &cookie).await;
+        assert_eq!(answer.header("location").as_deref(), Some("/sign-in?next=%2Fnodes%3Fa%3Db"), "{other}");
+    }
+    assert_eq!(running.get(&format!("{base}/stream?page=/"), "").await.code, 401);
+    let token = form_token(&page);
+    let out = running.post(&format!("{base}/sign-out"), &cookie, &format!("form-token={token}")).await;
+    assert!(out.header("set-cookie").unwrap().contains(&format!("; Path={base};")), "it is taken away where it was set");
+    assert_eq!(running.get(&location, &cookie).await.code, 303);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn strangers_shut_no_reader_out() {
+    let running = start(shop()).await;
+    let cookie = running.sign_in().await;
+    let mut strangers = Vec::new();
+    for round in 0..4 {
+        for _ in 0..100 {
+            let mut stream = TcpStream::connect(running.address).await.unwrap();
+            let _ = stream.write_all(b"GET / HTTP/1.1\r\nhost: x\r\nx").await;
+            strangers.push(stream);
+        }
+        let answer = timeout(common::PATIENCE / 6, running.get("/nodes", &cookie)).await;
+        assert_eq!(answer.expect("at once").code, 200, "round {round}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn strangers_do_not_make_the_owners_link_useless() {
+    let running = start(shop()).await;
+    running.machine.set(650);
+    assert_eq!(running.post("/sign-in", "", "ask=1").await.code, 200);
+    assert_eq!(running.told.lock().unwrap().len(), 0, "the one that was printed works still");
+    assert_eq!(running.get(&running.path_of(&running.link), "").await.code, 303);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -86,7 +140,7 @@ async fn a_shared_link_opens_after_its_readers_own_sign_in() {
     assert_eq!(sign_in, "/sign-in?next=%2Fns%2Fshop%2Fdeployments%2Fweb%3Fpods%3D2");
     let (_, token) = running.link.split_once("token=").unwrap();
     let signed_in = running.get(&format!("{sign_in}&token={token}"), "").await;
-    assert_eq!(signed_in.header("location").as_deref(), Some("/ns/shop/deployments/web?pods=2"));
+    assert_eq!(goes_on_at(&signed_in), "/ns/shop/deployments/web?pods=2");
     // Somebody who has signed in, and comes by a link of another site: the browser comes again by itself, with the cookie.
     let host = running.address;
     let from_elsewhere = format!("GET {sign_in} HTTP/1.1\r\nhost: {host}\r\nsec-fetch-site: cross-site\r\nconnection: close\r\n\r\n");
@@ -209,7 +263,7 @@ async fn nothing_is_asked_before_somebody_signs_in_who_then_comes_to_what_needs_
     }
     assert_eq!(running.cluster.asked.load(Ordering::SeqCst), 0);
     let first = running.get(&running.path_of(&running.link), "").await;
-    assert_eq!((first.code, first.header("location").as_deref()), (303, Some(WEB)), "it is stuck");
+    assert_eq!((first.code, goes_on_at(&first)), (303, WEB.to_owned()), "it is stuck");
     assert!(0 < running.cluster.asked.load(Ordering::SeqCst));
     let page = running.get(WEB, &first.cookie().unwrap()).await;
     assert!(page.body.contains("– web-2-d cannot pull its image"), "{}", page.body);
@@ -221,7 +275,7 @@ async fn where_all_is_complete_or_there_is_nothing_one_comes_to_all_workloads() 
     complete.put("statefulsets", shop().find("statefulsets", common::EVIL));
     for cluster in [nothing, complete] {
         let running = start_own(cluster).await;
-        assert_eq!(running.get(&running.path_of(&running.link), "").await.header("location").as_deref(), Some("/"));
+        assert_eq!(goes_on_at(&running.get(&running.path_of(&running.link), "").await), "/");
     }
 }
 
@@ -229,7 +283,7 @@ async fn where_all_is_complete_or_there_is_nothing_one_comes_to_all_workloads() 
 async fn one_who_wanted_a_page_comes_to_that_one() {
     let running = start_own(shop()).await;
     let path = format!("{}&next=%2Fnodes", running.path_of(&running.link));
-    assert_eq!(running.get(&path, "").await.header("location").as_deref(), Some("/nodes"));
+    assert_eq!(goes_on_at(&running.get(&path, "").await), "/nodes");
 }
 
 /// Whoever stops it waits for no reader, and cuts none off.

@@ -1,6 +1,7 @@
 //! A recording, as a replay needs it: what there was, what somebody changed, how long pods took, and what it came to.
 
 use crate::{
+    demand::Demand,
     difference::{difference, written},
     replay::{
         column::{Column, Facts, Missed},
@@ -19,10 +20,10 @@ use std::{
     time::Duration,
 };
 
-/// More pods than these no recording's workloads may want together: a replay makes them all.
-const WANTED_MAX: i64 = 200_000;
 /// How many changes are made again.
 const CHANGES_MAX: usize = 500_000;
+/// How many bytes those changes may have together, as JSON.
+const CHANGE_BYTES_MAX: usize = 256 << 20;
 /// How many gaps are told of.
 const GAPS_MAX: usize = 1000;
 
@@ -77,8 +78,9 @@ struct Reading {
     inputs: Vec<(Duration, Input)>,
     nodes: BTreeSet<String>,
     gaps: Vec<Missed>,
-    wanted: BTreeMap<Place, i64>,
-    wants: i64,
+    wanted: BTreeMap<Place, Demand>,
+    wants: Demand,
+    input_bytes: usize,
 }
 
 impl Recorded {
@@ -97,7 +99,8 @@ impl Recorded {
             nodes: BTreeSet::new(),
             gaps: Vec::new(),
             wanted: BTreeMap::new(),
-            wants: 0,
+            wants: Demand::default(),
+            input_bytes: 0,
         };
         let mut begun: Option<(Duration, Vec<Value>)> = None;
         let (mut lines, mut last) = (1, Duration::ZERO);
@@ -163,13 +166,18 @@ impl Reading {
             "Node" => drop(self.nodes.insert(place.2.clone())),
             _ => (),
         }
-        self.ledger.put(kind.plural, object.to_string().as_bytes(), now);
+        let text = object.to_string();
+        self.ledger.put(kind.plural, text.as_bytes(), now);
         let object = if kind.kind == "Pod" { object } else { unowned(object) };
         if let Some(since) = since {
             let is_change = is_input(&object) && self.objects.get(&place).is_none_or(|known| differ(known, &object));
             if is_change {
                 if self.inputs.len() == CHANGES_MAX {
                     return Err(ReplayError::Unfit { line, why: format!("it has more than {CHANGES_MAX} changes") });
+                }
+                self.input_bytes += text.len();
+                if CHANGE_BYTES_MAX < self.input_bytes {
+                    return Err(ReplayError::Unfit { line, why: format!("its changes have more than {CHANGE_BYTES_MAX} bytes together") });
                 }
                 self.inputs.push((since, Input::Put(unowned(object.clone()))));
             }
@@ -190,7 +198,7 @@ impl Reading {
         if gone.kind == "Pod" {
             self.watched.gone(&gone.namespace, &gone.name, now);
         }
-        self.wants -= self.wanted.remove(&place).unwrap_or(0);
+        self.wants.subtract(self.wanted.remove(&place).unwrap_or_default());
         let was_input = self.objects.remove(&place).is_some_and(|object| is_input(&object));
         if let Some(since) = since.filter(|_| was_input && self.inputs.len() < CHANGES_MAX) {
             self.inputs.push((since, Input::Gone(gone)));
@@ -202,13 +210,10 @@ impl Reading {
         if !is_workload {
             return Ok(());
         }
-        let wants = object["spec"]["replicas"].as_i64().unwrap_or(1);
-        self.wants += wants - self.wanted.insert(place.clone(), wants).unwrap_or(0);
-        if WANTED_MAX < self.wants {
-            let why = format!("put.spec.replicas: the workloads want {} pods together; {WANTED_MAX} are the most", self.wants);
-            return Err(ReplayError::Unfit { line, why });
-        }
-        Ok(())
+        let wants = Demand::of(object);
+        self.wants.subtract(self.wanted.insert(place.clone(), wants).unwrap_or_default());
+        self.wants.add(wants);
+        self.wants.check().map(drop).map_err(|error| ReplayError::Unfit { line, why: format!("put.spec.replicas: {error}") })
     }
 
     /// All that there is now, owners before what they own.

@@ -23,7 +23,7 @@ impl PlugIn for StoreRoom {
             return Ok(());
         }
         let resource = || shares::name(admission.at.resource);
-        let beyond_share = api.caller.as_ref().map_or(Duration::ZERO, |user| api.shares.delay(resource, &user.name, api.clock.now()));
+        let beyond_share = api.caller.as_ref().map_or(Duration::ZERO, |user| api.shares.delay(resource, user.share(), api.clock.now()));
         if shares::DELAY_MAX < beyond_share {
             return Err(too_much(OVER_SHARE, u32::try_from(beyond_share.as_secs()).unwrap_or(u32::MAX)));
         }
@@ -61,7 +61,7 @@ impl Registry {
     pub(super) fn note_history(&self, admission: &Admission<'_>, written: &Entry) {
         let Some(user) = &self.caller else { return };
         let before = admission.old.as_ref().map_or(0, |old| old.entry.value.len());
-        self.shares.note(&shares::name(admission.at.resource), &user.name, before + written.value.len(), self.clock.now());
+        self.shares.note(&shares::name(admission.at.resource), user.share(), before + written.value.len(), self.clock.now());
     }
 
     /// Leases; of the server itself and administrators also what belongs to the whole cluster, and events that warn: of the others there are more than

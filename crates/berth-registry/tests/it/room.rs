@@ -187,3 +187,22 @@ fn a_user_who_writes_more_than_his_share_of_a_history_that_others_watch_is_slowe
     world.clock.advance(i64::from(retry_after_seconds) + 1);
     now(create(user("busy"), "late".to_owned())).expect("at once");
 }
+
+#[test]
+fn service_accounts_of_a_namespace_share_their_history() {
+    let world = World::new();
+    let registry = world.registry.clone().with_history_shares(400_000);
+    let account = |namespace: &str, name: &str| registry.on_behalf_of(Arc::new(User::service_account(namespace, name, "u")));
+    let create = |registry: Registry, name: &str| {
+        let body = Body::Json(large(name).to_string().into_bytes());
+        async move { registry.create(&collection("configmaps"), body, &WriteOptions::default()).await.map(drop) }
+    };
+    let _own = now(account("n", "watcher").watch(&collection("configmaps"), &WatchOptions::default())).expect("a watch");
+    let _other = now(account("m", "watcher").watch(&collection("configmaps"), &WatchOptions::default())).expect("a watch");
+    for number in 0..10 {
+        now(create(account("n", &format!("s{number}")), &format!("c{number}"))).expect("within the share");
+    }
+    let mut late = Box::pin(create(account("n", "fresh"), "late"));
+    assert!((&mut late).now_or_never().is_none(), "one that has written nothing waits as well");
+    now(create(account("m", "s"), "other")).expect("those of another namespace do not");
+}

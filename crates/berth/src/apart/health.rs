@@ -141,6 +141,7 @@ fn credentials(options: &HealthOptions, name: &str, env: &Env) -> Outcome<Follow
         root_ca: String::new(),
         admin_token: None,
         account_keys: AccountKeys::of(""),
+        own_ends: Vec::new(),
     };
     Ok(Following::read(files, own)?)
 }

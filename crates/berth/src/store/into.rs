@@ -5,11 +5,11 @@ use super::{
     options::{Import, Restore, StoreOptions},
     tell, with_advice,
 };
-use crate::{data_dir::DataDir, etcd::Clients, progress::chain};
+use crate::{data_dir::DataDir, etcd::Clients, memory, progress::chain};
 use berth_etcd::Client;
 use berth_registry::{
     Archived, ArchivedFault, Resources,
-    archive::{ArchiveError, Header, Item, Reader},
+    archive::{ArchiveError, Header, Item, REVISION_MAX, Reader},
 };
 use berth_store::{
     Expected, Key, Made, OpenError, Revision,
@@ -34,6 +34,8 @@ const AHEAD_MIN: u64 = 1_000_000_000;
 const AHEAD_A_SECOND: u64 = 1_000_000;
 /// For longer than that nobody's clock counts.
 const AHEAD_SECONDS_MAX: u64 = 100 * 366 * 24 * 3600;
+/// How far below the greatest revision an embedded store that is made of an archive begins at least: more than it comes to in decades.
+const REVISIONS_LEFT_MIN: u64 = 1 << 50;
 /// How many objects are told of that have fields which are left out.
 const TOLD_MAX: usize = 10;
 /// How many writes are under way to an etcd.
@@ -50,7 +52,7 @@ pub(super) fn import(options: &Import) -> Outcome<()> {
     match At::open(&options.into)? {
         At::Embedded(data_dir) => {
             let data_dir = locked(Some(&data_dir))?;
-            into_folder(&archive, &data_dir)
+            into_folder(&archive, &data_dir, quota(options.quota_bytes))
         }
         At::Etcd(runtime, clients) => {
             let data_dir = locked(options.into.data_dir.as_ref())?;
@@ -62,7 +64,12 @@ pub(super) fn import(options: &Import) -> Outcome<()> {
 pub(super) fn restore(options: &Restore) -> Outcome<()> {
     let archive = Archive::of(Some(&options.file), options.leave_out_unknown)?;
     let data_dir = locked(options.data_dir.as_ref())?;
-    into_folder(&archive, &data_dir)
+    into_folder(&archive, &data_dir, quota(options.quota_bytes))
+}
+
+/// How many bytes may be stored; `None`: no bound.
+fn quota(asked: Option<u64>) -> Option<u64> {
+    Some(asked.unwrap_or_else(memory::default_quota)).filter(|bytes| 0 < *bytes)
 }
 
 /// What stops an import.
@@ -200,7 +207,34 @@ fn ahead(header: &Header, now: Timestamp) -> Revision {
     header.revision.later(AHEAD_MIN.max(seconds * AHEAD_A_SECOND))
 }
 
-fn into_folder(archive: &Archive, data_dir: &DataDir) -> Outcome<()> {
+/// Reads and checks all objects, and that they find room.
+fn check_objects(archive: &Archive, now: Timestamp, quota: Option<u64>) -> Outcome<()> {
+    let mut bytes = 0_u64;
+    for object in archive.objects(now)? {
+        let Made { key, value, .. } = object?;
+        bytes += (key.as_str().len() + value.len()) as u64;
+        if let Some(quota) = quota.filter(|quota| *quota < bytes) {
+            return Err(format!(
+                "the archive {} holds more than {quota} bytes of objects, and nothing was changed: allow more with --quota-bytes",
+                archive.name
+            )
+            .into());
+        }
+    }
+    Ok(())
+}
+
+/// As [`ahead`], where revisions can go on from there for long: backups of the new store shall be taken, too.
+fn far_ahead(header: &Header, now: Timestamp) -> Outcome<Revision> {
+    let revision = ahead(header, now);
+    if REVISION_MAX - REVISIONS_LEFT_MIN < revision.0 {
+        let why = "a store that goes on behind that comes to revisions that no client reads, and nothing was changed";
+        return Err(format!("the archive is at revision {}: {why}", header.revision).into());
+    }
+    Ok(revision)
+}
+
+fn into_folder(archive: &Archive, data_dir: &DataDir, quota: Option<u64>) -> Outcome<()> {
     let (store, now) = (data_dir.path().join("store"), Timestamp::now());
     if store.exists() {
         return Err(format!(
@@ -212,11 +246,12 @@ fn into_folder(archive: &Archive, data_dir: &DataDir) -> Outcome<()> {
     let header = archive.header()?;
     // All of it is read and checked before the first file is made.
     let keys = archive.keys()?;
-    archive.objects(now)?.try_for_each(|object| object.map(drop))?;
+    let revision = far_ahead(&header, now)?;
+    check_objects(archive, now, quota)?;
     put_keys(&keys, &data_dir.path().join("pki"))?;
     let counting = counting("objects");
     let values = || Ok::<_, Fault>(archive.objects(now)?.inspect(|_| counting.inc(1)));
-    let objects = make_store(&store, ahead(&header, now), values)?;
+    let objects = make_store(&store, revision, values)?;
     counting.finish_and_clear();
     archive.tell();
     tell(&format!(

@@ -101,6 +101,10 @@ pub(crate) struct Import {
     #[arg(long)]
     pub(crate) leave_out_unknown: bool,
 
+    /// How many bytes of objects an embedded store may get; 0: no bound [default: as of berth up, an eighth of the machine's memory, or of the cgroup's limit].
+    #[arg(long, value_name = "BYTES")]
+    pub(crate) quota_bytes: Option<u64>,
+
     /// The archive [default: standard input].
     #[arg(value_name = "FILE")]
     pub(crate) file: Option<PathBuf>,
@@ -132,6 +136,10 @@ pub(crate) struct Restore {
     /// Leaves out objects of kinds that this berth does not have, as of a backup that a later one has made; else they end the restore.
     #[arg(long)]
     pub(crate) leave_out_unknown: bool,
+
+    /// How many bytes of objects the archive may hold; 0: no bound [default: as of berth up, an eighth of the machine's memory, or of the cgroup's limit].
+    #[arg(long, value_name = "BYTES")]
+    pub(crate) quota_bytes: Option<u64>,
 
     /// The backup.
     #[arg(value_name = "FILE")]

@@ -1,10 +1,16 @@
 //! What `berth up` keeps its objects in.
 
 use super::{Outcome, Settings};
-use crate::{cli::Up, data_dir::StoreKind, etcd, foreign::Untouched, memory};
+use crate::{
+    cli::Up,
+    data_dir::{self, StoreKind},
+    etcd,
+    foreign::Untouched,
+    memory,
+};
 use berth_registry::ResourceTable;
-use berth_store::{EmbeddedStore, MemoryStore, OnDamage, OpenError, Opening, Store, env::Env, expiry};
-use std::{error::Error, path::Path, sync::Arc};
+use berth_store::{EmbeddedStore, MemoryStore, OnDamage, OpenError, Opening, Store, Usage, env::Env, expiry};
+use std::{error::Error, fs, path::Path, sync::Arc};
 
 /// A store, and how to finish what it has begun.
 pub(super) struct Opened {
@@ -44,13 +50,54 @@ pub(super) async fn open_store(
         StoreKind::Embedded => {
             let on_damage = if options.accept_loss { OnDamage::AcceptLoss } else { OnDamage::Refuse };
             let opening = Opening { history_bytes: options.history_bytes, on_damage, ..Opening::default() };
+            check_there(data_dir, on_damage)?;
             let store = EmbeddedStore::open_with(&data_dir.join("store"), Arc::clone(table), opening).map_err(with_advice)?;
+            note_there(data_dir);
             store.faults().iter().for_each(|fault| tracing::warn!(%fault, "lost, as --accept-loss accepts"));
             let store = Arc::new(store.with_quota(quota));
+            check_fits(store.usage())?;
             expiry::start(Arc::<EmbeddedStore>::clone(&store), env);
             Ok(Opened { store: Arc::<EmbeddedStore>::clone(&store), untouched: None, close: Box::new(move || store.close()) })
         }
     }
+}
+
+/// What the lock says of a folder in which there was a store once.
+const HAS_STORE: &str = "store\n";
+
+/// A store that was there is not made again, empty, without a word.
+fn check_there(data_dir: &Path, on_damage: OnDamage) -> Outcome<()> {
+    let lock = data_dir.join(data_dir::LOCK);
+    let had_store = fs::read_to_string(&lock).is_ok_and(|text| text == HAS_STORE);
+    if !had_store || on_damage == OnDamage::AcceptLoss || data_dir.join("store").exists() {
+        return Ok(());
+    }
+    let (folder, lock) = (data_dir.display(), lock.display());
+    Err(format!("the store is missing in {folder}: put a copy there (berth restore), or remove {lock} to start with an empty one").into())
+}
+
+/// Notes that there is a store. Where the disk does not take that, a later start notices less.
+fn note_there(data_dir: &Path) {
+    let lock = data_dir.join(data_dir::LOCK);
+    if fs::read_to_string(&lock).is_ok_and(|text| text != HAS_STORE)
+        && let Err(error) = fs::write(&lock, HAS_STORE)
+    {
+        tracing::debug!(%error, "could not note in the lock that there is a store");
+    }
+}
+
+/// So many times the quota a store may hold when it is opened: it is smaller than what was stored where that was another machine's, or an archive's. All objects
+/// are in memory, at about four times their bytes.
+const QUOTAS_AT_START: u64 = 2;
+
+/// A store that is somewhat fuller than it may be is opened, and can be emptied. One that would take all memory is not.
+fn check_fits(usage: Option<Usage>) -> Outcome<()> {
+    let Some(Usage { bytes, quota: Some(quota), .. }) = usage else { return Ok(()) };
+    if bytes <= quota.saturating_mul(QUOTAS_AT_START) {
+        return Ok(());
+    }
+    let why = "they would take the memory that this machine has for them; if it has enough, allow more with --quota-bytes";
+    Err(format!("{bytes} bytes are stored, and {quota} may be: {why}").into())
 }
 
 /// Says what a damaged store's owner can do about it.

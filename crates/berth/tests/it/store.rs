@@ -176,6 +176,16 @@ fn a_backup_that_is_not_as_it_was_made_changes_nothing() {
     };
     check(&cut, "is refused: ");
     check(&files.path().join("none"), "No such file");
+    let folder = TempDir::new().unwrap();
+    let told = refused(&["restore", text(&good), "--quota-bytes", "50", "--data-dir", text(folder.path())]);
+    assert!(
+        told.contains("holds more than 50 bytes of objects, and nothing was changed") && !folder.path().join("store").exists(),
+        "{told}"
+    );
+    let far = files.path().join("far");
+    let header = Header::new("0", Revision((1 << 52) - 1), "2026-01-01T00:00:00Z".parse().unwrap());
+    Writer::begin(File::create(&far).unwrap(), &header).unwrap().finish().unwrap();
+    check(&far, "a store that goes on behind that comes to revisions that no client reads");
     check(
         &archive("invalid", &[("/registry/configmaps/b/a", map), ("/registry/pods/b/a", pod)]),
         "/registry/pods/b/a: spec.containers: Required value",

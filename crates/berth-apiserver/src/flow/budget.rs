@@ -1,0 +1,87 @@
+//! Bytes that requests hold while they wait, and watches as long as they are open, counted by [share](berth_rbac::User::share).
+//!
+//! A share gets at most half of what the others leave. So a few shares together cannot take everything: each further one still finds some. What finds no
+//! room is refused at once: it would hold its bytes while it waits.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+/// So many bytes for all.
+#[derive(Debug)]
+pub(crate) struct Budget {
+    bytes_max: usize,
+    held: Mutex<Held>,
+}
+
+#[derive(Debug, Default)]
+struct Held {
+    all: usize,
+    by_share: BTreeMap<Arc<str>, usize>,
+}
+
+/// Bytes of a share. Given back when dropped.
+#[derive(Debug)]
+pub(crate) struct Charge {
+    budget: Arc<Budget>,
+    share: Arc<str>,
+    bytes: usize,
+}
+
+impl Budget {
+    pub(crate) fn new(bytes_max: usize) -> Arc<Self> {
+        Arc::new(Self { bytes_max, held: Mutex::default() })
+    }
+
+    /// So many bytes for `share`; `None` where it has, or would have, more than half of what the others leave.
+    pub(crate) fn take(self: &Arc<Self>, share: &str, bytes: usize) -> Option<Charge> {
+        let mut held = self.held();
+        let (share, own) = match held.by_share.get_key_value(share) {
+            Some((share, own)) => (Arc::clone(share), *own),
+            None => (share.into(), 0),
+        };
+        let left_by_others = self.bytes_max - (held.all - own);
+        let own = own.checked_add(bytes).filter(|own| *own <= left_by_others / 2)?;
+        held.all += bytes;
+        held.by_share.insert(Arc::clone(&share), own);
+        drop(held);
+        Some(Charge { budget: Arc::clone(self), share, bytes })
+    }
+
+    /// Nothing panics while it is locked.
+    fn held(&self) -> MutexGuard<'_, Held> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Charge {
+    fn drop(&mut self) {
+        let mut held = self.budget.held();
+        held.all -= self.bytes;
+        match held.by_share.get_mut(&self.share) {
+            Some(own) if self.bytes < *own => *own -= self.bytes,
+            _ => drop(held.by_share.remove(&self.share)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_share_has_half_of_what_the_others_leave_and_gives_it_back() {
+        let budget = Budget::new(1000);
+        let a = budget.take("a", 500).expect("half of all");
+        assert!(budget.take("a", 1).is_none());
+        let b = [200, 50].map(|bytes| budget.take("b", bytes).expect("half of the rest"));
+        assert!(budget.take("b", 1).is_none());
+        assert!(budget.take("c", 125).is_some(), "something is left for everybody");
+        assert!(budget.take("d", usize::MAX).is_none());
+        drop(a);
+        assert!(budget.take("b", 200).is_some(), "others left more");
+        drop(b);
+        assert_eq!((budget.held().all, budget.held().by_share.len()), (0, 0), "who holds nothing is forgotten");
+    }
+}
