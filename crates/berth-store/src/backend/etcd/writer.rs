@@ -74,6 +74,9 @@ impl Writer {
             let copy = self.copies.of(write.key.as_str(), None);
             // A change that the copy's first list shows already could not be told from one that was always there.
             copy.loaded(SHOWN_WITHIN).await.map_err(|cause| WriteError::Unavailable { cause })?;
+            if let Some((prefix, values)) = copy.encrypted().filter(|_| write.value.is_some()) {
+                return Err(WriteError::Encrypted { prefix: prefix.to_owned(), values });
+            }
             let began = copy.frontier().unwrap_or_default();
             let before = copy.shared.get(&write.key);
             parts.push(Part { write, copy, before, began });
