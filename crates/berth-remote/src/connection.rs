@@ -75,6 +75,11 @@ impl Connection {
         &self.namespace
     }
 
+    /// The next server is asked from now on: the one that was asked does not answer.
+    pub fn next_server(&self) {
+        self.leave(self.current());
+    }
+
     /// The server that is asked at present.
     pub(crate) fn current(&self) -> &Server {
         &self.servers[self.current.load(Ordering::Acquire) % self.servers.len()]
