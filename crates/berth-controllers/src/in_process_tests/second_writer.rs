@@ -1,9 +1,7 @@
 //! Another controller manager acts on the same objects, under another name in `managedFields`.
 
-use super::{
-    Change, Cluster, ClusterError, DEPLOYMENTS, DeleteParams, LocalCluster, Metrics, RawObject, Running, SETS, SecondWriters, deployment,
-};
-use crate::ServedKind;
+use super::{Cluster, DEPLOYMENTS, DeleteParams, LocalCluster, Metrics, Running, SETS, SecondWriters, deployment};
+use crate::{Change, ClusterError, RawObject, ServedKind};
 use berth_api::{Object, Subresource};
 use berth_identity::{ObjectKey, ResourceName, Revision, Uid};
 use berth_registry::{Body, Collection, Registry, WriteOptions};
