@@ -102,7 +102,7 @@ async fn alone(programs: &Path) -> Vec<Figure> {
         let started = Instant::now();
         let puts = stream::iter(run * PUTS..(run + 1) * PUTS).map(|number| {
             let key = Key::new(&format!("/registry/configmaps/default/c{number:06}"));
-            let put = Put { key, expected: Expected::Absent, value: Some("x".repeat(1024).into()), lease: None };
+            let put = Put { key, expected: Some(Expected::Absent), value: Some("x".repeat(1024).into()), lease: None };
             client.txn(Arc::new([put]))
         });
         let outcomes = puts.buffer_unordered(scenarios::CONNECTIONS);

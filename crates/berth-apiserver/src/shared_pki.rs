@@ -172,10 +172,11 @@ pub fn show(folder: &Path) -> Result<Vec<Found>, SharedPkiError> {
     let mut found = Vec::new();
     for (file, what) in [(AUTHORITY, "the authority"), (SERVER, "the servers' certificate")] {
         let Some(text) = read(folder, file)? else { continue };
-        let der = first_certificate(&text);
-        let names = der.as_ref().and_then(|der| x509::server_names(der)).filter(|names| !names.is_empty());
+        let ends = first_certificate(&text).and_then(|der| Some((x509::not_after(&der)?, der)));
+        let (ends, der) = ends.ok_or_else(|| unusable(&folder.join(file), "holds no certificate that can be read"))?;
+        let names = x509::server_names(&der).filter(|names| !names.is_empty());
         let what = names.map_or_else(|| what.to_owned(), |names| format!("{what}, for {}", names.join(", ")));
-        found.push(Found { file, what, ends: der.and_then(|der| x509::not_after(&der)) });
+        found.push(Found { file, what, ends: Some(ends) });
     }
     for (file, _) in CLIENTS {
         let Some(text) = read(folder, file)? else { continue };
@@ -317,6 +318,15 @@ mod tests {
         let found = show(folder).expect("there");
         assert!(found[1].what.contains("one.example") && found[1].what.contains("192.0.2.1"), "{}", found[1].what);
         assert_eq!(found[4].what, "berth-node at https://one.example:6443");
+    }
+
+    #[test]
+    fn a_file_that_holds_no_certificate_is_named() {
+        let home = tempfile::tempdir().expect("a folder");
+        init_in(home.path()).expect("made");
+        fs::write(home.path().join(SERVER), "no certificate").expect("a folder of ours");
+        let told = show(home.path()).expect_err("it is none").to_string();
+        assert!(told.contains("apiserver.crt") && told.contains("holds no certificate"), "{told}");
     }
 
     #[test]

@@ -8,6 +8,7 @@ mod nodes;
 mod quotas;
 mod remote;
 mod room;
+mod second_writer;
 mod services;
 mod stateful_sets;
 mod volumes;
@@ -15,6 +16,7 @@ mod volumes;
 use crate::{
     analysis::NoProviders,
     cluster::{Cluster, DeleteParams},
+    guard::SecondWriters,
     local::LocalCluster,
     lock,
     manager::{ControllerManager, Enabled},
@@ -24,7 +26,7 @@ use crate::{
 use berth_api::FeatureGates;
 use berth_identity::{ObjectKey, ResourceName};
 use berth_registry::{Body, Collection, ListOptions, Registry, ResourceTable, WriteOptions};
-use berth_store::{MemoryStore, env::Env};
+use berth_store::{MemoryStore, env::Env, virtual_time::Process};
 use berth_workloads::{
     plan::Propagation,
     resources::{EVENTS, NAMESPACES, PODS, QUOTAS},
@@ -86,10 +88,34 @@ impl Running {
 
     /// The same, of a cluster that is not the one at hand.
     fn run_controllers_over(&self, cluster: Arc<dyn Cluster>, controllers: &str, gates: Arc<FeatureGates>) {
+        self.run_controllers_as(cluster, controllers, gates, SecondWriters::Stop);
+    }
+
+    /// The same, which stop where another controller acts, or do not look.
+    fn run_controllers_as(&self, cluster: Arc<dyn Cluster>, controllers: &str, gates: Arc<FeatureGates>, second_writers: SecondWriters) {
+        self.run_controllers_with(self.world.env(), cluster, controllers, gates, second_writers);
+        self.settle();
+    }
+
+    /// In a process of their own, which can be killed.
+    fn run_controllers_in_a_process(&self, cluster: Arc<dyn Cluster>, controllers: &str) -> Process {
+        let (env, process) = self.world.another();
+        self.run_controllers_with(env, cluster, controllers, Arc::default(), SecondWriters::Ignore);
+        self.settle();
+        process
+    }
+
+    fn run_controllers_with(
+        &self,
+        env: Env,
+        cluster: Arc<dyn Cluster>,
+        controllers: &str,
+        gates: Arc<FeatureGates>,
+        second_writers: SecondWriters,
+    ) {
         let metrics = Arc::new(Metrics::new(&prometheus::Registry::new()).expect("an empty registry"));
         lock(&self.metrics).push(Arc::clone(&metrics));
         let enabled = Enabled::parse(controllers).expect("known names");
-        let env = self.world.env();
         let load_balancer_range = "198.51.100.0/24".parse().expect("a range");
         ControllerManager {
             cluster,
@@ -101,9 +127,9 @@ impl Running {
             load_balancer_range,
             providers: Arc::new(NoProviders),
             follower: None,
+            second_writers,
         }
         .start();
-        self.settle();
     }
 
     fn settle(&self) {

@@ -10,6 +10,7 @@ pub mod election;
 pub mod events;
 pub mod executor;
 pub mod garbage_collector;
+pub mod guard;
 #[cfg(test)]
 mod in_process_tests;
 mod labelled;

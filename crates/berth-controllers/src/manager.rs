@@ -9,6 +9,7 @@ use crate::{
     events::Recorder,
     executor::{Executor, Follower},
     garbage_collector::GarbageCollector,
+    guard::{Guard, SecondWriters},
     metadata::MetaCaches,
     metrics::Metrics,
     namespace::NamespaceController,
@@ -57,6 +58,9 @@ pub const CONTROLLERS: &[&str] = &[
     "service",
     "statefulset",
 ];
+
+/// Those that belong to what berth is for, and that are wanted on a cluster with a control plane of its own: the others are there already, or simulate.
+pub const WORKLOAD_CONTROLLERS: &str = "deployment,replicaset,statefulset";
 
 /// Those of them that [`ControllerManager::start`] does not start.
 const OF_OTHERS: [&str; 3] = ["node", "root-ca-cert-publisher", "scheduler"];
@@ -128,6 +132,8 @@ pub struct ControllerManager {
     pub providers: Arc<dyn Providers>,
     /// Who is told of their plans.
     pub follower: Option<Arc<dyn Follower>>,
+    /// Whether they stop where another controller acts.
+    pub second_writers: SecondWriters,
 }
 
 impl ControllerManager {
@@ -184,9 +190,14 @@ impl ControllerManager {
         if replica_set {
             let (gates, metrics) = (Arc::clone(&self.gates), Arc::clone(&self.metrics));
             let planner = ReplicaSetPlanner { sets: Arc::clone(&sets), pods: Arc::clone(pods), gates, metrics };
-            let queue = self.queue("replicaset");
+            let (queue, guard) = (self.queue("replicaset"), Guard::default());
             planner.wake(&queue);
-            self.run("replicaset", planner, queue, events.of("replicaset-controller"), quotas, vec![warm(&sets), warm(pods)]);
+            if self.second_writers == SecondWriters::Stop {
+                guard.watch_objects(&sets, &queue);
+                guard.watch_owned("Pod", pods, &sets, &queue);
+            }
+            let caches = vec![warm(&sets), warm(pods)];
+            self.run("replicaset", planner, queue, events.of("replicaset-controller"), quotas, caches, guard);
         }
         if deployment {
             let deployments = Arc::new(DeploymentCache::new(resource("deployments")));
@@ -199,11 +210,15 @@ impl ControllerManager {
                 losses: Arc::default(),
                 analyst: analyst.clone(),
             };
-            let queue = self.queue("deployment");
+            let (queue, guard) = (self.queue("deployment"), Guard::default());
             analyst.start(&queue);
             planner.wake(&queue);
+            if self.second_writers == SecondWriters::Stop {
+                guard.watch_objects(&deployments, &queue);
+                guard.watch_owned("ReplicaSet", &sets, &deployments, &queue);
+            }
             let caches = vec![warm(&deployments), warm(&sets), warm(pods)];
-            self.run("deployment", planner, queue, events.of("deployment-controller"), quotas, caches);
+            self.run("deployment", planner, queue, events.of("deployment-controller"), quotas, caches, guard);
             deployments.start(&*self.cluster, &*self.env.spawner, &self.metrics);
         }
         sets.start(&*self.cluster, &*self.env.spawner, &self.metrics);
@@ -214,11 +229,17 @@ impl ControllerManager {
         let (revisions, claims) = (Arc::new(RevisionCache::new(REVISIONS)), Arc::new(ClaimCache::new(CLAIMS)));
         let pods = Arc::clone(pods);
         let warm_caches = vec![warm(&sets), warm(&revisions), warm(&pods), warm(&claims)];
+        let caches_pods = Arc::clone(&pods);
         let caches = StatefulSetCaches { sets: Arc::clone(&sets), revisions: Arc::clone(&revisions), pods, claims: Arc::clone(&claims) };
         let planner = StatefulSetPlanner::new(caches, Arc::clone(&self.gates), Arc::clone(&self.metrics));
-        let queue = self.queue("statefulset");
+        let (queue, guard) = (self.queue("statefulset"), Guard::default());
         planner.wake(&queue);
-        self.run("statefulset", planner, queue, events, quotas, warm_caches);
+        if self.second_writers == SecondWriters::Stop {
+            guard.watch_objects(&sets, &queue);
+            guard.watch_owned("Pod", &caches_pods, &sets, &queue);
+            guard.watch_owned("ControllerRevision", &revisions, &sets, &queue);
+        }
+        self.run("statefulset", planner, queue, events, quotas, warm_caches, guard);
         let (cluster, spawner) = (&*self.cluster, &*self.env.spawner);
         revisions.start(cluster, spawner, &self.metrics);
         claims.start(cluster, spawner, &self.metrics);
@@ -355,13 +376,15 @@ impl ControllerManager {
         events: Recorder,
         quotas: &QuotaCache,
         caches: Vec<Arc<dyn Warm>>,
+        guard: Guard,
     ) {
-        let looks = self.looks(name, planner, &queue, events, caches.clone());
+        let looks = self.guarded_looks(name, planner, &queue, events, caches.clone(), guard.clone());
         looks.retry_when_room(quotas);
         self.begin(name, queue, looks, async move {
             for cache in &caches {
                 cache.warm().await;
             }
+            guard.start();
         });
     }
 
@@ -374,10 +397,23 @@ impl ControllerManager {
         events: Recorder,
         caches: Vec<Arc<dyn Warm>>,
     ) -> Arc<PlanLoop<P>> {
+        self.guarded_looks(name, planner, queue, events, caches, Guard::default())
+    }
+
+    /// The same, which stops where the guard says that another controller acts.
+    fn guarded_looks<P: Planner>(
+        &self,
+        name: &'static str,
+        planner: P,
+        queue: &Queue<ObjectKey>,
+        events: Recorder,
+        caches: Vec<Arc<dyn Warm>>,
+        guard: Guard,
+    ) -> Arc<PlanLoop<P>> {
         let executor =
             Executor::new(Arc::clone(&self.cluster), Arc::clone(&self.env.rng), events).followed_by(self.follower.as_ref(), name);
         let waits = Waits::new(name, self.metrics.waits.clone());
-        PlanLoop::new(planner, executor, Arc::clone(&self.env.clock), queue.clone(), caches, waits)
+        PlanLoop::new(planner, executor, Arc::clone(&self.env.clock), queue.clone(), caches, waits, guard)
     }
 
     /// Has a planner's keys looked at as soon as it is `warm`.

@@ -4,6 +4,7 @@ use crate::{
     cache::{Cache, Warm},
     cluster::ClusterError,
     executor::{Carried, Executor},
+    guard::Guard,
     lock,
     own_writes::{OwnWrites, Shown},
     waits::Waits,
@@ -16,6 +17,7 @@ use berth_workloads::{
     Plan,
     plan::{Action, EventRecord, SOON, Wait},
     resource_quota::{QuotaView, gains_room},
+    second_writer::SecondWriter,
 };
 use futures::future::BoxFuture;
 use jiff::{SignedDuration, Timestamp};
@@ -74,6 +76,8 @@ pub struct PlanLoop<P> {
     waits: Mutex<Waits>,
     /// Until when the writes of keys wait that may.
     later: Mutex<BTreeMap<ObjectKey, Timestamp>>,
+    /// Knows where another controller acts.
+    guard: Guard,
 }
 
 /// The caches that a plan is made from.
@@ -90,6 +94,7 @@ impl<P: Planner> PlanLoop<P> {
         queue: Queue<ObjectKey>,
         caches: Vec<Arc<dyn Warm>>,
         waits: Waits,
+        guard: Guard,
     ) -> Arc<Self> {
         let own = Arc::new(Mutex::new(OwnWrites::default()));
         for cache in &caches {
@@ -107,6 +112,7 @@ impl<P: Planner> PlanLoop<P> {
             room: AtomicU64::new(0),
             waits: Mutex::new(waits),
             later: Mutex::default(),
+            guard,
         })
     }
 
@@ -151,7 +157,25 @@ impl<P: Planner> PlanLoop<P> {
         }
     }
 
+    /// Does nothing for `key`, on which another controller acts; reports it once.
+    async fn stand_back(&self, key: &ObjectKey, second: SecondWriter) -> Looked {
+        let waits = [Wait::SecondWriter(second)];
+        let begun = lock(&self.waits).take_in(key, &waits);
+        let mut plan = Plan::default();
+        for wait in begun {
+            tracing::error!(%key, "{wait}");
+            plan.events.extend(self.planner.wait_event(key, wait));
+        }
+        plan.waits.extend(waits.iter().cloned());
+        self.executor.tell(key, &plan);
+        drop(self.executor.carry_out(key, plan).await);
+        Looked::Finished
+    }
+
     async fn look_at(&self, key: &ObjectKey) -> Looked {
+        if let Some(second) = self.guard.stopped(key) {
+            return self.stand_back(key, second).await;
+        }
         let is_in_doubt = lock(&self.own).is_in_doubt(key);
         if is_in_doubt && let Err(error) = self.await_all(key).await {
             return Looked::failed(&error);
@@ -327,7 +351,7 @@ mod tests {
         let (env, cluster): (_, Arc<dyn Cluster>) = (world.env(), Arc::<FakeCluster>::clone(cluster));
         let events = Recorder::new(Arc::clone(&cluster), world.env(), Arc::clone(&metrics), "test");
         let executor = Executor::new(cluster, env.rng, events);
-        PlanLoop::new(planner, executor, env.clock, queue.clone(), caches, Waits::new("test", metrics.waits.clone()))
+        PlanLoop::new(planner, executor, env.clock, queue.clone(), caches, Waits::new("test", metrics.waits.clone()), Guard::default())
     }
 
     /// A cache of pods that shows everything up to a revision, and wakes nobody.

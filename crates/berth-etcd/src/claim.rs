@@ -11,7 +11,7 @@ use std::sync::Arc;
 /// Beside the keys of all resources: no group is called so.
 const OWNER: &str = "/registry/berth.dev/control-plane";
 /// Where that is, with how many keys there are at most: two of the place's own, and one of each server that lives.
-const OURS: (&str, usize) = ("/registry/berth.dev/", 2 + SERVERS_MAX);
+const OURS: (&str, usize) = ("/registry/berth.dev/", 3 + SERVERS_MAX);
 /// What the keys of servers begin with that live (`living_servers.rs` in berth-registry).
 const SERVERS: &str = "/registry/berth.dev/servers/";
 /// More are not counted with.
@@ -288,7 +288,7 @@ impl Client {
 
     /// Deletes keys that have not changed since they were read. Whether it did, the next look tells.
     async fn delete(&self, keys: Vec<KeyValue>) -> Result<(), EtcdError> {
-        let delete = |found: KeyValue| Put { key: found.key, expected: Expected::At(found.mod_revision), value: None, lease: None };
+        let delete = |found: KeyValue| Put { key: found.key, expected: Some(Expected::At(found.mod_revision)), value: None, lease: None };
         match self.txn(keys.into_iter().map(delete).collect()).await {
             Ok(_) | Err(EtcdError::Unknown(_)) => Ok(()),
             Err(error) => Err(error),
@@ -319,7 +319,10 @@ impl Client {
         if mark.is_half_given_back {
             value["givingBack"] = true.into();
         }
-        match self.txn(Arc::new([Put { key: Key::new(OWNER), expected, value: Some(value.to_string().into()), lease: None }])).await? {
+        match self
+            .txn(Arc::new([Put { key: Key::new(OWNER), expected: Some(expected), value: Some(value.to_string().into()), lease: None }]))
+            .await?
+        {
             Outcome::Done(revision) => Ok(revision),
             Outcome::Refused { .. } => Err(EtcdError::Unknown("others write there at the same moment".into())),
         }

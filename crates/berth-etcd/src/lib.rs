@@ -106,7 +106,7 @@ impl Client {
         repeat: Repeat,
     ) -> impl Future<Output = Result<Outcome, EtcdError>> + Send + use<> {
         let place = &self.members.place;
-        let written = puts.iter().map(|put| (&put.key, put.expected));
+        let written = puts.iter().filter_map(|put| Some((&put.key, put.expected?)));
         let compared = written.chain(unchanged.iter().map(|unchanged| (&unchanged.key, unchanged.expected())));
         let txn = messages::Txn {
             compare: compared.clone().map(|(key, expected)| place.compare(key, expected)).collect(),

@@ -10,10 +10,12 @@ use crate::{
 use berth_chart::State;
 use berth_rollout::{
     look::{self, Look, RolloutStage},
+    outdated,
     stateful_set::{self, Belongings},
     waits,
 };
 use berth_workloads::{
+    Wait,
     cause::{self, DeploymentFacts, Obstacle, Place, StatefulSetFacts, ranked},
     deployment::{annotations, limits::Limits},
     stateful_set::{pod_name, revision_of},
@@ -72,7 +74,8 @@ impl World {
         let is_shown = |number: i64| present.counts.contains_key(&number) || Some(number) == newest;
         let shown = own.iter().filter(|set| is_shown(revision(set)) || 0 < set.replicas);
         present.names = shown.map(|set| (revision(set), named(revision(set), &set.template))).collect();
-        let place = (&deployment.meta, "deployment", look.revision.is_some_and(|revision| 1 < revision));
+        let has_earlier = !lags && look.revision.is_some_and(|revision| 1 < revision);
+        let place = (&deployment.meta, "deployment", has_earlier, &outdated::of_deployment(deployment, &own, &own_pods)[..]);
         let on_the_way = on_the_way(&present, deployment.spec.min_ready_seconds);
         let card = Card { on_the_way, ..card(look, place, &deployment.spec.template, deployment.spec.paused) };
         Reading { card, present }
@@ -106,11 +109,15 @@ impl World {
                 (revision.number, name)
             })
             .collect();
-        let has_earlier = 1 < revisions.len();
+        let has_earlier = unobserved_since.is_none() && 1 < revisions.len();
+        let outdated = outdated::of_stateful_set(set, &pods);
         let belongings = Belongings { revisions: Some(revisions), pods: Some(pods), claims };
-        let look = stateful_set::look(set, &belongings, causes, &self.gates, now);
+        let mut look = stateful_set::look(set, &belongings, causes, &self.gates, now);
+        if self.unheeded.is_some() {
+            look.waits = look.waits.into_iter().map(Wait::unheeded).collect();
+        }
         let on_the_way = on_the_way(&present, set.spec.min_ready_seconds);
-        let card = Card { on_the_way, ..card(look, (&set.meta, "statefulset", has_earlier), &set.spec.template, false) };
+        let card = Card { on_the_way, ..card(look, (&set.meta, "statefulset", has_earlier, &outdated), &set.spec.template, false) };
         Reading { card, present }
     }
 
@@ -171,12 +178,17 @@ pub(crate) fn images(template: &PodTemplateSpec) -> Vec<String> {
 /// Waits that somebody may say are over.
 const AT_STEPS: [&str; 5] = ["step_paused", "step_lasts", "step_analysed", "step_unanswered", "step_failed"];
 
-fn card(look: Look, (meta, kind, has_earlier): (&Meta, &str, bool), template: &PodTemplateSpec, is_paused: bool) -> Card {
+fn card(
+    look: Look,
+    (meta, kind, has_earlier, outdated): (&Meta, &str, bool, &[String]),
+    template: &PodTemplateSpec,
+    is_paused: bool,
+) -> Card {
     let Look { revision, standing, rollback, goes_back_to, replicas, causes, waits, look_again, .. } = look;
     let has_causes = !causes.is_empty();
     let obstacles = ranked(causes, waits);
     let workload = format!("{kind}/{}", meta.name);
-    let place = Place { workload: &workload, namespace: &meta.namespace, has_earlier };
+    let place = Place { workload: &workload, namespace: &meta.namespace, has_earlier, outdated };
     let first = obstacles.first();
     let is_held = is_paused || first.is_some_and(|first| matches!(first.reason(), "step_paused" | "deletion_by_hand"));
     let waits_at_step = obstacles.iter().any(|obstacle| AT_STEPS.contains(&obstacle.reason()));

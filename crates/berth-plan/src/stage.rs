@@ -15,6 +15,7 @@ use berth_controllers::{
     Cluster,
     events::Recorder,
     executor::Follower,
+    guard::SecondWriters,
     local::LocalCluster,
     manager::{ControllerManager, Enabled},
     metrics::Metrics,
@@ -191,6 +192,7 @@ impl Stage {
             load_balancer_range: "198.51.100.0/24".parse().expect("a range"),
             providers: Arc::new(self.analyses),
             follower: Some(Arc::<Told>::clone(&self.told) as Arc<dyn Follower>),
+            second_writers: SecondWriters::Ignore,
         }
         .start();
     }

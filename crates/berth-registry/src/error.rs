@@ -271,6 +271,14 @@ impl ApiError {
             }
             WriteError::Unavailable { .. } => Self::Unavailable { message: error.to_string() },
             WriteError::NoSpace { .. } | WriteError::QuotaExceeded { .. } => Self::NoSpace { message: error.to_string() },
+            WriteError::Encrypted { prefix, .. } => Self::Forbidden {
+                group: String::new(),
+                resource: prefix.trim_matches('/').rsplit('/').next().unwrap_or_default().to_owned(),
+                name: String::new(),
+                message: error.to_string(),
+                causes: Vec::new(),
+                refused_by: Some("EncryptionAtRest"),
+            },
             WriteError::Unknown { .. } => Self::outcome_unknown(error),
         }
     }

@@ -56,6 +56,13 @@ impl Answer {
         if self.code.is_success() { Ok(self.body) } else { Err(self.refusal()) }
     }
 
+    /// The server's words, if the user lacks the right to do this. Other refusals with this code are of the object: a quota, an admission plug-in.
+    pub(crate) fn denial(&self) -> Option<String> {
+        let status: Status = (self.code == StatusCode::FORBIDDEN).then(|| serde_json::from_slice(&self.body).unwrap_or_default())?;
+        let says_so = status.message.contains("forbidden: User \"") && status.message.contains("\" cannot ");
+        says_so.then_some(status.message)
+    }
+
     /// Why the server did not do what it was asked.
     pub(crate) fn refusal(&self) -> ClusterError {
         let status: Status = serde_json::from_slice(&self.body).unwrap_or_default();
@@ -170,6 +177,19 @@ mod tests {
         }
         let text = "pods \"exceeded quota: \" is forbidden: no".to_owned();
         assert_eq!(refusal(403, &status(&text, "Forbidden", json!({}))), ClusterError::Refused(text));
+    }
+
+    #[test]
+    fn a_missing_right_is_known_from_other_refusals() {
+        let check = |code: StatusCode, message: &str, wanted: bool| {
+            let answer = Answer { code, retry_after: None, body: status(message, "Forbidden", json!({})).to_string().into() };
+            assert_eq!(answer.denial().is_some(), wanted, "{message}");
+        };
+        let rbac = r#"pods is forbidden: User "cm" cannot create resource "pods" in API group "" in the namespace "default""#;
+        check(StatusCode::FORBIDDEN, rbac, true);
+        check(StatusCode::CONFLICT, rbac, false);
+        check(StatusCode::FORBIDDEN, r#"pods "web" is forbidden: violates PodSecurity "restricted:latest": privileged"#, false);
+        check(StatusCode::FORBIDDEN, r#"pods "web" is forbidden: exceeded quota: q, requested: pods=1"#, false);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use crate::{
     answer::{Answer, Status, identified, retry_after, revision},
-    connection::Connection,
+    connection::{Connection, Server},
     contact::Contact,
     discovery::{self, Document},
 };
@@ -24,12 +24,15 @@ use serde_json::value::RawValue;
 use std::{
     collections::BTreeMap,
     error::Error,
+    io,
     pin::pin,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
 /// How long a request may take that is no watch, and how long a watch may take to begin: longer than a server gives itself (60 s).
 const REQUEST_MAX: SignedDuration = SignedDuration::from_secs(90);
+/// How long a server may take before the next one is asked, if there is one: less than a lease is kept without being renewed.
+const LATE: SignedDuration = SignedDuration::from_secs(5);
 /// How many objects are asked for at once.
 pub(crate) const PAGE: u32 = 500;
 /// What a name or a value may have in a path or a query as it is.
@@ -77,6 +80,22 @@ pub(crate) enum TroubleKind {
     Lost,
 }
 
+/// How long an answer is waited for where there are several servers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Patience {
+    /// Another server can answer as well.
+    UntilLate,
+    /// What was asked may be done already: only this server says so.
+    ToTheEnd,
+}
+
+/// Why a server gave no answer.
+struct Silence {
+    error: ClusterError,
+    /// It was not reached: nothing was done.
+    is_unsent: bool,
+}
+
 #[derive(Deserialize)]
 struct List<'a> {
     metadata: ListMeta,
@@ -109,6 +128,11 @@ impl At {
         Self(format!("{all}/{}{subresource}", plain(&key.name)))
     }
 
+    /// What the server is.
+    pub(crate) fn version() -> Self {
+        Self("/version".to_owned())
+    }
+
     /// With a parameter.
     pub(crate) fn with(self, name: &str, value: &str) -> Self {
         let before = if self.0.contains('?') { '&' } else { '?' };
@@ -123,7 +147,7 @@ fn plain(text: &str) -> impl std::fmt::Display + '_ {
 impl Caller {
     /// Asks what is served.
     pub(crate) async fn new(connection: Connection, env: Env) -> Result<Self, ClusterError> {
-        let contact = Arc::new(Contact::new(connection.server(), Arc::clone(&env.clock)));
+        let contact = Arc::new(Contact::new(Arc::clone(&env.clock)));
         let caller = Self { connection, env, contact, served: Mutex::default(), lost: Mutex::default() };
         caller.refresh().await?;
         Ok(caller)
@@ -193,19 +217,33 @@ impl Caller {
         Ok(())
     }
 
-    /// Sends a request with this body of this type; gives the whole answer.
+    /// Sends a request with this body of this type; gives the whole answer. Where a server does not answer the next one is asked, unless the request may have
+    /// been carried out.
     ///
     /// # Errors
     /// There is none: what was asked may have been done.
     pub(crate) async fn ask(&self, method: Method, at: At, headers: &[(HeaderName, &str)], body: Bytes) -> Result<Answer, ClusterError> {
-        let begun = self.contact.begin(&method);
-        let call = async {
-            let (head, body) = self.connection.client().send(request(method, at, headers, body)).await?.into_parts();
-            Ok(Answer { code: head.status, retry_after: retry_after(&head.headers), body: body.collect_bytes().await? })
-        };
-        let answer = self.in_time(call).await?;
-        begun.answered(answer.code);
-        Ok(answer)
+        let mut tried = 0;
+        loop {
+            let server = self.connection.current();
+            let begun = self.contact.begin(&server.url, &method);
+            let call = async {
+                let (head, body) = server.client.send(request(method.clone(), &at, headers, body.clone())).await?.into_parts();
+                Ok(Answer { code: head.status, retry_after: retry_after(&head.headers), body: body.collect_bytes().await? })
+            };
+            match self.in_time(server, call, if method == Method::GET { Patience::UntilLate } else { Patience::ToTheEnd }).await {
+                Ok(answer) => {
+                    begun.answered(answer.code);
+                    return Ok(answer);
+                }
+                Err(failure) => {
+                    tried += 1;
+                    if tried == self.connection.count() || !(method == Method::GET || failure.is_unsent) {
+                        return Err(failure.error);
+                    }
+                }
+            }
+        }
     }
 
     /// Opens a watch.
@@ -213,15 +251,16 @@ impl Caller {
     /// # Errors
     /// [`Trouble`].
     pub(crate) async fn open_watch(&self, at: At) -> Result<Body, Trouble> {
-        let begun = self.contact.begin(&Method::GET);
+        let server = self.connection.current();
+        let begun = self.contact.begin(&server.url, &Method::GET);
         let call = async {
-            let (head, body) = self.connection.client().send(request(Method::GET, at, &[], Bytes::new())).await?.into_parts();
+            let (head, body) = server.client.send(request(Method::GET, &at, &[], Bytes::new())).await?.into_parts();
             if head.status.is_success() {
                 return Ok(Ok(body));
             }
             Ok(Err(Answer { code: head.status, retry_after: retry_after(&head.headers), body: body.collect_bytes().await? }))
         };
-        match self.in_time(call).await {
+        match self.in_time(server, call, Patience::UntilLate).await {
             Ok(Ok(body)) => {
                 begun.answered(StatusCode::OK);
                 Ok(body)
@@ -230,16 +269,42 @@ impl Caller {
                 begun.answered(answer.code);
                 Err(Trouble::of(&answer))
             }
-            Err(error) => Err(Trouble { kind: TroubleKind::Lost, error }),
+            Err(failure) => Err(Trouble { kind: TroubleKind::Lost, error: failure.error }),
         }
     }
 
-    async fn in_time<T>(&self, call: impl Future<Output = kube::Result<T>>) -> Result<T, ClusterError> {
-        let (server, clock) = (self.connection.server(), &self.env.clock);
-        match select(pin!(call), clock.sleep_until(clock.now() + REQUEST_MAX)).await {
-            Either::Left((Ok(answer), _)) => Ok(answer),
-            Either::Left((Err(error), _)) => Err(ClusterError::Unknown(format!("{server}: {}", chain(&error)))),
-            Either::Right(_) => Err(ClusterError::Unknown(format!("{server} gave no answer within {} s", REQUEST_MAX.as_secs()))),
+    /// Waits for an answer. A server that gives none, or not soon, is left for the next one.
+    async fn in_time<T>(&self, server: &Server, call: impl Future<Output = kube::Result<T>>, patience: Patience) -> Result<T, Silence> {
+        let clock = &self.env.clock;
+        let begun = clock.now();
+        let none_within = |longest: SignedDuration| Silence {
+            error: ClusterError::Unknown(format!("{} gave no answer within {} s", server.url, longest.as_secs())),
+            is_unsent: false,
+        };
+        let mut call = pin!(call);
+        let mut outcome = match select(&mut call, clock.sleep_until(begun + LATE)).await {
+            Either::Left((outcome, _)) => Some(outcome),
+            Either::Right(_) => None,
+        };
+        if outcome.is_none() && 1 < self.connection.count() {
+            self.connection.leave(server);
+            if patience == Patience::UntilLate {
+                return Err(none_within(LATE));
+            }
+        }
+        if outcome.is_none()
+            && let Either::Left((late, _)) = select(call, clock.sleep_until(begun + REQUEST_MAX)).await
+        {
+            outcome = Some(late);
+        }
+        match outcome {
+            Some(Ok(answer)) => Ok(answer),
+            Some(Err(error)) => {
+                self.connection.leave(server);
+                let unknown = ClusterError::Unknown(format!("{}: {}", server.url, chain(&error)));
+                Err(Silence { error: unknown, is_unsent: is_unsent(&error) })
+            }
+            None => Err(none_within(REQUEST_MAX)),
         }
     }
 
@@ -275,7 +340,7 @@ impl Caller {
     }
 }
 
-fn request(method: Method, At(at): At, headers: &[(HeaderName, &str)], body: Bytes) -> Request<Body> {
+fn request(method: Method, At(at): &At, headers: &[(HeaderName, &str)], body: Bytes) -> Request<Body> {
     let request = headers.iter().fold(Request::builder().method(method).uri(at), |request, (name, value)| request.header(name, *value));
     request.body(body.into()).expect("what stands in a path is encoded, and headers are text")
 }
@@ -310,6 +375,18 @@ impl Trouble {
         let kind = if status.code == 410 { TroubleKind::Expired } else { TroubleKind::Refused };
         Self { kind, error: ClusterError::Busy { message: status.message, retry_after: None } }
     }
+}
+
+/// Whether no connection was made.
+fn is_unsent(error: &kube::Error) -> bool {
+    let mut cause: Option<&(dyn Error + 'static)> = Some(error);
+    while let Some(error) = cause {
+        if error.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::ConnectionRefused) {
+            return true;
+        }
+        cause = error.source();
+    }
+    false
 }
 
 /// An error with its causes.

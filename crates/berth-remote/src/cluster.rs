@@ -5,8 +5,10 @@ use crate::{
     caller::{At, Caller, PAGE, TroubleKind, of_type},
     connection::{Connection, Retries},
     contact::Contact,
+    denials::Attempt,
     follower::{REFRESH, follow},
     options::{OpenError, Options},
+    vendor::Vendor,
 };
 use berth_api::{Object, Scope, Subresource, tenure};
 use berth_controllers::{
@@ -91,6 +93,15 @@ impl RemoteCluster {
         self.caller.server()
     }
 
+    /// Whose API server it is, by what `/version` says.
+    ///
+    /// # Errors
+    /// There is no answer, or one that cannot be read.
+    pub async fn vendor(&self) -> Result<Vendor, ClusterError> {
+        let body = self.caller.ask(Method::GET, At::version(), &[], Bytes::new()).await?.accepted()?;
+        serde_json::from_slice(&body).map(Vendor::of).map_err(|error| self.caller.unreadable("/version", &error))
+    }
+
     /// How the server has answered this cluster, and all that were made of it.
     #[must_use]
     pub fn contact(&self) -> Arc<Contact> {
@@ -138,13 +149,19 @@ impl RemoteCluster {
         }
     }
 
-    /// Asks for a change. Nothing but what stands in `body` guards it, and whose lead it is for.
-    async fn write(&self, method: Method, at: At, content_type: &str, body: Bytes) -> Result<Answer, ClusterError> {
+    /// Asks for a change of `what`. Nothing but what stands in `body` guards it, and whose lead it is for.
+    async fn write(&self, method: Method, what: What, at: At, content_type: &str, body: Bytes) -> Result<Answer, ClusterError> {
         let pass = self.may_write()?;
         let tenure = pass.as_ref().map(|pass| pass.tenure().to_string());
         let led = tenure.iter().map(|tenure| (HeaderName::from_static(tenure::HEADER), tenure.as_str()));
         let headers: Vec<_> = [of_type(content_type)].into_iter().chain(led).collect();
-        self.caller.ask(method, at, &headers, body).await
+        let attempt = what.attempt(&method);
+        let answer = self.caller.ask(method, at, &headers, body).await?;
+        let denied = answer.denial();
+        if denied.is_some() || answer.code.is_success() {
+            self.caller.contact.denials.record(attempt, denied);
+        }
+        Ok(answer)
     }
 
     /// With who writes, for `managedFields`.
@@ -161,6 +178,24 @@ impl RemoteCluster {
     fn written(&self, answer: Answer) -> Result<RawObject, ClusterError> {
         let object = identified(answer.accepted()?).map_err(|error| self.caller.unreadable("what was written", &error))?;
         Ok(object.1)
+    }
+}
+
+/// What a write changes: a resource's objects, or a part of them.
+struct What(ResourceName, Option<Subresource>);
+
+impl What {
+    fn attempt(&self, method: &Method) -> Attempt {
+        let Self(ResourceName { group, plural }, subresource) = self;
+        let verb = match *method {
+            Method::POST => "create",
+            Method::PUT => "update",
+            Method::PATCH => "patch",
+            _ => "delete",
+        };
+        let group = if group.is_empty() { String::new() } else { format!(".{group}") };
+        let subresource = subresource.map(|subresource| format!("/{}", subresource.as_str())).unwrap_or_default();
+        Attempt { verb, resource: format!("{plural}{group}{subresource}") }
     }
 }
 
@@ -213,8 +248,8 @@ impl Cluster for RemoteCluster {
 
     fn create(&self, object: Box<dyn Object>) -> BoxFuture<'_, Result<RawObject, ClusterError>> {
         let at = At::all(object.api_version(), object.resource().plural, object.meta().namespace.as_deref());
-        let body = object.encode().into();
-        async move { self.written(self.write(Method::POST, self.named_in(at), JSON, body).await?) }.boxed()
+        let (body, what) = (object.encode().into(), What(object.resource(), None));
+        async move { self.written(self.write(Method::POST, what, self.named_in(at), JSON, body).await?) }.boxed()
     }
 
     fn patch(
@@ -225,22 +260,30 @@ impl Cluster for RemoteCluster {
         patch: Value,
     ) -> BoxFuture<'_, Result<RawObject, ClusterError>> {
         let at = self.at(resource, key, subresource);
-        async move { self.written(self.write(Method::PATCH, self.named_in(at?), MERGE_PATCH, patch.to_string().into()).await?) }.boxed()
+        let what = What(resource, subresource);
+        async move { self.written(self.write(Method::PATCH, what, self.named_in(at?), MERGE_PATCH, patch.to_string().into()).await?) }
+            .boxed()
     }
 
     fn update(&self, object: Box<dyn Object>, subresource: Option<Subresource>) -> BoxFuture<'_, Result<RawObject, ClusterError>> {
         let meta = object.meta();
         let key = ObjectKey { namespace: meta.namespace.clone().into(), name: meta.name.clone().into() };
         let at = self.at(object.resource(), &key, subresource);
-        let body = object.encode().into();
-        async move { self.written(self.write(Method::PUT, self.named_in(at?), JSON, body).await?) }.boxed()
+        let (body, what) = (object.encode().into(), What(object.resource(), subresource));
+        async move { self.written(self.write(Method::PUT, what, self.named_in(at?), JSON, body).await?) }.boxed()
     }
 
     fn bind(&self, pod: &ObjectKey, uid: &Uid, node: &str) -> BoxFuture<'_, Result<(), ClusterError>> {
         let at = self.at(PODS, pod, Some(Subresource::Binding));
         let metadata = json!({"name": pod.name, "namespace": pod.namespace, "uid": uid});
         let binding = json!({"apiVersion": "v1", "kind": "Binding", "metadata": metadata, "target": {"kind": "Node", "name": node}});
-        async move { self.write(Method::POST, self.named_in(at?), JSON, binding.to_string().into()).await?.accepted().map(drop) }.boxed()
+        async move {
+            self.write(Method::POST, What(PODS, Some(Subresource::Binding)), self.named_in(at?), JSON, binding.to_string().into())
+                .await?
+                .accepted()
+                .map(drop)
+        }
+        .boxed()
     }
 
     fn delete(
@@ -251,7 +294,7 @@ impl Cluster for RemoteCluster {
     ) -> BoxFuture<'_, Result<Option<RawObject>, ClusterError>> {
         let at = self.at(resource, key, None);
         async move {
-            let answer = self.write(Method::DELETE, at?, JSON, options(&params).to_string().into()).await?;
+            let answer = self.write(Method::DELETE, What(resource, None), at?, JSON, options(&params).to_string().into()).await?;
             let body = answer.accepted()?;
             let left: Left = serde_json::from_slice(&body).map_err(|error| self.caller.unreadable("what was deleted", &error))?;
             if left.kind == "Status" || !lingers(&body, &params).map_err(|error| self.caller.unreadable("what was deleted", &error))? {

@@ -1,5 +1,6 @@
 //! How a server has answered so far: counted, and since when it does not.
 
+use crate::denials::Denials;
 use berth_store::env::{Clock, Timestamp};
 use http::{Method, StatusCode};
 use jiff::SignedDuration;
@@ -8,10 +9,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// What all requests of a [`crate::RemoteCluster`] have come to.
 pub struct Contact {
-    host: String,
     clock: Arc<dyn Clock>,
     requests: IntCounterVec,
     heard: Mutex<Heard>,
+    pub(crate) denials: Denials,
 }
 
 #[derive(Default)]
@@ -25,17 +26,17 @@ struct Heard {
 /// A request that is under way. Dropped before it was answered, it was not.
 pub(crate) struct Begun<'a> {
     contact: &'a Contact,
+    host: &'a str,
     method: Method,
     at: Timestamp,
     is_answered: bool,
 }
 
 impl Contact {
-    pub(crate) fn new(server: &str, clock: Arc<dyn Clock>) -> Self {
-        let host = server.split("://").last().unwrap_or_default().trim_end_matches('/').to_owned();
+    pub(crate) fn new(clock: Arc<dyn Clock>) -> Self {
         let options = Opts::new("rest_client_requests_total", "Requests to the API server, by the code of its answer");
         let requests = IntCounterVec::new(options, &["code", "host", "method"]).expect("the names are constants");
-        Self { host, clock, requests, heard: Mutex::default() }
+        Self { clock, requests, heard: Mutex::default(), denials: Denials::default() }
     }
 
     /// Shows how many requests there were, under upstream's name.
@@ -52,25 +53,33 @@ impl Contact {
         self.heard().silent_since.map(|since| self.clock.now().duration_since(since))
     }
 
-    pub(crate) fn begin(&self, method: &Method) -> Begun<'_> {
-        Begun { contact: self, method: method.clone(), at: self.clock.now(), is_answered: false }
+    /// The writes that the server refuses because the user lacks a right, in its words; none: it refused none, or accepted one like it since.
+    #[must_use]
+    pub fn denied(&self) -> Vec<String> {
+        self.denials.all()
+    }
+
+    /// A request to `server` begins.
+    pub(crate) fn begin<'a>(&'a self, server: &'a str, method: &Method) -> Begun<'a> {
+        let host = server.split("://").last().unwrap_or_default().trim_end_matches('/');
+        Begun { contact: self, host, method: method.clone(), at: self.clock.now(), is_answered: false }
     }
 
     fn heard(&self) -> MutexGuard<'_, Heard> {
         // Behind it are two times.
         self.heard.lock().unwrap_or_else(PoisonError::into_inner)
     }
-
-    fn count(&self, code: &str, method: &Method) {
-        self.requests.with_label_values(&[code, &self.host, method.as_str()]).inc();
-    }
 }
 
 impl Begun<'_> {
+    fn count(&self, code: &str) {
+        self.contact.requests.with_label_values(&[code, self.host, self.method.as_str()]).inc();
+    }
+
     /// It has an answer.
     pub(crate) fn answered(mut self, code: StatusCode) {
         self.is_answered = true;
-        self.contact.count(code.as_str(), &self.method);
+        self.count(code.as_str());
         *self.contact.heard() = Heard { last: Some(self.contact.clock.now()), silent_since: None };
     }
 }
@@ -80,7 +89,7 @@ impl Drop for Begun<'_> {
         if self.is_answered {
             return;
         }
-        self.contact.count("<error>", &self.method);
+        self.count("<error>");
         let mut heard = self.contact.heard();
         // Others were answered meanwhile: then it was this one's fate alone.
         if heard.last.is_none_or(|last| last <= self.at) {
@@ -95,6 +104,8 @@ mod tests {
     use futures::future::BoxFuture;
     use prometheus::TextEncoder;
     use std::sync::atomic::{AtomicI64, Ordering};
+
+    const SERVER: &str = "https://127.0.0.1:6443/";
 
     /// Seconds, as they are set.
     #[derive(Default)]
@@ -113,21 +124,21 @@ mod tests {
     #[test]
     fn a_server_is_silent_since_the_first_request_that_nothing_came_behind() {
         let clock = Arc::<ByHand>::default();
-        let contact = Contact::new("https://127.0.0.1:6443/", Arc::<ByHand>::clone(&clock));
+        let contact = Contact::new(Arc::<ByHand>::clone(&clock));
         let at = |second| clock.0.store(second, Ordering::SeqCst);
         let silent = |second| {
             at(second);
             contact.silent_for()
         };
         assert_eq!(silent(1), None, "nothing was asked");
-        let (slow, lost) = (contact.begin(&Method::GET), contact.begin(&Method::PUT));
+        let (slow, lost) = (contact.begin(SERVER, &Method::GET), contact.begin(SERVER, &Method::PUT));
         at(2);
-        contact.begin(&Method::GET).answered(StatusCode::SERVICE_UNAVAILABLE);
+        contact.begin(SERVER, &Method::GET).answered(StatusCode::SERVICE_UNAVAILABLE);
         drop(lost);
         assert_eq!(silent(5), None, "it answered others meanwhile");
-        let first = contact.begin(&Method::GET);
+        let first = contact.begin(SERVER, &Method::GET);
         at(6);
-        drop(contact.begin(&Method::GET));
+        drop(contact.begin(SERVER, &Method::GET));
         assert_eq!(silent(7), Some(SignedDuration::from_secs(1)));
         drop(first);
         assert_eq!(silent(8), Some(SignedDuration::from_secs(3)), "it was begun before");

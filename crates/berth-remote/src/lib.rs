@@ -13,11 +13,14 @@ mod caller;
 mod cluster;
 mod connection;
 mod contact;
+mod denials;
 mod discovery;
 mod follower;
 mod options;
+mod vendor;
 
 pub use cluster::{ConnectError, RemoteCluster};
 pub use connection::Connection;
 pub use contact::Contact;
 pub use options::{Impersonated, OpenError, Options};
+pub use vendor::Vendor;

@@ -22,6 +22,8 @@ pub struct Options {
     pub user: Option<String>,
     /// The server's address; `None`: the cluster's.
     pub server: Option<String>,
+    /// Addresses of further servers of the same control plane. The next one is asked when one does not answer.
+    pub more_servers: Vec<String>,
     /// A file with the certificate of the server's authority.
     pub certificate_authority: Option<PathBuf>,
     /// Files with a client certificate and its key.
@@ -83,8 +85,19 @@ pub enum OpenError {
 }
 
 impl Options {
-    /// What a client needs.
-    pub(crate) async fn config(&self) -> Result<Config, OpenError> {
+    /// What a client of each server needs; there is at least one.
+    pub(crate) async fn configs(&self) -> Result<Vec<Config>, OpenError> {
+        let first = self.config().await?;
+        let further = self.more_servers.iter().map(|server| {
+            let mut config = first.clone();
+            config.cluster_url = address(server)?;
+            Ok(config)
+        });
+        let further = further.collect::<Result<Vec<_>, OpenError>>()?;
+        Ok([first].into_iter().chain(further).collect())
+    }
+
+    async fn config(&self) -> Result<Config, OpenError> {
         let merged = self.kubeconfigs.iter().try_fold(None, |merged: Option<Kubeconfig>, path| {
             let unreadable = |source| OpenError::Kubeconfig { path: path.clone(), source };
             let next = Kubeconfig::read_from(path).map_err(unreadable)?;

@@ -5,6 +5,7 @@
 //! [`verbs`] are the patches of `berth rollout`. Nothing here asks a cluster.
 
 pub mod look;
+pub mod outdated;
 pub mod state;
 pub mod stateful_set;
 pub mod verbs;

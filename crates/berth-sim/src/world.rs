@@ -18,6 +18,7 @@ use berth_api::{FeatureGates, tenure::Tenure};
 use berth_controllers::{
     Cluster,
     events::Recorder,
+    guard::SecondWriters,
     local::LocalCluster,
     manager::{ControllerManager, Enabled},
     metrics::Metrics,
@@ -304,6 +305,7 @@ impl World {
                 load_balancer_range,
                 providers,
                 follower: None,
+                second_writers: SecondWriters::Ignore,
             }
             .start();
         }

@@ -143,6 +143,8 @@ pub enum Understood {
     As(Bytes),
     /// Nothing: its key is not shown, and stays as it is.
     Nothing,
+    /// The same, because it is encrypted: nothing is stored in clear beside it.
+    Encrypted,
 }
 
 /// Of no resources, and without headers.
@@ -420,6 +422,18 @@ pub enum WriteError {
         key: Key,
         /// Which one.
         bound: Bound,
+    },
+    /// Other values of this resource are encrypted, and the store cannot encrypt; nothing changed. Deletions go on.
+    #[error(
+        "nothing is stored in clear beside values that are encrypted at rest: {values} below {prefix} begin with k8s:enc:, which berth cannot read. Give the \
+         etcd back (berth store give-back), let the kube-apiserver store this resource in clear (provider identity first, then write each object again), \
+         and take over again"
+    )]
+    Encrypted {
+        /// What the keys of the resource begin with.
+        prefix: String,
+        /// How many are encrypted.
+        values: usize,
     },
     /// The backend cannot be reached, or takes no writes until it is opened again; nothing changed.
     #[error("the store takes no writes: {cause}")]

@@ -29,6 +29,7 @@ pub mod resources;
 pub mod rollback;
 pub mod rollout_record;
 mod rounding;
+pub mod second_writer;
 pub mod selector;
 pub mod stateful_set;
 pub mod view;

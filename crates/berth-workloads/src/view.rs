@@ -28,6 +28,7 @@ use std::{collections::BTreeMap, fmt::Debug, sync::Arc};
 
 mod choices;
 mod event;
+mod foreign;
 mod identity;
 mod metadata;
 mod of_pod;
@@ -41,6 +42,7 @@ pub use choices::{
     StatefulSetChoices, UpdateStrategy,
 };
 pub use event::EventView;
+pub use foreign::{ForeignWrite, ForeignWrites};
 pub use identity::{Identity, View};
 pub use metadata::{WireMetadata, read_metadata};
 pub use stateful_set::{ClaimView, KEPT, RevisionView};
@@ -68,6 +70,8 @@ pub struct Meta {
     pub created: Option<Timestamp>,
     /// `deletionTimestamp`: for pods, when the grace period ends.
     pub deleted: Option<Timestamp>,
+    /// What other controllers wrote of it.
+    pub foreign: Option<Box<ForeignWrites>>,
 }
 
 impl Meta {

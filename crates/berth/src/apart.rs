@@ -4,6 +4,7 @@
 mod delegate;
 mod health;
 pub(crate) mod options;
+mod place;
 mod process;
 
 use crate::{
@@ -19,12 +20,14 @@ use berth_controllers::{
     Cluster, ClusterError,
     election::{Candidacy, End, Leader, Timing},
     events::Recorder,
-    manager::{self, Enabled},
+    guard::SecondWriters,
+    manager::{self, Enabled, WORKLOAD_CONTROLLERS},
     metrics::Metrics,
 };
 use berth_identity::ObjectKey;
-use berth_remote::{ConnectError, Connection, RemoteCluster};
+use berth_remote::{ConnectError, Connection, RemoteCluster, Vendor};
 use berth_store::env::Env;
+use futures::future::pending;
 use health::Health;
 use jiff::SignedDuration;
 use options::{ControllerManager, Node, PartOptions, Scheduler};
@@ -47,6 +50,9 @@ struct Part {
     port: u16,
 }
 
+/// Starts a part, once it may work.
+type Begin<'a> = Box<dyn FnOnce(Site) + 'a>;
+
 /// What a part works with.
 struct Site {
     cluster: Arc<dyn Cluster>,
@@ -56,25 +62,36 @@ struct Site {
 
 /// Runs the controllers.
 pub(crate) fn controller_manager(options: &ControllerManager) -> Outcome<ExitCode> {
-    let enabled = Enabled::parse(options.control.controllers.as_deref().unwrap_or("*"))?;
+    let named = options.control.controllers.as_deref();
+    Enabled::parse(named.unwrap_or_default())?;
     let gates = Arc::new(FeatureGates::parse(&options.feature_gates)?);
     let analyses = options.control.providers()?;
     let (shown, followed) = (Arc::clone(&gates), analyses.clone());
-    let begin = |Site { cluster, env, metrics }| {
-        gates.warnings().iter().for_each(|warning| tracing::warn!("{warning}"));
-        let (provision_latency, load_balancer_range) = (options.control.volume_provision_latency, options.control.load_balancer_range);
-        manager::ControllerManager {
-            cluster,
-            env,
-            gates,
-            metrics,
-            enabled,
-            provision_latency,
-            load_balancer_range,
-            providers: analyses.providers(),
-            follower: None,
+    let prepare = |vendor: &Vendor| {
+        let enabled = Enabled::parse(place::controllers(named, vendor))?;
+        if named.is_none() && *vendor != Vendor::Berth {
+            let text =
+                format!("the API server is not berth's ({}): only {WORKLOAD_CONTROLLERS} run (--controllers)", place::version(vendor));
+            Output::Stdout.line(&text);
         }
-        .start();
+        let begin = |Site { cluster, env, metrics }| {
+            gates.warnings().iter().for_each(|warning| tracing::warn!("{warning}"));
+            let (provision_latency, load_balancer_range) = (options.control.volume_provision_latency, options.control.load_balancer_range);
+            manager::ControllerManager {
+                cluster,
+                env,
+                gates,
+                metrics,
+                enabled,
+                provision_latency,
+                load_balancer_range,
+                providers: analyses.providers(),
+                follower: None,
+                second_writers: SecondWriters::Stop,
+            }
+            .start();
+        };
+        Outcome::<Begin<'_>>::Ok(Box::new(begin))
     };
     let part = Part { name: "berth-controller-manager", port: 10257 };
     let aside = |health: &Health, env: &Env| {
@@ -82,7 +99,7 @@ pub(crate) fn controller_manager(options: &ControllerManager) -> Outcome<ExitCod
         followed.follow(env);
         Ok(register_gates(&health.metrics, &shown)?)
     };
-    run(&options.part, part, aside, begin)
+    run(&options.part, part, aside, prepare)
 }
 
 /// Runs the scheduler.
@@ -91,21 +108,30 @@ pub(crate) fn scheduler(options: &Scheduler) -> Outcome<ExitCode> {
         let events = Recorder::new(Arc::clone(&cluster), env.clone(), Arc::clone(&metrics), "default-scheduler");
         berth_node::Scheduler::start(&cluster, &env, &events, &metrics);
     };
-    run(&options.part, Part { name: "berth-scheduler", port: 10259 }, |_, _| Ok(()), begin)
+    run(&options.part, Part { name: "berth-scheduler", port: 10259 }, |_, _| Ok(()), |_| Ok(Box::new(begin)))
 }
 
 /// Runs simulated nodes.
 pub(crate) fn node(options: &Node) -> Outcome<ExitCode> {
-    let begin = |Site { cluster, env, metrics }| {
-        let events = Recorder::new(Arc::clone(&cluster), env.clone(), Arc::clone(&metrics), "kubelet");
-        options.nodes.start(&cluster, &env, &events, &metrics);
+    let prepare = |vendor: &Vendor| {
+        let taint = place::taint(options, vendor)?;
+        let begin = move |Site { cluster, env, metrics }| {
+            let events = Recorder::new(Arc::clone(&cluster), env.clone(), Arc::clone(&metrics), "kubelet");
+            options.nodes.start(&cluster, &env, &events, &metrics, taint);
+        };
+        Outcome::<Begin<'_>>::Ok(Box::new(begin))
     };
-    run(&options.part, Part { name: "berth-node", port: 10250 }, |_, _| Ok(()), begin)
+    run(&options.part, Part { name: "berth-node", port: 10250 }, |_, _| Ok(()), prepare)
 }
 
 /// Runs a part until a signal comes or something panics; it ends in order, so that the next can begin at once. What it does `aside` does not wait until it
-/// leads.
-fn run(options: &PartOptions, part: Part, aside: impl FnOnce(&Health, &Env) -> Outcome<()>, begin: impl FnOnce(Site)) -> Outcome<ExitCode> {
+/// leads. `prepare` learns whose API server it is, and may refuse.
+fn run<'a>(
+    options: &PartOptions,
+    part: Part,
+    aside: impl FnOnce(&Health, &Env) -> Outcome<()>,
+    prepare: impl FnOnce(&Vendor) -> Outcome<Begin<'a>>,
+) -> Outcome<ExitCode> {
     logging::start(options.log_format, options.verbose);
     let lease = options.leader.lease(part.name)?;
     let health = Health::new()?;
@@ -123,32 +149,34 @@ fn run(options: &PartOptions, part: Part, aside: impl FnOnce(&Health, &Env) -> O
                 health.stops();
                 Err(fault.into())
             }
-            ended = work(options, lease, part.name, &health, env, &signals, begin) => ended,
+            ended = work(options, lease, part.name, &health, env, &signals, prepare) => ended,
             // One who is in a hurry.
             signal = signals.beyond(1) => Ok(signal.exit_code()),
         }
     })
 }
 
-async fn work(
+async fn work<'a>(
     options: &PartOptions,
     lease: Option<(ObjectKey, Timing)>,
     name: &'static str,
     health: &Health,
     env: Env,
     signals: &Signals,
-    begin: impl FnOnce(Site),
+    prepare: impl FnOnce(&Vendor) -> Outcome<Begin<'a>>,
 ) -> Outcome<ExitCode> {
     let standing = async {
-        let cluster = connect(options, &env).await?.named(name);
+        let (cluster, vendor) = connect(options, &env).await?;
+        let begin = prepare(&vendor)?;
+        let cluster = cluster.named(name);
         health.found(cluster.contact())?;
         let leader = match lease {
             Some((lease, timing)) => Some(elect(&cluster, &env, health, lease, timing).await),
             None => None,
         };
-        Outcome::Ok((cluster, leader))
+        Outcome::Ok((cluster, leader, begin))
     };
-    let (cluster, leader) = tokio::select! {
+    let (cluster, leader, begin) = tokio::select! {
         found = standing => found?,
         _ = signals.beyond(0) => return Ok(ExitCode::SUCCESS),
     };
@@ -157,11 +185,18 @@ async fn work(
     let metrics = Arc::new(Metrics::new(&health.metrics)?);
     begin(Site { cluster: Arc::new(cluster), env, metrics: Arc::clone(&metrics) });
     let are_synced = health.works(&metrics);
-    let told = async {
+    let synced = async {
         metrics.synced().await;
         are_synced.store(true, Ordering::Release);
         Output::Stdout.line(&format!("{name} works on {server}. Ctrl-C stops it."));
-        signals.beyond(0).await;
+        pending::<()>().await;
+    };
+    let told = async {
+        // A cache may never be complete, as without the right to list: a signal ends the part all the same.
+        tokio::select! {
+            () = synced => {}
+            _ = signals.beyond(0) => {}
+        }
         health.stops();
     };
     let Some(mut leader) = leader else {
@@ -189,20 +224,24 @@ async fn elect(cluster: &RemoteCluster, env: &Env, health: &Health, lease: Objec
     leader
 }
 
-/// Waits for a server that cannot be reached; one that says no would say it again.
-async fn connect(options: &PartOptions, env: &Env) -> Outcome<RemoteCluster> {
+/// Waits for a server that cannot be reached; one that says no would say it again. Also gives whose server it is.
+async fn connect(options: &PartOptions, env: &Env) -> Outcome<(RemoteCluster, Vendor)> {
     let mut is_told = false;
     loop {
-        match RemoteCluster::connect(&options.remote(), env.clone()).await {
-            Ok(cluster) => return Ok(cluster),
-            Err(ConnectError::Discover(error)) if !matches!(error, ClusterError::Refused(_)) => {
-                if !is_told {
-                    warn(&format!("berth: waiting for the API server: {}", chain(&error)));
-                    is_told = true;
-                }
-                env.clock.sleep_until(env.clock.now() + RETRY).await;
-            }
+        let error = match RemoteCluster::connect(&options.remote(), env.clone()).await {
+            Ok(cluster) => match cluster.vendor().await {
+                Ok(vendor) => return Ok((cluster, vendor)),
+                // berth's own tells anybody: this one is another's, which does not.
+                Err(ClusterError::Refused(_) | ClusterError::NotFound(_)) => return Ok((cluster, Vendor::Foreign(String::new()))),
+                Err(error) => error,
+            },
+            Err(ConnectError::Discover(error)) if !matches!(error, ClusterError::Refused(_)) => error,
             Err(error) => return Err(error.into()),
+        };
+        if !is_told {
+            warn(&format!("berth: waiting for the API server: {}", chain(&error)));
+            is_told = true;
         }
+        env.clock.sleep_until(env.clock.now() + RETRY).await;
     }
 }

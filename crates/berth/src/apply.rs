@@ -1,9 +1,12 @@
 //! Applying a manifest from inside the process, as `kubectl apply` does from outside.
 
-use crate::manifests::Document;
+use crate::{
+    manifests::Document,
+    progress::{Output, chain},
+};
 use berth_registry::{ApiError, Configured, Registry, Resource, Target, WriteOptions};
 use serde_json::Value;
-use std::{fmt, sync::Arc};
+use std::{collections::BTreeSet, fmt, sync::Arc};
 
 /// What became of one document.
 #[derive(Clone, Debug)]
@@ -34,6 +37,50 @@ pub(crate) enum ApplyError {
     UnknownKind { place: String, kind: String, api_version: String },
     #[error("{place} was refused")]
     Refused { place: String, source: ApiError },
+}
+
+impl ApplyError {
+    /// Whether berth has no objects of this kind: the rest of the manifest can do without.
+    pub(crate) fn is_unserved(&self) -> bool {
+        matches!(self, Self::UnknownKind { .. } | Self::Refused { source: ApiError::NotServed { .. }, .. })
+    }
+}
+
+/// The documents that were not applied.
+#[derive(Debug, Default)]
+pub(crate) struct Faults {
+    texts: Vec<String>,
+    has_unserved: bool,
+}
+
+impl Faults {
+    /// Adds a document's fault; one of a kind that is not served is only reported where `skips_unserved`.
+    pub(crate) fn add(&mut self, error: &ApplyError, skips_unserved: bool, output: Output) {
+        if error.is_unserved() && skips_unserved {
+            return output.line(&format!("  skipped: {}", chain(error)));
+        }
+        self.has_unserved |= error.is_unserved();
+        self.texts.push(chain(error));
+    }
+
+    /// All of them in one error; `registry` says which kinds are served.
+    pub(crate) fn into_result(self, registry: &Registry) -> Result<(), String> {
+        let Self { texts, has_unserved } = self;
+        match &texts[..] {
+            [] => return Ok(()),
+            [one] if !has_unserved => return Err(one.clone()),
+            _ => (),
+        }
+        let what = if texts.len() == 1 { "1 document was".to_owned() } else { format!("{} documents were", texts.len()) };
+        let mut text = format!("{what} not applied; the rest is applied:\n  {}", texts.join("\n  "));
+        if has_unserved {
+            let kinds: BTreeSet<String> =
+                registry.resources().stored().filter(|known| known.read_only.is_empty()).map(|known| known.kind.clone()).collect();
+            let kinds: Vec<String> = kinds.into_iter().collect();
+            text = format!("{text}\nberth serves {}. With --skip-unserved other kinds are left out", kinds.join(", "));
+        }
+        Err(text)
+    }
 }
 
 /// Creates what is missing, changes what differs from the manifest, and removes what an earlier manifest set and this one does not.

@@ -365,6 +365,10 @@ pub(crate) struct Up {
     #[arg(short = 'R', long)]
     pub(crate) recursive: bool,
 
+    /// Leaves out the manifests' objects of kinds that berth does not serve; without this all others are applied, and the exit code is 1.
+    #[arg(long, requires = "filename")]
+    pub(crate) skip_unserved: bool,
+
     /// Ends when the manifests' Deployments and StatefulSets are rolled out, with exit code 0; with 1 as soon as one has failed and no other is under
     /// way, or when --timeout is over. For a command to run against the control plane, see berth test.
     #[arg(long, requires = "filename")]

@@ -88,6 +88,7 @@ impl ClusterOptions {
             cluster: self.cluster.clone(),
             user: self.user.clone(),
             server: self.server.clone(),
+            more_servers: Vec::new(),
             certificate_authority: self.certificate_authority.clone(),
             client_certificate: self.client_certificate.clone().zip(self.client_key.clone()),
             token: self.token.clone(),

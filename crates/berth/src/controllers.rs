@@ -13,7 +13,7 @@ use std::{path::PathBuf, sync::Arc, time::Duration};
 #[derive(Args, Debug)]
 pub(crate) struct ControllerOptions {
     /// Which controllers run: * for all, NAME for one, -NAME for all but one, -* for none. Scheduler and simulated nodes are `scheduler` and `node`
-    /// [default: *; none over what was taken over with --take-over].
+    /// [default: *; none over what was taken over with --take-over; on an API server that is not berth's, deployment,replicaset,statefulset].
     #[arg(long, value_name = "LIST", allow_hyphen_values = true)]
     pub(crate) controllers: Option<String>,
 

@@ -6,7 +6,7 @@ use berth_protobuf::to_json;
 use berth_registry::{AdmissionRequest, ApiError, Remarks, Resource, ResourceTable, Reviewer, Subresource};
 use berth_store::{
     Entry, Header, Key, Layout, Understood,
-    etcd::{Etcd, EtcdError, Query},
+    etcd::{Etcd, EtcdError, KeyValue, Query},
 };
 use futures::{FutureExt, future::BoxFuture};
 use serde_json::{Map, Value};
@@ -16,6 +16,8 @@ use std::{collections::BTreeMap, sync::Arc};
 const OWN: &[u8] = b"{\"apiVersion\":\"";
 /// How each value begins that is in protobuf.
 const PROTOBUF: &[u8] = b"k8s\0";
+/// How each value begins that a kube-apiserver has encrypted.
+const ENCRYPTED: &[u8] = b"k8s:enc:";
 /// How long the JSON of one may be: several times what etcd takes.
 const JSON_BYTES_MAX: usize = 16 << 20;
 
@@ -32,6 +34,7 @@ impl Layout for Foreign {
             return Understood::AsItIs;
         }
         match self.0.resources().by_key(key.as_str()) {
+            Some(_) if value.starts_with(ENCRYPTED) => Understood::Encrypted,
             Some(resource) => own_form(resource, value).map_or(Understood::Nothing, |json| Understood::As(json.into())),
             None => Understood::AsItIs,
         }
@@ -67,7 +70,7 @@ fn types_first(value: &[u8]) -> Option<Vec<u8>> {
 /// What a server keeps for itself, and nobody reads as an object.
 const INTERNAL: [&str; 4] = ["/registry/berth.dev/", "/registry/masterleases/", "/registry/peerserverleases/", "/registry/ranges/"];
 /// How all keys begin.
-const ALL: &str = "/registry/";
+pub(crate) const ALL: &str = "/registry/";
 /// How many keys are read at a time.
 pub(crate) const PAGE_KEYS: usize = 500;
 
@@ -77,6 +80,8 @@ pub(crate) struct Untouched {
     clients: Vec<Client>,
     layout: Arc<Foreign>,
     found: Found,
+    /// Of those the encrypted ones.
+    encrypted: Found,
 }
 
 /// How many there are, by what their keys begin with.
@@ -85,12 +90,12 @@ type Found = BTreeMap<String, usize>;
 impl Untouched {
     /// Looks at every key.
     pub(crate) async fn survey(clients: Vec<Client>, layout: Arc<Foreign>) -> Result<Self, EtcdError> {
-        let mut untouched = Self { clients, layout, found: Found::new() };
-        let mut found = Found::new();
+        let mut untouched = Self { clients, layout, found: Found::new(), encrypted: Found::new() };
+        let (mut found, mut encrypted) = (Found::new(), Found::new());
         for client in &untouched.clients {
-            untouched.count(client, ALL.to_owned(), &mut found).await?;
+            untouched.count(client, ALL.to_owned(), &mut found, &mut encrypted).await?;
         }
-        untouched.found = found;
+        (untouched.found, untouched.encrypted) = (found, encrypted);
         Ok(untouched)
     }
 
@@ -99,6 +104,12 @@ impl Untouched {
         if !self.found.is_empty() {
             tracing::warn!("not served here or not readable, and left as it is: {}", words(&self.found));
         }
+        if !self.encrypted.is_empty() {
+            tracing::warn!(
+                "encrypted at rest, so that berth stores nothing of these resources (it would be in clear): {}",
+                words(&self.encrypted)
+            );
+        }
     }
 
     /// What of it is in a namespace. Others may have been there since the survey.
@@ -106,21 +117,25 @@ impl Untouched {
         let mut within = Found::new();
         for client in &self.clients {
             for prefix in self.layout.found_in(client).await? {
-                self.count(client, format!("{prefix}{namespace}/"), &mut within).await?;
+                self.count(client, format!("{prefix}{namespace}/"), &mut within, &mut Found::new()).await?;
             }
         }
         Ok(within)
     }
 
     /// Counts what is left alone among the keys that begin so.
-    async fn count(&self, client: &Client, prefix: String, found: &mut Found) -> Result<(), EtcdError> {
+    async fn count(&self, client: &Client, prefix: String, found: &mut Found, encrypted: &mut Found) -> Result<(), EtcdError> {
         let mut query = Query { prefix, start_after: None, at: None, limit: Some(PAGE_KEYS) };
         loop {
             let page = client.range(query.clone()).await?;
             let Some(last) = page.keys.last() else { return Ok(()) };
             query.start_after = Some(last.key.clone());
-            for prefix in page.keys.iter().filter_map(|found| self.layout.left_alone(&found.key, &found.value)) {
+            for KeyValue { key, value, .. } in &page.keys {
+                let Some(prefix) = self.layout.left_alone(key, value) else { continue };
                 *found.entry(prefix.to_owned()).or_default() += 1;
+                if self.layout.understand(key, value) == Understood::Encrypted {
+                    *encrypted.entry(prefix.to_owned()).or_default() += 1;
+                }
             }
         }
     }
@@ -133,7 +148,7 @@ fn words(found: &Found) -> String {
 impl Foreign {
     /// What the keys of such objects begin with, if this is one that stays as it is.
     fn left_alone<'k>(&self, key: &'k Key, value: &[u8]) -> Option<&'k str> {
-        let is_readable = || self.understand(key, value) != Understood::Nothing;
+        let is_readable = || !matches!(self.understand(key, value), Understood::Nothing | Understood::Encrypted);
         if self.resource_prefix(key.as_str()).is_some() && is_readable() { None } else { self.begins(key.as_str()) }
     }
 
@@ -263,7 +278,8 @@ mod tests {
     #[test]
     fn what_cannot_be_read_is_not_shown_and_what_is_of_no_resource_is_left_alone() {
         let encrypted = b"k8s:enc:aescbc:v1:key1:\x00\x01";
-        for value in [&encrypted[..], b"k8s\0", b"\x0a\x02v1", b"{\"kind\":\"Secret\",\"apiVersion\":\"v2\"}", b""] {
+        assert_eq!(understood("/registry/secrets/a/b", encrypted), Understood::Encrypted);
+        for value in [&b"k8s\0"[..], b"\x0a\x02v1", b"{\"kind\":\"Secret\",\"apiVersion\":\"v2\"}", b""] {
             assert_eq!(understood("/registry/secrets/a/b", value), Understood::Nothing);
         }
         assert_eq!(understood("/registry/daemonsets/a/b", encrypted), Understood::AsItIs);

@@ -1,7 +1,12 @@
 //! The log on standard error, of panics as well.
 
 use clap::ValueEnum;
-use std::io::IsTerminal;
+use jiff::Timestamp;
+use serde_json::json;
+use std::{
+    io::IsTerminal,
+    sync::atomic::{AtomicBool, Ordering},
+};
 use tracing_subscriber::EnvFilter;
 
 /// How log lines look.
@@ -13,13 +18,28 @@ pub(crate) enum LogFormat {
     Json,
 }
 
+/// Whether lines for people are objects like those of the log.
+static LINES_ARE_JSON: AtomicBool = AtomicBool::new(false);
+
+/// A line that the process prints besides its log: as it is, or as the log's lines are, so that a program that reads them need not know two forms.
+pub(crate) fn line(level: &str, text: &str) -> String {
+    if LINES_ARE_JSON.load(Ordering::Acquire) { json_line(level, text, Timestamp::now()) } else { text.to_owned() }
+}
+
+fn json_line(level: &str, text: &str, at: Timestamp) -> String {
+    json!({"timestamp": at.to_string(), "level": level, "fields": {"message": text}, "target": "berth"}).to_string()
+}
+
 /// Starts logging. `verbose` counts -v; the variable `BERTH_LOG` overrides it with a filter of its own.
 pub(crate) fn start(format: LogFormat, verbose: u8) {
     let filter = EnvFilter::try_from_env("BERTH_LOG").unwrap_or_else(|_| EnvFilter::new(filter(verbose)));
     let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(has_colours());
     match format {
         LogFormat::Text => log.init(),
-        LogFormat::Json => log.json().init(),
+        LogFormat::Json => {
+            LINES_ARE_JSON.store(true, Ordering::Release);
+            log.json().init();
+        }
     }
     // A line like all others. What the panic says is told by whoever catches it.
     std::panic::set_hook(Box::new(|panic| {
@@ -43,4 +63,18 @@ fn filter(verbose: u8) -> &'static str {
 /// A file gets none; nor does somebody who does not want any: <https://no-color.org>.
 fn has_colours() -> bool {
     std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_of_the_json_log_is_one_object_with_the_text() {
+        let line = json_line("ERROR", "berth: \"lease\" lost\nand gone", Timestamp::UNIX_EPOCH);
+        assert!(!line.contains('\n'), "{line}");
+        let read: serde_json::Value = serde_json::from_str(&line).expect("JSON");
+        let wanted = json!({"timestamp": "1970-01-01T00:00:00Z", "level": "ERROR", "fields": {"message": "berth: \"lease\" lost\nand gone"}, "target": "berth"});
+        assert_eq!(read, wanted);
+    }
 }

@@ -51,7 +51,8 @@ fn end(outcome: Result<ExitCode, Box<dyn Error>>) -> ExitCode {
     match outcome {
         Ok(code) => code,
         Err(error) => {
-            let _ = writeln!(std::io::stderr(), "berth: {}", progress::printable(&progress::chain(error.as_ref())));
+            let text = format!("berth: {}", progress::printable(&progress::chain(error.as_ref())));
+            let _ = writeln!(std::io::stderr(), "{}", logging::line("ERROR", &text));
             ExitCode::FAILURE
         }
     }

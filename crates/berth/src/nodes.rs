@@ -53,13 +53,23 @@ pub(crate) struct NodeOptions {
     pub(crate) pod_stop_latency: Duration,
 }
 
+/// Whether the nodes repel pods that do not say that they may run there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Taint {
+    /// They take any pod: all nodes are simulated.
+    None,
+    /// They have the taint `berth.dev/simulated=true:NoSchedule`: other nodes are real.
+    Simulated,
+}
+
 impl NodeOptions {
     /// Starts the nodes.
-    pub(crate) fn start(&self, cluster: &Arc<dyn Cluster>, env: &Env, events: &Recorder, metrics: &Arc<Metrics>) {
+    pub(crate) fn start(&self, cluster: &Arc<dyn Cluster>, env: &Env, events: &Recorder, metrics: &Arc<Metrics>, taint: Taint) {
         let mut shape = NodeShape::new(&self.node_cpu, &self.node_memory, self.node_pods);
         shape.resources.extend(self.node_resources.iter().cloned());
         shape.labels.extend(self.node_labels.iter().cloned());
         shape.zones.clone_from(&self.zones);
+        shape.is_tainted = taint == Taint::Simulated;
         shape.missing_images = MissingImages::matching(self.image_fails.clone());
         let latencies = Latencies { start: self.pod_start_latency, stop: self.pod_stop_latency };
         Nodes::start(cluster, env, events, metrics, (self.nodes, shape, latencies));

@@ -1,5 +1,6 @@
 //! Showing rollouts while they run: a live line each on a terminal, plain lines otherwise.
 
+use crate::logging;
 pub(crate) use berth_chart::printable;
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::{
@@ -51,7 +52,7 @@ impl Output {
 pub(crate) fn line(text: &str) {
     let mut out = std::io::stdout().lock();
     // Nobody reads any more: the server runs on.
-    let _ = writeln!(out, "{}", printable(text)).and_then(|()| out.flush());
+    let _ = writeln!(out, "{}", logging::line("INFO", &printable(text))).and_then(|()| out.flush());
 }
 
 /// Prints what has colours of its own: only what holds nothing of an object that was not made [`printable`].
@@ -63,7 +64,7 @@ pub(crate) fn drawing(text: &str) {
 /// Prints one line beside the output: for people, not for programs that read along.
 pub(crate) fn warn(text: &str) {
     // Nobody reads it: what was asked for is done all the same.
-    let _ = writeln!(std::io::stderr(), "{}", printable(text));
+    let _ = writeln!(std::io::stderr(), "{}", logging::line("WARN", &printable(text)));
 }
 
 /// An error with all its causes, outermost first.

@@ -1,7 +1,7 @@
 //! Applying manifests and following their workloads from inside the process.
 
 use crate::{
-    apply::{self, Applied},
+    apply::{self, Applied, Faults},
     manifests::Document,
     progress::{Output, Pods, Progress, Screen, Workload, title, warn},
     trouble::{self, Trouble},
@@ -154,16 +154,29 @@ impl Rollouts {
     /// Applies the documents in order, and tells of each.
     ///
     /// # Errors
-    /// One is refused; those before it stay applied.
-    pub(crate) async fn apply(registry: &Registry, gates: &Arc<FeatureGates>, documents: &[Document], output: Output) -> Outcome<Self> {
+    /// Some are refused; all others are applied.
+    pub(crate) async fn apply(
+        registry: &Registry,
+        gates: &Arc<FeatureGates>,
+        documents: &[Document],
+        skips_unserved: bool,
+        output: Output,
+    ) -> Outcome<Self> {
         let started = Instant::now();
-        let mut order = Vec::new();
+        let (mut order, mut faults) = (Vec::new(), Faults::default());
         for document in documents {
-            let applied = apply::apply(registry, document).await?;
+            let applied = match apply::apply(registry, document).await {
+                Ok(applied) => applied,
+                Err(error) => {
+                    faults.add(&error, skips_unserved, output);
+                    continue;
+                }
+            };
             output.line(&applied.to_string());
             applied.warnings.iter().for_each(|warning| output.line(&format!("  warning: {warning}")));
             order.extend(workload(&applied).filter(|workload| !order.contains(workload)));
         }
+        faults.into_result(registry)?;
         let versions = match order.is_empty() {
             true => stream::pending().boxed(),
             false => versions(registry)?,

@@ -1,11 +1,11 @@
 //! What stands in the place of fields in an etcd that is given back to a kube-apiserver: what Kubernetes 1.36 drops (`podReplacementPolicy` of Deployments) or
 //! refuses (StatefulSets of type `Recreate`) is said by annotations meanwhile, which berth's controllers heed just so.
 
-use crate::foreign::{Foreign, PAGE_KEYS};
+use crate::foreign::{ALL, Foreign, PAGE_KEYS};
 use berth_api::annotations::{BERTH_POD_REPLACEMENT_POLICY, BERTH_UPDATE_STRATEGY};
 use berth_etcd::Client;
 use berth_store::{
-    Expected, Layout, Understood,
+    Expected, Layout, Understood, WriteError,
     etcd::{Etcd, EtcdError, KeyValue, Outcome, Put, Query},
 };
 use serde_json::{Map, Value, json};
@@ -54,13 +54,14 @@ pub(crate) async fn take(client: &Client, layout: &Foreign) -> Result<(), EtcdEr
 /// Has `change` change each object that begins so, where it says that it did. Gives how many it did.
 async fn rewrite(client: &Client, layout: &Foreign, prefix: &str, mut change: impl FnMut(&mut Value) -> bool) -> Result<usize, EtcdError> {
     let mut changed = 0;
+    let encrypted = encrypted(client, layout, prefix).await?;
     let mut query = Query { prefix: prefix.into(), start_after: None, at: None, limit: Some(PAGE_KEYS) };
     loop {
         let page = client.range(query.clone()).await?;
         let Some(last) = page.keys.last() else { return Ok(changed) };
         query.start_after = Some(last.key.clone());
         for found in page.keys {
-            changed += usize::from(rewrite_one(client, layout, found, &mut change).await?);
+            changed += usize::from(rewrite_one(client, layout, found, encrypted, &mut change).await?);
         }
     }
 }
@@ -69,6 +70,7 @@ async fn rewrite_one(
     client: &Client,
     layout: &Foreign,
     found: KeyValue,
+    encrypted: usize,
     change: &mut impl FnMut(&mut Value) -> bool,
 ) -> Result<bool, EtcdError> {
     let (key, mut current) = (found.key.clone(), Some(found));
@@ -76,8 +78,12 @@ async fn rewrite_one(
     for _ in 0..TRIES {
         let Some(found) = current.take() else { return Ok(is_changed) };
         let Some(value) = changed(layout, &found, change) else { return Ok(is_changed) };
+        if 0 < encrypted {
+            let prefix = layout.resource_prefix(key.as_str()).unwrap_or(ALL).to_owned();
+            return Err(EtcdError::Refused(WriteError::Encrypted { prefix, values: encrypted }.to_string()));
+        }
         is_changed = true;
-        let put = Put { key: found.key, expected: Expected::At(found.mod_revision), value: Some(value.into()), lease: found.lease };
+        let put = Put { key: found.key, expected: Some(Expected::At(found.mod_revision)), value: Some(value.into()), lease: found.lease };
         match client.txn(Arc::new([put])).await {
             Ok(Outcome::Done(_)) => return Ok(true),
             // Whether it did, and what is there now, the object says.
@@ -91,12 +97,24 @@ async fn rewrite_one(
     Err(EtcdError::Unknown(format!("{key} could not be written: {unknown}")))
 }
 
+/// How many values below a prefix are encrypted.
+async fn encrypted(client: &Client, layout: &Foreign, prefix: &str) -> Result<usize, EtcdError> {
+    let mut count = 0;
+    let mut query = Query { prefix: prefix.into(), start_after: None, at: None, limit: Some(PAGE_KEYS) };
+    loop {
+        let page = client.range(query.clone()).await?;
+        let Some(last) = page.keys.last() else { return Ok(count) };
+        query.start_after = Some(last.key.clone());
+        count += page.keys.iter().filter(|found| layout.understand(&found.key, &found.value) == Understood::Encrypted).count();
+    }
+}
+
 /// What is to be stored in the place of a value; `None`: it stays.
 fn changed(layout: &Foreign, found: &KeyValue, change: &mut impl FnMut(&mut Value) -> bool) -> Option<Vec<u8>> {
     let value = match layout.understand(&found.key, &found.value) {
         Understood::AsItIs => found.value.clone(),
         Understood::As(value) => value,
-        Understood::Nothing => return None,
+        Understood::Nothing | Understood::Encrypted => return None,
     };
     let mut object: Value = serde_json::from_slice(&value).ok()?;
     if !change(&mut object) {

@@ -62,7 +62,8 @@ async fn serve(options: &Test, settings: Settings, documents: &[Document], start
 /// Standard output is the command's.
 async fn rolled_out(options: &Test, plane: &Plane, documents: &[Document]) -> Outcome<()> {
     plane.synced().await;
-    let mut rollouts = Rollouts::apply(&plane.registry, &plane.controller_gates, documents, Output::Stderr).await?;
+    let mut rollouts =
+        Rollouts::apply(&plane.registry, &plane.controller_gates, documents, options.up.skip_unserved, Output::Stderr).await?;
     match rollouts.settle(options.up.steady, options.up.timeout()).await {
         Verdict::RolledOut => Ok(()),
         Verdict::Failed(why) => Err(format!("{why}; the command was not run").into()),

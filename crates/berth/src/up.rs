@@ -19,6 +19,7 @@ use crate::{
     logging,
     manifests::{self, Depth, Document},
     memory,
+    nodes::Taint,
     progress::{Output, chain},
     rollouts::{Rollouts, Verdict},
     signals::{Signal, Signals},
@@ -35,6 +36,7 @@ use berth_controllers::{
     Cluster,
     election::{Gate, Leader},
     events::Recorder,
+    guard::SecondWriters,
     lags::Lags,
     local::LocalCluster,
     manager::{ControllerManager, Enabled},
@@ -113,7 +115,7 @@ async fn live(options: &Up, plane: &Plane, data_dir: &Path, documents: &[Documen
     plane.synced().await;
     plane.announce(options, data_dir);
     let link = plane.page.as_ref().map(OwnPage::announce);
-    let mut rollouts = Rollouts::apply(&plane.registry, &plane.controller_gates, documents, Output::Stdout).await?;
+    let mut rollouts = Rollouts::apply(&plane.registry, &plane.controller_gates, documents, options.skip_unserved, Output::Stdout).await?;
     // Now there is something to look at.
     plane.page.iter().zip(&link).for_each(|(page, link)| page.open_if_asked(link));
     match rollouts.settle(options.steady, options.timeout()).await {
@@ -458,6 +460,7 @@ fn start_controllers(
         load_balancer_range: options.control.load_balancer_range,
         providers: settings.analyses.providers(),
         follower: None,
+        second_writers: SecondWriters::Ignore,
     };
     manager.start();
     let lags = Arc::new(Lags::new(Arc::clone(&env.clock)));
@@ -469,7 +472,7 @@ fn start_controllers(
     }
     if settings.controllers.contains("node") {
         let cluster: Arc<dyn Cluster> = Arc::new(local.named("berth-node"));
-        options.nodes.start(&cluster, env, &events, &metrics);
+        options.nodes.start(&cluster, env, &events, &metrics, Taint::None);
     }
     Ok((metrics, lags))
 }

@@ -149,7 +149,7 @@ fn a_write_that_is_not_answered_is_given_up_sooner_where_another_member_can_be_a
     let by_way = format!("http://127.0.0.1:{}", way.port);
     let open = |endpoints: Vec<String>| etcd.open(&Options { endpoints, ..Options::default() }).expect("it answers");
     let clients = [open(vec![by_way.clone()]), open(vec![by_way, etcd.endpoint.clone()])];
-    let put = |name: &str| [Put { key: pod(name), expected: Expected::Absent, value: Some("1".into()), lease: None }].into();
+    let put = |name: &str| [Put { key: pod(name), expected: Some(Expected::Absent), value: Some("1".into()), lease: None }].into();
     way.hold();
     let told = thread::scope(|scope| {
         let begun = clients.each_ref().map(|client| scope.spawn(|| client.wait(client.client.txn(put("a")))));
@@ -228,7 +228,7 @@ fn etcd_tells_a_watch_of_progress_that_nobody_asks_for() {
     let etcd = etcd!(&format!("{name}: 100000000\n"));
     let client = etcd.client();
     let elsewhere: Arc<[Put]> =
-        Arc::new([Put { key: Key::new("/registry/other"), expected: Expected::Absent, value: Some("1".into()), lease: None }]);
+        Arc::new([Put { key: Key::new("/registry/other"), expected: Some(Expected::Absent), value: Some("1".into()), lease: None }]);
     let from = match client.wait(client.client.txn(elsewhere)).expect("it answers") {
         Outcome::Done(revision) => revision,
         refused => panic!("{refused:?}"),
@@ -251,7 +251,8 @@ fn etcd_tells_a_watch_of_progress_that_nobody_asks_for() {
 fn what_is_expected_at_no_revision_is_not_what_is_absent() {
     let etcd = etcd!("");
     let client = etcd.client();
-    let put = |expected| -> Arc<[Put]> { Arc::new([Put { key: pod("a"), expected, value: Some("1".into()), lease: None }]) };
+    let put =
+        |expected| -> Arc<[Put]> { Arc::new([Put { key: pod("a"), expected: Some(expected), value: Some("1".into()), lease: None }]) };
     let written = |expected| client.wait(client.client.txn(put(expected))).expect("it answers");
     assert!(matches!(written(Expected::At(Revision(0))), Outcome::Refused { .. }), "nobody has read it, so nobody changes it");
     assert!(matches!(written(Expected::Absent), Outcome::Done(_)));
@@ -380,7 +381,7 @@ fn an_etcd_with_keys_of_others_is_not_taken() {
         let theirs = below(&format!("/theirs/{}", layout.replace(['"', ' '], "")));
         let mark = Put {
             key: Key::new("/registry/berth.dev/control-plane"),
-            expected: Expected::Absent,
+            expected: Some(Expected::Absent),
             value: Some(format!(r#"{{"layout": {layout}, "certificateAuthority": "one"}}"#).into()),
             lease: None,
         };
@@ -395,7 +396,7 @@ fn a_place_is_taken_over_from_who_has_stopped_and_written_while_nobody_else_does
     let etcd = etcd!("");
     let client = etcd.client();
     let put = |key: &str, lease| {
-        let put = Put { key: Key::new(key), expected: Expected::Absent, value: Some("x".into()), lease };
+        let put = Put { key: Key::new(key), expected: Some(Expected::Absent), value: Some("x".into()), lease };
         client.wait(client.client.txn(Arc::new([put]))).expect("it answers");
     };
     let claim = |take_over: bool| client.wait(client.client.claim(&Claim { authority: "one", before: &[], take_over }));
@@ -465,7 +466,7 @@ fn a_place_that_a_server_is_alive_over_is_not_given_back() {
     assert!(client.wait(client.client.claim(&Claim { authority: "one", before: &[], take_over: false })).is_ok());
     let lease = client.wait(client.client.grant(3600)).expect("it answers");
     let key = Key::new("/registry/berth.dev/servers/192.0.2.1:6443");
-    let put = Put { key, expected: Expected::Absent, value: Some("{}".into()), lease: Some(lease) };
+    let put = Put { key, expected: Some(Expected::Absent), value: Some("{}".into()), lease: Some(lease) };
     client.wait(client.client.txn(Arc::new([put]))).expect("it answers");
     let give_back = || client.wait(client.client.give_back("one")).map_err(|error| error.to_string());
     let served = "a berth serves what etcd has below /registry: /registry/berth.dev/servers/192.0.2.1:6443 there says so";
@@ -488,12 +489,12 @@ fn nobody_starts_over_an_import_before_it_is_whole_and_the_next_try_begins_anew(
     let begin = |authority: &str| client.wait(client.client.begin_import(authority)).map_err(|error| error.to_string());
     let claim = || client.wait(client.client.claim(&Claim { authority: "one", before: &[], take_over: true }));
     let put = |name: &str| {
-        let put = Put { key: pod(name), expected: Expected::Absent, value: Some("x".into()), lease: None };
+        let put = Put { key: pod(name), expected: Some(Expected::Absent), value: Some("x".into()), lease: None };
         client.wait(client.client.txn(Arc::new([put]))).expect("it answers");
     };
     put("theirs");
     assert!(begin("one").is_err_and(|error| error.contains("keys below /registry that berth did not make")));
-    let mine = Put { key: pod("theirs"), expected: Expected::At(Revision(2)), value: None, lease: None };
+    let mine = Put { key: pod("theirs"), expected: Some(Expected::At(Revision(2))), value: None, lease: None };
     client.wait(client.client.txn(Arc::new([mine]))).expect("it answers");
 
     assert_eq!(begin("one"), Ok(()));

@@ -79,7 +79,7 @@ impl Side {
             Act::Txn(writes, compared) => {
                 let put = |(key, expected, value, lease): &(&str, Expected, Option<String>, Option<usize>)| Put {
                     key: Key::new(key),
-                    expected: *expected,
+                    expected: Some(*expected),
                     value: value.clone().map(Into::into),
                     lease: lease.map(|lease| leases[lease]),
                 };

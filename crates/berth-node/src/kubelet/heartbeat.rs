@@ -97,8 +97,9 @@ async fn try_register(nodes: &Nodes, index: u32, now: Timestamp) -> Result<Uid, 
         None => nodes.cluster.create(Box::new(node::object(index, &nodes.shape, now))).await?,
     };
     let found = Node::decode_json(&found.json).map_err(|error| ClusterError::Refused(error.to_string()))?;
-    // A create keeps no status, and a node that was there may have had another shape.
-    if let Some(patch) = node::relabel(index, &nodes.shape, &found) {
+    // A create keeps no status, and a node that was there may have had another shape. The taint first: that patch is for this version.
+    let patches = [node::retaint(&nodes.shape, &found), node::relabel(index, &nodes.shape, &found)];
+    for patch in patches.into_iter().flatten() {
         nodes.cluster.patch(NODES, &key, None, patch).await?;
     }
     let patch = node::heartbeat(index, &nodes.shape, now, &found);

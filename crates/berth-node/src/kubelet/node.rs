@@ -5,7 +5,7 @@ use berth_api::{
     k8s_openapi::{
         api::{
             coordination::v1::{Lease, LeaseSpec},
-            core::v1::{Node, NodeAddress, NodeCondition, NodeDaemonEndpoints, NodeSpec, NodeStatus, NodeSystemInfo},
+            core::v1::{Node, NodeAddress, NodeCondition, NodeDaemonEndpoints, NodeSpec, NodeStatus, NodeSystemInfo, Taint},
         },
         apimachinery::pkg::{
             api::resource::Quantity as WireQuantity,
@@ -20,8 +20,13 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 use std::{collections::BTreeMap, str::FromStr};
 
+const NO_SCHEDULE: &str = "NoSchedule";
+
 /// The label by which simulated nodes are known.
 pub(super) const SIMULATED: &str = "berth.dev/simulated-node";
+
+/// The taint of simulated nodes beside real ones: nothing runs there, so a pod that does not tolerate it must not count as running.
+pub(super) const SIMULATED_TAINT: &str = "berth.dev/simulated";
 
 /// How long a lease holds; it is renewed four times as often.
 pub(super) const LEASE_SECONDS: i32 = 40;
@@ -40,6 +45,8 @@ pub struct NodeShape {
     pub zones: Vec<Zone>,
     /// Images that they cannot pull.
     pub missing_images: MissingImages,
+    /// Whether they have the taint `berth.dev/simulated=true:NoSchedule`.
+    pub is_tainted: bool,
 }
 
 impl NodeShape {
@@ -52,7 +59,19 @@ impl NodeShape {
             labels: BTreeMap::new(),
             zones: Vec::new(),
             missing_images: MissingImages::default(),
+            is_tainted: false,
         }
+    }
+
+    /// The taint that says that nothing runs there, if the nodes have it.
+    fn taint(&self) -> Option<Taint> {
+        let taint = || Taint {
+            key: SIMULATED_TAINT.to_owned(),
+            value: Some("true".to_owned()),
+            effect: NO_SCHEDULE.to_owned(),
+            ..Taint::default()
+        };
+        self.is_tainted.then(taint)
     }
 
     /// The labels of a node: those that a kubelet gives it, its zone's, its shape's.
@@ -167,7 +186,11 @@ pub(super) fn object(index: u32, shape: &NodeShape, now: Timestamp) -> Node {
             labels: Some(labels),
             ..ObjectMeta::default()
         },
-        spec: Some(NodeSpec { provider_id: Some(format!("simulated://{name}")), ..NodeSpec::default() }),
+        spec: Some(NodeSpec {
+            provider_id: Some(format!("simulated://{name}")),
+            taints: shape.taint().map(|taint| vec![taint]),
+            ..NodeSpec::default()
+        }),
         status: Some(status(index, shape, now)),
     }
 }
@@ -189,6 +212,18 @@ pub(super) fn relabel(index: u32, shape: &NodeShape, found: &Node) -> Option<Val
     let keys = shaped(&wanted);
     (!changes.is_empty() || earlier != keys)
         .then(|| json!({"metadata": {"uid": found.metadata.uid, "labels": changes, "annotations": {SHAPED_LABELS: keys}}}))
+}
+
+/// A merge patch that gives a node that exists the taint of its shape, or removes it. `None`: the node is as it should be. Other taints stay: the patch is for
+/// this version of the node only.
+pub(super) fn retaint(shape: &NodeShape, found: &Node) -> Option<Value> {
+    let before: Vec<Taint> = found.spec.as_ref().and_then(|spec| spec.taints.clone()).unwrap_or_default();
+    let others = before.iter().filter(|taint| taint.key != SIMULATED_TAINT).cloned();
+    let after: Vec<Taint> = others.chain(shape.taint()).collect();
+    let same = |one: &Taint, other: &Taint| (&one.key, &one.value, &one.effect) == (&other.key, &other.value, &other.effect);
+    let is_same = before.len() == after.len() && after.iter().all(|taint| before.iter().any(|had| same(had, taint)));
+    let metadata = json!({"uid": found.metadata.uid, "resourceVersion": found.metadata.resource_version});
+    (!is_same).then(|| json!({"metadata": metadata, "spec": {"taints": after}}))
 }
 
 fn status(index: u32, shape: &NodeShape, now: Timestamp) -> NodeStatus {
@@ -320,6 +355,23 @@ mod tests {
         let patch = relabel(0, &shape(&["b"], None), &found).expect("it changes");
         let wanted = json!({"topology.kubernetes.io/zone": "b", "topology.kubernetes.io/region": null, "disk": null});
         assert_eq!(patch["metadata"]["labels"], wanted);
+    }
+
+    #[test]
+    fn simulated_nodes_beside_real_ones_have_a_taint_and_keep_others() {
+        let (plain, tainted) = (shape(&[], None), NodeShape { is_tainted: true, ..shape(&[], None) });
+        let taints = |node: &Node| node.spec.as_ref().and_then(|spec| spec.taints.clone()).unwrap_or_default();
+        let mut found = object(0, &tainted, Timestamp::UNIX_EPOCH);
+        let own = json!({"key": "berth.dev/simulated", "value": "true", "effect": "NoSchedule"});
+        assert_eq!(serde_json::to_value(taints(&found)).expect("JSON"), json!([own]));
+        assert_eq!((retaint(&tainted, &found), taints(&object(0, &plain, Timestamp::UNIX_EPOCH))), (None, Vec::new()));
+        let other = json!({"key": "node.kubernetes.io/unreachable", "effect": "NoExecute", "timeAdded": "2026-11-28T00:00:00Z"});
+        let spec = found.spec.get_or_insert_default();
+        spec.taints = Some(vec![serde_json::from_value(other.clone()).expect("a taint")]);
+        let after = |shape: &NodeShape, found: &Node| retaint(shape, found).map(|patch| patch["spec"]["taints"].clone());
+        assert_eq!((after(&tainted, &found), after(&plain, &found)), (Some(json!([other, own])), None));
+        found.spec.get_or_insert_default().taints.get_or_insert_default().extend(tainted.taint());
+        assert_eq!((after(&tainted, &found), after(&plain, &found)), (None, Some(json!([other]))));
     }
 
     #[test]

@@ -201,6 +201,18 @@ fn the_old_document_has_no_words_of_the_new() {
     assert_eq!(document["definitions"]["io.k8s.apimachinery.pkg.util.intstr.IntOrString"]["format"], "int-or-string");
 }
 
+/// kubectl validates every document of a file before it sends one: a type that is too narrow keeps the whole file out.
+#[test]
+fn what_may_be_an_object_or_a_list_has_no_type_in_the_old_document() {
+    let document = old();
+    let of = |name: &str| document["definitions"][format!("io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.{name}")].clone();
+    for name in ["JSONSchemaPropsOrArray", "JSONSchemaPropsOrBool", "JSONSchemaPropsOrStringArray", "JSON"] {
+        assert_eq!(of(name).as_object().expect("a definition").keys().collect::<Vec<_>>(), ["description"], "{name}");
+    }
+    let quantity = &document["definitions"]["io.k8s.apimachinery.pkg.api.resource.Quantity"];
+    assert_eq!(quantity["type"], "string");
+}
+
 #[test]
 fn old_kubectl_finds_every_kind_and_how_to_patch_it() {
     let document = old();

@@ -98,7 +98,8 @@ fn schema(value: Value) -> Value {
     if let Some(Value::Array(parts)) = schema_of.remove("allOf") {
         schema_of.extend(parts.into_iter().flat_map(members));
     }
-    if schema_of.remove("oneOf").is_some() {
+    // What may be an object or a list has no type there, as upstream's has none: kubectl would hold every value against the one that is named.
+    if schema_of.remove("oneOf").is_some_and(|parts| is_scalar(&parts)) {
         schema_of.insert("type".to_owned(), json!("string"));
         schema_of.insert("format".to_owned(), json!("int-or-string"));
     }
@@ -112,4 +113,10 @@ fn schema(value: Value) -> Value {
         (_, value) => (key, value),
     };
     Value::Object(schema_of.into_iter().map(convert).collect())
+}
+
+/// Whether each alternative is a number or a text.
+fn is_scalar(alternatives: &Value) -> bool {
+    let is_one = |part: &Value| matches!(part["type"].as_str(), Some("integer" | "number" | "string"));
+    alternatives.as_array().is_some_and(|parts| parts.iter().all(is_one))
 }

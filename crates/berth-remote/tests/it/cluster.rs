@@ -7,6 +7,7 @@ use berth_controllers::{
     election::{Candidacy, Leader, RunningTime, Timing},
 };
 use berth_identity::{ObjectKey, ResourceName, Revision, Uid};
+use berth_remote::Vendor;
 use berth_store::DEFAULT_HISTORY_BYTES;
 use berth_workloads::resources::{DEPLOYMENTS, EVENTS, NAMESPACES, PODS, QUOTAS};
 use futures::StreamExt;
@@ -386,6 +387,28 @@ async fn in_a_namespace_one_is_told_of_its_objects_alone() {
     assert!(namespaces.iter().any(|change| is_about(change, "default")), "they are in no namespace: {namespaces:?}");
     assert!(own.newest(MAPS).await.is_ok() && own.newest(NAMESPACES).await.is_ok());
     assert!(own.get(MAPS, &key("in-a")).await.expect("asked").is_some());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn of_several_servers_the_next_is_asked_when_one_is_gone() {
+    let server = CutOff::start(DEFAULT_HISTORY_BYTES).await;
+    let cluster = server.of_two().await;
+    let first = cluster.server().to_owned();
+    let mut told = Told::new(cluster.watch(MAPS));
+    cluster.create(map("moves-a", "1")).await.expect("both run");
+    told.about("moves-", |change| is_about(change, "moves-a")).await;
+    server.cut();
+    assert!(cluster.get(MAPS, &key("moves-a")).await.expect("the other answers").is_some());
+    assert_ne!(cluster.server(), first);
+    cluster.create(map("moves-b", "1")).await.expect("the other answers");
+    let changes = told.about("moves-", |change| is_about(change, "moves-b")).await;
+    assert!(!changes.iter().any(|change| matches!(change, Change::Restarted)), "the watch goes on where it was: {changes:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cluster_says_whose_its_server_is() {
+    let (cluster, _server) = common::remote_itself().await;
+    assert_eq!(cluster.vendor().await, Ok(Vendor::Berth));
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -57,7 +57,7 @@ const DESCRIBE_POD: (&str, &str) = ("see what its node says of it", "kubectl des
 
 /// Everything, first to last: what comes first in it is told first. Waits stand behind what is in the way, for that is what they last so long for; but before
 /// what is only a suspicion.
-static TABLE: [Row; 43] = {
+static TABLE: [Row; 44] = {
     use self::Undo::{DoesNotHelp as No, MayHelp as Earlier};
     use Kind as K;
     use Of::{Cause, Wait};
@@ -191,6 +191,12 @@ static TABLE: [Row; 43] = {
             ],
         ),
         row(
+            Wait("second_writer"),
+            No,
+            "nothing: berth does not act on it again before its controllers are restarted",
+            &[("see which field managers write it", "kubectl get {workload} -o yaml --show-managed-fields -n {namespace}")],
+        ),
+        row(
             Wait("outdated_pod_not_ready"),
             No,
             "nothing: pods come and go in order, each waits for the one before it, a broken one of an older template too",
@@ -310,6 +316,8 @@ pub struct Place<'a> {
     pub namespace: &'a str,
     /// Whether there is an earlier template to go back to.
     pub has_earlier: bool,
+    /// Pods that do not have the template that is wanted now, by name. To go back would only bring their template back.
+    pub outdated: &'a [String],
 }
 
 /// What a person can do.
@@ -349,9 +357,17 @@ impl Obstacle {
             pieces(command, &filled)
         };
         let mut to_do: Vec<_> = row.to_do.iter().map(|(text, command)| ToDo { text, command: fill(command) }).collect();
-        if row.undo == Undo::MayHelp && place.has_earlier {
-            let command = fill("berth rollout undo {workload} -n {namespace}");
-            to_do.push(ToDo { text: "or go back to the template before", command });
+        let is_outdated = self.pod().is_some_and(|pod| place.outdated.iter().any(|name| name == pod));
+        match (row.undo, is_outdated) {
+            (Undo::MayHelp, true) => {
+                let text = "its template is not the one that is wanted now: delete the pod, and its controller makes it with that one";
+                to_do.push(ToDo { text, command: fill("kubectl delete pod {pod} -n {namespace}") });
+            }
+            (Undo::MayHelp, false) if place.has_earlier => {
+                let command = fill("berth rollout undo {workload} -n {namespace}");
+                to_do.push(ToDo { text: "or go back to the template before", command });
+            }
+            _ => (),
         }
         to_do
     }
@@ -418,6 +434,7 @@ mod tests {
     use crate::{
         analysis::{NoAnswer, Outcome},
         plan::{AtStep, Next},
+        second_writer::{SecondWriter, Wrote},
     };
 
     fn cause(kind: Kind) -> Obstacle {
@@ -444,15 +461,16 @@ mod tests {
             Wait::PodNotReady { pod: pod(), then: Some(Next::Replace(pod())) },
             Wait::PodNotAvailable { pod: pod(), then: None },
             Wait::PodTerminating { pod: pod(), last: None, then: None },
-            Wait::OutdatedPodNotReady { pod: pod(), on_delete: false },
+            Wait::OutdatedPodNotReady { pod: pod(), on_delete: false, unheeded: false },
             Wait::ClaimLeaving { claim: pod(), pod: pod() },
             Wait::NameTaken { pod: pod() },
             Wait::DeletionByHand { pods: 1 },
             Wait::Partition { pods: 1, from: 1 },
+            Wait::SecondWriter(SecondWriter { manager: "kube-controller-manager".to_owned(), wrote: Wrote::Status }),
         ]
     }
 
-    const PLACE: Place<'_> = Place { workload: "deployment/web", namespace: "shop", has_earlier: false };
+    const PLACE: Place<'_> = Place { workload: "deployment/web", namespace: "shop", has_earlier: false, outdated: &[] };
 
     #[test]
     fn everything_has_one_line_and_causes_keep_the_rank_of_their_kinds() {
@@ -474,6 +492,7 @@ mod tests {
         let wanted = [
             "crash",
             "quota",
+            "second_writer",
             "outdated_pod_not_ready",
             "claim_leaving",
             "pods_terminating",
@@ -522,6 +541,13 @@ mod tests {
         let logs = "kubectl logs web-1 --previous --all-containers -n shop";
         assert_eq!(commands(&cause(Kind::Crash), PLACE), [logs]);
         assert_eq!(commands(&cause(Kind::Crash), earlier), [logs, "berth rollout undo deployment/web -n shop"]);
+        let outdated = ["web-1".to_owned()];
+        let undone = Place { outdated: &outdated, ..earlier };
+        assert_eq!(
+            commands(&cause(Kind::Crash), undone),
+            [logs, "kubectl delete pod web-1 -n shop"],
+            "the template before is the broken one"
+        );
         assert_eq!(commands(&cause(Kind::Quota), earlier), ["kubectl describe resourcequotas -n shop"]);
     }
 

@@ -1,6 +1,9 @@
 //! Why something is not done yet.
 
-use crate::analysis::{NoAnswer, Outcome};
+use crate::{
+    analysis::{NoAnswer, Outcome},
+    second_writer::SecondWriter,
+};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -106,6 +109,9 @@ pub enum Wait {
         /// With OnDelete nobody but a person replaces it: `berth.dev/repair` is for rolling updates.
         #[serde(default)]
         on_delete: bool,
+        /// The cluster's controllers do not know `berth.dev/repair`.
+        #[serde(default)]
+        unheeded: bool,
     },
     /// StatefulSet: a pod cannot be created as long as a claim is on its way out.
     ClaimLeaving {
@@ -124,6 +130,8 @@ pub enum Wait {
         /// How many.
         pods: u32,
     },
+    /// Another controller acts on the same object: berth does not, until it is started again.
+    SecondWriter(SecondWriter),
     /// StatefulSet: the partition keeps pods of older revisions.
     Partition {
         /// How many.
@@ -186,6 +194,15 @@ pub struct TerminatingPod {
 }
 
 impl Wait {
+    /// The same, in a cluster whose controllers do not know the annotations of `berth.dev`: they are not advised.
+    #[must_use]
+    pub fn unheeded(mut self) -> Self {
+        if let Self::OutdatedPodNotReady { unheeded, .. } = &mut self {
+            *unheeded = true;
+        }
+        self
+    }
+
     /// Its kind as the value of a metric's label.
     #[must_use]
     pub fn metric_label(&self) -> &'static str {
@@ -208,6 +225,7 @@ impl Wait {
             Self::ClaimLeaving { .. } => "claim_leaving",
             Self::NameTaken { .. } => "name_taken",
             Self::DeletionByHand { .. } => "deletion_by_hand",
+            Self::SecondWriter(_) => "second_writer",
             Self::Partition { .. } => "partition",
         }
     }
@@ -224,7 +242,7 @@ impl Wait {
     /// Whether something has gone wrong that a person should hear of.
     #[must_use]
     pub fn is_failure(&self) -> bool {
-        matches!(self, Self::StepFailed { .. } | Self::StepAnalysed { last: Some(_), .. })
+        matches!(self, Self::StepFailed { .. } | Self::StepAnalysed { last: Some(_), .. } | Self::SecondWriter(_))
     }
 
     /// The reason of the event that tells that it has begun; `None` for what lasts no longer than a controller's next look.
@@ -246,6 +264,7 @@ impl Wait {
             Self::ClaimLeaving { .. } => Some("WaitingForClaim"),
             Self::NameTaken { .. } => Some("WaitingForName"),
             Self::DeletionByHand { .. } => Some("WaitingForPodDeletion"),
+            Self::SecondWriter(_) => Some("SecondWriter"),
             Self::Partition { .. } => Some("WaitingForPartition"),
         }
     }
@@ -288,10 +307,13 @@ impl fmt::Display for Wait {
                 Some(last) => write!(f, "waiting for {pod} to terminate ({last}){}", Then(then)),
                 None => write!(f, "waiting for {pod} to terminate{}", Then(then)),
             },
-            Self::OutdatedPodNotReady { pod, on_delete: true } => {
+            Self::OutdatedPodNotReady { pod, on_delete: false, unheeded: true } => {
+                write!(f, "waiting for {pod} to become ready, which has an older template: if it never does, delete it")
+            }
+            Self::OutdatedPodNotReady { pod, on_delete: true, .. } => {
                 write!(f, "waiting for {pod} to become ready, which has an older template: if it never does, delete it (OnDelete)")
             }
-            Self::OutdatedPodNotReady { pod, on_delete: false } => write!(
+            Self::OutdatedPodNotReady { pod, on_delete: false, unheeded: false } => write!(
                 f,
                 "waiting for {pod} to become ready, which has an older template: if it never does, delete it, \
                  or set the annotation berth.dev/repair: Revision"
@@ -301,6 +323,10 @@ impl fmt::Display for Wait {
             Self::DeletionByHand { pods } => {
                 write!(f, "waiting for {} of older templates to be deleted by hand (OnDelete)", Pods(*pods, ""))
             }
+            Self::SecondWriter(second) => write!(
+                f,
+                "another controller acts on this object too ({second}), so berth stopped: switch the other one off, then restart berth controller-manager"
+            ),
             Self::Partition { pods, from } => {
                 write!(f, "the partition keeps {} of older templates: only ordinals from {from} are updated", Pods(*pods, ""))
             }
@@ -367,6 +393,16 @@ mod tests {
             "waiting for 6 pods whose ReplicaSet is gone to be deleted before creating 2 more",
         );
         check(Wait::PodsUnavailable { pods: 1, of: 3 }, "waiting for 1 of 3 pods to become available");
+    }
+
+    #[test]
+    fn an_annotation_is_advised_only_where_controllers_know_it() {
+        let wait = Wait::OutdatedPodNotReady { pod: "db-1".to_owned(), on_delete: false, unheeded: false };
+        assert!(wait.to_string().contains("berth.dev/repair"), "{wait}");
+        assert_eq!(
+            wait.unheeded().to_string(),
+            "waiting for db-1 to become ready, which has an older template: if it never does, delete it"
+        );
     }
 
     #[test]

@@ -106,7 +106,8 @@ fn waits_for_deleted(state: &State<'_>) -> bool {
 /// The event that tells that `set` has begun to wait; `None` where the wait is too short to tell of.
 #[must_use]
 pub fn wait_event(set: &ReplicaSetView, wait: &Wait) -> Option<EventRecord> {
-    Some(EventRecord::new(set.reference(), Severity::Normal, wait.event_reason()?, wait.to_string()))
+    let severity = if wait.is_failure() { Severity::Warning } else { Severity::Normal };
+    Some(EventRecord::new(set.reference(), severity, wait.event_reason()?, wait.to_string()))
 }
 
 fn create(state: &State<'_>, count: usize) -> Result<Managed, NoLabels> {

@@ -85,7 +85,8 @@ pub(super) fn claim_outcome(set: &StatefulSetView, claim: &str, pod: &str) -> Ou
 pub fn wait_event(set: &StatefulSetView, wait: &Wait) -> Option<EventRecord> {
     // Recreate has events of its own.
     let told = matches!(wait, Wait::PodsTerminating { .. } | Wait::PodsUnavailable { .. });
-    Some(event(set, Severity::Normal, wait.event_reason().filter(|_| !told)?, wait.to_string()))
+    let severity = if wait.is_failure() { Severity::Warning } else { Severity::Normal };
+    Some(event(set, severity, wait.event_reason().filter(|_| !told)?, wait.to_string()))
 }
 
 #[cfg(test)]

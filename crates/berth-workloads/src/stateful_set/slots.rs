@@ -83,7 +83,9 @@ fn wait_for(work: &mut Work<'_, '_>, ordinal: i64, pod: &PodView) -> bool {
         let outdated = super::revision_of(pod) != observed.history.update && ordinal >= observed.update_from();
         work.wait(match (is_ready(pod), outdated) {
             (true, _) => Wait::PodNotAvailable { pod: name, then },
-            (false, true) => Wait::OutdatedPodNotReady { pod: name, on_delete: observed.strategy == EffectiveStrategy::OnDelete },
+            (false, true) => {
+                Wait::OutdatedPodNotReady { pod: name, on_delete: observed.strategy == EffectiveStrategy::OnDelete, unheeded: false }
+            }
             (false, false) => Wait::PodNotReady { pod: name, then },
         });
     }

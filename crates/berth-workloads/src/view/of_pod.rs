@@ -1,6 +1,6 @@
 //! What plans read of a pod that is read already.
 
-use super::{Meta, PodPhase, PodView, Symptoms, wire};
+use super::{ForeignWrites, Meta, PodPhase, PodView, Symptoms, wire};
 use crate::{owners::OwnerReferences, selector::Labels};
 use berth_identity::{Namespace, NodeName, Revision};
 use k8s_openapi::{
@@ -22,6 +22,7 @@ impl Meta {
             owners: meta.owner_references.as_deref().map(OwnerReferences::shared).unwrap_or_default(),
             created: meta.creation_timestamp.as_ref().map(|time| time.0),
             deleted: meta.deletion_timestamp.as_ref().map(|time| time.0),
+            foreign: ForeignWrites::of(meta.managed_fields.as_deref()),
         }
     }
 }

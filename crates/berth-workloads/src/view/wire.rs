@@ -1,7 +1,8 @@
 //! The wire's form of what the views read.
 
 use super::{
-    BTreeMap, Deserialize, DeserializeOwned, LabelSelector, Labels, Meta, OwnerReferences, PodTemplateSpec, PodVolume, Timestamp, claims_of,
+    BTreeMap, Deserialize, DeserializeOwned, LabelSelector, Labels, Meta, OwnerReferences, PodTemplateSpec, PodVolume, Timestamp,
+    claims_of, foreign::ManagedFields,
 };
 use berth_identity::{Name, Namespace, NodeName, Revision, Uid};
 
@@ -29,6 +30,8 @@ pub(super) struct Metadata {
     deletion_timestamp: Option<Timestamp>,
     pub(super) deletion_grace_period_seconds: Option<i64>,
     pub(super) finalizers: Option<Vec<String>>,
+    #[serde(default)]
+    managed_fields: ManagedFields,
 }
 
 impl Metadata {
@@ -48,6 +51,7 @@ impl Metadata {
             owners: self.owner_references.unwrap_or_default(),
             created: self.creation_timestamp,
             deleted: self.deletion_timestamp,
+            foreign: self.managed_fields.0,
         }
     }
 }

@@ -47,7 +47,10 @@ impl Reviews {
 }
 
 /// What a stranger is told: no word of where the API server is, or of what it thinks of who asks it. The log has that.
-fn unanswered(error: &kube::Error) -> Unanswered {
+fn unanswered(connection: &Connection, error: &kube::Error) -> Unanswered {
+    if !matches!(error, kube::Error::Api(_)) {
+        connection.next_server();
+    }
     tracing::warn!(error = chain(error), "the API server could not be asked who may read health and metrics");
     Unanswered(match error {
         kube::Error::Api(status) => format!("it refuses to, with code {}", status.code),
@@ -57,10 +60,10 @@ fn unanswered(error: &kube::Error) -> Unanswered {
 
 impl Delegate for Reviews {
     fn holder(&self, token: String) -> BoxFuture<'_, Result<Option<User>, Unanswered>> {
-        async move { self.holder_of(token).await.map_err(|error| unanswered(&error)) }.boxed()
+        async move { self.holder_of(token).await.map_err(|error| unanswered(&self.0, &error)) }.boxed()
     }
 
     fn may<'a>(&'a self, user: &'a User, verb: &'a str, path: &'a str) -> BoxFuture<'a, Result<bool, Unanswered>> {
-        async move { self.is_allowed(user, verb, path).await.map_err(|error| unanswered(&error)) }.boxed()
+        async move { self.is_allowed(user, verb, path).await.map_err(|error| unanswered(&self.0, &error)) }.boxed()
     }
 }

@@ -85,6 +85,11 @@ impl Health {
     /// The API server is there, and answers as `contact` says from now on.
     pub(super) fn found(&self, contact: Arc<Contact>) -> Outcome<()> {
         contact.register(&self.metrics)?;
+        let writes = Arc::clone(&contact);
+        self.readiness.add("permissions", Failure::Unready, move || {
+            let denied = writes.denied();
+            ready(if denied.is_empty() { Ok(()) } else { Err(denied.join("; ")) })
+        });
         self.readiness.add("api-server", Failure::Unready, move || {
             let silent = contact.silent_for().filter(|silent| SILENCE_MAX < *silent);
             ready(silent.map_or(Ok(()), |silent| Err(format!("it has not answered for {} s", silent.as_secs()))))

@@ -34,6 +34,15 @@ pub(crate) struct Node {
     #[command(flatten)]
     pub(crate) nodes: NodeOptions,
 
+    /// Adds the simulated nodes to a cluster whose API server is not berth's. No container runs there, and the cluster's scheduler knows no difference: the
+    /// nodes have the label berth.dev/simulated-node=true and the taint berth.dev/simulated=true:NoSchedule.
+    #[arg(long)]
+    pub(crate) join_foreign_cluster: bool,
+
+    /// Leaves that taint out: any pod of the cluster may then count as running on a simulated node.
+    #[arg(long, requires = "join_foreign_cluster")]
+    pub(crate) no_simulated_taint: bool,
+
     #[command(flatten)]
     pub(crate) part: PartOptions,
 }
@@ -45,6 +54,11 @@ pub(crate) struct PartOptions {
     /// pod, its service account].
     #[arg(long, value_name = "FILE")]
     pub(crate) kubeconfig: Option<PathBuf>,
+
+    /// The API server's address, instead of the kubeconfig's. Repeatable: the servers of one control plane, of which the next is asked when one does not
+    /// answer.
+    #[arg(long, value_name = "URL")]
+    pub(crate) server: Vec<String>,
 
     /// How the log on standard error is written.
     #[arg(long, value_enum, default_value = "text")]
@@ -65,7 +79,9 @@ pub(crate) struct PartOptions {
 impl PartOptions {
     /// The cluster that is meant.
     pub(crate) fn remote(&self) -> Options {
-        Options { kubeconfigs: kubeconfigs(self.kubeconfig.as_ref()), ..Options::default() }
+        let mut servers = self.server.iter().cloned();
+        let server = servers.next();
+        Options { kubeconfigs: kubeconfigs(self.kubeconfig.as_ref()), server, more_servers: servers.collect(), ..Options::default() }
     }
 }
 

@@ -152,6 +152,11 @@ pub(super) async fn find(connection: &Connection, feature: &Feature) -> Finding 
     heeded(feature, ask(connection, feature).await)
 }
 
+/// Whether the controllers that act on a workload know the annotations of `berth.dev`: they write it, or the API server is berth's.
+pub(super) async fn heed_annotations(connection: &Connection, workload: &Found) -> bool {
+    is_written_by_berth(&workload.json) || connection.text("/version").await.is_ok_and(|version| version.contains("+berth\""))
+}
+
 /// So many workloads are read to learn whether berth's controllers write them.
 const WORKLOADS_MAX: u32 = 100;
 

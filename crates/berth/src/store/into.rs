@@ -346,7 +346,7 @@ impl Leases {
 /// Writes a key that is not there. While an import runs, nobody else writes.
 async fn put(client: &Client, made: Made, lease: Option<Lease>) -> Outcome<()> {
     let Made { key, value, .. } = made;
-    let puts: Arc<[Put]> = Arc::new([Put { key: key.clone(), expected: Expected::Absent, value: Some(value.clone()), lease }]);
+    let puts: Arc<[Put]> = Arc::new([Put { key: key.clone(), expected: Some(Expected::Absent), value: Some(value.clone()), lease }]);
     let mut unknown = None;
     for _ in 0..TRIES {
         match client.txn(Arc::clone(&puts)).await {

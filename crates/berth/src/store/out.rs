@@ -175,7 +175,7 @@ impl FromEtcd<'_> {
                     match self.layout.understand(&found.key, &found.value) {
                         Understood::AsItIs => take(&found.key, &found.value)?,
                         Understood::As(value) => take(&found.key, &value)?,
-                        Understood::Nothing => self.unreadable += 1,
+                        Understood::Nothing | Understood::Encrypted => self.unreadable += 1,
                     }
                 }
             }

@@ -82,7 +82,20 @@ fn a_creation_asks_etcd_once_and_a_deletion_not_at_all() {
 }
 
 fn raw(berth: &Berth, path: &str) -> String {
-    let output = berth.kubectl_with("", &["get", "--raw", path]);
+    raw_with(berth, &["get", "--raw", path])
+}
+
+/// The same, asked without credentials.
+fn stranger(berth: &Berth, path: &str) -> String {
+    let kubeconfig = fs::read_to_string(berth.kubeconfig()).unwrap();
+    let nobodys: Vec<_> = kubeconfig.lines().filter(|line| !line.contains("client-certificate") && !line.contains("client-key")).collect();
+    let without = berth.data_dir.join("stranger.kubeconfig");
+    fs::write(&without, nobodys.join("\n")).unwrap();
+    raw_with(berth, &["get", "--raw", path, "--kubeconfig", without.to_str().unwrap()])
+}
+
+fn raw_with(berth: &Berth, arguments: &[&str]) -> String {
+    let output = berth.kubectl_with("", arguments);
     String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned()
 }
 
@@ -106,6 +119,9 @@ fn rollouts_go_on_whether_the_server_or_etcd_is_killed() {
     let why = raw(&berth, "/readyz/etcd");
     assert!(why.contains(&format!("etcd at {endpoint}: ")) && why.contains("onnection refused"), "{why}");
     assert_eq!(raw(&berth, "/livez"), "ok", "to start it anew would not help");
+    for path in ["/livez", "/healthz"] {
+        assert_eq!(stranger(&berth, path), "ok", "probes have no credentials: {path}");
+    }
     eventually("metrics say so", || raw(&berth, "/metrics").contains("berth_store_ready{store=\"etcd\"} 0\n"));
     let told = berth.kubectl_fails(&["create", "configmap", "a"]);
     assert!(told.contains(&endpoint), "{told}");
@@ -295,7 +311,7 @@ fn an_etcd_of_others_is_refused() {
 /// Stores what a kube-apiserver might have.
 fn put(etcd: &Etcd, key: &str, value: &'static str) {
     let client = etcd.client();
-    let put = Put { key: Key::new(key), expected: Expected::Absent, value: Some(value.into()), lease: None };
+    let put = Put { key: Key::new(key), expected: Some(Expected::Absent), value: Some(value.into()), lease: None };
     client.wait(client.client.txn(Arc::new([put]))).unwrap();
 }
 

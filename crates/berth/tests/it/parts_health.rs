@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 use std::{
     fs,
     net::TcpListener,
-    path::Path,
+    path::{Path, PathBuf},
     process::{Command, Stdio},
     time::{Duration, Instant},
 };
@@ -133,7 +133,8 @@ async fn health_is_for_anybody_and_metrics_for_whom_the_api_server_lets() {
             assert_eq!(get(&stranger, path).await, (200, "ok".to_owned()), "{at}{path}");
         }
         let (code, text) = get(&stranger, "/readyz?verbose").await;
-        let checks = ["ping", "api-server", "leaderElection", "informer-sync", "controllers", "api-server-found", "shutdown"];
+        let checks =
+            ["ping", "permissions", "api-server", "leaderElection", "informer-sync", "controllers", "api-server-found", "shutdown"];
         let wanted: String = checks.iter().map(|check| format!("[+]{check} ok\n")).collect();
         assert_eq!((code, text), (200, format!("{wanted}readyz check passed\n")));
         for path in ["/metrics", "/readyz/ping", "/", "/api/v1/pods", "/healthz/"] {
@@ -222,6 +223,79 @@ async fn a_part_is_ready_while_it_can_do_what_it_is_for() {
     let (_server, _) = api_server(folder.path(), &port);
     until(&stranger, "/readyz", |code, _| code == 200).await;
     assert_eq!(get(&somebody(&at_third, Some(master.trim())), "/livez/ping").await.0, 200);
+}
+
+/// Lets a user do what the rules say.
+async fn allow(admin: &Client, subject: Value, name: &str, rules: Value) {
+    let role: ClusterRole = serde_json::from_value(json!({"metadata": {"name": name}, "rules": rules})).unwrap();
+    let to = json!({"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": name});
+    let binding = json!({"metadata": {"name": name}, "roleRef": to, "subjects": [subject]});
+    let binding: ClusterRoleBinding = serde_json::from_value(binding).unwrap();
+    Api::all(admin.clone()).create(&PostParams::default(), &role).await.unwrap();
+    Api::all(admin.clone()).create(&PostParams::default(), &binding).await.unwrap();
+}
+
+/// The administrator's kubeconfig, with a service account's token in the place of the certificate.
+fn kubeconfig_with(token: &str, folder: &Path) -> PathBuf {
+    let mut config = Kubeconfig::read_from(folder.join("kubeconfig")).unwrap();
+    let user: AuthInfo = serde_json::from_value(json!({"token": token})).unwrap();
+    config.auth_infos[0].auth_info = Some(user);
+    let path = folder.join("account.kubeconfig");
+    fs::write(&path, serde_json::to_string(&config).unwrap()).unwrap();
+    path
+}
+
+const LEASES: [&str; 1] = ["leases"];
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_part_that_may_not_write_says_so_and_is_not_ready_and_ends_when_told() {
+    let folder = TempDir::new().unwrap();
+    let (_server, _) = api_server(folder.path(), "0");
+    let admin = client(&folder.path().join("kubeconfig")).await;
+    let token = token_of(&admin, "reader", false).await;
+    let subject = json!({"kind": "ServiceAccount", "name": "reader", "namespace": "default"});
+    let rules = json!([
+        {"apiGroups": ["", "apps"], "resources": ["*"], "verbs": ["get", "list", "watch"]},
+        {"apiGroups": ["coordination.k8s.io"], "resources": LEASES, "verbs": ["*"]},
+    ]);
+    allow(&admin, subject, "reads", rules).await;
+    let kubeconfig = kubeconfig_with(&token, folder.path());
+    let arguments = ["controller-manager", "--controllers", "deployment", "--authorization-always-allow-paths", "/readyz*"];
+    let (mut manager, at) = part(&arguments, &kubeconfig);
+    manager.line_with("works on");
+    let stranger = somebody(&at, None);
+    assert_eq!(get(&stranger, "/readyz").await.0, 200);
+    let template = json!({"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"name": "main", "image": "web:1"}]}});
+    let web = json!({"metadata": {"name": "web"}, "spec": {"selector": {"matchLabels": {"app": "web"}}, "template": template}});
+    let web: k8s_openapi::api::apps::v1::Deployment = serde_json::from_value(web).unwrap();
+    Api::default_namespaced(admin.clone()).create(&PostParams::default(), &web).await.unwrap();
+    until(&stranger, "/readyz", |code, text| code == 500 && text.contains("[-]permissions failed")).await;
+    let (_, why) = get(&stranger, "/readyz/permissions").await;
+    assert!(
+        why.contains(r#"User "system:serviceaccount:default:reader" cannot create resource "replicasets" in API group "apps""#),
+        "{why}"
+    );
+    assert!(manager.terminate().success());
+}
+
+/// Its caches are never complete: it may not list what it follows.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_part_that_may_not_list_ends_when_told_and_lets_the_next_begin() {
+    let folder = TempDir::new().unwrap();
+    let kubeconfig = folder.path().join("kubeconfig");
+    let (_server, _) = api_server(folder.path(), "0");
+    let admin = client(&kubeconfig).await;
+    let token = token_of(&admin, "leader", false).await;
+    let subject = json!({"kind": "ServiceAccount", "name": "leader", "namespace": "default"});
+    allow(&admin, subject, "leads", json!([{"apiGroups": ["coordination.k8s.io"], "resources": LEASES, "verbs": ["*"]}])).await;
+    let own = kubeconfig_with(&token, folder.path());
+    let arguments = ["controller-manager", "--controllers", "deployment", "--authorization-always-allow-paths", "/readyz*"];
+    let (mut manager, at) = part(&arguments, &own);
+    until(&somebody(&at, None), "/readyz", |_, text| text.contains("[-]informer-sync failed")).await;
+    assert!(manager.terminate().success());
+    let leases = Api::<k8s_openapi::api::coordination::v1::Lease>::namespaced(admin, "kube-system");
+    let lease = leases.get("berth-controller-manager").await.unwrap().spec.unwrap();
+    assert_eq!(lease.holder_identity.as_deref().unwrap_or_default(), "", "the next need not wait");
 }
 
 #[test]

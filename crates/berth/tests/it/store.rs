@@ -221,7 +221,7 @@ fn objects_grow_into_an_etcd_and_shrink_back() {
     let authority = &authority[..authority.find("-----BEGIN PRIVATE KEY").unwrap()];
     let client = etcd.client();
     client.wait(client.client.begin_import(authority)).unwrap();
-    let half = Put { key: Key::new("/registry/pods/shop/half"), expected: Expected::Absent, value: Some("{}".into()), lease: None };
+    let half = Put { key: Key::new("/registry/pods/shop/half"), expected: Some(Expected::Absent), value: Some("{}".into()), lease: None };
     client.wait(client.client.txn(Arc::new([half]))).unwrap();
     let told = refused(&[&["up", "--secure-port", "0"][..], &of, &over].concat());
     assert!(told.contains("a part of an import that was broken off: run berth store import again"), "{told}");

@@ -102,6 +102,11 @@ impl Running {
 
     /// By a kubeconfig that names `address`.
     async fn connect(&self, address: SocketAddr) -> RemoteCluster {
+        self.connect_to(address, Vec::new()).await
+    }
+
+    /// The same, of a control plane with more servers.
+    async fn connect_to(&self, address: SocketAddr, more: Vec<SocketAddr>) -> RemoteCluster {
         let path = self.folder.path().join("kubeconfig");
         let kubeconfig = Kubeconfig {
             name: "berth",
@@ -111,8 +116,9 @@ impl Running {
             client_key: &self.pki.admin.key,
         };
         kubeconfig.write(&path).expect("a folder of ours");
-        let options = Options { kubeconfigs: vec![path], ..Options::default() };
-        RemoteCluster::connect(&options, env()).await.expect("it runs")
+        let more_servers = more.iter().map(|address| format!("https://{address}")).collect();
+        let options = Options { kubeconfigs: vec![path], more_servers, ..Options::default() };
+        RemoteCluster::connect(&options, env()).await.expect("one runs")
     }
 
     fn local(&self) -> LocalCluster {
@@ -156,11 +162,17 @@ pub(crate) async fn upstream() -> Option<Subject> {
 pub(crate) struct CutOff {
     pub(crate) cluster: RemoteCluster,
     pub(crate) local: LocalCluster,
+    address: SocketAddr,
     is_whole: watch::Sender<bool>,
     _holds: Running,
 }
 
 impl CutOff {
+    /// The same control plane, asked by its uncut address as well, which is named second.
+    pub(crate) async fn of_two(&self) -> RemoteCluster {
+        self._holds.connect_to(self.address, vec![self._holds.address]).await
+    }
+
     /// Its store remembers so much.
     pub(crate) async fn start(history_bytes: usize) -> Self {
         let server = Running::start(history_bytes).await;
@@ -168,7 +180,7 @@ impl CutOff {
         let address = listener.local_addr().expect("it listens");
         let is_whole = watch::Sender::new(true);
         tokio::spawn(pass_on(listener, server.address, is_whole.clone()));
-        Self { cluster: server.connect(address).await, local: server.local(), is_whole, _holds: server }
+        Self { cluster: server.connect(address).await, local: server.local(), address, is_whole, _holds: server }
     }
 
     /// Ends all connections, and takes no more.

@@ -52,8 +52,8 @@ pub struct Page {
 pub struct Put {
     /// The key.
     pub key: Key,
-    /// What it must be.
-    pub expected: Expected,
+    /// What it must be; `None`: it is not compared. Such keys are the last of a transaction.
+    pub expected: Option<Expected>,
     /// Its new value; `None`: it is deleted.
     pub value: Option<Bytes>,
     /// With whose end it goes.
@@ -89,7 +89,7 @@ pub enum Outcome {
     Done(Revision),
     /// A key is not as expected; nothing is done.
     Refused {
-        /// The last revision of each key, in order, and behind them of those that were to be unchanged; 0 for one that is not there.
+        /// The last revision of each key that was compared, in order, and behind them of those that were to be unchanged; 0 for one that is not there.
         found: Vec<Revision>,
         /// The newest revision then.
         revision: Revision,

@@ -36,7 +36,7 @@ pub(super) async fn keep_compacting(copies: Arc<Copies>, every: SignedDuration) 
 impl Turn {
     /// What is to be forgotten, if it is this server's turn.
     async fn take(&mut self, etcd: &dyn Etcd) -> Result<Option<Revision>, EtcdError> {
-        let put = Put { key: Key::new(KEY), expected: self.key, value: Some(self.newest.to_string().into()), lease: None };
+        let put = Put { key: Key::new(KEY), expected: Some(self.key), value: Some(self.newest.to_string().into()), lease: None };
         match etcd.txn([put].into()).await? {
             Outcome::Done(revision) => {
                 let before = std::mem::replace(self, Self { key: Expected::At(revision), newest: revision });

@@ -2,7 +2,7 @@
 
 use super::{
     api::{Change, Etcd, EtcdError, KeyValue, Query, Watched},
-    list::{Listed, entry, list},
+    list::{Listed, Shown, list, shown},
 };
 use crate::{
     Entry, Event, EventKind, Events, Header, Key, Layout, Purpose, Revision,
@@ -18,7 +18,7 @@ use futures::{
 };
 use jiff::SignedDuration;
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     sync::{Arc, Mutex, MutexGuard, OnceLock},
 };
 
@@ -67,6 +67,8 @@ struct State {
     ask_progress: Arc<dyn Fn() + Send + Sync>,
     /// Why it does not follow at the moment.
     trouble: Option<String>,
+    /// The keys whose values are encrypted.
+    encrypted: BTreeSet<Key>,
 }
 
 impl State {
@@ -105,6 +107,7 @@ impl Copy {
             awaited: None,
             ask_progress: Arc::new(|| ()),
             trouble: None,
+            encrypted: BTreeSet::new(),
         };
         let (state, nudge, look_due) = (Mutex::new(state), Bell::new(), Bell::new());
         Arc::new(Self { etcd, env, layout, prefix: prefix.into(), history_bytes, shared, state, nudge, look_due })
@@ -222,6 +225,12 @@ impl Copy {
         is_late.then(|| format!("{}: the copy is at revision {} and does not come to what etcd has", self.prefix, state.seen))
     }
 
+    /// What the keys begin with, and how many of them have encrypted values.
+    pub(super) fn encrypted(&self) -> Option<(&str, usize)> {
+        let count = self.lock().encrypted.len();
+        (0 < count).then_some((&*self.prefix, count))
+    }
+
     pub(super) fn header(&self, key: &Key, value: &[u8]) -> Header {
         self.layout.header(key, value)
     }
@@ -293,7 +302,7 @@ impl Copy {
     /// Shows all keys as of one revision.
     async fn list(&self) -> Result<(), EtcdError> {
         let from = self.lock().from.take();
-        let Listed { entries, revision, .. } = match self.read(from).await {
+        let Listed { entries, encrypted, revision, .. } = match self.read(from).await {
             Err(EtcdError::Compacted | EtcdError::Future) if from.is_some() => self.read(None).await?,
             read => read?,
         };
@@ -309,7 +318,9 @@ impl Copy {
             mvcc.keep_apart(resource);
         }
         self.shared.replace(mvcc);
-        self.lock().watched = revision;
+        let mut state = self.lock();
+        (state.watched, state.encrypted) = (revision, encrypted.into_iter().collect());
+        drop(state);
         self.moved(revision);
         Ok(())
     }
@@ -346,11 +357,22 @@ impl Copy {
     /// The key and the revision of a change, and its new value.
     fn change(&self, change: Change) -> (Key, Revision, Option<Arc<Entry>>) {
         let Change { key, put, revision } = change;
-        // What cannot be read is as if it were gone.
-        let entry = put.and_then(|(value, create_revision)| {
-            entry(&*self.layout, KeyValue { key: key.clone(), value, create_revision, mod_revision: revision, lease: None })
+        let found = put.map(|(value, create_revision)| {
+            shown(&*self.layout, KeyValue { key: key.clone(), value, create_revision, mod_revision: revision, lease: None })
         });
-        (key, revision, entry.map(Arc::new))
+        let mut state = self.lock();
+        match &found {
+            Some(Shown::Encrypted(key)) => _ = state.encrypted.insert(key.clone()),
+            _ if state.encrypted.is_empty() => (),
+            _ => _ = state.encrypted.remove(&key),
+        }
+        drop(state);
+        // What cannot be read is as if it were gone.
+        let entry = match found {
+            Some(Shown::Entry(entry)) => Some(Arc::new(entry)),
+            Some(Shown::Encrypted(_) | Shown::Nothing) | None => None,
+        };
+        (key, revision, entry)
     }
 
     /// The watch has come there.

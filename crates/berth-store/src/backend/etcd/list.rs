@@ -1,7 +1,7 @@
 //! Lists from etcd itself.
 
 use super::api::{Etcd, EtcdError, KeyValue, PAGE_BYTES, Query};
-use crate::{Entry, Layout, Revision, Understood};
+use crate::{Entry, Key, Layout, Revision, Understood};
 use bytes::Bytes;
 use std::sync::Arc;
 
@@ -14,6 +14,8 @@ const PAGE_KEYS: usize = 1000;
 pub(super) struct Listed {
     /// In key order.
     pub(super) entries: Vec<Arc<Entry>>,
+    /// The keys of those that are encrypted.
+    pub(super) encrypted: Vec<Key>,
     /// Which they are of.
     pub(super) revision: Revision,
     /// How many more keys of the prefix stand behind those that were read.
@@ -23,7 +25,7 @@ pub(super) struct Listed {
 /// Reads what `query` asks for, all of it at one revision, in pages: of large values fewer at a time.
 pub(super) async fn list(etcd: &dyn Etcd, layout: &dyn Layout, mut query: Query) -> Result<Listed, EtcdError> {
     let wanted = query.limit.unwrap_or(usize::MAX);
-    let mut entries: Vec<Arc<Entry>> = Vec::new();
+    let (mut entries, mut encrypted) = (Vec::new(), Vec::new());
     let (mut page_keys, mut read) = (FIRST_KEYS, 0);
     loop {
         query.limit = Some(page_keys.min(wanted - read));
@@ -37,22 +39,39 @@ pub(super) async fn list(etcd: &dyn Etcd, layout: &dyn Layout, mut query: Query)
         query.start_after = page.keys.last().map(|last| last.key.clone());
         // Also of what is not shown.
         read += found;
-        entries.extend(page.keys.into_iter().filter_map(|found| entry(layout, found).map(Arc::new)));
+        for found in page.keys {
+            match shown(layout, found) {
+                Shown::Entry(entry) => entries.push(Arc::new(entry)),
+                Shown::Encrypted(key) => encrypted.push(key),
+                Shown::Nothing => (),
+            }
+        }
         if remaining == 0 || found == 0 || wanted <= read {
-            return Ok(Listed { entries, revision, remaining });
+            return Ok(Listed { entries, encrypted, revision, remaining });
         }
     }
 }
 
-/// What is shown of a key; `None`: nothing.
-pub(super) fn entry(layout: &dyn Layout, found: KeyValue) -> Option<Entry> {
+/// What is shown of a key.
+pub(super) enum Shown {
+    /// Its value.
+    Entry(Entry),
+    /// Nothing: it is encrypted.
+    Encrypted(Key),
+    /// Nothing.
+    Nothing,
+}
+
+/// What is shown of a key.
+pub(super) fn shown(layout: &dyn Layout, found: KeyValue) -> Shown {
     let KeyValue { key, value, create_revision, mod_revision, lease: _ } = found;
     let value = match layout.understand(&key, &value) {
         // Copied: what came is a part of a whole message, and would keep all of that alive.
         Understood::AsItIs => Bytes::copy_from_slice(&value),
         Understood::As(value) => value,
-        Understood::Nothing => return None,
+        Understood::Encrypted => return Shown::Encrypted(key),
+        Understood::Nothing => return Shown::Nothing,
     };
     let header = layout.header(&key, &value);
-    Some(Entry { value, header, key, create_revision, mod_revision })
+    Shown::Entry(Entry { value, header, key, create_revision, mod_revision })
 }

@@ -16,6 +16,7 @@ mod leases;
 mod list;
 mod model;
 mod newest;
+mod stamp;
 mod turn;
 mod writer;
 
@@ -144,7 +145,7 @@ impl EtcdStore {
     async fn read_there(&self, request: RangeRequest) -> Result<Range, ReadError> {
         let RangeRequest { prefix, start_after, at, limit, behind: _ } = request;
         let listed = list(&*self.etcd, &*self.layout, Query { prefix, start_after, at, limit }).await;
-        let Listed { entries, revision, remaining } = listed.map_err(|error| match error {
+        let Listed { entries, revision, remaining, .. } = listed.map_err(|error| match error {
             EtcdError::Compacted => ReadError::Compacted { requested: at.unwrap_or_default(), oldest: at.unwrap_or_default().later(1) },
             error => ReadError::Unavailable(error.to_string()),
         })?;

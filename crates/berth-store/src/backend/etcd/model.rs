@@ -211,8 +211,9 @@ impl Kept {
     fn is_as_expected(&self, puts: &[Put], unchanged: &[Unchanged]) -> bool {
         let is_at = |key: &Key, revision: Revision| self.at(key) == revision && revision != Revision(0);
         let is_expected = |put: &Put| match put.expected {
-            Expected::Absent => self.at(&put.key) == Revision(0),
-            Expected::At(revision) => is_at(&put.key, revision),
+            None => true,
+            Some(Expected::Absent) => self.at(&put.key) == Revision(0),
+            Some(Expected::At(revision)) => is_at(&put.key, revision),
         };
         puts.iter().all(is_expected) && unchanged.iter().all(|unchanged| self.at(&unchanged.key) == unchanged.revision)
     }
@@ -223,7 +224,8 @@ impl Kept {
 
     fn apply_while(&mut self, puts: &[Put], unchanged: &[Unchanged]) -> Outcome {
         if !self.is_as_expected(puts, unchanged) {
-            let keys = puts.iter().map(|put| &put.key).chain(unchanged.iter().map(|unchanged| &unchanged.key));
+            let compared = puts.iter().filter(|put| put.expected.is_some());
+            let keys = compared.map(|put| &put.key).chain(unchanged.iter().map(|unchanged| &unchanged.key));
             return Outcome::Refused { found: keys.map(|key| self.at(key)).collect(), revision: Revision(self.revision) };
         }
         let revision = Revision(self.revision + 1);

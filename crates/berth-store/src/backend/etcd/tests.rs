@@ -1,6 +1,7 @@
 //! Over a model of etcd in virtual time: what a real one does too rarely to wait for.
 
 mod edges;
+mod encrypted;
 mod late;
 mod quiet;
 mod told;
@@ -164,7 +165,7 @@ fn what_was_created_without_an_answer_and_deleted_by_another_does_not_come_back(
     while world.model.kept().keys.is_empty() {
         world.step();
     }
-    world.model.kept().apply(&[Put { key: key("a"), expected: Expected::At(Revision(2)), value: None, lease: None }]);
+    world.model.kept().apply(&[Put { key: key("a"), expected: Some(Expected::At(Revision(2))), value: None, lease: None }]);
     let entries = world.finish(&created).expect("it was there");
     assert_eq!(entries[0].mod_revision, Revision(2), "as which it was there");
     world.pass(1);
@@ -235,7 +236,7 @@ fn a_write_that_another_came_before_is_a_conflict() {
         }
         let mut kept = world.model.kept();
         let now = kept.keys.get(&key("a")).map_or(Expected::Absent, |found| Expected::At(found.mod_revision));
-        kept.apply(&[Put { key: key("a"), expected: now, value: other.map(Bytes::from), lease: None }]);
+        kept.apply(&[Put { key: key("a"), expected: Some(now), value: other.map(Bytes::from), lease: None }]);
         drop(kept);
         let told = world.finish(&written);
         assert!(matches!(told, Err(WriteError::Conflict { .. })), "{expected:?} {other:?}: {told:?}");
@@ -256,7 +257,7 @@ fn a_write_that_waits_somewhere_is_not_done_once_what_it_compares_has_changed() 
         while !world.model.kept().fates.is_empty() {
             world.step();
         }
-        let taken = Put { key: key("lease"), expected: Expected::At(Revision(lease)), value: Some("b".into()), lease: None };
+        let taken = Put { key: key("lease"), expected: Some(Expected::At(Revision(lease))), value: Some("b".into()), lease: None };
         let Outcome::Done(taken) = world.model.kept().apply(&[taken]) else { panic!("nobody else has written") };
         let told = world.finish(&written);
         match (&told, expected) {
@@ -363,7 +364,7 @@ fn whoever_watched_where_etcd_has_forgotten_is_told_and_others_read_on() {
     assert!(matches!(world.store.health(), Health::Refusing { cause } if cause.contains("cut off")), "{:?}", world.store.health());
     let mut kept = world.model.kept();
     (0..5).for_each(|number| {
-        let put = Put { key: key(&format!("b{number}")), expected: Expected::Absent, value: Some("x".into()), lease: None };
+        let put = Put { key: key(&format!("b{number}")), expected: Some(Expected::Absent), value: Some("x".into()), lease: None };
         kept.apply(&[put]);
     });
     (kept.compacted, kept.is_cut) = (6, false);
@@ -400,7 +401,7 @@ fn of_large_values_a_few_are_listed_at_a_time() {
     let value = Bytes::from(vec![b'x'; 1 << 20]);
     let mut kept = world.model.kept();
     for number in 0..40 {
-        kept.apply(&[Put { key: key(&format!("{number:02}")), expected: Expected::Absent, value: Some(value.clone()), lease: None }]);
+        kept.apply(&[Put { key: key(&format!("{number:02}")), expected: Some(Expected::Absent), value: Some(value.clone()), lease: None }]);
     }
     drop(kept);
     let range = |store: Arc<EtcdStore>, limit| {
@@ -532,7 +533,7 @@ fn of_one_key_etcd_is_asked_for_no_other() {
     let mut kept = world.model.kept();
     kept.overtakes = true;
     for name in ["a", "ab", "abc", "b"] {
-        kept.apply(&[Put { key: key(name), expected: Expected::Absent, value: Some("x".into()), lease: None }]);
+        kept.apply(&[Put { key: key(name), expected: Some(Expected::Absent), value: Some("x".into()), lease: None }]);
     }
     drop(kept);
     assert_eq!((world.get("a").as_str(), world.get("").as_str()), ("x@2", ""));

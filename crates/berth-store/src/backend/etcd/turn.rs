@@ -63,7 +63,7 @@ impl Turn {
     /// The turn after the one that began then. Broken off without an answer it can be asked again.
     async fn next(&self, began: Revision) -> Result<Revision, EtcdError> {
         let expected = if began == Revision(0) { Expected::Absent } else { Expected::At(began) };
-        let put = Put { key: Key::new(KEY), expected, value: Some(began.to_string().into()), lease: None };
+        let put = Put { key: Key::new(KEY), expected: Some(expected), value: Some(began.to_string().into()), lease: None };
         match self.etcd.txn([put].into()).await? {
             Outcome::Done(revision) => Ok(revision),
             // Another was quicker. Were it deleted by somebody, creations would wait until they are given up.

@@ -7,6 +7,7 @@ use super::{
     copies::Copies,
     copy::Copy,
     leases::Leases,
+    stamp::{Stamp, Stamps},
     turn::Turn,
 };
 use crate::{
@@ -35,6 +36,7 @@ pub(super) struct Writer {
     copies: Arc<Copies>,
     leases: Leases,
     turn: Turn,
+    stamps: Stamps,
     condition: Arc<Condition>,
 }
 
@@ -49,10 +51,20 @@ struct Part {
 
 type Entries = Vec<Arc<Entry>>;
 
+/// How an attempt can be told from others.
+#[derive(Clone, Copy)]
+enum Sent<'a> {
+    /// It is done in this turn, or never.
+    InTurn(&'a Unchanged),
+    /// The revision that it makes has this stamp.
+    Stamped(&'a Stamp),
+}
+
 impl Writer {
     pub(super) fn new(copies: Arc<Copies>, condition: Arc<Condition>) -> Self {
         let (leases, turn) = (Leases::new(Arc::clone(&copies.etcd)), Turn::new(Arc::clone(&copies.etcd)));
-        Self { copies, leases, turn, condition }
+        let stamps = Stamps::new(&*copies.env.rng);
+        Self { copies, leases, turn, stamps, condition }
     }
 
     /// The writes are checked: each key once, none too large, at least one.
@@ -62,6 +74,9 @@ impl Writer {
             let copy = self.copies.of(write.key.as_str(), None);
             // A change that the copy's first list shows already could not be told from one that was always there.
             copy.loaded(SHOWN_WITHIN).await.map_err(|cause| WriteError::Unavailable { cause })?;
+            if let Some((prefix, values)) = copy.encrypted().filter(|_| write.value.is_some()) {
+                return Err(WriteError::Encrypted { prefix: prefix.to_owned(), values });
+            }
             let began = copy.frontier().unwrap_or_default();
             let before = copy.shared.get(&write.key);
             parts.push(Part { write, copy, before, began });
@@ -83,6 +98,7 @@ impl Writer {
     /// Where each key is there, or is to be. Once it is done it cannot be done again: it is repeated until etcd has answered, and what is late is listened to.
     async fn change(&self, parts: &[Part]) -> Result<Entries, WriteError> {
         let mut patience = Patience::new(&self.copies);
+        let stamp = self.stamps.next();
         let (mut attempts, mut under_way) = (Attempts::default(), FuturesUnordered::new());
         let mut again_at = patience.clock.now();
         loop {
@@ -93,18 +109,11 @@ impl Writer {
                 Next::Undone(error) => return Err(refused(&parts[0].write.key, error)),
                 Next::Unknown(cause) => return Err(unknown(parts, &cause)),
                 Next::Look { at, found } => {
-                    match select(pin!(as_written(parts, at)), pin!(answer(&mut under_way))).await {
+                    match select(pin!(self.find(parts, at, &stamp, patience.ends)), pin!(answer(&mut under_way))).await {
                         Either::Right((answer, _)) => attempts.answered(answer),
                         Either::Left((Err(why), _)) => attempts.is_in_doubt(why),
                         Either::Left((Ok(None), _)) => return Err(conflict(parts, &found)),
-                        // What is gone is gone whoever wanted it. But two may have changed a value in the same way from the same revision, as with a count, and one of them
-                        // has not.
-                        Either::Left((Ok(Some(events)), _)) if parts.iter().any(|part| part.write.value.is_none()) => {
-                            return Ok(entries(events));
-                        }
-                        Either::Left((Ok(Some(_)), _)) => {
-                            attempts.is_in_doubt("what was to be written is there, and may be another's write".into());
-                        }
+                        Either::Left((Ok(Some(events)), _)) => return Ok(entries(events)),
                     }
                     continue;
                 }
@@ -113,7 +122,7 @@ impl Writer {
                     continue;
                 }
                 Next::Ask if again_at <= patience.clock.now() && under_way.len() <= LATE.len() => {
-                    under_way.push(self.attempt(parts, None));
+                    under_way.push(self.attempt(parts, Sent::Stamped(&stamp)));
                     attempts.sent();
                     if let Some(late) = LATE.get(under_way.len() - 1) {
                         again_at = patience.clock.now() + *late;
@@ -145,7 +154,7 @@ impl Writer {
                 }
                 Err(error) => return Err(refused(key, error)),
             };
-            let error = match self.attempt(parts, Some(&turn)).await {
+            let error = match self.attempt(parts, Sent::InTurn(&turn)).await {
                 Ok(Outcome::Done(revision)) => return done(parts, revision).await,
                 Ok(Outcome::Refused { found, .. }) => match found.last() {
                     Some(next) if *next != turn.revision && !patience.is_over() => {
@@ -179,21 +188,47 @@ impl Writer {
         }
     }
 
-    /// `turn` is compared behind everything else. An attempt in a turn is not listened to for longer than it takes to end that; the others are.
-    async fn attempt(&self, parts: &[Part], turn: Option<&Unchanged>) -> Result<Outcome, EtcdError> {
+    /// What this write has changed up to a revision, by the histories of the keys and the stamp; `None`: nothing. Fails with the reason where that cannot be known
+    /// before `ends`.
+    async fn find(&self, parts: &[Part], at: Revision, stamp: &Stamp, ends: Timestamp) -> Result<Option<Vec<Arc<Event>>>, String> {
+        let Some(events) = as_written(parts, at).await? else { return Ok(None) };
+        // What is gone is gone whoever wanted it. But two may have changed a value in the same way from the same revision.
+        let Some(first) = events.first().filter(|_| parts.iter().all(|part| part.write.value.is_some())) else {
+            return Ok(Some(events));
+        };
+        let (clock, etcd) = (&self.copies.env.clock, &*self.copies.etcd);
+        loop {
+            match stamp.is_of(first.entry.mod_revision, etcd).await {
+                Ok(is_own) => return Ok(is_own.then_some(events)),
+                Err(EtcdError::Unknown(_) | EtcdError::Unreachable(_)) if clock.now() < ends => {
+                    clock.sleep_until(clock.now() + REPEAT.1).await;
+                }
+                Err(error) => return Err(format!("what was to be written is there, and may be another's write: {error}")),
+            }
+        }
+    }
+
+    /// A turn is compared behind everything else. An attempt in a turn is not listened to for longer than it takes to end that; the others are.
+    async fn attempt(&self, parts: &[Part], sent: Sent<'_>) -> Result<Outcome, EtcdError> {
         if let Some(cause) = self.copies.etcd.barred() {
             return Err(EtcdError::Refused(cause));
         }
         let mut puts = Vec::with_capacity(parts.len());
         for Part { write, .. } in parts {
             let lease = self.lease(write).await?;
-            puts.push(Put { key: write.key.clone(), expected: write.expected, value: write.value.clone(), lease });
+            puts.push(Put { key: write.key.clone(), expected: Some(write.expected), value: write.value.clone(), lease });
         }
         let leases: Vec<Lease> = puts.iter().filter_map(|put| put.lease).collect();
-        let unchanged = unchanged(parts).chain(turn).cloned().collect();
-        let outcome = match turn {
-            Some(_) => self.copies.etcd.txn_while(puts.into(), unchanged).await,
-            None => self.copies.etcd.txn_patiently(puts.into(), unchanged).await,
+        let outcome = match sent {
+            Sent::InTurn(turn) => {
+                let unchanged = unchanged(parts).chain([turn]).cloned().collect();
+                self.copies.etcd.txn_while(puts.into(), unchanged).await
+            }
+            Sent::Stamped(stamp) => {
+                // Nothing but a deletion is done where etcd has no space left.
+                puts.extend(parts.iter().any(|part| part.write.value.is_some()).then(|| stamp.put()));
+                self.copies.etcd.txn_patiently(puts.into(), unchanged(parts).cloned().collect()).await
+            }
         };
         if outcome == Err(EtcdError::NoLease) {
             for lease in leases {

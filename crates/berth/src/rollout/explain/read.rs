@@ -15,6 +15,7 @@ use berth_api::{FeatureGates, decode::Codec};
 use berth_identity::Revision;
 use berth_rollout::{
     look::{self, Look, RolloutStage},
+    outdated,
     stateful_set::{self, Belongings},
     waits,
 };
@@ -75,6 +76,8 @@ struct Told<'a> {
     /// What has the template: `deployment/web`; and whether there is an earlier one.
     workload: String,
     has_earlier: bool,
+    /// The pods that do not have the template that is wanted now.
+    outdated: Vec<String>,
     notes: Vec<String>,
     /// What events may be about besides, by uid.
     parts: BTreeMap<String, String>,
@@ -101,6 +104,7 @@ impl Reader<'_> {
         let observed = waits::observe(&deployment, &sets, pods, &gates, now);
         let Look { revision, standing, mut causes, waits, .. } = look::of_deployment(&deployment, observed, causes, &gates);
         causes.extend(self.neighbours("Deployment", &deployment.meta, &deployment.spec.template, &sets, pods).await?);
+        let outdated = outdated::of_deployment(&deployment, &sets, pods);
         let own = sets.iter().filter(|set| set.replicas > 0 && set.meta.is_controlled_by(&deployment.meta.uid));
         let told = Told {
             kind: "Deployment",
@@ -109,7 +113,8 @@ impl Reader<'_> {
             message: standing.message,
             conditions: facts::conditions(&found.json),
             workload: format!("deployment/{}", deployment.meta.name),
-            has_earlier: revision.is_some_and(|revision| revision > 1),
+            has_earlier: unobserved_since.is_none() && revision.is_some_and(|revision| revision > 1),
+            outdated,
             notes,
             parts: own.map(|set| (set.meta.uid.to_string(), format!("replicaset/{}", set.meta.name))).collect(),
         };
@@ -128,9 +133,14 @@ impl Reader<'_> {
         let (pods, events, now) = (&around.pods, &around.events, self.now);
         let unobserved_since = (set.status.observed_generation < set.meta.generation).then(|| found.changed().unwrap_or(now));
         let causes = cause::of_stateful_set(&StatefulSetFacts { set: &set, pods, events, unobserved_since, now });
-        let has_earlier = revisions.iter().filter(|revision| revision.meta.is_controlled_by(&set.meta.uid)).count() > 1;
+        let has_earlier =
+            unobserved_since.is_none() && revisions.iter().filter(|revision| revision.meta.is_controlled_by(&set.meta.uid)).count() > 1;
+        let outdated = outdated::of_stateful_set(&set, pods);
         let belongings = Belongings { revisions: Some(revisions), pods: Some(pods.clone()), claims };
-        let Look { standing, mut causes, waits, .. } = stateful_set::look(&set, &belongings, causes, &gates, now);
+        let Look { standing, mut causes, mut waits, .. } = stateful_set::look(&set, &belongings, causes, &gates, now);
+        if !waits.is_empty() && !features::heed_annotations(self.connection, found).await {
+            waits = waits.into_iter().map(Wait::unheeded).collect();
+        }
         causes.extend(self.neighbours("StatefulSet", &set.meta, &set.spec.template, &sets, pods).await?);
         let told = Told {
             kind: "StatefulSet",
@@ -140,6 +150,7 @@ impl Reader<'_> {
             conditions: facts::conditions(&found.json),
             workload: format!("statefulset/{}", set.meta.name),
             has_earlier,
+            outdated,
             notes,
             parts: BTreeMap::new(),
         };
@@ -153,6 +164,7 @@ impl Reader<'_> {
         let unobserved_since = (set.status.observed_generation < set.meta.generation).then(|| changed(json).unwrap_or(now));
         let mut causes = cause::of_replica_set(&ReplicaSetFacts { set: &set, pods, events, unobserved_since, now }).list;
         let owner = set.meta.controller().map(|owner| (owner.kind.clone(), owner.name.clone()));
+        let is_current = self.is_current(&set).await;
         if owner.is_none() {
             let sets: Vec<Arc<ReplicaSetView>> = self.views("replicasets").await?;
             causes.extend(self.neighbours("ReplicaSet", &set.meta, &set.template, &sets, pods).await?);
@@ -165,7 +177,8 @@ impl Reader<'_> {
             state: if is_whole { "Complete" } else { "Waiting" },
             message: format!("it has {} of {wanted} pods, of which {} are ready", status.replicas, status.ready_replicas),
             conditions: facts::conditions(json),
-            has_earlier: owner.is_some() && annotations::revision(&set.annotations).is_some_and(|revision| revision > 1),
+            has_earlier: is_current && annotations::revision(&set.annotations).is_some_and(|revision| revision > 1),
+            outdated: Vec::new(),
             workload: workload(owner.as_ref(), "replicaset", &set.meta.name),
             notes: belongs(owner.as_ref()),
             parts: BTreeMap::new(),
@@ -185,7 +198,7 @@ impl Reader<'_> {
             && let Ok(json) = self.connection.get(APPS_V1, "replicasets", name).await
         {
             let set: ReplicaSetView = decoded("replicaset", &json)?;
-            has_earlier = annotations::revision(&set.annotations).is_some_and(|revision| revision > 1);
+            has_earlier = self.is_current(&set).await && annotations::revision(&set.annotations).is_some_and(|revision| revision > 1);
             owner = set.meta.controller().map(|owner| (owner.kind.clone(), owner.name.clone())).or(owner);
         }
         let (state, message) = match (pod.meta.deleted, pod.ready, pod.phase) {
@@ -204,10 +217,21 @@ impl Reader<'_> {
             conditions: facts::conditions(json),
             workload: workload(owner.as_ref(), "pod", &pod.meta.name),
             has_earlier,
+            outdated: Vec::new(),
             notes: belongs(owner.as_ref()),
             parts: BTreeMap::new(),
         };
         self.explain(told, causes, Vec::new(), around, None).await
+    }
+
+    /// Whether a `ReplicaSet` has the template that its Deployment wants now: only then the one before it may do better.
+    async fn is_current(&self, set: &ReplicaSetView) -> bool {
+        let Some(owner) = set.meta.controller().filter(|owner| owner.kind == "Deployment") else { return false };
+        let Ok(json) = self.connection.get(APPS_V1, "deployments", &owner.name).await else { return false };
+        decoded("deployment", &json).is_ok_and(|deployment: DeploymentView| {
+            annotations::revision(&deployment.annotations) == annotations::revision(&set.annotations)
+                && deployment.meta.generation <= deployment.status.observed_generation
+        })
     }
 
     async fn explain(
@@ -229,7 +253,7 @@ impl Reader<'_> {
         let evidence = obstacles.first().map_or_else(Vec::new, |first| facts::evidence(first, &around, &title, &told.conditions, parts));
         let by_itself = obstacles.first().map(|first| Next { text: first.next().to_owned(), at: None });
         let namespace = if told.meta.namespace.is_empty() { self.connection.namespace() } else { &*told.meta.namespace };
-        let place = Place { workload: &told.workload, namespace, has_earlier: told.has_earlier };
+        let place = Place { workload: &told.workload, namespace, has_earlier: told.has_earlier, outdated: &told.outdated };
         Ok(Explanation {
             kind: told.kind,
             name: told.meta.name.to_string(),

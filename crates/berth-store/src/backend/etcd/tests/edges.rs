@@ -216,7 +216,7 @@ fn of_changes_that_come_together_each_carries_the_one_before() {
     let world = World::new(0);
     let put = |expected, value: Option<&str>| {
         let value = value.map(|value| value.to_owned().into());
-        world.model.kept().apply(&[Put { key: key("a"), expected, value, lease: None }]);
+        world.model.kept().apply(&[Put { key: key("a"), expected: Some(expected), value, lease: None }]);
     };
     put(Expected::Absent, Some("1"));
     put(Expected::At(Revision(2)), Some("2"));
@@ -440,7 +440,7 @@ fn several_keys_that_are_gone_were_deleted_together_only_if_that_was_one_revisio
         world.step();
     }
     for name in ["a", "b"] {
-        world.model.kept().apply(&[Put { key: key(name), expected: Expected::At(Revision(2)), value: None, lease: None }]);
+        world.model.kept().apply(&[Put { key: key(name), expected: Some(Expected::At(Revision(2))), value: None, lease: None }]);
     }
     let told = world.finish(&deleted);
     assert!(matches!(told, Err(WriteError::Conflict { .. })), "{told:?}");

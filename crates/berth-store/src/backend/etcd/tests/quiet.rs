@@ -52,7 +52,7 @@ fn whoever_was_told_that_nothing_happened_before_something_came_and_went_lists_a
     world.pass(1);
     let service = |expected, value: Option<&str>| Put {
         key: Key::new(&format!("{SERVICES}a")),
-        expected,
+        expected: Some(expected),
         value: value.map(|value| value.to_owned().into()),
         lease: None,
     };

@@ -1,0 +1,82 @@
+//! Values that a kube-apiserver has encrypted, beside which nothing is stored in clear.
+
+use super::*;
+use crate::{Header, Understood};
+
+const SECRETS: &str = "/registry/secrets/";
+const MAPS: &str = "/registry/configmaps/";
+
+/// Values that begin with `enc:` are encrypted.
+struct Sealed;
+
+impl Layout for Sealed {
+    fn resource_prefix<'t>(&self, text: &'t str) -> Option<&'t str> {
+        [SECRETS, MAPS].into_iter().find(|prefix| text.starts_with(prefix)).map(|prefix| &text[..prefix.len()])
+    }
+
+    fn understand(&self, _: &Key, value: &[u8]) -> Understood {
+        if value.starts_with(b"enc:") { Understood::Encrypted } else { Understood::AsItIs }
+    }
+
+    fn header(&self, _: &Key, _: &[u8]) -> Header {
+        Header::default()
+    }
+}
+
+/// An etcd with these keys, and a store over it.
+fn world(stored: &[(&str, &str)]) -> World {
+    let mut world = World::new(0);
+    for (name, value) in stored {
+        let put = Put { key: Key::new(name), expected: Some(Expected::Absent), value: Some((*value).to_owned().into()), lease: None };
+        world.model.kept().apply(&[put]);
+    }
+    let env = crate::env::Env {
+        clock: Arc::new(world.time.clone()),
+        rng: Arc::new(Seeded(Mutex::new(1))),
+        spawner: Arc::new(world.process.clone()),
+    };
+    world.store = Arc::new(EtcdStore::new(Arc::clone(&world.model) as Arc<dyn Etcd>, Arc::new(Sealed), 1 << 20, &env));
+    world
+}
+
+impl World {
+    fn put_at(&self, name: &str, expected: Expected) -> Result<u64, String> {
+        self.write(Write::put(Key::new(name), "clear".to_owned().into(), expected, Purpose::Growth))
+    }
+}
+
+#[test]
+fn nothing_is_created_or_changed_in_clear_beside_encrypted_values() {
+    let world = world(&[("/registry/secrets/a/old", "enc:1"), ("/registry/secrets/a/clear", "x"), ("/registry/configmaps/a/m", "y")]);
+    let refusal = "nothing is stored in clear beside values that are encrypted at rest: 1 below /registry/secrets/ begin with k8s:enc:";
+    for (name, expected) in [
+        ("/registry/secrets/a/new", Expected::Absent),
+        ("/registry/secrets/a/old", Expected::Absent),
+        ("/registry/secrets/a/clear", Expected::At(Revision(3))),
+    ] {
+        let told = world.put_at(name, expected).expect_err("it would be in clear");
+        assert!(told.starts_with(refusal), "{told}");
+    }
+    assert_eq!(world.model.kept().revision, 4, "nothing is written");
+    assert_eq!(world.put_at("/registry/configmaps/a/n", Expected::Absent).map(drop), Ok(()), "of other resources anything");
+    assert!(world.write(Write::delete(Key::new("/registry/secrets/a/clear"), Revision(3))).is_ok(), "a deletion stores nothing");
+}
+
+#[test]
+fn what_becomes_encrypted_later_counts_as_well_and_what_is_deleted_no_more() {
+    let world = world(&[("/registry/secrets/a/clear", "x")]);
+    assert_eq!(world.put_at("/registry/secrets/a/new", Expected::Absent).map(drop), Ok(()));
+    let sealed = |expected, value: Option<&'static str>| {
+        let put = Put { key: Key::new("/registry/secrets/a/sealed"), expected: Some(expected), value: value.map(Bytes::from), lease: None };
+        match world.model.kept().apply(&[put]) {
+            Outcome::Done(revision) => revision,
+            refused @ Outcome::Refused { .. } => panic!("{refused:?}"),
+        }
+    };
+    let made = sealed(Expected::Absent, Some("enc:2"));
+    world.pass(1);
+    assert!(world.put_at("/registry/secrets/a/later", Expected::Absent).is_err());
+    sealed(Expected::At(made), None);
+    world.pass(1);
+    assert_eq!(world.put_at("/registry/secrets/a/later", Expected::Absent).map(drop), Ok(()));
+}
