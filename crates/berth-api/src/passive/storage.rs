@@ -8,7 +8,7 @@ use crate::{
     pod::{
         claim::{VOLUME_MODES, set_claim_spec_defaults, storage, validate_access_modes, validate_claim_spec, validate_size},
         quantities::{ResourceList, parse, round_up},
-        validate::scheduling::validate_node_selector,
+        validate::{scheduling::validate_node_selector, validate_csi_driver},
     },
     unset::{default_to, list, text},
 };
@@ -111,14 +111,11 @@ impl Kind for PersistentVolume {
     }
 
     fn validate(&self, _gates: &FeatureGates) -> Vec<FieldError> {
-        let mut faults = Faults::default();
-        validate_volume(self.spec.as_ref().unwrap_or(&PersistentVolumeSpec::default()), &mut faults);
-        faults.into_vec()
+        volume_faults(self, None).into_vec()
     }
 
-    fn validate_update(&self, old: &Self, gates: &FeatureGates) -> Vec<FieldError> {
-        let mut faults = Faults::default();
-        faults.add(Kind::validate(self, gates));
+    fn validate_update(&self, old: &Self, _gates: &FeatureGates) -> Vec<FieldError> {
+        let mut faults = volume_faults(self, old.spec.as_ref());
         let (Some(spec), Some(old)) = (&self.spec, &old.spec) else { return faults.into_vec() };
         if source_alone(spec) != source_alone(old) {
             let path = Path::new("spec.persistentvolumesource");
@@ -131,7 +128,13 @@ impl Kind for PersistentVolume {
     }
 }
 
-fn validate_volume(spec: &PersistentVolumeSpec, faults: &mut Faults) {
+fn volume_faults(volume: &PersistentVolume, old: Option<&PersistentVolumeSpec>) -> Faults {
+    let mut faults = Faults::default();
+    validate_volume(volume.spec.as_ref().unwrap_or(&PersistentVolumeSpec::default()), old, &mut faults);
+    faults
+}
+
+fn validate_volume(spec: &PersistentVolumeSpec, old: Option<&PersistentVolumeSpec>, faults: &mut Faults) {
     let path = Path::new("spec");
     validate_access_modes(list(&spec.access_modes), "", &path.child("accessModes"), faults);
     validate_capacity(spec.capacity.as_ref(), &path.child("capacity"), faults);
@@ -150,6 +153,12 @@ fn validate_volume(spec: &PersistentVolumeSpec, faults: &mut Faults) {
                 faults.forbidden(&path.child(name), "may not specify more than 1 volume type");
             }
         }
+    }
+    // What is stored already is not judged again: earlier versions made volumes with a driver that is no name.
+    if let Some(source) = spec.csi.as_ref().filter(|source| old.and_then(|old| old.csi.as_ref()) != Some(source)) {
+        let path = path.child("csi");
+        validate_csi_driver(&source.driver, &path.child("driver"), faults);
+        faults.set(&path.child("volumeHandle"), &source.volume_handle);
     }
     faults.optional_form(&path.child("storageClassName"), &spec.storage_class_name, check_dns_subdomain);
     faults.optional_one_of(&path.child("volumeMode"), &spec.volume_mode, VOLUME_MODES);

@@ -5,9 +5,9 @@ use super::{
     names::{check_file_path, check_no_backsteps},
 };
 use crate::{
-    Path,
+    FieldError, Path,
     faults::Faults,
-    names::check_dns_label,
+    names::{check_dns_label, check_dns_subdomain},
     pod::{claim, volume_sources},
     unset::{list, text},
 };
@@ -16,6 +16,9 @@ use std::collections::BTreeSet;
 
 /// Highest mode of a file, 0777.
 const MODE_MAX: i32 = 511;
+
+/// How long the name of a CSI driver may be.
+const CSI_DRIVER_BYTES_MAX: usize = 63;
 
 const HOST_PATH_TYPES: &[&str] = &["BlockDevice", "CharDevice", "Directory", "DirectoryOrCreate", "File", "FileOrCreate", "Socket"];
 
@@ -93,7 +96,7 @@ fn validate_one(volume: &Volume, path: &Path, faults: &mut Faults) {
         validate_projected(source, path, faults);
     }
     if let Some(source) = &volume.csi {
-        faults.set(&path.child("driver"), &source.driver);
+        validate_csi_driver(&source.driver, &path.child("driver"), faults);
     }
     if let Some(source) = &volume.image {
         faults.set(&path.child("reference"), text(&source.reference));
@@ -105,6 +108,21 @@ fn validate_one(volume: &Volume, path: &Path, faults: &mut Faults) {
             Some(template) => faults.add(claim::validate_claim_spec(&template.spec, &path.child("spec"))),
             None => faults.required(&path, ""),
         }
+    }
+}
+
+/// The name of a CSI driver. In capitals it is a name, too.
+///
+/// Source: upstream `validation.go`, `ValidateCSIDriverName`.
+pub(crate) fn validate_csi_driver(driver: &str, path: &Path, faults: &mut Faults) {
+    if !faults.set(path, driver) {
+        return;
+    }
+    if driver.len() > CSI_DRIVER_BYTES_MAX {
+        faults.add([FieldError::too_long(path, CSI_DRIVER_BYTES_MAX)]);
+    }
+    for detail in check_dns_subdomain(&driver.to_lowercase()) {
+        faults.invalid(path, driver, detail);
     }
 }
 
