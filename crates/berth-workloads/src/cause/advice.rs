@@ -2,7 +2,7 @@
 
 use super::{Cause, Kind};
 use crate::plan::Wait;
-use std::fmt;
+use std::{collections::BTreeSet, fmt};
 
 /// What a rollout hangs on: something in the way, or something left undone on purpose. `Display` gives its one text.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -57,7 +57,7 @@ const DESCRIBE_POD: (&str, &str) = ("see what its node says of it", "kubectl des
 
 /// Everything, first to last: what comes first in it is told first. Waits stand behind what is in the way, for that is what they last so long for; but before
 /// what is only a suspicion.
-static TABLE: [Row; 43] = {
+static TABLE: [Row; 44] = {
     use self::Undo::{DoesNotHelp as No, MayHelp as Earlier};
     use Kind as K;
     use Of::{Cause, Wait};
@@ -81,6 +81,18 @@ static TABLE: [Row; 43] = {
             &[("read what it printed before it ended", "kubectl logs {pod} --previous --all-containers -n {namespace}")],
         ),
         row(Cause(K::PodFailed), Earlier, "its controller makes another pod in its place", &[DESCRIBE_POD]),
+        row(
+            Cause(K::NodeLost),
+            No,
+            "it is ready again when its node answers; it is evicted when its tolerations of that end",
+            &[
+                ("see which nodes do not answer", "kubectl get nodes"),
+                (
+                    "if its node is gone for good, and only then: the pod may still run there",
+                    "kubectl delete pod {pod} --grace-period=0 --force -n {namespace}",
+                ),
+            ],
+        ),
         row(
             Cause(K::NotReady),
             Earlier,
@@ -310,7 +322,31 @@ pub struct Place<'a> {
     pub namespace: &'a str,
     /// Whether there is an earlier template to go back to.
     pub has_earlier: bool,
+    /// Whether another template alone replaces a pod that fails.
+    pub replacement: Replacement<'a>,
 }
+
+/// What becomes of pods that fail when the template changes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Replacement<'a> {
+    /// They are replaced.
+    #[default]
+    ByItself,
+    /// The update waits for them, as a rolling update of a StatefulSet does.
+    ByHand {
+        /// The names of those that are of an older template already: no template helps them.
+        outdated: &'a BTreeSet<String>,
+    },
+}
+
+/// The ways out where the update waits for the pod (KEP-3541, "Motivation").
+const WAYS_OUT: [(&str, &str); 2] = [
+    (
+        "delete the pod, so that it is created from the newest template: the update waits for it until then",
+        "kubectl delete pod {pod} -n {namespace}",
+    ),
+    ("or have berth's controllers delete such pods", "kubectl annotate {workload} berth.dev/repair=Revision -n {namespace}"),
+];
 
 /// What a person can do.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -348,11 +384,20 @@ impl Obstacle {
             // What is filled in is not looked through again: a name may look like a place.
             pieces(command, &filled)
         };
-        let mut to_do: Vec<_> = row.to_do.iter().map(|(text, command)| ToDo { text, command: fill(command) }).collect();
+        let filled = |(text, command): &(&'static str, &str)| ToDo { text: *text, command: fill(command) };
+        let held = match (place.replacement, self.pod()) {
+            (Replacement::ByHand { outdated }, Some(pod)) if row.undo == Undo::MayHelp => Some(outdated.contains(pod)),
+            _ => None,
+        };
+        if held == Some(true) {
+            return WAYS_OUT.iter().map(filled).collect();
+        }
+        let mut to_do: Vec<_> = row.to_do.iter().map(filled).collect();
         if row.undo == Undo::MayHelp && place.has_earlier {
             let command = fill("berth rollout undo {workload} -n {namespace}");
             to_do.push(ToDo { text: "or go back to the template before", command });
         }
+        to_do.extend(WAYS_OUT.iter().filter(|_| held.is_some()).map(filled));
         to_do
     }
 
@@ -452,7 +497,8 @@ mod tests {
         ]
     }
 
-    const PLACE: Place<'_> = Place { workload: "deployment/web", namespace: "shop", has_earlier: false };
+    const PLACE: Place<'_> =
+        Place { workload: "deployment/web", namespace: "shop", has_earlier: false, replacement: Replacement::ByItself };
 
     #[test]
     fn everything_has_one_line_and_causes_keep_the_rank_of_their_kinds() {
@@ -523,6 +569,18 @@ mod tests {
         assert_eq!(commands(&cause(Kind::Crash), PLACE), [logs]);
         assert_eq!(commands(&cause(Kind::Crash), earlier), [logs, "berth rollout undo deployment/web -n shop"]);
         assert_eq!(commands(&cause(Kind::Quota), earlier), ["kubectl describe resourcequotas -n shop"]);
+    }
+
+    /// KEP-3541: a new template does not replace a pod that a rolling update waits for.
+    #[test]
+    fn where_the_update_waits_for_the_pod_the_ways_out_are_named() {
+        let (none, older) = (BTreeSet::new(), BTreeSet::from(["web-1".to_owned()]));
+        let place = |outdated| Place { has_earlier: true, replacement: Replacement::ByHand { outdated }, ..PLACE };
+        let ways_out = ["kubectl delete pod web-1 -n shop", "kubectl annotate deployment/web berth.dev/repair=Revision -n shop"];
+        let (set_image, undo) = ("kubectl set image deployment/web '*=IMAGE' -n shop", "berth rollout undo deployment/web -n shop");
+        assert_eq!(commands(&cause(Kind::ImagePull), place(&none)), [&[set_image, undo][..], &ways_out].concat());
+        assert_eq!(commands(&cause(Kind::ImagePull), place(&older)), ways_out, "neither an image nor an undo helps it any more");
+        assert_eq!(commands(&cause(Kind::Quota), place(&older)), ["kubectl describe resourcequotas -n shop"]);
     }
 
     #[test]
