@@ -14,7 +14,7 @@ use berth_rollout::{
     waits,
 };
 use berth_workloads::{
-    cause::{self, DeploymentFacts, Obstacle, Place, StatefulSetFacts, ranked},
+    cause::{self, DeploymentFacts, Obstacle, Place, Replacement, StatefulSetFacts, ranked},
     deployment::{annotations, limits::Limits},
     stateful_set::{pod_name, revision_of},
     view::{
@@ -72,9 +72,10 @@ impl World {
         let is_shown = |number: i64| present.counts.contains_key(&number) || Some(number) == newest;
         let shown = own.iter().filter(|set| is_shown(revision(set)) || 0 < set.replicas);
         present.names = shown.map(|set| (revision(set), named(revision(set), &set.template))).collect();
-        let place = (&deployment.meta, "deployment", look.revision.is_some_and(|revision| 1 < revision));
+        let has_earlier = look.revision.is_some_and(|revision| 1 < revision);
+        let subject = Subject { meta: &deployment.meta, kind: "deployment", has_earlier, replacement: Replacement::ByItself };
         let on_the_way = on_the_way(&present, deployment.spec.min_ready_seconds);
-        let card = Card { on_the_way, ..card(look, place, &deployment.spec.template, deployment.spec.paused) };
+        let card = Card { on_the_way, ..card(look, &subject, &deployment.spec.template, deployment.spec.paused) };
         Reading { card, present }
     }
 
@@ -107,10 +108,13 @@ impl World {
             })
             .collect();
         let has_earlier = 1 < revisions.len();
+        let held_up_by = stateful_set::held_up_by(set, &self.gates, &pods);
         let belongings = Belongings { revisions: Some(revisions), pods: Some(pods), claims };
         let look = stateful_set::look(set, &belongings, causes, &self.gates, now);
         let on_the_way = on_the_way(&present, set.spec.min_ready_seconds);
-        let card = Card { on_the_way, ..card(look, (&set.meta, "statefulset", has_earlier), &set.spec.template, false) };
+        let replacement = held_up_by.as_ref().map_or_else(Replacement::default, |outdated| Replacement::ByHand { outdated });
+        let subject = Subject { meta: &set.meta, kind: "statefulset", has_earlier, replacement };
+        let card = Card { on_the_way, ..card(look, &subject, &set.spec.template, false) };
         Reading { card, present }
     }
 
@@ -171,12 +175,21 @@ pub(crate) fn images(template: &PodTemplateSpec) -> Vec<String> {
 /// Waits that somebody may say are over.
 const AT_STEPS: [&str; 5] = ["step_paused", "step_lasts", "step_analysed", "step_unanswered", "step_failed"];
 
-fn card(look: Look, (meta, kind, has_earlier): (&Meta, &str, bool), template: &PodTemplateSpec, is_paused: bool) -> Card {
+/// What a card is of.
+struct Subject<'a> {
+    meta: &'a Meta,
+    kind: &'static str,
+    has_earlier: bool,
+    replacement: Replacement<'a>,
+}
+
+fn card(look: Look, subject: &Subject<'_>, template: &PodTemplateSpec, is_paused: bool) -> Card {
+    let Subject { meta, kind, has_earlier, replacement } = *subject;
     let Look { revision, standing, rollback, goes_back_to, replicas, causes, waits, look_again, .. } = look;
     let has_causes = !causes.is_empty();
     let obstacles = ranked(causes, waits);
     let workload = format!("{kind}/{}", meta.name);
-    let place = Place { workload: &workload, namespace: &meta.namespace, has_earlier };
+    let place = Place { workload: &workload, namespace: &meta.namespace, has_earlier, replacement };
     let first = obstacles.first();
     let is_held = is_paused || first.is_some_and(|first| matches!(first.reason(), "step_paused" | "deletion_by_hand"));
     let waits_at_step = obstacles.iter().any(|obstacle| AT_STEPS.contains(&obstacle.reason()));

@@ -20,9 +20,10 @@ use berth_rollout::{
 };
 use berth_workloads::{
     Wait,
-    cause::{self, Cause, DeploymentFacts, Obstacle, Place, PodFacts, ReplicaSetFacts, Rival, StatefulSetFacts, ranked},
+    cause::{self, Cause, DeploymentFacts, Obstacle, Place, PodFacts, Replacement, ReplicaSetFacts, Rival, StatefulSetFacts, ranked},
     deployment::annotations,
     selector::Labels,
+    stateful_set::member_ordinal,
     view::{
         APPS_V1, BudgetView, ClaimView, DeploymentView, EventView, Meta, PodPhase, PodView, ReplicaSetView, RevisionView, StatefulSetView,
         View,
@@ -75,6 +76,8 @@ struct Told<'a> {
     /// What has the template: `deployment/web`; and whether there is an earlier one.
     workload: String,
     has_earlier: bool,
+    /// The pods of older templates that an update waits for, if it does.
+    held_up_by: Option<BTreeSet<String>>,
     notes: Vec<String>,
     /// What events may be about besides, by uid.
     parts: BTreeMap<String, String>,
@@ -110,6 +113,7 @@ impl Reader<'_> {
             conditions: facts::conditions(&found.json),
             workload: format!("deployment/{}", deployment.meta.name),
             has_earlier: revision.is_some_and(|revision| revision > 1),
+            held_up_by: None,
             notes,
             parts: own.map(|set| (set.meta.uid.to_string(), format!("replicaset/{}", set.meta.name))).collect(),
         };
@@ -120,9 +124,10 @@ impl Reader<'_> {
     async fn stateful_set(mut self, found: &Found) -> Result<Explanation, Error> {
         let set: StatefulSetView = found.view()?;
         let (gates, notes) = self.gates(found).await?;
-        let selected = selector_text(found, set.spec.selector.as_ref())?;
         let sets: Vec<Arc<ReplicaSetView>> = self.views("replicasets").await?;
-        let around = self.around(Some(&selected)).await?;
+        // By name, as its controller knows them: another's pod may have the name of one, and a terminating one other labels.
+        let mut around = self.around(None).await?;
+        around.pods.retain(|pod| member_ordinal(&set.meta.name, &pod.meta.name).is_some());
         let revisions: Vec<Arc<RevisionView>> = self.views("controllerrevisions").await?;
         let claims: Vec<Arc<ClaimView>> = self.core_views("persistentvolumeclaims").await?;
         let (pods, events, now) = (&around.pods, &around.events, self.now);
@@ -130,7 +135,7 @@ impl Reader<'_> {
         let causes = cause::of_stateful_set(&StatefulSetFacts { set: &set, pods, events, unobserved_since, now });
         let has_earlier = revisions.iter().filter(|revision| revision.meta.is_controlled_by(&set.meta.uid)).count() > 1;
         let belongings = Belongings { revisions: Some(revisions), pods: Some(pods.clone()), claims };
-        let Look { standing, mut causes, waits, .. } = stateful_set::look(&set, &belongings, causes, &gates, now);
+        let Look { standing, mut causes, waits, .. } = stateful_set::explain(&set, &belongings, causes, &gates, now);
         causes.extend(self.neighbours("StatefulSet", &set.meta, &set.spec.template, &sets, pods).await?);
         let told = Told {
             kind: "StatefulSet",
@@ -140,6 +145,7 @@ impl Reader<'_> {
             conditions: facts::conditions(&found.json),
             workload: format!("statefulset/{}", set.meta.name),
             has_earlier,
+            held_up_by: stateful_set::held_up_by(&set, &gates, pods),
             notes,
             parts: BTreeMap::new(),
         };
@@ -167,6 +173,7 @@ impl Reader<'_> {
             conditions: facts::conditions(json),
             has_earlier: owner.is_some() && annotations::revision(&set.annotations).is_some_and(|revision| revision > 1),
             workload: workload(owner.as_ref(), "replicaset", &set.meta.name),
+            held_up_by: None,
             notes: belongs(owner.as_ref()),
             parts: BTreeMap::new(),
         };
@@ -204,6 +211,7 @@ impl Reader<'_> {
             conditions: facts::conditions(json),
             workload: workload(owner.as_ref(), "pod", &pod.meta.name),
             has_earlier,
+            held_up_by: None,
             notes: belongs(owner.as_ref()),
             parts: BTreeMap::new(),
         };
@@ -229,7 +237,8 @@ impl Reader<'_> {
         let evidence = obstacles.first().map_or_else(Vec::new, |first| facts::evidence(first, &around, &title, &told.conditions, parts));
         let by_itself = obstacles.first().map(|first| Next { text: first.next().to_owned(), at: None });
         let namespace = if told.meta.namespace.is_empty() { self.connection.namespace() } else { &*told.meta.namespace };
-        let place = Place { workload: &told.workload, namespace, has_earlier: told.has_earlier };
+        let replacement = told.held_up_by.as_ref().map_or_else(Replacement::default, |outdated| Replacement::ByHand { outdated });
+        let place = Place { workload: &told.workload, namespace, has_earlier: told.has_earlier, replacement };
         Ok(Explanation {
             kind: told.kind,
             name: told.meta.name.to_string(),
