@@ -69,8 +69,13 @@ pub const BERTH_COMPLETED_REVISION: &str = "berth.dev/completed-revision";
 pub const BERTH_COMPLETED_AT: &str = "berth.dev/completed-at";
 /// On a StatefulSet: after how many seconds without progress an update has failed that has pods which are not available. For [`BERTH_AUTO_ROLLBACK`].
 pub const BERTH_PROGRESS_DEADLINE_SECONDS: &str = "berth.dev/progress-deadline-seconds";
-/// On a ControllerRevision of a StatefulSet with [`BERTH_AUTO_ROLLBACK`]: when its template was rolled out again.
-pub const BERTH_ROLLED_OUT_AT: &str = "berth.dev/rolled-out-at";
+/// On a ControllerRevision of a StatefulSet with [`BERTH_AUTO_ROLLBACK`]: the progress of its rollout, as JSON: `revision`, the numbers that it changes
+/// (`from`, `end`), the fewest steps that were left (`left`) and since when (`at`), since when all pods are available (`availableSince`), and whether they
+/// were for long enough (`succeeded`). The StatefulSet controller writes it.
+pub const BERTH_PROGRESS: &str = "berth.dev/progress";
+/// `Delete` on a PersistentVolumeClaim of a StatefulSet: `whenScaled` said so while the pod of the claim was wanted. So it goes also where its pod does not
+/// exist when the set is scaled down; one that was kept when its pod was scaled away stays. The StatefulSet controller writes it.
+pub const BERTH_WHEN_SCALED: &str = "berth.dev/when-scaled";
 
 /// On a Deployment or a StatefulSet: who changed its pod template last, as JSON ([`crate::apps::records::Change`]). The API server alone writes it, with the gate
 /// [`crate::Gate::RolloutRecords`]: what clients send is not taken over.

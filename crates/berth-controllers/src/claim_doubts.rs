@@ -1,14 +1,14 @@
-//! Pods of StatefulSets whose claims may go with the wrong owners: a look at a set need not look at all its claims each time.
+//! Numbers of StatefulSets whose claims may go with the wrong owners: a reconcile of a set need not read all its claims each time.
 
-use crate::lock;
+use crate::{cache::Known, lock};
 use berth_identity::{ObjectKey, Uid};
 use berth_workloads::{
-    stateful_set::{Roster, claims_in_doubt},
+    stateful_set::{Roster, claims_in_doubt, member_ordinal},
     view::{ClaimView, StatefulSetView, View},
 };
 use std::{
     collections::{BTreeMap, BTreeSet},
-    sync::{Arc, Mutex},
+    sync::Mutex,
 };
 
 /// The doubts about all sets. By default none has been looked at, so that all is doubtful.
@@ -31,19 +31,15 @@ impl ClaimDoubts {
     }
 
     /// The doubts that are left after looking at what is doubtful.
-    pub(crate) fn settle(
-        &self,
-        set: &StatefulSetView,
-        roster: &Roster,
-        claim_named: &dyn Fn(&str) -> Option<Arc<ClaimView>>,
-    ) -> BTreeSet<i64> {
+    pub(crate) fn settle(&self, set: &StatefulSetView, roster: &Roster, claims: &Known<ClaimView>) -> BTreeSet<i64> {
         if set.spec.volume_claim_templates.iter().flatten().next().is_none() {
             return BTreeSet::new();
         }
         let mut all = lock(&self.0);
         let known = all.remove(&set.key()).filter(|known| known.uid == set.meta.uid && known.generation == set.meta.generation);
-        let candidates = known.map_or_else(|| roster.ordinals().collect(), |known| known.ordinals);
-        let ordinals = claims_in_doubt(set, roster, claim_named, candidates);
+        let candidates = known.map_or_else(|| claimed(set, claims), |known| known.ordinals);
+        let claim_named = |name: &str| claims.get(&ObjectKey::new(&set.meta.namespace, name));
+        let ordinals = claims_in_doubt(set, roster, &claim_named, candidates);
         let doubts = Doubts { uid: set.meta.uid.clone(), generation: set.meta.generation, ordinals: ordinals.clone() };
         all.insert(set.key(), doubts);
         ordinals
@@ -53,4 +49,16 @@ impl ClaimDoubts {
     pub(crate) fn forget(&self, set: &ObjectKey) {
         lock(&self.0).remove(set);
     }
+}
+
+/// The numbers for which there is a claim with a name of the set's, whether or not there is a pod.
+fn claimed(set: &StatefulSetView, claims: &Known<ClaimView>) -> BTreeSet<i64> {
+    let templates = set.spec.volume_claim_templates.iter().flatten().filter_map(|template| template.metadata.name.as_ref());
+    let of_template = |template: &String| {
+        let prefix = format!("{template}-");
+        let beginning = format!("{prefix}{}-", set.meta.name);
+        let named = claims.beginning_with(&set.meta.namespace, &beginning);
+        named.filter_map(|claim| member_ordinal(&set.meta.name, claim.meta.name.strip_prefix(&*prefix)?)).collect::<Vec<_>>()
+    };
+    templates.flat_map(of_template).collect()
 }

@@ -133,7 +133,7 @@ pub fn with_state<T>(set: &StatefulSetView, of: Belongings<'_>, look: Look<'_>, 
         orphans: pods.index().orphans(namespace, selector).cloned().collect(),
         is_pod_there: &is_pod_there,
         claim_named: &claim_named,
-        claims_in_doubt: &doubts.settle(set, roster, &claim_named),
+        claims_in_doubt: &doubts.settle(set, roster, claims),
         last_error,
         gates,
         now,
@@ -142,14 +142,16 @@ pub fn with_state<T>(set: &StatefulSetView, of: Belongings<'_>, look: Look<'_>, 
 
 type Sets = Known<StatefulSetView, OwnerIndex<StatefulSetView>>;
 
-/// Notes that the claims of a pod that is new to its set may go with another.
+/// Notes that the claims of a pod that is new to its set, or no longer there, may have the wrong owners.
 fn doubt_pod(sets: &Sets, doubts: &ClaimDoubts, delta: &Delta<PodView>) {
-    let Some(pod) = delta.new.as_ref().filter(|new| delta.old.as_ref().is_none_or(|old| old.meta.owners != new.meta.owners)) else {
+    if matches!((&delta.old, &delta.new), (Some(old), Some(new)) if old.meta.owners == new.meta.owners) {
         return;
-    };
-    let set = pod.meta.controller().and_then(|owner| sets.index().by_uid(&owner.uid));
-    if let Some((set, ordinal)) = set.and_then(|set| Some((set, member_ordinal(&set.meta.name, &pod.meta.name)?))) {
-        doubts.add(&set.key(), ordinal);
+    }
+    for pod in delta.sides() {
+        let set = pod.meta.controller().and_then(|owner| sets.index().by_uid(&owner.uid));
+        if let Some((set, ordinal)) = set.and_then(|set| Some((set, member_ordinal(&set.meta.name, &pod.meta.name)?))) {
+            doubts.add(&set.key(), ordinal);
+        }
     }
 }
 

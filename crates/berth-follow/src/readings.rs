@@ -16,7 +16,7 @@ use berth_rollout::{
 };
 use berth_workloads::{
     Wait,
-    cause::{self, DeploymentFacts, Obstacle, Place, StatefulSetFacts, ranked},
+    cause::{self, DeploymentFacts, Obstacle, Place, Replacement, StatefulSetFacts, ranked},
     deployment::{annotations, limits::Limits},
     stateful_set::{pod_name, revision_of},
     view::{
@@ -75,9 +75,10 @@ impl World {
         let shown = own.iter().filter(|set| is_shown(revision(set)) || 0 < set.replicas);
         present.names = shown.map(|set| (revision(set), named(revision(set), &set.template))).collect();
         let has_earlier = !lags && look.revision.is_some_and(|revision| 1 < revision);
-        let place = (&deployment.meta, "deployment", has_earlier, &outdated::of_deployment(deployment, &own, &own_pods)[..]);
+        let outdated = &outdated::of_deployment(deployment, &own, &own_pods);
+        let subject = Subject { meta: &deployment.meta, kind: "deployment", has_earlier, outdated, replacement: Replacement::ByItself };
         let on_the_way = on_the_way(&present, deployment.spec.min_ready_seconds);
-        let card = Card { on_the_way, ..card(look, place, &deployment.spec.template, deployment.spec.paused) };
+        let card = Card { on_the_way, ..card(look, &subject, &deployment.spec.template, deployment.spec.paused) };
         Reading { card, present }
     }
 
@@ -110,14 +111,16 @@ impl World {
             })
             .collect();
         let has_earlier = unobserved_since.is_none() && 1 < revisions.len();
-        let outdated = outdated::of_stateful_set(set, &pods);
+        let outdated = &outdated::of_stateful_set(set, &pods);
         let belongings = Belongings { revisions: Some(revisions), pods: Some(pods), claims };
         let mut look = stateful_set::look(set, &belongings, causes, &self.gates, now);
         if self.unheeded.is_some() {
             look.waits = look.waits.into_iter().map(Wait::unheeded).collect();
         }
         let on_the_way = on_the_way(&present, set.spec.min_ready_seconds);
-        let card = Card { on_the_way, ..card(look, (&set.meta, "statefulset", has_earlier, &outdated), &set.spec.template, false) };
+        let replacement = stateful_set::replacement(set, &self.gates, self.unheeded.is_none());
+        let subject = Subject { meta: &set.meta, kind: "statefulset", has_earlier, outdated, replacement };
+        let card = Card { on_the_way, ..card(look, &subject, &set.spec.template, false) };
         Reading { card, present }
     }
 
@@ -178,17 +181,22 @@ pub(crate) fn images(template: &PodTemplateSpec) -> Vec<String> {
 /// Waits that somebody may say are over.
 const AT_STEPS: [&str; 5] = ["step_paused", "step_lasts", "step_analysed", "step_unanswered", "step_failed"];
 
-fn card(
-    look: Look,
-    (meta, kind, has_earlier, outdated): (&Meta, &str, bool, &[String]),
-    template: &PodTemplateSpec,
-    is_paused: bool,
-) -> Card {
+/// What a card is of.
+struct Subject<'a> {
+    meta: &'a Meta,
+    kind: &'static str,
+    has_earlier: bool,
+    outdated: &'a [String],
+    replacement: Replacement,
+}
+
+fn card(look: Look, subject: &Subject<'_>, template: &PodTemplateSpec, is_paused: bool) -> Card {
+    let Subject { meta, kind, has_earlier, outdated, replacement } = *subject;
     let Look { revision, standing, rollback, goes_back_to, replicas, causes, waits, look_again, .. } = look;
     let has_causes = !causes.is_empty();
     let obstacles = ranked(causes, waits);
     let workload = format!("{kind}/{}", meta.name);
-    let place = Place { workload: &workload, namespace: &meta.namespace, has_earlier, outdated };
+    let place = Place { workload: &workload, namespace: &meta.namespace, has_earlier, outdated, replacement };
     let first = obstacles.first();
     let is_held = is_paused || first.is_some_and(|first| matches!(first.reason(), "step_paused" | "deletion_by_hand"));
     let waits_at_step = obstacles.iter().any(|obstacle| AT_STEPS.contains(&obstacle.reason()));

@@ -16,6 +16,7 @@ use berth_node::{resources::Amounts, scheduler::PodInfo};
 use berth_store::{Entry, EventKind, env::Timestamp};
 use berth_workloads::{
     deployment::annotations,
+    stateful_set::member_ordinal,
     view::{BudgetView, DeploymentView, EventView, PodView, ReplicaSetView, StatefulSetView},
 };
 use serde::Deserialize;
@@ -107,6 +108,7 @@ impl Record {
             steps: Vec::new(),
             waits: Vec::new(),
             open: BTreeMap::new(),
+            ordinals: BTreeSet::new(),
             is_at_rest: false,
             ended: None,
             settled: None,
@@ -273,7 +275,10 @@ impl Record {
             let pod = self.new_pod(view, version);
             if let Some(index) = pod.target {
                 let (owner, name) = (pod.owner.clone(), pod.name.clone());
-                let names = if self.tracked[index].kind == WorkloadKind::StatefulSet { vec![name] } else { Vec::new() };
+                let is_numbered = self.tracked[index].kind == WorkloadKind::StatefulSet;
+                let ordinal = member_ordinal(&self.tracked[index].name, &name).filter(|_| is_numbered);
+                self.tracked[index].ordinals.extend(ordinal);
+                let names = if is_numbered { vec![name] } else { Vec::new() };
                 self.tracked[index].tally.hold(&pod.requests, at);
                 self.step(index, StepKind::CreatePods { owner, count: 1, names }, String::new(), now);
                 self.progressed = now;
@@ -365,6 +370,9 @@ impl Record {
         self.give_back(&mut pod);
         let (at, Some(index)) = (self.at(now), pod.target) else { return };
         self.count(index, uid, &pod, None, at);
+        if let Some(ordinal) = member_ordinal(&self.tracked[index].name, &pod.name) {
+            self.tracked[index].ordinals.remove(&ordinal);
+        }
         self.progressed = now;
         self.judge(index, at);
     }

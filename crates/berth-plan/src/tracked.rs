@@ -16,7 +16,7 @@ use berth_workloads::{
         limits::{Limits, Size},
         progress::{Goal, deadline, is_complete},
     },
-    stateful_set::{EffectiveStrategy, partition, strategy},
+    stateful_set::{EffectiveStrategy, ordinals, partition, strategy},
     view::{DeploymentStrategy, DeploymentView, PodReplacementPolicy, StatefulSetView},
 };
 use std::{
@@ -35,6 +35,8 @@ pub(crate) struct Tracked {
     pub(crate) uid: Uid,
     pub(crate) view: Tracking,
     pub(crate) tally: Tally,
+    /// The numbers of the pods that exist, of a StatefulSet.
+    pub(crate) ordinals: BTreeSet<i64>,
     pub(crate) steps: Vec<Step>,
     pub(crate) waits: Vec<WaitSpan>,
     /// Places of those that are not over.
@@ -251,6 +253,10 @@ impl Tracked {
     ///
     /// A Deployment that is paused scales, and what its status says then is complete but for a template that has no set yet.
     pub(crate) fn end(&self, sizes: impl FnOnce() -> i64, gates: &FeatureGates) -> Option<End> {
+        // Counts do not tell which pods exist: where the numbers move, there are as many as before.
+        if !self.has_its_numbers() {
+            return None;
+        }
         let waits_for_resume = self.open.contains_key(Wait::Paused.metric_label());
         if self.view.is_complete(gates) && !waits_for_resume {
             return Some(End::Complete);
@@ -258,6 +264,13 @@ impl Tracked {
         // What a controller at rest waits for is kept on purpose.
         let is_held = self.is_at_rest && (self.view.is_paused() || !self.open.is_empty());
         (is_held && self.view.has_what_it_asks_for(sizes, gates)).then_some(End::Held)
+    }
+
+    /// Whether just those pods exist that a StatefulSet numbers.
+    fn has_its_numbers(&self) -> bool {
+        let Tracking::StatefulSet(view) = &self.view else { return true };
+        let wanted = ordinals(view);
+        self.ordinals.iter().copied().eq(wanted.start..=wanted.last())
     }
 
     /// What keeps it from going further, in words.

@@ -27,9 +27,31 @@ enum Tried {
     /// It is carried out.
     Done(Deleted),
     /// The object bears the mark now, and goes next.
-    Marked(Precondition),
+    Marked(Marked),
     /// It is as it was already.
     Same(Deleted),
+}
+
+/// An object that this deletion has marked. Its node or a controller may remove it before the deletion does: then what was asked for is done.
+struct Marked {
+    uid: Option<String>,
+    /// The answer where it is removed by another.
+    deleted: Deleted,
+}
+
+impl Marked {
+    /// Whether the marked object is gone, also where another has its name.
+    fn is_gone(&self, found: &Result<Stored, ApiError>) -> bool {
+        match found {
+            Ok(found) => found.object.meta().uid != self.uid,
+            Err(error) => matches!(error, ApiError::NotFound { .. }),
+        }
+    }
+
+    /// It has another version than the client may have asked for, and is the same object.
+    fn precondition(&self) -> Precondition {
+        Precondition { uid: self.uid.clone(), resource_version: None }
+    }
 }
 
 /// What a deletion comes to.
@@ -53,25 +75,32 @@ impl Registry {
             return Err(ApiError::MethodNotAllowed);
         }
         let author = Author { manager: "", subresource: None, now: self.clock.now() };
-        let mut precondition = options.precondition.clone();
+        let (mut precondition, mut marked) = (options.precondition.clone(), None);
         for attempt in 0..ATTEMPTS {
-            let old = self.load_to_write(target, checked.mode, attempt).await?;
+            let found = self.load_to_write(target, checked.mode, attempt).await;
+            if let Some(Marked { deleted, .. }) = marked.take_if(|marked: &mut Marked| marked.is_gone(&found)) {
+                return self.followed_up(target, checked.mode, deleted).await;
+            }
+            let old = found?;
             let may_be_old = old.may_be_old;
             match self.try_deletion(target, (&checked, options.grace_period_seconds), &precondition, author, old).await {
                 Ok(Tried::Same(_)) if may_be_old => (),
-                Ok(Tried::Done(deleted) | Tried::Same(deleted)) => {
-                    if checked.mode == Mode::Real {
-                        self.follow_up(&Happened::of(Operation::Delete, target)).await?;
-                    }
-                    return Ok(deleted);
-                }
-                Ok(Tried::Marked(same)) => precondition = same,
+                Ok(Tried::Done(deleted) | Tried::Same(deleted)) => return self.followed_up(target, checked.mode, deleted).await,
+                Ok(Tried::Marked(now)) => (precondition, marked) = (now.precondition(), Some(now)),
                 Err(Failure::Raced) => (),
                 Err(failure) if may_be_old && !failure.is_unknown() => (),
                 Err(Failure::Refused(error)) => return Err(error),
             }
         }
         Err(ApiError::modified(target))
+    }
+
+    /// Does what the deletion entails before it is answered.
+    async fn followed_up(&self, target: &Target, mode: Mode, deleted: Deleted) -> Result<Deleted, ApiError> {
+        if mode == Mode::Real {
+            self.follow_up(&Happened::of(Operation::Delete, target)).await?;
+        }
+        Ok(deleted)
     }
 
     async fn try_deletion(
@@ -95,9 +124,9 @@ impl Registry {
         self.validate(&mut admission).await?;
         let is_marked_now = !was_marked && admission.object.meta().deletion_timestamp.is_some();
         if removes && is_marked_now && checked.mode == Mode::Real {
-            self.mark_first(&admission).await?;
-            // A new version, of the same object.
-            return Ok(Tried::Marked(Precondition { uid: admission.object.meta().uid.clone(), resource_version: None }));
+            let current = self.mark_first(&admission).await?;
+            let deleted = answer(&admission, current);
+            return Ok(Tried::Marked(Marked { uid: admission.object.meta().uid.clone(), deleted }));
         }
         let current = self.carry_out(&mut admission).await?;
         let is_same = current.is_at(revision);

@@ -56,8 +56,26 @@ impl Registry {
     async fn evict(&self, pod: &Target, options: DeleteOptions, mode: Mode) -> Result<(), ApiError> {
         let old = self.load(pod).await?;
         check_precondition(pod, &old, &options.precondition)?;
-        if self.ask_budget(pod, &old, mode).await? {
-            self.mark_disrupted(pod, &old, mode).await?;
+        let done = self.remove_evicted(pod, &old, options, mode).await;
+        let Err(error) = &done else { return Ok(()) };
+        if self.is_gone(pod, &old, error).await? { Ok(()) } else { done }
+    }
+
+    /// Whether the pod that was to be evicted is gone meanwhile, also where another has its name: then what was asked for is done.
+    async fn is_gone(&self, pod: &Target, old: &Stored, error: &ApiError) -> Result<bool, ApiError> {
+        if !matches!(error, ApiError::NotFound { .. } | ApiError::Conflict { .. }) {
+            return Ok(false);
+        }
+        match self.load(pod).await {
+            Ok(now) => Ok(now.object.meta().uid != old.object.meta().uid),
+            Err(ApiError::NotFound { .. }) => Ok(true),
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn remove_evicted(&self, pod: &Target, old: &Stored, options: DeleteOptions, mode: Mode) -> Result<(), ApiError> {
+        if self.ask_budget(pod, old, mode).await? {
+            self.mark_disrupted(pod, old, mode).await?;
         }
         let dry_run = if mode == Mode::Dry { vec!["All".to_owned()] } else { Vec::new() };
         // The condition has changed the resource version, which was checked before; the uid still says that it is the same pod.

@@ -7,10 +7,10 @@ use berth_workloads::{
     Wait,
     cause::Causes,
     stateful_set::{self, EffectiveStrategy, Phase, member_ordinal, ordinals},
-    view::{ClaimView, PodView, RevisionView, StatefulSetView},
+    view::{ClaimView, PodManagement, PodView, RevisionView, StatefulSetView},
 };
 use jiff::Timestamp;
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
 /// What belongs to a set; `None` where it cannot be read.
 #[derive(Debug, Default)]
@@ -23,14 +23,45 @@ pub struct Belongings {
     pub claims: Vec<Arc<ClaimView>>,
 }
 
-/// One look at a set. `causes` is what stands in its way, `gates` are those of the cluster's controllers.
+/// How far a set's rollout is, by kubectl's rule. `causes` is what stands in its way, `gates` are those of the cluster's controllers.
 #[must_use]
 pub fn look(set: &StatefulSetView, of: &Belongings, causes: Causes, gates: &FeatureGates, now: Timestamp) -> Look {
+    let standing = standing(set, stateful_set::strategy(set, gates));
+    looked(set, of, (standing, causes), planned(set, of, gates, now), gates)
+}
+
+/// The same, and complete only where all wanted pods are available and no other is there, and where the controller's condition does not say otherwise: kubectl's
+/// rule counts pods that are not wanted.
+#[must_use]
+pub fn explain(set: &StatefulSetView, of: &Belongings, causes: Causes, gates: &FeatureGates, now: Timestamp) -> Look {
+    let standing = standing(set, stateful_set::strategy(set, gates));
+    let planned = planned(set, of, gates, now);
+    let standing = if standing.state == RolloutStage::Complete { unsettled(set, planned.as_ref()).unwrap_or(standing) } else { standing };
+    looked(set, of, (standing, causes), planned, gates)
+}
+
+/// What keeps a set from being complete that counts as rolled out.
+fn unsettled(set: &StatefulSetView, planned: Option<&Planned>) -> Option<Standing> {
+    let wanted = wanted(set);
+    if let Some(Planned { unavailable, unwanted, .. }) = planned.filter(|planned| planned.unavailable > 0 || planned.unwanted > 0) {
+        let text = format!("Waiting for {unavailable} of {wanted} pods to be available, and for {unwanted} unwanted pods to be deleted...");
+        return Some(waiting(text));
+    }
+    let progressing = set.status.conditions.iter().flatten().find(|condition| condition.type_ == "Progressing")?;
+    let is_complete = matches!(progressing.reason.as_deref(), Some("NewRevisionAvailable" | "RecreateComplete" | "WaitingForPodDeletion"));
+    (!is_complete).then(|| waiting(progressing.message.clone().unwrap_or_default()))
+}
+
+fn looked(
+    set: &StatefulSetView,
+    of: &Belongings,
+    (standing, mut causes): (Standing, Causes),
+    planned: Option<Planned>,
+    gates: &FeatureGates,
+) -> Look {
     let status = &set.status;
     let strategy = stateful_set::strategy(set, gates);
-    let standing = standing(set, strategy);
-    let (mut waits, phase) = planned(set, of, gates, now).map_or_else(Default::default, |(waits, phase)| (waits, Some(phase)));
-    let mut causes = causes;
+    let (mut waits, phase) = planned.map_or_else(Default::default, |planned| (planned.waits, Some(planned.phase)));
     if standing.state == RolloutStage::Complete {
         waits.retain(|wait| matches!(wait, Wait::Partition { .. }));
         causes = Causes::default();
@@ -69,9 +100,35 @@ fn wanted(set: &StatefulSetView) -> i32 {
     set.spec.replicas.unwrap_or(1)
 }
 
-/// What the set's controller waits for, with the gates of the cluster's controllers, and how far a Recreate is; `None` where its pods cannot be read.
-/// Without its revisions nothing is known to be waited for.
-fn planned(set: &StatefulSetView, of: &Belongings, gates: &FeatureGates, now: Timestamp) -> Option<(Vec<Wait>, Phase)> {
+/// What the set's controller sees and waits for.
+struct Planned {
+    waits: Vec<Wait>,
+    /// How far a Recreate is.
+    phase: Phase,
+    /// Wanted pods that are missing or not available.
+    unavailable: i64,
+    /// Pods that are there and not wanted.
+    unwanted: usize,
+}
+
+/// The names of the set's pods that are of an older revision, where a rolling update waits for pods that fail, whatever their revision; `None` where it does
+/// not.
+#[must_use]
+pub fn held_up_by<'p>(
+    set: &StatefulSetView,
+    gates: &FeatureGates,
+    pods: impl IntoIterator<Item = &'p Arc<PodView>>,
+) -> Option<BTreeSet<String>> {
+    let is_rolling = stateful_set::strategy(set, gates) == EffectiveStrategy::RollingUpdate;
+    let waits = is_rolling && set.choices.management == PodManagement::OrderedReady && !set.choices.repairs;
+    let is_old =
+        |pod: &&Arc<PodView>| pod.meta.is_controlled_by(&set.meta.uid) && stateful_set::revision_of(pod) != set.status.update_revision;
+    waits.then(|| pods.into_iter().filter(is_old).map(|pod| pod.meta.name.to_string()).collect())
+}
+
+/// What the set's controller sees and waits for, with the gates of the cluster's controllers; `None` where its pods cannot be read. Without its revisions nothing
+/// is known to be waited for.
+fn planned(set: &StatefulSetView, of: &Belongings, gates: &FeatureGates, now: Timestamp) -> Option<Planned> {
     let mut pods: Known<PodView, PodIndex> = of.pods.as_ref()?.iter().cloned().collect();
     let (revisions, claims) = (of.revisions.iter().flatten().cloned().collect(), of.claims.iter().cloned().collect());
     let all = controller::Belongings { revisions: &revisions, pods: &mut pods, claims: &claims, doubts: &ClaimDoubts::default() };
@@ -80,7 +137,7 @@ fn planned(set: &StatefulSetView, of: &Belongings, gates: &FeatureGates, now: Ti
         let mut waits = if of.revisions.is_some() { stateful_set::plan(state).waits } else { Vec::new() };
         // The plan waits for what it creates first: as long as that cannot be made, there is nothing to wait for.
         waits.retain(|wait| !matches!(wait, Wait::PodNotReady { pod, .. } if !(state.is_pod_there)(pod)));
-        (waits, phase)
+        Planned { waits, phase, unavailable: state.roster.unavailable_slots(), unwanted: state.roster.condemned().count() }
     }))
 }
 
@@ -321,6 +378,44 @@ mod tests {
         let strange = owned_by(vec![OwnerReference { uid: "another".to_owned(), ..pod(1, |_| ()).meta.owners[0].clone() }]);
         let look = look_at(&json!({"type": "RollingUpdate"}), vec![pod(0, |_| ()), strange]);
         assert_eq!(look.waits, [Wait::NameTaken { pod: "db-1".to_owned() }]);
+    }
+
+    /// kubectl counts pods, wanted or not.
+    #[test]
+    fn a_set_is_explained_as_complete_when_just_the_wanted_pods_are_available() {
+        let explained = |condition: &str, pods: Vec<Arc<PodView>>| {
+            let mut status = status(3, 3, "db-1");
+            status["conditions"] =
+                json!([{"type": "Progressing", "status": "True", "reason": condition, "message": "Its controller says so."}]);
+            let set = set(&json!({"type": "RollingUpdate"}), &status);
+            let belongings = Belongings { revisions: Some(Vec::new()), pods: Some(pods), claims: Vec::new() };
+            let by_kubectl = look(&set, &belongings, Causes::default(), &FeatureGates::default(), at(10));
+            assert_eq!(by_kubectl.standing.state, RolloutStage::Complete);
+            explain(&set, &belongings, Causes::default(), &FeatureGates::default(), at(10)).standing
+        };
+        let three = || (0..3).map(|ordinal| pod(ordinal, |_| ())).collect::<Vec<_>>();
+        assert_eq!(explained("NewRevisionAvailable", three()).state, RolloutStage::Complete);
+        assert_eq!(explained("RevisionUpdated", three()), waiting("Its controller says so.".to_owned()));
+        let mut unsettled = three();
+        unsettled[0] = pod(0, |pod| pod.ready = false);
+        unsettled.push(pod(3, |_| ()));
+        let text = "Waiting for 1 of 3 pods to be available, and for 1 unwanted pods to be deleted...";
+        assert_eq!(explained("NewRevisionAvailable", unsettled), waiting(text.to_owned()));
+    }
+
+    #[test]
+    fn pods_hold_their_own_replacement_up_only_in_ordered_rolling_updates_without_repair() {
+        let held = |strategy: &str, change: fn(&mut StatefulSetView)| {
+            let mut set = set(&json!({"type": strategy}), &status(2, 1, "db-2"));
+            change(&mut set);
+            let newest =
+                pod(1, |pod| pod.meta.labels = serde_json::from_value(json!({"controller-revision-hash": "db-2"})).expect("labels"));
+            held_up_by(&set, &FeatureGates::default(), &[pod(0, |_| ()), newest])
+        };
+        assert_eq!(held("RollingUpdate", |_| ()), Some(BTreeSet::from(["db-0".to_owned()])));
+        assert_eq!(held("RollingUpdate", |set| set.choices.repairs = true), None);
+        assert_eq!(held("RollingUpdate", |set| set.choices.management = PodManagement::Parallel), None);
+        assert_eq!(["Recreate", "OnDelete"].map(|strategy| held(strategy, |_| ())), [None, None]);
     }
 
     #[test]

@@ -39,6 +39,11 @@ impl Metadata {
         self.owner_references.iter().any(|owner| owner.kind == kind && owner.uid != uid)
     }
 
+    /// The uids of all owners.
+    pub(crate) fn owners(&self) -> impl Iterator<Item = &str> {
+        self.owner_references.iter().map(|owner| owner.uid.as_str())
+    }
+
     /// The uid of the controlling owner; empty if there is none.
     pub(crate) fn controller(&self) -> &str {
         self.owner_references.iter().find(|owner| owner.controller).map_or("", |owner| &owner.uid)

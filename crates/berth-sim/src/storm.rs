@@ -7,7 +7,7 @@ mod deployment;
 mod stateful_set;
 
 pub use deployment::{deployment, deployment_in_etcd, deployment_led};
-pub use stateful_set::{recreation, stateful_set, stateful_set_in_etcd};
+pub use stateful_set::{recreation, stateful_set, stateful_set_claims, stateful_set_in_etcd};
 
 use crate::{
     Gates, Options, Part, World,
@@ -26,9 +26,10 @@ use std::{sync::Arc, time::Duration};
 pub type Run = fn(u64) -> Ended;
 
 /// Every storm by its name.
-pub const STORMS: [(&str, Run); 5] = [
+pub const STORMS: [(&str, Run); 6] = [
     ("deployment", deployment),
     ("stateful-set", stateful_set),
+    ("stateful-set-claims", stateful_set_claims),
     ("deployment-in-etcd", deployment_in_etcd),
     ("deployment-led", deployment_led),
     ("stateful-set-in-etcd", stateful_set_in_etcd),

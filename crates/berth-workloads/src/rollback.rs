@@ -99,6 +99,8 @@ pub(crate) enum Stays {
     NotItsOwn(Cause),
     /// No other revision that is still there was ever complete.
     NothingBefore,
+    /// It was complete in an earlier rollout, so that what makes it fail is not in it.
+    CompleteBefore,
 }
 
 impl Stays {
@@ -109,6 +111,7 @@ impl Stays {
             Self::NoneFails => "none_fails",
             Self::NotItsOwn(cause) => cause.kind.reason(),
             Self::NothingBefore => "nothing_before",
+            Self::CompleteBefore => "complete_before",
         }
     }
 }
@@ -122,6 +125,7 @@ impl fmt::Display for Stays {
             Self::NoneFails => f.write_str("no pod of it fails, so that going back would not help"),
             Self::NotItsOwn(cause) => write!(f, "going back would not help: {cause}"),
             Self::NothingBefore => f.write_str("no other revision that is still there was ever complete"),
+            Self::CompleteBefore => f.write_str("an earlier rollout of its template was complete, so that what makes it fail is not in it"),
         }
     }
 }
@@ -187,8 +191,9 @@ mod tests {
     fn each_reason_to_stay_is_told_by_its_own_word() {
         let about = About { kind: "Pod", name: "web-0".to_owned() };
         let cause = Cause { kind: Kind::Quota, pods: 1, about, evidence: String::new() };
-        let all = [Stays::BroughtBack, Stays::NoneFails, Stays::NotItsOwn(cause), Stays::NothingBefore];
-        assert_eq!(all.map(|stays| stays.word()), ["brought_back", "none_fails", Kind::Quota.reason(), "nothing_before"]);
+        let all = [Stays::BroughtBack, Stays::NoneFails, Stays::NotItsOwn(cause), Stays::NothingBefore, Stays::CompleteBefore];
+        let words = ["brought_back", "none_fails", Kind::Quota.reason(), "nothing_before", "complete_before"];
+        assert_eq!(all.map(|stays| stays.word()), words);
     }
 
     #[test]

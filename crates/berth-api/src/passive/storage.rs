@@ -11,7 +11,7 @@ use crate::{
         },
         quantities::{ResourceList, parse, round_up},
         source_defaults::fill_source,
-        validate::{names::check_no_backsteps, scheduling::validate_node_selector},
+        validate::{names::check_no_backsteps, scheduling::validate_node_selector, validate_csi_driver},
         warnings::{dead_volume, replaced_node_label},
     },
     unset::{default_to, list, text},
@@ -168,16 +168,11 @@ impl Kind for PersistentVolume {
     }
 
     fn validate(&self, _gates: &FeatureGates) -> Vec<FieldError> {
-        let mut faults = Faults::default();
-        let spec = self.spec.clone().unwrap_or_default();
-        validate_volume(&spec, &mut faults);
-        validate_mount_options(&self.metadata, &spec, &mut faults);
-        faults.into_vec()
+        volume_faults(self, None).into_vec()
     }
 
-    fn validate_update(&self, old: &Self, gates: &FeatureGates) -> Vec<FieldError> {
-        let mut faults = Faults::default();
-        faults.add(Kind::validate(self, gates));
+    fn validate_update(&self, old: &Self, _gates: &FeatureGates) -> Vec<FieldError> {
+        let mut faults = volume_faults(self, old.spec.as_ref());
         let (Some(spec), Some(old)) = (&self.spec, &old.spec) else { return faults.into_vec() };
         if source_alone(spec) != source_alone(old) {
             let path = Path::new("spec.persistentvolumesource");
@@ -190,7 +185,14 @@ impl Kind for PersistentVolume {
     }
 }
 
-fn validate_volume(spec: &PersistentVolumeSpec, faults: &mut Faults) {
+fn volume_faults(volume: &PersistentVolume, old: Option<&PersistentVolumeSpec>) -> Faults {
+    let (mut faults, spec) = (Faults::default(), volume.spec.clone().unwrap_or_default());
+    validate_volume(&spec, old, &mut faults);
+    validate_mount_options(&volume.metadata, &spec, &mut faults);
+    faults
+}
+
+fn validate_volume(spec: &PersistentVolumeSpec, old: Option<&PersistentVolumeSpec>, faults: &mut Faults) {
     let path = Path::new("spec");
     validate_access_modes(list(&spec.access_modes), "", &path.child("accessModes"), faults);
     validate_capacity(spec.capacity.as_ref(), &path.child("capacity"), faults);
@@ -211,6 +213,12 @@ fn validate_volume(spec: &PersistentVolumeSpec, faults: &mut Faults) {
         }
     }
     validate_sources(spec, &path, faults);
+    // What is stored already is not judged again: earlier versions made volumes with a driver that is no name.
+    if let Some(source) = spec.csi.as_ref().filter(|source| old.and_then(|old| old.csi.as_ref()) != Some(source)) {
+        let path = path.child("csi");
+        validate_csi_driver(&source.driver, &path.child("driver"), faults);
+        faults.set(&path.child("volumeHandle"), &source.volume_handle);
+    }
     faults.optional_form(&path.child("storageClassName"), &spec.storage_class_name, check_dns_subdomain);
     faults.optional_one_of(&path.child("volumeMode"), &spec.volume_mode, VOLUME_MODES);
 }

@@ -201,6 +201,15 @@ fn storage_is_validated() {
     let volume = |patch: Value| named(&json!({"spec": merged(source.clone(), &patch)}));
     check_create::<PersistentVolume>(&volume(json!({})), &[]);
     check_create::<PersistentVolume>(&volume(json!({"hostPath": null})), &["spec: Required value: must specify a volume type"]);
+    let csi = |driver: &str| volume(json!({"hostPath": null, "csi": {"driver": driver, "volumeHandle": "h"}}));
+    check_create::<PersistentVolume>(&csi("Simulated.berth.dev"), &[]);
+    check_create::<PersistentVolume>(&csi(""), &["spec.csi.driver: Required value"]);
+    check_create::<PersistentVolume>(&csi(&"a".repeat(64)), &["spec.csi.driver: Too long: may not be more than 63 bytes"]);
+    let odd = "spec.csi.driver: Invalid value: \"a/b\": a lowercase RFC 1123 subdomain must";
+    check_create::<PersistentVolume>(&csi("a/b"), &[odd]);
+    check_update::<PersistentVolume>(&csi("a/b"), &merged(csi("a/b"), &json!({"metadata": {"labels": {"a": "b"}}})), &[]);
+    let handleless = volume(json!({"hostPath": null, "csi": {"driver": "d", "volumeHandle": ""}}));
+    check_create::<PersistentVolume>(&handleless, &["spec.csi.volumeHandle: Required value"]);
     check_create::<PersistentVolume>(&volume(json!({"capacity": null})), &["spec.capacity: Required value"]);
     check_update::<PersistentVolume>(
         &volume(json!({})),

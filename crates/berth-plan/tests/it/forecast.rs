@@ -72,6 +72,34 @@ fn pods_that_no_node_takes_are_foretold() {
     assert_eq!(more.failures(&[Failure::Unschedulable]).len(), 1, "{:?}", more.troubles);
 }
 
+/// There are three pods before and after, and other ones.
+#[test]
+fn numbers_that_move_are_complete_when_just_the_wanted_pods_are_there() {
+    for (strategy, management) in
+        [("RollingUpdate", "OrderedReady"), ("RollingUpdate", "Parallel"), ("Recreate", "OrderedReady"), ("OnDelete", "OrderedReady")]
+    {
+        let mut set = stateful_set(3, &json!({"updateStrategy": {"type": strategy}}));
+        set["spec"]["podManagementPolicy"] = json!(management);
+        let mut manifest = set.clone();
+        manifest["spec"]["ordinals"] = json!({"start": 2});
+        let change = Change { manifests: vec![manifest], namespace: "default".to_owned(), ..Change::default() };
+        let forecast = foretell(vec![set], &change);
+        let (mut created, mut deleted) = (Vec::new(), Vec::new());
+        for step in &forecast.workloads[0].steps {
+            match &step.kind {
+                StepKind::CreatePods { names, .. } => created.extend(names.iter().map(String::as_str)),
+                StepKind::DeletePods { pods, .. } => deleted.extend(pods.iter().map(|victim| victim.pod.as_str())),
+                _ => (),
+            }
+        }
+        created.sort_unstable();
+        deleted.sort_unstable();
+        let what = format!("{strategy} {management}: {}", text(&forecast, None));
+        assert_eq!((created.as_slice(), deleted.as_slice()), (&["web-3", "web-4"][..], &["web-0", "web-1"][..]), "{what}");
+        assert!(complete(&forecast).0 >= 25, "5 s for a pod to start, 20 s for one to stop: {what}");
+    }
+}
+
 #[test]
 fn a_stateful_set_rolls_from_its_highest_number() {
     let set = stateful_set(3, &json!({"updateStrategy": {"type": "RollingUpdate"}}));

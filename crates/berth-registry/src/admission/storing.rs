@@ -85,11 +85,13 @@ impl Registry {
         }
     }
 
-    /// Stores the mark of an object that is to go next. What is seen last of an object is what is stored.
-    pub(crate) async fn mark_first(&self, admission: &Admission<'_>) -> Result<(), Failure> {
-        let Some(old) = &admission.old else { return Ok(()) };
+    /// Stores the mark of an object that is to go next, and gives it as it is then. What is seen last of an object is what is stored.
+    pub(crate) async fn mark_first(&self, admission: &Admission<'_>) -> Result<Current, Failure> {
+        let (resource, object) = (admission.at.resource, &admission.object);
+        let Some(old) = &admission.old else { return Ok(Current::Made(object.to_value())) };
         let (key, expected) = (old.entry.key.clone(), Expected::At(old.entry.mod_revision));
-        self.put(admission.at.resource, key, &admission.object, expected, Purpose::Removal).await.map(drop)
+        let entry = self.put(resource, key, object, expected, Purpose::Removal).await?;
+        Ok(Current::Stored(stored::shown(resource, entry)))
     }
 }
 

@@ -1,7 +1,7 @@
 //! Other writers between a read and the write that follows it.
 
-use crate::world::{World, config_map, json_of, now, target};
-use berth_registry::{ApiError, Body, DeleteOptions, Patch, Registry, ResourceTable, WriteOptions};
+use crate::world::{World, collection, config_map, json_of, now, target};
+use berth_registry::{ApiError, Body, DeleteOptions, ListOptions, Patch, Registry, ResourceTable, WriteOptions, options::Precondition};
 use berth_store::{Entry, Expected, Key, MemoryStore, Purpose, Range, RangeRequest, ReadError, Revision, Store, Watch, Write, WriteError};
 use bytes::Bytes;
 use futures::future::BoxFuture;
@@ -281,4 +281,104 @@ fn an_aggregated_role_has_all_parts_however_often_another_fills_it_first() {
         let rules = world.get(ROLES, "g").expect("there")["rules"].as_array().expect("filled").clone();
         assert_eq!(rules.len(), 1 + usize::try_from(times).expect("few"), "{rules:?}");
     }
+}
+
+/// What stands at a pod's key before this write, if it is one to a pod that exists.
+fn pod_before(store: &MemoryStore, Write { key, expected, .. }: &Write) -> Option<Arc<Entry>> {
+    let is_change = key.as_str().contains("/pods/") && matches!(expected, Expected::At(_));
+    now(store.get(key)).expect("read").filter(|_| is_change)
+}
+
+/// Its node removes a pod that is marked, before the deletion that has marked it does.
+fn removing(store: &MemoryStore, write: &Write) -> bool {
+    let Some(entry) = pod_before(store, write).filter(|_| write.value.is_none()) else { return false };
+    now(store.delete(entry.key.clone(), entry.mod_revision)).expect("the node is first");
+    true
+}
+
+/// The same, and its controller makes another one of the name.
+fn replacing(store: &MemoryStore, write: &Write) -> bool {
+    let Some(entry) = pod_before(store, write).filter(|_| write.value.is_none()) else { return false };
+    replace(store, &entry);
+    true
+}
+
+fn replace(store: &MemoryStore, entry: &Entry) {
+    now(store.delete(entry.key.clone(), entry.mod_revision)).expect("the node is first");
+    let mut another: Value = serde_json::from_slice(&entry.value).expect("JSON");
+    another["metadata"]["uid"] = json!("another");
+    now(store.put(entry.key.clone(), another.to_string().into(), Expected::Absent, Purpose::Growth)).expect("the name is free");
+}
+
+/// The pod is gone before its eviction marks it: as disrupted, or as one to be deleted.
+fn vanishing_before(store: &MemoryStore, write: &Write, is_deletion: bool) -> Option<Arc<Entry>> {
+    let value: Value = serde_json::from_slice(write.value.as_ref()?).expect("JSON");
+    pod_before(store, write).filter(|_| value["metadata"]["deletionTimestamp"].is_string() == is_deletion)
+}
+
+fn vanishing_disrupted(store: &MemoryStore, write: &Write) -> bool {
+    let Some(entry) = vanishing_before(store, write, false) else { return false };
+    now(store.delete(entry.key.clone(), entry.mod_revision)).expect("gone");
+    true
+}
+
+fn vanishing_marked(store: &MemoryStore, write: &Write) -> bool {
+    let Some(entry) = vanishing_before(store, write, true) else { return false };
+    replace(store, &entry);
+    true
+}
+
+/// A world with a pod `p` that runs on a node, where the other is first once.
+fn with_a_running_pod(other: fn(&MemoryStore, &Write) -> bool) -> World {
+    let (world, store) = world_with(other);
+    let made =
+        world.made("pods", json!({"metadata": {"name": "p"}, "spec": {"nodeName": "n1", "containers": [{"name": "c", "image": "i"}]}}));
+    assert_eq!(made["spec"]["nodeName"], "n1");
+    let running = json!({"status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}});
+    world.patch("pods/status", "p", Patch::MergeValue(running), &WriteOptions::default()).expect("it runs");
+    store.left.store(1, Ordering::SeqCst);
+    world
+}
+
+/// A deletion with grace 0 writes twice: the mark, and the removal. Where the pod's node is first with the second, the goal is reached.
+#[test]
+fn a_force_deletion_that_a_node_completes_is_answered_as_done() {
+    for other in [removing, replacing] {
+        let world = with_a_running_pod(other);
+        let options = DeleteOptions { grace_period_seconds: Some(0), ..DeleteOptions::default() };
+        let deleted = world.delete("pods", "p", &options).expect("it is gone").expect("pods are shown");
+        assert_eq!((&deleted["metadata"]["deletionGracePeriodSeconds"], &deleted["metadata"]["name"]), (&json!(0), &json!("p")));
+        assert!(deleted["metadata"]["resourceVersion"].is_string());
+        let uid = world.get("pods", "p").map(|pod| pod["metadata"]["uid"].clone());
+        assert!(uid.as_ref().map_or(true, |uid| uid == "another"), "the pod that came after it stays: {uid:?}");
+    }
+}
+
+#[test]
+fn a_force_deletion_of_all_that_nodes_complete_is_answered_as_done() {
+    for other in [removing, replacing] {
+        let world = with_a_running_pod(other);
+        let options = DeleteOptions { grace_period_seconds: Some(0), ..DeleteOptions::default() };
+        let deleted = now(world.registry.delete_collection(&collection("pods"), &ListOptions::default(), &options)).expect("gone");
+        assert_eq!(deleted.items.len(), 1);
+    }
+}
+
+/// An eviction writes to the pod before it deletes it.
+#[test]
+fn an_eviction_of_a_pod_that_is_gone_meanwhile_is_answered_as_done() {
+    for other in [vanishing_disrupted, vanishing_marked] {
+        let world = with_a_running_pod(other);
+        let eviction = json!({"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "p"}});
+        assert_eq!(world.post("pods/eviction", "p", eviction).expect("it is gone")["code"], 201);
+    }
+}
+
+#[test]
+fn a_deletion_of_what_was_gone_before_it_began_is_still_not_found() {
+    let world = with_a_running_pod(removing);
+    assert!(matches!(world.delete("pods", "q", &DeleteOptions::default()), Err(ApiError::NotFound { .. })));
+    let uid = Precondition { uid: Some("another".to_owned()), resource_version: None };
+    let options = DeleteOptions { grace_period_seconds: Some(0), precondition: uid, ..DeleteOptions::default() };
+    assert!(matches!(world.delete("pods", "p", &options), Err(ApiError::Conflict { .. })), "the client's own precondition");
 }

@@ -101,6 +101,7 @@ impl Checker {
         if let Some(ordinal) = spec.wanted().find(|ordinal| !pods().any(|pod| pod.ordinal() == Some(*ordinal) && pod.is_live())) {
             return violated(format!("{whose} is at rest without number {ordinal}"));
         }
+        self.check_claims_at_rest(set)?;
         let is_kept = |claim: &String| self.claims.get(claim).is_some_and(|claim| claim.deletion_timestamp.is_none());
         match pods().flat_map(|pod| spec.claims_of(&pod.metadata.name)).find(|claim| !is_kept(claim)) {
             Some(claim) => violated(format!("{whose} is at rest without claim {claim}")),

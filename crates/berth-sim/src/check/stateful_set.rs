@@ -33,6 +33,15 @@ impl Tracked {
     }
 }
 
+/// Whether a claim goes when its pod is scaled away.
+fn is_marked(claim: &Metadata) -> bool {
+    claim.annotations.get("berth.dev/when-scaled").is_some_and(|text| text == "Delete")
+}
+
+fn mark(claim: &Metadata) -> &'static str {
+    if is_marked(claim) { "goes when scaled" } else { "" }
+}
+
 impl Checker {
     /// Whether no pod of a set was lost of late by no controller's doing.
     fn is_undisturbed(&self, set: &Tracked, now: Timestamp) -> bool {
@@ -62,16 +71,58 @@ impl Checker {
     }
 
     pub(super) fn take_in_claim(&mut self, claim: Metadata, presence: Presence) -> Result<String, Violation> {
-        let (text, name) = (format!("owner={}", claim.controller()), claim.name.clone());
+        let (text, name) = (format!("owner={} {}", claim.controller(), mark(&claim)), claim.name.clone());
+        let is_live = presence == Presence::There && claim.deletion_timestamp.is_none();
+        let before = self.claims.remove(&name);
+        let lost = before.filter(|before| !is_live && before.deletion_timestamp.is_none());
         if presence == Presence::There {
             self.claims.insert(name, claim);
-            return Ok(text);
         }
-        self.claims.remove(&name);
-        if claim.controller().is_empty() {
-            return violated(format!("claim {name} is deleted that goes with neither a pod nor a set"));
-        }
+        lost.map_or(Ok(()), |lost| self.check_lost_claim(&lost))?;
         Ok(text)
+    }
+
+    /// A claim that nobody had asked to go is deleted. That is right where all its owners are gone or go, as the garbage collector finds, and where its
+    /// number is not wanted, the policy says Delete and there is no pod that it could go with.
+    fn check_lost_claim(&self, claim: &Metadata) -> Result<(), Violation> {
+        let is_kept_by = |owner: &str| {
+            let is_set = self.stateful_sets.get(owner).is_some_and(|set| set.newest.metadata.deletion_timestamp.is_none());
+            is_set || self.all_pods().any(|pod| pod.metadata.uid == owner)
+        };
+        let is_collected = claim.owners().next().is_some() && !claim.owners().any(is_kept_by);
+        if is_collected || self.stateful_sets.values().any(|set| self.may_delete(set, claim)) {
+            return Ok(());
+        }
+        violated(format!("claim {} is deleted, and neither were its owners nor was its number unwanted", claim.name))
+    }
+
+    /// Whether the controller of a set may delete this claim by what it may take the set for.
+    fn may_delete(&self, set: &Tracked, claim: &Metadata) -> bool {
+        let name = &set.newest.metadata.name;
+        let is_unwanted = |spec: &StatefulSetSpec| {
+            let ordinal = spec.ordinal_of_claim(name, &claim.name);
+            spec.claims_go_when_scaled() && ordinal.is_some_and(|ordinal| !spec.wanted().contains(&ordinal))
+        };
+        let uses = |pod: &Pod| claim.name.strip_suffix(&*pod.metadata.name).is_some_and(|rest| rest.ends_with('-'));
+        is_marked(claim) && set.specs.iter().any(is_unwanted) && !self.all_pods().any(uses)
+    }
+
+    /// Whatever pods there are: each claim of a set at rest goes with whom the policy says, and none is left of a number that was scaled away where they go.
+    pub(super) fn check_claims_at_rest(&self, set: &StatefulSet) -> Result<(), Violation> {
+        let StatefulSet { metadata, spec, .. } = set;
+        for claim in self.claims.values().filter(|claim| claim.deletion_timestamp.is_none()) {
+            let Some(ordinal) = spec.ordinal_of_claim(&metadata.name, &claim.name) else { continue };
+            let is_wanted = spec.wanted().contains(&ordinal);
+            let owners: Vec<&str> = claim.owners().collect();
+            let wanted: Vec<&str> = spec.claims_go_when_deleted().then_some(metadata.uid.as_str()).into_iter().collect();
+            if owners != wanted {
+                return violated(format!("claim {} has the owners {owners:?} at rest instead of {wanted:?}", claim.name));
+            }
+            if is_marked(claim) != (spec.claims_go_when_scaled() && is_wanted) {
+                return violated(format!("claim {} is at rest, wanted={is_wanted}, {}: {set}", claim.name, mark(claim)));
+            }
+        }
+        Ok(())
     }
 
     /// A pod of a set is gone: whether its claims go with it is as the set says by now. A claim that is wanted is never lost, and one that is not

@@ -103,6 +103,25 @@ impl StatefulSetSpec {
         }
     }
 
+    /// Whether the claims of pods that are scaled away are to be deleted.
+    pub(crate) fn claims_go_when_scaled(&self) -> bool {
+        self.persistent_volume_claim_retention_policy.when_scaled == "Delete"
+    }
+
+    /// Whether claims are to be deleted with the set.
+    pub(crate) fn claims_go_when_deleted(&self) -> bool {
+        self.persistent_volume_claim_retention_policy.when_deleted == "Delete"
+    }
+
+    /// The number of the pod that a claim of this name is for; `None` if it is not named after the set of this name.
+    pub(crate) fn ordinal_of_claim(&self, set: &str, claim: &str) -> Option<i64> {
+        let of_template = |template: &ClaimTemplate| {
+            let pod = claim.strip_prefix(&*template.metadata.name)?.strip_prefix('-')?;
+            pod.strip_prefix(set)?.strip_prefix('-')?.parse().ok()
+        };
+        self.volume_claim_templates.iter().find_map(of_template)
+    }
+
     /// The names of the claims that the pod of this name has.
     pub(crate) fn claims_of<'a>(&'a self, pod: &'a str) -> impl Iterator<Item = String> + 'a {
         self.volume_claim_templates.iter().map(move |template| format!("{}-{pod}", template.metadata.name))

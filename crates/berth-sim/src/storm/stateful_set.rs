@@ -36,6 +36,30 @@ pub fn stateful_set_in_etcd(seed: u64) -> Ended {
     stateful_set_through(Storm::in_etcd(seed))
 }
 
+/// Sets with claims, recreated more often than not: retention policy, size, strategy and template change in the middle of it, up to four of them at once,
+/// are undone, the set is deleted and made again, and controllers are killed between.
+///
+/// # Panics
+/// If a limit is passed, a claim is lost that is wanted, or one is left that is not.
+#[must_use]
+pub fn stateful_set_claims(seed: u64) -> Ended {
+    let mut storm = Storm::new(seed);
+    storm.set_gates();
+    storm.create_with_claims();
+    storm.wait();
+    for _ in 0..CHANGES {
+        for _ in 0..=storm.number(4) {
+            storm.change_claims();
+        }
+        if storm.number(3) == 0 {
+            storm.strike();
+        }
+        storm.wait();
+    }
+    storm.abate_stateful_set();
+    storm.end()
+}
+
 fn stateful_set_through(mut storm: Storm) -> Ended {
     storm.set_gates();
     storm.create_stateful_set();
@@ -78,6 +102,13 @@ pub fn recreation(seed: u64) -> Duration {
     took.saturating_sub(storm.stop + start_up)
 }
 
+fn claim() -> Value {
+    json!({
+        "metadata": {"name": "data"},
+        "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}},
+    })
+}
+
 /// The names of the pods from a number on.
 fn names(first: u64, replicas: u64) -> Vec<String> {
     (first..first + replicas).map(|ordinal| format!("db-{ordinal}")).collect()
@@ -107,11 +138,20 @@ impl Storm {
     }
 
     fn create_stateful_set(&mut self) {
-        let claim = json!({
-            "metadata": {"name": "data"},
-            "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}},
-        });
-        let claims = if self.number(2) == 0 { json!([claim]) } else { json!([]) };
+        let claims = if self.number(2) == 0 { json!([claim()]) } else { json!([]) };
+        let object = self.new_stateful_set(claims);
+        self.world.create(&object);
+    }
+
+    fn create_with_claims(&mut self) {
+        let mut object = self.new_stateful_set(json!([claim()]));
+        if self.number(2) == 0 {
+            object["spec"]["updateStrategy"] = json!({"type": "Recreate"});
+        }
+        self.world.create(&object);
+    }
+
+    fn new_stateful_set(&mut self, claims: Value) -> Value {
         let fails = self.some_failure();
         let mut object = json!({
             "apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": {"name": "db"},
@@ -130,7 +170,7 @@ impl Storm {
             },
         });
         object["spec"]["template"]["metadata"] = json!({"labels": {"app": "db"}, "annotations": {"sim.berth.dev/fails": fails}});
-        self.world.create(&object);
+        object
     }
 
     /// One in four fails.
@@ -157,6 +197,53 @@ impl Storm {
             12 => self.make_stateful_set_anew(),
             _ => self.strike(),
         }
+    }
+
+    /// A change that concerns claims, or pods that they belong to.
+    fn change_claims(&mut self) {
+        match self.number(16) {
+            0..=3 => self.patch_stateful_set(&json!({"persistentVolumeClaimRetentionPolicy": self.retention()})),
+            4..=6 => self.scale_stateful_set(&json!({"replicas": self.number(6)})),
+            7 => self.scale_stateful_set(&json!({"ordinals": {"start": self.number(3)}})),
+            8 | 9 => {
+                let fails = self.some_failure();
+                let template = self.template(&fails);
+                self.patch_stateful_set(&json!({"template": template}));
+            }
+            10 => self.undo_stateful_set(),
+            11 | 12 => self.patch_stateful_set(&json!({"updateStrategy": {"type": "Recreate", "rollingUpdate": null}})),
+            13 => self.patch_stateful_set(&json!({"updateStrategy": self.update_strategy()})),
+            14 => self.restart(crate::Part::Controllers, 300),
+            _ => self.make_with_claims_again(),
+        }
+    }
+
+    fn make_with_claims_again(&mut self) {
+        if self.number(3) == 0 {
+            self.delete(STATEFUL_SETS, "db");
+            self.wait();
+            self.template = Value::Null;
+            self.create_with_claims();
+        }
+    }
+
+    /// As `kubectl rollout undo`: the template of the revision before the newest.
+    fn undo_stateful_set(&mut self) {
+        let uid = self.world.object("statefulsets", "db")["metadata"]["uid"].clone();
+        let all = self.world.objects("controllerrevisions").into_values();
+        let mut kept: Vec<Value> = all.filter(|kept| kept["metadata"]["ownerReferences"][0]["uid"] == uid).collect();
+        kept.sort_by_key(|kept| kept["revision"].as_i64());
+        let Some(before) = kept.len().checked_sub(2).and_then(|place| kept.get(place)) else { return };
+        let mut template = before["data"]["spec"]["template"].clone();
+        template.as_object_mut().expect("a template").remove("$patch");
+        // A merge patch leaves what it does not name.
+        for annotation in ["sim.berth.dev/fails", "sim.berth.dev/terminates-after"] {
+            let value = template["metadata"]["annotations"][annotation].clone();
+            template["metadata"]["annotations"][annotation] = value;
+        }
+        self.rollouts += 1;
+        self.template = template.clone();
+        self.patch_stateful_set(&json!({"template": template}));
     }
 
     fn scale_stateful_set(&mut self, spec: &Value) {

@@ -130,7 +130,8 @@ fn state(world: &World, times: &mut BTreeMap<String, Timestamp>) -> String {
         write!(text, "\nevent {} {} {}", event["reason"], event["message"], event["count"]).expect("memory");
     }
     for (name, claim) in world.objects("persistentvolumeclaims") {
-        write!(text, "\nclaim {name}: {} {}", claim["metadata"]["ownerReferences"], claim["status"]["phase"]).expect("memory");
+        let (owners, mark) = (&claim["metadata"]["ownerReferences"], &claim["metadata"]["annotations"]["berth.dev/when-scaled"]);
+        write!(text, "\nclaim {name}: {owners} {mark} {}", claim["status"]["phase"]).expect("memory");
     }
     text
 }
@@ -186,6 +187,32 @@ fn a_set_that_grows_with_its_claims_moves_and_shrinks() {
             patch(world, &json!({"ordinals": {"start": 1}}));
             world.run_for(QUIET);
             patch(world, &json!({"replicas": 1}));
+        },
+    });
+}
+
+/// Pods 1 and 2 are never created, because pod 0 of the new template is stuck: the policy reaches their claims all the same.
+#[test]
+fn a_stuck_recreation_whose_retention_and_size_change() {
+    let mut db = with_claims(set(3, "OrderedReady", &recreate()));
+    db["spec"]["persistentVolumeClaimRetentionPolicy"] = json!({"whenScaled": "Retain", "whenDeleted": "Delete"});
+    check(&Scenario {
+        name: "a_stuck_recreation_whose_retention_and_size_change",
+        set: db,
+        script: |world| {
+            let template = json!({"metadata": {"annotations": {"sim.berth.dev/fails": "ImagePullBackOff"}}});
+            patch(world, &json!({"template": template}));
+            world.run_for(QUIET);
+            assert_eq!(world.objects("pods").len(), 1, "it is stuck");
+            patch(world, &json!({"persistentVolumeClaimRetentionPolicy": {"whenScaled": "Delete", "whenDeleted": "Retain"}}));
+            world.run_for(QUIET);
+            let owners = |claim: &Value| claim["metadata"]["ownerReferences"].as_array().map_or(0, Vec::len);
+            assert!(world.objects("persistentvolumeclaims").values().all(|claim| owners(claim) == 0), "all are to stay with the set's end");
+            patch(world, &json!({"replicas": 2}));
+            world.run_for(QUIET);
+            let left: Vec<String> = world.objects("persistentvolumeclaims").into_keys().collect();
+            assert_eq!(left, ["data-db-0", "data-db-1"], "that of pod 2 was to go");
+            update(world);
         },
     });
 }

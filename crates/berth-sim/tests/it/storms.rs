@@ -13,6 +13,11 @@ fn order_and_revisions_hold_in_every_storm_and_all_is_well_after_it() {
     seeds::run(0..60, |seed| drop(storm::stateful_set(seed)));
 }
 
+#[test]
+fn claims_go_with_whom_they_should_in_every_storm() {
+    seeds::run(0..60, |seed| drop(storm::stateful_set_claims(seed)));
+}
+
 /// Two servers share an etcd that fails one of them.
 #[test]
 fn limits_hold_in_every_storm_over_an_etcd_and_all_is_well_after_it() {

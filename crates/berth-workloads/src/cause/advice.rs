@@ -57,7 +57,7 @@ const DESCRIBE_POD: (&str, &str) = ("see what its node says of it", "kubectl des
 
 /// Everything, first to last: what comes first in it is told first. Waits stand behind what is in the way, for that is what they last so long for; but before
 /// what is only a suspicion.
-static TABLE: [Row; 44] = {
+static TABLE: [Row; 45] = {
     use self::Undo::{DoesNotHelp as No, MayHelp as Earlier};
     use Kind as K;
     use Of::{Cause, Wait};
@@ -81,6 +81,18 @@ static TABLE: [Row; 44] = {
             &[("read what it printed before it ended", "kubectl logs {pod} --previous --all-containers -n {namespace}")],
         ),
         row(Cause(K::PodFailed), Earlier, "its controller makes another pod in its place", &[DESCRIBE_POD]),
+        row(
+            Cause(K::NodeLost),
+            No,
+            "it is ready again when its node answers; it is evicted when its tolerations of that end",
+            &[
+                ("see which nodes do not answer", "kubectl get nodes"),
+                (
+                    "if its node is gone for good, and only then: the pod may still run there",
+                    "kubectl delete pod {pod} --grace-period=0 --force -n {namespace}",
+                ),
+            ],
+        ),
         row(
             Cause(K::NotReady),
             Earlier,
@@ -318,7 +330,40 @@ pub struct Place<'a> {
     pub has_earlier: bool,
     /// Pods that do not have the template that is wanted now, by name. To go back would only bring their template back.
     pub outdated: &'a [String],
+    /// Whether another template alone replaces a pod that fails.
+    pub replacement: Replacement,
 }
+
+/// What becomes of pods that fail when the template changes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Replacement {
+    /// They are replaced.
+    #[default]
+    ByItself,
+    /// The update waits for them, as a rolling update of a StatefulSet does.
+    ByHand {
+        /// Whether the controllers act on `berth.dev/repair`.
+        heeds_repair: bool,
+    },
+}
+
+/// The ways out where the update waits for the pod (KEP-3541, "Motivation").
+const WAYS_OUT: [(&str, &str); 2] = [
+    (
+        "delete the pod, so that it is created from the newest template: the update waits for it until then",
+        "kubectl delete pod {pod} -n {namespace}",
+    ),
+    ("or have berth's controllers delete such pods", "kubectl annotate {workload} berth.dev/repair=Revision -n {namespace}"),
+];
+
+/// For a pod whose template is not the wanted one, where its controller replaces pods that fail.
+const OUTDATED: (&str, &str) = (
+    "its template is not the one that is wanted now: delete the pod, and its controller makes it with that one",
+    "kubectl delete pod {pod} -n {namespace}",
+);
+
+/// For a pod that has the wanted template.
+const GO_BACK: (&str, &str) = ("or go back to the template before", "berth rollout undo {workload} -n {namespace}");
 
 /// What a person can do.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -356,19 +401,25 @@ impl Obstacle {
             // What is filled in is not looked through again: a name may look like a place.
             pieces(command, &filled)
         };
-        let mut to_do: Vec<_> = row.to_do.iter().map(|(text, command)| ToDo { text, command: fill(command) }).collect();
         let is_outdated = self.pod().is_some_and(|pod| place.outdated.iter().any(|name| name == pod));
+        let ways_out = match place.replacement {
+            Replacement::ByHand { heeds_repair } if row.undo == Undo::MayHelp && self.pod().is_some() => {
+                &WAYS_OUT[..if heeds_repair { 2 } else { 1 }]
+            }
+            _ => &[],
+        };
+        let filled = |(text, command): &(&'static str, &str)| ToDo { text: *text, command: fill(command) };
+        if is_outdated && !ways_out.is_empty() {
+            // Neither an image nor an earlier template reaches it.
+            return ways_out.iter().map(filled).collect();
+        }
+        let mut to_do: Vec<_> = row.to_do.iter().map(filled).collect();
         match (row.undo, is_outdated) {
-            (Undo::MayHelp, true) => {
-                let text = "its template is not the one that is wanted now: delete the pod, and its controller makes it with that one";
-                to_do.push(ToDo { text, command: fill("kubectl delete pod {pod} -n {namespace}") });
-            }
-            (Undo::MayHelp, false) if place.has_earlier => {
-                let command = fill("berth rollout undo {workload} -n {namespace}");
-                to_do.push(ToDo { text: "or go back to the template before", command });
-            }
+            (Undo::MayHelp, true) => to_do.push(filled(&OUTDATED)),
+            (Undo::MayHelp, false) if place.has_earlier => to_do.push(filled(&GO_BACK)),
             _ => (),
         }
+        to_do.extend(ways_out.iter().map(filled));
         to_do
     }
 
@@ -470,7 +521,8 @@ mod tests {
         ]
     }
 
-    const PLACE: Place<'_> = Place { workload: "deployment/web", namespace: "shop", has_earlier: false, outdated: &[] };
+    const PLACE: Place<'_> =
+        Place { workload: "deployment/web", namespace: "shop", has_earlier: false, outdated: &[], replacement: Replacement::ByItself };
 
     #[test]
     fn everything_has_one_line_and_causes_keep_the_rank_of_their_kinds() {
@@ -549,6 +601,20 @@ mod tests {
             "the template before is the broken one"
         );
         assert_eq!(commands(&cause(Kind::Quota), earlier), ["kubectl describe resourcequotas -n shop"]);
+    }
+
+    /// KEP-3541: a new template does not replace a pod that a rolling update waits for.
+    #[test]
+    fn where_the_update_waits_for_the_pod_the_ways_out_are_named() {
+        let (none, older) = ([], ["web-1".to_owned()]);
+        let place = |outdated| Place { has_earlier: true, outdated, replacement: Replacement::ByHand { heeds_repair: true }, ..PLACE };
+        let ways_out = ["kubectl delete pod web-1 -n shop", "kubectl annotate deployment/web berth.dev/repair=Revision -n shop"];
+        let (set_image, undo) = ("kubectl set image deployment/web '*=IMAGE' -n shop", "berth rollout undo deployment/web -n shop");
+        assert_eq!(commands(&cause(Kind::ImagePull), place(&none)), [&[set_image, undo][..], &ways_out].concat());
+        assert_eq!(commands(&cause(Kind::ImagePull), place(&older)), ways_out, "neither an image nor an undo helps it any more");
+        let unheeded = Place { replacement: Replacement::ByHand { heeds_repair: false }, ..place(&older) };
+        assert_eq!(commands(&cause(Kind::ImagePull), unheeded), ways_out[..1], "its controllers do not know the annotation");
+        assert_eq!(commands(&cause(Kind::Quota), place(&older)), ["kubectl describe resourcequotas -n shop"]);
     }
 
     #[test]

@@ -13,12 +13,13 @@ mod refusal;
 mod scheduling;
 mod workload;
 
-pub use advice::{Obstacle, Place, ToDo, ranked};
+pub use advice::{Obstacle, Place, Replacement, ToDo, ranked};
 pub use neighbours::{Rival, held_by_budgets, overlap};
 pub use pods::{is_in_trouble, of_pod};
 pub use scheduling::misfits;
 pub use workload::{
     DeploymentFacts, PodFacts, ReplicaSetFacts, StatefulSetFacts, of_deployment, of_one_pod, of_replica_set, of_stateful_set, refusal_of,
+    refusal_of_stateful_set,
 };
 
 use jiff::Timestamp;
@@ -41,6 +42,8 @@ pub enum Kind {
     Crash,
     /// A pod failed as a whole: evicted, refused by its node.
     PodFailed,
+    /// A pod is on a node that does not answer.
+    NodeLost,
     /// A pod runs and is not ready: a probe fails, or a readiness gate is shut.
     NotReady,
     /// No node has room.
@@ -92,11 +95,12 @@ struct Words {
 
 impl Kind {
     /// All kinds, first to last.
-    pub const ALL: [Self; 24] = [
+    pub const ALL: [Self; 25] = [
         Self::ImagePull,
         Self::ContainerConfig,
         Self::Crash,
         Self::PodFailed,
+        Self::NodeLost,
         Self::NotReady,
         Self::UnschedulableResources,
         Self::UnschedulableAffinity,
@@ -125,6 +129,19 @@ impl Kind {
         self.words().reason
     }
 
+    /// Whether no node takes the pod.
+    #[must_use]
+    pub fn is_unschedulable(self) -> bool {
+        matches!(
+            self,
+            Self::UnschedulableResources
+                | Self::UnschedulableAffinity
+                | Self::UnschedulableTaint
+                | Self::UnschedulableVolume
+                | Self::Unschedulable
+        )
+    }
+
     /// Whether an older template, whose pods were up once, can be without it. What lies in the cluster stays: no room, no scheduler, somebody who refuses
     /// pods. What a template says itself does not: images, commands, probes, what a policy forbids.
     #[must_use]
@@ -140,7 +157,8 @@ impl Kind {
             | Self::PodSecurity
             | Self::Volume
             | Self::NotStarted => true,
-            Self::UnschedulableResources
+            Self::NodeLost
+            | Self::UnschedulableResources
             | Self::UnschedulableAffinity
             | Self::UnschedulableTaint
             | Self::UnschedulableVolume
@@ -164,6 +182,7 @@ impl Kind {
             Self::ContainerConfig => words("container_config", "cannot start a container", "cannot start a container"),
             Self::Crash => words("crash", "keeps crashing", "keep crashing"),
             Self::PodFailed => words("pod_failed", "failed", "failed"),
+            Self::NodeLost => words("node_lost", "is on a node that does not answer", "are on nodes that do not answer"),
             Self::NotReady => words("not_ready", "runs but is not ready", "run but are not ready"),
             Self::UnschedulableResources => words("unschedulable_resources", "finds no node with room", "find no node with room"),
             Self::UnschedulableAffinity => {

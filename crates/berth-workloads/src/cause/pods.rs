@@ -10,6 +10,8 @@ const READY_WITHIN: SignedDuration = SignedDuration::from_secs(10);
 const STARTED_WITHIN: SignedDuration = SignedDuration::from_secs(30);
 /// How long a scheduler may take until it says anything of a pod.
 const SCHEDULED_WITHIN: SignedDuration = SignedDuration::from_secs(10);
+/// How long before a pod's condition the event of its node may be recorded.
+const NODE_EVENT_WITHIN: SignedDuration = SignedDuration::from_secs(10);
 /// How long a pod may be there beyond its grace period: its node needs a moment to tell that it has ended.
 const GONE_WITHIN: SignedDuration = SignedDuration::from_secs(10);
 
@@ -74,7 +76,8 @@ impl Finding {
 type Rule = fn(&Case<'_>, &Symptoms) -> Option<Finding>;
 
 /// What keeps a pod from being ready. By rank of their kinds: the first that counts is the pod's cause.
-const COMING: [Rule; 9] = [image, container_config, crash, failed, not_ready, unschedulable, volume, not_started, not_scheduled];
+const COMING: [Rule; 10] =
+    [image, container_config, crash, failed, node_lost, not_ready, unschedulable, volume, not_started, not_scheduled];
 /// What keeps a pod from being gone.
 const GOING: [Rule; 2] = [finalizer, overdue];
 
@@ -184,6 +187,14 @@ fn not_ready(case: &Case<'_>, symptoms: &Symptoms) -> Option<Finding> {
         (None, None) => String::new(),
     };
     Some(Finding::after(Kind::NotReady, evidence, since, READY_WITHIN))
+}
+
+/// Its readiness ended with its node's. Both are written one after the other.
+fn node_lost(case: &Case<'_>, _: &Symptoms) -> Option<Finding> {
+    let since = case.pod.ready_since?.checked_sub(NODE_EVENT_WITHIN).ok()?;
+    let event = case.events.iter().find(|event| event.reason == "NodeNotReady" && event.last >= Some(since))?;
+    let evidence = text(&format!("node {}", case.pod.node_name), &event.message);
+    (case.pod.phase == PodPhase::Running).then(|| Finding::now(Kind::NodeLost, evidence))
 }
 
 fn unschedulable(_: &Case<'_>, symptoms: &Symptoms) -> Option<Finding> {
@@ -380,6 +391,17 @@ mod tests {
         let probe = event("Unhealthy", "Readiness probe failed: HTTP probe failed with statuscode: 500", 9);
         check(&pod, &[probe, old], 15, Some(("not_ready", "Readiness probe failed: HTTP probe failed with statuscode: 500")));
         assert_eq!(of_pod(&pod), None, "it depends on the time");
+    }
+
+    #[test]
+    fn a_pod_whose_node_is_lost_does_not_fail_its_probe() {
+        let unready = json!({"type": "Ready", "status": "False", "lastTransitionTime": at(40)});
+        let running = json!([{"name": "main", "ready": true, "state": {"running": {"startedAt": at(1)}}}]);
+        let status = json!({"phase": "Running", "conditions": [unready], "containerStatuses": running});
+        let pod = pod(&json!({}), &json!({"nodeName": "n1"}), &status);
+        let lost = event("NodeNotReady", "Node is not ready", 40);
+        check(&pod, std::slice::from_ref(&lost), 41, Some(("node_lost", "node n1: Node is not ready")));
+        check(&pod, &[event("NodeNotReady", "Node is not ready", 20)], 60, Some(("not_ready", "")));
     }
 
     #[test]

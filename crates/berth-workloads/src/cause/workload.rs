@@ -164,6 +164,12 @@ pub fn refusal_of(set: &ReplicaSetView) -> Option<Cause> {
     refusal(set).and_then(|refusal| refusal.cause())
 }
 
+/// Why `missing` pods of the StatefulSet of this name were not created, as the API server said.
+#[must_use]
+pub fn refusal_of_stateful_set(set: &str, missing: usize, message: &str) -> Option<Cause> {
+    Refusal { about: about("StatefulSet", set), missing: i64::try_from(missing).unwrap_or(i64::MAX), message }.cause()
+}
+
 fn refusal(set: &ReplicaSetView) -> Option<Refusal<'_>> {
     let failure = set.status.conditions.iter().flatten().find(|condition| {
         condition.type_ == "ReplicaFailure" && condition.status == "True" && condition.reason.as_deref() == Some("FailedCreate")

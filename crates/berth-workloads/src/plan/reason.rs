@@ -50,6 +50,8 @@ pub enum Reason {
     ClaimMissing,
     /// A claim's owners are not those that the set's retention policy says.
     RetentionPolicy,
+    /// The set no longer wants the number of a claim, `whenScaled` says Delete, and there is no pod that the claim could go with.
+    ClaimNotWanted,
 
     // Revisions.
     /// No object has the template of this revision yet.
@@ -195,6 +197,7 @@ impl Display for Reason {
             Self::LabelsDoNotName => "its labels do not name it",
             Self::ClaimMissing => "a pod needs it",
             Self::RetentionPolicy => "the retention policy says with whom it goes",
+            Self::ClaimNotWanted => "the set no longer wants its number, and whenScaled is Delete",
             Self::NewTemplate { revision } => return write!(f, "nothing has the template of revision {revision}"),
             Self::TemplateAgain => "the template is that of an older revision again",
             Self::OutcomeNoted => "what its rollout came to is to be kept",

@@ -1,7 +1,15 @@
-//! Automatic rollback: a template whose pods do not become available within the deadline, and that was never complete, gives way to the last one that was.
+//! Automatic rollback: a template whose pods make no progress within the deadline, and whose rollout has not succeeded, gives way to the last one that was
+//! complete.
 //! Once for each template; what is known of that is on the set and on its ControllerRevisions.
 
-use super::{EffectiveStrategy, State, events::event, observe::Observed, rollout::revision_of, volumes::References};
+use super::{
+    State,
+    events::event,
+    observe::Observed,
+    progress::{self, Missed, Progress},
+    rollout::revision_of,
+    volumes::References,
+};
 use crate::{
     cause::{self, Cause},
     hash::template_hash,
@@ -9,8 +17,7 @@ use crate::{
     rollback::{self, Record, Stays},
     view::{AutoRollback, RevisionView, StatefulSetView},
 };
-use berth_api::annotations::{BERTH_ROLLBACK, BERTH_ROLLED_BACK_TEMPLATES, BERTH_ROLLED_OUT_AT};
-use jiff::Timestamp;
+use berth_api::annotations::{BERTH_ROLLBACK, BERTH_ROLLED_BACK_TEMPLATES};
 use k8s_openapi::api::core::v1::PodTemplateSpec;
 use serde_json::json;
 use std::{collections::BTreeMap, sync::Arc};
@@ -23,6 +30,17 @@ enum Fate<'o> {
     Stays { hash: String, why: Stays },
 }
 
+/// Where a revision stands, as far as its notes depend on it.
+#[derive(Clone, Copy)]
+pub(super) enum Rollout<'p> {
+    /// It is rolled out again, under this number.
+    Begins { number: i64 },
+    /// The update leads to it.
+    Newest { progress: Option<&'p Progress> },
+    /// The update leads to another.
+    Older,
+}
+
 /// A way back.
 pub(super) struct Back<'o> {
     from: &'o RevisionView,
@@ -33,36 +51,23 @@ pub(super) struct Back<'o> {
     cause: Option<Cause>,
 }
 
-/// When the update has stood still for as long as it may: since its template was rolled out, and the last of its pods was made or became ready. `None` where
-/// there is no deadline, or no pod of it that is there is unavailable: what it waits for is something else then.
-fn deadline(observed: &Observed<'_>) -> Option<Timestamp> {
-    let (set, roster) = (observed.set(), observed.roster());
-    let choices = set.choices;
-    let patience = choices.progress_deadline.filter(|_| choices.auto_rollback == AutoRollback::OnDeadline)?;
-    if set.meta.deleted.is_some() || observed.strategy == EffectiveStrategy::OnDelete {
-        return None;
-    }
-    let mut last = observed.history.update_revision()?.rolled_out?;
-    let mut is_failing = false;
-    for (ordinal, pod) in roster.slots() {
-        if pod.meta.deleted.is_none() && revision_of(pod) == observed.history.update {
-            is_failing |= !roster.is_available(ordinal);
-            let became_ready = pod.ready_since.filter(|_| pod.ready);
-            last = pod.meta.created.into_iter().chain(became_ready).fold(last, Timestamp::max);
-        }
-    }
-    last.checked_add(patience).ok().filter(|_| is_failing)
+/// The revision whose deadline has passed, and what keeps it.
+fn late<'o>(observed: &'o Observed<'_>) -> Option<(&'o RevisionView, Missed)> {
+    let missed = progress::missed(observed)?;
+    Some((observed.history.update_revision()?, missed))
 }
 
-/// When to look whether the deadline has passed; `None` if it has, or there is none.
-pub(super) fn next_look(observed: &Observed<'_>) -> Option<Timestamp> {
-    deadline(observed).filter(|at| observed.state.now < *at)
+/// The revision whose deadline has passed, and whose pods fail.
+fn failing<'o>(observed: &'o Observed<'_>) -> Option<&'o RevisionView> {
+    late(observed).filter(|(_, missed)| *missed == Missed::Failing).map(|(revision, _)| revision)
 }
 
-/// The revision whose deadline has passed.
-fn late<'o>(observed: &'o Observed<'_>) -> Option<&'o RevisionView> {
-    deadline(observed).filter(|at| *at <= observed.state.now)?;
-    observed.history.update_revision()
+/// Why pods of the update do not come up, or are refused.
+fn cause(observed: &Observed<'_>) -> Option<Cause> {
+    let failing = observed.roster().failing(&observed.history.update).next().and_then(cause::of_pod);
+    let missing = observed.roster().missing().count();
+    let refused = || observed.state.last_error.filter(|_| missing > 0);
+    failing.or_else(|| cause::refusal_of_stateful_set(&observed.set().meta.name, missing, refused()?))
 }
 
 /// The record of the rollback that has made the rollout of this revision, if it was not complete since.
@@ -73,22 +78,29 @@ fn way_back_to(set: &StatefulSetView, revision: &RevisionView) -> Option<Record>
 
 /// The rollback that has failed as well.
 pub(super) fn failed(observed: &Observed<'_>) -> Option<Record> {
-    way_back_to(observed.set(), late(observed)?)
+    way_back_to(observed.set(), failing(observed)?)
 }
 
 fn fate<'o>(observed: &'o Observed<'_>) -> Option<Fate<'o>> {
-    let from = late(observed)?;
-    if rollback::completed_revision(&from.annotations).is_some() || way_back_to(observed.set(), from).is_some() {
+    let (from, missed) = late(observed)?;
+    if way_back_to(observed.set(), from).is_some() {
         return None;
     }
     let hash = template_hash(&observed.set().spec.template, None);
     let stays = |hash, why| Some(Fate::Stays { hash, why });
+    // A rollout of this number that was complete for a moment only has not succeeded.
+    if rollback::completed_revision(&from.annotations).is_some_and(|completed| completed != from.number) {
+        return stays(hash, Stays::CompleteBefore);
+    }
     if all_annotations(observed.set(), observed.history.listed()).any(|annotations| rollback::is_remembered(annotations, &hash)) {
         return stays(hash, Stays::BroughtBack);
     }
-    let cause = observed.roster().failing(&observed.history.update).and_then(cause::of_pod);
+    let cause = cause(observed);
     if let Some(cause) = cause.as_ref().filter(|cause| !cause.kind.may_be_the_templates()) {
         return stays(hash, Stays::NotItsOwn(cause.clone()));
+    }
+    if missed == Missed::Waiting {
+        return stays(hash, Stays::NoneFails);
     }
     let others = observed.history.listed().iter().filter(|revision| revision.meta.uid != from.meta.uid && revision.meta.deleted.is_none());
     let complete = others
@@ -145,8 +157,10 @@ pub(super) fn plan(observed: &Observed<'_>, back: &Back<'_>, references: Referen
 
 /// What a revision is to keep beside its template: the templates that were rolled back from, so that they are not forgotten
 /// with a set that somebody replaces; the last rollback, if it is about it; that it was complete, as long as the stored status says so, which is not
-/// overwritten before; and when it is rolled out again, if `raised` is its new number.
-pub(super) fn notes(state: &State<'_>, listed: &[Arc<RevisionView>], revision: &RevisionView, raised: Option<i64>) -> Annotations {
+/// overwritten before, or, of a rollout that began without a deadline, as it is found so; and the progress of its rollout, which begins if it is rolled
+/// out again.
+pub(super) fn notes(state: &State<'_>, listed: &[Arc<RevisionView>], revision: &RevisionView, rollout: Rollout<'_>) -> Annotations {
+    let raised = if let Rollout::Begins { number } = rollout { Some(number) } else { None };
     let set = state.set;
     let mut notes = revision.annotations.clone();
     let remembered = rollback::remembered(all_annotations(set, listed));
@@ -159,20 +173,22 @@ pub(super) fn notes(state: &State<'_>, listed: &[Arc<RevisionView>], revision: &
     {
         notes.insert(BERTH_ROLLBACK.to_owned(), told.clone());
     }
-    if is_complete(set, revision) && rollback::completed_revision(&revision.annotations) != Some(revision.number) {
+    let was_complete = matches!(rollout, Rollout::Newest { progress: Some(progress) } if progress.was_complete);
+    if (was_complete || is_complete(set, revision)) && rollback::completed_revision(&revision.annotations) != Some(revision.number) {
         notes.extend(rollback::completion(revision.number, state.now).map(|(key, value)| (key.to_owned(), value)));
     }
-    if raised.is_some() && set.choices.auto_rollback == AutoRollback::OnDeadline {
-        notes.insert(BERTH_ROLLED_OUT_AT.to_owned(), state.now.to_string());
+    match rollout {
+        Rollout::Begins { number } => progress::begin(&mut notes, state, number),
+        Rollout::Newest { progress } => progress::keep(&mut notes, progress, set),
+        Rollout::Older => (),
     }
     notes
 }
 
 /// By which cause, and how, the update has missed its deadline.
 pub(super) fn failure(observed: &Observed<'_>) -> Option<(Option<Cause>, String)> {
-    late(observed)?;
-    let cause = observed.roster().failing(&observed.history.update).and_then(cause::of_pod);
-    Some((cause, standing(observed)))
+    failing(observed)?;
+    Some((cause(observed), standing(observed)))
 }
 
 /// How many of the update revision's pods are not available.
@@ -192,8 +208,8 @@ fn is_complete(set: &StatefulSetView, revision: &RevisionView) -> bool {
     set.choices.auto_rollback == AutoRollback::OnDeadline && has_all && names.iter().all(|name| *revision.meta.name == **name)
 }
 
-/// What people should know: that something stays that has failed, and that a way back has failed.
-pub(super) fn events(observed: &Observed<'_>) -> Option<EventRecord> {
+/// What people should know: that something stays that has failed, and that a way back has failed. `is_idle`: the controller has nothing to do to pods.
+pub(super) fn events(observed: &Observed<'_>, is_idle: bool) -> Option<EventRecord> {
     let set = observed.set();
     let number = observed.history.number;
     let told = |reason, message, per| Some(EventRecord { repeat: Repeat::OncePer(per), ..event(set, Severity::Warning, reason, message) });
@@ -201,6 +217,9 @@ pub(super) fn events(observed: &Observed<'_>) -> Option<EventRecord> {
         return told("RollbackFailed", record.failure(), number.to_string());
     }
     let Some(Fate::Stays { hash, why }) = fate(observed) else { return None };
+    if matches!(why, Stays::NoneFails) && !is_idle {
+        return None;
+    }
     let message = format!("Revision {number} has missed its progress deadline and stays: {why}");
     told("AutomaticRollbackSkipped", message, format!("{hash}/{}", why.word()))
 }

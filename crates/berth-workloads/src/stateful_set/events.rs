@@ -69,14 +69,14 @@ pub(super) fn pod_failure(set: &StatefulSetView, verb: Verb, pod: &str, error: &
     warn_once(set, verb.failure(), message)
 }
 
-/// The events of creating a claim for a pod.
-pub(super) fn claim_outcome(set: &StatefulSetView, claim: &str, pod: &str) -> Outcome {
-    let name = &set.meta.name;
-    let success = format!("Create Claim {claim} Pod {pod} in StatefulSet {name} success");
-    let failure = format!("Create Claim {claim} for Pod {pod} in StatefulSet {name} failed error: ");
+/// The events of something done to a pod's claim.
+pub(super) fn claim_outcome(set: &StatefulSetView, verb: Verb, claim: &str, pod: &str) -> Outcome {
+    let (name, done) = (&set.meta.name, verb.text());
+    let success = format!("{done} Claim {claim} Pod {pod} in StatefulSet {name} success");
+    let failure = format!("{done} Claim {claim} for Pod {pod} in StatefulSet {name} failed error: ");
     Outcome {
-        success: Some(event(set, Severity::Normal, Verb::Create.success(), success)),
-        failure: Some(event(set, Severity::Warning, Verb::Create.failure(), failure)),
+        success: Some(event(set, Severity::Normal, verb.success(), success)),
+        failure: Some(event(set, Severity::Warning, verb.failure(), failure)),
     }
 }
 

@@ -1,6 +1,12 @@
 //! ControllerRevisions: which is the one that an update leads to, which it started from, and how many are kept.
 
-use super::{RevisionName, State, auto_rollback, controller_revision_name, records};
+use super::{
+    RevisionName, State,
+    auto_rollback::{self, Rollout},
+    controller_revision_name,
+    progress::Progress,
+    records,
+};
 use crate::{
     claim::controller_reference,
     plan::{Action, NewObject, Outcome, Reason, Urgency, merge_patch},
@@ -74,8 +80,9 @@ impl History {
         Self { listed, update, number, current, current_template, collision_count, write }
     }
 
-    /// What has to be written before anything else; `failed` is how the update has missed its deadline. Nothing is written for a set that is being deleted.
-    pub(super) fn writes(&self, state: &State<'_>, failed: Option<&Ended>) -> Vec<Action> {
+    /// What has to be written before anything else; `failed` is how the update has missed its deadline, `progress` how far it is where there is one. Nothing
+    /// is written for a set that is being deleted.
+    pub(super) fn writes(&self, state: &State<'_>, failed: Option<&Ended>, progress: Option<&Progress>) -> Vec<Action> {
         let set = state.set;
         if set.meta.deleted.is_some() {
             return Vec::new();
@@ -94,12 +101,12 @@ impl History {
         };
         for revision in &self.listed {
             let number = raised.filter(|(uid, _)| **uid == revision.meta.uid).map(|(_, number)| number);
-            let mut notes = auto_rollback::notes(state, &self.listed, revision, number);
-            let place = match number {
-                Some(number) => records::Place::Begins { number },
-                None if *revision.meta.name == *self.update => records::Place::Newest { failed },
-                None => records::Place::Older { newest: self.number },
+            let (rollout, place) = match number {
+                Some(number) => (Rollout::Begins { number }, records::Place::Begins { number }),
+                None if *revision.meta.name == *self.update => (Rollout::Newest { progress }, records::Place::Newest { failed }),
+                None => (Rollout::Older, records::Place::Older { newest: self.number }),
             };
+            let mut notes = auto_rollback::notes(state, &self.listed, revision, rollout);
             records::note(&mut notes, state, revision, place);
             writes.extend(note(revision, number, merge_patch(&revision.annotations, &notes)));
         }

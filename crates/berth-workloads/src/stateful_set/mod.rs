@@ -11,6 +11,7 @@ mod names;
 mod observe;
 mod plan;
 mod pod;
+mod progress;
 mod records;
 mod recreate;
 mod revisions;

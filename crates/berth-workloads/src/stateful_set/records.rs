@@ -1,6 +1,6 @@
 //! What is kept on a set's ControllerRevisions of their rollouts, where the gate is on ([`crate::rollout_record`]).
 
-use super::{State, auto_rollback, observe::Observed};
+use super::{State, auto_rollback, observe::Observed, progress};
 use crate::{
     hash::template_hash,
     rollback::{self, Record},
@@ -30,6 +30,7 @@ pub(super) fn of_new(state: &State<'_>, number: i64) -> Annotations {
         annotations.retain(|key, _| !RECORDS.contains(&key.as_str()));
         Rollout::begun(number, None, &state.set.annotations, state.now).keep(&mut annotations);
     }
+    progress::begin(&mut annotations, state, number);
     annotations
 }
 

@@ -239,11 +239,11 @@ impl Roster {
         i64::try_from(available).unwrap_or(i64::MAX)
     }
 
-    /// The pod of this revision with the lowest number that does not come up: see [`cause::of_pod`].
-    #[must_use]
-    pub fn failing(&self, revision: &str) -> Option<&PodView> {
-        let live = &self.revisions.get(revision)?.live;
-        self.failing.iter().find(|ordinal| live.contains(ordinal)).and_then(|ordinal| self.pod(*ordinal))
+    /// The pods of this revision that do not come up, lowest number first: see [`cause::of_pod`].
+    pub fn failing(&self, revision: &str) -> impl Iterator<Item = &PodView> {
+        let live = self.revisions.get(revision).map(|pods| &pods.live);
+        let failing = self.failing.iter().filter(move |ordinal| live.is_some_and(|live| live.contains(ordinal)));
+        failing.filter_map(|ordinal| self.pod(*ordinal))
     }
 
     /// Whether the labels that make a pod's identity are right.

@@ -1,8 +1,8 @@
-//! The claims of a set's pods: made before the pod, and told with whom they go.
+//! The claims of a set's pods: created before the pod, with the owners that the retention policy asks for, whether or not the pod exists.
 
 use super::{
     Claim, ClaimOwner, Ordinals, PodFate, State, claim_owner,
-    events::{claim_outcome, warn_once},
+    events::{Verb, claim_outcome, warn_once},
     must_wait_for_claims,
     names::{claim_name, pod_name},
     ordinals,
@@ -13,11 +13,12 @@ use crate::{
     plan::{Action, EventRecord, Outcome, Reason, Urgency},
     view::{APPS_V1, ClaimView, Meta, PodView, Retention, RetentionPolicy, StatefulSetView},
 };
+use berth_api::annotations::BERTH_WHEN_SCALED;
 use k8s_openapi::{
     api::core::v1::PersistentVolumeClaim,
     apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference},
 };
-use serde_json::json;
+use serde_json::{Value, json};
 use std::{collections::BTreeSet, sync::Arc};
 
 /// The claims of a set's pods, and what the set says of them.
@@ -33,8 +34,8 @@ impl<'a> Claims<'a> {
     }
 }
 
-/// Of these numbers, those of pods whose claims do not go with whom they should, or are another's, whether the pods are wanted or not. To be
-/// looked at again after a change of the set's spec, of the pod or of one of its claims.
+/// Of these numbers, those whose claims do not go with whom they should, or are another's, whether the pods are wanted or not, and exist or not. To
+/// be looked at again after a change of the set's spec, of the pod, also its removal, or of one of its claims.
 #[must_use]
 pub fn claims_in_doubt(
     set: &StatefulSetView,
@@ -44,7 +45,7 @@ pub fn claims_in_doubt(
 ) -> BTreeSet<i64> {
     let (claims, wanted) = (Claims::new(set, claim_named), ordinals(set));
     let is_wrong = |ordinal: &i64| {
-        let references = References::of(&claims, wanted, roster, *ordinal);
+        let references = References::of(&claims, wanted, roster, Named { ordinal: *ordinal, is_free: true });
         !references.writes.is_empty() || !references.events.is_empty()
     };
     candidates.into_iter().filter(is_wrong).collect()
@@ -78,8 +79,9 @@ fn named(claims: &Claims<'_>, template: &str, ordinal: i64) -> (String, Option<A
 }
 
 /// Looks at the claims of a pod that is missing or pending. None is used that is about to go with a pod or set that is no more: what the new pod writes
-/// would go with it. One that goes with a former pod is waited for where claims go with their pods, and is taken over where they stay (upstream makes the
-/// pod on it, and the garbage collector takes it); one that goes with a former set is waited for, so that a set made anew finds nothing of the last one.
+/// would go with it. One that goes with a former pod is waited for where claims go with their pods; where they stay, [`References`] has put it right
+/// (upstream makes the pod on it, and the garbage collector takes it). One that goes with a former set is waited for, so that a set made anew finds
+/// nothing of the last one.
 pub(super) fn readiness(claims: &Claims<'_>, ordinal: i64, pod: Option<&PodView>) -> Readiness {
     let (pod, set) = (named_pod(claims, ordinal, pod), set_reference(claims));
     let mut writes = Vec::new();
@@ -95,10 +97,6 @@ pub(super) fn readiness(claims: &Claims<'_>, ordinal: i64, pod: Option<&PodView>
         }
         if claim.meta.deleted.is_some() {
             return Readiness::Wait(Blocked::Deleting(name));
-        }
-        if state == Claim::OfFormerPod {
-            let kept: Vec<_> = claim.meta.owners.iter().filter(|owner| !is_former(owner, &pod)).cloned().collect();
-            writes.push(write(&claim, &kept));
         }
     }
     Readiness::Prepare(writes)
@@ -142,14 +140,19 @@ fn create(claims: &Claims<'_>, template: &PersistentVolumeClaim, name: String, o
     labels.extend(set.spec.selector.iter().filter_map(|selector| selector.match_labels.clone()).flatten());
     // A pod that is wanted is never the owner, so the owner is known before the pod is there.
     let owner = wanted_owner(claims, PodFate::InRange).map(|_| set_reference(claims));
+    let mut annotations = template.metadata.annotations.clone().unwrap_or_default();
+    if claims.retention.when_scaled == RetentionPolicy::Delete {
+        annotations.insert(BERTH_WHEN_SCALED.to_owned(), DELETE.to_owned());
+    }
     let metadata = ObjectMeta {
         name: Some(name.clone()),
         namespace: Some(set.meta.namespace.to_string()),
         labels: Some(labels).filter(|labels| !labels.is_empty()),
+        annotations: Some(annotations).filter(|annotations| !annotations.is_empty()),
         owner_references: owner.map(|owner| vec![owner]),
         ..template.metadata.clone()
     };
-    let events = claim_outcome(set, &name, &pod_name(&set.meta.name, ordinal));
+    let events = claim_outcome(set, Verb::Create, &name, &pod_name(&set.meta.name, ordinal));
     let object = PersistentVolumeClaim { metadata, spec: template.spec.clone(), status: None }.into();
     Action::Create { object, reason: Reason::ClaimMissing, events }
 }
@@ -166,7 +169,7 @@ fn wanted_owner(claims: &Claims<'_>, fate: PodFate) -> Option<ClaimOwner> {
     claim_owner(claims.retention.when_scaled, claims.retention.when_deleted, fate)
 }
 
-/// What puts the owner references of pods' claims right.
+/// What puts the owner references of a set's claims right, and deletes those that nothing else would.
 #[derive(Default)]
 pub(super) struct References {
     pub(super) writes: Vec<Action>,
@@ -174,14 +177,15 @@ pub(super) struct References {
 }
 
 impl References {
-    /// For all pods that are there: those that are wanted and those that are not, and whether or not they are on their way out. None where the
-    /// set itself is: then they are the garbage collector's.
+    /// For all claims of the set: of pods that are wanted and of those that are not, whether or not the pod exists or terminates. None where the
+    /// set itself is being deleted: then they are the garbage collector's.
     pub(super) fn observe(state: &State<'_>) -> Self {
         let mut all = Self::default();
         if state.set.meta.deleted.is_none() {
             let (claims, wanted) = (Claims::new(state.set, state.claim_named), ordinals(state.set));
             for ordinal in state.claims_in_doubt {
-                let of_pod = Self::of(&claims, wanted, state.roster, *ordinal);
+                let is_free = !(state.is_pod_there)(&pod_name(&state.set.meta.name, *ordinal));
+                let of_pod = Self::of(&claims, wanted, state.roster, Named { ordinal: *ordinal, is_free });
                 all.writes.extend(of_pod.writes);
                 all.events.extend(of_pod.events);
             }
@@ -189,32 +193,91 @@ impl References {
         all
     }
 
-    fn of(claims: &Claims<'_>, wanted: Ordinals, roster: &Roster, ordinal: i64) -> Self {
-        let fate = if wanted.contains(ordinal) { PodFate::InRange } else { PodFate::Condemned };
-        roster.pod(ordinal).map(|pod| references(claims, ordinal, pod, fate)).unwrap_or_default()
+    fn of(claims: &Claims<'_>, wanted: Ordinals, roster: &Roster, pod: Named) -> Self {
+        let fate = if wanted.contains(pod.ordinal) { PodFate::InRange } else { PodFate::Condemned };
+        let mut references = Self::default();
+        let of_pod = OfPod::new(claims, pod, roster.pod(pod.ordinal), fate);
+        for (_, template) in templates(claims) {
+            let (name, Some(claim)) = named(claims, template, pod.ordinal) else { continue };
+            if of_pod.concerns(&claim) {
+                references.add(&of_pod, &name, &claim);
+            }
+        }
+        references
+    }
+
+    fn add(&mut self, of_pod: &OfPod<'_, '_>, name: &str, claim: &ClaimView) {
+        let (claims, owners) = (of_pod.claims, &of_pod.owners);
+        let conflicting = !is_retained(claims) && owners.is_others(&claim.meta);
+        if conflicting {
+            self.events.push(conflict(claims, name));
+        }
+        if !conflicting && of_pod.is_to_go(claim) {
+            self.writes.push(delete(of_pod, name, claim));
+            return;
+        }
+        let wanted = if conflicting { owners.without(&claim.meta) } else { owners.right(&claim.meta) };
+        self.writes.extend(write(claim, &wanted, !conflicting && of_pod.mark(claim)));
     }
 }
 
-/// Looks at the owner references of the claims of a pod that is there.
-fn references(claims: &Claims<'_>, ordinal: i64, pod: &PodView, fate: PodFate) -> References {
-    let mut references = References::default();
-    let set = set_reference(claims);
-    let owners = Owners { pod: pod_reference(pod), wanted: wanted_owner(claims, fate), set };
-    for (_, template) in templates(claims) {
-        let (name, Some(claim)) = named(claims, template, ordinal) else { continue };
-        if owners.are_stale(&claim.meta) || claim.meta.deleted.is_some() {
-            continue;
-        }
-        let conflicting = !is_retained(claims) && owners.is_others(&claim.meta);
-        if conflicting {
-            references.events.push(conflict(claims, &name));
-        }
-        let wanted = if conflicting { owners.without(&claim.meta) } else { owners.right(&claim.meta) };
-        if *wanted != *claim.meta.owners {
-            references.writes.push(write(&claim, &wanted));
-        }
+/// The name of a pod.
+#[derive(Clone, Copy)]
+struct Named {
+    ordinal: i64,
+    /// No pod has it. Another's pod, or one that is about to be adopted, may use the claims.
+    is_free: bool,
+}
+
+/// The claims of one number, whose pod may be missing.
+struct OfPod<'c, 'a> {
+    claims: &'c Claims<'a>,
+    pod: Option<&'c PodView>,
+    name: Named,
+    fate: PodFate,
+    owners: Owners,
+}
+
+impl<'c, 'a> OfPod<'c, 'a> {
+    fn new(claims: &'c Claims<'a>, name: Named, pod: Option<&'c PodView>, fate: PodFate) -> Self {
+        // A pod that does not exist cannot be the owner.
+        let wanted = wanted_owner(claims, if pod.is_some() { fate } else { PodFate::InRange });
+        let owners = Owners { pod: named_pod(claims, name.ordinal, pod), wanted, set: set_reference(claims) };
+        Self { claims, pod, name, fate, owners }
     }
-    references
+
+    /// Whether the claim is the set's and its owners are to be put right. One that goes with a former set, or with a former pod as the policy says, is
+    /// the garbage collector's.
+    fn concerns(&self, claim: &ClaimView) -> bool {
+        let with_former_pod = goes_with_former(&claim.meta, &self.owners.pod);
+        let is_collected = self.pod.is_some() || self.claims.retention.when_scaled == RetentionPolicy::Delete;
+        let goes_with = claim.meta.owners.iter().any(|owner| self.owners.is_own(owner));
+        let is_own = self.pod.is_some() || with_former_pod || goes_with || self.is_labeled(claim);
+        let is_stale = goes_with_former(&claim.meta, &self.owners.set) || with_former_pod && is_collected;
+        is_own && !is_stale && claim.meta.deleted.is_none()
+    }
+
+    /// Whether the claim has the labels that the set gives to its claims. The name alone may be another set's as well: `a-b-c-0` is that of `b-c` and
+    /// of `c`.
+    fn is_labeled(&self, claim: &ClaimView) -> bool {
+        let mut labels = self.claims.set.spec.selector.iter().filter_map(|selector| selector.match_labels.as_ref()).flatten();
+        labels.all(|(key, value)| claim.meta.labels.get(key) == Some(value.as_str()))
+    }
+
+    /// Whether the claim is to be deleted: its number became unwanted while `whenScaled` said Delete, its pod does not exist, and no other object keeps it.
+    fn is_to_go(&self, claim: &ClaimView) -> bool {
+        let is_unwanted = self.fate == PodFate::Condemned && self.claims.retention.when_scaled == RetentionPolicy::Delete;
+        is_unwanted
+            && self.pod.is_none()
+            && self.name.is_free
+            && claim.goes_when_scaled
+            && claim.meta.owners.iter().all(|owner| self.owners.is_own(owner))
+    }
+
+    /// Whether the claim is to be marked as one that goes when its pod is scaled away. A claim that was unwanted before the policy said Delete stays.
+    fn mark(&self, claim: &ClaimView) -> bool {
+        self.claims.retention.when_scaled == RetentionPolicy::Delete && (self.fate == PodFate::InRange || claim.goes_when_scaled)
+    }
 }
 
 fn is_retained(claims: &Claims<'_>) -> bool {
@@ -229,17 +292,39 @@ fn conflict(claims: &Claims<'_>, claim: &str) -> EventRecord {
     warn_once(claims.set, "ConflictingController", message)
 }
 
-fn write(claim: &ClaimView, owners: &[OwnerReference]) -> Action {
-    let owners = if owners.is_empty() { json!(null) } else { json!(owners) };
-    Action::Patch {
+/// The write that gives a claim these owners and this mark; `None` if it has them.
+fn write(claim: &ClaimView, owners: &[OwnerReference], mark: bool) -> Option<Action> {
+    let mut metadata = json!({});
+    if *owners != *claim.meta.owners {
+        metadata["ownerReferences"] = if owners.is_empty() { Value::Null } else { json!(owners) };
+    }
+    if mark != claim.goes_when_scaled {
+        metadata["annotations"] = json!({BERTH_WHEN_SCALED: mark.then_some(DELETE)});
+    }
+    (metadata != json!({})).then(|| Action::Patch {
         target: claim.reference(),
         subresource: None,
-        patch: json!({"metadata": {"ownerReferences": owners}}),
+        patch: json!({"metadata": metadata}),
         urgency: Urgency::Now,
         reason: Reason::RetentionPolicy,
         events: Outcome::default(),
+    })
+}
+
+/// Deletes the claim in this version only: one that was given to another object meanwhile stays.
+fn delete(of_pod: &OfPod<'_, '_>, name: &str, claim: &ClaimView) -> Action {
+    let set = of_pod.claims.set;
+    Action::Delete {
+        target: claim.reference(),
+        propagation: None,
+        grace_period_seconds: None,
+        reason: Reason::ClaimNotWanted,
+        events: claim_outcome(set, Verb::Delete, name, &pod_name(&set.meta.name, of_pod.name.ordinal)),
     }
 }
+
+/// The value of [`BERTH_WHEN_SCALED`].
+const DELETE: &str = "Delete";
 
 /// The two objects that a claim may go with.
 struct Owners {
@@ -253,18 +338,18 @@ impl Owners {
         owner.uid == self.set.uid || owner.uid == self.pod.uid
     }
 
-    /// Whether the claim goes with a former set or pod of the same name.
-    fn are_stale(&self, claim: &Meta) -> bool {
-        goes_with_former(claim, &self.set) || goes_with_former(claim, &self.pod)
+    /// Whether another object manages the claim: not the set, and neither its pod nor a former one.
+    fn is_others(&self, claim: &Meta) -> bool {
+        claim.controller().is_some_and(|owner| self.is_kept(owner))
     }
 
-    /// Whether somebody else manages the claim.
-    fn is_others(&self, claim: &Meta) -> bool {
-        claim.controller().is_some_and(|owner| !self.is_own(owner))
+    /// Whether a reference stays whatever the policy says.
+    fn is_kept(&self, owner: &OwnerReference) -> bool {
+        !self.is_own(owner) && !is_former(owner, &self.pod)
     }
 
     fn without(&self, claim: &Meta) -> Vec<OwnerReference> {
-        claim.owners.iter().filter(|owner| !self.is_own(owner)).cloned().collect()
+        claim.owners.iter().filter(|owner| self.is_kept(owner)).cloned().collect()
     }
 
     fn right(&self, claim: &Meta) -> Vec<OwnerReference> {
@@ -272,7 +357,7 @@ impl Owners {
             ClaimOwner::StatefulSet => &self.set,
             ClaimOwner::Pod => &self.pod,
         });
-        let right = |owner: &&OwnerReference| !self.is_own(owner) || Some(*owner) == wanted;
+        let right = |owner: &&OwnerReference| self.is_kept(owner) || Some(*owner) == wanted;
         let mut owners: Vec<_> = claim.owners.iter().filter(right).cloned().collect();
         owners.extend(wanted.filter(|wanted| !owners.contains(wanted)).cloned());
         owners

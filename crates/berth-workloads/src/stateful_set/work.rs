@@ -4,16 +4,17 @@ use super::{
     auto_rollback,
     events::{Verb, event, pod_outcome},
     observe::Observed,
-    records,
+    progress, records,
     status::{self, Recreation},
     volumes::References,
 };
 use crate::{
-    cause,
+    cause::{self, Cause},
     plan::{Action, EventRecord, Outcome, Plan, Reason, Repeat, Severity, Stage, Subresource, TerminatingPod, Urgency, Wait, status_patch},
     view::PodView,
 };
 use berth_identity::ObjectRef;
+use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
 
 /// When the status is written.
@@ -143,9 +144,9 @@ impl<'o, 'a> Work<'o, 'a> {
         if observed.set().meta.deleted.is_none() {
             self.events.extend(self.recreation.events(observed));
             self.events.extend(failing_pods(observed));
-            self.events.extend(auto_rollback::events(observed));
+            self.events.extend(auto_rollback::events(observed, self.stages.is_empty()));
         }
-        let mut first = observed.history.writes(observed.state, records::failure(observed).as_ref());
+        let mut first = observed.history.writes(observed.state, records::failure(observed).as_ref(), progress::progress(observed).as_ref());
         let status = self.write_status();
         let is_status_first = match self.status {
             StatusStage::First => true,
@@ -173,7 +174,10 @@ impl<'o, 'a> Work<'o, 'a> {
             stages: stages.filter(|actions| !actions.is_empty()).map(|actions| Stage { actions }).collect(),
             events: self.events,
             waits: self.waits,
-            look_again: [observed.roster().next_available_at(), auto_rollback::next_look(observed)].into_iter().flatten().min(),
+            look_again: [observed.roster().next_available_at(), progress::next_look(observed), next_failure(observed)]
+                .into_iter()
+                .flatten()
+                .min(),
             ..Plan::default()
         }
     }
@@ -198,10 +202,27 @@ impl<'o, 'a> Work<'o, 'a> {
     }
 }
 
+/// How long a pod may be without a node until that is recorded: for a moment its volumes are not bound yet, or others have not left their places.
+const UNSCHEDULED_WITHIN: SignedDuration = SignedDuration::from_secs(10);
+
+/// The causes of pods of the update revision that do not come up, and from when on each is recorded.
+fn failures(observed: &Observed<'_>) -> impl Iterator<Item = (Option<Timestamp>, Cause)> {
+    let causes = observed.roster().failing(&observed.history.update).filter_map(|pod| Some((pod, cause::of_pod(pod)?)));
+    causes.map(|(pod, cause)| {
+        let until = || pod.meta.created?.checked_add(UNSCHEDULED_WITHIN).ok();
+        (if cause.kind.is_unschedulable() { until() } else { None }, cause)
+    })
+}
+
+/// When the first failure is to be recorded that is not yet.
+fn next_failure(observed: &Observed<'_>) -> Option<Timestamp> {
+    failures(observed).filter_map(|(from, _)| from).filter(|from| observed.state.now < *from).min()
+}
+
 /// An event where a pod of the update revision does not come up: once for each revision and kind of cause.
 fn failing_pods(observed: &Observed<'_>) -> Option<EventRecord> {
     let update = &observed.history.update;
-    let cause = cause::of_pod(observed.roster().failing(update)?)?;
+    let (_, cause) = failures(observed).find(|(from, _)| from.is_none_or(|from| from <= observed.state.now))?;
     let message = format!("Pods of revision \"{update}\" fail to come up: {cause}");
     let repeat = Repeat::OncePer(format!("{update}/{}", cause.kind.reason()));
     Some(EventRecord { repeat, ..event(observed.set(), Severity::Warning, "NewPodsFailing", message) })

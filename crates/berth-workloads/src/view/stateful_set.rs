@@ -4,12 +4,12 @@ use super::{Identity, Meta, View, wire};
 use crate::resources::{CLAIMS, REVISIONS};
 use berth_api::{
     annotations::{
-        BERTH_COMPLETED_AT, BERTH_COMPLETED_REVISION, BERTH_ROLLBACK, BERTH_ROLLED_BACK_TEMPLATES, BERTH_ROLLED_OUT_AT, BERTH_ROLLOUT,
+        BERTH_COMPLETED_AT, BERTH_COMPLETED_REVISION, BERTH_PROGRESS, BERTH_ROLLBACK, BERTH_ROLLED_BACK_TEMPLATES, BERTH_ROLLOUT,
+        BERTH_WHEN_SCALED,
     },
     decode::{Codec, from_json},
 };
 use berth_identity::{ObjectRef, Revision};
-use jiff::Timestamp;
 use k8s_openapi::api::core::v1::PodTemplateSpec;
 use serde::Deserialize;
 use serde_json::Value;
@@ -28,12 +28,11 @@ pub struct RevisionView {
     pub template: Option<Arc<PodTemplateSpec>>,
     /// Of its annotations those of [`KEPT`].
     pub annotations: BTreeMap<String, String>,
-    /// When its template was rolled out last, as far as anybody has noted it.
-    pub rolled_out: Option<Timestamp>,
 }
 
 /// What is read of a revision's annotations, and written to them. The others are its set's, and large.
-pub const KEPT: [&str; 5] = [BERTH_COMPLETED_REVISION, BERTH_COMPLETED_AT, BERTH_ROLLBACK, BERTH_ROLLED_BACK_TEMPLATES, BERTH_ROLLOUT];
+pub const KEPT: [&str; 6] =
+    [BERTH_COMPLETED_REVISION, BERTH_COMPLETED_AT, BERTH_PROGRESS, BERTH_ROLLBACK, BERTH_ROLLED_BACK_TEMPLATES, BERTH_ROLLOUT];
 
 #[derive(Deserialize)]
 struct RevisionWire {
@@ -47,17 +46,9 @@ impl View for RevisionView {
         let mut wire: RevisionWire = from_json(json)?;
         let data = wire.data.unwrap_or_default();
         let mut annotations = wire.metadata.annotations.take().unwrap_or_default();
-        let noted = annotations.get(BERTH_ROLLED_OUT_AT).and_then(|text| text.parse().ok());
         annotations.retain(|key, _| KEPT.contains(&key.as_str()));
         let meta = wire.metadata.into_meta(revision);
-        Ok(Self {
-            rolled_out: noted.max(meta.created),
-            meta,
-            annotations,
-            number: wire.revision.unwrap_or(0),
-            template: template_of(&data).map(Arc::new),
-            data: Arc::new(data),
-        })
+        Ok(Self { meta, annotations, number: wire.revision.unwrap_or(0), template: template_of(&data).map(Arc::new), data: Arc::new(data) })
     }
 
     fn identity(&self) -> Identity<'_> {
@@ -84,6 +75,8 @@ fn template_of(data: &Value) -> Option<PodTemplateSpec> {
 pub struct ClaimView {
     /// Its metadata.
     pub meta: Meta,
+    /// Whether it goes when its pod is scaled away ([`BERTH_WHEN_SCALED`]).
+    pub goes_when_scaled: bool,
 }
 
 #[derive(Deserialize)]
@@ -94,7 +87,8 @@ struct ClaimWire {
 impl View for ClaimView {
     fn decode(json: &[u8], revision: Revision) -> Result<Self, serde_json::Error> {
         let wire: ClaimWire = from_json(json)?;
-        Ok(Self { meta: wire.metadata.into_meta(revision) })
+        let goes_when_scaled = wire.metadata.annotations.as_ref().is_some_and(|annotations| annotations.contains_key(BERTH_WHEN_SCALED));
+        Ok(Self { meta: wire.metadata.into_meta(revision), goes_when_scaled })
     }
 
     fn identity(&self) -> Identity<'_> {

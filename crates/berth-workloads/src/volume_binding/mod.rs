@@ -18,6 +18,8 @@ pub use view::{BindingMode, ClaimRef, ClaimUserView, ClaimView, ClassView, Volum
 
 /// The provisioner whose volumes are made here: they hold nothing but a content id.
 pub const PROVISIONER: &str = "berth.dev/simulated";
+/// The driver of these volumes. API servers take the name of a provisioner as it is, and that of a CSI driver only if it is a DNS subdomain.
+pub const DRIVER: &str = "simulated.berth.dev";
 /// On a claim: it has its volume.
 pub const BIND_COMPLETED: &str = "pv.kubernetes.io/bind-completed";
 /// On a claim or volume: the controller chose its other side, not a user.

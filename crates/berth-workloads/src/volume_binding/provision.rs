@@ -1,7 +1,7 @@
 //! The volume that is made for a claim.
 
 use super::{
-    PROVISIONED_BY, PROVISIONER,
+    DRIVER, PROVISIONED_BY, PROVISIONER,
     view::{ClaimView, ClassView},
 };
 use k8s_openapi::{
@@ -29,11 +29,7 @@ pub(super) fn volume_for(claim: &ClaimView, class: &ClassView) -> PersistentVolu
                 claim.requests.iter().filter(|(name, _)| *name == "storage").map(|(name, size)| (name.clone(), size.clone())).collect(),
             ),
             claim_ref: Some(claim_ref(claim)),
-            csi: Some(CSIPersistentVolumeSource {
-                driver: PROVISIONER.to_owned(),
-                volume_handle: name,
-                ..CSIPersistentVolumeSource::default()
-            }),
+            csi: Some(CSIPersistentVolumeSource { driver: DRIVER.to_owned(), volume_handle: name, ..CSIPersistentVolumeSource::default() }),
             mount_options: (!class.mount_options.is_empty()).then(|| class.mount_options.clone()),
             persistent_volume_reclaim_policy: Some(class.reclaim_policy.clone()),
             storage_class_name: Some(class.meta.name.to_string()),

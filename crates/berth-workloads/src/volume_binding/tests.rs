@@ -340,7 +340,7 @@ fn a_volume_is_made_as_the_claim_asks_and_its_class_says() {
     let volume = made(&class);
     assert_eq!(volume["metadata"]["annotations"], json!({"pv.kubernetes.io/provisioned-by": "berth.dev/simulated"}));
     let spec = json!({
-        "accessModes": ["ReadWriteOnce"], "capacity": {"storage": "2Gi"}, "csi": {"driver": "berth.dev/simulated", "volumeHandle": "pvc-c"},
+        "accessModes": ["ReadWriteOnce"], "capacity": {"storage": "2Gi"}, "csi": {"driver": "simulated.berth.dev", "volumeHandle": "pvc-c"},
         "mountOptions": ["noatime"], "persistentVolumeReclaimPolicy": "Retain", "storageClassName": "fast", "volumeMode": "Filesystem",
         "claimRef": {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "name": "data", "namespace": "ns", "resourceVersion": "7", "uid": null},
     });

@@ -116,21 +116,21 @@ fn changes(connection: &Connection, workload: &Found) -> Result<stream::BoxStrea
             Of::Pods => ("v1", "Pod", "pods"),
             Of::Events => ("v1", "Event", "events"),
         };
-        connection.watch(&gvk(api_version, kind), plural, which(of, &workload.name, &selected)).map(move |event| (of, event)).boxed()
+        connection.watch(&gvk(api_version, kind), plural, which(of, workload, &selected)).map(move |event| (of, event)).boxed()
     };
     Ok(stream::select_all(Of::all(workload.kind).iter().map(watch)).boxed())
 }
 
 /// Which objects of the namespace are watched. Sets, revisions and claims count by name and owner, whatever their labels: those of others tell that a
-/// name is taken, or that a pod's set is not gone, and claims that were made by hand need not have the labels of the workload. Pods are too many
-/// for that.
-fn which(of: Of, name: &str, selected: &str) -> watcher::Config {
+/// name is taken, or that a pod's set is not gone, and claims that were made by hand need not have the labels of the workload. So do pods of a
+/// StatefulSet. Pods of a Deployment have names that tell nothing.
+fn which(of: Of, workload: &Found, selected: &str) -> watcher::Config {
     let all = watcher::Config::default();
-    match of {
-        Of::Workload => all.fields(&format!("metadata.name={name}")),
-        Of::Sets | Of::Revisions | Of::Claims => all,
-        Of::Pods => all.labels(selected),
-        Of::Events => all.fields("type=Warning"),
+    match (of, workload.kind) {
+        (Of::Workload, _) => all.fields(&format!("metadata.name={}", workload.name)),
+        (Of::Sets | Of::Revisions | Of::Claims, _) | (Of::Pods, Kind::StatefulSet) => all,
+        (Of::Pods, Kind::Deployment) => all.labels(selected),
+        (Of::Events, _) => all.fields("type=Warning"),
     }
 }
 
@@ -193,9 +193,13 @@ mod tests {
 
     #[test]
     fn what_the_controllers_know_by_name_or_owner_is_seen_whatever_its_labels() {
-        let labels = |of| which(of, "web", "app=web").label_selector;
-        assert_eq!([Of::Sets, Of::Revisions, Of::Claims].map(labels), [None, None, None]);
-        assert_eq!(labels(Of::Pods).as_deref(), Some("app=web"));
-        assert_eq!(which(Of::Workload, "web", "app=web").field_selector.as_deref(), Some("metadata.name=web"));
+        let workload = |kind| Found { kind, name: "web".to_owned(), json: String::new() };
+        let labels = |of, kind| which(of, &workload(kind), "app=web").label_selector;
+        for kind in [Kind::Deployment, Kind::StatefulSet] {
+            assert_eq!([Of::Sets, Of::Revisions, Of::Claims].map(|of| labels(of, kind)), [None, None, None]);
+            assert_eq!(which(Of::Workload, &workload(kind), "app=web").field_selector.as_deref(), Some("metadata.name=web"));
+        }
+        assert_eq!(labels(Of::Pods, Kind::Deployment).as_deref(), Some("app=web"));
+        assert_eq!(labels(Of::Pods, Kind::StatefulSet), None, "their names tell whose they are");
     }
 }

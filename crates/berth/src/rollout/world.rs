@@ -14,6 +14,7 @@ use berth_rollout::{
 };
 use berth_workloads::{
     cause::{self, Causes, DeploymentFacts, StatefulSetFacts},
+    stateful_set::member_ordinal,
     view::{ClaimView, DeploymentView, EventView, PodView, ReplicaSetView, RevisionView, StatefulSetView, View},
 };
 use jiff::Timestamp;
@@ -51,14 +52,34 @@ impl<V> Default for Mirror<V> {
 impl<V> Mirror<V> {
     /// Takes a change in.
     fn take(&mut self, event: Event<DynamicObject>, decode: impl Fn(&[u8]) -> serde_json::Result<V>) -> Result<(), Error> {
+        self.take_if(event, decode, |_| true)
+    }
+
+    /// Takes a change in, if it is of an object that counts.
+    fn take_if(
+        &mut self,
+        event: Event<DynamicObject>,
+        decode: impl Fn(&[u8]) -> serde_json::Result<V>,
+        counts: impl Fn(&V) -> bool,
+    ) -> Result<(), Error> {
         match event {
             Event::Init => self.filling.clear(),
-            Event::InitApply(object) => drop(self.filling.insert(uid(&object), read(&object, decode)?)),
+            Event::InitApply(object) => {
+                let view = read(&object, decode)?;
+                if counts(&view) {
+                    self.filling.insert(uid(&object), view);
+                }
+            }
             Event::InitDone => {
                 self.shown = std::mem::take(&mut self.filling);
                 self.fill = Fill::Whole;
             }
-            Event::Apply(object) => drop(self.shown.insert(uid(&object), read(&object, decode)?)),
+            Event::Apply(object) => {
+                let view = read(&object, decode)?;
+                if counts(&view) {
+                    self.shown.insert(uid(&object), view);
+                }
+            }
             Event::Delete(object) => drop(self.shown.remove(&uid(&object))),
         }
         Ok(())
@@ -169,7 +190,11 @@ impl<'a> World<'a> {
             Of::Sets => self.sets.take(event, |json| ReplicaSetView::decode(json, Revision(0))),
             Of::Revisions => self.revisions.take(event, |json| RevisionView::decode(json, Revision(0))),
             Of::Claims => self.claims.take(event, |json| ClaimView::decode(json, Revision(0))),
-            Of::Pods => self.pods.take(event, |json| PodView::decode(json, Revision(0))),
+            Of::Pods => {
+                let (kind, name) = (self.subject.kind, &self.subject.name);
+                let is_its_own = |pod: &PodView| kind != Kind::StatefulSet || member_ordinal(name, &pod.meta.name).is_some();
+                self.pods.take_if(event, |json| PodView::decode(json, Revision(0)), is_its_own)
+            }
             Of::Events => self.events.take(event, EventView::decode),
         }
     }

@@ -6,6 +6,7 @@ use super::{
 };
 use crate::{
     FeatureGates, FieldError, Path,
+    annotations::{BERTH_AUTO_ROLLBACK, BERTH_PROGRESS_DEADLINE_SECONDS},
     apps::{
         NO_STATUS_REPLICAS, NotGreater, TemplateRules, choices, collision_count_kept, not_greater, not_negative, template_path,
         validate_selector_and_template, without_old_deletion_cost,
@@ -27,8 +28,10 @@ const FORBIDDEN_UPDATE: &str = "updates to statefulset spec for fields other tha
      'revisionHistoryLimit', 'persistentVolumeClaimRetentionPolicy' and 'minReadySeconds' are forbidden";
 
 pub(super) fn create(set: &StatefulSet, gates: &FeatureGates) -> Vec<FieldError> {
-    let faults = choices::validate(choices::OF_STATEFUL_SETS, &set.metadata, None);
-    faults.into_iter().chain(validate_spec(&set.spec, None, gates)).collect()
+    let mut faults = choices::validate(choices::OF_STATEFUL_SETS, &set.metadata, None);
+    faults.extend(hasty_deadline(set));
+    faults.extend(validate_spec(&set.spec, None, gates));
+    faults
 }
 
 pub(super) fn update(new: &StatefulSet, old: &StatefulSet, gates: &FeatureGates) -> Vec<FieldError> {
@@ -45,7 +48,18 @@ pub(super) fn update(new: &StatefulSet, old: &StatefulSet, gates: &FeatureGates)
 }
 
 fn annotations(new: &StatefulSet, old: &StatefulSet) -> Vec<FieldError> {
-    choices::validate(choices::OF_STATEFUL_SETS, &new.metadata, Some(&old.metadata))
+    let mut faults = choices::validate(choices::OF_STATEFUL_SETS, &new.metadata, Some(&old.metadata));
+    faults.extend(hasty_deadline(new).filter(|_| hasty_deadline(old).is_none()));
+    faults
+}
+
+/// A deadline that passes while pods are ready and not available yet, as of a Deployment.
+fn hasty_deadline(set: &StatefulSet) -> Option<FieldError> {
+    choices::value(&set.metadata, BERTH_AUTO_ROLLBACK)?;
+    let seconds = choices::value(&set.metadata, BERTH_PROGRESS_DEADLINE_SECONDS)?.parse::<i32>().ok()?;
+    let path = Path::new("metadata").child("annotations").key(BERTH_PROGRESS_DEADLINE_SECONDS);
+    let is_hasty = 0 < seconds && seconds <= set.spec.min_ready_seconds;
+    is_hasty.then(|| FieldError::invalid(&path, seconds.to_string(), "must be greater than minReadySeconds"))
 }
 
 /// The alpha of KEP-3541 lets nobody switch away from Recreate; from beta on everybody may.
@@ -202,6 +216,28 @@ mod tests {
     fn check_update(old: Value, new: Value, off: &str, wanted: &[&str]) {
         let (old, new) = (stateful_set(json!({"spec": old})), stateful_set(json!({"spec": new})));
         check(&new.validate_update(&old, &gates(off)), wanted);
+    }
+
+    #[test]
+    fn a_deadline_that_passes_while_pods_become_available_is_refused_once() {
+        let set = |min_ready: i32, deadline: &str, rollback: Option<&str>| -> StatefulSet {
+            let mut annotations = json!({"berth.dev/progress-deadline-seconds": deadline});
+            rollback.into_iter().for_each(|rollback| annotations["berth.dev/auto-rollback"] = json!(rollback));
+            stateful_set(json!({"metadata": {"annotations": annotations}, "spec": {"minReadySeconds": min_ready}}))
+        };
+        let on = Some("OnDeadline");
+        let text = hasty_deadline(&set(6, "3", on)).map(|fault| fault.to_string()).unwrap_or_default();
+        let wanted =
+            "metadata.annotations[berth.dev/progress-deadline-seconds]: Invalid value: \"3\": must be greater than minReadySeconds";
+        assert_eq!(text, wanted);
+        for (min_ready, deadline, rollback, is_hasty) in
+            [(3, "3", on, true), (2, "3", on, false), (6, "3", None, false), (6, "x", on, false)]
+        {
+            assert_eq!(hasty_deadline(&set(min_ready, deadline, rollback)).is_some(), is_hasty, "{min_ready} {deadline} {rollback:?}");
+        }
+        let is_refused = |new: &StatefulSet, old: &StatefulSet| annotations(new, old).iter().any(|fault| fault.to_string() == wanted);
+        assert!(is_refused(&set(6, "3", on), &set(0, "3", on)) && is_refused(&set(6, "3", on), &set(6, "3", None)));
+        assert!(!is_refused(&set(6, "3", on), &set(5, "3", on)), "what was stored before is not judged again");
     }
 
     #[test]

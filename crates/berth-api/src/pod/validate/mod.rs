@@ -23,6 +23,7 @@ use k8s_openapi::api::core::v1::{Pod, PodSpec, PodTemplateSpec};
 use std::collections::BTreeSet;
 
 pub(crate) use names::{check_config_key, check_port_name};
+pub(crate) use volumes::validate_csi_driver;
 
 /// All faults of a template; `path` is `spec.template`. What a workload demands of its template besides (labels that its selector matches,
 /// restart policy) is the workload's.

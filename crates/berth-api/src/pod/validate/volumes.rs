@@ -6,9 +6,9 @@ use super::{
     sources,
 };
 use crate::{
-    Path,
+    FieldError, Path,
     faults::Faults,
-    names::check_dns_label,
+    names::{check_dns_label, check_dns_subdomain},
     pod::{claim, volume_sources},
     unset::{list, text},
 };
@@ -17,6 +17,9 @@ use std::collections::BTreeSet;
 
 /// Highest mode of a file, 0777.
 const MODE_MAX: i32 = 511;
+
+/// How long the name of a CSI driver may be.
+const CSI_DRIVER_BYTES_MAX: usize = 63;
 
 const HOST_PATH_TYPES: &[&str] = &["BlockDevice", "CharDevice", "Directory", "DirectoryOrCreate", "File", "FileOrCreate", "Socket"];
 
@@ -96,7 +99,7 @@ fn validate_one(volume: &Volume, path: &Path, faults: &mut Faults) {
         validate_projected(source, path, faults);
     }
     if let Some(source) = &volume.csi {
-        faults.set(&path.child("driver"), &source.driver);
+        validate_csi_driver(&source.driver, &path.child("driver"), faults);
     }
     if let Some(source) = &volume.image {
         faults.set(&path.child("reference"), text(&source.reference));
@@ -108,6 +111,21 @@ fn validate_one(volume: &Volume, path: &Path, faults: &mut Faults) {
             Some(template) => faults.add(claim::validate_claim_spec(&template.spec, &path.child("spec"))),
             None => faults.required(&path, ""),
         }
+    }
+}
+
+/// The name of a CSI driver. In capitals it is a name, too.
+///
+/// Source: upstream `validation.go`, `ValidateCSIDriverName`.
+pub(crate) fn validate_csi_driver(driver: &str, path: &Path, faults: &mut Faults) {
+    if !faults.set(path, driver) {
+        return;
+    }
+    if driver.len() > CSI_DRIVER_BYTES_MAX {
+        faults.add([FieldError::too_long(path, CSI_DRIVER_BYTES_MAX)]);
+    }
+    for detail in check_dns_subdomain(&driver.to_lowercase()) {
+        faults.invalid(path, driver, detail);
     }
 }
 

@@ -1,8 +1,9 @@
 //! Volume claims and with whom they go.
 
-use super::world::{Stored, World, broken, template};
-use berth_workloads::stateful_set::{member_ordinal, ordinals};
+use super::world::{Stored, World, broken, claim_ordinal, template};
+use berth_workloads::stateful_set::ordinals;
 use serde_json::{Value, json};
+use std::collections::{BTreeMap, BTreeSet};
 
 fn spec(when_scaled: &str, when_deleted: &str) -> Value {
     json!({
@@ -127,8 +128,9 @@ fn a_claim_of_a_former_pod_is_taken_over_where_claims_stay() {
     let mut world = without_a_pod("Retain", "Delete", owners_of_it);
     let stages: Vec<_> = world.plan().stages.iter().map(|stage| stage.actions.len()).collect();
     assert_eq!(stages, [2, 1], "the claim's owners and the status, then the pod");
-    world.look(1);
-    assert_eq!((owners(&world)[1].1.clone(), world.short().as_str()), (vec!["Backup".to_owned()], "web-0=1"));
+    world.look(2);
+    let both = vec!["Backup".to_owned(), "StatefulSet".to_owned()];
+    assert_eq!((owners(&world)[1].1.clone(), world.short().as_str()), (both, "web-0=1"));
     world.settle();
     assert_eq!(
         (owners(&world)[1].1.clone(), world.short().as_str()),
@@ -321,11 +323,15 @@ const PHASES: [(&str, Prepare); 7] = [
     ("a pod told to go by hand", |world| world.delete_pod("web-2")),
 ];
 
-fn changes() -> [Value; 7] {
+fn changes() -> [Value; 11] {
     let policy = |field: &str, value: &str| json!({"spec": {"persistentVolumeClaimRetentionPolicy": {field: value}}});
     [
+        json!({}),
+        json!({"spec": {"replicas": 0}}),
         json!({"spec": {"replicas": 1}}),
         json!({"spec": {"replicas": 3}}),
+        json!({"spec": {"replicas": 4}}),
+        json!({"spec": {"ordinals": {"start": 2}}}),
         json!({"spec": {"template": template(3)}}),
         policy("whenScaled", "Retain"),
         policy("whenScaled", "Delete"),
@@ -334,31 +340,37 @@ fn changes() -> [Value; 7] {
     ]
 }
 
-/// After each change one look; then all pods that were told to go are gone. No claim of a wanted number goes with them, and each of a number
-/// that is not wanted does, if the policy says so. That the owners are right after every look the world checks itself.
+/// What the user says while the first change is being carried out.
+fn later_changes() -> [Value; 5] {
+    let retention = |when_scaled: &str| json!({"spec": {"persistentVolumeClaimRetentionPolicy": {"whenScaled": when_scaled}}});
+    let replicas = |replicas: u32| json!({"spec": {"replicas": replicas}});
+    [json!({}), replicas(1), replicas(3), retention("Retain"), retention("Delete")]
+}
+
+/// After each change one reconcile; then all terminating pods are gone. No claim of a wanted number is lost, and each of a number that became unwanted is,
+/// if the policy says so, whether its pod exists, terminates or was never created. That the owners are right after every reconcile the world checks itself.
 #[test]
 fn no_wanted_claim_is_lost_and_no_unwanted_one_stays_in_any_phase() {
     for (strategy, management) in
         [("Recreate", "OrderedReady"), ("Recreate", "Parallel"), ("RollingUpdate", "OrderedReady"), ("OnDelete", "Parallel")]
     {
         for (phase, prepare) in PHASES {
-            for (scaled, deleted) in [("Delete", "Retain"), ("Delete", "Delete"), ("Retain", "Delete")] {
+            for (scaled, deleted) in [("Delete", "Retain"), ("Delete", "Delete"), ("Retain", "Delete"), ("Retain", "Retain")] {
                 let mut spec = spec(scaled, deleted);
                 spec["replicas"] = json!(3);
                 spec["podManagementPolicy"] = json!(management);
                 spec["updateStrategy"] = json!({"type": strategy, "rollingUpdate": null});
                 let mut before = World::new(&spec);
                 before.settle();
-                prepare(&mut before);
+                let mut before = Watched::new(before);
+                prepare(&mut before.world);
                 for first in changes() {
                     let mut once = before.clone();
-                    once.edit(&first);
-                    once.look(usize::MAX);
-                    for second in changes() {
-                        let mut world = once.clone();
-                        world.edit(&second);
-                        world.look(usize::MAX);
-                        check_loss(world, &format!("{strategy} {management} {scaled} {deleted}, {phase}: {first}, {second}"));
+                    once.change(&first);
+                    for second in later_changes() {
+                        let mut twice = once.clone();
+                        twice.change(&second);
+                        twice.check_loss(&format!("{strategy} {management} {scaled} {deleted}, {phase}: {first}, {second}"));
                     }
                 }
             }
@@ -366,17 +378,161 @@ fn no_wanted_claim_is_lost_and_no_unwanted_one_stays_in_any_phase() {
     }
 }
 
-fn check_loss(mut world: World, what: &str) {
-    let (wanted, claims) = (ordinals(&world.view()), world.claims.clone());
-    let going: Vec<_> = world.names().into_iter().filter(|name| world.is_going(name)).collect();
-    going.iter().for_each(|name| world.gone(name));
-    let goes_with_pod = world.set.json["spec"]["persistentVolumeClaimRetentionPolicy"]["whenScaled"] == "Delete";
-    for claim in claims.keys() {
-        let pod = claim.split_once('-').expect("a claim's name").1.to_owned();
-        let ordinal = member_ordinal("web", &pod).expect("a member");
-        let is_lost = !world.claims.contains_key(claim);
-        assert_eq!(is_lost, going.contains(&pod) && goes_with_pod && !wanted.contains(ordinal), "{claim} of {what}");
+/// A world, and which of its first claims should be lost by now: those of numbers that a reconcile saw wanted with `whenScaled: Delete`, and then unwanted.
+#[derive(Clone)]
+struct Watched {
+    world: World,
+    first: BTreeMap<String, Value>,
+    goes: BTreeSet<i64>,
+    lost: BTreeSet<i64>,
+}
+
+impl Watched {
+    fn new(world: World) -> Self {
+        let first: BTreeMap<_, _> =
+            world.claims.iter().map(|(name, claim)| (name.clone(), claim.json["metadata"]["uid"].clone())).collect();
+        let mut watched = Self { world, first, goes: BTreeSet::new(), lost: BTreeSet::new() };
+        watched.judge();
+        watched
     }
+
+    fn goes_when_scaled(&self) -> bool {
+        self.world.set.json["spec"]["persistentVolumeClaimRetentionPolicy"]["whenScaled"] == "Delete"
+    }
+
+    fn change(&mut self, change: &Value) {
+        self.world.edit(change);
+        self.judge();
+        self.world.look(usize::MAX);
+    }
+
+    /// What the reconcile that comes next should do.
+    fn judge(&mut self) {
+        let (wanted, roster) = (ordinals(&self.world.view()), self.world.roster());
+        for ordinal in 0..3 {
+            match (self.goes_when_scaled(), wanted.contains(ordinal)) {
+                (false, _) => drop(self.goes.remove(&ordinal)),
+                (true, true) => drop(self.goes.insert(ordinal)),
+                (true, false) if roster.pod(ordinal).is_none() && self.goes.contains(&ordinal) => drop(self.lost.insert(ordinal)),
+                (true, false) => (),
+            }
+        }
+    }
+
+    /// Has all terminating pods go, and compares what is left with what should be.
+    fn check_loss(mut self, what: &str) {
+        let wanted = ordinals(&self.world.view());
+        let terminating: Vec<_> = self.world.names().into_iter().filter(|name| self.world.is_going(name)).collect();
+        for name in terminating {
+            self.world.gone(&name);
+            let ordinal = claim_ordinal(&format!("data-{name}")).expect("a member");
+            if self.goes_when_scaled() && !wanted.contains(ordinal) {
+                self.lost.insert(ordinal);
+            }
+        }
+        for (claim, uid) in &self.first {
+            let is_lost = self.world.claims.get(claim).is_none_or(|now| now.json["metadata"]["uid"] != *uid);
+            let ordinal = claim_ordinal(claim).expect("a claim of the set");
+            assert_eq!(is_lost, self.lost.contains(&ordinal), "{claim} of {what}");
+        }
+    }
+}
+
+/// Recreate with a broken template: pod 0 is there, and 1 and 2 were never created.
+fn stuck(when_scaled: &str, when_deleted: &str) -> World {
+    let mut spec = spec(when_scaled, when_deleted);
+    spec["replicas"] = json!(3);
+    spec["updateStrategy"] = json!({"type": "Recreate", "rollingUpdate": null});
+    let mut world = World::new(&spec);
+    world.settle();
+    world.edit(&json!({"spec": {"template": broken(2)}}));
+    world.settle();
+    assert_eq!(world.short(), "web-0=2!");
+    world
+}
+
+#[test]
+fn claims_of_pods_that_were_never_created_follow_the_policy() {
+    let mut world = stuck("Retain", "Delete");
+    world.edit(&json!({"spec": spec("Retain", "Retain")}));
+    world.edit(&json!({"spec": {"replicas": 3}}));
+    world.look(usize::MAX);
+    assert!(owners(&world).iter().all(|(_, owners)| owners.is_empty()), "{:?}", owners(&world));
+    world.edit(&json!({"spec": {"persistentVolumeClaimRetentionPolicy": {"whenDeleted": "Delete"}}}));
+    world.look(usize::MAX);
+    assert!(owners(&world).iter().all(|(_, owners)| owners == &["StatefulSet"]), "{:?}", owners(&world));
+}
+
+#[test]
+fn claims_of_pods_that_were_never_created_go_when_these_are_scaled_away() {
+    for (when_deleted, change) in
+        [("Retain", json!({"replicas": 1})), ("Delete", json!({"replicas": 0})), ("Retain", json!({"ordinals": {"start": 2}}))]
+    {
+        let mut world = stuck("Delete", when_deleted);
+        world.edit(&json!({"spec": change}));
+        world.settle();
+        let wanted = ordinals(&world.view());
+        let is_kept = |claim: &String| {
+            let ordinal = claim_ordinal(claim).expect("a claim of the set");
+            wanted.contains(ordinal) || world.pods.contains_key(&format!("web-{ordinal}"))
+        };
+        assert!(world.claims.keys().all(is_kept), "{change}: {:?}", world.claims.keys());
+        let message = "Delete Claim data-web-1 Pod web-1 in StatefulSet web success".to_owned();
+        assert!(world.events.contains(&("SuccessfulDelete".to_owned(), message)), "{change}: {:?}", world.events);
+    }
+}
+
+#[test]
+fn claims_that_were_kept_when_their_pods_were_scaled_away_stay() {
+    let mut world = World::new(&spec("Retain", "Retain"));
+    world.settle();
+    world.edit(&json!({"spec": {"replicas": 0}}));
+    world.settle();
+    world.edit(&json!({"spec": {"persistentVolumeClaimRetentionPolicy": {"whenScaled": "Delete"}}}));
+    world.settle();
+    assert_eq!(world.claims.len(), 4, "`whenScaled: Delete` is about what is scaled away from now on");
+    world.edit(&json!({"spec": {"replicas": 2}}));
+    world.settle();
+    world.edit(&json!({"spec": {"replicas": 0}}));
+    world.settle();
+    assert_eq!(world.claims.len(), 0);
+}
+
+/// The name of a claim can be that of two sets. Without a pod that uses it, the labels say whose it is.
+#[test]
+fn a_claim_of_this_name_that_is_not_the_sets_is_left_alone() {
+    let mut world = World::new(&spec("Delete", "Delete"));
+    world.settle();
+    world.edit(&json!({"spec": {"replicas": 0}}));
+    let mut others = world.claims["data-web-1"].clone();
+    others.json["metadata"]["labels"] = json!({"app": "another"});
+    others.json["metadata"]["ownerReferences"] = Value::Null;
+    world.settle();
+    world.claims.insert("data-web-1".to_owned(), others);
+    assert_eq!((world.in_doubt().len(), world.look(usize::MAX)), (0, 0));
+}
+
+/// While a pod of the name is there, whoever's it is, the claim may be in use.
+#[test]
+fn a_claim_is_not_deleted_under_a_pod_that_another_controls() {
+    let mut world = World::new(&spec("Delete", "Retain"));
+    world.settle();
+    world.edit_pod("web-1", &json!({"metadata": {"ownerReferences": [owner("Other", "o", "uid-o", true)]}}));
+    world.edit(&json!({"spec": {"replicas": 1}}));
+    world.look(usize::MAX);
+    assert_eq!(world.claims.len(), 4);
+    world.pods.remove("web-1");
+    world.look(usize::MAX);
+    assert_eq!(world.claims.keys().collect::<Vec<_>>(), ["data-web-0", "log-web-0"]);
+}
+
+#[test]
+fn a_claim_that_another_object_keeps_is_not_deleted() {
+    let mut world = stuck("Delete", "Retain");
+    own(&mut world, "data-web-2", json!([owner("Backup", "b", "uid-b", false)]));
+    world.edit(&json!({"spec": {"replicas": 1}}));
+    world.settle();
+    assert_eq!(world.claims.keys().collect::<Vec<_>>(), ["data-web-0", "data-web-2", "log-web-0"]);
 }
 
 #[test]

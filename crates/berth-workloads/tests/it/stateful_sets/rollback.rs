@@ -178,6 +178,7 @@ fn whoever_waits_for_the_deadline_looks_again_when_it_passes() {
     };
     let deadline = made(&world, "web-2") + SignedDuration::from_secs(90);
     assert_eq!(world.plan().look_again, Some(deadline));
+    world.look(usize::MAX);
     world.now = deadline - SignedDuration::from_nanos(1);
     assert_eq!((world.plan().look_again, told(&world, "AutomaticRollback").len()), (Some(deadline), 0));
     world.look(usize::MAX);
@@ -187,7 +188,8 @@ fn whoever_waits_for_the_deadline_looks_again_when_it_passes() {
     assert_eq!(told(&world, "AutomaticRollback").len(), 1);
     // Where it stays, there is nothing more to look for.
     let mut world = asked(&json!({}), &broken(1));
-    world.now = made(&world, "web-0") + SignedDuration::from_secs(90);
+    // It was seen to run a minute after it was created.
+    world.now = made(&world, "web-0") + SignedDuration::from_secs(150);
     assert_eq!(world.plan().look_again, None);
 }
 
@@ -203,10 +205,177 @@ fn a_rollback_without_a_cause_tells_how_many_pods_were_not_available() {
     world.is_healed = true;
     world.start("web-2");
     world.is_healed = false;
+    // The next pod is deleted meanwhile, which is progress too.
+    world.look(usize::MAX);
+    world.look(usize::MAX);
     world.now += SignedDuration::from_mins(10);
     world.look(usize::MAX);
     let record = Record::of(&world.view().annotations).expect("a record");
     assert_eq!((record.reason, record.message.as_str()), (None, "1 of its 2 pods are not available"));
+}
+
+fn unready(world: &mut World, pod: &str) {
+    world.edit_pod(pod, &json!({"status": {"conditions": [{"type": "Ready", "status": "False"}]}}));
+}
+
+fn image(world: &World) -> String {
+    world.view().spec.template.spec.as_ref().and_then(|spec| spec.containers[0].image.clone()).unwrap_or_default()
+}
+
+/// What a deadline counts from is the last step of the rollout: where there is nothing left to do, it does not run.
+#[test]
+fn a_canary_that_was_well_is_not_rolled_back_at_its_first_blip() {
+    let partition = json!({"updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"partition": 2}}});
+    let mut world = asked(&partition, &template(1));
+    roll_out(&mut world, &template(2));
+    run(&mut world, usize::MAX);
+    unready(&mut world, "web-2");
+    for _ in 0..3 {
+        world.look(usize::MAX);
+        world.now += SignedDuration::from_mins(10);
+    }
+    assert_eq!((image(&world).as_str(), told(&world, "AutomaticRollbackSkipped").len()), ("2", 0), "{:?}", world.events);
+    // What the partition kept back has its own time, and its own failure.
+    unready(&mut world, "web-0");
+    world.edit(&json!({"spec": {"updateStrategy": {"rollingUpdate": {"partition": 1}}}}));
+    world.look(usize::MAX);
+    assert_eq!(image(&world), "2");
+    world.now += SignedDuration::from_secs(91);
+    world.look(usize::MAX);
+    assert_eq!(image(&world), "1", "{:?}", world.events);
+}
+
+#[test]
+fn a_template_that_was_complete_without_a_deadline_stays() {
+    for strategy in strategies() {
+        let mut world = asked(&strategy, &template(1));
+        world.edit(&json!({"metadata": {"annotations": {"berth.dev/auto-rollback": null}}}));
+        roll_out(&mut world, &template(2));
+        run(&mut world, usize::MAX);
+        unready(&mut world, "web-1");
+        world.look(usize::MAX);
+        world.edit(&json!({"metadata": {"annotations": {"berth.dev/auto-rollback": "OnDeadline"}}}));
+        for _ in 0..3 {
+            world.look(usize::MAX);
+            world.now += SignedDuration::from_mins(10);
+        }
+        assert_eq!(image(&world), "2", "{strategy}: {:?}", world.events);
+        // It is also one to go back to.
+        world.is_healed = true;
+        run(&mut world, usize::MAX);
+        world.is_healed = false;
+        roll_out(&mut world, &broken(3));
+        run(&mut world, usize::MAX);
+        assert_eq!(image(&world), "2", "{strategy}: {:?}", world.events);
+    }
+}
+
+#[test]
+fn a_deadline_that_is_set_in_the_middle_of_a_rollout_begins_then() {
+    let mut world = asked(&json!({"updateStrategy": {"type": "Recreate", "rollingUpdate": null}}), &template(1));
+    world.edit(&json!({"metadata": {"annotations": {"berth.dev/auto-rollback": null}}}));
+    roll_out(&mut world, &broken(2));
+    run(&mut world, usize::MAX);
+    world.now += SignedDuration::from_hours(1);
+    world.edit(&json!({"metadata": {"annotations": {"berth.dev/auto-rollback": "OnDeadline"}}}));
+    world.look(usize::MAX);
+    assert_eq!((image(&world).as_str(), world.plan().look_again), ("2!", Some(world.now + SignedDuration::from_secs(90))));
+    world.now += SignedDuration::from_secs(90);
+    world.look(usize::MAX);
+    assert_eq!(image(&world), "1");
+}
+
+/// Pods of the template do not exist, and it is the template's fault.
+#[test]
+fn a_template_whose_pods_are_refused_gives_way() {
+    let refused = |why: &str| {
+        let mut world = asked(&json!({"updateStrategy": {"type": "Recreate", "rollingUpdate": null}}), &template(1));
+        roll_out(&mut world, &template(2));
+        for _ in 0..6 {
+            world.look_refused(why);
+            world.pass();
+        }
+        world
+    };
+    let security = "pods \"web-0\" is forbidden: violates PodSecurity \"baseline:latest\": host namespaces (hostNetwork=true)";
+    let world = refused(security);
+    assert_eq!(image(&world), "1", "{:?}", world.events);
+    let record = Record::of(&world.view().annotations).expect("a record");
+    assert!(record.message.contains("violates PodSecurity"), "{record:?}");
+    let world = refused("pods \"web-0\" is forbidden: exceeded quota: few, requested: pods=1, used: pods=2, limited: pods=2");
+    let skipped = told(&world, "AutomaticRollbackSkipped");
+    assert!(image(&world) == "2" && skipped.len() == 1 && skipped[0].contains("exceeded quota"), "{:?}", world.events);
+}
+
+/// The server refuses such a deadline; another one may not.
+#[test]
+fn pods_that_have_to_stay_ready_for_a_while_do_not_miss_a_deadline() {
+    let spec =
+        json!({"updateStrategy": {"type": "Recreate", "rollingUpdate": null}, "minReadySeconds": 300, "podManagementPolicy": "Parallel"});
+    let mut world = asked(&spec, &template(1));
+    roll_out(&mut world, &template(2));
+    for _ in 0..20 {
+        world.look(usize::MAX);
+        world.pass();
+    }
+    assert_eq!((image(&world).as_str(), told(&world, "AutomaticRollbackSkipped").len()), ("2", 0), "{:?}", world.events);
+}
+
+/// They are available for a moment each time.
+#[test]
+fn a_template_whose_pods_crash_a_moment_after_their_start_gives_way() {
+    let mut world =
+        asked(&json!({"updateStrategy": {"type": "Recreate", "rollingUpdate": null}, "podManagementPolicy": "Parallel"}), &template(1));
+    roll_out(&mut world, &template(2));
+    for _ in 0..6 {
+        world.look(usize::MAX);
+        if world.short() == "web-0=2 web-1=2 web-2=2" && world.condition("Available").0 == "True" {
+            break;
+        }
+        world.pass();
+    }
+    assert_eq!(world.condition("Available").0, "True", "conditions and counts are upstream's");
+    let reached = world.now;
+    for second in 1..=30 {
+        world.now = reached + SignedDuration::from_secs(second * 4);
+        for pod in ["web-0", "web-1", "web-2"] {
+            if second % 2 == 1 { unready(&mut world, pod) } else { world.start(pod) }
+        }
+        world.look(usize::MAX);
+        let is_over = world.now.duration_since(reached).as_secs() > 90 && second % 2 == 1;
+        assert_eq!(image(&world), if is_over { "1" } else { "2" }, "{:?}", world.events);
+        if is_over {
+            return;
+        }
+    }
+    panic!("it was never rolled back");
+}
+
+#[test]
+fn pods_that_take_long_to_stop_are_no_failure_and_what_else_is_waited_for_is_told() {
+    let recreate = json!({"updateStrategy": {"type": "Recreate", "rollingUpdate": null}});
+    let mut world = asked(&recreate, &template(1));
+    roll_out(&mut world, &template(2));
+    for _ in 0..3 {
+        world.look(usize::MAX);
+        world.now += SignedDuration::from_mins(10);
+    }
+    assert_eq!(told(&world, "AutomaticRollbackSkipped").len(), 0, "{:?}", world.events);
+    let mut others = world.pods["web-1"].clone();
+    others.json["metadata"]["ownerReferences"] = json!(null);
+    others.json["metadata"]["labels"] = json!({"app": "another"});
+    others.json["metadata"]["deletionTimestamp"] = json!(null);
+    for name in world.names() {
+        world.gone(&name);
+    }
+    world.pods.insert("web-1".to_owned(), others);
+    for _ in 0..6 {
+        world.look(usize::MAX);
+        world.start("web-0");
+        world.now += SignedDuration::from_secs(40);
+    }
+    let skipped = told(&world, "AutomaticRollbackSkipped");
+    assert!(image(&world) == "2" && skipped.len() == 1 && skipped[0].contains("no pod of it fails"), "{:?}", world.events);
 }
 
 /// Neither pods of another revision nor those that are told to go make a template fail.
@@ -238,6 +407,7 @@ fn what_no_other_template_would_cure_stays_and_is_told() {
     let mut world = asked(&json!({}), &template(1));
     roll_out(&mut world, &broken(2));
     until_made(&mut world);
+    world.look(usize::MAX);
     let unplaced = json!([{"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/1 nodes are available"}]);
     world.edit_pod("web-2", &json!({"status": {"conditions": unplaced}}));
     world.now += SignedDuration::from_secs(600);
@@ -248,7 +418,7 @@ fn what_no_other_template_would_cure_stays_and_is_told() {
 }
 
 #[test]
-fn when_a_revision_is_rolled_out_is_kept_where_somebody_asks_and_none_is_complete_without_pods() {
+fn progress_is_kept_where_there_is_a_deadline_and_no_rollout_is_complete_without_pods() {
     let kept = |world: &World, number: i64, key: &str| {
         let of = |revision: &&super::world::Stored| revision.json["revision"] == number;
         world.revisions.values().find(of).expect("a revision").json["metadata"]["annotations"][key].clone()
@@ -260,7 +430,7 @@ fn when_a_revision_is_rolled_out_is_kept_where_somebody_asks_and_none_is_complet
         run(&mut world, usize::MAX);
         roll_out(&mut world, &template(1));
         run(&mut world, usize::MAX);
-        assert_eq!(kept(&world, 3, "berth.dev/rolled-out-at").is_string(), is_asked, "{policy}");
+        assert_eq!(kept(&world, 3, "berth.dev/progress").is_string(), is_asked, "{policy}");
     }
     let mut world = asked(&json!({}), &template(1));
     world.edit(&json!({"spec": {"replicas": 0}}));

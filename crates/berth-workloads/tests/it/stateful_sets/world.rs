@@ -103,10 +103,10 @@ impl World {
         self.claims.get(name).map(|claim| Arc::new(ClaimView::decode(&claim.bytes(), claim.revision).expect("a claim")))
     }
 
-    /// Numbers of the pods whose claims do not go with whom they should.
+    /// Numbers whose claims do not go with whom they should, whether or not there is a pod.
     pub(crate) fn in_doubt(&self) -> BTreeSet<i64> {
-        let roster = self.roster();
-        claims_in_doubt(&self.view(), &roster, &|name| self.claim_named(name), roster.ordinals())
+        let claimed = self.claims.keys().filter_map(|name| claim_ordinal(name));
+        claims_in_doubt(&self.view(), &self.roster(), &|name| self.claim_named(name), claimed)
     }
 
     /// What the controller would do now.
@@ -147,36 +147,47 @@ impl World {
         count
     }
 
-    /// What must hold after every complete look, whatever it was about: the claims of each pod that it saw go with whom they should.
+    /// What must hold after every complete reconcile, whatever it was about: each claim goes with whom it should, whether or not its pod exists. Of a pod
+    /// that was only just adopted this is not known yet.
     fn check_claims(&self, seen: &[i64]) {
         let (set, roster) = (self.view(), self.roster());
-        let pods = seen.iter().filter(|_| set.meta.deleted.is_none()).filter_map(|ordinal| Some((*ordinal, roster.pod(*ordinal)?)));
-        for (ordinal, pod) in pods {
-            let (name, wanted) = (&pod.meta.name, self.claim_owner(ordinal, &pod.meta.uid));
-            let templates = set.spec.volume_claim_templates.iter().flatten();
-            let claims = templates.filter_map(|template| Some(format!("{}-{name}", template.metadata.name.as_deref()?)));
-            for (stored, claim) in claims.filter_map(|claim| Some((self.claims.get(&claim)?, claim))) {
-                let owners = stored.json["metadata"]["ownerReferences"].as_array().cloned().unwrap_or_default();
-                let is_own = |owner: &Value| owner["uid"] == "uid-web" || owner["uid"] == pod.meta.uid.as_str();
-                let is_former = |owner: &Value| !is_own(owner) && (owner["name"] == "web" || owner["name"] == **name);
-                let is_others = owners.iter().any(|owner| !is_own(owner) && (owner["controller"] == true || is_former(owner)));
-                if is_others || !stored.json["metadata"]["deletionTimestamp"].is_null() {
-                    continue;
-                }
-                let uids: Vec<_> = owners.iter().filter(|owner| is_own(owner)).filter_map(|owner| owner["uid"].as_str()).collect();
-                assert_eq!(uids, wanted.as_deref().into_iter().collect::<Vec<_>>(), "owner of {claim}: {}", self.set.json["spec"]);
+        for (name, claim) in self.claims.iter().filter(|_| set.meta.deleted.is_none()) {
+            let ordinal = claim_ordinal(name).expect("a claim of the set");
+            let pod = roster.pod(ordinal).map(|pod| pod.meta.uid.as_str());
+            let is_wanted = ordinals(&set).contains(ordinal);
+            let is_labeled = claim.json["metadata"]["labels"]["app"] == "web";
+            if pod.is_none() && is_labeled || pod.is_some() && (seen.contains(&ordinal) || is_wanted) {
+                self.check_claim(name, claim, is_wanted, pod);
             }
         }
     }
 
-    /// The uid of the object that the claims of this pod should go with.
-    fn claim_owner(&self, ordinal: i64, pod: &str) -> Option<String> {
+    fn check_claim(&self, name: &str, claim: &Stored, is_wanted: bool, pod: Option<&str>) {
+        let metadata = &claim.json["metadata"];
         let policy = &self.set.json["spec"]["persistentVolumeClaimRetentionPolicy"];
-        match ordinals(&self.view()).contains(ordinal) {
-            false if policy["whenScaled"] == "Delete" => Some(pod.to_owned()),
-            _ if policy["whenDeleted"] == "Delete" => Some("uid-web".to_owned()),
-            _ => None,
+        let (goes_scaled, goes_deleted) = (policy["whenScaled"] == "Delete", policy["whenDeleted"] == "Delete");
+        let owners = metadata["ownerReferences"].as_array().cloned().unwrap_or_default();
+        let is_own = |owner: &Value| owner["uid"] == "uid-web" || pod.is_some_and(|uid| owner["uid"] == uid);
+        let pod_name = name.split_once('-').expect("a claim's name").1;
+        let is_former_pod = |owner: &Value| !is_own(owner) && owner["kind"] == "Pod" && owner["name"] == pod_name;
+        let is_former_set = |owner: &Value| !is_own(owner) && owner["kind"] == "StatefulSet" && owner["name"] == "web";
+        let is_collected = owners.iter().any(|owner| is_former_set(owner) || is_former_pod(owner) && (goes_scaled || pod.is_some()));
+        let is_others = owners.iter().any(|owner| !is_own(owner) && owner["controller"] == true);
+        if is_collected || is_others || !metadata["deletionTimestamp"].is_null() {
+            return;
         }
+        let wanted = match (goes_scaled, goes_deleted, is_wanted, pod) {
+            (true, _, false, Some(pod)) => Some(pod),
+            (_, true, ..) => Some("uid-web"),
+            (_, false, ..) => None,
+        };
+        let what = || format!("{name}, wanted: {is_wanted}, pod: {pod:?}, {}", self.set.json["spec"]);
+        let uids: Vec<_> = owners.iter().filter(|owner| is_own(owner)).filter_map(|owner| owner["uid"].as_str()).collect();
+        assert_eq!(uids, wanted.into_iter().collect::<Vec<_>>(), "owner of {}", what());
+        let is_marked = metadata["annotations"]["berth.dev/when-scaled"] == "Delete";
+        assert!(is_marked == goes_scaled || goes_scaled && !is_wanted, "mark of {}", what());
+        let stays = is_wanted || !is_marked || pod.is_some() || self.pods.contains_key(pod_name) || !owners.iter().all(is_own);
+        assert!(stays, "is left: {}", what());
     }
 
     /// As [`World::look`], and none of the events are written before the controller dies; whoever takes over remembers nothing.
@@ -200,13 +211,19 @@ impl World {
 
     /// As [`World::look`] where the API refuses every pod.
     pub(crate) fn look_without_pods(&mut self) {
-        for stage in self.plan().stages {
+        self.look_refused("pods \"web-n\" is forbidden: exceeded quota: few, requested: pods=1, used: pods=2, limited: pods=2");
+    }
+
+    /// The same, with these words.
+    pub(crate) fn look_refused(&mut self, why: &str) {
+        let plan = self.plan();
+        plan.events.iter().for_each(|event| self.tell_once(event));
+        for stage in plan.stages {
             let is_pod = |action: &Action| matches!(action, Action::Create { object: NewObject::Pod(_), .. });
             let (pods, others): (Vec<_>, Vec<_>) = stage.actions.into_iter().partition(is_pod);
             others.into_iter().for_each(|action| self.carry_out(action));
             if !pods.is_empty() {
-                self.last_error =
-                    Some("pods \"web-n\" is forbidden: exceeded quota: few, requested: pods=1, used: pods=2, limited: pods=2".to_owned());
+                self.last_error = Some(why.to_owned());
                 return;
             }
         }
@@ -305,6 +322,7 @@ impl World {
         self.stored(target);
         match target.resource.plural {
             "pods" => self.delete_pod(&target.key.name),
+            "persistentvolumeclaims" => drop(self.claims.remove(&*target.key.name)),
             _ => drop(self.revisions.remove(&*target.key.name)),
         }
     }
@@ -439,6 +457,11 @@ impl World {
         let labels = serde_json::from_value(labels.clone()).expect("labels");
         self.view().selector.as_ref().is_some_and(|selector: &Selector| selector.matches(&labels))
     }
+}
+
+/// The number of the pod that a claim of this name is for.
+pub(crate) fn claim_ordinal(claim: &str) -> Option<i64> {
+    member_ordinal("web", claim.split_once('-')?.1)
 }
 
 fn text(event: &EventRecord) -> (String, String) {

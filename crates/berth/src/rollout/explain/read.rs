@@ -21,9 +21,10 @@ use berth_rollout::{
 };
 use berth_workloads::{
     Wait,
-    cause::{self, Cause, DeploymentFacts, Obstacle, Place, PodFacts, ReplicaSetFacts, Rival, StatefulSetFacts, ranked},
+    cause::{self, Cause, DeploymentFacts, Obstacle, Place, PodFacts, Replacement, ReplicaSetFacts, Rival, StatefulSetFacts, ranked},
     deployment::annotations,
     selector::Labels,
+    stateful_set::member_ordinal,
     view::{
         APPS_V1, BudgetView, ClaimView, DeploymentView, EventView, Meta, PodPhase, PodView, ReplicaSetView, RevisionView, StatefulSetView,
         View,
@@ -78,6 +79,8 @@ struct Told<'a> {
     has_earlier: bool,
     /// The pods that do not have the template that is wanted now.
     outdated: Vec<String>,
+    /// Whether an update replaces pods that fail.
+    replacement: Replacement,
     notes: Vec<String>,
     /// What events may be about besides, by uid.
     parts: BTreeMap<String, String>,
@@ -115,6 +118,7 @@ impl Reader<'_> {
             workload: format!("deployment/{}", deployment.meta.name),
             has_earlier: unobserved_since.is_none() && revision.is_some_and(|revision| revision > 1),
             outdated,
+            replacement: Replacement::ByItself,
             notes,
             parts: own.map(|set| (set.meta.uid.to_string(), format!("replicaset/{}", set.meta.name))).collect(),
         };
@@ -125,9 +129,10 @@ impl Reader<'_> {
     async fn stateful_set(mut self, found: &Found) -> Result<Explanation, Error> {
         let set: StatefulSetView = found.view()?;
         let (gates, notes) = self.gates(found).await?;
-        let selected = selector_text(found, set.spec.selector.as_ref())?;
         let sets: Vec<Arc<ReplicaSetView>> = self.views("replicasets").await?;
-        let around = self.around(Some(&selected)).await?;
+        // By name, as its controller knows them: another's pod may have the name of one, and a terminating one other labels.
+        let mut around = self.around(None).await?;
+        around.pods.retain(|pod| member_ordinal(&set.meta.name, &pod.meta.name).is_some());
         let revisions: Vec<Arc<RevisionView>> = self.views("controllerrevisions").await?;
         let claims: Vec<Arc<ClaimView>> = self.core_views("persistentvolumeclaims").await?;
         let (pods, events, now) = (&around.pods, &around.events, self.now);
@@ -137,8 +142,9 @@ impl Reader<'_> {
             unobserved_since.is_none() && revisions.iter().filter(|revision| revision.meta.is_controlled_by(&set.meta.uid)).count() > 1;
         let outdated = outdated::of_stateful_set(&set, pods);
         let belongings = Belongings { revisions: Some(revisions), pods: Some(pods.clone()), claims };
-        let Look { standing, mut causes, mut waits, .. } = stateful_set::look(&set, &belongings, causes, &gates, now);
-        if !waits.is_empty() && !features::heed_annotations(self.connection, found).await {
+        let Look { standing, mut causes, mut waits, .. } = stateful_set::explain(&set, &belongings, causes, &gates, now);
+        let heeds_annotations = features::heed_annotations(self.connection, found).await;
+        if !heeds_annotations {
             waits = waits.into_iter().map(Wait::unheeded).collect();
         }
         causes.extend(self.neighbours("StatefulSet", &set.meta, &set.spec.template, &sets, pods).await?);
@@ -151,6 +157,7 @@ impl Reader<'_> {
             workload: format!("statefulset/{}", set.meta.name),
             has_earlier,
             outdated,
+            replacement: stateful_set::replacement(&set, &gates, heeds_annotations),
             notes,
             parts: BTreeMap::new(),
         };
@@ -180,6 +187,7 @@ impl Reader<'_> {
             has_earlier: is_current && annotations::revision(&set.annotations).is_some_and(|revision| revision > 1),
             outdated: Vec::new(),
             workload: workload(owner.as_ref(), "replicaset", &set.meta.name),
+            replacement: Replacement::ByItself,
             notes: belongs(owner.as_ref()),
             parts: BTreeMap::new(),
         };
@@ -218,6 +226,7 @@ impl Reader<'_> {
             workload: workload(owner.as_ref(), "pod", &pod.meta.name),
             has_earlier,
             outdated: Vec::new(),
+            replacement: Replacement::ByItself,
             notes: belongs(owner.as_ref()),
             parts: BTreeMap::new(),
         };
@@ -253,7 +262,8 @@ impl Reader<'_> {
         let evidence = obstacles.first().map_or_else(Vec::new, |first| facts::evidence(first, &around, &title, &told.conditions, parts));
         let by_itself = obstacles.first().map(|first| Next { text: first.next().to_owned(), at: None });
         let namespace = if told.meta.namespace.is_empty() { self.connection.namespace() } else { &*told.meta.namespace };
-        let place = Place { workload: &told.workload, namespace, has_earlier: told.has_earlier, outdated: &told.outdated };
+        let (outdated, replacement) = (&told.outdated[..], told.replacement);
+        let place = Place { workload: &told.workload, namespace, has_earlier: told.has_earlier, outdated, replacement };
         Ok(Explanation {
             kind: told.kind,
             name: told.meta.name.to_string(),

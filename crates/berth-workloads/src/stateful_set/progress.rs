@@ -1,0 +1,183 @@
+//! Progress of an update that has a deadline, kept on its ControllerRevision: the pods of the moment do not say when the last step was taken, nor whether
+//! the update had succeeded before.
+
+use super::{EffectiveStrategy, State, is_ready, observe::Observed, ordinals, partition, rollout::revision_of};
+use crate::{
+    rollback,
+    view::{AutoRollback, PodView, RevisionView, StatefulSetView},
+};
+use berth_api::annotations::BERTH_PROGRESS;
+use jiff::{SignedDuration, Timestamp};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// For how long all pods must stay available until a rollout has succeeded; the deadline, if that is shorter. A container that crashes a moment after its
+/// start makes its pod available for that moment.
+const STEADY: SignedDuration = SignedDuration::from_secs(10);
+
+/// What is kept of the progress of a rollout, as the annotation [`BERTH_PROGRESS`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Progress {
+    /// The number of the rollout.
+    revision: i64,
+    /// The numbers that the rollout changes begin here,
+    from: i64,
+    /// and end before this one.
+    end: i64,
+    /// The fewest steps that were left at any time ([`steps_left`]).
+    left: i64,
+    /// When there were so few for the first time.
+    at: Timestamp,
+    /// Since when all pods are available, without interruption.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    available_since: Option<Timestamp>,
+    /// They were for long enough. What happens later is no failure of the rollout.
+    #[serde(default)]
+    succeeded: bool,
+    /// It was complete before there was a deadline.
+    #[serde(skip)]
+    pub(super) was_complete: bool,
+}
+
+/// What keeps an update that has missed its deadline.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Missed {
+    /// Pods of it are not ready, or are refused.
+    Failing,
+    /// Something else: no pod of it fails.
+    Waiting,
+}
+
+impl Progress {
+    /// What a revision keeps.
+    fn of(revision: &RevisionView) -> Option<Self> {
+        serde_json::from_str(revision.annotations.get(BERTH_PROGRESS)?).ok()
+    }
+
+    fn value(&self) -> String {
+        serde_json::to_string(self).expect("it has string keys only")
+    }
+
+    /// The same, after a step, an interruption, or as long as nothing happened.
+    fn observed(self, left: i64, steady: SignedDuration, now: Timestamp) -> Self {
+        let at = if left < self.left { now } else { self.at };
+        let available_since = (left == 0).then(|| self.available_since.unwrap_or(now));
+        let is_steady = available_since.is_some_and(|since| now.duration_since(since) >= steady);
+        Self { left: left.min(self.left), at, available_since, succeeded: self.succeeded || is_steady, ..self }
+    }
+}
+
+/// How long the set's rollouts may take from one step to the next; `None` where nothing is to be rolled back.
+fn patience(set: &StatefulSetView) -> Option<SignedDuration> {
+    set.choices.progress_deadline.filter(|_| set.choices.auto_rollback == AutoRollback::OnDeadline)
+}
+
+/// The progress of the update by now: what is kept, and what this observation adds. `None` where there is no deadline, or no revision yet.
+pub(super) fn progress(observed: &Observed<'_>) -> Option<Progress> {
+    let set = observed.set();
+    let steady = STEADY.min(patience(set)?);
+    if set.meta.deleted.is_some() || observed.strategy == EffectiveStrategy::OnDelete {
+        return None;
+    }
+    let revision = observed.history.update_revision()?;
+    let (left, now) = (steps_left(observed), observed.state.now);
+    let goal = (observed.update_from().min(observed.end()), observed.end());
+    let begun = Progress { left, ..begun_at(revision.number, goal, now) };
+    let stored = Progress::of(revision);
+    let progress = match stored.filter(|stored| stored.revision == revision.number) {
+        Some(stored) if (stored.from, stored.end) == goal => stored,
+        Some(stored) => Progress { succeeded: stored.succeeded && is_noted_complete(revision), ..begun },
+        None => {
+            let was_complete = stored.is_none() && was_complete(observed, revision);
+            Progress { succeeded: was_complete, was_complete, ..begun }
+        }
+    };
+    Some(progress.observed(left, steady, now))
+}
+
+fn begun_at(revision: i64, (from, end): (i64, i64), at: Timestamp) -> Progress {
+    Progress { revision, from, end, left: i64::MAX, at, available_since: None, succeeded: false, was_complete: false }
+}
+
+/// Notes that the rollout of this number begins.
+pub(super) fn begin(annotations: &mut BTreeMap<String, String>, state: &State<'_>, revision: i64) {
+    if patience(state.set).is_some() {
+        let wanted = ordinals(state.set);
+        let end = wanted.last() + 1;
+        let from = wanted.start.saturating_add(partition(state.set).unwrap_or(0).into()).min(end);
+        annotations.insert(BERTH_PROGRESS.to_owned(), begun_at(revision, (from, end), state.now).value());
+    }
+}
+
+/// Brings what the newest revision keeps up to date. Without a deadline nothing is kept, so that what happens meanwhile is not taken for a standstill.
+pub(super) fn keep(annotations: &mut BTreeMap<String, String>, progress: Option<&Progress>, set: &StatefulSetView) {
+    match progress {
+        Some(progress) => drop(annotations.insert(BERTH_PROGRESS.to_owned(), progress.value())),
+        None if patience(set).is_none() => drop(annotations.remove(BERTH_PROGRESS)),
+        None => (),
+    }
+}
+
+fn is_noted_complete(revision: &RevisionView) -> bool {
+    rollback::completed_revision(&revision.annotations) == Some(revision.number)
+}
+
+/// Whether a rollout that began without a deadline was complete: noted so, or the stored status says that the update is over. Of the first template it always
+/// says that.
+fn was_complete(observed: &Observed<'_>, revision: &RevisionView) -> bool {
+    let status = &observed.set().status;
+    let is_over = [&status.current_revision, &status.update_revision].iter().all(|name| *revision.meta.name == ***name);
+    is_noted_complete(revision) || is_over && observed.history.listed().len() > 1
+}
+
+/// How many steps are left until all pods that the update changes are available: a pod goes, is gone, is created, becomes ready and becomes available. Under
+/// Recreate pods go that are not wanted, too.
+fn steps_left(observed: &Observed<'_>) -> i64 {
+    let (roster, update) = (observed.roster(), &observed.history.update);
+    let steps = |ordinal: i64, pod: Option<&PodView>| match pod {
+        None => 3,
+        Some(pod) if pod.meta.deleted.is_some() => 4,
+        Some(pod) if revision_of(pod) != update => 5,
+        Some(_) if roster.is_available(ordinal) => 0,
+        Some(pod) if is_ready(pod) => 1,
+        Some(_) => 2,
+    };
+    let wanted: i64 = (observed.update_from()..observed.end()).map(|ordinal| steps(ordinal, roster.pod(ordinal))).sum();
+    if observed.strategy != EffectiveStrategy::Recreate {
+        return wanted;
+    }
+    let old = roster.condemned().filter(|(_, pod)| revision_of(pod) != update);
+    wanted + old.map(|(_, pod)| if pod.meta.deleted.is_some() { 1 } else { 2 }).sum::<i64>()
+}
+
+/// When the update will have stood still for as long as it may.
+fn deadline(observed: &Observed<'_>, progress: &Progress) -> Option<Timestamp> {
+    let is_running = !progress.succeeded && progress.available_since.is_none();
+    progress.at.checked_add(patience(observed.set())?).ok().filter(|_| is_running)
+}
+
+/// When to look whether the deadline has passed, or the rollout has succeeded; `None` if that is known, or there is no deadline.
+pub(super) fn next_look(observed: &Observed<'_>) -> Option<Timestamp> {
+    let progress = progress(observed)?;
+    let steady = STEADY.min(patience(observed.set())?);
+    let succeeds = progress.available_since.filter(|_| !progress.succeeded).and_then(|since| since.checked_add(steady).ok());
+    let next = deadline(observed, &progress).or(succeeds);
+    next.filter(|at| observed.state.now < *at)
+}
+
+/// Whether the deadline of the update has passed, and what keeps it.
+pub(super) fn missed(observed: &Observed<'_>) -> Option<Missed> {
+    let progress = progress(observed)?;
+    deadline(observed, &progress).filter(|at| *at <= observed.state.now)?;
+    let (roster, update) = (observed.roster(), &observed.history.update);
+    let is_failing = |pod: &PodView| pod.meta.deleted.is_none() && revision_of(pod) == update && !is_ready(pod);
+    let is_refused = observed.state.last_error.is_some() && roster.missing().next().is_some();
+    if is_refused || roster.slots().any(|(_, pod)| is_failing(pod)) {
+        return Some(Missed::Failing);
+    }
+    // Pods that stop take the time that they take, as those do that have to stay ready for a while.
+    let takes_time =
+        roster.is_any_slot_deleting() || roster.outdated_deleting(update).next().is_some() || roster.next_available_at().is_some();
+    (!takes_time).then_some(Missed::Waiting)
+}
