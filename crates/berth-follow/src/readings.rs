@@ -178,7 +178,8 @@ fn card(look: Look, (meta, kind, has_earlier): (&Meta, &str, bool), template: &P
     let workload = format!("{kind}/{}", meta.name);
     let place = Place { workload: &workload, namespace: &meta.namespace, has_earlier };
     let first = obstacles.first();
-    let is_held = is_paused || first.is_some_and(|first| matches!(first.reason(), "step_paused" | "deletion_by_hand"));
+    let is_held =
+        is_paused || first.is_some_and(|first| matches!(first.reason(), "step_paused" | "step_without_pods" | "deletion_by_hand"));
     let waits_at_step = obstacles.iter().any(|obstacle| AT_STEPS.contains(&obstacle.reason()));
     let has_failed_at_step = first.is_some_and(|first| first.reason() == "step_failed");
     let rank = match standing.state {
