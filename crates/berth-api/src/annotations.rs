@@ -46,7 +46,7 @@ pub const BERTH_STEPS: &str = "berth.dev/steps";
 /// On a ReplicaSet that is rolled out in steps: `REVISION/STEP@TIME`, the step that the rollout of this number is at, counted from 1, and since when.
 /// The Deployment controller alone writes it.
 pub const BERTH_STEP: &str = "berth.dev/step";
-/// On a Deployment: `REVISION/STEP`, that this wait of this rollout is over. `berth rollout promote` writes it.
+/// On a Deployment: `REVISION/STEP/HASH`, that this wait of this rollout to the template of this hash is over. `berth rollout promote` writes it.
 pub const BERTH_PROMOTED: &str = "berth.dev/promoted";
 /// On a Deployment whose steps have an `analysis`: who is asked, by a name that the administrator gave; see [`crate::apps::analysis`].
 pub const BERTH_ANALYSIS_PROVIDER: &str = "berth.dev/analysis-provider";
@@ -62,8 +62,8 @@ pub const BERTH_ROLLBACK: &str = "berth.dev/rollback";
 /// On a Deployment or a StatefulSet, and on what keeps its revisions: hashes of the templates that were rolled back from automatically, oldest first,
 /// joined by commas. None of them is so again. Controllers write it.
 pub const BERTH_ROLLED_BACK_TEMPLATES: &str = "berth.dev/rolled-back-templates";
-/// On a ReplicaSet or a ControllerRevision: the number of the last rollout to its template that was complete, with at least one pod. Written, where
-/// [`BERTH_AUTO_ROLLBACK`] is set, before any status says that it is complete.
+/// On a ReplicaSet or a ControllerRevision: the number of the last rollout to its template that was complete, with at least one pod. Written where
+/// [`BERTH_AUTO_ROLLBACK`] or [`BERTH_STEPS`] is set, by controllers alone.
 pub const BERTH_COMPLETED_REVISION: &str = "berth.dev/completed-revision";
 /// When that was.
 pub const BERTH_COMPLETED_AT: &str = "berth.dev/completed-at";
@@ -89,8 +89,9 @@ pub const BERTH_PROMOTED_BY: &str = "berth.dev/promoted-by";
 pub const BERTH_ROLLOUT: &str = "berth.dev/rollout";
 /// What the server, or a controller, says of changes and rollouts, and nobody else.
 pub const RECORDS: [&str; 4] = [BERTH_CHANGED_BY, BERTH_SCALED_BY, BERTH_PROMOTED_BY, BERTH_ROLLOUT];
-/// Where a rollout in steps stands, on a ReplicaSet: what controllers alone write, whatever the gates.
-pub const PLACES: [&str; 2] = [BERTH_STEP, BERTH_ANALYSIS];
+/// On what keeps a workload's revisions: where a rollout in steps is, and that a rollout was complete, which ends all steps. Controllers alone write it, whatever
+/// the gates.
+pub const PLACES: [&str; 4] = [BERTH_STEP, BERTH_ANALYSIS, BERTH_COMPLETED_REVISION, BERTH_COMPLETED_AT];
 
 /// On a persistent volume: what its simulated content is known by. The first pod that mounts it records it.
 pub const CONTENT_ID: &str = "berth.dev/content-id";

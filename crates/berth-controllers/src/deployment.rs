@@ -3,6 +3,7 @@
 use crate::{
     analysis::Analyst,
     cache::{Cache, Delta, Known, Warm},
+    creations::Creations,
     lock,
     owners::OwnerIndex,
     plan_loop::{Look, Planner},
@@ -11,7 +12,7 @@ use crate::{
     worker::Queue,
 };
 use berth_api::FeatureGates;
-use berth_identity::{ObjectKey, Revision};
+use berth_identity::{ObjectKey, Revision, Uid};
 use berth_workloads::{
     Plan,
     analysis::Asked,
@@ -22,7 +23,7 @@ use berth_workloads::{
 };
 use jiff::Timestamp;
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     sync::{Arc, Mutex},
 };
 
@@ -31,23 +32,46 @@ pub type Sets = Known<ReplicaSetView, OwnerIndex<ReplicaSetView>>;
 /// All Deployments of one group.
 pub type DeploymentCache = Cache<DeploymentView>;
 
-/// For Deployments that have lost a set with pods: how far the cache of pods must have come to show all that it has left behind.
+/// For Deployments that have lost sets with pods: how far the cache of pods must have come to show all that they have left behind.
 #[derive(Default)]
-pub struct Losses(Mutex<BTreeMap<ObjectKey, Revision>>);
+pub struct Losses(Mutex<BTreeMap<ObjectKey, Lost>>);
+
+/// What one Deployment has lost.
+#[derive(Default)]
+struct Lost {
+    /// When the last set was.
+    revision: Revision,
+    /// The sets. Some of their pods may be on their way still.
+    sets: BTreeSet<Uid>,
+}
 
 impl Losses {
-    /// The cache of sets shows at `revision` that `deployment` has lost one.
-    fn note(&self, deployment: ObjectKey, revision: Revision) {
-        lock(&self.0).insert(deployment, revision);
+    /// The cache of sets shows at `revision` that `deployment` has lost this one.
+    fn note(&self, deployment: ObjectKey, set: Uid, revision: Revision) {
+        let mut all = lock(&self.0);
+        let lost = all.entry(deployment).or_default();
+        lost.revision = revision.max(lost.revision);
+        lost.sets.insert(set);
     }
 
-    fn is_awaited(&self, deployment: &ObjectKey, pods: Revision) -> bool {
-        lock(&self.0).get(deployment).is_some_and(|lost| pods < *lost)
+    fn is_awaited(&self, deployment: &ObjectKey, pods: Revision, creations: &Creations) -> bool {
+        lock(&self.0).get(deployment).is_some_and(|lost| !lost.is_shown(pods, creations))
     }
 
     /// The cache of pods has come to `revision`: gives the Deployments that have waited for that.
-    fn advance(&self, revision: Revision) -> Vec<ObjectKey> {
-        lock(&self.0).extract_if(.., |_, lost| *lost <= revision).map(|(key, _)| key).collect()
+    fn advance(&self, revision: Revision, creations: &Creations) -> Vec<ObjectKey> {
+        lock(&self.0).extract_if(.., |_, lost| lost.is_shown(revision, creations)).map(|(key, _)| key).collect()
+    }
+
+    /// The Deployments that have lost this set.
+    fn of_set(&self, set: &Uid) -> Vec<ObjectKey> {
+        lock(&self.0).iter().filter(|(_, lost)| lost.sets.contains(set)).map(|(key, _)| key.clone()).collect()
+    }
+}
+
+impl Lost {
+    fn is_shown(&self, pods: Revision, creations: &Creations) -> bool {
+        self.revision <= pods && self.sets.iter().all(|set| creations.are_shown(set, pods))
     }
 }
 
@@ -63,6 +87,8 @@ pub struct DeploymentPlanner {
     pub gates: Arc<FeatureGates>,
     /// What they have lost.
     pub losses: Arc<Losses>,
+    /// Pods on their way.
+    pub creations: Arc<Creations>,
     /// Who asks what plans want asked.
     pub analyst: Analyst,
 }
@@ -81,12 +107,14 @@ impl DeploymentPlanner {
             if let (Some(lost), None) = (&delta.old, &delta.new)
                 && let Some(owner) = lost.meta.controller().filter(|_| lost.replicas.max(lost.status.replicas) > 0)
             {
-                losses.note(ObjectKey::new(&lost.meta.namespace, &owner.name), sets.revision());
+                losses.note(ObjectKey::new(&lost.meta.namespace, &owner.name), lost.meta.uid.clone(), sets.revision());
             }
             wake_for_set(&deployments, &woken, delta);
         });
+        let (losses, creations, woken) = (Arc::clone(&self.losses), Arc::clone(&self.creations), queue.clone());
+        self.pods.on_revision(Box::new(move |revision| losses.advance(revision, &creations).into_iter().for_each(|key| woken.add(key))));
         let (losses, woken) = (Arc::clone(&self.losses), queue.clone());
-        self.pods.on_revision(Box::new(move |revision| losses.advance(revision).into_iter().for_each(|key| woken.add(key))));
+        self.creations.on_end(move |set| losses.of_set(set).into_iter().for_each(|key| woken.add(key)));
         let (deployments, sets, woken) = (Arc::clone(&self.deployments), Arc::clone(&self.sets), queue.clone());
         self.pods.on_change(move |delta| wake_for_pod(&deployments, &sets, &woken, delta));
     }
@@ -110,16 +138,25 @@ pub fn with_state<T>(
     let selector = deployment.selector.as_ref().filter(|selector| !selector.is_empty());
     let orphans = sets.index().orphans(namespace, selector);
     let own: Vec<_> = sets.index().controlled_by(&deployment.meta.uid).chain(orphans).cloned().collect();
+    let to_come = to_come(deployment, sets, pods, now);
     let is_left_behind = |uid: &str| is_left_behind(&deployment.meta, sets.index().by_uid(uid).map(|set| &**set));
     let name_taken = |name: &str| sets.get(&ObjectKey::new(namespace, name)).is_some();
-    let pods = pods.of_sets(&own, deployment, &is_left_behind, now);
+    let pods = pods.of_sets(&own, deployment, &is_left_behind, now).with_to_come(to_come);
     let own = own.iter().map(|set| &**set).collect();
     decide(&State { deployment, sets: own, name_taken: &name_taken, pods: &pods, last_error, asked, gates, now })
 }
 
-/// Wakes the Deployment that controls the set or did, and for an orphan every one that selects it.
+/// How many pods sets of a former Deployment of this name are still to create: until the garbage collector has deleted the sets, their controller goes on.
+fn to_come(deployment: &DeploymentView, sets: &Sets, pods: &mut PodIndex, now: Timestamp) -> u32 {
+    let former = sets.index().of_namesakes(&deployment.key(), &deployment.meta.uid);
+    let works = |set: &&Arc<ReplicaSetView>| set.meta.deleted.is_none() && is_left_behind(&deployment.meta, Some(&***set));
+    let selected = former.filter(works).filter(|set| selects(deployment, &set.meta.labels));
+    selected.map(|set| u32::try_from(set.replicas).unwrap_or(0).saturating_sub(pods.counts(set, now).0.active)).sum()
+}
+
+/// Wakes the Deployment that controls the set or did, that of a former one's name, and for an orphan every one that selects it.
 fn wake_for_set(deployments: &DeploymentCache, queue: &Queue<ObjectKey>, delta: &Delta<ReplicaSetView>) {
-    delta.sides().filter_map(|set| owner_of(deployments, set)).for_each(|deployment| queue.add(deployment.key()));
+    delta.sides().filter_map(|set| named_by(deployments, set)).for_each(|deployment| queue.add(deployment.key()));
     if let Some(orphan) = delta.new.as_ref().filter(|set| set.meta.controller().is_none() && !set.meta.labels.is_empty()) {
         let changed = delta.old.as_ref().is_none_or(|old| old.meta.labels != orphan.meta.labels || old.meta.owners != orphan.meta.owners);
         let known = deployments.read();
@@ -188,9 +225,13 @@ fn watches_pods(deployment: &DeploymentView) -> bool {
 }
 
 fn owner_of(deployments: &DeploymentCache, set: &ReplicaSetView) -> Option<Arc<DeploymentView>> {
+    named_by(deployments, set).filter(|deployment| set.meta.is_controlled_by(&deployment.meta.uid))
+}
+
+/// The Deployment of the name that the set's controller has, or had.
+fn named_by(deployments: &DeploymentCache, set: &ReplicaSetView) -> Option<Arc<DeploymentView>> {
     let owner = set.meta.controller().filter(|owner| owner.kind == "Deployment")?;
-    let deployment = deployments.get(&ObjectKey::new(&set.meta.namespace, &owner.name))?;
-    (deployment.meta.uid == owner.uid).then_some(deployment)
+    deployments.get(&ObjectKey::new(&set.meta.namespace, &owner.name))
 }
 
 fn selects(deployment: &DeploymentView, labels: &berth_workloads::selector::Labels) -> bool {
@@ -203,7 +244,7 @@ impl Planner for DeploymentPlanner {
             self.analyst.want(key, None);
             return None;
         };
-        if self.losses.is_awaited(key, self.pods.revision()) {
+        if self.losses.is_awaited(key, self.pods.revision(), &self.creations) {
             return Some(Plan::default());
         }
         let (sets, mut pods) = (self.sets.read(), self.pods.read());

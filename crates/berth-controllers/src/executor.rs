@@ -2,6 +2,7 @@
 
 use crate::{
     cluster::{Cluster, ClusterError, DeleteParams, RawObject},
+    creations::Creations,
     events::Recorder,
     own_writes::{Unsettled, Writes},
     panics::{Panicked, caught},
@@ -13,10 +14,14 @@ use berth_store::env::Rng;
 use berth_workloads::{
     Action, Plan,
     plan::{EventRecord, NewObject, Outcome, Propagation, STAGE_CONCURRENCY, Severity, SlowStart, Victims},
+    resources::{NODES, PODS},
 };
 use futures::{FutureExt, StreamExt, future::BoxFuture, stream};
 use jiff::Timestamp;
-use k8s_openapi::{api::core::v1::Pod, apimachinery::pkg::apis::meta::v1::OwnerReference};
+use k8s_openapi::{
+    api::core::v1::{NodeStatus, Pod},
+    apimachinery::pkg::apis::meta::v1::OwnerReference,
+};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::{fmt::Display, sync::Arc};
@@ -30,6 +35,14 @@ pub struct Executor {
     rng: Arc<dyn Rng>,
     events: Recorder,
     follower: Option<(&'static str, Arc<dyn Follower>)>,
+    owners: Option<Arc<dyn Owners>>,
+    creations: Arc<Creations>,
+}
+
+/// What the caches show of the owners of pods.
+pub(crate) trait Owners: Send + Sync + 'static {
+    /// Whether they show that this owner is deleted, or is being deleted.
+    fn have_lost(&self, owner: &ObjectRef) -> bool;
 }
 
 /// Somebody who is told what controllers decide.
@@ -67,6 +80,12 @@ pub enum CarryError {
         /// Its name.
         name: Name,
     },
+    /// Nothing can be told of what runs on nodes that do not answer.
+    #[error("its pods are on nodes that are not ready: {nodes}")]
+    NodesLost {
+        /// Their names.
+        nodes: String,
+    },
     /// The name is taken by an object with another owner.
     #[error("{name} already exists and belongs to another owner")]
     Taken {
@@ -84,7 +103,7 @@ impl CarryError {
         match self {
             Self::Cluster(error) => Looked::failed(error),
             Self::Panicked(panicked) => Looked::Panicked(panicked.clone()),
-            Self::NotAlive { .. } | Self::StillThere { .. } | Self::Taken { .. } => Looked::Failed,
+            Self::NotAlive { .. } | Self::StillThere { .. } | Self::NodesLost { .. } | Self::Taken { .. } => Looked::Failed,
         }
     }
 }
@@ -151,13 +170,18 @@ impl Executor {
     /// An executor that writes to `cluster` and records what happened.
     #[must_use]
     pub fn new(cluster: Arc<dyn Cluster>, rng: Arc<dyn Rng>, events: Recorder) -> Self {
-        Self { cluster, rng, events, follower: None }
+        Self { cluster, rng, events, follower: None, owners: None, creations: Arc::default() }
     }
 
     /// The same, whose plans, those of `controller`, somebody is told of.
     #[must_use]
     pub fn followed_by(self, follower: Option<&Arc<dyn Follower>>, controller: &'static str) -> Self {
         Self { follower: follower.map(|follower| (controller, Arc::clone(follower))), ..self }
+    }
+
+    /// The same, which creates no pods of an owner that `owners` have lost, and counts those on their way in `creations`.
+    pub(crate) fn minding(self, owners: Arc<dyn Owners>, creations: Arc<Creations>) -> Self {
+        Self { owners: Some(owners), creations, ..self }
     }
 
     /// Tells of the plan that is about to be carried out for `key`.
@@ -200,6 +224,7 @@ impl Executor {
         match action {
             Action::ConfirmAlive { target, .. } => self.confirm_alive(&target).await,
             Action::ConfirmGone { target, .. } => self.confirm_gone(&target).await,
+            Action::ConfirmNodeReady { nodes, events, .. } => self.noted(events, self.confirm_node_ready(nodes)).await,
             Action::Create { object, events, .. } => self.noted(events, self.create(object)).await.reported(),
             Action::Patch { target, subresource, patch, events, .. } => self.noted(events, self.patch(&target, subresource, patch)).await,
             Action::Delete { target, propagation, grace_period_seconds, events, .. } => {
@@ -241,6 +266,17 @@ impl Executor {
             Ok(_) => Carried::default(),
             Err(error) => Carried::failed(error),
         }
+    }
+
+    async fn confirm_node_ready(&self, nodes: Vec<String>) -> Carried {
+        for node in &nodes {
+            match self.cluster.get(NODES, &ObjectKey::new("", node)).await {
+                Ok(Some(object)) if is_ready_node(&object) => return Carried::default(),
+                Ok(_) => (),
+                Err(error) => return Carried::failed(error),
+            }
+        }
+        Carried::failed(CarryError::NodesLost { nodes: nodes.join(", ") })
     }
 
     async fn create(&self, object: NewObject) -> Carried {
@@ -286,15 +322,26 @@ impl Executor {
         }
     }
 
-    /// In [`SlowStart`] batches.
+    /// In [`SlowStart`] batches, as long as the owner is there.
     async fn create_pods(&self, template: &Pod, count: usize, owner: &ObjectRef) -> Carried {
         let mut carried = Carried::default();
         for size in SlowStart::new(count) {
-            carried.add(gather((0..size).map(|_| self.create_pod(template, owner).boxed()).collect()).await);
+            carried.add(gather((0..size).map(|_| self.create_pod_if_owned(template, owner).boxed()).collect()).await);
             if carried.error.is_some() {
                 break;
             }
         }
+        carried
+    }
+
+    /// None, if the owner is gone: the garbage collector would delete it, and until then it would hold a place that another set may have been given.
+    async fn create_pod_if_owned(&self, template: &Pod, owner: &ObjectRef) -> Carried {
+        let mut creation = self.creations.begin(&owner.uid);
+        if self.owners.as_ref().is_some_and(|owners| owners.have_lost(owner)) {
+            return Carried::default();
+        }
+        let carried = self.create_pod(template, owner).await;
+        carried.writes.revisions.get(&PODS).into_iter().for_each(|revision| creation.wrote(*revision));
         carried
     }
 
@@ -402,6 +449,17 @@ fn params(target: &ObjectRef) -> DeleteParams {
 /// What is read of an object that is there. Nothing, where its JSON is no object's: then it is nobody's.
 fn known(object: &RawObject) -> KnownMeta {
     from_json::<Known>(&object.json).unwrap_or_default().metadata
+}
+
+/// Whether the condition Ready of a node is true.
+fn is_ready_node(object: &RawObject) -> bool {
+    #[derive(Default, Deserialize)]
+    #[serde(default)]
+    struct Readable {
+        status: NodeStatus,
+    }
+    let Readable { status } = from_json(&object.json).unwrap_or_default();
+    status.conditions.iter().flatten().any(|condition| condition.type_ == "Ready" && condition.status == "True")
 }
 
 fn controller_of(known: &KnownMeta) -> Option<Uid> {
@@ -570,6 +628,34 @@ mod tests {
         assert_eq!((carried.error.is_none(), carried.writes.gone.len(), calls), (true, 1, vec!["delete pods a uid-of-a".to_owned()]));
         let (carried, _) = run(plan(vec![vec![delete()]]), |_| Ok(json!({})));
         assert_eq!((carried.writes.gone.len(), carried.writes.revisions.len()), (0, 1));
+    }
+
+    #[test]
+    fn what_waits_for_a_node_goes_on_when_one_of_them_is_ready() {
+        let ready = |status: &str| json!({"status": {"conditions": [{"type": "Ready", "status": status}]}});
+        let confirm =
+            || Action::ConfirmNodeReady { nodes: vec!["a".to_owned(), "b".to_owned()], reason: Reason::Adopts, events: Outcome::default() };
+        for (a, b, calls_made) in [
+            (ready("True"), Value::Null, 2),
+            (ready("Unknown"), ready("True"), 3),
+            (ready("Unknown"), ready("False"), 2),
+            (Value::Null, json!({}), 2),
+        ] {
+            let (carried, calls) = run(plan(vec![vec![confirm()], vec![patch("c")]]), move |call| {
+                Ok(if call.starts_with("get nodes a") {
+                    a.clone()
+                } else if call.starts_with("get") {
+                    b.clone()
+                } else {
+                    json!({})
+                })
+            });
+            assert_eq!(
+                (calls.len(), carried.error.is_none()),
+                (calls_made, calls.last().is_some_and(|last| last.starts_with("patch"))),
+                "{calls:?}"
+            );
+        }
     }
 
     #[test]

@@ -4,6 +4,7 @@ pub mod analysis;
 pub mod cache;
 pub mod claim_doubts;
 pub mod cluster;
+mod creations;
 pub mod deployment;
 pub mod disruption;
 pub mod election;

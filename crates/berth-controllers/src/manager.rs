@@ -4,6 +4,7 @@ use crate::{
     analysis::{Analyst, Providers},
     cache::Warm,
     cluster::Cluster,
+    creations::Creations,
     deployment::{DeploymentCache, DeploymentPlanner},
     disruption::DisruptionPlanner,
     events::Recorder,
@@ -186,10 +187,10 @@ impl ControllerManager {
         }
         let resource = |plural| ResourceName { group: APPS, plural };
         let sets = Arc::new(ReplicaSetCache::new(resource("replicasets")));
-        let pods = pods.get();
+        let (pods, creations) = (pods.get(), Arc::<Creations>::default());
         if replica_set {
-            let (gates, metrics) = (Arc::clone(&self.gates), Arc::clone(&self.metrics));
-            let planner = ReplicaSetPlanner { sets: Arc::clone(&sets), pods: Arc::clone(pods), gates, metrics };
+            let (gates, metrics, creations) = (Arc::clone(&self.gates), Arc::clone(&self.metrics), Arc::clone(&creations));
+            let planner = ReplicaSetPlanner { sets: Arc::clone(&sets), pods: Arc::clone(pods), gates, metrics, creations };
             let (queue, guard) = (self.queue("replicaset"), Guard::default());
             planner.wake(&queue);
             if self.second_writers == SecondWriters::Stop {
@@ -208,6 +209,7 @@ impl ControllerManager {
                 pods: Arc::clone(pods),
                 gates: Arc::clone(&self.gates),
                 losses: Arc::default(),
+                creations,
                 analyst: analyst.clone(),
             };
             let (queue, guard) = (self.queue("deployment"), Guard::default());

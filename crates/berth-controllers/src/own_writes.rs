@@ -129,11 +129,9 @@ impl<K: Ord + Clone> OwnWrites<K> {
         woken
     }
 
-    /// Forgets `key`: its object is gone, and nothing will be planned for it.
+    /// Forgets `key`: its object is gone, and nothing will be planned for it. What was written for it is still awaited: another object of this name may come
+    /// before the caches show that.
     pub fn forget(&mut self, key: &K) {
-        for (resource, revision) in self.revisions.remove(key).into_iter().flatten() {
-            self.by_revision.entry(resource).or_default().remove(&(revision, key.clone()));
-        }
         self.gone.remove(key);
         self.unsettled.remove(key);
         self.in_doubt.remove(key);
@@ -222,6 +220,16 @@ mod tests {
         assert_eq!(own.advance(PODS, Revision(9)), ["b"]);
         assert_eq!(own.advance(PODS, Revision(9)), Vec::<&str>::new());
         assert!(own.revisions.is_empty());
+    }
+
+    #[test]
+    fn what_was_written_for_an_object_is_awaited_by_another_of_its_name() {
+        let mut own = OwnWrites::default();
+        own.record(&"a", writes(&[(SETS, 6)]));
+        own.forget(&"a");
+        assert_eq!(own.blocked(&"a", &Caches { pods: 9, sets: 5, shows_gone: true }), Some(SETS));
+        assert_eq!(own.advance(SETS, Revision(6)), ["a"]);
+        assert!(own.revisions.is_empty() && own.by_revision.values().all(BTreeSet::is_empty));
     }
 
     #[test]

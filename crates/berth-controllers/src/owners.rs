@@ -85,12 +85,14 @@ impl<V: HasMeta> Orphans<V> {
 pub struct OwnerIndex<V> {
     by_uid: BTreeMap<Uid, Arc<V>>,
     by_controller: BTreeMap<Uid, BTreeMap<ObjectKey, Arc<V>>>,
+    /// The uids of controllers by namespace and name: more than one where another of the name was there before.
+    controllers: BTreeMap<ObjectKey, BTreeMap<Uid, ()>>,
     orphans: Orphans<V>,
 }
 
 impl<V> Default for OwnerIndex<V> {
     fn default() -> Self {
-        Self { by_uid: BTreeMap::new(), by_controller: BTreeMap::new(), orphans: Orphans::default() }
+        Self { by_uid: BTreeMap::new(), by_controller: BTreeMap::new(), controllers: BTreeMap::new(), orphans: Orphans::default() }
     }
 }
 
@@ -106,6 +108,12 @@ impl<V: HasMeta> OwnerIndex<V> {
         self.by_controller.get(uid).into_iter().flat_map(BTreeMap::values)
     }
 
+    /// The objects whose controller has this name, and another uid than `uid`.
+    pub fn of_namesakes<'a>(&'a self, controller: &ObjectKey, uid: &'a str) -> impl Iterator<Item = &'a Arc<V>> + use<'a, V> {
+        let uids = self.controllers.get(controller).into_iter().flat_map(BTreeMap::keys);
+        uids.filter(move |other| other.as_str() != uid).flat_map(|other| self.controlled_by(other))
+    }
+
     /// The objects of a namespace that nobody controls and that `selector` matches, by name. No selector matches nothing.
     pub fn orphans<'a>(&'a self, namespace: &'a str, selector: Option<&'a Selector>) -> impl Iterator<Item = &'a Arc<V>> {
         selector.into_iter().flat_map(|selector| self.orphans.selected(namespace, selector))
@@ -117,14 +125,24 @@ impl<V: HasMeta> Index<V> for OwnerIndex<V> {
         if let Some(old) = old {
             self.by_uid.remove(old.uid());
             match old.meta().controller() {
-                Some(owner) => remove_from(&mut self.by_controller, owner.uid.as_str(), &old.key()),
+                Some(owner) => {
+                    remove_from(&mut self.by_controller, owner.uid.as_str(), &old.key());
+                    let key = ObjectKey::new(&old.meta().namespace, &owner.name);
+                    if !self.by_controller.contains_key(owner.uid.as_str()) {
+                        remove_from(&mut self.controllers, &key, &Uid::from(&owner.uid));
+                    }
+                }
                 None => self.orphans.remove(old),
             }
         }
         if let Some(new) = new {
             self.by_uid.insert(new.uid().clone(), Arc::clone(new));
             match new.meta().controller() {
-                Some(owner) => drop(self.by_controller.entry(Uid::from(&owner.uid)).or_default().insert(new.key(), Arc::clone(new))),
+                Some(owner) => {
+                    let (key, uid) = (ObjectKey::new(&new.meta().namespace, &owner.name), Uid::from(&owner.uid));
+                    self.controllers.entry(key).or_default().insert(uid.clone(), ());
+                    self.by_controller.entry(uid).or_default().insert(new.key(), Arc::clone(new));
+                }
                 None => self.orphans.add(new),
             }
         }

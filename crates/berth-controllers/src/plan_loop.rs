@@ -3,7 +3,8 @@
 use crate::{
     cache::{Cache, Warm},
     cluster::ClusterError,
-    executor::{Carried, Executor},
+    creations::Creations,
+    executor::{Carried, Executor, Owners},
     guard::Guard,
     lock,
     own_writes::{OwnWrites, Shown},
@@ -56,6 +57,11 @@ pub trait Planner: Send + Sync + 'static {
     /// A look is put off because the cache of `resource` does not show this controller's own writes yet.
     fn put_off(&self, _resource: ResourceName) {}
 
+    /// Where pods are counted that are on their way, if others wait for them.
+    fn creations(&self) -> Option<&Arc<Creations>> {
+        None
+    }
+
     /// What tells people that the object of `key` has begun to wait, if it is worth telling.
     fn wait_event(&self, _key: &ObjectKey, _wait: &Wait) -> Option<EventRecord> {
         None
@@ -101,12 +107,15 @@ impl<P: Planner> PlanLoop<P> {
             let (own, queue, resource) = (Arc::clone(&own), queue.clone(), cache.resource());
             cache.on_revision(Box::new(move |revision| wake(&own, &queue, resource, revision)));
         }
+        let caches = Caches(caches);
+        let creations = planner.creations().cloned().unwrap_or_default();
+        let executor = executor.minding(Arc::new(caches.clone()), creations);
         Arc::new(Self {
             planner,
             executor,
             clock,
             queue,
-            caches: Caches(caches),
+            caches,
             own,
             errors: Mutex::default(),
             room: AtomicU64::new(0),
@@ -276,6 +285,12 @@ fn wake(own: &Mutex<OwnWrites<ObjectKey>>, queue: &Queue<ObjectKey>, resource: R
 impl Caches {
     fn of(&self, resource: ResourceName) -> Option<&Arc<dyn Warm>> {
         self.0.iter().find(|cache| cache.resource() == resource)
+    }
+}
+
+impl Owners for Caches {
+    fn have_lost(&self, owner: &ObjectRef) -> bool {
+        self.of(owner.resource).is_some_and(|cache| !cache.shows_alive(&owner.key, &owner.uid))
     }
 }
 

@@ -11,7 +11,7 @@ use crate::{
 use berth_identity::{Namespace, NodeName, ObjectKey, Uid};
 use berth_workloads::{
     cause::{self, Kind},
-    counts::{LeftBehind, PodCounts, PodSource, Role, SetPods, former_deployment, role},
+    counts::{LeftBehind, NODES_MAX, PodCounts, PodSource, Role, SetPods, former_deployment, role},
     pod_gc::Candidates,
     selector::{Labels, Selector},
     stateful_set::Roster,
@@ -142,7 +142,7 @@ impl PodIndex {
         now: Timestamp,
     ) -> DeploymentPods<'a> {
         let counts = sets.iter().map(|set| (set.meta.uid.clone(), self.counts(set, now).0)).collect();
-        DeploymentPods { index: self, counts, deployment, is_left_behind }
+        DeploymentPods { index: self, counts, deployment, is_left_behind, to_come: 0 }
     }
 
     fn adoptable<'a>(&'a self, set: &'a ReplicaSetView) -> impl Iterator<Item = &'a PodView> {
@@ -390,6 +390,15 @@ pub struct DeploymentPods<'a> {
     counts: BTreeMap<Uid, PodCounts>,
     deployment: &'a DeploymentView,
     is_left_behind: &'a dyn Fn(&str) -> bool,
+    to_come: u32,
+}
+
+impl DeploymentPods<'_> {
+    /// The same, where sets of a former Deployment of the name have so many pods still to create.
+    #[must_use]
+    pub fn with_to_come(self, to_come: u32) -> Self {
+        Self { to_come, ..self }
+    }
 }
 
 impl SetPods for DeploymentPods<'_> {
@@ -408,8 +417,21 @@ impl SetPods for DeploymentPods<'_> {
         owned.pods.get(&owned.failing.first()?.1).map(|pod| &**pod)
     }
 
+    fn unready_on(&self, set_uid: &Uid) -> Vec<String> {
+        let unready = self.index.controlled_by(set_uid).filter(|pod| pod.is_active() && !pod.ready);
+        let nodes: BTreeSet<_> = unready.map(|pod| pod.node_name.to_string()).take(NODES_MAX).collect();
+        nodes.into_iter().collect()
+    }
+
+    fn all_ready_since(&self, set_uid: &Uid) -> Option<Timestamp> {
+        let active = self.index.controlled_by(set_uid).filter(|pod| pod.is_active());
+        let since: Option<Vec<_>> = active.map(|pod| pod.ready_since.filter(|_| pod.ready)).collect();
+        since?.into_iter().max()
+    }
+
     fn left_behind(&self) -> LeftBehind<'_> {
-        self.index.left_behind(self.deployment, self.is_left_behind).fold(LeftBehind::default(), LeftBehind::with)
+        let to_come = LeftBehind { to_come: self.to_come, ..LeftBehind::default() };
+        self.index.left_behind(self.deployment, self.is_left_behind).fold(to_come, LeftBehind::with)
     }
 }
 

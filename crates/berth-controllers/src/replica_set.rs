@@ -1,7 +1,8 @@
 //! The ReplicaSet controller: which changes wake which set, and what its plan is made from.
 
 use crate::{
-    cache::{Cache, Delta, Known},
+    cache::{Cache, Delta, Known, Warm},
+    creations::Creations,
     metrics::Metrics,
     owners::OwnerIndex,
     plan_loop::{Look, Planner},
@@ -34,6 +35,8 @@ pub struct ReplicaSetPlanner {
     pub gates: Arc<FeatureGates>,
     /// Where looks put off are counted.
     pub metrics: Arc<Metrics>,
+    /// Where pods are counted that are on their way.
+    pub creations: Arc<Creations>,
 }
 
 impl ReplicaSetPlanner {
@@ -46,6 +49,8 @@ impl ReplicaSetPlanner {
         });
         let (sets, queue) = (Arc::clone(&self.sets), queue.clone());
         self.pods.on_change(move |delta| wake_for_pod(&sets, &queue, delta));
+        let creations = Arc::clone(&self.creations);
+        self.pods.on_revision(Box::new(move |revision| creations.advance(revision)));
     }
 }
 
@@ -109,6 +114,10 @@ impl Planner for ReplicaSetPlanner {
         let ratios = plan.deletion_age_ratios.iter().map(|ratio| f64::from(i32::try_from(*ratio).unwrap_or(i32::MAX)));
         ratios.for_each(|ratio| self.metrics.sorting_deletion_age_ratio.observe(ratio));
         Some(plan)
+    }
+
+    fn creations(&self) -> Option<&Arc<Creations>> {
+        Some(&self.creations)
     }
 
     fn wait_event(&self, key: &ObjectKey, wait: &Wait) -> Option<EventRecord> {

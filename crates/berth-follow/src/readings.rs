@@ -198,7 +198,8 @@ fn card(look: Look, subject: &Subject<'_>, template: &PodTemplateSpec, is_paused
     let workload = format!("{kind}/{}", meta.name);
     let place = Place { workload: &workload, namespace: &meta.namespace, has_earlier, outdated, replacement };
     let first = obstacles.first();
-    let is_held = is_paused || first.is_some_and(|first| matches!(first.reason(), "step_paused" | "deletion_by_hand"));
+    let is_held =
+        is_paused || first.is_some_and(|first| matches!(first.reason(), "step_paused" | "step_without_pods" | "deletion_by_hand"));
     let waits_at_step = obstacles.iter().any(|obstacle| AT_STEPS.contains(&obstacle.reason()));
     let has_failed_at_step = first.is_some_and(|first| first.reason() == "step_failed");
     let rank = match standing.state {

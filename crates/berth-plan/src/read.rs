@@ -63,7 +63,7 @@ pub fn forecast(snapshot: &Snapshot, change: &Change, suppositions: &Supposition
     let slowest = timings.values().flat_map(|of| [of.start.slowest, of.stop.slowest]).max().unwrap_or_default();
     let begins = snapshot.at - WARM_UP;
     let mut stage = Stage::new(suppositions.seed, begins);
-    stage.analyses = suppositions.analyses;
+    (stage.analyses, stage.controllers) = (suppositions.analyses, controllers);
     let mut record = Record::new(&targets, controllers.gates());
     stage.restore(snapshot.stored())?;
     let others = Learned::default().of(&("", String::new(), String::new()), suppositions.start, suppositions.stop);

@@ -68,7 +68,7 @@ pub const KINDS: &[SnapshotKind] = &[
 pub enum Controllers {
     /// berth's: all policies and strategies count.
     Berth,
-    /// Kubernetes' own: they know no `podReplacementPolicy`, and no Recreate of StatefulSets.
+    /// Kubernetes' own: they know no `podReplacementPolicy`, no Recreate of StatefulSets, and none of berth's annotations.
     Kubernetes,
 }
 
@@ -80,6 +80,19 @@ impl Controllers {
             Self::Berth => "berth",
             Self::Kubernetes => "kubernetes",
         }
+    }
+
+    /// What they heed of an object, or of a patch of one: Kubernetes' own know none of berth's annotations.
+    pub(crate) fn heeded(self, object: &Value) -> Cow<'_, Value> {
+        let is_ignored = |key: &str| key.starts_with("berth.dev/");
+        let annotations = object["metadata"]["annotations"].as_object();
+        if self == Self::Berth || !annotations.is_some_and(|all| all.keys().any(|key| is_ignored(key))) {
+            return Cow::Borrowed(object);
+        }
+        let mut object = object.clone();
+        let annotations = object.pointer_mut("/metadata/annotations").and_then(Value::as_object_mut);
+        annotations.into_iter().for_each(|all| all.retain(|key, _| !is_ignored(key)));
+        Cow::Owned(object)
     }
 
     /// The gates that make berth's controllers do as these.

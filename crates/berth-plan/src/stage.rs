@@ -83,6 +83,8 @@ pub(crate) struct Stage {
     metrics: Arc<Metrics>,
     /// How analyses end.
     pub(crate) analyses: Analyses,
+    /// Whose controllers there are: what they do not know of objects is left out.
+    pub(crate) controllers: Controllers,
 }
 
 /// Is set when its waker is woken.
@@ -136,6 +138,7 @@ impl Stage {
             told,
             metrics,
             analyses: Analyses::default(),
+            controllers: Controllers::Berth,
         }
     }
 
@@ -145,7 +148,7 @@ impl Stage {
     /// One cannot be read.
     pub(crate) fn restore(&mut self, objects: impl IntoIterator<Item: Borrow<Value>>) -> Result<(), PlanError> {
         for object in objects {
-            let object = object.borrow();
+            let object = &*self.controllers.heeded(object.borrow());
             let restored = {
                 let mut restored = pin!(self.registry.restore(object));
                 // The store lets others go first, and waits for nothing.
@@ -283,7 +286,7 @@ impl Stage {
     pub(crate) fn apply(&mut self, manifest: &Value, namespace: &str) -> Result<(), PlanError> {
         let subject = Subject::of(manifest, namespace);
         let target = self.target(&subject)?;
-        let (registry, manifest) = (self.registry.clone(), manifest.clone());
+        let (registry, manifest) = (self.registry.clone(), self.controllers.heeded(manifest).into_owned());
         let written = self.block_on(async move { registry.configure(&target, &manifest, &options()).await })?;
         written.map(drop).map_err(|source| subject.refused(source))
     }
@@ -294,7 +297,7 @@ impl Stage {
     /// The API server would refuse it.
     pub(crate) fn patch(&mut self, subject: &Subject, patch: Value) -> Result<(), PlanError> {
         let target = self.target(subject)?;
-        let registry = self.registry.clone();
+        let (registry, patch) = (self.registry.clone(), self.controllers.heeded(&patch).into_owned());
         let written = self.block_on(async move { registry.patch(&target, Patch::MergeValue(patch), &options()).await })?;
         written.map(drop).map_err(|source| subject.refused(source))
     }

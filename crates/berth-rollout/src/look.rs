@@ -58,6 +58,7 @@ pub fn of_deployment(deployment: &DeploymentView, observed: Observed, causes: Ca
     let name = &deployment.meta.name;
     let waited_for = if gates.enabled(Gate::DeploymentPodReplacementPolicy) { terminating } else { 0 };
     let (state, message) = match state::of(deployment, waited_for) {
+        _ if deployment.meta.deleted.is_some() => (RolloutStage::Waiting, format!("deployment \"{name}\" is being deleted")),
         Rollout::Waiting(pending) => (RolloutStage::Waiting, pending.sentence(name)),
         Rollout::Done => (RolloutStage::Complete, format!("deployment \"{name}\" successfully rolled out")),
         Rollout::Failed(_) => (RolloutStage::Failed, format!("deployment \"{name}\" exceeded its progress deadline")),

@@ -39,6 +39,8 @@ pub enum Pending {
         /// Those of the new template.
         updated: i32,
     },
+    /// A step of a progressive rollout waits, whatever the counts say.
+    Step,
     /// TerminationComplete: replaced pods are on their way out.
     Terminated {
         /// How many.
@@ -53,6 +55,7 @@ impl fmt::Display for Pending {
             Self::Updated { updated, wanted } => write!(f, "{updated} out of {wanted} new replicas have been updated"),
             Self::OldGone { old } => write!(f, "{old} old replicas are pending termination"),
             Self::Available { available, updated } => write!(f, "{available} of {updated} updated replicas are available"),
+            Self::Step => f.write_str("a step is not over"),
             Self::Terminated { terminating } => write!(f, "{terminating} replaced replicas are still terminating"),
         }
     }
@@ -95,6 +98,8 @@ fn counts(deployment: &DeploymentView, terminating: i32) -> Option<Pending> {
         Some(Pending::OldGone { old: replicas - updated })
     } else if available < updated {
         Some(Pending::Available { available, updated })
+    } else if says(&deployment.status, "StepWaiting") {
+        Some(Pending::Step)
     } else if counts_terminating && terminating > 0 {
         Some(Pending::Terminated { terminating })
     } else {
@@ -104,7 +109,11 @@ fn counts(deployment: &DeploymentView, terminating: i32) -> Option<Pending> {
 
 /// Pods that terminate after the rollout was complete, by scaling down or by hand, do not make it incomplete again.
 fn was_complete(status: &DeploymentStatus) -> bool {
-    status.conditions.iter().flatten().any(|condition| condition.reason.as_deref() == Some("NewReplicaSetAvailable"))
+    says(status, "NewReplicaSetAvailable")
+}
+
+fn says(status: &DeploymentStatus, reason: &str) -> bool {
+    status.conditions.iter().flatten().any(|condition| condition.reason.as_deref() == Some(reason))
 }
 
 #[cfg(test)]

@@ -5,12 +5,12 @@ use berth_api::{FeatureGates, apps::StatefulSetStatus};
 use berth_controllers::{cache::Known, claim_doubts::ClaimDoubts, plan_loop::Look as PlanLook, pods::PodIndex, stateful_set as controller};
 use berth_workloads::{
     Wait,
-    cause::Causes,
+    cause::{Causes, Replacement},
     stateful_set::{self, EffectiveStrategy, Phase, member_ordinal, ordinals},
     view::{ClaimView, PodManagement, PodView, RevisionView, StatefulSetView},
 };
 use jiff::Timestamp;
-use std::{collections::BTreeSet, sync::Arc};
+use std::sync::Arc;
 
 /// What belongs to a set; `None` where it cannot be read.
 #[derive(Debug, Default)]
@@ -111,19 +111,13 @@ struct Planned {
     unwanted: usize,
 }
 
-/// The names of the set's pods that are of an older revision, where a rolling update waits for pods that fail, whatever their revision; `None` where it does
-/// not.
+/// Says whether an update of the set replaces pods that fail, or waits for them. `heeds_repair`: whether the cluster's controllers act on `berth.dev/repair`.
 #[must_use]
-pub fn held_up_by<'p>(
-    set: &StatefulSetView,
-    gates: &FeatureGates,
-    pods: impl IntoIterator<Item = &'p Arc<PodView>>,
-) -> Option<BTreeSet<String>> {
+pub fn replacement(set: &StatefulSetView, gates: &FeatureGates, heeds_repair: bool) -> Replacement {
     let is_rolling = stateful_set::strategy(set, gates) == EffectiveStrategy::RollingUpdate;
-    let waits = is_rolling && set.choices.management == PodManagement::OrderedReady && !set.choices.repairs;
-    let is_old =
-        |pod: &&Arc<PodView>| pod.meta.is_controlled_by(&set.meta.uid) && stateful_set::revision_of(pod) != set.status.update_revision;
-    waits.then(|| pods.into_iter().filter(is_old).map(|pod| pod.meta.name.to_string()).collect())
+    let is_repaired = set.choices.repairs && heeds_repair;
+    let waits = is_rolling && set.choices.management == PodManagement::OrderedReady && !is_repaired;
+    if waits { Replacement::ByHand { heeds_repair } } else { Replacement::ByItself }
 }
 
 /// What the set's controller sees and waits for, with the gates of the cluster's controllers; `None` where its pods cannot be read. Without its revisions nothing
@@ -408,14 +402,18 @@ mod tests {
         let held = |strategy: &str, change: fn(&mut StatefulSetView)| {
             let mut set = set(&json!({"type": strategy}), &status(2, 1, "db-2"));
             change(&mut set);
-            let newest =
-                pod(1, |pod| pod.meta.labels = serde_json::from_value(json!({"controller-revision-hash": "db-2"})).expect("labels"));
-            held_up_by(&set, &FeatureGates::default(), &[pod(0, |_| ()), newest])
+            [true, false].map(|heeds_repair| replacement(&set, &FeatureGates::default(), heeds_repair))
         };
-        assert_eq!(held("RollingUpdate", |_| ()), Some(BTreeSet::from(["db-0".to_owned()])));
-        assert_eq!(held("RollingUpdate", |set| set.choices.repairs = true), None);
-        assert_eq!(held("RollingUpdate", |set| set.choices.management = PodManagement::Parallel), None);
-        assert_eq!(["Recreate", "OnDelete"].map(|strategy| held(strategy, |_| ())), [None, None]);
+        let by_hand = [true, false].map(|heeds_repair| Replacement::ByHand { heeds_repair });
+        let by_itself = [Replacement::ByItself; 2];
+        assert_eq!(held("RollingUpdate", |_| ()), by_hand);
+        assert_eq!(
+            held("RollingUpdate", |set| set.choices.repairs = true),
+            [Replacement::ByItself, Replacement::ByHand { heeds_repair: false }],
+            "only controllers that know the annotation repair"
+        );
+        assert_eq!(held("RollingUpdate", |set| set.choices.management = PodManagement::Parallel), by_itself);
+        assert_eq!(["Recreate", "OnDelete"].map(|strategy| held(strategy, |_| ())), [by_itself, by_itself]);
     }
 
     #[test]

@@ -59,7 +59,7 @@ pub fn restart(workload: &Value, now: Timestamp) -> Result<Value, String> {
     Ok(json!({"spec": {"template": {"metadata": {"annotations": {RESTARTED_AT: at}}}}}))
 }
 
-/// Ends the wait of a step. What is written names rollout and step: it means nothing to any other. `sets` are those that the Deployment controls.
+/// Ends the wait of a step. What is written names rollout, step and template: it means nothing to any other. `sets` are those that the Deployment controls.
 ///
 /// # Errors
 /// It has no steps, or none of them waits.
@@ -74,7 +74,9 @@ pub fn promote(deployment: &DeploymentView, sets: &[&ReplicaSetView]) -> Result<
     };
     let place = Place::of(&newest.annotations);
     match steps.get(place.index) {
-        Some(Step::Seconds(_) | Step::Pause | Step::Analysis) => Ok(json!({"metadata": {"annotations": {BERTH_PROMOTED: place.name()}}})),
+        Some(Step::Seconds(_) | Step::Pause | Step::Analysis) => {
+            Ok(json!({"metadata": {"annotations": {BERTH_PROMOTED: place.promotion(&newest.meta)}}}))
+        }
         Some(Step::Percent(_)) | None => {
             Err(format!("is at step {} of {}, which does not wait: its pods are being replaced", place.index + 1, steps.len()))
         }

@@ -6,11 +6,13 @@ use berth_controllers::{
     deployment::{Sets, with_state},
     plan_loop::Look,
     pods::PodIndex,
+    replica_set,
 };
 use berth_workloads::{
     Action, Wait, deployment,
     plan::Reason,
-    view::{DeploymentView, PodView, ReplicaSetView},
+    replica_set as workloads,
+    view::{DeploymentView, PodReplacementPolicy, PodView, ReplicaSetView},
 };
 use jiff::Timestamp;
 use std::sync::Arc;
@@ -45,7 +47,8 @@ pub fn observe(
 #[must_use]
 pub fn observe_known(deployment: &DeploymentView, sets: &Sets, pods: &mut PodIndex, gates: &FeatureGates, now: Timestamp) -> Observed {
     // Nobody is asked for whoever only looks: what was answered last is on the set.
-    with_state(deployment, sets, pods, Look { last_error: None, gates, now }, None, |state| {
+    let look = Look { last_error: None, gates, now };
+    let mut observed = with_state(deployment, sets, pods, look, None, |state| {
         let own = state.sets.iter().filter(|set| set.meta.is_controlled_by(&deployment.meta.uid));
         let terminating = own.map(|set| state.pods.counts(&set.meta.uid).all_terminating()).sum::<u32>();
         let terminating = i32::try_from(terminating + state.pods.left_behind().terminating).unwrap_or(i32::MAX);
@@ -55,7 +58,36 @@ pub fn observe_known(deployment: &DeploymentView, sets: &Sets, pods: &mut PodInd
             _ => None,
         });
         Observed { waits: plan.waits, terminating, goes_back_to }
-    })
+    });
+    for set in sets.index().controlled_by(&deployment.meta.uid) {
+        let own = of_replica_set(set, sets, pods, look);
+        let is_new = |wait: &Wait| observed.waits.iter().all(|known| known.metric_label() != wait.metric_label());
+        let more: Vec<_> = own.into_iter().filter(is_new).collect();
+        observed.waits.extend(more);
+    }
+    observed
+}
+
+/// What a ReplicaSet waits for by its own plan: it replaces a pod that was deleted only when that is gone, where an annotation says so.
+#[must_use]
+pub fn of_replica_set(set: &Arc<ReplicaSetView>, sets: &Sets, pods: &mut PodIndex, look: Look<'_>) -> Vec<Wait> {
+    // No other set's plan has waits.
+    if set.deleted_pod_policy != PodReplacementPolicy::TerminationComplete {
+        return Vec::new();
+    }
+    replica_set::with_state(set, sets, pods, look, |state| workloads::plan(state).waits)
+}
+
+/// The same of a set that is observed by itself; `pods` are those of its namespace. One that is being deleted waits for nothing else.
+#[must_use]
+pub fn of_set_alone(set: &ReplicaSetView, pods: &[Arc<PodView>], gates: &FeatureGates, now: Timestamp) -> Vec<Wait> {
+    if set.meta.deleted.is_some() {
+        return vec![Wait::BeingDeleted { kind: "ReplicaSet".to_owned(), name: set.meta.name.to_string() }];
+    }
+    let set = Arc::new(set.clone());
+    let sets: Sets = [Arc::clone(&set)].into_iter().collect();
+    let mut pods: Known<PodView, PodIndex> = pods.iter().cloned().collect();
+    of_replica_set(&set, &sets, pods.index_mut(), Look { last_error: None, gates, now })
 }
 
 /// Whether two lists of waits are the same but for the time that has passed.
@@ -134,6 +166,23 @@ mod tests {
         assert_eq!(observed.terminating, 3);
         let texts: Vec<_> = observed.waits.iter().map(ToString::to_string).collect();
         assert_eq!(texts, ["waiting for 3 terminating pods (c has 25s of its 30s grace left) before creating 3 more"]);
+    }
+
+    /// A pod was deleted, and goes; its set waits for it, whatever the Deployment's policy.
+    #[test]
+    fn what_a_set_waits_for_by_itself_is_waited_for() {
+        let (deployment, sets, pods) = half_way();
+        let mut old = (*sets[0]).clone();
+        (old.replicas, old.deleted_pod_policy) = (1, PodReplacementPolicy::TerminationComplete);
+        let labels = |waits: &[Wait]| waits.iter().map(Wait::metric_label).collect::<Vec<_>>();
+        let alone = |old: &ReplicaSetView| of_set_alone(old, &pods, &FeatureGates::default(), at("05"));
+        assert_eq!((labels(&alone(&sets[0])), labels(&alone(&old))), (vec![], vec!["pods_terminating"]));
+        let mut unset = deployment;
+        unset.choices.policy = Ok(PodReplacementPolicy::Unset);
+        let observed = observe(&unset, &[Arc::new(old.clone())], &pods, &FeatureGates::default(), at("05"));
+        assert!(labels(&observed.waits).contains(&"pods_terminating"), "{:?}", observed.waits);
+        old.meta.deleted = Some(at("05"));
+        assert_eq!(labels(&alone(&old)), ["being_deleted"]);
     }
 
     #[test]

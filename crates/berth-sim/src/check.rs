@@ -312,6 +312,8 @@ impl Checker {
         let former = self.deployment_of_set.insert(uid.clone(), deployment.clone());
         if presence == Presence::There {
             self.check_pause(&set)?;
+            self.check_paused_sizes(&set)?;
+            self.check_share(&set)?;
             self.check_recreation(&set, now)?;
         }
         if self.sets.get(&uid).is_some_and(|known| known.spec.replicas < set.spec.replicas) {

@@ -160,6 +160,33 @@ pub(crate) struct ReplicaSet {
 }
 
 impl ReplicaSet {
+    fn annotation(&self, key: &str) -> Option<&str> {
+        self.metadata.annotations.get(key).map(String::as_str)
+    }
+
+    /// The number of its rollout.
+    pub(crate) fn revision(&self) -> i64 {
+        self.annotation("deployment.kubernetes.io/revision").and_then(|text| text.parse().ok()).unwrap_or(0)
+    }
+
+    /// Whether a rollout to it was ever complete.
+    pub(crate) fn was_complete(&self) -> bool {
+        self.annotation("berth.dev/completed-revision").is_some()
+    }
+
+    /// The step that its latest rollout is at, counted from 1; `None` if it goes in none.
+    pub(crate) fn step(&self) -> Option<usize> {
+        let (place, _) = self.annotation("berth.dev/step")?.split_once('@')?;
+        let (revision, step) = place.split_once('/')?;
+        (revision.parse() == Ok(self.revision())).then(|| step.parse().ok()).flatten()
+    }
+
+    /// Whether its Deployment has had another size since it was made for one, or it is short of its due.
+    pub(crate) fn waits_for_scaling(&self, replicas: i64) -> bool {
+        let sized_for: Option<i64> = self.annotation("deployment.kubernetes.io/desired-replicas").and_then(|text| text.parse().ok());
+        self.is_partially_scaled() || sized_for.is_some_and(|sized_for| sized_for != replicas)
+    }
+
     /// A Deployment that grows has not come to this set yet, or not with all that is its due.
     pub(crate) fn is_partially_scaled(&self) -> bool {
         self.metadata.annotations.contains_key("deployment.kubernetes.io/replicaset-replicas-before-scale")
@@ -288,6 +315,14 @@ impl Deployment {
 
     fn annotation(&self, key: &str) -> &str {
         self.metadata.annotations.get(key).map_or("", String::as_str)
+    }
+
+    /// How many pods the set at this step, counted from 1, may have; `None` without steps.
+    pub(crate) fn share_at(&self, step: usize) -> Option<i64> {
+        let steps: Vec<&str> = self.annotation("berth.dev/steps").split(',').map(str::trim).collect();
+        let reached = steps.iter().take(step).rev();
+        let percent: i64 = reached.filter_map(|step| step.strip_suffix('%')?.parse().ok()).next()?;
+        Some((percent * self.spec.replicas + 99) / 100)
     }
 
     /// Pods of different templates may not run at the same time; `None` where they may.

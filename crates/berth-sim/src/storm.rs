@@ -6,7 +6,7 @@
 mod deployment;
 mod stateful_set;
 
-pub use deployment::{deployment, deployment_in_etcd, deployment_led};
+pub use deployment::{deployment, deployment_in_etcd, deployment_in_steps, deployment_led};
 pub use stateful_set::{recreation, stateful_set, stateful_set_claims, stateful_set_in_etcd};
 
 use crate::{
@@ -26,8 +26,9 @@ use std::{sync::Arc, time::Duration};
 pub type Run = fn(u64) -> Ended;
 
 /// Every storm by its name.
-pub const STORMS: [(&str, Run); 6] = [
+pub const STORMS: [(&str, Run); 7] = [
     ("deployment", deployment),
+    ("deployment-in-steps", deployment_in_steps),
     ("stateful-set", stateful_set),
     ("stateful-set-claims", stateful_set_claims),
     ("deployment-in-etcd", deployment_in_etcd),
@@ -93,6 +94,8 @@ struct Storm {
     has_steps: bool,
     /// Whether somebody is asked at some of them.
     asks: bool,
+    /// Whether some of them wait for a promotion.
+    pauses: bool,
     /// Whether records are kept of rollouts. Not drawn either, and of none that failed once.
     keeps_records: bool,
 }
@@ -136,6 +139,7 @@ impl Storm {
             rolls_back: seed.is_multiple_of(3),
             has_steps: seed % 7 == 2,
             asks: seed % 21 == 16,
+            pauses: false,
             keeps_records: matches!(seed % 11, 1 | 8 | 10),
         };
         if storm.keeps_records {

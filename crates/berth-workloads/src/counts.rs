@@ -12,6 +12,8 @@ use std::collections::BTreeMap;
 
 /// Longest name of an object.
 const NAME_LENGTH_MAX: usize = 253;
+/// How many nodes [`SetPods::unready_on`] names: they are read one by one.
+pub const NODES_MAX: usize = 16;
 
 /// How many pods a ReplicaSet has, by what they count for. A pod is in at most one of `active`, `mismatched`, `terminating` and
 /// `mismatched_terminating`; a finished pod (Succeeded, Failed) is in none.
@@ -147,6 +149,10 @@ pub trait SetPods {
     fn last_to_go(&self, set_uid: &Uid) -> Option<&PodView>;
     /// Of the active ones, one that does not come up: the one whose cause ([`crate::cause::of_pod`]) ranks first.
     fn failing(&self, set_uid: &Uid) -> Option<&PodView>;
+    /// The nodes of the active ones that are not ready, at most [`NODES_MAX`] of them; the empty name stands for none.
+    fn unready_on(&self, set_uid: &Uid) -> Vec<String>;
+    /// Since when all active ones are ready; `None` if one is not, or there is none. Costs what the set owns.
+    fn all_ready_since(&self, set_uid: &Uid) -> Option<Timestamp>;
     /// The Deployment's pods that no set of it controls any more: see [`is_left_behind`].
     fn left_behind(&self) -> LeftBehind<'_>;
 }
@@ -159,11 +165,19 @@ pub struct LeftBehind<'a> {
     pub active: u32,
     /// Being deleted and not finished.
     pub terminating: u32,
+    /// Not there yet: those that sets of a former Deployment of the name are still to create.
+    pub to_come: u32,
     /// Of the terminating ones, the one whose grace period ends last.
     pub last: Option<&'a PodView>,
 }
 
 impl<'a> LeftBehind<'a> {
+    /// Those that stay until the garbage collector comes to them, there or not.
+    #[must_use]
+    pub fn staying(&self) -> u32 {
+        self.active + self.to_come
+    }
+
     /// Counts one more pod.
     #[must_use]
     pub fn with(mut self, pod: &'a PodView) -> Self {

@@ -79,6 +79,15 @@ pub enum Action {
         /// Why.
         reason: Reason,
     },
+    /// Reads nodes past every cache. Fails if none of them is ready: what goes wrong on them is no fault of what runs there.
+    ConfirmNodeReady {
+        /// Their names.
+        nodes: Vec<String>,
+        /// Why.
+        reason: Reason,
+        /// Recorded on its outcome.
+        events: Outcome,
+    },
     /// Creates an object under the name it carries. `AlreadyExists` is success if the one there has the same controller uid.
     Create {
         /// Complete, with name and namespace.

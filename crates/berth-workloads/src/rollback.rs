@@ -6,7 +6,7 @@ use crate::{
     hash::{template_hash, without_hash},
 };
 use berth_api::annotations::{BERTH_COMPLETED_AT, BERTH_COMPLETED_REVISION, BERTH_ROLLBACK, BERTH_ROLLED_BACK_TEMPLATES};
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::PodTemplateSpec;
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, fmt};
@@ -16,7 +16,17 @@ pub const TEMPLATES_MAX: usize = 64;
 /// How many characters of a message are kept: an event has no more.
 const MESSAGE_CHARS_MAX: usize = 1024;
 
+/// For how long all pods of a template must stay available until its rollout has succeeded. A container that crashes a moment after its start makes its pod
+/// available for that moment.
+const STEADY: SignedDuration = SignedDuration::from_secs(10);
+
 type Annotations = BTreeMap<String, String>;
+
+/// For how long all pods of a template must stay available until its rollout has succeeded: 10 s, or its deadline where that is shorter.
+#[must_use]
+pub(crate) fn steady(deadline: SignedDuration) -> SignedDuration {
+    STEADY.min(deadline)
+}
 
 /// The last automatic rollback of a workload, as the annotation [`BERTH_ROLLBACK`] keeps it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -31,8 +31,21 @@ use crate::{
     object::{GenerationRule, NameRule},
     simulation,
 };
-use k8s_openapi::api::core::v1::{Pod, PodStatus};
+use k8s_openapi::api::core::v1::{Pod, PodCondition, PodStatus};
 use std::borrow::Cow;
+
+/// What a pod with scheduling gates says from the beginning.
+///
+/// Source: kubernetes `pkg/registry/core/pod/strategy.go`, `applySchedulingGatedCondition`.
+fn scheduling_gated() -> PodCondition {
+    PodCondition {
+        type_: "PodScheduled".to_owned(),
+        status: "False".to_owned(),
+        reason: Some("SchedulingGated".to_owned()),
+        message: Some("Scheduling is blocked due to non-empty scheduling gates".to_owned()),
+        ..PodCondition::default()
+    }
+}
 
 impl Kind for Pod {
     const NAME_RULE: NameRule = NameRule::Subdomain;
@@ -48,7 +61,9 @@ impl Kind for Pod {
         let spec = self.spec.get_or_insert_default();
         make_grace_positive(&mut spec.termination_grace_period_seconds);
         let qos_class = Some(qos_class(spec).to_owned());
-        self.status = Some(PodStatus { phase: Some("Pending".to_owned()), qos_class, ..PodStatus::default() });
+        let is_gated = spec.scheduling_gates.as_ref().is_some_and(|gates| !gates.is_empty());
+        let conditions = is_gated.then(|| vec![scheduling_gated()]);
+        self.status = Some(PodStatus { phase: Some("Pending".to_owned()), qos_class, conditions, ..PodStatus::default() });
     }
 
     fn prepare_update(&mut self, old: &Self, _gates: &FeatureGates) {

@@ -77,6 +77,20 @@ fn a_pod_gets_upstreams_defaults() {
 }
 
 #[test]
+fn a_pod_with_scheduling_gates_says_so_from_the_beginning() {
+    let conditions = |gates: Value| {
+        let object = json!({"spec": {"containers": [{"name": "c", "image": "i"}], "schedulingGates": gates}});
+        let mut pod: Pod = serde_json::from_value(object).expect("a pod");
+        pod.prepare_create(&FeatureGates::default());
+        serde_json::to_value(&pod.status).expect("it is JSON")["conditions"].clone()
+    };
+    let message = "Scheduling is blocked due to non-empty scheduling gates";
+    let gated = json!([{"type": "PodScheduled", "status": "False", "reason": "SchedulingGated", "message": message}]);
+    assert_eq!(conditions(json!([{"name": "x.example/g"}])), gated);
+    assert_eq!([json!([]), Value::Null].map(conditions), [Value::Null, Value::Null]);
+}
+
+#[test]
 fn a_template_gets_no_defaults_that_are_a_pods_own() {
     let found = serde_json::to_value(template(&json!({
         "spec": {"hostNetwork": true, "containers": [{"name": "c", "image": "i", "ports": [{"containerPort": 80}], "resources": {"limits": {"cpu": 1}}}]}

@@ -538,3 +538,16 @@ fn two_edits_of_one_object_are_one_change() {
     let writes = berth_plan::writes(&Snapshot::of_documents(cluster(2, Vec::new())), &change).expect("writes");
     assert_eq!(writes.len(), 1, "{writes:?}");
 }
+
+/// They know none of berth's annotations: no step holds them.
+#[test]
+fn kubernetes_controllers_heed_none_of_berths_annotations() {
+    let is_complete = |controllers: Controllers| {
+        let mut web = deployment(4, &rolling(1, 0, "TerminationStarted"));
+        web["metadata"]["annotations"]["berth.dev/steps"] = json!("25%, pause, 100%");
+        let suppositions = Suppositions { controllers: Some(controllers), ..suppositions(5, 20) };
+        let forecast = forecast_of(vec![web], &edit(WorkloadKind::Deployment, new_image()), &suppositions);
+        matches!(forecast.workloads[0].outcome, Outcome::Complete { .. })
+    };
+    assert_eq!([Controllers::Kubernetes, Controllers::Berth].map(is_complete), [true, false]);
+}

@@ -1,6 +1,6 @@
 //! `RolloutRecords`: who changed a workload's template or its number of pods, or promoted its rollout, as the server knows them, in annotations of the workload.
 //!
-//! With the gate of that name. Without it too: where a rollout in steps stands, and what an analysis came to, on its ReplicaSet. What clients send for these annotations is not taken over, and takes nothing away: neither refused, for `kubectl rollout undo` and
+//! With the gate of that name. Without it too: where a rollout in steps is, what an analysis came to, and that a rollout was complete, on what keeps its revision. What clients send for these annotations is not taken over, and takes nothing away: neither refused, for `kubectl rollout undo` and
 //! whoever writes a manifest back send them without a thought, nor owned. On what keeps a workload's revisions only controllers write them, who are
 //! parts of this process or may do everything.
 
@@ -9,8 +9,8 @@ use crate::{ApiError, Registry, Resource, ownership::Author, stamps::whole_secon
 use berth_api::{
     Gate, Object,
     annotations::{
-        BERTH_ANALYSIS, BERTH_CHANGED_BY, BERTH_PROMOTED, BERTH_PROMOTED_BY, BERTH_ROLLOUT, BERTH_SCALED_BY, BERTH_STEP, PLACES, RECORDS,
-        REVISION,
+        BERTH_ANALYSIS, BERTH_CHANGED_BY, BERTH_COMPLETED_AT, BERTH_COMPLETED_REVISION, BERTH_PROMOTED, BERTH_PROMOTED_BY, BERTH_ROLLOUT,
+        BERTH_SCALED_BY, BERTH_STEP, PLACES, RECORDS, REVISION,
     },
     apps::{
         Deployment, StatefulSet,
@@ -25,7 +25,8 @@ use serde_json::Value;
 const CONTROLLERS: &str = "system:kube-controller-manager";
 
 /// What controllers alone write on what keeps revisions, with the gate.
-const OF_CONTROLLERS: [&str; 5] = [BERTH_CHANGED_BY, BERTH_SCALED_BY, BERTH_ROLLOUT, BERTH_STEP, BERTH_ANALYSIS];
+const OF_CONTROLLERS: [&str; 7] =
+    [BERTH_CHANGED_BY, BERTH_SCALED_BY, BERTH_ROLLOUT, BERTH_STEP, BERTH_ANALYSIS, BERTH_COMPLETED_REVISION, BERTH_COMPLETED_AT];
 
 /// What the annotations are on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -297,10 +297,10 @@ fn who_promotes_a_step_is_noted_by_every_way() {
             annotation(&stored(&world), PROMOTED_BY)
         };
         let noted = |step: u32| json!({"step": step, "at": "2026-01-01T01:00:00Z", "user": "alice", "manager": "tool"});
-        assert_eq!(promote("7/1"), Value::Null, "{way}: no rollout has that number");
-        assert_eq!(promote("3/2"), json!({"revision": 3, "steps": [noted(2)]}), "{way}");
-        assert_eq!(promote("3/2"), json!({"revision": 3, "steps": [noted(2)]}), "{way}: nothing is new");
-        assert_eq!(promote("3/4"), json!({"revision": 3, "steps": [noted(2), noted(4)]}), "{way}");
+        assert_eq!(promote("7/1/5d4"), Value::Null, "{way}: no rollout has that number");
+        assert_eq!(promote("3/2/5d4"), json!({"revision": 3, "steps": [noted(2)]}), "{way}");
+        assert_eq!(promote("3/2/5d4"), json!({"revision": 3, "steps": [noted(2)]}), "{way}: nothing is new");
+        assert_eq!(promote("3/4/5d4"), json!({"revision": 3, "steps": [noted(2), noted(4)]}), "{way}");
         assert_eq!(promote("no step"), json!({"revision": 3, "steps": [noted(2), noted(4)]}), "{way}");
         assert_eq!(changed_by(&world), json!({"at": "2026-01-01T00:00:00Z"}), "{way}: the template is as it was");
     }
@@ -347,11 +347,12 @@ fn only_controllers_write_what_became_of_a_rollout() {
     }
 }
 
-/// Where a rollout in steps stands, and what an analysis came to, is theirs too, whatever the gates: nobody passes a step by writing that it was passed.
+/// Where a rollout in steps is, what an analysis came to, and that a rollout was complete, is theirs too, whatever the gates: no user passes a step by writing that
+/// it was passed, or ends all steps.
 #[test]
 fn only_controllers_write_where_a_rollout_stands() {
     for gates in [on(), FeatureGates::default()] {
-        for key in ["berth.dev/step", "berth.dev/analysis"] {
+        for key in ["berth.dev/step", "berth.dev/analysis", "berth.dev/completed-revision", "berth.dev/completed-at"] {
             let mut world = World::new();
             world.set_gates(gates.clone());
             let mut object = deployment("r");

@@ -157,6 +157,48 @@ impl Checker {
         }
     }
 
+    /// While a Deployment is paused under which pods that leave keep their place, or that is rolled out in steps, only another size gives a set another one: the room
+    /// that pods leave does not finish the rollout.
+    pub(super) fn check_paused_sizes(&self, set: &ReplicaSet) -> Result<(), Violation> {
+        let Some(deployment) = self.deployments.get(set.metadata.controller()).filter(|known| known.spec.paused && known.is_observed())
+        else {
+            return Ok(());
+        };
+        let Some(before) = self.sets.get(&set.metadata.uid).map(|known| known.spec.replicas) else { return Ok(()) };
+        let holds = self.counts_leaving(deployment) || set.step().is_some();
+        if !holds || before == set.spec.replicas || deployment.metadata.deletion_timestamp.is_some() {
+            return Ok(());
+        }
+        let own = || self.sets.values().filter(|known| known.metadata.controller() == deployment.metadata.uid);
+        let has_active = own().any(|known| known.spec.replicas > 0);
+        if own().any(|known| (known.spec.replicas > 0 || !has_active) && known.waits_for_scaling(deployment.spec.replicas)) {
+            return Ok(());
+        }
+        let (name, has) = (&set.metadata.name, set.spec.replicas);
+        violated(format!("ReplicaSet {name} goes from {before} to {has} while its Deployment is paused, and has no other size"))
+    }
+
+    /// At a step the new set has no more than its share, as long as there is one that was complete and can have the rest.
+    pub(super) fn check_share(&self, set: &ReplicaSet) -> Result<(), Violation> {
+        let known = self.deployments.get(set.metadata.controller());
+        let Some(deployment) = known.filter(|known| known.is_observed() && known.is_rolling()) else { return Ok(()) };
+        let before = self.sets.get(&set.metadata.uid).map_or(0, |known| known.spec.replicas);
+        let others = || {
+            let own = self.sets.values().filter(|known| known.metadata.controller() == deployment.metadata.uid);
+            own.filter(|known| known.metadata.uid != set.metadata.uid)
+        };
+        let is_newest = others().all(|other| other.revision() < set.revision());
+        let has_proven = others().any(|other| other.was_complete() && other.metadata.deletion_timestamp.is_none());
+        let most = set.step().filter(|_| is_newest && has_proven && !set.was_complete()).and_then(|step| deployment.share_at(step));
+        match most.filter(|most| set.spec.replicas > before && set.spec.replicas > *most) {
+            Some(most) => {
+                let (name, has) = (&set.metadata.name, set.spec.replicas);
+                violated(format!("ReplicaSet {name} goes from {before} to {has}, at its step at most {most} are allowed"))
+            }
+            None => Ok(()),
+        }
+    }
+
     /// Where pods that leave keep their place, a set is not cleaned up before its own are gone: with it their number would go.
     pub(super) fn check_cleaned_up(&self, set: &ReplicaSet) -> Result<(), Violation> {
         let Metadata { name, uid, .. } = &set.metadata;

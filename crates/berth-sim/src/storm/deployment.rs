@@ -6,6 +6,9 @@ use serde_json::{Value, json};
 use std::time::Duration;
 
 const POLICIES: [Option<&str>; 3] = [None, Some("TerminationStarted"), Some("TerminationComplete")];
+const TIMED: &str = "30%, 20s, 60%, 1s, 100%";
+/// Enough for a ReplicaSet to be deleted while it creates pods.
+const MANY: u64 = 40;
 const DELETED: [&str; 2] = ["TerminationStarted", "TerminationComplete"];
 
 /// Every strategy and policy, changed in the middle of rollouts.
@@ -42,6 +45,24 @@ pub fn deployment_led(seed: u64) -> Ended {
             storm.world.run_for(Duration::from_millis(storm.number(300)));
             storm.pause_a_manager(Storm::change_deployment);
         }
+        storm.wait();
+    }
+    storm.abate_deployment();
+    storm.end()
+}
+
+/// Rollouts in steps that wait for promotions, paused, resumed, scaled (also from and to nothing), undone, and deleted and created again, with pods on their way too.
+///
+/// # Panics
+/// As [`deployment`].
+#[must_use]
+pub fn deployment_in_steps(seed: u64) -> Ended {
+    let mut storm = Storm::new(seed);
+    (storm.has_steps, storm.asks, storm.pauses) = (true, false, true);
+    storm.create_deployment();
+    storm.wait();
+    for _ in 0..CHANGES {
+        storm.change_in_steps();
         storm.wait();
     }
     storm.abate_deployment();
@@ -90,8 +111,11 @@ impl Storm {
         object["spec"]["template"]["metadata"] = json!({"labels": {"app": "web"}});
         if self.has_steps {
             let annotations = &mut object["metadata"]["annotations"];
-            annotations["berth.dev/steps"] =
-                json!(if self.asks { "30%, analysis, 60%, 1s, analysis, 100%" } else { "30%, 20s, 60%, 1s, 100%" });
+            annotations["berth.dev/steps"] = json!(match (self.asks, self.pauses) {
+                (true, _) => "30%, analysis, 60%, 1s, analysis, 100%",
+                (false, true) => "30%, pause, 60%, 1s, 100%",
+                (false, false) => TIMED,
+            });
             if self.asks {
                 annotations["berth.dev/analysis-provider"] = json!("drawn");
                 annotations["berth.dev/analysis-query"] = json!("up");
@@ -116,6 +140,44 @@ impl Storm {
             14 => self.make_deployment_anew(),
             _ => self.strike(),
         }
+    }
+
+    fn change_in_steps(&mut self) {
+        match self.number(18) {
+            0..=3 => self.scale_deployment(*self.rng.choose(&[0, 1, 2, 4, 8, 9, MANY])),
+            4..=6 => self.change_template(&Value::Null),
+            7 => self.change_template(&self.failure()),
+            8 => self.world.undo("web"),
+            9 => self.patch_deployment(json!({"paused": true})),
+            10 | 11 => self.patch_deployment(json!({"paused": false})),
+            12 | 13 => self.promote(),
+            14 => self.patch_deployment(json!({"podReplacementPolicy": *self.rng.choose(&POLICIES)})),
+            15 => self.replace_while_it_grows(),
+            16 if self.weather == Weather::Losses => self.lose_a_set(),
+            _ => self.strike(),
+        }
+    }
+
+    /// Ends the wait that the newest rollout is at, if it is at one.
+    fn promote(&mut self) {
+        let sets = self.world.objects("replicasets");
+        let Some(newest) = sets.values().max_by_key(|set| revision(set)) else { return };
+        let (annotations, labels) = (&newest["metadata"]["annotations"], &newest["metadata"]["labels"]);
+        let Some((place, _)) = annotations["berth.dev/step"].as_str().and_then(|text| text.split_once('@')) else { return };
+        let promoted = format!("{place}/{}", labels["pod-template-hash"].as_str().unwrap_or_default());
+        self.world.patch_deployment("web", json!({"metadata": {"annotations": {"berth.dev/promoted": promoted}}}));
+    }
+
+    /// Deletes the Deployment, or its set, while the set creates pods.
+    fn replace_while_it_grows(&mut self) {
+        self.scale_deployment(MANY);
+        self.world.run_for(Duration::from_millis(self.number(200)));
+        if self.weather == Weather::Losses && self.number(2) == 0 {
+            return self.lose_a_set();
+        }
+        self.world.delete_if_there(DEPLOYMENTS, "web");
+        self.template = Value::Null;
+        self.create_deployment();
     }
 
     fn patch_deployment(&mut self, spec: Value) {
@@ -154,14 +216,15 @@ impl Storm {
         let (template, image) = self.good_template();
         // A request to go back that nobody has seen yet would come after the last change, and so may a deadline.
         let mut annotations = json!({"deprecated.deployment.rollback.to": null, "berth.dev/auto-rollback": null});
-        if self.asks {
+        if self.asks || self.pauses {
             // Who is asked may be against the last change too.
-            annotations["berth.dev/steps"] = json!("30%, 20s, 60%, 1s, 100%");
+            annotations["berth.dev/steps"] = json!(TIMED);
         }
         let spec = json!({"paused": false, "template": template});
         self.world.patch_deployment("web", json!({"metadata": {"annotations": annotations}, "spec": spec}));
         self.wait();
-        let replicas = self.number(8);
+        // Without pods a step proves nothing, and is not over.
+        let replicas = if self.has_steps { 1 + self.number(8) } else { self.number(8) };
         self.scale_deployment(replicas);
         self.world.run_until_rolled_out("web", LONGEST);
         let wanted = usize::try_from(replicas).expect("few");

@@ -169,3 +169,30 @@ fn of_two_deployments_of_one_selector_each_counts_its_own() {
     let told = messages(&world, "other");
     assert!(told.iter().any(|message| message.starts_with("waiting for 1 terminating pod ")), "{told:?}");
 }
+
+/// Its set is deleted with it, or alone, while it creates pods: those on their way count, and so do those that a former Deployment's set is still to create.
+#[test]
+fn a_set_that_is_deleted_while_it_creates_pods_leaves_no_more_than_there_may_be() {
+    const MANY: usize = 60;
+    let strategy = json!({"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}});
+    for seed in 0..24_u64 {
+        let latencies = Latencies { start: Duration::from_secs(1), stop: Duration::from_secs(30) };
+        let mut world = World::new(seed, Options { latencies, ..Options::default() });
+        world.create(&deployment("web", Some("TerminationComplete"), &strategy));
+        world.run_until_rolled_out("web", LONGEST);
+        let mut many = deployment("web", Some("TerminationComplete"), &strategy);
+        many["spec"]["replicas"] = json!(MANY);
+        world.patch_deployment("web", json!({"spec": {"replicas": MANY}}));
+        world.run_for(Duration::from_millis(seed));
+        if seed.is_multiple_of(2) {
+            world.delete_deployment("web");
+            world.create(&many);
+        } else {
+            delete_set_of(&mut world, "web");
+        }
+        world.run_until("all pods of the first set are gone", LONGEST, |seen| {
+            assert!(seen.pod_count() <= MANY + 1, "seed {seed}: {} pods", seen.pod_count());
+            seen.live_pods().len() == MANY
+        });
+    }
+}

@@ -8,6 +8,12 @@ fn limits_hold_in_every_storm_and_all_is_well_after_it() {
     seeds::run(0..60, |seed| drop(storm::deployment(seed)));
 }
 
+/// What a step allows holds through pauses, scalings, undos and deletions, and so does a pause.
+#[test]
+fn shares_and_pauses_hold_in_every_storm_and_all_is_well_after_it() {
+    seeds::run(0..30, |seed| drop(storm::deployment_in_steps(seed)));
+}
+
 #[test]
 fn order_and_revisions_hold_in_every_storm_and_all_is_well_after_it() {
     seeds::run(0..60, |seed| drop(storm::stateful_set(seed)));

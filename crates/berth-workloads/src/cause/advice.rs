@@ -57,7 +57,7 @@ const DESCRIBE_POD: (&str, &str) = ("see what its node says of it", "kubectl des
 
 /// Everything, first to last: what comes first in it is told first. Waits stand behind what is in the way, for that is what they last so long for; but before
 /// what is only a suspicion.
-static TABLE: [Row; 45] = {
+static TABLE: [Row; 48] = {
     use self::Undo::{DoesNotHelp as No, MayHelp as Earlier};
     use Kind as K;
     use Of::{Cause, Wait};
@@ -209,6 +209,12 @@ static TABLE: [Row; 45] = {
             &[("see which field managers write it", "kubectl get {workload} -o yaml --show-managed-fields -n {namespace}")],
         ),
         row(
+            Wait("being_deleted"),
+            No,
+            "it is gone when its pods are, and no finalizer holds it; what is deleted with its namespace cannot be created again before that is gone",
+            &[("see what holds it", "kubectl get {workload} -o jsonpath='{.metadata.finalizers}' -n {namespace}")],
+        ),
+        row(
             Wait("outdated_pod_not_ready"),
             No,
             "nothing: pods come and go in order, each waits for the one before it, a broken one of an older template too",
@@ -255,6 +261,12 @@ static TABLE: [Row; 45] = {
             Earlier,
             "nothing, until somebody says that the next step may come",
             &[("let it go on", "berth rollout promote {workload} -n {namespace}")],
+        ),
+        row(
+            Wait("step_without_pods"),
+            Earlier,
+            "nothing, until the workload wants pods again: then the step begins with its share of them",
+            &[],
         ),
         row(
             Wait("step_failed"),
@@ -309,6 +321,7 @@ static TABLE: [Row; 45] = {
         ),
         row(Wait("pod_not_ready"), No, "it goes on by itself when the pod is ready", &[]),
         row(Wait("pod_not_available"), No, "it goes on by itself when minReadySeconds are over", &[]),
+        row(Wait("min_ready"), No, "it goes on by itself when they have been ready for so long", &[]),
         row(Wait("pods_unavailable"), No, "it goes on by itself when they are available", &[]),
         row(
             Cause(K::Overlap),
@@ -502,10 +515,13 @@ mod tests {
             Wait::OldPodsRunning { pods: 1, then_create: 1 },
             Wait::PodsLeftBehind { pods: 1, then_create: 1 },
             Wait::PodsUnavailable { pods: 1, of: 1 },
+            Wait::MinReady { pods: 1, seconds: 1 },
+            Wait::BeingDeleted { kind: "Deployment".to_owned(), name: pod() },
             Wait::ChildNotObserved { name: pod() },
             Wait::Paused,
             Wait::StepLasts { at: step(), until: jiff::Timestamp::UNIX_EPOCH },
             Wait::StepPaused { at: step() },
+            Wait::StepWithoutPods { at: step() },
             Wait::StepAnalysed { at: step(), provider: "prod".to_owned(), last: None },
             Wait::StepAnalysed { at: step(), provider: "prod".to_owned(), last: Some(NoAnswer::TimedOut) },
             Wait::StepFailed { at: step(), provider: "prod".to_owned(), outcome: Outcome::Unanswered { why: NoAnswer::TimedOut } },
@@ -545,6 +561,7 @@ mod tests {
             "crash",
             "quota",
             "second_writer",
+            "being_deleted",
             "outdated_pod_not_ready",
             "claim_leaving",
             "pods_terminating",
@@ -555,6 +572,7 @@ mod tests {
             "partition",
             "paused",
             "step_paused",
+            "step_without_pods",
             "step_failed",
             "step_unanswered",
             "step_analysed",
@@ -564,6 +582,7 @@ mod tests {
             "name_taken",
             "pod_not_ready",
             "pod_not_available",
+            "min_ready",
             "pods_unavailable",
             "overlap",
         ];

@@ -12,6 +12,7 @@ use crate::{
 };
 use berth_api::{FeatureGates, Gate};
 use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::api::apps::v1::DeploymentCondition;
 use std::{
     collections::{BTreeMap, btree_map::Entry},
     sync::Arc,
@@ -108,8 +109,12 @@ pub fn of_deployment(facts: &DeploymentFacts<'_>) -> Causes {
             found.take_refusal(&refusal);
         }
     }
-    refusal_of_sets(deployment, &own).into_iter().for_each(|refusal| found.take_refusal(&refusal));
-    found.take_unobserved("Deployment", &deployment.meta.name, facts.unobserved_since);
+    let not_created = not_created(deployment, &own);
+    // Its controller has read it, and tries: the status is of the spec before until the set is there.
+    let unobserved_since = facts.unobserved_since.filter(|_| not_created.is_none());
+    let refusal = not_created.or_else(|| refusal_of_sets(deployment, &own));
+    refusal.into_iter().for_each(|refusal| found.take_refusal(&refusal));
+    found.take_unobserved("Deployment", &deployment.meta.name, unobserved_since);
     found.into_causes()
 }
 
@@ -181,17 +186,26 @@ fn refusal(set: &ReplicaSetView) -> Option<Refusal<'_>> {
     })
 }
 
-/// What the Deployment says of a set that could not be made; and of its sets' refusals, where those cannot be read.
+/// What the Deployment says of a set for its newest template that could not be created. Pods of its status are of the template before: all are missing.
+fn not_created<'a>(deployment: &'a DeploymentView, sets: &[&Arc<ReplicaSetView>]) -> Option<Refusal<'a>> {
+    let failure = says(deployment, "Progressing", "ReplicaSetCreateError")?;
+    let is_there = sets.iter().any(|set| same_template(&set.template, &deployment.spec.template));
+    let missing = deployment.spec.replicas.unwrap_or(1).into();
+    let message = failure.message.as_deref().unwrap_or_default();
+    (!is_there).then(|| Refusal { about: about("Deployment", &deployment.meta.name), missing, message })
+}
+
+/// What the Deployment says of its sets' refusals, where those cannot be read.
 fn refusal_of_sets<'a>(deployment: &'a DeploymentView, sets: &[&Arc<ReplicaSetView>]) -> Option<Refusal<'a>> {
-    let says = |type_: &str, reason: &str| {
-        let mut conditions = deployment.status.conditions.iter().flatten();
-        conditions.find(|condition| condition.type_ == type_ && condition.reason.as_deref() == Some(reason))
-    };
-    let not_made = says("Progressing", "ReplicaSetCreateError");
-    let refused = says("ReplicaFailure", "FailedCreate").filter(|condition| condition.status == "True" && sets.is_empty());
+    let refused = says(deployment, "ReplicaFailure", "FailedCreate").filter(|condition| condition.status == "True" && sets.is_empty())?;
     let missing = deployment.spec.replicas.unwrap_or(1).saturating_sub(deployment.status.updated_replicas);
-    let message = not_made.or(refused)?.message.as_deref().unwrap_or_default();
+    let message = refused.message.as_deref().unwrap_or_default();
     Some(Refusal { about: about("Deployment", &deployment.meta.name), missing: missing.into(), message })
+}
+
+fn says<'a>(deployment: &'a DeploymentView, type_: &str, reason: &str) -> Option<&'a DeploymentCondition> {
+    let mut conditions = deployment.status.conditions.iter().flatten();
+    conditions.find(|condition| condition.type_ == type_ && condition.reason.as_deref() == Some(reason))
 }
 
 fn waits_for_terminating(deployment: &DeploymentView, gates: &FeatureGates) -> bool {
@@ -418,6 +432,29 @@ mod tests {
         assert_eq!(look(&goes_on, &[], &[], 1), Causes::default());
         let no_set = deployment(&json!({}), &condition("Progressing", "False", "ReplicaSetCreateError"));
         assert_eq!(texts(&look(&no_set, &[], &[], 1)), ["2 pods of Deployment web are not created because of a quota: exceeded quota: q"]);
+    }
+
+    /// Its status is of the template before until its set is there, and tells of no pod that is missing.
+    #[test]
+    fn a_set_that_cannot_be_created_is_told_of_and_no_controller_is_blamed() {
+        let message = "Failed to create new replica set \"web-2\": replicasets.apps \"web-2\" is forbidden: exceeded quota: q";
+        let failed = json!({"type": "Progressing", "status": "False", "reason": "ReplicaSetCreateError", "message": message});
+        let web = deployment(&json!({}), &json!({"updatedReplicas": 3, "conditions": [failed]}));
+        let found = |sets: &[Arc<ReplicaSetView>]| {
+            let facts = DeploymentFacts {
+                deployment: &web,
+                sets,
+                pods: &[],
+                events: &[],
+                gates: &FeatureGates::default(),
+                unobserved_since: Some(at(0)),
+                now: at(60),
+            };
+            texts(&of_deployment(&facts))
+        };
+        let wanted = [format!("3 pods of Deployment web are not created because of a quota: {message}")];
+        assert_eq!([found(&[]), found(&[set("web-1", "web:1", &json!({}))])], [wanted.to_vec(), wanted.to_vec()]);
+        assert_eq!(found(&[set("web-2", "web:2", &json!({}))]), ["Deployment web was looked at by no controller"], "it is there by now");
     }
 
     #[test]

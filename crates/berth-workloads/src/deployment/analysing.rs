@@ -10,10 +10,7 @@ use super::{
     status::{Conditions, Verdict},
     steps::{self, Place, Stand},
 };
-use crate::{
-    analysis::{Asked, Note, Outcome, Question},
-    view::DeploymentStrategy,
-};
+use crate::analysis::{Asked, Note, Outcome, Question};
 use berth_api::{
     annotations::{BERTH_PROMOTED, POD_TEMPLATE_HASH},
     apps::steps::Step,
@@ -87,14 +84,15 @@ fn failed(observed: &Observed<'_>, stand: &Stand<'_>, set: &Annotations) -> Opti
     outcome.is_failure().then_some((question, outcome))
 }
 
-/// Whether somebody has said that the wait of this place is over.
+/// Whether a promotion says that the wait of this place is over, for this template.
 pub(super) fn is_promoted(observed: &Observed<'_>, place: &Place) -> bool {
-    observed.deployment().annotations.get(BERTH_PROMOTED).is_some_and(|text| *text == place.name())
+    let promotion = observed.new_set().map(|new| place.promotion(&new.meta));
+    promotion.is_some_and(|promotion| observed.deployment().annotations.get(BERTH_PROMOTED) == Some(&promotion))
 }
 
 /// What the analysis of the step at hand has failed by, in words, as it is written on the set whose annotations these are.
 pub(super) fn failure(observed: &Observed<'_>, set: &Annotations) -> Option<(Outcome, String)> {
-    let stand = steps::stand(observed).filter(|_| observed.strategy == DeploymentStrategy::RollingUpdate)?;
+    let stand = steps::stand(observed)?;
     let (question, outcome) = failed(observed, &stand, set)?;
     Some((outcome, format!("{}: the analysis by provider {:?} {outcome}", stand.at(observed), question.provider)))
 }

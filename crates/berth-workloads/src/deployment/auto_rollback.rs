@@ -9,6 +9,7 @@ use super::{
     progress::{self, DEADLINE_EXCEEDED, NEW_AVAILABLE},
     rollback::patch,
     status::{self, Conditions, PROGRESSING, Verdict},
+    work,
 };
 use crate::{
     cause::{self, Cause},
@@ -18,6 +19,7 @@ use crate::{
     view::{AutoRollback, DeploymentView, ReplicaSetView},
 };
 use berth_api::annotations::{BERTH_ROLLBACK, BERTH_ROLLED_BACK_TEMPLATES, CHANGE_CAUSE};
+use jiff::Timestamp;
 
 /// The condition that the template that was gone back to has missed its deadline too.
 const ROLLBACK_FAILED: &str = "RollbackFailed";
@@ -74,7 +76,7 @@ pub(super) struct Back<'a> {
 /// has shown that it works.
 pub(super) fn fate<'a>(observed: &Observed<'a>) -> Option<Fate<'a>> {
     let from = observed.new_set().filter(|new| rollback::completed_revision(&new.annotations).is_none())?;
-    let failure = failed_analysis(observed, from).or_else(|| missed_deadline(observed, from))?;
+    let failure = failed_analysis(observed, from).or_else(|| missed_deadline(observed, from)).or_else(|| fell_over(observed, from))?;
     let hash = template_hash(&observed.deployment().spec.template, None);
     let stays = |hash, failure, why| Some(Fate::Stays { hash, failure, why });
     if all_annotations(observed).any(|annotations| rollback::is_remembered(annotations, &hash)) {
@@ -110,6 +112,45 @@ fn missed_deadline(observed: &Observed<'_>, new: &ReplicaSetView) -> Option<Fail
     let is_way_back = || record_of(deployment, &new.annotations).is_some();
     let has_failed = is_asked_for && has_missed_deadline(deployment, new) && !has_progressed() && !is_way_back();
     has_failed.then(|| Failure::Deadline(failing(observed, new)))
+}
+
+/// A rollout that was complete by its counts, whose pods did not stay available, and fail once its deadline has passed since.
+fn fell_over(observed: &Observed<'_>, new: &ReplicaSetView) -> Option<Failure> {
+    let deployment = observed.deployment();
+    let is_asked_for =
+        deployment.choices.auto_rollback == Ok(AutoRollback::OnDeadline) && record_of(deployment, &new.annotations).is_none();
+    let is_over = is_asked_for && deadline_of_success(observed, new)? <= observed.state.now;
+    let cause = failing(observed, new).filter(|cause| is_over && cause.kind.may_be_the_templates())?;
+    Some(Failure::Deadline(Some(cause)))
+}
+
+/// Until when a rollout must have succeeded that is complete by its counts.
+fn deadline_of_success(observed: &Observed<'_>, new: &ReplicaSetView) -> Option<Timestamp> {
+    let deadline = progress::deadline(observed.deployment().spec.progress_deadline_seconds)?;
+    completed_by_counts(observed.deployment(), new)?.checked_add(deadline).ok()
+}
+
+/// When the stored status began to say that the rollout to this set is complete.
+fn completed_by_counts(deployment: &DeploymentView, set: &ReplicaSetView) -> Option<Timestamp> {
+    let mut conditions = deployment.status.conditions.iter().flatten().filter(|condition| condition.type_ == PROGRESSING);
+    let progressing = conditions.next().filter(|_| progressing_says(deployment, set, NEW_AVAILABLE))?;
+    progressing.last_update_time.as_ref().map(|time| time.0)
+}
+
+/// When the rollout to the new set has succeeded, if its pods stay available until then. `None` where they are not all, or where it is no matter of time.
+fn succeeds_at(observed: &Observed<'_>, new: &ReplicaSetView) -> Option<Timestamp> {
+    let deadline = progress::deadline(observed.deployment().spec.progress_deadline_seconds)?;
+    let since = observed.state.pods.all_ready_since(&new.meta.uid)?.max(completed_by_counts(observed.deployment(), new)?);
+    since.checked_add(rollback::steady(deadline)).ok()
+}
+
+/// When it is known whether the rollout to the new set, which is complete by its counts, has succeeded.
+pub(super) fn next_look(observed: &Observed<'_>) -> Option<Timestamp> {
+    let deployment = observed.deployment();
+    let new = observed.new_set().filter(|new| rollback::completed_revision(&new.annotations).is_none())?;
+    let fails_at = deadline_of_success(observed, new).filter(|_| deployment.choices.auto_rollback == Ok(AutoRollback::OnDeadline));
+    let succeeds_at = succeeds_at(observed, new).filter(|_| is_complete(observed, new));
+    [succeeds_at, fails_at].into_iter().flatten().filter(|at| observed.state.now < *at).min()
 }
 
 /// Whether the stored status says that the deadline of this set's rollout has passed.
@@ -169,7 +210,22 @@ pub(super) fn plan(observed: &Observed<'_>, back: &Back<'_>) -> Plan {
         reason: Reason::AutomaticRollback { from: record.from_revision, to: record.to_revision },
         events: Outcome { success: Some(event(deployment, Severity::Warning, "AutomaticRollback", record.to_string())), failure: None },
     };
-    Plan { stages: vec![Stage { actions: vec![action] }], ..Plan::default() }
+    let stages = [nodes_to_confirm(observed, back, &record), Some(action)];
+    let stages = stages.into_iter().flatten().map(|action| Stage { actions: vec![action] }).collect();
+    Plan { stages, ..Plan::default() }
+}
+
+/// Pods that say nothing of why they are not ready may be on nodes that are lost: then no other template would help.
+fn nodes_to_confirm(observed: &Observed<'_>, back: &Back<'_>, record: &Record) -> Option<Action> {
+    let nodes = observed.state.pods.unready_on(&back.from.meta.uid);
+    if !matches!(back.failure, Failure::Deadline(None)) || nodes.iter().any(String::is_empty) || nodes.is_empty() {
+        return None;
+    }
+    let message = format!("Revision {} {} and stays: going back would not help: ", record.from_revision, back.failure.words());
+    let skipped = event(observed.deployment(), Severity::Warning, "AutomaticRollbackSkipped", message);
+    let skipped = EventRecord { repeat: Repeat::OncePer(format!("{}/node_lost", back.hash)), ..skipped };
+    let reason = Reason::AutomaticRollback { from: record.from_revision, to: record.to_revision };
+    Some(Action::ConfirmNodeReady { nodes, reason, events: Outcome { success: None, failure: Some(skipped) } })
 }
 
 fn record(observed: &Observed<'_>, Back { from, to, failure, .. }: &Back<'_>) -> Record {
@@ -208,20 +264,39 @@ pub(super) fn keep(drafts: &mut [Draft<'_>], observed: &Observed<'_>) {
         }
         let set = draft.set;
         let number = revision(&set.annotations);
-        if is_complete(deployment, set) && rollback::completed_revision(&set.annotations) != Some(number) {
+        if has_succeeded(observed, set) && rollback::completed_revision(&set.annotations) != Some(number) {
             rollback::completion(number, observed.state.now).iter().for_each(|(key, value)| draft.annotate(key, Some(value)));
         }
     }
 }
 
 /// Whether the rollout to this set is complete, with pods that show it. Where somebody else than a rollout has taken pods since, that is not known.
-fn is_complete(deployment: &DeploymentView, set: &ReplicaSetView) -> bool {
+fn is_complete(observed: &Observed<'_>, set: &ReplicaSetView) -> bool {
+    let deployment = observed.deployment();
     let has_all =
         set.replicas > 0 && set.status.available_replicas >= set.replicas && set.status.observed_generation >= set.meta.generation;
     let has_steps = deployment.choices.steps.as_ref().is_ok_and(|steps| !steps.is_empty());
     let is_asked_for = has_steps || deployment.choices.auto_rollback == Ok(AutoRollback::OnDeadline);
     let is_recorded = deployment.annotations.get(REVISION) == set.annotations.get(REVISION);
-    is_asked_for && has_all && is_recorded && progressing_says(deployment, set, NEW_AVAILABLE)
+    is_asked_for && has_all && is_recorded && says_complete(observed, set)
+}
+
+/// Whether its pods have stayed available for long enough. Of one that gives way to another this is the last that is known.
+fn has_succeeded(observed: &Observed<'_>, set: &ReplicaSetView) -> bool {
+    let is_newest = observed.new_set().is_some_and(|new| new.meta.uid == set.meta.uid);
+    let has_deadline = progress::deadline(observed.deployment().spec.progress_deadline_seconds).is_some();
+    let was_before = rollback::completed_revision(&set.annotations).is_some();
+    let is_steady = || succeeds_at(observed, set).is_some_and(|at| at <= observed.state.now);
+    is_complete(observed, set) && (!is_newest || !has_deadline || was_before || is_steady())
+}
+
+/// Whether the stored status says that the rollout to this set is complete. Without a deadline no condition does: then its counts say so.
+fn says_complete(observed: &Observed<'_>, set: &ReplicaSetView) -> bool {
+    let deployment = observed.deployment();
+    match progress::deadline(deployment.spec.progress_deadline_seconds) {
+        Some(_) => progressing_says(deployment, set, NEW_AVAILABLE),
+        None => observed.new_set().is_some_and(|new| new.meta.uid == set.meta.uid) && work::is_complete(observed, &deployment.status),
+    }
 }
 
 /// Says that the way back has failed as well, or no longer says so.

@@ -18,6 +18,7 @@ pub mod rolling;
 pub mod scale;
 mod scaling;
 pub mod status;
+mod steering;
 mod stepping;
 pub mod steps;
 mod work;

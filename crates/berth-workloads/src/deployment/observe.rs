@@ -151,7 +151,7 @@ impl<'a> Observed<'a> {
             false => self.held(index),
         });
         let terminating = if counts_terminating { self.terminating() } else { 0 };
-        Some(of_sets.sum::<i64>() + i64::from(self.left_behind.active) + terminating)
+        Some(of_sets.sum::<i64>() + i64::from(self.left_behind.staying()) + terminating)
     }
 
     /// Whether sets may have these sizes (by place) at once, where terminating pods do not count: no more pods stay than may, or than do now.
@@ -162,7 +162,7 @@ impl<'a> Observed<'a> {
         let only = growing.next().filter(|_| growing.next().is_none());
         let after: i64 = all().map(|index| to(index).max(self.held(index))).sum();
         let before: i64 = all().map(|index| self.held(index)).sum();
-        self.lagging(only).is_none() && (after == before || after + i64::from(self.left_behind.active) <= self.size.max())
+        self.lagging(only).is_none() && (after == before || after + i64::from(self.left_behind.staying()) <= self.size.max())
     }
 
     /// How many pods a set has or is to have that stay.

@@ -43,13 +43,15 @@ pub fn plan(state: &State<'_>) -> Plan {
 fn decide(observed: &Observed<'_>) -> Plan {
     let deployment = observed.deployment();
     if deployment.meta.deleted.is_some() {
-        return Work::hands_off(observed).finish(StatusStep::Counts);
+        let mut work = Work::hands_off(observed);
+        work.wait(Wait::BeingDeleted { kind: "Deployment".to_owned(), name: deployment.meta.name.to_string() });
+        return work.finish(StatusStep::Counts);
     }
     if deployment.spec.paused {
         return paused(observed);
     }
     if let Some(revision) = rollback::requested(deployment) {
-        return rollback::plan(observed, revision);
+        return if observed.new.is_some() { rollback::plan(observed, revision) } else { create_first(observed) };
     }
     if let Some(Fate::GoesBack(back)) = auto_rollback::fate(observed) {
         return auto_rollback::plan(observed, &back);
@@ -63,12 +65,20 @@ fn decide(observed: &Observed<'_>) -> Plan {
     }
 }
 
+/// A rollback goes back from the newest template: its set is created before, as upstream does, so that it has a revision. Under Recreate without pods.
+fn create_first(observed: &Observed<'_>) -> Plan {
+    match observed.strategy {
+        DeploymentStrategy::RollingUpdate => rolling::plan(observed),
+        DeploymentStrategy::Recreate => Work::new(observed).create(0),
+    }
+}
+
 /// Scaling and clean-up go on while a rollout is held back.
 fn paused(observed: &Observed<'_>) -> Plan {
     let mut work = Work::new(observed);
-    scaling::scale(&mut work, observed);
+    let lacking = scaling::scale_paused(&mut work, observed);
     work.clean_up();
-    if observed.new.is_none() {
+    if !work.has_rolled_out(lacking) {
         work.wait(Wait::Paused);
     }
     work.finish(StatusStep::Counts)

@@ -66,7 +66,8 @@ pub fn is_timed_out(deadline: Option<SignedDuration>, progressing: Option<&Deplo
     }
 }
 
-/// Whether pods that are to be created must wait until others are gone: under TerminationComplete for room, under Recreate for the old ones.
+/// Whether something is left to do whatever the counts say: pods that are to be created wait until others are gone, under TerminationComplete for room, under
+/// Recreate for the old ones; or a rollout has steps before it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Held {
     /// All that is to be created is created, or waits for something else.
@@ -74,6 +75,8 @@ pub enum Held {
     No,
     /// Something is left to do, whatever the counts say, and each pod that is gone is progress.
     Back,
+    /// Steps of a progressive rollout are left, whatever the counts say.
+    AtStep,
 }
 
 /// `None`: beyond what a timestamp can say, or never begun.
@@ -161,7 +164,7 @@ pub struct Progress<'a> {
     pub new: &'a DeploymentStatus,
     /// What completion is measured against.
     pub goal: Goal,
-    /// Whether pods that are to be created wait for others to be gone.
+    /// Whether something is left to do whatever the counts say.
     pub held: Held,
     /// `None` without one.
     pub deadline: Option<SignedDuration>,
@@ -180,12 +183,12 @@ pub fn set_progress(conditions: &mut Conditions, progress: &Progress<'_>) {
     if progress.deadline.is_none() {
         return conditions.remove(PROGRESSING);
     }
-    let is_held = progress.held == Held::Back;
+    let is_held = progress.held != Held::No;
     if new.replicas == new.updated_replicas && conditions.reason(PROGRESSING) == NEW_AVAILABLE && !is_held {
         return;
     }
     let begins = is_held && is_over(conditions.get(PROGRESSING), subject);
-    let policy = if is_held { PodReplacementPolicy::TerminationComplete } else { progress.goal.policy };
+    let policy = if progress.held == Held::Back { PodReplacementPolicy::TerminationComplete } else { progress.goal.policy };
     if is_complete(progress.goal, new) && !is_held {
         let message = format!("{subject} has successfully progressed.");
         conditions.set(PROGRESSING, Verdict { status: "True", reason: NEW_AVAILABLE, message }, *now);

@@ -63,6 +63,6 @@ fn old_pods(observed: &Observed<'_>) -> Vec<OldPods> {
         }
     });
     let left = observed.left_behind;
-    let left_behind = OldPods { running: left.active.into(), terminating: left.terminating.into(), ..OldPods::default() };
+    let left_behind = OldPods { running: left.staying().into(), terminating: left.terminating.into(), ..OldPods::default() };
     pods.chain([left_behind]).collect()
 }

@@ -4,7 +4,7 @@ use super::{
     annotations::{self, Annotations, BeforeScale, DESIRED_REPLICAS, MAX_REPLICAS, REVISION, REVISION_HISTORY_CHARS_MAX},
     draft::Draft,
     observe::Observed,
-    records,
+    records, steps,
 };
 use crate::{
     claim::controller_reference,
@@ -12,7 +12,7 @@ use crate::{
     view::{APPS_V1, DeploymentView},
 };
 use berth_api::{
-    annotations::POD_TEMPLATE_HASH,
+    annotations::{BERTH_STEP, POD_TEMPLATE_HASH},
     apps::{ReplicaSet, ReplicaSetSpec, ReplicaSetStatus},
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -111,5 +111,8 @@ fn annotations_of_new(observed: &Observed<'_>, revision: i64) -> Annotations {
     let own = [(REVISION, revision), (DESIRED_REPLICAS, observed.size.desired), (MAX_REPLICAS, observed.size.max())];
     let mut all: Annotations = copied.chain(own.map(|(key, number)| (key.to_owned(), number.to_string()))).collect();
     records::begin(&mut all, observed, revision, None);
+    if let Some(stand) = steps::stand(observed) {
+        all.insert(BERTH_STEP.to_owned(), stand.place().value(observed.state.now));
+    }
     all
 }

@@ -82,17 +82,6 @@ pub fn unhealthy_to_remove(set: Pods, removable: i64) -> i64 {
     (set.size - set.available).clamp(0, removable.max(0))
 }
 
-/// Leaves what goes beyond `removable` pods of all, of the newest sets first.
-fn give_back(sizes: &mut [i64], old: &[Pods], removable: i64) {
-    let removed: i64 = old.iter().zip(&*sizes).map(|(set, size)| set.size - size).sum();
-    let mut beyond = (removed - removable).max(0);
-    for (size, set) in sizes.iter_mut().zip(old).rev() {
-        let back = (set.size - *size).min(beyond);
-        *size += back;
-        beyond -= back;
-    }
-}
-
 /// Takes up to `removable` pods, oldest sets first.
 pub fn scale_down(sizes: &mut [i64], mut removable: i64) {
     for size in sizes {
@@ -105,33 +94,37 @@ pub fn scale_down(sizes: &mut [i64], mut removable: i64) {
 /// One look at a rolling update: the new set grows, or else old sets shrink, or else all is done.
 pub(super) fn plan(observed: &Observed<'_>) -> Plan {
     let mut work = Work::new(observed);
+    if let Some(stand) = steps::stand(observed).filter(Stand::steers) {
+        return stepping::plan(work, observed, &stand);
+    }
     let wanted = observed.sets.iter().map(|set| i64::from(set.replicas)).sum();
     // Where it is not known, there is no room.
     let used = observed.used(observed.new).unwrap_or(i64::MAX);
     let current = observed.new_set().map_or(0, |set| i64::from(set.replicas));
-    let stand = steps::stand(observed);
-    // A step makes no set smaller.
-    let capped = |to: i64| stand.as_ref().map_or(to, |stand| to.min(stand.most().max(current)));
-    let to = capped(new_size(observed.size, used, current));
-    work.wait_for_room(observed.new, capped(new_size(observed.size, wanted, current)) - to);
+    let to = new_size(observed.size, used, current);
+    work.wait_for_room(observed.new, new_size(observed.size, wanted, current) - to);
     let Some(new) = observed.new else { return work.create(to) };
     work.resize(new, to);
     if !work.is_resized() {
-        shrink(&mut work, observed, new, stand.as_ref());
-    }
-    if let Some(stand) = stand.as_ref().filter(|_| !work.is_resized()) {
-        stepping::go_on(&mut work, observed, stand);
+        shrink(&mut work, observed, new);
     }
     if !work.is_resized() {
         work.clean_up_if_complete();
+        work.wait_for_new();
     }
     work.finish(StatusStep::Rollout)
+}
+
+/// What can be relied on of a set.
+pub(super) fn pods(observed: &Observed<'_>, index: usize) -> Pods {
+    let set = observed.sets[index];
+    Pods::lasting(set.replicas.into(), set.status.available_replicas.into())
 }
 
 /// How many pods of a set that are not available its controller deletes before any that is. A deletion cost comes before availability (KEP-2255): where there
 /// are some, an available pod may go before one that is ready and not available yet, and only those that are not even ready are sure to go first, as the pods
 /// show, of which the set's status may not tell yet. Upstream counts on all, and can so fall below the minimum.
-fn gone_first(observed: &Observed<'_>, index: usize) -> i64 {
+pub(super) fn gone_first(observed: &Observed<'_>, index: usize) -> i64 {
     let set = observed.sets[index];
     let pods = observed.state.pods.counts(&set.meta.uid);
     let costs_count = observed.state.gates.enabled(Gate::PodDeletionCost) && 0 < pods.with_cost;
@@ -141,15 +134,12 @@ fn gone_first(observed: &Observed<'_>, index: usize) -> i64 {
 
 /// A set that was changed since its controller last told of it: what its status tells of may go, where the set was made smaller, or smaller and larger again, and
 /// the status written for the generation before tell of it still. Upstream counts on it all the same.
-fn is_blurred(set: &ReplicaSetView) -> bool {
+pub(super) fn is_blurred(set: &ReplicaSetView) -> bool {
     set.status.available_replicas > 0 && set.status.observed_generation < set.meta.generation
 }
 
-fn shrink(work: &mut Work<'_, '_>, observed: &Observed<'_>, new: usize, stand: Option<&Stand<'_>>) {
-    let pods = |index: usize| {
-        let set = observed.sets[index];
-        Pods::lasting(set.replicas.into(), set.status.available_replicas.into())
-    };
+fn shrink(work: &mut Work<'_, '_>, observed: &Observed<'_>, new: usize) {
+    let pods = |index: usize| pods(observed, index);
     let active: Vec<_> = observed.active().into_iter().filter(|&index| index != new).collect();
     let counted_on = active.iter().chain([&new]).map(|&index| observed.sets[index]);
     if let Some(set) = counted_on.filter(|_| !active.is_empty()).find(|set| is_blurred(set)) {
@@ -157,11 +147,7 @@ fn shrink(work: &mut Work<'_, '_>, observed: &Observed<'_>, new: usize, stand: O
     }
     let old: Vec<_> = active.iter().map(|&index| pods(index)).collect();
     let gone_first: Vec<_> = active.iter().map(|&index| gone_first(observed, index)).collect();
-    let mut sizes = shrink_old_surely(&old, &gone_first, pods(new), observed.size);
-    if let Some(stand) = stand {
-        give_back(&mut sizes, &old, stand.removable());
-    }
-    for (&index, size) in active.iter().zip(sizes) {
+    for (&index, size) in active.iter().zip(shrink_old_surely(&old, &gone_first, pods(new), observed.size)) {
         work.resize(index, size);
     }
     let unavailable = pods(new).size - pods(new).available;
@@ -190,17 +176,6 @@ mod tests {
         // One is not ready, one is ready and not available yet: that one may stay, and the available one go.
         assert_eq!(shrink_old_surely(&old, &[1], none, size), [2]);
         assert_eq!(shrink_old_surely(&old, &[-2], none, size), [3], "the status tells of pods beyond the size");
-    }
-
-    #[test]
-    fn what_a_step_keeps_is_given_back_to_the_newest() {
-        let old = [Pods { size: 4, available: 0 }, Pods { size: 5, available: 5 }];
-        let kept = |removable: i64| {
-            let mut sizes = [1, 3];
-            give_back(&mut sizes, &old, removable);
-            sizes
-        };
-        assert_eq!([kept(9), kept(5), kept(4), kept(2), kept(0)], [[1, 3], [1, 3], [1, 4], [2, 5], [4, 5]]);
     }
 
     #[test]

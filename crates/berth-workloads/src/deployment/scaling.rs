@@ -4,6 +4,8 @@ use super::{
     observe::Observed,
     partial_scale,
     scale::{self, Scale},
+    steering::Steering,
+    steps::{self, Stand},
     work::{StatusStep, Work},
 };
 use crate::{
@@ -20,16 +22,23 @@ pub(super) fn is_due(observed: &Observed<'_>) -> bool {
     if observed.strategy == DeploymentStrategy::Recreate && active.len() > 1 {
         return false;
     }
-    active.iter().any(|&index| {
-        let set = observed.scale_of(index);
-        let is_short = observed.policy == PodReplacementPolicy::TerminationComplete && set.before.is_some();
-        set.desired.is_some_and(|desired| desired != observed.size.desired) || is_short
-    })
+    active.iter().any(|&index| is_of_another_size(observed, index))
+}
+
+/// Whether a set was last sized for another size of the Deployment, or is short of its share.
+fn is_of_another_size(observed: &Observed<'_>, index: usize) -> bool {
+    let set = observed.scale_of(index);
+    let is_short = observed.policy == PodReplacementPolicy::TerminationComplete && set.before.is_some();
+    set.desired.is_some_and(|desired| desired != observed.size.desired) || is_short
 }
 
 /// One look at a Deployment whose size has changed. While terminating pods hold the scaling up, its progress is watched as a rollout's is.
 pub(super) fn plan(observed: &Observed<'_>) -> Plan {
     let mut work = Work::new(observed);
+    if let Some(stand) = steered(observed) {
+        let lacking = Steering::of_new_size(observed, &stand).scale(&mut work);
+        return work.finish(if lacking > 0 { StatusStep::Rollout } else { StatusStep::Counts });
+    }
     if gives_up(observed) {
         for index in observed.active() {
             let finished = observed.scale_of(index).finished(observed.sets[index].replicas.into(), observed.size);
@@ -39,6 +48,31 @@ pub(super) fn plan(observed: &Observed<'_>) -> Plan {
     }
     let lacking = scale(&mut work, observed);
     work.finish(if lacking > 0 { StatusStep::Rollout } else { StatusStep::Counts })
+}
+
+/// The step that says how large each set is to be.
+fn steered<'a>(observed: &Observed<'a>) -> Option<Stand<'a>> {
+    steps::stand(observed).filter(Stand::steers)
+}
+
+/// Sizes the sets of a paused Deployment. Gives how many pods are still lacking for want of room.
+///
+/// Deviation from upstream, which makes all pods that there may be in every look: where terminating pods count, or a rollout goes in steps, only for a new size. Else
+/// the room that terminating pods leave would finish the rollout that is paused.
+pub(super) fn scale_paused(work: &mut Work<'_, '_>, observed: &Observed<'_>) -> i64 {
+    let stand = steered(observed);
+    let only_if_due = stand.is_some() || observed.policy == PodReplacementPolicy::TerminationComplete;
+    match stand {
+        _ if only_if_due && !is_due_while_paused(observed) => 0,
+        Some(stand) => Steering::of_new_size(observed, &stand).scale(work),
+        None => scale(work, observed),
+    }
+}
+
+/// Where no set wants pods, the one that would get them says for which size it was made.
+fn is_due_while_paused(observed: &Observed<'_>) -> bool {
+    let latest = || observed.new.or(observed.sets.len().checked_sub(1));
+    is_due(observed) || observed.active().is_empty() && latest().is_some_and(|index| is_of_another_size(observed, index))
 }
 
 /// Whether a scaling that terminating pods hold up is dropped, because the pods it would create are all of old templates: a new revision, or one

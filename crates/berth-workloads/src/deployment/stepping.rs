@@ -1,9 +1,16 @@
 //! From one step of a progressive rollout to the next, and what is waited for between.
 
-use super::{analysing, draft::event, observe::Observed, steps::Stand, work::Work};
+use super::{
+    analysing,
+    draft::event,
+    observe::Observed,
+    steering::{Grown, Steering},
+    steps::{Stand, stand},
+    work::{StatusStep, Work},
+};
 use crate::{
     analysis::{Note, Outcome},
-    plan::{Severity, Wait},
+    plan::{Plan, Severity, Wait},
 };
 use berth_api::{
     annotations::{BERTH_ANALYSIS, BERTH_STEP},
@@ -11,11 +18,52 @@ use berth_api::{
 };
 use jiff::{SignedDuration, Timestamp};
 
-/// Goes on to the next step where this one is over, or waits. What waits at a step waits for nothing else: its pods are available.
-pub(super) fn go_on(work: &mut Work<'_, '_>, observed: &Observed<'_>, stand: &Stand<'_>) {
+/// One look at a rollout at a step that is not the last: sets grow, or else shrink, or else the step goes on.
+pub(super) fn plan(mut work: Work<'_, '_>, observed: &Observed<'_>, stand: &Stand<'_>) -> Plan {
+    let steering = Steering::new(observed, stand);
+    let wanted: i64 = observed.sets.iter().map(|set| i64::from(set.replicas)).sum();
+    let Grown { sizes, only, lacking } = steering.grown(observed.size.max() - wanted);
+    work.wait_for_room(only, lacking);
+    let mut created = 0;
+    for (index, to) in sizes {
+        match index {
+            Some(index) => work.resize(index, to),
+            None => created = to,
+        }
+    }
+    if observed.new.is_none() {
+        return work.create(created);
+    }
+    if !work.is_resized() {
+        steering.shrink(&mut work);
+    }
+    if !work.is_resized() {
+        go_on(&mut work, observed, stand, &steering);
+    }
+    work.finish(StatusStep::Rollout)
+}
+
+/// Keeps on the new set where its rollout is, from the beginning: what becomes of the old sets' pods does not end the steps. Where there are none any more, the
+/// rest is rolled out, and what comes later begins again.
+pub(super) fn keep(work: &mut Work<'_, '_>, observed: &Observed<'_>) {
+    let Some(new) = observed.new else { return };
+    match stand(observed) {
+        Some(stand) if stand.place().since.is_none() => {
+            work.drafts[new].annotate(BERTH_STEP, Some(&stand.place().value(observed.state.now)));
+        }
+        None if observed.deployment().choices.steps.as_ref().is_ok_and(Vec::is_empty) => work.drafts[new].annotate(BERTH_STEP, None),
+        _ => (),
+    }
+}
+
+/// Goes on to the next step where this one is over, or waits. What waits at a step waits for nothing else: its pods are available. No pods prove nothing.
+fn go_on(work: &mut Work<'_, '_>, observed: &Observed<'_>, stand: &Stand<'_>, steering: &Steering<'_, '_>) {
     let place = stand.place();
-    let (Some(new), true) = (observed.new, stand.is_reached(observed)) else { return };
+    let (Some(new), true) = (observed.new, steering.is_reached()) else { return };
     let (now, step) = (observed.state.now, stand.step());
+    if observed.size.desired == 0 {
+        return work.wait_at_step(Wait::StepWithoutPods { at: stand.at(observed) }, None);
+    }
     if matches!(step, Step::Percent(_)) || analysing::is_promoted(observed, place) {
         return next(work, observed, stand, new);
     }
@@ -37,8 +85,7 @@ pub(super) fn go_on(work: &mut Work<'_, '_>, observed: &Observed<'_>, stand: &St
 /// The step after this one begins, if there is one.
 fn next(work: &mut Work<'_, '_>, observed: &Observed<'_>, stand: &Stand<'_>, new: usize) {
     if let Some(next) = stand.next() {
-        let since = observed.state.now.strftime("%Y-%m-%dT%H:%M:%SZ");
-        work.drafts[new].annotate(BERTH_STEP, Some(&format!("{}@{since}", next.name())));
+        work.drafts[new].annotate(BERTH_STEP, Some(&next.value(observed.state.now)));
     }
 }
 

@@ -1,16 +1,21 @@
 //! Progressive rollouts: how many pods of the new template there may be as yet, and when there may be more.
 //!
-//! A share of the pods is rounded up. While a step lasts the new set has its share, and the old ones what is left of `spec.replicas`; on the way there all bounds of
-//! the rolling update hold. The place is on the new set ([`BERTH_STEP`]), with the number of its rollout: another rollout begins anew. Only templates
-//! that were never complete go in steps: going back does not wait.
+//! A share of the pods is rounded up. While a step lasts the new set has its share, and the old ones what is left of `spec.replicas` ([`super::steering`]); on the
+//! way there all bounds of the rolling update hold. The place is on the new set ([`BERTH_STEP`]) from the beginning of its rollout, with the number of that: another
+//! rollout begins anew. Only templates that were never complete go in steps: going back does not wait.
 
 use super::{
     annotations::{self, Annotations},
     observe::Observed,
+    revision,
 };
-use crate::{plan::AtStep, rollback};
+use crate::{
+    plan::AtStep,
+    rollback,
+    view::{DeploymentStrategy, Meta},
+};
 use berth_api::{
-    annotations::BERTH_STEP,
+    annotations::{BERTH_STEP, POD_TEMPLATE_HASH},
     apps::steps::{self, Step},
 };
 use jiff::Timestamp;
@@ -22,7 +27,7 @@ pub struct Place {
     pub revision: i64,
     /// The step, counted from 0.
     pub index: usize,
-    /// Since when. The first step has no time: it begins with the rollout.
+    /// Since when; `None` where nothing was written yet.
     pub since: Option<Timestamp>,
 }
 
@@ -32,7 +37,12 @@ impl Place {
     pub fn of(set: &Annotations) -> Self {
         let revision = annotations::revision(set).unwrap_or(0);
         let kept = set.get(BERTH_STEP).and_then(|text| Self::parse(text)).filter(|place| place.revision == revision);
-        kept.unwrap_or(Self { revision, index: 0, since: None })
+        kept.unwrap_or(Self::first(revision))
+    }
+
+    /// Where the rollout of this number begins.
+    fn first(revision: i64) -> Self {
+        Self { revision, index: 0, since: None }
     }
 
     fn parse(text: &str) -> Option<Self> {
@@ -45,59 +55,91 @@ impl Place {
         })
     }
 
-    /// Its name: what [`BERTH_PROMOTED`] says where it is over.
+    /// Its name.
     #[must_use]
     pub fn name(&self) -> String {
         format!("{}/{}", self.revision, self.index + 1)
     }
+
+    /// What [`BERTH_PROMOTED`] says where its wait is over. It names the template too, by the label of its set: numbers begin again from 1 where a Deployment is
+    /// deleted and created.
+    ///
+    /// [`BERTH_PROMOTED`]: berth_api::annotations::BERTH_PROMOTED
+    #[must_use]
+    pub fn promotion(&self, set: &Meta) -> String {
+        format!("{}/{}", self.name(), set.labels.get(POD_TEMPLATE_HASH).unwrap_or_default())
+    }
+
+    /// What [`BERTH_STEP`] says of it.
+    pub(super) fn value(&self, since: Timestamp) -> String {
+        format!("{}@{}", self.name(), since.strftime("%Y-%m-%dT%H:%M:%SZ"))
+    }
 }
 
-/// What a step allows, and how far it is.
+/// What a step allows.
 pub(super) struct Stand<'a> {
     steps: &'a [Step],
     place: Place,
     percent: u8,
     /// The share of the new set, in pods.
     share: i64,
-    /// The size of the new set.
-    new: i64,
-    /// The sum of the old sets' sizes.
-    old: i64,
-    desired: i64,
 }
 
-/// `None`: all pods may be of the new template.
+/// `None`: the rollout does not go in steps, or there is none.
 pub(super) fn stand<'a>(observed: &Observed<'a>) -> Option<Stand<'a>> {
     let steps = observed.deployment().choices.steps.as_deref().ok().filter(|steps| !steps.is_empty())?;
     let new = observed.new_set();
-    if new.is_some_and(|new| rollback::completed_revision(&new.annotations).is_some()) {
+    if observed.strategy != DeploymentStrategy::RollingUpdate || new.is_some_and(|new| was_complete(&new.annotations)) {
         return None;
     }
-    let mut place = new.map_or(Place { revision: 0, index: 0, since: None }, |new| Place::of(&new.annotations));
-    // One that comes back gets its number in this look: where it was when it went is none of its places any more.
-    let last = observed.old().filter_map(|(_, set)| annotations::revision(&set.annotations)).max();
-    if let Some(last) = last.filter(|last| place.revision <= *last && new.is_none_or(|new| annotations::is_numbered(&new.annotations))) {
-        place = Place { revision: last.saturating_add(1), index: 0, since: None };
+    let mut place = place(observed);
+    if !goes_in_steps(observed, &place) {
+        return None;
     }
     place.index = place.index.min(steps.len() - 1);
     let percent = steps[..=place.index].iter().rev().find_map(|step| if let Step::Percent(percent) = step { Some(*percent) } else { None });
     let percent = percent.unwrap_or(100);
-    let (desired, old) = (observed.size.desired, observed.old().map(|(_, set)| i64::from(set.replicas)).sum());
-    // Without pods of another template there is nothing to be careful of: the first rollout is one.
-    (desired > 0 && old > 0).then_some(Stand {
-        steps,
-        place,
-        percent,
-        share: steps::pods(percent, desired),
-        new: new.map_or(0, |new| new.replicas.into()),
-        old,
-        desired,
-    })
+    Some(Stand { steps, place, percent, share: steps::pods(percent, observed.size.desired) })
+}
+
+/// Whether the rollout has steps before it that are not the last: it is not complete, whatever the counts say.
+pub(super) fn are_left(observed: &Observed<'_>) -> bool {
+    stand(observed).is_some_and(|stand| stand.next().is_some())
+}
+
+fn was_complete(set: &Annotations) -> bool {
+    rollback::completed_revision(set).is_some()
+}
+
+fn place(observed: &Observed<'_>) -> Place {
+    let begins = Place::first(revision::new_revision(observed));
+    let Some(new) = observed.new_set() else { return begins };
+    let place = Place::of(&new.annotations);
+    // One that comes back gets its number in this look: where it was when it went is none of its places any more.
+    if place.revision < begins.revision && annotations::is_numbered(&new.annotations) { begins } else { place }
+}
+
+/// The place says so, once it is written, whatever becomes of the old sets' pods. Without pods of another template there is nothing to be careful of: the first
+/// rollout is one, unless there is something to go back to.
+fn goes_in_steps(observed: &Observed<'_>, place: &Place) -> bool {
+    let begins = || observed.new_set().is_none_or(|new| annotations::revision(&new.annotations) != Some(place.revision));
+    let is_proven = || observed.old().any(|(_, set)| set.meta.deleted.is_none() && was_complete(&set.annotations));
+    place.since.is_some() || observed.old().any(|(_, set)| set.replicas > 0) || begins() && is_proven()
 }
 
 impl Stand<'_> {
     pub(super) fn place(&self) -> &Place {
         &self.place
+    }
+
+    /// The share of the new set, in pods.
+    pub(super) fn share(&self) -> i64 {
+        self.share
+    }
+
+    /// Whether it says how large each set is to be: at the last step all pods are to be of the new template.
+    pub(super) fn steers(&self) -> bool {
+        self.percent < 100
     }
 
     /// The place after it, if there is one.
@@ -115,24 +157,5 @@ impl Stand<'_> {
     pub(super) fn at(&self, observed: &Observed<'_>) -> AtStep {
         let deployment = observed.deployment().meta.name.to_string();
         AtStep { deployment, step: self.place.index + 1, of: self.steps.len(), percent: self.percent }
-    }
-
-    /// How large the new set may be. Where old sets have less than what is left, by whatever cause, it makes up for them: no step costs pods.
-    pub(super) fn most(&self) -> i64 {
-        self.share.max(self.desired - self.old)
-    }
-
-    /// How many pods of old sets may go.
-    pub(super) fn removable(&self) -> i64 {
-        (self.old - (self.desired - self.share.max(self.new))).max(0)
-    }
-
-    /// Whether the new set has its share, all available, and the old ones have no more than what is left.
-    pub(super) fn is_reached(&self, observed: &Observed<'_>) -> bool {
-        let has_share = observed.new_set().is_some_and(|new| {
-            let counts = [new.replicas, new.status.replicas, new.status.available_replicas];
-            new.status.observed_generation >= new.meta.generation && counts.iter().all(|count| i64::from(*count) >= self.share)
-        });
-        has_share && self.removable() == 0
     }
 }

@@ -29,6 +29,14 @@ impl SetPods for Left {
         None
     }
 
+    fn unready_on(&self, _: &Uid) -> Vec<String> {
+        Vec::new()
+    }
+
+    fn all_ready_since(&self, _: &Uid) -> Option<Timestamp> {
+        None
+    }
+
     fn left_behind(&self) -> LeftBehind<'_> {
         self.0
     }
@@ -148,7 +156,7 @@ fn two() -> [ReplicaSetView; 2] {
     [set("a", 3, status(5, 1), &none()), set("b", 4, status(2, 0), &none())]
 }
 
-const LEFT: LeftBehind<'static> = LeftBehind { active: 2, terminating: 7, last: None };
+const LEFT: LeftBehind<'static> = LeftBehind { active: 2, terminating: 7, to_come: 0, last: None };
 
 #[test]
 fn every_pod_that_holds_a_place_counts_against_the_limit() {
@@ -267,7 +275,7 @@ fn what_scaling_reads_of_a_set_is_in_its_annotations() {
 }
 
 const COMPLETE: Option<&str> = Some("TerminationComplete");
-const NOBODY: LeftBehind<'static> = LeftBehind { active: 0, terminating: 0, last: None };
+const NOBODY: LeftBehind<'static> = LeftBehind { active: 0, terminating: 0, to_come: 0, last: None };
 
 #[test]
 fn a_scaling_in_the_middle_of_a_rollout_is_spread_in_proportion() {
@@ -395,6 +403,38 @@ fn a_paused_deployment_scales_the_new_set_or_else_the_latest() {
     check(&paused(), &several, NOBODY, &["a to 4 for 3", "b to 2 for 3", wait]);
     let recreate = DeploymentView { choices: recreate_of(0, None).choices, ..paused() };
     check(&recreate, &several, NOBODY, &[wait]);
+}
+
+/// The room that terminating pods have left would finish the rollout that is paused.
+#[test]
+fn a_paused_deployment_under_which_terminating_pods_count_changes_sizes_for_a_new_size_alone() {
+    let paused = |view: DeploymentView| {
+        let mut view = view;
+        std::sync::Arc::make_mut(&mut view.spec).paused = true;
+        view
+    };
+    let of = |replicas: i64| paused(deployment(replicas, COMPLETE));
+    let wait = "paused: the template is not rolled out until it is resumed";
+    let half_way = |sized_for: i64, terminating: i64| {
+        let status = json!({"replicas": 1, "availableReplicas": 1, "terminatingReplicas": terminating, "observedGeneration": 1});
+        [set("a", 1, status, &self::sized_for(sized_for, None)), new_set("b", 1, has(1), &self::sized_for(sized_for, None))]
+    };
+    for terminating in [0, 2] {
+        check(&of(3), &half_way(3, terminating), NOBODY, &[wait]);
+        check(&paused(recreate_of(3, COMPLETE)), &half_way(3, terminating), NOBODY, &[wait]);
+    }
+    check(&paused(deployment(3, None)), &half_way(3, 0), NOBODY, &["b to 5", wait]);
+    check(&of(5), &half_way(3, 0), NOBODY, &["a for 5", "b to 7 for 5", wait]);
+    check(&of(1), &half_way(3, 0), NOBODY, &["a for 1", "b to 3 for 1", wait]);
+    // What is saturated, short of pods or scaled by hand stays too.
+    let saturated = [set("a", 2, has(2), &sized_for(3, None)), new_set("b", 3, has(3), &sized_for(3, None))];
+    check(&of(3), &saturated, NOBODY, &[wait]);
+    check(&of(3), &[new_set("b", 1, has(1), &sized_for(3, None))], NOBODY, &[wait]);
+    // A scaling that waits goes on, also one that begins without pods.
+    let pending = [new_set("b", 1, has(1), &sized_for(2, Some(1)))];
+    check(&of(3), &pending, NOBODY, &["b to 3 for 3 from null"]);
+    check(&of(3), &[set("a", 0, has(0), &none()), new_set("b", 0, has(0), &sized_for(0, None))], NOBODY, &["b to 3 for 3"]);
+    check(&of(3), &[new_set("b", 0, has(0), &sized_for(3, None))], NOBODY, &[wait]);
 }
 
 fn recreate_of(replicas: i64, policy: Option<&str>) -> DeploymentView {

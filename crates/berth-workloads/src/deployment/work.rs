@@ -2,7 +2,7 @@
 
 use super::{
     analysing,
-    annotations::{self, REVISION},
+    annotations::{self, REVISION, REVISION_HISTORY},
     auto_rollback,
     draft::{Draft, event, scaled},
     history,
@@ -11,6 +11,7 @@ use super::{
     records,
     revision::{self, NewSet},
     status::{self, Conditions, PROGRESSING, Verdict},
+    stepping, steps,
 };
 use crate::{
     analysis::Question,
@@ -77,7 +78,10 @@ impl<'o, 'a> Work<'o, 'a> {
         auto_rollback::keep(&mut drafts, observed);
         let number = observed.new.and_then(|new| annotations::revision(drafts[new].annotations()));
         records::supersede(&mut drafts, observed, number.unwrap_or_else(|| revision::new_revision(observed)));
-        Self { drafts, ..Self::hands_off(observed) }
+        let held = if steps::are_left(observed) { Held::AtStep } else { Held::No };
+        let mut work = Self { drafts, held, ..Self::hands_off(observed) };
+        stepping::keep(&mut work, observed);
+        work
     }
 
     /// Begins with nothing: a Deployment that is being deleted leaves its sets alone.
@@ -107,6 +111,13 @@ impl<'o, 'a> Work<'o, 'a> {
 
     pub(super) fn is_resized(&self) -> bool {
         self.drafts.iter().any(Draft::is_resized)
+    }
+
+    /// Whether no set but the new one is to have pods, and that one all that are wanted, or all but those that a scaling is `lacking`.
+    pub(super) fn has_rolled_out(&self, lacking: i64) -> bool {
+        let others = self.drafts.iter().enumerate().filter(|(index, _)| Some(*index) != self.observed.new);
+        let has_all = self.observed.new.is_some_and(|new| self.drafts[new].size + lacking >= self.observed.size.desired);
+        has_all && others.map(|(_, draft)| draft.size).all(|size| size == 0)
     }
 
     pub(super) fn wait(&mut self, wait: Wait) {
@@ -144,8 +155,8 @@ impl<'o, 'a> Work<'o, 'a> {
         }
         if let Some(set) = observed.lagging(growing) {
             self.wait(Wait::ChildNotObserved { name: set.meta.name.to_string() });
-        } else if observed.left_behind.active > 0 {
-            self.wait(Wait::PodsLeftBehind { pods: observed.left_behind.active, then_create: count(then_create) });
+        } else if observed.left_behind.staying() > 0 {
+            self.wait(Wait::PodsLeftBehind { pods: observed.left_behind.staying(), then_create: count(then_create) });
         } else if counts_terminating && observed.terminating() > 0 {
             self.wait_for_terminating(observed.terminating(), then_create);
         } else if let Some(set) = observed.shrinking(growing) {
@@ -153,8 +164,26 @@ impl<'o, 'a> Work<'o, 'a> {
         }
     }
 
+    /// Says what the new set itself waits for, where nothing else is waited for: it is being deleted, its controller has not seen it, or its pods are ready and
+    /// not yet for long enough.
+    pub(super) fn wait_for_new(&mut self) {
+        let Some(new) = self.observed.new_set().filter(|_| self.waits.is_empty()) else { return };
+        let (name, status) = (new.meta.name.to_string(), &new.status);
+        let unavailable = i64::from(status.ready_replicas) - i64::from(status.available_replicas);
+        if new.meta.deleted.is_some() {
+            self.wait(Wait::BeingDeleted { kind: "ReplicaSet".to_owned(), name });
+        } else if status.observed_generation < new.meta.generation {
+            self.wait(Wait::ChildNotObserved { name });
+        } else if 0 < unavailable && 0 < new.min_ready_seconds {
+            self.wait(Wait::MinReady { pods: count(unavailable), seconds: count(new.min_ready_seconds.into()) });
+        }
+    }
+
     /// Waits for the last pods to go, if under TerminationComplete nothing else is left to do before the rollout is complete.
     fn wait_for_completion(&mut self, status: &DeploymentStatus) {
+        if self.held == Held::AtStep {
+            return;
+        }
         let goal = self.goal();
         let all_but_gone = progress::is_complete(Goal { terminating: Some(0), ..goal }, status);
         let was_complete = Conditions::of(status).reason(PROGRESSING) == progress::NEW_AVAILABLE;
@@ -181,7 +210,7 @@ impl<'o, 'a> Work<'o, 'a> {
     /// Deletes surplus old sets, if the stored status says that the rollout is complete.
     pub(super) fn clean_up_if_complete(&mut self) {
         let stored = &self.observed.deployment().status;
-        if progress::is_complete(self.goal(), stored) {
+        if is_complete(self.observed, stored) {
             self.clean_up();
         }
     }
@@ -254,7 +283,10 @@ impl<'o, 'a> Work<'o, 'a> {
             question: self.question,
             look_again: match step {
                 StatusStep::Counts => None,
-                StatusStep::Rollout => [look_again(self.observed, &status), self.look_again].into_iter().flatten().min(),
+                StatusStep::Rollout => {
+                    let times = [look_again(self.observed, &status), self.look_again, auto_rollback::next_look(self.observed)];
+                    times.into_iter().flatten().min()
+                }
             },
             ..Plan::default()
         }
@@ -263,7 +295,7 @@ impl<'o, 'a> Work<'o, 'a> {
     /// Keeps on the new set how its rollout ended, before any status says so.
     fn record_end(&mut self, status: &DeploymentStatus) {
         let Some(new) = self.observed.new else { return };
-        let is_complete = self.held == Held::No && progress::is_complete(self.goal(), status);
+        let is_complete = self.held == Held::No && is_complete(self.observed, status);
         let subject = self.progress(status).subject;
         records::end(&mut self.drafts[new], self.observed, status, records::Standing { is_complete, subject });
     }
@@ -339,7 +371,9 @@ impl<'o, 'a> Work<'o, 'a> {
                 return None;
             }
         }
-        let begun = if !is_recorded && new.meta.generation == 1 { Begun::Created } else { Begun::Found };
+        // One that has had another number was there before, whatever its spec has gone through.
+        let was_there = self.drafts[self.observed.new?].annotations().contains_key(REVISION_HISTORY);
+        let begun = if !is_recorded && new.meta.generation == 1 && !was_there { Begun::Created } else { Begun::Found };
         Some((begun, &new.meta.name))
     }
 
@@ -368,7 +402,7 @@ impl<'o, 'a> Work<'o, 'a> {
         let revision =
             revision.filter(|revision| deployment.annotations.get(REVISION) != Some(revision) && deployment.meta.deleted.is_none());
         let annotation = revision.map(|revision| json!({"annotations": BTreeMap::from([(REVISION, revision)])}));
-        let is_news = annotation.is_some() || status::is_news(&deployment.status, status) || progress::is_complete(self.goal(), status);
+        let is_news = annotation.is_some() || status::is_news(&deployment.status, status) || is_complete(self.observed, status);
         let urgency = if is_news { Urgency::Now } else { Urgency::Soon };
         let status = status_patch(&deployment.status, status, |status| &mut status.conditions);
         let patch = match (annotation, status) {
@@ -411,8 +445,13 @@ fn goal(observed: &Observed<'_>) -> Goal {
     }
 }
 
+/// Whether the rollout is complete by what a status counts, and no step is left that it has not come to.
+pub(super) fn is_complete(observed: &Observed<'_>, status: &DeploymentStatus) -> bool {
+    progress::is_complete(goal(observed), status) && !steps::are_left(observed)
+}
+
 fn look_again(observed: &Observed<'_>, status: &DeploymentStatus) -> Option<jiff::Timestamp> {
-    if progress::is_complete(goal(observed), status) {
+    if is_complete(observed, status) {
         return None;
     }
     let now = observed.state.now;
@@ -430,8 +469,8 @@ pub(super) fn wait_for_old_pods(work: &mut Work<'_, '_>, then_create: i64) {
         work.wait(Wait::ChildNotObserved { name: set.meta.name.to_string() });
     } else if running > 0 {
         work.wait(Wait::OldPodsRunning { pods: count(running), then_create: count(then_create) });
-    } else if then_create > 0 && observed.left_behind.active > 0 {
-        work.wait(Wait::PodsLeftBehind { pods: observed.left_behind.active, then_create: count(then_create) });
+    } else if then_create > 0 && observed.left_behind.staying() > 0 {
+        work.wait(Wait::PodsLeftBehind { pods: observed.left_behind.staying(), then_create: count(then_create) });
     } else if then_create > 0 && observed.terminating() > 0 {
         work.wait_for_terminating(observed.terminating(), then_create);
     }

@@ -51,6 +51,9 @@ impl Display for Action {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
         match self {
             Self::ConfirmAlive { target, reason } => write!(f, "confirm that {} is there: {reason}", Shown::from(target)),
+            Self::ConfirmNodeReady { nodes, reason, .. } => {
+                write!(f, "confirm that one of these nodes is ready: {}: {reason}", nodes.join(", "))
+            }
             Self::ConfirmGone { target, reason } => write!(f, "confirm that {} is gone: {reason}", Shown::from(target)),
             Self::Create { object, reason, .. } => write!(f, "create {}: {reason}", Shown(object.resource(), &object.key())),
             Self::Patch { target, subresource, urgency, reason, .. } => {
@@ -157,6 +160,11 @@ mod tests {
         check(
             Action::ConfirmGone { target, reason: Reason::ClearsAway },
             "confirm that Pod shop/web-0 is gone: what it has left is to be cleared away",
+        );
+        let nodes = vec!["n1".to_owned(), "n2".to_owned()];
+        check(
+            Action::ConfirmNodeReady { nodes, reason: Reason::ClearsAway, events: Outcome::default() },
+            "confirm that one of these nodes is ready: n1, n2: what it has left is to be cleared away",
         );
         let metadata = ObjectMeta { name: Some("web-0".to_owned()), namespace: Some("shop".to_owned()), ..ObjectMeta::default() };
         let pod = Pod { metadata, ..Pod::default() };

@@ -42,6 +42,20 @@ pub enum Wait {
         /// Of how many.
         of: u32,
     },
+    /// Pods of the new revision are ready, but not yet for `minReadySeconds`.
+    MinReady {
+        /// How many.
+        pods: u32,
+        /// `minReadySeconds`.
+        seconds: u32,
+    },
+    /// An object is being deleted: its controller leaves its pods to the garbage collector.
+    BeingDeleted {
+        /// `Deployment`, `ReplicaSet`.
+        kind: String,
+        /// Its name.
+        name: String,
+    },
     /// A child has not yet seen its own change.
     ChildNotObserved {
         /// Its name.
@@ -58,6 +72,11 @@ pub enum Wait {
     },
     /// A step of a progressive rollout lasts until somebody says that it may go on.
     StepPaused {
+        /// Where it stands.
+        at: AtStep,
+    },
+    /// A step of a progressive rollout lasts until the Deployment wants pods: without any it proves nothing.
+    StepWithoutPods {
         /// Where it stands.
         at: AtStep,
     },
@@ -211,10 +230,13 @@ impl Wait {
             Self::OldPodsRunning { .. } => "old_pods_running",
             Self::PodsLeftBehind { .. } => "pods_left_behind",
             Self::PodsUnavailable { .. } => "pods_unavailable",
+            Self::MinReady { .. } => "min_ready",
+            Self::BeingDeleted { .. } => "being_deleted",
             Self::ChildNotObserved { .. } => "child_not_observed",
             Self::Paused => "paused",
             Self::StepLasts { .. } => "step_lasts",
             Self::StepPaused { .. } => "step_paused",
+            Self::StepWithoutPods { .. } => "step_without_pods",
             Self::StepAnalysed { last: None, .. } => "step_analysed",
             Self::StepAnalysed { last: Some(_), .. } => "step_unanswered",
             Self::StepFailed { .. } => "step_failed",
@@ -235,7 +257,12 @@ impl Wait {
     pub fn is_on_purpose(&self) -> bool {
         matches!(
             self,
-            Self::Paused | Self::StepPaused { .. } | Self::StepFailed { .. } | Self::DeletionByHand { .. } | Self::Partition { .. }
+            Self::Paused
+                | Self::StepPaused { .. }
+                | Self::StepWithoutPods { .. }
+                | Self::StepFailed { .. }
+                | Self::DeletionByHand { .. }
+                | Self::Partition { .. }
         )
     }
 
@@ -253,10 +280,12 @@ impl Wait {
             Self::OldPodsRunning { .. } => Some("WaitingForOldPods"),
             Self::PodsLeftBehind { .. } => Some("WaitingForGarbageCollection"),
             Self::PodsUnavailable { .. } => Some("WaitingForAvailablePods"),
+            Self::MinReady { .. } | Self::BeingDeleted { .. } => None,
             Self::ChildNotObserved { .. } | Self::PodNotReady { .. } | Self::PodNotAvailable { .. } | Self::PodTerminating { .. } => None,
             Self::Paused => Some("WaitingForResume"),
             Self::StepLasts { .. } => Some("WaitingForStep"),
             Self::StepPaused { .. } => Some("WaitingForPromotion"),
+            Self::StepWithoutPods { .. } => Some("WaitingForReplicas"),
             Self::StepAnalysed { last: None, .. } => Some("WaitingForAnalysis"),
             Self::StepAnalysed { last: Some(_), .. } => Some("AnalysisUnanswered"),
             Self::StepFailed { .. } => Some("AnalysisFailed"),
@@ -290,9 +319,12 @@ impl fmt::Display for Wait {
                 write!(f, "waiting for {} whose ReplicaSet is gone to be deleted before creating {then_create} more", Pods(*pods, ""))
             }
             Self::PodsUnavailable { pods, of } => write!(f, "waiting for {pods} of {} to become available", Pods(*of, "")),
+            Self::MinReady { pods, seconds } => write!(f, "waiting for {} to stay ready for {seconds}s (minReadySeconds)", Pods(*pods, "")),
+            Self::BeingDeleted { kind, name } => write!(f, "{kind} {name} is being deleted"),
             Self::ChildNotObserved { name } => write!(f, "waiting for {name} to be observed"),
             Self::Paused => f.write_str("paused: the template is not rolled out until it is resumed"),
             Self::StepLasts { at, until } => write!(f, "{at}: waiting until {}", until.strftime("%Y-%m-%dT%H:%M:%SZ")),
+            Self::StepWithoutPods { at } => write!(f, "{at}: waiting for replicas: without pods a step is not over"),
             Self::StepPaused { at } => write!(f, "{at}: waiting for `berth rollout promote deployment/{}`", at.deployment),
             Self::StepAnalysed { at, provider, last: None } => write!(f, "{at}: waiting for an analysis by provider {provider:?}"),
             Self::StepAnalysed { at, provider, last: Some(why) } => {
@@ -393,6 +425,8 @@ mod tests {
             "waiting for 6 pods whose ReplicaSet is gone to be deleted before creating 2 more",
         );
         check(Wait::PodsUnavailable { pods: 1, of: 3 }, "waiting for 1 of 3 pods to become available");
+        check(Wait::MinReady { pods: 1, seconds: 30 }, "waiting for 1 pod to stay ready for 30s (minReadySeconds)");
+        check(Wait::BeingDeleted { kind: "ReplicaSet".to_owned(), name: "web-1".to_owned() }, "ReplicaSet web-1 is being deleted");
     }
 
     #[test]

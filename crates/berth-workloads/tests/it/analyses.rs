@@ -39,6 +39,11 @@ impl Story {
         self.world.edit(&json!({"metadata": {"annotations": annotations}}));
     }
 
+    fn promote(&mut self, name: &str) {
+        let promotion = self.world.promotion(name);
+        self.annotate(&promotion);
+    }
+
     fn roll_out(&mut self, number: u32) {
         self.world.edit(&json!({"spec": {"template": template(number)}}));
     }
@@ -240,7 +245,7 @@ fn an_answer_of_nought_goes_back_and_says_so() {
         assert_eq!(story.told("AutomaticRollbackSkipped"), [format!("Revision 4 {stays}")]);
         assert_eq!(story.condition("AnalysisFailed"), Some(["True".to_owned(), "Answered".to_owned(), failed.to_owned()]));
         // Somebody who knows better says so.
-        story.annotate(&json!({"berth.dev/promoted": "4/2"}));
+        story.promote("4/2");
         story.settle();
         assert_eq!((story.sizes(), story.condition("AnalysisFailed")), (vec![(2, 4)], None));
     }
@@ -334,10 +339,10 @@ fn a_template_that_comes_back_is_asked_about_anew() {
         story.answer = Some(Ok(0.0));
         story.settle();
         assert_eq!((story.image(), story.rollbacks.len()), (3, 0), "there was nothing to go back to");
-        story.annotate(&json!({"berth.dev/promoted": "3/2"}));
+        story.promote("3/2");
         story.roll_out(2);
         story.settle();
-        story.annotate(&json!({"berth.dev/promoted": "4/2"}));
+        story.promote("4/2");
         story.settle();
         assert_eq!((story.sizes(), story.condition("AnalysisFailed")), (vec![(2, 4)], None));
         // What was written of template 3 then is nothing now.
@@ -509,7 +514,7 @@ const CHANGES: [Change; 12] = [
         ends: [(1, 1), (1, 2)],
     },
     Change { name: "no steps any more", make: |story| story.annotate(&json!({"berth.dev/steps": null})), ends: [(2, 0), (1, 1)] },
-    Change { name: "promoted", make: |story| story.annotate(&json!({"berth.dev/promoted": "2/2"})), ends: [(2, 0), (1, 1)] },
+    Change { name: "promoted", make: |story| story.promote("2/2"), ends: [(2, 0), (1, 1)] },
     Change { name: "another query", make: |story| story.annotate(&json!({"berth.dev/analysis-query": "down"})), ends: [(1, 1), (1, 1)] },
     Change {
         name: "another strategy",

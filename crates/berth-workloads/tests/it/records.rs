@@ -191,7 +191,8 @@ fn a_rollout_in_steps_is_told_with_the_step_that_it_was_at() {
         story.roll_out(3, "bob");
         assert_eq!((story.told(2), story.message(2)), ("2 alice null Superseded 3".to_owned(), "at step 4 of 5".to_owned()));
         story.pass(301);
-        story.world.edit(&json!({"metadata": {"annotations": {"berth.dev/promoted": "3/4"}}}));
+        let promotion = story.world.promotion("3/4");
+        story.world.edit(&json!({"metadata": {"annotations": promotion}}));
         story.settle();
         assert_eq!(story.told(3), "3 bob null Complete null");
     }

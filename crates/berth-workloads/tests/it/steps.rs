@@ -85,8 +85,20 @@ impl Story {
         self.settle();
     }
 
+    /// Ends a wait of the rollout to the newest template.
     fn promote(&mut self, name: &str) {
-        self.world.edit(&json!({"metadata": {"annotations": {"berth.dev/promoted": name}}}));
+        let promotion = self.world.promotion(name);
+        self.world.edit(&json!({"metadata": {"annotations": promotion}}));
+        self.settle();
+    }
+
+    fn promote_template(&mut self, name: &str, hash: &str) {
+        self.world.edit(&json!({"metadata": {"annotations": {"berth.dev/promoted": format!("{name}/{hash}")}}}));
+        self.settle();
+    }
+
+    fn scale(&mut self, replicas: i64) {
+        self.world.edit(&json!({"spec": {"replicas": replicas}}));
         self.settle();
     }
 
@@ -140,6 +152,7 @@ fn a_rollout_goes_in_steps_whenever_the_controller_dies() {
                 story.pass(100_000);
                 story.promote("2/2");
                 story.promote("1/4");
+                story.promote_template("2/4", "another");
                 story.check(&[("web:1", 5), ("web:2", 5)], &[PAUSED], "StepWaiting");
                 story.promote("2/4");
                 story.check(&[("web:2", 10)], &[], "NewReplicaSetAvailable");
@@ -166,11 +179,8 @@ fn what_changes_in_the_middle_keeps_the_share() {
     let mut story = Story::new(1, 0, None, usize::MAX);
     story.roll_out(2);
     for (replicas, old, new) in [(20, 18, 2), (21, 18, 3), (5, 4, 1), (10, 9, 1)] {
-        story.world.edit(&json!({"spec": {"replicas": replicas}}));
-        story.settle();
-        let sizes: BTreeMap<_, _> = story.sizes().into_iter().collect();
-        assert_eq!(sizes.values().sum::<i64>(), replicas, "{sizes:?}");
-        assert!(sizes["web:2"] - new <= 1 && (sizes["web:1"] - old).abs() <= 1, "{replicas}: {sizes:?}");
+        story.scale(replicas);
+        story.check(&[("web:1", old), ("web:2", new)], &[FIVE_MINUTES], "StepWaiting");
     }
     // Paused, nothing goes on, and the time runs.
     story.world.edit(&json!({"spec": {"paused": true}}));
@@ -179,9 +189,9 @@ fn what_changes_in_the_middle_keeps_the_share() {
     story.world.edit(&json!({"spec": {"paused": null}}));
     story.settle();
     story.check(&[("web:1", 5), ("web:2", 5)], &[PAUSED], "StepWaiting");
-    // Another template begins anew.
+    // Another template begins again, and takes the place of the one that was never complete.
     story.roll_out(3);
-    assert_eq!(story.sizes().last(), Some(&("web:3".to_owned(), 1)));
+    assert_eq!(story.sizes(), [("web:1".to_owned(), 9), ("web:3".to_owned(), 1)]);
     // Without steps the rest goes.
     story.world.edit(&json!({"metadata": {"annotations": {"berth.dev/steps": null}}}));
     story.settle();
@@ -214,23 +224,20 @@ fn a_template_that_comes_back_before_it_was_complete_begins_anew() {
     assert!(waits.len() == 1 && waits[0].starts_with("step 2 of 5, at 10%: waiting until "), "{waits:?}");
 }
 
-/// Where it has more than its share, of a rollout before, it keeps them: old pods go in their stead.
+/// It has more than its share, of a rollout before: what was complete takes the rest back.
 #[test]
-fn a_step_makes_no_set_smaller() {
-    let mut story = Story::new(1, 0, None, usize::MAX);
-    story.roll_out(2);
-    story.pass(300);
-    story.world.edit(&json!({"spec": {"template": template(3)}}));
-    while story.sizes().iter().map(|(_, size)| size).sum::<i64>() == 10 {
-        assert_ne!(story.act(), 0, "the third set is to come");
-    }
-    let two = |story: &Story| story.sizes().into_iter().find(|(image, _)| image == "web:2").expect("a set").1;
-    assert_eq!(two(&story), 5);
-    story.world.edit(&json!({"spec": {"template": template(2)}}));
-    for _ in 0..10 {
-        story.act();
-        assert_eq!(two(&story), 5);
-        story.others();
+fn a_template_that_comes_back_gives_up_what_is_beyond_its_share() {
+    for (surge, unavailable) in [(1, 0), (0, 1)] {
+        let mut story = Story::new(surge, unavailable, None, usize::MAX);
+        story.roll_out(2);
+        story.pass(300);
+        story.world.edit(&json!({"spec": {"template": template(3)}}));
+        for _ in 0..6 {
+            story.act();
+            story.others();
+        }
+        story.roll_out(2);
+        assert_eq!(story.sizes(), [("web:1".to_owned(), 9), ("web:2".to_owned(), 1)]);
     }
 }
 
@@ -247,18 +254,140 @@ fn a_step_is_not_over_before_its_pods_are_available() {
     story.check(&[("web:1", 9), ("web:2", 1)], &[FIVE_MINUTES], "StepWaiting");
 }
 
-/// Old sets that have less than what is left at a step, by whatever cause: no step costs pods.
+/// A canary that is deleted with its pods leaves its place to what was complete, not to the next canary.
 #[test]
-fn what_old_sets_lack_the_new_one_makes_up_for() {
+fn what_old_sets_lack_the_one_that_was_complete_makes_up_for() {
     let mut story = Story::new(1, 0, None, usize::MAX);
     story.roll_out(2);
     story.pass(300);
     story.roll_out(3);
     story.lose("web:2");
     story.settle();
-    let sizes: BTreeMap<_, _> = story.sizes().into_iter().collect();
-    assert_eq!((sizes.values().sum::<i64>(), sizes.len()), (10, 2), "{sizes:?}");
-    assert!(sizes["web:1"] < 9 && 1 < sizes["web:3"], "{sizes:?}");
+    assert_eq!(story.sizes(), [("web:1".to_owned(), 9), ("web:3".to_owned(), 1)]);
+}
+
+/// One template after the other stops at its first step: each takes the place of the one before.
+#[test]
+fn no_canary_takes_a_place_of_what_is_proven() {
+    for (surge, unavailable) in [(1, 0), (0, 1), (3, 3)] {
+        for policy in [None, Some("TerminationComplete")] {
+            let mut story = Story::new(surge, unavailable, policy, usize::MAX);
+            for number in 2..5 {
+                story.world.edit(&json!({"spec": {"template": template(number)}}));
+                for _ in 0..30 {
+                    story.act();
+                    let proven = story.sizes().iter().find(|(image, _)| image == "web:1").map_or(0, |(_, size)| *size);
+                    assert!(proven >= 9, "{proven} pods of what is proven");
+                    story.others();
+                }
+                story.settle();
+                assert_eq!(story.sizes(), [("web:1".to_owned(), 9), (format!("web:{number}"), 1)]);
+            }
+        }
+    }
+}
+
+/// Also from and to no pods at all: a template that nothing has passed is never complete by being scaled.
+#[test]
+fn no_size_gives_a_template_more_than_its_share() {
+    for (surge, unavailable) in [(1, 0), (0, 1), (3, 3), (25, 0)] {
+        for policy in [None, Some("TerminationComplete")] {
+            for paused in [None, Some(true)] {
+                let mut story = Story::new(surge, unavailable, policy, usize::MAX);
+                story.roll_out(2);
+                story.pass(300);
+                story.check(&[("web:1", 5), ("web:2", 5)], &[PAUSED], "StepWaiting");
+                story.world.edit(&json!({"spec": {"paused": paused}}));
+                for replicas in [4, 2, 8, 0, 4, 1, 8, 3, 0, 9, 10] {
+                    story.scale(replicas);
+                    let sizes: BTreeMap<_, _> = story.sizes().into_iter().collect();
+                    let share = (replicas + 1) / 2;
+                    let of = |image: &str| sizes.get(image).copied().unwrap_or(0);
+                    assert_eq!(
+                        (of("web:1"), of("web:2")),
+                        (replicas - share, share),
+                        "{replicas}: {sizes:?}, {surge} {unavailable} {policy:?}"
+                    );
+                    let set = story
+                        .world
+                        .sets
+                        .values()
+                        .find(|set| set.json["metadata"]["annotations"]["deployment.kubernetes.io/revision"] == "2");
+                    let annotations = &set.expect("it is there").json["metadata"]["annotations"];
+                    assert!(annotations["berth.dev/completed-revision"].is_null(), "{replicas}: {annotations}");
+                }
+                story.world.edit(&json!({"spec": {"paused": null}}));
+                story.settle();
+                story.check(&[("web:1", 5), ("web:2", 5)], &[PAUSED], "StepWaiting");
+                story.promote("2/4");
+                story.check(&[("web:2", 10)], &[], "NewReplicaSetAvailable");
+            }
+        }
+    }
+}
+
+/// A pod is a share of one: the step waits with all pods there are.
+#[test]
+fn one_pod_waits_at_its_step_too() {
+    let mut story = Story::new(1, 0, None, usize::MAX);
+    story.scale(1);
+    story.roll_out(2);
+    story.check(&[("web:2", 1)], &[FIVE_MINUTES], "StepWaiting");
+    story.roll_out(1);
+    story.check(&[("web:1", 1)], &[], "NewReplicaSetAvailable");
+}
+
+/// What changes while there are no pods begins at its first step, as there is something to go back to.
+#[test]
+fn a_template_that_comes_while_there_are_no_pods_begins_at_the_first_step() {
+    let mut story = Story::new(1, 0, None, usize::MAX);
+    story.pass(10);
+    story.scale(0);
+    story.roll_out(2);
+    story.check(&[], &["step 1 of 5, at 10%: waiting for replicas: without pods a step is not over"], "StepWaiting");
+    story.scale(10);
+    let wait = "step 2 of 5, at 10%: waiting until 1970-01-12T13:51:50Z";
+    story.check(&[("web:1", 9), ("web:2", 1)], &[wait], "StepWaiting");
+}
+
+/// No condition tells of completion without a deadline; the counts do.
+#[test]
+fn what_was_complete_without_a_deadline_is_gone_back_to_at_once() {
+    let mut story = Story::new(1, 0, None, usize::MAX);
+    story.world.edit(&json!({"spec": {"progressDeadlineSeconds": i32::MAX}}));
+    story.settle();
+    story.roll_out(2);
+    story.pass(300);
+    story.promote("2/4");
+    assert_eq!(story.sizes(), [("web:2".to_owned(), 10)]);
+    story.roll_out(3);
+    assert_eq!(story.sizes(), [("web:2".to_owned(), 9), ("web:3".to_owned(), 1)]);
+    story.roll_out(2);
+    assert_eq!(story.sizes(), [("web:2".to_owned(), 10)]);
+    story.roll_out(1);
+    assert_eq!(story.sizes(), [("web:1".to_owned(), 10)]);
+}
+
+/// Its pods are put back: a user who scales a set by hand ends no step.
+#[test]
+fn a_set_that_is_scaled_by_hand_is_given_its_size_back() {
+    for (image, size) in [("web:1", 0), ("web:1", 12), ("web:2", 9), ("web:2", 0)] {
+        let mut story = Story::new(3, 3, None, usize::MAX);
+        story.roll_out(2);
+        let is_of = |set: &Stored| set.json["spec"]["template"]["spec"]["containers"][0]["image"] == image;
+        let set = story.world.sets.values_mut().find(|set| is_of(set)).expect("a set");
+        set.json["spec"]["replicas"] = json!(size);
+        let generation = set.json["metadata"]["generation"].as_i64().unwrap_or(1);
+        set.json["metadata"]["generation"] = json!(generation + 1);
+        set.revision.0 += 1;
+        story.others();
+        for _ in 0..100 {
+            let plan = story.world.plan_deployment();
+            story.world.carry_out(plan, usize::MAX);
+            story.others();
+        }
+        story.check(&[("web:1", 9), ("web:2", 1)], &[FIVE_MINUTES], "StepWaiting");
+    }
 }
 
 /// Whoever takes steps away in the middle is asked for none that he is past.
@@ -273,12 +402,16 @@ fn a_rollout_that_is_beyond_the_last_step_is_at_the_last() {
     story.check(&[("web:2", 10)], &[], "NewReplicaSetAvailable");
 }
 
+/// Nothing is left that could have the rest. The step waits all the same.
 #[test]
 fn pods_that_are_lost_with_their_set_are_made_up_for() {
     let mut story = Story::new(1, 0, None, usize::MAX);
     story.roll_out(2);
     story.lose("web:1");
     story.settle();
+    story.check(&[("web:2", 10)], &[FIVE_MINUTES], "StepWaiting");
+    story.pass(300);
+    story.promote("2/4");
     story.check(&[("web:2", 10)], &[], "NewReplicaSetAvailable");
 }
 

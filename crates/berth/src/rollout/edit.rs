@@ -114,8 +114,7 @@ mod tests {
             view
         };
         let set = |image: u32, annotations: &Value| {
-            let object =
-                json!({"metadata": {"name": image.to_string(), "annotations": annotations}, "spec": {"template": template(image)}});
+            let object = json!({"metadata": {"name": image.to_string(), "labels": {"pod-template-hash": "5d4"}, "annotations": annotations}, "spec": {"template": template(image)}});
             ReplicaSetView::decode(&decode(&object), Revision(0)).expect("a ReplicaSet")
         };
         let found = found(Kind::Deployment, &json!({}));
@@ -123,8 +122,8 @@ mod tests {
         let steps = Some("10%, 5m, 50%, pause, 100%");
         let at = |place: &str| json!({"deployment.kubernetes.io/revision": "7", "berth.dev/step": place});
         let promoted = |name: &str| Ok(json!({"metadata": {"annotations": {"berth.dev/promoted": name}}}));
-        check(patch(steps, &[&set(1, &at("7/4@2026-01-01T00:00:00Z")), &set(2, &at("7/2@2026-01-01T00:00:00Z"))]), promoted("7/2"));
-        check(patch(steps, &[&set(2, &at("7/4@2026-01-01T00:00:00Z"))]), promoted("7/4"));
+        check(patch(steps, &[&set(1, &at("7/4@2026-01-01T00:00:00Z")), &set(2, &at("7/2@2026-01-01T00:00:00Z"))]), promoted("7/2/5d4"));
+        check(patch(steps, &[&set(2, &at("7/4@2026-01-01T00:00:00Z"))]), promoted("7/4/5d4"));
         let replaced = "deployments.apps \"web\" is at step 1 of 5, which does not wait: its pods are being replaced";
         check(patch(steps, &[&set(2, &at("6/4@2026-01-01T00:00:00Z"))]), Err(replaced));
         let none = "deployments.apps \"web\" is at no step: its newest template is not being rolled out";

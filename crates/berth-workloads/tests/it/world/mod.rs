@@ -136,7 +136,7 @@ impl World {
 
     fn carry_out_one(&mut self, action: Action) {
         match action {
-            Action::ConfirmAlive { .. } | Action::ConfirmGone { .. } => (),
+            Action::ConfirmAlive { .. } | Action::ConfirmGone { .. } | Action::ConfirmNodeReady { .. } => (),
             Action::Patch { target, patch, .. } if target.resource == PODS => self.patch_pod(&target.key.name, &patch),
             Action::Patch { target, patch, .. } => self.patch(target.resource.plural, &target.key.name, target.resource_version, &patch),
             Action::Create { object: NewObject::ReplicaSet(set), .. } => self.create_set(&set),
@@ -239,6 +239,15 @@ impl World {
         panic!("the ReplicaSet controller does not come to rest");
     }
 
+    /// What ends the wait of this name (`REVISION/STEP`) of the rollout to the newest template.
+    pub(crate) fn promotion(&self, name: &str) -> Value {
+        let image = |template: &Value| template["spec"]["containers"][0]["image"].clone();
+        let newest = image(&self.deployment.json["spec"]["template"]);
+        let new = self.sets.values().find(|set| image(&set.json["spec"]["template"]) == newest).expect("the new set");
+        let hash = new.json["metadata"]["labels"]["pod-template-hash"].as_str().expect("a label");
+        json!({"berth.dev/promoted": format!("{name}/{hash}")})
+    }
+
     /// Sizes of the sets by name.
     pub(crate) fn sizes(&self) -> BTreeMap<String, i64> {
         self.sets.iter().map(|(name, set)| (name.clone(), set.json["spec"]["replicas"].as_i64().expect("a size"))).collect()
@@ -288,6 +297,17 @@ impl SetPods for Pods<'_> {
     fn failing(&self, set_uid: &Uid) -> Option<&PodView> {
         let pods = self.world.pods.iter().filter(|pod| pod.meta.is_controlled_by(set_uid) && pod.is_active());
         pods.filter_map(|pod| Some((cause::of_pod(pod)?.kind, pod))).min_by_key(|(kind, _)| *kind).map(|(_, pod)| pod)
+    }
+
+    fn unready_on(&self, set_uid: &Uid) -> Vec<String> {
+        let unready = self.of(set_uid).filter(|pod| pod.is_active() && !pod.ready);
+        unready.map(|pod| pod.node_name.to_string()).collect()
+    }
+
+    fn all_ready_since(&self, set_uid: &Uid) -> Option<Timestamp> {
+        let since: Option<Vec<_>> =
+            self.of(set_uid).filter(|pod| pod.is_active()).map(|pod| pod.ready_since.filter(|_| pod.ready)).collect();
+        since?.into_iter().max()
     }
 
     fn left_behind(&self) -> LeftBehind<'_> {

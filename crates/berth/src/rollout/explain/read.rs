@@ -191,7 +191,8 @@ impl Reader<'_> {
             notes: belongs(owner.as_ref()),
             parts: BTreeMap::new(),
         };
-        self.explain(told, causes, Vec::new(), around, None).await
+        let waits = waits::of_set_alone(&set, pods, &FeatureGates::default(), now);
+        self.explain(told, causes, waits, around, None).await
     }
 
     async fn pod(mut self, json: &str) -> Result<Explanation, Error> {
