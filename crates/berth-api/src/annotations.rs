@@ -91,7 +91,7 @@ pub const BERTH_ROLLOUT: &str = "berth.dev/rollout";
 pub const RECORDS: [&str; 4] = [BERTH_CHANGED_BY, BERTH_SCALED_BY, BERTH_PROMOTED_BY, BERTH_ROLLOUT];
 /// On what keeps a workload's revisions: where a rollout in steps is, and that a rollout was complete, which ends all steps. Controllers alone write it, whatever
 /// the gates.
-pub const PLACES: [&str; 4] = [BERTH_STEP, BERTH_ANALYSIS, BERTH_COMPLETED_REVISION, BERTH_COMPLETED_AT];
+pub const PLACES: [&str; 5] = [BERTH_STEP, BERTH_ANALYSIS, BERTH_COMPLETED_REVISION, BERTH_COMPLETED_AT, BERTH_PROGRESS];
 
 /// On a persistent volume: what its simulated content is known by. The first pod that mounts it records it.
 pub const CONTENT_ID: &str = "berth.dev/content-id";

@@ -247,7 +247,7 @@ fn aggregated_group(resources: &Resources, group: &str) -> DiscoveredGroup {
 fn aggregated_resource(resource: &Resource) -> DiscoveredResource {
     DiscoveredResource {
         resource: resource.plural.clone(),
-        response_kind: ResponseKind { group: "", version: "", kind: resource.kind.clone().into() },
+        response_kind: ResponseKind { group: "", version: "", kind: resource.kind.clone() },
         scope: if resource.scope == Scope::Namespaced { "Namespaced" } else { "Cluster" },
         singular_resource: resource.singular.clone(),
         verbs: verbs(resource),

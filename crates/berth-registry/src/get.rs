@@ -50,7 +50,7 @@ impl Registry {
 
     /// How many bytes the longest value of a collection has; 0 where the store does not say.
     pub async fn longest(&self, at: &Collection) -> usize {
-        let range = self.store.range(RangeRequest::all(&key::prefix_of(at))).await;
+        let range = self.store.range(RangeRequest::all(key::prefix_of(at))).await;
         range.map_or(0, |range| range.entries.iter().map(|entry| entry.value.len()).max().unwrap_or(0))
     }
 

@@ -9,8 +9,8 @@ use crate::{ApiError, Registry, Resource, ownership::Author, stamps::whole_secon
 use berth_api::{
     Gate, Object,
     annotations::{
-        BERTH_ANALYSIS, BERTH_CHANGED_BY, BERTH_COMPLETED_AT, BERTH_COMPLETED_REVISION, BERTH_PROMOTED, BERTH_PROMOTED_BY, BERTH_ROLLOUT,
-        BERTH_SCALED_BY, BERTH_STEP, PLACES, RECORDS, REVISION,
+        BERTH_ANALYSIS, BERTH_CHANGED_BY, BERTH_COMPLETED_AT, BERTH_COMPLETED_REVISION, BERTH_PROGRESS, BERTH_PROMOTED, BERTH_PROMOTED_BY,
+        BERTH_ROLLOUT, BERTH_SCALED_BY, BERTH_STEP, PLACES, RECORDS, REVISION,
     },
     apps::{
         Deployment, StatefulSet,
@@ -25,8 +25,16 @@ use serde_json::Value;
 const CONTROLLERS: &str = "system:kube-controller-manager";
 
 /// What controllers alone write on what keeps revisions, with the gate.
-const OF_CONTROLLERS: [&str; 7] =
-    [BERTH_CHANGED_BY, BERTH_SCALED_BY, BERTH_ROLLOUT, BERTH_STEP, BERTH_ANALYSIS, BERTH_COMPLETED_REVISION, BERTH_COMPLETED_AT];
+const OF_CONTROLLERS: [&str; 8] = [
+    BERTH_CHANGED_BY,
+    BERTH_SCALED_BY,
+    BERTH_ROLLOUT,
+    BERTH_STEP,
+    BERTH_ANALYSIS,
+    BERTH_COMPLETED_REVISION,
+    BERTH_COMPLETED_AT,
+    BERTH_PROGRESS,
+];
 
 /// What the annotations are on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -352,7 +352,8 @@ fn only_controllers_write_what_became_of_a_rollout() {
 #[test]
 fn only_controllers_write_where_a_rollout_stands() {
     for gates in [on(), FeatureGates::default()] {
-        for key in ["berth.dev/step", "berth.dev/analysis", "berth.dev/completed-revision", "berth.dev/completed-at"] {
+        for key in ["berth.dev/step", "berth.dev/analysis", "berth.dev/completed-revision", "berth.dev/completed-at", "berth.dev/progress"]
+        {
             let mut world = World::new();
             world.set_gates(gates.clone());
             let mut object = deployment("r");

@@ -3,17 +3,13 @@
 
 use super::{EffectiveStrategy, State, is_ready, observe::Observed, ordinals, partition, rollout::revision_of};
 use crate::{
-    rollback,
+    rollback::{self, steady},
     view::{AutoRollback, PodView, RevisionView, StatefulSetView},
 };
 use berth_api::annotations::BERTH_PROGRESS;
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-
-/// For how long all pods must stay available until a rollout has succeeded; the deadline, if that is shorter. A container that crashes a moment after its
-/// start makes its pod available for that moment.
-const STEADY: SignedDuration = SignedDuration::from_secs(10);
 
 /// What is kept of the progress of a rollout, as the annotation [`BERTH_PROGRESS`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -76,7 +72,7 @@ fn patience(set: &StatefulSetView) -> Option<SignedDuration> {
 /// The progress of the update by now: what is kept, and what this observation adds. `None` where there is no deadline, or no revision yet.
 pub(super) fn progress(observed: &Observed<'_>) -> Option<Progress> {
     let set = observed.set();
-    let steady = STEADY.min(patience(set)?);
+    let steady = steady(patience(set)?);
     if set.meta.deleted.is_some() || observed.strategy == EffectiveStrategy::OnDelete {
         return None;
     }
@@ -160,7 +156,7 @@ fn deadline(observed: &Observed<'_>, progress: &Progress) -> Option<Timestamp> {
 /// When to look whether the deadline has passed, or the rollout has succeeded; `None` if that is known, or there is no deadline.
 pub(super) fn next_look(observed: &Observed<'_>) -> Option<Timestamp> {
     let progress = progress(observed)?;
-    let steady = STEADY.min(patience(observed.set())?);
+    let steady = steady(patience(observed.set())?);
     let succeeds = progress.available_since.filter(|_| !progress.succeeded).and_then(|since| since.checked_add(steady).ok());
     let next = deadline(observed, &progress).or(succeeds);
     next.filter(|at| observed.state.now < *at)
