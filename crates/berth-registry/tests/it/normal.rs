@@ -120,34 +120,3 @@ fn what_is_applied_stays_owned_where_it_is_empty() {
         assert!(matches!(refused, ApiError::ApplyConflict { .. }), "{refused}");
     }
 }
-
-#[test]
-fn zz_bench() {
-    use std::time::Instant;
-    let world = World::new();
-    let body = serde_json::from_slice::<Value>(crate::world::pod("x").to_string().as_bytes()).expect("JSON");
-    let run = |n: usize, tag: &str| {
-        let start = Instant::now();
-        for i in 0..n {
-            let mut one = body.clone();
-            one["metadata"]["name"] = json!(format!("{tag}-{i}"));
-            world.made("pods", one);
-        }
-        start.elapsed() / u32::try_from(n).expect("few")
-    };
-    run(300, "warm");
-    let creates: Vec<_> = (0..5).map(|round| run(400, &format!("r{round}"))).collect();
-    let decoded = berth_registry::resource::built_in().by_name("", "pods").expect("pods").rules.decode(body).expect("a pod");
-    let mut object = decoded.object;
-    object.set_defaults();
-    let start = Instant::now();
-    for _ in 0..10_000 {
-        object.normalize();
-    }
-    let normal = start.elapsed() / 10_000;
-    let start = Instant::now();
-    for _ in 0..10_000 {
-        object.set_defaults();
-    }
-    println!("create {creates:?} normalize {normal:?} set_defaults {:?}", start.elapsed() / 10_000);
-}
