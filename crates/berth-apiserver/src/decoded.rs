@@ -33,7 +33,7 @@ mod tests {
 
     #[test]
     fn structure_counts_and_text_hardly_does() {
-        let text = format!(r#"{{"data":{{"a":"{}"}}}}"#, r#"{\"[,:"#.repeat(1000));
+        let text = format!(r#"{{"data":{{"a":"{}"}}}}"#, r#"{\"[,:"#.repeat(10_000));
         assert!(decoded_bytes(text.as_bytes()) < 5 * text.len(), "what is in a text is no structure");
         let empty = format!("[{}{{}}]", "{},".repeat(9_999));
         assert!(10_000 * COLLECTION_BYTES < decoded_bytes(empty.as_bytes()));

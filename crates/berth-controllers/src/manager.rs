@@ -198,7 +198,7 @@ impl ControllerManager {
                 guard.watch_owned("Pod", pods, &sets, &queue);
             }
             let caches = vec![warm(&sets), warm(pods)];
-            self.run("replicaset", planner, queue, events.of("replicaset-controller"), quotas, caches, guard);
+            self.run("replicaset", planner, queue, events.of("replicaset-controller"), quotas, (caches, guard));
         }
         if deployment {
             let deployments = Arc::new(DeploymentCache::new(resource("deployments")));
@@ -220,7 +220,7 @@ impl ControllerManager {
                 guard.watch_owned("ReplicaSet", &sets, &deployments, &queue);
             }
             let caches = vec![warm(&deployments), warm(&sets), warm(pods)];
-            self.run("deployment", planner, queue, events.of("deployment-controller"), quotas, caches, guard);
+            self.run("deployment", planner, queue, events.of("deployment-controller"), quotas, (caches, guard));
             deployments.start(&*self.cluster, &*self.env.spawner, &self.metrics);
         }
         sets.start(&*self.cluster, &*self.env.spawner, &self.metrics);
@@ -241,7 +241,7 @@ impl ControllerManager {
             guard.watch_owned("Pod", &caches_pods, &sets, &queue);
             guard.watch_owned("ControllerRevision", &revisions, &sets, &queue);
         }
-        self.run("statefulset", planner, queue, events, quotas, warm_caches, guard);
+        self.run("statefulset", planner, queue, events, quotas, (warm_caches, guard));
         let (cluster, spawner) = (&*self.cluster, &*self.env.spawner);
         revisions.start(cluster, spawner, &self.metrics);
         claims.start(cluster, spawner, &self.metrics);
@@ -377,8 +377,7 @@ impl ControllerManager {
         queue: Queue<ObjectKey>,
         events: Recorder,
         quotas: &QuotaCache,
-        caches: Vec<Arc<dyn Warm>>,
-        guard: Guard,
+        (caches, guard): (Vec<Arc<dyn Warm>>, Guard),
     ) {
         let looks = self.guarded_looks(name, planner, &queue, events, caches.clone(), guard.clone());
         looks.retry_when_room(quotas);

@@ -321,7 +321,7 @@ mod tests {
         assert_eq!(
             list["resources"][0],
             json!({"name": "deployments", "singularName": "deployment", "namespaced": true, "kind": "Deployment",
-                   "shortNames": ["deploy"], "categories": ["all"],
+                   "shortNames": ["deploy"], "categories": ["all"], "storageVersionHash": "8aSe+NMegvE=",
                    "verbs": ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"]})
         );
         assert_eq!(

@@ -390,6 +390,6 @@ mod tests {
     #[test]
     fn values_of_one_object_are_bounded() {
         let most = VALUES_MAX / 2;
-        assert!(read(&[pod("p", most)], usize::MAX).is_err_and(|why| why.contains("more than 20000 values in an object")));
+        assert_eq!(read(&[pod("p", most)], usize::MAX), Err(String::from("line 2: more than 20000 values in an object")));
     }
 }

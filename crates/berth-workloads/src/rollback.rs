@@ -215,8 +215,10 @@ mod tests {
 
     #[test]
     fn a_record_is_read_back_and_its_message_has_an_end() {
-        let (template, other) =
-            (PodTemplateSpec::default(), PodTemplateSpec { spec: Some(PodSpec::default()), ..PodTemplateSpec::default() });
+        let (template, other) = (
+            PodTemplateSpec::default(),
+            PodTemplateSpec { spec: Some(PodSpec { host_network: Some(true), ..PodSpec::default() }), ..PodTemplateSpec::default() },
+        );
         let template_hash = template_hash(&template, None);
         let record = Record { revision: 7, template_hash, from_revision: 6, to_revision: 3, reason: None, message: "é".repeat(5000) };
         let read = Record::of(&Annotations::from([(BERTH_ROLLBACK.to_owned(), record.value())])).expect("a record");

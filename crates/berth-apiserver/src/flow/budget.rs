@@ -82,6 +82,7 @@ mod tests {
         drop(a);
         assert!(budget.take("b", 200).is_some(), "others left more");
         drop(b);
-        assert_eq!((budget.held().all, budget.held().by_share.len()), (0, 0), "who holds nothing is forgotten");
+        let held = budget.held();
+        assert_eq!((held.all, held.by_share.len()), (0, 0), "who holds nothing is forgotten");
     }
 }

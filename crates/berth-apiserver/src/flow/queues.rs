@@ -358,7 +358,7 @@ mod tests {
         let mut world = World::new(400);
         let mut held_by = |user| {
             let before = world.seated.len();
-            (0..400).for_each(|_| drop(world.arrive(user, 1)));
+            (0..400).for_each(|_| _ = world.arrive(user, 1));
             world.seated.len() - before
         };
         assert_eq!(["a", "b", "c"].map(&mut held_by), [300, 75, 19]);

@@ -218,7 +218,7 @@ async fn forged_and_outlived_tokens_are_refused() {
 #[tokio::test]
 async fn certificates_that_do_not_count_are_refused() {
     let server = TestServer::start().await;
-    let past = (Timestamp::now() - SignedDuration::from_hours(48), SignedDuration::from_hours(1));
+    let past = (Timestamp::now() - SignedDuration::from_hours(12), SignedDuration::from_hours(1));
     let expired = server.certificate_of("kubernetes-admin", &["system:masters"], past);
     let foreign = TestServer::start().await.certificate("kubernetes-admin", &["system:masters"]);
     let nameless = server.certificate("", &["system:masters"]);

@@ -121,7 +121,9 @@ fn body(entry: &Entry, namespace: &str) -> Value {
         (_, "ClusterRole" | "Role") => json!({"rules": []}),
         (_, "StorageClass") => json!({"provisioner": "a.b/c"}),
         (_, "PriorityClass") => json!({"value": 1}),
-        (_, "HorizontalPodAutoscaler") => json!({"spec": {"maxReplicas": 3, "scaleTargetRef": {"kind": "Deployment", "name": "x"}}}),
+        (_, "HorizontalPodAutoscaler") => {
+            json!({"spec": {"maxReplicas": 3, "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "x"}}})
+        }
         (_, "Ingress") => json!({"spec": {"defaultBackend": {"service": {"name": "x", "port": {"number": 80}}}}}),
         (_, "IngressClass") => json!({"spec": {"controller": "a.b/c"}}),
         (_, "IPAddress") => json!({"spec": {"parentRef": {"resource": "services", "namespace": "a", "name": "x"}}}),

@@ -122,7 +122,7 @@ fn berth_stops_on_the_objects_on_which_another_acts_and_reports_each_once() {
     running.run_controllers_as(running.from_outside(UPSTREAM), WORKLOADS, Arc::default(), SecondWriters::Ignore);
     assert_eq!(stopped(&berth), [0, 0], "nobody writes what is at rest");
     running.create_outside(&deployment("both", 10));
-    assert!(0 < stopped(&berth).iter().sum(), "both have acted");
+    assert!(0 < stopped(&berth).iter().sum::<i64>(), "both have acted");
     let reports = running.reports();
     let starts = "another controller acts on this object too (kube-controller-manager writes ";
     assert!(reports.iter().all(|report| report.starts_with("Warning ") && report.contains(starts)), "{reports:?}");

@@ -38,6 +38,8 @@ fn paused(image: &str) -> Vec<Value> {
     let mut objects = cluster(3, pods.to_vec());
     objects[0]["spec"]["paused"] = json!(true);
     objects[0]["spec"]["template"]["spec"]["containers"][0]["image"] = json!(image);
+    let annotations = objects[1]["metadata"].as_object_mut().expect("a ReplicaSet").entry("annotations").or_insert_with(|| json!({}));
+    annotations["deployment.kubernetes.io/desired-replicas"] = json!("3");
     objects
 }
 

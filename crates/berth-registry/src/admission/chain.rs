@@ -23,7 +23,7 @@
 //!
 //! Source: upstream `kubeapiserver/options/plugins.go` (the order of plug-ins), `apiserver/pkg/registry/generic/registry/store.go`.
 
-use super::{Admission, Charges, Happened, storing::Failure};
+use super::{Admission, Charges, Happened, rollout_records, storing::Failure};
 use crate::{ApiError, Current, Registry};
 use std::future::ready;
 
@@ -165,6 +165,7 @@ impl Registry {
         admission.since.pause(&*self.clock).await;
         admission.set_defaults();
         admission.dedup_owners();
+        rollout_records::keep_stored(self, admission);
         admission.record_owners_of_sent();
         self.mutate(admission).await?;
         if admission.take_changed_outside() {

@@ -42,6 +42,7 @@ use berth_api::{
     object::GenerationRule,
 };
 use berth_store::{AsOf, Entry, Key};
+use serde_json::Value;
 use std::{mem, sync::Arc};
 
 /// What a request does.
@@ -132,6 +133,10 @@ pub(crate) struct Admission<'a> {
     as_of: AsOf,
     /// What the request says about owners.
     given: Option<Vec<ManagedFieldsEntry>>,
+    /// The owners of what was sent, kept apart from plug-ins and reviewers.
+    recorded: Option<Vec<ManagedFieldsEntry>>,
+    /// The fields of a change as they were sent, with their defaults, where they have owners.
+    sent: Option<Value>,
     /// What an apply made of the object, before the rules of an update.
     applied: Option<BoxObject>,
     /// The namespace of a new object.
@@ -176,6 +181,8 @@ impl<'a> Admission<'a> {
             since: Since(author.now),
             as_of: AsOf::default(),
             given: None,
+            recorded: None,
+            sent: None,
             applied: None,
             namespace_entry: None,
             limit_ranges: Vec::new(),
@@ -328,17 +335,25 @@ impl<'a> Admission<'a> {
         match (&self.owners, &mut self.old) {
             (Owners::Follow, None) => ownership::record_create(resource, &mut *self.object, self.given.as_deref(), author),
             (Owners::Follow, Some(old)) => {
-                ownership::record_update(resource, &mut old.object, &mut *self.object, self.given.take(), author);
+                self.sent = ownership::record_update(resource, &mut old.object, &mut *self.object, self.given.take(), author);
             }
-            (Owners::Decided(_) | Owners::Unchanged, _) => (),
+            (Owners::Decided(_) | Owners::Unchanged, _) => return,
         }
+        self.recorded = self.object.meta_mut().managed_fields.take();
     }
 
-    /// Writes into the object who owns which of its fields where that was decided before, or stays.
+    /// Writes into the object who owns which of its fields: as was recorded of what was sent, or decided by an apply, or as before.
     fn record_decided_owners(&mut self) {
         let resource = self.at.resource;
         match (&mut self.owners, &mut self.old) {
-            (Owners::Follow, _) | (Owners::Unchanged, None) => (),
+            (Owners::Follow, _) => {
+                let mut recorded = self.recorded.take();
+                if let (Some(sent), Some(entries)) = (self.sent.take(), &mut recorded) {
+                    ownership::forget_lost(resource, entries, &sent, &*self.object);
+                }
+                self.object.meta_mut().managed_fields = recorded;
+            }
+            (Owners::Unchanged, None) => (),
             (Owners::Decided(managers), None) => ownership::record_applied_create(&mut *self.object, managers),
             (Owners::Decided(managers), Some(old)) => {
                 let new = &mut *self.object;

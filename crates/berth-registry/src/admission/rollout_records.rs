@@ -61,10 +61,7 @@ impl PlugIn for RolloutRecords {
     const NAME: &'static str = "RolloutRecords";
 
     async fn mutate(api: &Registry, admission: &mut Admission<'_>) -> Result<(), ApiError> {
-        if admission.operation != Operation::Delete {
-            let kept = kept_from(api, admission.at.resource);
-            keep(kept, &mut *admission.object, admission.old.as_ref().map(|old| &*old.object));
-        }
+        keep_stored(api, admission);
         Ok(())
     }
 
@@ -77,6 +74,14 @@ impl PlugIn for RolloutRecords {
         let old = admission.old.as_ref().map(|old| &*old.object);
         note_promotion(&mut *admission.object, old, by);
         note_changes(&mut *admission.object, old, by);
+    }
+}
+
+/// Leaves what only the server or a controller says as it is stored. Before owners are recorded, so that who sends it owns none of it.
+pub(super) fn keep_stored(api: &Registry, admission: &mut Admission<'_>) {
+    if admission.operation != Operation::Delete {
+        let kept = kept_from(api, admission.at.resource);
+        keep(kept, &mut *admission.object, admission.old.as_ref().map(|old| &*old.object));
     }
 }
 

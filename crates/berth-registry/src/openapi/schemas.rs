@@ -264,6 +264,9 @@ fn mark_fields(name: &str, schema: &mut Value) {
     if ATOMIC_MAP_TYPES.contains(&short) {
         schema["x-kubernetes-map-type"] = json!("atomic");
     }
+    if short == ANY {
+        schema.as_object_mut().map(|schema| schema.remove("type"));
+    }
     default_required(schema);
     for (_, name, default) in KEY_DEFAULTS.iter().filter(|(of, ..)| *of == short) {
         if let Some(Value::Object(property)) = schema.pointer_mut(&format!("/properties/{name}")) {
@@ -277,6 +280,9 @@ fn mark_fields(name: &str, schema: &mut Value) {
         }
     }
 }
+
+/// The type that takes any JSON value: it has no type upstream, where k8s-openapi says `object`.
+const ANY: &str = "JSON";
 
 /// A required scalar that is left out counts as its zero, which a later rule may refuse.
 fn default_required(schema: &mut Value) {

@@ -90,14 +90,14 @@ pub(crate) fn record_applied_create(object: &mut dyn Object, managers: &Managers
 }
 
 /// Records what a change that is no apply gave to its author. The stored owners count; a request may rewrite or, by an empty list or
-/// one empty entry, forget them, but not through a subresource.
+/// one empty entry, forget them, but not through a subresource. Gives the fields of the new object, if any has an owner.
 pub(crate) fn record_update(
     resource: &Resource,
     old: &mut SharedObject,
     new: &mut dyn Object,
     given: Option<Vec<ManagedFieldsEntry>>,
     author: &Author<'_>,
-) {
+) -> Option<Value> {
     // Out of the way while both are turned into documents. To be changed for nothing, an object that is shared would be copied.
     let has_owners = old.meta().managed_fields.is_some();
     let stored = if has_owners { old.meta_mut().managed_fields.take() } else { None };
@@ -106,14 +106,41 @@ pub(crate) fn record_update(
         Some(given) if stored.as_ref() != Some(&given) => read(&given).or_else(|| stored.clone()).unwrap_or_default(),
         Some(_) | None => stored.clone().unwrap_or_default(),
     };
-    if !entries.is_empty() {
+    let fields = (!entries.is_empty()).then(|| {
         let kind = fields_of(resource);
         let (old, new_document) = (document(kind, &**old), document(kind, new));
         let updated = change(resource, &old, &new_document, author, |change| update_entries(entries, change));
         new.meta_mut().managed_fields = Some(updated).filter(|entries| !entries.is_empty());
-    }
+        new_document
+    });
     if has_owners {
         old.meta_mut().managed_fields = stored;
+    }
+    fields
+}
+
+/// Nobody owns what the rules of an update took out of what was `sent`. Cost: the object as a document once more.
+pub(crate) fn forget_lost(resource: &Resource, entries: &mut Vec<ManagedFieldsEntry>, sent: &Value, settled: &dyn Object) {
+    let kind = fields_of(resource);
+    let settled = document(kind, settled);
+    if has_lost(sent, &settled)
+        && let Ok(mut managers) = Managers::decode(entries)
+    {
+        managers.forget_removed(kind.root(), sent, &settled);
+        *entries = managers.encode();
+    }
+}
+
+/// Whether a member or an element of `sent` is missing.
+fn has_lost(sent: &Value, settled: &Value) -> bool {
+    match (sent, settled) {
+        (Value::Object(sent), Value::Object(settled)) => {
+            sent.iter().any(|(name, value)| settled.get(name).is_none_or(|settled| has_lost(value, settled)))
+        }
+        (Value::Array(sent), Value::Array(settled)) => {
+            settled.len() < sent.len() || sent.iter().zip(settled).any(|(sent, settled)| has_lost(sent, settled))
+        }
+        _ => false,
     }
 }
 

@@ -52,7 +52,11 @@ fn creates_are_refused_with_upstreams_words() {
     check("configmaps", pod("p"), "Pod in version \"v1\" cannot be handled as a ConfigMap: ");
     let old = json!({"apiVersion": "apps/v1beta1", "kind": "Deployment", "metadata": {"name": "x"}});
     check("deployments.apps", old, "Deployment in version \"v1\" cannot be handled as a Deployment: ");
-    check("configmaps", json!([1]), "ConfigMap in version \"v1\" cannot be handled as a ConfigMap: ");
+    check(
+        "configmaps",
+        json!([1]),
+        "the object provided is unrecognized (must be of type ConfigMap): couldn't get version/kind; json parse error: ",
+    );
     check("configmaps", json!({"data": 1}), "ConfigMap in version \"v1\" cannot be handled as a ConfigMap: ");
     check("configmaps", json!({"metadata": {}}), "ConfigMap \"\" is invalid: ");
 }

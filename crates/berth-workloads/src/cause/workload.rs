@@ -431,7 +431,7 @@ mod tests {
         let goes_on = deployment(&json!({}), &condition("Progressing", "True", "ReplicaSetUpdated"));
         assert_eq!(look(&goes_on, &[], &[], 1), Causes::default());
         let no_set = deployment(&json!({}), &condition("Progressing", "False", "ReplicaSetCreateError"));
-        assert_eq!(texts(&look(&no_set, &[], &[], 1)), ["2 pods of Deployment web are not created because of a quota: exceeded quota: q"]);
+        assert_eq!(texts(&look(&no_set, &[], &[], 1)), ["3 pods of Deployment web are not created because of a quota: exceeded quota: q"]);
     }
 
     /// Its status is of the template before until its set is there, and tells of no pod that is missing.

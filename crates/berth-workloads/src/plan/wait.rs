@@ -280,8 +280,12 @@ impl Wait {
             Self::OldPodsRunning { .. } => Some("WaitingForOldPods"),
             Self::PodsLeftBehind { .. } => Some("WaitingForGarbageCollection"),
             Self::PodsUnavailable { .. } => Some("WaitingForAvailablePods"),
-            Self::MinReady { .. } | Self::BeingDeleted { .. } => None,
-            Self::ChildNotObserved { .. } | Self::PodNotReady { .. } | Self::PodNotAvailable { .. } | Self::PodTerminating { .. } => None,
+            Self::MinReady { .. }
+            | Self::BeingDeleted { .. }
+            | Self::ChildNotObserved { .. }
+            | Self::PodNotReady { .. }
+            | Self::PodNotAvailable { .. }
+            | Self::PodTerminating { .. } => None,
             Self::Paused => Some("WaitingForResume"),
             Self::StepLasts { .. } => Some("WaitingForStep"),
             Self::StepPaused { .. } => Some("WaitingForPromotion"),

@@ -514,7 +514,17 @@ const CHANGES: [Change; 12] = [
         ends: [(1, 1), (1, 2)],
     },
     Change { name: "no steps any more", make: |story| story.annotate(&json!({"berth.dev/steps": null})), ends: [(2, 0), (1, 1)] },
-    Change { name: "promoted", make: |story| story.promote("2/2"), ends: [(2, 0), (1, 1)] },
+    Change {
+        name: "promoted",
+        make: |story| {
+            // A promotion names the new set's template.
+            while !story.world.has_new_set() {
+                story.act();
+            }
+            story.promote("2/2");
+        },
+        ends: [(2, 0), (1, 1)],
+    },
     Change { name: "another query", make: |story| story.annotate(&json!({"berth.dev/analysis-query": "down"})), ends: [(1, 1), (1, 1)] },
     Change {
         name: "another strategy",

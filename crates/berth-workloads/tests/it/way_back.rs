@@ -6,6 +6,7 @@ use berth_workloads::{
     plan::Reason,
     view::{ContainerSymptom, Said, Symptoms},
 };
+use jiff::SignedDuration;
 use serde_json::{Value, json};
 
 const KEY: &str = "berth.dev/auto-rollback";
@@ -55,6 +56,9 @@ fn failed() -> World {
         "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 1}},
     }));
     world.edit(&json!({"metadata": {"annotations": {KEY: "OnDeadline"}}}));
+    settle(&mut world);
+    // Its pods stay available for long enough.
+    world.now += SignedDuration::from_secs(10);
     settle(&mut world);
     world.edit(&json!({"metadata": {"annotations": {KEY: null}}, "spec": {"template": template(2)}}));
     settle(&mut world);

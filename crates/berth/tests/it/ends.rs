@@ -149,13 +149,14 @@ fn endless(kubeconfig: &str) -> Child {
     let mut child = kubectl(&["create", "--raw", "/api/v1/namespaces/default/configmaps", "-f", "-"]).spawn().unwrap();
     child.stdin.as_mut().unwrap().write_all(b"{").unwrap();
     let started = Instant::now();
-    loop {
+    let is_served = || {
         let metrics = kubectl(&["get", "--raw", "/metrics"]).output().unwrap();
-        if String::from_utf8_lossy(&metrics.stdout).contains("apiserver_current_inflight_requests{request_kind=\"mutating\"} 1") {
-            return child;
-        }
+        String::from_utf8_lossy(&metrics.stdout).contains("apiserver_current_inflight_requests{request_kind=\"mutating\"} 1")
+    };
+    while !is_served() {
         assert!(started.elapsed() < PATIENCE, "it is not served");
     }
+    child
 }
 
 #[test]

@@ -241,11 +241,20 @@ impl World {
 
     /// What ends the wait of this name (`REVISION/STEP`) of the rollout to the newest template.
     pub(crate) fn promotion(&self, name: &str) -> Value {
+        let new = self.new_set().expect("the new set");
+        let hash = new["metadata"]["labels"]["pod-template-hash"].as_str().expect("a label");
+        json!({"berth.dev/promoted": format!("{name}/{hash}")})
+    }
+
+    /// Whether the newest template has a set.
+    pub(crate) fn has_new_set(&self) -> bool {
+        self.new_set().is_some()
+    }
+
+    fn new_set(&self) -> Option<&Value> {
         let image = |template: &Value| template["spec"]["containers"][0]["image"].clone();
         let newest = image(&self.deployment.json["spec"]["template"]);
-        let new = self.sets.values().find(|set| image(&set.json["spec"]["template"]) == newest).expect("the new set");
-        let hash = new.json["metadata"]["labels"]["pod-template-hash"].as_str().expect("a label");
-        json!({"berth.dev/promoted": format!("{name}/{hash}")})
+        self.sets.values().map(|set| &set.json).find(|set| image(&set["spec"]["template"]) == newest)
     }
 
     /// Sizes of the sets by name.

@@ -30,11 +30,7 @@ fn world(stored: &[(&str, &str)]) -> World {
         let put = Put { key: Key::new(name), expected: Some(Expected::Absent), value: Some((*value).to_owned().into()), lease: None };
         world.model.kept().apply(&[put]);
     }
-    let env = crate::env::Env {
-        clock: Arc::new(world.time.clone()),
-        rng: Arc::new(Seeded(Mutex::new(1))),
-        spawner: Arc::new(world.process.clone()),
-    };
+    let env = Env { clock: Arc::new(world.time.clone()), rng: Arc::new(Seeded(Mutex::new(1))), spawner: Arc::new(world.process.clone()) };
     world.store = Arc::new(EtcdStore::new(Arc::clone(&world.model) as Arc<dyn Etcd>, Arc::new(Sealed), 1 << 20, &env));
     world
 }
