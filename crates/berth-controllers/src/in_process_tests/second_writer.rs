@@ -80,14 +80,14 @@ impl Cluster for FromOutside {
 }
 
 impl Running {
-    fn from_outside(&self, manager: &'static str) -> Arc<dyn Cluster> {
+    fn acting_outside(&self, manager: &'static str) -> Arc<dyn Cluster> {
         let local = self.cluster.as_ref().clone().named(manager);
         Arc::new(FromOutside { local, registry: self.registry.clone(), manager })
     }
 
     /// berth's controllers beside another API server's.
     fn run_berth(&self) -> Arc<Metrics> {
-        self.run_controllers_as(self.from_outside(BERTH), WORKLOADS, Arc::default(), SecondWriters::Stop);
+        self.run_controllers_as(self.acting_outside(BERTH), WORKLOADS, Arc::default(), SecondWriters::Stop);
         crate::lock(&self.metrics).last().cloned().expect("they have some")
     }
 
@@ -119,7 +119,7 @@ fn berth_stops_on_the_objects_on_which_another_acts_and_reports_each_once() {
     running.create_outside(&deployment("own", 2));
     assert_eq!((running.pods_of("own"), stopped(&berth)), (2, [0, 0]), "alone");
 
-    running.run_controllers_as(running.from_outside(UPSTREAM), WORKLOADS, Arc::default(), SecondWriters::Ignore);
+    running.run_controllers_as(running.acting_outside(UPSTREAM), WORKLOADS, Arc::default(), SecondWriters::Ignore);
     assert_eq!(stopped(&berth), [0, 0], "nobody writes what is at rest");
     running.create_outside(&deployment("both", 10));
     assert!(0 < stopped(&berth).iter().sum::<i64>(), "both have acted");
@@ -136,7 +136,7 @@ fn berth_stops_on_the_objects_on_which_another_acts_and_reports_each_once() {
 #[test]
 fn objects_that_another_wrote_before_the_start_are_taken_over() {
     let running = Running::start("-*");
-    let process = running.run_controllers_in_a_process(running.from_outside(UPSTREAM), WORKLOADS);
+    let process = running.run_controllers_in_a_process(running.acting_outside(UPSTREAM), WORKLOADS);
     running.create_outside(&deployment("web", 3));
     assert_eq!((running.count(SETS), running.count(PODS)), (1, 3));
     process.kill();
