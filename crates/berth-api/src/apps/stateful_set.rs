@@ -436,7 +436,7 @@ mod tests {
         }}));
         let history = "spec.revisionHistoryLimit: a negative value retains all historical revisions; a value >= 0 is recommended";
         let claim =
-            "spec.volumeClaimTemplates[0].spec.resources.requests[storage]: fractional byte value \"1500m\" is invalid, must be an integer";
+            "spec.volumeClaimTemplates[0].resources.requests[storage]: fractional byte value \"1500m\" is invalid, must be an integer";
         assert_eq!(set.warnings(None), [claim, history]);
         assert_eq!(set.warnings(Some(&set)), [history]);
     }

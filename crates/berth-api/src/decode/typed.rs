@@ -11,7 +11,7 @@ use serde::{
     },
     forward_to_deserialize_any,
 };
-use serde_json::Value;
+use serde_json::{Number, Value};
 use std::{cell::RefCell, fmt};
 
 /// Why a tree is no object of its kind: which field, and what is wrong with it.
@@ -96,6 +96,15 @@ pub(crate) fn decode<T: DeserializeOwned>(value: Value) -> Result<(T, Vec<String
     Ok((object, unknown.into_inner()))
 }
 
+/// Not by the number's own deserializer, whose error does not say which type was found.
+fn visit_number<'de, V: Visitor<'de>>(number: &Number, visitor: V) -> Result<V::Value, DecodeError> {
+    match (number.as_u64(), number.as_i64()) {
+        (Some(unsigned), _) => visitor.visit_u64(unsigned),
+        (None, Some(signed)) => visitor.visit_i64(signed),
+        (None, None) => visitor.visit_f64(number.as_f64().unwrap_or(f64::NAN)),
+    }
+}
+
 /// A part of the tree, where it stands, and where unknown fields are noted.
 struct Node<'a> {
     value: Value,
@@ -129,7 +138,7 @@ impl<'de> Deserializer<'de> for Node<'_> {
         match value {
             Value::Null => visitor.visit_unit(),
             Value::Bool(value) => visitor.visit_bool(value),
-            Value::Number(number) => number.deserialize_any(visitor).map_err(DecodeError::custom),
+            Value::Number(number) => visit_number(&number, visitor),
             Value::String(value) => visitor.visit_string(value),
             Value::Array(list) => visitor.visit_seq(Elements { list: list.into_iter(), index: 0, path: &path, unknown }),
             Value::Object(map) => visitor.visit_map(Members { map: map.into_iter(), member: None, path: &path, unknown }),

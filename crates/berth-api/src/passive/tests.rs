@@ -205,7 +205,7 @@ fn storage_is_validated() {
     check_create::<PersistentVolume>(&csi("Simulated.berth.dev"), &[]);
     check_create::<PersistentVolume>(&csi(""), &["spec.csi.driver: Required value"]);
     check_create::<PersistentVolume>(&csi(&"a".repeat(64)), &["spec.csi.driver: Too long: may not be more than 63 bytes"]);
-    let odd = "spec.csi.driver: Invalid value: \"a/b\": a lowercase RFC 1123 subdomain must";
+    let odd = "spec.csi.driver: Invalid value: \"a/b\": a lowercase RFC 1123 subdomain must…";
     check_create::<PersistentVolume>(&csi("a/b"), &[odd]);
     check_update::<PersistentVolume>(&csi("a/b"), &merged(csi("a/b"), &json!({"metadata": {"labels": {"a": "b"}}})), &[]);
     let handleless = volume(json!({"hostPath": null, "csi": {"driver": "d", "volumeHandle": ""}}));
@@ -339,7 +339,7 @@ fn labels_of_pod_security_are_validated_when_they_change() {
 fn cluster_kinds_are_validated() {
     check_create::<Node>(
         &named(&json!({"spec": {"taints": [{"key": "a", "effect": "X"}, {"key": "a", "effect": "NoSchedule"}]}})),
-        &["spec.taints[0].effect: Unsupported value: \"X\": supported values: \"NoSchedule\", \"PreferNoSchedule\", \"NoExecute\""],
+        &["metadata.taints[0].effect: Unsupported value: \"X\": supported values: \"NoSchedule\", \"PreferNoSchedule\", \"NoExecute\""],
     );
     check_create::<PriorityClass>(
         &json!({"metadata": {"name": "system-x"}, "value": 1}),
@@ -404,7 +404,7 @@ fn what_directs_traffic_is_defaulted_and_validated() {
             "spec.rules[0].host: Invalid value: \"10.0.0.1\": must be a DNS name, not an IP address",
             "spec.rules[0].http.paths[0].pathType: Unsupported value: \"X\": supported values: \"Exact\", \"ImplementationSpecific\", \"Prefix\"",
             "spec.rules[0].http.paths[0].path: Invalid value: \"a\": must be an absolute path",
-            "spec.rules[0].http.paths[0].backend: Required value: resource or service backend is required",
+            "spec.rules[0].http.paths[0].backend: Invalid value: \"\": resource or service backend is required",
             "spec.rules[0].http.paths[1].pathType: Required value: pathType must be specified",
             "spec.rules[0].http.paths[1].backend.service: Required value: port name or number is required",
             "spec.rules[1].http.paths: Required value",
@@ -447,7 +447,7 @@ fn autoscalers_are_defaulted_and_validated() {
             "metrics": [{"type": "Resource", "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 80}}}],
             "behavior": {
                 "scaleUp": {"stabilizationWindowSeconds": 0, "selectPolicy": "Max", "policies": [
-                    {"type": "Percent", "value": 100, "periodSeconds": 15}, {"type": "Pods", "value": 4, "periodSeconds": 15}]},
+                    {"type": "Pods", "value": 4, "periodSeconds": 15}, {"type": "Percent", "value": 100, "periodSeconds": 15}]},
                 "scaleDown": {"stabilizationWindowSeconds": 60, "selectPolicy": "Max", "policies": [
                     {"type": "Percent", "value": 100, "periodSeconds": 15}]},
             },

@@ -101,7 +101,7 @@ impl<W> Queues<W> {
         let user = self.known(user);
         let line = &self.users[&user];
         let fits = line.held + seats <= self.seats_per_user && self.has_room(line.held, seats);
-        if fits && line.waiting.is_empty() && self.next.is_empty() {
+        if fits && line.waiting.is_empty() && !self.are_kept_for_next() {
             return (Arrival::Seated(self.seat(&user, seats)), Vec::new());
         }
         if self.room.per_user <= line.waiting.len() || self.room.total <= self.waiting {
@@ -188,6 +188,12 @@ impl<W> Queues<W> {
             woken.push((waiter.wake, self.seat(&user, waiter.seats)));
         }
         woken
+    }
+
+    /// Whether the free seats are kept for the user who is next, whose request needs more of them. One that waits because its user has its share keeps none.
+    fn are_kept_for_next(&self) -> bool {
+        let needed = self.next.first().and_then(|(_, _, user)| self.users[user].waiting.front()).map_or(0, |waiter| waiter.seats);
+        self.seats - self.taken < needed
     }
 
     /// Whether so many seats are free for a user who holds some: the first that it takes may be all that are left, a further one may not.

@@ -461,7 +461,7 @@ mod tests {
         let text = "scaled from 1 to 4 by an autoscaler, system:serviceaccount:kube-system:horizontal-pod-autoscaler (hpa)";
         assert_eq!(Scaled::of(&workload, &Records::Kept).map(|scaled| scaled.to_string()).as_deref(), Some(text));
         assert_eq!(Scaled::of(&workload, &Records::NotKept), None);
-        let promotions = Promotions::with(None, "3/2", 3, || Change::new(at(5), Some("alice"), "berth")).expect("it is new");
+        let promotions = Promotions::with(None, "3/2/5d4", 3, || Change::new(at(5), Some("alice"), "berth")).expect("it is new");
         let workload = Annotations::from([(BERTH_PROMOTED_BY.to_owned(), promotions.value())]);
         let told = |revision: i64, records: &Records| {
             Promoted::of(&workload, revision, records).iter().map(ToString::to_string).collect::<Vec<_>>()
