@@ -347,11 +347,13 @@ impl<'a> Admission<'a> {
         let resource = self.at.resource;
         match (&mut self.owners, &mut self.old) {
             (Owners::Follow, _) => {
-                let mut recorded = self.recorded.take();
-                if let (Some(sent), Some(entries)) = (self.sent.take(), &mut recorded) {
-                    ownership::forget_lost(resource, entries, &sent, &*self.object);
+                // Once: a create goes through here again under another generated name.
+                if let Some(mut entries) = self.recorded.take() {
+                    if let Some(sent) = self.sent.take() {
+                        ownership::forget_lost(resource, &mut entries, &sent, &*self.object);
+                    }
+                    self.object.meta_mut().managed_fields = Some(entries);
                 }
-                self.object.meta_mut().managed_fields = recorded;
             }
             (Owners::Unchanged, None) => (),
             (Owners::Decided(managers), None) => ownership::record_applied_create(&mut *self.object, managers),

@@ -330,7 +330,9 @@ fn what_names_an_object_stays_as_it_is() {
         Ok(Remarks::default())
     };
     let (api, _) = asking(&world, Box::new(rename), accepts());
-    let made = create(&api, "configmaps", &config_map("c")).expect("created");
+    let mut object = config_map("c");
+    object["data"] = json!({"k": "v"});
+    let made = create(&api, "configmaps", &object).expect("created");
     let changed = merge(&api, "configmaps", "c", &json!({"metadata": {"labels": null}, "data": {"a": "b"}})).expect("patched");
     for meta in [&made["metadata"], &changed["metadata"]] {
         assert_eq!((&meta["name"], &meta["namespace"], &meta["labels"]["seen"]), (&json!("c"), &json!("default"), &json!("true")));

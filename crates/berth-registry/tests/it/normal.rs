@@ -10,8 +10,17 @@ const RECORDED: &str = include_str!("../../../../testdata/normal-form/recorded.j
 const SENT: &str = include_str!("../../../../testdata/normal-form/template.json");
 const S: &str = "statefulsets.apps";
 
-/// Where berth knowingly answers otherwise, with the reason.
-const DIFFERENT: &[(&str, &str)] = &[];
+/// Fields that upstream drops, because their feature gates are off by default. berth has no such gates and stores them.
+const GATED: [&str; 4] = ["stopSignal", "schedulingGroup", "clusterTrustBundle", "podCertificate"];
+
+/// Empty references that upstream stores without a name, where berth's types always have one.
+const NAMED: [&str; 2] = ["/spec/volumes/18/iscsi/secretRef {}", "/spec/volumes/25/rbd/secretRef {}"];
+
+/// Whether berth knowingly answers otherwise at `POINTER VALUE`.
+fn is_known(at: &str) -> bool {
+    let pointer = at.split(' ').next().unwrap_or_default();
+    NAMED.contains(&at) || GATED.iter().any(|field| pointer.ends_with(&format!("/{field}")))
+}
 
 fn stateful_set(template: &Value) -> Value {
     let spec = json!({"serviceName": "w", "replicas": 0, "selector": {"matchLabels": {"app": "w"}}, "template": template});
@@ -79,8 +88,10 @@ fn an_empty_value_in_a_template_does_what_it_does_upstream() {
             wrong.insert(format!("{pointer} {}", line[1]), format!("{found}, upstream {}", line[2]));
         }
     }
-    let known: BTreeMap<_, _> = DIFFERENT.iter().map(|(at, how)| ((*at).to_owned(), (*how).to_owned())).collect();
-    assert_eq!(wrong, known);
+    let (known, unknown): (BTreeMap<String, String>, BTreeMap<_, _>) = wrong.into_iter().partition(|(at, _)| is_known(at));
+    assert_eq!(unknown, BTreeMap::new());
+    let are_all = GATED.iter().all(|field| known.keys().any(|at| at.contains(field))) && NAMED.iter().all(|at| known.contains_key(*at));
+    assert!(are_all, "what differs no more is not to be listed: {known:?}");
 }
 
 #[test]
