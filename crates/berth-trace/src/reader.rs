@@ -389,7 +389,11 @@ mod tests {
 
     #[test]
     fn values_of_one_object_are_bounded() {
-        let most = VALUES_MAX / 2;
-        assert_eq!(read(&[pod("p", most)], usize::MAX), Err(String::from("line 2: more than 20000 values in an object")));
+        let requests: serde_json::Map<_, _> = (0..100).map(|number| (format!("r{number}"), json!("1"))).collect();
+        let containers = vec![json!({"name": "c", "resources": {"requests": requests}}); 250];
+        let metadata = json!({"name": "p", "namespace": "a", "uid": "p"});
+        let put = json!({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {"containers": containers}});
+        let line = json!({"ms": 1, "put": put}).to_string();
+        assert_eq!(read(&[line], usize::MAX), Err(format!("line 2: more than {VALUES_MAX} values in an object")));
     }
 }
