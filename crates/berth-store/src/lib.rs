@@ -425,8 +425,8 @@ pub enum WriteError {
     },
     /// Other values of this resource are encrypted, and the store cannot encrypt; nothing changed. Deletions go on.
     #[error(
-        "nothing is stored in clear beside values that are encrypted at rest: {values} below {prefix} begin with k8s:enc:, which berth cannot read. Give the \
-         etcd back (berth store give-back), let the kube-apiserver store this resource in clear (provider identity first, then write each object again), \
+        "nothing is stored in clear beside values that are encrypted at rest: {values} below {prefix} begin with k8s:enc:, which berth cannot read. Give it \
+         back (berth store give-back), let the kube-apiserver store this resource in clear (provider identity first, then write each object again), \
          and take over again"
     )]
     Encrypted {

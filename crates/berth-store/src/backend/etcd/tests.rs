@@ -211,14 +211,13 @@ fn what_a_former_process_has_under_way_is_not_done_behind_the_first_creation_of_
 }
 
 #[test]
-fn a_change_that_may_be_anothers_is_unknown() {
+fn a_change_whose_answer_is_lost_is_known_by_its_stamp() {
     let world = World::new(0);
     assert_eq!(world.put("1", Expected::Absent), Ok(2));
     world.model.fates([Fate::Lost, Fate::Lost]);
     assert_eq!(world.put("2", Expected::At(Revision(2))), Ok(3), "nobody else has written");
     world.model.fates([Fate::Done]);
-    let told = world.put("3", Expected::At(Revision(3))).expect_err("it may be another's");
-    assert_eq!(told, format!("{UNKNOWN}; what was to be written is there, and may be another's write"));
+    assert_eq!(world.put("3", Expected::At(Revision(3))), Ok(4), "what is there was written by this change");
     assert_eq!(world.get("a"), "3@4");
 }
 
