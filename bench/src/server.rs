@@ -198,7 +198,18 @@ impl Server {
                 }
                 schedules.args(["--leader-elect=false", "--secure-port=0"]).args(UNLIMITED.split(' '));
                 let mut simulates = Command::new(binary);
-                simulates.args(["node", "--secure-port", "0", "--leader-elect=false", "--kubeconfig", kubeconfig]).args(nodes);
+                simulates
+                    .args([
+                        "node",
+                        "--join-foreign-cluster",
+                        "--no-simulated-taint",
+                        "--secure-port",
+                        "0",
+                        "--leader-elect=false",
+                        "--kubeconfig",
+                        kubeconfig,
+                    ])
+                    .args(nodes);
                 let quiet = |command: &mut Command| command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
                 vec![quiet(&mut schedules), quiet(&mut simulates)]
             }

@@ -200,7 +200,7 @@ async fn controllers_work_on_another_kubernetes() {
     let _parts = [
         Part::start(&["controller-manager", "--controllers=deployment,replicaset,statefulset"], Some(&kubeconfig)),
         Part::start(&["scheduler"], Some(&kubeconfig)),
-        Part::start(&["node", "--nodes", "2"], Some(&kubeconfig)),
+        Part::start(&["node", "--join-foreign-cluster", "--no-simulated-taint", "--nodes", "2"], Some(&kubeconfig)),
     ];
     let api = Api::<Deployment>::default_namespaced(client(&kubeconfig).await);
     let mut web = deployment("web:1");

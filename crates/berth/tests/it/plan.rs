@@ -218,6 +218,8 @@ impl Nodes {
         let mut command = Command::new(env!("CARGO_BIN_EXE_berth"));
         command.args([
             "node",
+            "--join-foreign-cluster",
+            "--no-simulated-taint",
             "--secure-port",
             "0",
             "--nodes",

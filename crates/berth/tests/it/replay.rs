@@ -305,6 +305,8 @@ async fn a_recording_of_another_kubernetes_comes_to_the_same() {
     let mut command = Command::new(env!("CARGO_BIN_EXE_berth"));
     command.args([
         "node",
+        "--join-foreign-cluster",
+        "--no-simulated-taint",
         "--secure-port",
         "0",
         "--nodes",
