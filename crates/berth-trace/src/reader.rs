@@ -389,7 +389,7 @@ mod tests {
 
     #[test]
     fn values_of_one_object_are_bounded() {
-        let requests: serde_json::Map<_, _> = (0..100).map(|number| (format!("r{number}"), json!("1"))).collect();
+        let requests: Map<_, _> = (0..100).map(|number| (format!("r{number}"), json!("1"))).collect();
         let containers = vec![json!({"name": "c", "resources": {"requests": requests}}); 250];
         let metadata = json!({"name": "p", "namespace": "a", "uid": "p"});
         let put = json!({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {"containers": containers}});
