@@ -8,7 +8,7 @@ use crate::{
 };
 use berth_api::{Scope, Subresource};
 use berth_controllers::{ClusterError, RawObject, ServedKind};
-use berth_identity::{Namespace, ObjectKey, ResourceName, Revision};
+use berth_identity::{ObjectKey, ResourceName, Revision};
 use berth_store::env::Env;
 use bytes::Bytes;
 use futures::future::{Either, select};
@@ -147,10 +147,15 @@ fn plain(text: &str) -> impl std::fmt::Display + '_ {
 impl Caller {
     /// Asks what is served.
     pub(crate) async fn new(connection: Connection, env: Env) -> Result<Self, ClusterError> {
-        let contact = Arc::new(Contact::new(Arc::clone(&env.clock)));
-        let caller = Self { connection, env, contact, served: Mutex::default(), lost: Mutex::default() };
+        let caller = Self::knowing(connection, env, Vec::new());
         caller.refresh().await?;
         Ok(caller)
+    }
+
+    /// Takes it that these kinds are served.
+    pub(crate) fn knowing(connection: Connection, env: Env, served: Vec<ServedKind>) -> Self {
+        let contact = Arc::new(Contact::new(Arc::clone(&env.clock)));
+        Self { connection, env, contact, served: Mutex::new(Arc::new(served)), lost: Mutex::default() }
     }
 
     /// The server's address.
@@ -312,14 +317,7 @@ impl Caller {
     ///
     /// # Errors
     /// [`Trouble`].
-    pub(crate) async fn page(
-        &self,
-        kind: &ServedKind,
-        namespace: Option<&Namespace>,
-        limit: Option<u32>,
-        continue_token: Option<&str>,
-    ) -> Result<Page, Trouble> {
-        let mut at = At::all(kind.api_version, kind.resource.plural, namespace.map(|namespace| &**namespace));
+    pub(crate) async fn page(&self, plural: &str, mut at: At, limit: Option<u32>, continue_token: Option<&str>) -> Result<Page, Trouble> {
         if let Some(limit) = limit {
             at = at.with("limit", &limit.to_string());
         }
@@ -331,7 +329,7 @@ impl Caller {
         if answer.code != StatusCode::OK {
             return Err(Trouble::of(&answer));
         }
-        page(&answer.body).map_err(|error| lost(self.unreadable(kind.resource.plural, &error)))
+        page(&answer.body).map_err(|error| lost(self.unreadable(plural, &error)))
     }
 
     /// What an answer of the server is to which nothing can be read.

@@ -132,7 +132,8 @@ impl RemoteCluster {
         let kind = self.caller.kind(resource)?;
         let (mut objects, mut token, mut limit) = (Vec::new(), None::<String>, Some(PAGE));
         loop {
-            match self.caller.page(&kind, namespace, limit, token.as_deref()).await {
+            let at = At::all(kind.api_version, resource.plural, namespace.map(|namespace| &**namespace));
+            match self.caller.page(resource.plural, at, limit, token.as_deref()).await {
                 Ok(page) => {
                     objects.extend(page.objects);
                     token = page.continue_token;
@@ -240,7 +241,8 @@ impl Cluster for RemoteCluster {
         async move {
             let kind = self.caller.kind(resource)?;
             let within = self.within.as_ref().filter(|_| kind.scope == Scope::Namespaced);
-            let page = self.caller.page(&kind, within, Some(1), None).await;
+            let at = At::all(kind.api_version, resource.plural, within.map(|namespace| &**namespace));
+            let page = self.caller.page(resource.plural, at, Some(1), None).await;
             page.map(|page| page.revision).map_err(|trouble| trouble.error)
         }
         .boxed()

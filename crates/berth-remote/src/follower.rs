@@ -4,14 +4,16 @@ use crate::{
     answer::{Status, identified},
     backoff::Backoff,
     caller::{At, Caller, PAGE, Trouble, TroubleKind},
+    connection::Connection,
 };
 use berth_api::Scope;
 use berth_controllers::{Change, ClusterError, ServedKind};
 use berth_identity::{Namespace, ResourceName, Revision};
+use berth_store::env::Env;
 use bytes::{Bytes, BytesMut};
 use futures::{
     StreamExt,
-    future::{BoxFuture, Either, select},
+    future::{BoxFuture, Either, ready, select},
     stream::{self, BoxStream},
 };
 use http_body_util::BodyExt;
@@ -28,20 +30,65 @@ const WATCH_SECONDS: u64 = 300;
 /// A watch that says nothing for longer is dead: servers tell each minute how far they are.
 const QUIET_MAX: SignedDuration = SignedDuration::from_secs(90);
 
+/// Which objects of a kind are followed. The default is all of them.
+#[derive(Clone, Debug, Default)]
+pub struct Only {
+    /// Those in this namespace, of kinds that live in namespaces.
+    pub namespace: Option<Namespace>,
+    /// Those with labels that this selector matches.
+    pub labels: Option<String>,
+    /// Those with fields that this selector matches.
+    pub fields: Option<String>,
+}
+
+/// Why a watch broke. The next attempt follows by itself.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum WatchError {
+    /// The server no longer has what was seen last. A new list follows, which makes up for it.
+    #[error("{0}")]
+    Expired(String),
+    /// It could not begin or go on.
+    #[error("{0}")]
+    Broken(String),
+}
+
 /// All objects of a resource, then every change, for ever.
 pub(crate) fn follow(caller: Arc<Caller>, resource: ResourceName, within: Option<Namespace>) -> BoxStream<'static, Change> {
-    let follower = Follower { caller, resource, within, place: Place::Begin(Paging::On), backoff: Backoff::default() };
+    let only = Only { namespace: within, ..Only::default() };
+    follow_closely(caller, resource, only).filter_map(|seen| ready(seen.ok())).boxed()
+}
+
+/// Some objects of a kind, then every change of them, for ever; and why there is none for a while. What the server serves is not asked.
+#[must_use]
+pub fn follow_some(connection: &Connection, kind: ServedKind, only: Only, env: Env) -> BoxStream<'static, Result<Change, WatchError>> {
+    follow_closely(Arc::new(Caller::knowing(connection.clone(), env, vec![kind])), kind.resource, only)
+}
+
+fn follow_closely(caller: Arc<Caller>, resource: ResourceName, only: Only) -> BoxStream<'static, Seen> {
+    let follower = Follower { caller, resource, only, place: Place::Begin(Paging::On), backoff: Backoff::default(), pause: Pause::None };
     let step = |mut follower: Follower| async move { Some((stream::iter(follower.step().await), follower)) };
     stream::unfold(follower, step).flatten().boxed()
 }
 
+type Seen = Result<Change, WatchError>;
+
 struct Follower {
     caller: Arc<Caller>,
     resource: ResourceName,
-    /// Where alone objects are asked for, of kinds that live in namespaces.
-    within: Option<Namespace>,
+    only: Only,
     place: Place,
     backoff: Backoff,
+    pause: Pause,
+}
+
+/// What comes before the next request.
+#[derive(Clone, Copy, Debug, Default)]
+enum Pause {
+    #[default]
+    None,
+    For(SignedDuration),
+    /// Until it is asked again what is served.
+    UntilServed,
 }
 
 /// How far it has come.
@@ -66,13 +113,11 @@ enum Paging {
 
 impl Follower {
     /// One request, or what a watch says at a time.
-    async fn step(&mut self) -> Vec<Change> {
+    async fn step(&mut self) -> Vec<Seen> {
+        self.rest().await;
         let kind = match self.caller.kind(self.resource) {
             Ok(kind) => kind,
-            Err(error) => {
-                self.unserved(&error).await;
-                return Vec::new();
-            }
+            Err(error) => return vec![self.unserved(&error)],
         };
         match mem::replace(&mut self.place, Place::Begin(Paging::On)) {
             Place::Begin(paging) => self.list(&kind, paging, None).await,
@@ -82,19 +127,42 @@ impl Follower {
         }
     }
 
-    fn namespace(&self, kind: &ServedKind) -> Option<&Namespace> {
-        self.within.as_ref().filter(|_| kind.scope == Scope::Namespaced)
+    /// Sleeps as long as the step before wants.
+    async fn rest(&mut self) {
+        match mem::take(&mut self.pause) {
+            Pause::None => (),
+            Pause::For(pause) => self.sleep(pause).await,
+            Pause::UntilServed => {
+                self.sleep(REFRESH).await;
+                if let Err(error) = self.caller.refresh().await {
+                    tracing::debug!(%error, "what is served could not be asked");
+                }
+            }
+        }
     }
 
-    async fn list(&mut self, kind: &ServedKind, paging: Paging, token: Option<String>) -> Vec<Change> {
+    /// Where the objects are asked for.
+    fn at(&self, kind: &ServedKind) -> At {
+        let at = At::all(kind.api_version, kind.resource.plural, self.namespace(kind).map(|namespace| &**namespace));
+        let selectors = [("labelSelector", &self.only.labels), ("fieldSelector", &self.only.fields)];
+        selectors.into_iter().fold(at, |at, (name, selector)| match selector {
+            Some(selector) => at.with(name, selector),
+            None => at,
+        })
+    }
+
+    fn namespace(&self, kind: &ServedKind) -> Option<&Namespace> {
+        self.only.namespace.as_ref().filter(|_| kind.scope == Scope::Namespaced)
+    }
+
+    async fn list(&mut self, kind: &ServedKind, paging: Paging, token: Option<String>) -> Vec<Seen> {
         let limit = (paging == Paging::On).then_some(PAGE);
-        let page = match self.caller.page(kind, self.namespace(kind), limit, token.as_deref()).await {
+        let page = match self.caller.page(kind.resource.plural, self.at(kind), limit, token.as_deref()).await {
             Ok(page) => page,
             Err(trouble) => {
                 let again = token.map_or(Place::Begin(paging), |token| Place::Within { token });
                 let anew = Place::Begin(if trouble.kind == TroubleKind::Expired { Paging::Off } else { paging });
-                self.after(trouble, again, anew).await;
-                return Vec::new();
+                return vec![self.after(trouble, again, anew)];
             }
         };
         self.backoff.reset();
@@ -102,26 +170,25 @@ impl Follower {
         let begin = token.is_none().then_some(Change::Restarted);
         let objects = page.objects.into_iter().map(|(key, object)| Change::Applied { key, object });
         let end = page.continue_token.is_none().then_some(Change::Synced(page.revision));
-        let changes = begin.into_iter().chain(objects).chain(end).collect();
+        let changes = begin.into_iter().chain(objects).chain(end).map(Ok).collect();
         self.place = page.continue_token.map_or(Place::Told(page.revision), |token| Place::Within { token });
         changes
     }
 
-    async fn open(&mut self, kind: &ServedKind, told: Revision) -> Vec<Change> {
+    async fn open(&mut self, kind: &ServedKind, told: Revision) -> Vec<Seen> {
         let seconds = WATCH_SECONDS + self.caller.env.rng.below(WATCH_SECONDS);
-        let at = At::all(kind.api_version, kind.resource.plural, self.namespace(kind).map(|namespace| &**namespace));
-        let at = at.with("watch", "true").with("allowWatchBookmarks", "true").with("resourceVersion", &told.to_string());
+        let at = self.at(kind).with("watch", "true").with("allowWatchBookmarks", "true").with("resourceVersion", &told.to_string());
         match self.caller.open_watch(at.with("timeoutSeconds", &seconds.to_string())).await {
             Ok(body) => {
                 self.caller.note_lost(self.resource, None);
                 self.place = Place::Watching { told, lines: Lines::of(body) };
+                Vec::new()
             }
-            Err(trouble) => self.after(trouble, Place::Told(told), Place::Begin(Paging::On)).await,
+            Err(trouble) => vec![self.after(trouble, Place::Told(told), Place::Begin(Paging::On))],
         }
-        Vec::new()
     }
 
-    async fn read(&mut self, mut told: Revision, mut lines: Lines) -> Vec<Change> {
+    async fn read(&mut self, mut told: Revision, mut lines: Lines) -> Vec<Seen> {
         let clock = Arc::clone(&self.caller.env.clock);
         let block = match select(Box::pin(lines.next()), clock.sleep_until(clock.now() + QUIET_MAX)).await {
             Either::Left((block, _)) => block,
@@ -130,13 +197,14 @@ impl Follower {
         let block = match block {
             Ok(Some(block)) => block,
             ended => {
-                // Without an error it is the server's own end, at the latest when the watch's time is over.
-                if let Err(why) = ended {
-                    tracing::info!(resource = self.resource.plural, %why, "a watch broke and is resumed");
-                }
                 self.place = Place::Told(told);
-                self.pause_unless_fresh().await;
-                return Vec::new();
+                self.pause_unless_fresh();
+                // Without an error it is the server's own end, at the latest when the watch's time is over.
+                let broken = |why: String| {
+                    tracing::info!(resource = self.resource.plural, %why, "a watch broke and is resumed");
+                    Err(WatchError::Broken(why))
+                };
+                return ended.err().map(broken).into_iter().collect();
             }
         };
         let mut changes = Vec::new();
@@ -144,10 +212,10 @@ impl Follower {
             match change(line) {
                 Ok(change) => {
                     told = told.max(revision_of(&change));
-                    changes.push(change);
+                    changes.push(Ok(change));
                 }
                 Err(trouble) => {
-                    self.after(trouble, Place::Told(told), Place::Begin(Paging::On)).await;
+                    changes.push(self.after(trouble, Place::Told(told), Place::Begin(Paging::On)));
                     return changes;
                 }
             }
@@ -158,12 +226,12 @@ impl Follower {
     }
 
     /// Goes on at `again` where the same may be asked again, and at `anew` where it may not; not at once, unless that alone is the matter.
-    async fn after(&mut self, trouble: Trouble, again: Place, anew: Place) {
+    fn after(&mut self, trouble: Trouble, again: Place, anew: Place) -> Seen {
         let Trouble { kind, error } = trouble;
         self.caller.note_lost(self.resource, (kind == TroubleKind::Lost).then(|| error.to_string()));
         self.place = if kind == TroubleKind::Lost { again } else { anew };
         match kind {
-            TroubleKind::NotServed => self.unserved(&error).await,
+            TroubleKind::NotServed => return self.unserved(&error),
             TroubleKind::Expired if self.backoff.is_fresh() => {
                 tracing::info!(resource = self.resource.plural, %error, "a watch fell behind and begins again");
                 self.backoff.next(&*self.caller.env.rng);
@@ -172,24 +240,25 @@ impl Follower {
                 if self.backoff.is_fresh() {
                     tracing::warn!(resource = self.resource.plural, %error, "a watch could not begin or go on; trying again");
                 }
-                self.pause(error.retry_after()).await;
+                self.pause(error.retry_after());
             }
         }
+        let text = error.to_string();
+        Err(if kind == TroubleKind::Expired { WatchError::Expired(text) } else { WatchError::Broken(text) })
     }
 
     /// A watch that ends without having said anything is not opened again at once.
-    async fn pause_unless_fresh(&mut self) {
+    fn pause_unless_fresh(&mut self) {
         if self.backoff.is_fresh() {
             self.backoff.next(&*self.caller.env.rng);
         } else {
-            self.pause(None).await;
+            self.pause(None);
         }
     }
 
-    async fn pause(&mut self, retry_after: Option<std::time::Duration>) {
+    fn pause(&mut self, retry_after: Option<std::time::Duration>) {
         let told = retry_after.and_then(|after| SignedDuration::try_from(after).ok()).unwrap_or_default();
-        let pause = self.backoff.next(&*self.caller.env.rng).max(told);
-        self.sleep(pause).await;
+        self.pause = Pause::For(self.backoff.next(&*self.caller.env.rng).max(told));
     }
 
     fn sleep(&self, duration: SignedDuration) -> BoxFuture<'static, ()> {
@@ -197,17 +266,15 @@ impl Follower {
         clock.sleep_until(clock.now() + duration)
     }
 
-    /// Waits until it may be served.
-    async fn unserved(&mut self, error: &ClusterError) {
+    /// It may be served some time.
+    fn unserved(&mut self, error: &ClusterError) -> Seen {
         if self.backoff.is_fresh() {
             tracing::info!(resource = self.resource.plural, %error, "not served: it is watched as soon as it is");
         }
         self.backoff.next(&*self.caller.env.rng);
         self.place = Place::Begin(Paging::On);
-        self.sleep(REFRESH).await;
-        if let Err(error) = self.caller.refresh().await {
-            tracing::debug!(%error, "what is served could not be asked");
-        }
+        self.pause = Pause::UntilServed;
+        Err(WatchError::Broken(error.to_string()))
     }
 }
 

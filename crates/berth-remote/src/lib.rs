@@ -22,5 +22,6 @@ mod vendor;
 pub use cluster::{ConnectError, RemoteCluster};
 pub use connection::Connection;
 pub use contact::Contact;
+pub use follower::{Only, WatchError, follow_some};
 pub use options::{Impersonated, OpenError, Options};
 pub use vendor::Vendor;

@@ -2,13 +2,18 @@
 
 use super::error::Error;
 use crate::cluster_options::ClusterOptions;
+use berth_api::Scope;
+use berth_controllers::{Change, ServedKind};
+use berth_identity::ResourceName;
 use berth_plan::{Write, WriteBody};
-use futures::{Stream, StreamExt};
+use berth_remote::{Only, WatchError, follow_some};
+use berth_store::env::Env;
+use futures::stream::BoxStream;
+use http::header::{CONTENT_TYPE, HeaderValue};
 use kube::{
-    Api, Client,
-    api::{DynamicObject, ListParams, Patch, PatchParams, PostParams},
-    core::{ApiResource, GroupVersion, Request, gvk::GroupVersionKind},
-    runtime::{WatchStreamExt, watcher},
+    Client,
+    api::{ListParams, Patch, PatchParams, PostParams},
+    core::Request,
 };
 use serde::Deserialize;
 use serde_json::{Value, value::RawValue};
@@ -17,12 +22,14 @@ use std::time::Duration;
 /// What writes are recorded under.
 const FIELD_MANAGER: &str = "berth-rollout";
 
+const MERGE_PATCH: &str = "application/merge-patch+json";
+const JSON_PATCH: &str = "application/json-patch+json";
+
 /// A namespace of a cluster.
 #[derive(Clone)]
 pub(super) struct Connection {
-    client: Client,
+    remote: berth_remote::Connection,
     namespace: String,
-    server: String,
     /// Of a request that is no watch.
     timeout: Option<Duration>,
 }
@@ -33,15 +40,6 @@ pub(super) struct Item {
     pub(super) name: String,
     /// The whole object.
     pub(super) json: String,
-}
-
-/// Which objects of a list.
-#[derive(Default)]
-struct Only<'a> {
-    labels: Option<&'a str>,
-    fields: Option<&'a str>,
-    /// Only the first so many.
-    most: Option<u32>,
 }
 
 /// Whether a write is kept.
@@ -60,14 +58,17 @@ impl Connection {
     pub(super) async fn open(options: &ClusterOptions) -> Result<Self, Error> {
         let connection = berth_remote::Connection::open(&options.remote()).await?;
         let namespace = options.namespace.clone().unwrap_or_else(|| connection.namespace().to_owned());
-        let (client, server) = (connection.client().clone(), connection.server().to_owned());
         let timeout = Some(options.request_timeout).filter(|limit| !limit.is_zero());
-        Ok(Self { client, namespace, server, timeout })
+        Ok(Self { remote: connection, namespace, timeout })
     }
 
     /// Another namespace of the same cluster.
     pub(super) fn in_namespace(&self, namespace: &str) -> Self {
         Self { namespace: namespace.to_owned(), ..self.clone() }
+    }
+
+    fn client(&self) -> &Client {
+        self.remote.client()
     }
 
     /// The namespace that is looked in.
@@ -79,7 +80,7 @@ impl Connection {
     pub(super) async fn get(&self, api_version: &str, plural: &str, name: &str) -> Result<String, Error> {
         let request = self.request(api_version, plural).get(name, &kube::api::GetParams::default());
         let request = request.map_err(|error| Error::Usage(error.to_string()))?;
-        self.answer(self.client.request_text(request)).await
+        self.answer(self.client().request_text(request)).await
     }
 
     /// What the server answers at a path that is no object's, such as `/metrics`.
@@ -87,22 +88,22 @@ impl Connection {
         let (folder, name) = path.rsplit_once('/').unwrap_or_default();
         let request = Request::new(folder).get(name, &kube::api::GetParams::default());
         let request = request.map_err(|error| Error::Usage(error.to_string()))?;
-        self.answer(self.client.request_text(request)).await
+        self.answer(self.client().request_text(request)).await
     }
 
     /// All objects of the namespace, or those with the labels.
     pub(super) async fn list(&self, api_version: &str, plural: &str, selector: Option<&str>) -> Result<Vec<Item>, Error> {
-        self.list_at(self.request(api_version, plural), plural, Only { labels: selector, ..Only::default() }).await
+        self.list_at(self.request(api_version, plural), plural, labelled(selector)).await
     }
 
     /// All warnings of the namespace.
     pub(super) async fn warnings(&self) -> Result<Vec<Item>, Error> {
-        self.list_at(self.request("v1", "events"), "events", Only { fields: Some("type=Warning"), ..Only::default() }).await
+        self.list_at(self.request("v1", "events"), "events", ListParams::default().fields("type=Warning")).await
     }
 
     /// All objects of all namespaces, or those with the labels.
     pub(super) async fn list_everywhere(&self, api_version: &str, plural: &str, selector: Option<&str>) -> Result<Vec<Item>, Error> {
-        self.list_at(Request::new(format!("{}/{plural}", root(api_version))), plural, Only { labels: selector, ..Only::default() }).await
+        self.list_at(Request::new(format!("{}/{plural}", root(api_version))), plural, labelled(selector)).await
     }
 
     /// Some objects of a namespace, or of all: no more than `most`.
@@ -111,14 +112,12 @@ impl Connection {
             Some(namespace) => self.in_namespace(namespace).request(api_version, plural),
             None => Request::new(format!("{}/{plural}", root(api_version))),
         };
-        self.list_at(at, plural, Only { most: Some(most), ..Only::default() }).await
+        self.list_at(at, plural, ListParams::default().limit(most)).await
     }
 
-    async fn list_at(&self, at: Request, plural: &str, only: Only<'_>) -> Result<Vec<Item>, Error> {
-        let (label_selector, field_selector) = (only.labels.map(str::to_owned), only.fields.map(str::to_owned));
-        let params = ListParams { label_selector, field_selector, limit: only.most, ..ListParams::default() };
-        let request = at.list(&params).map_err(|error| Error::Usage(error.to_string()))?;
-        let list: List = self.answer(self.client.request(request)).await?;
+    async fn list_at(&self, at: Request, plural: &str, which: ListParams) -> Result<Vec<Item>, Error> {
+        let request = at.list(&which).map_err(|error| Error::Usage(error.to_string()))?;
+        let list: List = self.answer(self.client().request(request)).await?;
         list.items
             .into_iter()
             .map(|item| named(&item))
@@ -128,13 +127,12 @@ impl Connection {
 
     /// Changes an object by a JSON merge patch; gives what it is then.
     pub(super) async fn merge_patch(&self, api_version: &str, plural: &str, name: &str, patch: Value) -> Result<Value, Error> {
-        self.patch(api_version, plural, name, &Patch::Merge(patch), Keep::Yes).await
+        self.patch(self.request(api_version, plural), name, &patch, (MERGE_PATCH, Keep::Yes)).await
     }
 
     /// Changes an object by a JSON patch; gives what it is then.
     pub(super) async fn json_patch(&self, api_version: &str, plural: &str, name: &str, patch: Value, keep: Keep) -> Result<Value, Error> {
-        let patch = serde_json::from_value(patch).map_err(|source| Error::Decode { what: "the patch".to_owned(), source })?;
-        self.patch(api_version, plural, name, &Patch::Json::<()>(patch), keep).await
+        self.patch(self.request(api_version, plural), name, &patch, (JSON_PATCH, keep)).await
     }
 
     /// What would become of a write; nothing is kept.
@@ -146,35 +144,28 @@ impl Connection {
             Some(namespace) => self.in_namespace(namespace).request(&write.api_version, write.plural),
             None => Request::new(format!("{}/{}", root(&write.api_version), write.plural)),
         };
-        let manager = Some(FIELD_MANAGER.to_owned());
-        let request = match &write.what {
+        match &write.what {
             WriteBody::Create(object) => {
-                let params = PostParams { dry_run: true, field_manager: manager };
-                at.create(&params, object.to_string().into_bytes())
+                let params = PostParams { dry_run: true, field_manager: Some(FIELD_MANAGER.to_owned()) };
+                let request = at.create(&params, object.to_string().into_bytes()).map_err(|error| Error::Usage(error.to_string()))?;
+                self.answer(self.client().request(request)).await
             }
-            WriteBody::Patch(patch) => {
-                let params = PatchParams { field_manager: manager, dry_run: true, ..PatchParams::default() };
-                at.patch(&write.name, &params, &Patch::Merge(patch))
-            }
-        };
-        let request = request.map_err(|error| Error::Usage(error.to_string()))?;
-        self.answer(self.client.request(request)).await
+            WriteBody::Patch(patch) => self.patch(at, &write.name, patch, (MERGE_PATCH, Keep::DryRun)).await,
+        }
     }
 
-    async fn patch<P>(&self, api_version: &str, plural: &str, name: &str, patch: &Patch<P>, keep: Keep) -> Result<Value, Error>
-    where
-        P: serde::Serialize + std::fmt::Debug,
-    {
+    async fn patch(&self, at: Request, name: &str, patch: &Value, (form, keep): (&'static str, Keep)) -> Result<Value, Error> {
         let manager = Some(FIELD_MANAGER.to_owned());
         let params = PatchParams { field_manager: manager, dry_run: keep == Keep::DryRun, ..PatchParams::default() };
-        let request = self.request(api_version, plural).patch(name, &params, patch).map_err(|error| Error::Usage(error.to_string()))?;
-        self.answer(self.client.request(request)).await
+        let mut request = at.patch(name, &params, &Patch::Merge(patch)).map_err(|error| Error::Usage(error.to_string()))?;
+        request.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(form));
+        self.answer(self.client().request(request)).await
     }
 
     async fn answer<T>(&self, answer: impl Future<Output = kube::Result<T>>) -> Result<T, Error> {
         let answer = match self.timeout {
             Some(limit) => {
-                let late = |_| Error::Late { server: self.server.clone(), limit };
+                let late = |_| Error::Late { server: self.remote.server().to_owned(), limit };
                 tokio::time::timeout(limit, answer).await.map_err(late)?
             }
             None => answer.await,
@@ -183,29 +174,8 @@ impl Connection {
     }
 
     /// The objects of a kind as they are, then as they change. An error is followed by another attempt, the later the more there were.
-    pub(super) fn watch(
-        &self,
-        kind: &GroupVersionKind,
-        plural: &str,
-        config: watcher::Config,
-    ) -> impl Stream<Item = watcher::Result<watcher::Event<DynamicObject>>> + Send + use<> {
-        self.watch_in(kind, plural, Some(&self.namespace), config)
-    }
-
-    /// The same in a namespace, or in all.
-    pub(super) fn watch_in(
-        &self,
-        kind: &GroupVersionKind,
-        plural: &str,
-        namespace: Option<&str>,
-        config: watcher::Config,
-    ) -> impl Stream<Item = watcher::Result<watcher::Event<DynamicObject>>> + Send + use<> {
-        let resource = ApiResource::from_gvk_with_plural(kind, plural);
-        let api = match namespace {
-            Some(namespace) => Api::<DynamicObject>::namespaced_with(self.client.clone(), namespace, &resource),
-            None => Api::all_with(self.client.clone(), &resource),
-        };
-        watcher(api, config).default_backoff().boxed()
+    pub(super) fn watch(&self, kind: ServedKind, only: Only, env: &Env) -> BoxStream<'static, Result<Change, WatchError>> {
+        follow_some(&self.remote, kind, only, env.clone())
     }
 
     fn request(&self, api_version: &str, plural: &str) -> Request {
@@ -215,9 +185,14 @@ impl Connection {
     fn refused(&self, error: kube::Error) -> Error {
         match error {
             kube::Error::Api(status) => Error::Refused { hint: hint(status.code), message: status.message },
-            source => Error::Unreachable { server: self.server.clone(), source },
+            source => Error::Unreachable { server: self.remote.server().to_owned(), source },
         }
     }
+}
+
+/// Those with the labels, or all.
+fn labelled(selector: Option<&str>) -> ListParams {
+    ListParams { label_selector: selector.map(str::to_owned), ..ListParams::default() }
 }
 
 fn root(api_version: &str) -> String {
@@ -236,10 +211,10 @@ fn hint(code: u16) -> &'static str {
     }
 }
 
-/// A group, version and kind.
-pub(super) fn gvk(api_version: &str, kind: &str) -> GroupVersionKind {
-    let version: GroupVersion = api_version.parse().expect("all that are passed are constants with one slash at most");
-    version.with_kind(kind)
+/// A kind that every cluster serves.
+pub(super) fn served(api_version: &'static str, kind: &'static str, plural: &'static str, scope: Scope) -> ServedKind {
+    let group = api_version.split_once('/').map_or("", |(group, _)| group);
+    ServedKind { resource: ResourceName { group, plural }, api_version, kind, scope }
 }
 
 #[derive(Deserialize)]

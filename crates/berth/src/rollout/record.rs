@@ -1,25 +1,26 @@
 //! `berth record`: what happens to a cluster's workloads, into a file. What of it is kept is `berth-trace`'s.
 
 use super::{
-    cluster::{Connection, gvk},
+    cluster::{Connection, served},
     error::Error,
     trace_options::RecordOptions,
 };
 use crate::{
+    env::{self, Faults},
     progress::{self, warn},
     signals::Signals,
 };
+use berth_api::Scope;
+use berth_controllers::Change;
 use berth_plan::Snapshot;
+use berth_remote::{Only, WatchError};
+use berth_store::env::Env;
 use berth_trace::{Ended, Frames, Header, KEY_BYTES, KINDS, Naming, Recorder, TracedKind};
 use futures::{
     Stream, StreamExt,
     stream::{SelectAll, select_all, unfold},
 };
 use jiff::Timestamp;
-use kube::{
-    api::DynamicObject,
-    runtime::watcher::{self, Event},
-};
 use serde_json::{Value, json};
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -30,7 +31,10 @@ use std::{
     pin::Pin,
     time::Duration,
 };
-use tokio::time::{Instant, MissedTickBehavior, interval, sleep, sleep_until};
+use tokio::{
+    runtime::Handle,
+    time::{Instant, MissedTickBehavior, interval, sleep, sleep_until},
+};
 
 /// What is seen is in the file after so long at the latest.
 const FLUSH_EVERY: Duration = Duration::from_secs(2);
@@ -44,7 +48,7 @@ const LOOKED_AT: u32 = 50;
 const LAST: [&str; 2] = ["nodes", "pods"];
 
 /// What a watch says.
-type Said = watcher::Result<Event<DynamicObject>>;
+type Said = Result<Change, WatchError>;
 type Watches<'a> = SelectAll<Pin<Box<dyn Stream<Item = (&'static TracedKind, Said)> + Send + 'a>>>;
 
 /// Records until somebody ends it.
@@ -61,6 +65,7 @@ async fn record(options: &RecordOptions) -> Result<(), Box<dyn std::error::Error
     let namespace = options.cluster.namespace.as_deref();
     let (kinds, missing) = readable(&connection, namespace).await?;
     let (controllers, because) = whose(&connection, namespace).await?;
+    let env = env::real(Handle::current(), Faults::new());
     let signals = Signals::take()?;
     let file = create(&options.output)?;
     let mut key = [0; KEY_BYTES];
@@ -85,7 +90,7 @@ async fn record(options: &RecordOptions) -> Result<(), Box<dyn std::error::Error
     let mut recording = Recording { recorder, frames, lost: BTreeMap::new(), seen: BTreeMap::new(), is_listed: false, lines: 1 };
     let of = namespace.map_or_else(|| "all namespaces".to_owned(), |namespace| format!("namespace {namespace}"));
     let begun = format!("Recording {of} into {}; all that there is now is in it. Ctrl-C ends it.", options.output.display());
-    let how = recording.run(&connection, namespace, &kinds, (options.lasts, &signals), &begun).await.map_err(failed)?;
+    let how = recording.run((&connection, &env), namespace, &kinds, (options.lasts, &signals), &begun).await.map_err(failed)?;
     recording.close().map_err(failed)?;
     let Recording { mut recorder, frames, lines, is_listed, .. } = recording;
     let last = recorder.ended(how, Timestamp::now());
@@ -155,7 +160,7 @@ struct Recording {
 impl Recording {
     async fn run(
         &mut self,
-        connection: &Connection,
+        (connection, env): (&Connection, &Env),
         namespace: Option<&str>,
         kinds: &[&'static TracedKind],
         (lasts, signals): (Option<Duration>, &Signals),
@@ -165,8 +170,9 @@ impl Recording {
             let kind = *kind;
             let scope = namespace.filter(|_| kind.is_namespaced);
             let begin = move || {
-                let config = watcher::Config::default();
-                connection.watch_in(&gvk(kind.api_version, kind.kind), kind.plural, scope, config).boxed()
+                let only = Only { namespace: scope.map(Into::into), ..Only::default() };
+                let scope = if kind.is_namespaced { Scope::Namespaced } else { Scope::Cluster };
+                connection.watch(served(kind.api_version, kind.kind, kind.plural, scope), only, env)
             };
             lasting(begin).map(move |said| (kind, said)).boxed()
         };
@@ -236,14 +242,14 @@ impl Recording {
     }
 
     /// Takes in what a watch says; gives whether its list is whole now.
-    fn take(&mut self, kind: &'static TracedKind, event: watcher::Result<Event<DynamicObject>>) -> bool {
+    fn take(&mut self, kind: &'static TracedKind, said: Said) -> bool {
         let now = Timestamp::now();
-        let event = match event {
-            Ok(event) => event,
+        let change = match said {
+            Ok(change) => change,
             Err(error) => {
                 let seen = self.seen.get(kind.plural).copied().unwrap_or(now);
                 if self.lost.is_empty() {
-                    warn(&format!("the watch of {} broke; all that broke goes on as soon as it can: {}", kind.plural, innermost(&error)));
+                    warn(&format!("the watch of {} broke; all that broke goes on as soon as it can: {}", kind.plural, error));
                 }
                 if !self.lost.contains_key(kind.plural) {
                     self.lost.insert(kind.plural, (kind, seen.max(now - QUIET_MAX)));
@@ -252,7 +258,7 @@ impl Recording {
             }
         };
         // All is listed anew; only at the end is it sure that nothing more is missed.
-        if matches!(event, Event::InitDone)
+        if matches!(change, Change::Synced(_))
             && let Some((_, since)) = self.lost.remove(kind.plural)
         {
             self.recorder.gap(kind, since, now);
@@ -261,21 +267,19 @@ impl Recording {
             }
         }
         self.seen.insert(kind.plural, now);
-        match event {
-            Event::Init => self.recorder.list_begins(kind),
-            Event::InitDone => {
+        match change {
+            Change::Restarted => self.recorder.list_begins(kind),
+            Change::Synced(_) => {
                 self.recorder.list_ends(kind, now);
                 return true;
             }
-            Event::InitApply(object) | Event::Apply(object) => {
-                if let Ok(object) = serde_json::to_value(&object) {
+            Change::Applied { object, .. } => {
+                if let Ok(object) = serde_json::from_slice(&object.json) {
                     self.recorder.put(kind, &object, now);
                 }
             }
-            Event::Delete(object) => {
-                let (namespace, name) = (object.metadata.namespace.unwrap_or_default(), object.metadata.name.unwrap_or_default());
-                self.recorder.gone(kind, &namespace, &name, now);
-            }
+            Change::Deleted { key, .. } => self.recorder.gone(kind, &key.namespace, &key.name, now),
+            Change::Progress(_) => (),
         }
         false
     }
@@ -294,18 +298,9 @@ fn lasting<'a, S: Stream<Item = Said> + Send + Unpin + 'a>(begin: impl Fn() -> S
             }
         };
         Some(match watch.next().await? {
-            Ok(Event::InitDone) => (Ok(Event::InitDone), (begin, Some(watch), first)),
-            Ok(event) => (Ok(event), (begin, Some(watch), again_after)),
+            Ok(Change::Synced(revision)) => (Ok(Change::Synced(revision)), (begin, Some(watch), first)),
+            Ok(change) => (Ok(change), (begin, Some(watch), again_after)),
             Err(error) => (Err(error), (begin, None, (again_after * 2).min(last))),
         })
     })
-}
-
-/// What is behind an error, behind all that only says who passed it on.
-fn innermost(error: &dyn std::error::Error) -> String {
-    let mut innermost = error;
-    while let Some(source) = innermost.source() {
-        innermost = source;
-    }
-    innermost.to_string()
 }

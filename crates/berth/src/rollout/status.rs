@@ -1,7 +1,7 @@
 //! `berth rollout status`: how far a rollout is and what it waits for, line by line, until it is complete.
 
 use super::{
-    cluster::{Connection, gvk},
+    cluster::{Connection, served},
     error::Error,
     features::{self, Features},
     history::selector_text,
@@ -10,7 +10,12 @@ use super::{
     target::{Found, Kind},
     world::{Of, Seen, World},
 };
-use crate::progress::line;
+use crate::{
+    env::{self, Faults},
+    progress::line,
+};
+use berth_api::Scope;
+use berth_remote::Only;
 use berth_rollout::{
     look::{Look, RolloutStage},
     waits,
@@ -23,8 +28,8 @@ use berth_workloads::{
 use futures::{StreamExt, stream};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
-use kube::runtime::watcher;
 use std::time::Duration;
+use tokio::runtime::Handle;
 
 /// How many changes that are there at once are taken in before the next look.
 const BATCH_MAX: usize = 1024;
@@ -106,6 +111,7 @@ async fn until(time: Option<Timestamp>) {
 /// Watches the workload and what it selects of all that a report is made from.
 fn changes(connection: &Connection, workload: &Found) -> Result<stream::BoxStream<'static, Seen>, Error> {
     let selected = selector_text(workload, selector(workload)?.as_ref())?;
+    let env = env::real(Handle::current(), Faults::new());
     let watch = |of: &Of| {
         let of = *of;
         let (api_version, kind, plural) = match of {
@@ -116,7 +122,8 @@ fn changes(connection: &Connection, workload: &Found) -> Result<stream::BoxStrea
             Of::Pods => ("v1", "Pod", "pods"),
             Of::Events => ("v1", "Event", "events"),
         };
-        connection.watch(&gvk(api_version, kind), plural, which(of, workload, &selected)).map(move |event| (of, event)).boxed()
+        let only = Only { namespace: Some(connection.namespace().into()), ..which(of, workload, &selected) };
+        connection.watch(served(api_version, kind, plural, Scope::Namespaced), only, &env).map(move |seen| (of, seen)).boxed()
     };
     Ok(stream::select_all(Of::all(workload.kind).iter().map(watch)).boxed())
 }
@@ -124,13 +131,13 @@ fn changes(connection: &Connection, workload: &Found) -> Result<stream::BoxStrea
 /// Which objects of the namespace are watched. Sets, revisions and claims count by name and owner, whatever their labels: those of others tell that a
 /// name is taken, or that a pod's set is not gone, and claims that were made by hand need not have the labels of the workload. So do pods of a
 /// StatefulSet. Pods of a Deployment have names that tell nothing.
-fn which(of: Of, workload: &Found, selected: &str) -> watcher::Config {
-    let all = watcher::Config::default();
+fn which(of: Of, workload: &Found, selected: &str) -> Only {
+    let fields = |fields: String| Only { fields: Some(fields), ..Only::default() };
     match (of, workload.kind) {
-        (Of::Workload, _) => all.fields(&format!("metadata.name={}", workload.name)),
-        (Of::Sets | Of::Revisions | Of::Claims, _) | (Of::Pods, Kind::StatefulSet) => all,
-        (Of::Pods, Kind::Deployment) => all.labels(selected),
-        (Of::Events, _) => all.fields("type=Warning"),
+        (Of::Workload, _) => fields(format!("metadata.name={}", workload.name)),
+        (Of::Sets | Of::Revisions | Of::Claims, _) | (Of::Pods, Kind::StatefulSet) => Only::default(),
+        (Of::Pods, Kind::Deployment) => Only { labels: Some(selected.to_owned()), ..Only::default() },
+        (Of::Events, _) => fields("type=Warning".to_owned()),
     }
 }
 
@@ -194,10 +201,10 @@ mod tests {
     #[test]
     fn what_the_controllers_know_by_name_or_owner_is_seen_whatever_its_labels() {
         let workload = |kind| Found { kind, name: "web".to_owned(), json: String::new() };
-        let labels = |of, kind| which(of, &workload(kind), "app=web").label_selector;
+        let labels = |of, kind| which(of, &workload(kind), "app=web").labels;
         for kind in [Kind::Deployment, Kind::StatefulSet] {
             assert_eq!([Of::Sets, Of::Revisions, Of::Claims].map(|of| labels(of, kind)), [None, None, None]);
-            assert_eq!(which(Of::Workload, &workload(kind), "app=web").field_selector.as_deref(), Some("metadata.name=web"));
+            assert_eq!(which(Of::Workload, &workload(kind), "app=web").fields.as_deref(), Some("metadata.name=web"));
         }
         assert_eq!(labels(Of::Pods, Kind::Deployment).as_deref(), Some("app=web"));
         assert_eq!(labels(Of::Pods, Kind::StatefulSet), None, "their names tell whose they are");

@@ -6,7 +6,9 @@ use super::{
     target::{Found, Kind},
 };
 use crate::progress::warn;
-use berth_identity::Revision;
+use berth_controllers::{Change, RawObject};
+use berth_identity::{ObjectKey, Revision};
+use berth_remote::WatchError;
 use berth_rollout::{
     look::{self, Look},
     stateful_set::{self, Belongings},
@@ -18,17 +20,13 @@ use berth_workloads::{
     view::{ClaimView, DeploymentView, EventView, PodView, ReplicaSetView, RevisionView, StatefulSetView, View},
 };
 use jiff::Timestamp;
-use kube::{
-    api::DynamicObject,
-    runtime::watcher::{self, Event},
-};
 use std::{collections::BTreeMap, sync::Arc};
 
 /// What one watch has shown.
 struct Mirror<V> {
-    shown: BTreeMap<String, Arc<V>>,
+    shown: BTreeMap<ObjectKey, Arc<V>>,
     /// The list that is being read, until it is whole.
-    filling: BTreeMap<String, Arc<V>>,
+    filling: Option<BTreeMap<ObjectKey, Arc<V>>>,
     fill: Fill,
 }
 
@@ -45,42 +43,32 @@ enum Fill {
 
 impl<V> Default for Mirror<V> {
     fn default() -> Self {
-        Self { shown: BTreeMap::new(), filling: BTreeMap::new(), fill: Fill::Awaited }
+        Self { shown: BTreeMap::new(), filling: None, fill: Fill::Awaited }
     }
 }
 
 impl<V> Mirror<V> {
     /// Takes a change in.
-    fn take(&mut self, event: Event<DynamicObject>, decode: impl Fn(&[u8]) -> serde_json::Result<V>) -> Result<(), Error> {
-        self.take_if(event, decode, |_| true)
+    fn take(&mut self, change: Change, decode: impl Fn(&[u8]) -> serde_json::Result<V>) -> Result<(), Error> {
+        self.take_if(change, decode, |_| true)
     }
 
     /// Takes a change in, if it is of an object that counts.
-    fn take_if(
-        &mut self,
-        event: Event<DynamicObject>,
-        decode: impl Fn(&[u8]) -> serde_json::Result<V>,
-        counts: impl Fn(&V) -> bool,
-    ) -> Result<(), Error> {
-        match event {
-            Event::Init => self.filling.clear(),
-            Event::InitApply(object) => {
-                let view = read(&object, decode)?;
+    fn take_if(&mut self, change: Change, decode: impl Fn(&[u8]) -> serde_json::Result<V>, counts: impl Fn(&V) -> bool) -> Result<(), Error> {
+        match change {
+            Change::Restarted => self.filling = Some(BTreeMap::new()),
+            Change::Applied { key, object } => {
+                let view = read(&key, &object, decode)?;
                 if counts(&view) {
-                    self.filling.insert(uid(&object), view);
+                    self.filling.as_mut().unwrap_or(&mut self.shown).insert(key, view);
                 }
             }
-            Event::InitDone => {
-                self.shown = std::mem::take(&mut self.filling);
+            Change::Deleted { key, .. } => drop(self.filling.as_mut().unwrap_or(&mut self.shown).remove(&key)),
+            Change::Synced(_) => {
+                self.shown = self.filling.take().unwrap_or_default();
                 self.fill = Fill::Whole;
             }
-            Event::Apply(object) => {
-                let view = read(&object, decode)?;
-                if counts(&view) {
-                    self.shown.insert(uid(&object), view);
-                }
-            }
-            Event::Delete(object) => drop(self.shown.remove(&uid(&object))),
+            Change::Progress(_) => (),
         }
         Ok(())
     }
@@ -102,14 +90,8 @@ impl<V> Mirror<V> {
     }
 }
 
-fn uid(object: &DynamicObject) -> String {
-    object.metadata.uid.clone().unwrap_or_default()
-}
-
-fn read<V>(object: &DynamicObject, decode: impl Fn(&[u8]) -> serde_json::Result<V>) -> Result<Arc<V>, Error> {
-    let name = object.metadata.name.as_deref().unwrap_or_default();
-    let decoded = serde_json::to_vec(object).and_then(|json| decode(&json)).map(Arc::new);
-    decoded.map_err(|source| Error::Decode { what: format!("object {name}"), source })
+fn read<V>(key: &ObjectKey, object: &RawObject, decode: impl Fn(&[u8]) -> serde_json::Result<V>) -> Result<Arc<V>, Error> {
+    decode(&object.json).map(Arc::new).map_err(|source| Error::Decode { what: format!("object {}", key.name), source })
 }
 
 /// Whose change is seen.
@@ -135,7 +117,7 @@ impl Of {
 }
 
 /// A change of one of the watches, or why there is none; the watch then tries again.
-pub(super) type Seen = (Of, watcher::Result<Event<DynamicObject>>);
+pub(super) type Seen = (Of, Result<Change, WatchError>);
 
 /// All that a report is made from.
 pub(super) struct World<'a> {
@@ -175,32 +157,32 @@ impl<'a> World<'a> {
     ///
     /// # Errors
     /// An object that is not of its kind.
-    pub(super) fn take(&mut self, (of, event): Seen) -> Result<(), Error> {
-        let event = match event {
-            Ok(event) => event,
+    pub(super) fn take(&mut self, (of, seen): Seen) -> Result<(), Error> {
+        let change = match seen {
+            Ok(change) => change,
             Err(error) => {
                 self.miss(of, &error);
                 return Ok(());
             }
         };
         match of {
-            Of::Workload => self.workload.take(event, |json| {
+            Of::Workload => self.workload.take(change, |json| {
                 Ok(Found { kind: self.subject.kind, name: self.subject.name.clone(), json: String::from_utf8_lossy(json).into_owned() })
             }),
-            Of::Sets => self.sets.take(event, |json| ReplicaSetView::decode(json, Revision(0))),
-            Of::Revisions => self.revisions.take(event, |json| RevisionView::decode(json, Revision(0))),
-            Of::Claims => self.claims.take(event, |json| ClaimView::decode(json, Revision(0))),
+            Of::Sets => self.sets.take(change, |json| ReplicaSetView::decode(json, Revision(0))),
+            Of::Revisions => self.revisions.take(change, |json| RevisionView::decode(json, Revision(0))),
+            Of::Claims => self.claims.take(change, |json| ClaimView::decode(json, Revision(0))),
             Of::Pods => {
                 let (kind, name) = (self.subject.kind, &self.subject.name);
                 let is_its_own = |pod: &PodView| kind != Kind::StatefulSet || member_ordinal(name, &pod.meta.name).is_some();
-                self.pods.take_if(event, |json| PodView::decode(json, Revision(0)), is_its_own)
+                self.pods.take_if(change, |json| PodView::decode(json, Revision(0)), is_its_own)
             }
-            Of::Events => self.events.take(event, EventView::decode),
+            Of::Events => self.events.take(change, EventView::decode),
         }
     }
 
     /// A rollout can be followed without what belongs to it, for example by somebody who may not read them, but not without itself.
-    fn miss(&mut self, of: Of, error: &watcher::Error) {
+    fn miss(&mut self, of: Of, error: &WatchError) {
         match of {
             Of::Workload => (),
             Of::Sets => self.sets.miss(),
@@ -209,7 +191,8 @@ impl<'a> World<'a> {
             Of::Pods => self.pods.miss(),
             Of::Events => self.events.miss(),
         }
-        let Some(cause) = cause(error) else { return };
+        // The list that follows makes up for what is not told any more.
+        let WatchError::Broken(cause) = error else { return };
         let warning = match of {
             Of::Workload => format!("Warning: lost sight of the rollout, trying again: {cause}"),
             Of::Sets | Of::Revisions | Of::Claims | Of::Pods | Of::Events => {
@@ -305,17 +288,4 @@ impl<'a> World<'a> {
 /// Since when a newest spec has not been observed: since it was first seen so, or since it was written.
 fn since(lags: bool, known: Option<Timestamp>, written: Option<Timestamp>, now: Timestamp) -> Option<Timestamp> {
     lags.then(|| known.or(written).unwrap_or(now))
-}
-
-/// What a watch failed on; `None` if the server no longer has what was seen last: the list that follows makes up for it.
-fn cause(error: &watcher::Error) -> Option<String> {
-    use watcher::Error::{InitialListFailed, WatchError, WatchFailed, WatchStartFailed};
-    match error {
-        WatchError(status) if status.code == 410 => None,
-        InitialListFailed(kube::Error::Api(status)) | WatchStartFailed(kube::Error::Api(status)) | WatchError(status) => {
-            Some(status.message.clone())
-        }
-        InitialListFailed(error) | WatchStartFailed(error) | WatchFailed(error) => Some(error.to_string()),
-        other => Some(other.to_string()),
-    }
 }
