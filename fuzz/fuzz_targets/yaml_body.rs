@@ -1,19 +1,3 @@
-//! A YAML body: JSON that does not outgrow the limit of bodies by much, or an error.
 #![no_main]
 
-use berth_api::decode::parse_json;
-use berth_apiserver::{audit::Policy, fuzzing};
-use libfuzzer_sys::fuzz_target;
-
-/// What aliases may make of a small body, in bytes.
-const JSON_BYTES_MAX: usize = berth_fuzz::BODY_BYTES_MAX;
-
-fuzz_target!(|data: &[u8]| {
-    for json in [fuzzing::yaml_to_json(data), fuzzing::apply_to_json(data)].into_iter().flatten() {
-        assert!(json.len() <= JSON_BYTES_MAX, "{} bytes became {}", data.len(), json.len());
-        let _ = parse_json(&json);
-    }
-    if let Ok(text) = std::str::from_utf8(data) {
-        let _ = Policy::parse(text);
-    }
-});
+libfuzzer_sys::fuzz_target!(init: berth_fuzz::objects::warm_up(), |data: &[u8]| berth_fuzz::yaml_body::run(data));

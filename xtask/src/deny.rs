@@ -38,7 +38,7 @@ pub(crate) fn with_tests() -> Outcome {
 
 fn check(program: &Path, what: &[&str]) -> Outcome {
     for manifest in ["Cargo.toml", "fuzz/Cargo.toml"] {
-        let options = ["--all-features", "--locked", "--config", "deny.toml", "check"];
+        let options = ["--all-features", "--locked", "--config", "deny.toml", "check", "--hide-inclusion-graph"];
         command(Command::new(program).args(["--manifest-path", manifest]).args(options).args(what))?;
     }
     Ok(())

@@ -59,7 +59,7 @@ enum Command {
     /// Checks whether what clients saw, as a test recorded it, can be put in one order.
     #[command(after_help = "Example: cargo xtask linear target/linear/killed-4711.jsonl")]
     Linear(linear::Options),
-    /// Fuzzes for long, from the seeds in fuzz/corpus and what earlier runs found (target/fuzz/corpus). `cargo xtask test` does so shortly.
+    /// Fuzzes with libFuzzer, from the seeds in fuzz/corpus and what earlier runs found (target/fuzz/corpus).
     #[command(after_help = "Example: cargo xtask fuzz json_body --seconds 300")]
     Fuzz(fuzz::Options),
     /// Runs what takes hours, in turn and in steps of minutes: long simulation, torture, fuzzing, mutants, every test again and again, and more. Goes on

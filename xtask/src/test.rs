@@ -21,12 +21,7 @@ pub(crate) fn run() -> Outcome {
     built?;
     deny::with_tests()?;
     let noted = skipped::begin()?;
-    let (tests, targets) = thread::scope(|scope| {
-        let targets = scope.spawn(|| fuzz::build(fuzz::Build::Quick));
-        let tests = tests(&["--workspace", "--lib", "--bins", "--tests"], Some(&noted));
-        (tests, targets.join().expect("a build does not panic"))
-    });
-    let outcome = tests.and_then(|()| fuzz::short_with(&targets?));
+    let outcome = tests(&["--workspace", "--lib", "--bins", "--tests"], Some(&noted));
     let told = skipped::tell(&had);
     outcome.and(told)
 }

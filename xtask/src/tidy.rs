@@ -18,6 +18,7 @@ use std::{
 /// Top to bottom; a crate may depend on those below it only.
 const LAYERS: &[&str] = &[
     "berth",
+    "berth-fuzz",
     "berth-dashboard",
     "berth-terminal",
     "berth-plan",
@@ -64,7 +65,7 @@ const FORBIDDEN: &[(&str, &str, &str)] = &[
 ];
 
 /// What only tests may depend on.
-const FOR_TESTS: &[&str] = &["berth-linear", "berth-testing"];
+const FOR_TESTS: &[&str] = &["berth-fuzz", "berth-linear", "berth-testing"];
 
 /// What no crate that the simulation links may depend on, however far away: runtimes, sockets, files, randomness.
 const REAL: &[&str] = &["getrandom", "hyper", "kube", "kube-client", "mio", "rustls", "tokio"];

@@ -9,7 +9,7 @@ mod client;
 mod config;
 mod files;
 mod follow;
-#[cfg(fuzzing)]
+#[cfg(feature = "fuzzing")]
 pub mod fuzzing;
 
 pub use client::ANSWER_BYTES_MAX;

@@ -17,7 +17,7 @@ pub mod credentials;
 mod current;
 mod decoded;
 mod flow;
-#[cfg(fuzzing)]
+#[cfg(feature = "fuzzing")]
 pub mod fuzzing;
 mod handlers;
 mod health;

@@ -63,7 +63,7 @@ impl Token {
 }
 
 /// What fuzz targets call: whether the text is no token, or one that is the same after it was written again.
-#[cfg(fuzzing)]
+#[cfg(feature = "fuzzing")]
 #[must_use]
 pub fn round_trips(text: &str) -> bool {
     Token::decode(text).map_or(true, |token| Token::decode(&token.encode()).is_ok_and(|again| again == token))

@@ -22,7 +22,7 @@ pub use backend::{etcd, memory::MemoryStore, split::SplitStore};
 pub use berth_identity::Revision;
 #[cfg(feature = "embedded")]
 pub use files::folder::{Folder, FolderError};
-#[cfg(fuzzing)]
+#[cfg(feature = "fuzzing")]
 pub use log::fuzzing;
 pub use log::{Fault, FileRead, Limits, LogError, OnDamage};
 pub use space::{Bound, Lack, Purpose, Usage};

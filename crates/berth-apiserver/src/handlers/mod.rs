@@ -8,7 +8,7 @@ mod reviews;
 mod tokens;
 
 pub(crate) use documents::Documents;
-#[cfg(fuzzing)]
+#[cfg(feature = "fuzzing")]
 pub(crate) use objects::{apply_to_json, parse_delete_options, to_json};
 
 use crate::{

@@ -16,7 +16,7 @@
 
 mod acknowledged;
 mod frame;
-#[cfg(fuzzing)]
+#[cfg(feature = "fuzzing")]
 pub mod fuzzing;
 mod history;
 mod record;

@@ -54,7 +54,12 @@ impl<V> Mirror<V> {
     }
 
     /// Takes a change in, if it is of an object that counts.
-    fn take_if(&mut self, change: Change, decode: impl Fn(&[u8]) -> serde_json::Result<V>, counts: impl Fn(&V) -> bool) -> Result<(), Error> {
+    fn take_if(
+        &mut self,
+        change: Change,
+        decode: impl Fn(&[u8]) -> serde_json::Result<V>,
+        counts: impl Fn(&V) -> bool,
+    ) -> Result<(), Error> {
         match change {
             Change::Restarted => self.filling = Some(BTreeMap::new()),
             Change::Applied { key, object } => {

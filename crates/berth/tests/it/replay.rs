@@ -313,8 +313,9 @@ async fn a_recording_of_another_kubernetes_comes_to_the_same() {
         "2",
         "--pod-start-latency",
         "700ms",
+        // Longer than a whole rollout on a busy machine, so that the most pods at a time do not depend on how late each wave is.
         "--pod-stop-latency",
-        "1900ms",
+        "10s",
         "--kubeconfig",
     ]);
     let mut nodes = command.arg(&kubeconfig).stdin(Stdio::null()).stdout(Stdio::null()).spawn().unwrap();
