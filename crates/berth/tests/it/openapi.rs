@@ -5,7 +5,7 @@
 use crate::common;
 use berth_testing::Tool;
 use std::{
-    fs,
+    env, fs,
     path::{Path, PathBuf},
     process::Command,
     sync::Mutex,
@@ -19,8 +19,8 @@ use std::{
 /// - `unsupported_method`, `allow_header_conformance`, `missing_required_header`: about headers and methods that the documents do not have.
 /// - `ignored_auth`: a client that shows no certificate and a wrong token is asked for elsewhere (crates/berth-apiserver/tests).
 const CHECKS: &str = "not_a_server_error,content_type_conformance,response_schema_conformance";
-/// Requests for each operation; more take the longer the deeper its body is.
-const EXAMPLES: &str = "5";
+/// Requests for each operation, unless `BERTH_OPENAPI_EXAMPLES` says another number. Deep bodies take seconds each. `cargo xtask nightly` sends more.
+const EXAMPLES: &str = "2";
 /// Documents that are gone through at the same time.
 const AT_ONCE: usize = 2;
 
@@ -47,7 +47,8 @@ impl Server {
         command.current_dir(self.authority.parent().unwrap());
         command.arg("run").arg(format!("{}/openapi/v3/{document}", self.url)).args(["--url", &self.url]);
         command.args(["--header", &format!("Authorization: Bearer {}", self.token)]).arg("--tls-verify").arg(&self.authority);
-        command.args(["--phases", "fuzzing", "--generation-deterministic", "--max-examples", EXAMPLES, "--checks", CHECKS]);
+        let examples = env::var("BERTH_OPENAPI_EXAMPLES").unwrap_or_else(|_| EXAMPLES.to_owned());
+        command.args(["--phases", "fuzzing", "--generation-deterministic", "--max-examples", &examples, "--checks", CHECKS]);
         command.args(["--request-timeout", "20", "--continue-on-failure", "--no-color", "--warnings", "off"]);
         let output = command.output().unwrap();
         let text = String::from_utf8_lossy(&output.stdout);
