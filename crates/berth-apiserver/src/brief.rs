@@ -1,8 +1,11 @@
 //! What anybody can make long or frequent is kept short where it is written down: texts are cut, lines are said once a second.
 
+use hyper::{Uri, http::uri::PathAndQuery};
+use percent_encoding::percent_decode_str;
 use serde_json::Value;
 use std::{
     borrow::Cow,
+    fmt,
     sync::{Mutex, PoisonError},
     time::{Duration, Instant},
 };
@@ -23,6 +26,29 @@ pub(crate) fn cut(text: &str) -> Cow<'_, str> {
     }
     let end = (0..=TEXT_BYTES_MAX).rev().find(|end| text.is_char_boundary(*end)).unwrap_or(0);
     Cow::Owned(format!("{}{CUT}", &text[..end]))
+}
+
+/// Path and query of a request as logs show them: cut, and without the values of parameters that are named as credentials are.
+///
+/// Some clients send a token in the query, although nothing here reads one from there.
+pub(crate) struct Address<'a>(pub(crate) &'a Uri);
+
+impl fmt::Display for Address<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let whole = self.0.path_and_query().map_or("", PathAndQuery::as_str);
+        let Some((path, query)) = whole.split_once('?') else { return f.write_str(&cut(whole)) };
+        let parts: Vec<Cow<'_, str>> = query.split('&').map(without_credential).collect();
+        f.write_str(&cut(&format!("{path}?{}", parts.join("&"))))
+    }
+}
+
+/// Parts of the names of parameters whose values no log shows.
+const CREDENTIALS: &[&str] = &["authorization", "credential", "password", "secret", "token"];
+
+fn without_credential(parameter: &str) -> Cow<'_, str> {
+    let Some((name, _)) = parameter.split_once('=') else { return parameter.into() };
+    let plain = percent_decode_str(name).decode_utf8_lossy().to_ascii_lowercase();
+    if CREDENTIALS.iter().any(|word| plain.contains(word)) { format!("{name}=<hidden>").into() } else { parameter.into() }
 }
 
 /// Cuts every text in it.
@@ -88,5 +114,19 @@ mod tests {
         let said: Vec<_> = (0..30).map(|tenth| line.at(start + tenth * INTERVAL / 10)).collect();
         let expected: Vec<_> = (0..30).map(|tenth| (tenth % 10 == 0).then_some(if tenth == 0 { 0 } else { 9 })).collect();
         assert_eq!(said, expected);
+    }
+
+    #[test]
+    fn no_log_shows_the_value_of_a_parameter_that_is_named_as_a_credential() {
+        let shown = |uri: &str| Address(&uri.parse::<Uri>().expect("a URI")).to_string();
+        assert_eq!(shown("/api/v1/pods?access_token=abc&limit=5"), "/api/v1/pods?access_token=<hidden>&limit=5");
+        assert_eq!(shown("/x?limit=5&access%5FTOKEN=abc&clientSecret=d=e"), "/x?limit=5&access%5FTOKEN=<hidden>&clientSecret=<hidden>");
+        for plain in
+            ["/api/v1/pods", "/api/v1/pods?", "/api/v1/pods?continue=abc&watch", "/api/v1/namespaces/n/serviceaccounts/s/token?x=1"]
+        {
+            assert_eq!(shown(plain), plain);
+        }
+        let long = shown(&format!("/x?token=abc&y={}", "z".repeat(2 * TEXT_BYTES_MAX)));
+        assert!(long.starts_with("/x?token=<hidden>&y=z") && long.ends_with(CUT) && long.len() < 2 * TEXT_BYTES_MAX, "{long}");
     }
 }

@@ -17,7 +17,7 @@ use crate::{
     audit::{self, AuditLog, Stage, Watched},
     auth::{Asked, Authenticator, Peer, Unauthorized, User, impersonation::impersonated, resource_verb},
     body::{self, LargeBody, ResponseBody},
-    brief::{Rare, cut},
+    brief::{Address, Rare},
     connections::Place,
     decoded::decoded_bytes,
     flow::{Budget, Charge, Flow, Kept, Level, Memory, Seat, Turns},
@@ -313,7 +313,7 @@ async fn respond(
     add_common_headers(&exchange, &mut answer);
     write_audit(&exchange, &mut answer);
     shared.metrics.answered(&labels, answer.status().as_str(), started.elapsed());
-    tracing::debug!(method = %head.method, uri = %head.uri, code = answer.status().as_u16(), took = ?started.elapsed(), "answered");
+    tracing::debug!(method = %head.method, uri = %Address(&head.uri), code = answer.status().as_u16(), took = ?started.elapsed(), "answered");
     (answer, exchange.seat.into_inner().unwrap_or_else(PoisonError::into_inner))
 }
 
@@ -325,7 +325,7 @@ pub(crate) async fn bounded(head: &Parts, deadline: Duration, handler: impl Futu
         Ok(Err(_panic)) => {
             static PANICKED: Rare = Rare::new();
             if let Some(left_out) = PANICKED.now() {
-                tracing::error!(method = %head.method, uri = %cut(&head.uri.to_string()), left_out, "a handler panicked");
+                tracing::error!(method = %head.method, uri = %Address(&head.uri), left_out, "a handler panicked");
             }
             answer::internal_error()
         }
@@ -340,7 +340,7 @@ fn refused(head: &Parts, refusal: &Refusal) -> Answer {
     if let Refusal::Api(error @ (Internal { .. } | Unavailable { .. } | OutcomeUnknown { .. } | NoSpace { .. })) = refusal
         && let Some(left_out) = FAILED.now()
     {
-        tracing::error!(method = %head.method, uri = %cut(&head.uri.to_string()), %error, left_out, "could not serve a request");
+        tracing::error!(method = %head.method, uri = %Address(&head.uri), %error, left_out, "could not serve a request");
     }
     let agent = head.headers.get(USER_AGENT).and_then(|agent| agent.to_str().ok());
     answer::refusal(refusal, negotiate::is_indented(Query::parse(head.uri.query()).first("pretty"), agent))
@@ -498,9 +498,10 @@ fn tenure(exchange: &Exchange<'_>) -> Result<Option<Tenure>, ApiError> {
 fn begin_audit(exchange: &Exchange<'_>, head: &Parts, route: &Route<'_>, user: Option<&User>, asked: &Attributes<'_>) {
     let Some(log) = &exchange.shared.audit else { return };
     let received = Timestamp::now();
+    let uri = Address(&head.uri).to_string();
     let head = audit::Head {
         audit_id: exchange.audit_id.to_str().unwrap_or_default(),
-        uri: head.uri.path_and_query().map_or("", |uri| uri.as_str()),
+        uri: &uri,
         user_agent: exchange.header(USER_AGENT).unwrap_or_default(),
         from: exchange.origin.from.ip(),
         received,
