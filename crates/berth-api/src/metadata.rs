@@ -1,8 +1,7 @@
 //! Rules of the metadata that every object has (api conventions, "Metadata").
 
 pub use crate::names::{
-    check_dns_1035_label, check_dns_label, check_dns_subdomain, check_label_key, check_label_value, check_path_segment,
-    check_qualified_name,
+    check_dns_label, check_dns_subdomain, check_label_key, check_label_value, check_path_segment, check_qualified_name,
 };
 
 use crate::{FieldError, Path, Scope, ip::check_canonical_ip, object::NameRule};
@@ -89,7 +88,6 @@ pub fn check_name(name: &str, rule: NameRule) -> Vec<String> {
     match rule {
         NameRule::Subdomain => check_dns_subdomain(name),
         NameRule::Label => check_dns_label(name),
-        NameRule::Rfc1035Label => check_dns_1035_label(name),
         NameRule::PathSegment => check_path_segment(name),
         NameRule::Ip => check_canonical_ip(name),
     }

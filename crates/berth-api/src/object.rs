@@ -24,8 +24,6 @@ pub enum NameRule {
     Subdomain,
     /// RFC 1123 label, at most 63 bytes.
     Label,
-    /// RFC 1035 label (Service).
-    Rfc1035Label,
     /// Anything that can be one segment of a URL path (RBAC).
     PathSegment,
     /// An IP address in its canonical form (IPAddress).
@@ -130,6 +128,9 @@ pub trait Kind:
     /// Before a write to `/finalize`: takes over all but the finalizers that are no metadata.
     fn prepare_finalize(&mut self, _old: &Self) {}
 
+    /// Sets the times that the server keeps of it. `old`: what a write to `/status` changes; `None`: it is created.
+    fn stamp(&mut self, _old: Option<&Self>, _now: &Time) {}
+
     /// What a deletion does to it before anything else, also where it is being deleted already.
     fn begin_deletion(&mut self, _now: &Time) {}
 
@@ -219,6 +220,8 @@ pub trait Object: Any + Debug + Send + Sync {
     fn validate_finalize(&self) -> Vec<FieldError> {
         Vec::new()
     }
+    /// [`Kind::stamp`].
+    fn stamp(&mut self, _old: Option<&dyn Object>, _now: &Time) {}
     /// [`Kind::begin_deletion`].
     fn begin_deletion(&mut self, _now: &Time) {}
     /// [`Kind::has_own_finalizers`].
@@ -381,6 +384,10 @@ impl<K: Kind> Object for K {
 
     fn validate_finalize(&self) -> Vec<FieldError> {
         Kind::validate_finalize(self)
+    }
+
+    fn stamp(&mut self, old: Option<&dyn Object>, now: &Time) {
+        Kind::stamp(self, old.map(same_kind), now);
     }
 
     fn begin_deletion(&mut self, now: &Time) {

@@ -101,6 +101,7 @@ impl<'a> Query<'a> {
             resource_version: self.text("resourceVersion"),
             resource_version_match: self.text("resourceVersionMatch"),
             allow_bookmarks: self.truth("allowWatchBookmarks").unwrap_or(false),
+            continue_token: self.text("continue"),
             send_initial_events: self.truth("sendInitialEvents"),
         })
     }

@@ -22,7 +22,7 @@ use k8s_openapi::{
 use serde_json::json;
 use std::{
     borrow::Cow,
-    collections::{BTreeMap, VecDeque, btree_map::Entry},
+    collections::{BTreeMap, BTreeSet, VecDeque, btree_map::Entry},
     sync::{Arc, Mutex},
 };
 
@@ -32,6 +32,10 @@ const SERIES_WINDOW: SignedDuration = SignedDuration::from_mins(10);
 const BURST: u32 = 25;
 /// One more may be written each time this has passed.
 const REFILL: SignedDuration = SignedDuration::from_mins(5);
+/// From how many events on that differ in their messages alone they are folded into one, if each comes within [`SERIES_WINDOW`] of the one before.
+const SIMILAR_MAX: usize = 10;
+/// What the message of the one begins with.
+const COMBINED: &str = "(combined from similar events): ";
 /// How many series and objects are remembered.
 const MEMORY: usize = 4096;
 /// How long the name of an event may be.
@@ -96,7 +100,8 @@ impl Recorder {
         }
         let now = self.shared.env.clock.now();
         let mut pending = lock(&self.shared.pending);
-        let write = match pending.correlator.correlate(record, now, &*self.shared.env.rng) {
+        let Outcome { verdict, is_folded } = pending.correlator.correlate(record, now, &*self.shared.env.rng);
+        let write = match verdict {
             Verdict::New { name } => Write::Create(Box::new(event(record, name, 1, now, now, self.component))),
             Verdict::Repeated { name, count, first } => {
                 Write::Count { last: Box::new(event(record, name, count, first, now, self.component)) }
@@ -104,6 +109,7 @@ impl Recorder {
             Verdict::Known => return,
             Verdict::TooMany => return self.shared.metrics.events_dropped.inc(),
         };
+        let write = if is_folded { write.combined() } else { write };
         if pending.writes.len() == BUFFER_MAX {
             pending.writes.pop_front();
             self.shared.metrics.events_dropped.inc();
@@ -147,6 +153,13 @@ fn take_batch(writes: &mut VecDeque<Write>) -> Vec<Write> {
 }
 
 impl Write {
+    /// As of an event that stands for several.
+    fn combined(mut self) -> Self {
+        let (Self::Create(event) | Self::Count { last: event }) = &mut self;
+        event.message = event.message.take().map(|message| format!("{COMBINED}{message}"));
+        self
+    }
+
     /// Makes one write of two of the same event, this one and a later one.
     fn follow(&mut self, later: Self) {
         let (Self::Create(newest) | Self::Count { last: newest }) = later;
@@ -169,7 +182,7 @@ impl Shared {
     /// Counts a repeated event up; writes it anew if it has expired.
     async fn count(&self, last: Box<Event>) -> Result<(), ClusterError> {
         let key = ObjectKey { namespace: last.metadata.namespace.clone().into(), name: last.metadata.name.clone().into() };
-        let patch = json!({"count": last.count, "lastTimestamp": last.last_timestamp});
+        let patch = json!({"count": last.count, "lastTimestamp": last.last_timestamp, "message": last.message});
         match self.cluster.patch(EVENTS, &key, None, patch).await {
             Err(ClusterError::NotFound(_)) => self.cluster.create(last).await.map(drop),
             other => other.map(drop),
@@ -233,17 +246,26 @@ impl SeriesKey {
     fn event_name(&self, object: &str) -> String {
         let occurrence = self.occurrence.map(|number| number.to_string()).unwrap_or_default();
         let parts = [&*self.uid, &*self.reason, &*self.message, self.severity, &*occurrence];
-        let bytes = parts.into_iter().flat_map(|part| part.bytes().chain([0]));
-        // FNV-1a.
-        let hash = bytes.fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
-        named(object, hash)
+        named(object, fnv(parts))
     }
+}
+
+/// FNV-1a of texts, each with its end.
+fn fnv<const N: usize>(parts: [&str; N]) -> u64 {
+    let bytes = parts.into_iter().flat_map(|part| part.bytes().chain([0]));
+    bytes.fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
 }
 
 struct Series {
     name: String,
     count: u32,
     first: Timestamp,
+    last: Timestamp,
+}
+
+/// The messages, as hashes, of events that are alike otherwise.
+struct Similar {
+    messages: BTreeSet<u64>,
     last: Timestamp,
 }
 
@@ -257,7 +279,14 @@ struct Allowance {
 struct Correlator {
     series: Lru<SeriesKey, Series>,
     once: Lru<SeriesKey, ()>,
+    similar: Lru<(Uid, Cow<'static, str>, &'static str), Similar>,
     allowances: Lru<(Uid, Cow<'static, str>), Allowance>,
+}
+
+struct Outcome {
+    verdict: Verdict,
+    /// Whether the event is one for several that differ in their messages.
+    is_folded: bool,
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -270,12 +299,12 @@ enum Verdict {
 
 impl Default for Correlator {
     fn default() -> Self {
-        Self { series: Lru::new(MEMORY), once: Lru::new(MEMORY), allowances: Lru::new(MEMORY) }
+        Self { series: Lru::new(MEMORY), once: Lru::new(MEMORY), similar: Lru::new(MEMORY), allowances: Lru::new(MEMORY) }
     }
 }
 
 impl Correlator {
-    fn correlate(&mut self, record: &EventRecord, now: Timestamp, rng: &dyn Rng) -> Verdict {
+    fn correlate(&mut self, record: &EventRecord, now: Timestamp, rng: &dyn Rng) -> Outcome {
         let key = SeriesKey {
             uid: record.about.uid.clone(),
             reason: record.reason.clone(),
@@ -291,16 +320,48 @@ impl Correlator {
             Repeat::Once | Repeat::OnceOf(_) => Some(key.clone()),
             Repeat::OncePer(what) => Some(SeriesKey { message: what.clone(), ..key.clone() }),
         };
+        let written_alone = |verdict| Outcome { verdict, is_folded: false };
         if once.as_ref().is_some_and(|once| self.once.get_mut(once).is_some()) {
-            return Verdict::Known;
+            return written_alone(Verdict::Known);
         }
         // By object and reason, so that a thousand created pods do not hide the one that could not be.
         if !self.allow((record.about.uid.clone(), record.reason.clone()), now) {
-            return Verdict::TooMany;
+            return written_alone(Verdict::TooMany);
         }
         if let Some(once) = &once {
             self.once.insert(once.clone(), ());
         }
+        if self.is_one_of_many(&key, now) {
+            let folded = SeriesKey { message: COMBINED.to_owned(), occurrence: None, ..key };
+            return Outcome { verdict: self.count(folded, None, record, now, rng), is_folded: true };
+        }
+        written_alone(self.count(key, once.as_ref(), record, now, rng))
+    }
+
+    /// Whether so many others were like it that it is folded into one.
+    ///
+    /// Source: client-go `tools/record/events_cache.go`, `EventAggregate`.
+    fn is_one_of_many(&mut self, key: &SeriesKey, now: Timestamp) -> bool {
+        let alike = (key.uid.clone(), key.reason.clone(), key.severity);
+        let message = fnv([&*key.message]);
+        let Some(similar) = self.similar.get_mut(&alike) else {
+            self.similar.insert(alike, Similar { messages: [message].into(), last: now });
+            return false;
+        };
+        if SERIES_WINDOW < now.duration_since(similar.last) {
+            similar.messages.clear();
+        }
+        similar.last = now;
+        similar.messages.insert(message);
+        if similar.messages.len() < SIMILAR_MAX {
+            return false;
+        }
+        // Those that are written one by one stay the same ones.
+        similar.messages.remove(&message);
+        true
+    }
+
+    fn count(&mut self, key: SeriesKey, once: Option<&SeriesKey>, record: &EventRecord, now: Timestamp, rng: &dyn Rng) -> Verdict {
         match self.series.get_mut(&key) {
             Some(series) if now.duration_since(series.last) < SERIES_WINDOW => {
                 series.count = series.count.saturating_add(1);
@@ -374,11 +435,13 @@ mod tests {
         let (mut correlator, rng) = (Correlator::default(), Numbers::default());
         let verdicts: Vec<String> = events
             .iter()
-            .map(|(second, uid, message, repeat)| match correlator.correlate(&record(uid, message, repeat.clone()), at(*second), &rng) {
-                Verdict::New { .. } => "new".to_owned(),
-                Verdict::Repeated { count, .. } => count.to_string(),
-                Verdict::Known => "known".to_owned(),
-                Verdict::TooMany => "cut".to_owned(),
+            .map(|(second, uid, message, repeat)| {
+                match correlator.correlate(&record(uid, message, repeat.clone()), at(*second), &rng).verdict {
+                    Verdict::New { .. } => "new".to_owned(),
+                    Verdict::Repeated { count, .. } => count.to_string(),
+                    Verdict::Known => "known".to_owned(),
+                    Verdict::TooMany => "cut".to_owned(),
+                }
             })
             .collect();
         assert_eq!(verdicts, wanted);
@@ -424,7 +487,7 @@ mod tests {
     fn the_name_of_an_event_that_is_recorded_once_follows_from_what_it_says() {
         let name = |uid: &str, message: &str, repeat: Repeat| {
             let rng = Numbers::default();
-            match Correlator::default().correlate(&record(uid, message, repeat), at(0), &rng) {
+            match Correlator::default().correlate(&record(uid, message, repeat), at(0), &rng).verdict {
                 Verdict::New { name } => name,
                 other => panic!("{other:?}"),
             }
@@ -453,12 +516,34 @@ mod tests {
         let mut correlator = Correlator::default();
         let rng = Numbers::default();
         let mut verdict = |uid: &str, second: i64, index: i64| {
-            correlator.correlate(&record(uid, &index.to_string(), Repeat::Each), at(second), &rng) != Verdict::TooMany
+            correlator.correlate(&record(uid, &index.to_string(), Repeat::Each), at(second), &rng).verdict != Verdict::TooMany
         };
         let written = (0..100).filter(|index| verdict("1", 0, *index)).count();
         assert_eq!(written, 25);
         assert!(verdict("2", 0, 0));
         assert_eq!((0..3).filter(|index| verdict("1", 300, 100 + index)).count(), 1);
+    }
+
+    /// client-go's correlator writes nine and then one for all others.
+    #[test]
+    fn events_that_differ_in_their_messages_alone_are_folded_from_the_tenth_on() {
+        let (mut correlator, rng) = (Correlator::default(), Numbers::default());
+        let mut written = |second: i64, uid: &str, message: String| {
+            let Outcome { verdict, is_folded } = correlator.correlate(&record(uid, &message, Repeat::Each), at(second), &rng);
+            match verdict {
+                Verdict::New { .. } => (is_folded, 1),
+                Verdict::Repeated { count, .. } => (is_folded, count),
+                verdict => panic!("{verdict:?}"),
+            }
+        };
+        let created: Vec<_> = (0..12).map(|index| written(0, "1", format!("Created pod: web-{index}"))).collect();
+        assert_eq!(created, [[(false, 1); 9].as_slice(), &[(true, 1), (true, 2), (true, 3)]].concat());
+        assert_eq!(written(1, "1", "Created pod: web-0".to_owned()), (false, 2), "one that was written alone stays so");
+        assert_eq!(written(2, "2", "Created pod: web-12".to_owned()), (false, 1), "another object");
+        assert_eq!(written(700, "1", "Created pod: web-12".to_owned()), (false, 1), "ten minutes without one");
+        let write = Write::Count { last: Box::new(event(&record("1", "m", Repeat::Each), "a".into(), 2, at(1), at(2), "test")) }.combined();
+        let Write::Count { last } = write else { panic!("it counts") };
+        assert_eq!(last.message.as_deref(), Some("(combined from similar events): m"));
     }
 
     #[test]

@@ -7,8 +7,8 @@ use serde::Deserialize;
 #[serde(default)]
 pub(crate) struct WireCondition {
     #[serde(rename = "type")]
-    type_: String,
-    status: String,
+    pub(crate) type_: String,
+    pub(crate) status: String,
 }
 
 impl WireCondition {

@@ -8,7 +8,7 @@ use crate::{
 use berth_api::{annotations::SIM_TERMINATES_AFTER, simulation::Failure};
 use berth_node::{
     ForeignNodes, Latencies, MissingImages,
-    kubelet::{Behaviour, KubeletPod},
+    kubelet::{Behaviour, KnownObjects, KubeletPod},
 };
 use berth_store::env::Timestamp;
 use serde_json::Value;
@@ -29,6 +29,8 @@ pub(crate) struct Habits {
     pub(crate) others: Timings,
     /// 0: all take as long as is typical.
     pub(crate) seed: u64,
+    /// Whether it is known which ConfigMaps and Secrets exist: then nodes find out what pods lack.
+    pub(crate) knows_references: bool,
 }
 
 /// One pod of the snapshot.
@@ -40,8 +42,8 @@ struct Known {
 }
 
 impl Habits {
-    /// The nodes of the snapshot; `begins` is when their pods go on.
-    pub(crate) fn nodes(self, snapshot: &Snapshot, begins: Timestamp) -> ForeignNodes {
+    /// The nodes of the snapshot; `begins` is when their pods go on, `objects` are the ConfigMaps and Secrets that are known.
+    pub(crate) fn nodes(self, snapshot: &Snapshot, begins: Timestamp, objects: KnownObjects) -> ForeignNodes {
         let pods = || snapshot.of_kinds(&["Pod"]);
         let known: BTreeMap<String, Known> = pods().filter_map(|pod| Some((uid(pod)?.to_owned(), self.known(pod, snapshot.at)))).collect();
         let images: BTreeSet<String> = pods().flat_map(missing_images).collect();
@@ -64,7 +66,7 @@ impl Habits {
             });
             behaviour
         };
-        ForeignNodes { names: names.into_iter().collect(), missing_images, habits: Box::new(habits) }
+        ForeignNodes { names: names.into_iter().collect(), missing_images, habits: Box::new(habits), objects }
     }
 
     fn timings(&self, namespace: &str, pod: &str) -> &Timings {
@@ -95,7 +97,8 @@ impl Habits {
         if waits("CrashLoopBackOff") {
             return Some(Failure::CrashLoopBackOff);
         }
-        if waits("CreateContainerConfigError") || waits("CreateContainerError") || waits("InvalidImageName") {
+        let lacks_config = !self.knows_references && waits("CreateContainerConfigError");
+        if lacks_config || waits("CreateContainerError") || waits("InvalidImageName") {
             return Some(Failure::Pending);
         }
         let ready = entries(&pod["status"]["conditions"]).any(|condition| condition["type"] == "Ready" && condition["status"] == "True");

@@ -21,6 +21,7 @@ mod learn;
 mod nodes;
 mod read;
 mod record;
+mod references;
 mod replay;
 mod snapshot;
 mod stage;

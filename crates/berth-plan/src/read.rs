@@ -15,6 +15,7 @@ use crate::{
     tracked::{End, Tracked, Tracking},
 };
 use berth_identity::{ObjectKey, Revision};
+use berth_node::kubelet::KnownObjects;
 use berth_store::env::Timestamp;
 use berth_workloads::{
     cause::{self, DeploymentFacts, StatefulSetFacts},
@@ -44,6 +45,8 @@ pub struct Suppositions {
     pub analyses: Analyses,
     /// Which interleaving, and with 0 pods that take as long as is typical; with another each as long as some pod did.
     pub seed: u64,
+    /// The ConfigMaps and Secrets of which it is known whether they exist. Pods find any other that they reference.
+    pub objects: KnownObjects,
 }
 
 /// What the change will do.
@@ -67,8 +70,9 @@ pub fn forecast(snapshot: &Snapshot, change: &Change, suppositions: &Supposition
     let mut record = Record::new(&targets, controllers.gates());
     stage.restore(snapshot.stored())?;
     let others = Learned::default().of(&("", String::new(), String::new()), suppositions.start, suppositions.stop);
-    let habits = Habits { timings: timings.clone(), others, seed: suppositions.seed };
-    let nodes = habits.nodes(snapshot, begins);
+    let knows_references = !suppositions.objects.is_empty();
+    let habits = Habits { timings: timings.clone(), others, seed: suppositions.seed, knows_references };
+    let nodes = habits.nodes(snapshot, begins, change.with_applied(&suppositions.objects));
     let has_manifests = make_manifests(&mut stage, snapshot)?;
     stage.start(controllers, nodes);
     let until = snapshot.at.max(stage.now());

@@ -120,6 +120,10 @@ pub(crate) fn watch_options(options: &WatchOptions) -> Result<(), ApiError> {
         (None, _) => Some("resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided"),
         (Some(_), _) => Some("sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"),
     };
+    // A watch from nowhere in particular is one that begins with all objects.
+    let is_matched = !matching.is_empty() || (options.send_initial_events.is_none() && matches!(&*options.resource_version, "" | "0"));
+    let continues = is_matched && !options.continue_token.is_empty();
+    let fault = fault.or_else(|| continues.then_some("resourceVersionMatch is forbidden when continue is provided"));
     refuse("ListOptions", fault.map(|text| FieldError::forbidden(&field, text)).into_iter().collect())
 }
 
@@ -201,6 +205,12 @@ mod tests {
         assert_eq!(watch("Exact", Some(false)), forbidden(missing));
         let without = "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided";
         assert_eq!(watch("NotOlderThan", None), forbidden(without));
+        let go_on = |version: &str| {
+            let options = WatchOptions { continue_token: "t".to_owned(), resource_version: version.to_owned(), ..WatchOptions::default() };
+            watch_options(&options).err().map(|error| error.to_string())
+        };
+        let refused = || forbidden("resourceVersionMatch is forbidden when continue is provided");
+        assert_eq!([go_on(""), go_on("0"), go_on("5")], [refused(), refused(), None]);
     }
 
     #[test]

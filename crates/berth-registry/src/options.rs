@@ -144,6 +144,8 @@ pub struct WatchOptions {
     pub allow_bookmarks: bool,
     /// `sendInitialEvents`.
     pub send_initial_events: Option<bool>,
+    /// `continue`, which means nothing for a watch.
+    pub continue_token: String,
     /// A bookmark each time the watch has caught up, not only once a minute: for readers in the process, who must know how new they are.
     pub progress: bool,
 }

@@ -25,6 +25,10 @@ pub const NODES: ResourceName = core("nodes");
 pub const CLAIMS: ResourceName = core("persistentvolumeclaims");
 /// PersistentVolumes.
 pub const VOLUMES: ResourceName = core("persistentvolumes");
+/// ConfigMaps.
+pub const CONFIG_MAPS: ResourceName = core("configmaps");
+/// Secrets.
+pub const SECRETS: ResourceName = core("secrets");
 /// ResourceQuotas.
 pub const QUOTAS: ResourceName = core("resourcequotas");
 /// Services.

@@ -124,6 +124,11 @@ impl Kind for PriorityClass {
         default_to(&mut self.preemption_policy, "PreemptLowerPriority");
     }
 
+    /// As upstream: 1, whatever is changed later.
+    fn prepare_create(&mut self, _gates: &FeatureGates) {
+        self.metadata.generation = Some(1);
+    }
+
     fn validate(&self, _gates: &FeatureGates) -> Vec<FieldError> {
         let mut faults = Faults::default();
         let name = text(&self.metadata.name);

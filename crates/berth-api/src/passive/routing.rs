@@ -22,7 +22,7 @@ use std::net::IpAddr;
 
 const PATH_TYPES: &[&str] = &["Exact", "ImplementationSpecific", "Prefix"];
 const PROTOCOLS: &[&str] = &["SCTP", "TCP", "UDP"];
-const POLICY_TYPES: &[&str] = &["Egress", "Ingress"];
+const POLICY_TYPES: &[&str] = &["Ingress", "Egress"];
 const PORT_MAX: i32 = 65535;
 
 /// The annotation that named an Ingress's class before the field did.

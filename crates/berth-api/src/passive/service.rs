@@ -32,7 +32,7 @@ const DUAL_STACK: &[&str] = &["PreferDualStack", "RequireDualStack"];
 const ONLY_BALANCERS: &str = "may only be used when `type` is 'LoadBalancer'";
 
 impl Kind for Service {
-    const NAME_RULE: NameRule = NameRule::Rfc1035Label;
+    const NAME_RULE: NameRule = NameRule::Label;
     const HAS_STATUS: bool = true;
 
     fn set_defaults(&mut self) {

@@ -11,7 +11,7 @@ use crate::{
         },
         quantities::{ResourceList, parse, round_up},
         source_defaults::fill_source,
-        validate::{names::check_no_backsteps, scheduling::validate_node_selector, validate_csi_driver},
+        validate::{names::check_no_backsteps, scheduling::validate_node_selector, sources, validate_csi_driver},
         warnings::{dead_volume, replaced_node_label},
     },
     unset::{default_to, list, text},
@@ -24,7 +24,7 @@ use k8s_openapi::{
         },
         storage::v1::StorageClass,
     },
-    apimachinery::pkg::apis::meta::v1::ObjectMeta,
+    apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time},
 };
 
 impl Kind for PersistentVolumeClaim {
@@ -167,6 +167,20 @@ impl Kind for PersistentVolume {
         self.spec.clone_from(&old.spec);
     }
 
+    /// Since when it is in its phase.
+    fn stamp(&mut self, old: Option<&Self>, now: &Time) {
+        let status = self.status.get_or_insert_default();
+        let old = old.map(|old| old.status.clone().unwrap_or_default());
+        let is_new = old.is_none_or(|old| {
+            let is_told =
+                status.last_phase_transition_time.is_some() && status.last_phase_transition_time != old.last_phase_transition_time;
+            status.phase != old.phase && !is_told
+        });
+        if is_new {
+            status.last_phase_transition_time = Some(now.clone());
+        }
+    }
+
     fn validate(&self, _gates: &FeatureGates) -> Vec<FieldError> {
         volume_faults(self, None).into_vec()
     }
@@ -225,6 +239,7 @@ fn validate_volume(spec: &PersistentVolumeSpec, old: Option<&PersistentVolumeSpe
 
 /// The sources that people write by hand.
 fn validate_sources(spec: &PersistentVolumeSpec, path: &Path, faults: &mut Faults) {
+    sources::validate_persistent(spec, path, faults);
     if let Some(source) = &spec.nfs {
         let path = path.child("nfs");
         faults.set(&path.child("server"), &source.server);

@@ -374,15 +374,63 @@ fn events_stand_in_the_namespace_of_their_object() {
     let event = |namespace: &str| json!({"metadata": {"name": "e", "namespace": namespace}, "involvedObject": {"namespace": "n"}});
     check_create::<CoreEvent>(&event("n"), &[]);
     check_create::<CoreEvent>(&event("default"), &["involvedObject.namespace: Invalid value: \"n\": does not match event.namespace"]);
-    let new_form = json!({
+    let of_node = |namespace: &str| json!({"metadata": {"name": "e", "namespace": namespace}, "involvedObject": {"kind": "Node"}});
+    check_create::<CoreEvent>(&of_node("default"), &[]);
+    check_create::<CoreEvent>(&of_node("kube-system"), &["involvedObject.namespace: Invalid value: \"\": does not match event.namespace"]);
+    let timed = json!({"eventTime": "2026-01-01T00:00:00.000000Z"});
+    let missing = ["reportingInstance: Required value", "action: Required value", "reason: Required value"];
+    check_create::<CoreEvent>(&merged(of_node("kube-system"), &merged(timed, &json!({"reportingComponent": "c"}))), &missing);
+}
+
+fn new_event(patch: &Value) -> Value {
+    let event = json!({
         "metadata": {"name": "e", "namespace": "n"}, "regarding": {"namespace": "n"}, "eventTime": "2026-01-01T00:00:00.000000Z",
         "reportingController": "c", "reportingInstance": "i", "action": "a", "reason": "r", "type": "Normal",
     });
-    check_create::<Event>(&new_form, &[]);
+    merged(event, patch)
+}
+
+#[test]
+fn events_of_the_newer_form_are_about_any_object_and_have_all_texts() {
+    check_create::<Event>(&new_event(&json!({})), &[]);
+    check_create::<Event>(&new_event(&json!({"regarding": {"namespace": "another"}})), &[]);
     check_create::<Event>(
-        &merged(new_form.clone(), &json!({"eventTime": null, "action": null, "type": "X"})),
-        &["eventTime: Required value", "action: Required value", "type: Invalid value: \"\": has invalid value: X"],
+        &new_event(&json!({"regarding": {"namespace": null}})),
+        &["involvedObject.namespace: Invalid value: \"\": does not match event.namespace"],
     );
+    check_create::<Event>(
+        &new_event(&json!({"eventTime": null, "action": null, "type": "X"})),
+        &["eventTime: Required value", "type: Invalid value: \"\": has invalid value: X"],
+    );
+    check_create::<Event>(
+        &new_event(
+            &json!({"action": null, "deprecatedCount": 3, "series": {"count": 1, "lastObservedTime": "2026-01-01T00:00:05.000000Z"}}),
+        ),
+        &[
+            "action: Required value",
+            "series.count: Invalid value: \"\": should be at least 2",
+            "count: Invalid value: \"\": needs to be unset",
+        ],
+    );
+}
+
+#[test]
+fn of_an_event_of_the_newer_form_only_the_series_changes() {
+    let series = json!({"series": {"count": 2, "lastObservedTime": "2026-01-01T00:00:05.000000Z"}});
+    check_update::<Event>(&new_event(&json!({})), &new_event(&series), &[]);
+    for (patch, fault) in [
+        (json!({"reason": "other"}), "reason: Invalid value: \"other\": field is immutable"),
+        (json!({"note": "n"}), "message: Invalid value: \"n\": field is immutable"),
+        (json!({"deprecatedCount": 5}), "count: Invalid value: 5: field is immutable"),
+        (json!({"type": "Warning"}), "type: Invalid value: \"Warning\": field is immutable"),
+        (json!({"regarding": {"namespace": "m"}}), "involvedObject: Invalid value: {\"namespace\":\"m\"}: field is immutable"),
+        (
+            json!({"eventTime": "2026-01-01T00:00:07.000000Z"}),
+            "eventTime: Invalid value: \"2026-01-01T00:00:07.000000Z\": field is immutable",
+        ),
+    ] {
+        check_update::<Event>(&new_event(&json!({})), &new_event(&patch), &[fault]);
+    }
 }
 
 #[test]
@@ -429,7 +477,7 @@ fn what_directs_traffic_is_defaulted_and_validated() {
             "spec.ingress[0].from[0].ipBlock.except[3]: Invalid value: \"x\": must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)",
             "spec.ingress[0].from[1]: Required value: must specify a peer",
             "spec.ingress[0].from[2]: Forbidden: may not specify both ipBlock and another peer",
-            "spec.policyTypes[0]: Unsupported value: \"X\": supported values: \"Egress\", \"Ingress\"",
+            "spec.policyTypes[0]: Unsupported value: \"X\": supported values: \"Ingress\", \"Egress\"",
         ],
     );
 }
@@ -490,4 +538,32 @@ fn a_quota_bounds_only_what_its_scopes_are_about() {
     let selector = json!({"matchExpressions": [{"scopeName": "PriorityClass", "operator": "Exists"}]});
     let selecting = named(&json!({"spec": {"hard": {"configmaps": "1"}, "scopeSelector": selector}}));
     check_create::<ResourceQuota>(&selecting, &["spec.scopeSelector.matchExpressions: Invalid value: {…"]);
+}
+
+#[test]
+fn the_source_of_a_volume_says_what_its_driver_needs() {
+    let volume = |source: Value| {
+        let spec = json!({"capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"]});
+        named(&json!({"spec": merged(spec, &source)}))
+    };
+    for (source, faults) in [
+        (json!({"gcePersistentDisk": {"pdName": ""}}), &["spec.persistentDisk.pdName: Required value"][..]),
+        (json!({"flexVolume": {"driver": ""}}), &["spec.flexVolume.driver: Required value"]),
+        (json!({"rbd": {"monitors": ["a"], "image": ""}}), &["spec.rbd.image: Required value"]),
+        (
+            json!({"glusterfs": {"endpoints": "", "path": ""}}),
+            &["spec.glusterfs.endpoints: Required value", "spec.glusterfs.path: Required value"],
+        ),
+        (json!({"cephfs": {"monitors": []}}), &["spec.cephfs.monitors: Required value"]),
+        (json!({"fc": {}}), &["spec.fc.targetWWNs: Required value: must specify either targetWWNs or wwids, but not both"]),
+        (
+            json!({"quobyte": {"registry": "", "volume": ""}}),
+            &[
+                "spec.quobyte.registry: Required value: must be a host:port pair or multiple pairs separated by commas",
+                "spec.quobyte.volume: Required value",
+            ],
+        ),
+    ] {
+        check_create::<PersistentVolume>(&volume(source), faults);
+    }
 }

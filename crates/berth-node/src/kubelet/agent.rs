@@ -1,15 +1,17 @@
 //! The simulated nodes' loop: pods come in by the cache, stages move on by the clock, statuses and deletions go to the cluster.
 
 use super::{
-    addresses::Addresses,
     behaviour::{Behaviour, Latencies},
     heartbeat,
+    held::{Due, Held, Report},
     images::{MissingImages, pull_error},
     node::{self, NodeShape},
-    stage::{PodStage, begin, due, images_changed, mounted, step, terminating},
-    status::{Place, backing_off, ended, status},
+    references::{Faults, Step},
+    sources::{self, KnownObjects, Sources},
+    stage::PodStage,
+    status::{DEADLINE_MESSAGE, DEADLINE_REASON, Ending, Place, backing_off, ended, status},
     view::{KubeletPod, WrittenStatus},
-    volumes::{Contents, Volumes},
+    volumes::Volumes,
 };
 use crate::about::about_pod;
 use berth_api::{Subresource, annotations::CONTENT_IDS};
@@ -20,14 +22,17 @@ use berth_controllers::{
     metrics::Metrics,
     worker::{Looked, Queue, Reconcile},
 };
-use berth_identity::{Lookup, ObjectKey, Uid};
+use berth_identity::{ObjectKey, ResourceName, Uid};
 use berth_store::env::Env;
-use berth_workloads::{plan::Severity, resources::PODS, view::View};
+use berth_workloads::{
+    plan::{EventRecord, Repeat, Severity},
+    resources::{CONFIG_MAPS, PODS, SECRETS},
+    view::View,
+};
 use futures::future::BoxFuture;
-use jiff::Timestamp;
 use serde_json::json;
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::BTreeMap,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
@@ -52,6 +57,8 @@ pub struct ForeignNodes {
     pub missing_images: MissingImages,
     /// What their pods do.
     pub habits: Habits,
+    /// The ConfigMaps and Secrets of which it is known whether they exist.
+    pub objects: KnownObjects,
 }
 
 /// All simulated nodes of a cluster.
@@ -68,38 +75,8 @@ pub struct Nodes {
     habits: Habits,
     queue: Queue<Uid>,
     volumes: Volumes,
+    pub(super) sources: Sources,
     held: Mutex<Held>,
-}
-
-#[derive(Default)]
-struct Held {
-    /// Boxed: the places in a map are never all taken.
-    pods: Lookup<Uid, Box<HeldPod>>,
-    /// Pods whose volumes are not mounted, by claim.
-    mounting: BTreeMap<ObjectKey, BTreeSet<Uid>>,
-    /// Pods that a newer version said not to be ready although they had been reported so.
-    contradicted: BTreeSet<Uid>,
-    addresses: Addresses,
-}
-
-/// A pod on a node.
-struct HeldPod {
-    view: Arc<KubeletPod>,
-    node: u32,
-    behaviour: Behaviour,
-    stage: PodStage,
-    /// The stage that the pod's status shows; `None`: unknown, so it is written.
-    reported: Option<PodStage>,
-    address: Option<Box<str>>,
-    /// What it found in its volumes.
-    contents: Contents,
-}
-
-/// What is to be done for one pod now.
-enum Due {
-    Nothing,
-    Report { pod: Arc<KubeletPod>, stage: PodStage, node: u32, address: Option<Box<str>>, contents: Contents },
-    LetGo { pod: Arc<KubeletPod> },
 }
 
 impl Nodes {
@@ -113,15 +90,19 @@ impl Nodes {
     ) {
         let missing = shape.missing_images.clone();
         let habits: Habits = Box::new(move |pod| Behaviour::of(pod, latencies, &missing));
-        let nodes = Self::begin(cluster, env, recorder, metrics, (count, shape, None, habits));
+        let nodes = Self::begin(cluster, env, recorder, metrics, (count, shape, None, habits), Sources::cluster());
+        for resource in [CONFIG_MAPS, SECRETS] {
+            sources::follow(&nodes, resource);
+        }
         heartbeat::start(&nodes, metrics);
     }
 
     /// Runs the pods that are bound to the nodes of another cluster, for ever. Those are there: nobody registers them, or says that they are well.
     pub fn take_on(cluster: &Arc<dyn Cluster>, env: &Env, recorder: &Recorder, metrics: &Arc<Metrics>, foreign: ForeignNodes) {
-        let ForeignNodes { names, missing_images, habits } = foreign;
+        let ForeignNodes { names, missing_images, habits, objects } = foreign;
         let shape = NodeShape { missing_images, ..NodeShape::new("0", "0", 0) };
-        drop(Self::begin(cluster, env, recorder, metrics, (0, shape, Some(names.into_iter().zip(0..).collect()), habits)));
+        let nodes = (0, shape, Some(names.into_iter().zip(0..).collect()), habits);
+        drop(Self::begin(cluster, env, recorder, metrics, nodes, Sources::known(objects)));
     }
 
     fn begin(
@@ -130,6 +111,7 @@ impl Nodes {
         recorder: &Recorder,
         metrics: &Arc<Metrics>,
         (count, shape, foreign, habits): (u32, NodeShape, Option<BTreeMap<String, u32>>, Habits),
+        sources: Sources,
     ) -> Arc<Self> {
         let nodes = Arc::new(Self {
             cluster: Arc::clone(cluster),
@@ -142,6 +124,7 @@ impl Nodes {
             habits,
             queue: Queue::new("node", Arc::clone(&env.clock), metrics),
             volumes: Volumes::default(),
+            sources,
             held: Mutex::default(),
         });
         let pods = Arc::new(Cache::<KubeletPod>::new(PODS));
@@ -171,13 +154,8 @@ impl Nodes {
     /// Reports pods again that others said not to be ready while the node counted as lost. To be called with each heartbeat, and not at once: the
     /// node must count as well first, or the two would contradict each other without end.
     pub(super) fn insist(&self) {
-        let mut held = self.held();
-        for uid in std::mem::take(&mut held.contradicted) {
-            if let Some(pod) = held.pods.get_mut(&uid).filter(|pod| pod.is_contradicted()) {
-                pod.reported = None;
-                self.queue.add(uid);
-            }
-        }
+        let contradicted = self.held().take_contradicted();
+        contradicted.into_iter().for_each(|uid| self.queue.add(uid));
     }
 
     fn index_of(&self, node_name: &str) -> Option<u32> {
@@ -203,21 +181,32 @@ impl Nodes {
     }
 
     fn wake_users(&self, claim: &ObjectKey) {
-        self.held().mounting.get(claim).into_iter().flatten().for_each(|uid| self.queue.add(uid.clone()));
+        let users = self.held().users_of(claim);
+        users.into_iter().for_each(|uid| self.queue.add(uid));
+    }
+
+    /// Has the pods tried again that wait for this ConfigMap or Secret.
+    pub(super) fn wake_waiting(&self, resource: ResourceName, key: &ObjectKey) {
+        let waiting = self.held().waiting_for(resource, key);
+        waiting.into_iter().for_each(|uid| self.queue.add(uid));
+    }
+
+    /// Whether a pod waits for an object of the resource.
+    pub(super) fn waits_for_some(&self, resource: ResourceName) -> bool {
+        self.held().waits_for_some(resource)
     }
 
     async fn work_on(&self, uid: &Uid) -> Looked {
-        if let Err(error) = self.mount(uid).await {
-            tracing::debug!(uid = &**uid, %error, "a volume could not be mounted; trying again");
-            return Looked::Failed;
+        if let Err(error) = self.prepare(uid).await {
+            tracing::debug!(uid = &**uid, %error, "what a pod needs could not be read; trying again");
+            return Looked::failed(&error);
         }
         let now = self.env.clock.now();
         let (due, again) = self.held().advance(uid, now, self.shortest_told);
         let done = match due {
             Due::Nothing => Ok(()),
-            Due::Report { pod, stage, node, address, contents } => {
-                self.report(uid, &pod, (stage, &contents), node, address.as_deref()).await
-            }
+            Due::Report(report) => self.report(uid, report).await,
+            Due::EndIt { pod } => self.end(&pod, Ending::DeadlineExceeded).await,
             Due::LetGo { pod } => self.let_go(&pod).await,
         };
         match (done, again) {
@@ -233,27 +222,54 @@ impl Nodes {
         }
     }
 
-    /// Mounts the pod's volumes, if that is what it waits for and they are there.
-    async fn mount(&self, uid: &Uid) -> Result<(), ClusterError> {
-        let Some(pod) = self.held().mounting_pod(uid) else { return Ok(()) };
-        let contents = self.volumes.mount(&*self.cluster, &*self.env.rng, &pod.namespace, &pod.claims).await?;
-        if let Some(contents) = contents {
-            self.held().mounted(uid, contents, self.env.clock.now());
+    /// Sees to it that the pod has what it needs for its next step. Where it lacks something, it stays where it is.
+    async fn prepare(&self, uid: &Uid) -> Result<(), ClusterError> {
+        let next = self.held().next_step(uid, self.env.clock.now());
+        let Some((pod, step)) = next else { return Ok(()) };
+        let references = if step == Step::Mount { pod.mounts_references } else { pod.reads_references };
+        if references && !self.has_references(uid, &pod, step).await? {
+            return Ok(());
+        }
+        if step == Step::Mount {
+            let contents = self.volumes.mount(&*self.cluster, &*self.env.rng, &pod.namespace, &pod.claims).await?;
+            if let Some(contents) = contents {
+                self.held().mounted(uid, contents, self.env.clock.now());
+            }
         }
         Ok(())
     }
 
-    async fn report(
-        &self,
-        uid: &Uid,
-        pod: &KubeletPod,
-        (stage, contents): (PodStage, &Contents),
-        node: u32,
-        address: Option<&str>,
-    ) -> Result<(), ClusterError> {
-        let place = Place { host_ip: &node::address(node), pod_ip: address };
+    /// Whether the ConfigMaps and Secrets are there that the step needs. If not, the pod waits for them, and events tell of it.
+    async fn has_references(&self, uid: &Uid, pod: &KubeletPod, step: Step) -> Result<bool, ClusterError> {
+        let references = pod.references().map_err(|error| ClusterError::Refused(error.to_string()))?;
+        let objects = references.objects(step);
+        let mut found = self.sources.find(&*self.cluster, &pod.namespace, &objects).await?;
+        let mut faults = references.faults(step, &pod.namespace, &found);
+        if !faults.is_empty() {
+            // What changes from here on wakes the pod; what has changed before is found by the second reading.
+            self.held().wait_for(uid, pod, &objects);
+            self.sources.wanted.notify(usize::MAX);
+            let again = self.sources.find(&*self.cluster, &pod.namespace, &objects).await;
+            found = again.inspect_err(|_| self.held().stop_waiting(uid, &objects))?;
+            faults = references.faults(step, &pod.namespace, &found);
+        }
+        let now = self.env.clock.now();
+        if step == Step::Create && self.held().is_first_start(uid) {
+            self.tell_missing_pull_secrets(pod, &references.missing_pull_secrets(&found));
+        }
+        if faults.is_empty() {
+            self.held().release(uid, step, now);
+        } else if self.held().hold(uid, (step, &faults), objects, now) {
+            self.tell_faults(pod, step, &faults);
+        }
+        Ok(faults.is_empty())
+    }
+
+    async fn report(&self, uid: &Uid, report: Report) -> Result<(), ClusterError> {
+        let Report { pod, stage, node, address, contents, is_news, faults } = report;
         let missing = &self.shape.missing_images;
-        let Some(part) = status(pod, &written(pod)?, &stage, &place, missing, self.env.clock.now()) else { return Ok(()) };
+        let place = Place { host_ip: &node::address(node), pod_ip: address.as_deref(), missing, faults: &faults };
+        let Some(part) = status(&pod, &written(&pod)?, &stage, &place, self.env.clock.now()) else { return Ok(()) };
         if contents.is_empty() {
             self.cluster.put_status(part).await?;
         } else {
@@ -261,21 +277,31 @@ impl Nodes {
             patch["metadata"]["annotations"] = json!({CONTENT_IDS: contents.text()});
             self.cluster.patch(PODS, &pod.key(), Some(Subresource::Status), patch).await?;
         }
-        self.tell(pod, &stage);
-        if let Some(held) = self.held().pods.get_mut(uid) {
-            held.reported = Some(stage);
+        if is_news {
+            self.tell(&pod, &stage);
         }
+        self.held().reported(uid, stage);
         Ok(())
     }
 
     async fn let_go(&self, pod: &KubeletPod) -> Result<(), ClusterError> {
-        if pod.has_finalizers && !pod.status.finished {
-            let metadata = json!({"uid": pod.uid, "resourceVersion": pod.revision.to_string()});
-            let patch = json!({"metadata": metadata, "status": ended(&written(pod)?, self.env.clock.now())});
-            self.cluster.patch(PODS, &pod.key(), Some(Subresource::Status), patch).await?;
+        // A pod that has ended no longer counts. One of a controller keeps its place until it is gone, so that there are never more pods than the
+        // controller's limits say. In a plan nobody reads it.
+        let is_read = pod.has_finalizers || (!pod.has_owner && self.foreign.is_none());
+        if is_read && !pod.status.finished {
+            self.end(pod, Ending::Deleted).await?;
         }
         let params = DeleteParams { uid: Some(pod.uid.clone()), grace_period_seconds: Some(0), ..DeleteParams::default() };
         self.cluster.delete(PODS, &pod.key(), params).await.map(drop)
+    }
+
+    /// Reports how the pod's containers ended.
+    async fn end(&self, pod: &KubeletPod, ending: Ending) -> Result<(), ClusterError> {
+        self.cluster.put_status(ended(pod, &written(pod)?, ending, self.env.clock.now())).await?;
+        if ending == Ending::DeadlineExceeded {
+            self.record(pod, Severity::Normal, DEADLINE_REASON, DEADLINE_MESSAGE.to_owned());
+        }
+        Ok(())
     }
 
     fn tell(&self, pod: &KubeletPod, stage: &PodStage) {
@@ -315,6 +341,28 @@ impl Nodes {
         }
     }
 
+    /// As a kubelet, whenever it has tried.
+    fn tell_faults(&self, pod: &KubeletPod, step: Step, faults: &Faults) {
+        for (name, message) in faults {
+            match step {
+                Step::Mount => {
+                    self.record(pod, Severity::Warning, "FailedMount", format!("MountVolume.SetUp failed for volume {name:?} : {message}"));
+                }
+                Step::Create => self.record(pod, Severity::Warning, "Failed", format!("Error: {message}")),
+            }
+        }
+    }
+
+    fn tell_missing_pull_secrets(&self, pod: &KubeletPod, missing: &[&str]) {
+        if missing.is_empty() {
+            return;
+        }
+        let names = missing.join(", ");
+        let message = format!("Unable to retrieve some image pull secrets ({names}); attempting to pull the image may not succeed.");
+        let event = about_pod(pod.key(), &pod.uid, Severity::Warning, "FailedToRetrieveImagePullSecret", message);
+        self.recorder.record(&EventRecord { repeat: Repeat::Once, ..event });
+    }
+
     fn record(&self, pod: &KubeletPod, severity: Severity, reason: &'static str, message: String) {
         self.recorder.record(&about_pod(pod.key(), &pod.uid, severity, reason, message));
     }
@@ -326,144 +374,6 @@ impl Reconcile<Uid> for Nodes {
     }
 }
 
-impl Held {
-    /// Takes in a version of a pod; gives whether there is something to do for it.
-    fn take_in(&mut self, pod: &Arc<KubeletPod>, node: u32, behaviour: impl Fn() -> Behaviour, now: Timestamp) -> bool {
-        if pod.status.finished && pod.deletion_deadline.is_none() {
-            // Also if somebody else has ended it: no phase follows the last.
-            self.forget(&pod.uid);
-            return false;
-        }
-        if let Some(held) = self.pods.get_mut(&pod.uid) {
-            let due = held.update(pod, behaviour, now);
-            if held.is_contradicted() {
-                self.contradicted.insert(pod.uid.clone());
-            }
-            return due;
-        }
-        if let Some(address) = &pod.status.pod_ip {
-            self.addresses.note(address);
-        }
-        let behaviour = behaviour();
-        let stage = begin(pod, &behaviour, now);
-        // What a status shows already need not be written again.
-        let reported = matches!(stage, PodStage::Running { .. }).then(|| stage.clone());
-        if stage == PodStage::Mounting {
-            for claim in claims(pod) {
-                self.mounting.entry(claim).or_default().insert(pod.uid.clone());
-            }
-        }
-        let (view, address, contents) = (Arc::clone(pod), pod.status.pod_ip.clone(), Contents::default());
-        let held = HeldPod { view, node, behaviour, stage, reported, address, contents };
-        self.pods.insert(pod.uid.clone(), Box::new(held));
-        true
-    }
-
-    fn forget(&mut self, uid: &str) {
-        let Some(held) = self.pods.remove(uid) else { return };
-        self.forget_mounting(uid, &held.view);
-        if let Some(address) = held.address {
-            self.addresses.give_back(&address);
-        }
-    }
-
-    fn forget_mounting(&mut self, uid: &str, pod: &KubeletPod) {
-        for claim in claims(pod) {
-            if let Some(users) = self.mounting.get_mut(&claim) {
-                users.remove(uid);
-                if users.is_empty() {
-                    self.mounting.remove(&claim);
-                }
-            }
-        }
-    }
-
-    /// The pod, if it waits for its volumes.
-    fn mounting_pod(&self, uid: &str) -> Option<Arc<KubeletPod>> {
-        let held = self.pods.get(uid).filter(|held| held.stage == PodStage::Mounting)?;
-        Some(Arc::clone(&held.view))
-    }
-
-    fn mounted(&mut self, uid: &str, contents: Contents, now: Timestamp) {
-        // It may have been told to go meanwhile.
-        let Some(held) = self.pods.get_mut(uid).filter(|held| held.stage == PodStage::Mounting) else { return };
-        held.stage = mounted(&held.behaviour, now);
-        held.contents = contents;
-        let pod = Arc::clone(&held.view);
-        self.forget_mounting(uid, &pod);
-    }
-
-    /// Moves a pod's stage on to `now`; gives what is to be done and when to look again.
-    fn advance(&mut self, uid: &Uid, now: Timestamp, shortest_told: Duration) -> (Due, Option<Timestamp>) {
-        let Some(held) = self.pods.get_mut(uid) else { return (Due::Nothing, None) };
-        let probed = held.view.has_readiness_probe();
-        while let Some(next) = step(&held.stage, &held.behaviour, probed, now) {
-            held.stage = next;
-        }
-        let again = due(&held.stage);
-        let pod = Arc::clone(&held.view);
-        if held.stage == PodStage::Gone {
-            return (Due::LetGo { pod }, None);
-        }
-        if held.reported.as_ref() == Some(&held.stage)
-            || held.passes_soon(now, shortest_told)
-            || matches!(held.stage, PodStage::Terminating { .. })
-        {
-            return (Due::Nothing, again);
-        }
-        if held.address.is_none()
-            && matches!(held.stage, PodStage::Running { .. } | PodStage::CrashLoop { .. } | PodStage::PullFailing { .. })
-        {
-            held.address = Some(self.addresses.take().into());
-        }
-        let (stage, node, address, contents) = (held.stage.clone(), held.node, held.address.clone(), held.contents.clone());
-        (Due::Report { pod, stage, node, address, contents }, again)
-    }
-}
-
-impl HeldPod {
-    /// Whether something is to be done for the pod because of its new version.
-    fn update(&mut self, pod: &Arc<KubeletPod>, behaviour: impl FnOnce() -> Behaviour, now: Timestamp) -> bool {
-        let shortened = pod.deletion_deadline != self.view.deletion_deadline;
-        let old = std::mem::replace(&mut self.view, Arc::clone(pod));
-        if !shortened || pod.deletion_deadline.is_none() {
-            // What a pod does is settled when it comes, but for an image that could not be pulled and is another one now.
-            if images(&old).eq(images(pod)) {
-                return false;
-            }
-            let behaviour = behaviour();
-            let Some(stage) = images_changed(&self.stage, &behaviour, now) else { return false };
-            self.behaviour.pull_fails = behaviour.pull_fails;
-            self.stage = stage;
-            return true;
-        }
-        let stage = terminating(pod, &self.behaviour, now);
-        // A later delete may shorten what is left, never lengthen it.
-        if due(&self.stage).is_none_or(|at| !matches!(self.stage, PodStage::Terminating { .. }) || due(&stage) < Some(at)) {
-            self.stage = stage;
-        }
-        true
-    }
-
-    fn is_contradicted(&self) -> bool {
-        matches!(self.stage, PodStage::Running { ready: true, .. })
-            && self.reported.as_ref() == Some(&self.stage)
-            && !self.view.status.ready
-    }
-
-    fn passes_soon(&self, now: Timestamp, shortest_told: Duration) -> bool {
-        matches!(self.stage, PodStage::Creating { runs_at, .. } if runs_at < now + shortest_told)
-    }
-}
-
-fn images(pod: &KubeletPod) -> impl Iterator<Item = &str> {
-    pod.init_containers.iter().chain(pod.containers.iter()).map(|container| container.image.as_str())
-}
-
 fn written(pod: &KubeletPod) -> Result<WrittenStatus, ClusterError> {
     pod.written_status().map_err(|error| ClusterError::Refused(error.to_string()))
-}
-
-fn claims(pod: &KubeletPod) -> impl Iterator<Item = ObjectKey> + '_ {
-    pod.claims.values().map(|claim| ObjectKey::new(&pod.namespace, claim))
 }

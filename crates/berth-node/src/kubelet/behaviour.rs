@@ -26,6 +26,8 @@ pub struct Behaviour {
     pub fails: Option<Failure>,
     /// Whether the pull of one of its images fails.
     pub pull_fails: bool,
+    /// Whether the configuration of one of its containers is missing.
+    pub config_fails: bool,
 }
 
 impl Behaviour {
@@ -41,6 +43,7 @@ impl Behaviour {
             terminates_after: pod.terminates_after.unwrap_or(latencies.stop),
             fails: pod.fails,
             pull_fails: missing.fail_some(pod),
+            config_fails: false,
         }
     }
 }

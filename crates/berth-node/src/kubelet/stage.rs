@@ -2,6 +2,7 @@
 
 use super::{
     behaviour::{Behaviour, CRASHES_AFTER, PULL_ERROR_SHOWN, back_off},
+    references::Step,
     view::KubeletPod,
 };
 use berth_api::simulation::Failure;
@@ -10,7 +11,7 @@ use jiff::Timestamp;
 /// Where a pod is on its node. Moves on only in [`step`]; never backwards, but for containers that crash and are started again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PodStage {
-    /// Taken on, its volumes not mounted: some claim has none, or is being deleted. Does not end by time.
+    /// Taken on, its volumes not mounted: a claim has none, or is being deleted, or a ConfigMap or a Secret is missing. Does not end by time.
     Mounting,
     /// Taken on, its containers not started.
     Creating {
@@ -34,6 +35,13 @@ pub enum PodStage {
         tries: u32,
         /// Whether it waits for the next one.
         backs_off: bool,
+    },
+    /// The configuration of a container is missing. Containers whose configuration is there run, unless the other is an init container. Does not end by time.
+    ConfigMissing {
+        /// Since when those run.
+        since: Timestamp,
+        /// How often its containers were started again.
+        restarts: u32,
     },
     /// Its containers run.
     Running {
@@ -75,14 +83,14 @@ pub fn begin(pod: &KubeletPod, behaviour: &Behaviour, now: Timestamp) -> PodStag
         return terminating(pod, behaviour, now);
     }
     let start = pod.status.start_time;
-    if pod.status.waits_for_image {
+    if pod.status.waits_to_be_created {
         return taken_on(behaviour, start.unwrap_or(now));
     }
     match &pod.status.running {
         Some(running) => running_on(pod, behaviour, running.started_at.unwrap_or(now), now),
         // What it waited for is not written down; a fresh back-off is what a restarted kubelet gives it too.
         _ if pod.status.restarts > 0 => crash_loop(now, now, pod.status.restarts),
-        _ if !pod.claims.is_empty() => PodStage::Mounting,
+        _ if !pod.claims.is_empty() || pod.mounts_references => PodStage::Mounting,
         _ => taken_on(behaviour, start.unwrap_or(now)),
     }
 }
@@ -91,6 +99,26 @@ pub fn begin(pod: &KubeletPod, behaviour: &Behaviour, now: Timestamp) -> PodStag
 #[must_use]
 pub(super) fn images_changed(stage: &PodStage, behaviour: &Behaviour, now: Timestamp) -> Option<PodStage> {
     matches!(stage, PodStage::PullFailing { .. }).then(|| PodStage::Creating { runs_at: now, ready_at: now + behaviour.ready_after })
+}
+
+/// The stage of a pod whose configuration is there now; `None`: it goes on as before.
+#[must_use]
+pub(super) fn configured(stage: &PodStage, behaviour: &Behaviour, probed: bool, now: Timestamp) -> Option<PodStage> {
+    match stage {
+        PodStage::ConfigMissing { restarts, .. } => Some(start(now, now + behaviour.ready_after, *restarts, behaviour, probed)),
+        _ => None,
+    }
+}
+
+/// What the node does next for a pod that references ConfigMaps and Secrets, if it is due.
+#[must_use]
+pub(super) fn next_step(stage: &PodStage, now: Timestamp) -> Option<Step> {
+    match stage {
+        PodStage::Mounting => Some(Step::Mount),
+        PodStage::PullFailing { .. } | PodStage::ConfigMissing { .. } => Some(Step::Create),
+        PodStage::Creating { .. } | PodStage::CrashLoop { .. } => due(stage).filter(|at| *at <= now).map(|_| Step::Create),
+        _ => None,
+    }
 }
 
 /// The stage that follows [`PodStage::Mounting`].
@@ -136,7 +164,7 @@ pub fn due(stage: &PodStage) -> Option<Timestamp> {
         PodStage::Running { ready_at, crashes_at, .. } => [*ready_at, *crashes_at].into_iter().flatten().min(),
         PodStage::CrashLoop { again_at, .. } => Some(*again_at),
         PodStage::Terminating { gone_at } => Some(*gone_at),
-        PodStage::Mounting | PodStage::Stuck { .. } | PodStage::Gone => None,
+        PodStage::Mounting | PodStage::ConfigMissing { .. } | PodStage::Stuck { .. } | PodStage::Gone => None,
     }
 }
 
@@ -154,7 +182,7 @@ pub fn step(stage: &PodStage, behaviour: &Behaviour, probed: bool, now: Timestam
         }
         PodStage::CrashLoop { again_at, restarts, .. } => start(again_at, again_at, restarts, behaviour, probed),
         PodStage::Terminating { .. } => PodStage::Gone,
-        PodStage::Mounting | PodStage::Stuck { .. } | PodStage::Gone => return None,
+        PodStage::Mounting | PodStage::ConfigMissing { .. } | PodStage::Stuck { .. } | PodStage::Gone => return None,
     })
 }
 
@@ -162,6 +190,9 @@ pub fn step(stage: &PodStage, behaviour: &Behaviour, probed: bool, now: Timestam
 fn start(at: Timestamp, ready_at: Timestamp, restarts: u32, behaviour: &Behaviour, probed: bool) -> PodStage {
     if behaviour.pull_fails {
         return PodStage::PullFailing { since: at, failed: at, tries: 1, backs_off: false };
+    }
+    if behaviour.config_fails {
+        return PodStage::ConfigMissing { since: at, restarts };
     }
     let never_ready = behaviour.fails == Some(Failure::NeverReady) || (probed && crashes(behaviour));
     let ready = !never_ready && (!probed || ready_at <= at);
@@ -200,6 +231,7 @@ mod tests {
             terminates_after: Duration::from_secs(5),
             fails,
             pull_fails: fails == Some(Failure::ImagePullBackOff),
+            config_fails: false,
         }
     }
 
@@ -209,6 +241,7 @@ mod tests {
             PodStage::Creating { .. } => "creating".to_owned(),
             PodStage::Stuck { failure } => format!("stuck {failure:?}"),
             PodStage::PullFailing { tries, backs_off, .. } => format!("pull failed {tries} backs_off={backs_off}"),
+            PodStage::ConfigMissing { .. } => "configuration missing".to_owned(),
             PodStage::Running { ready, restarts, .. } => format!("running ready={ready} restarts={restarts}"),
             PodStage::CrashLoop { restarts, .. } => format!("crashed restarts={restarts}"),
             PodStage::Terminating { .. } => "terminating".to_owned(),
@@ -262,7 +295,7 @@ mod tests {
         // A node that starts anew counts from when it took the pod on: it is late, and ends where a timely one would.
         let mut pod = KubeletPod::default();
         pod.status.start_time = Some(at(0));
-        (pod.status.running, pod.status.waits_for_image) = (Some(RunningView::default()), true);
+        (pod.status.running, pod.status.waits_to_be_created) = (Some(RunningView::default()), true);
         let mut stage = begin(&pod, &missing, at(40));
         while let Some(next) = step(&stage, &missing, false, at(40)) {
             stage = next;
@@ -275,6 +308,30 @@ mod tests {
             step(&corrected, &behaviour(None, 2), false, at(40)).as_ref().map(shown),
             Some("running ready=true restarts=0".to_owned())
         );
+    }
+
+    #[test]
+    fn a_pod_whose_configuration_is_missing_starts_when_it_is_there() {
+        let missing = Behaviour { config_fails: true, ..behaviour(None, 5) };
+        assert_eq!(life(&missing, true, 60), ["0: creating", "2: configuration missing"]);
+        let there = behaviour(None, 5);
+        let waits = PodStage::ConfigMissing { since: at(2), restarts: 3 };
+        let running = configured(&waits, &there, true, at(40)).expect("it waited for that");
+        assert_eq!(running, PodStage::Running { since: at(40), ready_at: Some(at(45)), ready: false, crashes_at: None, restarts: 3 });
+        assert_eq!(configured(&running, &there, true, at(41)), None);
+        // A crashed container finds it gone at its next start.
+        let crashed = PodStage::CrashLoop { started: at(2), crashed: at(3), again_at: at(13), restarts: 1 };
+        assert_eq!((next_step(&crashed, at(12)), next_step(&crashed, at(13))), (None, Some(Step::Create)));
+        assert_eq!(step(&crashed, &missing, false, at(13)).as_ref().map(shown), Some("configuration missing".to_owned()));
+    }
+
+    #[test]
+    fn a_restarted_node_looks_for_missing_configuration_again() {
+        let mut pod = KubeletPod::default();
+        (pod.status.start_time, pod.status.waits_to_be_created) = (Some(at(0)), true);
+        assert_eq!(shown(&begin(&pod, &behaviour(None, 2), at(40))), "creating");
+        let mounts = KubeletPod { mounts_references: true, ..KubeletPod::default() };
+        assert_eq!(shown(&begin(&mounts, &behaviour(None, 2), at(0))), "mounting");
     }
 
     #[test]

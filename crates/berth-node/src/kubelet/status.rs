@@ -1,10 +1,15 @@
 //! A pod's status as a kubelet would report it, from the stage that the pod is in.
 
+mod ended;
+
+pub(super) use ended::{DEADLINE_MESSAGE, DEADLINE_REASON, Ending, ended};
+
 use super::{
     behaviour::back_off,
     images::{MissingImages, pull_error},
+    references::Faults,
     stage::PodStage,
-    view::{ContainerView, KubeletPod, WrittenStatus},
+    view::{ContainerView, Gate, KubeletPod, WrittenStatus},
 };
 use berth_api::{
     StatusPart,
@@ -18,14 +23,25 @@ use berth_api::{
     simulation::Failure,
 };
 use jiff::Timestamp;
-use serde_json::{Value, json};
 
-/// Where a pod runs.
+/// Where a pod runs, and what it lacks there.
 pub(super) struct Place<'a> {
     /// The node's address.
     pub(super) host_ip: &'a str,
     /// The pod's own; unset until its containers are created.
     pub(super) pod_ip: Option<&'a str>,
+    /// Images that the node cannot pull.
+    pub(super) missing: &'a MissingImages,
+    /// Why containers cannot be created whose configuration is missing.
+    pub(super) faults: &'a Faults,
+}
+
+/// What keeps a container from being created.
+enum Hindrance<'a> {
+    /// Its image cannot be pulled.
+    Image,
+    /// Its configuration is missing: the kubelet's words.
+    Config(&'a str),
 }
 
 /// What a node says of a pod's status.
@@ -35,18 +51,11 @@ const MEMBERS_WITH_INIT: &[&str] =
     &["phase", "conditions", "containerStatuses", "hostIP", "hostIPs", "podIP", "podIPs", "startTime", "initContainerStatuses"];
 
 /// What the pod's status is to say, in the place of the one that is `written`; `None` where the stage has nothing to report.
-pub(super) fn status(
-    pod: &KubeletPod,
-    written: &WrittenStatus,
-    stage: &PodStage,
-    place: &Place<'_>,
-    missing: &MissingImages,
-    now: Timestamp,
-) -> Option<StatusPart> {
+pub(super) fn status(pod: &KubeletPod, written: &WrittenStatus, stage: &PodStage, place: &Place<'_>, now: Timestamp) -> Option<StatusPart> {
     if matches!(stage, PodStage::Terminating { .. } | PodStage::Gone) {
         return None;
     }
-    let containers = Containers { pod, written, stage, missing };
+    let containers = Containers { pod, written, stage, place };
     let statuses: Vec<ContainerStatus> = pod.containers.iter().map(|container| containers.status(container)).collect();
     let started = matches!(stage, PodStage::Running { .. } | PodStage::CrashLoop { .. });
     let ips: Vec<PodIP> = place.pod_ip.map(|ip| PodIP { ip: ip.to_owned() }).into_iter().collect();
@@ -78,28 +87,6 @@ fn named(pod: &KubeletPod, status: PodStatus) -> Pod {
     Pod { metadata, status: Some(status), ..Pod::default() }
 }
 
-/// The status of a pod whose containers have ended because it was deleted: for pods that somebody holds back by a finalizer.
-pub(super) fn ended(written: &WrittenStatus, now: Timestamp) -> Value {
-    let ended = |status: &ContainerStatus| {
-        let started_at = status.state.as_ref().and_then(|state| state.running.as_ref()).and_then(|running| running.started_at.clone());
-        let terminated = ContainerStateTerminated {
-            reason: Some("Completed".to_owned()),
-            started_at,
-            finished_at: Some(whole_seconds(now)),
-            container_id: status.container_id.clone(),
-            ..ContainerStateTerminated::default()
-        };
-        let state = ContainerState { terminated: Some(terminated), ..ContainerState::default() };
-        ContainerStatus { ready: false, started: Some(false), state: Some(state), ..status.clone() }
-    };
-    let containers: Vec<ContainerStatus> = written.container_statuses.iter().map(ended).collect();
-    let mut conditions = written.conditions.clone();
-    for type_ in ["Ready", "ContainersReady"] {
-        set(&mut conditions, type_, false, Some("PodCompleted"), "", now);
-    }
-    json!({"phase": "Succeeded", "conditions": conditions, "containerStatuses": containers})
-}
-
 fn conditions(containers: &Containers<'_>, statuses: &[ContainerStatus], now: Timestamp) -> Vec<PodCondition> {
     let Containers { pod, written, stage, .. } = containers;
     let mut conditions = written.conditions.clone();
@@ -121,12 +108,25 @@ fn conditions(containers: &Containers<'_>, statuses: &[ContainerStatus], now: Ti
         let message = format!("containers with incomplete status: [{incomplete}]");
         set(&mut conditions, "Initialized", false, Some("ContainersNotInitialized"), &message, now);
     }
-    for type_ in ["Ready", "ContainersReady"] {
-        let (reason, message) = if ready { (None, "") } else { (Some("ContainersNotReady"), unready.as_str()) };
-        set(&mut conditions, type_, ready, reason, message, since);
+    let shut = shut_gates(&pod.gates);
+    let containers_ready = if ready { (true, None, "") } else { (false, Some("ContainersNotReady"), unready.as_str()) };
+    let pod_ready = if ready && !shut.is_empty() { (false, Some("ReadinessGatesNotReady"), shut.as_str()) } else { containers_ready };
+    for (type_, (holds, reason, message)) in [("Ready", pod_ready), ("ContainersReady", containers_ready)] {
+        set(&mut conditions, type_, holds, reason, message, since);
     }
     set(&mut conditions, "PodScheduled", true, None, "", now);
     conditions
+}
+
+/// What a kubelet says of readiness gates that are not open; empty if all are.
+///
+/// Source: kubernetes `pkg/kubelet/status/generate.go`, `GeneratePodReadyCondition`.
+fn shut_gates(gates: &[Gate]) -> String {
+    let message = |Gate { condition_type, status }: &Gate| match status {
+        None => format!("corresponding condition of pod readiness gate {condition_type:?} does not exist."),
+        Some(status) => format!("the status of pod readiness gate {condition_type:?} is not \"True\", but {status}"),
+    };
+    gates.iter().filter(|gate| !gate.is_open()).map(message).collect::<Vec<_>>().join(", ")
 }
 
 /// Sets one condition; its transition time changes only with its status.
@@ -154,7 +154,7 @@ struct Containers<'a> {
     pod: &'a KubeletPod,
     written: &'a WrittenStatus,
     stage: &'a PodStage,
-    missing: &'a MissingImages,
+    place: &'a Place<'a>,
 }
 
 impl Containers<'_> {
@@ -163,11 +163,19 @@ impl Containers<'_> {
         let all = self.pod.init_containers.len();
         match self.stage {
             PodStage::Running { .. } | PodStage::CrashLoop { .. } => all,
-            PodStage::PullFailing { .. } => {
-                self.pod.init_containers.iter().position(|container| self.missing.fails(self.pod, container)).unwrap_or(all)
+            PodStage::PullFailing { .. } | PodStage::ConfigMissing { .. } => {
+                self.pod.init_containers.iter().position(|container| self.hindrance(container).is_some()).unwrap_or(all)
             }
             _ => 0,
         }
+    }
+
+    /// The image is pulled before the configuration is read.
+    fn hindrance(&self, container: &ContainerView) -> Option<Hindrance<'_>> {
+        if self.place.missing.fails(self.pod, container) {
+            return Some(Hindrance::Image);
+        }
+        self.place.faults.get(&container.name).map(|message| Hindrance::Config(message))
     }
 
     fn init_statuses(&self, now: Timestamp) -> Vec<ContainerStatus> {
@@ -196,16 +204,23 @@ impl Containers<'_> {
         let mut status = waiting_status(container, self.waiting(container, is_next));
         match self.stage {
             PodStage::Running { since, ready, restarts, .. } => {
-                status.state = Some(running(*since));
+                status.state = Some(self.running_since(container, *since));
                 status.ready = *ready;
                 status.started = Some(true);
                 status.restart_count = i32::try_from(*restarts).unwrap_or(i32::MAX);
                 status.last_state = last_end(self.written, &container.name);
             }
-            PodStage::PullFailing { since, .. } if is_next && !self.missing.fails(pod, container) => {
-                status.state = Some(running(*since));
+            PodStage::PullFailing { since, .. } | PodStage::ConfigMissing { since, .. }
+                if is_next && self.hindrance(container).is_none() =>
+            {
+                status.state = Some(self.running_since(container, *since));
                 status.ready = container.readiness_probe.is_none();
                 status.started = Some(true);
+            }
+            PodStage::ConfigMissing { restarts, .. } => {
+                status.restart_count = i32::try_from(*restarts).unwrap_or(i32::MAX);
+                status.last_state = last_end(self.written, &container.name);
+                return status;
             }
             PodStage::CrashLoop { started, crashed, restarts, .. } => {
                 status.restart_count = i32::try_from(*restarts).unwrap_or(i32::MAX);
@@ -218,17 +233,28 @@ impl Containers<'_> {
         status
     }
 
+    /// Running since then, or since before where the container ran already while others could not be created.
+    fn running_since(&self, container: &ContainerView, since: Timestamp) -> ContainerState {
+        let known = self.written.container_statuses.iter().find(|status| status.name == container.name);
+        let state = known.and_then(|status| status.state.clone()).filter(|state| state.running.is_some());
+        state.unwrap_or_else(|| running(since))
+    }
+
     /// What a container waits for that does not run; `is_next`: nothing has to run before it.
     fn waiting(&self, container: &ContainerView, is_next: bool) -> ContainerState {
-        let (reason, message) = match self.stage {
-            PodStage::PullFailing { backs_off, .. } if is_next && self.missing.fails(self.pod, container) => {
+        let hindrance = self.hindrance(container).filter(|_| is_next);
+        let (reason, message) = match (self.stage, hindrance) {
+            (PodStage::PullFailing { backs_off, .. }, Some(Hindrance::Image)) => {
                 let error = pull_error(&container.image);
                 match backs_off {
                     false => ("ErrImagePull", Some(error)),
                     true => ("ImagePullBackOff", Some(format!("{}: ErrImagePull: {error}", backing_off(&container.image)))),
                 }
             }
-            PodStage::CrashLoop { restarts, .. } => {
+            (PodStage::PullFailing { .. } | PodStage::ConfigMissing { .. }, Some(Hindrance::Config(message))) => {
+                ("CreateContainerConfigError", Some(message.to_owned()))
+            }
+            (PodStage::CrashLoop { restarts, .. }, _) => {
                 let (back_off, name) = (back_off_text(*restarts), &container.name);
                 let message = format!(
                     "back-off {back_off} restarting failed container={name} pod={}_{}({})",

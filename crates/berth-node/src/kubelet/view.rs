@@ -1,19 +1,20 @@
 //! What a node reads of its pods.
 
+use super::references::References;
 use crate::condition::WireCondition;
 use berth_api::{
     Object,
     annotations::{SIM_READY_AFTER, SIM_TERMINATES_AFTER},
     decode::from_json,
-    k8s_openapi::api::core::v1::{Container, ContainerStatus, Pod, PodCondition, PodStatus},
+    k8s_openapi::api::core::v1::{Container, ContainerStatus, Pod, PodCondition, PodSpec, PodStatus},
     simulation::{self, Failure},
 };
 use berth_identity::{Name, Namespace, NodeName, Recent, Revision, Uid};
 use berth_workloads::view::{Identity, PodVolume, View, WireMetadata, claims_of};
 use bytes::Bytes;
 use jiff::Timestamp;
-use serde::{Deserialize, Deserializer};
-use std::{collections::BTreeMap, ops::Deref, sync::Arc, time::Duration};
+use serde::{Deserialize, Deserializer, de::IgnoredAny};
+use std::{collections::BTreeMap, mem, ops::Deref, sync::Arc, time::Duration};
 
 /// What a node reads of a pod.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -38,6 +39,18 @@ pub struct KubeletPod {
     pub init_containers: Containers,
     /// Names of claims by the names of the volumes that they are mounted as.
     pub claims: BTreeMap<String, String>,
+    /// Whether it is some other object's: then a controller may count it.
+    pub has_owner: bool,
+    /// Whether one of its volumes may be of a ConfigMap or a Secret.
+    pub mounts_references: bool,
+    /// Whether a container's environment, or the pull of its image, references a ConfigMap or a Secret.
+    pub reads_references: bool,
+    /// Whether it has its node's address.
+    pub host_network: bool,
+    /// How long it may be active on its node; of more than a century nothing is kept.
+    pub active_deadline_seconds: Option<u32>,
+    /// Its readiness gates.
+    pub gates: Box<[Gate]>,
     /// `sim.berth.dev/ready-after`.
     pub ready_after: Option<Duration>,
     /// `sim.berth.dev/terminates-after`.
@@ -59,9 +72,52 @@ pub struct ContainerView {
     /// Its image.
     pub image: String,
     /// Whether it says when it is ready.
-    pub readiness_probe: Option<serde::de::IgnoredAny>,
+    pub readiness_probe: Option<IgnoredAny>,
     /// `Always` for init containers that stay.
     pub restart_policy: Option<String>,
+    /// Whether a variable of its environment is of a ConfigMap or a Secret.
+    #[serde(rename = "env", deserialize_with = "reads_references")]
+    pub reads_keys: bool,
+    /// Whether its environment is of ConfigMaps or Secrets as a whole.
+    #[serde(rename = "envFrom", deserialize_with = "is_not_empty")]
+    pub reads_all: bool,
+}
+
+fn reads_references<'de, D: Deserializer<'de>>(deserializer: D) -> Result<bool, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Variable {
+        value_from: Option<ValueFrom>,
+    }
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct ValueFrom {
+        config_map_key_ref: Option<IgnoredAny>,
+        secret_key_ref: Option<IgnoredAny>,
+    }
+    let is_reference = |from: ValueFrom| from.config_map_key_ref.is_some() || from.secret_key_ref.is_some();
+    Ok(Vec::<Variable>::deserialize(deserializer)?.into_iter().filter_map(|variable| variable.value_from).any(is_reference))
+}
+
+fn is_not_empty<'de, D: Deserializer<'de>>(deserializer: D) -> Result<bool, D::Error> {
+    Ok(!Vec::<IgnoredAny>::deserialize(deserializer)?.is_empty())
+}
+
+/// A readiness gate of a pod.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Gate {
+    /// The type of the condition that opens it.
+    pub condition_type: String,
+    /// The status of that condition, if the pod has it.
+    pub status: Option<String>,
+}
+
+impl Gate {
+    /// Whether its condition is True.
+    #[must_use]
+    pub fn is_open(&self) -> bool {
+        self.status.as_deref() == Some("True")
+    }
 }
 
 /// Containers of a spec. Pods that are read with equal ones mostly keep them once.
@@ -130,10 +186,21 @@ impl From<&Container> for ContainerView {
         Self {
             name: container.name.clone(),
             image: container.image.clone().unwrap_or_default(),
-            readiness_probe: container.readiness_probe.is_some().then_some(serde::de::IgnoredAny),
+            readiness_probe: container.readiness_probe.is_some().then_some(IgnoredAny),
             restart_policy: container.restart_policy.clone(),
+            reads_keys: reads_keys(container),
+            reads_all: reads_all(container),
         }
     }
+}
+
+fn reads_keys(container: &Container) -> bool {
+    let mut sources = container.env.iter().flatten().filter_map(|variable| variable.value_from.as_ref());
+    sources.any(|from| from.config_map_key_ref.is_some() || from.secret_key_ref.is_some())
+}
+
+fn reads_all(container: &Container) -> bool {
+    container.env_from.as_ref().is_some_and(|sources| !sources.is_empty())
 }
 
 impl PartialEq<Container> for ContainerView {
@@ -141,6 +208,7 @@ impl PartialEq<Container> for ContainerView {
         self.texts() == other.texts()
             && self.restart_policy == other.restart_policy
             && self.readiness_probe.is_some() == other.readiness_probe.is_some()
+            && (self.reads_keys, self.reads_all) == (reads_keys(other), reads_all(other))
     }
 }
 
@@ -155,8 +223,8 @@ pub struct StatusView {
     pub start_time: Option<Timestamp>,
     /// Whether the condition Ready is True.
     pub ready: bool,
-    /// Whether a container waits for an image that could not be pulled.
-    pub waits_for_image: bool,
+    /// Whether a container waits because its image could not be pulled, or because its configuration is missing.
+    pub waits_to_be_created: bool,
     /// The highest restart count.
     pub restarts: u32,
     /// Since when the first container runs that says anything of itself, if it does.
@@ -190,6 +258,26 @@ impl KubeletPod {
         self.containers.iter().any(|container| container.readiness_probe.is_some())
     }
 
+    /// Whether all its readiness gates are open.
+    #[must_use]
+    pub fn has_open_gates(&self) -> bool {
+        self.gates.iter().all(Gate::is_open)
+    }
+
+    /// Until when it may be active; `None`: without end, or it has not started.
+    #[must_use]
+    pub fn active_until(&self) -> Option<Timestamp> {
+        self.status.start_time?.checked_add(Duration::from_secs(self.active_deadline_seconds?.into())).ok()
+    }
+
+    /// The ConfigMaps and Secrets that it references. Decodes it.
+    ///
+    /// # Errors
+    /// A field has another type than a pod's.
+    pub(super) fn references(&self) -> Result<References, serde_json::Error> {
+        References::decode(&self.json)
+    }
+
     /// What of its status stays when it is written anew. Decodes it.
     ///
     /// # Errors
@@ -219,6 +307,34 @@ struct WireSpec {
     containers: Containers,
     init_containers: Containers,
     volumes: Option<Vec<PodVolume>>,
+    image_pull_secrets: Vec<IgnoredAny>,
+    readiness_gates: Vec<WireGate>,
+    active_deadline_seconds: Option<i64>,
+    host_network: bool,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct WireGate {
+    condition_type: String,
+}
+
+impl WireSpec {
+    fn reads_references(&self) -> bool {
+        reads_some(&self.init_containers, &self.containers) || !self.image_pull_secrets.is_empty()
+    }
+
+    fn gates(&mut self, status: &WireStatus) -> Box<[Gate]> {
+        let gate = |WireGate { condition_type }: WireGate| {
+            let condition = status.conditions.iter().find(|condition| condition.type_ == condition_type);
+            Gate { condition_type, status: condition.map(|condition| condition.status.clone()) }
+        };
+        mem::take(&mut self.readiness_gates).into_iter().map(gate).collect()
+    }
+}
+
+fn reads_some(init: &[ContainerView], main: &[ContainerView]) -> bool {
+    init.iter().chain(main).any(|container| container.reads_keys || container.reads_all)
 }
 
 #[derive(Default, Deserialize)]
@@ -251,16 +367,21 @@ struct WireWaiting {
     reason: Option<String>,
 }
 
+/// Whether a container waits for this reason whose image or configuration is not there.
+fn holds_creation(reason: &str) -> bool {
+    matches!(reason, "ErrImagePull" | "ImagePullBackOff" | "CreateContainerConfigError")
+}
+
 impl From<WireStatus> for StatusView {
     fn from(wire: WireStatus) -> Self {
         let all = || wire.init_container_statuses.iter().chain(&wire.container_statuses);
         let mut reasons = all().filter_map(|status| status.state.as_ref()?.waiting.as_ref()?.reason.as_deref());
-        let waits_for_image = reasons.any(|reason| matches!(reason, "ErrImagePull" | "ImagePullBackOff"));
+        let waits_to_be_created = reasons.any(holds_creation);
         Self {
             finished: berth_api::pod::is_terminal(&wire.phase),
             start_time: wire.start_time,
             ready: wire.conditions.iter().any(WireCondition::is_ready),
-            waits_for_image,
+            waits_to_be_created,
             restarts: wire.container_statuses.iter().map(|status| status.restart_count.unsigned_abs()).max().unwrap_or(0),
             running: wire.container_statuses.into_iter().find_map(|status| status.state).and_then(|state| state.running),
             pod_ip: wire.pod_ip,
@@ -275,7 +396,10 @@ impl KubeletPod {
         let annotations = meta.annotations.as_ref().unwrap_or(&none);
         let spec = pod.spec.as_ref();
         let containers = |list: Option<&[Container]>| Containers::of(list.unwrap_or_default());
-        let volumes = spec.and_then(|spec| spec.volumes.as_deref()).unwrap_or_default();
+        let volumes: Vec<PodVolume> = spec.and_then(|spec| spec.volumes.as_ref()).into_iter().flatten().map(PodVolume::of).collect();
+        let pull_secrets = spec.and_then(|spec| spec.image_pull_secrets.as_ref()).is_some_and(|secrets| !secrets.is_empty());
+        let (main, init) =
+            (containers(spec.map(|spec| &*spec.containers)), containers(spec.and_then(|spec| spec.init_containers.as_deref())));
         Self {
             namespace: meta.namespace.as_deref().map(Namespace::shared).unwrap_or_default(),
             name: meta.name.as_deref().unwrap_or_default().into(),
@@ -284,9 +408,15 @@ impl KubeletPod {
             node_name: spec.and_then(|spec| spec.node_name.as_deref()).map(NodeName::shared).unwrap_or_default(),
             deletion_deadline: meta.deletion_timestamp.as_ref().map(|time| time.0),
             has_finalizers: meta.finalizers.as_ref().is_some_and(|finalizers| !finalizers.is_empty()),
-            containers: containers(spec.map(|spec| &*spec.containers)),
-            init_containers: containers(spec.and_then(|spec| spec.init_containers.as_deref())),
-            claims: claims_of(&volumes.iter().map(PodVolume::of).collect::<Vec<_>>()),
+            has_owner: meta.owner_references.as_ref().is_some_and(|owners| !owners.is_empty()),
+            mounts_references: volumes.iter().any(PodVolume::references_objects),
+            reads_references: reads_some(&init, &main) || pull_secrets,
+            host_network: spec.and_then(|spec| spec.host_network) == Some(true),
+            active_deadline_seconds: spec.and_then(|spec| spec.active_deadline_seconds).and_then(seconds),
+            gates: spec.map(|spec| gates(spec, pod.status.as_ref())).unwrap_or_default(),
+            containers: main,
+            init_containers: init,
+            claims: claims_of(&volumes),
             ready_after: simulation::duration(annotations, SIM_READY_AFTER),
             terminates_after: simulation::duration(annotations, SIM_TERMINATES_AFTER),
             fails: simulation::fails(annotations),
@@ -294,6 +424,19 @@ impl KubeletPod {
             json: json.clone(),
         }
     }
+}
+
+fn seconds(seconds: i64) -> Option<u32> {
+    u32::try_from(seconds).ok()
+}
+
+fn gates(spec: &PodSpec, status: Option<&PodStatus>) -> Box<[Gate]> {
+    let status_of = |type_: &str| {
+        let conditions = || status.and_then(|status| status.conditions.as_ref()).into_iter().flatten();
+        conditions().find(|condition| condition.type_ == type_).map(|condition| condition.status.clone())
+    };
+    let gate = |condition_type: &String| Gate { condition_type: condition_type.clone(), status: status_of(condition_type) };
+    spec.readiness_gates.iter().flatten().map(|one| gate(&one.condition_type)).collect()
 }
 
 impl StatusView {
@@ -308,7 +451,7 @@ impl StatusView {
             pod_ip: status.pod_ip.as_deref().map(Into::into),
             start_time: status.start_time.as_ref().map(|time| time.0),
             ready: status.conditions.iter().flatten().any(is_ready),
-            waits_for_image: reasons.any(|reason| matches!(reason.as_str(), "ErrImagePull" | "ImagePullBackOff")),
+            waits_to_be_created: reasons.any(|reason| holds_creation(&reason)),
             restarts: containers().map(|status| status.restart_count.unsigned_abs()).max().unwrap_or(0),
             running: running.map(|running| RunningView { started_at: running.started_at.as_ref().map(|time| time.0) }),
         }
@@ -321,13 +464,19 @@ impl View for KubeletPod {
     }
 
     fn decode_shared(json: &Bytes, revision: Revision) -> Result<Self, serde_json::Error> {
-        let wire: Wire = from_json(json)?;
+        let mut wire: Wire = from_json(json)?;
         let annotations = wire.metadata.annotations.unwrap_or_default();
         Ok(Self {
             namespace: wire.metadata.namespace.into(),
             name: wire.metadata.name.into(),
             uid: wire.metadata.uid.into(),
             revision,
+            has_owner: wire.metadata.owner_references.as_ref().is_some_and(|owners| !owners.is_empty()),
+            mounts_references: wire.spec.volumes.iter().flatten().any(PodVolume::references_objects),
+            reads_references: wire.spec.reads_references(),
+            host_network: wire.spec.host_network,
+            active_deadline_seconds: wire.spec.active_deadline_seconds.and_then(seconds),
+            gates: wire.spec.gates(&wire.status),
             node_name: wire.spec.node_name,
             deletion_deadline: wire.metadata.deletion_timestamp.map(|time| time.0),
             has_finalizers: wire.metadata.finalizers.is_some_and(|finalizers| !finalizers.is_empty()),
@@ -383,7 +532,7 @@ mod tests {
         assert_eq!(up.status, expected);
         assert_eq!(up.written_status().expect("a status").container_statuses.len(), 2);
         let stuck = |list: &str| read(&json!({"phase": "Pending", list: [waiting("ContainerCreating"), waiting("ErrImagePull")]})).status;
-        assert!(stuck("containerStatuses").waits_for_image && stuck("initContainerStatuses").waits_for_image);
+        assert!(stuck("containerStatuses").waits_to_be_created && stuck("initContainerStatuses").waits_to_be_created);
         assert_eq!(
             read(&json!({"containerStatuses": [waiting("ContainerCreating"), running]})).status.running,
             None,
@@ -406,13 +555,17 @@ mod tests {
             (state(json!({"waiting": {"reason": "ErrImagePull"}})), state(json!({"running": {"startedAt": "2026-01-01T00:00:02Z"}})));
         let mut pod = json!({
             "metadata": {
-                "name": "web-1", "namespace": "shop", "uid": "u", "deletionTimestamp": "2026-01-01T00:00:30Z", "finalizers": ["example.com/hold"],
+                "name": "web-1", "namespace": "shop", "uid": "u",
+                "ownerReferences": [{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "o", "controller": true}],
+                "deletionTimestamp": "2026-01-01T00:00:30Z", "finalizers": ["example.com/hold"],
                 "annotations": {"sim.berth.dev/ready-after": "5s", "sim.berth.dev/terminates-after": "7s", "sim.berth.dev/fails": "Pending"},
             },
             "spec": {
                 "nodeName": "n", "volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "c"}}, {"name": "tmp", "emptyDir": {}}],
                 "containers": [{"name": "c", "image": "i", "readinessProbe": {}}, {"name": "d"}],
                 "initContainers": [{"name": "once", "image": "i", "restartPolicy": "Always"}],
+                "hostNetwork": true, "activeDeadlineSeconds": 30,
+                "readinessGates": [{"conditionType": "Ready"}, {"conditionType": "example.com/gate"}],
             },
             "status": {
                 "phase": "Running", "podIP": "10.0.0.1", "startTime": "2026-01-01T00:00:00Z", "conditions": [{"type": "Ready", "status": "True"}],
@@ -424,6 +577,35 @@ mod tests {
         check(&pod);
         check(&json!({"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c"}]}, "status": {"initContainerStatuses": [waits]}}));
         check(&json!({"metadata": {"name": "p"}, "spec": {"containers": []}}));
+        let (plain, key) =
+            (json!({"name": "A", "value": "1"}), |source: &str| json!({"name": "B", "valueFrom": {source: {"name": "n", "key": "k"}}}));
+        for spec in [
+            json!({"containers": [{"name": "c", "env": [plain, key("configMapKeyRef")]}]}),
+            json!({"containers": [{"name": "c", "env": [plain, key("secretKeyRef")]}]}),
+            json!({"containers": [{"name": "c", "envFrom": [{"secretRef": {"name": "s"}}]}]}),
+            json!({"containers": [{"name": "c", "env": [plain], "envFrom": []}]}),
+            json!({"containers": [], "imagePullSecrets": [{"name": "s"}]}),
+            json!({"containers": [], "volumes": [{"name": "v", "configMap": {"name": "c"}}]}),
+            json!({"containers": [], "volumes": [{"name": "v", "secret": {"secretName": "s"}}]}),
+            json!({"containers": [], "volumes": [{"name": "v", "projected": {"sources": []}}]}),
+        ] {
+            check(&json!({"metadata": {"name": "p"}, "spec": spec}));
+        }
+    }
+
+    #[test]
+    fn a_pod_that_references_no_object_says_so() {
+        let flags = |spec: Value| {
+            let pod = json!({"metadata": {"name": "p"}, "spec": spec});
+            let pod = KubeletPod::decode(pod.to_string().as_bytes(), Revision(1)).expect("a pod");
+            (pod.mounts_references, pod.reads_references)
+        };
+        let field = json!({"name": "A", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}});
+        let none = json!({"containers": [{"name": "c", "env": [field, {"name": "B", "value": "1"}]}], "volumes": [{"name": "tmp", "emptyDir": {}}]});
+        assert_eq!(flags(none), (false, false));
+        let key = json!({"name": "A", "valueFrom": {"secretKeyRef": {"name": "s", "key": "k"}}});
+        assert_eq!(flags(json!({"containers": [], "initContainers": [{"name": "c", "env": [key]}]})), (false, true));
+        assert_eq!(flags(json!({"containers": [], "volumes": [{"name": "v", "projected": {"sources": []}}]})), (true, false));
     }
 
     #[test]

@@ -4,7 +4,7 @@ use crate::{snapshot::entries, times::since};
 use berth_api::simulation::Failure;
 use berth_node::{
     ForeignNodes, Latencies, MissingImages,
-    kubelet::{Behaviour, KubeletPod},
+    kubelet::{Behaviour, KnownObjects, KubeletPod},
 };
 use berth_store::env::Timestamp;
 use serde_json::Value;
@@ -185,7 +185,9 @@ impl Lives {
             met.pods.insert(pod.uid.to_string(), behaviour);
             behaviour
         };
-        ForeignNodes { names: names.into_iter().collect(), missing_images: MissingImages::default(), habits: Box::new(habits) }
+        // A recording names neither ConfigMaps nor Secrets.
+        let objects = KnownObjects::new();
+        ForeignNodes { names: names.into_iter().collect(), missing_images: MissingImages::default(), habits: Box::new(habits), objects }
     }
 }
 

@@ -5,11 +5,14 @@ use crate::common::{
     scenario::{deployment, stateful_set},
     suppositions,
 };
+use berth_identity::ObjectKey;
+use berth_node::kubelet::KnownObject;
 use berth_plan::{
     Change, Controllers, Edit, Edits, Forecast, Outcome, Snapshot, Source, StepKind, Suppositions, TroubleKind, WorkloadKind, WriteBody,
     forecast, forecast_many, text, victims, writes,
 };
 use berth_store::env::Timestamp;
+use berth_workloads::resources::CONFIG_MAPS;
 use serde_json::{Value, json};
 use std::time::Duration;
 
@@ -330,4 +333,26 @@ fn a_cluster_of_more_bytes_than_are_remembered_of_changes_is_foretold() {
     let forecast = foretell(objects, &edit(WorkloadKind::Deployment, new_image()));
     assert!(matches!(forecast.workloads[0].outcome, Outcome::Complete { .. }), "{:?}", forecast.workloads[0].outcome);
     assert_eq!((forecast.workloads[0].pods.value, forecast.workloads[0].available.value), (3, 2));
+}
+
+#[test]
+fn pods_wait_for_a_config_map_that_does_not_exist_and_that_the_change_does_not_apply() {
+    let mut web = deployment(2, &rolling(1, 0, "TerminationStarted"));
+    web["spec"]["template"]["spec"]["containers"][0]["envFrom"] = json!([{"configMapRef": {"name": "settings"}}]);
+    let config_map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "settings"}, "data": {"level": "info"}});
+    let foretold = |known: Option<KnownObject>, manifests: &[&Value]| {
+        let key = (CONFIG_MAPS, ObjectKey::new("default", "settings"));
+        let objects = known.map(|known| (key, known)).into_iter().collect();
+        let snapshot = Snapshot::of_documents([deployment(2, &rolling(1, 0, "TerminationStarted"))]);
+        let change = applied(manifests.iter().map(|manifest| (*manifest).clone()).collect());
+        forecast(&snapshot, &change, &Suppositions { objects, ..suppositions(5, 20) }).expect("a forecast")
+    };
+    let is_complete = |forecast: &Forecast| matches!(forecast.workloads[0].outcome, Outcome::Complete { .. });
+    for found in [None, Some(KnownObject::Exists), Some(KnownObject::Keys(["level".to_owned()].into()))] {
+        assert!(is_complete(&foretold(found.clone(), &[&web])), "{found:?}");
+    }
+    let stuck = foretold(Some(KnownObject::Missing), &[&web]);
+    let told = text(&stuck, None);
+    assert!(!is_complete(&stuck) && told.contains("configmap \"settings\" not found"), "{told}");
+    assert!(is_complete(&foretold(Some(KnownObject::Missing), &[&config_map, &web])));
 }

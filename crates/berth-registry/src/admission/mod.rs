@@ -33,11 +33,15 @@ use crate::{
     key,
     ownership::{self, Author, Owners},
     pieces::Since,
+    stamps::whole_seconds,
     stored::Stored,
 };
 use berth_api::{
     FeatureGates, FieldError, Kind, Object,
-    k8s_openapi::{api::core::v1::LimitRange, apimachinery::pkg::apis::meta::v1::ManagedFieldsEntry},
+    k8s_openapi::{
+        api::core::v1::LimitRange,
+        apimachinery::pkg::apis::meta::v1::{ManagedFieldsEntry, Time},
+    },
     metadata,
     object::GenerationRule,
 };
@@ -262,16 +266,21 @@ impl<'a> Admission<'a> {
 
     /// Applies the kind's rules about what a client may write.
     fn prepare(&mut self, gates: &FeatureGates) {
+        let now = Time(whole_seconds(self.author.now));
         let (door, new) = (self.subresource(), &mut *self.object);
         let Some(old) = self.old.as_ref().map(|old| &*old.object) else {
             new.prepare_create(gates);
+            new.stamp(None, &now);
             if new.generation_rule() != GenerationRule::None {
                 new.meta_mut().generation = Some(1);
             }
             return;
         };
         match door {
-            Some(Subresource::Status) => new.prepare_status_update(old, gates),
+            Some(Subresource::Status) => {
+                new.prepare_status_update(old, gates);
+                new.stamp(Some(old), &now);
+            }
             Some(Subresource::Finalize) => new.prepare_finalize(old),
             _ => new.prepare_update(old, gates),
         }
@@ -369,10 +378,12 @@ impl<'a> Admission<'a> {
     }
 }
 
-/// What an apply made, in the form that is stored: an empty value that is left out of it stays its applier's.
+/// What an apply made, in the form that is stored: an empty value that is left out of it stays its applier's, and so does what is only written
+/// (`stringData` of a Secret).
 fn normalized(object: &dyn Object) -> BoxObject {
     let mut object = object.clone_object();
     object.normalize();
+    object.set_defaults();
     object
 }
 

@@ -153,53 +153,112 @@ fn capitalised(word: &str) -> String {
 /// A query or path parameter: name, type, description.
 type Parameter = (&'static str, &'static str, &'static str);
 
-const NAME: Parameter = ("name", "string", "Name of the object.");
-const NAMESPACE: Parameter = ("namespace", "string", "Namespace of the objects.");
-const PRETTY: Parameter = ("pretty", "string", "If 'true', the answer is indented.");
-const DRY_RUN: Parameter = ("dryRun", "string", "With 'All', the request is processed and nothing is stored.");
-const FIELD_MANAGER: Parameter = ("fieldManager", "string", "Who makes the change, at most 128 printable characters.");
-const FIELD_VALIDATION: Parameter =
-    ("fieldValidation", "string", "What becomes of unknown and duplicate fields: 'Ignore', 'Warn' (default) or 'Strict'.");
-const GRACE_PERIOD: Parameter = ("gracePeriodSeconds", "integer", "How long the object may take to go; 0 is at once.");
-const PROPAGATION: Parameter = ("propagationPolicy", "string", "What becomes of dependents: 'Orphan', 'Background' or 'Foreground'.");
-const ORPHAN: Parameter = ("orphanDependents", "boolean", "Deprecated: whether dependents stay. Use propagationPolicy.");
+// The words are upstream's, the longest cut to their first sentences: each operation repeats them.
+const NAME: Parameter = ("name", "string", "name of the object");
+const NAMESPACE: Parameter = ("namespace", "string", "object name and auth scope, such as for teams and projects");
+const PRETTY: Parameter = (
+    "pretty",
+    "string",
+    "If 'true', then the output is pretty printed. Defaults to 'false' unless the user-agent indicates a browser or command-line HTTP tool (curl and wget).",
+);
+const DRY_RUN: Parameter = (
+    "dryRun",
+    "string",
+    "When present, indicates that modifications should not be persisted. Valid values are: - All: all dry run stages will be processed",
+);
+const FIELD_MANAGER: Parameter = (
+    "fieldManager",
+    "string",
+    "fieldManager is a name associated with the actor or entity that is making these changes. The value must be less than or 128 characters long, and only contain printable characters.",
+);
+const FIELD_VALIDATION: Parameter = (
+    "fieldValidation",
+    "string",
+    "fieldValidation instructs the server on how to handle objects in the request (POST/PUT/PATCH) containing unknown or duplicate fields. Valid values are: Ignore, Warn (the default), Strict.",
+);
+const GRACE_PERIOD: Parameter = (
+    "gracePeriodSeconds",
+    "integer",
+    "The duration in seconds before the object should be deleted. Value must be non-negative integer. The value zero indicates delete immediately.",
+);
+const PROPAGATION: Parameter = (
+    "propagationPolicy",
+    "string",
+    "Whether and how garbage collection will be performed. Acceptable values are: 'Orphan', 'Background', 'Foreground'.",
+);
+const ORPHAN: Parameter =
+    ("orphanDependents", "boolean", "Deprecated: please use the PropagationPolicy. Should the dependent objects be orphaned.");
+const CONTINUE: Parameter = (
+    "continue",
+    "string",
+    "The continue option should be set when retrieving more results from the server. This field is not supported when watch is true.",
+);
+const FIELD_SELECTOR: Parameter =
+    ("fieldSelector", "string", "A selector to restrict the list of returned objects by their fields. Defaults to everything.");
+const LABEL_SELECTOR: Parameter =
+    ("labelSelector", "string", "A selector to restrict the list of returned objects by their labels. Defaults to everything.");
+const LIMIT: Parameter = ("limit", "integer", "limit is a maximum number of responses to return for a list call.");
 
 const WRITE_QUERY: &[Parameter] = &[DRY_RUN, FIELD_MANAGER, FIELD_VALIDATION];
-const PATCH_QUERY: &[Parameter] =
-    &[DRY_RUN, FIELD_MANAGER, FIELD_VALIDATION, ("force", "boolean", "Only for apply: takes fields from other managers.")];
+const PATCH_QUERY: &[Parameter] = &[
+    DRY_RUN,
+    FIELD_MANAGER,
+    FIELD_VALIDATION,
+    (
+        "force",
+        "boolean",
+        "Force is going to \"force\" Apply requests. It means user will re-acquire conflicting fields owned by other people. Force flag must be unset for non-apply patch requests.",
+    ),
+];
 const DELETE_QUERY: &[Parameter] = &[DRY_RUN, GRACE_PERIOD, ORPHAN, PROPAGATION];
 const LIST_QUERY: &[Parameter] = &[
-    ("allowWatchBookmarks", "boolean", "Whether a watch sends bookmarks."),
-    ("continue", "string", "Where to go on, from the page before."),
-    ("fieldSelector", "string", "Only objects whose fields match."),
-    ("labelSelector", "string", "Only objects whose labels match."),
-    ("limit", "integer", "At most so many objects a page."),
-    ("resourceVersion", "string", "As of which version."),
-    ("resourceVersionMatch", "string", "How resourceVersion is meant: 'Exact' or 'NotOlderThan'."),
-    ("sendInitialEvents", "boolean", "Whether a watch begins with an event for every object that there is."),
-    ("timeoutSeconds", "integer", "How long the request may take."),
-    ("watch", "boolean", "Follow changes instead of listing."),
+    (
+        "allowWatchBookmarks",
+        "boolean",
+        "allowWatchBookmarks requests watch events with type \"BOOKMARK\". If this is not a watch, this field is ignored.",
+    ),
+    CONTINUE,
+    FIELD_SELECTOR,
+    LABEL_SELECTOR,
+    LIMIT,
+    (
+        "resourceVersion",
+        "string",
+        "resourceVersion sets a constraint on what resource versions a request may be served from. Defaults to unset",
+    ),
+    ("resourceVersionMatch", "string", "resourceVersionMatch determines how resourceVersion is applied to list calls. Defaults to unset"),
+    (
+        "sendInitialEvents",
+        "boolean",
+        "`sendInitialEvents=true` may be set together with `watch=true`. In that case, the watch stream will begin with synthetic events to produce the current state of objects in the collection.",
+    ),
+    (
+        "timeoutSeconds",
+        "integer",
+        "Timeout for the list/watch call. This limits the duration of the call, regardless of any activity or inactivity.",
+    ),
+    (
+        "watch",
+        "boolean",
+        "Watch for changes to the described resources and return them as a stream of add, update, and remove notifications. Specify resourceVersion.",
+    ),
 ];
 const LOG_QUERY: &[Parameter] = &[
-    ("container", "string", "Which container; the only one where it is unsaid."),
-    ("follow", "boolean", "Whether to go on until the container ends."),
-    ("limitBytes", "integer", "At most so many bytes."),
-    ("previous", "boolean", "The run before this one."),
-    ("sinceSeconds", "integer", "Only lines of so many last seconds."),
-    ("sinceTime", "string", "Only lines from this time on."),
-    ("tailLines", "integer", "Only so many last lines."),
-    ("timestamps", "boolean", "Whether each line begins with its time."),
+    ("container", "string", "The container for which to stream logs. Defaults to only container if there is one container in the pod."),
+    ("follow", "boolean", "Follow the log stream of the pod. Defaults to false."),
+    ("limitBytes", "integer", "If set, the number of bytes to read from the server before terminating the log output."),
+    ("previous", "boolean", "Return previous terminated container logs. Defaults to false."),
+    ("sinceSeconds", "integer", "A relative time in seconds before the current time from which to show logs."),
+    ("sinceTime", "string", "An RFC3339 timestamp from which to show logs."),
+    ("tailLines", "integer", "If set, the number of lines from the end of the logs to show."),
+    (
+        "timestamps",
+        "boolean",
+        "If true, add an RFC3339 or RFC3339Nano timestamp at the beginning of every line of log output. Defaults to false.",
+    ),
 ];
-const DELETE_COLLECTION_QUERY: &[Parameter] = &[
-    ("continue", "string", "Where to go on, from the page before."),
-    DRY_RUN,
-    ("fieldSelector", "string", "Only objects whose fields match."),
-    GRACE_PERIOD,
-    ("labelSelector", "string", "Only objects whose labels match."),
-    ("limit", "integer", "At most so many objects."),
-    ORPHAN,
-    PROPAGATION,
-];
+const DELETE_COLLECTION_QUERY: &[Parameter] =
+    &[CONTINUE, DRY_RUN, FIELD_SELECTOR, GRACE_PERIOD, LABEL_SELECTOR, LIMIT, ORPHAN, PROPAGATION];
 
 fn parameters(of: &[Parameter], place: &str) -> Vec<Value> {
     let parameter = |(name, kind, description): &Parameter| {

@@ -88,14 +88,14 @@ impl Schemas {
         let name = format!("{}List", name_of(&object));
         let reference = reference_to(&name);
         let list = json!({
-            "description": format!("{}List is a page of the list of {}.", resource.kind, resource.plural),
+            "description": format!("{}List is a list of {}.", resource.kind, resource.plural),
             "type": "object",
             "required": ["items"],
             "properties": {
                 "apiVersion": API_VERSION.schema(),
                 "kind": KIND.schema(),
                 "metadata": wrap(&list_meta, Some("Standard list metadata.")),
-                "items": {"description": "The objects.", "type": "array", "items": wrap(&object, None)},
+                "items": {"description": format!("List of {}", resource.plural), "type": "array", "items": wrap(&object, None)},
             },
             "x-kubernetes-group-version-kind": [{"group": gvk.group, "version": gvk.version, "kind": format!("{}List", gvk.kind)}],
         });

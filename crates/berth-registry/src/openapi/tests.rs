@@ -125,6 +125,20 @@ fn own_types_have_upstreams_names() {
     let list = schema(&apps, "io.k8s.api.apps.v1.DeploymentList");
     assert_eq!(list["x-kubernetes-group-version-kind"], json!([{"group": "apps", "version": "v1", "kind": "DeploymentList"}]));
     assert_eq!(list["required"], json!(["items"]));
+    assert_eq!(list["properties"]["items"]["description"], "List of deployments");
+}
+
+/// Scripts search the document for them.
+#[test]
+fn parameters_are_described_in_upstreams_words() {
+    let apps = read("apis/apps/v1");
+    let list = &apps["paths"]["/apis/apps/v1/namespaces/{namespace}/deployments"]["get"]["parameters"];
+    let described = |name: &str| {
+        let parameter = list.as_array().expect("a list").iter().find(|parameter| parameter["name"] == name).expect("it is there");
+        parameter["description"].as_str().unwrap_or_default().to_owned()
+    };
+    assert!(described("labelSelector").contains("restrict the list of returned objects by their labels"));
+    assert!(described("watch").starts_with("Watch for changes to the described resources and return them as a stream"));
 }
 
 #[test]

@@ -109,7 +109,7 @@ fn merge_ordered_list(doc: &mut Object, patch: &mut Object, name: &str, of: &str
     let merged = match list_member(patch.get(name), name)? {
         None => old.clone(),
         Some(items) => {
-            check_order(&items, &order, key)?;
+            check_order(&items, &order, key, name)?;
             let merged = merge_member(old.clone().map(Value::Array), Value::Array(items), field)?;
             list_member(Some(&merged), name)?
         }
@@ -131,7 +131,7 @@ fn list_member(value: Option<&Value>, name: &str) -> Result<Option<Vec<Value>>, 
 }
 
 /// Elements of the patch must stand in the order that it asks for.
-fn check_order(items: &[Value], order: &[Value], key: Option<&str>) -> Result<(), ApiError> {
+fn check_order(items: &[Value], order: &[Value], key: Option<&str>, name: &str) -> Result<(), ApiError> {
     let mut order = order.iter().map(|at| identity(at, key));
     let deleted = |item: &Value| item.get(DIRECTIVE).is_some();
     let mut listed = |item: &Value| {
@@ -140,7 +140,7 @@ fn check_order(items: &[Value], order: &[Value], key: Option<&str>) -> Result<()
     };
     match items.iter().find(|item| !deleted(item) && !listed(item)) {
         None => Ok(()),
-        Some(item) => bad(format!("{item} is not in the order that {ORDER_PREFIX} gives")),
+        Some(item) => bad(format!("{item} is not in the order that {ORDER_PREFIX}{name} gives")),
     }
 }
 

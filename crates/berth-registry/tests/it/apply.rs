@@ -581,3 +581,18 @@ fn a_key_of_a_list_that_is_left_out_is_its_default() {
     let made = applied(&world, D, partial(json!({"selector": {"matchLabels": {"app": "d"}}, "template": template})), "helm");
     assert!(owners(&made)[0].contains(r#"k:{\"name\":\"\"}"#), "{:?}", owners(&made));
 }
+
+/// As upstream: what is written as `stringData` is owned as that, and read as `data`.
+#[test]
+fn texts_of_a_secret_belong_to_their_applier_by_the_name_under_which_they_are_sent() {
+    let world = World::new();
+    let secret = |texts: Value| json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s"}, "stringData": texts});
+    let made = applied(&world, "secrets", secret(json!({"k": "v", "l": "w"})), "a");
+    assert_eq!(owners(&made), [r#"a Apply {"f:stringData":{"f:k":{},"f:l":{}}}"#]);
+    let changed = applied(&world, "secrets", secret(json!({"k": "w"})), "a");
+    assert_eq!(owners(&changed), [r#"a Apply {"f:stringData":{"f:k":{}}}"#]);
+    assert_eq!(changed["data"], json!({"k": "dw==", "l": "dw=="}));
+    assert_eq!(applied(&world, "secrets", secret(json!({"k": "w"})), "a"), changed, "the same again writes nothing");
+    let conflict = apply(&world, "secrets", &secret(json!({"k": "x"})), &by("b")).expect_err("it is another's");
+    assert!(conflict.to_string().contains(".stringData.k"), "{conflict}");
+}

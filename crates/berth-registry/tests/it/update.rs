@@ -373,3 +373,35 @@ fn owners_that_stand_there_twice_are_taken_once() {
     assert_eq!(json_of(&written.object)["metadata"]["ownerReferences"], json!([owner]));
     assert!(written.warnings[0].ends_with("duplicate UID(s) observed: u"), "{:?}", written.warnings);
 }
+
+#[test]
+fn a_volume_says_since_when_it_is_in_its_phase_and_a_class_that_it_is_new() {
+    let world = World::new();
+    let spec = json!({"capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"], "hostPath": {"path": "/a"}});
+    let volume = json!({"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": "v"}, "spec": spec});
+    let made = world.made("persistentvolumes", volume);
+    assert_eq!(made["status"]["lastPhaseTransitionTime"], made["metadata"]["creationTimestamp"]);
+    let told = json!({"status": {"phase": "Bound", "lastPhaseTransitionTime": "2025-05-05T00:00:00Z"}});
+    let bound = world.merge("persistentvolumes/status", "v", told).expect("patched");
+    assert_eq!(bound["status"]["lastPhaseTransitionTime"], "2025-05-05T00:00:00Z", "who changes the phase may say since when");
+    let released = world.merge("persistentvolumes/status", "v", json!({"status": {"phase": "Released"}})).expect("patched");
+    assert_ne!(released["status"]["lastPhaseTransitionTime"], "2025-05-05T00:00:00Z");
+    let same = world.merge("persistentvolumes/status", "v", json!({"status": {"message": "m"}})).expect("patched");
+    assert_eq!(same["status"]["lastPhaseTransitionTime"], released["status"]["lastPhaseTransitionTime"]);
+
+    let class =
+        json!({"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "high", "generation": 7}, "value": 5});
+    assert_eq!(world.made("priorityclasses.scheduling.k8s.io", class)["metadata"]["generation"], 1);
+    let changed = world.merge("priorityclasses.scheduling.k8s.io", "high", json!({"description": "d"})).expect("patched");
+    assert_eq!(changed["metadata"]["generation"], 1);
+}
+
+#[test]
+fn the_name_of_a_service_may_begin_with_a_digit() {
+    let world = World::new();
+    let service =
+        |name: &str| json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": name}, "spec": {"ports": [{"port": 80}]}});
+    world.made("services", service("1web"));
+    let error = world.create("services", service("web-")).expect_err("refused").to_string();
+    assert!(error.contains("metadata.name: Invalid value: \"web-\": a lowercase RFC 1123 label must consist of"), "{error}");
+}

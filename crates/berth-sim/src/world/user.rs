@@ -52,6 +52,15 @@ impl World {
         self.block_on(async move { api.patch(resource, &key, None, patch).await }).expect("the patch is valid");
     }
 
+    /// Patches a part of an object (JSON merge patch), as a controller does that is not berth's.
+    ///
+    /// # Panics
+    /// If the API refuses it.
+    pub fn patch_part(&mut self, resource: ResourceName, name: &str, part: Subresource, patch: Value) {
+        let (api, key) = (Arc::clone(&self.api), in_default(name));
+        self.block_on(async move { api.patch(resource, &key, Some(part), patch).await }).expect("the patch is valid");
+    }
+
     /// The same of an object that may be gone, or in a state in which it cannot be changed so.
     pub fn patch_if_there(&mut self, resource: ResourceName, name: &str, patch: Value) {
         let (api, key) = (Arc::clone(&self.api), in_default(name));

@@ -163,7 +163,7 @@ static TABLE: [Row; 48] = {
             Cause(K::Volume),
             Earlier,
             "its node tries again and again, at most two minutes apart",
-            &[("see its claims", "kubectl get persistentvolumeclaims -n {namespace}"), DESCRIBE_POD],
+            &[("see what there is to mount", "kubectl get persistentvolumeclaims,configmaps,secrets -n {namespace}"), DESCRIBE_POD],
         ),
         row(Cause(K::NotStarted), No, "its node goes on starting it", &[DESCRIBE_POD]),
         row(

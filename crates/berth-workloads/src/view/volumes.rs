@@ -1,15 +1,18 @@
 //! What pods say of the claims that they use.
 
 use k8s_openapi::api::core::v1::Volume;
-use serde::Deserialize;
+use serde::{Deserialize, de::IgnoredAny};
 use std::collections::BTreeMap;
 
-/// One entry of a pod's `spec.volumes`, as far as claims go.
+/// One entry of a pod's `spec.volumes`: the claim that it names, and whether it references other objects.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct PodVolume {
     name: String,
     persistent_volume_claim: Option<PodVolumeClaim>,
+    config_map: Option<IgnoredAny>,
+    secret: Option<IgnoredAny>,
+    projected: Option<IgnoredAny>,
 }
 
 impl PodVolume {
@@ -18,7 +21,19 @@ impl PodVolume {
     pub fn of(volume: &Volume) -> Self {
         let claim = volume.persistent_volume_claim.as_ref();
         let persistent_volume_claim = claim.map(|claim| PodVolumeClaim { claim_name: claim.claim_name.clone() });
-        Self { name: volume.name.clone(), persistent_volume_claim }
+        Self {
+            name: volume.name.clone(),
+            persistent_volume_claim,
+            config_map: volume.config_map.is_some().then_some(IgnoredAny),
+            secret: volume.secret.is_some().then_some(IgnoredAny),
+            projected: volume.projected.is_some().then_some(IgnoredAny),
+        }
+    }
+
+    /// Whether its content comes from ConfigMaps or Secrets, or may.
+    #[must_use]
+    pub fn references_objects(&self) -> bool {
+        [&self.config_map, &self.secret, &self.projected].into_iter().any(Option::is_some)
     }
 }
 

@@ -8,7 +8,7 @@ use berth_identity::ResourceName;
 use berth_plan::{Write, WriteBody};
 use berth_remote::{Only, WatchError, follow_some};
 use berth_store::env::Env;
-use futures::stream::BoxStream;
+use futures::{FutureExt, stream::BoxStream};
 use http::header::{CONTENT_TYPE, HeaderValue};
 use kube::{
     Client,
@@ -50,6 +50,18 @@ pub(super) enum Keep {
     DryRun,
 }
 
+/// The status of an answer about an object that does not exist.
+const NOT_FOUND: u16 = 404;
+
+/// How much of an object is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Part {
+    /// All of it.
+    Whole,
+    /// Its metadata: of a Secret nothing else leaves the server.
+    Metadata,
+}
+
 impl Connection {
     /// Finds the cluster as kubectl does. Sends nothing yet.
     ///
@@ -81,6 +93,21 @@ impl Connection {
         let request = self.request(api_version, plural).get(name, &kube::api::GetParams::default());
         let request = request.map_err(|error| Error::Usage(error.to_string()))?;
         self.answer(self.client().request_text(request)).await
+    }
+
+    /// One object, or its metadata alone; `None`: it does not exist.
+    pub(super) async fn find(&self, api_version: &str, plural: &str, name: &str, part: Part) -> Result<Option<String>, Error> {
+        let (request, params) = (self.request(api_version, plural), kube::api::GetParams::default());
+        let request = match part {
+            Part::Whole => request.get(name, &params),
+            Part::Metadata => request.get_metadata(name, &params),
+        };
+        let request = request.map_err(|error| Error::Usage(error.to_string()))?;
+        let found = self.client().request_text(request).map(|answer| match answer {
+            Err(kube::Error::Api(status)) if status.code == NOT_FOUND => Ok(None),
+            other => other.map(Some),
+        });
+        self.answer(found).await
     }
 
     /// What the server answers at a path that is no object's, such as `/metrics`.

@@ -1,7 +1,7 @@
 //! `berth plan` and `berth rollout victims`: what a change will do, from a snapshot of any cluster or of files. What there is to say is `berth-plan`'s.
 
 use super::{
-    cluster::{Connection, Item},
+    cluster::{Connection, Item, Part},
     error::Error,
     options::{PlanOptions, PlanOutput, Target, Victims},
     picture, report,
@@ -12,7 +12,10 @@ use crate::{
     manifests::{self, Depth},
     progress::{self, warn},
 };
+use berth_identity::{ObjectKey, ResourceName};
+use berth_node::kubelet::{KnownObject, KnownObjects};
 use berth_plan::{Change, Edit, Edits, Failure, Forecast, KINDS, Snapshot, SnapshotKind, SnapshotScope, Suppositions, WorkloadKind};
+use berth_workloads::resources::SECRETS;
 use indicatif::{ProgressBar, ProgressStyle};
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -27,13 +30,14 @@ const FAILED: u8 = 3;
 /// What cannot be read, and what the API server would refuse.
 pub(crate) fn run(options: &PlanOptions) -> Result<ExitCode, Box<dyn std::error::Error>> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let (snapshot, change) = runtime.block_on(prepare(options))?;
+    let (snapshot, change, objects) = runtime.block_on(prepare(options))?;
     let suppositions = Suppositions {
         controllers: options.controllers.map(Into::into),
         start: options.start,
         stop: options.stop,
         analyses: options.analysis.into(),
         seed: 0,
+        objects,
     };
     let forecast = berth_plan::forecast(&snapshot, &change, &suppositions)?;
     let alternatives = if options.compare { berth_plan::compare(&snapshot, &change, &suppositions)? } else { Vec::new() };
@@ -104,7 +108,7 @@ fn gone(forecast: &Forecast) -> Vec<Value> {
     steps.filter_map(|step| serde_json::to_value(step).ok()).filter(|step| step["does"] == "deletePods").collect()
 }
 
-async fn prepare(options: &PlanOptions) -> Result<(Snapshot, Change), Error> {
+async fn prepare(options: &PlanOptions) -> Result<(Snapshot, Change, KnownObjects), Error> {
     let mut place = Place::open(&options.from, &options.cluster).await?;
     let images = options.image.clone();
     let edits = Edits { images, replicas: options.replicas, policy: options.policy.clone(), strategy: options.strategy.clone() };
@@ -123,7 +127,29 @@ async fn prepare(options: &PlanOptions) -> Result<(Snapshot, Change), Error> {
     if let Some(connection) = place.cluster().filter(|_| options.server_dry_run) {
         change = answered(connection, &snapshot, change).await?;
     }
-    Ok((snapshot, change))
+    let objects = match place.cluster() {
+        Some(connection) => objects(connection, change.references(&snapshot)).await?,
+        None => KnownObjects::new(),
+    };
+    Ok((snapshot, change, objects))
+}
+
+/// What is known of ConfigMaps and Secrets. Of a Secret only the metadata is read. An object that may not be read counts as there.
+async fn objects(connection: &Connection, named: BTreeSet<(ResourceName, ObjectKey)>) -> Result<KnownObjects, Error> {
+    let mut known = KnownObjects::new();
+    for (resource, key) in named {
+        let part = if resource == SECRETS { Part::Metadata } else { Part::Whole };
+        let object = match connection.in_namespace(&key.namespace).find("v1", resource.plural, &key.name, part).await {
+            Ok(None) => KnownObject::Missing,
+            Ok(Some(_)) if part == Part::Metadata => KnownObject::Exists,
+            Ok(Some(text)) => KnownObject::with_keys_of(text.as_bytes())
+                .map_err(|source| Error::Decode { what: format!("{} {}", resource.plural, key.name), source })?,
+            Err(Error::Refused { .. }) => KnownObject::Exists,
+            Err(error) => return Err(error),
+        };
+        known.insert((resource, key), object);
+    }
+    Ok(known)
 }
 
 /// The change as the server says that it would come out.

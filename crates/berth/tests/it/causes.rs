@@ -169,6 +169,7 @@ async fn a_deployment_that_cannot_go_on_names_the_cause() {
     let fails = |why: &str| json!({"metadata": {"annotations": {"sim.berth.dev/fails": why}}});
     let huge = json!({"spec": {"containers": [{"name": "main", "image": "a", "resources": {"requests": {"cpu": "1000"}}}]}});
     let privileged = json!({"spec": {"hostNetwork": true}});
+    let mounting = json!({"name": "main", "image": "a", "volumeMounts": [{"name": "key", "mountPath": "/key"}]});
     let objects = [
         namespace("full", json!({})),
         quota("full", "1"),
@@ -177,6 +178,16 @@ async fn a_deployment_that_cannot_go_on_names_the_cause() {
         deployment("default", "crash", &fails("CrashLoopBackOff")),
         deployment("default", "huge", &huge),
         deployment("default", "elsewhere", &json!({"spec": {"nodeSelector": {"disk": "fast"}}})),
+        deployment(
+            "default",
+            "settings",
+            &json!({"spec": {"containers": [{"name": "main", "image": "a", "envFrom": [{"configMapRef": {"name": "nope"}}]}]}}),
+        ),
+        deployment(
+            "default",
+            "mount",
+            &json!({"spec": {"containers": [mounting], "volumes": [{"name": "key", "secret": {"secretName": "nope"}}]}}),
+        ),
         deployment("strict", "open", &privileged),
     ];
     let berth = up_with(&objects, &[]);
@@ -186,6 +197,8 @@ async fn a_deployment_that_cannot_go_on_names_the_cause() {
     assert_eq!(status["causes"][0]["object"]["kind"], "Pod");
     let crash = "container main ended with exit code 1 (Error), restarted";
     check(&berth, "default", "deployment/crash", "crash", crash);
+    check(&berth, "default", "deployment/settings", "container_config", "CreateContainerConfigError: configmap \"nope\" not found");
+    check(&berth, "default", "deployment/mount", "volume", "MountVolume.SetUp failed for volume \"key\" : secret \"nope\" not found");
     check(&berth, "default", "deployment/huge", "unschedulable_resources", "0/2 nodes are available: 2 Insufficient cpu");
     check(&berth, "default", "deployment/elsewhere", "unschedulable_affinity", "0/2 nodes are available: 2 node(s) didn't match");
     check(

@@ -130,7 +130,7 @@ fn validate_host_ports(spec: &PodSpec, path: &Path, faults: &mut Faults) {
                 faults.duplicate(&path.child("hostPort"), socket);
             }
             if spec.host_network == Some(true) && host_port != port.container_port {
-                faults.invalid(&path.child("containerPort"), port.container_port, "must match `hostPort` when `hostNetwork` is true");
+                faults.invalid(&path.child("hostPort"), host_port, "must match `containerPort` when `hostNetwork` is true");
             }
         }
     }

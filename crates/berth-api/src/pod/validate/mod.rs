@@ -7,7 +7,7 @@ mod probes;
 pub(crate) mod resources;
 pub(crate) mod scheduling;
 mod security;
-mod sources;
+pub(crate) mod sources;
 mod volumes;
 
 use super::deletion_cost;

@@ -229,7 +229,7 @@ fn what_cannot_be_merged_is_refused() {
         "Pod",
         doc.clone(),
         spec(json!({"$setElementOrder/containers": [{"name": "a"}], "containers": [{"name": "b"}]})),
-        "is not in the order",
+        "is not in the order that $setElementOrder/containers gives",
     );
     check_refused("Pod", doc.clone(), spec(json!({"$deleteFromPrimitiveList/x": 1})), "must be a list");
     check_refused("Pod", doc, json!([]), "is a JSON object");

@@ -1,0 +1,370 @@
+//! The pods that the nodes hold: where each is, what it waits for, and what is to be done for it now.
+
+use super::{
+    addresses::Addresses,
+    behaviour::{Behaviour, back_off},
+    node,
+    references::{Faults, Referenced, Step, key},
+    stage::{PodStage, begin, configured, due, images_changed, mounted, next_step, step, terminating},
+    view::KubeletPod,
+    volumes::Contents,
+};
+use berth_identity::{Lookup, ObjectKey, ResourceName, Uid};
+use jiff::Timestamp;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
+
+#[derive(Default)]
+pub(super) struct Held {
+    /// Boxed: the places in a map are never all taken.
+    pods: Lookup<Uid, Box<HeldPod>>,
+    /// Pods whose volumes are not mounted, by claim.
+    mounting: BTreeMap<ObjectKey, BTreeSet<Uid>>,
+    /// Pods that wait for a ConfigMap or a Secret, by what they wait for.
+    waiting: BTreeMap<(ResourceName, ObjectKey), BTreeSet<Uid>>,
+    /// Pods that a newer version said not to be ready although they had been reported so.
+    contradicted: BTreeSet<Uid>,
+    addresses: Addresses,
+}
+
+/// A pod on a node.
+struct HeldPod {
+    view: Arc<KubeletPod>,
+    node: u32,
+    behaviour: Behaviour,
+    stage: PodStage,
+    /// The stage that the pod's status shows; `None`: unknown, so it is written.
+    reported: Option<PodStage>,
+    /// Whether the status is written in any case: something else in it is to change.
+    is_stale: bool,
+    address: Option<Box<str>>,
+    /// What it found in its volumes.
+    contents: Contents,
+    /// Why it does not go on.
+    waits: Option<Box<Waits>>,
+}
+
+/// What a pod waits for that it references.
+struct Waits {
+    step: Step,
+    faults: Faults,
+    objects: BTreeSet<Referenced>,
+    /// How often the step was tried.
+    tries: u32,
+    /// When it is tried again, whatever becomes of the objects.
+    again_at: Timestamp,
+}
+
+/// What is to be done for one pod now.
+pub(super) enum Due {
+    Nothing,
+    Report(Report),
+    /// It was active for too long.
+    EndIt {
+        pod: Arc<KubeletPod>,
+    },
+    LetGo {
+        pod: Arc<KubeletPod>,
+    },
+}
+
+/// What is to be reported of a pod.
+pub(super) struct Report {
+    pub(super) pod: Arc<KubeletPod>,
+    pub(super) stage: PodStage,
+    pub(super) node: u32,
+    pub(super) address: Option<Box<str>>,
+    pub(super) contents: Contents,
+    /// Whether the pod was not reported to be at this stage before.
+    pub(super) is_news: bool,
+    /// Why containers cannot be created.
+    pub(super) faults: Faults,
+}
+
+impl Held {
+    /// Takes in a version of a pod; gives whether there is something to do for it.
+    pub(super) fn take_in(&mut self, pod: &Arc<KubeletPod>, node: u32, behaviour: impl Fn() -> Behaviour, now: Timestamp) -> bool {
+        if pod.status.finished && pod.deletion_deadline.is_none() {
+            // Also if somebody else has ended it: no phase follows the last.
+            self.forget(&pod.uid);
+            return false;
+        }
+        if let Some(held) = self.pods.get_mut(&pod.uid) {
+            let due = held.update(pod, behaviour, now);
+            if held.is_contradicted() {
+                self.contradicted.insert(pod.uid.clone());
+            }
+            if matches!(held.stage, PodStage::Terminating { .. }) {
+                self.end_waits(&pod.uid);
+            }
+            return due;
+        }
+        if let Some(address) = &pod.status.pod_ip {
+            self.addresses.note(address);
+        }
+        let held = HeldPod::new(pod, node, behaviour(), now);
+        if held.stage == PodStage::Mounting {
+            for claim in claims(pod) {
+                self.mounting.entry(claim).or_default().insert(pod.uid.clone());
+            }
+        }
+        self.pods.insert(pod.uid.clone(), Box::new(held));
+        true
+    }
+
+    pub(super) fn forget(&mut self, uid: &Uid) {
+        self.end_waits(uid);
+        let Some(held) = self.pods.remove(uid) else { return };
+        self.forget_mounting(uid, &held.view);
+        if let Some(address) = held.address.filter(|_| !held.view.host_network) {
+            self.addresses.give_back(&address);
+        }
+    }
+
+    fn forget_mounting(&mut self, uid: &str, pod: &KubeletPod) {
+        for claim in claims(pod) {
+            if let Some(users) = self.mounting.get_mut(&claim) {
+                users.remove(uid);
+                if users.is_empty() {
+                    self.mounting.remove(&claim);
+                }
+            }
+        }
+    }
+
+    /// Pods that were reported ready and that others said not to be since this was asked last. They are to be reported again.
+    pub(super) fn take_contradicted(&mut self) -> Vec<Uid> {
+        let contradicted = std::mem::take(&mut self.contradicted);
+        let mut again = Vec::new();
+        for uid in contradicted {
+            if let Some(pod) = self.pods.get_mut(&uid).filter(|pod| pod.is_contradicted()) {
+                pod.is_stale = true;
+                again.push(uid);
+            }
+        }
+        again
+    }
+
+    /// Pods whose volumes are not mounted and that use this claim.
+    pub(super) fn users_of(&self, claim: &ObjectKey) -> Vec<Uid> {
+        self.mounting.get(claim).into_iter().flatten().cloned().collect()
+    }
+
+    /// Pods that wait for this ConfigMap or Secret.
+    pub(super) fn waiting_for(&self, resource: ResourceName, key: &ObjectKey) -> Vec<Uid> {
+        self.waiting.get(&(resource, key.clone())).into_iter().flatten().cloned().collect()
+    }
+
+    /// Whether some pod waits for an object of the resource.
+    pub(super) fn waits_for_some(&self, resource: ResourceName) -> bool {
+        self.waiting.range((resource, ObjectKey::default())..).next().is_some_and(|((found, _), _)| *found == resource)
+    }
+
+    /// A pod that cannot go on before it has what the step needs.
+    pub(super) fn next_step(&self, uid: &Uid, now: Timestamp) -> Option<(Arc<KubeletPod>, Step)> {
+        let held = self.pods.get(uid)?;
+        let step = next_step(&held.stage, now).filter(|step| *step == Step::Mount || held.view.reads_references)?;
+        Some((Arc::clone(&held.view), step))
+    }
+
+    /// Whether the pod's containers are created for the first time.
+    pub(super) fn is_first_start(&self, uid: &Uid) -> bool {
+        self.pods.get(uid).is_some_and(|held| matches!(held.stage, PodStage::Creating { .. }))
+    }
+
+    /// Has the pod wait for objects, from now on. Those that change then wake it.
+    pub(super) fn wait_for(&mut self, uid: &Uid, pod: &KubeletPod, objects: &BTreeSet<Referenced>) {
+        for object in objects {
+            self.waiting.entry(key(&pod.namespace, object)).or_default().insert(uid.clone());
+        }
+    }
+
+    /// A step cannot be taken. Gives whether that is to be told: it is new, or was tried again.
+    pub(super) fn hold(&mut self, uid: &Uid, (step, faults): (Step, &Faults), objects: BTreeSet<Referenced>, now: Timestamp) -> bool {
+        let Some(held) = self.pods.get_mut(uid).filter(|held| next_step(&held.stage, now) == Some(step)) else {
+            self.stop_waiting(uid, &objects);
+            return false;
+        };
+        let known = held.waits.take().filter(|waits| waits.step == step && waits.faults == *faults);
+        let is_known = known.is_some();
+        let is_early = known.as_ref().is_some_and(|waits| now < waits.again_at);
+        let (tries, again_at) = match known {
+            Some(waits) if is_early => (waits.tries, waits.again_at),
+            Some(waits) => (waits.tries + 1, now + back_off(waits.tries + 1)),
+            None => (1, now + back_off(1)),
+        };
+        held.is_stale |= !is_known;
+        held.behaviour.config_fails = step == Step::Create;
+        held.waits = Some(Box::new(Waits { step, faults: faults.clone(), objects, tries, again_at }));
+        !is_early
+    }
+
+    /// A step can be taken.
+    pub(super) fn release(&mut self, uid: &Uid, step: Step, now: Timestamp) {
+        self.end_waits(uid);
+        let Some(held) = self.pods.get_mut(uid).filter(|held| next_step(&held.stage, now) == Some(step)) else { return };
+        held.behaviour.config_fails = false;
+        if let Some(stage) = configured(&held.stage, &held.behaviour, held.view.has_readiness_probe(), now) {
+            held.stage = stage;
+        }
+    }
+
+    fn end_waits(&mut self, uid: &Uid) {
+        let Some(held) = self.pods.get_mut(uid) else { return };
+        let Some(waits) = held.waits.take() else { return };
+        // The status that names them is to be replaced.
+        held.is_stale = true;
+        self.stop_waiting(uid, &waits.objects);
+    }
+
+    /// The objects no longer wake the pod.
+    pub(super) fn stop_waiting(&mut self, uid: &Uid, objects: &BTreeSet<Referenced>) {
+        let Some(held) = self.pods.get(uid) else { return };
+        for object in objects {
+            let key = key(&held.view.namespace, object);
+            if let Some(pods) = self.waiting.get_mut(&key) {
+                pods.remove(uid);
+                if pods.is_empty() {
+                    self.waiting.remove(&key);
+                }
+            }
+        }
+    }
+
+    pub(super) fn mounted(&mut self, uid: &Uid, contents: Contents, now: Timestamp) {
+        // It may have been told to go meanwhile.
+        let Some(held) = self.pods.get_mut(uid).filter(|held| held.stage == PodStage::Mounting) else { return };
+        held.stage = mounted(&held.behaviour, now);
+        held.contents = contents;
+        let pod = Arc::clone(&held.view);
+        self.forget_mounting(uid, &pod);
+    }
+
+    /// The pod's status shows this stage.
+    pub(super) fn reported(&mut self, uid: &Uid, stage: PodStage) {
+        if let Some(held) = self.pods.get_mut(uid) {
+            held.reported = Some(stage);
+            held.is_stale = false;
+        }
+    }
+
+    /// Moves a pod's stage on to `now`; gives what is to be done and when to look again.
+    pub(super) fn advance(&mut self, uid: &Uid, now: Timestamp, shortest_told: Duration) -> (Due, Option<Timestamp>) {
+        let Some(held) = self.pods.get_mut(uid) else { return (Due::Nothing, None) };
+        held.step_to(now);
+        let pod = Arc::clone(&held.view);
+        if held.stage == PodStage::Gone {
+            return (Due::LetGo { pod }, None);
+        }
+        let again = held.again_at();
+        let is_terminating = matches!(held.stage, PodStage::Terminating { .. });
+        if !is_terminating && pod.active_until().is_some_and(|end| end <= now) {
+            return (Due::EndIt { pod }, None);
+        }
+        let is_shown = held.reported.as_ref() == Some(&held.stage) && !held.is_stale;
+        if is_terminating || is_shown || held.passes_soon(now, shortest_told) {
+            return (Due::Nothing, again);
+        }
+        if held.address.is_none() && has_address(&held.stage) {
+            held.address = Some(self.addresses.take().into());
+        }
+        (Due::Report(held.report()), again)
+    }
+}
+
+/// Whether a pod at this stage has containers, and so an address.
+fn has_address(stage: &PodStage) -> bool {
+    use PodStage as P;
+    matches!(stage, P::Running { .. } | P::CrashLoop { .. } | P::PullFailing { .. } | P::ConfigMissing { .. })
+}
+
+impl HeldPod {
+    fn new(pod: &Arc<KubeletPod>, node: u32, behaviour: Behaviour, now: Timestamp) -> Self {
+        let stage = begin(pod, &behaviour, now);
+        // What a status shows already need not be written again.
+        let reported = matches!(stage, PodStage::Running { .. }).then(|| stage.clone());
+        let own = || pod.host_network.then(|| node::address(node).into());
+        let address = pod.status.pod_ip.clone().or_else(own);
+        let is_stale = pod.status.ready && !pod.has_open_gates();
+        Self { view: Arc::clone(pod), node, behaviour, stage, reported, is_stale, address, contents: Contents::default(), waits: None }
+    }
+
+    /// Whether something is to be done for the pod because of its new version.
+    fn update(&mut self, pod: &Arc<KubeletPod>, behaviour: impl FnOnce() -> Behaviour, now: Timestamp) -> bool {
+        let shortened = pod.deletion_deadline != self.view.deletion_deadline;
+        let old = std::mem::replace(&mut self.view, Arc::clone(pod));
+        if !shortened || pod.deletion_deadline.is_none() {
+            let is_limited = old.active_until() != pod.active_until();
+            let is_gated = old.gates != pod.gates;
+            self.is_stale |= is_gated;
+            return self.replace_images(&old, behaviour, now) || is_limited || is_gated;
+        }
+        let stage = terminating(pod, &self.behaviour, now);
+        // A later delete may shorten what is left, never lengthen it.
+        if due(&self.stage).is_none_or(|at| !matches!(self.stage, PodStage::Terminating { .. }) || due(&stage) < Some(at)) {
+            self.stage = stage;
+        }
+        true
+    }
+
+    /// What a pod does is settled when it comes, but for an image that could not be pulled and is another one now. Gives whether it is.
+    fn replace_images(&mut self, old: &KubeletPod, behaviour: impl FnOnce() -> Behaviour, now: Timestamp) -> bool {
+        if images(old).eq(images(&self.view)) {
+            return false;
+        }
+        let behaviour = behaviour();
+        let Some(stage) = images_changed(&self.stage, &behaviour, now) else { return false };
+        self.behaviour.pull_fails = behaviour.pull_fails;
+        self.stage = stage;
+        true
+    }
+
+    fn step_to(&mut self, now: Timestamp) {
+        let probed = self.view.has_readiness_probe();
+        while let Some(next) = step(&self.stage, &self.behaviour, probed, now) {
+            self.stage = next;
+        }
+    }
+
+    /// When there is something to do for it, if nothing else happens.
+    fn again_at(&self) -> Option<Timestamp> {
+        let waits = self.waits.as_ref().map(|waits| waits.again_at);
+        let deadline = self.view.active_until().filter(|_| !matches!(self.stage, PodStage::Terminating { .. }));
+        [due(&self.stage), waits, deadline].into_iter().flatten().min()
+    }
+
+    fn report(&self) -> Report {
+        let waits = self.waits.as_ref().filter(|waits| waits.step == Step::Create);
+        Report {
+            pod: Arc::clone(&self.view),
+            stage: self.stage.clone(),
+            node: self.node,
+            address: self.address.clone(),
+            contents: self.contents.clone(),
+            is_news: self.reported.as_ref() != Some(&self.stage),
+            faults: waits.map(|waits| waits.faults.clone()).unwrap_or_default(),
+        }
+    }
+
+    fn is_contradicted(&self) -> bool {
+        matches!(self.stage, PodStage::Running { ready: true, .. })
+            && self.reported.as_ref() == Some(&self.stage)
+            && !self.view.status.ready
+            && self.view.has_open_gates()
+    }
+
+    fn passes_soon(&self, now: Timestamp, shortest_told: Duration) -> bool {
+        matches!(self.stage, PodStage::Creating { runs_at, .. } if runs_at < now + shortest_told)
+    }
+}
+
+fn images(pod: &KubeletPod) -> impl Iterator<Item = &str> {
+    pod.init_containers.iter().chain(pod.containers.iter()).map(|container| container.image.as_str())
+}
+
+fn claims(pod: &KubeletPod) -> impl Iterator<Item = ObjectKey> + '_ {
+    pod.claims.values().map(|claim| ObjectKey::new(&pod.namespace, claim))
+}

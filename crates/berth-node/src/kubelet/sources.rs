@@ -1,0 +1,126 @@
+//! Where nodes read the ConfigMaps and Secrets that pods reference. Nothing of them is kept: a pod that references some has them read when it needs them,
+//! and only while a pod waits for one are changes of that resource watched.
+
+use super::{
+    agent::Nodes,
+    references::{Found, FoundObjects, Referenced, key, keys_of},
+};
+use berth_controllers::{Change, Cluster, ClusterError};
+use berth_identity::{ObjectKey, ResourceName};
+use event_listener::Event;
+use futures::StreamExt;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+/// What is known of a ConfigMap or a Secret of another cluster.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum KnownObject {
+    /// It exists, and has these keys.
+    Keys(BTreeSet<String>),
+    /// It exists. Its keys are not known, and every one counts as there.
+    Exists,
+    /// It does not exist.
+    Missing,
+}
+
+/// The ConfigMaps and Secrets of another cluster of which something is known. Others count as there, with every key.
+pub type KnownObjects = BTreeMap<(ResourceName, ObjectKey), KnownObject>;
+
+/// Where nodes read.
+pub(super) struct Sources {
+    known: Option<KnownObjects>,
+    /// Is notified when a pod begins to wait.
+    pub(super) wanted: Event,
+}
+
+impl Sources {
+    /// In the cluster.
+    pub(super) fn cluster() -> Self {
+        Self { known: None, wanted: Event::new() }
+    }
+
+    /// Among what is known.
+    pub(super) fn known(objects: KnownObjects) -> Self {
+        Self { known: Some(objects), ..Self::cluster() }
+    }
+
+    /// What is there of the objects.
+    ///
+    /// # Errors
+    /// The cluster cannot tell now.
+    pub(super) async fn find(
+        &self,
+        cluster: &dyn Cluster,
+        namespace: &str,
+        objects: &BTreeSet<Referenced>,
+    ) -> Result<FoundObjects, ClusterError> {
+        let mut all = FoundObjects::new();
+        for object in objects {
+            let place = key(namespace, object);
+            let found = match &self.known {
+                Some(known) => known.get(&place).and_then(KnownObject::found),
+                None => Some(read(cluster, &place).await?),
+            };
+            all.extend(found.map(|found| (object.clone(), found)));
+        }
+        Ok(all)
+    }
+}
+
+impl KnownObject {
+    /// A ConfigMap or a Secret, by its JSON.
+    ///
+    /// # Errors
+    /// It is neither.
+    pub fn with_keys_of(json: &[u8]) -> Result<Self, serde_json::Error> {
+        keys_of(json).map(Self::Keys)
+    }
+
+    fn found(&self) -> Option<Found> {
+        match self {
+            Self::Keys(keys) => Some(Found::Keys(keys.clone())),
+            Self::Exists => None,
+            Self::Missing => Some(Found::Missing),
+        }
+    }
+}
+
+async fn read(cluster: &dyn Cluster, (resource, key): &(ResourceName, ObjectKey)) -> Result<Found, ClusterError> {
+    if key.name.is_empty() {
+        return Ok(Found::Missing);
+    }
+    match cluster.get(*resource, key).await {
+        Ok(None) | Err(ClusterError::NotFound(_)) => Ok(Found::Missing),
+        Ok(Some(object)) => keys_of(&object.json).map(Found::Keys).map_err(|error| ClusterError::Refused(error.to_string())),
+        Err(ClusterError::Refused(message)) => Ok(Found::Refused(message)),
+        Err(error) => Err(error),
+    }
+}
+
+/// Wakes pods when what they wait for changes. The resource is watched only while some pod waits for an object of it.
+pub(super) fn follow(nodes: &Arc<Nodes>, resource: ResourceName) {
+    let spawner = Arc::clone(&nodes.env.spawner);
+    let nodes = Arc::clone(nodes);
+    spawner.spawn("node references", Box::pin(async move { follow_forever(&nodes, resource).await }));
+}
+
+async fn follow_forever(nodes: &Nodes, resource: ResourceName) {
+    loop {
+        let wanted = nodes.sources.wanted.listen();
+        if !nodes.waits_for_some(resource) {
+            wanted.await;
+            continue;
+        }
+        drop(wanted);
+        let mut changes = nodes.cluster.watch(resource);
+        while nodes.waits_for_some(resource)
+            && let Some(change) = changes.next().await
+        {
+            if let Change::Applied { key, .. } = change {
+                nodes.wake_waiting(resource, &key);
+            }
+        }
+    }
+}
