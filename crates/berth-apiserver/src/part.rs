@@ -20,6 +20,7 @@ use crate::{
     path::{self, Route},
     query::Query,
     sending::Sending,
+    state_metrics,
     status::Refusal,
     tls::{Tls, TlsError},
 };
@@ -29,7 +30,11 @@ use delegation::Delegation;
 use futures::{FutureExt, future::BoxFuture};
 use hyper::{Method, Request, Response, StatusCode, body::Incoming, header::CACHE_CONTROL, http::request::Parts};
 use jiff::Timestamp;
-use std::{net::SocketAddr, sync::Arc, time::Duration};
+use std::{
+    net::SocketAddr,
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
 use tokio::sync::watch;
 
 /// Connections of all who ask: a Prometheus, a kubelet, somebody who looks. Half are strangers'.
@@ -51,11 +56,22 @@ pub struct PartConfig {
     pub delegate: Arc<dyn Delegate>,
     /// What `/metrics` shows.
     pub metrics: prometheus::Registry,
+    /// The workloads that it shows besides, once there is a source.
+    pub workloads: Workloads,
     /// What health tells.
     pub readiness: Readiness,
     /// The time by which certificates end.
     pub clock: Arc<dyn Clock>,
 }
+
+/// Where the Deployments, ReplicaSets and StatefulSets are read that `/metrics` shows, under the names of kube-state-metrics.
+pub trait WorkloadSource: Send + Sync {
+    /// The JSON of all objects of a resource of the group `apps`, as they are now; or why they cannot be read.
+    fn all(&self, plural: &'static str) -> BoxFuture<'_, Result<Vec<Vec<u8>>, Unanswered>>;
+}
+
+/// A source, once there is one.
+pub type Workloads = Arc<OnceLock<Arc<dyn WorkloadSource>>>;
 
 /// Paths that anybody may ask, whoever they are: `/healthz`, or, with a star at its end, all that begin so.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -101,6 +117,7 @@ struct Shared {
     open: OpenPaths,
     delegation: Delegation,
     metrics: prometheus::Registry,
+    workloads: Workloads,
     /// Held by who asks for the metrics.
     scrape: tokio::sync::Mutex<()>,
     readiness: Readiness,
@@ -135,6 +152,7 @@ impl PartServer {
             open: config.open,
             delegation: Delegation::new(config.delegate, Arc::clone(&config.clock)),
             metrics: config.metrics,
+            workloads: config.workloads,
             scrape: tokio::sync::Mutex::default(),
             readiness: config.readiness,
             clock: config.clock,
@@ -204,10 +222,19 @@ impl Shared {
             Route::Health { endpoint, check } => handlers::health((endpoint, check), &query, &self.readiness).await,
             Route::Metrics => {
                 let _scrape = self.scrape.lock().await;
-                Ok(answer::text(StatusCode::OK, handlers::exposed(&self.metrics)?))
+                Ok(answer::text(StatusCode::OK, handlers::exposed(&self.metrics)? + &self.shown_workloads().await))
             }
             _ => Err(Refusal::PageNotFound),
         }
+    }
+
+    /// Nothing where there is no source, or it cannot be read: the other metrics are worth having alone.
+    async fn shown_workloads(&self) -> String {
+        let Some(source) = self.workloads.get() else { return String::new() };
+        state_metrics::text_of(&**source).await.unwrap_or_else(|error| {
+            tracing::warn!(%error, "cannot show workloads as metrics");
+            String::new()
+        })
     }
 
     /// Finds out who asks, and whether they may.

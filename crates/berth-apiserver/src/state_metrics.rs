@@ -2,6 +2,7 @@
 //!
 //! Nothing is kept: each scrape reads the objects as they are. Names differ between the kinds on purpose: they are kube-state-metrics' own.
 
+use crate::part::{Unanswered, WorkloadSource};
 use berth_api::{
     int_or_string::{Rounding, resolve},
     k8s_openapi::{
@@ -24,6 +25,20 @@ pub(crate) async fn text(registry: &Registry) -> Result<String, ApiError> {
         let resource = resource::built_in().find("apps", "v1", kind.plural).ok_or(ApiError::UnknownResource)?;
         let list = registry.list(&Collection { resource: Arc::clone(resource), namespace: None }, &ListOptions::default()).await?;
         let objects: Vec<Seen> = list.items.iter().filter_map(|entry| serde_json::from_slice(&entry.value).ok()).collect();
+        fill(kind, &objects, &families).map_err(|error| cannot_show(&error))?;
+    }
+    TextEncoder::new().encode_to_string(&families.gather()).map_err(|error| cannot_show(&error))
+}
+
+/// The same of objects that are read elsewhere.
+///
+/// # Errors
+/// They cannot be read, or not be shown.
+pub(crate) async fn text_of(source: &dyn WorkloadSource) -> Result<String, ApiError> {
+    let families = prometheus::Registry::new();
+    for kind in KINDS {
+        let objects = source.all(kind.plural).await.map_err(|Unanswered(message)| ApiError::Unavailable { message })?;
+        let objects: Vec<Seen> = objects.iter().filter_map(|object| serde_json::from_slice(object).ok()).collect();
         fill(kind, &objects, &families).map_err(|error| cannot_show(&error))?;
     }
     TextEncoder::new().encode_to_string(&families.gather()).map_err(|error| cannot_show(&error))

@@ -13,13 +13,17 @@ use berth_identity::{Name, ObjectKey, ObjectRef, ResourceName, Revision, Uid};
 use berth_store::env::Rng;
 use berth_workloads::{
     Action, Plan,
+    node_lifecycle::NODE_LEASES,
     plan::{EventRecord, NewObject, Outcome, Propagation, STAGE_CONCURRENCY, Severity, SlowStart, Victims},
-    resources::{NODES, PODS},
+    resources::{LEASES, NODES, PODS},
 };
 use futures::{FutureExt, StreamExt, future::BoxFuture, stream};
 use jiff::Timestamp;
 use k8s_openapi::{
-    api::core::v1::{NodeStatus, Pod},
+    api::{
+        coordination::v1::LeaseSpec,
+        core::v1::{NodeStatus, Pod},
+    },
     apimachinery::pkg::apis::meta::v1::OwnerReference,
 };
 use serde::Deserialize;
@@ -224,7 +228,9 @@ impl Executor {
         match action {
             Action::ConfirmAlive { target, .. } => self.confirm_alive(&target).await,
             Action::ConfirmGone { target, .. } => self.confirm_gone(&target).await,
-            Action::ConfirmNodeReady { nodes, events, .. } => self.noted(events, self.confirm_node_ready(nodes)).await,
+            Action::ConfirmNodeReady { nodes, answered_since, events, .. } => {
+                self.noted(events, self.confirm_node_ready(nodes, answered_since)).await
+            }
             Action::Create { object, events, .. } => self.noted(events, self.create(object)).await.reported(),
             Action::Patch { target, subresource, patch, events, .. } => self.noted(events, self.patch(&target, subresource, patch)).await,
             Action::Delete { target, propagation, grace_period_seconds, events, .. } => {
@@ -268,15 +274,21 @@ impl Executor {
         }
     }
 
-    async fn confirm_node_ready(&self, nodes: Vec<String>) -> Carried {
+    async fn confirm_node_ready(&self, nodes: Vec<String>, answered_since: Timestamp) -> Carried {
         for node in &nodes {
             match self.cluster.get(NODES, &ObjectKey::new("", node)).await {
-                Ok(Some(object)) if is_ready_node(&object) => return Carried::default(),
+                Ok(Some(object)) if is_ready_node(&object) && self.answers(node, answered_since).await => return Carried::default(),
                 Ok(_) => (),
                 Err(error) => return Carried::failed(error),
             }
         }
         Carried::failed(CarryError::NodesLost { nodes: nodes.join(", ") })
+    }
+
+    /// Whether a node has renewed its lease since then. That of one without a lease, or whose lease may not be read, is not known: its status counts.
+    async fn answers(&self, node: &str, since: Timestamp) -> bool {
+        let lease = self.cluster.get(LEASES, &ObjectKey::new(NODE_LEASES, node)).await;
+        lease.ok().flatten().and_then(|lease| renewed(&lease)).is_none_or(|renewed| since <= renewed)
     }
 
     async fn create(&self, object: NewObject) -> Carried {
@@ -460,6 +472,16 @@ fn is_ready_node(object: &RawObject) -> bool {
     }
     let Readable { status } = from_json(&object.json).unwrap_or_default();
     status.conditions.iter().flatten().any(|condition| condition.type_ == "Ready" && condition.status == "True")
+}
+
+fn renewed(lease: &RawObject) -> Option<Timestamp> {
+    #[derive(Default, Deserialize)]
+    #[serde(default)]
+    struct Readable {
+        spec: LeaseSpec,
+    }
+    let Readable { spec } = from_json(&lease.json).unwrap_or_default();
+    spec.renew_time.map(|time| time.0)
 }
 
 fn controller_of(known: &KnownMeta) -> Option<Uid> {

@@ -5,6 +5,9 @@ use berth_workloads::plan::Wait;
 use prometheus::IntGaugeVec;
 use std::collections::{BTreeMap, BTreeSet};
 
+/// The reason that an alert asks for.
+const SECOND_WRITER: &str = "second_writer";
+
 /// The waits of one controller's objects. A wait is the same as long as its kind is, whatever its figures.
 pub struct Waits {
     controller: &'static str,
@@ -16,7 +19,10 @@ impl Waits {
     /// Nobody waits. `gauge` has the labels `controller` and `reason`.
     #[must_use]
     pub fn new(controller: &'static str, gauge: IntGaugeVec) -> Self {
-        Self { controller, gauge, of: BTreeMap::new() }
+        let waits = Self { controller, gauge, of: BTreeMap::new() };
+        // There from the beginning, so that an alert has something to compare.
+        waits.count(SECOND_WRITER);
+        waits
     }
 
     /// Takes in what a look at `key` waits for; gives the waits that have begun since the look before.
@@ -49,6 +55,7 @@ impl Waits {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use berth_workloads::second_writer::{SecondWriter, Wrote};
     use prometheus::Opts;
 
     #[test]
@@ -70,5 +77,12 @@ mod tests {
         check("a", &[], 0, 1);
         check("a", &[leaving(1)], 1, 2);
         check("b", &[], 0, 1);
+        assert_eq!(gauge.with_label_values(&["deployment", SECOND_WRITER]).get(), 0);
+    }
+
+    #[test]
+    fn a_second_writer_is_counted_under_the_reason_that_an_alert_asks_for() {
+        let second = SecondWriter { manager: "kube-controller-manager".to_owned(), wrote: Wrote::Status };
+        assert_eq!(Wait::SecondWriter(second).metric_label(), SECOND_WRITER);
     }
 }

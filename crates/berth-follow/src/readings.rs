@@ -8,15 +8,17 @@ use crate::{
     world::World,
 };
 use berth_chart::State;
+use berth_identity::ObjectKey;
 use berth_rollout::{
     look::{self, Look, RolloutStage},
     outdated,
+    settled::settled,
     stateful_set::{self, Belongings},
     waits,
 };
 use berth_workloads::{
     Wait,
-    cause::{self, DeploymentFacts, Obstacle, Place, Replacement, StatefulSetFacts, ranked},
+    cause::{self, Causes, DeploymentFacts, Obstacle, Place, Replacement, StatefulSetFacts, ranked},
     deployment::{annotations, limits::Limits},
     stateful_set::{pod_name, revision_of},
     view::{
@@ -54,7 +56,9 @@ impl World {
         let lags = deployment.status.observed_generation < deployment.meta.generation;
         let unobserved_since = self.unobserved_since(&deployment.meta, lags, now);
         let facts = DeploymentFacts { deployment, sets: &own, pods: &own_pods, events: &events, gates: &self.gates, unobserved_since, now };
-        let look = look::of_deployment(deployment, observed, cause::of_deployment(&facts), &self.gates);
+        let causes = self.beyond_pods(cause::of_deployment(&facts), &own_pods);
+        let look = look::of_deployment(deployment, observed, causes, &self.gates);
+        let look = settled(look, own_pods.iter().map(|pod| &**pod), deployment.spec.min_ready_seconds, now);
 
         let by_uid: BTreeMap<&str, &ReplicaSetView> = own.iter().map(|set| (&*set.meta.uid, &**set)).collect();
         let revision = |set: &ReplicaSetView| annotations::revision(&set.annotations).unwrap_or(0);
@@ -93,6 +97,7 @@ impl World {
         let events = self.warnings([&*set.meta.uid], &pods);
         let unobserved_since = self.unobserved_since(&set.meta, set.status.observed_generation < set.meta.generation, now);
         let causes = cause::of_stateful_set(&StatefulSetFacts { set, pods: &pods, events: &events, unobserved_since, now });
+        let causes = self.beyond_pods(causes, &pods);
         let numbers: BTreeMap<&str, &RevisionView> = revisions.iter().map(|revision| (&*revision.meta.name, &**revision)).collect();
         let mut present =
             Present { wanted: count(set.spec.replicas.unwrap_or(1)), bound: None, created: set.meta.created, ..Present::default() };
@@ -112,8 +117,10 @@ impl World {
             .collect();
         let has_earlier = unobserved_since.is_none() && 1 < revisions.len();
         let outdated = &outdated::of_stateful_set(set, &pods);
+        let owned: Vec<Arc<PodView>> = pods.iter().filter(|pod| pod.meta.is_controlled_by(&set.meta.uid)).cloned().collect();
         let belongings = Belongings { revisions: Some(revisions), pods: Some(pods), claims };
-        let mut look = stateful_set::look(set, &belongings, causes, &self.gates, now);
+        let look = stateful_set::explain(set, &belongings, causes, &self.gates, now);
+        let mut look = settled(look, owned.iter().map(|pod| &**pod), set.spec.min_ready_seconds, now);
         if self.unheeded.is_some() {
             look.waits = look.waits.into_iter().map(Wait::unheeded).collect();
         }
@@ -139,7 +146,17 @@ impl World {
         all.map(|pod| (pod.meta.key(), Arc::clone(pod))).collect::<BTreeMap<_, _>>().into_values().collect()
     }
 
-    /// Warnings about these objects, and about pods that are not up.
+    /// What pods that are not ready do not say themselves: that their node does not answer.
+    fn beyond_pods(&self, mut causes: Causes, pods: &[Arc<PodView>]) -> Causes {
+        if causes.list.iter().any(|cause| cause.kind == cause::Kind::NotReady) {
+            let nodes = self.nodes.read();
+            let lost = nodes.iter().filter(|node| !node.is_ready).map(|node| (node.name().to_owned(), node.why.clone())).collect();
+            cause::on_lost_nodes(&mut causes.list, pods, &lost);
+        }
+        causes
+    }
+
+    /// Warnings about these objects, and about pods that are not up and claims that those wait for.
     fn warnings<'a>(&self, uids: impl IntoIterator<Item = &'a str>, pods: &[Arc<PodView>]) -> Vec<Arc<EventView>> {
         let notes = self.notes.read();
         let about = |notes: &Notes, uid: &str| {
@@ -148,7 +165,12 @@ impl World {
         };
         let telling = pods.iter().filter(|pod| !pod.ready || pod.meta.deleted.is_some()).take(TELLING_PODS_MAX);
         let mut events: Vec<_> = uids.into_iter().flat_map(|uid| about(notes.index(), uid)).collect();
-        events.extend(telling.flat_map(|pod| about(notes.index(), &pod.meta.uid)));
+        for pod in telling {
+            events.extend(about(notes.index(), &pod.meta.uid));
+            let waiting = pod.claims.values().filter(|_| pod.node_name.is_empty());
+            let claims = waiting.filter_map(|claim| self.claims.get(&ObjectKey::new(pod.meta.namespace.clone(), claim.as_str())));
+            events.extend(claims.flat_map(|claim| about(notes.index(), &claim.meta.uid)));
+        }
         events
     }
 }

@@ -63,6 +63,8 @@ pub enum WorkloadKind {
 }
 
 impl WorkloadKind {
+    pub(crate) const ALL: [Self; 2] = [Self::Deployment, Self::StatefulSet];
+
     /// `Deployment`.
     #[must_use]
     pub fn name(self) -> &'static str {
@@ -73,7 +75,7 @@ impl WorkloadKind {
     }
 
     fn of(object: &Value) -> Option<Self> {
-        [Self::Deployment, Self::StatefulSet].into_iter().find(|kind| object["kind"] == kind.name() && object["apiVersion"] == "apps/v1")
+        Self::ALL.into_iter().find(|kind| object["kind"] == kind.name() && object["apiVersion"] == "apps/v1")
     }
 }
 
@@ -176,7 +178,7 @@ impl Change {
             }
         }
         // Step by step in a place of its own, where nobody looks.
-        let mut aside = Stage::new(0, stage.now());
+        let mut aside = Stage::new(0, stage.now(), &stage.server);
         let before = subjects.iter().map(|subject| stage.get(subject)).collect::<Result<Vec<_>, _>>()?;
         aside.restore(before.iter().filter(|object| !object.is_null()))?;
         match &self.served {

@@ -5,9 +5,10 @@ use crate::{
     error::PlanError,
     forecast::{Forecast, Outcome},
     read::{Suppositions, forecast as forecast_of},
-    snapshot::{Controllers, Snapshot},
+    snapshot::Snapshot,
     times::seconds,
 };
+use berth_api::Gate;
 use serde::Serialize;
 use std::time::Duration;
 
@@ -55,20 +56,23 @@ pub fn compare(snapshot: &Snapshot, change: &Change, suppositions: &Suppositions
         edit(&mut change);
         alternatives.push((kind.name(), policy, change));
     };
-    // Kubernetes' own controllers know neither the policies of Deployments nor a Recreate of StatefulSets.
-    let is_berth = suppositions.controllers.unwrap_or_else(|| snapshot.controllers().0) == Controllers::Berth;
+    // Kubernetes' own controllers know neither the policies of Deployments nor a Recreate of StatefulSets, nor do berth's whose gates are off.
+    let controllers = suppositions.controllers.unwrap_or_else(|| snapshot.controllers().0);
+    let gates = controllers.gates_of(&suppositions.gates.controllers);
     if has(WorkloadKind::Deployment) {
-        let policies: &[&str] = if is_berth { &["TerminationStarted", "TerminationComplete"] } else { &[] };
+        let has_policies = gates.enabled(Gate::DeploymentPodReplacementPolicy);
+        let policies: &[&str] = if has_policies { &["TerminationStarted", "TerminationComplete"] } else { &[] };
         for policy in policies.iter().copied() {
             add(WorkloadKind::Deployment, policy, &|change| change.deployments.policy = Some(policy.to_owned()));
         }
-        let strategies: &[&str] = if is_berth { &["Recreate"] } else { &["RollingUpdate", "Recreate"] };
+        let strategies: &[&str] = if has_policies { &["Recreate"] } else { &["RollingUpdate", "Recreate"] };
         for strategy in strategies.iter().copied() {
             add(WorkloadKind::Deployment, strategy, &|change| change.deployments.strategy = Some(strategy.to_owned()));
         }
     }
     if has(WorkloadKind::StatefulSet) {
-        let strategies: &[&str] = if is_berth { &["RollingUpdate", "Recreate"] } else { &["RollingUpdate"] };
+        let has_recreate = gates.enabled(Gate::StatefulSetRecreateStrategy);
+        let strategies: &[&str] = if has_recreate { &["RollingUpdate", "Recreate"] } else { &["RollingUpdate"] };
         for strategy in strategies.iter().copied() {
             add(WorkloadKind::StatefulSet, strategy, &|change| change.stateful_sets.strategy = Some(strategy.to_owned()));
         }

@@ -5,7 +5,7 @@ use crate::{
     difference::{difference, written},
     error::PlanError,
     snapshot::{KINDS, Snapshot, SnapshotKind, SnapshotScope},
-    stage::{Stage, Subject},
+    stage::{Server, Stage, Subject},
 };
 use serde_json::Value;
 
@@ -40,7 +40,7 @@ pub enum WriteBody {
 /// # Errors
 /// Those of making the change.
 pub fn writes(snapshot: &Snapshot, change: &Change) -> Result<Vec<Write>, PlanError> {
-    let mut stage = Stage::new(0, snapshot.at);
+    let mut stage = Stage::new(0, snapshot.at, &Server::default());
     stage.restore(snapshot.stored())?;
     let mut writes = Vec::new();
     for Changed { subject, before, after } in change.outcome(&mut stage)? {

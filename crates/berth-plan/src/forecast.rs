@@ -4,6 +4,7 @@ use crate::{
     learn::Timing,
     times::{maybe_seconds, seconds},
 };
+use berth_api::Gate;
 use berth_store::env::Timestamp;
 use serde::Serialize;
 use std::{collections::BTreeMap, time::Duration};
@@ -35,6 +36,15 @@ pub struct Supposed {
     pub controllers: &'static str,
     /// By what that was found.
     pub because: String,
+    /// The feature gates of the controllers that are not as by default.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub gates: BTreeMap<Gate, bool>,
+    /// Why the server could not be asked whether it refuses the pods: none is supposed to be.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unasked_pods: Option<String>,
+    /// Why the gates are not known, and are supposed to be as by default.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unknown_gates: Option<String>,
     /// How each analysis of a progressive rollout ends, at once: `pass`, `fail`; left out where none is asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub analysis: Option<&'static str>,

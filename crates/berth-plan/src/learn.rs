@@ -96,6 +96,7 @@ pub(crate) struct Learned {
     stops: BTreeMap<WorkloadKey, Vec<Duration>>,
     /// By events.
     told_starts: BTreeMap<WorkloadKey, Vec<Duration>>,
+    told_stops: BTreeMap<WorkloadKey, Vec<Duration>>,
     graces: BTreeMap<WorkloadKey, u64>,
     /// By annotations of templates: to start, to stop.
     annotated: BTreeMap<WorkloadKey, (Option<Duration>, Option<Duration>)>,
@@ -135,24 +136,37 @@ impl Learned {
         learned
     }
 
-    /// From being scheduled to the start of containers, of pods that may be gone.
+    /// From being scheduled to the start of containers, and from being told to go to being gone, of pods that may be gone.
     fn take_events(&mut self, snapshot: &Snapshot) {
-        let mut scheduled: BTreeMap<(&str, &str), Timestamp> = BTreeMap::new();
-        let about = |event: &'_ Value| -> Option<(String, String, Timestamp)> {
-            let object = &event["involvedObject"];
-            let at = [&event["lastTimestamp"], &event["eventTime"]].into_iter().find_map(time)?;
-            (object["kind"] == "Pod").then_some(())?;
-            Some((object["namespace"].as_str()?.to_owned(), object["name"].as_str()?.to_owned(), at))
-        };
-        let events: Vec<(&str, (String, String, Timestamp))> =
-            snapshot.of_kinds(&["Event"]).filter_map(|event| Some((event["reason"].as_str()?, about(event)?))).collect();
-        for (_, (namespace, name, at)) in events.iter().filter(|(reason, _)| *reason == "Scheduled") {
-            scheduled.insert((namespace, name), *at);
+        let events: Vec<OfPod<'_>> = snapshot.of_kinds(&["Event"]).filter_map(OfPod::read).collect();
+        self.take_starts(&events);
+        self.take_stops(&events, snapshot);
+    }
+
+    fn take_starts(&mut self, events: &[OfPod<'_>]) {
+        let scheduled: BTreeMap<(&str, &str), Timestamp> =
+            named(events, "Scheduled").map(|event| ((event.namespace, event.name), event.at)).collect();
+        for event in named(events, "Started") {
+            let Some(from) = scheduled.get(&(event.namespace, event.name)) else { continue };
+            for key in keys_by_name(event.namespace, event.name) {
+                self.told_starts.entry(key).or_default().push(since(*from, event.at));
+            }
         }
-        for (_, (namespace, name, at)) in events.iter().filter(|(reason, _)| *reason == "Started") {
-            let Some(from) = scheduled.get(&(namespace.as_str(), name.as_str())) else { continue };
-            for key in keys_by_name(namespace, name) {
-                self.told_starts.entry(key).or_default().push(since(*from, *at));
+    }
+
+    fn take_stops(&mut self, events: &[OfPod<'_>], snapshot: &Snapshot) {
+        let pods: Vec<Living<'_>> = snapshot.of_kinds(&["Pod"]).filter_map(Living::read).collect();
+        let living: Vec<Living<'_>> = pods.iter().copied().chain(named(events, "Scheduled").map(OfPod::living)).collect();
+        for (uid, event) in killed(events).into_iter().filter(|(uid, _)| pods.iter().all(|pod| pod.uid != *uid)) {
+            // Another of its name is created once it is gone; that it is gone by now is known of all.
+            let successors = living.iter().filter(|pod| pod.uid != uid && (pod.namespace, pod.name) == (event.namespace, event.name));
+            let gone_by = successors.map(|pod| pod.since).filter(|since| event.at <= *since).min().unwrap_or(snapshot.at);
+            for key in keys_by_name(event.namespace, event.name) {
+                let (took, grace) = (since(event.at, gone_by), self.graces.get(&key).copied().unwrap_or(GRACE_SECONDS));
+                // Longer ago than that says nothing.
+                if took <= Duration::from_secs(grace) {
+                    self.told_stops.entry(key).or_default().push(took);
+                }
             }
         }
     }
@@ -174,8 +188,72 @@ impl Learned {
                 .map(|time| said(time.min(grace())))
                 .or_else(|| stop.map(Timing::given))
                 .or_else(|| samples(&self.stops, Source::Pods))
+                .or_else(|| samples(&self.told_stops, Source::Events))
                 .unwrap_or_else(|| Timing::one(grace(), Source::GracePeriod)),
         }
+    }
+}
+
+fn named<'e, 'a>(events: &'e [OfPod<'a>], reason: &'static str) -> impl Iterator<Item = &'e OfPod<'a>> {
+    events.iter().filter(move |event| event.reason == reason)
+}
+
+/// The first that tells of each pod that it was told to go. A container that is restarted is killed too, in other words.
+fn killed<'e, 'a>(events: &'e [OfPod<'a>]) -> BTreeMap<&'a str, &'e OfPod<'a>> {
+    let mut killed: BTreeMap<&str, &OfPod<'_>> = BTreeMap::new();
+    for event in named(events, "Killing").filter(|event| event.message.starts_with("Stopping container ")) {
+        let first = killed.entry(event.uid).or_insert(event);
+        if event.at < first.at {
+            *first = event;
+        }
+    }
+    killed
+}
+
+/// An event about a pod.
+struct OfPod<'a> {
+    reason: &'a str,
+    message: &'a str,
+    namespace: &'a str,
+    name: &'a str,
+    uid: &'a str,
+    at: Timestamp,
+}
+
+/// A pod that was there at some time.
+#[derive(Clone, Copy)]
+struct Living<'a> {
+    namespace: &'a str,
+    name: &'a str,
+    uid: &'a str,
+    since: Timestamp,
+}
+
+impl<'a> OfPod<'a> {
+    fn read(event: &'a Value) -> Option<Self> {
+        let object = &event["involvedObject"];
+        let at = [&event["lastTimestamp"], &event["eventTime"]].into_iter().find_map(time)?;
+        (object["kind"] == "Pod").then_some(())?;
+        Some(Self {
+            reason: event["reason"].as_str()?,
+            message: event["message"].as_str().unwrap_or_default(),
+            namespace: object["namespace"].as_str()?,
+            name: object["name"].as_str()?,
+            uid: object["uid"].as_str().unwrap_or_default(),
+            at,
+        })
+    }
+
+    fn living(&self) -> Living<'a> {
+        Living { namespace: self.namespace, name: self.name, uid: self.uid, since: self.at }
+    }
+}
+
+impl<'a> Living<'a> {
+    fn read(pod: &'a Value) -> Option<Self> {
+        let meta = &pod["metadata"];
+        let since = time(&meta["creationTimestamp"])?;
+        Some(Self { namespace: meta["namespace"].as_str()?, name: meta["name"].as_str()?, uid: meta["uid"].as_str()?, since })
     }
 }
 
@@ -285,6 +363,30 @@ mod tests {
         let start = Learned::from(&snapshot, &[]).of(&web(), None, None).start;
         assert_eq!((start.typical.as_secs(), start.source), (6, Source::Events));
         assert_eq!(Learned::default().of(&web(), None, None).start.source, Source::Supposed);
+    }
+
+    /// A StatefulSet's pods have the same names again; of the others it is known that they are gone by now.
+    #[test]
+    fn events_tell_how_long_pods_took_that_are_gone() {
+        let event = |reason: &str, message: &str, pod: &str, uid: &str, second: i64| {
+            let at = Timestamp::from_second(1_800_000_000 + second).expect("in range").to_string();
+            json!({"kind": "Event", "reason": reason, "message": message, "lastTimestamp": at,
+                "involvedObject": {"kind": "Pod", "namespace": "shop", "name": pod, "uid": uid}})
+        };
+        let killed = |pod: &str, uid: &str, second: i64| event("Killing", "Stopping container main", pod, uid, second);
+        let stop = |kind: &'static str, name: &str, events: Vec<Value>, now: i64| {
+            let mut snapshot = Snapshot::of_documents(events);
+            snapshot.at = Timestamp::from_second(1_800_000_000 + now).expect("in range");
+            let stop = Learned::from(&snapshot, &[]).of(&(kind, "shop".to_owned(), name.to_owned()), None, None).stop;
+            (stop.typical.as_secs(), stop.samples, stop.source)
+        };
+        let replaced = || vec![killed("db-0", "a", 10), event("Scheduled", "", "db-0", "b", 17)];
+        assert_eq!(stop("StatefulSet", "db", replaced(), 4000), (7, 1, Source::Events));
+        let gone = || vec![killed("web-7d4b9-x1", "a", 10)];
+        assert_eq!(stop("Deployment", "web", gone(), 15), (5, 1, Source::Events));
+        assert_eq!(stop("Deployment", "web", gone(), 4000).2, Source::GracePeriod, "that it is gone after an hour says nothing");
+        let restarted = vec![event("Killing", "Container main failed liveness probe, will be restarted", "db-0", "a", 10)];
+        assert_eq!(stop("StatefulSet", "db", restarted, 12).2, Source::GracePeriod);
     }
 
     #[test]

@@ -8,6 +8,7 @@
 //! `record.rs` (what is read of it).
 
 mod analyses;
+mod asked_pods;
 mod change;
 mod chart;
 mod compare;
@@ -33,6 +34,7 @@ mod tracked;
 mod version;
 
 pub use analyses::Analyses;
+pub use asked_pods::{AskedPod, RefusedPod, asked_pods};
 pub use change::{Change, Edit, Edits, WorkloadKind};
 pub use chart::charts;
 pub use compare::{Alternative, Spread, compare, forecast_many};
@@ -43,7 +45,7 @@ pub use forecast::{
     Trouble, TroubleKind, Victim, WaitSpan, WorkloadForecast,
 };
 pub use learn::{Source, Timing};
-pub use read::{Suppositions, forecast};
+pub use read::{KnownGates, Suppositions, forecast};
 pub use replay::{
     Column, Ending, Facts, Missed, Passing, Policy, Recorded, Replay, ReplayError, ReplayOptions, Rollout, Size, Sum, WorkloadColumn,
     charts as replay_charts, replay, text as replay_text,

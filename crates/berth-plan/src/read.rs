@@ -2,6 +2,7 @@
 
 use crate::{
     analyses::Analyses,
+    asked_pods::{Refusals, RefusedPod},
     change::{Change, Changed, WorkloadKind},
     demand::Demand,
     error::PlanError,
@@ -10,12 +11,14 @@ use crate::{
     learn::{Learned, Timings, WorkloadKey},
     record::{Record, warning_views},
     snapshot::{Controllers, Snapshot},
-    stage::Stage,
+    stage::{Server, Stage},
     times::since,
     tracked::{End, Tracked, Tracking},
 };
+use berth_api::{FeatureGates, Gate};
 use berth_identity::{ObjectKey, Revision};
 use berth_node::kubelet::KnownObjects;
+use berth_registry::Reviewer;
 use berth_store::env::Timestamp;
 use berth_workloads::{
     cause::{self, DeploymentFacts, StatefulSetFacts},
@@ -37,6 +40,12 @@ const LONGEST: Duration = Duration::from_secs(30 * 86_400);
 pub struct Suppositions {
     /// Whose controllers there are; `None`: as the snapshot shows.
     pub controllers: Option<Controllers>,
+    /// The feature gates of the cluster, as far as it tells of them.
+    pub gates: KnownGates,
+    /// Pods of the change that its API server refuses, by its own answer.
+    pub refused: Vec<RefusedPod>,
+    /// Why it could not be asked about pods; `None`: it could, or there is no cluster.
+    pub unasked: Option<String>,
     /// How long pods take from having a node to being ready; `None`: learned.
     pub start: Option<Duration>,
     /// How long pods take from being deleted to being gone; `None`: learned.
@@ -47,6 +56,17 @@ pub struct Suppositions {
     pub seed: u64,
     /// The ConfigMaps and Secrets of which it is known whether they exist. Pods find any other that they reference.
     pub objects: KnownObjects,
+}
+
+/// The feature gates of a cluster.
+#[derive(Clone, Debug, Default)]
+pub struct KnownGates {
+    /// Of its controllers.
+    pub controllers: FeatureGates,
+    /// Of its API server.
+    pub server: FeatureGates,
+    /// Why they are not known, and are supposed to be as by default; `None`: they are known, or there is no cluster.
+    pub unknown: Option<String>,
 }
 
 /// What the change will do.
@@ -65,16 +85,17 @@ pub fn forecast(snapshot: &Snapshot, change: &Change, suppositions: &Supposition
     let timings = timings(snapshot, suppositions, change, &targets);
     let slowest = timings.values().flat_map(|of| [of.start.slowest, of.stop.slowest]).max().unwrap_or_default();
     let begins = snapshot.at - WARM_UP;
-    let mut stage = Stage::new(suppositions.seed, begins);
+    let mut stage = Stage::new(suppositions.seed, begins, &server(snapshot, suppositions));
     (stage.analyses, stage.controllers) = (suppositions.analyses, controllers);
-    let mut record = Record::new(&targets, controllers.gates());
+    stage.gates = controllers.gates_of(&suppositions.gates.controllers);
+    let mut record = Record::new(&targets, stage.gates.clone());
     stage.restore(snapshot.stored())?;
     let others = Learned::default().of(&("", String::new(), String::new()), suppositions.start, suppositions.stop);
     let knows_references = !suppositions.objects.is_empty();
     let habits = Habits { timings: timings.clone(), others, seed: suppositions.seed, knows_references };
     let nodes = habits.nodes(snapshot, begins, change.with_applied(&suppositions.objects));
     let has_manifests = make_manifests(&mut stage, snapshot)?;
-    stage.start(controllers, nodes);
+    stage.start(nodes);
     let until = snapshot.at.max(stage.now());
     follow(&mut stage, &mut record, until, |_, _| false)?;
     if has_manifests {
@@ -95,6 +116,13 @@ pub fn forecast(snapshot: &Snapshot, change: &Change, suppositions: &Supposition
     follow(&mut stage, &mut record, longest, |record, now| record.is_settled() || record.progressed + patience(record) < now)?;
     stage.check_panics()?;
     Ok(finish(&stage, record, Found { snapshot, controllers, because, suppositions, timings }))
+}
+
+/// The API server of the cluster, as far as it is known.
+fn server(snapshot: &Snapshot, suppositions: &Suppositions) -> Server {
+    let refusals = Refusals::of(snapshot, &suppositions.refused);
+    let reviewers: Vec<Arc<dyn Reviewer>> = if refusals.is_empty() { Vec::new() } else { vec![Arc::new(refusals)] };
+    Server { gates: suppositions.gates.server.clone(), reviewers }
 }
 
 /// What a forecast is made with.
@@ -193,7 +221,7 @@ fn finish(stage: &Stage, mut record: Record, found: Found<'_>) -> Forecast {
     record.explain_victims(&said);
     drop(said);
     judge_availability(&mut record);
-    let outcomes: Vec<Outcome> = record.tracked.iter().map(|tracked| outcome(stage, &record, tracked, found.controllers)).collect();
+    let outcomes: Vec<Outcome> = record.tracked.iter().map(|tracked| outcome(stage, &record, tracked)).collect();
     for (index, outcome) in outcomes.iter().enumerate() {
         if let Outcome::Stuck { after, why } = outcome {
             let tracked = &record.tracked[index];
@@ -204,7 +232,7 @@ fn finish(stage: &Stage, mut record: Record, found: Found<'_>) -> Forecast {
     }
     record.troubles.sort_by_key(|trouble| trouble.at);
     let total = outcomes.iter().map(Outcome::ends).max().unwrap_or_default();
-    let (quotas, nodes, gates) = (record.quota_peaks(), record.nodes.room(), found.controllers.gates());
+    let (quotas, nodes, gates) = (record.quota_peaks(), record.nodes.room(), &stage.gates);
     let asks = record.tracked.iter().any(|tracked| tracked.view.asks());
     let newest: Vec<Option<String>> = (0..record.tracked.len()).map(|index| record.newest(index)).collect();
     let workloads = record.tracked.into_iter().zip(outcomes).zip(newest).map(|((mut tracked, outcome), newest)| {
@@ -213,7 +241,7 @@ fn finish(stage: &Stage, mut record: Record, found: Found<'_>) -> Forecast {
         let timings = found.timings[&key].clone();
         let (about, is_complete) = (Some(tracked.about()), matches!(outcome, Outcome::Complete { .. }));
         let goes_back = |trouble: &Trouble| trouble.kind == TroubleKind::RolledBack && trouble.about == about;
-        let (size, replicas, policy) = (tracked.size(), tracked.replicas(), tracked.policy(&gates));
+        let (size, replicas, policy) = (tracked.size(), tracked.replicas(), tracked.policy(gates));
         WorkloadForecast {
             kind: tracked.kind.name(),
             policy,
@@ -240,12 +268,22 @@ fn finish(stage: &Stage, mut record: Record, found: Found<'_>) -> Forecast {
     let supposed = Supposed {
         controllers: found.controllers.name(),
         because: found.because,
+        gates: told_gates(found.controllers, &found.suppositions.gates.controllers),
+        unasked_pods: found.suppositions.unasked.clone(),
+        unknown_gates: found.suppositions.gates.unknown.clone().filter(|_| found.controllers == Controllers::Berth),
         analysis: asks.then(|| found.suppositions.analyses.name()),
         at: record.began,
         missing: found.snapshot.missing.clone(),
         seed: found.suppositions.seed,
     };
     Forecast { supposed, workloads: workloads.collect(), quotas, nodes, troubles: record.troubles, total }
+}
+
+/// The gates that these controllers know and that are not as by default.
+fn told_gates(controllers: Controllers, gates: &FeatureGates) -> BTreeMap<Gate, bool> {
+    let by_default = FeatureGates::default();
+    let known = Gate::ALL.iter().copied().filter(|gate| controllers.know(*gate));
+    known.filter(|gate| gates.enabled(*gate) != by_default.enabled(*gate)).map(|gate| (gate, gates.enabled(gate))).collect()
 }
 
 /// A rolling update that falls below what it promises does so because of what was so before it.
@@ -269,30 +307,32 @@ fn judge_availability(record: &mut Record) {
     short.into_iter().for_each(|(at, index, text)| record.trouble(TroubleKind::Unavailable, at, Some(index), text));
 }
 
-fn outcome(stage: &Stage, record: &Record, tracked: &Tracked, controllers: Controllers) -> Outcome {
+fn outcome(stage: &Stage, record: &Record, tracked: &Tracked) -> Outcome {
     let settled_after = |after| tracked.settled.unwrap_or(after);
     match tracked.ended {
         Some((End::Complete, after)) => Outcome::Complete { after, settled_after: settled_after(after) },
         Some((End::Held, after)) => Outcome::Held { after, settled_after: settled_after(after), why: tracked.held_by() },
         None => {
-            let mut why = causes(stage, tracked, controllers);
+            let mut why = causes(stage, tracked);
             why.extend(tracked.open_waits().map(|wait| wait.text.clone()));
+            if why.is_empty() {
+                why.push(tracked.how_far());
+            }
             Outcome::Stuck { after: since(record.began, record.progressed), why }
         }
     }
 }
 
 /// The words that `berth rollout status` has for what stands in the way.
-fn causes(stage: &Stage, tracked: &Tracked, controllers: Controllers) -> Vec<String> {
-    let (said, gates, now) = (stage.told().said(), controllers.gates(), stage.now());
+fn causes(stage: &Stage, tracked: &Tracked) -> Vec<String> {
+    let (said, gates, now) = (stage.told().said(), &stage.gates, stage.now());
     let events = warning_views(&said);
     let pods: Vec<Arc<PodView>> = views(stage, "", "pods", &tracked.namespace, |view: &PodView| view.meta.namespace.to_string());
     let found = match (&tracked.view, tracked.kind) {
         (Tracking::Deployment(deployment), _) => {
             let sets: Vec<Arc<ReplicaSetView>> =
                 views(stage, "apps", "replicasets", &tracked.namespace, |view: &ReplicaSetView| view.meta.namespace.to_string());
-            let facts =
-                DeploymentFacts { deployment, sets: &sets, pods: &pods, events: &events, gates: &gates, unobserved_since: None, now };
+            let facts = DeploymentFacts { deployment, sets: &sets, pods: &pods, events: &events, gates, unobserved_since: None, now };
             cause::of_deployment(&facts)
         }
         (Tracking::StatefulSet(set), _) => {

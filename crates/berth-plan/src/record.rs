@@ -513,8 +513,10 @@ impl Record {
             let message = event["message"].as_str().unwrap_or_default();
             let kind = match event["reason"].as_str().unwrap_or_default() {
                 "FailedScheduling" => TroubleKind::Unschedulable,
-                "FailedCreate" if message.contains("exceeded quota") || message.contains("failed quota") => TroubleKind::Quota,
-                "FailedCreate" => TroubleKind::Refused,
+                "FailedCreate" | "ReplicaSetCreateError" if message.contains("exceeded quota") || message.contains("failed quota") => {
+                    TroubleKind::Quota
+                }
+                "FailedCreate" | "ReplicaSetCreateError" => TroubleKind::Refused,
                 "AutomaticRollback" => TroubleKind::RolledBack,
                 "AutomaticRollbackSkipped" | "RollbackFailed" => TroubleKind::Never,
                 _ => continue,

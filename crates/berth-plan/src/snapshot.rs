@@ -95,14 +95,22 @@ impl Controllers {
         Cow::Owned(object)
     }
 
-    /// The gates that make berth's controllers do as these.
+    /// The gates that make berth's controllers do as these, where theirs are as by default.
     pub(crate) fn gates(self) -> FeatureGates {
-        let mut gates = FeatureGates::default();
-        if self == Self::Kubernetes {
-            gates.set(Gate::DeploymentPodReplacementPolicy, false);
-            gates.set(Gate::StatefulSetRecreateStrategy, false);
-        }
+        self.gates_of(&FeatureGates::default())
+    }
+
+    /// The gates that make berth's controllers do as these with their own gates.
+    pub(crate) fn gates_of(self, own: &FeatureGates) -> FeatureGates {
+        let mut gates = own.clone();
+        Gate::ALL.iter().filter(|gate| !self.know(**gate)).for_each(|gate| gates.set(*gate, false));
         gates
+    }
+
+    /// Whether they have the feature of this gate.
+    pub(crate) fn know(self, gate: Gate) -> bool {
+        let is_berths = matches!(gate, Gate::DeploymentPodReplacementPolicy | Gate::RolloutRecords | Gate::StatefulSetRecreateStrategy);
+        self == Self::Berth || !is_berths
     }
 }
 

@@ -10,7 +10,7 @@ use crate::{
     told::{Eventless, Told},
     version::Changed,
 };
-use berth_api::Object;
+use berth_api::{FeatureGates, Object};
 use berth_controllers::{
     Cluster,
     events::Recorder,
@@ -21,7 +21,7 @@ use berth_controllers::{
     metrics::Metrics,
 };
 use berth_node::{ForeignNodes, Nodes, Scheduler};
-use berth_registry::{ApiError, Body, Collection, Current, GetOptions, Patch, Registry, ResourceTable, Target, WriteOptions};
+use berth_registry::{ApiError, Body, Collection, Current, GetOptions, Patch, Registry, ResourceTable, Reviewer, Target, WriteOptions};
 use berth_sim::{
     network::{Faults, Network, SimCluster, Writes},
     rng::{Purpose, SeededRng},
@@ -85,6 +85,18 @@ pub(crate) struct Stage {
     pub(crate) analyses: Analyses,
     /// Whose controllers there are: what they do not know of objects is left out.
     pub(crate) controllers: Controllers,
+    /// As what its API server was made.
+    pub(crate) server: Server,
+    /// The gates of the controllers.
+    pub(crate) gates: FeatureGates,
+}
+
+/// What the API server of a world is made of.
+#[derive(Clone, Default)]
+pub(crate) struct Server {
+    pub(crate) gates: FeatureGates,
+    /// What it asks about each write.
+    pub(crate) reviewers: Vec<Arc<dyn Reviewer>>,
 }
 
 /// Is set when its waker is woken.
@@ -108,15 +120,16 @@ pub(crate) struct Subject {
 
 impl Stage {
     /// An empty world at `begins`.
-    pub(crate) fn new(seed: u64, begins: Timestamp) -> Self {
+    pub(crate) fn new(seed: u64, begins: Timestamp, server: &Server) -> Self {
         let time = VirtualTime::new(Order::Random, Arc::new(SeededRng::new(seed, Purpose::Order)), begins);
         let rng: Arc<dyn Rng> = Arc::new(SeededRng::new(seed, Purpose::Names));
         let table = Arc::new(ResourceTable::default());
         let store = Arc::new(SimStore(MemoryStore::new_quiet(Arc::clone(&table), HISTORY_BYTES)));
         let changes = store.watch("/registry/", Revision(0)).expect("nothing is compacted yet");
         let clock: Arc<dyn Clock> = Arc::new(time.clone());
-        let registry = Registry::new(Arc::<SimStore>::clone(&store), table, Arc::clone(&clock), Arc::clone(&rng), Arc::default());
-        let registry = registry.remembering(REMEMBERED_BYTES);
+        let registry =
+            Registry::new(Arc::<SimStore>::clone(&store), table, Arc::clone(&clock), Arc::clone(&rng), Arc::new(server.gates.clone()));
+        let registry = registry.remembering(REMEMBERED_BYTES).with_reviewers(server.reviewers.clone());
         let (user, parts) = (time.process(), time.process());
         let env = Env { clock: Arc::clone(&clock), rng: Arc::clone(&rng), spawner: Arc::new(user.clone()) };
         let api: Arc<dyn Cluster> = Arc::new(LocalCluster::new(registry.clone(), env));
@@ -139,6 +152,8 @@ impl Stage {
             metrics,
             analyses: Analyses::default(),
             controllers: Controllers::Berth,
+            server: server.clone(),
+            gates: FeatureGates::default(),
         }
     }
 
@@ -170,11 +185,11 @@ impl Stage {
     }
 
     /// Starts controllers, scheduler and nodes.
-    pub(crate) fn start(&self, controllers: Controllers, nodes: ForeignNodes) {
-        self.start_these(controllers, nodes, CONTROLLERS);
+    pub(crate) fn start(&self, nodes: ForeignNodes) {
+        self.start_these(nodes, CONTROLLERS);
     }
 
-    fn start_these(&self, controllers: Controllers, nodes: ForeignNodes, enabled: &str) {
+    fn start_these(&self, nodes: ForeignNodes, enabled: &str) {
         let spawner: Arc<dyn Spawner> = Arc::new(self.parts.clone());
         let clock: Arc<dyn Clock> = Arc::new(self.time.clone());
         let network = Network::new(self.seed, Arc::clone(&clock), Arc::clone(&spawner), Faults::NONE);
@@ -188,7 +203,7 @@ impl Stage {
         ControllerManager {
             cluster,
             env,
-            gates: Arc::new(controllers.gates()),
+            gates: Arc::new(self.gates.clone()),
             metrics,
             enabled: Enabled::parse(enabled).expect("all are known"),
             provision_latency: PROVISION_LATENCY,

@@ -83,6 +83,16 @@ fn write_suppositions(out: &mut String, forecast: &Forecast) -> fmt::Result {
     let policies: BTreeMap<&str, ()> = forecast.workloads.iter().map(|workload| (workload.policy.as_str(), ())).collect();
     let policies: Vec<&str> = policies.into_keys().collect();
     writeln!(out, "Supposes {whose} ({}); {}.", supposed.because, policies.join("; "))?;
+    if !supposed.gates.is_empty() {
+        let gates: Vec<String> = supposed.gates.iter().map(|(gate, on)| format!("{gate}={on}")).collect();
+        writeln!(out, "Supposes the feature gates {} of the controllers, as the cluster's metrics say.", gates.join(", "))?;
+    }
+    if let Some(why) = &supposed.unknown_gates {
+        writeln!(out, "Supposes that all feature gates of the controllers are as by default: {why}.")?;
+    }
+    if let Some(why) = &supposed.unasked_pods {
+        writeln!(out, "Supposes that admission policies and webhooks accept the pods: {why}.")?;
+    }
     match supposed.analysis {
         Some("pass") => writeln!(out, "Supposes that each analysis passes at once; --analysis fail tells what becomes of one that fails.")?,
         Some(_) => writeln!(out, "Supposes that each analysis fails at once.")?,

@@ -24,6 +24,8 @@ use std::{
     time::Duration,
 };
 
+/// The wait of what is being deleted: nothing rolls out any more.
+const BEING_DELETED: &str = "being_deleted";
 /// A deadline longer than this is none.
 const DEADLINE_MAX: Duration = Duration::from_secs(3600);
 
@@ -254,7 +256,7 @@ impl Tracked {
     /// A Deployment that is paused scales, and what its status says then is complete but for a template that has no set yet.
     pub(crate) fn end(&self, sizes: impl FnOnce() -> i64, gates: &FeatureGates) -> Option<End> {
         // Counts do not tell which pods exist: where the numbers move, there are as many as before.
-        if !self.has_its_numbers() {
+        if !self.has_its_numbers() || self.open.contains_key(BEING_DELETED) {
             return None;
         }
         let waits_for_resume = self.open.contains_key(Wait::Paused.metric_label());
@@ -277,6 +279,26 @@ impl Tracked {
     pub(crate) fn held_by(&self) -> Vec<String> {
         let waits: Vec<String> = self.open_waits().map(|wait| wait.text.clone()).collect();
         if waits.is_empty() { vec![Wait::Paused.to_string()] } else { waits }
+    }
+
+    /// How far it is, by its counts.
+    pub(crate) fn how_far(&self) -> String {
+        let (updated, available, observed, generation) = match &self.view {
+            Tracking::Nothing => return format!("{} {} does not exist", self.kind.name(), self.name),
+            Tracking::Deployment(view) => {
+                let status = &view.status;
+                (status.updated_replicas, status.available_replicas, status.observed_generation, view.meta.generation)
+            }
+            Tracking::StatefulSet(view) => {
+                let status = &view.status;
+                (status.updated_replicas, status.available_replicas, status.observed_generation, view.meta.generation)
+            }
+        };
+        let (wanted, terminating) = (self.replicas(), self.tally.all().terminating);
+        if observed < generation {
+            return format!("no controller acts on {} {}", self.kind.name(), self.name);
+        }
+        format!("{updated} of {wanted} pods have the newest template, {available} pods are available, {terminating} terminate")
     }
 
     /// What it still waits for.

@@ -6,6 +6,7 @@
 
 pub mod look;
 pub mod outdated;
+pub mod settled;
 pub mod state;
 pub mod stateful_set;
 pub mod verbs;

@@ -155,6 +155,9 @@ fn unready(set: &StatefulSetView, pod: &PodView) -> Option<UnreadyPod> {
 fn standing(set: &StatefulSetView, strategy: EffectiveStrategy) -> Standing {
     let status = &set.status;
     let observed = status.observed_generation;
+    if set.meta.deleted.is_some() {
+        return waiting(format!("statefulset \"{}\" is being deleted", set.meta.name));
+    }
     if observed == 0 || observed < set.meta.generation {
         return waiting("Waiting for statefulset spec update to be observed...".to_owned());
     }

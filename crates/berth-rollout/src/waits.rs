@@ -84,10 +84,13 @@ pub fn of_set_alone(set: &ReplicaSetView, pods: &[Arc<PodView>], gates: &Feature
     if set.meta.deleted.is_some() {
         return vec![Wait::BeingDeleted { kind: "ReplicaSet".to_owned(), name: set.meta.name.to_string() }];
     }
+    let unavailable = set.status.ready_replicas - set.status.available_replicas;
+    let min_ready = Wait::MinReady { pods: unavailable.cast_unsigned(), seconds: set.min_ready_seconds.max(0).cast_unsigned() };
+    let min_ready = Some(min_ready).filter(|_| 0 < unavailable && 0 < set.min_ready_seconds);
     let set = Arc::new(set.clone());
     let sets: Sets = [Arc::clone(&set)].into_iter().collect();
     let mut pods: Known<PodView, PodIndex> = pods.iter().cloned().collect();
-    of_replica_set(&set, &sets, pods.index_mut(), Look { last_error: None, gates, now })
+    of_replica_set(&set, &sets, pods.index_mut(), Look { last_error: None, gates, now }).into_iter().chain(min_ready).collect()
 }
 
 /// Whether two lists of waits are the same but for the time that has passed.

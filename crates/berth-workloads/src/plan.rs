@@ -79,10 +79,12 @@ pub enum Action {
         /// Why.
         reason: Reason,
     },
-    /// Reads nodes past every cache. Fails if none of them is ready: what goes wrong on them is no fault of what runs there.
+    /// Reads nodes past every cache. Fails if none of them is ready and has answered lately: what goes wrong on them is no fault of what runs there.
     ConfirmNodeReady {
         /// Their names.
         nodes: Vec<String>,
+        /// A node answers if it has renewed its lease since then. One without a lease answers as long as it is ready.
+        answered_since: Timestamp,
         /// Why.
         reason: Reason,
         /// Recorded on its outcome.

@@ -18,13 +18,14 @@ const MESSAGE_CHARS_MAX: usize = 1024;
 
 /// For how long all pods of a template must stay available until its rollout has succeeded. A container that crashes a moment after its start makes its pod
 /// available for that moment.
-const STEADY: SignedDuration = SignedDuration::from_secs(10);
+pub const STEADY: SignedDuration = SignedDuration::from_secs(10);
 
 type Annotations = BTreeMap<String, String>;
 
-/// For how long all pods of a template must stay available until its rollout has succeeded: 10 s, or its deadline where that is shorter.
+/// For how long all pods of a template must stay available until its rollout has succeeded, or a step of it is reached: 10 s, or the deadline where that is
+/// shorter.
 #[must_use]
-pub(crate) fn steady(deadline: SignedDuration) -> SignedDuration {
+pub fn steady(deadline: SignedDuration) -> SignedDuration {
     STEADY.min(deadline)
 }
 

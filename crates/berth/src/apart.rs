@@ -48,6 +48,8 @@ struct Part {
     name: &'static str,
     /// Where upstream's tells how it is.
     port: u16,
+    /// Whether its metrics show workloads, on a cluster whose API server does not.
+    shows_workloads: bool,
 }
 
 /// Starts a part, once it may work.
@@ -93,7 +95,7 @@ pub(crate) fn controller_manager(options: &ControllerManager) -> Outcome<ExitCod
         };
         Outcome::<Begin<'_>>::Ok(Box::new(begin))
     };
-    let part = Part { name: "berth-controller-manager", port: 10257 };
+    let part = Part { name: "berth-controller-manager", port: 10257, shows_workloads: true };
     let aside = |health: &Health, env: &Env| {
         // Who stands by knows what is so when it leads.
         followed.follow(env);
@@ -108,7 +110,7 @@ pub(crate) fn scheduler(options: &Scheduler) -> Outcome<ExitCode> {
         let events = Recorder::new(Arc::clone(&cluster), env.clone(), Arc::clone(&metrics), "default-scheduler");
         berth_node::Scheduler::start(&cluster, &env, &events, &metrics);
     };
-    run(&options.part, Part { name: "berth-scheduler", port: 10259 }, |_, _| Ok(()), |_| Ok(Box::new(begin)))
+    run(&options.part, Part { name: "berth-scheduler", port: 10259, shows_workloads: false }, |_, _| Ok(()), |_| Ok(Box::new(begin)))
 }
 
 /// Runs simulated nodes.
@@ -121,7 +123,7 @@ pub(crate) fn node(options: &Node) -> Outcome<ExitCode> {
         };
         Outcome::<Begin<'_>>::Ok(Box::new(begin))
     };
-    run(&options.part, Part { name: "berth-node", port: 10250 }, |_, _| Ok(()), prepare)
+    run(&options.part, Part { name: "berth-node", port: 10250, shows_workloads: false }, |_, _| Ok(()), prepare)
 }
 
 /// Runs a part until a signal comes or something panics; it ends in order, so that the next can begin at once. What it does `aside` does not wait until it
@@ -149,7 +151,7 @@ fn run<'a>(
                 health.stops();
                 Err(fault.into())
             }
-            ended = work(options, lease, part.name, &health, env, &signals, prepare) => ended,
+            ended = work(options, lease, part, &health, env, &signals, prepare) => ended,
             // One who is in a hurry.
             signal = signals.beyond(1) => Ok(signal.exit_code()),
         }
@@ -159,12 +161,13 @@ fn run<'a>(
 async fn work<'a>(
     options: &PartOptions,
     lease: Option<(ObjectKey, Timing)>,
-    name: &'static str,
+    part: Part,
     health: &Health,
     env: Env,
     signals: &Signals,
     prepare: impl FnOnce(&Vendor) -> Outcome<Begin<'a>>,
 ) -> Outcome<ExitCode> {
+    let name = part.name;
     let standing = async {
         let (cluster, vendor) = connect(options, &env).await?;
         let begin = prepare(&vendor)?;
@@ -174,6 +177,9 @@ async fn work<'a>(
             Some((lease, timing)) => Some(elect(&cluster, &env, health, lease, timing).await),
             None => None,
         };
+        if part.shows_workloads && vendor != Vendor::Berth {
+            health.shows_workloads_of(cluster.clone());
+        }
         Outcome::Ok((cluster, leader, begin))
     };
     let (cluster, leader, begin) = tokio::select! {

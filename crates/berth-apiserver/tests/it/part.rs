@@ -5,7 +5,7 @@ use berth_apiserver::{
     Credentials, Readiness,
     auth::User,
     credentials::AccountKeys,
-    part::{Delegate, OpenPaths, PartConfig, PartServer, Unanswered},
+    part::{Delegate, OpenPaths, PartConfig, PartServer, Unanswered, WorkloadSource, Workloads},
     pki,
 };
 use futures::{FutureExt, future::BoxFuture};
@@ -41,12 +41,38 @@ impl Delegate for Nobody {
     }
 }
 
+/// One series.
+fn metrics() -> prometheus::Registry {
+    let registry = prometheus::Registry::new();
+    let own = prometheus::IntGauge::new("own", "Its own").expect("a name");
+    registry.register(Box::new(own)).expect("it is the first");
+    registry
+}
+
+/// One Deployment, and nothing else; or no answer.
+struct One {
+    answers: bool,
+}
+
+impl WorkloadSource for One {
+    fn all(&self, plural: &'static str) -> BoxFuture<'_, Result<Vec<Vec<u8>>, Unanswered>> {
+        let web = r#"{"metadata": {"name": "web", "namespace": "shop", "generation": 2}, "spec": {"replicas": 3}, "status": {"observedGeneration": 1}}"#;
+        let objects = if plural == "deployments" { vec![web.as_bytes().to_vec()] } else { Vec::new() };
+        let answer = if self.answers { Ok(objects) } else { Err(Unanswered("it is away".to_owned())) };
+        async move { answer }.boxed()
+    }
+}
+
 struct Part {
     address: SocketAddr,
     connector: TlsConnector,
 }
 
 async fn part() -> Part {
+    part_with(&["/healthz"], Workloads::default()).await
+}
+
+async fn part_with(open: &[&str], workloads: Workloads) -> Part {
     let serving = pki::self_signed("part", Ipv4Addr::LOCALHOST.into(), jiff::Timestamp::now()).expect("a certificate");
     let mut roots = RootCertStore::empty();
     roots.add(CertificateDer::from_pem_slice(serving.certificate.as_bytes()).expect("a certificate")).expect("one that is good");
@@ -68,9 +94,10 @@ async fn part() -> Part {
     let server = PartServer::bind(PartConfig {
         bind: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
         credentials,
-        open: OpenPaths::parse(&["/healthz".to_owned()]).expect("paths"),
+        open: OpenPaths::parse(&open.iter().map(ToString::to_string).collect::<Vec<_>>()).expect("paths"),
         delegate: Arc::new(Nobody),
-        metrics: prometheus::Registry::new(),
+        metrics: metrics(),
+        workloads,
         readiness,
         clock: Arc::new(MachineClock),
     });
@@ -129,4 +156,20 @@ async fn a_long_head_is_refused_and_so_is_who_may_not() {
     let with_token = refused.replace("connection: close", "authorization: Bearer x\r\nconnection: close");
     let answer = part.said_to(with_token.as_bytes()).await;
     assert!(answer.starts_with("HTTP/1.1 401 "), "{answer}");
+}
+
+#[tokio::test]
+async fn metrics_show_the_workloads_of_a_source_and_go_on_without_it() {
+    let asked = String::from_utf8_lossy(ASKED).replace("/healthz", "/metrics");
+    let shown = async |source: Option<One>| {
+        let workloads = Workloads::default();
+        source.into_iter().for_each(|source| assert!(workloads.set(Arc::new(source)).is_ok()));
+        part_with(&["/metrics"], workloads).await.said_to(asked.as_bytes()).await
+    };
+    let (series, own) = (r#"kube_deployment_metadata_generation{deployment="web",namespace="shop"} 2"#, "\nown 0\n");
+    let with = shown(Some(One { answers: true })).await;
+    assert!(with.contains(series) && with.contains(own), "{with}");
+    for without in [shown(Some(One { answers: false })).await, shown(None).await] {
+        assert!(without.starts_with("HTTP/1.1 200 ") && !without.contains("kube_") && without.contains(own), "{without}");
+    }
 }

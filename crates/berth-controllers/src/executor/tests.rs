@@ -151,17 +151,28 @@ fn a_pod_that_is_already_gone_is_success() {
 #[test]
 fn what_waits_for_a_node_goes_on_when_one_of_them_is_ready() {
     let ready = |status: &str| json!({"status": {"conditions": [{"type": "Ready", "status": status}]}});
-    let confirm =
-        || Action::ConfirmNodeReady { nodes: vec!["a".to_owned(), "b".to_owned()], reason: Reason::Adopts, events: Outcome::default() };
-    for (a, b, calls_made) in [
-        (ready("True"), Value::Null, 2),
-        (ready("Unknown"), ready("True"), 3),
-        (ready("Unknown"), ready("False"), 2),
-        (Value::Null, json!({}), 2),
+    let lease = |time: &str| json!({"spec": {"renewTime": time}});
+    let (early, late) = (lease("2026-01-01T00:00:09.000000Z"), lease("2026-01-01T00:00:10.000000Z"));
+    let confirm = || Action::ConfirmNodeReady {
+        nodes: vec!["a".to_owned(), "b".to_owned()],
+        answered_since: "2026-01-01T00:00:10Z".parse().expect("a time"),
+        reason: Reason::Adopts,
+        events: Outcome::default(),
+    };
+    for (a, b, of_a, calls_made) in [
+        (ready("True"), Value::Null, Value::Null, 3),
+        (ready("True"), Value::Null, late.clone(), 3),
+        (ready("True"), Value::Null, early.clone(), 3),
+        (ready("True"), ready("True"), early, 5),
+        (ready("Unknown"), ready("True"), late, 4),
+        (ready("Unknown"), ready("False"), Value::Null, 2),
+        (Value::Null, json!({}), Value::Null, 2),
     ] {
         let (carried, calls) = run(plan(vec![vec![confirm()], vec![patch("c")]]), move |call| {
             Ok(if call.starts_with("get nodes a") {
                 a.clone()
+            } else if call.starts_with("get leases") {
+                if call.ends_with("a") { of_a.clone() } else { Value::Null }
             } else if call.starts_with("get") {
                 b.clone()
             } else {

@@ -9,7 +9,7 @@ use crate::{
         recorded::{Input, Place, Recorded, imaged, place, wanted},
     },
     snapshot::{Controllers, Snapshot},
-    stage::{Stage, Subject},
+    stage::{Server, Stage, Subject},
 };
 use berth_api::{
     annotations::{BERTH_ANALYSIS_PROVIDER, BERTH_ANALYSIS_QUERY, BERTH_STEPS},
@@ -140,7 +140,9 @@ impl Run {
     fn run(&self, recorded: &Recorded, passing: &mut dyn FnMut(&Passing<'_>)) -> Result<Column, PlanError> {
         let objects: Vec<Value> = recorded.initial.iter().cloned().map(|object| self.given(object)).collect();
         let before = recorded.begins - WARM_UP;
-        let mut stage = Stage::new(self.seed, before);
+        let gates = self.controllers.gates();
+        let mut stage = Stage::new(self.seed, before, &Server::default());
+        stage.gates.clone_from(&gates);
         let known = objects.iter().map(|object| (place(object), object.clone())).collect();
         let accounts = accounts(&objects);
         let snapshot = Snapshot { objects, at: recorded.begins, missing: Vec::new() };
@@ -149,8 +151,8 @@ impl Run {
         let mut nodes = recorded.nodes.clone();
         nodes.extend(stored.iter().filter(|object| object["kind"] == "Node").map(|node| place(node).2));
         stage.restore(stored)?;
-        stage.start_with_deletions(self.controllers, recorded.lives.nodes(nodes, before));
-        let ledger = Ledger::new(self.controllers.gates());
+        stage.start_with_deletions(recorded.lives.nodes(nodes, before));
+        let ledger = Ledger::new(gates);
         let mut world = World { stage, ledger, run: self, known, notes: Vec::new(), unsaid: 0 };
         world.follow(recorded.begins, passing)?;
         world.ledger.begin(recorded.begins);

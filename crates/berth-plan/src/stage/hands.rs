@@ -1,7 +1,7 @@
 //! What a replay does to a world besides a plan: it deletes, and tells what nodes report.
 
 use super::{CONTROLLERS, Stage, Subject, options};
-use crate::{error::PlanError, snapshot::Controllers};
+use crate::error::PlanError;
 use berth_api::Subresource;
 use berth_node::ForeignNodes;
 use berth_registry::{ApiError, DeleteOptions, Patch};
@@ -9,8 +9,8 @@ use serde_json::Value;
 
 impl Stage {
     /// Starts what a plan starts, and who deletes what nobody owns any more: workloads go in a recording.
-    pub(crate) fn start_with_deletions(&self, controllers: Controllers, nodes: ForeignNodes) {
-        self.start_these(controllers, nodes, &format!("{CONTROLLERS},garbagecollector"));
+    pub(crate) fn start_with_deletions(&self, nodes: ForeignNodes) {
+        self.start_these(nodes, &format!("{CONTROLLERS},garbagecollector"));
     }
 
     /// Deletes an object, and in the background what it owns; one that is gone stays so. `grace`: of a pod.

@@ -5,9 +5,10 @@ use crate::common::{
     scenario::{deployment, stateful_set},
     suppositions,
 };
+use berth_api::FeatureGates;
 use berth_plan::{
-    Change, Controllers, Edit, Edits, Failure, Forecast, Outcome, Snapshot, StepKind, Suppositions, TroubleKind, WorkloadKind, charts,
-    compare, forecast, forecast_many, text,
+    Change, Controllers, Edit, Edits, Failure, Forecast, KnownGates, Outcome, RefusedPod, Snapshot, StepKind, Suppositions, TroubleKind,
+    WorkloadKind, WriteBody, asked_pods, charts, compare, forecast, forecast_many, text, victims,
 };
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -324,7 +325,7 @@ fn a_rollout_may_stand_still_as_long_as_its_step_lasts_or_its_pods_take() {
     let new = with_image("main:2", old.clone());
     let forecast = foretell(vec![old], &applied(vec![new]));
     let Outcome::Complete { after, .. } = forecast.workloads[0].outcome else { panic!("{}", text(&forecast, None)) };
-    assert!((10_800..10_820).contains(&after.as_secs()), "{after:?}");
+    assert!((10_800..10_830).contains(&after.as_secs()), "{after:?}");
     let slow = Suppositions { start: Some(Duration::from_secs(5)), stop: Some(Duration::from_secs(9000)), ..Suppositions::default() };
     let mut web = deployment(1, &rolling(0, 1, "TerminationComplete"));
     web["spec"]["template"]["spec"]["terminationGracePeriodSeconds"] = json!(9000);
@@ -393,7 +394,7 @@ fn all_containers_of_a_name_get_the_image_and_a_star_is_each() {
     let images = |container: &str| -> Vec<String> {
         let edits = Edits { images: vec![(container.to_owned(), "x:2".to_owned())], ..Edits::default() };
         let writes = berth_plan::writes(&Snapshot::of_documents(objects.clone()), &edit(WorkloadKind::Deployment, edits)).expect("a write");
-        let berth_plan::WriteBody::Patch(patch) = &writes[0].what else { panic!("{writes:?}") };
+        let WriteBody::Patch(patch) = &writes[0].what else { panic!("{writes:?}") };
         let spec = &patch["spec"]["template"]["spec"];
         ["initContainers", "containers"].iter().filter_map(|list| Some(spec[*list][0]["image"].as_str()?.to_owned())).collect()
     };
@@ -550,4 +551,76 @@ fn kubernetes_controllers_heed_none_of_berths_annotations() {
         matches!(forecast.workloads[0].outcome, Outcome::Complete { .. })
     };
     assert_eq!([Controllers::Kubernetes, Controllers::Berth].map(is_complete), [true, false]);
+}
+
+/// With the policy's gate off, new pods do not wait for terminating ones; with that of deletion costs off, no pod goes by its cost.
+#[test]
+fn the_gates_of_the_controllers_count() {
+    let most_pods = |gates: &str| {
+        let gates = KnownGates { controllers: FeatureGates::parse(gates).expect("gates"), ..KnownGates::default() };
+        let suppositions = Suppositions { controllers: Some(Controllers::Berth), gates, ..suppositions(5, 20) };
+        let web = deployment(4, &rolling(0, 4, "TerminationComplete"));
+        let forecast = forecast_of(vec![web], &edit(WorkloadKind::Deployment, new_image()), &suppositions);
+        (
+            forecast.workloads[0].pods.value,
+            text(&forecast, None).contains("feature gates DeploymentPodReplacementPolicy=false of the controllers"),
+        )
+    };
+    assert_eq!([most_pods(""), most_pods("DeploymentPodReplacementPolicy=false")], [(4, false), (8, true)]);
+    let rules = |gates: &str| {
+        let gates = KnownGates { controllers: FeatureGates::parse(gates).expect("gates"), ..KnownGates::default() };
+        let suppositions = Suppositions { controllers: Some(Controllers::Berth), gates, ..suppositions(5, 20) };
+        let status = || json!({"phase": "Running", "conditions": [{"type": "Ready", "status": "True", "lastTransitionTime": "2026-03-01T10:00:05Z"}]});
+        let mut costly = pod("web-1-a", status());
+        costly["metadata"]["annotations"] = json!({"controller.kubernetes.io/pod-deletion-cost": "5"});
+        let edits = Edits { replicas: Some(1), ..Edits::default() };
+        let objects = cluster(2, vec![costly, pod("web-1-b", status())]);
+        victims(&forecast_of(objects, &edit(WorkloadKind::Deployment, edits), &suppositions))
+    };
+    assert!(rules("").contains("cost") && !rules("PodDeletionCost=false").contains("cost"), "{}", rules("PodDeletionCost=false"));
+}
+
+/// What the server says of one pod of the new template is true of all of them, and of none of the template before.
+#[test]
+fn pods_that_the_server_refuses_are_refused() {
+    let status =
+        json!({"phase": "Running", "conditions": [{"type": "Ready", "status": "True", "lastTransitionTime": "2026-03-01T10:00:05Z"}]});
+    let objects = || cluster(2, vec![pod("web-1-a", status.clone()), pod("web-1-b", status.clone())]);
+    let change = edit(WorkloadKind::Deployment, new_image());
+    let message = "pods \"web-x\" is forbidden: ValidatingAdmissionPolicy 'tags' with binding 'tags' denied request: no";
+    let asked = asked_pods(&Snapshot::of_documents(objects()), &change).expect("pods");
+    let WriteBody::Create(asked_for) = &asked[0].write.what else { panic!("{asked:?}") };
+    assert_eq!((asked.len(), &asked_for["spec"]["containers"][0]["image"]), (1, &json!("main:2")));
+    let refused = asked.into_iter().map(|pod| RefusedPod { pod, message: message.to_owned() }).collect();
+    let supposed = Suppositions { controllers: Some(Controllers::Berth), refused, ..suppositions(5, 20) };
+    let forecast = forecast_of(objects(), &change, &supposed);
+    let Outcome::Stuck { why, .. } = &forecast.workloads[0].outcome else { panic!("{}", text(&forecast, None)) };
+    assert!(why[0].contains("denied request: no"), "{why:?}");
+    assert_eq!(forecast.troubles[0].kind, TroubleKind::Refused);
+    let scaled = edit(WorkloadKind::Deployment, Edits { replicas: Some(3), ..Edits::default() });
+    let is_complete = |change: &Change| matches!(forecast_of(objects(), change, &supposed).workloads[0].outcome, Outcome::Complete { .. });
+    assert!(is_complete(&scaled), "the template before was not asked about");
+}
+
+/// An outcome that is not good says why, whatever there is to say.
+#[test]
+fn nothing_is_stuck_without_a_reason() {
+    let mut objects = cluster(2, Vec::new());
+    objects[0]["metadata"]["deletionTimestamp"] = json!("2026-03-01T10:10:00Z");
+    objects[0]["metadata"]["finalizers"] = json!(["foregroundDeletion"]);
+    let forecast = foretell(objects, &edit(WorkloadKind::Deployment, new_image()));
+    let Outcome::Stuck { why, .. } = &forecast.workloads[0].outcome else { panic!("{}", text(&forecast, None)) };
+    assert!(why.iter().any(|why| why.contains("is being deleted")), "{why:?}");
+}
+
+/// A quota may refuse the ReplicaSet itself.
+#[test]
+fn a_replica_set_that_a_quota_refuses_is_a_trouble_of_the_quota() {
+    let hard = json!({"count/replicasets.apps": "1"});
+    let quota =
+        json!({"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "few", "namespace": "default"}, "spec": {"hard": hard}});
+    let forecast = foretell(vec![quota, deployment(2, &json!({}))], &edit(WorkloadKind::Deployment, new_image()));
+    let Outcome::Stuck { why, .. } = &forecast.workloads[0].outcome else { panic!("{}", text(&forecast, None)) };
+    assert!(why[0].contains("exceeded quota: few"), "{why:?}");
+    assert_eq!(forecast.failures(&[Failure::Quota]).len(), 1, "{:?}", forecast.troubles);
 }

@@ -3,7 +3,7 @@
 //! A [`crate::plan::Wait`] is what a controller leaves undone on purpose; a [`Cause`] is what stands in the way of the rest. [`of_deployment`] and
 //! [`of_stateful_set`] look at everything that is known of a workload; [`of_pod`] at one pod alone, whatever the time. The rules about pods are in
 //! the table of `pods.rs`, those about pods that could not be made in `refusal.rs`, those about what else is in the namespace in `neighbours.rs`. To add a
-//! cause: a case of [`Kind`] at its rank, with its words, a rule with its test, and a line in the table of `advice.rs`: what happens next by itself, and
+//! cause: a case of [`Kind`] at its rank, with its words, a rule with its test, and a line in `table.rs`: what happens next by itself, and
 //! what a person can do.
 
 mod advice;
@@ -11,10 +11,11 @@ mod neighbours;
 mod pods;
 mod refusal;
 mod scheduling;
+mod table;
 mod workload;
 
 pub use advice::{Obstacle, Place, Replacement, ToDo, ranked};
-pub use neighbours::{Rival, held_by_budgets, overlap};
+pub use neighbours::{Rival, held_by_budgets, on_lost_nodes, overlap, resource_claims};
 pub use pods::{is_in_trouble, of_pod};
 pub use scheduling::misfits;
 pub use workload::{
@@ -54,8 +55,14 @@ pub enum Kind {
     UnschedulableTaint,
     /// A claim is missing or unbound, or its volume is elsewhere.
     UnschedulableVolume,
+    /// No volume can be made for a claim.
+    Provisioning,
+    /// No node takes new pods: all are cordoned.
+    UnschedulableCordoned,
     /// No node, for another reason.
     Unschedulable,
+    /// A ResourceClaim is missing.
+    ResourceClaim,
     /// A scheduling gate keeps the pod from being scheduled.
     SchedulingGated,
     /// A quota is full, or demands amounts that the pod does not name.
@@ -95,7 +102,7 @@ struct Words {
 
 impl Kind {
     /// All kinds, first to last.
-    pub const ALL: [Self; 25] = [
+    pub const ALL: [Self; 28] = [
         Self::ImagePull,
         Self::ContainerConfig,
         Self::Crash,
@@ -106,7 +113,10 @@ impl Kind {
         Self::UnschedulableAffinity,
         Self::UnschedulableTaint,
         Self::UnschedulableVolume,
+        Self::Provisioning,
+        Self::UnschedulableCordoned,
         Self::Unschedulable,
+        Self::ResourceClaim,
         Self::SchedulingGated,
         Self::Quota,
         Self::LimitRange,
@@ -138,6 +148,8 @@ impl Kind {
                 | Self::UnschedulableAffinity
                 | Self::UnschedulableTaint
                 | Self::UnschedulableVolume
+                | Self::Provisioning
+                | Self::UnschedulableCordoned
                 | Self::Unschedulable
         )
     }
@@ -162,7 +174,10 @@ impl Kind {
             | Self::UnschedulableAffinity
             | Self::UnschedulableTaint
             | Self::UnschedulableVolume
+            | Self::Provisioning
+            | Self::UnschedulableCordoned
             | Self::Unschedulable
+            | Self::ResourceClaim
             | Self::Quota
             | Self::Webhook
             | Self::Refused
@@ -192,7 +207,12 @@ impl Kind {
                 words("unschedulable_taint", "finds no node whose taints it tolerates", "find no node whose taints they tolerate")
             }
             Self::UnschedulableVolume => words("unschedulable_volume", "finds no node for its volumes", "find no node for their volumes"),
+            Self::Provisioning => words("provisioning", "waits for a volume that cannot be made", "wait for a volume that cannot be made"),
+            Self::UnschedulableCordoned => {
+                words("unschedulable_cordoned", "finds no node that takes new pods", "find no node that takes new pods")
+            }
             Self::Unschedulable => words("unschedulable", "finds no node", "find no node"),
+            Self::ResourceClaim => words("resource_claim", "waits for a ResourceClaim", "wait for a ResourceClaim"),
             Self::SchedulingGated => words("scheduling_gated", "is held back by a scheduling gate", "are held back by a scheduling gate"),
             Self::Quota => words("quota", "is not created because of a quota", "are not created because of a quota"),
             Self::LimitRange => words("limit_range", "is not created because of a LimitRange", "are not created because of a LimitRange"),

@@ -3,9 +3,12 @@
 use super::{About, Cause, Kind};
 use crate::{
     selector::{Labels, Selector},
-    view::{BudgetView, PodView},
+    view::{BudgetView, PodPhase, PodView},
 };
-use std::{collections::BTreeSet, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 /// A workload that selects pods.
 #[derive(Clone, Debug)]
@@ -54,6 +57,46 @@ pub fn held_by_budgets(pods: &[Arc<PodView>], budgets: &[BudgetView], cordoned: 
     Some(Cause { kind: Kind::Budget, pods: held.len(), about: About { kind: "Pod", name: first.meta.name.to_string() }, evidence })
 }
 
+/// Counts pods that run on lost nodes, and are not ready, as lost: their probes are not at fault. `lost` are the nodes that do not answer, with what is said of
+/// each.
+pub fn on_lost_nodes(causes: &mut Vec<Cause>, pods: &[Arc<PodView>], lost: &BTreeMap<String, String>) {
+    let is_lost = |pod: &&Arc<PodView>| {
+        pod.phase == PodPhase::Running && !pod.ready && pod.meta.deleted.is_none() && lost.contains_key(pod.node_name.as_str())
+    };
+    let mut on_lost: Vec<&Arc<PodView>> = pods.iter().filter(is_lost).collect();
+    on_lost.sort_by(|a, b| a.meta.name.cmp(&b.meta.name));
+    let Some(first) = on_lost.first() else { return };
+    let evidence = format!("node {}: {}", first.node_name, lost[first.node_name.as_str()]);
+    let about = About { kind: "Pod", name: first.meta.name.to_string() };
+    let others = || pods.iter().filter(|pod| pod.phase == PodPhase::Running && !pod.ready && !on_lost.contains(pod));
+    causes.retain_mut(|cause| {
+        if cause.kind == Kind::NotReady {
+            cause.pods = cause.pods.saturating_sub(on_lost.len());
+            // What is said is said of the pod that it names.
+            if let Some(other) = others()
+                .min_by(|a, b| a.meta.name.cmp(&b.meta.name))
+                .filter(|_| on_lost.iter().any(|pod| cause.about.name == *pod.meta.name))
+            {
+                cause.about.name = other.meta.name.to_string();
+                cause.evidence.clear();
+            }
+        }
+        cause.kind != Kind::NodeLost && (cause.kind != Kind::NotReady || 0 < cause.pods)
+    });
+    causes.push(Cause { kind: Kind::NodeLost, pods: on_lost.len(), about, evidence });
+}
+
+/// Pods without a node that name a ResourceClaim which does not exist: schedulers do not even say that they have seen them. `claimed` are the claims of each pod,
+/// `there` those that exist.
+#[must_use]
+pub fn resource_claims(claimed: &BTreeMap<String, Vec<String>>, there: &BTreeSet<String>) -> Option<Cause> {
+    let missing = |claims: &Vec<String>| claims.iter().find(|claim| !there.contains(*claim)).cloned();
+    let waiting: Vec<(&String, String)> = claimed.iter().filter_map(|(pod, claims)| Some((pod, missing(claims)?))).collect();
+    let (first, claim) = waiting.first()?;
+    let about = About { kind: "Pod", name: (*first).clone() };
+    Some(Cause { kind: Kind::ResourceClaim, pods: waiting.len(), about, evidence: format!("resourceclaim {claim:?} not found") })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -78,6 +121,37 @@ mod tests {
         let found = overlap("Deployment", "web", &labels, &rivals).expect("an overlap");
         let text = "Deployment web selects pods that another workload selects too: StatefulSet web, Deployment web2";
         assert_eq!(found.to_string(), text);
+    }
+
+    #[test]
+    fn pods_on_lost_nodes_are_lost_and_not_failed_by_their_probes() {
+        let pod = |name: &str, node: &str, phase: &str| {
+            let object = json!({"metadata": {"name": name}, "spec": {"nodeName": node}, "status": {"phase": phase}});
+            Arc::new(PodView::decode(object.to_string().as_bytes(), Revision(1)).expect("a pod"))
+        };
+        let pods = [pod("b", "n1", "Running"), pod("a", "n1", "Running"), pod("c", "n2", "Running"), pod("d", "n1", "Pending")];
+        let not_ready =
+            |pods: usize| Cause { kind: Kind::NotReady, pods, about: About { kind: "Pod", name: "a".to_owned() }, evidence: String::new() };
+        let found = |pods_not_ready: usize, lost: &[&str]| {
+            let mut causes = vec![not_ready(pods_not_ready)];
+            let lost = lost.iter().map(|node| ((*node).to_owned(), "Kubelet stopped posting node status.".to_owned())).collect();
+            on_lost_nodes(&mut causes, &pods, &lost);
+            causes.iter().map(ToString::to_string).collect::<Vec<_>>()
+        };
+        let lost = "2 pods are on nodes that do not answer, e.g. a: node n1: Kubelet stopped posting node status.";
+        assert_eq!(found(2, &["n1"]), [lost]);
+        assert_eq!(found(3, &["n1"]), ["c runs but is not ready", lost]);
+        assert_eq!(found(2, &[]), ["2 pods run but are not ready, e.g. a"]);
+    }
+
+    #[test]
+    fn pods_that_name_a_claim_which_is_missing_wait_for_it() {
+        let claimed = |pod: &str, claim: &str| (pod.to_owned(), vec![claim.to_owned()]);
+        let all = BTreeMap::from([claimed("web-1", "gpu"), claimed("web-2", "gpu"), claimed("web-3", "disk")]);
+        let there = BTreeSet::from(["disk".to_owned()]);
+        let found = resource_claims(&all, &there).map(|cause| cause.to_string());
+        assert_eq!(found.as_deref(), Some("2 pods wait for a ResourceClaim, e.g. web-1: resourceclaim \"gpu\" not found"));
+        assert_eq!(resource_claims(&all, &BTreeSet::from(["disk".to_owned(), "gpu".to_owned()])), None);
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use super::{About, Cause, Kind, scheduling};
 use crate::view::{ContainerRole, ContainerSymptom, EventView, PodPhase, PodView, Said, Symptoms};
 use jiff::{SignedDuration, Timestamp};
+use std::collections::BTreeMap;
 
 /// How long a pod may run without being ready before that is worth a word: a probe needs some attempts.
 const READY_WITHIN: SignedDuration = SignedDuration::from_secs(10);
@@ -52,6 +53,8 @@ const VOLUME_EVENTS: [&str; 3] = ["FailedAttachVolume", "FailedMapVolume", "Fail
 pub(super) struct Case<'a> {
     pub(super) pod: &'a PodView,
     pub(super) events: &'a [&'a EventView],
+    /// The newest warnings about claims of its namespace, by the claims' names.
+    pub(super) of_claims: &'a BTreeMap<&'a str, &'a EventView>,
 }
 
 /// What a rule has found.
@@ -78,6 +81,8 @@ type Rule = fn(&Case<'_>, &Symptoms) -> Option<Finding>;
 /// What keeps a pod from being ready. By rank of their kinds: the first that counts is the pod's cause.
 const COMING: [Rule; 10] =
     [image, container_config, crash, failed, node_lost, not_ready, unschedulable, volume, not_started, not_scheduled];
+/// Why a provisioner makes no volume for a claim.
+const PROVISIONING_FAILED: &str = "ProvisioningFailed";
 /// What keeps a pod from being gone.
 const GOING: [Rule; 2] = [finalizer, overdue];
 
@@ -98,7 +103,7 @@ pub(super) fn findings<'c>(case: &'c Case<'_>) -> impl Iterator<Item = Finding> 
 /// What keeps a pod from being ready or gone, as far as it says so itself, whatever the time.
 #[must_use]
 pub fn of_pod(pod: &PodView) -> Option<Cause> {
-    let case = Case { pod, events: &[] };
+    let case = Case { pod, events: &[], of_claims: &BTreeMap::new() };
     let found = findings(&case).find(|finding| finding.counts_from == Timestamp::MIN)?;
     let about = About { kind: "Pod", name: pod.meta.name.to_string() };
     Some(Cause { kind: found.kind, pods: 1, about, evidence: found.evidence })
@@ -197,13 +202,36 @@ fn node_lost(case: &Case<'_>, _: &Symptoms) -> Option<Finding> {
     (case.pod.phase == PodPhase::Running).then(|| Finding::now(Kind::NodeLost, evidence))
 }
 
-fn unschedulable(_: &Case<'_>, symptoms: &Symptoms) -> Option<Finding> {
+fn unschedulable(case: &Case<'_>, symptoms: &Symptoms) -> Option<Finding> {
     let said = symptoms.unscheduled.as_ref()?;
     let kind = match said.reason.as_str() {
         "SchedulingGated" => Kind::SchedulingGated,
         _ => scheduling::kind(&said.message),
     };
+    if let Some(found) = not_provisioned(case).filter(|_| kind == Kind::UnschedulableVolume) {
+        return Some(found);
+    }
     Some(Finding::now(kind, said.message.clone()))
+}
+
+/// The claim tells what the scheduler does not: why it has no volume.
+fn not_provisioned(case: &Case<'_>) -> Option<Finding> {
+    let mut claims = case.pod.claims.values();
+    let (claim, event) = claims.find_map(|claim| Some((claim, case.of_claims.get(claim.as_str())?)))?;
+    Some(Finding::now(Kind::Provisioning, format!("claim {claim}: {}", event.message)))
+}
+
+/// The newest of these events about each claim that no volume could be made for.
+pub(super) fn of_claims<'e>(events: impl Iterator<Item = &'e EventView>) -> BTreeMap<&'e str, &'e EventView> {
+    let mut newest: BTreeMap<&str, &EventView> = BTreeMap::new();
+    for event in events.filter(|event| event.reason == PROVISIONING_FAILED) {
+        let Some(claim) = event.claim.as_deref() else { continue };
+        let known = newest.entry(claim).or_insert(event);
+        if known.last < event.last {
+            *known = event;
+        }
+    }
+    newest
 }
 
 fn is_starting(pod: &PodView) -> bool {
@@ -283,7 +311,8 @@ mod tests {
     /// The causes that count at `second`, each as its reason and evidence.
     fn at_second(pod: &PodView, events: &[EventView], second: i64) -> Vec<(&'static str, String)> {
         let events: Vec<_> = events.iter().collect();
-        let case = Case { pod, events: &events };
+        let claims = of_claims(events.iter().copied());
+        let case = Case { pod, events: &events, of_claims: &claims };
         findings(&case).filter(|found| found.counts_from <= at(second)).map(|found| (found.kind.reason(), found.evidence)).collect()
     }
 
@@ -293,7 +322,7 @@ mod tests {
     }
 
     fn event(reason: &str, message: &str, second: i64) -> EventView {
-        EventView { about_uid: "u".into(), reason: reason.to_owned(), message: message.to_owned(), last: Some(at(second)) }
+        EventView { about_uid: "u".into(), reason: reason.to_owned(), message: message.to_owned(), last: Some(at(second)), claim: None }
     }
 
     /// A pod with a node whose one container is in this state.

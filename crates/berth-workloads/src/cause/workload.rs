@@ -2,7 +2,7 @@
 
 use super::{
     About, Cause, Causes, Kind,
-    pods::{Case, Finding, findings},
+    pods::{Case, Finding, findings, of_claims},
     refusal,
 };
 use crate::{
@@ -135,7 +135,10 @@ pub fn of_stateful_set(facts: &StatefulSetFacts<'_>) -> Causes {
     let is_failure = |event: &&Arc<EventView>| event.about_uid == set.meta.uid && event.reason == "FailedCreate" && event.last >= last_made;
     if let Some(event) = events.iter().filter(is_failure).max_by_key(|event| event.last) {
         let message = event.message.split_once(" failed error: ").map_or(&*event.message, |(_, error)| error);
-        found.take_refusal(&Refusal { about: about("StatefulSet", &set.meta.name), missing: wanted.replicas - there, message });
+        // The plan waits for that, and nobody refuses anything.
+        let waits_for_claim = message.starts_with("pvc ") && message.ends_with(" is being deleted");
+        let missing = if waits_for_claim { 0 } else { wanted.replicas - there };
+        found.take_refusal(&Refusal { about: about("StatefulSet", &set.meta.name), missing, message });
     }
     found.take_unobserved("StatefulSet", &set.meta.name, facts.unobserved_since);
     found.into_causes()
@@ -229,6 +232,7 @@ impl Refusal<'_> {
 /// What has been found so far: one cause of a kind.
 struct Collected<'a> {
     events: BTreeMap<&'a str, Vec<&'a EventView>>,
+    of_claims: BTreeMap<&'a str, &'a EventView>,
     now: Timestamp,
     found: BTreeMap<Kind, Cause>,
     look_again: Option<Timestamp>,
@@ -239,14 +243,15 @@ impl<'a> Collected<'a> {
         let mut by_uid = BTreeMap::<_, Vec<_>>::new();
         events.iter().for_each(|event| by_uid.entry(&*event.about_uid).or_default().push(&**event));
         by_uid.values_mut().for_each(|events| events.sort_by_key(|event| std::cmp::Reverse(event.last)));
-        Self { events: by_uid, now, found: BTreeMap::new(), look_again: None }
+        let of_claims = of_claims(events.iter().map(|event| &**event));
+        Self { events: by_uid, of_claims, now, found: BTreeMap::new(), look_again: None }
     }
 
     fn take_pod(&mut self, pod: &PodView) {
         let events = self.events.get(&*pod.meta.uid).cloned().unwrap_or_default();
-        let case = Case { pod, events: &events };
-        for found in findings(&case) {
-            let Finding { kind, evidence, counts_from } = found;
+        let case = Case { pod, events: &events, of_claims: &self.of_claims };
+        let found: Vec<Finding> = findings(&case).collect();
+        for Finding { kind, evidence, counts_from } in found {
             if counts_from <= self.now {
                 return self.take(Cause { kind, pods: 1, about: about("Pod", &pod.meta.name), evidence });
             }
@@ -543,6 +548,8 @@ mod tests {
         let first = member("db-0", &json!({}), "");
         let events = [event("other", 9, "x failed error: no"), event("s", 3, "x failed error: earlier"), event("s", 5, text)];
         assert_eq!(texts(&db(&[Arc::clone(&first)], &events)), [wanted]);
+        let claim = [event("s", 5, "create Pod db-1 in StatefulSet db failed error: pvc data-db-1 is being deleted")];
+        assert_eq!(texts(&db(&[Arc::clone(&first)], &claim)), [] as [&str; 0], "the plan waits for the claim");
         let later = member("db-1", &json!({"creationTimestamp": at(6)}), "");
         assert_eq!(texts(&db(&[first, later], &events)), [] as [&str; 0], "it could be made since");
     }

@@ -9,18 +9,23 @@ use super::{
     progress::{self, DEADLINE_EXCEEDED, NEW_AVAILABLE},
     rollback::patch,
     status::{self, Conditions, PROGRESSING, Verdict},
-    work,
+    steps, work,
 };
 use crate::{
-    cause::{self, Cause},
+    cause::{self, Cause, Kind},
     hash::{template_hash, without_hash},
     plan::{Action, EventRecord, Outcome, Plan, Reason, Repeat, Severity, Stage, Urgency},
     rollback::{self, Record, Stays},
     view::{AutoRollback, DeploymentView, ReplicaSetView},
 };
-use berth_api::annotations::{BERTH_ROLLBACK, BERTH_ROLLED_BACK_TEMPLATES, CHANGE_CAUSE};
-use jiff::Timestamp;
+use berth_api::{
+    annotations::{BERTH_ROLLBACK, BERTH_ROLLED_BACK_TEMPLATES, CHANGE_CAUSE},
+    apps::steps::Step,
+};
+use jiff::{SignedDuration, Timestamp};
 
+/// How long ago a node that is well has renewed its lease at most: kubelets do so every 10 s. That a node is lost is in its status only 40 s later.
+const NODE_ANSWERS_WITHIN: SignedDuration = SignedDuration::from_secs(12);
 /// The condition that the template that was gone back to has missed its deadline too.
 const ROLLBACK_FAILED: &str = "RollbackFailed";
 
@@ -76,7 +81,8 @@ pub(super) struct Back<'a> {
 /// has shown that it works.
 pub(super) fn fate<'a>(observed: &Observed<'a>) -> Option<Fate<'a>> {
     let from = observed.new_set().filter(|new| rollback::completed_revision(&new.annotations).is_none())?;
-    let failure = failed_analysis(observed, from).or_else(|| missed_deadline(observed, from)).or_else(|| fell_over(observed, from))?;
+    let failure = failed_analysis(observed, from).or_else(|| missed_deadline(observed, from));
+    let failure = failure.or_else(|| fell_over(observed, from)).or_else(|| crashes_at_step(observed, from))?;
     let hash = template_hash(&observed.deployment().spec.template, None);
     let stays = |hash, failure, why| Some(Fate::Stays { hash, failure, why });
     if all_annotations(observed).any(|annotations| rollback::is_remembered(annotations, &hash)) {
@@ -124,6 +130,25 @@ fn fell_over(observed: &Observed<'_>, new: &ReplicaSetView) -> Option<Failure> {
     Some(Failure::Deadline(Some(cause)))
 }
 
+/// A step that is not reached within the deadline because a pod of it crashes again and again: each time that it comes up looks like progress.
+fn crashes_at_step(observed: &Observed<'_>, new: &ReplicaSetView) -> Option<Failure> {
+    let (ends_at, cause) = crashing_until(observed, new)?;
+    (ends_at <= observed.state.now).then_some(Failure::Deadline(Some(cause)))
+}
+
+/// Until when a pod may crash at a step that waits for nothing but its pods: the deadline counts from when there were both.
+fn crashing_until(observed: &Observed<'_>, new: &ReplicaSetView) -> Option<(Timestamp, Cause)> {
+    let deployment = observed.deployment();
+    let is_asked_for =
+        deployment.choices.auto_rollback == Ok(AutoRollback::OnDeadline) && record_of(deployment, &new.annotations).is_none();
+    let stand = steps::stand(observed).filter(|stand| is_asked_for && matches!(stand.step(), Step::Percent(_)))?;
+    let pod = observed.state.pods.failing(&new.meta.uid)?;
+    let cause = cause::of_pod(pod).filter(|cause| cause.kind == Kind::Crash)?;
+    let since = stand.place().since?.max(pod.meta.created?);
+    let deadline = progress::deadline(deployment.spec.progress_deadline_seconds)?;
+    Some((since.checked_add(deadline).ok()?, cause))
+}
+
 /// Until when a rollout must have succeeded that is complete by its counts.
 fn deadline_of_success(observed: &Observed<'_>, new: &ReplicaSetView) -> Option<Timestamp> {
     let deadline = progress::deadline(observed.deployment().spec.progress_deadline_seconds)?;
@@ -150,7 +175,8 @@ pub(super) fn next_look(observed: &Observed<'_>) -> Option<Timestamp> {
     let new = observed.new_set().filter(|new| rollback::completed_revision(&new.annotations).is_none())?;
     let fails_at = deadline_of_success(observed, new).filter(|_| deployment.choices.auto_rollback == Ok(AutoRollback::OnDeadline));
     let succeeds_at = succeeds_at(observed, new).filter(|_| is_complete(observed, new));
-    [succeeds_at, fails_at].into_iter().flatten().filter(|at| observed.state.now < *at).min()
+    let crashes_until = crashing_until(observed, new).map(|(until, _)| until);
+    [succeeds_at, fails_at, crashes_until].into_iter().flatten().filter(|at| observed.state.now < *at).min()
 }
 
 /// Whether the stored status says that the deadline of this set's rollout has passed.
@@ -225,7 +251,8 @@ fn nodes_to_confirm(observed: &Observed<'_>, back: &Back<'_>, record: &Record) -
     let skipped = event(observed.deployment(), Severity::Warning, "AutomaticRollbackSkipped", message);
     let skipped = EventRecord { repeat: Repeat::OncePer(format!("{}/node_lost", back.hash)), ..skipped };
     let reason = Reason::AutomaticRollback { from: record.from_revision, to: record.to_revision };
-    Some(Action::ConfirmNodeReady { nodes, reason, events: Outcome { success: None, failure: Some(skipped) } })
+    let answered_since = observed.state.now.checked_sub(NODE_ANSWERS_WITHIN).unwrap_or(Timestamp::MIN);
+    Some(Action::ConfirmNodeReady { nodes, answered_since, reason, events: Outcome { success: None, failure: Some(skipped) } })
 }
 
 fn record(observed: &Observed<'_>, Back { from, to, failure, .. }: &Back<'_>) -> Record {

@@ -4,13 +4,15 @@ use super::{
     analysing,
     draft::event,
     observe::Observed,
+    progress,
     steering::{Grown, Steering},
     steps::{Stand, stand},
-    work::{StatusStep, Work},
+    work::{StatusStep, Work, count},
 };
 use crate::{
     analysis::{Note, Outcome},
     plan::{Plan, Severity, Wait},
+    rollback,
 };
 use berth_api::{
     annotations::{BERTH_ANALYSIS, BERTH_STEP},
@@ -56,7 +58,8 @@ pub(super) fn keep(work: &mut Work<'_, '_>, observed: &Observed<'_>) {
     }
 }
 
-/// Goes on to the next step where this one is over, or waits. What waits at a step waits for nothing else: its pods are available. No pods prove nothing.
+/// Goes on to the next step where this one is over, or waits. What waits at a step waits for nothing else: its pods are available, and have been for a while, so that
+/// none that crashes a moment after its start counts. No pods prove nothing.
 fn go_on(work: &mut Work<'_, '_>, observed: &Observed<'_>, stand: &Stand<'_>, steering: &Steering<'_, '_>) {
     let place = stand.place();
     let (Some(new), true) = (observed.new, steering.is_reached()) else { return };
@@ -64,12 +67,16 @@ fn go_on(work: &mut Work<'_, '_>, observed: &Observed<'_>, stand: &Stand<'_>, st
     if observed.size.desired == 0 {
         return work.wait_at_step(Wait::StepWithoutPods { at: stand.at(observed) }, None);
     }
-    if matches!(step, Step::Percent(_)) || analysing::is_promoted(observed, place) {
+    if analysing::is_promoted(observed, place) {
         return next(work, observed, stand, new);
     }
-    let at = stand.at(observed);
+    let (at, steady) = (stand.at(observed), steady(observed));
+    let settled = available_since(observed, new).and_then(|since| since.checked_add(steady).ok());
+    if settled.is_none_or(|settled| now < settled) {
+        return work.wait_until(Wait::StepSettles { at, seconds: count(steady.as_secs()), until: settled }, settled);
+    }
     match step {
-        Step::Percent(_) => (),
+        Step::Percent(_) => next(work, observed, stand, new),
         Step::Pause => work.wait_at_step(Wait::StepPaused { at }, None),
         Step::Seconds(seconds) => {
             let until = place.since.unwrap_or(now).checked_add(SignedDuration::from_secs(seconds.into())).unwrap_or(Timestamp::MAX);
@@ -80,6 +87,19 @@ fn go_on(work: &mut Work<'_, '_>, observed: &Observed<'_>, stand: &Stand<'_>, st
         }
         Step::Analysis => analyse(work, observed, stand, new),
     }
+}
+
+/// Since when all pods of the new set have been available; `None`: one is not.
+fn available_since(observed: &Observed<'_>, new: usize) -> Option<Timestamp> {
+    let set = observed.sets[new];
+    let ready = observed.state.pods.all_ready_since(&set.meta.uid)?;
+    ready.checked_add(SignedDuration::from_secs(set.min_ready_seconds.max(0).into())).ok()
+}
+
+/// How long pods must stay available until a step is reached.
+fn steady(observed: &Observed<'_>) -> SignedDuration {
+    let deadline = progress::deadline(observed.deployment().spec.progress_deadline_seconds);
+    deadline.map_or(rollback::STEADY, rollback::steady)
 }
 
 /// The step after this one begins, if there is one.

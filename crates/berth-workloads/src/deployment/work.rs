@@ -130,6 +130,12 @@ impl<'o, 'a> Work<'o, 'a> {
         self.wait(wait);
     }
 
+    /// Waits for pods, until then if they stay as they are: the deadline does not rest.
+    pub(super) fn wait_until(&mut self, wait: Wait, until: Option<jiff::Timestamp>) {
+        self.look_again = until;
+        self.wait(wait);
+    }
+
     /// Somebody is to be asked as long as the step waits.
     pub(super) fn ask(&mut self, question: Question) {
         self.question = Some(question);

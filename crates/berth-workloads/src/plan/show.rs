@@ -163,7 +163,12 @@ mod tests {
         );
         let nodes = vec!["n1".to_owned(), "n2".to_owned()];
         check(
-            Action::ConfirmNodeReady { nodes, reason: Reason::ClearsAway, events: Outcome::default() },
+            Action::ConfirmNodeReady {
+                nodes,
+                answered_since: jiff::Timestamp::UNIX_EPOCH,
+                reason: Reason::ClearsAway,
+                events: Outcome::default(),
+            },
             "confirm that one of these nodes is ready: n1, n2: what it has left is to be cleared away",
         );
         let metadata = ObjectMeta { name: Some("web-0".to_owned()), namespace: Some("shop".to_owned()), ..ObjectMeta::default() };

@@ -49,6 +49,13 @@ pub enum Wait {
         /// `minReadySeconds`.
         seconds: u32,
     },
+    /// A rollout is complete by its counts, and pods of it have not stayed available yet.
+    Settling {
+        /// How many.
+        pods: u32,
+        /// For so long.
+        seconds: u32,
+    },
     /// An object is being deleted: its controller leaves its pods to the garbage collector.
     BeingDeleted {
         /// `Deployment`, `ReplicaSet`.
@@ -69,6 +76,15 @@ pub enum Wait {
         at: AtStep,
         /// Until then.
         until: Timestamp,
+    },
+    /// A step of a progressive rollout is not reached before its pods have stayed available.
+    StepSettles {
+        /// Where it stands.
+        at: AtStep,
+        /// For so long.
+        seconds: u32,
+        /// Until then, if they stay available; `None`: one of them is not.
+        until: Option<Timestamp>,
     },
     /// A step of a progressive rollout lasts until somebody says that it may go on.
     StepPaused {
@@ -231,10 +247,12 @@ impl Wait {
             Self::PodsLeftBehind { .. } => "pods_left_behind",
             Self::PodsUnavailable { .. } => "pods_unavailable",
             Self::MinReady { .. } => "min_ready",
+            Self::Settling { .. } => "settling",
             Self::BeingDeleted { .. } => "being_deleted",
             Self::ChildNotObserved { .. } => "child_not_observed",
             Self::Paused => "paused",
             Self::StepLasts { .. } => "step_lasts",
+            Self::StepSettles { .. } => "step_settles",
             Self::StepPaused { .. } => "step_paused",
             Self::StepWithoutPods { .. } => "step_without_pods",
             Self::StepAnalysed { last: None, .. } => "step_analysed",
@@ -281,8 +299,10 @@ impl Wait {
             Self::PodsLeftBehind { .. } => Some("WaitingForGarbageCollection"),
             Self::PodsUnavailable { .. } => Some("WaitingForAvailablePods"),
             Self::MinReady { .. }
+            | Self::Settling { .. }
             | Self::BeingDeleted { .. }
             | Self::ChildNotObserved { .. }
+            | Self::StepSettles { .. }
             | Self::PodNotReady { .. }
             | Self::PodNotAvailable { .. }
             | Self::PodTerminating { .. } => None,
@@ -324,10 +344,15 @@ impl fmt::Display for Wait {
             }
             Self::PodsUnavailable { pods, of } => write!(f, "waiting for {pods} of {} to become available", Pods(*of, "")),
             Self::MinReady { pods, seconds } => write!(f, "waiting for {} to stay ready for {seconds}s (minReadySeconds)", Pods(*pods, "")),
+            Self::Settling { pods, seconds } => write!(f, "waiting for {} to stay available for {seconds}s", Pods(*pods, "")),
             Self::BeingDeleted { kind, name } => write!(f, "{kind} {name} is being deleted"),
             Self::ChildNotObserved { name } => write!(f, "waiting for {name} to be observed"),
             Self::Paused => f.write_str("paused: the template is not rolled out until it is resumed"),
             Self::StepLasts { at, until } => write!(f, "{at}: waiting until {}", until.strftime("%Y-%m-%dT%H:%M:%SZ")),
+            Self::StepSettles { at, seconds, until } => {
+                write!(f, "{at}: waiting for its pods to stay available for {seconds}s")?;
+                until.iter().try_for_each(|until| write!(f, ", until {}", until.strftime("%Y-%m-%dT%H:%M:%SZ")))
+            }
             Self::StepWithoutPods { at } => write!(f, "{at}: waiting for replicas: without pods a step is not over"),
             Self::StepPaused { at } => write!(f, "{at}: waiting for `berth rollout promote deployment/{}`", at.deployment),
             Self::StepAnalysed { at, provider, last: None } => write!(f, "{at}: waiting for an analysis by provider {provider:?}"),
@@ -429,6 +454,11 @@ mod tests {
             "waiting for 6 pods whose ReplicaSet is gone to be deleted before creating 2 more",
         );
         check(Wait::PodsUnavailable { pods: 1, of: 3 }, "waiting for 1 of 3 pods to become available");
+        let at = || AtStep { deployment: "web".to_owned(), step: 1, of: 3, percent: 25 };
+        let settles = |until| Wait::StepSettles { at: at(), seconds: 10, until };
+        check(settles(None), "step 1 of 3, at 25%: waiting for its pods to stay available for 10s");
+        let until = Some(Timestamp::UNIX_EPOCH);
+        check(settles(until), "step 1 of 3, at 25%: waiting for its pods to stay available for 10s, until 1970-01-01T00:00:00Z");
         check(Wait::MinReady { pods: 1, seconds: 30 }, "waiting for 1 pod to stay ready for 30s (minReadySeconds)");
         check(Wait::BeingDeleted { kind: "ReplicaSet".to_owned(), name: "web-1".to_owned() }, "ReplicaSet web-1 is being deleted");
     }

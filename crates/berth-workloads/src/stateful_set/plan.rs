@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     claim,
-    plan::{EventRecord, Plan, Stage},
+    plan::{EventRecord, Plan, Stage, Wait},
     view::{APPS_V1, PodManagement, UpdateStrategy},
 };
 use berth_api::{
@@ -51,6 +51,7 @@ pub fn plan(state: &State<'_>) -> Plan {
 
 fn decide(observed: &Observed<'_>, work: &mut Work<'_, '_>) -> ControlFlow<()> {
     if observed.set().meta.deleted.is_some() {
+        work.wait(Wait::BeingDeleted { kind: "StatefulSet".to_owned(), name: observed.set().meta.name.to_string() });
         return ControlFlow::Break(());
     }
     if observed.strategy == EffectiveStrategy::Recreate {

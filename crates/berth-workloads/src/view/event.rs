@@ -17,6 +17,8 @@ pub struct EventView {
     pub message: String,
     /// When it was last seen.
     pub last: Option<Timestamp>,
+    /// The name of the PersistentVolumeClaim that it is about.
+    pub claim: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -31,10 +33,14 @@ struct EventWire {
     event_time: Option<Timestamp>,
 }
 
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
 struct About {
     #[serde(default)]
     uid: Uid,
+    #[serde(default)]
+    kind: String,
+    #[serde(default)]
+    name: String,
 }
 
 #[derive(Deserialize)]
@@ -50,10 +56,12 @@ impl EventView {
     /// The text is no JSON, or a field has another type than an event's.
     pub fn decode(json: &[u8]) -> Result<Self, serde_json::Error> {
         let wire: EventWire = from_json(json)?;
+        let about = wire.involved_object.unwrap_or_default();
         let observed = wire.series.and_then(|series| series.last_observed_time);
         Ok(Self {
             last: observed.or(wire.last_timestamp).or(wire.event_time).or(wire.metadata.into_meta(Revision::default()).created),
-            about_uid: wire.involved_object.map(|about| about.uid).unwrap_or_default(),
+            claim: (about.kind == "PersistentVolumeClaim").then_some(about.name),
+            about_uid: about.uid,
             reason: wire.reason.unwrap_or_default(),
             message: wire.message.unwrap_or_default(),
         })

@@ -115,7 +115,8 @@ impl Story {
             idle = if self.act() { 0 } else { idle + 1 };
             self.others();
             if idle > 1 {
-                return;
+                let Some(at) = self.world.settles_at() else { return };
+                self.world.now = at;
             }
         }
         panic!("no end: {:?}", self.world.plan_deployment());

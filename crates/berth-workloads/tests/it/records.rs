@@ -56,8 +56,10 @@ impl Story {
         let bad: Vec<Value> = sets.filter(|(_, image)| image.is_some_and(|image| self.bad.contains(&image))).map(|(uid, _)| uid).collect();
         for pod in &mut self.world.pods {
             let fails = pod.meta.controller().is_some_and(|owner| bad.iter().any(|uid| *uid == *owner.uid));
-            pod.ready = !fails && pod.is_active();
-            pod.ready_since = pod.ready.then_some(self.world.now);
+            let is_ready = !fails && pod.is_active();
+            if is_ready != std::mem::replace(&mut pod.ready, is_ready) {
+                pod.ready_since = is_ready.then_some(self.world.now);
+            }
         }
         self.world.gone_all();
         self.world.settle_sets();
@@ -68,7 +70,8 @@ impl Story {
             let acted = self.act();
             self.others();
             if acted == 0 && self.act() == 0 {
-                return;
+                let Some(at) = self.world.settles_at() else { return };
+                self.world.now = at;
             }
         }
         panic!("no end: {:?}", self.world.plan_deployment());

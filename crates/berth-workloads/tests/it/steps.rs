@@ -57,8 +57,10 @@ impl Story {
         for pod in &mut self.world.pods {
             let owner = pod.meta.controller().map(|owner| owner.uid.clone()).unwrap_or_default();
             let fails = images.get(&owner).is_some_and(|image| image.is_some_and(|image| self.bad.contains(&image)));
-            pod.ready = !fails && pod.is_active();
-            pod.ready_since = pod.ready.then_some(self.world.now);
+            let is_ready = !fails && pod.is_active();
+            if is_ready != std::mem::replace(&mut pod.ready, is_ready) {
+                pod.ready_since = is_ready.then_some(self.world.now);
+            }
         }
         self.world.gone_all();
         self.world.settle_sets();
@@ -69,7 +71,8 @@ impl Story {
             let acted = self.act();
             self.others();
             if acted == 0 && self.act() == 0 {
-                return;
+                let Some(at) = self.world.settles_at() else { return };
+                self.world.now = at;
             }
         }
         panic!("no end: {:?}", self.world.plan_deployment());
@@ -132,7 +135,7 @@ impl Story {
     }
 }
 
-const FIVE_MINUTES: &str = "step 2 of 5, at 10%: waiting until 1970-01-12T13:51:40Z";
+const FIVE_MINUTES: &str = "step 2 of 5, at 10%: waiting until 1970-01-12T13:51:50Z";
 const PAUSED: &str = "step 4 of 5, at 50%: waiting for `berth rollout promote deployment/web`";
 
 #[test]
@@ -254,6 +257,34 @@ fn a_step_is_not_over_before_its_pods_are_available() {
     story.check(&[("web:1", 9), ("web:2", 1)], &[FIVE_MINUTES], "StepWaiting");
 }
 
+/// A container that crashes a moment after its start makes its pod available for that moment.
+#[test]
+fn a_pod_that_is_available_for_a_moment_reaches_no_step() {
+    let mut story = Story::new(1, 0, None, usize::MAX);
+    story.world.edit(&json!({"spec": {"template": template(2)}}));
+    let step = |story: &Story| {
+        let new = |set: &&Stored| set.json["spec"]["template"]["spec"]["containers"][0]["image"] == "web:2";
+        let place = story.world.sets.values().find(new).map(|set| set.json["metadata"]["annotations"]["berth.dev/step"].clone());
+        place.as_ref().and_then(Value::as_str).and_then(|place| place.split_once('@')).map(|(step, _)| step.to_owned())
+    };
+    for bad in [vec![], vec![2], vec![], vec![2], vec![], vec![2]] {
+        story.bad = bad;
+        for _ in 0..10 {
+            story.act();
+            story.others();
+        }
+        let waits: Vec<_> = story.world.plan_deployment().waits.iter().map(|wait| wait.metric_label()).collect();
+        assert_eq!(
+            (step(&story).as_deref(), waits),
+            (Some("2/1"), vec![if story.bad.is_empty() { "step_settles" } else { "pods_unavailable" }])
+        );
+        story.world.now += SignedDuration::from_secs(9);
+    }
+    story.bad.clear();
+    story.settle();
+    assert_eq!(step(&story).as_deref(), Some("2/2"));
+}
+
 /// A canary that is deleted with its pods leaves its place to what was complete, not to the next canary.
 #[test]
 fn what_old_sets_lack_the_one_that_was_complete_makes_up_for() {
@@ -346,7 +377,7 @@ fn a_template_that_comes_while_there_are_no_pods_begins_at_the_first_step() {
     story.roll_out(2);
     story.check(&[], &["step 1 of 5, at 10%: waiting for replicas: without pods a step is not over"], "StepWaiting");
     story.scale(10);
-    let wait = "step 2 of 5, at 10%: waiting until 1970-01-12T13:51:50Z";
+    let wait = "step 2 of 5, at 10%: waiting until 1970-01-12T13:52:00Z";
     story.check(&[("web:1", 9), ("web:2", 1)], &[wait], "StepWaiting");
 }
 

@@ -8,13 +8,17 @@ use crate::{
 use berth_apiserver::{
     BindError, Credentials, Failure, Readiness,
     credentials::{AccountKeys, CredentialFiles, Following},
-    part::{OpenPaths, PartConfig, PartServer},
+    part::{OpenPaths, PartConfig, PartServer, Unanswered, WorkloadSource, Workloads},
     pki,
 };
 use berth_controllers::{election::Gate, metrics::Metrics};
-use berth_remote::{Connection, Contact};
+use berth_identity::ResourceName;
+use berth_remote::{Connection, Contact, RemoteCluster};
 use berth_store::env::Env;
-use futures::future::{pending, ready};
+use futures::{
+    FutureExt,
+    future::{BoxFuture, pending, ready},
+};
 use jiff::SignedDuration;
 use prometheus::{IntGaugeVec, Opts, Registry};
 use std::{
@@ -37,6 +41,7 @@ pub(super) struct Health {
     /// What `/metrics` shows.
     pub(super) metrics: Registry,
     pub(super) readiness: Readiness,
+    workloads: Workloads,
     leads: IntGaugeVec,
 }
 
@@ -47,7 +52,7 @@ impl Health {
         let metrics = Registry::new();
         metrics.register(Box::new(leads.clone()))?;
         metrics.register(Box::new(Process::new()?))?;
-        Ok(Self { metrics, readiness: Readiness::when("api-server-found"), leads })
+        Ok(Self { metrics, readiness: Readiness::when("api-server-found"), workloads: Workloads::default(), leads })
     }
 
     /// Listens and answers from now on, unless there is no port for it.
@@ -72,6 +77,7 @@ impl Health {
                 .map_err(|why| format!("{why} (--authorization-always-allow-paths)"))?,
             delegate: Arc::new(Reviews(connection)),
             metrics: self.metrics.clone(),
+            workloads: Arc::clone(&self.workloads),
             readiness: self.readiness.clone(),
             clock: Arc::clone(&env.clock),
         };
@@ -96,6 +102,12 @@ impl Health {
         });
         self.readiness.set_ready();
         Ok(())
+    }
+
+    /// Its metrics show the workloads of this cluster from now on: its API server does not.
+    pub(super) fn shows_workloads_of(&self, cluster: RemoteCluster) {
+        // There is one at most.
+        let _ = self.workloads.set(Arc::new(Listed(cluster)));
     }
 
     /// It stands for this lease, and does not lead.
@@ -130,6 +142,20 @@ impl Health {
     /// It ends.
     pub(super) fn stops(&self) {
         self.readiness.set_stopping();
+    }
+}
+
+/// All objects of a kind, asked of the API server.
+struct Listed(RemoteCluster);
+
+impl WorkloadSource for Listed {
+    fn all(&self, plural: &'static str) -> BoxFuture<'_, Result<Vec<Vec<u8>>, Unanswered>> {
+        async move {
+            let (objects, _) =
+                self.0.list(ResourceName { group: "apps", plural }, None).await.map_err(|error| Unanswered(error.to_string()))?;
+            Ok(objects.into_iter().map(|(_, object)| object.json.to_vec()).collect())
+        }
+        .boxed()
     }
 }
 

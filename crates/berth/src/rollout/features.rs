@@ -8,6 +8,7 @@ use super::{
 };
 use crate::cluster_options::ClusterOptions;
 use berth_api::{FeatureGates, Gate};
+use berth_plan::KnownGates;
 use berth_workloads::view::{DeploymentView, PodReplacementPolicy, StatefulSetView};
 use serde_json::Value;
 
@@ -220,6 +221,35 @@ async fn ask(connection: &Connection, feature: &Feature) -> Finding {
     }
 }
 
+/// The feature gates of the cluster's controllers and of its API server, for a forecast. What its metrics do not name is as by default.
+pub(super) async fn gates(connection: &Connection) -> KnownGates {
+    match connection.text(METRICS).await {
+        Ok(metrics) => gates_of(&metrics),
+        Err(error) => {
+            let why = if let Error::Refused { message, .. } = error { message } else { error.to_string() };
+            KnownGates { unknown: Some(format!("the cluster's metrics cannot be read ({why})")), ..KnownGates::default() }
+        }
+    }
+}
+
+fn gates_of(metrics: &str) -> KnownGates {
+    let mut known = KnownGates::default();
+    for gate in Gate::ALL.iter().copied() {
+        let [controllers, server] = [true, false].map(|of_controllers| value(gate, metrics, of_controllers));
+        server.into_iter().for_each(|on| known.server.set(gate, on));
+        controllers.or(server).into_iter().for_each(|on| known.controllers.set(gate, on));
+    }
+    known
+}
+
+/// Whether a gate is on by the series of the controllers alone, or else by those that are of the API server or of both.
+fn value(gate: Gate, metrics: &str, of_controllers: bool) -> Option<bool> {
+    let named = format!("name=\"{gate}\"");
+    let about_features = metrics.lines().filter(|line| line.starts_with("kubernetes_feature_enabled{"));
+    let mut lines = about_features.filter(|line| line.contains(&named) && line.contains(CONTROLLERS) == of_controllers);
+    lines.find_map(|line| line.rsplit(' ').next()).map(|value| value == "1")
+}
+
 /// Whether the server itself keeps records of who changed what, by its metrics.
 pub(super) async fn records(connection: &Connection) -> Records {
     match connection.text(METRICS).await {
@@ -246,11 +276,7 @@ fn records_of(metrics: &str) -> Records {
 /// A server whose controllers run beside it tells of theirs apart where they differ, by a label with their component's name.
 fn of_metrics(feature: &Feature, metrics: &str) -> Option<(bool, Source)> {
     let about_features = || metrics.lines().filter(|line| line.starts_with("kubernetes_feature_enabled{"));
-    let named = format!("name=\"{}\"", feature.gate);
-    let value = |of_controllers: bool| {
-        let mut lines = about_features().filter(|line| line.contains(&named) && line.contains(CONTROLLERS) == of_controllers);
-        lines.find_map(|line| line.rsplit(' ').next()).map(|value| value == "1")
-    };
+    let value = |of_controllers: bool| value(feature.gate, metrics, of_controllers);
     let of_both = if metrics.lines().any(|line| line.starts_with(BESIDE)) { Source::Controllers } else { Source::ApiServer };
     let told = value(true).map(|enabled| (enabled, Source::Controllers)).or_else(|| value(false).map(|enabled| (enabled, of_both)));
     told.or_else(|| about_features().next().map(|_| (false, Source::Missing)))
@@ -283,6 +309,16 @@ mod tests {
         check(&[beside, HELP, OTHER, ON], Some((true, Source::Controllers)));
         check(&[HELP, OTHER], Some((false, Source::Missing)));
         check(&["apiserver_request_total 7"], None);
+    }
+
+    #[test]
+    fn a_plan_is_made_with_the_gates_that_the_metrics_name() {
+        let on = |known: &KnownGates| [&known.controllers, &known.server].map(|gates| gates.enabled(Gate::StatefulSetRecreateStrategy));
+        let of = |lines: &[&str]| gates_of(&lines.join("\n"));
+        assert_eq!(on(&of(&[HELP, SERVER, CONTROLLERS])), [false, true], "each has its own");
+        assert_eq!(on(&of(&[HELP, OTHER, &ON.replace("} 1", "} 0")])), [false, false], "one line is of both");
+        assert_eq!(on(&of(&[HELP, OTHER])), [true, true], "as by default");
+        assert!(of(&[HELP]).unknown.is_none());
     }
 
     #[test]

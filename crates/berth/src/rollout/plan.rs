@@ -3,6 +3,7 @@
 use super::{
     cluster::{Connection, Item, Part},
     error::Error,
+    features,
     options::{PlanOptions, PlanOutput, Target, Victims},
     picture, report,
     target::{Kind, Selection},
@@ -14,7 +15,10 @@ use crate::{
 };
 use berth_identity::{ObjectKey, ResourceName};
 use berth_node::kubelet::{KnownObject, KnownObjects};
-use berth_plan::{Change, Edit, Edits, Failure, Forecast, KINDS, Snapshot, SnapshotKind, SnapshotScope, Suppositions, WorkloadKind};
+use berth_plan::{
+    Change, Edit, Edits, Failure, Forecast, KINDS, KnownGates, RefusedPod, Snapshot, SnapshotKind, SnapshotScope, Suppositions,
+    WorkloadKind,
+};
 use berth_workloads::resources::SECRETS;
 use indicatif::{ProgressBar, ProgressStyle};
 use jiff::Timestamp;
@@ -30,9 +34,12 @@ const FAILED: u8 = 3;
 /// What cannot be read, and what the API server would refuse.
 pub(crate) fn run(options: &PlanOptions) -> Result<ExitCode, Box<dyn std::error::Error>> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let (snapshot, change, objects) = runtime.block_on(prepare(options))?;
+    let Prepared { snapshot, change, gates, asked, objects } = runtime.block_on(prepare(options))?;
     let suppositions = Suppositions {
         controllers: options.controllers.map(Into::into),
+        gates,
+        refused: asked.refused,
+        unasked: asked.unasked,
         start: options.start,
         stop: options.stop,
         analyses: options.analysis.into(),
@@ -93,7 +100,8 @@ pub(super) async fn victims(options: &Victims, cluster: &ClusterOptions) -> Resu
     let mut place = Place::open(&options.from, cluster).await?;
     let change = Change { edits: edits_of(&options.target.resources, &edits, &place)?, ..Change::default() };
     let snapshot = place.snapshot(&change).await?;
-    let suppositions = Suppositions { controllers: options.controllers.map(Into::into), ..Suppositions::default() };
+    let gates = place.gates().await;
+    let suppositions = Suppositions { controllers: options.controllers.map(Into::into), gates, ..Suppositions::default() };
     let forecast = berth_plan::forecast(&snapshot, &change, &suppositions).map_err(|error| Error::Usage(progress::chain(&error)))?;
     match options.output {
         Some(PlanOutput::Json) => progress::line(&report::json(&json!({"victims": gone(&forecast)}))),
@@ -108,7 +116,23 @@ fn gone(forecast: &Forecast) -> Vec<Value> {
     steps.filter_map(|step| serde_json::to_value(step).ok()).filter(|step| step["does"] == "deletePods").collect()
 }
 
-async fn prepare(options: &PlanOptions) -> Result<(Snapshot, Change, KnownObjects), Error> {
+/// What a plan is made from.
+struct Prepared {
+    snapshot: Snapshot,
+    change: Change,
+    gates: KnownGates,
+    asked: Asked,
+    objects: KnownObjects,
+}
+
+/// What the server says of the pods of the change.
+#[derive(Default)]
+struct Asked {
+    refused: Vec<RefusedPod>,
+    unasked: Option<String>,
+}
+
+async fn prepare(options: &PlanOptions) -> Result<Prepared, Error> {
     let mut place = Place::open(&options.from, &options.cluster).await?;
     let images = options.image.clone();
     let edits = Edits { images, replicas: options.replicas, policy: options.policy.clone(), strategy: options.strategy.clone() };
@@ -131,7 +155,12 @@ async fn prepare(options: &PlanOptions) -> Result<(Snapshot, Change, KnownObject
         Some(connection) => objects(connection, change.references(&snapshot)).await?,
         None => KnownObjects::new(),
     };
-    Ok((snapshot, change, objects))
+    let gates = place.gates().await;
+    let asked = match place.cluster() {
+        Some(connection) => ask_about_pods(connection, &snapshot, &change).await?,
+        None => Asked::default(),
+    };
+    Ok(Prepared { snapshot, change, gates, asked, objects })
 }
 
 /// What is known of ConfigMaps and Secrets. Of a Secret only the metadata is read. An object that may not be read counts as there.
@@ -166,6 +195,48 @@ async fn answered(connection: &Connection, snapshot: &Snapshot, change: Change) 
         answers.push(answer);
     }
     Ok(change.answered(answers))
+}
+
+/// Asks the server by dry run about one pod of each workload. What a quota refuses the forecast refuses itself, and knows when there is room again.
+async fn ask_about_pods(connection: &Connection, snapshot: &Snapshot, change: &Change) -> Result<Asked, Error> {
+    let pods = berth_plan::asked_pods(snapshot, change).map_err(|error| Error::Usage(progress::chain(&error)))?;
+    let mut asked = Asked::default();
+    for pod in pods {
+        match connection.dry_run(&pod.write).await {
+            Ok(_) => (),
+            Err(Error::Refused { message, .. }) => match of_refusal(&message) {
+                OfRefusal::Quota => (),
+                OfRefusal::Pod => asked.refused.push(RefusedPod { pod, message }),
+                OfRefusal::Question => asked.unasked = Some(message),
+            },
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(asked)
+}
+
+/// What a server refuses that is asked about a pod.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum OfRefusal {
+    /// The pod, for want of room in a quota.
+    Quota,
+    /// The pod.
+    Pod,
+    /// To answer: the user may not ask, or a webhook takes no dry run.
+    Question,
+}
+
+fn of_refusal(message: &str) -> OfRefusal {
+    let says = |text: &str| message.contains(text);
+    if says("exceeded quota: ") || says("failed quota: ") || says("status unknown for quota: ") {
+        OfRefusal::Quota
+    } else if says(" cannot create resource \"pods\"") || says("does not support dry run") {
+        OfRefusal::Question
+    } else if says(" is forbidden: ") || says("denied the request") || says("failed calling webhook ") || says(" is invalid: ") {
+        OfRefusal::Pod
+    } else {
+        OfRefusal::Question
+    }
 }
 
 /// An edit of each workload that the command line names.
@@ -211,6 +282,14 @@ impl Place {
         match self {
             Self::Files { documents, .. } => Ok(Snapshot::of_documents(std::mem::take(documents))),
             Self::Cluster(connection) => read(connection, change).await,
+        }
+    }
+
+    /// The feature gates of the cluster. Without one they are as by default.
+    async fn gates(&self) -> KnownGates {
+        match self.cluster() {
+            Some(connection) => features::gates(connection).await,
+            None => KnownGates::default(),
         }
     }
 
@@ -289,4 +368,28 @@ fn typed(api_version: &str, kind: &str, item: &Item) -> Option<Value> {
     object["apiVersion"] = json!(api_version);
     object["kind"] = json!(kind);
     Some(object)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refusal_of_a_pod_is_told_from_one_of_the_question() {
+        for (message, wanted) in [
+            ("pods \"web-x\" is forbidden: exceeded quota: few, requested: pods=1, used: pods=2, limited: pods=2", OfRefusal::Quota),
+            ("pods \"web-x\" is forbidden: ValidatingAdmissionPolicy 'a' with binding 'b' denied request: no latest", OfRefusal::Pod),
+            ("admission webhook \"policy.example.com\" denied the request: no", OfRefusal::Pod),
+            ("Internal error occurred: failed calling webhook \"policy.example.com\": connection refused", OfRefusal::Pod),
+            ("pods \"web-x\" is forbidden: error looking up service account shop/web: serviceaccount \"web\" not found", OfRefusal::Pod),
+            (
+                "pods is forbidden: User \"joe\" cannot create resource \"pods\" in API group \"\" in the namespace \"shop\"",
+                OfRefusal::Question,
+            ),
+            ("admission webhook \"a\" does not support dry run", OfRefusal::Question),
+            ("namespaces \"new\" not found", OfRefusal::Question),
+        ] {
+            assert_eq!(of_refusal(message), wanted, "{message}");
+        }
+    }
 }

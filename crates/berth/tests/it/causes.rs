@@ -93,6 +93,20 @@ fn check_explained(berth: &Berth, namespace: &str, object: &str, reason: &str, s
     }
 }
 
+/// Asks until it is complete: its pods have to stay available for a while before.
+fn until_complete(berth: &Berth, object: &str) -> Value {
+    let started = Instant::now();
+    loop {
+        let json: Value = serde_json::from_str(&berth.explain(&[object, "-o", "json"])).unwrap();
+        if json["state"] == "Complete" {
+            return json;
+        }
+        let mut reasons = [&json["cause"]].into_iter().chain(json["also"].as_array().unwrap()).map(|cause| &cause["reason"]);
+        assert!(reasons.any(|reason| reason == "settling"), "{json}");
+        assert!(started.elapsed() < PATIENCE, "{object} should be complete, and still is {json}");
+    }
+}
+
 #[tokio::test]
 async fn what_is_left_undone_on_purpose_is_explained_and_what_is_well_is_said_to_be() {
     let rolling = |partition: i32| json!({"type": "RollingUpdate", "rollingUpdate": {"partition": partition}});
@@ -105,7 +119,7 @@ async fn what_is_left_undone_on_purpose_is_explained_and_what_is_well_is_said_to
     for workload in ["statefulset/db", "deployment/web", "deployment/fine"] {
         berth.rollout(&["status", workload]);
     }
-    let fine: Value = serde_json::from_str(&berth.explain(&["deployment/fine", "-o", "json"])).unwrap();
+    let fine = until_complete(&berth, "deployment/fine");
     assert_eq!((&fine["state"], &fine["cause"], &fine["evidence"]), (&json!("Complete"), &Value::Null, &json!([])), "{fine}");
     assert_eq!(berth.explain(&["deployment/fine"]), "deployment/fine: deployment \"fine\" successfully rolled out\n");
 
@@ -126,8 +140,8 @@ async fn what_is_left_undone_on_purpose_is_explained_and_what_is_well_is_said_to
     let kept = "the partition keeps 1 pod of older templates: only ordinals from 1 are updated";
     // The partition is told while the pod above it is made anew too.
     berth.rollout(&["status", "statefulset/db"]);
-    let partition = check_explained(&berth, "default", "statefulset/db", "partition", kept);
-    assert_eq!(partition["state"], "Complete");
+    check_explained(&berth, "default", "statefulset/db", "partition", kept);
+    assert_eq!(until_complete(&berth, "statefulset/db")["cause"]["reason"], "partition");
 }
 
 #[tokio::test]

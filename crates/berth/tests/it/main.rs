@@ -34,6 +34,7 @@ mod replay;
 mod rollout;
 mod server_side_apply;
 mod services;
+mod situations;
 mod stateful_sets;
 mod store;
 mod three_servers;

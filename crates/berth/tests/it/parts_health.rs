@@ -2,8 +2,10 @@
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use crate::common::{PATIENCE, part::Part};
+use berth_testing::Upstream;
 use http_body_util::BodyExt;
 use k8s_openapi::api::{
+    apps::v1::Deployment,
     authentication::v1::TokenRequest,
     core::v1::ServiceAccount,
     rbac::v1::{ClusterRole, ClusterRoleBinding},
@@ -267,7 +269,7 @@ async fn a_part_that_may_not_write_says_so_and_is_not_ready_and_ends_when_told()
     assert_eq!(get(&stranger, "/readyz").await.0, 200);
     let template = json!({"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"name": "main", "image": "web:1"}]}});
     let web = json!({"metadata": {"name": "web"}, "spec": {"selector": {"matchLabels": {"app": "web"}}, "template": template}});
-    let web: k8s_openapi::api::apps::v1::Deployment = serde_json::from_value(web).unwrap();
+    let web: Deployment = serde_json::from_value(web).unwrap();
     Api::default_namespaced(admin.clone()).create(&PostParams::default(), &web).await.unwrap();
     until(&stranger, "/readyz", |code, text| code == 500 && text.contains("[-]permissions failed")).await;
     let (_, why) = get(&stranger, "/readyz/permissions").await;
@@ -422,4 +424,26 @@ async fn namespaces_are_told_of_the_authority_that_its_file_says_anew() {
     let both = other + &before;
     fs::write(&root, &both).unwrap();
     says(&both).await;
+}
+
+/// Its API server shows nothing of workloads, and has no waits.
+#[tokio::test(flavor = "multi_thread")]
+async fn on_another_kubernetes_the_metrics_of_the_controllers_show_workloads_and_waits() {
+    let Some(upstream) = Upstream::start(&["--controllers", "*,-deployment,-replicaset,-statefulset"]) else { return };
+    let kubeconfig = upstream.kubeconfig();
+    let open = "--authorization-always-allow-paths=/healthz,/livez,/readyz,/metrics";
+    let (_manager, at) = part(&["controller-manager", open], &kubeconfig);
+    let web = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"}, "spec": {"replicas": 3, "paused": true,
+        "selector": {"matchLabels": {"app": "web"}},
+        "template": {"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"name": "main", "image": "web:1"}]}}}});
+    let web: Deployment = serde_json::from_value(web).unwrap();
+    Api::<Deployment>::default_namespaced(client(&kubeconfig).await).create(&PostParams::default(), &web).await.unwrap();
+    let lines = [
+        r#"kube_deployment_spec_replicas{deployment="web",namespace="default"} 3"#,
+        r#"kube_deployment_status_observed_generation{deployment="web",namespace="default"} 1"#,
+        r#"berth_waits{controller="deployment",reason="paused"} 1"#,
+        r#"berth_waits{controller="statefulset",reason="second_writer"} 0"#,
+    ];
+    let all = |code: u16, text: &str| code == 200 && lines.iter().all(|line| text.lines().any(|shown| shown == *line));
+    until(&somebody(&at, None), "/metrics", all).await;
 }

@@ -261,13 +261,24 @@ async fn what_is_foretold_of_another_kubernetes_comes_true() {
             "validations": [{"expression": "object.spec.replicas <= 20", "message": "no more than 20 pods"}]}});
     let binding = json!({"apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicyBinding", "metadata": {"name": "few"},
         "spec": {"policyName": "few", "validationActions": ["Deny"]}});
+    let mut tags = limit.clone();
+    tags["metadata"]["name"] = json!("tags");
+    tags["spec"]["matchConstraints"]["resourceRules"] =
+        json!([{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]}]);
+    tags["spec"]["validations"] =
+        json!([{"expression": "object.spec.containers.all(c, !c.image.endsWith(':latest'))", "message": "no latest"}]);
+    let mut binding_of_tags = binding.clone();
+    (binding_of_tags["metadata"]["name"], binding_of_tags["spec"]["policyName"]) = (json!("tags"), json!("tags"));
     let policies = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies";
+    let bindings = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings";
     create(
         &client,
         &[
             ("/apis/rbac.authorization.k8s.io/v1/namespaces/default/rolebindings", bind),
             (policies, limit),
-            ("/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings", binding),
+            (bindings, binding),
+            (policies, tags),
+            (bindings, binding_of_tags),
             (&apps("deployments"), deployment),
             (&apps("statefulsets"), stateful_set()),
         ],
@@ -308,6 +319,11 @@ async fn what_is_foretold_of_another_kubernetes_comes_true() {
     );
     let asked = told(&kubeconfig, &["plan", "deployment/web", "--replicas", "4", "--stop", "2s", "--server-dry-run"]);
     assert!(asked.contains("Deployment default/web, 4 pods: complete"), "{asked}");
+    // So does what it says of pods, without being asked for.
+    let never = told(&kubeconfig, &["plan", "deployment/web", "--image", "main=web:latest", "--stop", "2s"]);
+    assert!(never.contains("NEVER COMPLETE") && never.contains("denied request: no latest"), "{never}");
+    let supposes = "Supposes that admission policies and webhooks accept the pods: pods is forbidden: User \"ada\" cannot create";
+    assert!(partial.contains(supposes), "{partial}");
     let may_not = berth(&kubeconfig, &["plan", "deployment/web", "--replicas", "4", "--server-dry-run", "--as", "ada"]);
     let said = String::from_utf8_lossy(&may_not.stderr);
     assert!(

@@ -198,7 +198,9 @@ fn a_connection_that_is_lost_is_told_of_and_found_again() {
 #[test]
 fn without_a_terminal_it_prints_lines_until_the_rollout_is_complete() {
     let berth = server();
-    assert_eq!(berth.rollout(&["watch", "deployment/web"]), "deployment \"web\" successfully rolled out\n");
+    // Its pods have to stay available for a while first.
+    let lines = berth.rollout(&["watch", "deployment/web"]);
+    assert!(lines.ends_with("deployment \"web\" successfully rolled out\n"), "{lines}");
     assert_eq!(berth.rollout(&["watch"]), "deployment \"web\" successfully rolled out\n");
     let complaint = berth.rollout_fails(&["watch", "deployment/none"]);
     assert!(complaint.contains("not found"), "{complaint}");

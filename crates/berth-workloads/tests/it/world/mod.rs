@@ -7,7 +7,7 @@ mod read_back;
 use berth_api::{FeatureGates, apps::ReplicaSet};
 use berth_identity::{Revision, Uid};
 use berth_workloads::{
-    Action, Plan,
+    Action, Plan, Wait,
     analysis::Asked,
     cause,
     counts::{LeftBehind, PodCounts, PodSource, Role, SetPods, role},
@@ -107,6 +107,12 @@ impl World {
             now: self.now,
         });
         read_back(plan)
+    }
+
+    /// Until when a step waits for its pods to stay available, if it does.
+    pub(crate) fn settles_at(&self) -> Option<Timestamp> {
+        let until = |wait: &Wait| if let Wait::StepSettles { until, .. } = wait { *until } else { None };
+        self.plan_deployment().waits.iter().find_map(until)
     }
 
     /// What the ReplicaSet controller would do now for this set.

@@ -3,6 +3,7 @@
 use super::{Evidence, Next};
 use berth_registry::table::age;
 use berth_workloads::{
+    Wait,
     cause::{Obstacle, misfits},
     view::{ContainerRole, ContainerSymptom, DeploymentView, EventView, PodView},
 };
@@ -39,6 +40,29 @@ pub(super) struct Around {
     pub(super) pods: Vec<Arc<PodView>>,
     pub(super) events: Vec<Arc<EventView>>,
     pub(super) quotas: Vec<ResourceQuota>,
+    /// The ResourceClaims that pods without a node name, by the pods' names.
+    pub(super) claimed: BTreeMap<String, Vec<String>>,
+    /// The finalizers of claims that are being deleted, by the claims' names.
+    pub(super) held_claims: BTreeMap<String, String>,
+}
+
+/// The finalizers that hold an object that is being deleted; `None`: it is not, or none does.
+pub(super) fn holders(object: &str) -> Option<String> {
+    let object: Value = serde_json::from_str(object).ok()?;
+    let metadata = &object["metadata"];
+    let names: Vec<&str> = metadata["finalizers"].as_array()?.iter().filter_map(Value::as_str).collect();
+    (metadata["deletionTimestamp"].is_string() && !names.is_empty()).then(|| names.join(", "))
+}
+
+/// The ResourceClaims that a pod without a node names, of itself or of those that were made for it.
+pub(super) fn claimed(pod: &str) -> Vec<String> {
+    let pod: Value = serde_json::from_str(pod).unwrap_or_default();
+    if pod["spec"]["nodeName"].is_string() {
+        return Vec::new();
+    }
+    let entries = |list: &Value| list.as_array().cloned().unwrap_or_default();
+    let named = entries(&pod["spec"]["resourceClaims"]).into_iter().chain(entries(&pod["status"]["resourceClaimStatuses"]));
+    named.filter_map(|claim| claim["resourceClaimName"].as_str().map(str::to_owned)).collect()
 }
 
 /// What shows the first obstacle. `objects` are those that it may be about, by uid: `deployment/web`, its sets.
@@ -55,6 +79,11 @@ pub(super) fn evidence(
         objects.insert(pod.meta.uid.to_string(), format!("pod/{}", pod.meta.name));
         shown.extend(of_containers(pod));
         shown.extend(of_nodes(pod));
+    }
+    if let Obstacle::Wait(Wait::ClaimLeaving { claim, .. }) = first {
+        let held = around.held_claims.get(claim).map(|holders| format!("it is being deleted, and its finalizers hold it: {holders}"));
+        let object = format!("persistentvolumeclaim/{claim}");
+        shown.extend(held.map(|text| Evidence { source: "claim", object, text, at: None }));
     }
     if first.reason() == "quota" {
         shown.extend(of_quotas(first, &around.quotas));
@@ -216,7 +245,13 @@ mod tests {
     }
 
     fn event(uid: &str, second: i64, message: &str) -> Arc<EventView> {
-        Arc::new(EventView { about_uid: uid.into(), reason: "Failed".to_owned(), message: message.to_owned(), last: Some(at(second)) })
+        Arc::new(EventView {
+            about_uid: uid.into(),
+            reason: "Failed".to_owned(),
+            message: message.to_owned(),
+            last: Some(at(second)),
+            claim: None,
+        })
     }
 
     #[test]
@@ -228,7 +263,7 @@ mod tests {
         let around = Around {
             pods: vec![pod(&json!({"phase": "Running", "containerStatuses": [main]}))],
             events: events.into_iter().chain(other).collect(),
-            quotas: Vec::new(),
+            ..Around::default()
         };
         let condition = |type_: &str, status: &str| json!({"type": type_, "status": status, "reason": "Why", "message": "so", "lastTransitionTime": null});
         let all = [condition("Available", "False"), condition("Progressing", "True"), condition("ReplicaFailure", "False")];
@@ -246,6 +281,32 @@ mod tests {
         ];
         assert_eq!(texts(&shown), wanted);
         assert_eq!(shown.last().and_then(|shown| shown.at), Some(at(3)), "when it was said last");
+    }
+
+    #[test]
+    fn the_finalizers_that_hold_a_claim_are_shown() {
+        let claim = |deleted: bool| {
+            let metadata =
+                json!({"finalizers": ["kubernetes.io/pvc-protection", "example.com/hold"], "deletionTimestamp": deleted.then(|| at(0))});
+            holders(&json!({"metadata": metadata}).to_string())
+        };
+        assert_eq!((claim(true).as_deref(), claim(false)), (Some("kubernetes.io/pvc-protection, example.com/hold"), None));
+        let around = Around { held_claims: BTreeMap::from([("data-db-1".to_owned(), "example.com/hold".to_owned())]), ..Around::default() };
+        let wait = Obstacle::Wait(Wait::ClaimLeaving { claim: "data-db-1".to_owned(), pod: "db-1".to_owned() });
+        let shown = evidence(&wait, &around, "statefulset/db", &[], BTreeMap::new());
+        assert_eq!(
+            texts(&shown),
+            ["claim persistentvolumeclaim/data-db-1: it is being deleted, and its finalizers hold it: example.com/hold"]
+        );
+    }
+
+    #[test]
+    fn a_pod_names_the_resource_claims_that_it_waits_for() {
+        let pod = |node: Value| {
+            let spec = json!({"nodeName": node, "resourceClaims": [{"name": "a", "resourceClaimName": "gpu"}, {"name": "b", "resourceClaimTemplateName": "t"}]});
+            claimed(&json!({"spec": spec, "status": {"resourceClaimStatuses": [{"name": "b", "resourceClaimName": "web-b"}]}}).to_string())
+        };
+        assert_eq!((pod(Value::Null), pod(json!("n1"))), (vec!["gpu".to_owned(), "web-b".to_owned()], vec![]));
     }
 
     #[test]

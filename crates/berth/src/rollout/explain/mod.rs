@@ -110,7 +110,7 @@ struct Explanation {
 /// Something that the cluster says.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Evidence {
-    /// `condition`, `container`, `event`, `nodes` or `quota`.
+    /// `claim`, `condition`, `container`, `event`, `nodes` or `quota`.
     source: &'static str,
     /// What it is about: `pod/web-1`.
     object: String,

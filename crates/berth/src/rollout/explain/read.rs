@@ -16,6 +16,7 @@ use berth_identity::Revision;
 use berth_rollout::{
     look::{self, Look, RolloutStage},
     outdated,
+    settled::settled,
     stateful_set::{self, Belongings},
     waits,
 };
@@ -23,6 +24,7 @@ use berth_workloads::{
     Wait,
     cause::{self, Cause, DeploymentFacts, Obstacle, Place, PodFacts, Replacement, ReplicaSetFacts, Rival, StatefulSetFacts, ranked},
     deployment::annotations,
+    plan::TerminatingPod,
     selector::Labels,
     stateful_set::member_ordinal,
     view::{
@@ -105,7 +107,12 @@ impl Reader<'_> {
             now,
         });
         let observed = waits::observe(&deployment, &sets, pods, &gates, now);
-        let Look { revision, standing, mut causes, waits, .. } = look::of_deployment(&deployment, observed, causes, &gates);
+        let look = look::of_deployment(&deployment, observed, causes, &gates);
+        let owned = |pod: &&Arc<PodView>| {
+            sets.iter().any(|set| set.meta.is_controlled_by(&deployment.meta.uid) && pod.meta.is_controlled_by(&set.meta.uid))
+        };
+        let look = settled(look, pods.iter().filter(owned).map(|pod| &**pod), deployment.spec.min_ready_seconds, now);
+        let Look { revision, standing, mut causes, waits, .. } = look;
         causes.extend(self.neighbours("Deployment", &deployment.meta, &deployment.spec.template, &sets, pods).await?);
         let outdated = outdated::of_deployment(&deployment, &sets, pods);
         let own = sets.iter().filter(|set| set.replicas > 0 && set.meta.is_controlled_by(&deployment.meta.uid));
@@ -134,7 +141,9 @@ impl Reader<'_> {
         let mut around = self.around(None).await?;
         around.pods.retain(|pod| member_ordinal(&set.meta.name, &pod.meta.name).is_some());
         let revisions: Vec<Arc<RevisionView>> = self.views("controllerrevisions").await?;
-        let claims: Vec<Arc<ClaimView>> = self.core_views("persistentvolumeclaims").await?;
+        let claims = self.items("v1", "persistentvolumeclaims", None).await?;
+        around.held_claims = claims.iter().filter_map(|claim| Some((claim.name.clone(), facts::holders(&claim.json)?))).collect();
+        let claims: Vec<Arc<ClaimView>> = views(&claims);
         let (pods, events, now) = (&around.pods, &around.events, self.now);
         let unobserved_since = (set.status.observed_generation < set.meta.generation).then(|| found.changed().unwrap_or(now));
         let causes = cause::of_stateful_set(&StatefulSetFacts { set: &set, pods, events, unobserved_since, now });
@@ -142,7 +151,9 @@ impl Reader<'_> {
             unobserved_since.is_none() && revisions.iter().filter(|revision| revision.meta.is_controlled_by(&set.meta.uid)).count() > 1;
         let outdated = outdated::of_stateful_set(&set, pods);
         let belongings = Belongings { revisions: Some(revisions), pods: Some(pods.clone()), claims };
-        let Look { standing, mut causes, mut waits, .. } = stateful_set::explain(&set, &belongings, causes, &gates, now);
+        let look = stateful_set::explain(&set, &belongings, causes, &gates, now);
+        let owned = pods.iter().filter(|pod| pod.meta.is_controlled_by(&set.meta.uid)).map(|pod| &**pod);
+        let Look { standing, mut causes, mut waits, .. } = settled(look, owned, set.spec.min_ready_seconds, now);
         let heeds_annotations = features::heed_annotations(self.connection, found).await;
         if !heeds_annotations {
             waits = waits.into_iter().map(Wait::unheeded).collect();
@@ -166,7 +177,8 @@ impl Reader<'_> {
 
     async fn replica_set(mut self, json: &str) -> Result<Explanation, Error> {
         let set: ReplicaSetView = decoded("replicaset", json)?;
-        let around = self.around(None).await?;
+        let mut around = self.around(None).await?;
+        around.pods.retain(|pod| pod.meta.is_controlled_by(&set.meta.uid));
         let (pods, events, now) = (&around.pods, &around.events, self.now);
         let unobserved_since = (set.status.observed_generation < set.meta.generation).then(|| changed(json).unwrap_or(now));
         let mut causes = cause::of_replica_set(&ReplicaSetFacts { set: &set, pods, events, unobserved_since, now }).list;
@@ -177,7 +189,7 @@ impl Reader<'_> {
             causes.extend(self.neighbours("ReplicaSet", &set.meta, &set.template, &sets, pods).await?);
         }
         let (wanted, status) = (set.replicas, &set.status);
-        let is_whole = status.replicas == wanted && status.ready_replicas == wanted;
+        let is_whole = [status.replicas, status.ready_replicas, status.available_replicas] == [wanted; 3] && set.meta.deleted.is_none();
         let told = Told {
             kind: "ReplicaSet",
             meta: &set.meta,
@@ -191,14 +203,17 @@ impl Reader<'_> {
             notes: belongs(owner.as_ref()),
             parts: BTreeMap::new(),
         };
-        let waits = waits::of_set_alone(&set, pods, &FeatureGates::default(), now);
+        let gates = features::gates(self.connection).await.controllers;
+        let waits = waits::of_set_alone(&set, pods, &gates, now);
         self.explain(told, causes, waits, around, None).await
     }
 
     async fn pod(mut self, json: &str) -> Result<Explanation, Error> {
         let pod: Arc<PodView> = Arc::new(decoded("pod", json)?);
-        let mut around = Around { pods: vec![Arc::clone(&pod)], events: self.warnings().await?, quotas: Vec::new() };
-        around.events.retain(|event| event.about_uid == pod.meta.uid);
+        let claimed = BTreeMap::from([(pod.meta.name.to_string(), facts::claimed(json))]);
+        let mut around = Around { pods: vec![Arc::clone(&pod)], events: self.warnings().await?, claimed, ..Around::default() };
+        let of_its_claim = |event: &EventView| event.claim.as_ref().is_some_and(|claim| pod.claims.values().any(|name| name == claim));
+        around.events.retain(|event| event.about_uid == pod.meta.uid || of_its_claim(event));
         let mut causes = cause::of_one_pod(&PodFacts { pod: &pod, events: &around.events, now: self.now }).list;
         causes.extend(self.budgets(&around.pods).await?);
         let mut owner = pod.meta.controller().map(|owner| (owner.kind.clone(), owner.name.clone()));
@@ -231,7 +246,8 @@ impl Reader<'_> {
             notes: belongs(owner.as_ref()),
             parts: BTreeMap::new(),
         };
-        self.explain(told, causes, Vec::new(), around, None).await
+        let waits = pod.is_terminating().then(|| going(&pod, self.now)).into_iter().collect();
+        self.explain(told, causes, waits, around, None).await
     }
 
     /// Whether a `ReplicaSet` has the template that its Deployment wants now: only then the one before it may do better.
@@ -247,11 +263,12 @@ impl Reader<'_> {
     async fn explain(
         mut self,
         told: Told<'_>,
-        causes: Vec<Cause>,
+        mut causes: Vec<Cause>,
         waits: Vec<Wait>,
         mut around: Around,
         later: Option<Next>,
     ) -> Result<Explanation, Error> {
+        self.look_beyond_pods(&mut causes, &around).await?;
         let obstacles = ranked(causes, waits);
         if obstacles.first().is_some_and(|first| first.reason() == "quota") {
             let items = self.items("v1", "resourcequotas", None).await?;
@@ -281,6 +298,39 @@ impl Reader<'_> {
         })
     }
 
+    /// What pods do not say themselves: that their node does not answer, or that a ResourceClaim is missing.
+    async fn look_beyond_pods(&mut self, causes: &mut Vec<Cause>, around: &Around) -> Result<(), Error> {
+        if causes.iter().any(|cause| cause.kind == cause::Kind::NotReady) {
+            let nodes = self.nodes().await?;
+            let lost = nodes.iter().filter_map(|item| Some((item.name.clone(), silent(item)?))).collect();
+            cause::on_lost_nodes(causes, &around.pods, &lost);
+        }
+        let waits = causes.iter().any(|cause| cause.kind == cause::Kind::NotScheduled || cause.kind.is_unschedulable());
+        let is_own = |pod: &String| around.pods.iter().any(|own| *own.meta.name == **pod);
+        let claimed: BTreeMap<String, Vec<String>> = around
+            .claimed
+            .iter()
+            .filter(|(pod, claims)| is_own(pod) && !claims.is_empty())
+            .map(|(pod, claims)| (pod.clone(), claims.clone()))
+            .collect();
+        if waits && !claimed.is_empty() {
+            // A server that does not serve them has none.
+            let claims = self.connection.list("resource.k8s.io/v1", "resourceclaims", None).await;
+            let there: BTreeSet<String> = claims.into_iter().flatten().map(|claim| claim.name).collect();
+            let found = cause::resource_claims(&claimed, &there);
+            if found.is_some() {
+                causes.retain(|cause| cause.kind != cause::Kind::NotScheduled);
+            }
+            causes.extend(found);
+        }
+        Ok(())
+    }
+
+    async fn nodes(&mut self) -> Result<Vec<Item>, Error> {
+        let answer = self.connection.list_everywhere("v1", "nodes", None).await;
+        self.allowed("nodes", answer)
+    }
+
     /// The gates of the cluster's controllers, and what is supposed of them.
     async fn gates(&self, found: &Found) -> Result<(FeatureGates, Vec<String>), Error> {
         let mut known = features::Features::default();
@@ -295,7 +345,9 @@ impl Reader<'_> {
 
     async fn around(&mut self, selected: Option<&str>) -> Result<Around, Error> {
         let pods = self.items("v1", "pods", selected).await?;
-        Ok(Around { pods: views(&pods), events: self.warnings().await?, quotas: Vec::new() })
+        let claimed = pods.iter().map(|pod| (pod.name.clone(), facts::claimed(&pod.json))).filter(|(_, claims)| !claims.is_empty());
+        let claimed = claimed.collect();
+        Ok(Around { pods: views(&pods), events: self.warnings().await?, claimed, ..Around::default() })
     }
 
     async fn warnings(&mut self) -> Result<Vec<Arc<EventView>>, Error> {
@@ -306,10 +358,6 @@ impl Reader<'_> {
 
     async fn views<V: View>(&mut self, plural: &str) -> Result<Vec<Arc<V>>, Error> {
         Ok(views(&self.items(APPS_V1, plural, None).await?))
-    }
-
-    async fn core_views<V: View>(&mut self, plural: &str) -> Result<Vec<Arc<V>>, Error> {
-        Ok(views(&self.items("v1", plural, None).await?))
     }
 
     async fn items(&mut self, api_version: &str, plural: &str, selected: Option<&str>) -> Result<Vec<Item>, Error> {
@@ -366,8 +414,7 @@ impl Reader<'_> {
         if strict.is_empty() {
             return Ok(None);
         }
-        let answer = self.connection.list_everywhere("v1", "nodes", None).await;
-        let nodes = self.allowed("nodes", answer)?;
+        let nodes = self.nodes().await?;
         let is_cordoned = |item: &&Item| {
             let node = Node::decode_json(item.json.as_bytes()).unwrap_or_default();
             node.spec.is_some_and(|spec| spec.unschedulable == Some(true))
@@ -375,6 +422,24 @@ impl Reader<'_> {
         let cordoned: BTreeSet<String> = nodes.iter().filter(is_cordoned).map(|item| item.name.clone()).collect();
         Ok(cause::held_by_budgets(pods, &strict, &cordoned))
     }
+}
+
+/// What a pod that is being deleted waits for: its own end.
+fn going(pod: &PodView, now: Timestamp) -> Wait {
+    let last = pod.meta.deleted.zip(pod.grace_period_seconds).map(|(deleted, grace_period_seconds)| TerminatingPod {
+        name: pod.meta.name.to_string(),
+        left_seconds: deleted.duration_since(now).as_secs(),
+        grace_period_seconds,
+    });
+    Wait::PodTerminating { pod: pod.meta.name.to_string(), last, then: None }
+}
+
+/// Why a node does not take part; `None`: it does.
+fn silent(item: &Item) -> Option<String> {
+    let node = Node::decode_json(item.json.as_bytes()).ok()?;
+    let conditions = node.status?.conditions?;
+    let ready = conditions.iter().find(|condition| condition.type_ == "Ready").filter(|condition| condition.status != "True")?;
+    Some(ready.message.clone().or_else(|| ready.reason.clone()).unwrap_or_default())
 }
 
 /// What a workload selects.

@@ -1,0 +1,168 @@
+//! Pods that a live server is asked about, by dry run: what its admission policies and webhooks refuse, a forecast has refused too.
+
+use crate::{
+    change::{Change, Changed, WorkloadKind},
+    dry_run::{Write, WriteBody},
+    error::PlanError,
+    snapshot::{Snapshot, entries},
+    stage::{Server, Stage, Subject},
+};
+use berth_api::{Object, decode::Codec, k8s_openapi::api::core::v1::PodTemplateSpec};
+use berth_identity::Revision;
+use berth_registry::{AdmissionRequest, ApiError, Operation, Remarks, Reviewer};
+use berth_workloads::{
+    hash::same_template,
+    view::{ReplicaSetView, RevisionView, View},
+};
+use futures::{FutureExt, future::BoxFuture};
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
+
+/// The label that a StatefulSet gives its pods.
+const REVISION: &str = "controller-revision-hash";
+
+/// A pod as the controller of a workload would create it after the change, but for its owner and its name.
+#[derive(Clone, Debug)]
+pub struct AskedPod {
+    kind: WorkloadKind,
+    namespace: String,
+    name: String,
+    template: Value,
+    /// Its create.
+    pub write: Write,
+}
+
+/// A pod that the server refuses.
+#[derive(Clone, Debug)]
+pub struct RefusedPod {
+    /// The pod.
+    pub pod: AskedPod,
+    /// The server's words.
+    pub message: String,
+}
+
+/// One pod of each workload of the change that will have any.
+///
+/// # Errors
+/// Those of making the change.
+pub fn asked_pods(snapshot: &Snapshot, change: &Change) -> Result<Vec<AskedPod>, PlanError> {
+    let mut stage = Stage::new(0, snapshot.at, &Server::default());
+    // Only the workloads themselves are read: the others may be many.
+    let is_large = |object: &Value| ["Pod", "ReplicaSet", "ControllerRevision"].iter().any(|kind| object["kind"] == *kind);
+    stage.restore(snapshot.stored().into_iter().filter(|object| !is_large(object)))?;
+    let changed = change.outcome(&mut stage)?;
+    Ok(changed.iter().filter_map(asked).collect())
+}
+
+fn asked(Changed { subject, after, .. }: &Changed) -> Option<AskedPod> {
+    let kind = WorkloadKind::ALL.into_iter().find(|kind| subject.api_version == "apps/v1" && subject.kind == kind.name())?;
+    if after["spec"]["replicas"] == 0 {
+        return None;
+    }
+    let Subject { namespace, name, .. } = subject;
+    let template = &after["spec"]["template"];
+    let claims = entries(&after["spec"]["volumeClaimTemplates"]).filter_map(|claim| claim["metadata"]["name"].as_str());
+    let volume = |claim: &str| json!({"name": claim, "persistentVolumeClaim": {"claimName": format!("{claim}-{name}-0")}});
+    let mut pod = json!({
+        "apiVersion": "v1", "kind": "Pod",
+        "metadata": {"generateName": format!("{name}-"), "labels": template["metadata"]["labels"], "annotations": template["metadata"]["annotations"]},
+        "spec": template["spec"],
+    });
+    let volumes: Vec<Value> = entries(&template["spec"]["volumes"]).cloned().chain(claims.map(volume)).collect();
+    if !volumes.is_empty() {
+        pod["spec"]["volumes"] = json!(volumes);
+    }
+    let write = Write {
+        api_version: "v1".to_owned(),
+        kind: "Pod".to_owned(),
+        plural: "pods",
+        namespace: Some(namespace.clone()),
+        name: name.clone(),
+        what: WriteBody::Create(pod),
+    };
+    Some(AskedPod { kind, namespace: namespace.clone(), name: name.clone(), template: template.clone(), write })
+}
+
+/// Refuses what the server refuses: pods of the template that it was asked about, and none of those that there were before.
+pub(crate) struct Refusals(Vec<Rule>);
+
+struct Rule {
+    kind: WorkloadKind,
+    namespace: String,
+    name: String,
+    message: String,
+    /// ReplicaSets, or revisions, that have another template.
+    others: BTreeSet<String>,
+}
+
+impl Refusals {
+    pub(crate) fn of(snapshot: &Snapshot, refused: &[RefusedPod]) -> Self {
+        let rule = |RefusedPod { pod, message }: &RefusedPod| Rule {
+            kind: pod.kind,
+            namespace: pod.namespace.clone(),
+            name: pod.name.clone(),
+            message: message.clone(),
+            others: others(snapshot, pod),
+        };
+        Self(refused.iter().map(rule).collect())
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    fn refuses(&self, pod: &dyn Object) -> Option<&Rule> {
+        let owner = pod.meta().owner_references.iter().flatten().find(|owner| owner.controller == Some(true))?;
+        let revision = pod.meta().labels.as_ref().and_then(|labels| labels.get(REVISION));
+        self.0.iter().filter(|rule| pod.meta().namespace.as_deref() == Some(&*rule.namespace)).find(|rule| match rule.kind {
+            WorkloadKind::Deployment => {
+                owner.kind == "ReplicaSet"
+                    && owner.name.rsplit_once('-').is_some_and(|(name, _)| name == rule.name)
+                    && !rule.others.contains(&owner.name)
+            }
+            WorkloadKind::StatefulSet => {
+                owner.kind == "StatefulSet" && owner.name == rule.name && revision.is_none_or(|revision| !rule.others.contains(revision))
+            }
+        })
+    }
+}
+
+/// What keeps another template of the workload, by name.
+fn others(snapshot: &Snapshot, pod: &AskedPod) -> BTreeSet<String> {
+    let Ok(template) = PodTemplateSpec::decode_tree(&pod.template) else { return BTreeSet::new() };
+    let keepers =
+        snapshot.of_kinds(&["ReplicaSet", "ControllerRevision"]).filter(|object| object["metadata"]["namespace"] == pod.namespace);
+    let is_other = |object: &&Value| {
+        let bytes = object.to_string();
+        let kept = match object["kind"].as_str() {
+            Some("ReplicaSet") => ReplicaSetView::decode(bytes.as_bytes(), Revision(0)).ok().map(|set| set.template),
+            _ => RevisionView::decode(bytes.as_bytes(), Revision(0)).ok().and_then(|revision| revision.template),
+        };
+        kept.is_some_and(|kept| !same_template(&kept, &template))
+    };
+    keepers.filter(is_other).filter_map(|object| object["metadata"]["name"].as_str()).map(str::to_owned).collect()
+}
+
+impl Reviewer for Refusals {
+    fn mutate<'a>(&'a self, _: &'a AdmissionRequest<'_>, _: Option<&'a mut dyn Object>) -> BoxFuture<'a, Result<Remarks, ApiError>> {
+        async { Ok(Remarks::default()) }.boxed()
+    }
+
+    fn validate<'a>(
+        &'a self,
+        request: &'a AdmissionRequest<'_>,
+        object: Option<&'a dyn Object>,
+    ) -> BoxFuture<'a, Result<Remarks, ApiError>> {
+        let is_new_pod = request.operation == Operation::Create && request.resource.plural == "pods" && request.subresource.is_none();
+        let refused = object.filter(|_| is_new_pod).and_then(|pod| self.refuses(pod));
+        let refusal = refused.map(|rule| ApiError::Forbidden {
+            group: String::new(),
+            resource: "pods".to_owned(),
+            name: request.name.to_owned(),
+            message: rule.message.clone(),
+            causes: Vec::new(),
+            refused_by: None,
+        });
+        async move { refusal.map_or(Ok(Remarks::default()), Err) }.boxed()
+    }
+}
