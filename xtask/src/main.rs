@@ -3,6 +3,7 @@
 mod bench;
 mod check;
 mod circles;
+mod compare;
 mod deny;
 mod etcd_protos;
 mod faults;
@@ -85,6 +86,12 @@ enum Command {
     /// put in one order. Wants etcd 3.6 in the folder that BERTH_UPSTREAM names.
     #[command(after_help = "Example: BERTH_UPSTREAM=../shared/upstream cargo xtask faults --minutes 30")]
     Faults(faults::Options),
+    /// Sends the same random requests to berth and to a real Kubernetes and compares the answers, or rolls the same workloads out and compares them at rest.
+    /// Requires the real one in the folder that BERTH_UPSTREAM names.
+    #[command(
+        after_help = "Example: BERTH_UPSTREAM=../shared/upstream cargo xtask compare --seeds 0..5000\n         cargo xtask compare --end-states --seeds 0..1000 --at-once 16\n         cargo xtask compare --seeds 17..18 --trace"
+    )]
+    Compare(compare::Options),
     /// Compares what `berth plan` says of random changes with what then happens in a real `berth up`.
     #[command(after_help = "Example: cargo xtask foretold --seeds 0..1000")]
     Foretold(foretold::Options),
@@ -107,6 +114,7 @@ fn main() -> ExitCode {
         Command::Pictures => pictures::run(),
         Command::Torture(options) => torture::run(&options),
         Command::Faults(options) => faults::run(&options),
+        Command::Compare(options) => compare::run(&options),
         Command::Foretold(options) => foretold::run(&options),
     };
     match result {

@@ -21,16 +21,39 @@ pub fn check_canonical_ip(text: &str) -> Vec<String> {
     canonical::<IpAddr>(text)
 }
 
+/// Messages on an IP address in a field that takes zeros in front of its numbers, and IPv4 addresses in the form of IPv6, as it always did.
+#[must_use]
+pub fn check_written_ip(text: &str) -> Vec<String> {
+    if written(text).is_some() { Vec::new() } else { vec![ADDRESS_FORM.to_owned()] }
+}
+
+/// The address that is written, maybe with zeros in front of its numbers.
+fn written(text: &str) -> Option<IpAddr> {
+    text.parse().ok().or_else(|| without_leading_zeros(text)?.parse().ok())
+}
+
+/// Messages on an address that leads nowhere, or that each machine has for itself.
+///
+/// Source: kubernetes `ValidateNonSpecialIP`.
+#[must_use]
+pub fn check_ordinary_ip(text: &str) -> Vec<String> {
+    let Some(address) = written(text) else { return vec!["must be a valid IP address".to_owned()] };
+    special(address, "may not be unspecified (0.0.0.0)")
+}
+
 /// Messages on an IP address of an endpoint: neither one that leads nowhere nor one that each machine has for itself.
 ///
 /// Source: kubernetes `ValidateEndpointIP`.
 #[must_use]
 pub fn check_endpoint_ip(text: &str) -> Vec<String> {
-    let address = match parsed::<IpAddr>(text) {
-        Ok(_) if is_mapped(text) => return vec!["must not be an IPv4-mapped IPv6 address".to_owned()],
-        Ok(address) => address,
-        Err(message) => return vec![message.to_owned()],
-    };
+    match parsed::<IpAddr>(text) {
+        Ok(_) if is_mapped(text) => vec!["must not be an IPv4-mapped IPv6 address".to_owned()],
+        Ok(address) => special(address, "may not be unspecified (0.0.0.0 or ::)"),
+        Err(message) => vec![message.to_owned()],
+    }
+}
+
+fn special(address: IpAddr, unspecified: &'static str) -> Vec<String> {
     let is_link_local = match address {
         IpAddr::V4(address) => address.is_link_local(),
         IpAddr::V6(address) => address.is_unicast_link_local(),
@@ -40,7 +63,7 @@ pub fn check_endpoint_ip(text: &str) -> Vec<String> {
         IpAddr::V6(address) => address.segments()[0] & 0xff0f == 0xff02,
     };
     let faults = [
-        (address.is_unspecified(), "may not be unspecified (0.0.0.0 or ::)"),
+        (address.is_unspecified(), unspecified),
         (address.is_loopback(), "may not be in the loopback range (127.0.0.0/8, ::1/128)"),
         (is_link_local, "may not be in the link-local range (169.254.0.0/16, fe80::/10)"),
         (is_link_local_multicast, "may not be in the link-local multicast range (224.0.0.0/24, ff02::/10)"),

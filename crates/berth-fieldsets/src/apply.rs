@@ -76,9 +76,14 @@ pub fn apply(managers: &Managers, application: &Application<'_>, force: Force) -
     };
 
     let compared = root.compare(live, &new).without(ignored);
+    let is_same = compared.is_same();
     let changed = compared.added.union(&compared.modified);
     if force == Force::No {
         refuse_conflicts(&managers, &id, &changed)?;
+    }
+    // An apply that changes no value leaves its manager's time as it was: a new manager has none.
+    if is_same && let Some(owned) = managers.0.get_mut(&id) {
+        owned.time = before.and_then(|before| before.time);
     }
     managers.take(&changed.union(&compared.removed), Some(&id));
     managers.take(never_owned(), None);

@@ -20,6 +20,12 @@ pub struct Comparison {
 }
 
 impl Comparison {
+    /// Whether nothing differs.
+    #[must_use]
+    pub fn is_same(&self) -> bool {
+        [&self.added, &self.modified, &self.removed].into_iter().all(Set::is_empty)
+    }
+
     /// What differs outside the fields of `ignored`.
     #[must_use]
     pub fn without(self, ignored: &Set) -> Self {

@@ -11,7 +11,9 @@ impl Schema {
     /// Lists are atomic unless `x-kubernetes-list-type` says otherwise, maps are granular unless `x-kubernetes-map-type` does. What the
     /// document does not describe may be anything, and has one owner.
     pub fn add_openapi(&mut self, schemas: &Map<String, Value>) {
-        let new: Vec<(&String, &Value)> = schemas.iter().filter(|(name, _)| self.named(name).is_none()).collect();
+        let mut new: Vec<(&String, &Value)> = schemas.iter().filter(|(name, _)| self.named(name).is_none()).collect();
+        // A field that takes an atomic type apart copies what was read of the type.
+        new.sort_by_key(|(_, schema)| takes_apart(schema));
         // Names first: types refer to each other, and to themselves.
         for (name, _) in &new {
             let id = self.add(Type::Any);
@@ -42,11 +44,13 @@ impl Schema {
     }
 
     fn read(&mut self, schema: &Value) -> Type {
-        let is_atomic_map = schema.get("x-kubernetes-map-type").is_some_and(|kind| kind == "atomic");
+        let map_kind = |kind: &str| schema.get("x-kubernetes-map-type").is_some_and(|found| found == kind);
+        let is_atomic_map = map_kind("atomic");
         if let Some(id) = self.referred(schema) {
             // The field says otherwise than its type. The type may not have been read yet, but then nothing below it is asked for.
             return match self.get(id).clone() {
                 Type::Map(map) if is_atomic_map => Type::Map(MapType { kind: MapKind::Atomic, ..map }),
+                Type::Map(map) if map_kind("granular") => Type::Map(MapType { kind: MapKind::Granular, ..map }),
                 _ if is_atomic_map => Type::Any,
                 other => other,
             };
@@ -88,6 +92,12 @@ impl Schema {
         let elements = schema.get("additionalProperties").filter(|elements| elements.is_object()).map(|elements| self.id_of(elements));
         MapType { fields, elements, kind }
     }
+}
+
+/// Whether a field of this type says that its members have owners.
+fn takes_apart(schema: &Value) -> bool {
+    let fields = schema.get("properties").and_then(Value::as_object).into_iter().flatten();
+    fields.into_iter().any(|(_, field)| field.get("x-kubernetes-map-type").is_some_and(|kind| kind == "granular"))
 }
 
 /// An object about whose members nothing is said.

@@ -255,7 +255,9 @@ impl ApiError {
 
     /// Faults of an object. Where all of them are about pod-deletion-cost, KEP-2255 wants 400.
     pub(crate) fn invalid(resource: &Resource, name: &str, errors: Vec<FieldError>) -> Self {
-        let (group, kind, name) = (resource.group.clone(), resource.kind.clone(), name.to_owned());
+        // Both forms of an event are checked as the core's.
+        let group = if resource.group == "events.k8s.io" { String::new() } else { resource.group.clone() };
+        let (kind, name) = (resource.kind.clone(), name.to_owned());
         if !errors.is_empty() && errors.iter().all(|error| error.field.to_string().ends_with(DELETION_COST_FIELD)) {
             return Self::BadRequestFields { group, kind, name, errors };
         }

@@ -38,7 +38,6 @@ impl Registry {
             incoming.object.meta_mut().resource_version = None;
             return self.create_object(&target.collection(), New::of(incoming), checked.mode, &author).await;
         }
-        check_conditional(target, &*incoming.object)?;
         let is_conditional = incoming.object.meta().resource_version.as_ref().is_some_and(|version| !version.is_empty());
         let mut body = Some(incoming);
         let change = Change { mode: checked.mode, precondition: &options.precondition, author };
@@ -46,6 +45,7 @@ impl Registry {
             // A conditional update of what is there cannot be tried again with success, so only the others keep a copy.
             let kept = body.as_ref().filter(|_| old.may_be_old || !is_conditional).map(|body| body.object.clone_object());
             let taken = body.take().ok_or_else(|| ApiError::modified(target))?;
+            check_conditional(target, &*taken.object)?;
             body = kept.map(|object| decoding::Incoming { object, warnings: taken.warnings.clone() });
             Ok(Proposal { object: taken.object, warnings: taken.warnings, owners: Owners::Follow })
         })
@@ -60,5 +60,7 @@ fn check_conditional(target: &Target, object: &dyn Object) -> Result<(), ApiErro
     }
     let field = Path::new("metadata").child("resourceVersion");
     let error = FieldError::invalid(&field, 0, "must be specified for an update");
-    Err(ApiError::invalid(&target.resource, &target.name, vec![error]))
+    // Upstream names the resource here, not the kind.
+    let (group, kind) = (target.resource.group.clone(), target.resource.plural.clone());
+    Err(ApiError::Invalid { group, kind, name: target.name.clone(), errors: vec![error] })
 }

@@ -14,10 +14,20 @@ pub(super) fn form_of(type_name: &str) -> Option<&'static str> {
     }
 }
 
-/// The time in UTC, in `form`. `None` for what is no time of RFC 3339 in the years 0 to 9999: others could not be read again.
+/// The time in UTC, in `form`. `None` for what is no time of RFC 3339 in the years 0 to 9999: others could not be read again. A form with microseconds
+/// takes these six digits only, as upstream's.
 pub(super) fn canonical(text: &str, form: &str) -> Option<String> {
     let time: Timestamp = Some(text).filter(|text| is_rfc_3339(text))?.parse().ok()?;
+    if form.contains("%6f") && fraction_digits(text) != MICROSECOND_DIGITS {
+        return None;
+    }
     Some(time.strftime(form).to_string()).filter(|text| is_rfc_3339(text))
+}
+
+const MICROSECOND_DIGITS: usize = 6;
+
+fn fraction_digits(text: &str) -> usize {
+    text.split_once('.').map_or(0, |(_, fraction)| fraction.bytes().take_while(u8::is_ascii_digit).count())
 }
 
 /// Whether the text has the form `2026-01-02T03:04:05`, a fraction or none, and `Z` or `+01:00`.
@@ -55,8 +65,10 @@ mod tests {
         check("Time", "2026-01-02T03:04:05Z", Some("2026-01-02T03:04:05Z"));
         check("Time", "2026-01-02T03:04:05.999Z", Some("2026-01-02T03:04:05Z"));
         check("Time", "2026-01-02T03:04:05+01:30", Some("2026-01-02T01:34:05Z"));
-        check("MicroTime", "2026-01-02T03:04:05Z", Some("2026-01-02T03:04:05.000000Z"));
-        check("MicroTime", "2026-01-02T03:04:05.123456789-00:01", Some("2026-01-02T03:05:05.123456Z"));
+        check("MicroTime", "2026-01-02T03:04:05.123456-00:01", Some("2026-01-02T03:05:05.123456Z"));
+        for text in ["2026-01-02T03:04:05Z", "2026-01-02T03:04:05.123Z", "2026-01-02T03:04:05.123456789Z"] {
+            check("MicroTime", text, None);
+        }
         assert_eq!(form_of("RawExtension"), None);
     }
 

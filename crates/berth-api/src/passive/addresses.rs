@@ -32,8 +32,9 @@ impl Kind for IPAddress {
         faults.into_vec()
     }
 
-    fn validate_update(&self, old: &Self, _gates: &FeatureGates) -> Vec<FieldError> {
+    fn validate_update(&self, old: &Self, gates: &FeatureGates) -> Vec<FieldError> {
         let mut faults = Faults::default();
+        faults.add(Kind::validate(self, gates));
         let parent = &self.spec.parent_ref;
         if *parent != old.spec.parent_ref {
             // Upstream shows its internal form.
@@ -77,7 +78,7 @@ impl Kind for ServiceCIDR {
         let path = Path::new("spec").child("cidrs");
         let (new, old) = (cidrs(self), cidrs(old));
         if new.len() < old.len() {
-            faults.invalid(&path, json!(new), IMMUTABLE);
+            faults.invalid(&path, if new.is_empty() { json!(null) } else { json!(new) }, IMMUTABLE);
         }
         for (index, (new, _)) in new.iter().zip(old).enumerate().filter(|(_, (new, old))| new != old) {
             faults.invalid(&path.index(index), new.as_str(), IMMUTABLE);

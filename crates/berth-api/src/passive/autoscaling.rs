@@ -5,11 +5,16 @@ use crate::{
     faults::Faults,
     names::check_path_segment,
     object::GenerationRule,
+    pod::quantities::parse,
     unset::{list, text},
 };
-use k8s_openapi::api::autoscaling::v2::{
-    HPAScalingPolicy, HPAScalingRules, HorizontalPodAutoscaler, HorizontalPodAutoscalerSpec, HorizontalPodAutoscalerStatus, MetricSpec,
-    MetricTarget, ResourceMetricSource,
+use k8s_openapi::{
+    api::autoscaling::v2::{
+        ContainerResourceMetricSource, CrossVersionObjectReference, ExternalMetricSource, HPAScalingPolicy, HPAScalingRules,
+        HorizontalPodAutoscaler, HorizontalPodAutoscalerSpec, HorizontalPodAutoscalerStatus, MetricIdentifier, MetricSpec, MetricTarget,
+        ObjectMetricSource, PodsMetricSource, ResourceMetricSource,
+    },
+    apimachinery::pkg::api::resource::Quantity,
 };
 
 /// Of the processor time asked for, in percent, where no metric is named.
@@ -92,15 +97,8 @@ fn validate_spec(spec: &HorizontalPodAutoscalerSpec, faults: &mut Faults) {
     if spec.max_replicas < min {
         faults.invalid(&path.child("maxReplicas"), spec.max_replicas, "must be greater than or equal to `minReplicas`");
     }
-    let target = path.child("scaleTargetRef");
-    faults.set_form(&target.child("kind"), &spec.scale_target_ref.kind, check_path_segment);
-    faults.set_form(&target.child("name"), &spec.scale_target_ref.name, check_path_segment);
-    let version = text(&spec.scale_target_ref.api_version);
-    match version.matches('/').count() {
-        0 if version.is_empty() => faults.invalid(&target.child("apiVersion"), "", "apiVersion must specify API group"),
-        0 | 1 => (),
-        _ => faults.invalid(&target.child("apiVersion"), version, format!("unexpected GroupVersion string: {version}")),
-    }
+    validate_reference(&spec.scale_target_ref, &path.child("scaleTargetRef"), faults);
+    validate_group(&spec.scale_target_ref, &path.child("scaleTargetRef"), faults);
     for (index, metric) in list(&spec.metrics).iter().enumerate() {
         validate_metric(metric, &path.child("metrics").index(index), faults);
     }
@@ -112,47 +110,165 @@ fn validate_spec(spec: &HorizontalPodAutoscalerSpec, faults: &mut Faults) {
     }
 }
 
+fn validate_reference(reference: &CrossVersionObjectReference, path: &Path, faults: &mut Faults) {
+    faults.set_form(&path.child("kind"), &reference.kind, check_path_segment);
+    faults.set_form(&path.child("name"), &reference.name, check_path_segment);
+}
+
+/// Of the core's kinds only one has replicas.
+fn validate_group(reference: &CrossVersionObjectReference, path: &Path, faults: &mut Faults) {
+    let version = text(&reference.api_version);
+    match version.matches('/').count() {
+        0 if version == "v1" && reference.kind == "ReplicationController" => (),
+        0 => faults.invalid(&path.child("apiVersion"), version, "apiVersion must specify API group"),
+        1 => (),
+        _ => faults.invalid(&path.child("apiVersion"), version, format!("unexpected GroupVersion string: {version}")),
+    }
+}
+
+/// Source: upstream `validateMetricSpec`.
 fn validate_metric(metric: &MetricSpec, path: &Path, faults: &mut Faults) {
     let type_path = path.child("type");
     if metric.type_.is_empty() {
-        return faults.required(&type_path, "must specify a metric source type");
+        faults.required(&type_path, "must specify a metric source type");
     }
-    faults.one_of(&type_path, &metric.type_, METRIC_TYPES);
-    let targets = [
-        ("ContainerResource", "containerResource", metric.container_resource.as_ref().map(|source| &source.target)),
-        ("External", "external", metric.external.as_ref().map(|source| &source.target)),
-        ("Object", "object", metric.object.as_ref().map(|source| &source.target)),
-        ("Pods", "pods", metric.pods.as_ref().map(|source| &source.target)),
-        ("Resource", "resource", metric.resource.as_ref().map(|source| &source.target)),
+    let is_known = METRIC_TYPES.contains(&metric.type_.as_str());
+    // Upstream finds an unknown one twice.
+    let times = if is_known { 0 } else { 2 };
+    (0..times).for_each(|_| faults.add([FieldError::not_supported(&type_path, metric.type_.as_str(), METRIC_TYPES)]));
+    let mut present = sources(metric);
+    if let Some((_, field, source)) = present.first() {
+        validate_source(*source, &path.child(field), faults);
+    }
+    let expected = SOURCES.iter().find(|(type_, _)| *type_ == metric.type_);
+    if let Some((_, field)) = expected.filter(|(type_, _)| !present.iter().any(|(present, ..)| present == type_)) {
+        faults.required(&path.child(field), "must populate information for the given metric source");
+    }
+    if present.len() != 1 {
+        present.retain(|(type_, ..)| *type_ != metric.type_);
+        present.iter().for_each(|(_, field, _)| faults.forbidden(&path.child(field), "must populate the given metric source only"));
+    }
+}
+
+/// Types of metrics, and the fields of their sources, in the order in which they are checked.
+const SOURCES: [(&str, &str); 5] = [
+    ("Object", "object"),
+    ("External", "external"),
+    ("Pods", "pods"),
+    ("Resource", "resource"),
+    ("ContainerResource", "containerResource"),
+];
+
+/// Where a metric comes from.
+#[derive(Clone, Copy)]
+enum Source<'a> {
+    Object(&'a ObjectMetricSource),
+    External(&'a ExternalMetricSource),
+    Pods(&'a PodsMetricSource),
+    Resource(&'a ResourceMetricSource),
+    ContainerResource(&'a ContainerResourceMetricSource),
+}
+
+/// The sources that are set, with their types and fields.
+fn sources(metric: &MetricSpec) -> Vec<(&'static str, &'static str, Source<'_>)> {
+    let all = [
+        metric.object.as_ref().map(Source::Object),
+        metric.external.as_ref().map(Source::External),
+        metric.pods.as_ref().map(Source::Pods),
+        metric.resource.as_ref().map(Source::Resource),
+        metric.container_resource.as_ref().map(Source::ContainerResource),
     ];
-    for (type_, field, target) in targets {
-        let path = path.child(field);
-        match target {
-            None if type_ == metric.type_ => faults.required(&path, "must populate information for the given metric source"),
-            Some(_) if type_ != metric.type_ => {
-                faults.forbidden(&path, "must populate the given metric source only");
-            }
-            Some(target) => validate_target(target, &path.child("target"), faults),
-            None => (),
+    SOURCES.iter().zip(all).filter_map(|((type_, field), source)| Some((*type_, *field, source?))).collect()
+}
+
+fn validate_source(source: Source<'_>, path: &Path, faults: &mut Faults) {
+    let target_path = path.child("target");
+    match source {
+        Source::Object(source) => {
+            validate_reference(&source.described_object, &path.child("describedObject"), faults);
+            validate_identifier(&source.metric, &path.child("metric"), faults);
+            validate_target(&source.target, &target_path, faults);
+            validate_amounts(&source.target, "must set either a target value or averageValue", &target_path, faults);
         }
+        Source::External(source) => {
+            validate_identifier(&source.metric, &path.child("metric"), faults);
+            validate_target(&source.target, &target_path, faults);
+            validate_amounts(&source.target, "must set either a target value for metric or a per-pod target", &target_path, faults);
+            if source.target.value.is_some() && source.target.average_value.is_some() {
+                faults.forbidden(&target_path.child("value"), "may not set both a target value for metric and a per-pod target");
+            }
+        }
+        Source::Pods(source) => {
+            validate_identifier(&source.metric, &path.child("metric"), faults);
+            validate_target(&source.target, &target_path, faults);
+            if !source.target.average_value.as_ref().is_some_and(is_positive) {
+                faults.required(&target_path.child("averageValue"), "must specify a positive target averageValue");
+            }
+        }
+        Source::Resource(source) => {
+            validate_resource(&source.name, path, faults);
+            validate_usage(&source.target, &target_path, faults);
+        }
+        Source::ContainerResource(source) => {
+            validate_resource(&source.name, path, faults);
+            if source.container.is_empty() {
+                faults.required(&path.child("container"), "must specify a container");
+            }
+            validate_usage(&source.target, &target_path, faults);
+        }
+    }
+}
+
+fn validate_amounts(target: &MetricTarget, detail: &str, path: &Path, faults: &mut Faults) {
+    if target.value.is_none() && target.average_value.is_none() {
+        faults.required(&path.child("averageValue"), detail);
+    }
+}
+
+fn validate_resource(name: &str, path: &Path, faults: &mut Faults) {
+    if name.is_empty() {
+        faults.required(&path.child("name"), "must specify a resource name");
+    }
+}
+
+fn validate_usage(target: &MetricTarget, path: &Path, faults: &mut Faults) {
+    validate_target(target, path, faults);
+    match (target.average_utilization, &target.average_value) {
+        (None, None) => faults.required(&path.child("averageUtilization"), "must set either a target raw value or a target utilization"),
+        (Some(_), Some(_)) => {
+            faults.forbidden(&path.child("averageValue"), "may not set both a target raw value and a target utilization");
+        }
+        _ => (),
+    }
+}
+
+fn validate_identifier(metric: &MetricIdentifier, path: &Path, faults: &mut Faults) {
+    if metric.name.is_empty() {
+        faults.required(&path.child("name"), "must specify a metric name");
+    } else {
+        faults.form(&path.child("name"), &metric.name, check_path_segment);
     }
 }
 
 fn validate_target(target: &MetricTarget, path: &Path, faults: &mut Faults) {
     if target.type_.is_empty() {
-        return faults.required(&path.child("type"), "must specify a metric target type");
+        faults.required(&path.child("type"), "must specify a metric target type");
     }
     if !TARGET_TYPES.contains(&target.type_.as_str()) {
-        let detail = "must be either Utilization, Value, or AverageValue";
-        return faults.invalid(&path.child("type"), target.type_.as_str(), detail);
+        faults.invalid(&path.child("type"), target.type_.as_str(), "must be either Utilization, Value, or AverageValue");
+    }
+    for (field, amount) in [("value", &target.value), ("averageValue", &target.average_value)] {
+        if let Some(amount) = amount.as_ref().filter(|amount| !is_positive(amount)) {
+            faults.invalid(&path.child(field), amount.0.as_str(), "must be positive");
+        }
     }
     if let Some(utilization) = target.average_utilization.filter(|utilization| *utilization < 1) {
         faults.invalid(&path.child("averageUtilization"), utilization, "must be greater than 0");
     }
-    let amounts = [target.average_utilization.is_some(), target.average_value.is_some(), target.value.is_some()];
-    if !amounts.contains(&true) {
-        faults.required(path, "must set a target value");
-    }
+}
+
+fn is_positive(amount: &Quantity) -> bool {
+    parse(amount).is_some_and(|number| !number.is_zero() && !number.is_negative())
 }
 
 fn validate_rules(rules: &HPAScalingRules, path: &Path, faults: &mut Faults) {

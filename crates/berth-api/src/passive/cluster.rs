@@ -11,7 +11,7 @@ use crate::{
 };
 use k8s_openapi::{
     api::{
-        coordination::v1::Lease,
+        coordination::v1::{Lease, LeaseSpec},
         core::v1::{Namespace, NamespaceStatus},
         scheduling::v1::PriorityClass,
     },
@@ -87,8 +87,9 @@ impl Kind for Namespace {
     fn validate_finalize(&self) -> Vec<FieldError> {
         let mut faults = Faults::default();
         let finalizers = self.spec.as_ref().map(|spec| list(&spec.finalizers)).unwrap_or_default();
-        for (index, finalizer) in finalizers.iter().enumerate() {
-            let path = Path::new("spec.finalizers").index(index);
+        // Upstream does not say which of them.
+        let path = Path::new("spec.finalizers");
+        for finalizer in finalizers {
             faults.form(&path, finalizer, check_qualified_name);
             if finalizer != FINALIZER && !finalizer.contains('/') {
                 faults.invalid(&path, finalizer.as_str(), "name is neither a standard finalizer name nor is it fully qualified");
@@ -141,7 +142,7 @@ impl Kind for PriorityClass {
             let detail = format!("maximum allowed value of a user defined priority is {USER_PRIORITY_MAX}");
             faults.forbidden(&Path::new("value"), detail);
         }
-        faults.optional_one_of(&Path::new("preemptionPolicy"), &self.preemption_policy, &["Never", "PreemptLowerPriority"]);
+        faults.optional_one_of(&Path::new("preemptionPolicy"), &self.preemption_policy, &["PreemptLowerPriority", "Never"]);
         faults.into_vec()
     }
 
@@ -174,6 +175,14 @@ fn check_system_class(class: &PriorityClass, name: &str) -> Result<(), String> {
 impl Kind for Lease {
     const REQUIRES_RESOURCE_VERSION: bool = true;
 
+    fn prepare_create(&mut self, _gates: &FeatureGates) {
+        drop_coordination(self, None);
+    }
+
+    fn prepare_update(&mut self, old: &Self, _gates: &FeatureGates) {
+        drop_coordination(self, old.spec.as_ref());
+    }
+
     fn validate(&self, _gates: &FeatureGates) -> Vec<FieldError> {
         let Some(spec) = &self.spec else { return Vec::new() };
         let mut faults = Faults::default();
@@ -186,5 +195,13 @@ impl Kind for Lease {
             faults.forbidden(&path.child("preferredHolder"), "may only be specified when `strategy` is defined");
         }
         faults.into_vec()
+    }
+}
+
+/// Drops what only the gate `CoordinatedLeaderElection` has, which is off, unless it is stored already.
+fn drop_coordination(lease: &mut Lease, old: Option<&LeaseSpec>) {
+    let is_used = old.is_some_and(|old| old.strategy.is_some() || old.preferred_holder.is_some());
+    if let Some(spec) = lease.spec.as_mut().filter(|_| !is_used) {
+        (spec.strategy, spec.preferred_holder) = (None, None);
     }
 }

@@ -5,11 +5,11 @@ use crate::{
     FeatureGates, FieldError, Kind, Path,
     faults::Faults,
     pod::validate::check_config_key,
-    unset::{default_to, entries, text},
+    unset::{default_to, entries, list_mut, text},
 };
 use k8s_openapi::{
     ByteString,
-    api::core::v1::{ConfigMap, Secret, ServiceAccount},
+    api::core::v1::{ConfigMap, ObjectReference, Secret, ServiceAccount},
 };
 use std::collections::BTreeMap;
 
@@ -21,12 +21,29 @@ const FROZEN: &str = "field is immutable when `immutable` is set";
 const MOUNTABLE_ONLY: &str = "kubernetes.io/enforce-mountable-secrets";
 
 impl Kind for ServiceAccount {
+    fn prepare_create(&mut self, _gates: &FeatureGates) {
+        keep_names(self);
+    }
+
+    fn prepare_update(&mut self, _old: &Self, _gates: &FeatureGates) {
+        keep_names(self);
+    }
+
     fn warnings(&self, old: Option<&Self>) -> Vec<String> {
         let is_bound =
             |account: &Self| account.metadata.annotations.as_ref().is_some_and(|annotations| annotations.contains_key(MOUNTABLE_ONLY));
         let text = "deprecated in v1.32+; prefer separate namespaces to isolate access to mounted secrets";
         let is_new = is_bound(self) && !old.is_some_and(is_bound);
         is_new.then(|| format!("metadata.annotations[{MOUNTABLE_ONLY}]: {text}")).into_iter().collect()
+    }
+}
+
+/// Of its secrets an account has the names alone.
+///
+/// Source: upstream `cleanSecretReferences`.
+fn keep_names(account: &mut ServiceAccount) {
+    for secret in list_mut(&mut account.secrets) {
+        *secret = ObjectReference { name: secret.name.take(), ..ObjectReference::default() };
     }
 }
 

@@ -8,7 +8,7 @@ use crate::{
     names::check_qualified_name,
     pod::{
         quantities::{ResourceList, parse, round_up},
-        validate::resources::{may_be_overcommitted, validate_amount, validate_entry},
+        validate::resources::{may_be_overcommitted, validate_amount, validate_container_resource, validate_resource_name},
     },
     quantity::Quantity,
     unset::list,
@@ -72,7 +72,8 @@ impl Kind for ResourceQuota {
 
     fn set_defaults(&mut self) {
         self.spec.get_or_insert_default().hard.iter_mut().for_each(round_up);
-        self.status.get_or_insert_default();
+        let status = self.status.get_or_insert_default();
+        [&mut status.hard, &mut status.used].into_iter().flatten().for_each(round_up);
     }
 
     fn prepare_create(&mut self, _gates: &FeatureGates) {
@@ -118,10 +119,9 @@ impl Kind for ResourceQuota {
 fn validate_hard(amounts: Option<&ResourceList>, path: &Path, faults: &mut Faults) {
     for (name, quantity) in amounts.into_iter().flatten() {
         let path = path.key(name);
-        faults.form(&path, name, check_qualified_name);
+        validate_resource_name(name, &path, faults);
         let is_counted = COUNTED.contains(&name.as_str());
-        let bare = name.strip_prefix("requests.").unwrap_or(name);
-        if !(name.contains('/') || is_counted || MEASURED.contains(&name.as_str()) || bare.starts_with("hugepages-")) {
+        if !name.contains('/') && !is_standard(name) {
             faults.invalid(&path, name.as_str(), "must be a standard resource for quota");
         }
         validate_amount(name, quantity, &path, faults);
@@ -129,6 +129,12 @@ fn validate_hard(amounts: Option<&ResourceList>, path: &Path, faults: &mut Fault
             faults.invalid(&path, quantity.0.as_str(), "must be an integer");
         }
     }
+}
+
+/// Whether a quota bounds it without a domain in front.
+fn is_standard(name: &str) -> bool {
+    let bare = name.strip_prefix("requests.").unwrap_or(name);
+    COUNTED.contains(&name) || MEASURED.contains(&name) || bare.starts_with("hugepages-")
 }
 
 fn validate_scopes(spec: &ResourceQuotaSpec, faults: &mut Faults) {
@@ -167,7 +173,7 @@ fn foreign_resources(spec: &ResourceQuotaSpec, scope: &str) -> usize {
         _ => OF_COMPUTE,
     };
     let names = spec.hard.iter().flat_map(|hard| hard.keys());
-    names.filter(|name| !name.contains('/') && !fitting.contains(&name.as_str())).count()
+    names.filter(|name| is_standard(name) && !fitting.contains(&name.as_str())).count()
 }
 
 /// Only priority classes and volume attributes have names to choose from.
@@ -247,10 +253,12 @@ fn validate_item(item: &LimitRangeItem, path: &Path, faults: &mut Faults) {
     let request = Bound { field: "defaultRequest", words: "default request value", amounts: &item.default_request };
     let is_of_pods = item.type_ == "Pod" || item.type_ == "Container";
     for bound in [&max, &min, &limit, &request] {
-        for (name, quantity) in bound.amounts.iter().flatten() {
-            let path = path.child(bound.field).key(name);
-            if is_of_pods { validate_entry(name, quantity, &path, faults) } else { validate_amount(name, quantity, &path, faults) }
+        for name in bound.amounts.iter().flatten().map(|(name, _)| name) {
+            validate_limited(name, is_of_pods, &path.child(bound.field).key(name), faults);
         }
+    }
+    for name in item.max_limit_request_ratio.iter().flatten().map(|(name, _)| name) {
+        validate_limited(name, is_of_pods, &path.child("maxLimitRequestRatio").key(name), faults);
     }
     if item.type_ == "Pod" {
         for bound in [&limit, &request].into_iter().filter(|bound| bound.amounts.as_ref().is_some_and(|list| !list.is_empty())) {
@@ -278,10 +286,14 @@ fn validate_item(item: &LimitRangeItem, path: &Path, faults: &mut Faults) {
     }
 }
 
+fn validate_limited(name: &str, is_of_pods: bool, path: &Path, faults: &mut Faults) {
+    if is_of_pods { validate_container_resource(name, path, faults) } else { validate_resource_name(name, path, faults) }
+}
+
 /// One of upstream's, or somebody else's with their domain in front.
 fn validate_type(kind: &str, path: &Path, faults: &mut Faults) {
     let before = faults.len();
-    faults.set_form(path, kind, check_qualified_name);
+    faults.form(path, kind, check_qualified_name);
     if faults.len() == before && !kind.contains('/') && !LIMITED.contains(&kind) {
         faults.invalid(path, kind, "must be a standard limit type or fully qualified");
     }

@@ -1,6 +1,8 @@
 //! Kinds that are stored and served, with upstream's types: the rules that clients rely on.
 
 mod addresses;
+#[cfg(test)]
+mod as_upstream;
 mod autoscaling;
 mod budget;
 mod cluster;

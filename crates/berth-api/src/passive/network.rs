@@ -4,12 +4,15 @@ use super::IMMUTABLE;
 use crate::{
     FeatureGates, FieldError, Kind, Path,
     faults::Faults,
-    ip::{check_endpoint_ip, family},
-    names::{check_dns_label, check_dns_subdomain},
+    ip::{check_endpoint_ip, check_ordinary_ip, check_written_ip, family},
+    names::{check_dns_label, check_dns_subdomain, check_qualified_name},
     object::GenerationRule,
     unset::{default_to, list, list_mut, text},
 };
-use k8s_openapi::api::{core::v1::Endpoints, discovery::v1::EndpointSlice};
+use k8s_openapi::api::{
+    core::v1::{EndpointAddress, Endpoints},
+    discovery::v1::{Endpoint, EndpointSlice},
+};
 use std::{collections::BTreeSet, net::IpAddr};
 
 /// Most addresses of one endpoint.
@@ -35,7 +38,7 @@ impl Kind for Endpoints {
             }
             for (field, addresses) in addresses {
                 for (index, address) in list(addresses).iter().enumerate() {
-                    faults.form(&path.child(field).index(index).child("ip"), &address.ip, check_endpoint_ip);
+                    validate_endpoint(address, &path.child(field).index(index), &mut faults);
                 }
             }
             for (index, port) in list(&subset.ports).iter().enumerate() {
@@ -46,6 +49,9 @@ impl Kind for Endpoints {
                 }
                 faults.port(&path.child("port"), port.port);
                 faults.one_of(&path.child("protocol"), text(&port.protocol), PROTOCOLS);
+                if let Some(protocol) = &port.app_protocol {
+                    faults.form(&path.child("appProtocol"), protocol, check_qualified_name);
+                }
             }
         }
         faults.into_vec()
@@ -54,6 +60,16 @@ impl Kind for Endpoints {
     fn warnings(&self, _old: Option<&Self>) -> Vec<String> {
         vec![DEPRECATED.to_owned()]
     }
+}
+
+/// Source: upstream `validateEndpointAddress`.
+fn validate_endpoint(address: &EndpointAddress, path: &Path, faults: &mut Faults) {
+    faults.form(&path.child("ip"), &address.ip, check_written_ip);
+    faults.optional_form(&path.child("hostname"), &address.hostname, check_dns_label);
+    if let Some(name) = &address.node_name {
+        faults.form(&path.child("nodeName"), name, check_dns_subdomain);
+    }
+    faults.form(&path.child("ip"), &address.ip, check_ordinary_ip);
 }
 
 impl Kind for EndpointSlice {
@@ -81,6 +97,7 @@ impl Kind for EndpointSlice {
                 count if count > ADDRESSES_MAX => faults.add([FieldError::too_many(&path, count, ADDRESSES_MAX)]),
                 _ => validate_addresses(&self.address_type, &endpoint.addresses, &path, &mut faults),
             }
+            validate_place(endpoint, &Path::new("endpoints").index(index), &mut faults);
         }
         let mut names = BTreeSet::new();
         for (index, port) in list(&self.ports).iter().enumerate() {
@@ -103,6 +120,15 @@ impl Kind for EndpointSlice {
     /// All but the metadata, and the labels too.
     fn spec_differs(&self, old: &Self) -> bool {
         (&self.endpoints, &self.ports, &self.metadata.labels) != (&old.endpoints, &old.ports, &old.metadata.labels)
+    }
+}
+
+fn validate_place(endpoint: &Endpoint, path: &Path, faults: &mut Faults) {
+    if let Some(name) = &endpoint.node_name {
+        faults.form(&path.child("nodeName"), name, check_dns_subdomain);
+    }
+    if let Some(name) = &endpoint.hostname {
+        faults.form(&path.child("hostname"), name, check_dns_label);
     }
 }
 

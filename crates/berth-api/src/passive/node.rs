@@ -17,7 +17,7 @@ impl Kind for Node {
     const HAS_STATUS: bool = true;
 
     fn set_defaults(&mut self) {
-        self.spec.get_or_insert_default();
+        unify_pod_ranges(self.spec.get_or_insert_default());
         let status = self.status.get_or_insert_default();
         [&mut status.capacity, &mut status.allocatable].into_iter().flatten().for_each(round_up);
         if status.allocatable.is_none() {
@@ -35,9 +35,16 @@ impl Kind for Node {
         present.map(|(field, _)| format!("spec.{field}: {DEPRECATED}")).collect()
     }
 
-    // A create keeps the status: nodes register themselves with what they have.
+    /// A create keeps the status: nodes register themselves with what they have.
+    fn prepare_create(&mut self, _gates: &FeatureGates) {
+        self.spec.get_or_insert_default().config_source = None;
+    }
 
     fn prepare_update(&mut self, old: &Self, _gates: &FeatureGates) {
+        let is_used = old.spec.as_ref().is_some_and(|spec| spec.config_source.is_some());
+        if !is_used {
+            self.spec.get_or_insert_default().config_source = None;
+        }
         self.status.clone_from(&old.status);
     }
 
@@ -67,6 +74,17 @@ impl Kind for Node {
         }
         faults.into_vec()
     }
+}
+
+/// One field is the first range of the other; where both are there and differ, the one counts.
+///
+/// Source: upstream `Convert_v1_NodeSpec_To_core_NodeSpec`.
+fn unify_pod_ranges(spec: &mut NodeSpec) {
+    let one = spec.pod_cidr.take().filter(|range| !range.is_empty());
+    if let Some(one) = one.filter(|one| list(&spec.pod_cidrs).first() != Some(one)) {
+        spec.pod_cidrs = Some(vec![one]);
+    }
+    spec.pod_cidr = list(&spec.pod_cidrs).first().cloned();
 }
 
 /// At most one range of each family.

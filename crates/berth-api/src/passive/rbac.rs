@@ -45,7 +45,7 @@ impl Kind for RoleBinding {
     }
 
     fn validate(&self, _gates: &FeatureGates) -> Vec<FieldError> {
-        validate_binding(&self.role_ref, &["ClusterRole", "Role"], list(&self.subjects), Scope::Namespaced)
+        validate_binding(&self.role_ref, &["Role", "ClusterRole"], list(&self.subjects), Scope::Namespaced)
     }
 
     fn validate_update(&self, old: &Self, gates: &FeatureGates) -> Vec<FieldError> {
@@ -161,7 +161,7 @@ fn validate_subject(subject: &Subject, scope: Scope, path: &Path, faults: &mut F
             }
         }
         other => {
-            faults.add([FieldError::not_supported(&path.child("kind"), other, &["Group", "ServiceAccount", "User"])]);
+            faults.add([FieldError::not_supported(&path.child("kind"), other, &["ServiceAccount", "User", "Group"])]);
         }
     }
 }
@@ -249,7 +249,7 @@ mod tests {
             ]})),
             &[
                 "subjects[0].namespace: Required value",
-                "subjects[1].kind: Unsupported value: \"Robot\": supported values: \"Group\", \"ServiceAccount\", \"User\"",
+                "subjects[1].kind: Unsupported value: \"Robot\": supported values: \"ServiceAccount\", \"User\", \"Group\"",
                 "subjects[2].name: Required value",
                 "subjects[2].apiGroup: Unsupported value: \"x\": supported values: \"rbac.authorization.k8s.io\"",
             ],

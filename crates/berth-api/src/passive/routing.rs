@@ -6,8 +6,9 @@ use crate::{
     faults::Faults,
     ip::{Cidr, check_network},
     label_selector::validate_label_selector,
-    names::{check_dns_1035_label, check_dns_label, check_dns_subdomain, check_path_segment},
+    names::{check_dns_label, check_dns_subdomain, check_path_segment},
     object::GenerationRule,
+    pod::validate::check_port_name,
     unset::{default_to, list, list_mut, text},
 };
 use k8s_openapi::{
@@ -23,7 +24,6 @@ use std::net::IpAddr;
 const PATH_TYPES: &[&str] = &["Exact", "ImplementationSpecific", "Prefix"];
 const PROTOCOLS: &[&str] = &["SCTP", "TCP", "UDP"];
 const POLICY_TYPES: &[&str] = &["Ingress", "Egress"];
-const PORT_MAX: i32 = 65535;
 
 /// The annotation that named an Ingress's class before the field did.
 const OLD_CLASS: &str = "kubernetes.io/ingress.class";
@@ -149,18 +149,21 @@ fn validate_backend(backend: &IngressBackend, path: &Path, faults: &mut Faults) 
         (None, None) => faults.invalid(path, "", "resource or service backend is required"),
         (Some(resource), None) => {
             let path = path.child("resource");
+            if let Some(group) = &resource.api_group {
+                faults.form(&path.child("apiGroup"), group, check_dns_subdomain);
+            }
             faults.set_form(&path.child("kind"), &resource.kind, check_path_segment);
             faults.set_form(&path.child("name"), &resource.name, check_path_segment);
         }
         (None, Some(service)) => {
-            let path = path.child("service");
-            faults.set_form(&path.child("name"), &service.name, check_dns_1035_label);
+            let of_service = path.child("service");
+            faults.set_form(&of_service.child("name"), &service.name, check_dns_label);
             let port = service.port.clone().unwrap_or_default();
             match (text(&port.name), port.number.unwrap_or(0)) {
-                ("", 0) => faults.required(&path, "port name or number is required"),
-                ("", number) => faults.port(&path.child("port").child("number"), number),
-                (name, 0) => faults.form(&path.child("port").child("name"), name, check_dns_label),
-                _ => faults.invalid(&path, "", "cannot set both port name & port number"),
+                ("", 0) => faults.required(path, "port name or number is required"),
+                ("", number) => faults.port(&of_service.child("port").child("number"), number),
+                (name, 0) => faults.form(&of_service.child("port").child("name"), name, check_port_name),
+                _ => faults.invalid(path, "", "cannot set both port name & port number"),
             }
         }
     }
@@ -213,7 +216,7 @@ fn validate_parameters(parameters: &IngressClassParametersReference, path: &Path
     match text(&parameters.scope) {
         "Namespace" => faults.set_form(&path.child("namespace"), namespace, check_dns_label),
         "Cluster" if !namespace.is_empty() => {
-            faults.forbidden(&path.child("namespace"), "parameters.scope is set to 'Cluster' which does not allow a namespace");
+            faults.forbidden(&path.child("namespace"), "`parameters.scope` is set to 'Cluster'");
         }
         _ => (),
     }
@@ -281,17 +284,19 @@ fn validate_port(port: &NetworkPolicyPort, path: &Path, faults: &mut Faults) {
     match (&port.port, port.end_port) {
         (Some(IntOrString::Int(first)), last) => {
             faults.port(&path.child("port"), *first);
-            if let Some(last) = last.filter(|last| last < first) {
-                faults.invalid(&path.child("endPort"), last, "must be greater than or equal to `port`");
-            } else if let Some(last) = last.filter(|last| *last > PORT_MAX) {
+            if let Some(last) = last {
+                if last < *first {
+                    // Upstream shows the port here.
+                    faults.invalid(&path.child("endPort"), *first, "must be greater than or equal to `port`");
+                }
                 faults.port(&path.child("endPort"), last);
             }
         }
         (Some(IntOrString::String(name)), last) => {
-            faults.form(&path.child("port"), name, check_dns_label);
             if let Some(last) = last {
                 faults.invalid(&path.child("endPort"), last, "may not be specified when `port` is non-numeric");
             }
+            faults.form(&path.child("port"), name, check_port_name);
         }
         (None, Some(last)) => faults.invalid(&path.child("endPort"), last, "may not be specified when `port` is not specified"),
         (None, None) => (),
@@ -305,8 +310,12 @@ fn validate_peer(peer: &NetworkPolicyPeer, path: &Path, faults: &mut Faults) {
         faults.add(selector.iter().flat_map(|selector| validate_label_selector(selector, &path.child(field))));
     }
     match &peer.ip_block {
-        Some(_) if is_selector_set => faults.forbidden(path, "may not specify both ipBlock and another peer"),
-        Some(block) => validate_block(block, &path.child("ipBlock"), faults),
+        Some(block) => {
+            validate_block(block, &path.child("ipBlock"), faults);
+            if is_selector_set {
+                faults.forbidden(path, "may not specify both ipBlock and another peer");
+            }
+        }
         None if !is_selector_set => faults.required(path, "must specify a peer"),
         None => (),
     }

@@ -12,7 +12,7 @@ use crate::{
     unset::{default_to, drop_zero, list, list_mut, text},
 };
 use k8s_openapi::{
-    api::core::v1::{Service, ServicePort, ServiceSpec, ServiceStatus},
+    api::core::v1::{LoadBalancerIngress, Service, ServicePort, ServiceSpec, ServiceStatus},
     apimachinery::pkg::util::intstr::IntOrString,
 };
 use serde_json::{Value, json};
@@ -82,6 +82,19 @@ impl Kind for Service {
         faults.into_vec()
     }
 
+    fn validate_status_update(&self, _old: &Self, _gates: &FeatureGates) -> Vec<FieldError> {
+        let mut faults = Faults::default();
+        let status = self.status.as_ref().and_then(|status| status.load_balancer.as_ref());
+        let ingress = status.map_or(&[][..], |status| list(&status.ingress));
+        let path = Path::new("status.loadBalancer.ingress");
+        if !ingress.is_empty() && !self.spec.as_ref().is_some_and(is_balancer) {
+            faults.forbidden(&path, "may only be used when `spec.type` is 'LoadBalancer'");
+            return faults.into_vec();
+        }
+        ingress.iter().enumerate().for_each(|(index, ingress)| validate_ingress(ingress, &path.index(index), &mut faults));
+        faults.into_vec()
+    }
+
     fn warnings(&self, _old: Option<&Self>) -> Vec<String> {
         let spec = self.spec.clone().unwrap_or_default();
         let ignored = |field: &str, when: &str| format!("spec.{field} is ignored when {when}");
@@ -108,6 +121,28 @@ impl Kind for Service {
             warnings.push("spec.trafficDistribution: \"PreferClose\" is deprecated; use \"PreferSameZone\"".to_owned());
         }
         warnings
+    }
+}
+
+/// Where a balancer is reached.
+///
+/// Source: upstream `ValidateLoadBalancerStatus`.
+fn validate_ingress(ingress: &LoadBalancerIngress, path: &Path, faults: &mut Faults) {
+    faults.optional_form(&path.child("ip"), &ingress.ip, check_ip);
+    let has_ip = !text(&ingress.ip).is_empty();
+    match &ingress.ip_mode {
+        None if has_ip => faults.required(&path.child("ipMode"), "must be specified when `ip` is set"),
+        Some(_) if !has_ip => faults.forbidden(&path.child("ipMode"), "may not be specified when `ip` is not set"),
+        Some(mode) if !["Proxy", "VIP"].contains(&mode.as_str()) => {
+            faults.add([FieldError::not_supported(&path.child("ipMode"), mode.as_str(), &["Proxy", "VIP"])]);
+        }
+        _ => (),
+    }
+    if let Some(name) = ingress.hostname.as_deref().filter(|name| !name.is_empty()) {
+        faults.form(&path.child("hostname"), name, check_dns_subdomain);
+        if name.parse::<IpAddr>().is_ok() {
+            faults.invalid(&path.child("hostname"), name, "must be a DNS name, not an IP address");
+        }
     }
 }
 
@@ -384,7 +419,9 @@ fn validate_addresses(spec: &ServiceSpec, path: &Path, faults: &mut Faults) {
     let (families, policy) = (list(&spec.ip_families), text(&spec.ip_family_policy));
     let mut seen = BTreeSet::new();
     for (index, name) in families.iter().enumerate() {
-        faults.one_of(&path.child("ipFamilies").index(index), name, &["IPv4", "IPv6"]);
+        if !["IPv4", "IPv6"].contains(&name.as_str()) {
+            faults.add([FieldError::not_supported(&path.child("ipFamilies").index(index), name.as_str(), &["IPv4", "IPv6"])]);
+        }
         faults.unique(&path.child("ipFamilies").index(index), name, &mut seen);
     }
     let policy_path = path.child("ipFamilyPolicy");

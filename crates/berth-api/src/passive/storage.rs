@@ -4,7 +4,7 @@ use super::IMMUTABLE;
 use crate::{
     FeatureGates, FieldError, Kind, Path,
     faults::Faults,
-    names::{check_dns_subdomain, check_qualified_name},
+    names::{check_dns_subdomain, check_label_key, check_qualified_name},
     pod::{
         claim::{
             VOLUME_MODES, claim_warnings, set_claim_spec_defaults, storage, validate_access_modes, validate_claim_spec, validate_size,
@@ -20,12 +20,13 @@ use k8s_openapi::{
     api::{
         core::v1::{
             PersistentVolume, PersistentVolumeClaim, PersistentVolumeClaimSpec, PersistentVolumeClaimStatus, PersistentVolumeSpec,
-            PersistentVolumeStatus,
+            PersistentVolumeStatus, TopologySelectorTerm, TypedLocalObjectReference, TypedObjectReference,
         },
         storage::v1::StorageClass,
     },
     apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time},
 };
+use std::collections::BTreeSet;
 
 impl Kind for PersistentVolumeClaim {
     const HAS_STATUS: bool = true;
@@ -42,11 +43,13 @@ impl Kind for PersistentVolumeClaim {
     }
 
     fn prepare_create(&mut self, _gates: &FeatureGates) {
+        unify_sources(self.spec.get_or_insert_default());
         let phase = Some("Pending".to_owned());
         self.status = Some(PersistentVolumeClaimStatus { phase, ..PersistentVolumeClaimStatus::default() });
     }
 
     fn prepare_update(&mut self, old: &Self, _gates: &FeatureGates) {
+        unify_sources(self.spec.get_or_insert_default());
         self.status.clone_from(&old.status);
     }
 
@@ -65,6 +68,23 @@ impl Kind for PersistentVolumeClaim {
             validate_claim_change(spec, old_spec, old.status.as_ref(), &mut faults);
         }
         faults.into_vec()
+    }
+}
+
+/// What a claim is made from has two fields; each fills the other, as far as it can say the same. A source in another namespace can be a reference only.
+///
+/// Source: upstream `NormalizeDataSources`.
+fn unify_sources(spec: &mut PersistentVolumeClaimSpec) {
+    match (&spec.data_source, &spec.data_source_ref) {
+        (Some(source), None) => {
+            let TypedLocalObjectReference { api_group, kind, name } = source.clone();
+            spec.data_source_ref = Some(TypedObjectReference { api_group, kind, name, namespace: None });
+        }
+        (None, Some(source)) if text(&source.namespace).is_empty() => {
+            let TypedObjectReference { api_group, kind, name, .. } = source.clone();
+            spec.data_source = Some(TypedLocalObjectReference { api_group, kind, name });
+        }
+        _ => (),
     }
 }
 
@@ -90,6 +110,9 @@ fn validate_claim_change(
     if allowed != *old {
         let detail = "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims";
         faults.forbidden(&Path::new("spec"), detail);
+    }
+    if spec.volume_mode != old.volume_mode {
+        faults.invalid(&Path::new("volumeMode"), text(&spec.volume_mode), IMMUTABLE);
     }
     let capacity = status.and_then(|status| status.capacity.as_ref()?.get("storage")).and_then(parse);
     let (size, old_size) = (storage(spec).and_then(parse), storage(old).and_then(parse));
@@ -195,8 +218,27 @@ impl Kind for PersistentVolume {
         if spec.volume_mode != old.volume_mode {
             faults.invalid(&Path::new("spec.volumeMode"), text(&spec.volume_mode), IMMUTABLE);
         }
+        if old.node_affinity.is_some() && !is_same_place(spec, old) {
+            let detail = "field is immutable, except for updating from beta label to GA";
+            faults.invalid(&Path::new("nodeAffinity"), serde_json::json!(spec.node_affinity), detail);
+        }
         faults.into_vec()
     }
+}
+
+/// Whether the nodes that can reach a volume are the same, also by the names that labels have today.
+fn is_same_place(spec: &PersistentVolumeSpec, old: &PersistentVolumeSpec) -> bool {
+    let renamed = |spec: &PersistentVolumeSpec| {
+        let mut affinity = spec.node_affinity.clone();
+        let terms = affinity.as_mut().and_then(|affinity| affinity.required.as_mut()).map(|required| &mut required.node_selector_terms);
+        for wanted in terms.into_iter().flatten().flat_map(|term| term.match_expressions.iter_mut().flatten()) {
+            if let Some((_, instead)) = replaced_node_label(&wanted.key) {
+                wanted.key = instead.to_owned();
+            }
+        }
+        affinity
+    };
+    spec.node_affinity == old.node_affinity || spec.node_affinity == renamed(old)
 }
 
 fn volume_faults(volume: &PersistentVolume, old: Option<&PersistentVolumeSpec>) -> Faults {
@@ -332,6 +374,25 @@ fn source_names(spec: &PersistentVolumeSpec) -> Vec<String> {
     }
 }
 
+/// Source: upstream `ValidateTopologySelectorTerm`.
+fn validate_topologies(terms: &[TopologySelectorTerm], path: &Path, faults: &mut Faults) {
+    for (index, term) in terms.iter().enumerate() {
+        let (path, mut keys) = (path.index(index).child("matchLabelExpressions"), BTreeSet::new());
+        for (index, wanted) in list(&term.match_label_expressions).iter().enumerate() {
+            let path = path.index(index);
+            if wanted.values.is_empty() {
+                faults.required(&path.child("values"), "");
+            }
+            let mut values = BTreeSet::new();
+            for (index, value) in wanted.values.iter().enumerate() {
+                faults.unique(&path.child("values").index(index), value, &mut values);
+            }
+            faults.form(&path.child("key"), &wanted.key, check_label_key);
+            faults.unique(&path.child("key"), &wanted.key, &mut keys);
+        }
+    }
+}
+
 impl Kind for StorageClass {
     fn warnings(&self, _old: Option<&Self>) -> Vec<String> {
         let mut warnings = Vec::new();
@@ -360,23 +421,22 @@ impl Kind for StorageClass {
         }
         faults.one_of(&Path::new("reclaimPolicy"), text(&self.reclaim_policy), &["Delete", "Retain"]);
         faults.one_of(&Path::new("volumeBindingMode"), text(&self.volume_binding_mode), &["Immediate", "WaitForFirstConsumer"]);
+        validate_topologies(list(&self.allowed_topologies), &Path::new("allowedTopologies"), &mut faults);
         faults.into_vec()
     }
 
     fn validate_update(&self, old: &Self, gates: &FeatureGates) -> Vec<FieldError> {
         let mut faults = Faults::default();
-        let changed = [
-            ("parameters", self.parameters != old.parameters),
-            ("provisioner", self.provisioner != old.provisioner),
-            ("reclaimPolicy", self.reclaim_policy != old.reclaim_policy),
-        ];
-        for (field, _) in changed.iter().filter(|(_, changed)| *changed) {
-            faults.forbidden(&Path::new(field), format!("updates to {field} are forbidden."));
-        }
-        if self.volume_binding_mode != old.volume_binding_mode {
-            faults.invalid(&Path::new("volumeBindingMode"), text(&self.volume_binding_mode), IMMUTABLE);
-        }
         faults.add(Kind::validate(self, gates));
+        let changed = [
+            ("parameters", self.parameters != old.parameters, serde_json::json!(self.parameters)),
+            ("provisioner", self.provisioner != old.provisioner, self.provisioner.as_str().into()),
+            ("reclaimPolicy", self.reclaim_policy != old.reclaim_policy, text(&self.reclaim_policy).into()),
+            ("volumeBindingMode", self.volume_binding_mode != old.volume_binding_mode, text(&self.volume_binding_mode).into()),
+        ];
+        for (field, _, shown) in changed.into_iter().filter(|(_, is_changed, _)| *is_changed) {
+            faults.invalid(&Path::new(field), shown, IMMUTABLE);
+        }
         faults.into_vec()
     }
 }

@@ -221,7 +221,7 @@ fn storage_is_validated() {
     check_update::<StorageClass>(
         &named(&json!({"provisioner": "p"})),
         &named(&json!({"provisioner": "p", "parameters": {"a": "b"}})),
-        &["parameters: Forbidden: updates to parameters are forbidden."],
+        &["parameters: Invalid value: {\"a\":\"b\"}: field is immutable"],
     );
 }
 
@@ -252,6 +252,7 @@ fn limits_are_validated() {
         &[
             "spec.hard[cpu]: Invalid value: \"-1\": must be greater than or equal to 0",
             "spec.hard[pods]: Invalid value: \"500m\": must be an integer",
+            "spec.hard[x]: Invalid value: \"x\": must be a standard resource type or fully qualified",
             "spec.hard[x]: Invalid value: \"x\": must be a standard resource for quota",
         ],
     );
@@ -454,7 +455,7 @@ fn what_directs_traffic_is_defaulted_and_validated() {
             "spec.rules[0].http.paths[0].path: Invalid value: \"a\": must be an absolute path",
             "spec.rules[0].http.paths[0].backend: Invalid value: \"\": resource or service backend is required",
             "spec.rules[0].http.paths[1].pathType: Required value: pathType must be specified",
-            "spec.rules[0].http.paths[1].backend.service: Required value: port name or number is required",
+            "spec.rules[0].http.paths[1].backend: Required value: port name or number is required",
             "spec.rules[1].http.paths: Required value",
         ],
     );
@@ -514,9 +515,12 @@ fn autoscalers_are_defaulted_and_validated() {
             "spec.maxReplicas: Invalid value: -1: must be greater than or equal to `minReplicas`",
             "spec.scaleTargetRef.kind: Required value",
             "spec.metrics[0].resource: Required value: must populate information for the given metric source",
+            "spec.metrics[1].resource.target.type: Invalid value: \"X\": must be either Utilization, Value, or AverageValue",
+            "spec.metrics[1].resource.target.averageUtilization: Required value: must set either a target raw value or a target utilization",
             "spec.metrics[1].pods: Required value: must populate information for the given metric source",
-            "spec.metrics[1].resource: Forbidden: must populate the given metric source only",
             "spec.metrics[2].type: Required value: must specify a metric source type",
+            "spec.metrics[2].type: Unsupported value: \"\": supported values: \"ContainerResource\", \"External\", \"Object\", \"Pods\", \"Resource\"",
+            "spec.metrics[2].type: Unsupported value: \"\": supported values: \"ContainerResource\", \"External\", \"Object\", \"Pods\", \"Resource\"",
             "spec.behavior.scaleUp.stabilizationWindowSeconds: Invalid value: 3601: must be less than or equal to 3600",
             "spec.behavior.scaleUp.selectPolicy: Unsupported value: \"X\": supported values: \"Disabled\", \"Max\", \"Min\"",
             "spec.behavior.scaleUp.policies[0].value: Invalid value: 0: must be greater than zero",

@@ -9,7 +9,7 @@ use crate::{
     faults::Faults,
     label_selector::validate_label_selector,
     names::check_dns_subdomain,
-    unset::{default_to, list},
+    unset::{default_to, list, text},
 };
 use k8s_openapi::{api::core::v1::PersistentVolumeClaimSpec, apimachinery::pkg::api::resource::Quantity as WireQuantity};
 
@@ -47,12 +47,32 @@ pub(crate) fn validate_claim_spec(spec: &PersistentVolumeClaimSpec, path: &Path)
     }
     faults.optional_form(&path.child("storageClassName"), &spec.storage_class_name, check_dns_subdomain);
     faults.optional_one_of(&path.child("volumeMode"), &spec.volume_mode, VOLUME_MODES);
-    if let (Some(source), Some(reference)) = (&spec.data_source, &spec.data_source_ref)
-        && (&source.api_group, &source.kind, &source.name) != (&reference.api_group, &reference.kind, &reference.name)
+    validate_sources(spec, path, &mut faults);
+    faults.into_vec()
+}
+
+/// Source: upstream `validateDataSource`, `validateDataSourceRef`.
+fn validate_sources(spec: &PersistentVolumeClaimSpec, path: &Path, faults: &mut Faults) {
+    let sources = [
+        ("dataSource", spec.data_source.as_ref().map(|source| (&source.api_group, &source.kind, &source.name))),
+        ("dataSourceRef", spec.data_source_ref.as_ref().map(|source| (&source.api_group, &source.kind, &source.name))),
+    ];
+    for (field, source) in sources {
+        let Some((group, kind, name)) = source else { continue };
+        let path = path.child(field);
+        faults.set(&path.child("name"), name);
+        faults.set(&path.child("kind"), kind);
+        if text(group).is_empty() && kind != "PersistentVolumeClaim" {
+            faults.invalid(&path, kind.as_str(), "must be 'PersistentVolumeClaim' when referencing the default apiGroup");
+        }
+    }
+    // A reference into another namespace, which the gate for it would allow, has no local form.
+    let is_local = spec.data_source_ref.as_ref().is_some_and(|source| text(&source.namespace).is_empty());
+    if let ([(_, Some(source)), (_, Some(reference))], true) = (sources, is_local)
+        && source != reference
     {
         faults.invalid(path, serde_json::json!({}), "must match dataSourceRef");
     }
-    faults.into_vec()
 }
 
 pub(crate) fn storage(spec: &PersistentVolumeClaimSpec) -> Option<&WireQuantity> {

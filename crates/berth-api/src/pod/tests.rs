@@ -278,7 +278,10 @@ fn resources_are_validated() {
         ),
         (
             json!({"requests": {"gpu": "1"}}),
-            vec!["spec.containers[0].resources.requests[gpu]: Invalid value: \"gpu\": must be a standard resource for containers"],
+            vec![
+                "spec.containers[0].resources.requests[gpu]: Invalid value: \"gpu\": must be a standard resource type or fully qualified",
+                "spec.containers[0].resources.requests[gpu]: Invalid value: \"gpu\": must be a standard resource for containers",
+            ],
         ),
         (
             json!({"requests": {"cpu": "x"}}),

@@ -1,5 +1,6 @@
 //! Schemas of the types, as upstream writes them.
 
+use super::atomic_lists::ATOMIC_LISTS;
 use crate::{
     patch::merge_keys::{self, KEY_DEFAULTS, PatchStrategy, Ssa},
     resource::Resource,
@@ -12,7 +13,7 @@ const REFERENCE_PREFIX: &str = "#/components/schemas/";
 /// Where the names of berth's own types stand in for upstream's.
 const OWN_TYPES_PREFIX: &str = "io.k8s.api.apps.v1.";
 /// Map types with one owner in server-side apply.
-const ATOMIC_MAP_TYPES: [&str; 18] = [
+const ATOMIC_MAP_TYPES: [&str; 20] = [
     "ConfigMapKeySelector",
     "EndpointAddress",
     "EndpointPort",
@@ -25,10 +26,12 @@ const ATOMIC_MAP_TYPES: [&str; 18] = [
     "ObjectReference",
     "OwnerReference",
     "ResourceFieldSelector",
+    "RoleRef",
     "ScopeSelector",
-    "ScopedResourceSelectorRequirement",
     "SecretKeySelector",
     "SecretReference",
+    "ServiceBackendPort",
+    "Subject",
     "TopologySelectorTerm",
     "TypedLocalObjectReference",
 ];
@@ -273,6 +276,11 @@ fn mark_fields(name: &str, schema: &mut Value) {
             property.insert("default".to_owned(), json!(default));
         }
     }
+    for list in ATOMIC_LISTS.iter().filter(|(of, _)| *of == short).flat_map(|(_, lists)| *lists) {
+        if let Some(Value::Object(property)) = schema.pointer_mut(&format!("/properties/{list}")) {
+            mark_ssa(property, Ssa::Atomic);
+        }
+    }
     for field in merge_keys::all().iter().filter(|field| field.of == short) {
         if let Some(Value::Object(property)) = schema.pointer_mut(&format!("/properties/{}", field.name)) {
             mark_strategy(property, field.strategy);
@@ -317,8 +325,9 @@ fn mark_strategy(property: &mut Map<String, Value>, strategy: PatchStrategy) {
 fn mark_ssa(property: &mut Map<String, Value>, ssa: Ssa) {
     let kind = match ssa {
         Ssa::Granular => return,
-        Ssa::AtomicMap => {
-            property.insert("x-kubernetes-map-type".to_owned(), json!("atomic"));
+        Ssa::AtomicMap | Ssa::GranularMap => {
+            let kind = if ssa == Ssa::AtomicMap { "atomic" } else { "granular" };
+            property.insert("x-kubernetes-map-type".to_owned(), json!(kind));
             return;
         }
         Ssa::Atomic => "atomic",

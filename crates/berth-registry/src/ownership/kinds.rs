@@ -19,7 +19,7 @@ fn made(resource: &Resource) -> KindFields {
     for part in ["spec", "status"].into_iter().filter(|part| has(part)) {
         empty[part] = json!({});
     }
-    fill(&mut empty, &always_there(&resource.kind));
+    fill(&mut empty, &always_there(&resource.group, &resource.kind));
     let mut schema = Schema::default();
     schema.add_openapi(&schemas);
     let is_main_without_status = resource.subresources.contains(&Subresource::Status);
@@ -37,9 +37,16 @@ fn made(resource: &Resource) -> KindFields {
 }
 
 /// Members besides `metadata`, `spec` and `status` that upstream's types always have: to come into being there is no change.
-fn always_there(kind: &str) -> Value {
+fn always_there(group: &str, kind: &str) -> Value {
     let template = json!({"metadata": {}, "spec": {"containers": null}});
     match kind {
+        "Event" if group.is_empty() => {
+            json!({"eventTime": null, "firstTimestamp": null, "lastTimestamp": null, "reportingComponent": "", "reportingInstance": "",
+                "source": {}, "involvedObject": {}})
+        }
+        "Event" => json!({"eventTime": null, "deprecatedFirstTimestamp": null, "deprecatedLastTimestamp": null, "deprecatedSource": {},
+            "regarding": {}}),
+        "ControllerRevision" => json!({"revision": 0}),
         "Deployment" => json!({"spec": {"selector": null, "strategy": {}, "template": template}}),
         "ReplicaSet" => json!({"spec": {"selector": null, "template": template}}),
         "StatefulSet" => json!({"spec": {"selector": null, "template": template, "updateStrategy": {}}}),

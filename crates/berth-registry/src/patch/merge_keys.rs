@@ -5,7 +5,7 @@
 
 use crate::resource;
 use PatchStrategy::{Key, KeyRetainKeys, Primitive, Replace, RetainKeys};
-use Ssa::{Atomic, AtomicMap, MapOf, Set};
+use Ssa::{Atomic, AtomicMap, GranularMap, MapOf, Set};
 
 /// How a strategic merge patch treats a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,6 +37,8 @@ pub enum Ssa {
     MapOf(&'static [&'static str]),
     /// A map with one owner.
     AtomicMap,
+    /// A map whose members have owners, although others of its type have one owner.
+    GranularMap,
 }
 
 /// A field with a strategy, or one that leads to such.
@@ -85,6 +87,14 @@ const fn list_of(of: &'static str, name: &'static str, strategy: PatchStrategy, 
 
 const fn atomic(of: &'static str, name: &'static str) -> Field {
     Field { of, name, strategy: PatchStrategy::Plain, ssa: Atomic, to: "" }
+}
+
+const fn map(of: &'static str, name: &'static str, ssa: Ssa) -> Field {
+    Field { of, name, strategy: PatchStrategy::Plain, ssa, to: "" }
+}
+
+const fn statuses(name: &'static str) -> Field {
+    Field { of: "PodStatus", name, strategy: PatchStrategy::Plain, ssa: Atomic, to: "ContainerStatus" }
 }
 
 const fn conditions(of: &'static str) -> Field {
@@ -136,7 +146,7 @@ static FIELDS: &[Field] = &[
     list("PodSpec", "topologySpreadConstraints", Key("topologyKey"), MapOf(&["topologyKey", "whenUnsatisfiable"])),
     atomic("PodSpec", "tolerations"),
     atomic("PodSpec", "readinessGates"),
-    Field { of: "PodSpec", name: "nodeSelector", strategy: PatchStrategy::Plain, ssa: AtomicMap, to: "" },
+    map("PodSpec", "nodeSelector", AtomicMap),
     to("Volume", "ephemeral", "EphemeralVolumeSource"),
     to("EphemeralVolumeSource", "volumeClaimTemplate", "PersistentVolumeClaimTemplate"),
     to("PersistentVolumeClaimTemplate", "metadata", "ObjectMeta"),
@@ -165,9 +175,14 @@ static FIELDS: &[Field] = &[
     list("PodStatus", "podIPs", Key("ip"), MapOf(&["ip"])),
     list("PodStatus", "hostIPs", Key("ip"), Atomic),
     list("PodStatus", "resourceClaimStatuses", KeyRetainKeys("name"), MapOf(NAME)),
-    atomic("PodStatus", "containerStatuses"),
-    atomic("PodStatus", "initContainerStatuses"),
-    atomic("PodStatus", "ephemeralContainerStatuses"),
+    statuses("containerStatuses"),
+    statuses("initContainerStatuses"),
+    statuses("ephemeralContainerStatuses"),
+    list("ContainerStatus", "allocatedResourcesStatus", Key("name"), MapOf(NAME)),
+    list("ContainerStatus", "volumeMounts", Key("mountPath"), MapOf(&["mountPath"])),
+    list("ResourceStatus", "resources", PatchStrategy::Plain, MapOf(&["resourceID"])),
+    list("ContainerRestartRuleOnExitCodes", "values", PatchStrategy::Plain, Set),
+    list("NodeAllocatableResourceClaimStatus", "containers", PatchStrategy::Plain, Set),
     // The cluster.
     to("Namespace", "status", "NamespaceStatus"),
     conditions("NamespaceStatus"),
@@ -187,10 +202,17 @@ static FIELDS: &[Field] = &[
     atomic("ServiceSpec", "externalIPs"),
     atomic("ServiceSpec", "ipFamilies"),
     atomic("ServiceSpec", "loadBalancerSourceRanges"),
-    Field { of: "ServiceSpec", name: "selector", strategy: PatchStrategy::Plain, ssa: AtomicMap, to: "" },
+    map("ServiceSpec", "selector", AtomicMap),
     conditions("ServiceStatus"),
     to("PersistentVolumeClaim", "status", "PersistentVolumeClaimStatus"),
     conditions("PersistentVolumeClaimStatus"),
+    map("PersistentVolumeClaimStatus", "allocatedResourceStatuses", GranularMap),
+    map("PersistentVolumeSpec", "claimRef", GranularMap),
+    list("Endpoint", "addresses", PatchStrategy::Plain, Set),
+    to("ServiceCIDR", "status", "ServiceCIDRStatus"),
+    conditions("ServiceCIDRStatus"),
+    to("HorizontalPodAutoscaler", "status", "HorizontalPodAutoscalerStatus"),
+    conditions("HorizontalPodAutoscalerStatus"),
 ];
 
 #[cfg(test)]

@@ -62,7 +62,7 @@ fn kinds() -> Vec<Resource> {
             .fields(SERVICE_FIELDS)
             .put_creates()
             .stored_at("services/specs"),
-        Resource::namespaced::<Endpoints>().short(&["ep"]).stored_at("services/endpoints"),
+        Resource::namespaced::<Endpoints>().short(&["ep"]).put_creates().stored_at("services/endpoints"),
         Resource::namespaced::<ConfigMap>().short(&["cm"]),
         Resource::namespaced::<Secret>().fields(&[("type", "/type")]),
         Resource::namespaced::<ServiceAccount>().short(&["sa"]).sub(&[Token]),
@@ -70,7 +70,7 @@ fn kinds() -> Vec<Resource> {
         Resource::namespaced::<PersistentVolumeClaim>().short(&["pvc"]).sub(&[Status]),
         Resource::namespaced::<CoreEvent>().short(&["ev"]).fields(CORE_EVENT_FIELDS).put_creates(),
         Resource::namespaced::<ResourceQuota>().short(&["quota"]).sub(&[Status]),
-        Resource::namespaced::<LimitRange>().short(&["limits"]),
+        Resource::namespaced::<LimitRange>().short(&["limits"]).put_creates(),
         Resource::namespaced::<Deployment>().short(&["deploy"]).all().sub(&[Scale, Status]),
         Resource::namespaced::<ReplicaSet>().short(&["rs"]).all().sub(&[Scale, Status]),
         Resource::namespaced::<StatefulSet>().short(&["sts"]).all().sub(&[Scale, Status]),

@@ -96,8 +96,29 @@ fn an_apply_that_changes_nothing_writes_nothing() {
     // A second owner is a change, but not of the first owner's record.
     let shared = applied(&world, D, partial(json!({"replicas": 3})), "b");
     assert_eq!(shared["metadata"]["generation"], 1);
-    let times: Vec<&Value> = shared["metadata"]["managedFields"].as_array().expect("a list").iter().map(|entry| &entry["time"]).collect();
-    assert_eq!(times, ["2026-01-01T00:00:00Z", "2026-01-01T00:01:00Z"]);
+    // As upstream's, it has no time until it changes a value.
+    let times = |object: &Value| {
+        let entries = object["metadata"]["managedFields"].as_array().expect("a list").iter();
+        entries.map(|entry| (entry["manager"].clone(), entry["time"].clone())).collect::<Vec<_>>()
+    };
+    let first = (json!("a"), json!("2026-01-01T00:00:00Z"));
+    assert_eq!(times(&shared), [(json!("b"), Value::Null), first.clone()]);
+    let changed = applied(&world, D, partial(json!({"replicas": 3, "minReadySeconds": 1})), "b");
+    assert_eq!(times(&changed), [first, (json!("b"), json!("2026-01-01T00:01:00Z"))]);
+}
+
+#[test]
+fn what_has_one_owner_upstream_has_one_owner() {
+    let world = World::new();
+    let role = json!({"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "r"});
+    let binding = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding", "metadata": {"name": "b"}, "roleRef": role});
+    let made = write(&world, "rolebindings.rbac.authorization.k8s.io", "b", &binding, &by("a")).expect("applied");
+    assert_eq!(owners(&json_of(&made.object)), [r#"a Apply {"f:roleRef":{}}"#]);
+    let volume = json!({"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": "v"}, "spec": {"capacity": {"storage": "1Gi"},
+        "accessModes": ["ReadWriteOnce"], "hostPath": {"path": "/a"}, "claimRef": {"name": "c", "namespace": "n"}}});
+    let made = write(&world, "persistentvolumes", "v", &volume, &by("a")).expect("applied");
+    let owned = owners(&json_of(&made.object)).join("");
+    assert!(owned.contains(r#""f:claimRef":{"f:name":{},"f:namespace":{}}"#), "{owned}");
 }
 
 #[test]

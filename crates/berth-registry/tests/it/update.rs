@@ -78,7 +78,7 @@ fn an_update_without_version_is_unconditional() {
     assert_eq!(world.update("configmaps", "c", &object).expect("updated")["data"], json!({"k": "v"}));
     world.made("leases.coordination.k8s.io", json!({"metadata": {"name": "l"}}));
     let text = world.update("leases.coordination.k8s.io", "l", &json!({"metadata": {"name": "l"}})).expect_err("refused").to_string();
-    let wanted = "Lease.coordination.k8s.io \"l\" is invalid: metadata.resourceVersion: Invalid value: 0: must be specified for an update";
+    let wanted = "leases.coordination.k8s.io \"l\" is invalid: metadata.resourceVersion: Invalid value: 0: must be specified for an update";
     assert_eq!(text, wanted);
 }
 
@@ -89,6 +89,12 @@ fn some_kinds_are_created_by_an_update() {
     let written = now(world.registry.update(&target("leases.coordination.k8s.io", "l"), body, &WriteOptions::default())).expect("created");
     assert!(written.created);
     world.get("leases.coordination.k8s.io", "l").expect("there");
+    let limits = Body::Json(json!({"metadata": {"name": "l"}, "spec": {"limits": []}}).to_string().into_bytes());
+    assert!(now(world.registry.update(&target("limitranges", "l"), limits, &WriteOptions::default())).expect("created").created);
+    // One that must say which version it changes is missing first.
+    let budget = json!({"metadata": {"name": "b"}, "spec": {}});
+    let missing = world.update("poddisruptionbudgets.policy", "b", &budget).expect_err("it is not there").to_string();
+    assert_eq!(missing, "poddisruptionbudgets.policy \"b\" not found");
     assert!(world.update("configmaps", "c", &config_map("c")).is_err());
 }
 

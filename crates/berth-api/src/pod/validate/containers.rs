@@ -73,7 +73,7 @@ fn validate_common(container: &Container, path: &Path, pod: &Surroundings<'_>, f
     faults.one_of(&path.child("imagePullPolicy"), text(&container.image_pull_policy), &["Always", "IfNotPresent", "Never"]);
     resources::validate_requirements(container.resources.as_ref(), &path.child("resources"), faults);
     security::validate_container(container.security_context.as_ref(), &path.child("securityContext"), faults);
-    faults.optional_one_of(&path.child("restartPolicy"), &container.restart_policy, &["Always", "OnFailure", "Never"]);
+    faults.optional_one_of(&path.child("restartPolicy"), &container.restart_policy, &["Always", "Never", "OnFailure"]);
 }
 
 /// Only init containers that keep running (sidecars) have a life that can be probed.

@@ -27,7 +27,7 @@ const FILE_FIELDS: &[&str] = &["metadata.name", "metadata.namespace", "metadata.
 
 /// Resources of a container that a variable or file can have the value of.
 const RESOURCES: &[&str] =
-    &["limits.cpu", "limits.memory", "limits.ephemeral-storage", "requests.cpu", "requests.memory", "requests.ephemeral-storage"];
+    &["limits.cpu", "limits.ephemeral-storage", "limits.memory", "requests.cpu", "requests.ephemeral-storage", "requests.memory"];
 
 pub(super) fn validate(env: &[EnvVar], path: &Path, faults: &mut Faults) {
     for (index, variable) in env.iter().enumerate() {
@@ -83,7 +83,7 @@ fn validate_source(variable: &EnvVar, path: &Path, faults: &mut Faults) {
 }
 
 fn validate_key(name: &str, key: &str, path: &Path, faults: &mut Faults) {
-    faults.set(&path.child("name"), name);
+    faults.form(&path.child("name"), name, check_dns_subdomain);
     faults.set_form(&path.child("key"), key, check_config_key);
 }
 
@@ -92,6 +92,11 @@ fn validate_field(selector: &ObjectFieldSelector, fields: &[&str], path: &Path, 
     let path = path.child("fieldPath");
     if !faults.set(&path, &selector.field_path) {
         return;
+    }
+    let version = text(&selector.api_version);
+    if !matches!(version, "" | "v1") {
+        let detail = format!("error converting fieldPath: unsupported pod version: {version}");
+        return faults.invalid(&path, selector.field_path.as_str(), detail);
     }
     match subscript(&selector.field_path) {
         Some(("metadata.labels", key)) => faults.form(&path, key, check_label_key),
@@ -126,17 +131,21 @@ fn validate_resource(selector: &ResourceFieldSelector, path: &Path, faults: &mut
 /// Files of a downward API volume.
 pub(super) fn validate_files(files: &Option<Vec<DownwardAPIVolumeFile>>, path: &Path, faults: &mut Faults) {
     for (index, file) in list(files).iter().enumerate() {
-        let path = path.index(index);
-        faults.set_form(&path.child("path"), &file.path, super::names::check_file_path);
-        match (&file.field_ref, &file.resource_field_ref) {
-            (Some(_), Some(_)) => faults.invalid(&path, "resource", "fieldRef and resourceFieldRef can not be specified simultaneously"),
-            (Some(field), None) => validate_field(field, FILE_FIELDS, &path.child("fieldRef"), faults),
-            (None, Some(resource)) => {
-                faults.set(&path.child("resourceFieldRef").child("containerName"), text(&resource.container_name));
-                validate_resource(resource, &path.child("resourceFieldRef"), faults);
-            }
-            (None, None) => faults.required(&path, "one of fieldRef and resourceFieldRef is required"),
-        }
-        super::volumes::validate_mode(file.mode, &path.child("mode"), faults);
+        validate_file(file, &path.index(index), faults);
     }
+}
+
+/// One of them.
+pub(super) fn validate_file(file: &DownwardAPIVolumeFile, path: &Path, faults: &mut Faults) {
+    faults.set_form(&path.child("path"), &file.path, super::names::check_file_path);
+    match (&file.field_ref, &file.resource_field_ref) {
+        (Some(_), Some(_)) => faults.invalid(path, "resource", "fieldRef and resourceFieldRef can not be specified simultaneously"),
+        (Some(field), None) => validate_field(field, FILE_FIELDS, &path.child("fieldRef"), faults),
+        (None, Some(resource)) => {
+            faults.set(&path.child("resourceFieldRef").child("containerName"), text(&resource.container_name));
+            validate_resource(resource, &path.child("resourceFieldRef"), faults);
+        }
+        (None, None) => faults.required(path, "one of fieldRef and resourceFieldRef is required"),
+    }
+    super::volumes::validate_mode(file.mode, &path.child("mode"), faults);
 }

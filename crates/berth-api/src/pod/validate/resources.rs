@@ -12,6 +12,29 @@ use k8s_openapi::{api::core::v1::ResourceRequirements, apimachinery::pkg::api::r
 
 /// What a container can ask for without a domain in front.
 const CONTAINER_RESOURCES: &[&str] = &["cpu", "memory", "ephemeral-storage"];
+/// Resources that need no domain in front.
+const STANDARD_RESOURCES: &[&str] = &[
+    "configmaps",
+    "cpu",
+    "ephemeral-storage",
+    "limits.cpu",
+    "limits.ephemeral-storage",
+    "limits.memory",
+    "memory",
+    "persistentvolumeclaims",
+    "pods",
+    "replicationcontrollers",
+    "requests.cpu",
+    "requests.ephemeral-storage",
+    "requests.memory",
+    "requests.storage",
+    "resourcequotas",
+    "secrets",
+    "services",
+    "services.loadbalancers",
+    "services.nodeports",
+    "storage",
+];
 /// Prefix of the memory pages that a node sets aside.
 const HUGE_PAGES: &str = "hugepages-";
 
@@ -34,12 +57,31 @@ pub(super) fn validate_list(list: Option<&ResourceList>, path: &Path, faults: &m
 
 /// The name and the amount of a resource that containers can ask for.
 pub(crate) fn validate_entry(name: &str, quantity: &WireQuantity, path: &Path, faults: &mut Faults) {
-    faults.form(path, name, check_qualified_name);
-    let known = name.contains('/') || CONTAINER_RESOURCES.contains(&name) || name.starts_with(HUGE_PAGES);
-    if !known {
-        faults.invalid(path, name, "must be a standard resource for containers");
-    }
+    validate_container_resource(name, path, faults);
     validate_amount(name, quantity, path, faults);
+}
+
+/// The name of a resource that containers can ask for.
+///
+/// Source: upstream `validateContainerResourceName`.
+pub(crate) fn validate_container_resource(name: &str, path: &Path, faults: &mut Faults) {
+    validate_resource_name(name, path, faults);
+    let is_native = !name.contains('/') || name.contains("kubernetes.io/");
+    if !name.contains('/') && !CONTAINER_RESOURCES.contains(&name) && !name.starts_with(HUGE_PAGES) {
+        faults.invalid(path, name, "must be a standard resource for containers");
+    } else if !is_native && (name.starts_with("requests.") || !check_qualified_name(&format!("requests.{name}")).is_empty()) {
+        faults.invalid(path, name, "doesn't follow extended resource name standard");
+    }
+}
+
+/// The name of any resource: a well-known one, or one with its domain.
+///
+/// Source: upstream `validateResourceName`.
+pub(crate) fn validate_resource_name(name: &str, path: &Path, faults: &mut Faults) {
+    faults.form(path, name, check_qualified_name);
+    if !name.contains('/') && !STANDARD_RESOURCES.contains(&name) && !name.starts_with(HUGE_PAGES) {
+        faults.invalid(path, name, "must be a standard resource type or fully qualified");
+    }
 }
 
 /// A quantity must be a number, not negative, and whole where the resource cannot be divided.

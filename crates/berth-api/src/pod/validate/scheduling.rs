@@ -55,7 +55,14 @@ pub(crate) fn validate_node_selector(selector: &NodeSelector, path: &Path, fault
         faults.required(&path, "must have at least one node selector term");
     }
     for (index, term) in selector.node_selector_terms.iter().enumerate() {
-        validate_node_term(term, &path.index(index), faults);
+        let path = path.index(index);
+        validate_node_term(term, &path, faults);
+        // Not where nodes are only preferred.
+        for (index, wanted) in list(&term.match_expressions).iter().enumerate() {
+            let path = path.child("matchExpressions").index(index).child("values");
+            let values = list(&wanted.values).iter().enumerate();
+            values.for_each(|(index, value)| faults.form(&path.index(index), value, check_label_value));
+        }
     }
 }
 

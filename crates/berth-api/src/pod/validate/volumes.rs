@@ -179,7 +179,9 @@ fn validate_projection(projection: &VolumeProjection, path: &Path, faults: &mut 
         validate_items(list(&source.items), &path.child("configMap").child("items"), faults);
     }
     if let Some(source) = &projection.downward_api {
-        env::validate_files(&source.items, &path.child("downwardAPI").child("items"), faults);
+        // Upstream does not say which of them.
+        let path = path.child("downwardAPI");
+        list(&source.items).iter().for_each(|file| env::validate_file(file, &path, faults));
     }
     if let Some(token) = &projection.service_account_token {
         let path = path.child("serviceAccountToken");

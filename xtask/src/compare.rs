@@ -1,0 +1,50 @@
+//! Random requests and rollouts, compared with a real Kubernetes, for as many seeds as a developer asks for. `compare/tests/it` does so shortly.
+
+use crate::run::{Outcome, command, program, root};
+use std::{path::PathBuf, process::Command};
+
+/// A real controller manager limits its requests, which is not what is compared.
+const UNLIMITED: &str = "--kube-api-qps=5000 --kube-api-burst=10000";
+
+/// Which cases to run.
+#[derive(clap::Args)]
+pub(crate) struct Options {
+    /// A range of seeds. Each seed is one object and what is done to it.
+    #[arg(long, default_value = "0..5000", value_name = "FROM..TO")]
+    seeds: String,
+    /// Compares Deployments and StatefulSets at rest, after each of a few changes, instead of answers.
+    #[arg(long)]
+    end_states: bool,
+    /// Only these kinds.
+    #[arg(long, value_name = "KIND,...")]
+    only: Option<String>,
+    /// A folder with manifests that cases begin with too.
+    #[arg(long, value_name = "DIR")]
+    documents: Option<PathBuf>,
+    /// How many cases run at once.
+    #[arg(long, value_name = "N")]
+    at_once: Option<usize>,
+    /// Prints every request and both answers.
+    #[arg(long)]
+    trace: bool,
+}
+
+/// Builds, then compares. Fails if anything differs that docs/deviations.md does not list.
+pub(crate) fn run(options: &Options) -> Outcome {
+    program("cargo", &["build", "--release", "--package", "berth", "--package", "compare"])?;
+    let programs = root().join("target/release");
+    let mut compare = Command::new(programs.join("compare"));
+    compare.env("BERTH_BINARY", programs.join("berth")).env("KCM_EXTRA", UNLIMITED);
+    compare.args(["--seeds", &options.seeds]);
+    compare.args(options.end_states.then_some("--end-states")).args(options.trace.then_some("--trace"));
+    if let Some(kinds) = &options.only {
+        compare.args(["--only", kinds]);
+    }
+    if let Some(folder) = &options.documents {
+        compare.arg("--documents").arg(folder);
+    }
+    if let Some(count) = options.at_once {
+        compare.args(["--at-once", &count.to_string()]);
+    }
+    command(&mut compare)
+}
