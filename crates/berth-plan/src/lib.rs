@@ -11,6 +11,7 @@ mod analyses;
 mod change;
 mod chart;
 mod compare;
+mod consequences;
 mod demand;
 mod difference;
 mod dry_run;
@@ -35,6 +36,7 @@ pub use analyses::Analyses;
 pub use change::{Change, Edit, Edits, WorkloadKind};
 pub use chart::charts;
 pub use compare::{Alternative, Spread, compare, forecast_many};
+pub use consequences::consequences;
 pub use dry_run::{Write, WriteBody, writes};
 pub use error::PlanError;
 pub use forecast::{
