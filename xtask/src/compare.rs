@@ -1,4 +1,4 @@
-//! Random requests and rollouts, compared with a real Kubernetes, for as many seeds as a developer asks for. `compare/tests/it` does so shortly.
+//! Random requests and rollouts, compared with a real Kubernetes, for as many seeds as a developer asks for. `compare/tests/it` runs one case of each kind.
 
 use crate::run::{Outcome, command, program, root};
 use std::{path::PathBuf, process::Command};

@@ -93,6 +93,10 @@ pub const RECORDS: [&str; 4] = [BERTH_CHANGED_BY, BERTH_SCALED_BY, BERTH_PROMOTE
 /// the gates.
 pub const PLACES: [&str; 5] = [BERTH_STEP, BERTH_ANALYSIS, BERTH_COMPLETED_REVISION, BERTH_COMPLETED_AT, BERTH_PROGRESS];
 
+/// On what was given back to a kube-apiserver: the annotation that stands in the place of a field, and is to be turned back.
+pub const BERTH_GIVEN_BACK: &str = "berth.dev/given-back";
+/// On a node: the labels that it has by its shape, joined by commas, so that those are taken off again that a later shape does not have.
+pub const BERTH_NODE_LABELS: &str = "berth.dev/node-labels";
 /// On a persistent volume: what its simulated content is known by. The first pod that mounts it records it.
 pub const CONTENT_ID: &str = "berth.dev/content-id";
 /// On a pod: the content ids that it found in its volumes when it started, `data=<id>,logs=<id>`.

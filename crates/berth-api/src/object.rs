@@ -1,6 +1,12 @@
 //! One kind's rules, typed ([`Kind`]) and with the type erased ([`Object`]).
 
-use crate::{FeatureGates, FieldError, decode::Codec, deletion::Grace, normal::Normal};
+use crate::{
+    FeatureGates, FieldError, Path,
+    decode::Codec,
+    deletion::Grace,
+    normal::Normal,
+    own_annotations::{self, Bearer},
+};
 use berth_identity::ResourceName;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta, Time};
 use schemars::JsonSchema;
@@ -371,7 +377,12 @@ impl<K: Kind> Object for K {
     }
 
     fn warnings(&self, old: Option<&dyn Object>) -> Vec<String> {
-        Kind::warnings(self, old.map(same_kind))
+        let old = old.map(same_kind);
+        let mut warnings = Kind::warnings(self, old);
+        if old.is_none_or(|old: &K| old.meta().annotations != self.meta().annotations || Kind::spec_differs(self, old)) {
+            warnings.extend(own_annotations::warnings(Bearer::Object(K::KIND), self.meta(), &Path::new("metadata")));
+        }
+        warnings
     }
 
     fn spec_differs(&self, old: &dyn Object) -> bool {

@@ -78,9 +78,13 @@ pub(crate) fn warnings(metadata: &ObjectMeta, path: &Path) -> Vec<String> {
 
 /// Warnings about annotations of a workload that its template should have: the simulation reads those of pods alone.
 pub(crate) fn misplaced(metadata: &ObjectMeta) -> Vec<String> {
-    let ours = entries(&metadata.annotations).filter(|(key, _)| KEYS.contains(&key.as_str()));
+    let ours = entries(&metadata.annotations).filter(|(key, _)| key.starts_with(PREFIX));
     let path = Path::new("metadata").child("annotations");
-    ours.map(|(key, _)| format!("{}: has no effect here; put it into spec.template.metadata.annotations", path.key(key))).collect()
+    let text = |key: &str, value: &str| match KEYS.contains(&key) {
+        true => "has no effect here; put it into spec.template.metadata.annotations".to_owned(),
+        false => fault(key, value).unwrap_or_default(),
+    };
+    ours.map(|(key, value)| format!("{}: {}", path.key(key), text(key, value))).collect()
 }
 
 fn fault(key: &str, value: &str) -> Option<String> {
@@ -205,5 +209,7 @@ mod tests {
         assert_eq!(deployment(&right, &json!({})).warnings(None), [wanted]);
         let plain = deployment(&json!({}), &json!({}));
         assert_eq!(deployment(&right, &json!({})).warnings(Some(&plain)), [wanted]);
+        let misspelled = deployment(&json!({"sim.berth.dev/fail": "NeverReady"}), &json!({})).warnings(None);
+        assert!(misspelled[0].ends_with("did you mean sim.berth.dev/fails?"), "{misspelled:?}");
     }
 }

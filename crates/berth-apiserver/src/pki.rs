@@ -182,7 +182,7 @@ fn check_complete(folder: &Path) -> Result<(), PkiError> {
     }
 }
 
-/// Neither an authority that has ended nor one that has not begun is of use to anybody.
+/// Neither an authority that has ended nor one that has not begun is of use.
 pub(crate) fn check_time(path: &Path, ca: &Pair, now: Timestamp) -> Result<(), PkiError> {
     let (from, until) = ca.der().and_then(|der| x509::validity(&der)).ok_or_else(|| unusable(path))?;
     if (from..until).contains(&now) { Ok(()) } else { Err(PkiError::NotNow { path: path.to_owned(), from, until, now }) }
@@ -471,7 +471,7 @@ mod tests {
             let issued = issue(folder.path(), "alice", &[], (wrong.parse().expect("a time"), SignedDuration::from_hours(1)));
             assert!(matches!(issued, Err(PkiError::NotNow { .. })));
         }
-        // Nor does one that is about to end: clients have to be told of another. What it signs goes on until then.
+        // Nor does one that is about to end: clients need another. What it signs goes on until then.
         let last = load(folder.path(), "2035-12-20T00:00:00Z").expect("it holds");
         assert_eq!(contents(folder.path())[..3], before[..3]);
         load(folder.path(), "2026-01-03T00:00:00Z").expect("the clock is right again");

@@ -35,7 +35,7 @@ pub(crate) struct Creation<'a> {
 }
 
 impl Creations {
-    /// A creation for `owner` begins. To be called before the caller checks that the owner is there: whoever then sees that it is not sees this too.
+    /// A creation for `owner` begins. To be called before the caller checks that the owner is there: a reader that sees that it is not also sees this.
     pub(crate) fn begin(&self, owner: &Uid) -> Creation<'_> {
         lock(&self.by_owner).entry(owner.clone()).or_default().under_way += 1;
         Creation { all: self, owner: owner.clone(), wrote: Revision::default() }

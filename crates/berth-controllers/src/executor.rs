@@ -84,7 +84,7 @@ pub enum CarryError {
         /// Its name.
         name: Name,
     },
-    /// Nothing can be told of what runs on nodes that do not answer.
+    /// Nothing is known of what runs on nodes that do not answer.
     #[error("its pods are on nodes that are not ready: {nodes}")]
     NodesLost {
         /// Their names.

@@ -1,6 +1,7 @@
 //! The shell around the plans: the [`Cluster`] seam, caches, work queues, the executor, events.
 
 pub mod analysis;
+pub mod autoscaler;
 pub mod cache;
 pub mod claim_doubts;
 pub mod cluster;

@@ -2,6 +2,7 @@
 
 use crate::{
     analysis::{Analyst, Providers},
+    autoscaler::AutoscalerPlanner,
     cache::Warm,
     cluster::Cluster,
     creations::Creations,
@@ -47,6 +48,7 @@ pub const CONTROLLERS: &[&str] = &[
     "endpoint",
     "endpointslice",
     "garbagecollector",
+    "horizontalpodautoscaling",
     "namespace",
     "node",
     "nodelifecycle",
@@ -160,6 +162,9 @@ impl ControllerManager {
         }
         if self.enabled.contains("disruption") {
             self.start_disruption(pods.get(), events.of("controllermanager"));
+        }
+        if self.enabled.contains("horizontalpodautoscaling") {
+            self.start_autoscalers(events.of("horizontal-pod-autoscaler"));
         }
         if self.enabled.contains("nodelifecycle") {
             self.start_node_lifecycle(pods.get(), events.of("node-controller"));
@@ -289,6 +294,16 @@ impl ControllerManager {
         let looks = self.looks("disruption", planner.clone(), &queue, events, planner.caches());
         let (cluster, env, metrics) = (Arc::clone(&self.cluster), self.env.clone(), Arc::clone(&self.metrics));
         self.begin("disruption", queue, looks, async move { planner.warm(&*cluster, &*env.spawner, &metrics).await });
+    }
+
+    fn start_autoscalers(&self, events: Recorder) {
+        let planner = AutoscalerPlanner::default();
+        let queue = self.queue("horizontalpodautoscaling");
+        planner.wake(&queue);
+        let cache = Arc::clone(&planner.0);
+        let looks = self.looks("horizontalpodautoscaling", planner, &queue, events, vec![warm(&cache)]);
+        cache.start(&*self.cluster, &*self.env.spawner, &self.metrics);
+        self.begin("horizontalpodautoscaling", queue, looks, async move { cache.warm().await });
     }
 
     fn start_node_lifecycle(&self, pods: &Arc<PodCache>, events: Recorder) {
@@ -477,8 +492,8 @@ mod tests {
             ("*,-*", ""),
             (
                 "*,-node,-scheduler,-podgc,-nodelifecycle,-disruption",
-                "deployment,endpoint,endpointslice,garbagecollector,namespace,persistentvolume-binder,replicaset,resourcequota,root-ca-cert-publisher,\
-                 service,statefulset",
+                "deployment,endpoint,endpointslice,garbagecollector,horizontalpodautoscaling,namespace,persistentvolume-binder,replicaset,resourcequota,\
+                 root-ca-cert-publisher,service,statefulset",
             ),
             ("-podgc", ""),
         ] {

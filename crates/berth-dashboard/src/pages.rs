@@ -150,7 +150,7 @@ fn notes(world: &World) -> Markup {
         @if !world.is_filled() { p .note { "Reading the cluster…" } }
         @if !unreadable.is_empty() {
             div .note {
-                p { "Some of what there is may not be read, and is missing here:" }
+                p { "You may not read all of the cluster, so this page is incomplete:" }
                 ul .plain { @for (what, why) in &unreadable { li { (what) ": " (shown(why)) } } }
             }
         }

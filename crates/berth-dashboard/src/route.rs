@@ -151,17 +151,17 @@ async fn served(desk: &Desk, place: &places::Place, request: Request<Incoming>) 
         let code = if prepared.is_ok() { StatusCode::OK } else { StatusCode::CONFLICT };
         return html(code, &below(base, &pages::question::page(by, &id, verb, &said, &prepared)));
     }
-    let Some(page) = Page::parse(&path, query) else { return missing(desk, &reader) };
+    let Some(page) = Page::parse(&path, query) else { return missing(desk, &reader, None) };
     let done = said.get("done").and_then(|word| Verb::parse(word));
     match pages::whole(&desk.world, &page, by, done) {
         Some(page) => html(StatusCode::OK, &below(base, &page)),
-        None => missing(desk, &reader),
+        None => missing(desk, &reader, Some(&page)),
     }
 }
 
-fn missing(desk: &Desk, reader: &SignedIn) -> Answer {
+fn missing(desk: &Desk, reader: &SignedIn, page: Option<&Page>) -> Answer {
     let by = Reader { title: &desk.title, form_token: &reader.session.form_token };
-    html(StatusCode::NOT_FOUND, &below(&reader.base, &pages::missing(by)))
+    html(StatusCode::NOT_FOUND, &below(&reader.base, &pages::missing(by, page)))
 }
 
 /// Somebody who has not signed in: a page's reader is shown where to, anybody else is told.
@@ -246,7 +246,7 @@ async fn changed(desk: &Desk, request: Request<Incoming>, path: &str, reader: &S
         answer.headers_mut().insert(SET_COOKIE, desk.place.set_cookie("", &session.base));
         return answer;
     }
-    let Some((id, verb)) = action(path) else { return missing(desk, reader) };
+    let Some((id, verb)) = action(path) else { return missing(desk, reader, None) };
     match desk.world.carry_out(&id, verb, &form).await {
         Ok(()) => {
             tracing::info!(workload = %id.title(), namespace = %id.namespace, verb = verb.word(), "done from the page");

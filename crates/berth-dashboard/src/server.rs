@@ -9,6 +9,7 @@ use crate::{
 };
 use berth_api::FeatureGates;
 use berth_controllers::Cluster;
+use berth_follow::forecaster::Forecaster;
 use berth_store::env::Env;
 use hyper::{server::conn::http1, service::service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -58,6 +59,8 @@ pub struct Options {
     pub gates: FeatureGates,
     /// What is said of controllers that heed nothing of berth's; `None`: they are berth's.
     pub unheeded: Option<String>,
+    /// What forecasts a change before it is made; `None`: nothing does.
+    pub forecaster: Option<Arc<dyn Forecaster>>,
     /// When what the cluster has is read, and a past begins.
     pub following: Following,
     /// What somebody sees who has followed a link.
@@ -122,7 +125,7 @@ impl Dashboard {
     /// # Errors
     /// [`BindError`].
     pub async fn bind(options: Options, cluster: Arc<dyn Cluster>, env: Env) -> Result<Self, BindError> {
-        let Options { bind, tls, names, title, gates, unheeded, following, first, tell } = options;
+        let Options { bind, tls, names, title, gates, unheeded, forecaster, following, first, tell } = options;
         if tls.is_none() && !bind.ip().is_loopback() {
             return Err(BindError::Plain { address: bind });
         }
@@ -142,6 +145,7 @@ impl Dashboard {
         let scheme = if tls.is_some() { "https" } else { "http" };
         let root = format!("{scheme}://{host}:{}", address.port());
         let world = World::new(cluster, env, gates, unheeded);
+        forecaster.into_iter().for_each(|forecaster| world.ask(forecaster));
         if following == Following::AtOnce {
             world.begin();
         }

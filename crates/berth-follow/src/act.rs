@@ -14,7 +14,7 @@ use berth_rollout::verbs;
 use berth_workloads::{
     deployment::annotations,
     resources::{REPLICA_SETS, REVISIONS},
-    view::{DeploymentView, ReplicaSetView},
+    view::{APPS_V1, DeploymentView, ReplicaSetView},
 };
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use serde::Deserialize;
@@ -169,7 +169,27 @@ impl World {
     /// [`Refusal`]: it makes no sense, or the cluster says no.
     pub async fn prepare(&self, id: &Id, verb: Verb, said: &Said) -> Result<Prepared, Refusal> {
         let (_, object) = self.object(id).await?;
-        self.question(id, verb, said, &object).await
+        let mut prepared = self.question(id, verb, said, &object).await?;
+        if let Prepared::Question(question) = &mut prepared
+            && verb != Verb::Pause
+        {
+            question.says.extend(self.consequences(id, verb, &object, &question.patch).await);
+        }
+        Ok(prepared)
+    }
+
+    /// What the change does to the pods: as it is forecast, else what is certain of it.
+    async fn consequences(&self, id: &Id, verb: Verb, object: &Value, patch: &Value) -> Vec<String> {
+        let Some(forecaster) = self.forecaster.get() else { return certain(id.kind, verb, object) };
+        let mut changed = object.clone();
+        merge(&mut changed, patch);
+        (changed["apiVersion"], changed["kind"]) = (json!(APPS_V1), json!(id.kind.name()));
+        match forecaster.forecast(id, changed).await {
+            Ok(sentences) => sentences,
+            Err(why) => {
+                certain(id.kind, verb, object).into_iter().chain([format!("What else it does could not be forecast: {why}.")]).collect()
+            }
+        }
     }
 
     /// Does what was asked about.
@@ -207,7 +227,6 @@ impl World {
     async fn question(&self, id: &Id, verb: Verb, said: &Said, object: &Value) -> Result<Prepared, Refusal> {
         let refused = |why: String| Refusal::Text(format!("{} {why}", id.title()));
         let wanted = object["spec"]["replicas"].as_i64().unwrap_or(1);
-        let every = format!("Every pod is replaced ({}), {}.", pods(wanted), manner(id.kind, object));
         let (patch, says) = match verb {
             Verb::Pause => (
                 only_deployments(id).and_then(|()| verbs::pause(object)),
@@ -222,7 +241,7 @@ impl World {
             ),
             Verb::Restart => (
                 verbs::restart(object, self.env.clock.now()),
-                vec![every, "The template stays as it is, but for the time of the restart.".to_owned()],
+                vec!["The template stays as it is, but for the time of the restart.".to_owned()],
             ),
             Verb::Promote => (self.promote(id), vec!["The wait of this step ends: the next step may come.".to_owned()]),
             Verb::Scale => {
@@ -230,13 +249,7 @@ impl World {
                     return Ok(Prepared::Replicas { now: wanted });
                 };
                 let replicas: i32 = text.trim().parse().map_err(|_| refused(format!("cannot have {text:?} pods")))?;
-                let more = i64::from(replicas) - wanted;
-                let what = if 0 < more {
-                    format!("{} created", are(more))
-                } else {
-                    format!("{} deleted, which its controller chooses", are(-more))
-                };
-                (verbs::scale(object, replicas), vec![format!("It goes from {} to {}: {what}.", pods(wanted), pods(replicas.into()))])
+                (verbs::scale(object, replicas), vec![format!("It goes from {} to {}.", pods(wanted), pods(replicas.into()))])
             }
             Verb::SetImage => {
                 let (Some(container), Some(image)) =
@@ -244,11 +257,11 @@ impl World {
                 else {
                     return Ok(Prepared::Image { containers: containers(object) });
                 };
-                (verbs::set_image(object, container, image), vec![every])
+                (verbs::set_image(object, container, image), Vec::new())
             }
             Verb::Undo => {
                 let (number, patch) = self.back(id, said.get("to"), object).await?;
-                (patch, vec![format!("It goes back to the template of revision {number}."), every])
+                (patch, vec![format!("It goes back to the template of revision {number}.")])
             }
         };
         let patch = patch.map_err(refused)?;
@@ -329,8 +342,14 @@ fn pods(count: i64) -> String {
     if count == 1 { "1 pod".to_owned() } else { format!("{count} pods") }
 }
 
-fn are(count: i64) -> String {
-    if count == 1 { "1 is".to_owned() } else { format!("{count} are") }
+/// What is certain of a change without a forecast.
+fn certain(kind: Kind, verb: Verb, object: &Value) -> Vec<String> {
+    let wanted = object["spec"]["replicas"].as_i64().unwrap_or(1);
+    match verb {
+        Verb::Restart | Verb::SetImage => vec![format!("Every pod is replaced ({}), {}.", pods(wanted), manner(kind, object))],
+        Verb::Undo => vec![format!("Pods of other templates are replaced, {}.", manner(kind, object))],
+        Verb::Promote | Verb::Pause | Verb::Resume | Verb::Scale => Vec::new(),
+    }
 }
 
 /// How pods are replaced.
@@ -343,7 +362,7 @@ fn manner(kind: Kind, object: &Value) -> String {
     match (kind, strategy["type"].as_str().unwrap_or("RollingUpdate")) {
         (Kind::Deployment, "RollingUpdate") => {
             let limit = |name: &str| number(IntOrString::deserialize(&rolling[name]).ok().as_ref());
-            format!("with at most {} too many and {} missing", limit("maxSurge"), limit("maxUnavailable"))
+            format!("with maxSurge {} and maxUnavailable {}", limit("maxSurge"), limit("maxUnavailable"))
         }
         (Kind::StatefulSet, "RollingUpdate") => "one after the other".to_owned(),
         (_, "Recreate") => "all at once: none is there for a while".to_owned(),
@@ -394,7 +413,7 @@ mod tests {
         let deployment = |strategy: Value| manner(Kind::Deployment, &json!({"spec": {"strategy": strategy}}));
         assert_eq!(
             deployment(json!({"type": "RollingUpdate", "rollingUpdate": {"maxSurge": "25%", "maxUnavailable": 1}})),
-            "with at most 25% too many and 1 missing"
+            "with maxSurge 25% and maxUnavailable 1"
         );
         assert_eq!(deployment(json!({"type": "Recreate"})), "all at once: none is there for a while");
         assert_eq!(manner(Kind::StatefulSet, &json!({"spec": {"updateStrategy": {"type": "OnDelete"}}})), "each when somebody deletes it");

@@ -18,6 +18,8 @@ pub enum Rank {
     Failed,
     /// Something is in the way.
     Stuck,
+    /// The newest template has failed, and its controller has gone back to an earlier one.
+    RolledBack,
     /// A person has to say that it may go on.
     Held,
     /// It goes on by itself.
@@ -28,7 +30,7 @@ pub enum Rank {
 
 impl Rank {
     /// All, most attention first.
-    pub const ALL: [Self; 5] = [Self::Failed, Self::Stuck, Self::Held, Self::UnderWay, Self::Complete];
+    pub const ALL: [Self; 6] = [Self::Failed, Self::Stuck, Self::RolledBack, Self::Held, Self::UnderWay, Self::Complete];
 
     /// In words.
     #[must_use]
@@ -36,6 +38,7 @@ impl Rank {
         match self {
             Self::Failed => "failed",
             Self::Stuck => "stuck",
+            Self::RolledBack => "rolled back",
             Self::Held => "held",
             Self::UnderWay => "under way",
             Self::Complete => "complete",
@@ -48,6 +51,7 @@ impl Rank {
         match self {
             Self::Failed => "failed",
             Self::Stuck => "stuck",
+            Self::RolledBack => "rolled-back",
             Self::Held => "held",
             Self::UnderWay => "under-way",
             Self::Complete => "complete",
@@ -95,11 +99,15 @@ impl Card {
         self.message.trim_end_matches(['.'])
     }
 
-    /// Why it is not complete, the same way; `None`: it is, or nobody knows.
+    /// Why it is not complete, or not what was asked for, the same way; `None`: it is, or the reason is unknown.
     #[must_use]
     pub fn why(&self) -> Option<&str> {
-        let first = self.obstacles.first().or(self.on_the_way.as_ref());
-        first.filter(|_| self.rank != Rank::Complete).map(String::as_str)
+        let first = match self.rank {
+            Rank::Complete => None,
+            Rank::RolledBack => self.rollback.as_ref(),
+            Rank::Failed | Rank::Stuck | Rank::Held | Rank::UnderWay => self.obstacles.first().or(self.on_the_way.as_ref()),
+        };
+        first.map(|text| text.trim_end_matches('.'))
     }
 
     /// What happens and why it waits, in one sentence.
@@ -242,7 +250,7 @@ fn happened(before: &Card, now: &Card) -> Vec<(MarkKind, String)> {
         (was, is) if was == is => (),
         (_, Rank::Failed) => marks.push((MarkKind::Trouble, "the progress deadline is over".to_owned())),
         (_, Rank::Stuck) => marks.extend(now.obstacles.first().map(|text| (MarkKind::Trouble, text.clone()))),
-        (_, Rank::Complete) => marks.push((MarkKind::Done, "complete".to_owned())),
+        (_, Rank::Complete | Rank::RolledBack) => marks.push((MarkKind::Done, "complete".to_owned())),
         _ => (),
     }
     marks
@@ -285,15 +293,31 @@ mod tests {
     }
 
     #[test]
+    fn an_automatic_rollback_needs_attention_and_says_why() {
+        let why = "Rolled back to revision 1: 2 pods keep crashing.";
+        let back = Card { rollback: Some(why.to_owned()), message: "successfully rolled out".to_owned(), ..card(Rank::RolledBack, 3, 3) };
+        assert_eq!(back.sentence(), "successfully rolled out – Rolled back to revision 1: 2 pods keep crashing.");
+        assert_eq!(attention([&back, &card(Rank::Complete, 1, 1)]), "1 workload needs attention");
+        assert_eq!(summary([&back, &card(Rank::Complete, 1, 1)]), "2 workloads: 1 rolled back, 1 complete");
+    }
+
+    #[test]
     fn those_that_need_attention_come_first() {
         let mut board = Board::default();
         let at = Timestamp::UNIX_EPOCH;
-        for (name, rank) in [("a", Rank::Complete), ("b", Rank::UnderWay), ("c", Rank::Failed), ("d", Rank::Stuck), ("e", Rank::Held)] {
+        for (name, rank) in [
+            ("a", Rank::Complete),
+            ("b", Rank::UnderWay),
+            ("c", Rank::Failed),
+            ("d", Rank::Stuck),
+            ("e", Rank::Held),
+            ("f", Rank::RolledBack),
+        ] {
             let reading = Reading { card: card(rank, 1, 1), present: Present::default() };
             assert!(board.put(Id::new(Kind::Deployment, "shop", name), reading, at));
         }
         let names: Vec<_> = board.by_attention().into_iter().map(|(id, _)| id.name.to_string()).collect();
-        assert_eq!(names, ["c", "d", "e", "b", "a"]);
+        assert_eq!(names, ["c", "d", "f", "e", "b", "a"]);
         let again = Reading { card: card(Rank::Complete, 1, 1), present: Present::default() };
         assert!(!board.put(Id::new(Kind::Deployment, "shop", "a"), again, at), "nothing is new");
         assert!(board.remove(&Id::new(Kind::Deployment, "shop", "a")) && !board.remove(&Id::new(Kind::Deployment, "shop", "a")));

@@ -149,7 +149,7 @@ fn of_deployment(world: &World, deployment: &DeploymentView, now: Timestamp) -> 
         });
     let strategy = &deployment.spec.strategy;
     let limits = strategy.rolling_update.as_ref().map(|rolling| {
-        format!(", at most {} too many and {} missing", number(rolling.max_surge.as_ref()), number(rolling.max_unavailable.as_ref()))
+        format!(", maxSurge {}, maxUnavailable {}", number(rolling.max_surge.as_ref()), number(rolling.max_unavailable.as_ref()))
     });
     let policy = deployment.spec.pod_replacement_policy.as_ref().map(|policy| format!(", {policy}"));
     Facts {

@@ -11,6 +11,7 @@ pub mod board;
 pub mod compared;
 pub mod difference;
 pub mod facts;
+pub mod forecaster;
 pub mod id;
 mod newest;
 pub mod past;

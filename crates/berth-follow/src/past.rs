@@ -20,8 +20,6 @@ const LIVES_MAX: usize = 48;
 const WINDOW_MAX: SignedDuration = SignedDuration::from_hours(1);
 /// What is drawn before the last change.
 const BEFORE: SignedDuration = SignedDuration::from_secs(5);
-/// A workload that was made so shortly before it was seen has begun with no pods.
-const YOUNG: SignedDuration = SignedDuration::from_secs(30);
 
 /// The past of one workload.
 #[derive(Clone, Debug, Default)]
@@ -65,8 +63,6 @@ pub struct Present {
     pub names: BTreeMap<i64, String>,
     /// What keeps them.
     pub keepers: BTreeMap<Uid, i64>,
-    /// When the workload was made.
-    pub created: Option<Timestamp>,
 }
 
 impl Present {
@@ -93,11 +89,6 @@ impl Past {
     pub fn note(&mut self, present: &Present, now: Timestamp) {
         self.renumber(&present.keepers);
         let counts: Vec<_> = present.counts.iter().map(|(revision, counts)| (*revision, *counts)).collect();
-        if self.moments.is_empty()
-            && let Some(created) = present.created.filter(|created| *created < now && now.duration_since(*created) < YOUNG)
-        {
-            self.moments.push_back(Moment { at: created, counts: Vec::new() });
-        }
         if self.moments.back().is_none_or(|last| last.counts != counts) {
             self.moments.push_back(Moment { at: now, counts });
         }
@@ -341,14 +332,14 @@ mod tests {
         assert_eq!(lanes, [("pod-1-0", 1), ("pod-1-1", 1), ("pod-1-2", 1), ("new", 0)], "one that went before, too");
     }
 
+    /// A workload may be seen long after it was made: how many pods it had meanwhile is unknown, and not 0.
     #[test]
-    fn a_workload_that_has_just_been_made_began_with_nothing() {
+    fn nothing_is_drawn_of_the_time_before_a_workload_was_seen() {
         let mut past = Past::default();
-        past.note(&Present { created: Some(at(-4)), ..present(1, 3, State::Starting) }, at(0));
-        let chart = past.chart(String::new(), String::new(), at(0), true);
-        assert_eq!(
-            chart.samples.iter().map(|sample| (sample.at.as_secs(), sample.counts[0].starting)).collect::<Vec<_>>(),
-            [(0, 0), (4, 3)]
-        );
+        past.note(&present(1, 3, State::Starting), at(0));
+        past.note(&present(1, 3, State::Available), at(4));
+        let chart = past.chart(String::new(), String::new(), at(4), true);
+        let counts = |sample: &Sample| (sample.at.as_secs(), sample.counts[0].starting, sample.counts[0].available);
+        assert_eq!(chart.samples.iter().map(counts).collect::<Vec<_>>(), [(0, 3, 0), (4, 0, 3)]);
     }
 }

@@ -62,12 +62,7 @@ impl World {
 
         let by_uid: BTreeMap<&str, &ReplicaSetView> = own.iter().map(|set| (&*set.meta.uid, &**set)).collect();
         let revision = |set: &ReplicaSetView| annotations::revision(&set.annotations).unwrap_or(0);
-        let mut present = Present {
-            wanted: count(deployment.spec.replicas.unwrap_or(1)),
-            bound: bound(deployment),
-            created: deployment.meta.created,
-            ..Present::default()
-        };
+        let mut present = Present { wanted: count(deployment.spec.replicas.unwrap_or(1)), bound: bound(deployment), ..Present::default() };
         for pod in &own_pods {
             let Some(set) = pod.meta.controller().and_then(|owner| by_uid.get(owner.uid.as_str())) else { continue };
             present.add(&pod.meta.uid, &pod.meta.name, revision(set), state_of(pod, deployment.spec.min_ready_seconds, now));
@@ -99,8 +94,7 @@ impl World {
         let causes = cause::of_stateful_set(&StatefulSetFacts { set, pods: &pods, events: &events, unobserved_since, now });
         let causes = self.beyond_pods(causes, &pods);
         let numbers: BTreeMap<&str, &RevisionView> = revisions.iter().map(|revision| (&*revision.meta.name, &**revision)).collect();
-        let mut present =
-            Present { wanted: count(set.spec.replicas.unwrap_or(1)), bound: None, created: set.meta.created, ..Present::default() };
+        let mut present = Present { wanted: count(set.spec.replicas.unwrap_or(1)), bound: None, ..Present::default() };
         for pod in pods.iter().filter(|pod| pod.meta.is_controlled_by(&set.meta.uid)) {
             let number = numbers.get(revision_of(pod)).map_or(0, |revision| revision.number);
             present.add(&pod.meta.uid, &pod.meta.name, number, state_of(pod, set.spec.min_ready_seconds, now));
@@ -229,6 +223,7 @@ fn card(look: Look, subject: &Subject<'_>, template: &PodTemplateSpec, is_paused
         RolloutStage::Waiting if has_causes || has_failed_at_step => Rank::Stuck,
         RolloutStage::Waiting if is_held => Rank::Held,
         RolloutStage::Waiting => Rank::UnderWay,
+        RolloutStage::Complete if rollback.is_some() => Rank::RolledBack,
         RolloutStage::Complete => Rank::Complete,
     };
     let back = goes_back_to.map(|revision| format!("it goes back to revision {revision} by itself"));

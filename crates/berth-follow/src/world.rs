@@ -3,6 +3,7 @@
 use crate::{
     board::Board,
     compared::Comparisons,
+    forecaster::Forecaster,
     id::{Id, Kind},
     newest::newest,
     views::{NodeView, NoteView, Notes, QuotaView},
@@ -26,7 +27,7 @@ use jiff::{SignedDuration, Timestamp};
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc, Mutex, MutexGuard, OnceLock, PoisonError,
         atomic::{AtomicBool, Ordering},
     },
 };
@@ -58,6 +59,8 @@ pub struct World {
     pub gates: FeatureGates,
     /// What is said of controllers that heed nothing of berth's.
     pub unheeded: Option<String>,
+    /// What is asked before a change.
+    pub(crate) forecaster: OnceLock<Arc<dyn Forecaster>>,
     /// All of this kind that may be read, as those below.
     pub deployments: Arc<Cache<DeploymentView>>,
     /// StatefulSets.
@@ -166,7 +169,14 @@ impl World {
             env,
             gates,
             unheeded,
+            forecaster: OnceLock::new(),
         })
+    }
+
+    /// Has questions before a change say what this forecasts. Without one they say what is certain.
+    pub fn ask(&self, forecaster: Arc<dyn Forecaster>) {
+        // The first one stays.
+        let _ = self.forecaster.set(forecaster);
     }
 
     /// Follows all of the cluster from now on, unless that has begun.

@@ -1,4 +1,4 @@
-//! How much the workloads of a cluster demand of a simulation, which makes all their pods. Anybody may have written the figures: each of them has a bound in
+//! How much the workloads of a cluster demand of a simulation, which makes all their pods. The figures are a user's: each of them has a bound in
 //! the API, their product has none there.
 
 use crate::{error::PlanError, snapshot::entries};

@@ -12,6 +12,7 @@ mod asked_pods;
 mod change;
 mod chart;
 mod compare;
+mod consequences;
 mod demand;
 mod difference;
 mod dry_run;
@@ -38,6 +39,7 @@ pub use asked_pods::{AskedPod, RefusedPod, asked_pods};
 pub use change::{Change, Edit, Edits, WorkloadKind};
 pub use chart::charts;
 pub use compare::{Alternative, Spread, compare, forecast_many};
+pub use consequences::consequences;
 pub use dry_run::{Write, WriteBody, writes};
 pub use error::PlanError;
 pub use forecast::{

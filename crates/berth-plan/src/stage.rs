@@ -21,7 +21,9 @@ use berth_controllers::{
     metrics::Metrics,
 };
 use berth_node::{ForeignNodes, Nodes, Scheduler};
-use berth_registry::{ApiError, Body, Collection, Current, GetOptions, Patch, Registry, ResourceTable, Reviewer, Target, WriteOptions};
+use berth_registry::{
+    ApiError, Body, Collection, Current, GetOptions, ManifestFields, Patch, Registry, ResourceTable, Reviewer, Target, WriteOptions,
+};
 use berth_sim::{
     network::{Faults, Network, SimCluster, Writes},
     rng::{Purpose, SeededRng},
@@ -302,7 +304,7 @@ impl Stage {
         let subject = Subject::of(manifest, namespace);
         let target = self.target(&subject)?;
         let (registry, manifest) = (self.registry.clone(), self.controllers.heeded(manifest).into_owned());
-        let written = self.block_on(async move { registry.configure(&target, &manifest, &options()).await })?;
+        let written = self.block_on(async move { registry.configure(&target, &manifest, ManifestFields::All, &options()).await })?;
         written.map(drop).map_err(|source| subject.refused(source))
     }
 

@@ -16,9 +16,32 @@ pub enum Configured {
     Unchanged,
 }
 
+/// Which fields of an object that exists a manifest sets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ManifestFields {
+    /// All, as `kubectl apply` does.
+    All,
+    /// Those that differ from the manifest that was applied last: what others have set since stays.
+    Changed,
+}
+
+/// What a manifest came to.
+#[derive(Clone, Debug)]
+pub struct Configuration {
+    /// In a word.
+    pub change: Configured,
+    /// The object before; `None`: it was created.
+    pub before: Option<Value>,
+    /// The object as it is now.
+    pub after: Value,
+    /// What it would be by all fields of the manifest, where it is something else.
+    pub by_manifest: Option<Value>,
+    /// Texts for `Warning` headers.
+    pub warnings: Vec<String>,
+}
+
 impl Registry {
-    /// Creates the object if it is missing, changes what differs from the manifest, and removes what an earlier manifest set and this one does not. Gives
-    /// warnings too.
+    /// Creates the object if it is missing. Else it sets these fields of the manifest, and removes what an earlier manifest set and this one does not.
     ///
     /// # Errors
     /// Those of get, create and patch.
@@ -26,45 +49,88 @@ impl Registry {
         &self,
         target: &Target,
         manifest: &Value,
+        fields: ManifestFields,
         options: &WriteOptions,
-    ) -> Result<(Configured, Vec<String>), ApiError> {
-        let wanted = annotated(manifest, target.namespace.as_deref());
+    ) -> Result<Configuration, ApiError> {
+        let Manifest { plain, wanted } = Manifest::of(manifest, target.namespace.as_deref());
         let live = match self.get(target, &GetOptions::default()).await {
-            Ok(Current::Stored(entry)) => {
-                serde_json::from_slice(&entry.value).map_err(|error| ApiError::Internal { message: error.to_string() })?
-            }
-            Ok(Current::Made(value)) => value,
+            Ok(live) => value(live)?,
             Err(ApiError::NotFound { .. }) => {
                 let at = Collection { resource: Arc::clone(&target.resource), namespace: target.namespace.clone() };
                 let written = self.create(&at, Body::Json(wanted.to_string().into_bytes()), options).await?;
-                return Ok((Configured::Created, written.warnings));
+                let (after, warnings) = (value(written.object)?, written.warnings);
+                return Ok(Configuration { change: Configured::Created, before: None, after, by_manifest: None, warnings });
             }
             Err(error) => return Err(error),
         };
-        let change = patch::three_way_merge(&last_applied(&live), &wanted, &live);
-        if change.as_object().is_some_and(Map::is_empty) {
-            return Ok((Configured::Unchanged, Vec::new()));
+        let last = last_applied(&live);
+        let change = match fields {
+            ManifestFields::All => patch::three_way_merge(&last, &wanted, &live),
+            ManifestFields::Changed if last == plain => json!({}),
+            ManifestFields::Changed => patch::three_way_merge(&live, &patch::merge_changes(&last, &wanted, &live), &live),
+        };
+        let (change, after, warnings) = match is_empty(&change) {
+            true => (Configured::Unchanged, live.clone(), Vec::new()),
+            false => {
+                let written = self.patch(target, Patch::Merge(change.to_string().into_bytes()), options).await?;
+                (Configured::Changed, value(written.object)?, written.warnings)
+            }
+        };
+        let by_manifest = match fields {
+            ManifestFields::All => None,
+            ManifestFields::Changed => self.by_manifest(target, &plain, &after, options).await,
+        };
+        Ok(Configuration { change, before: Some(live), after, by_manifest, warnings })
+    }
+
+    /// What the object would be by all fields of the manifest: a dry run, since only the server knows which forms of a value are the same. `None`: the same, or
+    /// the server would refuse it.
+    async fn by_manifest(&self, target: &Target, plain: &Value, live: &Value, options: &WriteOptions) -> Option<Value> {
+        let change = patch::three_way_merge(plain, plain, live);
+        if is_empty(&change) {
+            return None;
         }
-        let written = self.patch(target, Patch::Merge(change.to_string().into_bytes()), options).await?;
-        Ok((Configured::Changed, written.warnings))
+        let options = WriteOptions { dry_run: vec!["All".to_owned()], ..options.clone() };
+        let written = self.patch(target, Patch::Merge(change.to_string().into_bytes()), &options).await.ok()?;
+        value(written.object).ok()
     }
 }
 
-/// The manifest with the annotation by which the next apply, ours or kubectl's, knows what this one set. It is kubectl's to the byte: with the namespace, and with a map of
-/// annotations though it be empty. An apply of the same manifest by kubectl then changes nothing, and says so.
-fn annotated(manifest: &Value, namespace: Option<&str>) -> Value {
-    let mut plain = manifest.clone();
-    let metadata = &mut plain["metadata"];
-    if let Some(namespace) = namespace {
-        metadata["namespace"] = json!(namespace);
+fn is_empty(patch: &Value) -> bool {
+    patch.as_object().is_some_and(Map::is_empty)
+}
+
+fn value(object: Current) -> Result<Value, ApiError> {
+    match object {
+        Current::Stored(entry) => serde_json::from_slice(&entry.value).map_err(|error| ApiError::Internal { message: error.to_string() }),
+        Current::Made(value) => Ok(value),
     }
-    match metadata["annotations"].as_object_mut() {
-        Some(annotations) => drop(annotations.remove(LAST_APPLIED)),
-        None => metadata["annotations"] = json!({}),
+}
+
+/// A manifest in the two forms that an apply needs.
+struct Manifest {
+    /// As it is kept. It is kubectl's to the byte: with the namespace, and with a map of annotations though it be empty. An apply of the same manifest by kubectl
+    /// then changes nothing, and says so.
+    plain: Value,
+    /// With the annotation by which the next apply, ours or kubectl's, knows what this one set.
+    wanted: Value,
+}
+
+impl Manifest {
+    fn of(manifest: &Value, namespace: Option<&str>) -> Self {
+        let mut plain = manifest.clone();
+        let metadata = &mut plain["metadata"];
+        if let Some(namespace) = namespace {
+            metadata["namespace"] = json!(namespace);
+        }
+        match metadata["annotations"].as_object_mut() {
+            Some(annotations) => drop(annotations.remove(LAST_APPLIED)),
+            None => metadata["annotations"] = json!({}),
+        }
+        let mut wanted = plain.clone();
+        wanted["metadata"]["annotations"][LAST_APPLIED] = Value::String(format!("{plain}\n"));
+        Self { plain, wanted }
     }
-    let mut wanted = plain.clone();
-    wanted["metadata"]["annotations"][LAST_APPLIED] = Value::String(format!("{plain}\n"));
-    wanted
 }
 
 fn last_applied(live: &Value) -> Value {

@@ -306,7 +306,7 @@ impl From<ReadError> for ApiError {
 
 fn invalid_message(group: &str, kind: &str, name: &str, errors: &[FieldError]) -> String {
     let mut told = BTreeSet::new();
-    // What is found twice is told once.
+    // What is found twice is reported once.
     let texts: Vec<String> = errors.iter().map(ToString::to_string).filter(|text| told.insert(text.clone())).collect();
     let what = if let [one] = texts.as_slice() { one.clone() } else { format!("[{}]", texts.join(", ")) };
     format!("{} {name:?} is invalid: {what}", qualified(kind, group))

@@ -62,7 +62,7 @@ pub use admission::{
 };
 pub use answer::{ApiErrorBox, Current, Deleted, List, WatchEvent, Written};
 pub use berth_rbac::bootstrap::DASHBOARD as DASHBOARD_USER;
-pub use configure::Configured;
+pub use configure::{Configuration, Configured, ManifestFields};
 #[cfg(feature = "fuzzing")]
 pub use continuing::round_trips as continue_token_round_trips;
 pub use delete_collection::TOLD_BYTES_MAX;

@@ -56,7 +56,8 @@ pub struct UnreadyPod {
 pub fn of_deployment(deployment: &DeploymentView, observed: Observed, causes: Causes, gates: &FeatureGates) -> Look {
     let terminating = deployment.status.terminating_replicas.unwrap_or(observed.terminating);
     let name = &deployment.meta.name;
-    let waited_for = if gates.enabled(Gate::DeploymentPodReplacementPolicy) { terminating } else { 0 };
+    let replaced = if says_how_far(deployment) { terminating } else { terminating.saturating_sub(observed.terminating_newest) };
+    let waited_for = if gates.enabled(Gate::DeploymentPodReplacementPolicy) { replaced } else { 0 };
     let (state, message) = match state::of(deployment, waited_for) {
         _ if deployment.meta.deleted.is_some() => (RolloutStage::Waiting, format!("deployment \"{name}\" is being deleted")),
         Rollout::Waiting(pending) => (RolloutStage::Waiting, pending.sentence(name)),
@@ -77,6 +78,12 @@ pub fn of_deployment(deployment: &DeploymentView, observed: Observed, causes: Ca
     let Causes { list: causes, look_again } = causes;
     let goes_back_to = observed.goes_back_to;
     Look { revision, standing, rollback, goes_back_to, phase: None, replicas, causes, waits, unready_pods: Vec::new(), look_again }
+}
+
+/// Whether its condition `Progressing` says how far its rollout is: not without a deadline, and not while it is paused.
+fn says_how_far(deployment: &DeploymentView) -> bool {
+    let mut conditions = deployment.status.conditions.iter().flatten();
+    !deployment.spec.paused && conditions.any(|condition| condition.type_ == "Progressing")
 }
 
 /// The automatic rollback that a workload's annotations tell of, if it has made this revision.
@@ -118,4 +125,33 @@ pub struct Replicas {
     pub available: i32,
     /// Being deleted and still there; not known of a StatefulSet whose pods cannot be read.
     pub terminating: Option<i32>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use berth_identity::Revision;
+    use berth_workloads::view::View;
+    use serde_json::{Value, json};
+
+    /// After a scale-down of a Deployment that rolled out before.
+    #[test]
+    fn pods_that_a_scale_down_deletes_are_no_replaced_ones_where_no_condition_says_that_it_is_complete() {
+        let stage = |conditions: Value, paused: bool, terminating_newest| {
+            let template = json!({"metadata": {}, "spec": {"containers": []}});
+            let spec = json!({"replicas": 1, "podReplacementPolicy": "TerminationComplete", "paused": paused, "selector": {}, "template": template});
+            let counts =
+                json!({"replicas": 1, "updatedReplicas": 1, "availableReplicas": 1, "terminatingReplicas": 2, "conditions": conditions});
+            let object = json!({"metadata": {"name": "web", "uid": "d"}, "spec": spec, "status": counts});
+            let deployment = DeploymentView::decode(object.to_string().as_bytes(), Revision(0)).expect("a Deployment");
+            let observed = Observed { terminating: 2, terminating_newest, ..Observed::default() };
+            of_deployment(&deployment, observed, Causes::default(), &FeatureGates::default()).standing.state
+        };
+        let progressing = |reason: &str| json!([{"type": "Progressing", "status": "True", "reason": reason}]);
+        assert_eq!(stage(json!([]), false, 2), RolloutStage::Complete, "without a deadline");
+        assert_eq!(stage(json!([]), false, 0), RolloutStage::Waiting, "they are of an older template");
+        assert_eq!(stage(progressing("DeploymentPaused"), true, 2), RolloutStage::Complete);
+        assert_eq!(stage(progressing("NewReplicaSetAvailable"), false, 0), RolloutStage::Complete);
+        assert_eq!(stage(progressing("ReplicaSetUpdated"), false, 2), RolloutStage::Waiting, "its controller counts them");
+    }
 }

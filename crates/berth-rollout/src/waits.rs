@@ -9,7 +9,8 @@ use berth_controllers::{
     replica_set,
 };
 use berth_workloads::{
-    Action, Wait, deployment,
+    Action, Wait,
+    deployment::{self, annotations},
     plan::Reason,
     replica_set as workloads,
     view::{DeploymentView, PodReplacementPolicy, PodView, ReplicaSetView},
@@ -22,8 +23,10 @@ use std::sync::Arc;
 pub struct Observed {
     /// What is left undone on purpose, and why.
     pub waits: Vec<Wait>,
-    /// Pods of the Deployment on their way out.
+    /// Pods of the Deployment that terminate.
     pub terminating: i32,
+    /// Those of them that are of the newest template: a scale-down deletes them, no rollout replaces them.
+    pub terminating_newest: i32,
     /// The revision that its controller is about to go back to by itself.
     pub goes_back_to: Option<i64>,
 }
@@ -50,14 +53,18 @@ pub fn observe_known(deployment: &DeploymentView, sets: &Sets, pods: &mut PodInd
     let look = Look { last_error: None, gates, now };
     let mut observed = with_state(deployment, sets, pods, look, None, |state| {
         let own = state.sets.iter().filter(|set| set.meta.is_controlled_by(&deployment.meta.uid));
-        let terminating = own.map(|set| state.pods.counts(&set.meta.uid).all_terminating()).sum::<u32>();
+        let terminating_of = |set: &ReplicaSetView| state.pods.counts(&set.meta.uid).all_terminating();
+        let revision = annotations::revision(&deployment.annotations);
+        let newest = own.clone().find(|set| revision.is_some() && annotations::revision(&set.annotations) == revision);
+        let terminating_newest = newest.map_or(0, |set| i32::try_from(terminating_of(set)).unwrap_or(i32::MAX));
+        let terminating = own.map(|set| terminating_of(set)).sum::<u32>();
         let terminating = i32::try_from(terminating + state.pods.left_behind().terminating).unwrap_or(i32::MAX);
         let plan = deployment::plan(state);
         let goes_back_to = plan.stages.iter().flat_map(|stage| &stage.actions).find_map(|action| match action {
             Action::Patch { reason: Reason::AutomaticRollback { to, .. }, .. } => Some(*to),
             _ => None,
         });
-        Observed { waits: plan.waits, terminating, goes_back_to }
+        Observed { waits: plan.waits, terminating, terminating_newest, goes_back_to }
     });
     for set in sets.index().controlled_by(&deployment.meta.uid) {
         let own = of_replica_set(set, sets, pods, look);

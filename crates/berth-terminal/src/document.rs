@@ -175,7 +175,7 @@ fn of_list(all: &[(Id, Arc<Card>)], chosen: Option<&Id>, room: usize) -> Vec<Lin
 pub(crate) fn ink(rank: Rank) -> Ink {
     match rank {
         Rank::Failed | Rank::Stuck => Ink::Alarm,
-        Rank::Held => Ink::Strong,
+        Rank::RolledBack | Rank::Held => Ink::Strong,
         Rank::UnderWay => Ink::Plain,
         Rank::Complete => Ink::Faint,
     }

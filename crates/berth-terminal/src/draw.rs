@@ -9,7 +9,7 @@ use crate::{
 use berth_chart::{Ink, Line, Span, one_line, width};
 use berth_follow::{
     act::{Question, Verb},
-    board::{attention, summary},
+    board::{Rank, attention, summary},
 };
 use ratatui::{
     buffer::Buffer,
@@ -118,7 +118,7 @@ fn heading(state: &State, columns: usize, rows: usize) -> Vec<Line> {
             if let Some(in_vain) = &sheet.in_vain {
                 sentence(&format!("Note: {in_vain}."), Ink::Strong, 2);
             }
-            if let Some(rollback) = &card.rollback {
+            if let Some(rollback) = card.rollback.as_ref().filter(|_| card.rank != Rank::RolledBack) {
                 sentence(rollback, Ink::Strong, 2);
             }
         }
@@ -136,7 +136,7 @@ fn heading(state: &State, columns: usize, rows: usize) -> Vec<Line> {
                 sentence("Reading the cluster…", Ink::Faint, 1);
             } else if all.is_empty() {
                 let is_all = state.search().0.is_empty();
-                let text = if is_all { "There is no Deployment and no StatefulSet." } else { "No workload is like that." };
+                let text = if is_all { "There is no Deployment and no StatefulSet." } else { "No workload matches." };
                 sentence(text, Ink::Strong, 1);
             } else {
                 sentence(&format!("{} – {}", attention(cards.clone()), summary(cards)), Ink::Strong, 2);
@@ -155,7 +155,7 @@ fn heading(state: &State, columns: usize, rows: usize) -> Vec<Line> {
         sentence(&text, Ink::Alarm, 2);
     }
     if let Some(first) = shown.and_then(|shown| shown.unreadable.first()) {
-        sentence(&format!("Some of what there is may not be read, and is missing here: {first}"), Ink::Strong, 2);
+        sentence(&format!("You may not read all of the cluster, so this is incomplete: {first}"), Ink::Strong, 2);
     }
     // What is asked needs the room more.
     let is_asked = state.dialog().is_some();

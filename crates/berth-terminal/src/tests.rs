@@ -96,7 +96,7 @@ fn sheet(rank: Rank) -> Sheet {
     Sheet {
         card: Arc::new(card(rank)),
         chart: chart(),
-        manner: "RollingUpdate, at most 1 too many and 1 missing, TerminationComplete. Made 4m ago".to_owned(),
+        manner: "RollingUpdate, maxSurge 1, maxUnavailable 1, TerminationComplete. Made 4m ago".to_owned(),
         in_vain: None,
         pods: is_stuck.then_some(trouble).into_iter().chain(well).collect(),
         pods_count: 3,
@@ -198,7 +198,7 @@ fn question() -> Question {
     Question {
         says: vec![
             "It goes back to the template of revision 1.".to_owned(),
-            "Every pod is replaced (3 pods), with at most 1 too many and 1 missing.".to_owned(),
+            "Every pod is replaced (3 pods), with maxSurge 1 and maxUnavailable 1.".to_owned(),
         ],
         lines: vec!["  spec.containers[main].image: web:\\u{1b}2 -> web:1".to_owned()],
         uid: "u".to_owned(),

@@ -4,6 +4,7 @@
 //! [`replica_set`], [`deployment`].
 
 pub mod analysis;
+pub mod autoscaler;
 pub mod cause;
 pub mod claim;
 pub mod counts;

@@ -50,8 +50,11 @@ pub const REVISIONS: ResourceName = apps("controllerrevisions");
 /// PodDisruptionBudgets.
 pub const BUDGETS: ResourceName = ResourceName { group: "policy", plural: "poddisruptionbudgets" };
 
+/// HorizontalPodAutoscalers.
+pub const AUTOSCALERS: ResourceName = ResourceName { group: "autoscaling", plural: "horizontalpodautoscalers" };
+
 /// The resources that plans write to, and the kinds of their objects.
-const KINDS: [(ResourceName, &str); 13] = [
+const KINDS: [(ResourceName, &str); 14] = [
     (PODS, "Pod"),
     (REPLICA_SETS, "ReplicaSet"),
     (DEPLOYMENTS, "Deployment"),
@@ -65,6 +68,7 @@ const KINDS: [(ResourceName, &str); 13] = [
     (ENDPOINTS, "Endpoints"),
     (QUOTAS, "ResourceQuota"),
     (BUDGETS, "PodDisruptionBudget"),
+    (AUTOSCALERS, "HorizontalPodAutoscaler"),
 ];
 
 /// The kind of a resource's objects; the resource's own name where no plan writes to it.

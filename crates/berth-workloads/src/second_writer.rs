@@ -69,7 +69,7 @@ impl Guard {
         self.has_started = true;
     }
 
-    /// Who acts on the object besides; `None`: nobody that is known.
+    /// The other controller that acts on the object; `None`: none is known.
     #[must_use]
     pub fn stopped(&self, object: &ObjectKey) -> Option<&SecondWriter> {
         self.stopped.get(object)

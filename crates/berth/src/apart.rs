@@ -4,8 +4,8 @@
 mod delegate;
 mod health;
 pub(crate) mod options;
-mod place;
 mod process;
+mod vendor;
 
 use crate::{
     env::{self, Faults},
@@ -70,10 +70,10 @@ pub(crate) fn controller_manager(options: &ControllerManager) -> Outcome<ExitCod
     let analyses = options.control.providers()?;
     let (shown, followed) = (Arc::clone(&gates), analyses.clone());
     let prepare = |vendor: &Vendor| {
-        let enabled = Enabled::parse(place::controllers(named, vendor))?;
+        let enabled = Enabled::parse(vendor::controllers(named, vendor))?;
         if named.is_none() && *vendor != Vendor::Berth {
             let text =
-                format!("the API server is not berth's ({}): only {WORKLOAD_CONTROLLERS} run (--controllers)", place::version(vendor));
+                format!("the API server is not berth's ({}): only {WORKLOAD_CONTROLLERS} run (--controllers)", vendor::version(vendor));
             Output::Stdout.line(&text);
         }
         let begin = |Site { cluster, env, metrics }| {
@@ -116,7 +116,7 @@ pub(crate) fn scheduler(options: &Scheduler) -> Outcome<ExitCode> {
 /// Runs simulated nodes.
 pub(crate) fn node(options: &Node) -> Outcome<ExitCode> {
     let prepare = |vendor: &Vendor| {
-        let taint = place::taint(options, vendor)?;
+        let taint = vendor::taint(options, vendor)?;
         let begin = move |Site { cluster, env, metrics }| {
             let events = Recorder::new(Arc::clone(&cluster), env.clone(), Arc::clone(&metrics), "kubelet");
             options.nodes.start(&cluster, &env, &events, &metrics, taint);
@@ -237,7 +237,7 @@ async fn connect(options: &PartOptions, env: &Env) -> Outcome<(RemoteCluster, Ve
         let error = match RemoteCluster::connect(&options.remote(), env.clone()).await {
             Ok(cluster) => match cluster.vendor().await {
                 Ok(vendor) => return Ok((cluster, vendor)),
-                // berth's own tells anybody: this one is another's, which does not.
+                // berth's own answers every client: this one is another's, which does not.
                 Err(ClusterError::Refused(_) | ClusterError::NotFound(_)) => return Ok((cluster, Vendor::Foreign(String::new()))),
                 Err(error) => error,
             },

@@ -4,8 +4,11 @@ use crate::{
     manifests::Document,
     progress::{Output, chain},
 };
-use berth_registry::{ApiError, Configured, Registry, Resource, Target, WriteOptions};
-use serde_json::Value;
+use berth_api::annotations::LAST_APPLIED_CONFIGURATION;
+use berth_chart::one_line;
+use berth_follow::difference::{Difference, differences};
+use berth_registry::{ApiError, Configuration, Configured, ManifestFields, Registry, Resource, Target, WriteOptions};
+use serde_json::{Value, json};
 use std::{collections::BTreeSet, fmt, sync::Arc};
 
 /// What became of one document.
@@ -16,6 +19,56 @@ pub(crate) struct Applied {
     pub(crate) name: String,
     pub(crate) change: Configured,
     pub(crate) warnings: Vec<String>,
+    /// What the manifest has changed of an object that existed.
+    changes: Vec<Difference>,
+    /// From what the object is to what the manifest says, where that has not changed since it was applied last.
+    kept: Vec<Difference>,
+}
+
+/// How many differences of one object are printed.
+const DIFFERENCES_MAX: usize = 10;
+/// How much of a value is printed, in columns of a terminal.
+const VALUE_COLUMNS_MAX: usize = 60;
+
+impl Applied {
+    /// What is printed of it: its name, what has changed, what stays although the manifest says something else.
+    pub(crate) fn lines(&self) -> Vec<String> {
+        let changes = self
+            .changes
+            .iter()
+            .map(|change| format!("  {}: {} -> {}", change.path, self.shown(change.from.as_ref()), self.shown(change.to.as_ref())));
+        let kept = self.kept.iter().map(|kept| {
+            format!(
+                "  {} stays {}; the unchanged manifest says {}",
+                kept.path,
+                self.shown(kept.from.as_ref()),
+                self.shown(kept.to.as_ref())
+            )
+        });
+        let warnings = self.warnings.iter().map(|warning| format!("  warning: {warning}"));
+        [self.to_string()].into_iter().chain(some(changes)).chain(some(kept)).chain(warnings).collect()
+    }
+
+    /// Whether the manifest says something else than the object is.
+    pub(crate) fn keeps(&self) -> bool {
+        !self.kept.is_empty()
+    }
+
+    fn shown(&self, value: Option<&Value>) -> String {
+        match value {
+            None => "unset".to_owned(),
+            // Terminals are recorded, and logs of CI are read by many.
+            Some(_) if self.resource.kind == "Secret" => "(not shown)".to_owned(),
+            Some(Value::String(text)) if !text.is_empty() && !text.contains(char::is_control) => one_line(text, VALUE_COLUMNS_MAX),
+            Some(other) => one_line(&other.to_string(), VALUE_COLUMNS_MAX),
+        }
+    }
+}
+
+/// The first of them, and how many there are more.
+fn some(lines: impl ExactSizeIterator<Item = String>) -> impl Iterator<Item = String> {
+    let more = lines.len().saturating_sub(DIFFERENCES_MAX);
+    lines.take(DIFFERENCES_MAX).chain((0 < more).then(|| format!("  and {more} more")))
 }
 
 impl fmt::Display for Applied {
@@ -83,7 +136,7 @@ impl Faults {
     }
 }
 
-/// Creates what is missing, changes what differs from the manifest, and removes what an earlier manifest set and this one does not.
+/// Creates what is missing. Of what exists it changes what differs from the manifest that was applied last: a rollout that began since then goes on.
 pub(crate) async fn apply(registry: &Registry, document: &Document) -> Result<Applied, ApplyError> {
     let (api_version, kind) = (text(&document.object, "/apiVersion"), text(&document.object, "/kind"));
     let Some(resource) = registry.resources().by_kind(&api_version, &kind).cloned() else {
@@ -96,8 +149,24 @@ pub(crate) async fn apply(registry: &Registry, document: &Document) -> Result<Ap
     let target = Target { resource: Arc::clone(&resource), namespace, name: text(&document.object, "/metadata/name"), subresource: None };
     let refused = |source| ApplyError::Refused { place: document.place.clone(), source };
     let options = WriteOptions { field_manager: "berth-up".to_owned(), field_validation: "Strict".to_owned(), ..WriteOptions::default() };
-    let (change, warnings) = registry.configure(&target, &document.object, &options).await.map_err(refused)?;
-    Ok(Applied { resource, namespace: target.namespace, name: target.name, change, warnings })
+    let configured = registry.configure(&target, &document.object, ManifestFields::Changed, &options).await.map_err(refused)?;
+    let Configuration { change, before, after, by_manifest, warnings } = configured;
+    let changes = before.map_or_else(Vec::new, |before| differences(&said(&before), &said(&after)));
+    let kept = by_manifest.map_or_else(Vec::new, |wanted| differences(&said(&after), &said(&wanted)));
+    Ok(Applied { resource, namespace: target.namespace, name: target.name, change, warnings, changes, kept })
+}
+
+/// What a manifest may say of an object.
+fn said(object: &Value) -> Value {
+    let mut said = object.clone();
+    let metadata = ["labels", "annotations", "finalizers", "ownerReferences"];
+    let kept = metadata.iter().filter_map(|key| Some(((*key).to_owned(), object["metadata"].get(*key)?.clone())));
+    said["metadata"] = Value::Object(kept.collect());
+    if let Some(annotations) = said.pointer_mut("/metadata/annotations").and_then(Value::as_object_mut) {
+        annotations.remove(LAST_APPLIED_CONFIGURATION);
+    }
+    said["status"] = json!(null);
+    said
 }
 
 fn text(object: &Value, pointer: &str) -> String {

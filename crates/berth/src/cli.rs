@@ -357,7 +357,8 @@ pub(crate) struct UpWithPage {
 #[derive(Args, Debug)]
 pub(crate) struct Up {
     /// A manifest to apply and roll out: a file, a folder of *.yaml, *.yml and *.json files, a URL, or - for standard input. Repeatable, or several
-    /// with commas between them; applied in order.
+    /// with commas between them; applied in order. Objects that are missing are created. Others get the fields that changed in the manifest since it was
+    /// last applied. A manifest without objects is an error.
     #[arg(short, long = "filename", value_name = "FILE|DIR|URL|-", value_delimiter = ',')]
     pub(crate) filename: Vec<PathBuf>,
 
@@ -374,7 +375,7 @@ pub(crate) struct Up {
     #[arg(long, requires = "filename")]
     pub(crate) wait: bool,
 
-    /// How long --wait waits; 0s: for ever.
+    /// How long to wait for the manifests' workloads before giving up. 0s: indefinitely.
     #[arg(long, value_name = "DURATION", default_value = "10m", value_parser = duration)]
     pub(crate) timeout: Duration,
 

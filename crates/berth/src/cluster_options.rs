@@ -83,7 +83,7 @@ impl ClusterOptions {
     pub(crate) fn remote(&self) -> Options {
         let impersonated = |user: &String| Impersonated { user: user.clone(), groups: self.as_groups.clone(), uid: self.as_uid.clone() };
         Options {
-            kubeconfigs: kubeconfigs(self.kubeconfig.as_ref()),
+            kubeconfigs: kubeconfigs(self.kubeconfig.as_ref(), self.server.is_some()),
             context: self.context.clone(),
             cluster: self.cluster.clone(),
             user: self.user.clone(),
@@ -99,17 +99,19 @@ impl ClusterOptions {
     }
 }
 
-/// The kubeconfig files that count. One that was asked for must be there, others need not.
-pub(crate) fn kubeconfigs(named: Option<&PathBuf>) -> Vec<PathBuf> {
+/// The kubeconfig files that count. One that was asked for must exist, others need not. Of those in KUBECONFIG one must, unless a server is named.
+pub(crate) fn kubeconfigs(named: Option<&PathBuf>, names_server: bool) -> Vec<PathBuf> {
     if let Some(path) = named {
         return vec![path.clone()];
     }
     let listed = std::env::var_os("KUBECONFIG").filter(|list| !list.is_empty());
-    let paths = match listed {
-        Some(list) => std::env::split_paths(&list).collect(),
-        None => etcetera::home_dir().map(|home| home.join(".kube/config")).into_iter().collect::<Vec<_>>(),
+    let (paths, must_exist): (Vec<PathBuf>, _) = match listed {
+        Some(list) => (std::env::split_paths(&list).collect(), !names_server),
+        None => (etcetera::home_dir().map(|home| home.join(".kube/config")).into_iter().collect(), false),
     };
-    paths.into_iter().filter(|path| path.exists()).collect()
+    let found: Vec<PathBuf> = paths.iter().filter(|path| path.exists()).cloned().collect();
+    // Reading it says that it is missing.
+    if found.is_empty() && must_exist { paths.into_iter().take(1).collect() } else { found }
 }
 
 /// Durations as kubectl takes them here: a bare number is of seconds.

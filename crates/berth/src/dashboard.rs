@@ -8,7 +8,7 @@ use crate::{
     env::{self, Faults},
     logging::{self, LogFormat},
     progress::{Output, warn},
-    rollout::features,
+    rollout::{features, forecaster::PlanForecaster},
     signals::Signals,
     threads::{self, Threads},
 };
@@ -115,6 +115,7 @@ async fn serve(options: &DashboardOptions, tls: Option<TlsOptions>, env: berth_s
             title,
             gates,
             unheeded,
+            forecaster: Some(PlanForecaster::new(remote)),
             following: Following::AtOnce,
             first: FirstPage::Workloads,
             tell: Box::new(|link| Output::Stdout.line(&told(link))),
@@ -137,7 +138,9 @@ async fn serve(options: &DashboardOptions, tls: Option<TlsOptions>, env: berth_s
 
 /// What is said of a link.
 fn told(link: &str) -> String {
-    format!("The page: {link}\n  the link works once, for a minute; its page prints another here")
+    format!(
+        "The page: {link}\n  The link works once, within a minute. Need another? Open the page and press the button; it is printed here"
+    )
 }
 
 /// Has the browser open a link.

@@ -30,9 +30,28 @@ pub(crate) enum ManifestError {
     Fetch(#[from] FetchError),
     #[error("{place} is neither YAML nor JSON: {message}")]
     Syntax { place: String, message: String },
-    #[error("{place} is no Kubernetes object: {missing} is missing")]
+    #[error("{place} is no Kubernetes object: {missing} is missing{}", generator(place))]
     NoObject { place: String, missing: &'static str },
+    #[error("{place} contains no objects{}", instead(place))]
+    Empty { place: String },
 }
+
+/// What makes objects of a file that has none.
+fn generator(place: &str) -> &'static str {
+    match Path::new(place).file_name().and_then(|name| name.to_str()) {
+        Some("kustomization.yaml" | "kustomization.yml") => "; pipe them: kubectl kustomize DIR | berth … -f -",
+        Some("Chart.yaml" | "values.yaml") => "; pipe them: helm template DIR | berth … -f -",
+        _ => "",
+    }
+}
+
+/// What a user may have meant.
+fn instead(place: &str) -> &'static str {
+    if place == STANDARD_INPUT { "; the command before the pipe printed none" } else { "" }
+}
+
+/// Where the text of `-` comes from, for messages.
+const STANDARD_INPUT: &str = "standard input";
 
 fn below(depth: Depth) -> &'static str {
     match depth {
@@ -58,14 +77,40 @@ impl Depth {
 }
 
 /// Reads every document of `paths`, in order: files as given, the files of a folder by name, URLs, `-` from standard input.
+///
+/// # Errors
+/// One of them cannot be read, or contains no objects: a pipeline that printed nothing must not pass for one that printed what is right.
 pub(crate) async fn read(paths: &[PathBuf], depth: Depth) -> Result<Vec<Document>, ManifestError> {
     let mut documents = Vec::new();
     for path in paths {
-        for (place, text) in texts(path, depth).await? {
-            documents.extend(parse(&place, &text)?);
+        let found = read_one(path, depth).await?;
+        if found.is_empty() {
+            return Err(ManifestError::Empty { place: name(path) });
         }
+        documents.extend(found);
     }
     Ok(documents)
+}
+
+/// Reads a cluster's objects as kubectl prints them: a cluster may have none.
+pub(crate) async fn read_cluster(paths: &[PathBuf]) -> Result<Vec<Document>, ManifestError> {
+    let mut documents = Vec::new();
+    for path in paths {
+        documents.extend(read_one(path, Depth::Folder).await?);
+    }
+    Ok(documents)
+}
+
+async fn read_one(path: &Path, depth: Depth) -> Result<Vec<Document>, ManifestError> {
+    let mut documents = Vec::new();
+    for (place, text) in texts(path, depth).await? {
+        documents.extend(parse(&place, &text)?);
+    }
+    Ok(documents)
+}
+
+fn name(path: &Path) -> String {
+    if path == Path::new("-") { STANDARD_INPUT.to_owned() } else { path.display().to_string() }
 }
 
 async fn texts(path: &Path, depth: Depth) -> Result<Vec<(String, String)>, ManifestError> {
@@ -75,7 +120,7 @@ async fn texts(path: &Path, depth: Depth) -> Result<Vec<(String, String)>, Manif
     if path == Path::new("-") {
         let mut text = String::new();
         std::io::stdin().read_to_string(&mut text).map_err(failed(path))?;
-        return Ok(vec![("standard input".to_owned(), text)]);
+        return Ok(vec![(name(path), text)]);
     }
     if !path.is_dir() {
         return Ok(vec![(path.display().to_string(), fs::read_to_string(path).map_err(failed(path))?)]);
@@ -192,6 +237,7 @@ mod tests {
         );
         check("{apiVersion: v1, kind: List, items: [{apiVersion: v1, kind: A, metadata: {name: a}}]}", "m.yaml items[0]: a");
         check("# nothing\n", "");
+        check("{apiVersion: v1, kind: List, items: []}", "");
     }
 
     /// As kubectl prints them of thousands of pods.
@@ -205,6 +251,14 @@ mod tests {
             let documents = parse("m.yaml", &text).expect("a list");
             assert_eq!((documents.len(), &documents[24_999].object["metadata"]["name"]), (25_000, &Value::from("a-24999")));
         }
+    }
+
+    #[test]
+    fn files_of_generators_name_what_makes_objects_of_them() {
+        let message = |place: &str| parse(place, "{kind: A}").expect_err("no object").to_string();
+        assert!(message("a/kustomization.yaml").ends_with("apiVersion is missing; pipe them: kubectl kustomize DIR | berth … -f -"));
+        assert!(message("chart/Chart.yaml").ends_with("helm template DIR | berth … -f -"));
+        assert!(message("a.yaml").ends_with("apiVersion is missing"));
     }
 
     #[test]

@@ -151,7 +151,7 @@ pub(crate) enum Verdict {
 }
 
 impl Rollouts {
-    /// Applies the documents in order, and tells of each.
+    /// Applies the documents in order, and prints what each has changed.
     ///
     /// # Errors
     /// Some are refused; all others are applied.
@@ -163,7 +163,7 @@ impl Rollouts {
         output: Output,
     ) -> Outcome<Self> {
         let started = Instant::now();
-        let (mut order, mut faults) = (Vec::new(), Faults::default());
+        let (mut order, mut faults, mut keeping) = (Vec::new(), Faults::default(), 0);
         for document in documents {
             let applied = match apply::apply(registry, document).await {
                 Ok(applied) => applied,
@@ -172,9 +172,13 @@ impl Rollouts {
                     continue;
                 }
             };
-            output.line(&applied.to_string());
-            applied.warnings.iter().for_each(|warning| output.line(&format!("  warning: {warning}")));
+            applied.lines().iter().for_each(|line| output.line(line));
+            keeping += usize::from(applied.keeps());
             order.extend(workload(&applied).filter(|workload| !order.contains(workload)));
+        }
+        if 0 < keeping {
+            let objects = if keeping == 1 { "1 object stays".to_owned() } else { format!("{keeping} objects stay") };
+            output.line(&format!("{objects} as changed since the manifests were applied; `kubectl apply -f` brings back what they say"));
         }
         faults.into_result(registry)?;
         let versions = match order.is_empty() {

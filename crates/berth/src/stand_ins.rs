@@ -2,7 +2,7 @@
 //! refuses (StatefulSets of type `Recreate`) is said by annotations meanwhile, which berth's controllers heed just so.
 
 use crate::foreign::{ALL, Foreign, PAGE_KEYS};
-use berth_api::annotations::{BERTH_POD_REPLACEMENT_POLICY, BERTH_UPDATE_STRATEGY};
+use berth_api::annotations::{BERTH_GIVEN_BACK, BERTH_POD_REPLACEMENT_POLICY, BERTH_UPDATE_STRATEGY};
 use berth_etcd::Client;
 use berth_store::{
     Expected, Layout, Understood, WriteError,

@@ -212,6 +212,7 @@ impl Kind for StatefulSet {
         }
         if old.is_none_or(|old| self.spec_differs(old) || self.metadata.annotations != old.metadata.annotations) {
             warnings.extend(self.idle_rollback());
+            warnings.extend(self.idle_strategy());
         }
         if self.spec.revision_history_limit.is_some_and(i32::is_negative) {
             let advice = "a negative value retains all historical revisions; a value >= 0 is recommended";
@@ -256,6 +257,22 @@ impl StatefulSet {
             return None;
         };
         Some(format!("{}: {text}", annotation(BERTH_AUTO_ROLLBACK)))
+    }
+}
+
+impl StatefulSet {
+    /// The warnings that annotations mean nothing to the strategy of the set.
+    fn idle_strategy(&self) -> Vec<String> {
+        let strategy = self.spec.update_strategy.type_.as_str();
+        let is_asked_for = |key| choices::value(&self.metadata, key).is_some();
+        let mut warnings = Vec::new();
+        if is_asked_for(BERTH_UPDATE_STRATEGY) && ![ON_DELETE, RECREATE].contains(&strategy) {
+            warnings.push(format!("{}: has no effect unless spec.updateStrategy.type is {ON_DELETE}", annotation(BERTH_UPDATE_STRATEGY)));
+        }
+        if is_asked_for(BERTH_REPAIR) && strategy != ROLLING_UPDATE {
+            warnings.push(format!("{}: has no effect unless spec.updateStrategy.type is {ROLLING_UPDATE}", annotation(BERTH_REPAIR)));
+        }
+        warnings
     }
 }
 

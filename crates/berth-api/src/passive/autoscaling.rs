@@ -1,4 +1,4 @@
-//! HorizontalPodAutoscaler. Simulated pods use nothing that could be measured: it is kept, and nobody acts on it.
+//! HorizontalPodAutoscaler. Simulated pods use nothing that could be measured: it is stored, and a condition says that nothing acts on it.
 
 use crate::{
     FeatureGates, FieldError, Kind, Path,

@@ -268,7 +268,7 @@ fn set_spec_defaults(spec: &mut ServiceSpec) {
     }
 }
 
-/// What the server decides where the client did not: it is nobody's own.
+/// What the server decides where the client did not: no field manager owns it.
 fn fill_addresses(spec: &mut ServiceSpec) {
     if is_external(spec) {
         return;

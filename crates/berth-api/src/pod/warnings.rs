@@ -3,6 +3,7 @@
 use crate::{
     Path,
     names::check_dns_label,
+    own_annotations::{self, Bearer},
     pod::{claim::claim_warnings, ephemeral::as_container, quantities::is_fractional_bytes, volume_sources},
     simulation,
     unset::{entries, list, text},
@@ -51,7 +52,10 @@ pub fn template_warnings(template: &PodTemplateSpec, path: &Path) -> Vec<String>
     let no_metadata = ObjectMeta::default();
     let metadata = template.metadata.as_ref().unwrap_or(&no_metadata);
     let Some(spec) = &template.spec else { return Vec::new() };
-    warnings(metadata, spec, (&path.child("metadata"), &path.child("spec")))
+    let metadata_path = path.child("metadata");
+    let mut all = own_annotations::warnings(Bearer::Template, metadata, &metadata_path);
+    all.extend(warnings(metadata, spec, (&metadata_path, &path.child("spec"))));
+    all
 }
 
 /// The warning about a name that is no host name.

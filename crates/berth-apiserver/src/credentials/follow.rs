@@ -14,7 +14,7 @@ use tokio::{
     time::{Instant, sleep},
 };
 
-/// How often it is told that a certificate ends soon.
+/// How often the log says that a certificate ends soon.
 const WARN_EVERY: Duration = Duration::from_secs(24 * 3600);
 
 /// Credentials whose files are followed.

@@ -68,7 +68,7 @@ pub enum Fault {
     /// It cannot be read as what it should be.
     #[error("holds no usable certificate or key")]
     Unusable,
-    /// Of an authority: nobody made it so.
+    /// Of an authority: none is made like this.
     #[error("holds a certificate that was changed after its key signed it")]
     Changed,
 }

@@ -1,6 +1,6 @@
 //! What stands around the parts of a page, and the page to sign in.
 
-use super::{Page, Part, list, parts, seen};
+use super::{Page, Part, list, parts, seen, shown};
 use crate::{act::Verb, address::plain, world::World};
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
@@ -106,11 +106,16 @@ fn basics() -> Markup {
     }
 }
 
-/// A page about something that is not there.
-pub(crate) fn missing(reader: Reader<'_>) -> String {
+/// A page about something that does not exist; `None`: about an address that no page has.
+pub(crate) fn missing(reader: Reader<'_>, page: Option<&Page>) -> String {
+    let what = match page {
+        Some(Page::Workload { id, .. }) => format!("There is no {} {} in {}.", id.kind.name(), shown(&id.name), shown(&id.namespace)),
+        Some(Page::Node { name, .. }) => format!("There is no node {}.", shown(name)),
+        Some(Page::Workloads(_) | Page::Nodes | Page::Quotas { .. }) | None => "There is no page at this address.".to_owned(),
+    };
     let body = html! {
-        h1 { "It is not there" }
-        p { "What this address is about is gone, or was never there. " a href="/" { "All workloads" } }
+        h1 { (what) }
+        p { a href="/" { "All workloads" } }
     };
     framed("Not there", reader, None, None, &body)
 }

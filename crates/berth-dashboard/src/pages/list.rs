@@ -1,10 +1,11 @@
-//! All workloads, those first that need attention.
+//! All workloads, the most urgent first.
 
 use super::{Page, shown, turns};
 use crate::{
     address::path,
     board::{Card, Rank, attention, in_need, summary},
     id::Id,
+    text::counted,
     world::World,
 };
 use maud::{Markup, html};
@@ -32,26 +33,41 @@ impl Filter {
 
 pub(super) fn parts(world: &World, filter: &Filter) -> Vec<(&'static str, Markup)> {
     let board = world.board();
-    let taken: Vec<_> = board.by_attention().into_iter().filter(|(id, card)| filter.takes(id, card)).collect();
-    vec![("headline", headline(&taken, filter, world.is_filled())), ("workloads", rows(&taken, filter))]
+    let (taken, others): (Vec<_>, Vec<_>) = board.by_attention().into_iter().partition(|(id, card)| filter.takes(id, card));
+    let others_in_need = in_need(others.iter().map(|(_, card)| &***card));
+    vec![("headline", headline(&taken, others_in_need, filter, world.is_filled())), ("workloads", rows(&taken, filter))]
 }
 
-fn headline(taken: &[(&Id, &Arc<Card>)], filter: &Filter, is_filled: bool) -> Markup {
+fn headline(taken: &[(&Id, &Arc<Card>)], others_in_need: usize, filter: &Filter, is_filled: bool) -> Markup {
     let cards = taken.iter().map(|(_, card)| &***card);
     let in_need = in_need(cards.clone());
     let is_all = filter.namespace.is_empty() && filter.search.is_empty();
+    let attention = match is_all || !taken.is_empty() {
+        true => attention(cards.clone()),
+        false => "No workload matches".to_owned(),
+    };
     let title = if in_need == 0 { "Workloads · berth".to_owned() } else { format!("{in_need} need attention · berth") };
     html! {
-        h1 data-title=(title) { (attention(cards.clone())) }
+        h1 data-title=(title) { (attention) @if !is_all && in_need == 0 && !taken.is_empty() { " here" } }
         p .lead {
             @if taken.is_empty() && is_filled {
-                @if is_all { "There is no Deployment and no StatefulSet." } @else { "No workload is like that." }
+                @if is_all { "There is no Deployment and no StatefulSet." } @else { "No workload " (sought(filter)) "." }
             } @else { (summary(cards)) "." }
+        }
+        @if 0 < others_in_need {
+            p .lead { a href="/" { (counted(others_in_need, "other workload needs attention", "other workloads need attention")) } "." }
         }
         @if let Some((id, card)) = taken.iter().find(|(_, card)| card.rank != Rank::Complete) {
             p .lead { (sentence(id, card)) }
         }
     }
+}
+
+/// What a workload is or has that the filter takes.
+fn sought(filter: &Filter) -> String {
+    let matches = (!filter.search.is_empty()).then(|| format!("matches ‘{}’", shown(&filter.search)));
+    let place = (!filter.namespace.is_empty()).then(|| format!("is in {}", shown(&filter.namespace)));
+    [matches, place].into_iter().flatten().collect::<Vec<_>>().join(" and ")
 }
 
 /// What happens and why it waits, in one sentence.
@@ -66,7 +82,7 @@ fn rows(taken: &[(&Id, &Arc<Card>)], filter: &Filter) -> Markup {
     let page = filter.page.min(pages);
     let here = taken.iter().skip((page - 1) * ROWS).take(ROWS);
     html! {
-        h2 .quiet { "Those first that need attention" }
+        h2 .quiet { "Workloads, most urgent first" }
         ul .cards { @for (id, card) in here { (row(id, card)) } }
         (turns(page, pages, |page| Page::Workloads(Filter { page, ..filter.clone() }).address()))
     }

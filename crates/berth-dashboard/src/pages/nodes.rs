@@ -28,10 +28,12 @@ pub(super) fn all(world: &World, now: Timestamp) -> Vec<(&'static str, Markup)> 
         };
         nodes.iter().take(NODES_MAX).map(count).collect()
     };
+    let is_unreadable = world.unreadable().contains_key("nodes");
     let headline = html! {
         h1 { "Nodes" }
         p .lead {
-            (counted(nodes.len(), "node", "nodes"))
+            @if is_unreadable && nodes.is_empty() { "You may not list nodes, so this page is empty" }
+            @else { (counted(nodes.len(), "node", "nodes")) }
             @if 0 < unready { ", of which " (unready) @if unready == 1 { " is" } @else { " are" } " not ready" }
             "."
         }

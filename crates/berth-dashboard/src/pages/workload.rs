@@ -68,7 +68,7 @@ fn state(card: &Card, (manner, in_vain): (&str, Option<&str>), meta: &Meta, now:
             ". Namespace " (shown(&meta.namespace)) ". " (shown(manner)) ". Made " (ago(meta.created, now)) " ago."
         }
         @if let Some(in_vain) = in_vain { p .note { "Note: " (shown(in_vain)) "." } }
-        @if let Some(rollback) = &card.rollback { p .note { (shown(rollback)) } }
+        @if let Some(rollback) = card.rollback.as_ref().filter(|_| card.rank != Rank::RolledBack) { p .note { (shown(rollback)) } }
     }
 }
 

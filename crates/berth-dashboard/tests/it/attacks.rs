@@ -215,7 +215,7 @@ async fn nothing_is_done_but_from_a_page_of_this_very_session() {
 async fn what_was_asked_about_is_done_or_nothing() {
     let running = start(shop()).await;
     let (cookie, token) = reader(&running).await;
-    let question = running.page_with(&format!("{WEB}/scale?replicas=5"), &cookie, "It goes from 3 pods to 5 pods: 2 are created.").await;
+    let question = running.page_with(&format!("{WEB}/scale?replicas=5"), &cookie, "It goes from 3 pods to 5 pods.").await;
     assert!(question.contains("name=\"generation\" value=\"2\"") && is_untouched(&running), "only a question");
     for (uid, generation) in [("d", "1"), ("other", "2"), ("d", "")] {
         let answer = running

@@ -2,6 +2,7 @@
 
 use super::{images::MissingImages, status::whole_seconds};
 use berth_api::{
+    annotations::BERTH_NODE_LABELS,
     k8s_openapi::{
         api::{
             coordination::v1::{Lease, LeaseSpec},
@@ -30,9 +31,6 @@ pub(super) const SIMULATED_TAINT: &str = "berth.dev/simulated";
 
 /// How long a lease holds; it is renewed four times as often.
 pub(super) const LEASE_SECONDS: i32 = 40;
-
-/// On a node: the labels that it has by its shape, joined by commas, so that those are taken off again that a later shape does not have.
-const SHAPED_LABELS: &str = "berth.dev/node-labels";
 
 /// What simulated nodes have, and what is around them.
 #[derive(Clone, Debug)]
@@ -182,7 +180,7 @@ pub(super) fn object(index: u32, shape: &NodeShape, now: Timestamp) -> Node {
     Node {
         metadata: ObjectMeta {
             name: Some(name.clone()),
-            annotations: Some(BTreeMap::from([(SHAPED_LABELS.to_owned(), shaped(&labels))])),
+            annotations: Some(BTreeMap::from([(BERTH_NODE_LABELS.to_owned(), shaped(&labels))])),
             labels: Some(labels),
             ..ObjectMeta::default()
         },
@@ -205,13 +203,13 @@ fn shaped(labels: &BTreeMap<String, String>) -> String {
 pub(super) fn relabel(index: u32, shape: &NodeShape, found: &Node) -> Option<Value> {
     let wanted = shape.labels_of(index);
     let (labels, annotations) = (found.metadata.labels.clone().unwrap_or_default(), found.metadata.annotations.clone().unwrap_or_default());
-    let earlier = annotations.get(SHAPED_LABELS).map(String::as_str).unwrap_or_default();
+    let earlier = annotations.get(BERTH_NODE_LABELS).map(String::as_str).unwrap_or_default();
     let stale = earlier.split(',').filter(|key| !wanted.contains_key(*key) && labels.contains_key(*key));
     let mut changes: BTreeMap<&str, Option<&String>> = stale.map(|key| (key, None)).collect();
     changes.extend(wanted.iter().filter(|(key, value)| labels.get(*key) != Some(value)).map(|(key, value)| (key.as_str(), Some(value))));
     let keys = shaped(&wanted);
     (!changes.is_empty() || earlier != keys)
-        .then(|| json!({"metadata": {"uid": found.metadata.uid, "labels": changes, "annotations": {SHAPED_LABELS: keys}}}))
+        .then(|| json!({"metadata": {"uid": found.metadata.uid, "labels": changes, "annotations": {BERTH_NODE_LABELS: keys}}}))
 }
 
 /// A merge patch that gives a node that exists the taint of its shape, or removes it. `None`: the node is as it should be. Other taints stay: the patch is for

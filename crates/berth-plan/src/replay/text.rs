@@ -24,6 +24,9 @@ pub fn text(replay: &Replay) -> String {
     out
 }
 
+/// Kind, namespace, name.
+type WorkloadName<'w> = (&'w str, &'w str, &'w str);
+
 /// A title, and a cell for each column.
 type Row = (String, Vec<String>);
 
@@ -37,9 +40,14 @@ fn write_all(out: &mut String, replay: &Replay) -> fmt::Result {
     });
     let mut rows: Vec<Row> = vec![(String::new(), header.collect())];
     let keys: BTreeSet<_> = columns.iter().flat_map(|column| column.workloads.iter().map(WorkloadColumn::key)).collect();
-    for key in keys.iter().take(WORKLOADS_MAX) {
+    let nothing_happened = |key: &WorkloadName<'_>| {
+        columns.iter().flat_map(|column| &column.workloads).filter(|workload| workload.key() == *key).all(is_quiet)
+    };
+    let (quiet, told): (Vec<&WorkloadName<'_>>, Vec<&WorkloadName<'_>>) =
+        keys.iter().partition(|key| keys.len() > 1 && nothing_happened(key));
+    for key in told.iter().take(WORKLOADS_MAX) {
         let found: Vec<Option<&WorkloadColumn>> =
-            columns.iter().map(|column| column.workloads.iter().find(|workload| workload.key() == *key)).collect();
+            columns.iter().map(|column| column.workloads.iter().find(|workload| workload.key() == **key)).collect();
         rows.push((format!("{} {}/{}", key.0, key.1, key.2), Vec::new()));
         rows.extend(of_workload(&found));
     }
@@ -47,13 +55,21 @@ fn write_all(out: &mut String, replay: &Replay) -> fmt::Result {
         rows.extend(of_all(&columns));
     }
     write_rows(out, &rows)?;
-    if WORKLOADS_MAX < keys.len() {
-        writeln!(out, "{} more workloads, which -o json has all", keys.len() - WORKLOADS_MAX)?;
+    if WORKLOADS_MAX < told.len() {
+        writeln!(out, "{} more workloads, which -o json has all", told.len() - WORKLOADS_MAX)?;
+    }
+    if !quiet.is_empty() {
+        writeln!(out, "Nothing happened to {}; -o json has them.", counted(quiet.len(), "more workload"))?;
     }
     for column in columns {
         column.notes.iter().try_for_each(|note| writeln!(out, "Not made again ({}): {note}.", column.name))?;
     }
     Ok(())
+}
+
+/// Whether nothing happened to it: no rollout, no other size, no pod that went.
+fn is_quiet(workload: &WorkloadColumn) -> bool {
+    workload.rollouts.is_empty() && workload.wanted.len() <= 1 && workload.sum.terminating.value == 0
 }
 
 /// All workloads together.

@@ -5,7 +5,9 @@ use crate::common::{
     scenario::{deployment, stateful_set},
     suppositions,
 };
-use berth_plan::{Edits, Forecast, Snapshot, Spread, Suppositions, WorkloadKind, charts, forecast, forecast_many, text, victims};
+use berth_plan::{
+    Edits, Forecast, Snapshot, Spread, Suppositions, WorkloadKind, charts, consequences, forecast, forecast_many, text, victims,
+};
 use serde_json::{Value, json};
 use std::time::Duration;
 
@@ -42,6 +44,27 @@ fn a_text_tells_bounds_quotas_nodes_and_what_it_supposes() {
     let told = text(&foretell(vec![deployment(3, &json!({}))], &edit(WorkloadKind::Deployment, recreate)), None);
     has_line(&told, "  pods: at most 3, at 0s, terminating ones included");
     has_line(&told, "  available: at least 0, at 0s");
+}
+
+/// What a reader is asked about before an action.
+#[test]
+fn consequences_say_how_many_pods_are_deleted_created_and_stay_and_how_it_ends() {
+    let quota = json!({"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "few", "namespace": "default"}, "spec": {"hard": {"pods": "4"}}});
+    let scaled = Edits { replicas: Some(6), ..Edits::default() };
+    let said =
+        consequences(&foretell(vec![quota, deployment(3, &rolling(1, 0, "TerminationStarted"))], &edit(WorkloadKind::Deployment, scaled)));
+    assert_eq!(said[0], "1 pod is created, 3 stay.", "{said:?}");
+    assert!(said.iter().any(|sentence| sentence.starts_with("It is never complete")), "{said:?}");
+    assert!(said.iter().any(|sentence| sentence.contains("exceeded quota: few")), "{said:?}");
+    let said = consequences(&rolled("TerminationComplete"));
+    assert_eq!(
+        said[..2],
+        ["3 pods are deleted, 3 created.", "At most 4 pods exist at once, terminating ones included; at least 3 are available."]
+    );
+    assert!(said[2].starts_with("It is complete after "), "{said:?}");
+    let none = Edits { replicas: Some(3), ..Edits::default() };
+    let said = consequences(&foretell(vec![deployment(3, &json!({}))], &edit(WorkloadKind::Deployment, none)));
+    assert_eq!(said[0], "No pod is deleted or created.");
 }
 
 #[test]

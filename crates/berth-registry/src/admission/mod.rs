@@ -338,7 +338,7 @@ impl<'a> Admission<'a> {
         }
     }
 
-    /// Writes into the object who owns which of its fields: what the client sent, with its defaults. Nobody owns what the server adds later.
+    /// Writes into the object who owns which of its fields: what the client sent, with its defaults. No field manager owns what the server adds later.
     fn record_owners_of_sent(&mut self) {
         let (resource, author) = (self.at.resource, &self.author);
         match (&self.owners, &mut self.old) {

@@ -119,7 +119,7 @@ pub(crate) fn record_update(
     fields
 }
 
-/// Nobody owns what the rules of an update took out of what was `sent`. Cost: the object as a document once more.
+/// No field manager owns what the rules of an update took out of what was `sent`. Cost: the object as a document once more.
 pub(crate) fn forget_lost(resource: &Resource, entries: &mut Vec<ManagedFieldsEntry>, sent: &Value, settled: &dyn Object) {
     let kind = fields_of(resource);
     let settled = document(kind, settled);
@@ -258,7 +258,7 @@ fn renew_last_applied(document: &mut Value, config: &Value) {
     }
 }
 
-/// Nobody owns what the rules of an update took out of the outcome of an apply: a block of defaults that is beside its type no more, a field
+/// No field manager owns what the rules of an update took out of the outcome of an apply: a block of defaults that is beside its type no more, a field
 /// whose gate is off.
 pub(crate) fn forget_dropped(resource: &Resource, managers: &mut Managers, applied: &dyn Object, settled: &dyn Object) {
     let kind = fields_of(resource);

@@ -1,6 +1,7 @@
 //! RFC 7386, and how to make such a patch.
 
 use serde_json::{Map, Value};
+use std::collections::BTreeSet;
 
 /// `doc` after the merge patch: null deletes, objects merge, all else replaces. Idempotent.
 #[must_use]
@@ -44,6 +45,59 @@ pub fn three_way_merge(last_applied: &Value, new: &Value, live: &Value) -> Value
         }
     }
     Value::Object(patch)
+}
+
+/// `live` with the fields that differ between `last_applied` and `new`, and no others: what others have set stays, also where `new` says something else.
+///
+/// Lists of named items are merged by name where all three have one. Other lists are replaced as a whole.
+#[must_use]
+pub fn merge_changes(last_applied: &Value, new: &Value, live: &Value) -> Value {
+    changed(Some(last_applied), Some(new), Some(live)).unwrap_or(Value::Null)
+}
+
+/// `None`: it is not there.
+fn changed(last: Option<&Value>, new: Option<&Value>, live: Option<&Value>) -> Option<Value> {
+    if last == new {
+        return live.cloned();
+    }
+    match (last, new, live) {
+        (last, Some(Value::Object(new)), Some(Value::Object(live))) => {
+            let was = |key: &str| last.and_then(|last| last.get(key));
+            let removed = last.and_then(Value::as_object).into_iter().flatten().map(|(key, _)| key).filter(|key| !new.contains_key(*key));
+            let mut merged = live.clone();
+            removed.for_each(|key| drop(merged.remove(key)));
+            for (key, wanted) in new {
+                match changed(was(key), Some(wanted), live.get(key)) {
+                    Some(value) => drop(merged.insert(key.clone(), value)),
+                    None => drop(merged.remove(key)),
+                }
+            }
+            Some(Value::Object(merged))
+        }
+        (Some(Value::Array(last)), Some(Value::Array(new)), Some(Value::Array(live))) => {
+            let lists = named(last).zip(named(new)).zip(named(live));
+            Some(lists.map_or_else(|| Value::from(new.clone()), |((last, new), live)| changed_items(&last, &new, &live)))
+        }
+        (_, new, _) => new.cloned(),
+    }
+}
+
+type Named<'v> = Vec<(&'v str, &'v Value)>;
+
+/// The items of the manifest in its order, then those that others have added.
+fn changed_items(last: &Named<'_>, new: &Named<'_>, live: &Named<'_>) -> Value {
+    let of = |items: &Named<'_>, name: &str| items.iter().find(|(other, _)| *other == name).map(|(_, item)| (*item).clone());
+    let wanted = new.iter().filter_map(|(name, item)| changed(of(last, name).as_ref(), Some(*item), of(live, name).as_ref()));
+    let is_known = |name: &str| of(last, name).is_some() || of(new, name).is_some();
+    let added = live.iter().filter(|(name, _)| !is_known(name)).map(|(_, item)| (*item).clone());
+    wanted.chain(added).collect()
+}
+
+/// The items with their names; `None` where some have none, or two have the same.
+fn named(items: &[Value]) -> Option<Named<'_>> {
+    let named: Named<'_> = items.iter().map(|item| Some((item.get("name")?.as_str()?, item))).collect::<Option<_>>()?;
+    let names: BTreeSet<&str> = named.iter().map(|(name, _)| *name).collect();
+    (names.len() == named.len()).then_some(named)
 }
 
 fn members(value: &Value) -> impl Iterator<Item = (&String, &Value)> {
@@ -118,7 +172,41 @@ pub(super) mod tests {
         }
     }
 
+    #[test]
+    fn what_is_as_it_was_in_the_manifest_stays_as_it_is() {
+        let item = |name: &str, image: &str| json!({"name": name, "image": image});
+        for (last, new, live, merged) in [
+            (json!({"a": 1}), json!({"a": 1}), json!({"a": 2, "server": 2}), json!({"a": 2, "server": 2})),
+            (json!({"a": 1}), json!({"a": 1}), json!({}), json!({})),
+            (json!({"a": 1, "b": 1}), json!({"a": 1, "b": 2}), json!({"a": 9, "b": 9}), json!({"a": 9, "b": 2})),
+            (json!({"a": 1, "b": 1}), json!({"a": 1}), json!({"a": 9, "b": 9}), json!({"a": 9})),
+            (json!({"m": {"a": 1, "b": 1}}), json!({"m": {"a": 1, "b": 2}}), json!({"m": {"a": 9}}), json!({"m": {"a": 9, "b": 2}})),
+            (json!({"m": {"a": 1}}), json!({"m": {"a": 2}}), json!({}), json!({"m": {"a": 2}})),
+            (json!({"l": [1]}), json!({"l": [1, 2]}), json!({"l": [9]}), json!({"l": [1, 2]})),
+            (
+                json!({"l": [item("a", "1"), item("b", "1"), item("c", "1")]}),
+                json!({"l": [item("a", "1"), item("b", "2"), item("d", "1")]}),
+                json!({"l": [item("a", "9"), item("b", "9"), item("c", "1"), item("x", "1")]}),
+                json!({"l": [item("a", "9"), item("b", "2"), item("d", "1"), item("x", "1")]}),
+            ),
+            (Value::Null, json!({"a": 1}), json!({"a": 2, "server": 2}), json!({"a": 1, "server": 2})),
+        ] {
+            assert_eq!(merge_changes(&last, &new, &live), merged, "{last} {new} {live}");
+        }
+    }
+
     proptest! {
+        #[test]
+        fn an_unchanged_manifest_changes_nothing(manifest in document(), live in document()) {
+            prop_assert_eq!(merge_changes(&manifest, &manifest, &live), live);
+        }
+
+        #[test]
+        fn what_nobody_else_touched_becomes_as_wanted_by_changes_too(last in document(), new in document()) {
+            let (last, new) = (json!({"a": stored(last)}), json!({"a": stored(new)}));
+            prop_assert_eq!(merge_changes(&last, &new, &last), new);
+        }
+
         #[test]
         fn merging_twice_is_merging_once(doc in document(), patch in document()) {
             let once = merge(doc, &patch);

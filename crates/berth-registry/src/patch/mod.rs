@@ -12,7 +12,7 @@ mod parsed;
 mod strategic;
 
 pub use json::json;
-pub use merge::{merge, three_way_merge};
+pub use merge::{merge, merge_changes, three_way_merge};
 pub(crate) use parsed::Parsed;
 pub use strategic::strategic;
 

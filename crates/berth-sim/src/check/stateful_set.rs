@@ -82,7 +82,7 @@ impl Checker {
         Ok(text)
     }
 
-    /// A claim that nobody had asked to go is deleted. That is right where all its owners are gone or go, as the garbage collector finds, and where its
+    /// A claim is deleted without a request for it. That is right where all its owners are gone or go, as the garbage collector finds, and where its
     /// number is not wanted, the policy says Delete and there is no pod that it could go with.
     fn check_lost_claim(&self, claim: &Metadata) -> Result<(), Violation> {
         let is_kept_by = |owner: &str| {

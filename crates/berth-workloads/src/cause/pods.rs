@@ -11,6 +11,8 @@ const READY_WITHIN: SignedDuration = SignedDuration::from_secs(10);
 const STARTED_WITHIN: SignedDuration = SignedDuration::from_secs(30);
 /// How long a scheduler may take until it says anything of a pod.
 const SCHEDULED_WITHIN: SignedDuration = SignedDuration::from_secs(10);
+/// How long the volumes of a new pod may take until they count as missing: claims are bound, and volumes made, after the first attempt to place it.
+const VOLUMES_WITHIN: SignedDuration = SignedDuration::from_secs(5);
 /// How long before a pod's condition the event of its node may be recorded.
 const NODE_EVENT_WITHIN: SignedDuration = SignedDuration::from_secs(10);
 /// How long a pod may be there beyond its grace period: its node needs a moment to tell that it has ended.
@@ -104,7 +106,7 @@ pub(super) fn findings<'c>(case: &'c Case<'_>) -> impl Iterator<Item = Finding> 
 #[must_use]
 pub fn of_pod(pod: &PodView) -> Option<Cause> {
     let case = Case { pod, events: &[], of_claims: &BTreeMap::new() };
-    let found = findings(&case).find(|finding| finding.counts_from == Timestamp::MIN)?;
+    let found = findings(&case).find(|finding| finding.counts_from == Timestamp::MIN || finding.kind.is_unschedulable())?;
     let about = About { kind: "Pod", name: pod.meta.name.to_string() };
     Some(Cause { kind: found.kind, pods: 1, about, evidence: found.evidence })
 }
@@ -211,7 +213,11 @@ fn unschedulable(case: &Case<'_>, symptoms: &Symptoms) -> Option<Finding> {
     if let Some(found) = not_provisioned(case).filter(|_| kind == Kind::UnschedulableVolume) {
         return Some(found);
     }
-    Some(Finding::now(kind, said.message.clone()))
+    let evidence = said.message.clone();
+    Some(match case.pod.meta.created {
+        Some(created) if kind == Kind::UnschedulableVolume => Finding::after(kind, evidence, created, VOLUMES_WITHIN),
+        _ => Finding::now(kind, evidence),
+    })
 }
 
 /// The claim tells what the scheduler does not: why it has no volume.
@@ -451,6 +457,10 @@ mod tests {
         };
         let message = "0/3 nodes are available: 3 Insufficient cpu.";
         check(&of("Unschedulable", message), &[], 1, Some(("unschedulable_resources", message)));
+        let volumes = "0/3 nodes are available: pod has unbound immediate PersistentVolumeClaims.";
+        check(&of("Unschedulable", volumes), &[], 4, None);
+        check(&of("Unschedulable", volumes), &[], 5, Some(("unschedulable_volume", volumes)));
+        assert!(of_pod(&of("Unschedulable", volumes)).is_some(), "its controller counts the time itself");
         let gated = "Scheduling is blocked due to non-empty scheduling gates";
         check(&of("SchedulingGated", gated), &[], 1, Some(("scheduling_gated", gated)));
         let unseen = pod(&json!({}), &json!({}), &json!({"phase": "Pending"}));

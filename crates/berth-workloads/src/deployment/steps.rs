@@ -2,7 +2,7 @@
 //!
 //! A share of the pods is rounded up. While a step lasts the new set has its share, and the old ones what is left of `spec.replicas` ([`super::steering`]); on the
 //! way there all bounds of the rolling update hold. The place is on the new set ([`BERTH_STEP`]) from the beginning of its rollout, with the number of that: another
-//! rollout begins anew. Only templates that were never complete go in steps: going back does not wait.
+//! rollout begins again. Only templates that were never complete go in steps: going back does not wait.
 
 use super::{
     annotations::{self, Annotations},

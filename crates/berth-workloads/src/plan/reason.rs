@@ -130,6 +130,8 @@ pub enum Reason {
     // Services.
     /// A Service asks for a load balancer and has none.
     BalancerMissing,
+    /// A HorizontalPodAutoscaler does not say yet that nothing acts on it.
+    NothingScales,
     /// A Service has no Endpoints.
     EndpointsMissing,
     /// Endpoints have no place in the slices that are there.
@@ -224,6 +226,7 @@ impl Display for Reason {
             Self::NeverPlaced => "it is being deleted and has no node that would confirm it",
             Self::TooManyFinished => "it has finished, and more are kept than may be",
             Self::BalancerMissing => "it asks for a load balancer and has none",
+            Self::NothingScales => "nothing acts on it, and its status does not say so",
             Self::EndpointsMissing => "the Service has no Endpoints",
             Self::NoPlace { endpoints } => return write!(f, "{endpoints} endpoints have no place in the other slices"),
             Self::EndpointsChanged => "the endpoints of the Service have changed",

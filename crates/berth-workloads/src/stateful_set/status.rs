@@ -207,7 +207,7 @@ fn progress(observed: &Observed<'_>) -> Verdict {
             Verdict { status: "Unknown", reason: "WaitingForPodDeletion", message }
         }
         _ => {
-            let message = "Pods are being created, replaced or deleted.".to_owned();
+            let message = "Not all pods are available and have the revision that they should have.".to_owned();
             Verdict { status: "True", reason: "RevisionUpdated", message }
         }
     }

@@ -80,7 +80,7 @@ fn named(claims: &Claims<'_>, template: &str, ordinal: i64) -> (String, Option<A
 
 /// Looks at the claims of a pod that is missing or pending. None is used that is about to go with a pod or set that is no more: what the new pod writes
 /// would go with it. One that goes with a former pod is waited for where claims go with their pods; where they stay, [`References`] has put it right
-/// (upstream makes the pod on it, and the garbage collector takes it). One that goes with a former set is waited for, so that a set made anew finds
+/// (upstream makes the pod on it, and the garbage collector takes it). One that goes with a former set is waited for, so that a set that is created again finds
 /// nothing of the last one.
 pub(super) fn readiness(claims: &Claims<'_>, ordinal: i64, pod: Option<&PodView>) -> Readiness {
     let (pod, set) = (named_pod(claims, ordinal, pod), set_reference(claims));

@@ -81,7 +81,12 @@ impl PartOptions {
     pub(crate) fn remote(&self) -> Options {
         let mut servers = self.server.iter().cloned();
         let server = servers.next();
-        Options { kubeconfigs: kubeconfigs(self.kubeconfig.as_ref()), server, more_servers: servers.collect(), ..Options::default() }
+        Options {
+            kubeconfigs: kubeconfigs(self.kubeconfig.as_ref(), server.is_some()),
+            server,
+            more_servers: servers.collect(),
+            ..Options::default()
+        }
     }
 }
 

@@ -4,6 +4,7 @@ use super::{late::Late, open};
 use crate::{
     env::{self, Faults, RealRng},
     progress::{Output, chain, warn},
+    rollout::forecaster::PlanForecaster,
 };
 use berth_api::FeatureGates;
 use berth_apiserver::{
@@ -110,6 +111,13 @@ impl OwnPage {
         let faults = Faults::new();
         let env = env::beside(&server.env, server.runtime.clone(), faults.clone());
         let url = format!("https://{}", server.address);
+        let remote = berth_remote::Options {
+            server: Some(url.clone()),
+            certificate_authority: Some(server.authority),
+            tls_server_name: server.name,
+            token: Some(token),
+            ..berth_remote::Options::default()
+        };
         let told = Options {
             bind: SocketAddr::new(Ipv4Addr::LOCALHOST.into(), options.dashboard_port),
             tls: None,
@@ -117,16 +125,10 @@ impl OwnPage {
             title: format!("{url} as {DASHBOARD_USER}{}", if options.dashboard_as_admin { ", an administrator" } else { "" }),
             gates: (*server.gates).clone(),
             unheeded: None,
+            forecaster: Some(PlanForecaster::new(remote.clone())),
             following: Following::WhenSomebodyReads,
             first: FirstPage::UnderWay,
             tell: Box::new(|link| Output::Stdout.line(&format!("The page: {link}"))),
-        };
-        let remote = berth_remote::Options {
-            server: Some(url),
-            certificate_authority: Some(server.authority),
-            tls_server_name: server.name,
-            token: Some(token),
-            ..berth_remote::Options::default()
         };
         let rights = (!options.dashboard_as_admin).then_some(server.registry);
         let connect = {
@@ -146,7 +148,8 @@ impl OwnPage {
     pub(crate) fn announce(&self) -> String {
         let link = self.links.another();
         Output::Stdout.line(&format!("  in the browser: {link}"));
-        Output::Stdout.line("    the link works once, for a minute; its page prints another here");
+        Output::Stdout
+            .line("    The link works once, within a minute. Need another? Open the page and press the button; it is printed here.");
         link
     }
 

@@ -19,6 +19,10 @@ use serde::Deserialize;
 use serde_json::{Value, value::RawValue};
 use std::time::Duration;
 
+/// HTTP 404.
+const NOT_FOUND: u16 = 404;
+/// How many other namespaces are named.
+const ELSEWHERE_MAX: u32 = 3;
 /// What writes are recorded under.
 const FIELD_MANAGER: &str = "berth-rollout";
 
@@ -68,10 +72,20 @@ impl Connection {
     /// # Errors
     /// No cluster is named anywhere, or what is written about it cannot be used.
     pub(super) async fn open(options: &ClusterOptions) -> Result<Self, Error> {
-        let connection = berth_remote::Connection::open(&options.remote()).await?;
-        let namespace = options.namespace.clone().unwrap_or_else(|| connection.namespace().to_owned());
+        let connection = Self::of(&options.remote()).await?;
+        let namespace = options.namespace.clone().unwrap_or_else(|| connection.namespace.clone());
         let timeout = Some(options.request_timeout).filter(|limit| !limit.is_zero());
-        Ok(Self { remote: connection, namespace, timeout })
+        Ok(Self { namespace, timeout, ..connection })
+    }
+
+    /// The cluster of these options, in the namespace of its context, without a limit for requests. Sends nothing yet.
+    ///
+    /// # Errors
+    /// Those of [`Connection::open`].
+    pub(super) async fn of(remote: &berth_remote::Options) -> Result<Self, Error> {
+        let connection = berth_remote::Connection::open(remote).await?;
+        let namespace = connection.namespace().to_owned();
+        Ok(Self { remote: connection, namespace, timeout: None })
     }
 
     /// Another namespace of the same cluster.
@@ -108,6 +122,37 @@ impl Connection {
             other => other.map(Some),
         });
         self.answer(found).await
+    }
+
+    /// One object that a user has named. Where it is missing, the error says where it is, or what else is wrong with the namespace.
+    pub(super) async fn named(&self, api_version: &str, plural: &str, name: &str) -> Result<String, Error> {
+        let request = self.request(api_version, plural).get(name, &kube::api::GetParams::default());
+        let request = request.map_err(|error| Error::Usage(error.to_string()))?;
+        match self.in_time(self.client().request_text(request)).await? {
+            Err(kube::Error::Api(status)) if status.code == NOT_FOUND => {
+                let hint = self.elsewhere(api_version, plural, name).await.into();
+                Err(Error::Refused { message: status.message, hint })
+            }
+            answer => answer.map_err(|error| self.refused(error)),
+        }
+    }
+
+    /// What to do about an object that is missing in this namespace.
+    async fn elsewhere(&self, api_version: &str, plural: &str, name: &str) -> String {
+        let here = &self.namespace;
+        let namespace = self.text(&format!("/api/v1/namespaces/{here}")).await;
+        if let Err(Error::Refused { message, .. }) = namespace
+            && message.contains("not found")
+        {
+            return format!("; there is no namespace {here} (--namespace, --context)");
+        }
+        let field = format!("metadata.name={name}");
+        let only = Only { fields: Some(&field), most: Some(ELSEWHERE_MAX), ..Only::default() };
+        let found = self.list_at(Request::new(format!("{}/{plural}", root(api_version))), plural, only).await.unwrap_or_default();
+        match &found.iter().map(|item| item.namespace.as_str()).collect::<Vec<_>>()[..] {
+            [] => format!("; looked in namespace {here} (--namespace, --context)"),
+            others => format!("; looked in namespace {here}: there is one in {} (--namespace)", others.join(", ")),
+        }
     }
 
     /// What the server answers at a path that is no object's, such as `/metrics`.
@@ -190,14 +235,17 @@ impl Connection {
     }
 
     async fn answer<T>(&self, answer: impl Future<Output = kube::Result<T>>) -> Result<T, Error> {
-        let answer = match self.timeout {
+        self.in_time(answer).await?.map_err(|error| self.refused(error))
+    }
+
+    async fn in_time<T>(&self, answer: impl Future<Output = T>) -> Result<T, Error> {
+        match self.timeout {
             Some(limit) => {
                 let late = |_| Error::Late { server: self.remote.server().to_owned(), limit };
-                tokio::time::timeout(limit, answer).await.map_err(late)?
+                tokio::time::timeout(limit, answer).await.map_err(late)
             }
-            None => answer.await,
-        };
-        answer.map_err(|error| self.refused(error))
+            None => Ok(answer.await),
+        }
     }
 
     /// The objects of a kind as they are, then as they change. An error is followed by another attempt, the later the more there were.
@@ -211,7 +259,7 @@ impl Connection {
 
     fn refused(&self, error: kube::Error) -> Error {
         match error {
-            kube::Error::Api(status) => Error::Refused { hint: hint(status.code), message: status.message },
+            kube::Error::Api(status) => Error::Refused { hint: hint(status.code).into(), message: status.message },
             source => Error::Unreachable { server: self.remote.server().to_owned(), source },
         }
     }

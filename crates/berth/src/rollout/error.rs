@@ -1,7 +1,7 @@
 //! Why a command of `berth rollout` did not do what it was asked for.
 
 use crate::{manifests::ManifestError, progress::chain};
-use std::time::Duration;
+use std::{borrow::Cow, time::Duration};
 
 /// The text says what to do next, where there is something.
 #[derive(Debug, thiserror::Error)]
@@ -17,7 +17,7 @@ pub(crate) enum Error {
     Manifest(#[from] ManifestError),
     /// The API server's own words.
     #[error("{message}{hint}")]
-    Refused { message: String, hint: &'static str },
+    Refused { message: String, hint: Cow<'static, str> },
     #[error("{what} is not as expected")]
     Decode { what: String, source: serde_json::Error },
     #[error("{0}")]

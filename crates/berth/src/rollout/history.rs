@@ -12,7 +12,7 @@ use super::{
 use crate::progress::{line, warn};
 use berth_api::{
     Gate,
-    annotations::{BERTH_CHANGED_BY, BERTH_PROMOTED_BY, BERTH_SCALED_BY, CHANGE_CAUSE, POD_TEMPLATE_HASH},
+    annotations::{BERTH_CHANGED_BY, BERTH_PROMOTED_BY, BERTH_SCALED_BY, CHANGE_CAUSE, DESIRED_REPLICAS, POD_TEMPLATE_HASH},
 };
 use berth_chart::one_line;
 use berth_identity::Revision;
@@ -25,7 +25,7 @@ use berth_workloads::{
     deployment::annotations::{self, Annotations},
     rollback::Record,
     rollout_record::Rollout as RolloutRecord,
-    view::{APPS_V1, DeploymentView, ReplicaSetView, View},
+    view::{APPS_V1, DeploymentStrategy, DeploymentView, ReplicaSetView, View},
 };
 use jiff::Timestamp;
 use k8s_openapi::{
@@ -67,6 +67,18 @@ impl Set {
             labels.remove(POD_TEMPLATE_HASH);
         }
         Ok(template)
+    }
+
+    /// When its last pods were given up, as far as its managed fields say. `None`: it has pods, or its Deployment wanted none.
+    fn given_up(&self) -> Option<Timestamp> {
+        let object: Value = serde_json::from_str(&self.json).ok()?;
+        let is_wanted = self.view.annotations.get(DESIRED_REPLICAS).is_some_and(|desired| desired != "0");
+        if object["spec"]["replicas"] != 0 || !is_wanted {
+            return None;
+        }
+        let entries = object["metadata"]["managedFields"].as_array()?;
+        let sized = entries.iter().filter(|entry| !entry["fieldsV1"]["f:spec"]["f:replicas"].is_null() && entry["subresource"].is_null());
+        sized.filter_map(|entry| entry["time"].as_str()?.parse().ok()).max()
     }
 }
 
@@ -120,6 +132,8 @@ struct Workload {
     standing: Standing,
     /// Who its managed fields say it was.
     by_fields: Option<By>,
+    /// Whether a rollout begins with the end of the pods before, as under Recreate.
+    ends_first: bool,
 }
 
 /// Prints the revisions, oldest first, or one of them.
@@ -186,13 +200,15 @@ fn of_workload(workload: &Found, kept: &[Kept]) -> Result<Workload, Error> {
         Kind::Deployment => {
             let view = deployment(workload)?;
             let newest = newest.filter(|newest| annotations::revision(&view.annotations) == Some(*newest));
-            Workload { standing: of_deployment(&view), newest, by_fields, annotations: view.annotations }
+            let ends_first = matches!(view.choices.strategy, Ok(DeploymentStrategy::Recreate));
+            Workload { standing: of_deployment(&view), newest, by_fields, ends_first, annotations: view.annotations }
         }
         Kind::StatefulSet => {
             let view = revisions::stateful_set(workload)?;
             let message = stateful_set::pending(&view);
             let state = if message.is_some() { State::InProgress } else { State::Complete };
-            Workload { standing: Standing { state, since: None, message }, newest, by_fields, annotations: view.annotations }
+            let standing = Standing { state, since: None, message };
+            Workload { standing, newest, by_fields, ends_first: false, annotations: view.annotations }
         }
     })
 }
@@ -220,7 +236,7 @@ pub(super) fn deployment(workload: &Found) -> Result<DeploymentView, Error> {
 
 /// `unable to find specified revision …`.
 pub(super) fn unknown_revision(workload: &Found, revision: i64) -> Error {
-    let list = format!("`berth rollout history {}` lists them", workload.title());
+    let list = format!("`berth rollout history {}` lists them", workload.arguments());
     Error::Rollout(format!("unable to find specified revision {revision} in history; {list}"))
 }
 
@@ -248,6 +264,8 @@ pub(super) struct Kept {
     created: Option<Timestamp>,
     /// The numbers that the template had before, as far as they are known, oldest first.
     former: Vec<i64>,
+    /// When the last pods of a Deployment's revision were given up.
+    given_up: Option<Timestamp>,
     pub(super) template: Value,
 }
 
@@ -267,9 +285,10 @@ pub(super) async fn kept(connection: &Connection, workload: &Found) -> Result<Ve
 fn of_sets(sets: Vec<Set>) -> Result<Vec<Kept>, Error> {
     let numbered = sets.into_iter().filter_map(|set| Some((annotations::revision(&set.view.annotations)?, set)));
     let each = numbered.map(|(revision, set)| {
-        let (template, view) = (set.template()?, set.view);
+        let (template, given_up, view) = (set.template()?, set.given_up(), set.view);
         Ok(Kept {
             revision,
+            given_up,
             name: view.meta.name.to_string(),
             kind: Kind::Deployment,
             former: told::former_revisions(&view.annotations),
@@ -291,6 +310,7 @@ fn of_controller_revision(kept: revisions::Kept) -> Kept {
         former: RolloutRecord::of(&annotations, revision).and_then(|rollout| rollout.former_revision).into_iter().collect(),
         annotations,
         created: metadata.creation_timestamp.map(|time| time.0),
+        given_up: None,
         template,
     }
 }
@@ -309,7 +329,9 @@ fn row(kept: &Kept, before: Option<&Kept>, about: &Workload, records: &Records, 
     let changed = recorded.or_else(|| about.by_fields.clone().filter(|_| is_newest));
     // Without a record of it, what keeps a revision that has come back tells of the first time.
     let began = if kept.former.is_empty() { kept.created } else { changed.as_ref().map(|by| by.at) };
-    let course = told::course(rollout.as_ref(), is_newest.then(|| about.standing.clone()), began, now);
+    let changed_at = changed.as_ref().map(|by| by.at);
+    let given_up = before.filter(|_| about.ends_first).and_then(|before| began_by(before.given_up?, changed_at, kept.created?));
+    let course = told::course(rollout.as_ref(), is_newest.then(|| about.standing.clone()), began, given_up, now);
     let rollback = Record::of(&kept.annotations);
     let cause = told::cause(&Evidence {
         revision: kept.revision,
@@ -334,6 +356,12 @@ fn row(kept: &Kept, before: Option<&Kept>, about: &Workload, records: &Records, 
         promoted: Promoted::of(&about.annotations, kept.revision, records),
         template: Some(kept.template.clone()),
     }
+}
+
+/// When a rollout began that makes its ReplicaSet last: with the end of the pods before, or with the newer template that came meanwhile.
+fn began_by(given_up: Timestamp, changed: Option<Timestamp>, created: Timestamp) -> Option<Timestamp> {
+    let began = changed.filter(|changed| *changed <= created).map_or(given_up, |changed| changed.max(given_up));
+    (began <= created).then_some(began)
 }
 
 fn images(template: &Value) -> Vec<String> {
@@ -421,7 +449,8 @@ mod tests {
         let annotations: Annotations = annotations.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
         let standing =
             Standing { state: State::InProgress, since: None, message: Some("1 out of 3 new replicas have been updated".to_owned()) };
-        let about = Workload { newest: kept.iter().map(|kept| kept.revision).max(), standing, by_fields: None, annotations };
+        let about =
+            Workload { newest: kept.iter().map(|kept| kept.revision).max(), standing, by_fields: None, ends_first: false, annotations };
         rows(&kept, &about, records, "2026-01-01T00:05:00Z".parse().expect("a time"))
     }
 
@@ -488,6 +517,36 @@ mod tests {
         );
         let text = shown(vec![row], None);
         assert!(text.ends_with("\n  5: rolled back by itself to revision 3, since revision 4 missed its progress deadline: no"), "{text}");
+    }
+
+    /// Under Recreate the ReplicaSet is made when the pods before are gone.
+    #[test]
+    fn a_rollout_of_recreate_begins_with_the_end_of_the_pods_before() {
+        let second = |second: u8| format!("2026-01-01T00:00:{second:02}Z");
+        let took = |desired: &str, resized: u8, changed: u8, ends_first| {
+            let set = |revision: &str, replicas: u8, created, resized| {
+                let annotations =
+                    json!({"deployment.kubernetes.io/revision": revision, "deployment.kubernetes.io/desired-replicas": desired});
+                let managed = json!([{"time": second(resized), "fieldsV1": {"f:spec": {"f:replicas": {}}}}]);
+                let metadata =
+                    json!({"name": revision, "annotations": annotations, "creationTimestamp": second(created), "managedFields": managed});
+                let template = json!({"metadata": {}, "spec": {"containers": [{"name": "a", "image": revision}]}});
+                Set::decode(json!({"metadata": metadata, "spec": {"replicas": replicas, "template": template}}).to_string()).expect("a set")
+            };
+            let kept = of_sets(vec![set("1", 0, 1, resized), set("2", 3, 20, 20)]).expect("templates");
+            let at = second(changed).parse().expect("a time");
+            let by_fields = Some(By { at, user: None, manager: "kubectl".to_owned(), source: Source::FieldManager });
+            let standing = Standing { state: State::Complete, since: second(25).parse().ok(), message: None };
+            let about = Workload { newest: Some(2), standing, by_fields, ends_first, annotations: Annotations::new() };
+            rows(&kept, &about, &Records::NotKept, second(30).parse().expect("a time"))[1].course.took_seconds
+        };
+        assert_eq!(took("3", 14, 14, true), Some(11), "from the scale-down of the set before");
+        assert_eq!(took("3", 14, 17, true), Some(8), "another template came while it waited");
+        assert_eq!(took("3", 14, 5, true), Some(11), "it was paused at first");
+        assert_eq!(took("3", 14, 28, true), Some(11), "changed again later, in something else");
+        assert_eq!(took("0", 14, 14, true), Some(5), "its owner had scaled it to 0 before");
+        assert_eq!(took("3", 22, 19, true), Some(5), "written later for another reason");
+        assert_eq!(took("3", 14, 14, false), Some(5), "a rolling update makes its set first");
     }
 
     #[test]

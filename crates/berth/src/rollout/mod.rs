@@ -6,6 +6,7 @@ mod edit;
 mod error;
 pub(crate) mod explain;
 pub(crate) mod features;
+pub(crate) mod forecaster;
 mod history;
 pub(crate) mod options;
 mod picture;

@@ -266,7 +266,7 @@ impl Place {
         if from.is_empty() {
             return Ok(Self::Cluster(Box::new(Connection::open(cluster).await?)));
         }
-        let documents = manifests::read(from, Depth::Folder).await?.into_iter().map(|document| document.object).collect();
+        let documents = manifests::read_cluster(from).await?.into_iter().map(|document| document.object).collect();
         Ok(Self::Files { documents, namespace: cluster.namespace.clone().unwrap_or_else(|| "default".to_owned()) })
     }
 
@@ -301,7 +301,7 @@ impl Place {
     }
 }
 
-async fn read(connection: &Connection, change: &Change) -> Result<Snapshot, Error> {
+pub(super) async fn read(connection: &Connection, change: &Change) -> Result<Snapshot, Error> {
     let of_manifests = change.manifests.iter().filter_map(|manifest| manifest["metadata"]["namespace"].as_str());
     let of_edits = change.edits.iter().map(|edit| edit.namespace.as_str());
     let namespaces: BTreeSet<&str> = of_manifests.chain(of_edits).chain([connection.namespace()]).collect();

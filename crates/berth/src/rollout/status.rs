@@ -21,18 +21,50 @@ use berth_rollout::{
     waits,
 };
 use berth_workloads::{
+    Wait,
     cause::Cause,
     rollback::Record,
     view::{APPS_V1, DeploymentView, StatefulSetView},
 };
 use futures::{StreamExt, stream};
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use std::time::Duration;
 use tokio::runtime::Handle;
 
 /// How many changes that are there at once are taken in before the next look.
 const BATCH_MAX: usize = 1024;
+/// A ReplicaSet that its controller has not seen for less than this is no news: each step of a rollout begins so.
+const LAG_MIN: SignedDuration = SignedDuration::from_secs(2);
+
+/// The waits that lines are printed of.
+#[derive(Default)]
+struct PrintedWaits {
+    /// The last that were printed: what comes and goes is printed once.
+    last: Vec<Wait>,
+    /// Since when a ReplicaSet has not been seen by its controller.
+    lagging: Option<Timestamp>,
+}
+
+impl PrintedWaits {
+    /// Those that are news.
+    fn news(&mut self, waits: &[Wait], now: Timestamp) -> Vec<Wait> {
+        let lags = |wait: &&Wait| matches!(wait, Wait::ChildNotObserved { .. });
+        self.lagging = waits.iter().any(|wait| lags(&wait)).then(|| self.lagging.unwrap_or(now));
+        let has_lagged = self.lagging.is_some_and(|since| LAG_MIN <= now.duration_since(since));
+        let lasting: Vec<Wait> = waits.iter().filter(|wait| has_lagged || !lags(wait)).cloned().collect();
+        if lasting.is_empty() || waits::same(&self.last, &lasting) {
+            return Vec::new();
+        }
+        self.last.clone_from(&lasting);
+        lasting
+    }
+
+    /// When there may be news although nothing has changed.
+    fn due(&self) -> Option<Timestamp> {
+        self.lagging.map(|since| since + LAG_MIN)
+    }
+}
 
 /// Reports a rollout until it is complete.
 ///
@@ -50,9 +82,11 @@ pub(super) async fn run(options: &Status, connection: &Connection, workload: &Fo
 async fn follow(options: &Status, connection: &Connection, workload: &Found) -> Result<(), Error> {
     let mut world = World::new(workload);
     let mut changes = changes(connection, workload)?.ready_chunks(BATCH_MAX);
-    let mut printed: Option<Look> = None;
+    let (mut printed, mut printed_waits): (Option<Look>, _) = (None, PrintedWaits::default());
     loop {
         let look_again = printed.as_ref().and_then(|look| look.look_again);
+        let lagging = printed_waits.due().filter(|at| Timestamp::now() < *at);
+        let look_again = look_again.into_iter().chain(lagging).min();
         tokio::select! {
             batch = changes.next() => match batch {
                 Some(batch) => batch.into_iter().try_for_each(|seen| world.take(seen))?,
@@ -73,6 +107,10 @@ async fn follow(options: &Status, connection: &Connection, workload: &Found) -> 
             return Err(Error::Rollout(format!("{}: {record}", workload.title())));
         }
         print(options, connection, workload, &world.features, printed.as_ref(), &look);
+        if options.output.is_none() {
+            let news = if options.watch { printed_waits.news(&look.waits, Timestamp::now()) } else { look.waits.clone() };
+            news.iter().for_each(|wait| line(&format!("  {wait}")));
+        }
         match look.standing.state {
             RolloutStage::Failed => {
                 let hint = hint(&look, workload);
@@ -95,7 +133,7 @@ fn hint(look: &Look, workload: &Found) -> Option<String> {
     match (look.goes_back_to, &look.rollback, look.revision) {
         (Some(revision), _, _) => Some(format!("; it goes back to revision {revision} by itself")),
         (None, Some(_), _) => Some("; it was gone back to, and nothing more is rolled back by itself".to_owned()),
-        (None, None, Some(2..)) => Some(format!("; `berth rollout undo {}` goes back", workload.title())),
+        (None, None, Some(2..)) => Some(format!("; `berth rollout undo {}` goes back", workload.arguments())),
         (None, None, _) => None,
     }
 }
@@ -160,11 +198,11 @@ fn check_revision(options: &Status, workload: &Found, look: &Look) -> Result<(),
     }
 }
 
-/// Prints what has changed since the look before.
+/// Prints what has changed since the look before, but for waits in lines.
 fn print(options: &Status, connection: &Connection, workload: &Found, features: &Features, before: Option<&Look>, look: &Look) {
     let is_new = before.is_none_or(|before| before.standing != look.standing);
-    let has_new_waits = before.map_or(!look.waits.is_empty(), |before| !waits::same(&before.waits, &look.waits));
     if options.output == Some(StatusOutput::Json) {
+        let has_new_waits = before.map_or(!look.waits.is_empty(), |before| !waits::same(&before.waits, &look.waits));
         let (causes, pods) = before.map_or((&[] as &[_], &[] as &[_]), |before| (&*before.causes, &*before.unready_pods));
         let has_news = has_new_waits || causes != look.causes || pods != look.unready_pods;
         if is_new || has_news || before.is_some_and(|before| before.replicas != look.replicas) {
@@ -183,9 +221,6 @@ fn print(options: &Status, connection: &Connection, workload: &Found, features: 
         first.iter().for_each(|cause| line(&format!("  {cause}")));
         rest.iter().for_each(|cause| line(&format!("  also: {cause}")));
     }
-    if has_new_waits {
-        look.waits.iter().for_each(|wait| line(&format!("  {wait}")));
-    }
 }
 
 /// Whether nobody needs to be told again: figures in texts change all the time, and so does how many pods something is true of.
@@ -197,6 +232,24 @@ fn same_causes(before: &[Cause], now: &[Cause]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_wait_that_comes_and_goes_is_printed_once_and_a_moment_of_lag_is_not() {
+        let at = |millis| Timestamp::UNIX_EPOCH + SignedDuration::from_millis(millis);
+        let (lag, pods) = (Wait::ChildNotObserved { name: "web-1".to_owned() }, Wait::MinReady { pods: 2, seconds: 5 });
+        let mut printed = PrintedWaits::default();
+        let mut check = |waits: &[&Wait], millis, wanted: &[&Wait]| {
+            let waits: Vec<Wait> = waits.iter().map(|wait| (*wait).clone()).collect();
+            assert_eq!(printed.news(&waits, at(millis)).iter().collect::<Vec<_>>(), wanted, "at {millis} ms");
+        };
+        check(&[&lag], 0, &[]);
+        check(&[&pods], 100, &[&pods]);
+        check(&[&lag, &pods], 200, &[]);
+        check(&[], 300, &[]);
+        check(&[&pods], 400, &[]);
+        check(&[&lag], 1000, &[]);
+        check(&[&lag], 3000, &[&lag]);
+    }
 
     #[test]
     fn what_the_controllers_know_by_name_or_owner_is_seen_whatever_its_labels() {

@@ -24,7 +24,7 @@ pub(super) enum Kind {
 impl Kind {
     /// Reads a type as kubectl does: singular, plural or short, with or without version and group.
     pub(super) fn parse(text: &str) -> Result<Self, Error> {
-        let unknown = || Error::Usage(format!("{text} is no type that berth rolls out; write deployment or statefulset"));
+        let unknown = || Error::Usage(format!("{text} is not a type that berth rolls out; write deployment or statefulset"));
         let (kind, group) = text.split_once('.').unwrap_or((text, ""));
         if !["", "apps", "v1.apps"].contains(&group) {
             return Err(unknown());
@@ -92,6 +92,13 @@ impl Found {
     /// `deployment.apps/web`.
     pub(super) fn title(&self) -> String {
         format!("{}/{}", self.kind.singular(), self.name)
+    }
+
+    /// `deployment.apps/web --namespace shop`: it, for the command line.
+    pub(super) fn arguments(&self) -> String {
+        let object: Value = serde_json::from_str(&self.json).unwrap_or_default();
+        let namespace = object["metadata"]["namespace"].as_str().map(|namespace| format!(" --namespace {namespace}"));
+        format!("{}{}", self.title(), namespace.unwrap_or_default())
     }
 
     /// An error about this workload.
@@ -210,7 +217,12 @@ impl Selection {
             Self::Named(target.resources.iter().map(|text| type_and_name(text)).collect::<Result<_, _>>()?)
         } else {
             let (kind, names) = target.resources.split_first().ok_or_else(|| Error::Usage("write TYPE/NAME".to_owned()))?;
-            let kind = Kind::parse(kind)?;
+            let kind = match (Kind::parse(kind), names) {
+                (Err(why), []) => {
+                    return Err(Error::Usage(format!("write TYPE/NAME: deployment/{kind} ({why})")));
+                }
+                (parsed, _) => parsed?,
+            };
             match names {
                 [] => Self::All(kind, target.selector.clone()),
                 names => Self::Named(names.iter().map(|name| (kind, name.clone())).collect()),
@@ -264,7 +276,7 @@ impl Selection {
 }
 
 async fn read(connection: &Connection, kind: Kind, name: &str) -> Result<Found, Error> {
-    let json = connection.get(APPS_V1, kind.plural(), name).await?;
+    let json = connection.named(APPS_V1, kind.plural(), name).await?;
     Ok(Found { kind, name: name.to_owned(), json })
 }
 
@@ -335,9 +347,10 @@ mod tests {
             let error = parse(text, selector).expect_err(text);
             assert!(error.contains(says), "{error}");
         };
-        check("pod/web", None, "pod is no type that berth rolls out");
+        check("web", None, "write TYPE/NAME: deployment/web (web is not a type that berth rolls out");
+        check("pod/web", None, "pod is not a type that berth rolls out; write deployment or statefulset");
         check("daemonset/web", None, "use kubectl rollout");
-        check("deployments.extensions/web", None, "is no type");
+        check("deployments.extensions/web", None, "is not a type");
         check("deployment/", None, "is not TYPE/NAME");
         check("deployment/web shop", None, "is not TYPE/NAME");
         check("deployment/web", Some("a=b"), "not both");

@@ -265,9 +265,17 @@ pub(super) struct Standing {
     pub(super) message: Option<String>,
 }
 
-/// From what was kept of a rollout; `standing` is the workload's, of its newest. `began`: where nothing was kept.
-pub(super) fn course(kept: Option<&Rollout>, standing: Option<Standing>, began: Option<Timestamp>, now: Timestamp) -> Course {
-    let began = kept.map(|kept| kept.began).or(began);
+/// From what was kept of a rollout; `standing` is the workload's, of its newest. `began`: where nothing was kept. `given_up`: when the rollout ended the pods
+/// before, if that is how it began.
+pub(super) fn course(
+    kept: Option<&Rollout>,
+    standing: Option<Standing>,
+    began: Option<Timestamp>,
+    given_up: Option<Timestamp>,
+    now: Timestamp,
+) -> Course {
+    let numbered = kept.map(|kept| kept.began).or(began);
+    let began = numbered.map(|numbered| given_up.map_or(numbered, |given_up| given_up.min(numbered)));
     let seconds = |end: Timestamp| began.map(|began| end.duration_since(began).as_secs()).filter(|seconds| *seconds >= 0);
     if let Some(ended) = kept.and_then(|kept| kept.ended.clone()) {
         return Course {
@@ -488,7 +496,7 @@ mod tests {
         let superseded = Rollout { ended: Some(Ended::superseded(at(20), 3, None)), ..begun.clone() };
         let waits = || Some(Standing { state: State::InProgress, since: None, message: None });
         let told = |kept: Option<&Rollout>, standing, began| {
-            let course = course(kept, standing, began, at(50));
+            let course = course(kept, standing, began, None, at(50));
             (course.outcome(), course.took_seconds)
         };
         assert_eq!(told(Some(&complete), waits(), None), ("complete".to_owned(), Some(15)), "what was kept counts");

@@ -20,6 +20,7 @@ mod kube_client;
 mod kube_controller;
 mod kubectl;
 mod linear;
+mod manifests;
 mod monitoring;
 mod nodes;
 mod openapi;

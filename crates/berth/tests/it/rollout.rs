@@ -536,7 +536,11 @@ async fn it_is_a_plugin_of_kubectl_too() {
 async fn errors_say_what_to_do() {
     let cluster = Cluster::start().await;
     let missing = cluster.rollout_fails(&["status", "deployment/none", "deployment/web"]);
-    assert!(missing.contains("deployments.apps \"none\" not found") && missing.contains("--namespace"), "{missing}");
+    assert!(missing.contains("deployments.apps \"none\" not found; looked in namespace default (--namespace"), "{missing}");
+    let nowhere = cluster.rollout_fails(&["status", "deployment/web", "--namespace", "shopp"]);
+    assert!(nowhere.contains("there is no namespace shopp"), "{nowhere}");
+    let elsewhere = cluster.rollout_fails(&["status", "deployment/web", "--namespace", "kube-public"]);
+    assert!(elsewhere.contains("looked in namespace kube-public: there is one in default (--namespace)"), "{elsewhere}");
     assert!(cluster.rollout_fails(&["restart", "deploy", "-l", "a=b"]).contains("no deployments found in namespace default"));
     assert!(cluster.rollout_fails(&["status", "deployment/web", "--context", "other"]).contains("get-contexts"));
     let kubeconfig = cluster.rollout_fails(&["status", "deployment/web", "--kubeconfig", "/none"]);
@@ -545,6 +549,10 @@ async fn errors_say_what_to_do() {
         Command::new(env!("CARGO_BIN_EXE_berth")).args(["rollout", "status", "deploy/web"]).env_clear().env("HOME", "/none").output();
     let nowhere = String::from_utf8(nowhere.unwrap().stderr).unwrap();
     assert!(nowhere.contains("no cluster to talk to: name a kubeconfig"), "{nowhere}");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_berth"));
+    let gone = command.args(["rollout", "status", "deploy/web"]).env_clear().env("KUBECONFIG", "/none/kubeconfig").output();
+    let gone = String::from_utf8(gone.unwrap().stderr).unwrap();
+    assert!(gone.contains("cannot read the kubeconfig /none/kubeconfig"), "{gone}");
     let path = cluster.berth.kubeconfig();
     let config = std::fs::read_to_string(&path).unwrap();
     let server = config.lines().find(|line| line.contains("server:")).unwrap();

@@ -296,6 +296,7 @@ async fn start_as(cluster: Canned, (following, first): (Following, FirstPage), d
         title: "https://127.0.0.1:6443 <as> nobody".to_owned(),
         gates: FeatureGates::default(),
         unheeded,
+        forecaster: None,
         following,
         first,
         tell: Box::new(move |link| telling.lock().unwrap().push(link.to_owned())),

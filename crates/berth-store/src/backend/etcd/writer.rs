@@ -51,7 +51,7 @@ struct Part {
 
 type Entries = Vec<Arc<Entry>>;
 
-/// How an attempt can be told from others.
+/// How an attempt differs from others.
 #[derive(Clone, Copy)]
 enum Sent<'a> {
     /// It is done in this turn, or never.
@@ -192,7 +192,7 @@ impl Writer {
     /// before `ends`.
     async fn find(&self, parts: &[Part], at: Revision, stamp: &Stamp, ends: Timestamp) -> Result<Option<Vec<Arc<Event>>>, String> {
         let Some(events) = as_written(parts, at).await? else { return Ok(None) };
-        // What is gone is gone whoever wanted it. But two may have changed a value in the same way from the same revision.
+        // What is deleted is deleted, whichever request did it. But two may have changed a value in the same way from the same revision.
         let Some(first) = events.first().filter(|_| parts.iter().all(|part| part.write.value.is_some())) else {
             return Ok(Some(events));
         };

@@ -512,7 +512,7 @@ fn a_claim_of_this_name_that_is_not_the_sets_is_left_alone() {
     assert_eq!((world.in_doubt().len(), world.look(usize::MAX)), (0, 0));
 }
 
-/// While a pod of the name is there, whoever's it is, the claim may be in use.
+/// While a pod of the name is there, of any owner, the claim may be in use.
 #[test]
 fn a_claim_is_not_deleted_under_a_pod_that_another_controls() {
     let mut world = World::new(&spec("Delete", "Retain"));

@@ -51,15 +51,15 @@ pub(super) async fn explanation(connection: &Connection, subject: &Subject, now:
     let reader = Reader { connection, unread: Vec::new(), now };
     match subject.kind {
         Kind::Rolled(kind) => {
-            let json = connection.get(APPS_V1, kind.plural(), &subject.name).await?;
+            let json = connection.named(APPS_V1, kind.plural(), &subject.name).await?;
             let found = Found { kind, name: subject.name.clone(), json };
             match kind {
                 target::Kind::Deployment => reader.deployment(&found).await,
                 target::Kind::StatefulSet => reader.stateful_set(&found).await,
             }
         }
-        Kind::ReplicaSet => reader.replica_set(&connection.get(APPS_V1, "replicasets", &subject.name).await?).await,
-        Kind::Pod => reader.pod(&connection.get("v1", "pods", &subject.name).await?).await,
+        Kind::ReplicaSet => reader.replica_set(&connection.named(APPS_V1, "replicasets", &subject.name).await?).await,
+        Kind::Pod => reader.pod(&connection.named("v1", "pods", &subject.name).await?).await,
     }
 }
 

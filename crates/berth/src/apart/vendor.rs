@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn simulated_nodes_join_a_cluster_of_another_only_when_told_to_and_with_a_taint() {
+    fn simulated_nodes_join_a_cluster_of_another_only_when_asked_to_and_with_a_taint() {
         let check = |flags: &[&str], vendor: &Vendor, wanted: Option<Taint>| {
             let Arguments { node } = Arguments::parse_from([&["node"][..], flags].concat());
             assert_eq!(taint(&node, vendor).ok(), wanted, "{flags:?} {vendor:?}");

@@ -1,0 +1,39 @@
+//! Says of HorizontalPodAutoscalers that nothing acts on them.
+
+use crate::{cache::Cache, plan_loop::Planner, worker::Queue};
+use berth_identity::ObjectKey;
+use berth_workloads::{
+    Plan,
+    autoscaler::{self, AutoscalerView},
+    resources::AUTOSCALERS,
+    view::View,
+};
+use jiff::Timestamp;
+use std::sync::Arc;
+
+/// All autoscalers.
+pub type AutoscalerCache = Cache<AutoscalerView>;
+
+/// Plans their conditions.
+#[derive(Clone)]
+pub struct AutoscalerPlanner(pub Arc<AutoscalerCache>);
+
+impl Default for AutoscalerPlanner {
+    fn default() -> Self {
+        Self(Arc::new(AutoscalerCache::new(AUTOSCALERS)))
+    }
+}
+
+impl AutoscalerPlanner {
+    /// Has changes of autoscalers put their keys into `queue`. To be called before the cache starts.
+    pub fn wake(&self, queue: &Queue<ObjectKey>) {
+        let queue = queue.clone();
+        self.0.on_change(move |delta| delta.new.iter().for_each(|autoscaler| queue.add(autoscaler.key())));
+    }
+}
+
+impl Planner for AutoscalerPlanner {
+    fn plan(&self, key: &ObjectKey, _last_error: Option<&str>, now: Timestamp) -> Option<Plan> {
+        Some(autoscaler::plan(&*self.0.get(key)?, now))
+    }
+}

@@ -1,0 +1,96 @@
+//! A forecast in a few sentences: what a person is asked about before an action.
+
+use crate::{
+    forecast::{Forecast, Life, Outcome, PodState, StepKind, WorkloadForecast},
+    learn::Source,
+    text::{Shown, pods},
+};
+
+/// How many troubles, and how many things that could not be read, are named.
+const NAMED_MAX: usize = 3;
+
+/// What becomes of the pods, in sentences. They may hold control characters of a cluster's objects.
+#[must_use]
+pub fn consequences(forecast: &Forecast) -> Vec<String> {
+    let mut sentences: Vec<String> = forecast.workloads.iter().flat_map(of_workload).collect();
+    sentences
+        .extend(forecast.troubles.iter().take(NAMED_MAX).map(|trouble| format!("After {}: {}.", Shown(trouble.at), whole(&trouble.text))));
+    sentences.extend(forecast.supposed.missing.iter().take(NAMED_MAX).map(|missing| format!("This is partial: {}.", whole(missing))));
+    sentences
+}
+
+/// Without its full stop.
+fn whole(text: &str) -> &str {
+    text.trim_end_matches('.')
+}
+
+fn of_workload(workload: &WorkloadForecast) -> Vec<String> {
+    let (created, deleted) = (created(workload), deleted(workload));
+    let mut sentences = vec![match (deleted, created) {
+        (0, 0) => "No pod is deleted or created.".to_owned(),
+        (0, _) => format!("{} created{}.", are(created), stay(workload, created)),
+        (_, 0) => format!("{} deleted{}.", are(deleted), stay(workload, created)),
+        _ => format!("{} deleted, {created} created{}.", are(deleted), stay(workload, created)),
+    }];
+    if 0 < created + deleted {
+        let (most, least) = (workload.pods.value, workload.available.value);
+        sentences.push(format!("At most {} exist at once, terminating ones included; at least {least} are available.", pods(most.into())));
+    }
+    sentences.push(end(workload));
+    if 0 < deleted && workload.stop.source == Source::GracePeriod {
+        let stop = Shown(workload.stop.typical);
+        sentences.push(format!("Times assume that pods take {stop} to stop, their grace period: nothing else is known."));
+    }
+    sentences
+}
+
+/// `1 pod is`, `4 pods are`.
+fn are(count: u64) -> String {
+    let count = i64::try_from(count).unwrap_or(i64::MAX);
+    format!("{} {}", pods(count), if count == 1 { "is" } else { "are" })
+}
+
+fn created(workload: &WorkloadForecast) -> u64 {
+    let count = |kind: &StepKind| if let StepKind::CreatePods { count, .. } = kind { u64::from(*count) } else { 0 };
+    workload.steps.iter().map(|step| count(&step.kind)).sum()
+}
+
+fn deleted(workload: &WorkloadForecast) -> u64 {
+    let count =
+        |kind: &StepKind| if let StepKind::DeletePods { pods, .. } = kind { u64::try_from(pods.len()).unwrap_or(u64::MAX) } else { 0 };
+    workload.steps.iter().map(|step| count(&step.kind)).sum()
+}
+
+/// How many of the pods that exist before the change stay to the end: of those at the end, all that are not created meanwhile. Nothing where there are too many
+/// pods to be followed one by one.
+fn stay(workload: &WorkloadForecast, created: u64) -> String {
+    let is_left = |life: &&Life| life.gone.is_none() && life.states.last().is_some_and(|last| last.is != PodState::Terminating);
+    let left = u64::try_from(workload.lives.iter().filter(is_left).count()).unwrap_or(u64::MAX);
+    match left.saturating_sub(created) {
+        0 => String::new(),
+        1 => ", 1 stays".to_owned(),
+        count => format!(", {count} stay"),
+    }
+}
+
+fn end(workload: &WorkloadForecast) -> String {
+    let back = if workload.rolled_back { "It goes back to its former template by itself. " } else { "" };
+    match &workload.outcome {
+        Outcome::Complete { after, settled_after } if settled_after <= after => format!("{back}It is complete after {}.", Shown(*after)),
+        Outcome::Complete { after, settled_after } => {
+            format!(
+                "{back}It is complete after {}, and the last pod that it replaces is gone after {}.",
+                Shown(*after),
+                Shown(*settled_after)
+            )
+        }
+        Outcome::Held { after, why, .. } => format!("{back}It is held after {}{}.", Shown(*after), because(why)),
+        Outcome::Stuck { after, why } => {
+            format!("{back}It is never complete: nothing more happens after {}{}.", Shown(*after), because(why))
+        }
+    }
+}
+
+fn because(why: &[String]) -> String {
+    if why.is_empty() { String::new() } else { format!(", because {}", why.iter().map(|why| whole(why)).collect::<Vec<_>>().join("; ")) }
+}
