@@ -142,7 +142,14 @@ impl Case<'_> {
 
     /// A query that says what becomes of unknown fields.
     fn drawn_validation(&mut self) -> &'static str {
-        *self.draw.pick(&["", "", "&fieldValidation=Strict", "&fieldValidation=Strict", "&fieldValidation=Warn", "&fieldValidation=Ignore"])
+        self.draw.pick::<&str>(&[
+            "",
+            "",
+            "&fieldValidation=Strict",
+            "&fieldValidation=Strict",
+            "&fieldValidation=Warn",
+            "&fieldValidation=Ignore",
+        ])
     }
 
     async fn change(&mut self, document: &Value) {

@@ -82,9 +82,9 @@ fn main() -> ExitCode {
 async fn run(arguments: &Arguments) -> Option<Report> {
     let mut report = Report::default();
     if arguments.end_states {
-        run_end_states(arguments, &mut report).await?
+        run_end_states(arguments, &mut report).await?;
     } else {
-        run_requests(arguments, &mut report).await?
+        run_requests(arguments, &mut report).await?;
     }
     let is_long = arguments.seeds.end - arguments.seeds.start >= LONG && arguments.only.is_empty();
     print(&report.text(is_long));

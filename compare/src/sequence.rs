@@ -141,7 +141,7 @@ fn operation(draw: &mut Draw, workload: Workload) -> Operation {
         ),
         12 => patch(json!({"minReadySeconds": draw.below(2)})),
         13 => patch(json!({"revisionHistoryLimit": draw.below(4)})),
-        14 => Operation::Recreate(*draw.pick(&["Orphan", "Background", "Foreground"])),
+        14 => Operation::Recreate(draw.pick::<&str>(&["Orphan", "Background", "Foreground"])),
         15 => Operation::Patch(json!({"metadata": {"annotations": {"note": image(draw)}}})),
         _ if workload == Workload::Deployment => match draw.below(4) {
             0 | 1 => patch(json!({"paused": draw.percent(50)})),

@@ -40,7 +40,7 @@ const setImage = async (page, image) => {
   await page.getByLabel("Image", { exact: true }).fill(image);
   await press(page, page.getByRole("button", { name: "What happens then?" }));
   await page.getByText(`-> ${image}`).waitFor();
-  await page.getByText("Every pod is replaced (4 pods), with at most 25% too many and 25% missing.").waitFor();
+  await page.getByText("4 pods are deleted, 4 created.").waitFor();
   await press(page, page.getByRole("button", { name: "Set image" }));
   await page.getByText("The image was set.").waitFor();
 };

@@ -3,7 +3,7 @@
 //! The targets lie in `fuzz/` as cargo-fuzz wants them, and `cargo fuzz` works there; but it asks for a nightly toolchain, and all that it adds
 //! to a build of safe code are the flags below, which the stable compiler has too.
 
-use crate::run::{Outcome, command, output, root, say};
+use crate::run::{Outcome, command, output, root};
 use std::{
     fs,
     path::{Path, PathBuf},

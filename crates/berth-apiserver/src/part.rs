@@ -5,6 +5,7 @@
 
 mod delegation;
 
+pub use crate::state_metrics::WorkloadSource;
 pub use delegation::{Delegate, Unanswered};
 
 use crate::{
@@ -20,7 +21,6 @@ use crate::{
     path::{self, Route},
     query::Query,
     sending::Sending,
-    state_metrics,
     status::Refusal,
     tls::{Tls, TlsError},
 };
@@ -62,12 +62,6 @@ pub struct PartConfig {
     pub readiness: Readiness,
     /// The time by which certificates end.
     pub clock: Arc<dyn Clock>,
-}
-
-/// Where the Deployments, ReplicaSets and StatefulSets are read that `/metrics` shows, under the names of kube-state-metrics.
-pub trait WorkloadSource: Send + Sync {
-    /// The JSON of all objects of a resource of the group `apps`, as they are now; or why they cannot be read.
-    fn all(&self, plural: &'static str) -> BoxFuture<'_, Result<Vec<Vec<u8>>, Unanswered>>;
 }
 
 /// A source, once there is one.
@@ -231,7 +225,7 @@ impl Shared {
     /// Nothing where there is no source, or it cannot be read: the other metrics are worth having alone.
     async fn shown_workloads(&self) -> String {
         let Some(source) = self.workloads.get() else { return String::new() };
-        state_metrics::text_of(&**source).await.unwrap_or_else(|error| {
+        crate::state_metrics::text_of(&**source).await.unwrap_or_else(|error| {
             tracing::warn!(%error, "cannot show workloads as metrics");
             String::new()
         })

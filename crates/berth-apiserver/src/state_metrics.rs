@@ -2,7 +2,6 @@
 //!
 //! Nothing is kept: each scrape reads the objects as they are. Names differ between the kinds on purpose: they are kube-state-metrics' own.
 
-use crate::part::{Unanswered, WorkloadSource};
 use berth_api::{
     int_or_string::{Rounding, resolve},
     k8s_openapi::{
@@ -11,9 +10,16 @@ use berth_api::{
     },
 };
 use berth_registry::{ApiError, Collection, ListOptions, Registry, resource};
+use futures::future::BoxFuture;
 use prometheus::{GaugeVec, Opts, TextEncoder};
 use serde::Deserialize;
 use std::sync::Arc;
+
+/// Where the Deployments, ReplicaSets and StatefulSets are read that `/metrics` shows, under the names of kube-state-metrics.
+pub trait WorkloadSource: Send + Sync {
+    /// The JSON of all objects of a resource of the group `apps`, as they are now; or why they cannot be read.
+    fn all(&self, plural: &'static str) -> BoxFuture<'_, Result<Vec<Vec<u8>>, String>>;
+}
 
 /// All families, as text.
 ///
@@ -37,7 +43,7 @@ pub(crate) async fn text(registry: &Registry) -> Result<String, ApiError> {
 pub(crate) async fn text_of(source: &dyn WorkloadSource) -> Result<String, ApiError> {
     let families = prometheus::Registry::new();
     for kind in KINDS {
-        let objects = source.all(kind.plural).await.map_err(|Unanswered(message)| ApiError::Unavailable { message })?;
+        let objects = source.all(kind.plural).await.map_err(|message| ApiError::Unavailable { message })?;
         let objects: Vec<Seen> = objects.iter().filter_map(|object| serde_json::from_slice(object).ok()).collect();
         fill(kind, &objects, &families).map_err(|error| cannot_show(&error))?;
     }

@@ -1,7 +1,7 @@
 //! Server-side apply of objects of any kind by several managers: what is claimed is there, once is as good as twice, order does not
 //! matter to those who share nothing, and ownership is read back as it is written.
 
-use crate::{any_resource, object, schemas};
+use crate::objects::{any_resource, object, schemas};
 use arbitrary::{Result, Unstructured};
 use berth_api::k8s_openapi::{apimachinery::pkg::apis::meta::v1::Time, jiff::Timestamp};
 use berth_fieldsets::{Application, Force, Managers, Path, Root, Schema, Set, Update, Writer, apply, update, update_entries};

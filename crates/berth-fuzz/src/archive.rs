@@ -60,7 +60,7 @@ pub fn run(data: &[u8]) {
             assert!(!read(&whole[..cut]).1, "torn, it is not whole");
         }
         _ => {
-            let resource = crate::resource_of(choice);
+            let resource = crate::objects::resource_of(choice);
             value(&Key::new(&format!("{}a/b", resource.prefix())), bytes);
             value(&Key::new(&format!("{}b", resource.prefix())), bytes);
         }

@@ -1,6 +1,6 @@
 //! FieldsV1 and `managedFields` from anybody: read or refused, printed as they were read, and sets obey the laws of sets.
 
-use crate::has_floats;
+use crate::objects::has_floats;
 use berth_api::k8s_openapi::apimachinery::pkg::apis::meta::v1::ManagedFieldsEntry;
 use berth_fieldsets::{Managers, PathElement, Set};
 use serde_json::Value;

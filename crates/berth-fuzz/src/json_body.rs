@@ -21,9 +21,9 @@ pub fn run(data: &[u8]) {
     let Ok(parsed) = parsed else { return };
     assert!(parsed.duplicates.len() <= REPORTED_MAX);
 
-    let rules = &crate::resource_of(choice).rules;
+    let rules = &crate::objects::resource_of(choice).rules;
     let _ = rules.decode_stored(body);
-    let is_exact = !crate::has_floats(&parsed.value);
+    let is_exact = !crate::objects::has_floats(&parsed.value);
     let Ok(decoded) = rules.decode(parsed.value) else { return };
     assert!(decoded.unknown.len() <= REPORTED_MAX);
     let stored = decoded.object.encode();

@@ -20,8 +20,6 @@ pub mod trace;
 pub mod validation;
 pub mod yaml_body;
 
-pub(crate) use objects::*;
-
 /// The name of a target, and what runs it with one input.
 pub type Target = (&'static str, fn(&[u8]));
 

@@ -1,6 +1,6 @@
 //! The three kinds of patches, on an object of any kind: a result of bounded size or an error, and the rules see the result.
 
-use crate::{any_resource, any_scalar, any_word, object, pointers};
+use crate::objects::{any_resource, any_scalar, any_word, object, pointers};
 use arbitrary::{Result, Unstructured};
 use berth_api::FeatureGates;
 use berth_registry::{Resource, patch};

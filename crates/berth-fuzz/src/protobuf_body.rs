@@ -1,6 +1,6 @@
 //! A protobuf body: JSON within the limit or an error, for whole bodies and for objects of each kind.
 
-use crate::{BODY_BYTES_MAX, resource_of};
+use crate::objects::{BODY_BYTES_MAX, resource_of};
 use berth_api::decode::parse_json;
 use berth_registry::resource;
 

@@ -1,6 +1,6 @@
 //! Label and field selectors, as text and as specs: what is read is printed so that it is read again, and means the same.
 
-use crate::any_word;
+use crate::objects::any_word;
 use arbitrary::{Result, Unstructured};
 use berth_api::{
     FieldSelector, Path, Selector, int_or_string,

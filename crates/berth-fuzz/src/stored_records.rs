@@ -20,9 +20,9 @@ fn records(bytes: &[u8]) {
 
 /// The value of an object, as the store's index and the answers see it.
 fn value(choice: u8, bytes: &[u8]) {
-    let resource = crate::resource_of(choice);
+    let resource = crate::objects::resource_of(choice);
     let key = Key::new(&format!("{}a/b", resource.prefix()));
-    let header = crate::layout().header(&key, bytes);
+    let header = crate::objects::layout().header(&key, bytes);
     assert!(header.labels.is_sorted());
     let (create_revision, mod_revision) = (Revision(3), Revision(7));
     let entry = Entry { key, value: bytes.to_vec().into(), header, create_revision, mod_revision };
@@ -49,6 +49,6 @@ pub fn run(data: &[u8]) {
     }
     value(choice, bytes);
     if let Ok(text) = std::str::from_utf8(bytes) {
-        assert!(crate::layout().resource_prefix(text).is_none_or(|prefix| text.starts_with(prefix)));
+        assert!(crate::objects::layout().resource_prefix(text).is_none_or(|prefix| text.starts_with(prefix)));
     }
 }

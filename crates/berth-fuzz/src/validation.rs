@@ -1,6 +1,6 @@
 //! Defaults, rules, tables, quotas on objects of every kind: no panic, defaults are idempotent, what is valid is stored and read back whole.
 
-use crate::{any_resource, has_floats, object};
+use crate::objects::{any_resource, has_floats, object};
 use arbitrary::{Result, Unstructured};
 use berth_api::{
     FeatureGates,

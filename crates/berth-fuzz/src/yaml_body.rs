@@ -4,7 +4,7 @@ use berth_api::decode::parse_json;
 use berth_apiserver::{audit::Policy, fuzzing};
 
 /// What aliases may make of a small body, in bytes.
-const JSON_BYTES_MAX: usize = crate::BODY_BYTES_MAX;
+const JSON_BYTES_MAX: usize = crate::objects::BODY_BYTES_MAX;
 
 /// Runs the target with one input.
 ///

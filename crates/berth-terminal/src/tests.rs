@@ -375,7 +375,7 @@ fn a_question_is_answered_by_who_has_seen_all_of_it() {
             steps += 1;
         }
         assert!(0 < steps || rows == 24, "{columns}x{rows}: there was no need to scroll");
-        let (seen, words) = (seen.join(" "), ["of revision", "missing.", "web:1"]);
+        let (seen, words) = (seen.join(" "), ["of revision", "maxUnavailable 1.", "web:1"]);
         assert!(words.iter().all(|word| seen.contains(word)), "{seen}");
         assert!(does(&press(&mut state.clone(), &[Key::Up, Key::Char('y')])), "it was seen");
         // Another size: lines are elsewhere.

@@ -115,7 +115,7 @@ async fn serve(options: &DashboardOptions, tls: Option<TlsOptions>, env: berth_s
             title,
             gates,
             unheeded,
-            forecaster: Some(PlanForecaster::new(remote)),
+            forecaster: Some(PlanForecaster::shared(remote)),
             following: Following::AtOnce,
             first: FirstPage::Workloads,
             tell: Box::new(|link| Output::Stdout.line(&told(link))),

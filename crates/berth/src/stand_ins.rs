@@ -11,9 +11,6 @@ use berth_store::{
 use serde_json::{Map, Value, json};
 use std::{collections::BTreeMap, sync::Arc};
 
-/// On what a kube-apiserver was given back: which annotation stands in the place of a field, and is to be turned back.
-const BERTH_GIVEN_BACK: &str = "berth.dev/given-back";
-
 const DEPLOYMENTS: &str = "/registry/deployments/";
 const STATEFUL_SETS: &str = "/registry/statefulsets/";
 const REPLICA_SETS: &str = "/registry/replicasets/";

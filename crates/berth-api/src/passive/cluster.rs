@@ -78,24 +78,15 @@ impl Kind for Namespace {
     }
 
     fn validate(&self, _gates: &FeatureGates) -> Vec<FieldError> {
-        let mut faults = self.validate_finalize();
+        // Where a namespace is created, upstream does not say which finalizer it is.
+        let mut faults = finalizer_faults(self, |path, _| path.clone());
         faults.extend(pod_security::validate_labels(self.metadata.labels.as_ref(), None));
         faults
     }
 
     /// Source: upstream `ValidateNamespaceFinalizeUpdate`.
     fn validate_finalize(&self) -> Vec<FieldError> {
-        let mut faults = Faults::default();
-        let finalizers = self.spec.as_ref().map(|spec| list(&spec.finalizers)).unwrap_or_default();
-        // Upstream does not say which of them.
-        let path = Path::new("spec.finalizers");
-        for finalizer in finalizers {
-            faults.form(&path, finalizer, check_qualified_name);
-            if finalizer != FINALIZER && !finalizer.contains('/') {
-                faults.invalid(&path, finalizer.as_str(), "name is neither a standard finalizer name nor is it fully qualified");
-            }
-        }
-        faults.into_vec()
+        finalizer_faults(self, Path::index)
     }
 
     fn validate_update(&self, old: &Self, _gates: &FeatureGates) -> Vec<FieldError> {
@@ -111,6 +102,20 @@ impl Kind for Namespace {
         };
         vec![FieldError::invalid(&Path::new("status.phase"), phase, detail)]
     }
+}
+
+/// What is wrong with the finalizers of a namespace, each at the place that `at` gives for its index.
+fn finalizer_faults(namespace: &Namespace, at: impl Fn(&Path, usize) -> Path) -> Vec<FieldError> {
+    let mut faults = Faults::default();
+    let finalizers = namespace.spec.as_ref().map(|spec| list(&spec.finalizers)).unwrap_or_default();
+    for (index, finalizer) in finalizers.iter().enumerate() {
+        let path = at(&Path::new("spec.finalizers"), index);
+        faults.form(&path, finalizer, check_qualified_name);
+        if finalizer != FINALIZER && !finalizer.contains('/') {
+            faults.invalid(&path, finalizer.as_str(), "name is neither a standard finalizer name nor is it fully qualified");
+        }
+    }
+    faults.into_vec()
 }
 
 fn label_with_name(namespace: &mut Namespace) {

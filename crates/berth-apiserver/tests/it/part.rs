@@ -55,10 +55,10 @@ struct One {
 }
 
 impl WorkloadSource for One {
-    fn all(&self, plural: &'static str) -> BoxFuture<'_, Result<Vec<Vec<u8>>, Unanswered>> {
+    fn all(&self, plural: &'static str) -> BoxFuture<'_, Result<Vec<Vec<u8>>, String>> {
         let web = r#"{"metadata": {"name": "web", "namespace": "shop", "generation": 2}, "spec": {"replicas": 3}, "status": {"observedGeneration": 1}}"#;
         let objects = if plural == "deployments" { vec![web.as_bytes().to_vec()] } else { Vec::new() };
-        let answer = if self.answers { Ok(objects) } else { Err(Unanswered("it is away".to_owned())) };
+        let answer = if self.answers { Ok(objects) } else { Err("it is away".to_owned()) };
         async move { answer }.boxed()
     }
 }

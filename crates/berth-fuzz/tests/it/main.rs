@@ -2,6 +2,8 @@
 //!
 //! Nothing here learns which inputs reach new code. `cargo xtask fuzz` does, and the inputs that it finds worth keeping become seeds.
 
+#![expect(clippy::disallowed_methods, reason = "reads seeds")]
+
 use rand_chacha::ChaCha8Rng;
 use rand_core::{Rng, SeedableRng};
 use std::{fs, panic, path::Path};
@@ -66,7 +68,7 @@ impl Maker {
         let to = (from + self.below(16)).min(input.len());
         match self.below(6) {
             0 => drop(input.drain(from..to)),
-            1 => input[from..to].iter_mut().for_each(|byte| *byte ^= 1 << self.random.next_u32() % 8),
+            1 => input[from..to].iter_mut().for_each(|byte| *byte ^= 1 << (self.random.next_u32() % 8)),
             2 => input[from..to].iter_mut().for_each(|byte| *byte = self.random.next_u32() as u8),
             3 => input.splice(from..from, input[from..to].to_vec()).for_each(drop),
             4 => {

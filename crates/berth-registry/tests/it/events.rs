@@ -32,8 +32,8 @@ fn both_groups_show_the_same_events_under_their_own_names() {
         assert_eq!(new[name], core[old], "{old}");
         assert!(!core[old].is_null(), "{old}");
     }
-    world.merge("events.events.k8s.io", "e", json!({"note": "n"})).expect("patched");
-    assert_eq!(world.get("events", "e").expect("there")["message"], "n");
+    world.merge("events", "e", json!({"message": "n"})).expect("patched");
+    assert_eq!(world.get("events.events.k8s.io", "e").expect("there")["note"], "n");
 }
 
 #[test]
@@ -60,7 +60,7 @@ fn events_are_forgotten_an_hour_after_they_were_last_written() {
     world.made("configmaps", config_map("stays"));
     world.clock.advance(1800);
     world.merge("events", "again", json!({"count": 3})).expect("patched");
-    world.merge("events.events.k8s.io", "viewed", json!({"note": "n"})).expect("patched");
+    world.merge("events.events.k8s.io", "viewed", json!({"metadata": {"labels": {"a": "b"}}})).expect("patched");
     world.made(
         "events.events.k8s.io",
         json!({"metadata": {"name": "new"}, "eventTime": "2026-01-01T00:30:00.000000Z", "action": "a",

@@ -1,7 +1,7 @@
 //! Progressive rollouts in a model world, all at once or with a crash after every write.
 
 use crate::world::{Stored, World, template};
-use berth_workloads::{Action, plan::Reason};
+use berth_workloads::{Action, Wait, plan::Reason};
 use jiff::SignedDuration;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -273,7 +273,7 @@ fn a_pod_that_is_available_for_a_moment_reaches_no_step() {
             story.act();
             story.others();
         }
-        let waits: Vec<_> = story.world.plan_deployment().waits.iter().map(|wait| wait.metric_label()).collect();
+        let waits: Vec<_> = story.world.plan_deployment().waits.iter().map(Wait::metric_label).collect();
         assert_eq!(
             (step(&story).as_deref(), waits),
             (Some("2/1"), vec![if story.bad.is_empty() { "step_settles" } else { "pods_unavailable" }])

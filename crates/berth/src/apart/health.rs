@@ -8,7 +8,7 @@ use crate::{
 use berth_apiserver::{
     BindError, Credentials, Failure, Readiness,
     credentials::{AccountKeys, CredentialFiles, Following},
-    part::{OpenPaths, PartConfig, PartServer, Unanswered, WorkloadSource, Workloads},
+    part::{OpenPaths, PartConfig, PartServer, WorkloadSource, Workloads},
     pki,
 };
 use berth_controllers::{election::Gate, metrics::Metrics};
@@ -149,10 +149,9 @@ impl Health {
 struct Listed(RemoteCluster);
 
 impl WorkloadSource for Listed {
-    fn all(&self, plural: &'static str) -> BoxFuture<'_, Result<Vec<Vec<u8>>, Unanswered>> {
+    fn all(&self, plural: &'static str) -> BoxFuture<'_, Result<Vec<Vec<u8>>, String>> {
         async move {
-            let (objects, _) =
-                self.0.list(ResourceName { group: "apps", plural }, None).await.map_err(|error| Unanswered(error.to_string()))?;
+            let (objects, _) = self.0.list(ResourceName { group: "apps", plural }, None).await.map_err(|error| error.to_string())?;
             Ok(objects.into_iter().map(|(_, object)| object.json.to_vec()).collect())
         }
         .boxed()

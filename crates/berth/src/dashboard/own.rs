@@ -125,7 +125,7 @@ impl OwnPage {
             title: format!("{url} as {DASHBOARD_USER}{}", if options.dashboard_as_admin { ", an administrator" } else { "" }),
             gates: (*server.gates).clone(),
             unheeded: None,
-            forecaster: Some(PlanForecaster::new(remote.clone())),
+            forecaster: Some(PlanForecaster::shared(remote.clone())),
             following: Following::WhenSomebodyReads,
             first: FirstPage::UnderWay,
             tell: Box::new(|link| Output::Stdout.line(&format!("The page: {link}"))),

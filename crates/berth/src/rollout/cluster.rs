@@ -19,8 +19,6 @@ use serde::Deserialize;
 use serde_json::{Value, value::RawValue};
 use std::time::Duration;
 
-/// HTTP 404.
-const NOT_FOUND: u16 = 404;
 /// How many other namespaces are named.
 const ELSEWHERE_MAX: u32 = 3;
 /// What writes are recorded under.
@@ -147,8 +145,8 @@ impl Connection {
             return format!("; there is no namespace {here} (--namespace, --context)");
         }
         let field = format!("metadata.name={name}");
-        let only = Only { fields: Some(&field), most: Some(ELSEWHERE_MAX), ..Only::default() };
-        let found = self.list_at(Request::new(format!("{}/{plural}", root(api_version))), plural, only).await.unwrap_or_default();
+        let which = ListParams::default().fields(&field).limit(ELSEWHERE_MAX);
+        let found = self.list_at(Request::new(format!("{}/{plural}", root(api_version))), plural, which).await.unwrap_or_default();
         match &found.iter().map(|item| item.namespace.as_str()).collect::<Vec<_>>()[..] {
             [] => format!("; looked in namespace {here} (--namespace, --context)"),
             others => format!("; looked in namespace {here}: there is one in {} (--namespace)", others.join(", ")),

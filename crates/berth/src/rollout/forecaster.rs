@@ -25,7 +25,7 @@ pub(crate) struct PlanForecaster {
 
 impl PlanForecaster {
     /// Connects when it is asked for the first time.
-    pub(crate) fn new(remote: berth_remote::Options) -> Arc<dyn Forecaster> {
+    pub(crate) fn shared(remote: berth_remote::Options) -> Arc<dyn Forecaster> {
         Arc::new(Self { remote, connected: OnceCell::new() })
     }
 

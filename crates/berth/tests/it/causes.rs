@@ -230,7 +230,7 @@ async fn a_deployment_that_cannot_go_on_names_the_cause() {
     let started = Instant::now();
     let told = loop {
         let told = events.list(&ListParams::default().fields("reason=NewPodsFailing")).await.unwrap().items;
-        if told.len() >= 6 {
+        if told.len() >= 7 {
             break told;
         }
         assert!(started.elapsed() < PATIENCE, "{told:?}");
@@ -238,7 +238,7 @@ async fn a_deployment_that_cannot_go_on_names_the_cause() {
     let mut about: Vec<_> = told.iter().map(|event| event.involved_object.name.as_deref().unwrap()).collect();
     about.sort_unstable();
     about.dedup();
-    assert_eq!(about, ["crash", "elsewhere", "huge", "image", "open", "web"]);
+    assert_eq!(about, ["crash", "elsewhere", "huge", "image", "open", "settings", "web"]);
     let of = |name: &str| told.iter().find(|event| event.involved_object.name.as_deref() == Some(name)).unwrap().message.clone().unwrap();
     assert!(of("web").contains("exceeded quota: few"), "{}", of("web"));
     let image = of("image");

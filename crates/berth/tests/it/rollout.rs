@@ -535,6 +535,7 @@ async fn it_is_a_plugin_of_kubectl_too() {
 #[tokio::test]
 async fn errors_say_what_to_do() {
     let cluster = Cluster::start().await;
+    cluster.create(&json!({})).await;
     let missing = cluster.rollout_fails(&["status", "deployment/none", "deployment/web"]);
     assert!(missing.contains("deployments.apps \"none\" not found; looked in namespace default (--namespace"), "{missing}");
     let nowhere = cluster.rollout_fails(&["status", "deployment/web", "--namespace", "shopp"]);

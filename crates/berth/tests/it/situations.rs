@@ -162,7 +162,7 @@ fn refusals() -> Vec<Situation> {
         (
             "limited",
             most,
-            container(json!({"resources": {"requests": {"cpu": "1"}}})),
+            container(json!({"resources": {"requests": {"cpu": "1"}, "limits": {"cpu": "1"}}})),
             "limit_range",
             "maximum cpu usage per Container is 100m",
             "kubectl describe limitranges ",
@@ -305,7 +305,8 @@ fn waits_of_stateful_sets() -> Vec<Situation> {
     };
     let strategy = |strategy: Value| stateful_set(json!({"spec": {"updateStrategy": strategy}}));
     let held = r#"--patch={"metadata":{"finalizers":["example.com/hold"]}}"#;
-    let broken = r#"--patch={"spec":{"template":{"metadata":{"annotations":{"sim.berth.dev/fails":"CrashLoopBackOff"}}}}}"#;
+    // A pod that crashes again and again is ready for a moment, and the set replaces it then.
+    let broken = r#"--patch={"spec":{"template":{"metadata":{"annotations":{"sim.berth.dev/fails":"ImagePullBackOff"}}}}}"#;
     let stranger = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "db-0"}, "spec": {"containers": [{"name": "main", "image": "main:1"}]}});
     vec![
         situation(
@@ -360,10 +361,10 @@ fn waits_of_stateful_sets() -> Vec<Situation> {
         situation(
             "undone",
             vec![stateful_set(json!({}))],
-            vec![asked("statefulset/db", "crash", "keeps crashing", "kubectl delete pod db-1 ").never("undo")],
+            vec![asked("statefulset/db", "image_pull", "cannot pull its image", "kubectl delete pod db-1 ").never("undo")],
         )
         .then(&["patch", "statefulset/db", "--type=merge", broken])
-        .then(&["wait", "pod/db-1", "--for=jsonpath={.status.containerStatuses[0].restartCount}=1", "--timeout=60s"])
+        .then(&["wait", "pod/db-1", "--for=jsonpath={.status.containerStatuses[0].state.waiting.reason}=ImagePullBackOff", "--timeout=60s"])
         .then(&["rollout", "undo", "statefulset/db"]),
         situation(
             "goes",
@@ -435,7 +436,7 @@ fn fault(asked: &Asked, json: &Value, text: &str) -> Option<&'static str> {
         Some("that is not advised")
     } else if commands.iter().any(|command| command.contains(asked.never)) {
         Some("what does harm is advised")
-    } else if !json["next"].as_array().is_some_and(|next| !next.is_empty()) {
+    } else if json["next"].as_array().is_none_or(Vec::is_empty) {
         Some("nothing is said of what comes next")
     } else {
         None

@@ -124,7 +124,7 @@ async fn show(options: &Watch, cluster: &ClusterOptions, env: Env) -> Outcome {
     };
     let (gates, unheeded) = features::of_cluster(cluster).await.unwrap_or_default();
     let world = World::new(Arc::new(followed), env, gates, unheeded);
-    world.ask(PlanForecaster::new(cluster.remote()));
+    world.ask(PlanForecaster::shared(cluster.remote()));
     world.begin_workloads();
     let state = State::new(title, place, search);
     Shell { world, remote, state, screen: Screen::enter()?, colours: colours() }.run().await
