@@ -82,7 +82,7 @@ fn finish(world: &mut World, replicas: usize) {
 
 #[test]
 fn terminating_pods_keep_their_place_in_a_hostile_world() {
-    for seed in seeds(0..20) {
+    for seed in seeds(0..8) {
         let mut world = slow_and_hostile(seed);
         world.create(&deployment(20, "TerminationComplete"));
         world.run_until_rolled_out("web", LONGEST);
@@ -99,7 +99,7 @@ fn terminating_pods_keep_their_place_in_a_hostile_world() {
 
 #[test]
 fn pods_deleted_by_hand_are_replaced_at_once_under_termination_complete() {
-    for seed in seeds(0..10) {
+    for seed in seeds(0..5) {
         let mut world = slow_and_hostile(seed);
         world.create(&deployment(20, "TerminationComplete"));
         world.run_until_rolled_out("web", LONGEST);
@@ -115,7 +115,7 @@ fn pods_deleted_by_hand_are_replaced_at_once_under_termination_complete() {
 
 #[test]
 fn limits_hold_through_scaling_and_roll_back_in_a_hostile_world() {
-    for seed in seeds(0..20) {
+    for seed in seeds(0..8) {
         let mut world = slow_and_hostile(seed);
         world.create(&deployment(15, ""));
         world.run_for(Duration::from_secs(seed % 20));
@@ -147,7 +147,7 @@ fn a_recreate_rollout_ends_in_a_hostile_world() {
 
 #[test]
 fn controllers_that_are_killed_go_on_where_they_stood() {
-    for (seed, policy) in seeds(0..10).into_iter().zip(["", "TerminationComplete"].into_iter().cycle()) {
+    for (seed, policy) in seeds(0..5).into_iter().zip(["", "TerminationComplete"].into_iter().cycle()) {
         let mut world = World::new(seed, Options { faults: Faults::HOSTILE, ..Options::default() });
         world.create(&deployment(30, policy));
         for milliseconds in [40, 300, 2000] {
@@ -164,7 +164,7 @@ fn controllers_that_are_killed_go_on_where_they_stood() {
 
 #[test]
 fn nodes_and_a_scheduler_that_are_killed_lose_and_double_nothing() {
-    for seed in seeds(0..10) {
+    for seed in seeds(0..5) {
         let mut world = World::new(seed, Options { faults: Faults::HOSTILE, ..Options::default() });
         world.create(&deployment(30, ""));
         restart(&mut world, Part::Nodes, Duration::from_millis(500));

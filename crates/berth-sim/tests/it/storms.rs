@@ -5,23 +5,23 @@ use std::{cell::Cell, time::Duration};
 
 #[test]
 fn limits_hold_in_every_storm_and_all_is_well_after_it() {
-    seeds::run(0..60, |seed| drop(storm::deployment(seed)));
+    seeds::run(0..24, |seed| drop(storm::deployment(seed)));
 }
 
 /// What a step allows holds through pauses, scalings, undos and deletions, and so does a pause.
 #[test]
 fn shares_and_pauses_hold_in_every_storm_and_all_is_well_after_it() {
-    seeds::run(0..30, |seed| drop(storm::deployment_in_steps(seed)));
+    seeds::run(0..16, |seed| drop(storm::deployment_in_steps(seed)));
 }
 
 #[test]
 fn order_and_revisions_hold_in_every_storm_and_all_is_well_after_it() {
-    seeds::run(0..60, |seed| drop(storm::stateful_set(seed)));
+    seeds::run(0..24, |seed| drop(storm::stateful_set(seed)));
 }
 
 #[test]
 fn claims_go_with_whom_they_should_in_every_storm() {
-    seeds::run(0..60, |seed| drop(storm::stateful_set_claims(seed)));
+    seeds::run(0..24, |seed| drop(storm::stateful_set_claims(seed)));
 }
 
 /// Two servers share an etcd that fails one of them.
@@ -60,7 +60,7 @@ fn storms_that_failed_once_do_so_no_more() {
 #[expect(clippy::print_stdout, reason = "the figures are what it is for")]
 fn every_recreation_is_complete_in_time_and_leaves_one_revision() {
     let (slowest, runs) = (Cell::new(Duration::ZERO), Cell::new(0));
-    seeds::run(0..40, |seed| {
+    seeds::run(0..20, |seed| {
         let took = storm::recreation(seed);
         assert!(took <= Duration::from_secs(30), "seed {seed}: {took:?} besides termination and start-up");
         slowest.set(slowest.get().max(took));
