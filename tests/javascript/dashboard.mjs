@@ -175,7 +175,7 @@ await shoot(page, "node");
 await page.getByRole("link", { name: "Quotas" }).click();
 await page.getByText("There is no quota.").waitFor();
 await page.goto(`${own}/ns/shop/deployments/nothing`).catch(() => {});
-await page.getByRole("heading", { name: "It is not there" }).waitFor();
+await page.getByRole("heading", { name: "There is no Deployment nothing in shop." }).waitFor();
 complaints.splice(0, complaints.length, ...complaints.filter((text) => !text.includes("404 (Not Found)")));
 
 // A link that somebody has shared, or an old bookmark, opens in this session.

@@ -269,8 +269,9 @@ impl StatefulSet {
         if is_asked_for(BERTH_UPDATE_STRATEGY) && ![ON_DELETE, RECREATE].contains(&strategy) {
             warnings.push(format!("{}: has no effect unless spec.updateStrategy.type is {ON_DELETE}", annotation(BERTH_UPDATE_STRATEGY)));
         }
-        if is_asked_for(BERTH_REPAIR) && strategy != ROLLING_UPDATE {
-            warnings.push(format!("{}: has no effect unless spec.updateStrategy.type is {ROLLING_UPDATE}", annotation(BERTH_REPAIR)));
+        // Recreate replaces pods that fail without being asked to.
+        if is_asked_for(BERTH_REPAIR) && strategy == ON_DELETE {
+            warnings.push(format!("{}: has no effect where spec.updateStrategy.type is {ON_DELETE}", annotation(BERTH_REPAIR)));
         }
         warnings
     }

@@ -359,7 +359,7 @@ fn waits_of_stateful_sets() -> Vec<Situation> {
         .then(&["patch", "pod/db-1", "--type=merge", held])
         .then(&["delete", "pod/db-1", "--grace-period=0", "--force", "--wait=false"]),
         situation(
-            "undone",
+            "back",
             vec![stateful_set(json!({}))],
             vec![asked("statefulset/db", "image_pull", "cannot pull its image", "kubectl delete pod db-1 ").never("undo")],
         )
