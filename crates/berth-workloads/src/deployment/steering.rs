@@ -38,7 +38,12 @@ impl<'o, 'a> Steering<'o, 'a> {
     fn of_share(observed: &'o Observed<'a>, share: i64) -> Self {
         let desired = observed.size.desired;
         let mut order: Vec<usize> = (0..observed.sets.len()).collect();
-        order.sort_by_key(|&index| (observed.sets[index].meta.deleted.is_none(), completed(observed.sets[index])));
+        // Of sets that are worth the same, those with pods that fail go first: others could not go, for want of available pods.
+        let comes_up = |set: &ReplicaSetView| observed.state.pods.failing(&set.meta.uid).is_none();
+        order.sort_by_key(|&index| {
+            let set = observed.sets[index];
+            (set.meta.deleted.is_none(), completed(set), comes_up(set))
+        });
         let pool = pool(observed);
         let rest = desired - share;
         let old: i64 = observed.old().map(|(_, set)| i64::from(set.replicas)).sum();

@@ -417,6 +417,8 @@ fn a_set_that_is_scaled_by_hand_is_given_its_size_back() {
             story.world.carry_out(plan, usize::MAX);
             story.others();
         }
+        // A pod that was created meanwhile has to stay available for as long.
+        story.pass(10);
         story.check(&[("web:1", 9), ("web:2", 1)], &[FIVE_MINUTES], "StepWaiting");
     }
 }
