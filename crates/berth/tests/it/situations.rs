@@ -240,17 +240,7 @@ fn waits_of_deployments() -> Vec<Situation> {
             vec![asked("deployment/web", "step_lasts", "step 2 of 3, at 50%: waiting until ", "berth rollout promote deployment/web ")],
         )
         .then(&NEW_IMAGE),
-        situation(
-            "settles",
-            vec![stepped("50%, pause, 100%")],
-            vec![asked(
-                "deployment/web",
-                "step_settles",
-                "step 1 of 3, at 50%: waiting for its pods to stay available",
-                "kubectl get pods ",
-            )],
-        )
-        .then(&NEW_IMAGE),
+        // A step settles for ten seconds, which is too short to be asked about here: `steps` of berth-workloads holds its words.
         situation(
             "min-ready",
             vec![deployment(json!({"spec": {"minReadySeconds": 500, "progressDeadlineSeconds": 900}}))],
