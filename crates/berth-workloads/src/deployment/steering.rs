@@ -12,6 +12,7 @@ use super::{
     work::{Work, count},
 };
 use crate::{plan::Wait, rollback, view::ReplicaSetView};
+use std::cmp::Reverse;
 
 /// What each set is to have.
 pub(super) struct Steering<'o, 'a> {
@@ -38,11 +39,11 @@ impl<'o, 'a> Steering<'o, 'a> {
     fn of_share(observed: &'o Observed<'a>, share: i64) -> Self {
         let desired = observed.size.desired;
         let mut order: Vec<usize> = (0..observed.sets.len()).collect();
-        // Of sets that are worth the same, those with pods that fail go first: others could not go, for want of available pods.
-        let comes_up = |set: &ReplicaSetView| observed.state.pods.failing(&set.meta.uid).is_none();
+        // Of sets that are worth the same, that with more pods that are not available loses pods first: those of the others might be all that is available, and could
+        // not go.
         order.sort_by_key(|&index| {
             let set = observed.sets[index];
-            (set.meta.deleted.is_none(), completed(set), comes_up(set))
+            (set.meta.deleted.is_none(), completed(set), Reverse(rolling::gone_first(observed, index)))
         });
         let pool = pool(observed);
         let rest = desired - share;
