@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-/// An object or a status, without what is each server's own: uids, versions, times, addresses and ports that nobody asked for.
+/// An object or a status, without what is each server's own: uids, versions, times, and addresses and ports that no request names.
 pub(crate) fn normal(body: &Value, asked: &Value) -> Value {
     let mut body = body.clone();
     if let Some(metadata) = body.get_mut("metadata") {

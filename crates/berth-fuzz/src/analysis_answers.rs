@@ -46,7 +46,7 @@ fn check(verdict: Verdict) {
             assert!(number.is_finite());
             assert_eq!(answer.passes(), number != 0.0);
             let told = answer.to_string();
-            assert_eq!(told.parse(), Ok(number), "what is told is what was answered");
+            assert_eq!(told.parse(), Ok(number), "the number is the one that was answered");
             assert!(told.bytes().all(|letter| letter.is_ascii_digit() || b"+-.e".contains(&letter)), "{told:?}");
             told
         }

@@ -25,7 +25,7 @@ fn schema(api_version: &str) -> &'static Schema {
 
 /// An object and its owners.
 #[derive(Clone)]
-struct World {
+struct Applied {
     root: Root<'static>,
     empty: Value,
     object: Value,
@@ -33,7 +33,7 @@ struct World {
     now: i64,
 }
 
-impl World {
+impl Applied {
     fn new(root: Root<'static>) -> Self {
         let empty = json!({"metadata": {}});
         Self { root, object: empty.clone(), empty, managers: Managers::default(), now: 0 }
@@ -47,7 +47,7 @@ impl World {
     /// Whether it was done.
     fn apply(&mut self, manager: &str, config: &Value, force: Force) -> bool {
         let (now, writer, ignored) = (self.tick(), writer(manager), Set::default());
-        let World { root, empty, object: live, .. } = &*self;
+        let Applied { root, empty, object: live, .. } = &*self;
         let application = Application { root: *root, live, empty, config, writer: &writer, ignored: &ignored, now: Some(&now) };
         let Ok((object, managers)) = apply(&self.managers, &application, force) else { return false };
         // As an object's type does away with them.
@@ -122,32 +122,32 @@ fn check(u: &mut Unstructured<'_>) -> Result<()> {
     let has_bare = u.ratio(1, 4)?;
     let [first, second, other] = if has_bare { [first, second, other] } else { [first, second, other].map(without_bare) };
 
-    let mut world = World::new(root);
+    let mut applied = Applied::new(root);
     if u.arbitrary()? {
-        world.update("u", second.clone());
+        applied.update("u", second.clone());
     }
-    world.apply("m", &first, Force::Yes);
-    world.apply("n", &other, Force::Yes);
+    applied.apply("m", &first, Force::Yes);
+    applied.apply("n", &other, Force::Yes);
     if u.arbitrary()? {
-        world.update("u", second.clone());
+        applied.update("u", second.clone());
     }
-    if world.apply("m", &second, Force::Yes) && !has_bare {
-        let once = world.clone();
-        assert!(world.apply("m", &second, Force::No), "one's own fields are no conflict");
-        assert_eq!(without_bare(world.object.clone()), without_bare(once.object));
-        // Where nobody owns anything, the next apply records what was there, as upstream.
-        assert!(once.managers.is_empty() || world.managers.same_owners(&once.managers), "{second}");
-        let missing = root.fields(&without_bare(second.clone())).difference(&root.fields(&world.object));
-        assert!(missing.is_empty(), "{missing:?} of {second} is not in {}", world.object);
+    if applied.apply("m", &second, Force::Yes) && !has_bare {
+        let once = applied.clone();
+        assert!(applied.apply("m", &second, Force::No), "one's own fields are no conflict");
+        assert_eq!(without_bare(applied.object.clone()), without_bare(once.object));
+        // Where nothing has an owner, the next apply records what was there, as upstream.
+        assert!(once.managers.is_empty() || applied.managers.same_owners(&once.managers), "{second}");
+        let missing = root.fields(&without_bare(second.clone())).difference(&root.fields(&applied.object));
+        assert!(missing.is_empty(), "{missing:?} of {second} is not in {}", applied.object);
     }
 
     if !has_bare && share_nothing(&root.fields(&first), &root.fields(&other)) {
         let write = |order: [(&str, &Value); 2]| {
-            let mut world = World::new(root);
-            let done = order.map(|(manager, config)| world.apply(manager, config, Force::No));
-            sort_lists(&mut world.object);
-            let owned: Vec<_> = world.managers.0.into_iter().map(|(id, owned)| (id.name, owned.fields)).collect();
-            (done == [true; 2]).then_some((without_bare(world.object), owned))
+            let mut applied = Applied::new(root);
+            let done = order.map(|(manager, config)| applied.apply(manager, config, Force::No));
+            sort_lists(&mut applied.object);
+            let owned: Vec<_> = applied.managers.0.into_iter().map(|(id, owned)| (id.name, owned.fields)).collect();
+            (done == [true; 2]).then_some((without_bare(applied.object), owned))
         };
         assert_eq!(write([("a", &first), ("b", &other)]), write([("b", &other), ("a", &first)]));
     }

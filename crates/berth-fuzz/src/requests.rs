@@ -61,7 +61,7 @@ pub fn run(data: &[u8]) {
         2 => header(text),
         3 => continue_token(text),
         4 => drop(parse_token_file(text)),
-        5 => assert!(account_tokens().verify(bytes, Timestamp::UNIX_EPOCH).is_none(), "nobody else can sign"),
+        5 => assert!(account_tokens().verify(bytes, Timestamp::UNIX_EPOCH).is_none(), "no other key signs"),
         _ => certificate(bytes),
     }
 }

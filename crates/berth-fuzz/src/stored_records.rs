@@ -13,7 +13,7 @@ fn records(bytes: &[u8]) {
     let _ = fuzzing::faults(&second);
     let log = [first, second].concat();
     let faults = fuzzing::faults(&log);
-    assert!(fuzzing::records(bytes).1 || 0 < faults, "what is no record is told");
+    assert!(fuzzing::records(bytes).1 || 0 < faults, "what is no record is a fault");
     // Torn, nothing of it counts.
     assert_eq!(fuzzing::faults(&log[..log.len() - 1]), 0);
 }

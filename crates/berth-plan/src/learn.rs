@@ -136,7 +136,7 @@ impl Learned {
         learned
     }
 
-    /// From being scheduled to the start of containers, and from being told to go to being gone, of pods that may be gone.
+    /// From being scheduled to the start of containers, and from their deletion until they are gone, of pods that may be gone.
     fn take_events(&mut self, snapshot: &Snapshot) {
         let events: Vec<OfPod<'_>> = snapshot.of_kinds(&["Event"]).filter_map(OfPod::read).collect();
         self.take_starts(&events);
@@ -198,7 +198,7 @@ fn named<'e, 'a>(events: &'e [OfPod<'a>], reason: &'static str) -> impl Iterator
     events.iter().filter(move |event| event.reason == reason)
 }
 
-/// The first that tells of each pod that it was told to go. A container that is restarted is killed too, in other words.
+/// The first event of each pod that says that its deletion began. A container that is restarted is killed too, with another message.
 fn killed<'e, 'a>(events: &'e [OfPod<'a>]) -> BTreeMap<&'a str, &'e OfPod<'a>> {
     let mut killed: BTreeMap<&str, &OfPod<'_>> = BTreeMap::new();
     for event in named(events, "Killing").filter(|event| event.message.starts_with("Stopping container ")) {
@@ -315,7 +315,7 @@ fn start_of(pod: &Value) -> Option<Duration> {
     Some(since(from, time(&ready["lastTransitionTime"])?))
 }
 
-/// From being told to go to the end of its last container, of a pod that something still holds.
+/// From its deletion to the end of its last container, of a pod that something still holds.
 fn stop_of(pod: &Value) -> Option<Duration> {
     let told = told_to_go(pod)?;
     let ended = entries(&pod["status"]["containerStatuses"]).map(|status| time(&status["state"]["terminated"]["finishedAt"]));

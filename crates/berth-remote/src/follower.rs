@@ -1,4 +1,4 @@
-//! A list and what follows it, for ever: paged, watched, resumed where the watch broke, and listed anew where that cannot be.
+//! A list and what follows it, for ever: paged, watched, resumed where the watch broke, and listed again where that cannot be.
 
 use crate::{
     answer::{Status, identified},
@@ -58,7 +58,7 @@ pub(crate) fn follow(caller: Arc<Caller>, resource: ResourceName, within: Option
     follow_closely(caller, resource, only).filter_map(|seen| ready(seen.ok())).boxed()
 }
 
-/// Some objects of a kind, then every change of them, for ever; and why there is none for a while. What the server serves is not asked.
+/// Some objects of a kind, then every change of them, without end. An error says why none comes for a while. The server is not asked what it serves.
 #[must_use]
 pub fn follow_some(connection: &Connection, kind: ServedKind, only: Only, env: Env) -> BoxStream<'static, Result<Change, WatchError>> {
     follow_closely(Arc::new(Caller::knowing(connection.clone(), env, vec![kind])), kind.resource, only)
@@ -161,8 +161,8 @@ impl Follower {
             Ok(page) => page,
             Err(trouble) => {
                 let again = token.map_or(Place::Begin(paging), |token| Place::Within { token });
-                let anew = Place::Begin(if trouble.kind == TroubleKind::Expired { Paging::Off } else { paging });
-                return vec![self.after(trouble, again, anew)];
+                let fresh = Place::Begin(if trouble.kind == TroubleKind::Expired { Paging::Off } else { paging });
+                return vec![self.after(trouble, again, fresh)];
             }
         };
         self.backoff.reset();
@@ -225,11 +225,11 @@ impl Follower {
         changes
     }
 
-    /// Goes on at `again` where the same may be asked again, and at `anew` where it may not; not at once, unless that alone is the matter.
-    fn after(&mut self, trouble: Trouble, again: Place, anew: Place) -> Seen {
+    /// Goes on at `again` where the same may be asked again, and at `fresh` where it may not; not at once, unless that alone is the matter.
+    fn after(&mut self, trouble: Trouble, again: Place, fresh: Place) -> Seen {
         let Trouble { kind, error } = trouble;
         self.caller.note_lost(self.resource, (kind == TroubleKind::Lost).then(|| error.to_string()));
-        self.place = if kind == TroubleKind::Lost { again } else { anew };
+        self.place = if kind == TroubleKind::Lost { again } else { fresh };
         match kind {
             TroubleKind::NotServed => return self.unserved(&error),
             TroubleKind::Expired if self.backoff.is_fresh() => {

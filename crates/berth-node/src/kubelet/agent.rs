@@ -286,7 +286,7 @@ impl Nodes {
 
     async fn let_go(&self, pod: &KubeletPod) -> Result<(), ClusterError> {
         // A pod that has ended no longer counts. One of a controller keeps its place until it is gone, so that there are never more pods than the
-        // controller's limits say. In a plan nobody reads it.
+        // controller's limits say. A plan does not read it.
         let is_read = pod.has_finalizers || (!pod.has_owner && self.foreign.is_none());
         if is_read && !pod.status.finished {
             self.end(pod, Ending::Deleted).await?;

@@ -88,7 +88,7 @@ impl Held {
     /// Takes in a version of a pod; gives whether there is something to do for it.
     pub(super) fn take_in(&mut self, pod: &Arc<KubeletPod>, node: u32, behaviour: impl Fn() -> Behaviour, now: Timestamp) -> bool {
         if pod.status.finished && pod.deletion_deadline.is_none() {
-            // Also if somebody else has ended it: no phase follows the last.
+            // Also if another client ended it: no phase follows the last.
             self.forget(&pod.uid);
             return false;
         }
@@ -235,7 +235,7 @@ impl Held {
     }
 
     pub(super) fn mounted(&mut self, uid: &Uid, contents: Contents, now: Timestamp) {
-        // It may have been told to go meanwhile.
+        // It may be terminating by now.
         let Some(held) = self.pods.get_mut(uid).filter(|held| held.stage == PodStage::Mounting) else { return };
         held.stage = mounted(&held.behaviour, now);
         held.contents = contents;
@@ -251,7 +251,7 @@ impl Held {
         }
     }
 
-    /// Moves a pod's stage on to `now`; gives what is to be done and when to look again.
+    /// Moves a pod's stage on to `now`; gives what is to be done, and when to reconcile it again.
     pub(super) fn advance(&mut self, uid: &Uid, now: Timestamp, shortest_told: Duration) -> (Due, Option<Timestamp>) {
         let Some(held) = self.pods.get_mut(uid) else { return (Due::Nothing, None) };
         held.step_to(now);

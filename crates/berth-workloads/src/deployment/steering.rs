@@ -39,9 +39,8 @@ impl<'o, 'a> Steering<'o, 'a> {
     fn of_share(observed: &'o Observed<'a>, share: i64) -> Self {
         let desired = observed.size.desired;
         let mut order: Vec<usize> = (0..observed.sets.len()).collect();
-        // Of sets that are worth the same, that with more pods that are not available loses pods first: those of the others might be all that is available, and could
-        // not go.
-        order.sort_by_key(|&index| {
+        // Of sets with the same rank, the one with more unavailable pods loses pods first. The pods of the others may be all that is available, and cannot go.
+        order.sort_by_cached_key(|&index| {
             let set = observed.sets[index];
             (set.meta.deleted.is_none(), completed(set), Reverse(rolling::gone_first(observed, index)))
         });
