@@ -247,10 +247,10 @@ impl Nodes {
         let mut faults = references.faults(step, &pod.namespace, &found);
         if !faults.is_empty() {
             // What changes from here on wakes the pod; what has changed before is found by the second reading.
-            self.held().wait_for(uid, pod, &objects);
+            self.held().wait_for(pod, &objects);
             self.sources.wanted.notify(usize::MAX);
             let again = self.sources.find(&*self.cluster, &pod.namespace, &objects).await;
-            found = again.inspect_err(|_| self.held().stop_waiting(uid, &objects))?;
+            found = again.inspect_err(|_| self.held().stop_waiting(pod, &objects))?;
             faults = references.faults(step, &pod.namespace, &found);
         }
         let now = self.env.clock.now();
@@ -258,8 +258,8 @@ impl Nodes {
             self.tell_missing_pull_secrets(pod, &references.missing_pull_secrets(&found));
         }
         if faults.is_empty() {
-            self.held().release(uid, step, now);
-        } else if self.held().hold(uid, (step, &faults), objects, now) {
+            self.held().release(pod, step, &objects, now);
+        } else if self.held().hold(pod, (step, &faults), objects, now) {
             self.tell_faults(pod, step, &faults);
         }
         Ok(faults.is_empty())

@@ -176,16 +176,22 @@ impl Held {
     }
 
     /// Has the pod wait for objects, from now on. Those that change then wake it.
-    pub(super) fn wait_for(&mut self, uid: &Uid, pod: &KubeletPod, objects: &BTreeSet<Referenced>) {
+    pub(super) fn wait_for(&mut self, pod: &KubeletPod, objects: &BTreeSet<Referenced>) {
         for object in objects {
-            self.waiting.entry(key(&pod.namespace, object)).or_default().insert(uid.clone());
+            self.waiting.entry(key(&pod.namespace, object)).or_default().insert(pod.uid.clone());
         }
     }
 
     /// A step cannot be taken. Gives whether that is to be told: it is new, or was tried again.
-    pub(super) fn hold(&mut self, uid: &Uid, (step, faults): (Step, &Faults), objects: BTreeSet<Referenced>, now: Timestamp) -> bool {
-        let Some(held) = self.pods.get_mut(uid).filter(|held| next_step(&held.stage, now) == Some(step)) else {
-            self.stop_waiting(uid, &objects);
+    pub(super) fn hold(
+        &mut self,
+        pod: &KubeletPod,
+        (step, faults): (Step, &Faults),
+        objects: BTreeSet<Referenced>,
+        now: Timestamp,
+    ) -> bool {
+        let Some(held) = self.pods.get_mut(&pod.uid).filter(|held| next_step(&held.stage, now) == Some(step)) else {
+            self.stop_waiting(pod, &objects);
             return false;
         };
         let known = held.waits.take().filter(|waits| waits.step == step && waits.faults == *faults);
@@ -202,8 +208,11 @@ impl Held {
         !is_early
     }
 
-    /// A step can be taken.
-    pub(super) fn release(&mut self, uid: &Uid, step: Step, now: Timestamp) {
+    /// A step can be taken, as `objects` are there.
+    pub(super) fn release(&mut self, pod: &KubeletPod, step: Step, objects: &BTreeSet<Referenced>, now: Timestamp) {
+        let uid = &pod.uid;
+        // They may be there since a moment ago, when the pod was to wait for them.
+        self.stop_waiting(pod, objects);
         self.end_waits(uid);
         let Some(held) = self.pods.get_mut(uid).filter(|held| next_step(&held.stage, now) == Some(step)) else { return };
         held.behaviour.config_fails = false;
@@ -217,16 +226,16 @@ impl Held {
         let Some(waits) = held.waits.take() else { return };
         // The status that names them is to be replaced.
         held.is_stale = true;
-        self.stop_waiting(uid, &waits.objects);
+        let pod = Arc::clone(&held.view);
+        self.stop_waiting(&pod, &waits.objects);
     }
 
-    /// The objects no longer wake the pod.
-    pub(super) fn stop_waiting(&mut self, uid: &Uid, objects: &BTreeSet<Referenced>) {
-        let Some(held) = self.pods.get(uid) else { return };
+    /// The objects no longer wake the pod, which may be gone.
+    pub(super) fn stop_waiting(&mut self, pod: &KubeletPod, objects: &BTreeSet<Referenced>) {
         for object in objects {
-            let key = key(&held.view.namespace, object);
+            let key = key(&pod.namespace, object);
             if let Some(pods) = self.waiting.get_mut(&key) {
-                pods.remove(uid);
+                pods.remove(&pod.uid);
                 if pods.is_empty() {
                     self.waiting.remove(&key);
                 }
@@ -367,4 +376,48 @@ fn images(pod: &KubeletPod) -> impl Iterator<Item = &str> {
 
 fn claims(pod: &KubeletPod) -> impl Iterator<Item = ObjectKey> + '_ {
     pod.claims.values().map(|claim| ObjectKey::new(&pod.namespace, claim))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kubelet::{behaviour::Latencies, images::MissingImages};
+    use berth_identity::Revision;
+    use berth_workloads::{resources::CONFIG_MAPS, view::View};
+    use serde_json::json;
+
+    fn at(second: i64) -> Timestamp {
+        Timestamp::from_second(second).expect("in range")
+    }
+
+    /// A pod that references a ConfigMap, held by a node that starts pods at once.
+    fn holding() -> (Held, Arc<KubeletPod>, BTreeSet<Referenced>) {
+        let env = json!([{"configMapRef": {"name": "settings"}}]);
+        let pod = json!({
+            "metadata": {"namespace": "shop", "name": "web", "uid": "u"}, "status": {"phase": "Pending"},
+            "spec": {"nodeName": "node-0", "containers": [{"name": "main", "image": "i", "envFrom": env}]},
+        });
+        let pod = Arc::new(KubeletPod::decode(pod.to_string().as_bytes(), Revision(1)).expect("a pod"));
+        let latencies = Latencies { start: Duration::ZERO, stop: Duration::ZERO };
+        let mut held = Held::default();
+        assert!(held.take_in(&pod, 0, || Behaviour::of(&pod, latencies, &MissingImages::default()), at(0)));
+        (held, pod, BTreeSet::from([(CONFIG_MAPS, "settings".to_owned())]))
+    }
+
+    /// Else the resource is watched, and the pod remembered, for as long as the node runs.
+    #[test]
+    fn a_pod_whose_object_comes_at_the_last_moment_or_that_goes_meanwhile_waits_for_nothing() {
+        let (mut held, pod, objects) = holding();
+        held.wait_for(&pod, &objects);
+        assert_eq!(held.waiting_for(CONFIG_MAPS, &ObjectKey::new("shop", "settings")), std::slice::from_ref(&pod.uid));
+        held.release(&pod, Step::Create, &objects, at(0));
+        assert!(!held.waits_for_some(CONFIG_MAPS), "it is there by now");
+
+        let (mut held, pod, objects) = holding();
+        held.wait_for(&pod, &objects);
+        held.forget(&pod.uid);
+        let faults = Faults::from([("main".to_owned(), "configmap \"settings\" not found".to_owned())]);
+        assert!(!held.hold(&pod, (Step::Create, &faults), objects, at(0)), "it is gone");
+        assert!(!held.waits_for_some(CONFIG_MAPS));
+    }
 }

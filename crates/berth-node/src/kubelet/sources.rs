@@ -1,5 +1,5 @@
 //! Where nodes read the ConfigMaps and Secrets that pods reference. Nothing of them is kept: a pod that references some has them read when it needs them,
-//! and only while a pod waits for one are changes of that resource watched.
+//! and changes of that resource are watched from when a pod waits for one.
 
 use super::{
     agent::Nodes,
@@ -99,7 +99,7 @@ async fn read(cluster: &dyn Cluster, (resource, key): &(ResourceName, ObjectKey)
     }
 }
 
-/// Wakes pods when what they wait for changes. The resource is watched only while some pod waits for an object of it.
+/// Wakes pods when what they wait for changes. A watch of the resource begins when some pod waits for an object of it, and ends at the first change after none does.
 pub(super) fn follow(nodes: &Arc<Nodes>, resource: ResourceName) {
     let spawner = Arc::clone(&nodes.env.spawner);
     let nodes = Arc::clone(nodes);
