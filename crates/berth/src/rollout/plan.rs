@@ -147,12 +147,16 @@ async fn prepare(options: &PlanOptions) -> Result<Prepared, Error> {
         change.manifests = documents.into_iter().map(|document| document.object).collect();
         (change.deployments, change.stateful_sets) = (edits.clone(), Edits { policy: None, ..edits });
     }
-    let snapshot = place.snapshot(&change).await?;
+    let mut snapshot = place.snapshot(&change).await?;
     if let Some(connection) = place.cluster().filter(|_| options.server_dry_run) {
         change = answered(connection, &snapshot, change).await?;
     }
     let objects = match place.cluster() {
-        Some(connection) => objects(connection, change.references(&snapshot)).await?,
+        Some(connection) => {
+            let (known, unread) = objects(connection, change.references(&snapshot)).await?;
+            snapshot.missing.extend(unread);
+            known
+        }
         None => KnownObjects::new(),
     };
     let gates = place.gates().await;
@@ -163,9 +167,9 @@ async fn prepare(options: &PlanOptions) -> Result<Prepared, Error> {
     Ok(Prepared { snapshot, change, gates, asked, objects })
 }
 
-/// What is known of ConfigMaps and Secrets. Of a Secret only the metadata is read. An object that may not be read counts as there.
-async fn objects(connection: &Connection, named: BTreeSet<(ResourceName, ObjectKey)>) -> Result<KnownObjects, Error> {
-    let mut known = KnownObjects::new();
+/// What is known of ConfigMaps and Secrets, and a sentence about those that cannot be read, which count as there. Of a Secret only the metadata is read.
+async fn objects(connection: &Connection, named: BTreeSet<(ResourceName, ObjectKey)>) -> Result<(KnownObjects, Option<String>), Error> {
+    let (mut known, mut refused) = (KnownObjects::new(), Vec::new());
     for (resource, key) in named {
         let part = if resource == SECRETS { Part::Metadata } else { Part::Whole };
         let object = match connection.in_namespace(&key.namespace).find("v1", resource.plural, &key.name, part).await {
@@ -173,12 +177,21 @@ async fn objects(connection: &Connection, named: BTreeSet<(ResourceName, ObjectK
             Ok(Some(_)) if part == Part::Metadata => KnownObject::Exists,
             Ok(Some(text)) => KnownObject::with_keys_of(text.as_bytes())
                 .map_err(|source| Error::Decode { what: format!("{} {}", resource.plural, key.name), source })?,
-            Err(Error::Refused { .. }) => KnownObject::Exists,
+            Err(Error::Refused { message, .. }) => {
+                refused.push(message);
+                KnownObject::Exists
+            }
             Err(error) => return Err(error),
         };
         known.insert((resource, key), object);
     }
-    Ok(known)
+    let unread = refused.first().map(|why| {
+        format!(
+            "{} of the referenced ConfigMaps and Secrets cannot be read ({why}): they are supposed to exist, with every key",
+            refused.len()
+        )
+    });
+    Ok((known, unread))
 }
 
 /// The change as the server says that it would come out.

@@ -440,10 +440,14 @@ fn whoever_may_not_read_all_gets_a_plan_that_is_marked_partial() {
     let bind = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding", "metadata": {"name": "view"},
         "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "view"},
         "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "ada"}]});
-    let (cluster, _folder) = up(&[bind, web("TerminationComplete")]);
+    let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "key"}});
+    let mut web = web("TerminationComplete");
+    web["spec"]["template"]["spec"]["containers"][0]["envFrom"] = json!([{"secretRef": {"name": "key"}}]);
+    let (cluster, _folder) = up(&[bind, secret, web]);
     let output = berth(&cluster.kubeconfig(), &["plan", "deployment/web", "--image", "main=web:2", "--as", "ada", "--stop", "1s"]);
     let told = String::from_utf8(output.stdout).unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     assert!(told.contains("PARTIAL: nodes cannot be read (") && told.contains("PARTIAL: pods cannot be read ("), "{told}");
+    assert!(told.contains("PARTIAL: 1 of the referenced ConfigMaps and Secrets cannot be read ("), "{told}");
     assert!(told.contains("Deployment default/web, 3 pods: complete after"), "{told}");
 }
