@@ -4,6 +4,7 @@ use crate::{
     analysis,
     cause::Cause,
     hash::{template_hash, without_hash},
+    plan::{Action, EventRecord, Outcome, Reason, Repeat},
 };
 use berth_api::annotations::{BERTH_COMPLETED_AT, BERTH_COMPLETED_REVISION, BERTH_ROLLBACK, BERTH_ROLLED_BACK_TEMPLATES};
 use jiff::{SignedDuration, Timestamp};
@@ -19,6 +20,9 @@ const MESSAGE_CHARS_MAX: usize = 1024;
 /// For how long all pods of a template must stay available until its rollout has succeeded. A container that crashes a moment after its start makes its pod
 /// available for that moment.
 pub const STEADY: SignedDuration = SignedDuration::from_secs(10);
+
+/// How long ago a node that is well has renewed its lease at most: kubelets do so every 10 s. That a node is lost is in its status only 40 s later.
+const NODE_ANSWERS_WITHIN: SignedDuration = SignedDuration::from_secs(12);
 
 type Annotations = BTreeMap<String, String>;
 
@@ -90,6 +94,27 @@ impl Record {
     pub fn is_about(&self, revision: i64, template: &PodTemplateSpec) -> bool {
         self.from_revision == revision || self.has_made(revision, template)
     }
+}
+
+/// What comes before a way back from a template whose pods report no cause: they may be on nodes that are lost, and no other template would help then.
+/// `nodes`: of the pods that are not ready. `skipped`: the event where none of them answers, once for each template of this hash. `None` where there is no
+/// such pod, or one has no node yet.
+pub(crate) fn nodes_to_confirm(
+    nodes: Vec<String>,
+    record: &Record,
+    (hash, skipped): (&str, EventRecord),
+    now: Timestamp,
+) -> Option<Action> {
+    if nodes.is_empty() || nodes.iter().any(String::is_empty) {
+        return None;
+    }
+    let skipped = EventRecord { repeat: Repeat::OncePer(format!("{hash}/node_lost")), ..skipped };
+    Some(Action::ConfirmNodeReady {
+        nodes,
+        answered_since: now.checked_sub(NODE_ANSWERS_WITHIN).unwrap_or(Timestamp::MIN),
+        reason: Reason::AutomaticRollback { from: record.from_revision, to: record.to_revision },
+        events: Outcome { success: None, failure: Some(skipped) },
+    })
 }
 
 impl fmt::Display for Record {

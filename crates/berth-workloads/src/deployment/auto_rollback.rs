@@ -22,10 +22,8 @@ use berth_api::{
     annotations::{BERTH_ROLLBACK, BERTH_ROLLED_BACK_TEMPLATES, CHANGE_CAUSE},
     apps::steps::Step,
 };
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 
-/// How long ago a node that is well has renewed its lease at most: kubelets do so every 10 s. That a node is lost is in its status only 40 s later.
-const NODE_ANSWERS_WITHIN: SignedDuration = SignedDuration::from_secs(12);
 /// The condition that the template that was gone back to has missed its deadline too.
 const ROLLBACK_FAILED: &str = "RollbackFailed";
 
@@ -241,18 +239,15 @@ pub(super) fn plan(observed: &Observed<'_>, back: &Back<'_>) -> Plan {
     Plan { stages, ..Plan::default() }
 }
 
-/// Pods that say nothing of why they are not ready may be on nodes that are lost: then no other template would help.
+/// Of a failure without a cause.
 fn nodes_to_confirm(observed: &Observed<'_>, back: &Back<'_>, record: &Record) -> Option<Action> {
-    let nodes = observed.state.pods.unready_on(&back.from.meta.uid);
-    if !matches!(back.failure, Failure::Deadline(None)) || nodes.iter().any(String::is_empty) || nodes.is_empty() {
+    if !matches!(back.failure, Failure::Deadline(None)) {
         return None;
     }
     let message = format!("Revision {} {} and stays: going back would not help: ", record.from_revision, back.failure.words());
     let skipped = event(observed.deployment(), Severity::Warning, "AutomaticRollbackSkipped", message);
-    let skipped = EventRecord { repeat: Repeat::OncePer(format!("{}/node_lost", back.hash)), ..skipped };
-    let reason = Reason::AutomaticRollback { from: record.from_revision, to: record.to_revision };
-    let answered_since = observed.state.now.checked_sub(NODE_ANSWERS_WITHIN).unwrap_or(Timestamp::MIN);
-    Some(Action::ConfirmNodeReady { nodes, answered_since, reason, events: Outcome { success: None, failure: Some(skipped) } })
+    let nodes = observed.state.pods.unready_on(&back.from.meta.uid);
+    rollback::nodes_to_confirm(nodes, record, (&back.hash, skipped), observed.state.now)
 }
 
 fn record(observed: &Observed<'_>, Back { from, to, failure, .. }: &Back<'_>) -> Record {

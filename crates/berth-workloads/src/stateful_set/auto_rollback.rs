@@ -7,20 +7,24 @@ use super::{
     events::event,
     observe::Observed,
     progress::{self, Missed, Progress},
-    rollout::revision_of,
+    rollout::{is_ready, revision_of},
     volumes::References,
 };
 use crate::{
     cause::{self, Cause},
+    counts::NODES_MAX,
     hash::template_hash,
     plan::{Action, EventRecord, Outcome, Plan, Reason, Repeat, Severity, Stage, Urgency, merge_patch},
     rollback::{self, Record, Stays},
-    view::{AutoRollback, RevisionView, StatefulSetView},
+    view::{AutoRollback, PodView, RevisionView, StatefulSetView},
 };
 use berth_api::annotations::{BERTH_ROLLBACK, BERTH_ROLLED_BACK_TEMPLATES};
 use k8s_openapi::api::core::v1::PodTemplateSpec;
 use serde_json::json;
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 type Annotations = BTreeMap<String, String>;
 
@@ -151,8 +155,22 @@ pub(super) fn plan(observed: &Observed<'_>, back: &Back<'_>, references: Referen
         reason: Reason::AutomaticRollback { from: record.from_revision, to: record.to_revision },
         events: Outcome { success: Some(event(set, Severity::Warning, "AutomaticRollback", record.to_string())), failure: None },
     };
-    let stages = [references.writes, vec![action]].into_iter().filter(|actions| !actions.is_empty());
+    let confirmed = nodes_to_confirm(observed, back, &record).into_iter().collect();
+    let stages = [references.writes, confirmed, vec![action]].into_iter().filter(|actions| !actions.is_empty());
     Plan { stages: stages.map(|actions| Stage { actions }).collect(), events: references.events, ..Plan::default() }
+}
+
+/// Of a failure without a cause.
+fn nodes_to_confirm(observed: &Observed<'_>, back: &Back<'_>, record: &Record) -> Option<Action> {
+    if back.cause.is_some() {
+        return None;
+    }
+    let is_unready = |pod: &PodView| pod.meta.deleted.is_none() && revision_of(pod) == observed.history.update && !is_ready(pod);
+    let unready = observed.roster().slots().filter(|(_, pod)| is_unready(pod));
+    let nodes: BTreeSet<String> = unready.map(|(_, pod)| pod.node_name.to_string()).take(NODES_MAX).collect();
+    let message = format!("Revision {} has missed its progress deadline and stays: going back would not help: ", record.from_revision);
+    let skipped = event(observed.set(), Severity::Warning, "AutomaticRollbackSkipped", message);
+    rollback::nodes_to_confirm(nodes.into_iter().collect(), record, (&back.hash, skipped), observed.state.now)
 }
 
 /// What a revision is to keep beside its template: the templates that were rolled back from, so that they are not forgotten

@@ -1,7 +1,7 @@
 //! Templates that fail give way by themselves.
 
 use super::world::{World, broken, template};
-use berth_workloads::rollback::Record;
+use berth_workloads::{plan::Action, rollback::Record};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
@@ -415,6 +415,29 @@ fn what_no_other_template_would_cure_stays_and_is_told() {
     assert_eq!(told(&world, "AutomaticRollback").len(), 0, "{:?}", world.events);
     let skipped = told(&world, "AutomaticRollbackSkipped");
     assert!(skipped.len() == 1 && skipped[0].contains("0/1 nodes are available"), "{skipped:?}");
+}
+
+/// Pods of a lost node report nothing, and no other template would help them.
+#[test]
+fn where_pods_report_no_cause_one_of_their_nodes_must_answer_first() {
+    let mut world = asked(&json!({}), &template(1));
+    roll_out(&mut world, &broken(2));
+    until_made(&mut world);
+    world.look(usize::MAX);
+    world.edit_pod("web-2", &json!({"spec": {"nodeName": "node-1"}}));
+    world.now += SignedDuration::from_secs(600);
+    let actions = |world: &World| world.plan().stages.into_iter().flat_map(|stage| stage.actions).collect::<Vec<_>>();
+    let planned = actions(&world);
+    let [Action::ConfirmNodeReady { nodes, answered_since, events, .. }, Action::Patch { .. }] = &planned[..] else {
+        panic!("{planned:?}")
+    };
+    assert_eq!((&nodes[..], *answered_since), (&["node-1".to_owned()][..], world.now - SignedDuration::from_secs(12)));
+    let skipped = events.failure.as_ref().expect("it says why nothing is done");
+    assert!(skipped.message.starts_with("Revision 2 has missed its progress deadline and stays: "), "{skipped:?}");
+    // What a pod reports came from its node.
+    let waiting = json!([{"name": "main", "restartCount": 3, "state": {"waiting": {"reason": "CrashLoopBackOff"}}}]);
+    world.edit_pod("web-2", &json!({"status": {"containerStatuses": waiting}}));
+    assert!(matches!(&actions(&world)[..], [Action::Patch { .. }]), "{:?}", world.plan());
 }
 
 #[test]

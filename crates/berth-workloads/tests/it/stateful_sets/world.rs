@@ -232,7 +232,7 @@ impl World {
 
     fn carry_out(&mut self, action: Action) {
         match action {
-            Action::ConfirmAlive { .. } => (),
+            Action::ConfirmAlive { .. } | Action::ConfirmNodeReady { .. } => (),
             Action::Create { object, events, .. } => {
                 self.create(object.as_object());
                 self.tell(events);
