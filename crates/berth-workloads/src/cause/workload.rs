@@ -8,9 +8,11 @@ use super::{
 use crate::{
     hash::same_template,
     ordinals::{member_ordinal, ordinals},
+    stateful_set::REVISION_NOT_CREATED,
     view::{DeploymentStrategy, DeploymentView, EventView, PodReplacementPolicy, PodView, ReplicaSetView, StatefulSetView},
 };
 use berth_api::{FeatureGates, Gate};
+use berth_identity::Uid;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::apps::v1::DeploymentCondition;
 use std::{
@@ -109,7 +111,7 @@ pub fn of_deployment(facts: &DeploymentFacts<'_>) -> Causes {
             found.take_refusal(&refusal);
         }
     }
-    let not_created = not_created(deployment, &own);
+    let not_created = not_created(facts, &own);
     // Its controller has read it, and tries: the status is of the spec before until the set is there.
     let unobserved_since = facts.unobserved_since.filter(|_| not_created.is_none());
     let refusal = not_created.or_else(|| refusal_of_sets(deployment, &own));
@@ -130,18 +132,34 @@ pub fn of_stateful_set(facts: &StatefulSetFacts<'_>) -> Causes {
     let mut found = Collected::new(events, facts.now);
     own.iter().copied().filter(|pod| pod.meta.deleted.is_some() || is_wanted(pod)).for_each(|pod| found.take_pod(pod));
     let there = i64::try_from(own.iter().copied().filter(is_wanted).count()).unwrap_or(i64::MAX);
-    // The event stays when its cause is gone: a pod made since says that it is.
+    // The event stays when its cause is gone: a pod made since, or a status of the newest spec, says that it is.
     let last_made = own.iter().filter_map(|pod| pod.meta.created).max();
-    let is_failure = |event: &&Arc<EventView>| event.about_uid == set.meta.uid && event.reason == "FailedCreate" && event.last >= last_made;
-    if let Some(event) = events.iter().filter(is_failure).max_by_key(|event| event.last) {
+    let is_failure = |event: &&Arc<EventView>| {
+        let is_over = is_of_revision(event) && facts.unobserved_since.is_none_or(|since| event.last < Some(since));
+        event.about_uid == set.meta.uid && event.reason == "FailedCreate" && event.last >= last_made && !is_over
+    };
+    let failure = events.iter().filter(is_failure).max_by_key(|event| event.last);
+    let is_without_revision = failure.is_some_and(is_of_revision);
+    if let Some(event) = failure {
         let message = event.message.split_once(" failed error: ").map_or(&*event.message, |(_, error)| error);
         // The plan waits for that, and nobody refuses anything.
         let waits_for_claim = message.starts_with("pvc ") && message.ends_with(" is being deleted");
-        let missing = if waits_for_claim { 0 } else { wanted.replicas - there };
+        let missing = match (waits_for_claim, is_without_revision) {
+            (true, _) => 0,
+            // Those that are there are of the template before.
+            (false, true) => wanted.replicas,
+            (false, false) => wanted.replicas - there,
+        };
         found.take_refusal(&Refusal { about: about("StatefulSet", &set.meta.name), missing, message });
     }
-    found.take_unobserved("StatefulSet", &set.meta.name, facts.unobserved_since);
+    // Its controller has read it, and tries.
+    found.take_unobserved("StatefulSet", &set.meta.name, facts.unobserved_since.filter(|_| !is_without_revision));
     found.into_causes()
+}
+
+/// Whether it is about the ControllerRevision of a template.
+fn is_of_revision(event: &Arc<EventView>) -> bool {
+    event.message.starts_with(REVISION_NOT_CREATED)
 }
 
 /// Why a ReplicaSet does not have the pods that it wants, ready; or still has some that it does not.
@@ -189,13 +207,22 @@ fn refusal(set: &ReplicaSetView) -> Option<Refusal<'_>> {
     })
 }
 
-/// What the Deployment says of a set for its newest template that could not be created. Pods of its status are of the template before: all are missing.
-fn not_created<'a>(deployment: &'a DeploymentView, sets: &[&Arc<ReplicaSetView>]) -> Option<Refusal<'a>> {
-    let failure = says(deployment, "Progressing", "ReplicaSetCreateError")?;
+/// What the Deployment says of a set for its newest template that could not be created; without a progress deadline only its event does. Pods of its status
+/// are of the template before: all are missing.
+fn not_created<'a>(facts: &DeploymentFacts<'a>, sets: &[&Arc<ReplicaSetView>]) -> Option<Refusal<'a>> {
+    let deployment = facts.deployment;
+    let failure = says(deployment, "Progressing", "ReplicaSetCreateError").map(|failure| failure.message.as_deref().unwrap_or_default());
+    let recorded = || latest_since(facts.unobserved_since?, facts.events, &deployment.meta.uid, "ReplicaSetCreateError");
+    let message = failure.or_else(|| Some(&*recorded()?.message))?;
     let is_there = sets.iter().any(|set| same_template(&set.template, &deployment.spec.template));
     let missing = deployment.spec.replicas.unwrap_or(1).into();
-    let message = failure.message.as_deref().unwrap_or_default();
     (!is_there).then(|| Refusal { about: about("Deployment", &deployment.meta.name), missing, message })
+}
+
+/// The latest event about an object for this reason, if there is one since then.
+fn latest_since<'a>(since: Timestamp, events: &'a [Arc<EventView>], uid: &Uid, reason: &str) -> Option<&'a EventView> {
+    let fits = |event: &&EventView| event.about_uid == *uid && event.reason == reason && Some(since) <= event.last;
+    events.iter().map(|event| &**event).filter(fits).max_by_key(|event| event.last)
 }
 
 /// What the Deployment says of its sets' refusals, where those cannot be read.
@@ -462,6 +489,36 @@ mod tests {
         assert_eq!(found(&[set("web-2", "web:2", &json!({}))]), ["Deployment web was looked at by no controller"], "it is there by now");
     }
 
+    /// Without a progress deadline its status has no condition that could say it.
+    #[test]
+    fn a_set_that_cannot_be_created_is_told_of_by_events_too() {
+        let (web, message) = (deployment(&json!({}), &json!({})), "Failed to create new replica set \"web-2\": exceeded quota: q");
+        let found = |second: i64, unobserved_since| {
+            let events = [event_of("d", second, ("ReplicaSetCreateError", message))];
+            let gates = &FeatureGates::default();
+            let facts = DeploymentFacts { deployment: &web, sets: &[], pods: &[], events: &events, gates, unobserved_since, now: at(60) };
+            texts(&of_deployment(&facts))
+        };
+        assert_eq!(found(7, Some(at(5))), [format!("3 pods of Deployment web are not created because of a quota: {message}")]);
+        assert_eq!(found(4, Some(at(5))), ["Deployment web was looked at by no controller"], "it is about the spec before");
+        assert_eq!(found(7, None), [] as [&str; 0], "the newest spec is observed");
+    }
+
+    #[test]
+    fn a_revision_that_cannot_be_created_is_told_of_and_no_controller_is_blamed() {
+        let text = "Create ControllerRevision db-7c9 in StatefulSet db failed error: exceeded quota: q";
+        let object = json!({"metadata": {"name": "db", "uid": "s"}, "spec": {"replicas": 3, "template": template("db:2")}});
+        let set = StatefulSetView::decode(object.to_string().as_bytes(), Revision(0)).expect("a StatefulSet");
+        let found = |second: i64, unobserved_since| {
+            let pods = [member("db-0", &json!({}), "")];
+            let facts = StatefulSetFacts { set: &set, pods: &pods, events: &[event("s", second, text)], unobserved_since, now: at(60) };
+            texts(&of_stateful_set(&facts))
+        };
+        assert_eq!(found(7, Some(at(5))), ["3 pods of StatefulSet db are not created because of a quota: exceeded quota: q"]);
+        assert_eq!(found(4, Some(at(5))), ["StatefulSet db was looked at by no controller"], "it is about the spec before");
+        assert_eq!(found(7, None), [] as [&str; 0], "the newest spec is observed");
+    }
+
     #[test]
     fn pods_that_do_not_go_count_where_somebody_waits_for_them() {
         let going = json!({"deletionTimestamp": at(30), "finalizers": ["example.com/hold"]});
@@ -535,8 +592,12 @@ mod tests {
     }
 
     fn event(uid: &str, second: i64, message: &str) -> Arc<EventView> {
+        event_of(uid, second, ("FailedCreate", message))
+    }
+
+    fn event_of(uid: &str, second: i64, (reason, message): (&str, &str)) -> Arc<EventView> {
         let object = json!({
-            "metadata": {"name": "e"}, "involvedObject": {"uid": uid}, "reason": "FailedCreate", "message": message, "lastTimestamp": at(second),
+            "metadata": {"name": "e"}, "involvedObject": {"uid": uid}, "reason": reason, "message": message, "lastTimestamp": at(second),
         });
         Arc::new(EventView::decode(object.to_string().as_bytes()).expect("an event"))
     }

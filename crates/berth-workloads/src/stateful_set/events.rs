@@ -63,6 +63,15 @@ pub(super) fn pod_outcome(set: &StatefulSetView, verb: Verb, pod: &str) -> Outco
     }
 }
 
+/// How the message begins of a ControllerRevision that could not be created.
+pub(crate) const REVISION_NOT_CREATED: &str = "Create ControllerRevision ";
+
+/// The events of the creation of a ControllerRevision.
+pub(super) fn revision_outcome(set: &StatefulSetView, revision: &str) -> Outcome {
+    let failure = format!("{REVISION_NOT_CREATED}{revision} in StatefulSet {} failed error: ", set.meta.name);
+    Outcome { success: None, failure: Some(event(set, Severity::Warning, Verb::Create.failure(), failure)) }
+}
+
 /// Something about a pod that cannot be done, for a reason that lasts.
 pub(super) fn pod_failure(set: &StatefulSetView, verb: Verb, pod: &str, error: &str) -> EventRecord {
     let message = format!("{} Pod {pod} in StatefulSet {} failed error: {error}", verb.text(), set.meta.name);

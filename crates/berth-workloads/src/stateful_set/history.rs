@@ -4,6 +4,7 @@ use super::{
     RevisionName, State,
     auto_rollback::{self, Rollout},
     controller_revision_name,
+    events::revision_outcome,
     progress::Progress,
     records,
 };
@@ -95,7 +96,7 @@ impl History {
             Some(Write::Create(revision)) => vec![Action::Create {
                 object: NewObject::ControllerRevision(revision.clone()),
                 reason: Reason::NewTemplate { revision: revision.revision },
-                events: Outcome::default(),
+                events: revision_outcome(set, revision.metadata.name.as_deref().unwrap_or_default()),
             }],
             _ => Vec::new(),
         };
