@@ -15,7 +15,11 @@ pub fn consequences(forecast: &Forecast) -> Vec<String> {
     let mut sentences: Vec<String> = forecast.workloads.iter().flat_map(of_workload).collect();
     sentences
         .extend(forecast.troubles.iter().take(NAMED_MAX).map(|trouble| format!("After {}: {}.", Shown(trouble.at), whole(&trouble.text))));
-    sentences.extend(forecast.supposed.missing.iter().take(NAMED_MAX).map(|missing| format!("This is partial: {}.", whole(missing))));
+    let supposed = &forecast.supposed;
+    sentences.extend(supposed.missing.iter().take(NAMED_MAX).map(|missing| format!("This is partial: {}.", whole(missing))));
+    let unknown = |what: &str, why: &Option<String>| why.as_ref().map(|why| format!("{what}: {}.", whole(why)));
+    sentences.extend(unknown("The feature gates of the controllers are not known", &supposed.unknown_gates));
+    sentences.extend(unknown("Whether admission accepts the pods is not known", &supposed.unasked_pods));
     sentences
 }
 

@@ -65,7 +65,8 @@ pub struct KnownGates {
     pub controllers: FeatureGates,
     /// Of its API server.
     pub server: FeatureGates,
-    /// Why they are not known, and are supposed to be as by default; `None`: they are known, or there is no cluster.
+    /// Why those of the controllers are not known, and are supposed to be those of the API server or the defaults; `None`: they are known, or there is no
+    /// cluster.
     pub unknown: Option<String>,
 }
 

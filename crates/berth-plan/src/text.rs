@@ -88,7 +88,10 @@ fn write_suppositions(out: &mut String, forecast: &Forecast) -> fmt::Result {
         writeln!(out, "Supposes the feature gates {} of the controllers, as the cluster's metrics say.", gates.join(", "))?;
     }
     if let Some(why) = &supposed.unknown_gates {
-        writeln!(out, "Supposes that all feature gates of the controllers are as by default: {why}.")?;
+        writeln!(
+            out,
+            "Supposes that the feature gates of the controllers are those of the API server, where it reports them, or the defaults: {why}."
+        )?;
     }
     if let Some(why) = &supposed.unasked_pods {
         writeln!(out, "Supposes that admission policies and webhooks accept the pods: {why}.")?;

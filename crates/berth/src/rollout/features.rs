@@ -233,13 +233,20 @@ pub(super) async fn gates(connection: &Connection) -> KnownGates {
 }
 
 fn gates_of(metrics: &str) -> KnownGates {
-    let mut known = KnownGates::default();
+    let mut known = KnownGates { unknown: unknown_gates(metrics).map(str::to_owned), ..KnownGates::default() };
     for gate in Gate::ALL.iter().copied() {
         let [controllers, server] = [true, false].map(|of_controllers| value(gate, metrics, of_controllers));
         server.into_iter().for_each(|on| known.server.set(gate, on));
         controllers.or(server).into_iter().for_each(|on| known.controllers.set(gate, on));
     }
     known
+}
+
+/// Why the gates of the controllers do not follow from these metrics.
+fn unknown_gates(metrics: &str) -> Option<&'static str> {
+    let has_own = |line: &str| line.starts_with("kubernetes_feature_enabled{") && line.contains(CONTROLLERS);
+    let is_known = metrics.lines().any(|line| line.starts_with(BESIDE) || has_own(line));
+    (!is_known).then_some("they run apart from the API server, which reports its own gates alone")
 }
 
 /// Whether a gate is on by the series of the controllers alone, or else by those that are of the API server or of both.
@@ -318,7 +325,9 @@ mod tests {
         assert_eq!(on(&of(&[HELP, SERVER, CONTROLLERS])), [false, true], "each has its own");
         assert_eq!(on(&of(&[HELP, OTHER, &ON.replace("} 1", "} 0")])), [false, false], "one line is of both");
         assert_eq!(on(&of(&[HELP, OTHER])), [true, true], "as by default");
-        assert!(of(&[HELP]).unknown.is_none());
+        assert!([&[CONTROLLERS][..], &[OTHER, "berth_events_dropped_total 0"]].map(of).iter().all(|known| known.unknown.is_none()));
+        let apart = "they run apart from the API server, which reports its own gates alone";
+        assert_eq!(of(&[HELP, OTHER, SERVER]).unknown.as_deref(), Some(apart));
     }
 
     #[test]

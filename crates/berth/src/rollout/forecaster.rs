@@ -6,13 +6,17 @@ use berth_follow::{
     forecaster::{Forecaster, NoForecast},
     id::{Id, Kind},
 };
-use berth_plan::{Change, Edit, Edits, Suppositions, WorkloadKind};
+use berth_plan::{Change, Edit, Edits, WorkloadKind};
 use futures::{FutureExt, future::BoxFuture};
 use serde_json::Value;
 use std::{sync::Arc, time::Duration};
-use tokio::{sync::OnceCell, task::spawn_blocking, time::timeout};
+use tokio::{
+    sync::{OnceCell, Semaphore},
+    task::spawn_blocking,
+    time::timeout,
+};
 
-/// More pods in the workload's namespace take longer than a reader waits for a question.
+/// More pods, in the workload's namespace or wanted by the change, take longer than a reader waits for a question.
 const PODS_MAX: usize = 2_000;
 /// The longest that a reader waits for a question.
 const LONGEST: Duration = Duration::from_secs(10);
@@ -21,12 +25,14 @@ const LONGEST: Duration = Duration::from_secs(10);
 pub(crate) struct PlanForecaster {
     remote: berth_remote::Options,
     connected: OnceCell<Connection>,
+    /// Held by the forecast that is made: one goes on after its reader has stopped waiting.
+    turn: Arc<Semaphore>,
 }
 
 impl PlanForecaster {
     /// Connects when it is asked for the first time.
     pub(crate) fn shared(remote: berth_remote::Options) -> Arc<dyn Forecaster> {
-        Arc::new(Self { remote, connected: OnceCell::new() })
+        Arc::new(Self { remote, connected: OnceCell::new(), turn: Arc::new(Semaphore::new(1)) })
     }
 
     async fn of_change(&self, id: &Id, changed: Value) -> Result<Vec<String>, NoForecast> {
@@ -37,12 +43,20 @@ impl PlanForecaster {
             Kind::StatefulSet => WorkloadKind::StatefulSet,
         };
         let edit = Edit { kind, namespace: id.namespace.to_string(), name: id.name.to_string(), edits: Edits::default() };
+        let wanted = changed["spec"]["replicas"].as_u64().and_then(|pods| usize::try_from(pods).ok()).unwrap_or_default();
         let change = Change { namespace: id.namespace.to_string(), edits: vec![edit], ..Change::default() }.answered(vec![changed]);
-        let snapshot = plan::read(&connection, &change).await.map_err(|error| because(&error))?;
-        if PODS_MAX < snapshot.objects.iter().filter(|object| object["kind"] == "Pod").count() {
+        let mut snapshot = plan::read(&connection, &change).await.map_err(|error| because(&error))?;
+        let exist = snapshot.objects.iter().filter(|object| object["kind"] == "Pod").count();
+        if PODS_MAX < wanted.max(exist) {
             return Err(NoForecast(format!("there are more than {PODS_MAX} pods; `berth plan` forecasts them")));
         }
-        let forecast = spawn_blocking(move || berth_plan::forecast(&snapshot, &change, &Suppositions::default())).await;
+        let suppositions = plan::suppositions(&connection, &mut snapshot, &change).await.map_err(|error| because(&error))?;
+        let turn = Arc::clone(&self.turn).acquire_owned().await.map_err(|error| because(&error))?;
+        let made = spawn_blocking(move || {
+            let _turn = turn;
+            berth_plan::forecast(&snapshot, &change, &suppositions)
+        });
+        let forecast = made.await;
         let forecast = forecast.map_err(|error| because(&error))?.map_err(|error| because(&error))?;
         Ok(berth_plan::consequences(&forecast))
     }

@@ -34,17 +34,13 @@ const FAILED: u8 = 3;
 /// What cannot be read, and what the API server would refuse.
 pub(crate) fn run(options: &PlanOptions) -> Result<ExitCode, Box<dyn std::error::Error>> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let Prepared { snapshot, change, gates, asked, objects } = runtime.block_on(prepare(options))?;
+    let (snapshot, change, of_cluster) = runtime.block_on(prepare(options))?;
     let suppositions = Suppositions {
         controllers: options.controllers.map(Into::into),
-        gates,
-        refused: asked.refused,
-        unasked: asked.unasked,
         start: options.start,
         stop: options.stop,
         analyses: options.analysis.into(),
-        seed: 0,
-        objects,
+        ..of_cluster
     };
     let forecast = berth_plan::forecast(&snapshot, &change, &suppositions)?;
     let alternatives = if options.compare { berth_plan::compare(&snapshot, &change, &suppositions)? } else { Vec::new() };
@@ -116,15 +112,6 @@ fn gone(forecast: &Forecast) -> Vec<Value> {
     steps.filter_map(|step| serde_json::to_value(step).ok()).filter(|step| step["does"] == "deletePods").collect()
 }
 
-/// What a plan is made from.
-struct Prepared {
-    snapshot: Snapshot,
-    change: Change,
-    gates: KnownGates,
-    asked: Asked,
-    objects: KnownObjects,
-}
-
 /// What the server says of the pods of the change.
 #[derive(Default)]
 struct Asked {
@@ -132,7 +119,8 @@ struct Asked {
     unasked: Option<String>,
 }
 
-async fn prepare(options: &PlanOptions) -> Result<Prepared, Error> {
+/// What a plan is made from.
+async fn prepare(options: &PlanOptions) -> Result<(Snapshot, Change, Suppositions), Error> {
     let mut place = Place::open(&options.from, &options.cluster).await?;
     let images = options.image.clone();
     let edits = Edits { images, replicas: options.replicas, policy: options.policy.clone(), strategy: options.strategy.clone() };
@@ -151,20 +139,24 @@ async fn prepare(options: &PlanOptions) -> Result<Prepared, Error> {
     if let Some(connection) = place.cluster().filter(|_| options.server_dry_run) {
         change = answered(connection, &snapshot, change).await?;
     }
-    let objects = match place.cluster() {
-        Some(connection) => {
-            let (known, unread) = objects(connection, change.references(&snapshot)).await?;
-            snapshot.missing.extend(unread);
-            known
-        }
-        None => KnownObjects::new(),
+    let suppositions = match place.cluster() {
+        Some(connection) => suppositions(connection, &mut snapshot, &change).await?,
+        None => Suppositions::default(),
     };
-    let gates = place.gates().await;
-    let asked = match place.cluster() {
-        Some(connection) => ask_about_pods(connection, &snapshot, &change).await?,
-        None => Asked::default(),
-    };
-    Ok(Prepared { snapshot, change, gates, asked, objects })
+    Ok((snapshot, change, suppositions))
+}
+
+/// What a forecast supposes of a cluster: its feature gates, which of the objects exist that pods reference, and which pods its API server refuses. What
+/// cannot be read is noted in the snapshot.
+///
+/// # Errors
+/// The cluster does not answer.
+pub(super) async fn suppositions(connection: &Connection, snapshot: &mut Snapshot, change: &Change) -> Result<Suppositions, Error> {
+    let (objects, unread) = objects(connection, change.references(snapshot)).await?;
+    snapshot.missing.extend(unread);
+    let gates = features::gates(connection).await;
+    let Asked { refused, unasked } = ask_about_pods(connection, snapshot, change).await?;
+    Ok(Suppositions { gates, refused, unasked, objects, ..Suppositions::default() })
 }
 
 /// What is known of ConfigMaps and Secrets, and a sentence about those that cannot be read, which count as there. Of a Secret only the metadata is read.
