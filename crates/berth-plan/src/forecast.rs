@@ -388,6 +388,8 @@ pub enum TroubleKind {
 pub enum Failure {
     /// A quota refuses a pod.
     Quota,
+    /// The API server refuses a pod, or a ReplicaSet, for another reason.
+    Refused,
     /// No node takes a pod.
     Unschedulable,
     /// Fewer pods are available than a budget, or the strategy, promises.
@@ -407,6 +409,7 @@ impl Forecast {
         };
         let found = |failure: &Failure| match failure {
             Failure::Quota => of(&[TroubleKind::Quota]),
+            Failure::Refused => of(&[TroubleKind::Refused]),
             Failure::Unschedulable => of(&[TroubleKind::Unschedulable]),
             Failure::Unavailable => of(&[TroubleKind::Unavailable]),
             Failure::Deadline => of(&[TroubleKind::Deadline, TroubleKind::Never, TroubleKind::RolledBack]),

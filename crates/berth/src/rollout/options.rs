@@ -283,6 +283,8 @@ impl From<AnalysisEnds> for berth_plan::Analyses {
 pub(crate) enum FailOn {
     /// A quota refuses a pod.
     Quota,
+    /// The API server refuses a pod, or a ReplicaSet, for another reason.
+    Refused,
     /// No node takes a pod.
     Unschedulable,
     /// Fewer pods are available than a budget, or the strategy, promises.
@@ -297,6 +299,7 @@ impl From<FailOn> for berth_plan::Failure {
     fn from(failure: FailOn) -> Self {
         match failure {
             FailOn::Quota => Self::Quota,
+            FailOn::Refused => Self::Refused,
             FailOn::Unschedulable => Self::Unschedulable,
             FailOn::Unavailable => Self::Unavailable,
             FailOn::Deadline => Self::Deadline,
