@@ -409,9 +409,16 @@ struct WirePreconditions {
     resource_version: Option<String>,
 }
 
+/// The longest options of a delete, in bytes: they are decoded before there is room for the work.
+const DELETE_OPTIONS_BYTES_MAX: usize = 64 << 10;
+
 /// The options of a delete: the body's if there is one, else the query's.
 async fn delete_options(exchange: &Exchange<'_>, body: &mut Incoming) -> Result<DeleteOptions, Refusal> {
     let bytes = body::read(exchange.headers, body).await?;
+    if DELETE_OPTIONS_BYTES_MAX < bytes.len() {
+        let message = format!("Request entity too large: DeleteOptions have {DELETE_OPTIONS_BYTES_MAX} bytes at most");
+        return Err(ApiError::TooLarge { message }.into());
+    }
     if bytes.trim_ascii().is_empty() {
         return Ok(exchange.query.delete_options()?);
     }

@@ -177,6 +177,21 @@ async fn what_is_not_quite_an_object_is_refused() {
     }
 }
 
+/// They are decoded before the work is charged to anybody.
+#[tokio::test]
+async fn options_of_a_deletion_are_short() {
+    let server = TestServer::start().await;
+    let options =
+        |count: usize| json!({"kind": "DeleteOptions", "apiVersion": "v1", "dryRun": vec!["All"; count]}).to_string().into_bytes();
+    let name = format!("{CONFIG_MAPS}/none");
+    for path in [&*name, CONFIG_MAPS] {
+        let answer = send(&server, Method::DELETE, path, JSON, options(20_000)).await;
+        assert_eq!(answer.code, StatusCode::PAYLOAD_TOO_LARGE, "{path}: {}", answer.text());
+        assert!(answer.text().contains("DeleteOptions have 65536 bytes at most"), "{}", answer.text());
+    }
+    assert_eq!(send(&server, Method::DELETE, &name, JSON, options(1_000)).await.code, StatusCode::NOT_FOUND);
+}
+
 #[tokio::test]
 async fn names_and_texts_longer_than_allowed_are_refused() {
     let server = TestServer::start().await;

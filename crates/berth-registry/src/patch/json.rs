@@ -8,6 +8,8 @@ use serde_json::{Map, Value};
 const OPERATIONS_MAX: usize = 10_000;
 /// How many bytes of JSON all `copy` operations of a patch may add.
 const COPIED_BYTES_MAX: usize = 3 * 1024 * 1024;
+/// How many values all `copy` operations of a patch may add: decoded, each takes many times its text, which alone is charged to the user.
+const COPIED_VALUES_MAX: usize = 20_000;
 /// How many elements and members all operations of a patch together may move: those behind a place in a list where one comes or goes, and
 /// those of what `move` takes elsewhere. Some milliseconds' work, and a thousand times that of patches that people write.
 const MOVED_MAX: usize = 2_000_000;
@@ -46,6 +48,7 @@ pub fn json(doc: &Value, patch: &[u8]) -> Result<Value, ApiError> {
 #[derive(Default)]
 struct Work {
     copied_bytes: usize,
+    copied_values: usize,
     moved: usize,
 }
 
@@ -67,7 +70,8 @@ fn apply(doc: &mut Value, mut operation: Map<String, Value>, work: &mut Work) ->
         "copy" => {
             let value = get(doc, &from()?)?.cloned().unwrap_or(Value::Null);
             work.copied_bytes = work.copied_bytes.saturating_add(value.to_string().len());
-            (work.copied_bytes <= COPIED_BYTES_MAX).then_some(())?;
+            work.copied_values = work.copied_values.saturating_add(size(&value));
+            (work.copied_bytes <= COPIED_BYTES_MAX && work.copied_values <= COPIED_VALUES_MAX).then_some(())?;
             add(doc, &path, value, work)
         }
         _ => None,
@@ -321,6 +325,17 @@ mod tests {
         };
         assert!(json(&doc, copies(3).as_bytes()).is_ok());
         assert!(matches!(json(&doc, copies(4).as_bytes()), Err(ApiError::Unprocessable)));
+    }
+
+    #[test]
+    fn copies_may_not_unfold_the_document() {
+        let doc = value!({"a": vec![value!({}); 1_000]});
+        let copies = |count: usize| -> String {
+            let operations: Vec<Value> = (0..count).map(|i| value!({"op": "copy", "from": "/a", "path": format!("/b{i}")})).collect();
+            Value::Array(operations).to_string()
+        };
+        assert!(json(&doc, copies(19).as_bytes()).is_ok());
+        assert!(matches!(json(&doc, copies(20).as_bytes()), Err(ApiError::Unprocessable)));
     }
 
     #[test]
