@@ -8,39 +8,72 @@ use serde_json::Value;
 const PODS_MAX: u64 = 200_000;
 /// What their templates may come to together, once for each pod, in bytes of JSON.
 const BYTES_MAX: u64 = 1 << 30;
+/// How many times as much ReplicaSets may want: in a rolling update they have more pods than their Deployment wants.
+const SETS: u64 = 2;
 
 /// What workloads want together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Demand {
-    pods: u64,
+    /// Of workloads that users make.
+    wanted: Pods,
+    /// Of all ReplicaSets, whatever owns them: that their owner exists, and keeps them, is a user's word.
+    sets: Pods,
+}
+
+/// Pods, and the bytes of their templates.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Pods {
+    count: u64,
     bytes: u64,
 }
 
-impl Demand {
-    /// Of one object; nothing of what is no workload, or wanted by another one.
-    pub(crate) fn of(object: &Value) -> Self {
-        let is_owned = || entries(&object["metadata"]["ownerReferences"]).any(|owner| owner["controller"] == true);
-        let is_workload = match object["kind"].as_str() {
-            Some("Deployment" | "StatefulSet") => true,
-            Some("ReplicaSet") => !is_owned(),
-            _ => false,
-        };
-        if !is_workload {
-            return Self::default();
-        }
-        let pods = object["spec"]["replicas"].as_u64().unwrap_or(1);
-        // With claims, of which each pod has its own.
-        Self { pods, bytes: pods.saturating_mul(object["spec"].to_string().len() as u64) }
-    }
-
-    pub(crate) fn add(&mut self, other: Self) {
-        self.pods = self.pods.saturating_add(other.pods);
+impl Pods {
+    fn add(&mut self, other: Self) {
+        self.count = self.count.saturating_add(other.count);
         self.bytes = self.bytes.saturating_add(other.bytes);
     }
 
-    pub(crate) fn subtract(&mut self, other: Self) {
-        self.pods = self.pods.saturating_sub(other.pods);
+    fn subtract(&mut self, other: Self) {
+        self.count = self.count.saturating_sub(other.count);
         self.bytes = self.bytes.saturating_sub(other.bytes);
+    }
+
+    fn check(self, times: u64) -> Result<(), PlanError> {
+        let Self { count, bytes } = self;
+        let (count_max, bytes_max) = (PODS_MAX * times, BYTES_MAX * times);
+        match (count_max < count, bytes_max < bytes) {
+            (true, _) => Err(PlanError::TooMuch { what: format!("{count} pods"), most: format!("{count_max} pods") }),
+            (_, true) => Err(PlanError::TooMuch { what: format!("{count} pods of {bytes} bytes"), most: format!("{bytes_max} bytes") }),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Demand {
+    /// Of one object; nothing of what is no workload.
+    pub(crate) fn of(object: &Value) -> Self {
+        let is_owned = || entries(&object["metadata"]["ownerReferences"]).any(|owner| owner["controller"] == true);
+        let pods = || {
+            let count = object["spec"]["replicas"].as_u64().unwrap_or(1);
+            // With claims, of which each pod has its own.
+            Pods { count, bytes: count.saturating_mul(object["spec"].to_string().len() as u64) }
+        };
+        match object["kind"].as_str() {
+            Some("Deployment" | "StatefulSet") => Self { wanted: pods(), sets: Pods::default() },
+            Some("ReplicaSet") if is_owned() => Self { wanted: Pods::default(), sets: pods() },
+            Some("ReplicaSet") => Self { wanted: pods(), sets: pods() },
+            _ => Self::default(),
+        }
+    }
+
+    pub(crate) fn add(&mut self, other: Self) {
+        self.wanted.add(other.wanted);
+        self.sets.add(other.sets);
+    }
+
+    pub(crate) fn subtract(&mut self, other: Self) {
+        self.wanted.subtract(other.wanted);
+        self.sets.subtract(other.sets);
     }
 
     /// Whether a simulation can make them.
@@ -48,12 +81,9 @@ impl Demand {
     /// # Errors
     /// [`PlanError::TooMuch`].
     pub(crate) fn check(self) -> Result<Self, PlanError> {
-        let Self { pods, bytes } = self;
-        match (PODS_MAX < pods, BYTES_MAX < bytes) {
-            (true, _) => Err(PlanError::TooMuch { what: format!("{pods} pods"), most: format!("{PODS_MAX} pods") }),
-            (_, true) => Err(PlanError::TooMuch { what: format!("{pods} pods of {bytes} bytes"), most: format!("{BYTES_MAX} bytes") }),
-            _ => Ok(self),
-        }
+        self.wanted.check(1)?;
+        self.sets.check(SETS)?;
+        Ok(self)
     }
 }
 
@@ -83,8 +113,12 @@ mod tests {
         assert!(check(&[workload("Deployment", 100_000, 10), workload("ReplicaSet", 100_001, 10)]).is_err());
         assert!(check(&[workload("Deployment", 2_000, 600_000)]).is_err(), "few pods that are large");
         assert_eq!(check(&[workload("Pod", 2_147_483_647, 10)]), Ok(()), "nobody makes pods of it");
-        let owned = json!({"kind": "ReplicaSet", "metadata": {"ownerReferences": [{"controller": true}]}, "spec": {"replicas": 500_000}});
-        assert_eq!(check(&[owned]), Ok(()), "its owner counts");
+        let owned = |replicas: u64| {
+            let owners = json!([{"controller": true, "kind": "ConfigMap", "name": "none"}]);
+            json!({"kind": "ReplicaSet", "metadata": {"ownerReferences": owners}, "spec": {"replicas": replicas}})
+        };
+        assert_eq!(check(&[workload("Deployment", 200_000, 10), owned(200_000), owned(200_000)]), Ok(()), "its sets do not count again");
+        assert!(check(&[owned(200_000), owned(200_001)]).is_err(), "the owner may not exist");
         assert!(check(&[workload("Deployment", u64::MAX, 10), workload("Deployment", u64::MAX, 10)]).is_err());
     }
 }

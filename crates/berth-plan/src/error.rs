@@ -26,6 +26,12 @@ pub enum PlanError {
         /// How much there may be.
         most: String,
     },
+    /// It comes to no end, or to none within what a simulation may take.
+    #[error("the simulation has made {writes} writes, and has not ended; simulate a shorter time, or fewer workloads")]
+    TooLong {
+        /// How many it may make.
+        writes: u64,
+    },
     /// A manifest has no workload that rolls out.
     #[error("the change is about no Deployment and no StatefulSet")]
     NoTarget,

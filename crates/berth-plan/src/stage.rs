@@ -58,6 +58,8 @@ const PROGRESS_AFTER: Duration = Duration::from_millis(10);
 const POLLS_MAX: usize = 64;
 /// How long a write of the forecast's own may take.
 const CALL_MAX: Duration = Duration::from_secs(60);
+/// How many writes a world may see: pods that are made again and again come to no end otherwise. It takes the better part of an hour.
+const WRITES_MAX: u64 = 20_000_000;
 /// How long it takes to make a volume.
 const PROVISION_LATENCY: Duration = Duration::from_secs(5);
 /// What runs. Nodes do not fail meanwhile, nothing is swept up, and no Service is kept: nothing of that decides about a rollout.
@@ -78,6 +80,8 @@ pub(crate) struct Stage {
     changes: Watch,
     /// Whether something was changed since `changes` had nothing more to say.
     has_changed: Arc<Flag>,
+    /// How many writes there were.
+    writes: u64,
     /// What was changed, and nobody was told of yet.
     untold: VecDeque<Arc<Event>>,
     tell_progress_at: Option<Timestamp>,
@@ -148,6 +152,7 @@ impl Stage {
             parts,
             changes,
             has_changed: Arc::new(Flag(AtomicBool::new(true))),
+            writes: 0,
             untold: VecDeque::new(),
             tell_progress_at: None,
             told,
@@ -228,7 +233,7 @@ impl Stage {
     /// One step of anybody, not beyond `until`; `changed` is told of all that it changed in the store. Gives whether anything is left to do before then.
     ///
     /// # Errors
-    /// A fault in berth.
+    /// A fault in berth, and [`PlanError::TooLong`].
     pub(crate) fn step(&mut self, until: Timestamp, mut changed: impl FnMut(&str, Changed)) -> Result<bool, PlanError> {
         let first = self.tell_progress_at.map_or(until, |at| at.min(until));
         let mut step = self.time.step(first);
@@ -238,6 +243,9 @@ impl Stage {
             step = Step::Ran;
         }
         self.hear()?;
+        if WRITES_MAX < self.writes {
+            return Err(PlanError::TooLong { writes: WRITES_MAX });
+        }
         let resources = self.registry.resources();
         for event in self.untold.drain(..) {
             // What is no object is a claim of something.
@@ -259,6 +267,7 @@ impl Stage {
             match item {
                 Ok(WatchItem::Events(events)) => {
                     self.tell_progress_at.get_or_insert(self.time.now() + PROGRESS_AFTER);
+                    self.writes += events.len() as u64;
                     self.untold.extend(events.iter().cloned());
                 }
                 Ok(WatchItem::Progress(_)) => (),

@@ -24,10 +24,14 @@ const LINE_BYTES_MAX: u64 = 1 << 20;
 const LINES_MAX: u64 = 20_000_000;
 /// How many objects may be there at once.
 const OBJECTS_MAX: usize = 300_000;
-/// How much they may take together while they are there: their lines, and what each value of theirs takes beside its text.
-const OBJECT_BYTES_MAX: usize = 512 << 20;
-/// What a value takes beside its text, in bytes.
+/// How many there may be in all, one after another: of each some names are kept to the end.
+const EVER_MAX: usize = 1_000_000;
+/// How much those that are there may take together, as values.
+const OBJECT_BYTES_MAX: usize = 1 << 30;
+/// What a value takes beside what is in it, in bytes.
 const VALUE_BYTES: usize = 32;
+/// What a node of a map takes, in bytes. It has up to 11 members, and at least half of that where there are several.
+const MAP_NODE_BYTES: usize = 632;
 /// How many values one object may have.
 const VALUES_MAX: usize = 20_000;
 /// How long a recording may last.
@@ -41,7 +45,7 @@ const TEXT_MAX: usize = 300;
 #[derive(Debug, thiserror::Error)]
 pub enum TraceError {
     /// It is something else.
-    #[error("this is no recording of berth's: {0}")]
+    #[error("this is not a recording; `berth record` makes one ({0})")]
     NoTrace(String),
     /// A newer berth has written it.
     #[error("it is a recording of version {0}, which this berth cannot read; it reads version {VERSION}")]
@@ -82,6 +86,9 @@ pub struct Reader<R: Read> {
     places: BTreeMap<(&'static str, String, String), usize>,
     object_bytes: usize,
     object_bytes_max: usize,
+    /// How many objects have come.
+    ever: usize,
+    ever_max: usize,
     torn: Option<String>,
     is_over: bool,
     has_end: bool,
@@ -94,14 +101,20 @@ enum Input<R: Read> {
 
 impl<R: Read> Input<R> {
     /// Frames, or what comes out of them.
-    fn of(input: R) -> io::Result<Self> {
+    fn of(input: R) -> Result<Self, TraceError> {
         let mut input = BufReader::new(input.take(FILE_BYTES_MAX));
-        if input.fill_buf()?.first().is_none_or(|first| *first == b'{') {
-            return Ok(Self::Plain(input));
+        match input.fill_buf().map_err(TraceError::Read)?.first() {
+            None | Some(b'{') => return Ok(Self::Plain(input)),
+            // That of a frame, and of one that is to be skipped.
+            Some(0x28 | 0x50..=0x5f) => (),
+            Some(_) => return Err(TraceError::NoTrace("it is neither lines of JSON nor compressed with zstd".to_owned())),
         }
-        let mut decoder = zstd::Decoder::with_buffer(input)?;
-        decoder.window_log_max(WINDOW_LOG_MAX)?;
-        Ok(Self::Frames(Box::new(BufReader::new(decoder))))
+        let frames = || {
+            let mut decoder = zstd::Decoder::with_buffer(input)?;
+            decoder.window_log_max(WINDOW_LOG_MAX)?;
+            Ok(Self::Frames(Box::new(BufReader::new(decoder))))
+        };
+        frames().map_err(TraceError::Read)
     }
 
     fn read_line(&mut self, line: &mut Vec<u8>) -> io::Result<usize> {
@@ -118,7 +131,7 @@ impl<R: Read> Reader<R> {
     /// # Errors
     /// It is none of a recording.
     pub fn begin(input: R) -> Result<Self, TraceError> {
-        let input = Input::of(input).map_err(TraceError::Read)?;
+        let input = Input::of(input)?;
         let header = Header {
             at: jiff::Timestamp::UNIX_EPOCH,
             controllers: String::new(),
@@ -137,6 +150,8 @@ impl<R: Read> Reader<R> {
             places,
             object_bytes: 0,
             object_bytes_max: OBJECT_BYTES_MAX,
+            ever: 0,
+            ever_max: EVER_MAX,
             torn: None,
             is_over: false,
             has_end: false,
@@ -196,7 +211,7 @@ impl<R: Read> Reader<R> {
     }
 
     fn moment(&mut self, text: &[u8]) -> Result<Moment, TraceError> {
-        let (line, line_bytes) = (self.line, text.len());
+        let line = self.line;
         let fault = |Fault { field, why }: Fault| TraceError::Line { line, field, why };
         let members = object_of(text).map_err(|why| fault(Fault { field: "it".to_owned(), why }))?;
         let (at, item) = item_of(&members).map_err(fault)?;
@@ -215,8 +230,12 @@ impl<R: Read> Reader<R> {
                 if VALUES_MAX < values {
                     return Err(TraceError::TooMuch { line, what: "values in an object", most: VALUES_MAX as u64 });
                 }
-                let bytes = line_bytes + VALUE_BYTES * values;
+                let bytes = weight(object);
                 let before = self.places.insert((kind, text("/metadata/namespace"), text("/metadata/name")), bytes);
+                self.ever += usize::from(before.is_none());
+                if self.ever_max < self.ever {
+                    return Err(TraceError::TooMuch { line, what: "objects in all", most: self.ever_max as u64 });
+                }
                 self.object_bytes = self.object_bytes + bytes - before.unwrap_or(0);
                 if OBJECTS_MAX < self.places.len() {
                     return Err(TraceError::TooMuch { line, what: "objects at once", most: OBJECTS_MAX as u64 });
@@ -259,6 +278,20 @@ fn values(value: &Value) -> usize {
         Value::Object(members) => members.values().map(values).sum(),
         _ => 0,
     }
+}
+
+/// What a value takes in memory, in bytes.
+fn weight(value: &Value) -> usize {
+    VALUE_BYTES
+        + match value {
+            Value::String(text) => text.len(),
+            Value::Array(elements) => elements.iter().map(weight).sum(),
+            Value::Object(members) => {
+                let nodes = members.len().div_ceil(6) * MAP_NODE_BYTES;
+                nodes + members.iter().map(|(key, value)| key.len() + weight(value)).sum::<usize>()
+            }
+            _ => 0,
+        }
 }
 
 fn wrong(field: &str, why: impl Into<String>) -> Fault {
@@ -366,11 +399,11 @@ mod tests {
         json!({"ms": 1, "put": {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {"containers": containers}}}).to_string()
     }
 
-    /// What becomes of these lines where objects may take so many bytes.
-    fn read(lines: &[String], object_bytes_max: usize) -> Result<usize, String> {
+    /// What becomes of these lines where objects may take so many bytes at once, and so many may come.
+    fn read(lines: &[String], (object_bytes_max, ever_max): (usize, usize)) -> Result<usize, String> {
         let text = [&[HEAD.to_owned()], lines].concat().join("\n") + "\n";
         let mut reader = Reader::begin(text.as_bytes()).expect("a header");
-        reader.object_bytes_max = object_bytes_max;
+        (reader.object_bytes_max, reader.ever_max) = (object_bytes_max, ever_max);
         reader.collect::<Result<Vec<_>, _>>().map(|moments| moments.len()).map_err(|error| error.to_string())
     }
 
@@ -378,13 +411,24 @@ mod tests {
     #[test]
     fn what_is_there_at_once_is_bounded_together() {
         let lines: Vec<String> = (0..10).map(|number| pod(&format!("p{number}"), 10)).collect();
-        let one = lines[0].len() + VALUE_BYTES * 30;
-        assert_eq!(read(&lines, 11 * one), Ok(10));
-        assert_eq!(read(&lines, 3 * one), Err(format!("line 5: more than {} bytes of objects at once", 3 * one)));
+        let read = |lines: &[String], object_bytes_max: usize| read(lines, (object_bytes_max, 100));
+        // Ten containers, the list's owner, the metadata and the pod are maps.
+        let one = 13 * MAP_NODE_BYTES;
+        assert_eq!(read(&lines, 20 * one), Ok(10));
+        assert_eq!(read(&lines, 4 * one), Err(format!("line 5: more than {} bytes of objects at once", 4 * one)));
         let gone = r#"{"ms":1,"gone":{"kind":"Pod","namespace":"a","name":"p0"}}"#;
         let coming_and_going: Vec<String> = (0..10).flat_map(|_| [lines[0].clone(), gone.to_owned()]).collect();
         assert_eq!(read(&coming_and_going, 2 * one), Ok(20), "what is gone does not count");
         assert_eq!(read(&vec![lines[0].clone(); 10], 2 * one), Ok(10), "nor what was there before");
+    }
+
+    /// Names of what is gone are kept.
+    #[test]
+    fn what_comes_one_after_another_is_bounded() {
+        let gone = |name: &str| format!(r#"{{"ms":1,"gone":{{"kind":"Pod","namespace":"a","name":"{name}"}}}}"#);
+        let lines: Vec<String> = ["a", "b", "c", "d"].iter().flat_map(|name| [pod(name, 1), pod(name, 2), gone(name)]).collect();
+        assert_eq!(read(&lines, (usize::MAX, 4)), Ok(12));
+        assert_eq!(read(&lines, (usize::MAX, 3)), Err("line 11: more than 3 objects in all".to_owned()));
     }
 
     #[test]
@@ -394,6 +438,6 @@ mod tests {
         let metadata = json!({"name": "p", "namespace": "a", "uid": "p"});
         let put = json!({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {"containers": containers}});
         let line = json!({"ms": 1, "put": put}).to_string();
-        assert_eq!(read(&[line], usize::MAX), Err(format!("line 2: more than {VALUES_MAX} values in an object")));
+        assert_eq!(read(&[line], (usize::MAX, 1)), Err(format!("line 2: more than {VALUES_MAX} values in an object")));
     }
 }

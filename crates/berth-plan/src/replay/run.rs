@@ -223,7 +223,10 @@ impl World<'_> {
     /// Makes a change again. One that the rules refuse is noted.
     fn make(&mut self, input: &Input) -> Result<(), PlanError> {
         let made = match input {
-            Input::Put(object) => self.put(self.run.given(object.clone())),
+            Input::Put(text) => {
+                let object = serde_json::from_str(text).map_err(|error| PlanError::Fault(format!("a change cannot be read: {error}")))?;
+                self.put(self.run.given(object))
+            }
             Input::Gone(gone) => self.delete(gone),
         };
         match made {

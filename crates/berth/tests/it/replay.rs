@@ -341,8 +341,8 @@ fn what_is_no_recording_is_refused_in_a_sentence() {
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(output.status.code() == Some(1) && said.contains(wanted), "{said}");
     };
-    check(b"", "this is no recording of berth's: it is empty");
-    check(b"\x1f\x8b", "this is no recording of berth's");
+    check(b"", "this is not a recording; `berth record` makes one (it is empty)");
+    check(b"\x1f\x8b", "this is not a recording; `berth record` makes one (it is neither lines of JSON nor compressed with zstd)");
     let header = r#"{"trace":"berth","version":1,"at":"2026-01-01T00:00:00Z","controllers":"berth","because":"x"}"#;
     check(format!("{header}\n").as_bytes(), "line 1: it ends before all is told that there was at the beginning");
     check(format!("{header}\n{}\n", r#"{"ms":0,"put":{"kind":"Secret\u001b[2J"}}"#).as_bytes(), r#"line 2: put.kind is "Secret\u{1b}[2J""#);
