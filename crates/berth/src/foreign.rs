@@ -52,7 +52,20 @@ impl Layout for Foreign {
 /// The value as berth would have stored it; `None`: it is encrypted, or of a version that is not served, or no object.
 fn own_form(resource: &Resource, value: &[u8]) -> Option<Vec<u8>> {
     let json = if value.starts_with(PROTOBUF) { to_json(value, JSON_BYTES_MAX).ok()? } else { types_first(value)? };
+    let json = if resource.plural == "statefulsets" { with_types_of_claims(&json)? } else { json };
     resource.rules.decode_stored(&json).is_ok().then_some(json)
+}
+
+/// The JSON of a StatefulSet whose claim templates have `apiVersion` and `kind`: upstream stores them without, and adds both when it reads.
+fn with_types_of_claims(json: &[u8]) -> Option<Vec<u8>> {
+    let mut set: Value = serde_json::from_slice(json).ok()?;
+    let templates = set.pointer_mut("/spec/volumeClaimTemplates").and_then(Value::as_array_mut);
+    for template in templates.into_iter().flatten().filter_map(Value::as_object_mut) {
+        for (member, value) in [("apiVersion", "v1"), ("kind", "PersistentVolumeClaim")] {
+            template.entry(member).or_insert_with(|| value.into());
+        }
+    }
+    types_first(set.to_string().as_bytes())
 }
 
 /// The JSON of an object with `apiVersion` and `kind` before all else.
@@ -261,6 +274,20 @@ mod tests {
         }
         let served = built_in().stored().filter(|resource| resource.read_only.is_empty());
         assert_eq!(served.map(|resource| resource.prefix()).filter(|prefix| !seen.contains(prefix)).collect::<Vec<_>>(), [""; 0]);
+    }
+
+    #[test]
+    fn claim_templates_that_upstream_stores_without_types_have_them() {
+        let template = r#"{"metadata":{"name":"data"},"spec":{},"status":{}}"#;
+        let spec = format!(
+            r#"{{"selector":{{}},"template":{{"metadata":{{}},"spec":{{"containers":[]}}}},"serviceName":"","volumeClaimTemplates":[{template}]}}"#
+        );
+        let value = format!(r#"{{"kind":"StatefulSet","apiVersion":"apps/v1","metadata":{{"name":"b","namespace":"a"}},"spec":{spec}}}"#);
+        let Understood::As(json) = understood("/registry/statefulsets/a/b", value.as_bytes()) else { panic!("it is understood") };
+        let set: Value = serde_json::from_slice(&json).expect("JSON");
+        let template = &set["spec"]["volumeClaimTemplates"][0];
+        assert_eq!((&template["apiVersion"], &template["kind"]), (&"v1".into(), &"PersistentVolumeClaim".into()));
+        assert!(json.starts_with(OWN));
     }
 
     #[test]
