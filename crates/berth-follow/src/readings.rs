@@ -183,10 +183,19 @@ fn bound(deployment: &DeploymentView) -> Option<u32> {
     (counts_terminating && is_rolling).then(|| count(replicas).saturating_add(u32::try_from(limits.surge).unwrap_or(0)))
 }
 
-/// `#3 web:2`.
+/// How much of an image a legend has room for.
+const IMAGE_CHARS_MAX: usize = 20;
+
+/// `#3 web:2`: of an image what differs between revisions. Registry and path seldom do; of a long name the end stays, which is the tag.
 fn named(revision: i64, template: &PodTemplateSpec) -> String {
     let images = images(template);
-    format!("#{revision} {}", images.first().map_or("", String::as_str))
+    let image = images.first().map_or("", |image| image.rsplit('/').next().unwrap_or(image));
+    let hidden = image.chars().count().saturating_sub(IMAGE_CHARS_MAX);
+    if hidden == 0 {
+        return format!("#{revision} {image}");
+    }
+    let end: String = image.chars().skip(hidden + 1).collect();
+    format!("#{revision} …{end}")
 }
 
 pub(crate) fn images(template: &PodTemplateSpec) -> Vec<String> {
@@ -282,6 +291,18 @@ pub(crate) fn state_of(pod: &PodView, min_ready_seconds: i32, now: Timestamp) ->
 #[cfg(test)]
 mod tests {
     use super::*;
+    use k8s_openapi::api::core::v1::{Container, PodSpec};
+
+    #[test]
+    fn a_legend_has_room_for_the_tag_of_an_image() {
+        let name = |image: &str| {
+            let container = Container { image: Some(image.to_owned()), ..Container::default() };
+            let spec = PodSpec { containers: vec![container], ..PodSpec::default() };
+            named(3, &PodTemplateSpec { spec: Some(spec), ..PodTemplateSpec::default() })
+        };
+        assert_eq!(name("registry.example:5000/team/web:2"), "#3 web:2");
+        assert_eq!(name("registry.example/recommendations-service:2026-11-28"), "#3 …-service:2026-11-28");
+    }
 
     #[test]
     fn where_nothing_is_in_the_way_it_is_said_what_takes_its_time() {

@@ -99,6 +99,13 @@ impl ApplyError {
     }
 }
 
+impl ApplyError {
+    fn lacks_namespace(&self) -> bool {
+        let source = if let Self::Refused { source, .. } = self { Some(source) } else { None };
+        matches!(source, Some(ApiError::NotFound { group, resource, .. }) if group.is_empty() && resource == "namespaces")
+    }
+}
+
 /// The documents that were not applied.
 #[derive(Debug, Default)]
 pub(crate) struct Faults {
@@ -113,7 +120,8 @@ impl Faults {
             return output.line(&format!("  skipped: {}", chain(error)));
         }
         self.has_unserved |= error.is_unserved();
-        self.texts.push(chain(error));
+        let hint = if error.lacks_namespace() { ": put the Namespace into the manifests, before what is in it" } else { "" };
+        self.texts.push(chain(error) + hint);
     }
 
     /// All of them in one error; `registry` says which kinds are served.
