@@ -1,6 +1,7 @@
 //! How two answers differ.
 
 use crate::served::Answer;
+use berth_api::quantity::Quantity;
 use serde_json::Value;
 use std::collections::BTreeSet;
 
@@ -170,10 +171,20 @@ fn field(theirs: Option<&Value>, ours: Option<&Value>, path: &mut String, differ
         (Some(a), Some(b)) if a == b => (),
         (Some(a), Some(b)) if are_alike(a, b) => bodies(a, b, path, differences),
         _ => {
-            let class = format!("field {}: {} → {}", path.trim_start_matches('.'), shape(theirs), shape(ours));
+            let equal = if are_equal_amounts(path, theirs, ours) { " of equal value" } else { "" };
+            let class = format!("field {}: {} → {}{equal}", path.trim_start_matches('.'), shape(theirs), shape(ours));
             differences.push(Difference { class, theirs: shown(theirs), ours: shown(ours) });
         }
     }
+}
+
+/// Where LimitRanges and ResourceQuotas have quantities.
+const AMOUNTS: &[&str] = &[".spec.limits[].", ".spec.hard.", ".status.hard.", ".status.used."];
+
+/// Whether two texts in such a place are the same quantity.
+fn are_equal_amounts(path: &str, theirs: Option<&Value>, ours: Option<&Value>) -> bool {
+    let amount = |value: Option<&Value>| value?.as_str()?.parse::<Quantity>().ok();
+    AMOUNTS.iter().any(|place| path.starts_with(place)) && amount(theirs).is_some_and(|theirs| amount(ours) == Some(theirs))
 }
 
 /// Keys of owned list items say less than their field.
@@ -263,6 +274,13 @@ mod tests {
         let (theirs, ours) = (answer(200, json!({"a": [{"b": 1}, {"b": 2}]})), answer(200, json!({"a": [{"b": 1}, {}]})));
         assert_eq!(classes(&theirs, &ours), ["field a[].b: number → absent"]);
         assert!(compare(&theirs, &theirs).is_empty());
+    }
+
+    #[test]
+    fn amounts_in_another_form_are_of_a_class_of_their_own() {
+        let quota = |cpu: &str| answer(200, json!({"spec": {"hard": {"cpu": cpu}}}));
+        assert_eq!(classes(&quota("+1"), &quota("1")), ["field spec.hard.cpu: text → text of equal value"]);
+        assert_eq!(classes(&quota("2"), &quota("1")), ["field spec.hard.cpu: text → text"]);
     }
 
     #[test]

@@ -139,6 +139,11 @@ fn named(value: &Value, names: &[(String, String)]) -> Value {
 fn workload_of(object: &Value, names: &[(String, String)]) -> Value {
     let mut status = object["status"].clone();
     status["conditions"] = conditions(&object["status"]);
+    let has_pods = object["status"]["replicas"].as_i64().is_some_and(|pods| pods > 0);
+    if object["spec"]["strategy"]["type"] == "Recreate" && !has_pods {
+        // docs/deviations.md: upstream may name the ReplicaSet before.
+        without_set(&mut status["conditions"]["Progressing"]["message"]);
+    }
     let fields = json!({
         "generation": object["metadata"]["generation"],
         "annotations": object["metadata"]["annotations"],
@@ -146,6 +151,13 @@ fn workload_of(object: &Value, names: &[(String, String)]) -> Value {
         "status": status,
     });
     named(&fields, names)
+}
+
+/// Leaves out which ReplicaSet a message is about: `ReplicaSet "web-7c9" has successfully progressed.`
+fn without_set(message: &mut Value) {
+    if let Some((_, rest)) = message.as_str().and_then(|text| text.strip_prefix("ReplicaSet \"")?.split_once('"')) {
+        *message = json!(format!("ReplicaSet{rest}"));
+    }
 }
 
 fn replica_set(set: &Value, names: &[(String, String)]) -> Value {
