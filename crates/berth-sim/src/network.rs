@@ -194,27 +194,15 @@ impl Writes {
 /// Uids of pods that were removed without waiting for anybody. Cheap to clone.
 pub type Removed = Arc<Mutex<Vec<String>>>;
 
-/// What those who lead have made, and how often they were refused because another led by then. Cheap to clone.
+/// What those who lead have made: by whom, and the revision. Cheap to clone.
 #[derive(Clone, Default)]
-pub struct Led(Arc<Mutex<LedState>>);
-
-#[derive(Default)]
-struct LedState {
-    made: Vec<(Arc<Tenure>, Revision)>,
-    refused: u64,
-}
+pub struct Led(Arc<Mutex<Vec<(Arc<Tenure>, Revision)>>>);
 
 impl Led {
     /// What was made since the last call: by whom, and the revision.
     #[must_use]
     pub fn take_made(&self) -> Vec<(Arc<Tenure>, Revision)> {
-        std::mem::take(&mut lock(&self.0).made)
-    }
-
-    /// How many writes came to the API when another led.
-    #[must_use]
-    pub fn refused(&self) -> u64 {
-        lock(&self.0).refused
+        std::mem::take(&mut lock(&self.0))
     }
 }
 
@@ -268,9 +256,6 @@ impl SimCluster {
         let counted = async {
             self.stop_if_crashed().await;
             let answer = write.await;
-            if let (Some(leading), Err(ClusterError::Conflict(why))) = (&self.leading, &answer) {
-                lock(&leading.led.0).refused += u64::from(why.ends_with("another may lead"));
-            }
             if answer.is_ok() && resource.plural != "events" {
                 self.crashed.fetch_or(self.writes.add(), Ordering::Relaxed);
             }
@@ -353,7 +338,7 @@ impl Cluster for SimCluster {
         let create = async move |Writing { api, pass }| {
             let made = api.create(object).await?;
             if let (Some(leading), Some(pass)) = (&self.leading, pass) {
-                lock(&leading.led.0).made.push((Arc::clone(pass.tenure()), made.revision));
+                lock(&leading.led.0).push((Arc::clone(pass.tenure()), made.revision));
             }
             Ok(made)
         };

@@ -72,12 +72,6 @@ impl World {
         }
     }
 
-    /// How many writes of a manager came to the API when another led.
-    #[must_use]
-    pub fn refused_writes(&self) -> u64 {
-        self.led.refused()
-    }
-
     /// Remembers who has led since when.
     pub(super) fn take_in_lease(&mut self, plural: &str, event: &Event) {
         if (plural, event.entry.name()) != ("leases", LEASE.1) {
