@@ -71,7 +71,14 @@ impl Faults {
 
     /// The text must be set, to one of `supported`.
     pub(crate) fn one_of(&mut self, path: &Path, value: &str, supported: &[&str]) {
-        if self.set(path, value) && !supported.contains(&value) {
+        if self.set(path, value) {
+            self.known(path, value, supported);
+        }
+    }
+
+    /// The text must be one of `supported`, also if it is empty.
+    pub(crate) fn known(&mut self, path: &Path, value: &str, supported: &[&str]) {
+        if !supported.contains(&value) {
             self.0.push(FieldError::not_supported(path, value, supported));
         }
     }

@@ -364,3 +364,40 @@ fn what_a_variable_takes_from_elsewhere_is_named_well() {
         &[&format!("{path}.configMapKeyRef.name: Invalid value: \"\": a lowercase…")],
     );
 }
+
+#[test]
+fn a_persistent_volume_has_one_source_that_says_what_its_driver_needs() {
+    let volume = |source: &Value| {
+        let spec = json!({"capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"]});
+        json!({"metadata": {"name": "a"}, "spec": merged(spec, source)})
+    };
+    let check = |source: Value, wanted: &[&str]| check_create::<PersistentVolume>(&volume(&source), wanted);
+    check(
+        json!({"gcePersistentDisk": {"pdName": ""}, "hostPath": {"path": "/a", "type": "x"}, "cephfs": {"monitors": []}}),
+        &[
+            "spec.hostPath.type: Unsupported value: \"x\": supported values: \"\", \"BlockDevice\", \"CharDevice\", \"Directory\", \
+             \"DirectoryOrCreate\", \"File\", \"FileOrCreate\", \"Socket\"",
+            "spec.gcePersistentDisk: Forbidden: may not specify more than 1 volume type",
+            "spec.cephFS: Forbidden: may not specify more than 1 volume type",
+        ],
+    );
+    check(
+        json!({"csi": {"driver": "a", "volumeHandle": "", "nodePublishSecretRef": {"name": "a"}}}),
+        &["spec.csi.volumeHandle: Required value", "spec.csi.nodePublishSecretRef.namespace: Required value"],
+    );
+    check(
+        json!({"cinder": {"volumeID": "a", "secretRef": {}}}),
+        &["spec.cinder.secretRef.name: Required value", "spec.cinder.secretRef.namespace: Required value"],
+    );
+    check(
+        json!({"glusterfs": {"endpoints": "a", "path": "a", "endpointsNamespace": ""}}),
+        &["spec.glusterfs.endpointsNamespace: Invalid value: \"\": if the endpointnamespace is set, it must be a valid namespace name"],
+    );
+    check(
+        json!({"iscsi": {"targetPortal": "a", "iqn": "x", "lun": 0, "secretRef": {}}}),
+        &["spec.iscsi.iqn: Invalid value: \"x\": must be valid format", "spec.iscsi.secretRef.name: Required value"],
+    );
+    // A source that was stored without a rule stays.
+    let old = volume(&json!({"iscsi": {"targetPortal": "a", "iqn": "x", "lun": 0}}));
+    check_update::<PersistentVolume>(&old, &merged(old.clone(), &json!({"metadata": {"labels": {"a": "b"}}})), &[]);
+}

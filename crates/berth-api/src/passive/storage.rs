@@ -11,7 +11,8 @@ use crate::{
         },
         quantities::{ResourceList, parse, round_up},
         source_defaults::fill_source,
-        validate::{names::check_no_backsteps, scheduling::validate_node_selector, sources, validate_csi_driver},
+        validate::{ISCSI_TOO_LONG, is_iscsi_too_long, scheduling::validate_node_selector, sources},
+        volume_sources,
         warnings::{dead_volume, replaced_node_label},
     },
     unset::{default_to, list, text},
@@ -147,10 +148,10 @@ fn volume_warnings(spec: &PersistentVolumeSpec) -> Vec<String> {
         warnings.push(format!("spec.persistentVolumeReclaimPolicy: {text}"));
     }
     // Upstream says nothing of two others, and writes one name in its own way.
-    let told = source_names(spec).into_iter().filter(|name| !matches!(name.as_str(), "flocker" | "quobyte"));
+    let told = source_names(spec).filter(|name| !matches!(*name, "flocker" | "quobyte"));
     warnings.extend(told.filter_map(|name| {
-        let field = if name == "storageos" { "storageOS" } else { &name };
-        dead_volume(&name).map(|advice| format!("spec.{field}: {advice}"))
+        let field = if name == "storageos" { "storageOS" } else { name };
+        dead_volume(name).map(|advice| format!("spec.{field}: {advice}"))
     }));
     warnings
 }
@@ -243,12 +244,12 @@ fn is_same_place(spec: &PersistentVolumeSpec, old: &PersistentVolumeSpec) -> boo
 
 fn volume_faults(volume: &PersistentVolume, old: Option<&PersistentVolumeSpec>) -> Faults {
     let (mut faults, spec) = (Faults::default(), volume.spec.clone().unwrap_or_default());
-    validate_volume(&spec, old, &mut faults);
+    validate_volume(text(&volume.metadata.name), &spec, old, &mut faults);
     validate_mount_options(&volume.metadata, &spec, &mut faults);
     faults
 }
 
-fn validate_volume(spec: &PersistentVolumeSpec, old: Option<&PersistentVolumeSpec>, faults: &mut Faults) {
+fn validate_volume(name: &str, spec: &PersistentVolumeSpec, old: Option<&PersistentVolumeSpec>, faults: &mut Faults) {
     let path = Path::new("spec");
     validate_access_modes(list(&spec.access_modes), "", &path.child("accessModes"), faults);
     validate_capacity(spec.capacity.as_ref(), &path.child("capacity"), faults);
@@ -260,54 +261,26 @@ fn validate_volume(spec: &PersistentVolumeSpec, old: Option<&PersistentVolumeSpe
         Some(None) => faults.required(&path.child("nodeAffinity").child("required"), "must specify required node constraints"),
         None => (),
     }
-    match source_names(spec).as_slice() {
-        [] => faults.required(&path, "must specify a volume type"),
-        [_, more @ ..] => {
-            for name in more {
-                faults.forbidden(&path.child(name), "may not specify more than 1 volume type");
-            }
-        }
+    // A source cannot change. One that was stored before a rule existed is not judged by it.
+    if old.is_none_or(|old| source_alone(old) != source_alone(spec)) {
+        sources::validate_only(&volume_sources::of_persistent_volume(spec), &path, faults);
+        validate_initiator(name, spec, &path.child("iscsi"), faults);
     }
-    validate_sources(spec, &path, faults);
-    // What is stored already is not judged again: earlier versions made volumes with a driver that is no name.
-    if let Some(source) = spec.csi.as_ref().filter(|source| old.and_then(|old| old.csi.as_ref()) != Some(source)) {
-        let path = path.child("csi");
-        validate_csi_driver(&source.driver, &path.child("driver"), faults);
-        faults.set(&path.child("volumeHandle"), &source.volume_handle);
+    if spec.local.is_some() && spec.node_affinity.is_none() {
+        faults.required(&path.child("nodeAffinity"), "Local volume requires node affinity");
+    }
+    let recycles = text(&spec.persistent_volume_reclaim_policy) == "Recycle";
+    if recycles && spec.host_path.as_ref().is_some_and(|source| is_root(&source.path)) {
+        faults.forbidden(&path.child("persistentVolumeReclaimPolicy"), "may not be 'recycle' for a hostPath mount of '/'");
     }
     faults.optional_form(&path.child("storageClassName"), &spec.storage_class_name, check_dns_subdomain);
     faults.optional_one_of(&path.child("volumeMode"), &spec.volume_mode, VOLUME_MODES);
 }
 
-/// The sources that people write by hand.
-fn validate_sources(spec: &PersistentVolumeSpec, path: &Path, faults: &mut Faults) {
-    sources::validate_persistent(spec, path, faults);
-    if let Some(source) = &spec.nfs {
-        let path = path.child("nfs");
-        faults.set(&path.child("server"), &source.server);
-        faults.set(&path.child("path"), &source.path);
-        if !source.path.starts_with('/') {
-            faults.invalid(&path.child("path"), source.path.as_str(), "must be an absolute path");
-        }
-    }
-    if let Some(source) = &spec.host_path {
-        let path = path.child("hostPath").child("path");
-        if faults.set(&path, &source.path) {
-            faults.form(&path, &source.path, check_no_backsteps);
-        }
-    }
-    if let Some(source) = &spec.local {
-        let path = path.child("local").child("path");
-        if faults.set(&path, &source.path) {
-            faults.form(&path, &source.path, check_no_backsteps);
-        }
-        if spec.node_affinity.is_none() {
-            faults.required(&Path::new("spec.nodeAffinity"), "Local volume requires node affinity");
-        }
-    }
-    let recycles = text(&spec.persistent_volume_reclaim_policy) == "Recycle";
-    if recycles && spec.host_path.as_ref().is_some_and(|source| is_root(&source.path)) {
-        faults.forbidden(&path.child("persistentVolumeReclaimPolicy"), "may not be 'recycle' for a hostPath mount of '/'");
+fn validate_initiator(name: &str, spec: &PersistentVolumeSpec, path: &Path, faults: &mut Faults) {
+    let Some(source) = spec.iscsi.as_ref().filter(|source| source.initiator_name.is_some()) else { return };
+    if is_iscsi_too_long(name, &source.target_portal) {
+        faults.invalid(&path.child("targetportal"), source.target_portal.as_str(), ISCSI_TOO_LONG);
     }
 }
 
@@ -330,7 +303,7 @@ const MOUNT_OPTIONS: &str = "volume.beta.kubernetes.io/mount-options";
 fn validate_mount_options(metadata: &ObjectMeta, spec: &PersistentVolumeSpec, faults: &mut Faults) {
     let is_there = metadata.annotations.as_ref().is_some_and(|annotations| annotations.contains_key(MOUNT_OPTIONS));
     let takes_none = ["csi", "fc", "flexVolume", "flocker", "hostPath", "local", "portworxVolume", "scaleIO", "storageos"];
-    if is_there && source_names(spec).iter().any(|name| takes_none.contains(&name.as_str())) {
+    if is_there && source_names(spec).any(|name| takes_none.contains(&name)) {
         let path = Path::new("metadata.annotations").child(MOUNT_OPTIONS);
         faults.forbidden(&path, "may not specify mount options for this volume type");
     }
@@ -366,12 +339,8 @@ fn source_alone(spec: &PersistentVolumeSpec) -> PersistentVolumeSpec {
     }
 }
 
-/// Names of the sources that are set: the fields that are left.
-fn source_names(spec: &PersistentVolumeSpec) -> Vec<String> {
-    match serde_json::to_value(source_alone(spec)).expect("API types have string keys only") {
-        serde_json::Value::Object(fields) => fields.into_iter().map(|(name, _)| name).collect(),
-        _ => Vec::new(),
-    }
+fn source_names(spec: &PersistentVolumeSpec) -> impl Iterator<Item = &'static str> {
+    volume_sources::of_persistent_volume(spec).into_iter().map(|(name, _)| name)
 }
 
 /// Source: upstream `ValidateTopologySelectorTerm`.

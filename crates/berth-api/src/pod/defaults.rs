@@ -141,7 +141,7 @@ fn set_http_get_defaults(action: &mut HTTPGetAction) {
 }
 
 fn set_volume_defaults(volume: &mut Volume) {
-    if !super::volume_sources::any(volume) {
+    if super::volume_sources::of_volume(volume).is_empty() {
         volume.empty_dir = Some(EmptyDirVolumeSource::default());
     }
     volume.secret.iter_mut().for_each(|source| fill_mode(&mut source.default_mode));

@@ -1,5 +1,7 @@
 //! Pods and pod templates: defaults, validation, warnings, and what controllers ask of a pod.
 
+#[cfg(test)]
+mod as_upstream;
 pub(crate) mod claim;
 mod defaults;
 mod deletion_cost;

@@ -1,52 +1,82 @@
-//! Which source a volume has: upstream's union of some thirty members.
+//! Which source a volume has: upstream's unions of some thirty members.
 
-use k8s_openapi::api::core::v1::Volume;
+use super::validate::sources::SourceRules;
+use k8s_openapi::api::core::v1::{PersistentVolumeSpec, Volume};
 
 macro_rules! sources {
-    ($($field:ident $wire:literal,)*) => {
-        /// Names of the sources that a volume sets, as on the wire, in alphabetical order. Valid volumes have one.
-        pub(crate) fn names(volume: &Volume) -> Vec<&'static str> {
-            let mut names = Vec::new();
-            $(if volume.$field.is_some() { names.push($wire); })*
-            names
-        }
-
-        /// Whether a volume sets a source.
-        pub(super) fn any(volume: &Volume) -> bool {
-            false $(|| volume.$field.is_some())*
+    ($function:ident($volume:ty) { $($field:ident $wire:literal,)* }) => {
+        /// The sources that a volume sets, by their names on the wire, in the order in which upstream checks them. Valid volumes have one.
+        pub(crate) fn $function(volume: &$volume) -> Vec<(&'static str, &dyn SourceRules)> {
+            let mut sources: Vec<(&'static str, &dyn SourceRules)> = Vec::new();
+            $(if let Some(source) = &volume.$field { sources.push(($wire, source)); })*
+            sources
         }
     };
 }
 
 sources! {
-    aws_elastic_block_store "awsElasticBlockStore",
-    azure_disk "azureDisk",
-    azure_file "azureFile",
-    cephfs "cephfs",
-    cinder "cinder",
-    config_map "configMap",
-    csi "csi",
-    downward_api "downwardAPI",
-    empty_dir "emptyDir",
-    ephemeral "ephemeral",
-    fc "fc",
-    flex_volume "flexVolume",
-    flocker "flocker",
-    gce_persistent_disk "gcePersistentDisk",
-    git_repo "gitRepo",
-    glusterfs "glusterfs",
-    host_path "hostPath",
-    image "image",
-    iscsi "iscsi",
-    nfs "nfs",
-    persistent_volume_claim "persistentVolumeClaim",
-    photon_persistent_disk "photonPersistentDisk",
-    portworx_volume "portworxVolume",
-    projected "projected",
-    quobyte "quobyte",
-    rbd "rbd",
-    scale_io "scaleIO",
-    secret "secret",
-    storageos "storageos",
-    vsphere_volume "vsphereVolume",
+    of_volume(Volume) {
+        empty_dir "emptyDir",
+        host_path "hostPath",
+        git_repo "gitRepo",
+        gce_persistent_disk "gcePersistentDisk",
+        aws_elastic_block_store "awsElasticBlockStore",
+        secret "secret",
+        nfs "nfs",
+        iscsi "iscsi",
+        glusterfs "glusterfs",
+        flocker "flocker",
+        persistent_volume_claim "persistentVolumeClaim",
+        rbd "rbd",
+        cinder "cinder",
+        cephfs "cephfs",
+        quobyte "quobyte",
+        downward_api "downwardAPI",
+        fc "fc",
+        flex_volume "flexVolume",
+        config_map "configMap",
+        azure_file "azureFile",
+        vsphere_volume "vsphereVolume",
+        photon_persistent_disk "photonPersistentDisk",
+        portworx_volume "portworxVolume",
+        azure_disk "azureDisk",
+        storageos "storageos",
+        projected "projected",
+        scale_io "scaleIO",
+        csi "csi",
+        ephemeral "ephemeral",
+        image "image",
+    }
+}
+
+sources! {
+    of_persistent_volume(PersistentVolumeSpec) {
+        host_path "hostPath",
+        gce_persistent_disk "gcePersistentDisk",
+        aws_elastic_block_store "awsElasticBlockStore",
+        glusterfs "glusterfs",
+        flocker "flocker",
+        nfs "nfs",
+        rbd "rbd",
+        quobyte "quobyte",
+        cephfs "cephfs",
+        iscsi "iscsi",
+        cinder "cinder",
+        fc "fc",
+        flex_volume "flexVolume",
+        azure_file "azureFile",
+        vsphere_volume "vsphereVolume",
+        photon_persistent_disk "photonPersistentDisk",
+        portworx_volume "portworxVolume",
+        azure_disk "azureDisk",
+        scale_io "scaleIO",
+        local "local",
+        storageos "storageos",
+        csi "csi",
+    }
+}
+
+/// Names of the sources that a volume sets.
+pub(crate) fn names(volume: &Volume) -> Vec<&'static str> {
+    of_volume(volume).into_iter().map(|(name, _)| name).collect()
 }

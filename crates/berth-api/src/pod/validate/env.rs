@@ -5,7 +5,7 @@ use crate::{
     FieldError, Path,
     faults::Faults,
     names::{check_dns_subdomain, check_label_key},
-    unset::{list, text},
+    unset::text,
 };
 use k8s_openapi::api::core::v1::{DownwardAPIVolumeFile, EnvFromSource, EnvVar, ObjectFieldSelector, ResourceFieldSelector};
 
@@ -128,15 +128,12 @@ fn validate_resource(selector: &ResourceFieldSelector, path: &Path, faults: &mut
     }
 }
 
-/// Files of a downward API volume.
-pub(super) fn validate_files(files: &Option<Vec<DownwardAPIVolumeFile>>, path: &Path, faults: &mut Faults) {
-    for (index, file) in list(files).iter().enumerate() {
-        validate_file(file, &path.index(index), faults);
-    }
+/// Files of a downward API volume, all at the path of the volume: upstream does not say which of them it means.
+pub(super) fn validate_files(files: &[DownwardAPIVolumeFile], path: &Path, faults: &mut Faults) {
+    files.iter().for_each(|file| validate_file(file, path, faults));
 }
 
-/// One of them.
-pub(super) fn validate_file(file: &DownwardAPIVolumeFile, path: &Path, faults: &mut Faults) {
+fn validate_file(file: &DownwardAPIVolumeFile, path: &Path, faults: &mut Faults) {
     faults.set_form(&path.child("path"), &file.path, super::names::check_file_path);
     match (&file.field_ref, &file.resource_field_ref) {
         (Some(_), Some(_)) => faults.invalid(path, "resource", "fieldRef and resourceFieldRef can not be specified simultaneously"),

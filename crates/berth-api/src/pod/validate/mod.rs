@@ -23,7 +23,7 @@ use k8s_openapi::api::core::v1::{Pod, PodSpec, PodTemplateSpec};
 use std::collections::BTreeSet;
 
 pub(crate) use names::{check_config_key, check_port_name};
-pub(crate) use volumes::validate_csi_driver;
+pub(crate) use volumes::{ISCSI_TOO_LONG, is_iscsi_too_long};
 
 /// All faults of a template; `path` is `spec.template`. What a workload demands of its template besides (labels that its selector matches,
 /// restart policy) is the workload's.
@@ -73,6 +73,9 @@ pub(super) fn validate_pod_spec(spec: &PodSpec, faults: &mut Faults) {
     validate_spec(spec, &path, &[], faults);
     containers::validate_image_spaces(&spec.containers, &path.child("containers"), faults);
     containers::validate_image_spaces(list(&spec.init_containers), &path.child("initContainers"), faults);
+    if text(&spec.service_account_name).is_empty() {
+        volumes::refuse_tokens(list(&spec.volumes), &path.child("volumes"), faults);
+    }
 }
 
 fn validate_spec(spec: &PodSpec, path: &Path, claim_names: &[String], faults: &mut Faults) {

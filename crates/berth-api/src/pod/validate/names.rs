@@ -53,7 +53,7 @@ pub(super) fn check_file_path(value: &str) -> Vec<String> {
 }
 
 /// A path without `..`.
-pub(crate) fn check_no_backsteps(value: &str) -> Vec<String> {
+pub(super) fn check_no_backsteps(value: &str) -> Vec<String> {
     fault(value.split('/').any(|part| part == ".."), "must not contain '..'")
 }
 

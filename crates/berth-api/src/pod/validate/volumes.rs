@@ -1,18 +1,22 @@
-//! Volumes: names and the sources that people write by hand; others are only counted.
+//! Volumes: names, and the sources that only pods have.
 
 use super::{
     env,
-    names::{check_file_path, check_no_backsteps},
-    sources,
+    names::check_file_path,
+    sources::{self, SourceRules},
 };
 use crate::{
     FieldError, Path,
     faults::Faults,
     names::{check_dns_label, check_dns_subdomain},
-    pod::{claim, volume_sources},
+    pod::{claim, quantities::parse, volume_sources},
+    quantity::Quantity,
     unset::{list, text},
 };
-use k8s_openapi::api::core::v1::{KeyToPath, ProjectedVolumeSource, Volume, VolumeProjection};
+use k8s_openapi::api::core::v1::{
+    ConfigMapVolumeSource, DownwardAPIVolumeSource, EmptyDirVolumeSource, EphemeralVolumeSource, ImageVolumeSource, KeyToPath,
+    PersistentVolumeClaimVolumeSource, ProjectedVolumeSource, SecretVolumeSource, Volume, VolumeProjection,
+};
 use std::collections::BTreeSet;
 
 /// Highest mode of a file, 0777.
@@ -21,15 +25,14 @@ const MODE_MAX: i32 = 511;
 /// How long the name of a CSI driver may be.
 const CSI_DRIVER_BYTES_MAX: usize = 63;
 
-const HOST_PATH_TYPES: &[&str] = &["BlockDevice", "CharDevice", "Directory", "DirectoryOrCreate", "File", "FileOrCreate", "Socket"];
-
 /// Checks all volumes; gives the names of those that are valid, for mounts.
 pub(super) fn validate<'a>(volumes: &'a [Volume], path: &Path, faults: &mut Faults) -> BTreeSet<&'a str> {
     let mut valid = BTreeSet::new();
     for (index, volume) in volumes.iter().enumerate() {
         let path = path.index(index);
         let before = faults.len();
-        validate_source(volume, &path, faults);
+        sources::validate_only(&volume_sources::of_volume(volume), &path, faults);
+        validate_initiator(volume, &path, faults);
         faults.set_form(&path.child("name"), &volume.name, check_dns_label);
         if valid.contains(volume.name.as_str()) {
             faults.duplicate(&path.child("name"), volume.name.as_str());
@@ -41,6 +44,25 @@ pub(super) fn validate<'a>(volumes: &'a [Volume], path: &Path, faults: &mut Faul
     valid
 }
 
+/// Longest name and address of an iSCSI volume, in bytes with a colon between them.
+const ISCSI_BYTES_MAX: usize = 64;
+
+/// The kubelet makes the name of an interface from both.
+fn validate_initiator(volume: &Volume, path: &Path, faults: &mut Faults) {
+    let Some(source) = volume.iscsi.as_ref().filter(|source| source.initiator_name.is_some()) else { return };
+    if is_iscsi_too_long(&volume.name, &source.target_portal) {
+        faults.invalid(&path.child("name"), volume.name.as_str(), ISCSI_TOO_LONG);
+    }
+}
+
+pub(crate) const ISCSI_TOO_LONG: &str =
+    "Total length of <volume name>:<iscsi.targetPortal> must be under 64 characters if iscsi.initiatorName is specified.";
+
+/// Whether the name of a volume and its address are too long for one name together.
+pub(crate) fn is_iscsi_too_long(name: &str, portal: &str) -> bool {
+    name.len() + 1 + portal.len() > ISCSI_BYTES_MAX
+}
+
 /// File mode, if set.
 pub(super) fn validate_mode(mode: Option<i32>, path: &Path, faults: &mut Faults) {
     if let Some(mode) = mode.filter(|mode| !(0..=MODE_MAX).contains(mode)) {
@@ -48,66 +70,61 @@ pub(super) fn validate_mode(mode: Option<i32>, path: &Path, faults: &mut Faults)
     }
 }
 
-fn validate_source(volume: &Volume, path: &Path, faults: &mut Faults) {
-    let names = volume_sources::names(volume);
-    let [name] = names.as_slice() else {
-        if names.is_empty() {
-            faults.required(path, "must specify a volume type");
+impl SourceRules for EmptyDirVolumeSource {
+    fn validate(&self, path: &Path, faults: &mut Faults) {
+        if self.size_limit.as_ref().and_then(parse).is_some_and(Quantity::is_negative) {
+            faults.forbidden(&path.child("sizeLimit"), "SizeLimit field must be a valid resource quantity");
         }
-        for name in names.iter().skip(1) {
-            faults.forbidden(&path.child(name), "may not specify more than 1 volume type");
-        }
-        return;
-    };
-    validate_one(volume, &path.child(name), faults);
-    sources::validate(volume, path, faults);
+    }
 }
 
-/// `path` is that of the one source that is set.
-fn validate_one(volume: &Volume, path: &Path, faults: &mut Faults) {
-    if let Some(source) = &volume.host_path {
-        if faults.set(&path.child("path"), &source.path) {
-            faults.form(&path.child("path"), &source.path, check_no_backsteps);
-        }
-        faults.optional_one_of(&path.child("type"), &source.type_, HOST_PATH_TYPES);
+impl SourceRules for SecretVolumeSource {
+    fn validate(&self, path: &Path, faults: &mut Faults) {
+        faults.set(&path.child("secretName"), text(&self.secret_name));
+        validate_mode(self.default_mode, &path.child("defaultMode"), faults);
+        validate_items(list(&self.items), &path.child("items"), faults);
     }
-    if let Some(source) = &volume.secret {
-        faults.set(&path.child("secretName"), text(&source.secret_name));
-        validate_mode(source.default_mode, &path.child("defaultMode"), faults);
-        validate_items(list(&source.items), &path.child("items"), faults);
+}
+
+impl SourceRules for ConfigMapVolumeSource {
+    fn validate(&self, path: &Path, faults: &mut Faults) {
+        faults.set(&path.child("name"), &self.name);
+        validate_mode(self.default_mode, &path.child("defaultMode"), faults);
+        validate_items(list(&self.items), &path.child("items"), faults);
     }
-    if let Some(source) = &volume.config_map {
-        faults.set(&path.child("name"), &source.name);
-        validate_mode(source.default_mode, &path.child("defaultMode"), faults);
-        validate_items(list(&source.items), &path.child("items"), faults);
+}
+
+impl SourceRules for PersistentVolumeClaimVolumeSource {
+    fn validate(&self, path: &Path, faults: &mut Faults) {
+        faults.set(&path.child("claimName"), &self.claim_name);
     }
-    if let Some(source) = &volume.nfs {
-        faults.set(&path.child("server"), &source.server);
-        faults.set(&path.child("path"), &source.path);
-        if !source.path.starts_with('/') {
-            faults.invalid(&path.child("path"), source.path.as_str(), "must be an absolute path");
-        }
+}
+
+impl SourceRules for DownwardAPIVolumeSource {
+    fn validate(&self, path: &Path, faults: &mut Faults) {
+        validate_mode(self.default_mode, &path.child("defaultMode"), faults);
+        env::validate_files(list(&self.items), path, faults);
     }
-    if let Some(source) = &volume.persistent_volume_claim {
-        faults.set(&path.child("claimName"), &source.claim_name);
+}
+
+impl SourceRules for ProjectedVolumeSource {
+    fn validate(&self, path: &Path, faults: &mut Faults) {
+        validate_mode(self.default_mode, &path.child("defaultMode"), faults);
+        validate_projections(list(&self.sources), path, faults);
     }
-    if let Some(source) = &volume.downward_api {
-        validate_mode(source.default_mode, &path.child("defaultMode"), faults);
-        env::validate_files(&source.items, &path.child("items"), faults);
+}
+
+impl SourceRules for ImageVolumeSource {
+    fn validate(&self, path: &Path, faults: &mut Faults) {
+        faults.set(&path.child("reference"), text(&self.reference));
+        faults.optional_one_of(&path.child("pullPolicy"), &self.pull_policy, &["Always", "IfNotPresent", "Never"]);
     }
-    if let Some(source) = &volume.projected {
-        validate_projected(source, path, faults);
-    }
-    if let Some(source) = &volume.csi {
-        validate_csi_driver(&source.driver, &path.child("driver"), faults);
-    }
-    if let Some(source) = &volume.image {
-        faults.set(&path.child("reference"), text(&source.reference));
-        faults.optional_one_of(&path.child("pullPolicy"), &source.pull_policy, &["Always", "IfNotPresent", "Never"]);
-    }
-    if let Some(source) = &volume.ephemeral {
+}
+
+impl SourceRules for EphemeralVolumeSource {
+    fn validate(&self, path: &Path, faults: &mut Faults) {
         let path = path.child("volumeClaimTemplate");
-        match &source.volume_claim_template {
+        match &self.volume_claim_template {
             Some(template) => faults.add(claim::validate_claim_spec(&template.spec, &path.child("spec"))),
             None => faults.required(&path, ""),
         }
@@ -129,6 +146,18 @@ pub(crate) fn validate_csi_driver(driver: &str, path: &Path, faults: &mut Faults
     }
 }
 
+/// A token is one of a service account. Only pods are asked, not templates.
+pub(super) fn refuse_tokens(volumes: &[Volume], path: &Path, faults: &mut Faults) {
+    for (index, volume) in volumes.iter().enumerate() {
+        let path = path.index(index).child("projected").child("sources");
+        let sources = volume.projected.iter().flat_map(|projected| list(&projected.sources)).enumerate();
+        for (index, _) in sources.filter(|(_, source)| source.service_account_token.is_some()) {
+            let path = path.index(index).child("serviceAccountToken");
+            faults.forbidden(&path, "must not be specified when serviceAccountName is not set");
+        }
+    }
+}
+
 fn validate_items(items: &[KeyToPath], path: &Path, faults: &mut Faults) {
     for (index, item) in items.iter().enumerate() {
         let path = path.index(index);
@@ -138,17 +167,33 @@ fn validate_items(items: &[KeyToPath], path: &Path, faults: &mut Faults) {
     }
 }
 
-fn validate_projected(source: &ProjectedVolumeSource, path: &Path, faults: &mut Faults) {
-    validate_mode(source.default_mode, &path.child("defaultMode"), faults);
+fn validate_projections(projections: &[VolumeProjection], path: &Path, faults: &mut Faults) {
     let mut seen = BTreeSet::new();
-    for (index, projection) in list(&source.sources).iter().enumerate() {
-        validate_projection(projection, &path.child("sources").index(index), faults);
+    for (index, projection) in projections.iter().enumerate() {
+        let source_path = path.child("sources").index(index);
+        validate_projection(projection, path, &source_path, faults);
         for (shown, file) in files(projection) {
             if !file.is_empty() && !seen.insert(file) {
                 faults.invalid(path, shown.unwrap_or(file), "conflicting duplicate paths");
             }
         }
+        if count(projection) > 1 {
+            faults.forbidden(&source_path, "may not specify more than 1 volume type per source");
+        }
     }
+}
+
+/// How many sources one projection has.
+fn count(projection: &VolumeProjection) -> usize {
+    let sources = [
+        projection.secret.is_some(),
+        projection.config_map.is_some(),
+        projection.downward_api.is_some(),
+        projection.service_account_token.is_some(),
+        projection.cluster_trust_bundle.is_some(),
+        projection.pod_certificate.is_some(),
+    ];
+    sources.into_iter().filter(|is_set| *is_set).count()
 }
 
 /// The paths of the files of a projection, each with what upstream shows in its place where another projection has the same.
@@ -163,13 +208,11 @@ fn files(projection: &VolumeProjection) -> Vec<(Option<&str>, &str)> {
     if let Some(source) = &projection.downward_api {
         files.extend(list(&source.items).iter().map(|item| (None, item.path.as_str())));
     }
-    if let Some(source) = &projection.service_account_token {
-        files.push((None, source.path.as_str()));
-    }
     files
 }
 
-fn validate_projection(projection: &VolumeProjection, path: &Path, faults: &mut Faults) {
+/// `path` is the projection's, `volume_path` that of all of the volume.
+fn validate_projection(projection: &VolumeProjection, volume_path: &Path, path: &Path, faults: &mut Faults) {
     if let Some(source) = &projection.secret {
         faults.set(&path.child("secret").child("name"), &source.name);
         validate_items(list(&source.items), &path.child("secret").child("items"), faults);
@@ -179,9 +222,7 @@ fn validate_projection(projection: &VolumeProjection, path: &Path, faults: &mut 
         validate_items(list(&source.items), &path.child("configMap").child("items"), faults);
     }
     if let Some(source) = &projection.downward_api {
-        // Upstream does not say which of them.
-        let path = path.child("downwardAPI");
-        list(&source.items).iter().for_each(|file| env::validate_file(file, &path, faults));
+        env::validate_files(list(&source.items), &path.child("downwardAPI"), faults);
     }
     if let Some(token) = &projection.service_account_token {
         let path = path.child("serviceAccountToken");
@@ -193,6 +234,7 @@ fn validate_projection(projection: &VolumeProjection, path: &Path, faults: &mut 
                 faults.invalid(&path.child("expirationSeconds"), seconds, "may not specify a duration larger than 2^32 seconds");
             }
         }
-        faults.set_form(&path.child("path"), &token.path, check_file_path);
+        // Upstream names another field than the one it checks.
+        faults.set_form(&volume_path.child("path"), &token.path, check_file_path);
     }
 }
