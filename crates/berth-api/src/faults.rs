@@ -55,6 +55,13 @@ impl Faults {
         self.0.extend(check(value).into_iter().map(|message| FieldError::invalid(path, value, message)));
     }
 
+    /// The text must have a form, unless it is one of the `old` ones of an object that is updated.
+    pub(crate) fn new_form(&mut self, path: &Path, value: &str, old: &[String], check: fn(&str) -> Vec<String>) {
+        if !old.iter().any(|old| old == value) {
+            self.form(path, value, check);
+        }
+    }
+
     /// The text must be set and have a form.
     pub(crate) fn set_form(&mut self, path: &Path, value: &str, check: fn(&str) -> Vec<String>) {
         if self.set(path, value) {
@@ -69,17 +76,17 @@ impl Faults {
         }
     }
 
-    /// The text must be set, to one of `supported`.
-    pub(crate) fn one_of(&mut self, path: &Path, value: &str, supported: &[&str]) {
-        if self.set(path, value) {
-            self.known(path, value, supported);
-        }
-    }
-
     /// The text must be one of `supported`, also if it is empty.
     pub(crate) fn known(&mut self, path: &Path, value: &str, supported: &[&str]) {
         if !supported.contains(&value) {
             self.0.push(FieldError::not_supported(path, value, supported));
+        }
+    }
+
+    /// The text must be set, to one of `supported`.
+    pub(crate) fn one_of(&mut self, path: &Path, value: &str, supported: &[&str]) {
+        if self.set(path, value) {
+            self.known(path, value, supported);
         }
     }
 

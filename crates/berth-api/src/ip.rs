@@ -1,5 +1,6 @@
 //! IP addresses as the API writes them, and ranges of them.
 
+use crate::Path;
 use std::{
     fmt,
     net::{IpAddr, Ipv4Addr, Ipv6Addr},
@@ -9,10 +10,16 @@ use std::{
 const ADDRESS_FORM: &str = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)";
 const CIDR_FORM: &str = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)";
 
-/// Messages on an IP address, version 4 or 6, in any way of writing it.
+/// Messages on an IP address, version 4 or 6, in any way of writing it that others read as the same address.
+///
+/// Source: kubernetes `IsValidIPForLegacyField`, strict.
 #[must_use]
 pub fn check_ip(text: &str) -> Vec<String> {
-    parsed::<IpAddr>(text).err().map(str::to_owned).into_iter().collect()
+    match parsed::<IpAddr>(text) {
+        Err(message) => vec![message.to_owned()],
+        Ok(_) if is_mapped(text) => vec!["must not be an IPv4-mapped IPv6 address".to_owned()],
+        Ok(_) => Vec::new(),
+    }
 }
 
 /// Messages on an IP address in the one way of writing it that is canonical.
@@ -46,10 +53,9 @@ pub fn check_ordinary_ip(text: &str) -> Vec<String> {
 /// Source: kubernetes `ValidateEndpointIP`.
 #[must_use]
 pub fn check_endpoint_ip(text: &str) -> Vec<String> {
-    match parsed::<IpAddr>(text) {
-        Ok(_) if is_mapped(text) => vec!["must not be an IPv4-mapped IPv6 address".to_owned()],
-        Ok(address) => special(address, "may not be unspecified (0.0.0.0 or ::)"),
-        Err(message) => vec![message.to_owned()],
+    match (check_ip(text), text.parse()) {
+        (faults, Ok(address)) if faults.is_empty() => special(address, "may not be unspecified (0.0.0.0 or ::)"),
+        (faults, _) => faults,
     }
 }
 
@@ -82,6 +88,25 @@ pub fn check_network(text: &str) -> Vec<String> {
     }
 }
 
+/// The warning about an IPv6 address that is written in another form than the canonical one.
+///
+/// Source: kubernetes `GetWarningsForIP`.
+#[must_use]
+pub fn ip_warning(path: &Path, text: &str) -> Option<String> {
+    let canonical = text.parse::<Ipv6Addr>().ok().filter(|address| address.to_ipv4_mapped().is_none())?.to_string();
+    (canonical != text).then(|| format!("{path}: IPv6 address \"{text}\" should be in RFC 5952 canonical format (\"{canonical}\")"))
+}
+
+/// The warning about a range of IPv6 addresses that is written in another form than the canonical one.
+///
+/// Source: kubernetes `GetWarningsForCIDR`.
+#[must_use]
+pub fn network_warning(path: &Path, text: &str) -> Option<String> {
+    let canonical = text.parse::<Cidr>().ok().filter(|cidr| cidr.family() == "IPv6")?.to_string();
+    let is_odd = canonical != text && !is_mapped(text.split('/').next().unwrap_or_default());
+    is_odd.then(|| format!("{path}: IPv6 CIDR value \"{text}\" should be in RFC 5952 canonical format (\"{canonical}\")"))
+}
+
 /// Whether it is an IPv4 address in the form of IPv6.
 fn is_mapped(text: &str) -> bool {
     text.parse::<Ipv6Addr>().is_ok_and(|address| address.to_ipv4_mapped().is_some())
@@ -99,14 +124,17 @@ pub fn check_canonical_cidr(text: &str) -> Vec<String> {
 /// What is written in this form.
 trait Form: FromStr + fmt::Display {
     const MESSAGE: &'static str;
+    const LEADING_ZEROS: &'static str;
 }
 
 impl Form for IpAddr {
     const MESSAGE: &'static str = ADDRESS_FORM;
+    const LEADING_ZEROS: &'static str = "must not have leading 0s";
 }
 
 impl Form for Cidr {
     const MESSAGE: &'static str = CIDR_FORM;
+    const LEADING_ZEROS: &'static str = "must not have leading 0s in IP or prefix length";
 }
 
 /// Reads it, or says what is wrong.
@@ -114,7 +142,7 @@ fn parsed<T: Form>(text: &str) -> Result<T, &'static str> {
     match text.parse() {
         Ok(value) => Ok(value),
         // The standard library takes no leading zeros; without them the text is good or something else is wrong too.
-        Err(_) if without_leading_zeros(text).is_some_and(|text| text.parse::<T>().is_ok()) => Err("must not have leading 0s"),
+        Err(_) if without_leading_zeros(text).is_some_and(|text| text.parse::<T>().is_ok()) => Err(T::LEADING_ZEROS),
         Err(_) => Err(T::MESSAGE),
     }
 }
@@ -289,18 +317,29 @@ mod tests {
     }
 
     #[test]
+    fn ipv6_in_another_form_is_warned_about() {
+        let path = Path::new("ip");
+        let wanted = "ip: IPv6 address \"FD00::1\" should be in RFC 5952 canonical format (\"fd00::1\")";
+        assert_eq!(ip_warning(&path, "FD00::1").as_deref(), Some(wanted));
+        let wanted = "ip: IPv6 CIDR value \"fd00:0::/64\" should be in RFC 5952 canonical format (\"fd00::/64\")";
+        assert_eq!(network_warning(&path, "fd00:0::/64").as_deref(), Some(wanted));
+        assert!(["fd00::1", "10.0.0.1", "010.0.0.1", "::FFFF:1.2.3.4", "x"].iter().all(|text| ip_warning(&path, text).is_none()));
+    }
+
+    #[test]
     fn faults_of_addresses_and_ranges_are_told_in_upstreams_words() {
         let check = |check: fn(&str) -> Vec<String>, text: &str, wanted: &str| assert_eq!(check(text).join("; "), wanted, "{text}");
         check(check_ip, "010.0.0.1", "must not have leading 0s");
         check(check_ip, "fd00:0::1", "");
         check(check_ip, "foo", ADDRESS_FORM);
+        check(check_ip, "::ffff:1.2.3.4", "must not be an IPv4-mapped IPv6 address");
         check(check_canonical_ip, "10.0.0.1", "");
         check(check_canonical_ip, "fd00:0::1", "must be in canonical form (\"fd00::1\")");
         check(check_canonical_cidr, "10.1.3.7/24", "must not have bits set beyond the prefix length");
         check(check_canonical_cidr, "FD00::/112", "must be in canonical form (\"fd00::/112\")");
         check(check_canonical_cidr, "x", CIDR_FORM);
         check(check_network, "10.1.3.7/33", CIDR_FORM);
-        check(check_network, "10.01.3.0/24", "must not have leading 0s");
+        check(check_network, "10.01.3.0/24", "must not have leading 0s in IP or prefix length");
         check(check_endpoint_ip, "127.0.0.1", "may not be in the loopback range (127.0.0.0/8, ::1/128)");
         check(check_endpoint_ip, "0.0.0.0", "may not be unspecified (0.0.0.0 or ::)");
         check(check_endpoint_ip, "10.0.0.1", "");

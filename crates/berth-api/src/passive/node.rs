@@ -3,7 +3,7 @@
 use crate::{
     FeatureGates, FieldError, Kind, Path,
     faults::Faults,
-    ip::{Cidr, check_network},
+    ip::{Cidr, check_network, network_warning},
     names::{check_label_key, check_label_value},
     pod::{quantities::round_up, validate::scheduling::TAINT_EFFECTS},
     unset::list,
@@ -32,7 +32,11 @@ impl Kind for Node {
             ("configSource", spec.is_some_and(|spec| spec.config_source.is_some())),
         ];
         let present = deprecated.into_iter().filter(|(_, is_there)| *is_there);
-        present.map(|(field, _)| format!("spec.{field}: {DEPRECATED}")).collect()
+        let mut warnings: Vec<String> = present.map(|(field, _)| format!("spec.{field}: {DEPRECATED}")).collect();
+        let ranges = spec.map(|spec| list(&spec.pod_cidrs)).unwrap_or_default();
+        let path = Path::new("spec.podCIDRs");
+        warnings.extend(ranges.iter().enumerate().filter_map(|(index, range)| network_warning(&path.index(index), range)));
+        warnings
     }
 
     /// A create keeps the status: nodes register themselves with what they have.

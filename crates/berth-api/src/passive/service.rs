@@ -4,7 +4,7 @@ use super::IMMUTABLE;
 use crate::{
     FeatureGates, FieldError, Kind, Path,
     faults::Faults,
-    ip::{check_endpoint_ip, check_ip, check_network, family},
+    ip::{check_endpoint_ip, check_ip, check_network, family, ip_warning, network_warning},
     metadata::validate_labels,
     names::{check_dns_label, check_dns_subdomain, check_qualified_name},
     object::NameRule,
@@ -69,16 +69,17 @@ impl Kind for Service {
 
     fn validate(&self, _gates: &FeatureGates) -> Vec<FieldError> {
         let mut faults = Faults::default();
-        validate_service(self.spec.as_ref().unwrap_or(&ServiceSpec::default()), &mut faults);
+        validate_service(self, &ServiceSpec::default(), &mut faults);
         faults.into_vec()
     }
 
-    fn validate_update(&self, old: &Self, gates: &FeatureGates) -> Vec<FieldError> {
+    fn validate_update(&self, old: &Self, _gates: &FeatureGates) -> Vec<FieldError> {
         let mut faults = Faults::default();
-        if let (Some(spec), Some(old)) = (&self.spec, &old.spec) {
-            validate_change(spec, old, &mut faults);
+        let old = old.spec.clone().unwrap_or_default();
+        if let Some(spec) = &self.spec {
+            validate_change(spec, &old, &mut faults);
         }
-        faults.add(Kind::validate(self, gates));
+        validate_service(self, &old, &mut faults);
         faults.into_vec()
     }
 
@@ -103,6 +104,9 @@ impl Kind for Service {
             warnings.push(format!("annotation {OLD_HINTS} is deprecated, please use service.kubernetes.io/topology-mode instead"));
         }
         if is_headless(&spec) && !is_external(&spec) {
+            if !text(&spec.load_balancer_ip).is_empty() {
+                warnings.push("spec.loadBalancerIP is ignored for headless services".to_owned());
+            }
             if !list(&spec.external_ips).is_empty() {
                 warnings.push("spec.externalIPs is ignored for headless services".to_owned());
             }
@@ -117,11 +121,26 @@ impl Kind for Service {
         if !is_external(&spec) && spec.external_name.is_some() {
             warnings.push(ignored("externalName", "spec.type is not \"ExternalName\""));
         }
+        warnings.extend(address_warnings(&spec));
         if text(&spec.traffic_distribution) == "PreferClose" {
             warnings.push("spec.trafficDistribution: \"PreferClose\" is deprecated; use \"PreferSameZone\"".to_owned());
         }
         warnings
     }
+}
+
+/// Warnings about the forms of addresses.
+fn address_warnings(spec: &ServiceSpec) -> Vec<String> {
+    let path = Path::new("spec");
+    let indexed = |field: &str, texts: &Option<Vec<String>>, warning: fn(&Path, &str) -> Option<String>| {
+        let path = path.child(field);
+        list(texts).iter().enumerate().filter_map(|(index, text)| warning(&path.index(index), text)).collect::<Vec<_>>()
+    };
+    let mut warnings = indexed("clusterIPs", &spec.cluster_ips, ip_warning);
+    warnings.extend(indexed("externalIPs", &spec.external_ips, ip_warning));
+    warnings.extend(ip_warning(&path.child("loadBalancerIP"), text(&spec.load_balancer_ip)));
+    warnings.extend(indexed("loadBalancerSourceRanges", &spec.load_balancer_source_ranges, network_warning));
+    warnings
 }
 
 /// Where a balancer is reached.
@@ -320,8 +339,10 @@ fn validate_change(spec: &ServiceSpec, old: &ServiceSpec, faults: &mut Faults) {
     }
 }
 
-fn validate_service(spec: &ServiceSpec, faults: &mut Faults) {
-    let path = Path::new("spec");
+/// Addresses that `old` has already may be in forms that new ones may not have.
+fn validate_service(service: &Service, old: &ServiceSpec, faults: &mut Faults) {
+    let (path, no_spec) = (Path::new("spec"), ServiceSpec::default());
+    let spec = service.spec.as_ref().unwrap_or(&no_spec);
     let ports = list(&spec.ports);
     let ports_path = path.child("ports");
     if ports.is_empty() && !is_headless(spec) && !is_external(spec) {
@@ -335,7 +356,7 @@ fn validate_service(spec: &ServiceSpec, faults: &mut Faults) {
     faults.add(validate_labels(spec.selector.as_ref(), &path.child("selector")));
     validate_affinity(spec, &path, faults);
     for (index, ip) in list(&spec.external_ips).iter().enumerate() {
-        faults.form(&path.child("externalIPs").index(index), ip, check_endpoint_ip);
+        faults.new_form(&path.child("externalIPs").index(index), ip, list(&old.external_ips), check_endpoint_ip);
     }
     let types = ["ClusterIP", "ExternalName", "LoadBalancer", "NodePort"];
     faults.one_of(&path.child("type"), text(&spec.type_), &types);
@@ -344,12 +365,13 @@ fn validate_service(spec: &ServiceSpec, faults: &mut Faults) {
             faults.forbidden(&ports_path.index(index).child("nodePort"), "may not be used when `type` is 'ClusterIP'");
         }
     }
+    validate_ranges(service, old, faults);
     validate_balancer(spec, &path, faults);
     validate_traffic(spec, &path, faults);
     if is_external(spec) {
         validate_external_name(spec, &path, faults);
     } else {
-        validate_addresses(spec, &path, faults);
+        validate_addresses(spec, old, &path, faults);
     }
 }
 
@@ -363,15 +385,36 @@ fn validate_affinity(spec: &ServiceSpec, path: &Path, faults: &mut Faults) {
     }
 }
 
+/// The annotation that named the ranges before the field did.
+const OLD_RANGES: &str = "service.beta.kubernetes.io/load-balancer-source-ranges";
+
+/// From where a balancer may be reached.
+fn validate_ranges(service: &Service, old: &ServiceSpec, faults: &mut Faults) {
+    let is_balancer = service.spec.as_ref().is_some_and(is_balancer);
+    let ranges = service.spec.as_ref().map_or(&[][..], |spec| list(&spec.load_balancer_source_ranges));
+    let annotation = service.metadata.annotations.as_ref().and_then(|annotations| annotations.get(OLD_RANGES));
+    if !ranges.is_empty() {
+        let path = Path::new("spec.LoadBalancerSourceRanges");
+        if !is_balancer {
+            faults.forbidden(&path, ONLY_BALANCERS);
+        }
+        for (index, range) in ranges.iter().enumerate() {
+            faults.new_form(&path.index(index), range.trim(), list(&old.load_balancer_source_ranges), check_network);
+        }
+    } else if let Some(ranges) = annotation {
+        let path = Path::new("metadata.annotations").key(OLD_RANGES);
+        if !is_balancer {
+            faults.forbidden(&path, ONLY_BALANCERS);
+        }
+        if !ranges.trim().is_empty() {
+            ranges.split(',').for_each(|range| faults.form(&path, range.trim(), check_network));
+        }
+    }
+}
+
 /// What only load balancers have.
 fn validate_balancer(spec: &ServiceSpec, path: &Path, faults: &mut Faults) {
     let is_balancer = is_balancer(spec);
-    let ranges = path.child("LoadBalancerSourceRanges");
-    match list(&spec.load_balancer_source_ranges) {
-        [] => (),
-        _ if !is_balancer => faults.forbidden(&ranges, ONLY_BALANCERS),
-        some => some.iter().enumerate().for_each(|(index, range)| faults.form(&ranges.index(index), range.trim(), check_network)),
-    }
     if spec.allocate_load_balancer_node_ports.is_some() && !is_balancer {
         faults.forbidden(&path.child("allocateLoadBalancerNodePorts"), ONLY_BALANCERS);
     }
@@ -415,7 +458,7 @@ fn validate_external_name(spec: &ServiceSpec, path: &Path, faults: &mut Faults) 
     faults.set_form(&path.child("externalName"), text(&spec.external_name).trim_end_matches('.'), check_dns_subdomain);
 }
 
-fn validate_addresses(spec: &ServiceSpec, path: &Path, faults: &mut Faults) {
+fn validate_addresses(spec: &ServiceSpec, old: &ServiceSpec, path: &Path, faults: &mut Faults) {
     let (families, policy) = (list(&spec.ip_families), text(&spec.ip_family_policy));
     let mut seen = BTreeSet::new();
     for (index, name) in families.iter().enumerate() {
@@ -430,10 +473,10 @@ fn validate_addresses(spec: &ServiceSpec, path: &Path, faults: &mut Faults) {
         let detail = "must be 'RequireDualStack' or 'PreferDualStack' when multiple IP families are specified";
         faults.invalid(&policy_path, policy, detail);
     }
-    validate_cluster_ips(spec, &path.child("clusterIPs"), faults);
+    validate_cluster_ips(spec, list(&old.cluster_ips), &path.child("clusterIPs"), faults);
 }
 
-fn validate_cluster_ips(spec: &ServiceSpec, path: &Path, faults: &mut Faults) {
+fn validate_cluster_ips(spec: &ServiceSpec, old: &[String], path: &Path, faults: &mut Faults) {
     let ips = list(&spec.cluster_ips);
     let whole = || -> Value { json!(ips) };
     match &spec.cluster_ip {
@@ -454,10 +497,8 @@ fn validate_cluster_ips(spec: &ServiceSpec, path: &Path, faults: &mut Faults) {
     }
     for (index, ip) in ips.iter().enumerate() {
         let path = path.index(index);
-        let Ok(parsed) = ip.parse::<IpAddr>() else {
-            faults.form(&path, ip, check_ip);
-            continue;
-        };
+        faults.new_form(&path, ip, old, check_ip);
+        let Ok(parsed) = ip.parse::<IpAddr>() else { continue };
         if let Some(wanted) = list(&spec.ip_families).get(index).filter(|wanted| *wanted != family(parsed)) {
             faults.invalid(&path, ip.as_str(), format!("expected an {wanted} value as indicated by `ipFamilies[{index}]`"));
         }
