@@ -97,6 +97,13 @@ impl Faults {
         }
     }
 
+    /// The list must not have more than `max` elements.
+    pub(crate) fn at_most(&mut self, path: &Path, count: usize, max: usize) {
+        if count > max {
+            self.0.push(FieldError::too_many(path, count, max));
+        }
+    }
+
     /// The number, if set, must not be negative.
     pub(crate) fn not_negative(&mut self, path: &Path, value: Option<impl Into<i64>>) {
         if let Some(value) = value.map(Into::into).filter(|value| *value < 0) {

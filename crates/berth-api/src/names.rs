@@ -30,6 +30,12 @@ const DNS_SUBDOMAIN: Form = Form {
     regex: r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*",
 };
 
+const SEARCH_PATH: Form = Form {
+    rule: "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '_', '-' or '.', and must start and end with an alphanumeric character",
+    examples: &["example.com"],
+    regex: r"_?[a-z0-9]([-_a-z0-9]*[a-z0-9])?(\._?[a-z0-9]([-_a-z0-9]*[a-z0-9])?)*",
+};
+
 const DNS_1035_LABEL: Form = Form {
     rule: "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic character, and end with an alphanumeric character",
     examples: &["my-name", "abc-123"],
@@ -104,6 +110,16 @@ fn check_subdomain(text: &str, unit: &str) -> Vec<String> {
     let length = check_length(text, SUBDOMAIN_BYTES_MAX, unit);
     let form = (!is_dns_words(text)).then(|| DNS_SUBDOMAIN.message());
     length.into_iter().chain(form).collect()
+}
+
+/// A domain in which names are searched: a DNS subdomain whose labels may also have underscores.
+///
+/// Source: upstream `IsDNS1123SubdomainWithUnderscore`.
+pub(crate) fn check_search_path(text: &str) -> Vec<String> {
+    let is_end = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
+    let length = check_length(text, SUBDOMAIN_BYTES_MAX, CHARACTERS);
+    let form = !text.split('.').all(|label| is_word(label.strip_prefix('_').unwrap_or(label), is_end, |byte| matches!(byte, b'-' | b'_')));
+    length.into_iter().chain(form.then(|| SEARCH_PATH.message())).collect()
 }
 
 /// RFC 1035 label (a label that starts with a letter), at most 63 bytes.

@@ -144,3 +144,166 @@ fn sources_of_volumes_say_what_their_drivers_need() {
         ),
     ]);
 }
+
+#[test]
+fn names_are_resolved_with_what_the_c_library_reads() {
+    let config = |config: Value| with_spec(&json!({ "dnsConfig": config }));
+    let path = "spec.dnsConfig";
+    check_create::<Pod>(
+        &with_spec(&json!({"dnsPolicy": "None"})),
+        &[&format!("{path}: Required value: must provide `dnsConfig` when `dnsPolicy` is None")],
+    );
+    check_create::<Pod>(
+        &with_spec(&json!({"dnsPolicy": "None", "dnsConfig": {"searches": ["A b"]}})),
+        &[&format!("{path}.nameservers: Required value: must provide at least one DNS nameserver when `dnsPolicy` is None")],
+    );
+    check_create::<Pod>(
+        &config(json!({"nameservers": ["1.1.1.1", "x", "::ffff:1.2.3.4", "010.0.0.1"], "options": [{"name": "x"}, {"value": "y"}]})),
+        &[
+            &format!(
+                "{path}.nameservers: Invalid value: [\"1.1.1.1\",\"x\",\"::ffff:1.2.3.4\",\"010.0.0.1\"]: must not have more than 3 nameservers"
+            ),
+            &format!("{path}.nameservers[1]: Invalid value: \"x\": must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"),
+            &format!("{path}.nameservers[2]: Invalid value: \"::ffff:1.2.3.4\": must not be an IPv4-mapped IPv6 address"),
+            &format!("{path}.nameservers[3]: Invalid value: \"010.0.0.1\": must not have leading 0s"),
+            &format!("{path}.options[1]: Required value: must not be empty"),
+        ],
+    );
+    check_create::<Pod>(
+        &config(json!({"searches": ["a", "_a.b-c", "a.", ".", "a b"]})),
+        &[&format!("{path}.searches[4]: Invalid value: \"a b\": a lowercase RFC 1123 subdomain must…")],
+    );
+    let many = vec!["a".repeat(100); 33];
+    check_create::<Pod>(
+        &config(json!({ "searches": many })),
+        &[&format!("{path}.searches: Invalid value: [\"a…"), &format!("{path}.searches: Invalid value: [\"a…")],
+    );
+}
+
+#[test]
+fn a_container_restarts_by_rules_of_its_own() {
+    let rule = json!({"action": "Restart", "exitCodes": {"operator": "In", "values": [300]}});
+    let container = |policy: Option<&str>, rules: Value| json!({"restartPolicy": policy, "restartPolicyRules": rules});
+    let path = "restartPolicyRules";
+    let cases = [
+        (container(Some("Never"), json!([rule])), vec![]),
+        (
+            container(None, json!([rule])),
+            vec!["restartPolicy: Required value: must specify restartPolicy when restart rules are used".to_owned()],
+        ),
+        (
+            container(Some("x"), json!(vec![rule; 21])),
+            vec![
+                "restartPolicy: Unsupported value: \"x\": supported values: \"Always\", \"Never\", \"OnFailure\"".to_owned(),
+                format!("{path}: Too many: 21: must have at most 20 items"),
+            ],
+        ),
+        (
+            container(Some("Never"), json!([{"action": "", "exitCodes": {"operator": "", "values": vec![0; 256]}}, {"action": "x"}])),
+            vec![
+                format!("{path}[0].action: Unsupported value: \"\": supported values: \"Restart\", \"RestartAllContainers\""),
+                format!("{path}[0].exitCodes.operator: Unsupported value: \"\": supported values: \"In\", \"NotIn\""),
+                format!("{path}[0].exitCodes.values: Too many: 256: must have at most 255 items"),
+                format!("{path}[1].action: Unsupported value: \"x\": supported values: \"Restart\", \"RestartAllContainers\""),
+                format!("{path}[1].exitCodes: Required value: must be specified"),
+            ],
+        ),
+    ];
+    for (container, wanted) in cases {
+        let of = |containers: &str| wanted.iter().map(|wanted| format!("spec.{containers}[0].{wanted}")).collect::<Vec<_>>();
+        let check = |pod: &Value, wanted: Vec<String>| check_create::<Pod>(pod, &wanted.iter().map(String::as_str).collect::<Vec<_>>());
+        check(&with_container(&container), of("containers"));
+        let init = merged(json!({"name": "d", "image": "i"}), &container);
+        check(&with_spec(&json!({"initContainers": [init]})), of("initContainers"));
+    }
+}
+
+#[test]
+fn mounts_reach_the_host_only_from_privileged_containers() {
+    let mounts = |context: Value, mounts: Value| {
+        let container = with_container(&json!({"securityContext": context, "volumeMounts": mounts}));
+        merged(container, &json!({"spec": {"volumes": [{"name": "v"}]}}))
+    };
+    let mount = |patch: Value| merged(json!({"name": "v", "mountPath": "/a"}), &patch);
+    let path = "spec.containers[0].volumeMounts";
+    let both_ways = json!([mount(json!({"mountPropagation": "Bidirectional"}))]);
+    check_create::<Pod>(&mounts(json!({"privileged": true}), both_ways.clone()), &[]);
+    check_create::<Pod>(
+        &mounts(json!({}), both_ways),
+        &[&format!("{path}.mountPropagation: Forbidden: Bidirectional mount propagation is available only to privileged containers")],
+    );
+    check_create::<Pod>(
+        &mounts(json!({}), json!([mount(json!({"recursiveReadOnly": "Enabled", "mountPropagation": "HostToContainer"}))])),
+        &[
+            &format!("{path}.recursiveReadOnly: Forbidden: may only be specified when readOnly is true"),
+            &format!("{path}.recursiveReadOnly: Forbidden: may only be specified when mountPropagation is None or not specified"),
+        ],
+    );
+}
+
+#[test]
+fn what_a_pod_shares_with_its_node_fits_together() {
+    check_create::<Pod>(
+        &with_spec(&json!({"hostUsers": false, "hostNetwork": true, "hostPID": true, "hostIPC": true})),
+        &[
+            "spec.hostNetwork: Forbidden: when `pod.Spec.HostUsers` is false",
+            "spec.HostPID: Forbidden: when `pod.Spec.HostUsers` is false",
+            "spec.HostIPC: Forbidden: when `pod.Spec.HostUsers` is false",
+        ],
+    );
+    let ports =
+        |numbers: &[i32]| json!(numbers.iter().map(|number| json!({"containerPort": number, "hostPort": number})).collect::<Vec<_>>());
+    let init = |name: &str, numbers: &[i32]| json!({"name": name, "image": "i", "ports": ports(numbers)});
+    check_create::<Pod>(
+        &merged(
+            with_container(&json!({"ports": ports(&[1])})),
+            &json!({"spec": {"initContainers": [init("d", &[1]), init("e", &[2, 2])]}}),
+        ),
+        &["spec.initContainers[0].ports[1].hostPort: Duplicate value: \"TCP//2\""],
+    );
+    check_create::<Pod>(&with_spec(&json!({"runtimeClassName": ""})), &["spec.runtimeClassName: Invalid value: \"\": a lowercase…"]);
+    let options = json!({"windowsOptions": {"runAsUserName": "x"}});
+    let detail = "windowsOptions: Forbidden: windows options cannot be set for a linux pod";
+    check_create::<Pod>(
+        &merged(
+            with_container(&json!({ "securityContext": options })),
+            &json!({"spec": {"os": {"name": "linux"}, "securityContext": options}}),
+        ),
+        &[&format!("spec.securityContext.{detail}"), &format!("spec.containers[0].securityContext.{detail}")],
+    );
+    let detail = "Forbidden: cannot be set for a windows pod";
+    check_create::<Pod>(
+        &merged(
+            with_container(&json!({"securityContext": {"privileged": false, "runAsUser": 1}})),
+            &json!({"spec": {"os": {"name": "windows"}, "hostPID": true, "securityContext": {"fsGroup": 1}}}),
+        ),
+        &[
+            &format!("spec.hostPID: {detail}"),
+            &format!("spec.securityContext.fsGroup: {detail}"),
+            &format!("spec.containers[0].securityContext.privileged: {detail}"),
+            &format!("spec.containers[0].securityContext.runAsUser: {detail}"),
+        ],
+    );
+}
+
+#[test]
+fn a_resize_restarts_nothing_that_never_restarts() {
+    let policy = |resource: &str, policy: &str| json!({"resourceName": resource, "restartPolicy": policy});
+    let pod = |restart: &str, policies: Value| {
+        merged(with_container(&json!({ "resizePolicy": policies })), &json!({"spec": {"restartPolicy": restart}}))
+    };
+    let path = "spec.containers[0].resizePolicy";
+    check_create::<Pod>(
+        &pod("Never", json!([policy("cpu", "RestartContainer"), policy("memory", "NotRequired")])),
+        &[&format!("{path}: Invalid value: \"RestartContainer\": must be 'NotRequired' when pod `restartPolicy` is 'Never'")],
+    );
+    check_create::<Pod>(
+        &pod("Always", json!([policy("cpu", "x"), policy("cpu", "NotRequired"), policy("y", "")])),
+        &[
+            &format!("{path}: Unsupported value: \"x\": supported values: \"NotRequired\", \"RestartContainer\""),
+            &format!("{path}[1]: Duplicate value: \"cpu\""),
+            &format!("{path}: Unsupported value: \"y\": supported values: \"cpu\", \"memory\""),
+            &format!("{path}: Required value"),
+        ],
+    );
+}

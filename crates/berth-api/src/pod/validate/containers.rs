@@ -9,8 +9,8 @@ use crate::{
     pod::ephemeral::as_container,
     unset::{list, text},
 };
-use k8s_openapi::api::core::v1::{Container, ContainerPort, PodSpec, VolumeMount};
-use std::collections::{BTreeMap, BTreeSet};
+use k8s_openapi::api::core::v1::{Container, ContainerPort, ContainerResizePolicy, PodSpec, ResourceRequirements, VolumeMount};
+use std::collections::BTreeSet;
 
 /// What the checks of one container need of its pod.
 pub(super) struct Surroundings<'a> {
@@ -18,12 +18,14 @@ pub(super) struct Surroundings<'a> {
     pub(super) volumes: &'a BTreeSet<&'a str>,
     /// How long the pod has to end.
     pub(super) grace_period_seconds: i64,
+    /// When its containers restart.
+    restart_policy: &'a str,
 }
 
 /// Checks all containers of a pod; names are unique among all of them.
 pub(super) fn validate_all<'a>(spec: &'a PodSpec, path: &Path, volumes: &'a BTreeSet<&'a str>, faults: &mut Faults) {
     let grace_period_seconds = spec.termination_grace_period_seconds.unwrap_or_default().max(1);
-    let pod = Surroundings { volumes, grace_period_seconds };
+    let pod = Surroundings { volumes, grace_period_seconds, restart_policy: text(&spec.restart_policy) };
     let containers_path = path.child("containers");
     if spec.containers.is_empty() {
         faults.required(&containers_path, "");
@@ -35,28 +37,78 @@ pub(super) fn validate_all<'a>(spec: &'a PodSpec, path: &Path, volumes: &'a BTre
         faults.unique(&path.child("name"), &container.name, &mut seen);
         probes::validate_lifecycle(container, &path, &pod, faults);
         probes::validate_probes(container, &path, &pod, faults);
+        validate_restart(container, &path, faults);
     }
-    validate_host_ports(spec, &containers_path, faults);
+    validate_host_ports(&spec.containers, &containers_path, faults);
     for (index, container) in list(&spec.init_containers).iter().enumerate() {
-        let path = path.child("initContainers").index(index);
+        let init_path = path.child("initContainers");
+        let path = init_path.index(index);
         validate_common(container, &path, &pod, faults);
+        validate_restart(container, &path, faults);
         faults.unique(&path.child("name"), &container.name, &mut seen);
+        // They run one after the other. Upstream checks each alone, and reports all as the first.
+        validate_host_ports(std::slice::from_ref(container), &init_path, faults);
         validate_init(container, &path, &pod, faults);
     }
-    for (index, container) in list(&spec.ephemeral_containers).iter().enumerate() {
-        let path = path.child("ephemeralContainers").index(index);
-        validate_common(&as_container(container.clone()), &path, &pod, faults);
-        faults.unique(&path.child("name"), &container.name, &mut seen);
+    validate_ephemeral(spec, &path.child("ephemeralContainers"), &pod, &mut seen, faults);
+}
+
+/// Containers that are added to a running pod to look at it.
+///
+/// Source: upstream `validateEphemeralContainers`.
+fn validate_ephemeral<'a>(spec: &'a PodSpec, path: &Path, pod: &Surroundings<'_>, seen: &mut BTreeSet<&'a str>, faults: &mut Faults) {
+    let others = seen.clone();
+    for (index, ephemeral) in list(&spec.ephemeral_containers).iter().enumerate() {
+        let path = path.index(index);
+        let container = as_container(ephemeral.clone());
+        validate_common(&container, &path, pod, faults);
+        validate_image_space(text(&container.image), &path, faults);
+        faults.unique(&path.child("name"), &ephemeral.name, seen);
+        let target = text(&ephemeral.target_container_name);
+        if !target.is_empty() && !others.contains(target) {
+            faults.add([FieldError::not_found(&path.child("targetContainerName"), target)]);
+        }
+        for field in lasting_fields(&container) {
+            faults.forbidden(&path.child(field), OF_EPHEMERAL);
+        }
+        for (index, mount) in list(&container.volume_mounts).iter().enumerate() {
+            let path = path.child("volumeMounts").index(index);
+            let sub_paths = [("subPath", &mount.sub_path), ("subPathExpr", &mount.sub_path_expr)];
+            for (field, _) in sub_paths.into_iter().filter(|(_, value)| !text(value).is_empty()) {
+                faults.forbidden(&path.child(field), OF_EPHEMERAL);
+            }
+        }
     }
+}
+
+const OF_EPHEMERAL: &str = "cannot be set for an Ephemeral Container";
+
+/// The fields that are set of those that only containers may have that the pod is made for.
+fn lasting_fields(container: &Container) -> impl Iterator<Item = &'static str> {
+    let fields = [
+        ("ports", container.ports.is_some()),
+        ("resources", container.resources.as_ref().is_some_and(|resources| *resources != ResourceRequirements::default())),
+        ("resizePolicy", container.resize_policy.is_some()),
+        ("restartPolicy", container.restart_policy.is_some()),
+        ("restartPolicyRules", container.restart_policy_rules.is_some()),
+        ("livenessProbe", container.liveness_probe.is_some()),
+        ("readinessProbe", container.readiness_probe.is_some()),
+        ("startupProbe", container.startup_probe.is_some()),
+        ("lifecycle", container.lifecycle.is_some()),
+    ];
+    fields.into_iter().filter(|(_, is_set)| *is_set).map(|(field, _)| field)
 }
 
 /// Spaces around an image's name; reported after everything else, and only of pods.
 pub(super) fn validate_image_spaces(containers: &[Container], path: &Path, faults: &mut Faults) {
     for (index, container) in containers.iter().enumerate() {
-        let image = text(&container.image);
-        if image.trim() != image {
-            faults.invalid(&path.index(index).child("image"), image, "must not have leading or trailing whitespace");
-        }
+        validate_image_space(text(&container.image), &path.index(index), faults);
+    }
+}
+
+fn validate_image_space(image: &str, path: &Path, faults: &mut Faults) {
+    if image.trim() != image {
+        faults.invalid(&path.child("image"), image, "must not have leading or trailing whitespace");
     }
 }
 
@@ -72,8 +124,8 @@ fn validate_common(container: &Container, path: &Path, pod: &Surroundings<'_>, f
     validate_devices(container, &path.child("volumeDevices"), pod, faults);
     faults.one_of(&path.child("imagePullPolicy"), text(&container.image_pull_policy), &["Always", "IfNotPresent", "Never"]);
     resources::validate_requirements(container.resources.as_ref(), &path.child("resources"), faults);
+    validate_resize(list(&container.resize_policy), &path.child("resizePolicy"), pod, faults);
     security::validate_container(container.security_context.as_ref(), &path.child("securityContext"), faults);
-    faults.optional_one_of(&path.child("restartPolicy"), &container.restart_policy, &["Always", "Never", "OnFailure"]);
 }
 
 /// Only init containers that keep running (sidecars) have a life that can be probed.
@@ -118,20 +170,82 @@ fn validate_ports(ports: &[ContainerPort], path: &Path, faults: &mut Faults) {
     }
 }
 
-/// A port of the host can be taken once, and in the host's network it is the container's.
-fn validate_host_ports(spec: &PodSpec, path: &Path, faults: &mut Faults) {
-    let mut taken = BTreeMap::new();
-    for (container_index, container) in spec.containers.iter().enumerate() {
+/// A port of the host can be taken once.
+fn validate_host_ports(containers: &[Container], path: &Path, faults: &mut Faults) {
+    let mut taken = BTreeSet::new();
+    for (container_index, container) in containers.iter().enumerate() {
         for (index, port) in list(&container.ports).iter().enumerate() {
             let Some(host_port) = port.host_port.filter(|number| *number != 0) else { continue };
-            let path = path.index(container_index).child("ports").index(index);
             let socket = format!("{}/{}/{host_port}", text(&port.protocol), text(&port.host_ip));
-            if taken.insert(socket.clone(), ()).is_some() {
-                faults.duplicate(&path.child("hostPort"), socket);
+            if taken.contains(&socket) {
+                faults.duplicate(&path.index(container_index).child("ports").index(index).child("hostPort"), socket);
+            } else {
+                taken.insert(socket);
             }
-            if spec.host_network == Some(true) && host_port != port.container_port {
-                faults.invalid(&path.child("hostPort"), host_port, "must match `containerPort` when `hostNetwork` is true");
+        }
+    }
+}
+
+/// In the host's network, a port of the host is the container's.
+///
+/// Source: upstream `validatePodHostNetworkDeps`.
+pub(super) fn validate_host_network(spec: &PodSpec, path: &Path, faults: &mut Faults) {
+    if spec.host_network != Some(true) {
+        return;
+    }
+    for (container_index, container) in spec.containers.iter().enumerate() {
+        for (index, port) in list(&container.ports).iter().enumerate() {
+            let path = path.index(container_index).child("ports").index(index).child("hostPort");
+            if let Some(number) = port.host_port.filter(|number| *number != 0 && *number != port.container_port) {
+                faults.invalid(&path, number, "must match `containerPort` when `hostNetwork` is true");
             }
+        }
+    }
+}
+
+/// Most rules of one container, and most exit codes of one rule.
+const RESTART_RULES_MAX: usize = 20;
+const EXIT_CODES_MAX: usize = 255;
+
+/// When a container restarts, other than the pod's `restartPolicy` says.
+///
+/// Source: upstream `validateContainerRestartPolicy`.
+fn validate_restart(container: &Container, path: &Path, faults: &mut Faults) {
+    let rules = list(&container.restart_policy_rules);
+    match &container.restart_policy {
+        Some(policy) => faults.known(&path.child("restartPolicy"), policy, &["Always", "Never", "OnFailure"]),
+        None if !rules.is_empty() => {
+            faults.required(&path.child("restartPolicy"), "must specify restartPolicy when restart rules are used");
+        }
+        None => (),
+    }
+    let path = path.child("restartPolicyRules");
+    faults.at_most(&path, rules.len(), RESTART_RULES_MAX);
+    for (index, rule) in rules.iter().enumerate() {
+        let path = path.index(index);
+        faults.known(&path.child("action"), &rule.action, &["Restart", "RestartAllContainers"]);
+        let path = path.child("exitCodes");
+        match &rule.exit_codes {
+            Some(codes) => {
+                faults.known(&path.child("operator"), &codes.operator, &["In", "NotIn"]);
+                faults.at_most(&path.child("values"), list(&codes.values).len(), EXIT_CODES_MAX);
+            }
+            None => faults.required(&path, "must be specified"),
+        }
+    }
+}
+
+/// What a resize of a container's resources restarts.
+///
+/// Source: upstream `validateResizePolicy`.
+fn validate_resize(policies: &[ContainerResizePolicy], path: &Path, pod: &Surroundings<'_>, faults: &mut Faults) {
+    let mut seen = BTreeSet::new();
+    for (index, policy) in policies.iter().enumerate() {
+        faults.unique(&path.index(index), &policy.resource_name, &mut seen);
+        faults.one_of(path, &policy.resource_name, &["cpu", "memory"]);
+        faults.one_of(path, &policy.restart_policy, &["NotRequired", "RestartContainer"]);
+        if pod.restart_policy == "Never" && policy.restart_policy != "NotRequired" {
+            faults.invalid(path, policy.restart_policy.as_str(), "must be 'NotRequired' when pod `restartPolicy` is 'Never'");
         }
     }
 }
@@ -140,8 +254,10 @@ fn validate_mounts(container: &Container, path: &Path, pod: &Surroundings<'_>, f
     let devices = list(&container.volume_devices);
     let device_names: BTreeSet<&str> = devices.iter().map(|device| device.name.as_str()).collect();
     let device_paths: BTreeSet<&str> = devices.iter().map(|device| device.device_path.as_str()).collect();
+    let is_privileged = container.security_context.as_ref().is_some_and(|context| context.privileged == Some(true));
     let mut seen = BTreeSet::new();
     for (index, mount) in list(&container.volume_mounts).iter().enumerate() {
+        let list_path = path;
         let path = path.index(index);
         validate_volume_name(&mount.name, &path, pod, faults);
         faults.set(&path.child("mountPath"), &mount.mount_path);
@@ -154,19 +270,46 @@ fn validate_mounts(container: &Container, path: &Path, pod: &Surroundings<'_>, f
         if device_paths.contains(mount.mount_path.as_str()) {
             faults.invalid(&path.child("mountPath"), mount.mount_path.as_str(), "must not already exist as a path in volumeDevices");
         }
-        validate_sub_path(mount, &path, faults);
-        let propagations = ["Bidirectional", "HostToContainer", "None"];
-        faults.optional_one_of(&path.child("mountPropagation"), &mount.mount_propagation, &propagations);
+        validate_sub_path(mount, &path, list_path, faults);
+        // Upstream does not say of which mount.
+        validate_propagation(mount, is_privileged, &list_path.child("mountPropagation"), faults);
+        validate_recursion(mount, &list_path.child("recursiveReadOnly"), faults);
     }
 }
 
-fn validate_sub_path(mount: &VolumeMount, path: &Path, faults: &mut Faults) {
-    faults.optional_form(&path.child("subPath"), &mount.sub_path, names::check_relative_path);
+/// Source: upstream `validateMountPropagation`.
+fn validate_propagation(mount: &VolumeMount, is_privileged: bool, path: &Path, faults: &mut Faults) {
+    let Some(propagation) = &mount.mount_propagation else { return };
+    faults.known(path, propagation, &["Bidirectional", "HostToContainer", "None"]);
+    if propagation == "Bidirectional" && !is_privileged {
+        faults.forbidden(path, "Bidirectional mount propagation is available only to privileged containers");
+    }
+}
+
+/// Source: upstream `validateMountRecursiveReadOnly`.
+fn validate_recursion(mount: &VolumeMount, path: &Path, faults: &mut Faults) {
+    match mount.recursive_read_only.as_deref() {
+        None | Some("Disabled") => (),
+        Some("Enabled" | "IfPossible") => {
+            if mount.read_only != Some(true) {
+                faults.forbidden(path, "may only be specified when readOnly is true");
+            }
+            if mount.mount_propagation.as_ref().is_some_and(|propagation| propagation != "None") {
+                faults.forbidden(path, "may only be specified when mountPropagation is None or not specified");
+            }
+        }
+        Some(other) => faults.known(path, other, &["Disabled", "Enabled", "IfPossible"]),
+    }
+}
+
+/// `list_path` is that of all mounts of the container: upstream does not say whose path has which form.
+fn validate_sub_path(mount: &VolumeMount, path: &Path, list_path: &Path, faults: &mut Faults) {
+    faults.optional_form(&list_path.child("subPath"), &mount.sub_path, names::check_relative_path);
     let expression = text(&mount.sub_path_expr);
     if !expression.is_empty() && !text(&mount.sub_path).is_empty() {
         faults.invalid(&path.child("subPathExpr"), expression, "subPathExpr and subPath are mutually exclusive");
     }
-    faults.optional_form(&path.child("subPathExpr"), &mount.sub_path_expr, names::check_relative_path);
+    faults.optional_form(&list_path.child("subPathExpr"), &mount.sub_path_expr, names::check_relative_path);
 }
 
 fn validate_devices(container: &Container, path: &Path, pod: &Surroundings<'_>, faults: &mut Faults) {

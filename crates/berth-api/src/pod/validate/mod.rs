@@ -1,8 +1,10 @@
 //! What is wrong with a pod or a template, in upstream's order.
 
 mod containers;
+mod dns;
 mod env;
 pub(crate) mod names;
+mod os;
 mod probes;
 pub(crate) mod resources;
 pub(crate) mod scheduling;
@@ -71,33 +73,52 @@ pub(super) fn validate_new_pod(pod: &Pod) -> Vec<FieldError> {
 pub(super) fn validate_pod_spec(spec: &PodSpec, faults: &mut Faults) {
     let path = Path::new("spec");
     validate_spec(spec, &path, &[], faults);
-    containers::validate_image_spaces(&spec.containers, &path.child("containers"), faults);
-    containers::validate_image_spaces(list(&spec.init_containers), &path.child("initContainers"), faults);
     if text(&spec.service_account_name).is_empty() {
         volumes::refuse_tokens(list(&spec.volumes), &path.child("volumes"), faults);
     }
+    containers::validate_image_spaces(&spec.containers, &path.child("containers"), faults);
+    containers::validate_image_spaces(list(&spec.init_containers), &path.child("initContainers"), faults);
 }
 
 fn validate_spec(spec: &PodSpec, path: &Path, claim_names: &[String], faults: &mut Faults) {
     let mut volumes = volumes::validate(list(&spec.volumes), &path.child("volumes"), faults);
     volumes.extend(claim_names.iter().map(String::as_str));
     containers::validate_all(spec, path, &volumes, faults);
+    containers::validate_host_network(spec, &path.child("containers"), faults);
     faults.one_of(&path.child("restartPolicy"), text(&spec.restart_policy), &["Always", "OnFailure", "Never"]);
     let dns_policies = ["ClusterFirstWithHostNet", "ClusterFirst", "Default", "None"];
     faults.one_of(&path.child("dnsPolicy"), text(&spec.dns_policy), &dns_policies);
     faults.add(validate_labels(spec.node_selector.as_ref(), &path.child("nodeSelector")));
     security::validate_pod(spec, path, faults);
     scheduling::validate_affinity(spec.affinity.as_ref(), &path.child("affinity"), faults);
+    dns::validate(spec, &path.child("dnsConfig"), faults);
     validate_gates(spec, path, faults);
     scheduling::validate_spread(list(&spec.topology_spread_constraints), &path.child("topologySpreadConstraints"), faults);
+    validate_host_users(spec, path, faults);
     validate_names(spec, path, faults);
     scheduling::validate_tolerations(list(&spec.tolerations), &path.child("tolerations"), faults);
     validate_host_aliases(spec, &path.child("hostAliases"), faults);
     faults.optional_form(&path.child("priorityClassName"), &spec.priority_class_name, check_dns_subdomain);
-    faults.optional_form(&path.child("runtimeClassName"), &spec.runtime_class_name, check_dns_subdomain);
+    if let Some(name) = &spec.runtime_class_name {
+        faults.form(&path.child("runtimeClassName"), name, check_dns_subdomain);
+    }
     faults.optional_one_of(&path.child("preemptionPolicy"), &spec.preemption_policy, &["Never", "PreemptLowerPriority"]);
     resources::validate_list(spec.overhead.as_ref(), &path.child("overhead"), faults);
-    faults.optional_one_of(&path.child("os").child("name"), &spec.os.as_ref().map(|os| os.name.clone()), &["linux", "windows"]);
+    os::validate(spec, path, faults);
+}
+
+/// A pod with users of its own shares nothing of its node.
+///
+/// Source: upstream `validateHostUsers`.
+fn validate_host_users(spec: &PodSpec, path: &Path, faults: &mut Faults) {
+    if spec.host_users != Some(false) {
+        return;
+    }
+    // Upstream writes two of them as it does in Go.
+    let shared = [("hostNetwork", spec.host_network), ("HostPID", spec.host_pid), ("HostIPC", spec.host_ipc)];
+    for (field, _) in shared.into_iter().filter(|(_, is_shared)| *is_shared == Some(true)) {
+        faults.forbidden(&path.child(field), "when `pod.Spec.HostUsers` is false");
+    }
 }
 
 fn validate_gates(spec: &PodSpec, path: &Path, faults: &mut Faults) {
