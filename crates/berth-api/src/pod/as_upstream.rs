@@ -1,7 +1,7 @@
 //! What a real Kubernetes 1.36.2 says of pods: each row was asked.
 
 use super::*;
-use crate::check::{check_create, merged};
+use crate::check::{check_create, created, merged};
 use serde_json::{Value, json};
 
 fn with_spec(patch: &Value) -> Value {
@@ -216,6 +216,45 @@ fn a_container_restarts_by_rules_of_its_own() {
         let init = merged(json!({"name": "d", "image": "i"}), &container);
         check(&with_spec(&json!({"initContainers": [init]})), of("initContainers"));
     }
+}
+
+#[test]
+fn the_resources_of_a_pod_hold_those_of_its_containers() {
+    let cpu = |cpu: &str| json!({"name": "c", "image": "i", "resources": {"requests": {"cpu": cpu}}});
+    let pod = |whole: Value, containers: Value| with_spec(&json!({"resources": whole, "containers": containers}));
+    let requests = |whole: Value, containers: Value| {
+        let pod: Pod = created(&pod(whole, containers));
+        json!(pod.spec.unwrap_or_default().resources.unwrap_or_default().requests)
+    };
+    let found =
+        requests(json!({"limits": {"cpu": "1", "memory": "1Gi"}}), json!([cpu("100m"), merged(cpu("100m"), &json!({"name": "d"}))]));
+    assert_eq!(found, json!({"cpu": "200m", "memory": "1Gi"}));
+    assert_eq!(requests(json!({"limits": {"cpu": "1"}, "requests": {"cpu": "300m"}}), json!([cpu("100m")])), json!({"cpu": "300m"}));
+
+    let path = "spec.resources";
+    check_create::<Pod>(
+        &pod(json!({"limits": {"cpu": "1"}, "requests": {"cpu": "100m"}}), json!([cpu("200m")])),
+        &[&format!("{path}.requests[cpu]: Invalid value: \"100m\": must be greater than or equal to aggregate container requests of 200m")],
+    );
+    let large = json!([{"name": "c", "image": "i", "resources": {"limits": {"cpu": "2"}, "requests": {"cpu": "1m"}}}]);
+    check_create::<Pod>(
+        &pod(json!({"limits": {"cpu": "1"}}), large),
+        &[&format!("{path}.containers[0][cpu].limits: Invalid value: \"2\": must be less than or equal to pod limits of 1")],
+    );
+    check_create::<Pod>(
+        &pod(json!({"requests": {"ephemeral-storage": "1Gi"}, "claims": [{"name": "x"}]}), json!([cpu("0")])),
+        &[
+            &format!("{path}.claims: Forbidden: claims may not be set for Resources at pod-level"),
+            &format!(
+                "{path}.requests[ephemeral-storage]: Unsupported value: \"ephemeral-storage\": supported values: \"cpu\", \"hugepages-\", \
+                 \"memory\""
+            ),
+        ],
+    );
+    check_create::<Pod>(
+        &pod(json!({"limits": {"cpu": "1"}, "requests": {"cpu": "2"}}), json!([cpu("0")])),
+        &[&format!("{path}.requests: Invalid value: \"2\": must be less than or equal to cpu limit of 1")],
+    );
 }
 
 #[test]

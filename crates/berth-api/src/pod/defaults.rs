@@ -1,6 +1,11 @@
 //! What a pod or a template gets where its owner said nothing.
 
-use super::{claim, ephemeral, quantities::round_up, source_defaults::fill_source};
+use super::{
+    claim, ephemeral,
+    quantities::{limits_of_containers, requests_of_containers, round_up},
+    source_defaults::fill_source,
+    validate::resources::{is_huge_pages, is_of_pod, may_be_overcommitted},
+};
 use crate::{
     normal::Normal,
     unset::{default_to, list_mut, text},
@@ -44,7 +49,7 @@ pub(super) fn set_pod_defaults(pod: &mut Pod) {
             expose_on_host(container);
         }
     }
-    spec.resources.as_mut().map(request_what_is_limited);
+    set_whole_defaults(spec);
     default_to(&mut pod.status.get_or_insert_default().phase, "Pending");
 }
 
@@ -55,6 +60,29 @@ fn request_what_is_limited(resources: &mut ResourceRequirements) {
     for (name, limit) in limits {
         requests.entry(name.clone()).or_insert_with(|| limit.clone());
     }
+}
+
+/// The resources of the pod as a whole, where it has some: requests that are missing are its containers', or else its limits.
+///
+/// Source: upstream `defaultHugePagePodLimits`, `defaultPodRequests`.
+fn set_whole_defaults(spec: &mut PodSpec) {
+    let Some(mut whole) = spec.resources.take() else { return };
+    let is_asked = |name: &str| whole.requests.as_ref().is_some_and(|requests| requests.contains_key(name));
+    if whole.limits.is_some() || whole.requests.is_some() {
+        let pages = limits_of_containers(spec).into_iter().filter(|(name, _)| is_huge_pages(name) && !is_asked(name));
+        for (name, sum) in pages.collect::<Vec<_>>() {
+            whole.limits.get_or_insert_default().entry(name).or_insert_with(|| Quantity(sum.to_string()));
+        }
+    }
+    if let Some(limits) = &whole.limits {
+        let sums = requests_of_containers(spec).into_iter().map(|(name, sum)| (name, Quantity(sum.to_string())));
+        let sums = sums.filter(|(name, _)| may_be_overcommitted(name));
+        let limits = limits.iter().map(|(name, limit)| (name.clone(), limit.clone()));
+        for (name, amount) in sums.chain(limits).filter(|(name, _)| is_of_pod(name)).collect::<Vec<_>>() {
+            whole.requests.get_or_insert_default().entry(name).or_insert(amount);
+        }
+    }
+    spec.resources = Some(whole);
 }
 
 /// In the host's network a container's port is a port of the host.

@@ -76,6 +76,16 @@ pub(crate) fn limits_of_spec(spec: &PodSpec) -> Amounts {
     part_of_spec(spec, |resources| resources.limits.as_ref())
 }
 
+/// As [`requests_of_spec`], of the containers alone.
+pub(crate) fn requests_of_containers(spec: &PodSpec) -> Amounts {
+    containers_total(spec, |resources| resources.requests.as_ref())
+}
+
+/// As [`requests_of_containers`], of the limits.
+pub(super) fn limits_of_containers(spec: &PodSpec) -> Amounts {
+    containers_total(spec, |resources| resources.limits.as_ref())
+}
+
 fn part_of_spec(spec: &PodSpec, part: Part) -> Amounts {
     let mut total = containers_total(spec, part);
     let whole = spec.resources.as_ref().and_then(part);

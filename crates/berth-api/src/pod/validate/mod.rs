@@ -84,6 +84,7 @@ fn validate_spec(spec: &PodSpec, path: &Path, claim_names: &[String], faults: &m
     let mut volumes = volumes::validate(list(&spec.volumes), &path.child("volumes"), faults);
     volumes.extend(claim_names.iter().map(String::as_str));
     containers::validate_all(spec, path, &volumes, faults);
+    resources::validate_whole(spec, &path.child("resources"), faults);
     containers::validate_host_network(spec, &path.child("containers"), faults);
     faults.one_of(&path.child("restartPolicy"), text(&spec.restart_policy), &["Always", "OnFailure", "Never"]);
     let dns_policies = ["ClusterFirstWithHostNet", "ClusterFirst", "Default", "None"];

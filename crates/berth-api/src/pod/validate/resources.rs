@@ -1,14 +1,18 @@
 //! Requests and limits.
 
 use crate::{
-    Path,
+    FieldError, Path,
     faults::{Faults, NOT_NEGATIVE},
     names::check_qualified_name,
-    pod::quantities::{ResourceList, parse},
+    pod::quantities::{ResourceList, parse, requests_of_containers},
     quantity::Quantity,
     unset::entries,
 };
-use k8s_openapi::{api::core::v1::ResourceRequirements, apimachinery::pkg::api::resource::Quantity as WireQuantity};
+use k8s_openapi::{
+    api::core::v1::{PodSpec, ResourceRequirements},
+    apimachinery::pkg::api::resource::Quantity as WireQuantity,
+};
+use std::collections::BTreeMap;
 
 /// What a container can ask for without a domain in front.
 const CONTAINER_RESOURCES: &[&str] = &["cpu", "memory", "ephemeral-storage"];
@@ -38,17 +42,83 @@ const STANDARD_RESOURCES: &[&str] = &[
 /// Prefix of the memory pages that a node sets aside.
 const HUGE_PAGES: &str = "hugepages-";
 
+/// Source: upstream `ValidateContainerResourceRequirements`.
 pub(super) fn validate_requirements(resources: Option<&ResourceRequirements>, path: &Path, faults: &mut Faults) {
     let Some(resources) = resources else { return };
-    validate_list(resources.limits.as_ref(), &path.child("limits"), faults);
-    for (name, request) in entries(&resources.requests) {
-        validate_entry(name, request, &path.child("requests").key(name), faults);
-        let limit = resources.limits.as_ref().and_then(|limits| limits.get(name));
-        validate_against_limit(name, request, limit, path, faults);
+    validate_amounts(resources, validate_container_resource, path, faults);
+}
+
+/// The resources of a pod as a whole. Those of its containers are part of them.
+///
+/// Source: upstream `validatePodResources`.
+pub(super) fn validate_whole(spec: &PodSpec, path: &Path, faults: &mut Faults) {
+    let Some(whole) = &spec.resources else { return };
+    if whole.claims.is_some() {
+        faults.forbidden(&path.child("claims"), "claims may not be set for Resources at pod-level");
+    }
+    validate_amounts(whole, validate_pod_resource, path, faults);
+    for (name, sum) in requests_of_containers(spec).into_iter().filter(|(name, _)| is_of_pod(name)) {
+        let request = whole.requests.as_ref().and_then(|requests| requests.get(&name));
+        if request.and_then(parse).unwrap_or(Quantity::ZERO) < sum {
+            let detail = format!("must be greater than or equal to aggregate container requests of {sum}");
+            faults.invalid(&path.child("requests").key(&name), request.map_or("0", |request| &request.0), detail);
+        }
+    }
+    for (index, container) in spec.containers.iter().enumerate() {
+        let path = path.child("containers").index(index);
+        for (name, own) in container.resources.iter().flat_map(|resources| entries(&resources.limits)) {
+            let Some(limit) = whole.limits.as_ref().and_then(|limits| limits.get(name)) else { continue };
+            if parse(own) > parse(limit) {
+                let detail = format!("must be less than or equal to pod limits of {}", limit.0);
+                faults.invalid(&path.key(name).child("limits"), own.0.as_str(), detail);
+            }
+        }
     }
 }
 
-/// Names and amounts of the resources of a container or of a pod's overhead.
+/// Names and amounts of what may be used, and of what is asked for within it.
+fn validate_amounts(resources: &ResourceRequirements, check_name: fn(&str, &Path, &mut Faults), path: &Path, faults: &mut Faults) {
+    for (name, limit) in entries(&resources.limits) {
+        let path = path.child("limits").key(name);
+        check_name(name, &path, faults);
+        validate_amount(name, limit, &path, faults);
+    }
+    for (name, request) in entries(&resources.requests) {
+        let request_path = path.child("requests").key(name);
+        check_name(name, &request_path, faults);
+        validate_amount(name, request, &request_path, faults);
+        let limit = resources.limits.as_ref().and_then(|limits| limits.get(name));
+        validate_against_limit(name, request, limit, path, faults);
+    }
+    let mut names = [&resources.limits, &resources.requests].into_iter().flatten().flat_map(BTreeMap::keys);
+    let is_beside = names.clone().any(|name| matches!(name.as_str(), "cpu" | "memory"));
+    if !is_beside && names.any(|name| is_huge_pages(name)) {
+        faults.forbidden(path, "HugePages require cpu or memory");
+    }
+}
+
+/// The name of a resource that a pod as a whole can ask for.
+///
+/// Source: upstream `validatePodResourceName`.
+fn validate_pod_resource(name: &str, path: &Path, faults: &mut Faults) {
+    let before = faults.len();
+    validate_resource_name(name, path, faults);
+    if faults.len() == before && !is_of_pod(name) {
+        faults.add([FieldError::not_supported(path, name, &["cpu", HUGE_PAGES, "memory"])]);
+    }
+}
+
+/// Whether pods as a whole can ask for it.
+pub(crate) fn is_of_pod(name: &str) -> bool {
+    matches!(name, "cpu" | "memory") || is_huge_pages(name)
+}
+
+/// Whether it is memory in pages that a node sets aside.
+pub(crate) fn is_huge_pages(name: &str) -> bool {
+    name.starts_with(HUGE_PAGES)
+}
+
+/// Names and amounts of a pod's overhead.
 pub(super) fn validate_list(list: Option<&ResourceList>, path: &Path, faults: &mut Faults) {
     for (name, quantity) in list.into_iter().flatten() {
         validate_entry(name, quantity, &path.key(name), faults);
@@ -67,7 +137,7 @@ pub(crate) fn validate_entry(name: &str, quantity: &WireQuantity, path: &Path, f
 pub(crate) fn validate_container_resource(name: &str, path: &Path, faults: &mut Faults) {
     validate_resource_name(name, path, faults);
     let is_native = !name.contains('/') || name.contains("kubernetes.io/");
-    if !name.contains('/') && !CONTAINER_RESOURCES.contains(&name) && !name.starts_with(HUGE_PAGES) {
+    if !name.contains('/') && !CONTAINER_RESOURCES.contains(&name) && !is_huge_pages(name) {
         faults.invalid(path, name, "must be a standard resource for containers");
     } else if !is_native && (name.starts_with("requests.") || !check_qualified_name(&format!("requests.{name}")).is_empty()) {
         faults.invalid(path, name, "doesn't follow extended resource name standard");
@@ -79,7 +149,7 @@ pub(crate) fn validate_container_resource(name: &str, path: &Path, faults: &mut 
 /// Source: upstream `validateResourceName`.
 pub(crate) fn validate_resource_name(name: &str, path: &Path, faults: &mut Faults) {
     faults.form(path, name, check_qualified_name);
-    if !name.contains('/') && !STANDARD_RESOURCES.contains(&name) && !name.starts_with(HUGE_PAGES) {
+    if !name.contains('/') && !STANDARD_RESOURCES.contains(&name) && !is_huge_pages(name) {
         faults.invalid(path, name, "must be a standard resource type or fully qualified");
     }
 }
@@ -117,7 +187,7 @@ fn validate_against_limit(name: &str, request: &WireQuantity, limit: Option<&Wir
 
 /// Whether containers may together be promised more of it than there is.
 pub(crate) fn may_be_overcommitted(name: &str) -> bool {
-    !is_extended(name) && !name.starts_with(HUGE_PAGES)
+    !is_extended(name) && !is_huge_pages(name)
 }
 
 /// Resources that others than Kubernetes define, such as devices: whole, and never lent twice.
