@@ -30,6 +30,12 @@ const DNS_SUBDOMAIN: Form = Form {
     regex: r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*",
 };
 
+const WILDCARD: Form = Form {
+    rule: "a wildcard DNS-1123 subdomain must start with '*.', followed by a valid DNS subdomain, which must consist of lower case alphanumeric characters, '-' or '.' and end with an alphanumeric character",
+    examples: &["*.example.com"],
+    regex: r"\*\.[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*",
+};
+
 const SEARCH_PATH: Form = Form {
     rule: "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '_', '-' or '.', and must start and end with an alphanumeric character",
     examples: &["example.com"],
@@ -110,6 +116,15 @@ fn check_subdomain(text: &str, unit: &str) -> Vec<String> {
     let length = check_length(text, SUBDOMAIN_BYTES_MAX, unit);
     let form = (!is_dns_words(text)).then(|| DNS_SUBDOMAIN.message());
     length.into_iter().chain(form).collect()
+}
+
+/// DNS subdomain whose first label stands for any label.
+///
+/// Source: upstream `IsWildcardDNS1123Subdomain`.
+pub(crate) fn check_wildcard(text: &str) -> Vec<String> {
+    let length = check_length(text, SUBDOMAIN_BYTES_MAX, CHARACTERS);
+    let form = !text.strip_prefix("*.").is_some_and(is_dns_words);
+    length.into_iter().chain(form.then(|| WILDCARD.message())).collect()
 }
 
 /// A domain in which names are searched: a DNS subdomain whose labels may also have underscores.

@@ -401,3 +401,77 @@ fn a_persistent_volume_has_one_source_that_says_what_its_driver_needs() {
     let old = volume(&json!({"iscsi": {"targetPortal": "a", "iqn": "x", "lun": 0}}));
     check_update::<PersistentVolume>(&old, &merged(old.clone(), &json!({"metadata": {"labels": {"a": "b"}}})), &[]);
 }
+
+#[test]
+fn an_ingress_names_its_class_once_and_its_hosts_by_name() {
+    let backend = json!({"service": {"name": "s", "port": {"number": 80}}});
+    let ingress = |spec: Value| named(&json!({"spec": merged(json!({ "defaultBackend": backend }), &spec)}));
+    check_create::<Ingress>(&ingress(json!({"tls": [{"hosts": ["1.2.3.4", "*.a"]}]})), &[]);
+    check_create::<Ingress>(
+        &ingress(json!({"tls": [{"hosts": ["a.*"]}]})),
+        &["spec.tls[0].hosts[0]: Invalid value: \"a.*\": a wildcard DNS-1123 subdomain must start with '*.'…"],
+    );
+    check_create::<Ingress>(&ingress(json!({"ingressClassName": ""})), &["spec.ingressClassName: Invalid value: \"\": a lowercase…"]);
+    let both = |class: &str| {
+        let annotations = json!({"metadata": {"annotations": {"kubernetes.io/ingress.class": "a"}}});
+        merged(ingress(json!({ "ingressClassName": class })), &annotations)
+    };
+    check_create::<Ingress>(&both("a"), &[]);
+    check_create::<Ingress>(
+        &both("b"),
+        &["annotations.kubernetes.io/ingress.class: Invalid value: \"a\": must match `ingressClassName` when both are specified"],
+    );
+    check_update::<Ingress>(&both("a"), &both("b"), &[]);
+    let path = |path: Value| json!({"rules": [{"http": {"paths": [merged(json!({"backend": {}}), &path)]}}]});
+    let paths = "spec.rules[0].http.paths[0]";
+    check_create::<Ingress>(
+        &ingress(path(json!({"path": "x"}))),
+        &[&format!("{paths}.pathType: Required value: pathType must be specified")],
+    );
+    check_create::<Ingress>(
+        &ingress(merged(path(json!({"path": "//", "pathType": "X"})), &json!({"defaultBackend": {"service": null}}))),
+        &[
+            "spec.defaultBackend: Invalid value: \"\": resource or service backend is required",
+            &format!("{paths}.pathType: Unsupported value: \"X\": supported values: \"Exact\", \"ImplementationSpecific\", \"Prefix\""),
+            &format!("{paths}.backend: Invalid value: \"\": resource or service backend is required"),
+        ],
+    );
+    let class = |controller: &str| json!({"metadata": {"name": "a"}, "spec": {"controller": controller}});
+    check_create::<IngressClass>(&class("a.b/c/d"), &[]);
+    let prefixed = "must be a domain-prefixed path (such as \"acme.io/foo\")";
+    check_create::<IngressClass>(&class("/x"), &[&format!("spec.controller: Invalid value: \"/x\": {prefixed}")]);
+    check_create::<IngressClass>(
+        &class("A/b c"),
+        &[
+            "spec.controller: Invalid value: \"A\": a lowercase RFC 1123 subdomain must…",
+            "spec.controller: Invalid value: \"b c\": Invalid path (regex used for validation is '[A-Za-z0-9/\\-._~%!$&'()*+,;=:]+')",
+        ],
+    );
+    check_update::<IngressClass>(&class("A/x"), &merged(class("A/x"), &json!({"metadata": {"labels": {"a": "b"}}})), &[]);
+}
+
+#[test]
+fn new_addresses_are_those_that_all_read_alike() {
+    let service = |spec: Value| named(&json!({"spec": merged(json!({"ports": [{"port": 80}]}), &spec)}));
+    let mapped = "must not be an IPv4-mapped IPv6 address";
+    let old = service(json!({"clusterIP": "::ffff:10.0.0.9"}));
+    check_create::<Service>(&old, &[&format!("spec.clusterIPs[0]: Invalid value: \"::ffff:10.0.0.9\": {mapped}")]);
+    check_update::<Service>(&old, &merged(old.clone(), &json!({"spec": {"selector": {"a": "b"}}})), &[]);
+    let zeros = "must not have leading 0s in IP or prefix length";
+    let policy = |cidr: &str| named(&json!({"spec": {"ingress": [{"from": [{"ipBlock": {"cidr": cidr}}]}]}}));
+    let path = "spec.ingress[0].from[0].ipBlock.cidr";
+    check_create::<NetworkPolicy>(&policy("010.0.0.0/8"), &[&format!("{path}: Invalid value: \"010.0.0.0/8\": {zeros}")]);
+    check_update::<NetworkPolicy>(&policy("010.0.0.0/8"), &policy("010.0.0.0/8"), &[]);
+
+    let annotation = "service.beta.kubernetes.io/load-balancer-source-ranges";
+    let ranges = |type_: &str| {
+        merged(service(json!({ "type": type_ })), &json!({"metadata": {"annotations": {annotation: "10.0.0.0/8, 010.0.0.0/8"}}}))
+    };
+    let path = format!("metadata.annotations[{annotation}]");
+    let invalid = format!("{path}: Invalid value: \"010.0.0.0/8\": {zeros}");
+    check_create::<Service>(&ranges("LoadBalancer"), &[&invalid]);
+    check_create::<Service>(
+        &ranges("ClusterIP"),
+        &[&format!("{path}: Forbidden: may only be used when `type` is 'LoadBalancer'"), &invalid],
+    );
+}

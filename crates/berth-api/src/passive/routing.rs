@@ -4,17 +4,17 @@ use super::IMMUTABLE;
 use crate::{
     FeatureGates, FieldError, Kind, Path,
     faults::Faults,
-    ip::{Cidr, check_network},
+    ip::{Cidr, check_ip, check_network, network_warning},
     label_selector::validate_label_selector,
-    names::{check_dns_label, check_dns_subdomain, check_path_segment},
+    names::{check_dns_label, check_dns_subdomain, check_path_segment, check_wildcard},
     object::GenerationRule,
     pod::validate::check_port_name,
     unset::{default_to, list, list_mut, text},
 };
 use k8s_openapi::{
     api::networking::v1::{
-        HTTPIngressPath, IPBlock, Ingress, IngressBackend, IngressClass, IngressClassParametersReference, IngressRule, IngressSpec,
-        IngressStatus, NetworkPolicy, NetworkPolicyPeer, NetworkPolicyPort, NetworkPolicySpec,
+        HTTPIngressPath, IPBlock, Ingress, IngressBackend, IngressClass, IngressClassParametersReference, IngressLoadBalancerIngress,
+        IngressRule, IngressSpec, IngressStatus, NetworkPolicy, NetworkPolicyPeer, NetworkPolicyPort, NetworkPolicySpec,
     },
     apimachinery::pkg::util::intstr::IntOrString,
 };
@@ -64,6 +64,38 @@ impl Kind for Ingress {
     fn validate(&self, _gates: &FeatureGates) -> Vec<FieldError> {
         let mut faults = Faults::default();
         validate_ingress(self.spec.as_ref().unwrap_or(&IngressSpec::default()), &mut faults);
+        let class = self.spec.as_ref().and_then(|spec| spec.ingress_class_name.as_ref());
+        if let (Some(old), Some(class)) = (old_class(self), class)
+            && old != class
+        {
+            let path = Path::new("annotations").child(OLD_CLASS);
+            faults.invalid(&path, old.as_str(), "must match `ingressClassName` when both are specified");
+        }
+        faults.into_vec()
+    }
+
+    /// A spec that did not change is not judged again: rules come to be that it was made without.
+    fn validate_update(&self, old: &Self, _gates: &FeatureGates) -> Vec<FieldError> {
+        if self.spec == old.spec {
+            return Vec::new();
+        }
+        let mut faults = Faults::default();
+        validate_ingress(self.spec.as_ref().unwrap_or(&IngressSpec::default()), &mut faults);
+        faults.into_vec()
+    }
+
+    /// Source: upstream `ValidateIngressLoadBalancerStatus`.
+    fn validate_status_update(&self, old: &Self, _gates: &FeatureGates) -> Vec<FieldError> {
+        let mut faults = Faults::default();
+        let old: Vec<String> = points(old).iter().filter_map(|point| point.ip.clone()).collect();
+        for (index, point) in points(self).iter().enumerate() {
+            let path = Path::new("status.loadBalancer.ingress").index(index);
+            if let Some(ip) = point.ip.as_deref().filter(|ip| !ip.is_empty()) {
+                faults.new_form(&path.child("ip"), ip, &old, check_ip);
+            }
+            faults.optional_form(&path.child("hostname"), &point.hostname, check_dns_subdomain);
+            refuse_address(text(&point.hostname), &path.child("hostname"), &mut faults);
+        }
         faults.into_vec()
     }
 
@@ -72,31 +104,38 @@ impl Kind for Ingress {
     }
 }
 
+/// Where traffic for an Ingress comes in.
+fn points(ingress: &Ingress) -> &[IngressLoadBalancerIngress] {
+    let balancer = ingress.status.as_ref().and_then(|status| status.load_balancer.as_ref());
+    balancer.map_or(&[][..], |balancer| list(&balancer.ingress))
+}
+
 fn validate_ingress(spec: &IngressSpec, faults: &mut Faults) {
     let path = Path::new("spec");
     if list(&spec.rules).is_empty() && spec.default_backend.is_none() {
-        faults.invalid(&path, json!(spec), "either `defaultBackend` or `rules` must be specified");
-    }
-    for (index, rule) in list(&spec.rules).iter().enumerate() {
-        validate_rule(rule, &path.child("rules").index(index), faults);
+        faults.invalid(&path, json!(spec.rules), "either `defaultBackend` or `rules` must be specified");
     }
     if let Some(backend) = &spec.default_backend {
         validate_backend(backend, &path.child("defaultBackend"), faults);
     }
+    for (index, rule) in list(&spec.rules).iter().enumerate() {
+        validate_rule(rule, &path.child("rules").index(index), faults);
+    }
     for (index, tls) in list(&spec.tls).iter().enumerate() {
         let path = path.child("tls").index(index);
         for (index, host) in list(&tls.hosts).iter().enumerate() {
-            validate_host(host, &path.child("hosts").index(index), faults);
+            faults.form(&path.child("hosts").index(index), host, check_host);
         }
         faults.optional_form(&path.child("secretName"), &tls.secret_name, check_dns_subdomain);
     }
-    faults.optional_form(&path.child("ingressClassName"), &spec.ingress_class_name, check_dns_subdomain);
+    if let Some(class) = &spec.ingress_class_name {
+        faults.form(&path.child("ingressClassName"), class, check_dns_subdomain);
+    }
 }
 
 fn validate_rule(rule: &IngressRule, path: &Path, faults: &mut Faults) {
-    if !text(&rule.host).is_empty() {
-        validate_host(text(&rule.host), &path.child("host"), faults);
-    }
+    refuse_address(text(&rule.host), &path.child("host"), faults);
+    faults.optional_form(&path.child("host"), &rule.host, check_host);
     let Some(http) = &rule.http else { return };
     let path = path.child("http").child("paths");
     if http.paths.is_empty() {
@@ -108,27 +147,34 @@ fn validate_rule(rule: &IngressRule, path: &Path, faults: &mut Faults) {
 }
 
 /// A name, or one whose first label is `*`.
-fn validate_host(host: &str, path: &Path, faults: &mut Faults) {
-    if host.parse::<IpAddr>().is_ok() {
-        faults.invalid(path, host, "must be a DNS name, not an IP address");
-        return;
-    }
-    faults.form(path, host, |host| check_dns_subdomain(host.strip_prefix("*.").unwrap_or(host)));
+fn check_host(host: &str) -> Vec<String> {
+    if host.contains('*') { check_wildcard(host) } else { check_dns_subdomain(host) }
 }
 
+fn refuse_address(host: &str, path: &Path, faults: &mut Faults) {
+    if host.parse::<IpAddr>().is_ok() {
+        faults.invalid(path, host, "must be a DNS name, not an IP address");
+    }
+}
+
+/// Source: upstream `validateHTTPIngressPath`.
 fn validate_path(http: &HTTPIngressPath, path: &Path, faults: &mut Faults) {
+    let (written, written_path) = (text(&http.path), path.child("path"));
+    let is_absolute = written.starts_with('/');
     match http.path_type.as_str() {
-        "" => faults.required(&path.child("pathType"), "pathType must be specified"),
-        other => faults.one_of(&path.child("pathType"), other, PATH_TYPES),
-    }
-    let written = text(&http.path);
-    let may_be_missing = http.path_type == "ImplementationSpecific";
-    let is_missing = may_be_missing && written.is_empty();
-    if !is_missing && !written.starts_with('/') {
-        faults.invalid(&path.child("path"), written, "must be an absolute path");
-    }
-    if !may_be_missing {
-        check_steps(written, &path.child("path"), faults);
+        "" => return faults.required(&path.child("pathType"), "pathType must be specified"),
+        "Exact" | "Prefix" => {
+            if !is_absolute {
+                faults.invalid(&written_path, written, "must be an absolute path");
+            }
+            check_steps(written, &written_path, faults);
+        }
+        "ImplementationSpecific" => {
+            if !is_absolute && !written.is_empty() {
+                faults.invalid(&written_path, written, "must be an absolute path");
+            }
+        }
+        other => faults.known(&path.child("pathType"), other, PATH_TYPES),
     }
     validate_backend(&http.backend, &path.child("backend"), faults);
 }
@@ -181,29 +227,56 @@ impl Kind for IngressClass {
     fn validate(&self, _gates: &FeatureGates) -> Vec<FieldError> {
         let mut faults = Faults::default();
         let path = Path::new("spec");
-        let spec = self.spec.clone().unwrap_or_default();
-        let controller = text(&spec.controller);
-        if faults.set(&path.child("controller"), controller) && !controller.contains('/') {
-            faults.invalid(&path.child("controller"), controller, "must be a domain-prefixed path (such as \"acme.io/foo\")");
-        }
-        if let Some(parameters) = &spec.parameters {
-            validate_parameters(parameters, &path.child("parameters"), &mut faults);
-        }
+        validate_controller(controller(self), &path.child("controller"), &mut faults);
+        validate_class_parameters(self, &path, &mut faults);
         faults.into_vec()
     }
 
-    fn validate_update(&self, old: &Self, gates: &FeatureGates) -> Vec<FieldError> {
+    fn validate_update(&self, old: &Self, _gates: &FeatureGates) -> Vec<FieldError> {
         let mut faults = Faults::default();
-        let controller = |class: &Self| class.spec.as_ref().and_then(|spec| spec.controller.clone()).unwrap_or_default();
+        let path = Path::new("spec");
         if controller(self) != controller(old) {
-            faults.invalid(&Path::new("spec").child("controller"), controller(self), IMMUTABLE);
+            faults.invalid(&path.child("controller"), controller(self), IMMUTABLE);
+            validate_controller(controller(self), &path.child("controller"), &mut faults);
         }
-        faults.add(Kind::validate(self, gates));
+        validate_class_parameters(self, &path, &mut faults);
         faults.into_vec()
     }
 
     fn spec_differs(&self, old: &Self) -> bool {
         self.spec != old.spec
+    }
+}
+
+fn controller(class: &IngressClass) -> &str {
+    class.spec.as_ref().map_or("", |spec| text(&spec.controller))
+}
+
+/// Longest name of a controller, in bytes.
+const CONTROLLER_BYTES_MAX: usize = 250;
+
+/// A domain, and a path in it.
+///
+/// Source: upstream `IsDomainPrefixedPath`.
+fn validate_controller(controller: &str, path: &Path, faults: &mut Faults) {
+    if controller.len() > CONTROLLER_BYTES_MAX {
+        faults.add([FieldError::too_long(path, CONTROLLER_BYTES_MAX)]);
+    }
+    if !faults.set(path, controller) {
+        return;
+    }
+    let Some((domain, rest)) = controller.split_once('/').filter(|(domain, rest)| !domain.is_empty() && !rest.is_empty()) else {
+        return faults.invalid(path, controller, "must be a domain-prefixed path (such as \"acme.io/foo\")");
+    };
+    faults.form(path, domain, check_dns_subdomain);
+    if !rest.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"/-._~%!$&'()*+,;=:".contains(&byte)) {
+        faults.invalid(path, rest, r"Invalid path (regex used for validation is '[A-Za-z0-9/\-._~%!$&'()*+,;=:]+')");
+    }
+}
+
+fn validate_class_parameters(class: &IngressClass, path: &Path, faults: &mut Faults) {
+    if let Some(parameters) = class.spec.as_ref().and_then(|spec| spec.parameters.as_ref()) {
+        validate_parameters(parameters, &path.child("parameters"), faults);
     }
 }
 
@@ -242,8 +315,35 @@ impl Kind for NetworkPolicy {
 
     fn validate(&self, _gates: &FeatureGates) -> Vec<FieldError> {
         let mut faults = Faults::default();
-        validate_policy(self.spec.as_ref().unwrap_or(&NetworkPolicySpec::default()), &mut faults);
+        validate_policy(self.spec.as_ref().unwrap_or(&NetworkPolicySpec::default()), &[], &mut faults);
         faults.into_vec()
+    }
+
+    fn validate_update(&self, old: &Self, _gates: &FeatureGates) -> Vec<FieldError> {
+        let mut faults = Faults::default();
+        let ranges = old.spec.as_ref().map(ranges).unwrap_or_default();
+        validate_policy(self.spec.as_ref().unwrap_or(&NetworkPolicySpec::default()), &ranges, &mut faults);
+        faults.into_vec()
+    }
+
+    fn warnings(&self, _old: Option<&Self>) -> Vec<String> {
+        let spec = self.spec.clone().unwrap_or_default();
+        let path = Path::new("spec");
+        let rules =
+            list(&spec.ingress).iter().enumerate().map(|(index, rule)| (path.child("ingress").index(index).child("from"), &rule.from));
+        let rules = rules
+            .chain(list(&spec.egress).iter().enumerate().map(|(index, rule)| (path.child("egress").index(index).child("to"), &rule.to)));
+        let mut warnings = Vec::new();
+        for (path, peers) in rules {
+            for (index, peer) in list(peers).iter().enumerate() {
+                let Some(block) = &peer.ip_block else { continue };
+                let path = path.index(index).child("ipBlock");
+                warnings.extend(network_warning(&path.child("cidr"), &block.cidr));
+                let except = list(&block.except).iter().enumerate();
+                warnings.extend(except.filter_map(|(index, range)| network_warning(&path.child("except").index(index), range)));
+            }
+        }
+        warnings
     }
 
     fn spec_differs(&self, old: &Self) -> bool {
@@ -251,14 +351,27 @@ impl Kind for NetworkPolicy {
     }
 }
 
-fn validate_policy(spec: &NetworkPolicySpec, faults: &mut Faults) {
+/// All ranges of addresses of a policy.
+fn ranges(spec: &NetworkPolicySpec) -> Vec<String> {
+    let sources = list(&spec.ingress).iter().flat_map(|rule| list(&rule.from));
+    let peers = sources.chain(list(&spec.egress).iter().flat_map(|rule| list(&rule.to)));
+    let blocks = peers.filter_map(|peer| peer.ip_block.as_ref());
+    blocks.flat_map(|block| std::iter::once(&block.cidr).chain(list(&block.except))).cloned().collect()
+}
+
+/// Ranges that are `old` may be in forms that new ones may not have.
+fn validate_policy(spec: &NetworkPolicySpec, old: &[String], faults: &mut Faults) {
     let path = Path::new("spec");
     faults.add(spec.pod_selector.iter().flat_map(|selector| validate_label_selector(selector, &path.child("podSelector"))));
     for (index, rule) in list(&spec.ingress).iter().enumerate() {
-        validate_traffic(list(&rule.ports), (list(&rule.from), "from"), &path.child("ingress").index(index), faults);
+        let path = path.child("ingress").index(index);
+        validate_ports(list(&rule.ports), &path.child("ports"), faults);
+        validate_peers(list(&rule.from), old, &path.child("from"), faults);
     }
     for (index, rule) in list(&spec.egress).iter().enumerate() {
-        validate_traffic(list(&rule.ports), (list(&rule.to), "to"), &path.child("egress").index(index), faults);
+        let path = path.child("egress").index(index);
+        validate_ports(list(&rule.ports), &path.child("ports"), faults);
+        validate_peers(list(&rule.to), old, &path.child("to"), faults);
     }
     let types = list(&spec.policy_types);
     if types.len() > POLICY_TYPES.len() {
@@ -270,13 +383,12 @@ fn validate_policy(spec: &NetworkPolicySpec, faults: &mut Faults) {
     }
 }
 
-fn validate_traffic(ports: &[NetworkPolicyPort], (peers, field): (&[NetworkPolicyPeer], &str), path: &Path, faults: &mut Faults) {
-    for (index, port) in ports.iter().enumerate() {
-        validate_port(port, &path.child("ports").index(index), faults);
-    }
-    for (index, peer) in peers.iter().enumerate() {
-        validate_peer(peer, &path.child(field).index(index), faults);
-    }
+fn validate_ports(ports: &[NetworkPolicyPort], path: &Path, faults: &mut Faults) {
+    ports.iter().enumerate().for_each(|(index, port)| validate_port(port, &path.index(index), faults));
+}
+
+fn validate_peers(peers: &[NetworkPolicyPeer], old: &[String], path: &Path, faults: &mut Faults) {
+    peers.iter().enumerate().for_each(|(index, peer)| validate_peer(peer, old, &path.index(index), faults));
 }
 
 fn validate_port(port: &NetworkPolicyPort, path: &Path, faults: &mut Faults) {
@@ -303,7 +415,7 @@ fn validate_port(port: &NetworkPolicyPort, path: &Path, faults: &mut Faults) {
     }
 }
 
-fn validate_peer(peer: &NetworkPolicyPeer, path: &Path, faults: &mut Faults) {
+fn validate_peer(peer: &NetworkPolicyPeer, old: &[String], path: &Path, faults: &mut Faults) {
     let selectors = [("podSelector", &peer.pod_selector), ("namespaceSelector", &peer.namespace_selector)];
     let is_selector_set = selectors.iter().any(|(_, selector)| selector.is_some());
     for (field, selector) in selectors {
@@ -311,7 +423,7 @@ fn validate_peer(peer: &NetworkPolicyPeer, path: &Path, faults: &mut Faults) {
     }
     match &peer.ip_block {
         Some(block) => {
-            validate_block(block, &path.child("ipBlock"), faults);
+            validate_block(block, old, &path.child("ipBlock"), faults);
             if is_selector_set {
                 faults.forbidden(path, "may not specify both ipBlock and another peer");
             }
@@ -321,15 +433,15 @@ fn validate_peer(peer: &NetworkPolicyPeer, path: &Path, faults: &mut Faults) {
     }
 }
 
-fn validate_block(block: &IPBlock, path: &Path, faults: &mut Faults) {
+fn validate_block(block: &IPBlock, old: &[String], path: &Path, faults: &mut Faults) {
     if !faults.set(&path.child("cidr"), &block.cidr) {
         return;
     }
-    faults.form(&path.child("cidr"), &block.cidr, check_network);
+    faults.new_form(&path.child("cidr"), &block.cidr, old, check_network);
     let Ok(whole) = block.cidr.parse::<Cidr>() else { return };
     for (index, except) in list(&block.except).iter().enumerate() {
         let path = path.child("except").index(index);
-        faults.form(&path, except, check_network);
+        faults.new_form(&path, except, old, check_network);
         if except.parse().is_ok_and(|part| !whole.strictly_holds(&part)) {
             faults.invalid(&path, except.as_str(), "must be a strict subset of `cidr`");
         }
