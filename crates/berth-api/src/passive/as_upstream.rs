@@ -475,3 +475,13 @@ fn new_addresses_are_those_that_all_read_alike() {
         &[&format!("{path}: Forbidden: may only be used when `type` is 'LoadBalancer'"), &invalid],
     );
 }
+
+#[test]
+fn how_an_autoscaler_tolerates_is_not_negative() {
+    let rules = json!({"spec": {"maxReplicas": 2, "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "d"},
+        "behavior": {"scaleUp": {"tolerance": "-1"}, "scaleDown": {"tolerance": "100m"}}}});
+    check_create::<HorizontalPodAutoscaler>(
+        &named(&rules),
+        &["spec.behavior.scaleUp.tolerance: Invalid value: \"-1\": must be greater than or equal to 0"],
+    );
+}

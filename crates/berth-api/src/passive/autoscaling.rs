@@ -2,7 +2,7 @@
 
 use crate::{
     FeatureGates, FieldError, Kind, Path,
-    faults::Faults,
+    faults::{Faults, NOT_NEGATIVE},
     names::check_path_segment,
     object::GenerationRule,
     pod::quantities::parse,
@@ -285,6 +285,11 @@ fn validate_rules(rules: &HPAScalingRules, path: &Path, faults: &mut Faults) {
     }
     for (index, policy) in list(&rules.policies).iter().enumerate() {
         validate_policy(policy, &policies.index(index), faults);
+    }
+    if let Some(tolerance) =
+        rules.tolerance.as_ref().filter(|tolerance| parse(tolerance).is_some_and(crate::quantity::Quantity::is_negative))
+    {
+        faults.invalid(&path.child("tolerance"), tolerance.0.as_str(), NOT_NEGATIVE);
     }
 }
 

@@ -362,6 +362,10 @@ fn validate_topologies(terms: &[TopologySelectorTerm], path: &Path, faults: &mut
     }
 }
 
+/// Most parameters of a class, and most bytes of their names and values.
+const PARAMETERS_MAX: usize = 512;
+const PARAMETERS_BYTES_MAX: usize = 256 * 1024;
+
 impl Kind for StorageClass {
     fn warnings(&self, _old: Option<&Self>) -> Vec<String> {
         let mut warnings = Vec::new();
@@ -387,6 +391,14 @@ impl Kind for StorageClass {
         faults.set_form(&Path::new("provisioner"), &provisioner, check_qualified_name);
         if self.parameters.as_ref().is_some_and(|parameters| parameters.contains_key("")) {
             faults.invalid(&Path::new("parameters"), "", "field can not be empty.");
+        }
+        let parameters = self.parameters.iter().flatten();
+        let bytes: usize = parameters.clone().map(|(name, value)| name.len() + value.len()).sum();
+        if parameters.count() > PARAMETERS_MAX {
+            faults.add([FieldError::too_long(&Path::new("parameters"), PARAMETERS_MAX)]);
+        }
+        if bytes > PARAMETERS_BYTES_MAX {
+            faults.add([FieldError::too_long(&Path::new("parameters"), PARAMETERS_BYTES_MAX)]);
         }
         faults.one_of(&Path::new("reclaimPolicy"), text(&self.reclaim_policy), &["Delete", "Retain"]);
         faults.one_of(&Path::new("volumeBindingMode"), text(&self.volume_binding_mode), &["Immediate", "WaitForFirstConsumer"]);

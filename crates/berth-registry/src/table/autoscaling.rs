@@ -2,7 +2,7 @@
 
 use super::{
     Printed,
-    text::{AGE, NAME, age_of, first_few, integer, name, or, text},
+    text::{AGE, NAME, age_of, first_few, name, or, text},
 };
 use crate::resource::Column;
 use berth_api::k8s_openapi::api::autoscaling::v2::{HorizontalPodAutoscaler, MetricSpec, MetricTarget};
@@ -19,7 +19,7 @@ impl Printed for HorizontalPodAutoscaler {
         text("Targets", "What is measured, and what it should be."),
         text("MinPods", "The fewest pods."),
         text("MaxPods", "The most pods."),
-        integer("Replicas", "How many pods there were when it was last looked at."),
+        text("Replicas", "How many pods there were when it was last looked at."),
         AGE,
     ];
 
