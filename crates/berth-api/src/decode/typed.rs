@@ -167,11 +167,15 @@ impl<'de> Deserializer<'de> for Node<'_> {
     }
 
     fn deserialize_struct<V: Visitor<'de>>(
-        self,
-        _name: &'static str,
+        mut self,
+        name: &'static str,
         _fields: &'static [&'static str],
         visitor: V,
     ) -> Result<V::Value, DecodeError> {
+        // The template of a claim is one, whatever it says of its type. Upstream overwrites that.
+        if let ("PersistentVolumeClaim", false, Value::Object(members)) = (name, matches!(self.path, Path::Root), &mut self.value) {
+            members.retain(|member, value| !(matches!(member.as_str(), "apiVersion" | "kind") && (value.is_string() || value.is_null())));
+        }
         match self.value {
             Value::Object(_) | Value::Null => self.or_empty(Value::Object(serde_json::Map::new()), visitor),
             // A derived struct would take a list as its members in order.
