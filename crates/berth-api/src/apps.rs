@@ -91,7 +91,7 @@ use crate::{
     label_selector::validate_label_selector,
     metadata::check_dns_label,
     normal::normal,
-    pod::{is_deletion_cost_error, is_valid_deletion_cost},
+    pod::{is_deletion_cost_error, is_valid_deletion_cost, validate_template},
     simulation,
 };
 use k8s_openapi::{
@@ -187,6 +187,11 @@ fn validate_selector_and_template(
         }
     }
     faults
+}
+
+/// Faults of the pods of a template. One that is stored already is not judged again: rules come to be that it was made without.
+fn validate_new_template(template: &PodTemplateSpec, old: Option<&PodTemplateSpec>) -> Vec<FieldError> {
+    if old == Some(template) { Vec::new() } else { validate_template(template, &template_path()) }
 }
 
 fn labels_match(selector: &Selector, template: &PodTemplateSpec) -> Option<FieldError> {

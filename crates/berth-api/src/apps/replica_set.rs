@@ -2,7 +2,7 @@
 
 use super::{
     NO_STATUS_REPLICAS, NotGreater, choices, is_zero, misplaced_annotations, name_warning, not_greater, not_negative, null_as_default,
-    template_path, validate_selector_and_template, validate_selector_kept, without_old_deletion_cost,
+    template_path, validate_new_template, validate_selector_and_template, validate_selector_kept, without_old_deletion_cost,
 };
 use crate::{
     FeatureGates, FieldError, Kind, Path,
@@ -99,12 +99,12 @@ impl Kind for ReplicaSet {
 
     fn validate(&self, _gates: &FeatureGates) -> Vec<FieldError> {
         let faults = choices::validate(choices::OF_REPLICA_SETS, &self.metadata, None);
-        faults.into_iter().chain(validate_spec(&self.spec)).collect()
+        faults.into_iter().chain(validate_spec(&self.spec, None)).collect()
     }
 
     fn validate_update(&self, old: &Self, _gates: &FeatureGates) -> Vec<FieldError> {
         let mut faults = choices::validate(choices::OF_REPLICA_SETS, &self.metadata, Some(&old.metadata));
-        faults.extend(without_old_deletion_cost(validate_spec(&self.spec), &old.spec.template));
+        faults.extend(without_old_deletion_cost(validate_spec(&self.spec, Some(&old.spec.template)), &old.spec.template));
         faults.extend(validate_selector_kept(self.spec.selector.as_ref(), old.spec.selector.as_ref()));
         faults
     }
@@ -135,13 +135,13 @@ impl Kind for ReplicaSet {
     }
 }
 
-fn validate_spec(spec: &ReplicaSetSpec) -> Vec<FieldError> {
+fn validate_spec(spec: &ReplicaSetSpec, old_template: Option<&PodTemplateSpec>) -> Vec<FieldError> {
     let path = Path::new("spec");
     let mut faults = Vec::new();
     faults.extend(spec.replicas.and_then(|replicas| not_negative(&path.child("replicas"), replicas)));
     faults.extend(not_negative(&path.child("minReadySeconds"), spec.min_ready_seconds));
     faults.extend(validate_selector_and_template(spec.selector.as_ref(), &spec.template, super::REPLICATED, || {
-        crate::pod::validate_template(&spec.template, &template_path())
+        validate_new_template(&spec.template, old_template)
     }));
     faults
 }

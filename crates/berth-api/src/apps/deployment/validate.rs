@@ -8,24 +8,24 @@ use crate::{
         NO_STATUS_REPLICAS, NotGreater, REPLICATED, choices, collision_count_kept, not_greater, not_negative,
         replacement::validate_policy,
         steps::{self, Step},
-        template_path, validate_selector_and_template, validate_selector_kept, without_old_deletion_cost,
+        validate_new_template, validate_selector_and_template, validate_selector_kept, without_old_deletion_cost,
     },
     int_or_string::{is_zero, validate_at_most_100_percent, validate_not_negative},
-    pod::validate_template,
 };
+use k8s_openapi::api::core::v1::PodTemplateSpec;
 use serde_json::json;
 
 pub(super) fn create(deployment: &Deployment) -> Vec<FieldError> {
     let faults = choices::validate(choices::OF_DEPLOYMENTS, &deployment.metadata, None);
     let faults = faults.into_iter().chain(validate_steps(deployment, None)).chain(validate_analysis(deployment, None));
-    faults.chain(validate_spec(&deployment.spec)).collect()
+    faults.chain(validate_spec(&deployment.spec, None)).collect()
 }
 
 pub(super) fn update(new: &Deployment, old: &Deployment) -> Vec<FieldError> {
     let mut faults = annotations(new, old);
     faults.extend(validate_steps(new, Some(old)));
     faults.extend(validate_analysis(new, Some(old)));
-    faults.extend(without_old_deletion_cost(validate_spec(&new.spec), &old.spec.template));
+    faults.extend(without_old_deletion_cost(validate_spec(&new.spec, Some(&old.spec.template)), &old.spec.template));
     faults.extend(validate_selector_kept(new.spec.selector.as_ref(), old.spec.selector.as_ref()));
     faults
 }
@@ -57,13 +57,13 @@ fn asks(deployment: &Deployment) -> bool {
     steps.is_some_and(|steps| steps.contains(&Step::Analysis))
 }
 
-fn validate_spec(spec: &DeploymentSpec) -> Vec<FieldError> {
+fn validate_spec(spec: &DeploymentSpec, old_template: Option<&PodTemplateSpec>) -> Vec<FieldError> {
     let path = Path::new("spec");
     let not_negative = |field: &str, value: Option<i32>| value.and_then(|value| not_negative(&path.child(field), value));
     let mut faults = Vec::new();
     faults.extend(not_negative("replicas", spec.replicas));
     faults.extend(validate_selector_and_template(spec.selector.as_ref(), &spec.template, REPLICATED, || {
-        validate_template(&spec.template, &template_path())
+        validate_new_template(&spec.template, old_template)
     }));
     faults.extend(validate_strategy(&spec.strategy, &path.child("strategy")));
     faults.extend(not_negative("minReadySeconds", Some(spec.min_ready_seconds)));
