@@ -35,6 +35,10 @@ const EVENT_OVERHEAD_BYTES: usize = 512;
 /// How many values are ended together: after a long rest much may be due, and nobody's writes shall stand behind all of it.
 pub(crate) const EXPIRED_AT_ONCE: usize = 1000;
 
+/// How many values may be there that are to go some time; beyond that, those go first whose time comes first. They are events, and an hour of a busy
+/// cluster's would take a gigabyte.
+pub(crate) const EXPIRING_MAX: usize = 40_000;
+
 /// All of a key up to its last part.
 fn folder_of(key: &Key) -> &str {
     let text = key.as_str();
@@ -472,10 +476,11 @@ impl Mvcc {
         }
     }
 
-    /// Up to [`EXPIRED_AT_ONCE`] keys whose time is over by `now`, each at its revision.
+    /// Up to [`EXPIRED_AT_ONCE`] keys whose time is over by `now`, or that are beyond [`EXPIRING_MAX`], each at its revision.
     pub(crate) fn due(&self, now: Timestamp) -> Vec<(Key, Revision)> {
-        let due = self.due.iter().take_while(|(at, _)| *at <= now);
-        due.filter_map(|(_, key)| Some((key.clone(), self.get(key)?.mod_revision))).take(EXPIRED_AT_ONCE).collect()
+        let beyond = self.due.len().saturating_sub(EXPIRING_MAX);
+        let due = self.due.iter().enumerate().take_while(|(place, (at, _))| *place < beyond || *at <= now);
+        due.filter_map(|(_, (_, key))| Some((key.clone(), self.get(key)?.mod_revision))).take(EXPIRED_AT_ONCE).collect()
     }
 
     /// Forgets what was replaced or happened at or before `revision`, which is there. What is forgotten already stays so.

@@ -2,8 +2,8 @@
 use super::making;
 use crate::util::{self, PODS, block_on, layout, pod};
 use berth_store::{
-    DEFAULT_HISTORY_BYTES, Entry, Expected, Header, Key, Mark, MemoryStore, Revision, Store, Unchanged, Watch, WatchItem, Write,
-    env::Timestamp, expiry::Expire,
+    DEFAULT_HISTORY_BYTES, Entry, Expected, Header, Key, Mark, MemoryStore, RangeRequest, Revision, Store, Unchanged, Watch, WatchItem,
+    Write, env::Timestamp, expiry::Expire,
 };
 use bytes::Bytes;
 use futures::StreamExt;
@@ -152,4 +152,19 @@ fn much_that_is_due_goes_in_parts_so_that_others_may_write_between_them() {
     (0..2500).for_each(|number| _ = block_on(store.commit(vec![due(number)])).expect("a new key"));
     let gone = || block_on(store.expire(at)).expect("the store takes writes");
     assert_eq!([gone(), gone(), gone(), gone()], [1000, 1000, 500, 0]);
+}
+
+/// Events come faster than an hour ends them.
+#[test]
+fn values_that_go_some_time_are_bounded_and_the_oldest_go_first() {
+    let store = MemoryStore::new(layout(), 1 << 20);
+    let write = |number: i64| {
+        let at = Timestamp::from_second(3600 + number).expect("in range");
+        Write { expires_at: Some(at), ..making(pod(&format!("p{number:05}")), "1") }
+    };
+    (0..40_003).for_each(|number| _ = block_on(store.commit(vec![write(number)])).expect("a new key"));
+    let gone = || block_on(store.expire(Timestamp::UNIX_EPOCH)).expect("the store takes writes");
+    assert_eq!([gone(), gone()], [3, 0]);
+    let left = block_on(store.range(RangeRequest::all(""))).expect("readable").entries;
+    assert_eq!((left.len(), left[0].key.clone()), (40_000, pod("p00003")));
 }
