@@ -445,7 +445,7 @@ fn what_directs_traffic_is_defaulted_and_validated() {
     check_create::<Ingress>(&ingress(json!({"defaultBackend": backend, "tls": [{"hosts": ["*.a.b"], "secretName": "s"}]})), &[]);
     let path = json!({"pathType": "Prefix", "path": "/", "backend": backend});
     check_create::<Ingress>(&ingress(json!({"rules": [{"host": "a.b", "http": {"paths": [path]}}]})), &[]);
-    check_create::<Ingress>(&ingress(json!({})), &["spec: Invalid value: {}: either `defaultBackend` or `rules` must be specified"]);
+    check_create::<Ingress>(&ingress(json!({})), &["spec: Invalid value: null: either `defaultBackend` or `rules` must be specified"]);
     let broken = json!([{"pathType": "X", "path": "a", "backend": {}}, {"backend": {"service": {"name": "web"}}, "path": "/"}]);
     check_create::<Ingress>(
         &ingress(json!({"rules": [{"host": "10.0.0.1", "http": {"paths": broken}}, {"http": {"paths": []}}]})),

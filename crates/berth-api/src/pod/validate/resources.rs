@@ -57,6 +57,10 @@ pub(super) fn validate_whole(spec: &PodSpec, path: &Path, faults: &mut Faults) {
         faults.forbidden(&path.child("claims"), "claims may not be set for Resources at pod-level");
     }
     validate_amounts(whole, validate_pod_resource, path, faults);
+    // Without an amount the pod has none of its own: `resources: {}` says nothing.
+    if entries(&whole.limits).chain(entries(&whole.requests)).next().is_none() {
+        return;
+    }
     for (name, sum) in requests_of_containers(spec).into_iter().filter(|(name, _)| is_of_pod(name)) {
         let request = whole.requests.as_ref().and_then(|requests| requests.get(&name));
         if request.and_then(parse).unwrap_or(Quantity::ZERO) < sum {

@@ -183,15 +183,13 @@ fn validate_projections(projections: &[VolumeProjection], path: &Path, faults: &
     }
 }
 
-/// How many sources one projection has.
+/// How many sources one projection has. Trust bundles and pod certificates are none: upstream drops them while their gates are off, as by default.
 fn count(projection: &VolumeProjection) -> usize {
     let sources = [
         projection.secret.is_some(),
         projection.config_map.is_some(),
         projection.downward_api.is_some(),
         projection.service_account_token.is_some(),
-        projection.cluster_trust_bundle.is_some(),
-        projection.pod_certificate.is_some(),
     ];
     sources.into_iter().filter(|is_set| *is_set).count()
 }
