@@ -91,7 +91,11 @@ impl Server {
     pub(crate) async fn ask(&self, ask: &Ask) -> Answer {
         let body = if ask.method == "GET" { Vec::new() } else { serde_json::to_vec(&ask.body).unwrap() };
         let request = Request::builder().method(ask.method).uri(&ask.path).header(CONTENT_TYPE, ask.content_type);
-        let response = self.0.send(request.body(Body::from(body)).unwrap()).await.unwrap();
+        // A server that panics ends the connection, and goes on.
+        let response = match self.0.send(request.body(Body::from(body)).unwrap()).await {
+            Ok(response) => response,
+            Err(error) => return Answer { status: 599, warnings: Vec::new(), body: json!({"message": format!("no answer: {error}")}) },
+        };
         let status = response.status().as_u16();
         let warnings =
             response.headers().get_all("warning").iter().map(|value| warning(&String::from_utf8_lossy(value.as_bytes()))).collect();
