@@ -194,14 +194,17 @@ impl Writes {
 /// Uids of pods that were removed without waiting for anybody. Cheap to clone.
 pub type Removed = Arc<Mutex<Vec<String>>>;
 
-/// What those who lead have made: by whom, and the revision. Cheap to clone.
+/// For whose lead something was made, and the revision.
+type Made = (Arc<Tenure>, Revision);
+
+/// What those who lead have made. Cheap to clone.
 #[derive(Clone, Default)]
-pub struct Led(Arc<Mutex<Vec<(Arc<Tenure>, Revision)>>>);
+pub struct Led(Arc<Mutex<Vec<Made>>>);
 
 impl Led {
     /// What was made since the last call: by whom, and the revision.
     #[must_use]
-    pub fn take_made(&self) -> Vec<(Arc<Tenure>, Revision)> {
+    pub fn take_made(&self) -> Vec<Made> {
         std::mem::take(&mut lock(&self.0))
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::common::{Answer, Client, Protocol, TestServer, connect};
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
-use hyper::Method;
+use hyper::{Method, StatusCode};
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
