@@ -18,6 +18,7 @@ pub use advice::{Obstacle, Place, Replacement, ToDo, ranked};
 pub use neighbours::{Rival, held_by_budgets, on_lost_nodes, overlap, resource_claims};
 pub use pods::{is_in_trouble, of_pod};
 pub use scheduling::misfits;
+pub(crate) use workload::REVISION_NOT_CREATED;
 pub use workload::{
     DeploymentFacts, PodFacts, ReplicaSetFacts, StatefulSetFacts, of_deployment, of_one_pod, of_replica_set, of_stateful_set, refusal_of,
     refusal_of_stateful_set,

@@ -1,6 +1,7 @@
 //! Events about a StatefulSet, under upstream's reasons and texts.
 
 use crate::{
+    cause::REVISION_NOT_CREATED,
     plan::{EventRecord, Outcome, Repeat, Severity, Wait},
     view::StatefulSetView,
 };
@@ -62,9 +63,6 @@ pub(super) fn pod_outcome(set: &StatefulSetView, verb: Verb, pod: &str) -> Outco
         failure: Some(event(set, Severity::Warning, verb.failure(), format!("{subject} failed error: "))),
     }
 }
-
-/// How the message begins of a ControllerRevision that could not be created.
-pub(crate) const REVISION_NOT_CREATED: &str = "Create ControllerRevision ";
 
 /// The events of the creation of a ControllerRevision.
 pub(super) fn revision_outcome(set: &StatefulSetView, revision: &str) -> Outcome {

@@ -25,7 +25,6 @@ mod work;
 
 pub use crate::ordinals::{Ordinals, PodName, Split, member_ordinal, ordinals};
 pub use claims::{Claim, ClaimOwner, PodFate, claim_owner, must_wait_for_claims};
-pub(crate) use events::REVISION_NOT_CREATED;
 pub use events::wait_event;
 pub use history::revision_data;
 pub use names::{claim_name, pod_name};
