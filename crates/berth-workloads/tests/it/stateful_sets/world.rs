@@ -135,28 +135,30 @@ impl World {
 
     /// Plans, and carries out the first `limit` actions: then the controller dies. Gives how many there were to carry out.
     pub(crate) fn look(&mut self, limit: usize) -> usize {
-        let (plan, seen) = (self.plan(), self.roster().ordinals().collect::<Vec<_>>());
+        let plan = self.plan();
+        let (seen, there) = (self.roster().ordinals().collect::<Vec<_>>(), self.names());
         plan.events.iter().for_each(|event| self.tell_once(event));
         let mut actions: Vec<_> = plan.stages.into_iter().flat_map(|stage| stage.actions).collect();
         let (all, count) = (actions.len(), actions.len().min(limit));
         self.patience.leave_out(&mut actions);
         actions.into_iter().take(limit).for_each(|action| self.carry_out(action));
         if count == all {
-            self.check_claims(&seen);
+            self.check_claims(&seen, &there);
         }
         count
     }
 
     /// What must hold after every complete reconcile, whatever it was about: each claim goes with whom it should, whether or not its pod exists. Of a pod
     /// that was only just adopted this is not known yet.
-    fn check_claims(&self, seen: &[i64]) {
+    fn check_claims(&self, seen: &[i64], there: &[String]) {
         let (set, roster) = (self.view(), self.roster());
         for (name, claim) in self.claims.iter().filter(|_| set.meta.deleted.is_none()) {
             let ordinal = claim_ordinal(name).expect("a claim of the set");
             let pod = roster.pod(ordinal).map(|pod| pod.meta.uid.as_str());
             let is_wanted = ordinals(&set).contains(ordinal);
             let is_labeled = claim.json["metadata"]["labels"]["app"] == "web";
-            if pod.is_none() && is_labeled || pod.is_some() && (seen.contains(&ordinal) || is_wanted) {
+            let is_made = || is_wanted && !there.contains(&format!("web-{ordinal}"));
+            if pod.is_none() && is_labeled || pod.is_some() && (seen.contains(&ordinal) || is_made()) {
                 self.check_claim(name, claim, is_wanted, pod);
             }
         }
