@@ -1,4 +1,4 @@
-//! A list and what follows it, for ever: paged, watched, resumed where the watch broke, and listed again where that cannot be.
+//! A list and what follows it, without an end: paged, watched, resumed where the watch broke, and listed again where that cannot be.
 
 use crate::{
     answer::{Status, identified},
