@@ -121,7 +121,7 @@ impl<A: Answers> Listening<A> {
         Ok(Self { listener, address, tls: Arc::new(Current::new(tls)), answers: Arc::new(answers(address, stopping)), stop })
     }
 
-    /// Answers requests until `shutdown` resolves. Boxed, so that all of a server is compiled once, here, and not in each program that has one.
+    /// Answers requests until `shutdown` resolves. Boxed, so that the future is compiled where this is called.
     pub(crate) fn serve(self, shutdown: BoxFuture<'static, ()>) -> BoxFuture<'static, ()> {
         serve(self, shutdown).boxed()
     }

@@ -169,7 +169,13 @@ impl PartServer {
 
     /// Answers requests until `shutdown` resolves.
     pub fn serve(self, shutdown: impl Future<Output = ()> + Send + 'static) -> BoxFuture<'static, ()> {
-        self.0.serve(shutdown.boxed())
+        self.serve_until(shutdown.boxed())
+    }
+
+    /// Not generic, so that connections are compiled in this crate and optimized as it is. Generic code is compiled in the program that calls it.
+    #[inline(never)]
+    fn serve_until(self, shutdown: BoxFuture<'static, ()>) -> BoxFuture<'static, ()> {
+        self.0.serve(shutdown)
     }
 }
 
