@@ -6,6 +6,7 @@
 //! ([`pins`]).
 
 mod evaluate;
+mod expiring;
 mod followed;
 mod past;
 mod pins;
@@ -18,11 +19,12 @@ use crate::{
     env::Timestamp,
     space::{Room, Space},
 };
+use expiring::Expiring;
 use pins::{PinId, Pins};
 use smallvec::smallvec;
 use std::{
     cmp::Ordering,
-    collections::{BTreeMap, BTreeSet, VecDeque, btree_map},
+    collections::{BTreeMap, VecDeque, btree_map},
     mem,
     ops::Bound,
     sync::Arc,
@@ -31,13 +33,6 @@ use std::{
 /// What one kept change costs beside its values, in bytes: the event, a place in the log, one among the key's older versions, and an
 /// entry with a usual header.
 const EVENT_OVERHEAD_BYTES: usize = 512;
-
-/// How many values are ended together: after a long rest much may be due, and nobody's writes shall stand behind all of it.
-pub(crate) const EXPIRED_AT_ONCE: usize = 1000;
-
-/// How many values may be there that are to go some time; beyond that, those go first whose time comes first. They are events, and an hour of a busy
-/// cluster's would take a gigabyte.
-pub(crate) const EXPIRING_MAX: usize = 40_000;
 
 /// All of a key up to its last part.
 fn folder_of(key: &Key) -> &str {
@@ -201,8 +196,7 @@ pub(crate) struct Mvcc {
     /// Revisions that changed several of them and that all still know, each as a whole: their order among each other stands nowhere else.
     spanning: BTreeMap<Revision, Events>,
     pins: Pins,
-    /// What is to go some time, by when.
-    due: BTreeSet<(Timestamp, Key)>,
+    expiring: Expiring,
     history_bytes: usize,
     history_bytes_max: usize,
 }
@@ -228,7 +222,7 @@ impl Mvcc {
             rest: Resource::since(others),
             spanning: BTreeMap::new(),
             pins: Pins::new(history_bytes_max),
-            due: BTreeSet::new(),
+            expiring: Expiring::default(),
             history_bytes: 0,
             history_bytes_max,
         };
@@ -460,7 +454,7 @@ impl Mvcc {
             btree_map::Entry::Occupied(versions) => {
                 let versions = versions.into_mut();
                 if let Some(at) = versions.expires_at.take() {
-                    self.due.remove(&(at, event.entry.key.clone()));
+                    self.expiring.remove(at, &event.entry.key);
                 }
                 versions.replace(newest, revision);
             }
@@ -472,15 +466,13 @@ impl Mvcc {
     fn expire(&mut self, key: Key, at: Timestamp) {
         if let Some(versions) = self.keys.get_mut(&key) {
             versions.expires_at = Some(at);
-            self.due.insert((at, key));
+            self.expiring.insert(at, key);
         }
     }
 
-    /// Up to [`EXPIRED_AT_ONCE`] keys whose time is over by `now`, or that are beyond [`EXPIRING_MAX`], each at its revision.
+    /// Up to [`EXPIRED_AT_ONCE`] keys that are to go at `now`, each at its revision.
     pub(crate) fn due(&self, now: Timestamp) -> Vec<(Key, Revision)> {
-        let beyond = self.due.len().saturating_sub(EXPIRING_MAX);
-        let due = self.due.iter().enumerate().take_while(|(place, (at, _))| *place < beyond || *at <= now);
-        due.filter_map(|(_, (_, key))| Some((key.clone(), self.get(key)?.mod_revision))).take(EXPIRED_AT_ONCE).collect()
+        self.expiring.due(now).into_iter().filter_map(|key| Some((key.clone(), self.get(key)?.mod_revision))).collect()
     }
 
     /// Forgets what was replaced or happened at or before `revision`, which is there. What is forgotten already stays so.

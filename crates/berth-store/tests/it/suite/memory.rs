@@ -162,9 +162,28 @@ fn values_that_go_some_time_are_bounded_and_the_oldest_go_first() {
         let at = Timestamp::from_second(3600 + number).expect("in range");
         Write { expires_at: Some(at), ..making(pod(&format!("p{number:05}")), "1") }
     };
-    (0..40_003).for_each(|number| _ = block_on(store.commit(vec![write(number)])).expect("a new key"));
+    (0..20_003).for_each(|number| _ = block_on(store.commit(vec![write(number)])).expect("a new key"));
     let gone = || block_on(store.expire(Timestamp::UNIX_EPOCH)).expect("the store takes writes");
     assert_eq!([gone(), gone()], [3, 0]);
     let left = block_on(store.range(RangeRequest::all(""))).expect("readable").entries;
-    assert_eq!((left.len(), left[0].key.clone()), (40_000, pod("p00003")));
+    assert_eq!((left.len(), left[0].key.clone()), (20_000, pod("p00003")));
+}
+
+/// A user who may create events in one namespace does not push out those of another.
+#[test]
+fn a_full_namespace_loses_its_own_values_and_not_those_of_others() {
+    let store = MemoryStore::new(layout(), 1 << 20);
+    let key = |namespace: &str, number: i64| Key::new(&format!("/registry/events/{namespace}/e{number:05}"));
+    let write = |namespace: &str, number: i64| {
+        let at = Timestamp::from_second(3600 + number).expect("in range");
+        block_on(store.commit(vec![Write { expires_at: Some(at), ..making(key(namespace, number), "1") }])).expect("a new key");
+    };
+    (0..10).for_each(|number| write("quiet", number));
+    (10..20_002).for_each(|number| write("full", number));
+    let gone = || block_on(store.expire(Timestamp::UNIX_EPOCH)).expect("the store takes writes");
+    assert_eq!([gone(), gone()], [2, 0]);
+    let left = block_on(store.range(RangeRequest::all(""))).expect("readable").entries;
+    let keys: Vec<_> = left.iter().map(|entry| entry.key.clone()).collect();
+    assert_eq!((keys.len(), keys.contains(&key("full", 11)), keys.contains(&key("full", 12))), (20_000, false, true));
+    (0..10).for_each(|number| assert!(keys.contains(&key("quiet", number)), "{number}"));
 }
