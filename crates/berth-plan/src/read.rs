@@ -56,6 +56,8 @@ pub struct Suppositions {
     pub seed: u64,
     /// The ConfigMaps and Secrets of which it is known whether they exist. Pods find any other that they reference.
     pub objects: KnownObjects,
+    /// How many writes the simulation may make, for a reader who does not wait for long; `None`: 20,000,000.
+    pub writes_max: Option<u64>,
 }
 
 /// The feature gates of a cluster.
@@ -88,6 +90,7 @@ pub fn forecast(snapshot: &Snapshot, change: &Change, suppositions: &Supposition
     let begins = snapshot.at - WARM_UP;
     let mut stage = Stage::new(suppositions.seed, begins, &server(snapshot, suppositions));
     (stage.analyses, stage.controllers) = (suppositions.analyses, controllers);
+    stage.writes_max = suppositions.writes_max.unwrap_or(stage.writes_max);
     stage.gates = controllers.gates_of(&suppositions.gates.controllers);
     let mut record = Record::new(&targets, stage.gates.clone());
     stage.restore(snapshot.stored())?;

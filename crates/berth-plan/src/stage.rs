@@ -82,6 +82,8 @@ pub(crate) struct Stage {
     has_changed: Arc<Flag>,
     /// How many writes there were.
     writes: u64,
+    /// How many there may be.
+    pub(crate) writes_max: u64,
     /// What was changed, and nobody was told of yet.
     untold: VecDeque<Arc<Event>>,
     tell_progress_at: Option<Timestamp>,
@@ -153,6 +155,7 @@ impl Stage {
             changes,
             has_changed: Arc::new(Flag(AtomicBool::new(true))),
             writes: 0,
+            writes_max: WRITES_MAX,
             untold: VecDeque::new(),
             tell_progress_at: None,
             told,
@@ -243,8 +246,8 @@ impl Stage {
             step = Step::Ran;
         }
         self.hear()?;
-        if WRITES_MAX < self.writes {
-            return Err(PlanError::TooLong { writes: WRITES_MAX });
+        if self.writes_max < self.writes {
+            return Err(PlanError::TooLong { writes: self.writes_max });
         }
         let resources = self.registry.resources();
         for event in self.untold.drain(..) {

@@ -8,8 +8,8 @@ use crate::common::{
 use berth_identity::ObjectKey;
 use berth_node::kubelet::KnownObject;
 use berth_plan::{
-    Change, Controllers, Edit, Edits, Forecast, Outcome, Snapshot, Source, StepKind, Suppositions, TroubleKind, WorkloadKind, WriteBody,
-    forecast, forecast_many, text, victims, writes,
+    Change, Controllers, Edit, Edits, Forecast, Outcome, PlanError, Snapshot, Source, StepKind, Suppositions, TroubleKind, WorkloadKind,
+    WriteBody, forecast, forecast_many, text, victims, writes,
 };
 use berth_store::env::Timestamp;
 use berth_workloads::resources::CONFIG_MAPS;
@@ -54,6 +54,16 @@ fn where_nothing_tells_pods_start_in_ten_seconds_and_take_their_grace_period() {
     let Outcome::Complete { after, settled_after } = web.outcome else { panic!("{}", text(&forecast, None)) };
     assert_eq!((after.as_secs(), settled_after.as_secs()), (20, 50));
     assert_eq!((forecast.supposed.controllers, forecast.supposed.because.as_str()), ("berth", "there is no cluster, only manifests"));
+}
+
+#[test]
+fn a_forecast_ends_where_it_has_made_as_many_writes_as_it_may() {
+    let snapshot = Snapshot::of_documents([deployment(20, &rolling(1, 0, "TerminationStarted"))]);
+    let of =
+        |writes_max| forecast(&snapshot, &edit(WorkloadKind::Deployment, new_image()), &Suppositions { writes_max, ..suppositions(5, 20) });
+    assert!(of(None).is_ok() && of(Some(10_000)).is_ok());
+    let error = of(Some(100)).expect_err("20 pods take more");
+    assert!(matches!(error, PlanError::TooLong { writes: 100 }), "{error}");
 }
 
 #[test]

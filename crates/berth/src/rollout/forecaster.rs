@@ -6,7 +6,7 @@ use berth_follow::{
     forecaster::{Forecaster, NoForecast},
     id::{Id, Kind},
 };
-use berth_plan::{Change, Edit, Edits, WorkloadKind};
+use berth_plan::{Change, Edit, Edits, Suppositions, WorkloadKind};
 use futures::{FutureExt, future::BoxFuture};
 use serde_json::Value;
 use std::{sync::Arc, time::Duration};
@@ -18,6 +18,8 @@ use tokio::{
 
 /// More pods, in the workload's namespace or wanted by the change, take longer than a reader waits for a question.
 const PODS_MAX: usize = 2_000;
+/// More writes than two thousand pods take, and about half a minute's: the next reader waits for the forecast that is made.
+const WRITES_MAX: u64 = 200_000;
 /// The longest that a reader waits for a question.
 const LONGEST: Duration = Duration::from_secs(10);
 
@@ -50,7 +52,8 @@ impl PlanForecaster {
         if PODS_MAX < wanted.max(exist) {
             return Err(NoForecast(format!("there are more than {PODS_MAX} pods; `berth plan` forecasts them")));
         }
-        let suppositions = plan::suppositions(&connection, &mut snapshot, &change).await.map_err(|error| because(&error))?;
+        let supposed = plan::suppositions(&connection, &mut snapshot, &change).await.map_err(|error| because(&error))?;
+        let suppositions = Suppositions { writes_max: Some(WRITES_MAX), ..supposed };
         let turn = Arc::clone(&self.turn).acquire_owned().await.map_err(|error| because(&error))?;
         let made = spawn_blocking(move || {
             let _turn = turn;
