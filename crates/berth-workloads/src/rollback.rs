@@ -4,7 +4,7 @@ use crate::{
     analysis,
     cause::Cause,
     hash::{template_hash, without_hash},
-    plan::{Action, EventRecord, Outcome, Reason, Repeat},
+    plan::{Action, EventRecord, Outcome, Reason, Repeat, Stage},
 };
 use berth_api::annotations::{BERTH_COMPLETED_AT, BERTH_COMPLETED_REVISION, BERTH_ROLLBACK, BERTH_ROLLED_BACK_TEMPLATES};
 use jiff::{SignedDuration, Timestamp};
@@ -93,6 +93,25 @@ impl Record {
     #[must_use]
     pub fn is_about(&self, revision: i64, template: &PodTemplateSpec) -> bool {
         self.from_revision == revision || self.has_made(revision, template)
+    }
+}
+
+/// How a template gives way.
+pub(crate) enum WayBack {
+    /// At once, and nothing else happens in this sync.
+    Now(Stage),
+    /// These stages, after all other work of the sync: the first asks whether a node answers. Until one does, the rest of the work goes on.
+    IfConfirmed([Stage; 2]),
+}
+
+impl WayBack {
+    /// `confirm`: what [`nodes_to_confirm`] gives.
+    pub(crate) fn new(confirm: Option<Action>, rollback: Action) -> Self {
+        let stage = |action| Stage { actions: vec![action] };
+        match confirm {
+            None => Self::Now(stage(rollback)),
+            Some(confirm) => Self::IfConfirmed([stage(confirm), stage(rollback)]),
+        }
     }
 }
 

@@ -14,8 +14,8 @@ use super::{
 use crate::{
     cause::{self, Cause, Kind},
     hash::{template_hash, without_hash},
-    plan::{Action, EventRecord, Outcome, Plan, Reason, Repeat, Severity, Stage, Urgency},
-    rollback::{self, Record, Stays},
+    plan::{Action, EventRecord, Outcome, Reason, Repeat, Severity, Urgency},
+    rollback::{self, Record, Stays, WayBack},
     view::{AutoRollback, DeploymentView, ReplicaSetView},
 };
 use berth_api::{
@@ -66,7 +66,7 @@ impl Failure {
     }
 }
 
-/// A way back.
+/// The sets that a rollback goes between, and why.
 pub(super) struct Back<'a> {
     from: &'a ReplicaSetView,
     to: &'a ReplicaSetView,
@@ -214,7 +214,7 @@ pub(super) fn failing(observed: &Observed<'_>, set: &ReplicaSetView) -> Option<C
 
 /// One write: the template, that it was gone back to, and that the other one is not to be gone back from again. What else the Deployment's annotations say
 /// stays, but for what tells why the template is as it is.
-pub(super) fn plan(observed: &Observed<'_>, back: &Back<'_>) -> Plan {
+pub(super) fn way_back(observed: &Observed<'_>, back: &Back<'_>) -> WayBack {
     let deployment = observed.deployment();
     let record = record(observed, back);
     let given_up = Annotations::from([(BERTH_ROLLED_BACK_TEMPLATES.to_owned(), back.hash.clone())]);
@@ -234,9 +234,7 @@ pub(super) fn plan(observed: &Observed<'_>, back: &Back<'_>) -> Plan {
         reason: Reason::AutomaticRollback { from: record.from_revision, to: record.to_revision },
         events: Outcome { success: Some(event(deployment, Severity::Warning, "AutomaticRollback", record.to_string())), failure: None },
     };
-    let stages = [nodes_to_confirm(observed, back, &record), Some(action)];
-    let stages = stages.into_iter().flatten().map(|action| Stage { actions: vec![action] }).collect();
-    Plan { stages, ..Plan::default() }
+    WayBack::new(nodes_to_confirm(observed, back, &record), action)
 }
 
 /// Of a failure without a cause.

@@ -11,6 +11,7 @@ use super::{
 use crate::{
     claim,
     plan::{Action, EventRecord, Outcome, Plan, Reason, Repeat, Severity, Stage, Subresource, Urgency, Wait},
+    rollback::WayBack,
     view::{APPS_V1, DeploymentStrategy, ReplicaSetView},
 };
 use berth_api::{
@@ -22,7 +23,8 @@ use serde_json::json;
 /// Decides what to do for one Deployment.
 ///
 /// Claiming ReplicaSets comes first and alone. Then, the first that applies: nothing but the status (being deleted), scaling (paused), rollback on request or by
-/// itself, scaling (its size has changed), rollout. What is held back on purpose is in the plan's waits.
+/// itself, scaling (its size has changed), rollout. A rollback that a node has to answer for comes last: scaling and the rollout go on until it does. What is
+/// held back on purpose is in the plan's waits.
 #[must_use]
 pub fn plan(state: &State<'_>) -> Plan {
     if state.deployment.selector.as_ref().is_none_or(crate::selector::Selector::is_empty) {
@@ -53,9 +55,20 @@ fn decide(observed: &Observed<'_>) -> Plan {
     if let Some(revision) = rollback::requested(deployment) {
         return if observed.new.is_some() { rollback::plan(observed, revision) } else { create_first(observed) };
     }
-    if let Some(Fate::GoesBack(back)) = auto_rollback::fate(observed) {
-        return auto_rollback::plan(observed, &back);
+    match auto_rollback::fate(observed) {
+        Some(Fate::GoesBack(back)) => match auto_rollback::way_back(observed, &back) {
+            WayBack::Now(stage) => Plan { stages: vec![stage], ..Plan::default() },
+            WayBack::IfConfirmed(stages) => {
+                let mut plan = scale_or_roll_out(observed);
+                plan.stages.extend(stages);
+                plan
+            }
+        },
+        Some(Fate::Stays { .. }) | None => scale_or_roll_out(observed),
     }
+}
+
+fn scale_or_roll_out(observed: &Observed<'_>) -> Plan {
     if scaling::is_due(observed) {
         return scaling::plan(observed);
     }

@@ -8,14 +8,13 @@ use super::{
     observe::Observed,
     progress::{self, Missed, Progress},
     rollout::{is_ready, revision_of},
-    volumes::References,
 };
 use crate::{
     cause::{self, Cause},
     counts::NODES_MAX,
     hash::template_hash,
-    plan::{Action, EventRecord, Outcome, Plan, Reason, Repeat, Severity, Stage, Urgency, merge_patch},
-    rollback::{self, Record, Stays},
+    plan::{Action, EventRecord, Outcome, Reason, Repeat, Severity, Urgency, merge_patch},
+    rollback::{self, Record, Stays, WayBack},
     view::{AutoRollback, PodView, RevisionView, StatefulSetView},
 };
 use berth_api::annotations::{BERTH_ROLLBACK, BERTH_ROLLED_BACK_TEMPLATES};
@@ -46,7 +45,7 @@ pub(super) enum Rollout<'p> {
 }
 
 /// A way back.
-pub(super) struct Back<'o> {
+struct Back<'o> {
     from: &'o RevisionView,
     to: &'o RevisionView,
     template: &'o PodTemplateSpec,
@@ -116,9 +115,9 @@ fn fate<'o>(observed: &'o Observed<'_>) -> Option<Fate<'o>> {
 }
 
 /// The way back, if the template is to give way now.
-pub(super) fn way_back<'o>(observed: &'o Observed<'_>) -> Option<Back<'o>> {
+pub(super) fn way_back(observed: &Observed<'_>) -> Option<WayBack> {
     match fate(observed)? {
-        Fate::GoesBack(back) => Some(back),
+        Fate::GoesBack(back) => Some(go_back(observed, &back)),
         Fate::Stays { .. } => None,
     }
 }
@@ -128,8 +127,8 @@ fn all_annotations<'a>(set: &'a StatefulSetView, listed: &'a [Arc<RevisionView>]
     listed.iter().map(|revision| &revision.annotations).chain([&set.annotations])
 }
 
-/// One write, after those to claims: the template, that it was gone back to, and that the other one is not to be gone back from again.
-pub(super) fn plan(observed: &Observed<'_>, back: &Back<'_>, references: References) -> Plan {
+/// One write: the template, that it was gone back to, and that the other one is not to be gone back from again.
+fn go_back(observed: &Observed<'_>, back: &Back<'_>) -> WayBack {
     let (set, Back { from, to, template, hash, cause }) = (observed.set(), back);
     let record = Record {
         // As the revision that is gone back to will be numbered.
@@ -155,9 +154,7 @@ pub(super) fn plan(observed: &Observed<'_>, back: &Back<'_>, references: Referen
         reason: Reason::AutomaticRollback { from: record.from_revision, to: record.to_revision },
         events: Outcome { success: Some(event(set, Severity::Warning, "AutomaticRollback", record.to_string())), failure: None },
     };
-    let confirmed = nodes_to_confirm(observed, back, &record).into_iter().collect();
-    let stages = [references.writes, confirmed, vec![action]].into_iter().filter(|actions| !actions.is_empty());
-    Plan { stages: stages.map(|actions| Stage { actions }).collect(), events: references.events, ..Plan::default() }
+    WayBack::new(nodes_to_confirm(observed, back, &record), action)
 }
 
 /// Of a failure without a cause.

@@ -11,7 +11,8 @@ use super::{
 };
 use crate::{
     claim,
-    plan::{EventRecord, Plan, Stage, Wait},
+    plan::{Action, EventRecord, Plan, Stage, Wait},
+    rollback::WayBack,
     view::{APPS_V1, PodManagement, UpdateStrategy},
 };
 use berth_api::{
@@ -24,7 +25,7 @@ use std::ops::ControlFlow;
 /// Decides what to do for one StatefulSet.
 ///
 /// The owners of volume claims are put right in every look, before anything is done to a pod. Claiming pods and revisions comes next, and nothing
-/// with it. Then, alone, a template that has missed its deadline gives way. Then old pods go, if the strategy is Recreate; then the wanted pods are put in their
+/// with it. Then, alone, a template that has missed its deadline gives way; where a node has to answer first, that comes last. Then old pods go, if the strategy is Recreate; then the wanted pods are put in their
 /// places, pods that are not wanted go, and pods of older revisions are replaced. What is held back on purpose is in the plan's waits. A set
 /// without a valid selector is left alone.
 #[must_use]
@@ -35,18 +36,27 @@ pub fn plan(state: &State<'_>) -> Plan {
     let references = References::observe(state);
     let claiming = claims(state);
     if !claiming.is_empty() {
-        let writes = Some(references.writes).filter(|writes| !writes.is_empty()).map(|actions| Stage { actions });
-        return Plan { stages: writes.into_iter().chain(claiming).collect(), events: references.events, ..Plan::default() };
+        return Plan { stages: claim_writes(references.writes).chain(claiming).collect(), events: references.events, ..Plan::default() };
     }
     let observed = observe(state);
-    if let Some(back) = auto_rollback::way_back(&observed) {
-        return auto_rollback::plan(&observed, &back, references);
+    let back = auto_rollback::way_back(&observed);
+    if let Some(WayBack::Now(stage)) = back {
+        let stages = claim_writes(references.writes).chain([stage]).collect();
+        return Plan { stages, events: references.events, ..Plan::default() };
     }
     let mut work = Work::new(&observed, references);
     let _ended_early = decide(&observed, &mut work);
     let mut plan = work.finish();
     plan.events.extend(invalid_annotations(state));
+    if let Some(WayBack::IfConfirmed(stages)) = back {
+        plan.stages.extend(stages);
+    }
     plan
+}
+
+/// The stage of the writes to volume claims, if there are any.
+fn claim_writes(writes: Vec<Action>) -> impl Iterator<Item = Stage> {
+    Some(writes).filter(|writes| !writes.is_empty()).map(|actions| Stage { actions }).into_iter()
 }
 
 fn decide(observed: &Observed<'_>, work: &mut Work<'_, '_>) -> ControlFlow<()> {

@@ -471,3 +471,25 @@ fn a_rollout_that_waits_for_others_is_not_rolled_back() {
     assert_eq!((story.image(), story.rollbacks.len()), (3, 0));
     assert!(story.told("AutomaticRollbackSkipped")[0].contains("no pod of it fails"));
 }
+
+/// Pods of a lost node report nothing, and the node may never answer again. Scaling does not wait for it.
+#[test]
+fn a_deployment_is_scaled_while_no_node_answers_for_its_rollback() {
+    let mut story = Story::new(spec(), usize::MAX);
+    story.world.edit(&json!({"spec": {"template": template(2)}}));
+    story.settle();
+    for pod in story.world.pods.iter_mut().filter(|pod| !pod.ready) {
+        (pod.symptoms, pod.node_name) = (None, "n1".into());
+    }
+    story.world.now = story.world.plan_deployment().look_again.expect("a deadline");
+    story.act();
+    let planned = |story: &Story| story.world.plan_deployment().stages.into_iter().flat_map(|stage| stage.actions).collect::<Vec<_>>();
+    assert!(matches!(&planned(&story)[..], [Action::ConfirmNodeReady { .. }, Action::Patch { .. }]), "{:#?}", planned(&story));
+    story.world.edit(&json!({"spec": {"replicas": 9}}));
+    let planned = planned(&story);
+    let sizes = planned.iter().filter(|action| matches!(action, Action::Patch { reason: Reason::Resized { .. }, .. })).count();
+    assert!(sizes > 0, "{planned:#?}");
+    let [.., Action::ConfirmNodeReady { .. }, Action::Patch { reason: Reason::AutomaticRollback { .. }, .. }] = &planned[..] else {
+        panic!("{planned:#?}")
+    };
+}
