@@ -55,6 +55,15 @@ pub fn validate_update(new: &ObjectMeta, old: &ObjectMeta) -> Vec<FieldError> {
     faults
 }
 
+/// Faults of a `generateName` that an update changes.
+#[must_use]
+pub fn validate_new_name_base(new: &ObjectMeta, old: &ObjectMeta, rule: NameRule) -> Vec<FieldError> {
+    match new.generate_name.as_deref().filter(|base| !base.is_empty() && old.generate_name.as_deref() != Some(*base)) {
+        Some(base) => invalid_each(&Path::new("metadata").child("generateName"), base, check_name_base(base, rule)).collect(),
+        None => Vec::new(),
+    }
+}
+
 /// Puts back what an update cannot change and upstream restores without a word.
 pub fn restore_immutable(new: &mut ObjectMeta, old: &ObjectMeta) {
     new.creation_timestamp.clone_from(&old.creation_timestamp);

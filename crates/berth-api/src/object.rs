@@ -80,6 +80,8 @@ pub trait Kind:
 {
     /// What its name must be.
     const NAME_RULE: NameRule = NameRule::Subdomain;
+    /// Whether an update checks a new `metadata.generateName` as a create does. Upstream checks the whole of some kinds again.
+    const CHECKS_NEW_NAME_BASE: bool = false;
     /// When its generation rises.
     const GENERATION_RULE: GenerationRule = GenerationRule::None;
     /// Whether it has a status that the main endpoint keeps and `/status` alone writes.
@@ -184,6 +186,10 @@ pub trait Object: Any + Debug + Send + Sync {
     fn resource(&self) -> ResourceName;
     /// [`Kind::NAME_RULE`].
     fn name_rule(&self) -> NameRule;
+    /// [`Kind::CHECKS_NEW_NAME_BASE`].
+    fn checks_new_name_base(&self) -> bool {
+        false
+    }
     /// [`Kind::GENERATION_RULE`].
     fn generation_rule(&self) -> GenerationRule;
     /// [`Kind::REQUIRES_RESOURCE_VERSION`].
@@ -304,6 +310,10 @@ impl<K: Kind> Object for K {
 
     fn name_rule(&self) -> NameRule {
         K::NAME_RULE
+    }
+
+    fn checks_new_name_base(&self) -> bool {
+        K::CHECKS_NEW_NAME_BASE
     }
 
     fn generation_rule(&self) -> GenerationRule {

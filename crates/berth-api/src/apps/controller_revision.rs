@@ -6,6 +6,8 @@ use k8s_openapi::api::apps::v1::ControllerRevision;
 use serde_json::Value;
 
 impl Kind for ControllerRevision {
+    const CHECKS_NEW_NAME_BASE: bool = true;
+
     fn validate(&self, _gates: &FeatureGates) -> Vec<FieldError> {
         let path = Path::new("data");
         let data = match self.data.as_ref().map(|data| &data.0) {

@@ -16,6 +16,7 @@ use serde_json::json;
 const CIDRS_MAX: usize = 2;
 
 impl Kind for IPAddress {
+    const CHECKS_NEW_NAME_BASE: bool = true;
     const NAME_RULE: NameRule = NameRule::Ip;
 
     fn validate(&self, _gates: &FeatureGates) -> Vec<FieldError> {

@@ -28,6 +28,7 @@ const USER_PRIORITY_MAX: i32 = 1_000_000_000;
 const SYSTEM_PRIORITIES: &[(&str, i32)] = &[("system-cluster-critical", 2_000_000_000), ("system-node-critical", 2_000_001_000)];
 
 impl Kind for Namespace {
+    const CHECKS_NEW_NAME_BASE: bool = true;
     const NAME_RULE: NameRule = NameRule::Label;
     const HAS_STATUS: bool = true;
     const RETURNS_DELETED: bool = true;

@@ -21,6 +21,8 @@ const FROZEN: &str = "field is immutable when `immutable` is set";
 const MOUNTABLE_ONLY: &str = "kubernetes.io/enforce-mountable-secrets";
 
 impl Kind for ServiceAccount {
+    const CHECKS_NEW_NAME_BASE: bool = true;
+
     fn prepare_create(&mut self, _gates: &FeatureGates) {
         keep_names(self);
     }
@@ -48,6 +50,8 @@ fn keep_names(account: &mut ServiceAccount) {
 }
 
 impl Kind for ConfigMap {
+    const CHECKS_NEW_NAME_BASE: bool = true;
+
     fn validate(&self, _gates: &FeatureGates) -> Vec<FieldError> {
         let mut faults = Faults::default();
         for (key, _) in entries(&self.data) {
@@ -83,6 +87,8 @@ impl Kind for ConfigMap {
 }
 
 impl Kind for Secret {
+    const CHECKS_NEW_NAME_BASE: bool = true;
+
     fn set_defaults(&mut self) {
         default_to(&mut self.type_, "Opaque");
         let texts = self.string_data.take().unwrap_or_default();

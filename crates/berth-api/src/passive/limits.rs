@@ -203,6 +203,8 @@ fn validate_requirement(wanted: &ScopedResourceSelectorRequirement, path: &Path,
 }
 
 impl Kind for LimitRange {
+    const CHECKS_NEW_NAME_BASE: bool = true;
+
     fn set_defaults(&mut self) {
         self.spec.get_or_insert_default().limits.iter_mut().for_each(set_item_defaults);
     }

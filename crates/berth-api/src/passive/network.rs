@@ -22,6 +22,8 @@ const PROTOCOLS: &[&str] = &["SCTP", "TCP", "UDP"];
 const DEPRECATED: &str = "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice";
 
 impl Kind for Endpoints {
+    const CHECKS_NEW_NAME_BASE: bool = true;
+
     fn set_defaults(&mut self) {
         for port in list_mut(&mut self.subsets).iter_mut().flat_map(|subset| list_mut(&mut subset.ports)) {
             default_to(&mut port.protocol, "TCP");
@@ -73,6 +75,7 @@ fn validate_endpoint(address: &EndpointAddress, path: &Path, faults: &mut Faults
 }
 
 impl Kind for EndpointSlice {
+    const CHECKS_NEW_NAME_BASE: bool = true;
     const GENERATION_RULE: GenerationRule = GenerationRule::Spec;
 
     fn warnings(&self, _old: Option<&Self>) -> Vec<String> {

@@ -14,6 +14,7 @@ use std::collections::BTreeSet;
 const DEPRECATED: &str = "this field is deprecated, and is unused by Kubernetes";
 
 impl Kind for Node {
+    const CHECKS_NEW_NAME_BASE: bool = true;
     const HAS_STATUS: bool = true;
 
     fn set_defaults(&mut self) {

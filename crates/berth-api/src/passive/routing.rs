@@ -33,6 +33,8 @@ fn old_class(ingress: &Ingress) -> Option<&String> {
 }
 
 impl Kind for Ingress {
+    const CHECKS_NEW_NAME_BASE: bool = true;
+
     fn warnings(&self, old: Option<&Self>) -> Vec<String> {
         let is_told = old.is_none() && old_class(self).is_some();
         is_told
@@ -216,6 +218,7 @@ fn validate_backend(backend: &IngressBackend, path: &Path, faults: &mut Faults) 
 }
 
 impl Kind for IngressClass {
+    const CHECKS_NEW_NAME_BASE: bool = true;
     const GENERATION_RULE: GenerationRule = GenerationRule::Spec;
 
     fn set_defaults(&mut self) {

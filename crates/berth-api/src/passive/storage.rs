@@ -30,6 +30,7 @@ use k8s_openapi::{
 use std::collections::BTreeSet;
 
 impl Kind for PersistentVolumeClaim {
+    const CHECKS_NEW_NAME_BASE: bool = true;
     const HAS_STATUS: bool = true;
 
     fn warnings(&self, _old: Option<&Self>) -> Vec<String> {
@@ -157,6 +158,7 @@ fn volume_warnings(spec: &PersistentVolumeSpec) -> Vec<String> {
 }
 
 impl Kind for PersistentVolume {
+    const CHECKS_NEW_NAME_BASE: bool = true;
     const HAS_STATUS: bool = true;
 
     fn warnings(&self, _old: Option<&Self>) -> Vec<String> {
@@ -367,6 +369,8 @@ const PARAMETERS_MAX: usize = 512;
 const PARAMETERS_BYTES_MAX: usize = 256 * 1024;
 
 impl Kind for StorageClass {
+    const CHECKS_NEW_NAME_BASE: bool = true;
+
     fn warnings(&self, _old: Option<&Self>) -> Vec<String> {
         let mut warnings = Vec::new();
         for (term_index, term) in list(&self.allowed_topologies).iter().enumerate() {

@@ -50,6 +50,7 @@ fn scheduling_gated() -> PodCondition {
 }
 
 impl Kind for Pod {
+    const CHECKS_NEW_NAME_BASE: bool = true;
     const NAME_RULE: NameRule = NameRule::Subdomain;
     const GENERATION_RULE: GenerationRule = GenerationRule::Spec;
     const HAS_STATUS: bool = true;

@@ -315,6 +315,9 @@ impl<'a> Admission<'a> {
             return errors;
         };
         let mut errors = metadata::validate_update(new.meta(), old.meta());
+        if self.subresource().is_none() && new.checks_new_name_base() {
+            errors.extend(metadata::validate_new_name_base(new.meta(), old.meta(), new.name_rule()));
+        }
         errors.extend(match self.subresource() {
             Some(Subresource::Status) => new.validate_status_update(old, gates),
             Some(Subresource::Finalize) => new.validate_finalize(),
