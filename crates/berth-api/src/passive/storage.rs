@@ -15,6 +15,7 @@ use crate::{
         volume_sources,
         warnings::{dead_volume, replaced_node_label},
     },
+    quantity::Quantity,
     unset::{default_to, list, text},
 };
 use k8s_openapi::{
@@ -27,7 +28,7 @@ use k8s_openapi::{
     },
     apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time},
 };
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 impl Kind for PersistentVolumeClaim {
     const CHECKS_NEW_NAME_BASE: bool = true;
@@ -45,13 +46,17 @@ impl Kind for PersistentVolumeClaim {
     }
 
     fn prepare_create(&mut self, _gates: &FeatureGates) {
-        unify_sources(self.spec.get_or_insert_default());
+        let spec = self.spec.get_or_insert_default();
+        drop_sources(spec, None);
+        unify_sources(spec);
         let phase = Some("Pending".to_owned());
         self.status = Some(PersistentVolumeClaimStatus { phase, ..PersistentVolumeClaimStatus::default() });
     }
 
     fn prepare_update(&mut self, old: &Self, _gates: &FeatureGates) {
-        unify_sources(self.spec.get_or_insert_default());
+        let spec = self.spec.get_or_insert_default();
+        drop_sources(spec, old.spec.as_ref());
+        unify_sources(spec);
         self.status.clone_from(&old.status);
     }
 
@@ -70,6 +75,26 @@ impl Kind for PersistentVolumeClaim {
             validate_claim_change(spec, old_spec, old.status.as_ref(), &mut faults);
         }
         faults.into_vec()
+    }
+}
+
+/// Drops a reference into another namespace, whose gate is off, and a `dataSource` alone that is neither a claim nor a snapshot, unless the stored
+/// claim has a source.
+///
+/// Source: upstream `DropDisabledFields`, `EnforceDataSourceBackwardsCompatibility`.
+fn drop_sources(spec: &mut PersistentVolumeClaimSpec, old: Option<&PersistentVolumeClaimSpec>) {
+    if spec.data_source_ref.as_ref().is_some_and(|source| !text(&source.namespace).is_empty()) {
+        spec.data_source_ref = None;
+    }
+    let is_known = |source: &TypedLocalObjectReference| {
+        matches!(
+            (text(&source.api_group), source.kind.as_str()),
+            ("", "PersistentVolumeClaim") | ("snapshot.storage.k8s.io", "VolumeSnapshot")
+        )
+    };
+    let has_source = old.is_some_and(|old| old.data_source.is_some() || old.data_source_ref.is_some());
+    if spec.data_source_ref.is_none() && !has_source {
+        spec.data_source.take_if(|source| !is_known(source));
     }
 }
 
@@ -117,8 +142,8 @@ fn validate_claim_change(
         faults.invalid(&Path::new("volumeMode"), text(&spec.volume_mode), IMMUTABLE);
     }
     let capacity = status.and_then(|status| status.capacity.as_ref()?.get("storage")).and_then(parse);
-    let (size, old_size) = (storage(spec).and_then(parse), storage(old).and_then(parse));
-    if is_bound && size < old_size && (capacity.is_none() || size <= capacity) {
+    let size = |spec| storage(spec).and_then(parse).unwrap_or(Quantity::ZERO);
+    if size(spec) < size(old) && size(spec) <= capacity.unwrap_or(Quantity::ZERO) {
         faults.forbidden(&Path::new("spec.resources.requests.storage"), "field can not be less than status.capacity");
     }
 }
@@ -197,6 +222,8 @@ impl Kind for PersistentVolume {
     fn stamp(&mut self, old: Option<&Self>, now: &Time) {
         let status = self.status.get_or_insert_default();
         let old = old.map(|old| old.status.clone().unwrap_or_default());
+        let stored = old.as_ref().and_then(|old| old.last_phase_transition_time.clone());
+        status.last_phase_transition_time = status.last_phase_transition_time.take().or(stored);
         let is_new = old.is_none_or(|old| {
             let is_told =
                 status.last_phase_transition_time.is_some() && status.last_phase_transition_time != old.last_phase_transition_time;
@@ -219,7 +246,7 @@ impl Kind for PersistentVolume {
             faults.forbidden(&path, "spec.persistentvolumesource is immutable after creation");
         }
         if spec.volume_mode != old.volume_mode {
-            faults.invalid(&Path::new("spec.volumeMode"), text(&spec.volume_mode), IMMUTABLE);
+            faults.invalid(&Path::new("volumeMode"), text(&spec.volume_mode), IMMUTABLE);
         }
         if old.node_affinity.is_some() && !is_same_place(spec, old) {
             let detail = "field is immutable, except for updating from beta label to GA";
@@ -265,7 +292,7 @@ fn validate_volume(name: &str, spec: &PersistentVolumeSpec, old: Option<&Persist
     }
     // A source cannot change. One that was stored before a rule existed is not judged by it.
     if old.is_none_or(|old| source_alone(old) != source_alone(spec)) {
-        sources::validate_only(&volume_sources::of_persistent_volume(spec), &path, faults);
+        validate_volume_source(spec, &path, faults);
         validate_initiator(name, spec, &path.child("iscsi"), faults);
     }
     if spec.local.is_some() && spec.node_affinity.is_none() {
@@ -277,6 +304,30 @@ fn validate_volume(name: &str, spec: &PersistentVolumeSpec, old: Option<&Persist
     }
     faults.optional_form(&path.child("storageClassName"), &spec.storage_class_name, check_dns_subdomain);
     faults.optional_one_of(&path.child("volumeMode"), &spec.volume_mode, VOLUME_MODES);
+    if let Some(class) = &spec.volume_attributes_class_name {
+        match class.as_str() {
+            "" => faults.required(&path.child("volumeAttributesClassName"), "an empty string is disallowed"),
+            class => faults.form(&path.child("volumeAttributesClassName"), class, check_dns_subdomain),
+        }
+        if spec.csi.is_none() {
+            faults.required(&path.child("csi"), "has to be specified when using volumeAttributesClassName");
+        }
+    }
+}
+
+/// Upstream checks a `flexVolume` also beside another source, and never refuses it as one too many.
+fn validate_volume_source(spec: &PersistentVolumeSpec, path: &Path, faults: &mut Faults) {
+    let sources = volume_sources::of_persistent_volume(spec);
+    let flex = sources.iter().position(|(name, _)| *name == "flexVolume").unwrap_or(sources.len());
+    let (before, after) = sources.split_at(flex);
+    match (before, after) {
+        ([], _) | (_, []) => sources::validate_only(&sources, path, faults),
+        ([..], [(name, source), after @ ..]) => {
+            sources::validate_only(before, path, faults);
+            source.validate(&path.child(name), faults);
+            sources::refuse_more(after, path, faults);
+        }
+    }
 }
 
 fn validate_initiator(name: &str, spec: &PersistentVolumeSpec, path: &Path, faults: &mut Faults) {
@@ -312,16 +363,18 @@ fn validate_mount_options(metadata: &ObjectMeta, spec: &PersistentVolumeSpec, fa
 }
 
 fn validate_capacity(capacity: Option<&ResourceList>, path: &Path, faults: &mut Faults) {
-    let Some(capacity) = capacity.filter(|capacity| !capacity.is_empty()) else {
+    if capacity.is_none_or(ResourceList::is_empty) {
         faults.required(path, "");
-        return;
-    };
-    if capacity.len() > 1 || !capacity.contains_key("storage") {
-        let value = serde_json::to_value(capacity).expect("API types have string keys only");
-        faults.add([FieldError::not_supported(path, value, &["storage"])]);
     }
-    for (name, quantity) in capacity {
-        validate_size(quantity, &path.key(name), faults);
+    if capacity.is_none_or(|capacity| capacity.len() != 1 || !capacity.contains_key("storage")) {
+        faults.add([FieldError::not_supported(path, serde_json::json!(capacity), &["storage"])]);
+    }
+    for (name, quantity) in capacity.into_iter().flatten() {
+        let path = path.key(name);
+        if let Some(number) = parse(quantity).filter(|number| number.is_negative()) {
+            faults.invalid(&path, number.value(), "must be a valid resource quantity");
+        }
+        validate_size(quantity, &path, faults);
     }
 }
 
@@ -345,8 +398,11 @@ fn source_names(spec: &PersistentVolumeSpec) -> impl Iterator<Item = &'static st
     volume_sources::of_persistent_volume(spec).into_iter().map(|(name, _)| name)
 }
 
-/// Source: upstream `ValidateTopologySelectorTerm`.
+/// Refuses a term that says the same as one before it, and one that says nothing.
+///
+/// Source: upstream `validateAllowedTopologies`, `ValidateTopologySelectorTerm`.
 fn validate_topologies(terms: &[TopologySelectorTerm], path: &Path, faults: &mut Faults) {
+    let mut seen = BTreeSet::from([BTreeMap::new()]);
     for (index, term) in terms.iter().enumerate() {
         let (path, mut keys) = (path.index(index).child("matchLabelExpressions"), BTreeSet::new());
         for (index, wanted) in list(&term.match_label_expressions).iter().enumerate() {
@@ -360,6 +416,10 @@ fn validate_topologies(terms: &[TopologySelectorTerm], path: &Path, faults: &mut
             }
             faults.form(&path.child("key"), &wanted.key, check_label_key);
             faults.unique(&path.child("key"), &wanted.key, &mut keys);
+        }
+        let meaning = list(&term.match_label_expressions).iter().map(|wanted| (&wanted.key, wanted.values.iter().collect::<BTreeSet<_>>()));
+        if !seen.insert(meaning.collect()) {
+            faults.duplicate(&path, "");
         }
     }
 }
@@ -384,9 +444,10 @@ impl Kind for StorageClass {
         warnings
     }
 
+    /// Only what is absent: an empty text is kept, as upstream.
     fn set_defaults(&mut self) {
-        default_to(&mut self.reclaim_policy, "Delete");
-        default_to(&mut self.volume_binding_mode, "Immediate");
+        self.reclaim_policy.get_or_insert_with(|| "Delete".to_owned());
+        self.volume_binding_mode.get_or_insert_with(|| "Immediate".to_owned());
     }
 
     fn validate(&self, _gates: &FeatureGates) -> Vec<FieldError> {
@@ -404,8 +465,8 @@ impl Kind for StorageClass {
         if bytes > PARAMETERS_BYTES_MAX {
             faults.add([FieldError::too_long(&Path::new("parameters"), PARAMETERS_BYTES_MAX)]);
         }
-        faults.one_of(&Path::new("reclaimPolicy"), text(&self.reclaim_policy), &["Delete", "Retain"]);
-        faults.one_of(&Path::new("volumeBindingMode"), text(&self.volume_binding_mode), &["Immediate", "WaitForFirstConsumer"]);
+        faults.optional_one_of(&Path::new("reclaimPolicy"), &self.reclaim_policy, &["Delete", "Retain"]);
+        faults.known(&Path::new("volumeBindingMode"), text(&self.volume_binding_mode), &["Immediate", "WaitForFirstConsumer"]);
         validate_topologies(list(&self.allowed_topologies), &Path::new("allowedTopologies"), &mut faults);
         faults.into_vec()
     }

@@ -1,9 +1,6 @@
 //! What a claim of storage asks for, in an object of its own or in the template of a volume or of a set.
 
-use super::{
-    quantities::{ResourceList, is_fractional_bytes, parse, round_up},
-    validate::resources::validate_amount,
-};
+use super::quantities::{ResourceList, is_fractional_bytes, parse, round_up};
 use crate::{
     FieldError, Path,
     faults::Faults,
@@ -80,7 +77,6 @@ pub(crate) fn storage(spec: &PersistentVolumeClaimSpec) -> Option<&WireQuantity>
 }
 
 pub(crate) fn validate_size(quantity: &WireQuantity, path: &Path, faults: &mut Faults) {
-    validate_amount("storage", quantity, path, faults);
     if parse(quantity).is_some_and(|number| number.is_zero() || number.is_negative()) {
         faults.invalid(path, quantity.0.as_str(), "must be greater than zero");
     }
@@ -90,10 +86,11 @@ pub(crate) fn validate_access_modes(modes: &[String], if_none: &str, path: &Path
     if modes.is_empty() {
         faults.required(path, if_none);
     }
-    for mode in modes.iter().filter(|mode| !ACCESS_MODES.contains(&mode.as_str())) {
+    let (known, unknown): (Vec<_>, Vec<_>) = modes.iter().partition(|mode| ACCESS_MODES.contains(&mode.as_str()));
+    for mode in unknown {
         faults.add([FieldError::not_supported(path, mode.as_str(), ACCESS_MODES)]);
     }
-    if modes.len() > 1 && modes.iter().any(|mode| mode == ONE_POD) {
+    if known.iter().any(|mode| *mode == ONE_POD) && known.iter().any(|mode| *mode != ONE_POD) {
         faults.forbidden(path, "may not use ReadWriteOncePod with other access modes");
     }
 }

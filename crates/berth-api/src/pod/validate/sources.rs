@@ -33,6 +33,11 @@ pub(crate) trait SourceRules {
 pub(crate) fn validate_only(sources: &[(&str, &dyn SourceRules)], path: &Path, faults: &mut Faults) {
     let Some(((name, first), more)) = sources.split_first() else { return faults.required(path, "must specify a volume type") };
     first.validate(&path.child(if *name == "gcePersistentDisk" { "persistentDisk" } else { name }), faults);
+    refuse_more(more, path, faults);
+}
+
+/// Refuses sources beside another one.
+pub(crate) fn refuse_more(more: &[(&str, &dyn SourceRules)], path: &Path, faults: &mut Faults) {
     for (name, _) in more {
         // Upstream misspells two of them here.
         let field = match *name {
