@@ -126,6 +126,11 @@ impl FieldError {
         Self { field: field.clone(), reason: FieldErrorReason::NotFound(value.into()), detail: String::new() }
     }
 
+    /// A fault that upstream reports as one of the server.
+    pub fn internal(field: &Path, detail: impl Into<String>) -> Self {
+        Self { field: field.clone(), reason: FieldErrorReason::Internal, detail: detail.into() }
+    }
+
     /// A value longer than `max` bytes.
     pub fn too_long(field: &Path, max: usize) -> Self {
         Self { field: field.clone(), reason: FieldErrorReason::TooLong(max), detail: String::new() }

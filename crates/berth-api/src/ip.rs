@@ -28,12 +28,6 @@ pub fn check_canonical_ip(text: &str) -> Vec<String> {
     canonical::<IpAddr>(text)
 }
 
-/// Messages on an IP address in a field that takes zeros in front of its numbers, and IPv4 addresses in the form of IPv6, as it always did.
-#[must_use]
-pub fn check_written_ip(text: &str) -> Vec<String> {
-    if written(text).is_some() { Vec::new() } else { vec![ADDRESS_FORM.to_owned()] }
-}
-
 /// The address that is written, maybe with zeros in front of its numbers.
 fn written(text: &str) -> Option<IpAddr> {
     text.parse().ok().or_else(|| without_leading_zeros(text)?.parse().ok())
@@ -45,7 +39,7 @@ fn written(text: &str) -> Option<IpAddr> {
 #[must_use]
 pub fn check_ordinary_ip(text: &str) -> Vec<String> {
     let Some(address) = written(text) else { return vec!["must be a valid IP address".to_owned()] };
-    special(address, "may not be unspecified (0.0.0.0)")
+    special(address, text)
 }
 
 /// Messages on an IP address of an endpoint: neither one that leads nowhere nor one that each machine has for itself.
@@ -54,12 +48,13 @@ pub fn check_ordinary_ip(text: &str) -> Vec<String> {
 #[must_use]
 pub fn check_endpoint_ip(text: &str) -> Vec<String> {
     match (check_ip(text), text.parse()) {
-        (faults, Ok(address)) if faults.is_empty() => special(address, "may not be unspecified (0.0.0.0 or ::)"),
+        (faults, Ok(address)) if faults.is_empty() => special(address, text),
         (faults, _) => faults,
     }
 }
 
-fn special(address: IpAddr, unspecified: &'static str) -> Vec<String> {
+/// `text`: how the address is written, which one message shows.
+fn special(address: IpAddr, text: &str) -> Vec<String> {
     let is_link_local = match address {
         IpAddr::V4(address) => address.is_link_local(),
         IpAddr::V6(address) => address.is_unicast_link_local(),
@@ -69,12 +64,12 @@ fn special(address: IpAddr, unspecified: &'static str) -> Vec<String> {
         IpAddr::V6(address) => address.segments()[0] & 0xff0f == 0xff02,
     };
     let faults = [
-        (address.is_unspecified(), unspecified),
-        (address.is_loopback(), "may not be in the loopback range (127.0.0.0/8, ::1/128)"),
-        (is_link_local, "may not be in the link-local range (169.254.0.0/16, fe80::/10)"),
-        (is_link_local_multicast, "may not be in the link-local multicast range (224.0.0.0/24, ff02::/10)"),
+        (address.is_unspecified(), format!("may not be unspecified ({text})")),
+        (address.is_loopback(), "may not be in the loopback range (127.0.0.0/8, ::1/128)".to_owned()),
+        (is_link_local, "may not be in the link-local range (169.254.0.0/16, fe80::/10)".to_owned()),
+        (is_link_local_multicast, "may not be in the link-local multicast range (224.0.0.0/24, ff02::/10)".to_owned()),
     ];
-    faults.into_iter().filter(|(is_fault, _)| *is_fault).map(|(_, message)| message.to_owned()).collect()
+    faults.into_iter().filter(|(is_fault, _)| *is_fault).map(|(_, message)| message).collect()
 }
 
 /// Messages on a range of addresses of which no bit is set beyond its prefix, and which is no IPv4 range in the form of IPv6.
@@ -341,7 +336,8 @@ mod tests {
         check(check_network, "10.1.3.7/33", CIDR_FORM);
         check(check_network, "10.01.3.0/24", "must not have leading 0s in IP or prefix length");
         check(check_endpoint_ip, "127.0.0.1", "may not be in the loopback range (127.0.0.0/8, ::1/128)");
-        check(check_endpoint_ip, "0.0.0.0", "may not be unspecified (0.0.0.0 or ::)");
+        check(check_endpoint_ip, "0.0.0.0", "may not be unspecified (0.0.0.0)");
+        check(check_endpoint_ip, "::0", "may not be unspecified (::0)");
         check(check_endpoint_ip, "10.0.0.1", "");
     }
 }

@@ -78,8 +78,9 @@ impl Kind for ServiceCIDR {
         let mut faults = Faults::default();
         let path = Path::new("spec").child("cidrs");
         let (new, old) = (cidrs(self), cidrs(old));
-        if new.len() < old.len() {
-            faults.invalid(&path, if new.is_empty() { json!(null) } else { json!(new) }, IMMUTABLE);
+        if new.len() < old.len() || new.len() > CIDRS_MAX {
+            faults.invalid(&path, json!(self.spec.as_ref().and_then(|spec| spec.cidrs.as_ref())), IMMUTABLE);
+            return faults.into_vec();
         }
         for (index, (new, _)) in new.iter().zip(old).enumerate().filter(|(_, (new, old))| new != old) {
             faults.invalid(&path.index(index), new.as_str(), IMMUTABLE);
@@ -97,17 +98,17 @@ fn cidrs(object: &ServiceCIDR) -> &[String] {
 
 fn validate_cidrs(cidrs: &[String], faults: &mut Faults) {
     let path = Path::new("spec").child("cidrs");
-    let families: Vec<&str> = cidrs.iter().filter_map(|cidr| Some(cidr.parse::<Cidr>().ok()?.family())).collect();
     match cidrs.len() {
         0 => return faults.required(&path, "at least one CIDR required"),
-        CIDRS_MAX if families.len() == CIDRS_MAX && families[0] == families[1] => {
-            let detail = "may specify no more than one IP for each IP family, i.e 192.168.0.0/24 and 2001:db8::/64";
-            faults.invalid(&path, json!(cidrs), detail);
-        }
         1..=CIDRS_MAX => (),
         _ => return faults.invalid(&path, json!({"CIDRs": cidrs}), format!("may only hold up to {CIDRS_MAX} values")),
     }
     for (index, cidr) in cidrs.iter().enumerate() {
         faults.form(&path.index(index), cidr, check_canonical_cidr);
+    }
+    let families: Vec<&str> = cidrs.iter().filter_map(|cidr| Some(cidr.parse::<Cidr>().ok()?.family())).collect();
+    if matches!(families[..], [first, second] if first == second) {
+        let detail = "may specify no more than one IP for each IP family, i.e 192.168.0.0/24 and 2001:db8::/64";
+        faults.invalid(&path, json!(cidrs), detail);
     }
 }

@@ -6,7 +6,7 @@ use crate::{
     ip::{Cidr, check_network, network_warning},
     names::{check_label_key, check_label_value},
     pod::{quantities::round_up, validate::scheduling::TAINT_EFFECTS},
-    unset::list,
+    unset::{list, text},
 };
 use k8s_openapi::api::core::v1::{Node, NodeSpec, Taint};
 use std::collections::BTreeSet;
@@ -74,8 +74,11 @@ impl Kind for Node {
         if !list(&old.pod_cidrs).is_empty() && spec.pod_cidrs != old.pod_cidrs {
             faults.forbidden(&Path::new("spec.podCIDRs"), "node updates may not change podCIDR except from \"\" to valid");
         }
-        if old.provider_id.as_ref().is_some_and(|id| !id.is_empty()) && spec.provider_id != old.provider_id {
+        if !text(&old.provider_id).is_empty() && text(&spec.provider_id) != text(&old.provider_id) {
             faults.forbidden(&Path::new("spec.providerID"), "node updates may not change providerID except from \"\" to valid");
+        }
+        if text(&spec.external_id) != text(&old.external_id) {
+            faults.forbidden(&Path::new("spec.externalID"), "may not be updated");
         }
         faults.into_vec()
     }
@@ -97,9 +100,20 @@ fn validate_pod_ranges(ranges: &[String], path: &Path, faults: &mut Faults) {
     for (index, range) in ranges.iter().enumerate() {
         faults.form(&path.index(index), range, check_network);
     }
-    let parsed: Vec<Cidr> = ranges.iter().filter_map(|range| range.parse().ok()).collect();
-    let families: BTreeSet<&str> = parsed.iter().map(Cidr::family).collect();
-    if families.len() < parsed.len() {
+    if ranges.len() < 2 {
+        return;
+    }
+    let parsed: Vec<Result<Cidr, _>> = ranges.iter().map(|range| range.parse()).collect();
+    let broken = parsed.iter().position(Result::is_err);
+    if let Some(index) = broken {
+        let range = &ranges[index];
+        let detail = format!(
+            "invalid PodCIDRs. failed to check with dual stack with error:invalid CIDR[{index}]: <nil> (invalid CIDR address: {range})"
+        );
+        faults.add([FieldError::internal(path, detail)]);
+    }
+    let families: BTreeSet<&str> = parsed.iter().flatten().map(Cidr::family).collect();
+    if broken.is_some() || families.len() < parsed.len() {
         faults.invalid(path, ranges.to_vec(), "may specify no more than one CIDR for each IP family");
     }
 }
@@ -112,7 +126,11 @@ fn validate_taints(taints: &[Taint], path: &Path, faults: &mut Faults) {
         faults.optional_form(&path.child("value"), &taint.value, check_label_value);
         faults.one_of(&path.child("effect"), &taint.effect, TAINT_EFFECTS);
         if !seen.insert((&taint.key, &taint.effect)) {
-            faults.duplicate(&path, serde_json::to_value(taint).expect("API types have string keys only"));
+            let value = serde_json::to_value(taint).expect("API types have string keys only");
+            faults.add([FieldError {
+                detail: "taints must be unique by key and effect pair".to_owned(),
+                ..FieldError::duplicate(&path, value)
+            }]);
         }
     }
 }
