@@ -91,8 +91,10 @@ fn validate_spec(spec: &HorizontalPodAutoscalerSpec, faults: &mut Faults) {
     if min < 1 {
         faults.invalid(&path.child("minReplicas"), min, "must be greater than or equal to 1");
     }
-    if spec.max_replicas < 1 {
-        faults.invalid(&path.child("maxReplicas"), spec.max_replicas, "must be greater than 0");
+    match spec.max_replicas {
+        0 => faults.required(&path.child("maxReplicas"), "must be set and greater than 0"),
+        max if max < 0 => faults.invalid(&path.child("maxReplicas"), max, "must be greater than or equal to 1"),
+        _ => (),
     }
     if spec.max_replicas < min {
         faults.invalid(&path.child("maxReplicas"), spec.max_replicas, "must be greater than or equal to `minReplicas`");
@@ -101,6 +103,10 @@ fn validate_spec(spec: &HorizontalPodAutoscalerSpec, faults: &mut Faults) {
     validate_group(&spec.scale_target_ref, &path.child("scaleTargetRef"), faults);
     for (index, metric) in list(&spec.metrics).iter().enumerate() {
         validate_metric(metric, &path.child("metrics").index(index), faults);
+    }
+    let is_of_pods = |metric: &MetricSpec| !matches!(metric.type_.as_str(), "Object" | "External");
+    if min == 0 && list(&spec.metrics).iter().all(is_of_pods) {
+        faults.forbidden(&path.child("metrics"), "must specify at least one Object or External metric to support scaling to zero replicas");
     }
     let behavior = spec.behavior.iter().flat_map(|behavior| [("scaleUp", &behavior.scale_up), ("scaleDown", &behavior.scale_down)]);
     for (field, rules) in behavior {
@@ -201,7 +207,7 @@ fn validate_source(source: Source<'_>, path: &Path, faults: &mut Faults) {
         Source::Pods(source) => {
             validate_identifier(&source.metric, &path.child("metric"), faults);
             validate_target(&source.target, &target_path, faults);
-            if !source.target.average_value.as_ref().is_some_and(is_positive) {
+            if source.target.average_value.is_none() {
                 faults.required(&target_path.child("averageValue"), "must specify a positive target averageValue");
             }
         }

@@ -101,7 +101,7 @@ impl Kind for Namespace {
             (None, _) => "may only be 'Active' if `deletionTimestamp` is empty",
             (Some(_), _) => "may only be 'Terminating' if `deletionTimestamp` is not empty",
         };
-        vec![FieldError::invalid(&Path::new("status.phase"), phase, detail)]
+        vec![FieldError::invalid(&Path::new("status.Phase"), phase, detail)]
     }
 }
 

@@ -255,17 +255,19 @@ fn validate_item(item: &LimitRangeItem, path: &Path, faults: &mut Faults) {
     let request = Bound { field: "defaultRequest", words: "default request value", amounts: &item.default_request };
     let is_of_pods = item.type_ == "Pod" || item.type_ == "Container";
     for bound in [&max, &min, &limit, &request] {
+        let is_default = matches!(bound.field, "default" | "defaultRequest");
+        if is_default && item.type_ == "Pod" {
+            if bound.amounts.as_ref().is_some_and(|list| !list.is_empty()) {
+                faults.forbidden(&path.child(bound.field), "may not be specified when `type` is 'Pod'");
+            }
+            continue;
+        }
         for name in bound.amounts.iter().flatten().map(|(name, _)| name) {
             validate_limited(name, is_of_pods, &path.child(bound.field).key(name), faults);
         }
     }
     for name in item.max_limit_request_ratio.iter().flatten().map(|(name, _)| name) {
         validate_limited(name, is_of_pods, &path.child("maxLimitRequestRatio").key(name), faults);
-    }
-    if item.type_ == "Pod" {
-        for bound in [&limit, &request].into_iter().filter(|bound| bound.amounts.as_ref().is_some_and(|list| !list.is_empty())) {
-            faults.forbidden(&path.child(bound.field), "may not be specified when `type` is 'Pod'");
-        }
     }
     if item.type_ == "PersistentVolumeClaim" && ![&min, &max].into_iter().any(|bound| bound.amount("storage").is_some()) {
         faults.required(&path.child("limits"), "either minimum or maximum storage value is required, but neither was provided");
@@ -319,14 +321,15 @@ impl Bound<'_> {
     }
 }
 
-/// For each resource in both, `low` must not be above `high`; the fault is reported on `at`.
+/// For each resource in both, `low` must not be above `high`; the fault is reported on `at`, and of a default shows the bound that it breaks.
 fn validate_order((low, high): (&Bound<'_>, &Bound<'_>), at: &Bound<'_>, path: &Path, faults: &mut Faults) {
     let path = path.child(at.field);
     for (name, low_quantity) in low.amounts.iter().flatten() {
         let Some(high_quantity) = high.amounts.as_ref().and_then(|amounts| amounts.get(name)) else { continue };
         let (Some(low_number), Some(high_number)) = (parse(low_quantity), parse(high_quantity)) else { continue };
         if low_number > high_number {
-            let value = if at.field == low.field { low_quantity } else { high_quantity };
+            let is_low_shown = (at.field == low.field) != (at.field == "default");
+            let value = if is_low_shown { low_quantity } else { high_quantity };
             let detail = format!("{} {} is greater than {} {}", low.words, low_quantity.0, high.words, high_quantity.0);
             faults.invalid(&path.key(name), value.0.as_str(), detail);
         }

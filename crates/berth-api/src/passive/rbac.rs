@@ -144,18 +144,18 @@ fn validate_binding(role: &RoleRef, kinds: &[&str], subjects: &[Subject], scope:
 
 fn validate_subject(subject: &Subject, scope: Scope, path: &Path, faults: &mut Faults) {
     faults.set(&path.child("name"), &subject.name);
-    let mut wants_group = |wanted: &str| {
+    let wants_group = |wanted: &str, faults: &mut Faults| {
         if text(&subject.api_group) != wanted {
             faults.add([FieldError::not_supported(&path.child("apiGroup"), text(&subject.api_group), &[wanted])]);
         }
     };
     match subject.kind.as_str() {
-        "User" | "Group" => wants_group(GROUP),
+        "User" | "Group" => wants_group(GROUP, faults),
         "ServiceAccount" => {
-            wants_group("");
             if !subject.name.is_empty() {
                 faults.form(&path.child("name"), &subject.name, check_dns_subdomain);
             }
+            wants_group("", faults);
             if scope == Scope::Cluster {
                 faults.set(&path.child("namespace"), text(&subject.namespace));
             }

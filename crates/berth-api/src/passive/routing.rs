@@ -284,7 +284,9 @@ fn validate_class_parameters(class: &IngressClass, path: &Path, faults: &mut Fau
 }
 
 fn validate_parameters(parameters: &IngressClassParametersReference, path: &Path, faults: &mut Faults) {
-    faults.optional_form(&path.child("apiGroup"), &parameters.api_group, check_dns_subdomain);
+    if let Some(group) = &parameters.api_group {
+        faults.form(&path.child("apiGroup"), group, check_dns_subdomain);
+    }
     faults.set_form(&path.child("kind"), &parameters.kind, check_path_segment);
     faults.set_form(&path.child("name"), &parameters.name, check_path_segment);
     faults.one_of(&path.child("scope"), text(&parameters.scope), &["Cluster", "Namespace"]);
@@ -382,7 +384,7 @@ fn validate_policy(spec: &NetworkPolicySpec, old: &[String], faults: &mut Faults
         return;
     }
     for (index, policy_type) in types.iter().enumerate() {
-        faults.one_of(&path.child("policyTypes").index(index), policy_type, POLICY_TYPES);
+        faults.known(&path.child("policyTypes").index(index), policy_type, POLICY_TYPES);
     }
 }
 

@@ -210,7 +210,10 @@ fn storage_is_validated() {
     check_update::<PersistentVolume>(&csi("a/b"), &merged(csi("a/b"), &json!({"metadata": {"labels": {"a": "b"}}})), &[]);
     let handleless = volume(json!({"hostPath": null, "csi": {"driver": "d", "volumeHandle": ""}}));
     check_create::<PersistentVolume>(&handleless, &["spec.csi.volumeHandle: Required value"]);
-    check_create::<PersistentVolume>(&volume(json!({"capacity": null})), &["spec.capacity: Required value"]);
+    check_create::<PersistentVolume>(
+        &volume(json!({"capacity": null})),
+        &["spec.capacity: Required value", "spec.capacity: Unsupported value: null: supported values: \"storage\""],
+    );
     check_update::<PersistentVolume>(
         &volume(json!({})),
         &volume(json!({"hostPath": {"path": "/x"}})),
@@ -264,7 +267,7 @@ fn limits_are_validated() {
             "spec.limits[0].min[cpu]: Invalid value: \"2\": min value 2 is greater than max value 1",
             "spec.limits[0].defaultRequest[cpu]: Invalid value: \"4\": default request value 4 is greater than max value 1",
             "spec.limits[0].defaultRequest[cpu]: Invalid value: \"4\": default request value 4 is greater than default limit value 3",
-            "spec.limits[0].default[cpu]: Invalid value: \"3\": default value 3 is greater than max value 1",
+            "spec.limits[0].default[cpu]: Invalid value: \"1\": default value 3 is greater than max value 1",
         ],
     );
     let limits = |items: Value| named(&json!({"spec": {"limits": items}}));
@@ -510,7 +513,7 @@ fn autoscalers_are_defaulted_and_validated() {
         ),
         &[
             "spec.minReplicas: Invalid value: 0: must be greater than or equal to 1",
-            "spec.maxReplicas: Invalid value: -1: must be greater than 0",
+            "spec.maxReplicas: Invalid value: -1: must be greater than or equal to 1",
             "spec.maxReplicas: Invalid value: -1: must be greater than or equal to `minReplicas`",
             "spec.scaleTargetRef.kind: Required value",
             "spec.metrics[0].resource: Required value: must populate information for the given metric source",
@@ -520,6 +523,7 @@ fn autoscalers_are_defaulted_and_validated() {
             "spec.metrics[2].type: Required value: must specify a metric source type",
             "spec.metrics[2].type: Unsupported value: \"\": supported values: \"ContainerResource\", \"External\", \"Object\", \"Pods\", \"Resource\"",
             "spec.metrics[2].type: Unsupported value: \"\": supported values: \"ContainerResource\", \"External\", \"Object\", \"Pods\", \"Resource\"",
+            "spec.metrics: Forbidden: must specify at least one Object or External metric to support scaling to zero replicas",
             "spec.behavior.scaleUp.stabilizationWindowSeconds: Invalid value: 3601: must be less than or equal to 3600",
             "spec.behavior.scaleUp.selectPolicy: Unsupported value: \"X\": supported values: \"Disabled\", \"Max\", \"Min\"",
             "spec.behavior.scaleUp.policies[0].value: Invalid value: 0: must be greater than zero",
