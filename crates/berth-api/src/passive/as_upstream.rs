@@ -18,11 +18,11 @@ use k8s_openapi::api::{
 };
 use serde_json::{Value, json};
 
-const NAME_PART: &str = "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric \
+pub(super) const NAME_PART: &str = "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric \
                          character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is \
                          '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')";
 
-fn named(patch: &Value) -> Value {
+pub(super) fn named(patch: &Value) -> Value {
     merged(json!({"metadata": {"name": "a", "namespace": "n"}}), patch)
 }
 
@@ -71,10 +71,11 @@ fn a_core_event_with_a_time_of_its_own_tells_who_reports() {
 }
 
 #[test]
-fn addresses_of_endpoints_are_read_as_they_always_were() {
+fn addresses_of_endpoints_are_of_one_form_unless_they_are_stored() {
     let address = |address: Value| named(&json!({"subsets": [{"addresses": [address]}]}));
     let ip = "subsets[0].addresses[0].ip: Invalid value";
-    check_create::<Endpoints>(&address(json!({"ip": "01.2.3.4"})), &[]);
+    check_create::<Endpoints>(&address(json!({"ip": "01.2.3.4"})), &[&format!("{ip}: \"01.2.3.4\": must not have leading 0s")]);
+    check_update::<Endpoints>(&address(json!({"ip": "01.2.3.4"})), &address(json!({"ip": "01.2.3.4", "hostname": "a"})), &[]);
     check_create::<Endpoints>(&address(json!({"ip": "0.0.0.0"})), &[&format!("{ip}: \"0.0.0.0\": may not be unspecified (0.0.0.0)")]);
     check_create::<Endpoints>(
         &address(json!({"ip": "http", "hostname": "a.b"})),
@@ -109,8 +110,11 @@ fn the_source_of_a_metric_is_checked_also_beside_another_type() {
             unknown,
             "spec.metrics[0].pods.target.type: Invalid value: \"y\": must be either Utilization, Value, or AverageValue",
             "spec.metrics[0].pods.target.averageValue: Invalid value: \"0\": must be positive",
-            "spec.metrics[0].pods.target.averageValue: Required value: must specify a positive target averageValue",
         ],
+    );
+    check_create::<HorizontalPodAutoscaler>(
+        &metric(json!({"type": "Pods", "pods": {"metric": {"name": "m"}, "target": {"type": "Value", "value": "1"}}})),
+        &["spec.metrics[0].pods.target.averageValue: Required value: must specify a positive target averageValue"],
     );
     check_create::<HorizontalPodAutoscaler>(
         &metric(json!({"type": "Resource", "resource": {"name": "", "target": {"type": "Utilization"}}})),
@@ -236,9 +240,31 @@ fn the_two_sources_of_a_claim_say_the_same() {
     assert_eq!(spec.data_source.map(|source| source.name), Some("b".to_owned()));
     let group = "must be 'PersistentVolumeClaim' when referencing the default apiGroup";
     check_create::<PersistentVolumeClaim>(
-        &claim(json!({"dataSource": {"kind": "1", "name": "b"}})),
+        &claim(json!({"dataSourceRef": {"kind": "1", "name": "b"}})),
         &[&format!("spec.dataSource: Invalid value: \"1\": {group}"), &format!("spec.dataSourceRef: Invalid value: \"1\": {group}")],
     );
+    // The older of the two is dropped where it is neither a claim nor a snapshot, and a reference into another namespace.
+    for dropped in [
+        json!({"dataSource": {"kind": "1", "name": "b"}}),
+        json!({"dataSource": {"apiGroup": "a.b", "kind": "X", "name": "b"}}),
+        json!({"dataSourceRef": {"kind": "PersistentVolumeClaim", "name": "b", "namespace": "m"}}),
+    ] {
+        let spec = created::<PersistentVolumeClaim>(&claim(dropped)).spec.unwrap_or_default();
+        assert_eq!((spec.data_source, spec.data_source_ref), (None, None));
+    }
+    let snapshot = json!({"dataSource": {"apiGroup": "snapshot.storage.k8s.io", "kind": "VolumeSnapshot", "name": ""}});
+    check_create::<PersistentVolumeClaim>(
+        &claim(snapshot),
+        &["spec.dataSource.name: Required value", "spec.dataSourceRef.name: Required value"],
+    );
+    let immutable =
+        "spec: Forbidden: spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims";
+    check_update::<PersistentVolumeClaim>(
+        &claim(json!({ "dataSource": source })),
+        &claim(json!({"dataSource": {"kind": "1", "name": "b"}, "dataSourceRef": source})),
+        &[&format!("spec.dataSource: Invalid value: \"1\": {group}"), "spec: Invalid value: {}: must match dataSourceRef", immutable],
+    );
+    check_update::<PersistentVolumeClaim>(&claim(json!({})), &claim(json!({"dataSource": {"kind": "1", "name": "b"}})), &[]);
 }
 
 #[test]
@@ -263,6 +289,18 @@ fn a_storage_class_is_checked_and_then_kept() {
             "allowedTopologies[0].matchLabelExpressions[1].values: Required value",
             "allowedTopologies[0].matchLabelExpressions[1].key: Duplicate value: \"zone\"",
         ],
+    );
+    let term = |values: Value| json!({"matchLabelExpressions": [{"key": "zone", "values": values}]});
+    check_create::<StorageClass>(
+        &class(&json!({"allowedTopologies": [term(json!(["a", "b"])), {}, term(json!(["b", "a"]))]})),
+        &[
+            "allowedTopologies[1].matchLabelExpressions: Duplicate value: \"\"",
+            "allowedTopologies[2].matchLabelExpressions: Duplicate value: \"\"",
+        ],
+    );
+    check_create::<StorageClass>(
+        &class(&json!({"reclaimPolicy": "", "volumeBindingMode": ""})),
+        &["volumeBindingMode: Unsupported value: \"\": supported values: \"Immediate\", \"WaitForFirstConsumer\""],
     );
 }
 

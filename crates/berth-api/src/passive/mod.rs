@@ -3,6 +3,8 @@
 mod addresses;
 #[cfg(test)]
 mod as_upstream;
+#[cfg(test)]
+mod as_upstream_changes;
 mod autoscaling;
 mod budget;
 mod cluster;

@@ -76,7 +76,11 @@ impl Kind for Service {
     fn validate_update(&self, old: &Self, _gates: &FeatureGates) -> Vec<FieldError> {
         let mut faults = Faults::default();
         let old = old.spec.clone().unwrap_or_default();
-        if let Some(spec) = &self.spec {
+        let mut of_addresses = Faults::default();
+        if let Some(spec) = self.spec.as_ref().filter(|spec| !is_external(spec)) {
+            validate_addresses(spec, &old, &Path::new("spec"), &mut of_addresses);
+        }
+        if let (Some(spec), 0) = (&self.spec, of_addresses.len()) {
             validate_change(spec, &old, &mut faults);
         }
         validate_service(self, &old, &mut faults);
@@ -343,6 +347,14 @@ fn validate_change(spec: &ServiceSpec, old: &ServiceSpec, faults: &mut Faults) {
 fn validate_service(service: &Service, old: &ServiceSpec, faults: &mut Faults) {
     let (path, no_spec) = (Path::new("spec"), ServiceSpec::default());
     let spec = service.spec.as_ref().unwrap_or(&no_spec);
+    // Upstream looks at addresses before it gives some out. Where they have faults, nothing else is reported.
+    if !is_external(spec) {
+        let before = faults.len();
+        validate_addresses(spec, old, &path, faults);
+        if faults.len() > before {
+            return;
+        }
+    }
     let ports = list(&spec.ports);
     let ports_path = path.child("ports");
     if ports.is_empty() && !is_headless(spec) && !is_external(spec) {
@@ -370,8 +382,6 @@ fn validate_service(service: &Service, old: &ServiceSpec, faults: &mut Faults) {
     validate_traffic(spec, &path, faults);
     if is_external(spec) {
         validate_external_name(spec, &path, faults);
-    } else {
-        validate_addresses(spec, old, &path, faults);
     }
 }
 
@@ -458,23 +468,29 @@ fn validate_external_name(spec: &ServiceSpec, path: &Path, faults: &mut Faults) 
     faults.set_form(&path.child("externalName"), text(&spec.external_name).trim_end_matches('.'), check_dns_subdomain);
 }
 
+/// Source: upstream `ValidateServiceClusterIPsRelatedFields`.
 fn validate_addresses(spec: &ServiceSpec, old: &ServiceSpec, path: &Path, faults: &mut Faults) {
     let (families, policy) = (list(&spec.ip_families), text(&spec.ip_family_policy));
+    let before = faults.len();
     let mut seen = BTreeSet::new();
     for (index, name) in families.iter().enumerate() {
-        if !["IPv4", "IPv6"].contains(&name.as_str()) {
-            faults.add([FieldError::not_supported(&path.child("ipFamilies").index(index), name.as_str(), &["IPv4", "IPv6"])]);
+        if !FAMILIES.contains(&name.as_str()) {
+            faults.add([FieldError::not_supported(&path.child("ipFamilies").index(index), name.as_str(), FAMILIES)]);
         }
         faults.unique(&path.child("ipFamilies").index(index), name, &mut seen);
     }
     let policy_path = path.child("ipFamilyPolicy");
     faults.optional_one_of(&policy_path, &spec.ip_family_policy, &["PreferDualStack", "RequireDualStack", "SingleStack"]);
-    if families.len() > 1 && policy == "SingleStack" {
+    if families.len() > 1 && policy == "SingleStack" && faults.len() == before {
         let detail = "must be 'RequireDualStack' or 'PreferDualStack' when multiple IP families are specified";
         faults.invalid(&policy_path, policy, detail);
     }
     validate_cluster_ips(spec, list(&old.cluster_ips), &path.child("clusterIPs"), faults);
 }
+
+const FAMILIES: &[&str] = &["IPv4", "IPv6"];
+/// Most addresses of a Service: one of each family.
+const CLUSTER_IPS_MAX: usize = 2;
 
 fn validate_cluster_ips(spec: &ServiceSpec, old: &[String], path: &Path, faults: &mut Faults) {
     let ips = list(&spec.cluster_ips);
@@ -484,23 +500,29 @@ fn validate_cluster_ips(spec: &ServiceSpec, old: &[String], path: &Path, faults:
         Some(first) if ips.first() != Some(first) => faults.invalid(path, whole(), "first value must match `clusterIP`"),
         _ => (),
     }
-    if is_headless(spec) {
-        if ips.len() > 1 {
-            faults.invalid(path, whole(), "'None' must be the first and only value");
-        }
+    let before = faults.len();
+    let is_headless = is_headless(spec);
+    if is_headless && ips.len() > 1 {
+        faults.invalid(path, whole(), "'None' must be the first and only value");
+    }
+    for (index, ip) in ips.iter().enumerate().skip(usize::from(is_headless)) {
+        faults.new_form(&path.index(index), ip, old, check_ip);
+    }
+    if ips.len() > CLUSTER_IPS_MAX {
+        faults.invalid(path, whole(), format!("may only hold up to {CLUSTER_IPS_MAX} values"));
+    }
+    // What follows would only repeat what is wrong with an address.
+    if is_headless || faults.len() > before {
         return;
     }
-    let parsed: Vec<IpAddr> = ips.iter().filter_map(|ip| ip.parse().ok()).collect();
-    let families: BTreeSet<&str> = parsed.iter().map(|ip| family(*ip)).collect();
-    if parsed.len() == ips.len() && families.len() < ips.len() {
+    let of_ips: Vec<&str> = ips.iter().filter_map(|ip| ip.parse().ok()).map(family).collect();
+    if of_ips.iter().collect::<BTreeSet<_>>().len() < of_ips.len() {
         faults.invalid(path, whole(), "may specify no more than one IP for each IP family");
     }
-    for (index, ip) in ips.iter().enumerate() {
-        let path = path.index(index);
-        faults.new_form(&path, ip, old, check_ip);
-        let Ok(parsed) = ip.parse::<IpAddr>() else { continue };
-        if let Some(wanted) = list(&spec.ip_families).get(index).filter(|wanted| *wanted != family(parsed)) {
-            faults.invalid(&path, ip.as_str(), format!("expected an {wanted} value as indicated by `ipFamilies[{index}]`"));
+    for (index, (ip, wanted)) in ips.iter().zip(list(&spec.ip_families)).enumerate() {
+        let is_other = ip.parse().is_ok_and(|ip| family(ip) != wanted);
+        if is_other && FAMILIES.contains(&wanted.as_str()) {
+            faults.invalid(&path.index(index), ip.as_str(), format!("expected an {wanted} value as indicated by `ipFamilies[{index}]`"));
         }
     }
 }

@@ -55,15 +55,15 @@ impl Drawer<'_> {
                 return refused(path, json!(spec.cluster_ips), format!("{other} is not configured on this cluster"));
             }
         }
-        if let Some(index) = spec.ip_families.iter().flatten().position(|family| family != ours) {
-            let value = json!(spec.ip_families.unwrap_or_default()[index]);
-            return refused(path.child("ipFamilies").index(index), value, "not configured on this cluster".to_owned());
-        }
+        let mut errors = Vec::new();
         if spec.ip_family_policy.as_deref() == Some("RequireDualStack") {
-            let why = "this cluster is not configured for dual-stack services".to_owned();
-            return refused(path.child("ipFamilyPolicy"), json!("RequireDualStack"), why);
+            let why = "this cluster is not configured for dual-stack services";
+            errors.push(FieldError::invalid(&path.child("ipFamilyPolicy"), "RequireDualStack", why));
         }
-        Ok(())
+        if let Some((index, other)) = spec.ip_families.iter().flatten().enumerate().find(|(_, family)| *family != ours) {
+            errors.push(FieldError::invalid(&path.child("ipFamilies").index(index), other.as_str(), "not configured on this cluster"));
+        }
+        if errors.is_empty() { Ok(()) } else { Err(ApiError::invalid(&target.resource, &target.name, errors)) }
     }
 
     pub(super) async fn take_address(&mut self, target: &Target, address: IpAddr) -> Result<(), ApiError> {

@@ -123,6 +123,11 @@ fn families_that_the_cluster_does_not_have_are_refused() {
             "spec.ipFamilyPolicy: Invalid value: \"RequireDualStack\": this cluster is not configured for dual-stack services",
         ),
         (
+            json!({"ipFamilies": ["IPv6"], "ipFamilyPolicy": "RequireDualStack"}),
+            "[spec.ipFamilyPolicy: Invalid value: \"RequireDualStack\": this cluster is not configured for dual-stack services, \
+             spec.ipFamilies[0]: Invalid value: \"IPv6\": not configured on this cluster]",
+        ),
+        (
             json!({"ipFamilies": ["IPv4", "IPv6"], "ipFamilyPolicy": "PreferDualStack"}),
             "spec.ipFamilies[1]: Invalid value: \"IPv6\": not configured on this cluster",
         ),
