@@ -117,12 +117,14 @@ normal! {
 #[derive(Clone, Copy)]
 struct TemplateRules {
     empty_selector: &'static str,
+    invalid_selector: &'static str,
     active_deadline: &'static str,
 }
 
 /// Upstream has one set of texts for Deployment and ReplicaSet.
 const REPLICATED: TemplateRules = TemplateRules {
     empty_selector: "empty selector is invalid for deployment",
+    invalid_selector: "invalid label selector",
     active_deadline: "activeDeadlineSeconds in ReplicaSet is not Supported",
 };
 
@@ -176,7 +178,7 @@ fn validate_selector_and_template(
         }
     };
     match usable {
-        Err(_) => faults.push(FieldError::invalid(&path, json!(selector), "invalid label selector")),
+        Err(_) => faults.push(FieldError::invalid(&path, json!(selector), rules.invalid_selector)),
         Ok(usable) => {
             if usable.is_everything() {
                 faults.push(FieldError::invalid(&path, json!(selector), rules.empty_selector));

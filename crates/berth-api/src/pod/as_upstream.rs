@@ -1,7 +1,11 @@
 //! What a real Kubernetes 1.36.2 says of pods: each row was asked.
 
 use super::*;
-use crate::check::{check_create, created, merged};
+use crate::{
+    Path,
+    check::{check_create, created, merged},
+};
+use k8s_openapi::api::core::v1::PodTemplateSpec;
 use serde_json::{Value, json};
 
 fn with_spec(patch: &Value) -> Value {
@@ -72,7 +76,7 @@ fn a_projection_has_one_source() {
     );
     let template = serde_json::from_value(with_spec(&json!({ "volumes": token }))).expect("a template");
     let template = {
-        let mut template: k8s_openapi::api::core::v1::PodTemplateSpec = template;
+        let mut template: PodTemplateSpec = template;
         set_template_defaults(&mut template);
         template
     };
@@ -345,4 +349,232 @@ fn a_resize_restarts_nothing_that_never_restarts() {
             &format!("{path}: Required value"),
         ],
     );
+}
+
+/// A template whose pods also get a volume for each claim.
+fn check_template(claims: &[&str], spec: &Value, wanted: &[&str]) {
+    let mut template: PodTemplateSpec = serde_json::from_value(merged(with_spec(spec), &json!({"metadata": null}))).expect("a template");
+    fill_template(&mut template);
+    let claims: Vec<String> = claims.iter().map(|&claim| claim.to_owned()).collect();
+    let faults = validate_template_with_claims(&template, &Path::new("t"), &claims);
+    assert_eq!(faults.iter().map(|fault| fault.to_string().chars().take(90).collect()).collect::<Vec<String>>(), wanted);
+}
+
+#[test]
+fn volumes_of_claims_come_first_and_stand_for_those_of_their_names() {
+    check_template(
+        &["a", "", "a"],
+        &json!({"volumes": [{"name": "x", "emptyDir": {}}, {"name": "x", "emptyDir": {}}, {"name": "a"}]}),
+        &[
+            "t.spec.volumes[1].persistentVolumeClaim.claimName: Required value",
+            "t.spec.volumes[1].name: Required value",
+            "t.spec.volumes[3].name: Duplicate value: \"x\"",
+        ],
+    );
+    let mounts = json!([{"name": "a", "mountPath": "/a"}, {"name": "b", "mountPath": "/b"}]);
+    let container = json!([{"name": "c", "image": "i", "volumeMounts": mounts}]);
+    check_template(&["a"], &json!({ "containers": container }), &["t.spec.containers[0].volumeMounts[1].name: Not found: \"b\""]);
+}
+
+#[test]
+fn huge_pages_are_used_as_a_whole() {
+    let path = "spec.containers[0].resources";
+    let pages = |limits: Value| with_container(&json!({"resources": {"limits": merged(json!({"cpu": "1"}), &limits)}}));
+    let odd = |name: &str, amount: &str| {
+        ["limits", "requests"].map(|field| {
+            format!("{path}.{field}[{name}]: Invalid value: \"{amount}\": {amount} is not positive integer multiple of {name}")
+        })
+    };
+    for (name, amount) in [("hugepages-2Mi", "1k"), ("hugepages-x", "4"), ("hugepages-0", "4")] {
+        check_create::<Pod>(&pages(json!({ name: amount })), &odd(name, amount).each_ref().map(String::as_str));
+    }
+    check_create::<Pod>(&pages(json!({"hugepages-2Mi": "0", "hugepages-3": "3", "hugepages-1Gi": "2Gi"})), &[]);
+    check_create::<Pod>(
+        &with_spec(&json!({"overhead": {"hugepages-2Mi": "1k", "cpu": "1"}})),
+        &["spec.overhead.limits[hugepages-2Mi]: Invalid value: \"1k\": 1k is not positive integer multiple of hugepages-2Mi"],
+    );
+}
+
+#[test]
+fn claims_of_devices_are_the_pods() {
+    let pod = |of_pod: Value, of_container: Value| {
+        merged(with_container(&json!({"resources": {"claims": of_container}})), &json!({"spec": {"resourceClaims": of_pod}}))
+    };
+    let path = "spec.containers[0].resources.claims";
+    let unknown = "must be one of the names in pod.spec.resourceClaims";
+    check_create::<Pod>(
+        &pod(Value::Null, json!([{"name": "a"}, {"name": "a"}, {"name": ""}])),
+        &[
+            &format!("{path}[0]: Not found: \"a\": {unknown} which is empty"),
+            &format!("{path}[1]: Duplicate value: \"a\""),
+            &format!("{path}[1]: Not found: \"a\": {unknown} which is empty"),
+            &format!("{path}[2]: Required value"),
+        ],
+    );
+    check_create::<Pod>(
+        &pod(json!([{"name": "a", "resourceClaimName": "b"}, {"name": "a"}]), json!([{"name": "a"}, {"name": "c"}])),
+        &[
+            "spec.resourceClaims[1].name: Duplicate value: \"a\"",
+            "spec.resourceClaims[1]: Invalid value: {\"name\":\"a\"}: must specify one of: `resourceClaimName`, `resourceClaimTemplateName`",
+            &format!("{path}[1]: Not found: \"c\": {unknown}: a, a"),
+        ],
+    );
+}
+
+#[test]
+fn a_claim_that_a_pod_makes_has_labels_and_annotations_of_its_own_alone() {
+    let claim = |metadata: Value| {
+        let spec = json!({"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}});
+        json!({"ephemeral": {"volumeClaimTemplate": {"metadata": metadata, "spec": spec}}})
+    };
+    let path = ".ephemeral.volumeClaimTemplate.metadata";
+    check_volumes(&[
+        (claim(json!({"labels": {"a": "b"}, "annotations": {"a": "b"}})), &[]),
+        (
+            claim(json!({"name": "x", "labels": {"a": "b c"}, "finalizers": ["a/b"]})),
+            &[
+                &format!("{path}.labels: Invalid value: \"b c\": a valid label must be…"),
+                &format!("{path}.name: Forbidden: cannot be set"),
+                &format!("{path}.finalizers: Forbidden: cannot be set"),
+            ],
+        ),
+    ]);
+}
+
+#[test]
+fn values_behind_closed_gates_are_refused_by_name() {
+    check_create::<Pod>(
+        &with_spec(&json!({"securityContext": {"supplementalGroupsPolicy": "x", "seLinuxChangePolicy": "MountOption"}})),
+        &[
+            "spec.securityContext.supplementalGroupsPolicy: Unsupported value: \"x\": supported values: \"Merge\", \"Strict\"",
+            "spec.securityContext.seLinuxChangePolicy: Unsupported value: \"MountOption\": supported values: \"Recursive\"",
+        ],
+    );
+    let path = "spec.containers[0].securityContext.procMount: ";
+    let mount = |mount: &str, users: bool| {
+        merged(with_container(&json!({"securityContext": {"procMount": mount}})), &json!({"spec": {"hostUsers": users}}))
+    };
+    check_create::<Pod>(
+        &mount("Unmasked", true),
+        &[&format!("{path}Invalid value: \"Unmasked\": `hostUsers` must be false to use `Unmasked`")],
+    );
+    check_create::<Pod>(&mount("Unmasked", false), &[]);
+    check_create::<Pod>(&mount("x", false), &[&format!("{path}Unsupported value: \"x\": supported values: \"Default\", \"Unmasked\"")]);
+    let operator = "spec.tolerations[0].operator: Unsupported value: ";
+    let toleration = |operator: &str| with_spec(&json!({"tolerations": [{"key": "a", "operator": operator, "value": "1"}]}));
+    check_create::<Pod>(&toleration("Gt"), &[&format!("{operator}\"Gt\": supported values: \"Equal\", \"Exists\", \"Lt\", \"Gt\"")]);
+    check_create::<Pod>(&toleration("x"), &[&format!("{operator}\"x\": supported values: \"Equal\", \"Exists\"")]);
+}
+
+#[test]
+fn what_containers_take_from_elsewhere_is_told_at_upstreams_places() {
+    check_create::<Pod>(
+        &with_container(&json!({"envFrom": [{}, {"configMapRef": {"name": "a"}, "secretRef": {"name": "b"}}]})),
+        &[
+            "spec.containers[0].envFrom: Invalid value: \"\": must specify one of: `configMapRef` or `secretRef`",
+            "spec.containers[0].envFrom: Invalid value: \"\": may not have more than one field specified at a time",
+        ],
+    );
+    let file = |volume: &str, path: &str| {
+        let key = json!({"volumeName": volume, "path": path, "key": "k"});
+        json!({"name": "a", "valueFrom": {"fileKeyRef": key}})
+    };
+    let path = |index: usize| format!("spec.containers[0].env[{index}].valueFrom.fileKeyRef");
+    check_create::<Pod>(
+        &merged(
+            with_container(&json!({"env": [file("w", "/p"), file("v", "../p"), file("", "")]})),
+            &json!({"spec": {"volumes": [{"name": "w", "emptyDir": {}}], "initContainers": [{"name": "e", "image": "i", "env": [file("v", "p")]}]}}),
+        ),
+        &[
+            &format!("{}.path: Invalid value: \"../p\": must not contain '..'", path(1)),
+            &format!("{}.volumeName: Required value", path(2)),
+            &format!("{}.path: Required value", path(2)),
+            "spec.initContainers[0].env[0].valueFrom.fileKeyRef.volumeName: Not found: \"v\"",
+            &format!("{}.volumeName: Not found: \"v\"", path(1)),
+            &format!("{}.volumeName: Not found: \"\"", path(2)),
+        ],
+    );
+    check_create::<Pod>(
+        &with_container(&json!({"volumeDevices": [{"name": "a", "devicePath": "/a/../b"}]})),
+        &[
+            "spec.containers[0].volumeDevices[0].name: Not found: \"a\"",
+            "spec.containers[0].volumeDevices[0].devicePath: Invalid value: \"/a/../b\": can not contain backsteps ('..')",
+        ],
+    );
+    let term = json!({"topologyKey": ""});
+    let affinity = json!({"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}});
+    let path = "spec.affinity.podAntiAffinity.requiredDuringSchedulingIgnoredDuringExecution[0].topologyKey: ";
+    check_create::<Pod>(
+        &with_spec(
+            &json!({"affinity": affinity, "topologySpreadConstraints": [{"maxSkew": 1, "topologyKey": "a b", "whenUnsatisfiable": "DoNotSchedule"}]}),
+        ),
+        &[
+            &format!("{path}Required value: can not be empty"),
+            &format!("{path}Invalid value: \"\": name part must be non-empty"),
+            &format!("{path}Invalid value: \"\": name part must consist of…"),
+        ],
+    );
+}
+
+#[test]
+fn the_quality_of_service_does_not_change_and_a_phase_may_be_absent() {
+    let old = created::<Pod>(&with_spec(&json!({})));
+    let faults = |status: Value| {
+        let mut pod: Pod = serde_json::from_value(merged(with_spec(&json!({})), &json!({ "status": status }))).expect("a pod");
+        crate::Object::set_defaults(&mut pod);
+        pod.prepare_status_update(&old, &FeatureGates::default());
+        let faults = pod.validate_status_update(&old, &FeatureGates::default());
+        (faults.iter().map(ToString::to_string).collect::<Vec<_>>(), pod.status.and_then(|status| status.phase))
+    };
+    assert_eq!(faults(json!({"qosClass": ""})), (Vec::new(), None));
+    let (refused, phase) = faults(json!({"qosClass": "x", "phase": "Running"}));
+    assert_eq!(
+        (refused, phase.as_deref()),
+        (vec!["status.qosClass: Invalid value: \"x\": field is immutable".to_owned()], Some("Running"))
+    );
+}
+
+#[test]
+fn addresses_in_another_form_are_warned_about_last() {
+    let pod = created::<Pod>(&merged(
+        with_container(&json!({"env": [{"name": "a"}, {"name": "a"}], "ports": [{"containerPort": 80, "hostIP": "10.0.0.1"}]})),
+        &json!({"spec": {"hostAliases": [{"ip": "fd00:0::1"}], "dnsConfig": {"nameservers": ["FD00::1"]},
+            "volumes": [{"name": "v", "emptyDir": {"sizeLimit": "100m"}}]}}),
+    ));
+    let form = "should be in RFC 5952 canonical format (\"fd00::1\")";
+    assert_eq!(
+        pod.warnings(None),
+        [
+            "spec.containers[0].env[1]: hides previous definition of \"a\", which may be dropped when using apply".to_owned(),
+            "spec.containers[0].ports[0]: hostIP set without hostPort: {Name: HostPort:0 ContainerPort:80 Protocol:TCP HostIP:10.0.0.1}"
+                .to_owned(),
+            format!("spec.dnsConfig.nameservers[0]: IPv6 address \"FD00::1\" {form}"),
+            format!("spec.hostAliases[0].ip: IPv6 address \"fd00:0::1\" {form}"),
+        ]
+    );
+}
+
+#[test]
+fn an_image_is_pulled_always_where_its_tag_can_move() {
+    let digest = format!("a@sha256:{}", "a".repeat(64));
+    let latest = format!("a:latest@sha256:{}", "a".repeat(64));
+    for (image, policy) in [
+        ("a", "Always"),
+        ("a:latest", "Always"),
+        (&latest, "Always"),
+        ("localhost:5000/a", "Always"),
+        ("A/b:latest", "Always"),
+        ("a.b/c__d/e--f", "Always"),
+        (&digest, "IfNotPresent"),
+        ("a:1", "IfNotPresent"),
+        ("UPPER", "IfNotPresent"),
+        ("a b", "IfNotPresent"),
+        ("a:v1:v2", "IfNotPresent"),
+        ("a:", "IfNotPresent"),
+        ("a___b", "IfNotPresent"),
+    ] {
+        let pod = created::<Pod>(&with_spec(&json!({"containers": [{"name": "c", "image": image}]})));
+        let found = pod.spec.and_then(|spec| spec.containers[0].image_pull_policy.clone());
+        assert_eq!(found.as_deref(), Some(policy), "{image}");
+    }
 }

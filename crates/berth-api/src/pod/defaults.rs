@@ -50,7 +50,7 @@ pub(super) fn set_pod_defaults(pod: &mut Pod) {
         }
     }
     set_whole_defaults(spec);
-    default_to(&mut pod.status.get_or_insert_default().phase, "Pending");
+    pod.status.get_or_insert_default();
 }
 
 /// A limit without a request is also the request.
@@ -136,16 +136,38 @@ fn set_container_defaults(container: &mut Container) {
     }
 }
 
-/// `Always` where the tag can move: `latest`, or neither tag nor digest, which means `latest`.
+/// `Always` where the tag can move: `latest`, or neither tag nor digest, which means `latest`. A name that cannot be read has no tag.
 fn pull_policy(image: &str) -> &'static str {
     let (name, digest) = image.split_once('@').map_or((image, None), |(name, digest)| (name, Some(digest)));
     // A colon before the last slash belongs to the registry's port.
-    let last_segment = name.rsplit('/').next().unwrap_or_default();
-    match (last_segment.split_once(':'), digest) {
-        (Some((_, "latest")), _) => "Always",
-        (None, None) if !image.is_empty() => "Always",
+    let start = name.rfind('/').map_or(0, |slash| slash + 1);
+    let (name, tag) = name[start..].find(':').map_or((name, None), |colon| (&name[..start + colon], Some(&name[start + colon + 1..])));
+    match (tag, digest) {
+        (Some("latest"), _) | (None, None) if is_image_name(name) => "Always",
         _ => "IfNotPresent",
     }
+}
+
+/// Whether it is a path of lower-case names, maybe behind a registry.
+///
+/// Source: `distribution/reference`, which reads images for upstream.
+fn is_image_name(name: &str) -> bool {
+    let is_registry = |host: &str| host == "localhost" || host.contains(['.', ':']) || host.bytes().any(|byte| byte.is_ascii_uppercase());
+    let is_host = |host: &str| host.bytes().all(|byte| byte.is_ascii_alphanumeric() || b".:-[]".contains(&byte));
+    let path = match name.split_once('/') {
+        Some((host, path)) if is_registry(host) => is_host(host).then_some(path),
+        _ => Some(name),
+    };
+    path.is_some_and(|path| path.split('/').all(is_part_of_image))
+}
+
+/// Letters and digits, with `.`, `_`, `__` or dashes between them.
+fn is_part_of_image(part: &str) -> bool {
+    let is_known = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
+    let between = part.split(|letter: char| letter.is_ascii() && is_known(letter as u8)).filter(|between| !between.is_empty());
+    let is_end = |byte: Option<u8>| byte.is_some_and(is_known);
+    let is_separator = |between: &str| matches!(between, "." | "_" | "__") || between.bytes().all(|byte| byte == b'-');
+    is_end(part.bytes().next()) && is_end(part.bytes().next_back()) && between.into_iter().all(is_separator)
 }
 
 fn set_probe_defaults(probe: &mut Probe) {

@@ -5,7 +5,7 @@ use crate::{
     FieldError, Path,
     faults::Faults,
     names::check_qualified_name,
-    unset::{list, list_mut},
+    unset::{list, list_mut, text},
 };
 use k8s_openapi::api::core::v1::{Affinity, Container, ContainerStatus, NodeSelector, NodeSelectorTerm, Pod, PodSpec, Toleration};
 use serde_json::Value;
@@ -182,6 +182,9 @@ pub(super) fn validate_status_update(pod: &Pod, old: &Pod) -> Vec<FieldError> {
         faults.form(&path.child("conditions").index(index).child("type"), &condition.type_, check_qualified_name);
     }
     let Some(old) = &old.status else { return faults.into_vec() };
+    if text(&status.qos_class) != text(&old.qos_class) {
+        faults.invalid(&path.child("qosClass"), text(&status.qos_class), "field is immutable");
+    }
     let containers = (list(&status.container_statuses), list(&old.container_statuses));
     validate_transitions(containers, spec, &path.child("containerStatuses"), &mut faults);
     let init_containers = (list(&status.init_container_statuses), list(&old.init_container_statuses));

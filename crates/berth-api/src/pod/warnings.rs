@@ -2,6 +2,7 @@
 
 use crate::{
     Path,
+    ip::ip_warning,
     names::check_dns_label,
     own_annotations::{self, Bearer},
     pod::{claim::claim_warnings, ephemeral::as_container, quantities::is_fractional_bytes, volume_sources},
@@ -87,7 +88,17 @@ pub(super) fn warnings(metadata: &ObjectMeta, spec: &PodSpec, (metadata_path, pa
         warnings.push(format!("{path}: must be >= 0; negative values are invalid and will be treated as 1"));
     }
     warn_containers(spec, path, &mut warnings);
+    warnings.extend(ip_warnings(spec, path));
     warnings
+}
+
+/// Warnings about IPv6 addresses in another form than the canonical one.
+fn ip_warnings(spec: &PodSpec, path: &Path) -> impl Iterator<Item = String> {
+    let servers = spec.dns_config.as_ref().map(|dns| list(&dns.nameservers)).unwrap_or_default();
+    let (servers_path, aliases_path) = (path.child("dnsConfig").child("nameservers"), path.child("hostAliases"));
+    let of_servers = servers.iter().enumerate().filter_map(move |(index, server)| ip_warning(&servers_path.index(index), server));
+    let aliases = list(&spec.host_aliases).iter().enumerate();
+    of_servers.chain(aliases.filter_map(move |(index, alias)| ip_warning(&aliases_path.index(index).child("ip"), &alias.ip)))
 }
 
 fn warn_annotations(metadata: &ObjectMeta, path: &Path, warnings: &mut Vec<String>) {
@@ -211,11 +222,6 @@ fn warn_volume(volume: &Volume, path: &Path, warnings: &mut Vec<String>) {
     if let Some(template) = volume.ephemeral.as_ref().and_then(|source| source.volume_claim_template.as_ref()) {
         warnings.extend(claim_warnings(&template.spec, &path.child("ephemeral").child("volumeClaimTemplate").child("spec")));
     }
-    let limit = volume.empty_dir.as_ref().and_then(|source| source.size_limit.as_ref());
-    if let Some(limit) = limit.filter(|limit| is_fractional_bytes(limit)) {
-        let path = path.child("emptyDir").child("sizeLimit");
-        warnings.push(format!("{path}: fractional byte value \"{}\" is invalid, must be an integer", limit.0));
-    }
 }
 
 fn warn_containers(spec: &PodSpec, path: &Path, warnings: &mut Vec<String>) {
@@ -226,12 +232,22 @@ fn warn_containers(spec: &PodSpec, path: &Path, warnings: &mut Vec<String>) {
         warn_container(container, &path, warnings);
         let mut names = BTreeSet::new();
         for (index, port) in list(&container.ports).iter().enumerate() {
+            if !text(&port.host_ip).is_empty() && port.host_port.unwrap_or(0) == 0 {
+                warnings.push(format!("{}: hostIP set without hostPort: {}", path.child("ports").index(index), as_in_go(port)));
+            }
             ports.warn(port, &path.child("ports").index(index), &mut names, warnings);
         }
     }
     for (index, container) in list(&spec.ephemeral_containers).iter().enumerate() {
         warn_container(&as_container(container.clone()), &path.child("ephemeralContainers").index(index), warnings);
     }
+}
+
+/// A port as Go prints it.
+fn as_in_go(port: &ContainerPort) -> String {
+    let (name, protocol, ip) = (text(&port.name), text(&port.protocol), text(&port.host_ip));
+    let (host, container) = (port.host_port.unwrap_or(0), port.container_port);
+    format!("{{Name:{name} HostPort:{host} ContainerPort:{container} Protocol:{protocol} HostIP:{ip}}}")
 }
 
 fn numbered(containers: &[Container], path: Path) -> impl Iterator<Item = (Path, &Container)> {

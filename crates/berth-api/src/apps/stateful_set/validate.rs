@@ -21,6 +21,7 @@ use serde_json::json;
 
 const ORDERED: TemplateRules = TemplateRules {
     empty_selector: "empty selector is invalid for statefulset",
+    invalid_selector: "",
     active_deadline: "activeDeadlineSeconds in StatefulSet is not Supported",
 };
 

@@ -20,12 +20,22 @@ pub(super) struct Surroundings<'a> {
     pub(super) grace_period_seconds: i64,
     /// When its containers restart.
     restart_policy: &'a str,
+    /// Names of the claims of devices that its containers may refer to.
+    resource_claims: Vec<&'a str>,
+    /// Whether its users are not those of its node.
+    has_own_users: bool,
 }
 
 /// Checks all containers of a pod; names are unique among all of them.
 pub(super) fn validate_all<'a>(spec: &'a PodSpec, path: &Path, volumes: &'a BTreeSet<&'a str>, faults: &mut Faults) {
     let grace_period_seconds = spec.termination_grace_period_seconds.unwrap_or_default().max(1);
-    let pod = Surroundings { volumes, grace_period_seconds, restart_policy: text(&spec.restart_policy) };
+    let pod = Surroundings {
+        volumes,
+        grace_period_seconds,
+        restart_policy: text(&spec.restart_policy),
+        resource_claims: list(&spec.resource_claims).iter().map(|claim| claim.name.as_str()).collect(),
+        has_own_users: spec.host_users == Some(false),
+    };
     let containers_path = path.child("containers");
     if spec.containers.is_empty() {
         faults.required(&containers_path, "");
@@ -51,6 +61,12 @@ pub(super) fn validate_all<'a>(spec: &'a PodSpec, path: &Path, volumes: &'a BTre
         validate_init(container, &path, &pod, faults);
     }
     validate_ephemeral(spec, &path.child("ephemeralContainers"), &pod, &mut seen, faults);
+    for (field, containers) in [("initContainers", list(&spec.init_containers)), ("containers", &spec.containers)] {
+        for (index, container) in containers.iter().enumerate() {
+            let path = path.child(field).index(index).child("env");
+            env::validate_files_volumes(list(&container.env), volumes, &path, faults);
+        }
+    }
 }
 
 /// Containers that are added to a running pod to look at it.
@@ -123,9 +139,9 @@ fn validate_common(container: &Container, path: &Path, pod: &Surroundings<'_>, f
     validate_mounts(container, &path.child("volumeMounts"), pod, faults);
     validate_devices(container, &path.child("volumeDevices"), pod, faults);
     faults.one_of(&path.child("imagePullPolicy"), text(&container.image_pull_policy), &["Always", "IfNotPresent", "Never"]);
-    resources::validate_requirements(container.resources.as_ref(), &path.child("resources"), faults);
+    resources::validate_requirements(container.resources.as_ref(), &pod.resource_claims, &path.child("resources"), faults);
     validate_resize(list(&container.resize_policy), &path.child("resizePolicy"), pod, faults);
-    security::validate_container(container.security_context.as_ref(), &path.child("securityContext"), faults);
+    security::validate_container(container.security_context.as_ref(), pod.has_own_users, &path.child("securityContext"), faults);
 }
 
 /// Only init containers that keep running (sidecars) have a life that can be probed.
@@ -321,7 +337,9 @@ fn validate_devices(container: &Container, path: &Path, pod: &Surroundings<'_>, 
         if !seen.insert(device.device_path.as_str()) {
             faults.invalid(&path.child("devicePath"), device.device_path.as_str(), "must be unique");
         }
-        faults.form(&path.child("devicePath"), &device.device_path, names::check_no_backsteps);
+        if !names::check_no_backsteps(&device.device_path).is_empty() {
+            faults.invalid(&path.child("devicePath"), device.device_path.as_str(), "can not contain backsteps ('..')");
+        }
     }
 }
 

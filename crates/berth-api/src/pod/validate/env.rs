@@ -4,10 +4,13 @@ use super::names::{check_config_key, check_env_name};
 use crate::{
     FieldError, Path,
     faults::Faults,
-    names::{check_dns_subdomain, check_label_key},
+    names::{check_dns_label, check_dns_subdomain, check_label_key},
     unset::text,
 };
-use k8s_openapi::api::core::v1::{DownwardAPIVolumeFile, EnvFromSource, EnvVar, ObjectFieldSelector, ResourceFieldSelector};
+use k8s_openapi::api::core::v1::{
+    DownwardAPIVolumeFile, EnvFromSource, EnvVar, FileKeySelector, ObjectFieldSelector, ResourceFieldSelector,
+};
+use std::collections::BTreeSet;
 
 /// Fields of the pod that a variable can have the value of.
 const ENV_FIELDS: &[&str] = &[
@@ -37,8 +40,27 @@ pub(super) fn validate(env: &[EnvVar], path: &Path, faults: &mut Faults) {
     }
 }
 
+/// Variables from files are from files of the pod's `volumes`.
+pub(super) fn validate_files_volumes(env: &[EnvVar], volumes: &BTreeSet<&str>, path: &Path, faults: &mut Faults) {
+    for (index, variable) in env.iter().enumerate() {
+        let file = variable.value_from.as_ref().and_then(|source| source.file_key_ref.as_ref());
+        if let Some(file) = file.filter(|file| !volumes.contains(file.volume_name.as_str())) {
+            let path = path.index(index).child("valueFrom").child("fileKeyRef").child("volumeName");
+            faults.add([FieldError::not_found(&path, file.volume_name.as_str())]);
+        }
+    }
+}
+
+/// Source: upstream `validateFileKeySelector`.
+fn validate_file_key(file: &FileKeySelector, path: &Path, faults: &mut Faults) {
+    faults.set(&path.child("key"), &file.key);
+    faults.set_form(&path.child("volumeName"), &file.volume_name, check_dns_label);
+    faults.set_form(&path.child("path"), &file.path, super::names::check_no_backsteps);
+}
+
 pub(super) fn validate_from(sources: &[EnvFromSource], path: &Path, faults: &mut Faults) {
     for (index, source) in sources.iter().enumerate() {
+        let list_path = path;
         let path = path.index(index);
         faults.optional_form(&path.child("prefix"), &source.prefix, check_env_name);
         let config_map = source.config_map_ref.as_ref().map(|source| ("configMapRef", &source.name));
@@ -47,8 +69,9 @@ pub(super) fn validate_from(sources: &[EnvFromSource], path: &Path, faults: &mut
             faults.set_form(&path.child(field).child("name"), name, check_dns_subdomain);
         }
         match (config_map, secret) {
-            (None, None) => faults.invalid(&path, "", "must specify one of: `configMapRef` or `secretRef`"),
-            (Some(_), Some(_)) => faults.invalid(&path, "", "may not have more than one field specified at a time"),
+            // Upstream does not say of which source.
+            (None, None) => faults.invalid(list_path, "", "must specify one of: `configMapRef` or `secretRef`"),
+            (Some(_), Some(_)) => faults.invalid(list_path, "", "may not have more than one field specified at a time"),
             _ => (),
         }
     }
@@ -72,6 +95,9 @@ fn validate_source(variable: &EnvVar, path: &Path, faults: &mut Faults) {
     if let Some(key) = &source.secret_key_ref {
         count += 1;
         validate_key(&key.name, &key.key, &path.child("secretKeyRef"), faults);
+    }
+    if let Some(file) = &source.file_key_ref {
+        validate_file_key(file, &path.child("fileKeyRef"), faults);
     }
     if count == 0 {
         faults.invalid(path, "", "must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef` or `secretKeyRef`");

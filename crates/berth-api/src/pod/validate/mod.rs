@@ -21,8 +21,9 @@ use crate::{
     names::{check_dns_label, check_dns_subdomain, check_qualified_name},
     unset::{list, text},
 };
-use k8s_openapi::api::core::v1::{Pod, PodSpec, PodTemplateSpec};
-use std::collections::BTreeSet;
+use k8s_openapi::api::core::v1::{PersistentVolumeClaimVolumeSource, Pod, PodResourceClaim, PodSpec, PodTemplateSpec, Volume};
+use serde_json::json;
+use std::{borrow::Cow, collections::BTreeSet};
 
 pub(crate) use names::{check_config_key, check_port_name};
 pub(crate) use volumes::{ISCSI_TOO_LONG, is_iscsi_too_long};
@@ -81,8 +82,9 @@ pub(super) fn validate_pod_spec(spec: &PodSpec, faults: &mut Faults) {
 }
 
 fn validate_spec(spec: &PodSpec, path: &Path, claim_names: &[String], faults: &mut Faults) {
-    let mut volumes = volumes::validate(list(&spec.volumes), &path.child("volumes"), faults);
-    volumes.extend(claim_names.iter().map(String::as_str));
+    let all_volumes = with_claims(list(&spec.volumes), claim_names);
+    let volumes = volumes::validate(&all_volumes, &path.child("volumes"), faults);
+    validate_resource_claims(list(&spec.resource_claims), &path.child("resourceClaims"), faults);
     containers::validate_all(spec, path, &volumes, faults);
     resources::validate_whole(spec, &path.child("resources"), faults);
     containers::validate_host_network(spec, &path.child("containers"), faults);
@@ -104,8 +106,51 @@ fn validate_spec(spec: &PodSpec, path: &Path, claim_names: &[String], faults: &m
         faults.form(&path.child("runtimeClassName"), name, check_dns_subdomain);
     }
     faults.optional_one_of(&path.child("preemptionPolicy"), &spec.preemption_policy, &["Never", "PreemptLowerPriority"]);
-    resources::validate_list(spec.overhead.as_ref(), &path.child("overhead"), faults);
+    resources::validate_overhead(spec.overhead.as_ref(), &path.child("overhead"), faults);
     os::validate(spec, path, faults);
+}
+
+/// The volumes of a pod that gets one for each claim: those first, and then those of the template whose names no claim has.
+///
+/// Source: upstream `ValidatePodTemplateSpecForStatefulSet`.
+fn with_claims<'a>(volumes: &'a [Volume], claim_names: &[String]) -> Cow<'a, [Volume]> {
+    if claim_names.is_empty() {
+        return Cow::Borrowed(volumes);
+    }
+    let mut seen = BTreeSet::new();
+    let volume = |name: &String| {
+        let claim = PersistentVolumeClaimVolumeSource { claim_name: name.clone(), read_only: None };
+        Volume { name: name.clone(), persistent_volume_claim: Some(claim), ..Volume::default() }
+    };
+    let mut all: Vec<Volume> = claim_names.iter().filter(|name| seen.insert(name.as_str())).map(volume).collect();
+    all.extend(volumes.iter().filter(|volume| !seen.contains(volume.name.as_str())).cloned());
+    Cow::Owned(all)
+}
+
+/// Source: upstream `validatePodResourceClaims`.
+fn validate_resource_claims(claims: &[PodResourceClaim], path: &Path, faults: &mut Faults) {
+    let mut seen = BTreeSet::new();
+    for (index, claim) in claims.iter().enumerate() {
+        let path = path.index(index);
+        match claim.name.as_str() {
+            "" => faults.required(&path.child("name"), ""),
+            name if seen.insert(name) => faults.form(&path.child("name"), name, check_dns_label),
+            name => faults.duplicate(&path.child("name"), name),
+        }
+        let sources =
+            [("resourceClaimName", &claim.resource_claim_name), ("resourceClaimTemplateName", &claim.resource_claim_template_name)];
+        let problem = match sources.map(|(_, name)| name.is_some()) {
+            [true, true] => Some("at most one of `resourceClaimName` or `resourceClaimTemplateName` may be specified"),
+            [false, false] => Some("must specify one of: `resourceClaimName`, `resourceClaimTemplateName`"),
+            _ => None,
+        };
+        if let Some(problem) = problem {
+            faults.invalid(&path, json!(claim), problem);
+        }
+        for (field, name) in sources {
+            name.iter().for_each(|name| faults.form(&path.child(field), name, check_dns_subdomain));
+        }
+    }
 }
 
 /// A pod with users of its own shares nothing of its node.

@@ -3,16 +3,16 @@
 use crate::{
     FieldError, Path,
     faults::{Faults, NOT_NEGATIVE},
-    names::check_qualified_name,
+    names::{check_dns_label, check_qualified_name},
     pod::quantities::{ResourceList, parse, requests_of_containers},
     quantity::Quantity,
-    unset::entries,
+    unset::{entries, list},
 };
 use k8s_openapi::{
-    api::core::v1::{PodSpec, ResourceRequirements},
+    api::core::v1::{PodSpec, ResourceClaim, ResourceRequirements},
     apimachinery::pkg::api::resource::Quantity as WireQuantity,
 };
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What a container can ask for without a domain in front.
 const CONTAINER_RESOURCES: &[&str] = &["cpu", "memory", "ephemeral-storage"];
@@ -43,9 +43,33 @@ const STANDARD_RESOURCES: &[&str] = &[
 const HUGE_PAGES: &str = "hugepages-";
 
 /// Source: upstream `ValidateContainerResourceRequirements`.
-pub(super) fn validate_requirements(resources: Option<&ResourceRequirements>, path: &Path, faults: &mut Faults) {
+///
+/// `claim_names` are those of the pod.
+pub(super) fn validate_requirements(resources: Option<&ResourceRequirements>, claim_names: &[&str], path: &Path, faults: &mut Faults) {
     let Some(resources) = resources else { return };
     validate_amounts(resources, validate_container_resource, path, faults);
+    validate_claims(list(&resources.claims), claim_names, &path.child("claims"), faults);
+}
+
+/// Source: upstream `validateResourceClaimNames`.
+fn validate_claims(claims: &[ResourceClaim], claim_names: &[&str], path: &Path, faults: &mut Faults) {
+    let mut seen = BTreeSet::new();
+    for (index, claim) in claims.iter().enumerate() {
+        let path = path.index(index);
+        if !faults.set(&path, &claim.name) {
+            continue;
+        }
+        if !seen.insert((&claim.name, &claim.request)) {
+            faults
+                .duplicate(&path, [Some(&claim.name), claim.request.as_ref()].into_iter().flatten().cloned().collect::<Vec<_>>().join("/"));
+        }
+        faults.optional_form(&path.child("request"), &claim.request, check_dns_label);
+        if !claim_names.contains(&claim.name.as_str()) {
+            let known = if claim_names.is_empty() { " which is empty".to_owned() } else { format!(": {}", claim_names.join(", ")) };
+            let detail = format!("must be one of the names in pod.spec.resourceClaims{known}");
+            faults.add([FieldError { detail, ..FieldError::not_found(&path, claim.name.as_str()) }]);
+        }
+    }
 }
 
 /// The resources of a pod as a whole. Those of its containers are part of them.
@@ -86,6 +110,7 @@ fn validate_amounts(resources: &ResourceRequirements, check_name: fn(&str, &Path
         let path = path.child("limits").key(name);
         check_name(name, &path, faults);
         validate_amount(name, limit, &path, faults);
+        validate_pages(name, limit, &path, faults);
     }
     for (name, request) in entries(&resources.requests) {
         let request_path = path.child("requests").key(name);
@@ -93,6 +118,7 @@ fn validate_amounts(resources: &ResourceRequirements, check_name: fn(&str, &Path
         validate_amount(name, request, &request_path, faults);
         let limit = resources.limits.as_ref().and_then(|limits| limits.get(name));
         validate_against_limit(name, request, limit, path, faults);
+        validate_pages(name, request, &request_path, faults);
     }
     let mut names = [&resources.limits, &resources.requests].into_iter().flatten().flat_map(BTreeMap::keys);
     let is_beside = names.clone().any(|name| matches!(name.as_str(), "cpu" | "memory"));
@@ -117,22 +143,26 @@ pub(crate) fn is_of_pod(name: &str) -> bool {
     matches!(name, "cpu" | "memory") || is_huge_pages(name)
 }
 
+/// Huge pages are used as a whole. An amount below zero is one fault only.
+fn validate_pages(name: &str, quantity: &WireQuantity, path: &Path, faults: &mut Faults) {
+    let Some(page) = name.strip_prefix(HUGE_PAGES) else { return };
+    let Some(amount) = parse(quantity).filter(|amount| !amount.is_negative()) else { return };
+    let page = page.parse::<Quantity>().ok().filter(|page| page.is_integer()).map_or(0, Quantity::value);
+    if page <= 0 || amount.value() % page != 0 {
+        faults.invalid(path, quantity.0.as_str(), format!("{} is not positive integer multiple of {name}", quantity.0));
+    }
+}
+
 /// Whether it is memory in pages that a node sets aside.
 pub(crate) fn is_huge_pages(name: &str) -> bool {
     name.starts_with(HUGE_PAGES)
 }
 
-/// Names and amounts of a pod's overhead.
-pub(super) fn validate_list(list: Option<&ResourceList>, path: &Path, faults: &mut Faults) {
-    for (name, quantity) in list.into_iter().flatten() {
-        validate_entry(name, quantity, &path.key(name), faults);
-    }
-}
-
-/// The name and the amount of a resource that containers can ask for.
-pub(crate) fn validate_entry(name: &str, quantity: &WireQuantity, path: &Path, faults: &mut Faults) {
-    validate_container_resource(name, path, faults);
-    validate_amount(name, quantity, path, faults);
+/// A pod's overhead, which upstream checks as limits.
+pub(super) fn validate_overhead(overhead: Option<&ResourceList>, path: &Path, faults: &mut Faults) {
+    let Some(overhead) = overhead else { return };
+    let limits = ResourceRequirements { limits: Some(overhead.clone()), ..ResourceRequirements::default() };
+    validate_amounts(&limits, validate_container_resource, path, faults);
 }
 
 /// The name of a resource that containers can ask for.

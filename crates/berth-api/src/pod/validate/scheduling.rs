@@ -130,15 +130,14 @@ fn validate_pod_term(term: &PodAffinityTerm, path: &Path, faults: &mut Faults) {
     for name in list(&term.namespaces) {
         faults.form(&path.child("namespace"), name, check_dns_label);
     }
-    validate_topology_key(&term.topology_key, path, faults);
+    let path = path.child("topologyKey");
+    validate_topology_key(&term.topology_key, &path, faults);
+    faults.form(&path, &term.topology_key, check_label_key);
 }
 
 fn validate_topology_key(key: &str, path: &Path, faults: &mut Faults) {
-    let path = path.child("topologyKey");
     if key.is_empty() {
-        faults.required(&path, "can not be empty");
-    } else {
-        faults.form(&path, key, check_label_key);
+        faults.required(path, "can not be empty");
     }
 }
 
@@ -153,7 +152,7 @@ pub(super) fn validate_spread(constraints: &[TopologySpreadConstraint], path: &P
         if constraint.max_skew <= 0 {
             faults.invalid(&path.child("maxSkew"), constraint.max_skew, "must be greater than 0");
         }
-        validate_topology_key(&constraint.topology_key, &path, faults);
+        validate_topology_key(&constraint.topology_key, &path.child("topologyKey"), faults);
         let when = constraint.when_unsatisfiable.as_str();
         if !["DoNotSchedule", "ScheduleAnyway"].contains(&when) {
             faults.add([FieldError::not_supported(&path.child("whenUnsatisfiable"), when, &["DoNotSchedule", "ScheduleAnyway"])]);
@@ -209,6 +208,8 @@ fn validate_toleration(toleration: &Toleration, path: &Path, faults: &mut Faults
         }
         "Exists" if value.is_empty() => (),
         "Exists" => faults.invalid(&operator_path, value, "value must be empty when `operator` is 'Exists'"),
+        // Their gate is off, and the answer says so by naming them.
+        "Lt" | "Gt" => faults.add([FieldError::not_supported(&operator_path, operator, &["Equal", "Exists", "Lt", "Gt"])]),
         other => faults.add([FieldError::not_supported(&operator_path, other, &["Equal", "Exists"])]),
     }
     faults.optional_one_of(&path.child("effect"), &toleration.effect, TAINT_EFFECTS);

@@ -23,11 +23,26 @@ pub(super) fn validate_pod(spec: &PodSpec, path: &Path, faults: &mut Faults) {
     faults.optional_one_of(&path.child("fsGroupChangePolicy"), &context.fs_group_change_policy, &["Always", "OnRootMismatch"]);
     validate_seccomp(context.seccomp_profile.as_ref(), &path.child("seccompProfile"), faults);
     validate_app_armor(context.app_armor_profile.as_ref(), &path.child("appArmorProfile"), faults);
+    // The other policy is behind a gate that is off.
+    let policies = [
+        ("supplementalGroupsPolicy", &context.supplemental_groups_policy, &["Merge", "Strict"][..]),
+        ("seLinuxChangePolicy", &context.se_linux_change_policy, &["Recursive"]),
+    ];
+    for (field, policy, known) in policies {
+        policy.iter().for_each(|policy| faults.known(&path.child(field), policy, known));
+    }
 }
 
-pub(super) fn validate_container(context: Option<&SecurityContext>, path: &Path, faults: &mut Faults) {
+/// `has_own_users`: whether the users of the pod are not those of its node.
+pub(super) fn validate_container(context: Option<&SecurityContext>, has_own_users: bool, path: &Path, faults: &mut Faults) {
     let Some(context) = context else { return };
     validate_ids(&[("runAsUser", context.run_as_user), ("runAsGroup", context.run_as_group)], path, faults);
+    if let Some(mount) = &context.proc_mount {
+        faults.known(&path.child("procMount"), mount, &["Default", "Unmasked"]);
+        if mount == "Unmasked" && !has_own_users {
+            faults.invalid(&path.child("procMount"), mount.as_str(), "`hostUsers` must be false to use `Unmasked`");
+        }
+    }
     validate_seccomp(context.seccomp_profile.as_ref(), &path.child("seccompProfile"), faults);
     if context.allow_privilege_escalation == Some(false) {
         // Upstream prints the whole context; nobody reads it there.

@@ -8,14 +8,18 @@ use super::{
 use crate::{
     FieldError, Path,
     faults::Faults,
+    metadata::{validate_annotations, validate_labels},
     names::{check_dns_label, check_dns_subdomain},
     pod::{claim, quantities::parse, volume_sources},
     quantity::Quantity,
     unset::{list, text},
 };
-use k8s_openapi::api::core::v1::{
-    ConfigMapVolumeSource, DownwardAPIVolumeSource, EmptyDirVolumeSource, EphemeralVolumeSource, ImageVolumeSource, KeyToPath,
-    PersistentVolumeClaimVolumeSource, ProjectedVolumeSource, SecretVolumeSource, Volume, VolumeProjection,
+use k8s_openapi::{
+    api::core::v1::{
+        ConfigMapVolumeSource, DownwardAPIVolumeSource, EmptyDirVolumeSource, EphemeralVolumeSource, ImageVolumeSource, KeyToPath,
+        PersistentVolumeClaimVolumeSource, ProjectedVolumeSource, SecretVolumeSource, Volume, VolumeProjection,
+    },
+    apimachinery::pkg::apis::meta::v1::ObjectMeta,
 };
 use std::collections::BTreeSet;
 
@@ -125,10 +129,38 @@ impl SourceRules for EphemeralVolumeSource {
     fn validate(&self, path: &Path, faults: &mut Faults) {
         let path = path.child("volumeClaimTemplate");
         match &self.volume_claim_template {
-            Some(template) => faults.add(claim::validate_claim_spec(&template.spec, &path.child("spec"))),
+            Some(template) => {
+                validate_claim_metadata(template.metadata.as_ref(), &path.child("metadata"), faults);
+                faults.add(claim::validate_claim_spec(&template.spec, &path.child("spec")));
+            }
             None => faults.required(&path, ""),
         }
     }
+}
+
+/// The claim that is made gets labels and annotations from its template, and all else from its pod.
+///
+/// Source: upstream `ValidatePersistentVolumeClaimTemplate`.
+fn validate_claim_metadata(metadata: Option<&ObjectMeta>, path: &Path, faults: &mut Faults) {
+    let Some(metadata) = metadata else { return };
+    faults.add(validate_annotations(metadata.annotations.as_ref(), &path.child("annotations")));
+    faults.add(validate_labels(metadata.labels.as_ref(), &path.child("labels")));
+    let set = [
+        ("name", !text(&metadata.name).is_empty()),
+        ("generateName", !text(&metadata.generate_name).is_empty()),
+        ("namespace", !text(&metadata.namespace).is_empty()),
+        ("selfLink", !text(&metadata.self_link).is_empty()),
+        ("uID", !text(&metadata.uid).is_empty()),
+        ("resourceVersion", !text(&metadata.resource_version).is_empty()),
+        ("generation", metadata.generation.is_some_and(|generation| generation != 0)),
+        ("creationTimestamp", metadata.creation_timestamp.is_some()),
+        ("deletionTimestamp", metadata.deletion_timestamp.is_some()),
+        ("deletionGracePeriodSeconds", metadata.deletion_grace_period_seconds.is_some()),
+        ("ownerReferences", metadata.owner_references.is_some()),
+        ("finalizers", metadata.finalizers.is_some()),
+        ("managedFields", metadata.managed_fields.is_some()),
+    ];
+    set.into_iter().filter(|(_, is_set)| *is_set).for_each(|(field, _)| faults.forbidden(&path.child(field), "cannot be set"));
 }
 
 /// The name of a CSI driver. In capitals it is a name, too.
