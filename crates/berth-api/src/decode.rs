@@ -1,5 +1,6 @@
 //! From bytes to objects: JSON with its duplicate keys, typed objects with their unknown fields, and where a wrong type stands.
 
+mod base64;
 mod codec;
 mod order;
 mod parse;

@@ -99,9 +99,15 @@ impl Config {
 }
 
 fn decode(resource: &Resource, document: Value) -> Result<BoxObject, ApiError> {
+    let text = |member: &str| document.pointer(member).and_then(Value::as_str).unwrap_or_default().to_owned();
+    let name = format!("{}/{}", text("/metadata/namespace"), text("/metadata/name"));
     // Fields that the kind does not have were refused by its schema.
     let decoded = resource.rules.decode(document);
-    decoded.map(|decoded| decoded.object).map_err(|error| ApiError::bad_request(format!("failed to convert the applied object: {error}")))
+    decoded.map(|decoded| decoded.object).map_err(|error| {
+        let (kind, why) = (gvk(resource), error.converted.clone().unwrap_or_else(|| error.to_string()));
+        let unable = format!("unable to convert unstructured object to {kind}: {why}");
+        ApiError::bad_request(format!("failed to convert new object ({name}; {kind}) to proper version: {unable}"))
+    })
 }
 
 /// `apps/v1, Kind=Deployment`; `/v1, Kind=Pod`.

@@ -5,6 +5,7 @@
 //!
 //! Nothing here nests deeper than what it was given, or than [`DEPTH_MAX`]: readers of the result may recurse.
 
+mod go;
 mod json;
 mod merge;
 pub mod merge_keys;

@@ -1,6 +1,6 @@
 //! A patch as a request carries it, read.
 
-use super::{json, merge};
+use super::{go::as_in_go, json, merge};
 use crate::{ApiError, Patch};
 use berth_api::{
     FieldError, Path,
@@ -65,7 +65,7 @@ impl<'a> Parsed<'a> {
         let text = match self {
             Self::Json(bytes) => String::from_utf8_lossy(bytes).into_owned(),
             Self::Merge(value, _) => value.to_string(),
-            Self::Strategic(value, _) => value.to_string(),
+            Self::Strategic(value, _) => as_in_go(value),
         };
         let errors = vec![FieldError::invalid(&Path::new("patch"), text, why)];
         ApiError::Invalid { group: String::new(), kind: String::new(), name: String::new(), errors }

@@ -308,6 +308,12 @@ fn bad_applies_are_refused_with_upstreams_words() {
     );
     assert!(matches!(faulty, ApiError::Invalid { .. }));
 
+    let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s", "namespace": "default"}, "data": {"a": "YQ"}});
+    let unread = apply(&world, "secrets", &secret, &by("a")).expect_err("no base64");
+    let text = "failed to convert new object (default/s; /v1, Kind=Secret) to proper version: unable to convert unstructured object to /v1, \
+                Kind=Secret: error decoding from json: illegal base64 data at input byte 0";
+    assert_eq!(unread.to_string(), text);
+
     let refused = now(world.registry.patch(&target(D, "d"), Patch::Apply(b"[1]".to_vec()), &by("a"))).expect_err("no object");
     assert!(refused.to_string().starts_with("error decoding YAML: "), "{refused}");
     let force = Patch::Merge(b"{}".to_vec());

@@ -411,3 +411,28 @@ fn the_name_of_a_service_may_begin_with_a_digit() {
     let error = world.create("services", service("web-")).expect_err("refused").to_string();
     assert!(error.contains("metadata.name: Invalid value: \"web-\": a lowercase RFC 1123 label must consist of"), "{error}");
 }
+
+#[test]
+fn a_new_base_of_names_is_checked_where_upstream_validates_the_whole_object() {
+    let world = World::new();
+    world.made("configmaps", json!({"metadata": {"name": "c"}}));
+    world.made("deployments.apps", deployment("d"));
+    let base = |base: &str| json!({"metadata": {"generateName": base}});
+    let refused = world.merge("configmaps", "c", base("UPPER")).expect_err("no name begins so").to_string();
+    assert!(
+        refused.starts_with("ConfigMap \"c\" is invalid: metadata.generateName: Invalid value: \"UPPER\": a lowercase RFC 1123"),
+        "{refused}"
+    );
+    world.merge("configmaps", "c", base("c-")).expect("names may begin so");
+    world.merge("deployments.apps", "d", base("UPPER")).expect("it is not checked");
+}
+
+#[test]
+fn a_strategic_patch_that_does_not_fit_is_shown_as_go_prints_it() {
+    let world = World::new();
+    world.made("deployments.apps", deployment("d"));
+    let patch = Patch::Strategic(br#"{"spec": {"paused": [null, "x"]}}"#.to_vec());
+    let refused = world.patch("deployments.apps", "d", patch, &WriteOptions::default()).expect_err("it does not fit").to_string();
+    let wanted = "patch: Invalid value: \"map[spec:map[paused:[<nil> x]]]\": unrecognized type: bool";
+    assert!(refused.ends_with(wanted), "{refused}");
+}
