@@ -16,6 +16,9 @@ pub(crate) struct Difference {
 
 /// Compares normal bodies, status and warnings.
 pub(crate) fn compare(theirs: &Answer, ours: &Answer) -> Vec<Difference> {
+    if let Some(difference) = cut_number(theirs, ours) {
+        return vec![difference];
+    }
     if theirs.status != ours.status {
         return vec![status(theirs, ours)];
     }
@@ -26,6 +29,15 @@ pub(crate) fn compare(theirs: &Answer, ours: &Answer) -> Vec<Difference> {
         differences.extend(refusals(&theirs.body, &ours.body));
     }
     differences
+}
+
+/// Where ours refuses a number that its field has no room for, and theirs goes on with the bits that fit: whatever that says is of another number.
+fn cut_number(theirs: &Answer, ours: &Answer) -> Option<Difference> {
+    let message = |answer: &Answer| answer.body["message"].as_str().unwrap_or_default().to_owned();
+    let has_no_room = !ours.is_good() && ["invalid value: integer `", "`, expected i32"].iter().all(|part| message(ours).contains(part));
+    let is_cut = has_no_room && !message(theirs).contains("cannot unmarshal number");
+    let class = format!("number without room: {} → {}", theirs.status, ours.status);
+    is_cut.then(|| Difference { class, theirs: summary(theirs), ours: summary(ours) })
 }
 
 fn status(theirs: &Answer, ours: &Answer) -> Difference {
@@ -50,7 +62,24 @@ fn first_fault(status: &Value) -> String {
 
 fn cause_text(cause: &Value) -> String {
     let text = |field: &str| cause[field].as_str().unwrap_or_default();
-    format!("{} {}: {}", text("field"), text("reason"), without_objects(text("message")))
+    let message = without_objects(text("message"));
+    let message = if text("field") == "patch" { without_patched(&message) } else { message };
+    format!("{} {}: {message}", text("field"), text("reason"))
+}
+
+/// The message about a JSON or merge patch without the JSON that it shows: docs/deviations.md lists that upstream shows the object as patched. Strategic
+/// patches are shown in another form, and compared.
+fn without_patched(message: &str) -> String {
+    const HEAD: &str = "Invalid value: \"";
+    let shown = message.strip_prefix(HEAD).filter(|shown| shown.starts_with(['{', '[']));
+    let Some(shown) = shown else { return message.to_owned() };
+    let mut is_escaped = false;
+    let end = shown.find(|letter| {
+        let is_end = letter == '"' && !is_escaped;
+        is_escaped = letter == '\\' && !is_escaped;
+        is_end
+    });
+    end.map_or_else(|| message.to_owned(), |end| format!("{HEAD}…{}", &shown[end..]))
 }
 
 /// The causes in their order. docs/deviations.md lists that upstream finds some of an update several times.
@@ -62,7 +91,8 @@ fn causes(status: &Value) -> Vec<String> {
 
 /// A message without the objects that it shows, which upstream prints with the names of Go, and without the difference of two objects below it.
 fn without_objects(message: &str) -> String {
-    let first_line = message.split('\n').next().unwrap_or_default().replace(" value: null:", " value: {}:");
+    let first_line =
+        message.split('\n').next().unwrap_or_default().replace(" value: null:", " value: {}:").replace(" value: []:", " value: {}:");
     let (mut shown, mut depth, mut is_quoted, mut is_escaped) = (String::new(), 0_usize, false, false);
     for letter in first_line.chars() {
         match letter {
@@ -180,11 +210,14 @@ fn field(theirs: Option<&Value>, ours: Option<&Value>, path: &mut String, differ
 
 /// Where LimitRanges and ResourceQuotas have quantities.
 const AMOUNTS: &[&str] = &[".spec.limits[].", ".spec.hard.", ".status.hard.", ".status.used."];
+/// Where pods have one that is not brought to thousandths.
+const SIZE_LIMIT: &str = ".emptyDir.sizeLimit";
 
 /// Whether two texts in such a place are the same quantity.
 fn are_equal_amounts(path: &str, theirs: Option<&Value>, ours: Option<&Value>) -> bool {
     let amount = |value: Option<&Value>| value?.as_str()?.parse::<Quantity>().ok();
-    AMOUNTS.iter().any(|place| path.starts_with(place)) && amount(theirs).is_some_and(|theirs| amount(ours) == Some(theirs))
+    let is_place = path.ends_with(SIZE_LIMIT) || AMOUNTS.iter().any(|place| path.starts_with(place));
+    is_place && amount(theirs).is_some_and(|theirs| amount(ours) == Some(theirs))
 }
 
 /// Keys of owned list items say less than their field.
@@ -267,6 +300,22 @@ mod tests {
     fn of_messages_objects_and_what_differs_between_them_are_left_out() {
         assert_eq!(without_objects(r#"Invalid value: {"a":{"b":"}"}}: field is immutable"#), "Invalid value: {…}: field is immutable");
         assert_eq!(without_objects("Forbidden: no\n@@ -1 +1 @@\n-a"), "Forbidden: no");
+    }
+
+    #[test]
+    fn a_number_without_room_is_one_difference_unless_both_refuse_it() {
+        let refused = |message: &str| answer(400, json!({ "message": message }));
+        let ours = refused("spec.a: invalid value: integer `2147483648`, expected i32");
+        assert_eq!(classes(&answer(200, json!({})), &ours), ["number without room: 200 → 400"]);
+        assert_eq!(classes(&refused("json: cannot unmarshal number"), &ours), ["message: json: cannot unmarshal number"]);
+    }
+
+    #[test]
+    fn the_result_of_a_patch_is_left_out_and_a_strategic_patch_is_not() {
+        let cause = |value: &str| cause_text(&json!({"field": "patch", "reason": "R", "message": format!("Invalid value: {value}: no")}));
+        assert_eq!(cause(r#""{\"a\":\"b\"}""#), cause(r#""[{\"op\":\"add\"}]""#));
+        assert_eq!(cause(r#""{}""#), "patch R: Invalid value: \"…\": no");
+        assert_eq!(cause(r#""map[a:b]""#), "patch R: Invalid value: \"map[a:b]\": no");
     }
 
     #[test]

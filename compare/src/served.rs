@@ -174,7 +174,8 @@ pub(crate) struct Pair {
 impl Pair {
     /// Starts both without controllers. `None` where there is no real one: says so.
     pub(crate) async fn start() -> Option<Self> {
-        let upstream = Upstream::start(&["--no-controllers"])?;
+        // berth taints new nodes by a controller. What follows from their taints would hide all else of nodes.
+        let upstream = Upstream::start(&["--no-controllers", "API_EXTRA=--disable-admission-plugins=TaintNodesByCondition"])?;
         let berth = Berth::start(&["apiserver", "--service-cluster-ip-range", "10.0.0.0/24"]);
         let pair = Self::open(upstream, berth, None).await;
         pair.prepare().await;

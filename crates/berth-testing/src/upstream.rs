@@ -27,7 +27,8 @@ pub struct Upstream {
 }
 
 impl Upstream {
-    /// Starts one, with these options of its script. `None` where there is none to be had: the test says that it is skipped.
+    /// Starts one, with these options of its script, and with those of the form `NAME=value` in its environment. `None` where there is none to be had: the
+    /// test says that it is skipped.
     ///
     /// # Panics
     /// It does not start; with what its parts logged last.
@@ -114,6 +115,9 @@ impl Upstream {
         let mut command = Command::new(self.scripts.join(script));
         // What it starts keeps its output open.
         let output = File::options().create(true).append(true).open(self.folder.path().join("script.log")).expect("the folder is ours");
+        let (variables, options): (Vec<&str>, Vec<&str>) =
+            options.iter().partition(|option| !option.starts_with('-') && option.contains('='));
+        command.envs(variables.into_iter().filter_map(|variable| variable.split_once('=')));
         let status = command.arg(self.folder.path()).args(options).stdout(Stdio::null()).stderr(output).status();
         status.is_ok_and(|status| status.success())
     }
