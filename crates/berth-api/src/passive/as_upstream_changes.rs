@@ -268,8 +268,29 @@ fn an_empty_type_of_a_policy_or_group_of_parameters_is_no_absent_one() {
         &named(&json!({"spec": {"policyTypes": ["Ingress", ""]}})),
         &["spec.policyTypes[1]: Unsupported value: \"\": supported values: \"Ingress\", \"Egress\""],
     );
+    let class = |parameters: Value| {
+        let parameters = merged(json!({"kind": "K", "name": "n"}), &parameters);
+        json!({"metadata": {"name": "a"}, "spec": {"controller": "e.com/c", "parameters": parameters}})
+    };
+    check_create::<IngressClass>(&class(json!({"apiGroup": ""})), &["spec.parameters.apiGroup: Invalid value: \"\": a lowercase…"]);
+    let scopes = "supported values: \"Cluster\", \"Namespace\"";
+    check_create::<IngressClass>(&class(json!({"scope": ""})), &[&format!("spec.parameters.scope: Unsupported value: \"\": {scopes}")]);
+    let namespace = "spec.parameters.namespace: ";
     check_create::<IngressClass>(
-        &json!({"metadata": {"name": "a"}, "spec": {"controller": "e.com/c", "parameters": {"kind": "K", "name": "n", "apiGroup": ""}}}),
-        &["spec.parameters.apiGroup: Invalid value: \"\": a lowercase…"],
+        &class(json!({"scope": "Namespace"})),
+        &[&format!("{namespace}Required value: `parameters.scope` is set to 'Namespace'")],
+    );
+    check_create::<IngressClass>(
+        &class(json!({"namespace": ""})),
+        &[&format!("{namespace}Forbidden: `parameters.scope` is set to 'Cluster'")],
+    );
+    let port = json!({"spec": {"ingress": [{"ports": [{"port": ""}]}]}});
+    let path = "spec.ingress[0].ports[0].port: Invalid value: \"\": ";
+    check_create::<NetworkPolicy>(
+        &named(&port),
+        &[
+            &format!("{path}must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)"),
+            &format!("{path}must contain at least one letter (a-z)"),
+        ],
     );
 }

@@ -279,7 +279,9 @@ fn is_positive(amount: &Quantity) -> bool {
 
 fn validate_rules(rules: &HPAScalingRules, path: &Path, faults: &mut Faults) {
     if let Some(window) = rules.stabilization_window_seconds {
-        faults.not_negative(&path.child("stabilizationWindowSeconds"), Some(window));
+        if window < 0 {
+            faults.invalid(&path.child("stabilizationWindowSeconds"), window, "must be greater than or equal to zero");
+        }
         if window > WINDOW_MAX {
             faults.invalid(&path.child("stabilizationWindowSeconds"), window, "must be less than or equal to 3600");
         }

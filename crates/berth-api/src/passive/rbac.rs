@@ -1,7 +1,7 @@
 //! Role, ClusterRole, RoleBinding and ClusterRoleBinding. What they grant is decided in `berth-rbac`.
 
 use crate::{
-    FeatureGates, FieldError, Kind, Path,
+    FeatureGates, FieldError, Kind, Path, Selector,
     faults::Faults,
     label_selector::validate_label_selector,
     names::{check_dns_subdomain, check_path_segment},
@@ -123,6 +123,9 @@ fn validate_aggregation(rule: &AggregationRule, faults: &mut Faults) {
     }
     for (index, selector) in selectors.iter().enumerate() {
         faults.add(validate_label_selector(selector, &path.index(index)));
+        if Selector::from_label_selector(selector).is_err() {
+            faults.invalid(&path.index(index), serde_json::Value::Null, "invalid label selector.");
+        }
     }
 }
 
@@ -220,6 +223,13 @@ mod tests {
         check_create::<ClusterRole>(
             &rule(json!({"verbs": ["get"], "nonResourceURLs": ["/a"], "resources": ["pods"]})),
             &["rules[0].nonResourceURLs: Invalid value: [\"/a\"]: rules cannot apply to both regular resources and non-resource URLs"],
+        );
+        check_create::<ClusterRole>(
+            &named(&json!({"aggregationRule": {"clusterRoleSelectors": [{}, {"matchExpressions": [{"key": "a", "operator": "x"}]}]}})),
+            &[
+                "aggregationRule.clusterRoleSelectors[1].matchExpressions[0].operator: Invalid value: \"x\": not a valid selector operator",
+                "aggregationRule.clusterRoleSelectors[1]: Invalid value: null: invalid label selector.",
+            ],
         );
         check_create::<ClusterRole>(
             &named(&json!({"aggregationRule": {}})),

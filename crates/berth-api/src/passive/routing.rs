@@ -223,7 +223,7 @@ impl Kind for IngressClass {
 
     fn set_defaults(&mut self) {
         if let Some(parameters) = self.spec.get_or_insert_default().parameters.as_mut() {
-            default_to(&mut parameters.scope, "Cluster");
+            parameters.scope.get_or_insert_with(|| "Cluster".to_owned());
         }
     }
 
@@ -289,13 +289,12 @@ fn validate_parameters(parameters: &IngressClassParametersReference, path: &Path
     }
     faults.set_form(&path.child("kind"), &parameters.kind, check_path_segment);
     faults.set_form(&path.child("name"), &parameters.name, check_path_segment);
-    faults.one_of(&path.child("scope"), text(&parameters.scope), &["Cluster", "Namespace"]);
-    let namespace = text(&parameters.namespace);
-    match text(&parameters.scope) {
-        "Namespace" => faults.set_form(&path.child("namespace"), namespace, check_dns_label),
-        "Cluster" if !namespace.is_empty() => {
-            faults.forbidden(&path.child("namespace"), "`parameters.scope` is set to 'Cluster'");
-        }
+    faults.known(&path.child("scope"), text(&parameters.scope), &["Cluster", "Namespace"]);
+    let path = path.child("namespace");
+    match (text(&parameters.scope), &parameters.namespace) {
+        ("Namespace", None) => faults.required(&path, "`parameters.scope` is set to 'Namespace'"),
+        ("Namespace", Some(namespace)) => faults.form(&path, namespace, check_dns_label),
+        ("Cluster", Some(_)) => faults.forbidden(&path, "`parameters.scope` is set to 'Cluster'"),
         _ => (),
     }
 }

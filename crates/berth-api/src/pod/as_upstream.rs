@@ -578,3 +578,20 @@ fn an_image_is_pulled_always_where_its_tag_can_move() {
         assert_eq!(found.as_deref(), Some(policy), "{image}");
     }
 }
+
+#[test]
+fn a_node_that_is_required_has_labels_of_the_right_form_in_their_turn() {
+    let terms = json!([{"matchExpressions": [{"key": "a", "operator": "In", "values": ["a b"]}, {"key": "a", "operator": "In"}]}]);
+    let affinity = |terms: Value| json!({"affinity": {"nodeAffinity": terms}});
+    let path = "spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms[0].matchExpressions";
+    let none = "values: Required value: must be specified when `operator` is 'In' or 'NotIn'";
+    check_create::<Pod>(
+        &with_spec(&affinity(json!({"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}))),
+        &[&format!("{path}[0].values[0]: Invalid value: \"a b\": a valid label must be…"), &format!("{path}[1].{none}")],
+    );
+    let path = "spec.affinity.nodeAffinity.preferredDuringSchedulingIgnoredDuringExecution[0].preference.matchExpressions";
+    check_create::<Pod>(
+        &with_spec(&affinity(json!({"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 1, "preference": terms[0]}]}))),
+        &[&format!("{path}[1].{none}")],
+    );
+}

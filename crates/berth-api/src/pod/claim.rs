@@ -59,6 +59,7 @@ fn validate_sources(spec: &PersistentVolumeClaimSpec, path: &Path, faults: &mut 
         let path = path.child(field);
         faults.set(&path.child("name"), name);
         faults.set(&path.child("kind"), kind);
+        faults.optional_form(&path.child("apiGroup"), group, check_dns_subdomain);
         if text(group).is_empty() && kind != "PersistentVolumeClaim" {
             faults.invalid(&path, kind.as_str(), "must be 'PersistentVolumeClaim' when referencing the default apiGroup");
         }

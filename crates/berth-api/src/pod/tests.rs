@@ -313,6 +313,8 @@ fn probes_are_validated() {
         (
             json!({"readinessProbe": {"httpGet": {"port": "", "scheme": "x"}}}),
             vec![
+                "spec.containers[0].readinessProbe.httpGet.port: Invalid value: \"\": must contain only alpha-numeric characters (a-z, 0-9), and \
+                 hyphens (-)",
                 "spec.containers[0].readinessProbe.httpGet.port: Invalid value: \"\": must contain at least one letter (a-z)",
                 "spec.containers[0].readinessProbe.httpGet.scheme: Unsupported value: \"x\": supported values: \"HTTP\", \"HTTPS\"",
             ],

@@ -156,7 +156,7 @@ fn validate_pods(spec: &StatefulSetSpec, old: Option<&StatefulSetSpec>) -> Vec<F
 }
 
 fn claim_names(spec: &StatefulSetSpec) -> Vec<String> {
-    spec.volume_claim_templates.iter().flatten().filter_map(|claim| claim.metadata.name.clone()).collect()
+    spec.volume_claim_templates.iter().flatten().map(|claim| claim.metadata.name.clone().unwrap_or_default()).collect()
 }
 
 /// A write of the status carries annotations too.
@@ -239,6 +239,18 @@ mod tests {
         let is_refused = |new: &StatefulSet, old: &StatefulSet| annotations(new, old).iter().any(|fault| fault.to_string() == wanted);
         assert!(is_refused(&set(6, "3", on), &set(0, "3", on)) && is_refused(&set(6, "3", on), &set(6, "3", None)));
         assert!(!is_refused(&set(6, "3", on), &set(5, "3", on)), "what was stored before is not judged again");
+    }
+
+    #[test]
+    fn a_claim_without_a_name_is_a_volume_without_one() {
+        let claim = json!({"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}});
+        check_create(
+            json!({"volumeClaimTemplates": [{"metadata": {"name": "a"}, "spec": claim}, {"metadata": {"name": ""}, "spec": claim}]}),
+            &[
+                "spec.template.spec.volumes[1].persistentVolumeClaim.claimName: Required value",
+                "spec.template.spec.volumes[1].name: Required value",
+            ],
+        );
     }
 
     #[test]

@@ -100,7 +100,7 @@ fn validate_source(variable: &EnvVar, path: &Path, faults: &mut Faults) {
         validate_file_key(file, &path.child("fileKeyRef"), faults);
     }
     if count == 0 {
-        faults.invalid(path, "", "must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef` or `secretKeyRef`");
+        faults.invalid(path, "", "must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef`, `secretKeyRef` or `fileKeyRef`");
     } else if !text(&variable.value).is_empty() {
         faults.invalid(path, "", "may not be specified when `value` is not empty");
     } else if count > 1 {

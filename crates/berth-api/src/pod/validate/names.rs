@@ -6,7 +6,7 @@ pub(crate) fn check_port_name(value: &str) -> Vec<String> {
     let known = |byte: &u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || *byte == b'-';
     [
         fault(value.len() > 15, "must be no more than 15 characters"),
-        fault(!bytes.iter().all(known), "must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)"),
+        fault(bytes.is_empty() || !bytes.iter().all(known), "must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)"),
         fault(!bytes.iter().any(u8::is_ascii_lowercase), "must contain at least one letter (a-z)"),
         fault(value.contains("--"), "must not contain consecutive hyphens"),
         fault(value.starts_with('-') || value.ends_with('-'), "must not begin or end with a hyphen"),

@@ -44,7 +44,7 @@ fn validate_node_affinity(affinity: &NodeAffinity, path: &Path, faults: &mut Fau
     for (index, term) in preferred.iter().enumerate() {
         let path = path.child("preferredDuringSchedulingIgnoredDuringExecution").index(index);
         validate_weight(term.weight, &path, faults);
-        validate_node_term(&term.preference, &path.child("preference"), faults);
+        validate_node_term(&term.preference, NodeValues::Texts, &path.child("preference"), faults);
     }
 }
 
@@ -55,15 +55,17 @@ pub(crate) fn validate_node_selector(selector: &NodeSelector, path: &Path, fault
         faults.required(&path, "must have at least one node selector term");
     }
     for (index, term) in selector.node_selector_terms.iter().enumerate() {
-        let path = path.index(index);
-        validate_node_term(term, &path, faults);
-        // Not where nodes are only preferred.
-        for (index, wanted) in list(&term.match_expressions).iter().enumerate() {
-            let path = path.child("matchExpressions").index(index).child("values");
-            let values = list(&wanted.values).iter().enumerate();
-            values.for_each(|(index, value)| faults.form(&path.index(index), value, check_label_value));
-        }
+        validate_node_term(term, NodeValues::Labels, &path.index(index), faults);
     }
+}
+
+/// What the values are that a label of a node is compared with.
+#[derive(Clone, Copy)]
+enum NodeValues {
+    /// Labels.
+    Labels,
+    /// Any texts, where nodes are only preferred.
+    Texts,
 }
 
 fn validate_weight(weight: i32, path: &Path, faults: &mut Faults) {
@@ -72,9 +74,14 @@ fn validate_weight(weight: i32, path: &Path, faults: &mut Faults) {
     }
 }
 
-fn validate_node_term(term: &NodeSelectorTerm, path: &Path, faults: &mut Faults) {
+fn validate_node_term(term: &NodeSelectorTerm, values: NodeValues, path: &Path, faults: &mut Faults) {
     for (index, requirement) in list(&term.match_expressions).iter().enumerate() {
-        validate_node_requirement(requirement, &path.child("matchExpressions").index(index), faults);
+        let path = path.child("matchExpressions").index(index);
+        validate_node_requirement(requirement, &path, faults);
+        if let NodeValues::Labels = values {
+            let labels = list(&requirement.values).iter().enumerate();
+            labels.for_each(|(index, label)| faults.form(&path.child("values").index(index), label, check_label_value));
+        }
     }
     for (index, requirement) in list(&term.match_fields).iter().enumerate() {
         validate_node_field(requirement, &path.child("matchFields").index(index), faults);
