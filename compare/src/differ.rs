@@ -208,8 +208,8 @@ fn field(theirs: Option<&Value>, ours: Option<&Value>, path: &mut String, differ
     }
 }
 
-/// Where LimitRanges and ResourceQuotas have quantities.
-const AMOUNTS: &[&str] = &[".spec.limits[].", ".spec.hard.", ".status.hard.", ".status.used."];
+/// Where LimitRanges, ResourceQuotas and PersistentVolumes have quantities.
+const AMOUNTS: &[&str] = &[".spec.capacity.", ".spec.limits[].", ".spec.hard.", ".status.hard.", ".status.used."];
 /// Where pods have one that is not brought to thousandths.
 const SIZE_LIMIT: &str = ".emptyDir.sizeLimit";
 
