@@ -144,7 +144,7 @@ async fn serve<A: Answers>(server: Listening<A>, mut shutdown: BoxFuture<'static
                 let (place, is_cut) = places.enter(from.ip(), activity.clone());
                 let (tls, answers) = (tls.clone(), answers.clone());
                 connections.spawn(async move {
-                    let origin = Origin { from, place: Arc::new(place), first: Arc::default() };
+                    let origin = Origin { from, place: Arc::new(place) };
                     tokio::select! {
                         Ok(()) = is_cut => tracing::debug!(%from, "connection closed: there are too many"),
                         () = connection(stream, origin, tls, answers, activity) => tracing::debug!(%from, "connection closed"),

@@ -25,7 +25,7 @@ use crate::{
 };
 use berth_api::FeatureGates;
 use berth_identity::{ObjectKey, ResourceName};
-use berth_registry::{Body, Collection, ListOptions, Registry, ResourceTable, WriteOptions};
+use berth_registry::{Actor, Body, Collection, ListOptions, Registry, ResourceTable, WriteOptions};
 use berth_store::{MemoryStore, env::Env, virtual_time::Process};
 use berth_workloads::{
     plan::Propagation,
@@ -143,14 +143,16 @@ impl Running {
         let resource = registry.resources().by_kind(text("apiVersion"), text("kind")).cloned().expect("served");
         let at = Collection { resource, namespace: namespace.map(str::to_owned) };
         let body = Body::Json(object.to_string().into_bytes());
-        self.world.block_on(async move { registry.create(&at, body, &WriteOptions::default()).await }).expect("a valid object");
+        self.world
+            .block_on(async move { registry.create(&Actor::System, &at, body, &WriteOptions::default()).await })
+            .expect("a valid object");
     }
 
     fn list(&self, resource: ResourceName) -> Vec<Value> {
         let registry = self.registry.clone();
         let resource = registry.resources().by_name(resource.group, resource.plural).cloned().expect("served");
         let at = Collection { resource, namespace: None };
-        let list = self.world.block_on(async move { registry.list(&at, &ListOptions::default()).await });
+        let list = self.world.block_on(async move { registry.list(&Actor::System, &at, &ListOptions::default()).await });
         let items = list.expect("a list").items;
         items.iter().map(|entry| serde_json::from_slice(&entry.value).expect("stored JSON")).collect()
     }

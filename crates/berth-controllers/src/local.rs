@@ -7,8 +7,8 @@ use crate::{
 use berth_api::{Object, Scope, StatusPart, Subresource, tenure::Tenure};
 use berth_identity::{Namespace, ObjectKey, ResourceName, Revision, Uid, interned};
 use berth_registry::{
-    ApiError, Body, Collection, Current, DeleteOptions, Deleted, GetOptions, Patch, PropagationPolicy, RESOURCE_QUOTA, Registry, Resource,
-    ResourceTable, Target, WatchEvent, WatchOptions, WriteOptions, Written, options::Precondition, resource::Ended,
+    Actor, ApiError, Body, Collection, Current, DeleteOptions, Deleted, GetOptions, Patch, PropagationPolicy, RESOURCE_QUOTA, Registry,
+    Resource, ResourceTable, Target, WatchEvent, WatchOptions, WriteOptions, Written, options::Precondition, resource::Ended,
 };
 use berth_store::{Entry, env::Env};
 use berth_workloads::{plan::Propagation, resources::PODS};
@@ -125,7 +125,7 @@ impl Cluster for LocalCluster {
         let resource = self.resource_of(&*object);
         async move {
             let at = Collection { resource: resource?, namespace: object.meta().namespace.clone() };
-            written(self.begin()?.registry.create(&at, Body::Object(object), &self.options()).await?)
+            written(self.begin()?.registry.create(&Actor::System, &at, Body::Object(object), &self.options()).await?)
         }
         .boxed()
     }
@@ -138,23 +138,25 @@ impl Cluster for LocalCluster {
         patch: Value,
     ) -> BoxFuture<'_, Result<RawObject, ClusterError>> {
         let target = self.target(resource, key, subresource);
-        async move { written(self.begin()?.registry.patch(&target?, Patch::MergeValue(patch), &self.options()).await?) }.boxed()
+        async move { written(self.begin()?.registry.patch(&Actor::System, &target?, Patch::MergeValue(patch), &self.options()).await?) }
+            .boxed()
     }
 
     fn put_status(&self, part: StatusPart) -> BoxFuture<'_, Result<RawObject, ClusterError>> {
         let target = self.target_of(&*part.object, Some(Subresource::Status));
-        async move { written(self.begin()?.registry.put_status(&target?, &part, &self.options()).await?) }.boxed()
+        async move { written(self.begin()?.registry.put_status(&Actor::System, &target?, &part, &self.options()).await?) }.boxed()
     }
 
     fn update(&self, object: Box<dyn Object>, subresource: Option<Subresource>) -> BoxFuture<'_, Result<RawObject, ClusterError>> {
         let target = self.target_of(&*object, subresource);
-        async move { written(self.begin()?.registry.update(&target?, Body::Object(object), &self.options()).await?) }.boxed()
+        async move { written(self.begin()?.registry.update(&Actor::System, &target?, Body::Object(object), &self.options()).await?) }
+            .boxed()
     }
 
     fn bind(&self, pod: &ObjectKey, uid: &Uid, node: &str) -> BoxFuture<'_, Result<(), ClusterError>> {
         let (target, node) = (self.target(PODS, pod, None), node.to_owned());
         let precondition = Precondition { uid: Some(uid.to_string()), resource_version: None };
-        async move { Ok(self.begin()?.registry.bind(&target?, &node, &precondition).await.map(drop)?) }.boxed()
+        async move { Ok(self.begin()?.registry.bind(&Actor::System, &target?, &node, &precondition).await.map(drop)?) }.boxed()
     }
 
     fn delete(
@@ -165,7 +167,7 @@ impl Cluster for LocalCluster {
     ) -> BoxFuture<'_, Result<Option<RawObject>, ClusterError>> {
         let target = self.target(resource, key, None);
         async move {
-            match self.begin()?.registry.delete(&target?, &options(params)).await? {
+            match self.begin()?.registry.delete(&Actor::System, &target?, &options(params)).await? {
                 Deleted::Gone { .. } => Ok(None),
                 Deleted::Object(current) => Ok(Some(current_object(current)?)),
             }
@@ -207,7 +209,7 @@ impl LocalCluster {
             progress: true,
             ..WatchOptions::default()
         };
-        match self.registry.watch(&at, &options).await {
+        match self.registry.watch(&Actor::System, &at, &options).await {
             Ok(events) => {
                 let registry = self.registry.clone();
                 let changes = events.filter_map(move |event| ready(change(&registry, &at.resource, event)));

@@ -1,7 +1,7 @@
 //! Keeps what Services are given in order: the Service `kubernetes` stays what it should be, claims that a crash left are given back.
 
 use berth_registry::{
-    ApiError, Registry, ServerAddress,
+    Actor, ApiError, Registry, ServerAddress,
     allocation::{Good, repair::Step},
 };
 use berth_store::{
@@ -215,7 +215,8 @@ mod tests {
         fn list(&self, group: &str, plural: &str) -> Vec<Value> {
             let resource = self.registry.resources().by_name(group, plural).cloned().expect("served");
             let (registry, at) = (self.registry.clone(), Collection { resource, namespace: Some("default".to_owned()) });
-            let list = self.world.block_on(async move { registry.list(&at, &ListOptions::default()).await }).expect("a list");
+            let list =
+                self.world.block_on(async move { registry.list(&Actor::System, &at, &ListOptions::default()).await }).expect("a list");
             list.items.iter().map(|entry| serde_json::from_slice(&entry.value).expect("stored JSON")).collect()
         }
 
@@ -309,7 +310,10 @@ mod tests {
         let resource = registry.resources().by_name("", "endpoints").cloned().expect("served");
         let target =
             berth_registry::Target { resource, namespace: Some("default".to_owned()), name: "kubernetes".to_owned(), subresource: None };
-        servers.world.block_on(async move { registry.delete(&target, &berth_registry::DeleteOptions::default()).await }).expect("deleted");
+        servers
+            .world
+            .block_on(async move { registry.delete(&Actor::System, &target, &berth_registry::DeleteOptions::default()).await })
+            .expect("deleted");
         servers.pass(6_000);
         assert_eq!(servers.published(), ["192.0.2.1:6443"]);
     }

@@ -22,7 +22,7 @@ use berth_controllers::{
 };
 use berth_node::{ForeignNodes, Nodes, Scheduler};
 use berth_registry::{
-    ApiError, Body, Collection, Current, GetOptions, ManifestFields, Patch, Registry, ResourceTable, Reviewer, Target, WriteOptions,
+    Actor, ApiError, Body, Collection, Current, GetOptions, ManifestFields, Patch, Registry, ResourceTable, Reviewer, Target, WriteOptions,
 };
 use berth_sim::{
     network::{Faults, Network, SimCluster, Writes},
@@ -316,7 +316,8 @@ impl Stage {
         let subject = Subject::of(manifest, namespace);
         let target = self.target(&subject)?;
         let (registry, manifest) = (self.registry.clone(), self.controllers.heeded(manifest).into_owned());
-        let written = self.block_on(async move { registry.configure(&target, &manifest, ManifestFields::All, &options()).await })?;
+        let written =
+            self.block_on(async move { registry.configure(&Actor::System, &target, &manifest, ManifestFields::All, &options()).await })?;
         written.map(drop).map_err(|source| subject.refused(source))
     }
 
@@ -327,7 +328,7 @@ impl Stage {
     pub(crate) fn patch(&mut self, subject: &Subject, patch: Value) -> Result<(), PlanError> {
         let target = self.target(subject)?;
         let (registry, patch) = (self.registry.clone(), self.controllers.heeded(&patch).into_owned());
-        let written = self.block_on(async move { registry.patch(&target, Patch::MergeValue(patch), &options()).await })?;
+        let written = self.block_on(async move { registry.patch(&Actor::System, &target, Patch::MergeValue(patch), &options()).await })?;
         written.map(drop).map_err(|source| subject.refused(source))
     }
 
@@ -352,7 +353,7 @@ impl Stage {
         let body = Body::Json(serde_json::json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}).to_string().into());
         let registry = self.registry.clone();
         let at = Collection { resource, namespace: None };
-        match self.block_on(async move { registry.create(&at, body, &options()).await })? {
+        match self.block_on(async move { registry.create(&Actor::System, &at, body, &options()).await })? {
             Ok(_) | Err(ApiError::AlreadyExists { .. }) => Ok(()),
             Err(source) => Err(PlanError::Refused { what: format!("namespace {name}"), source }),
         }

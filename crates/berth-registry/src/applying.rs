@@ -1,7 +1,7 @@
 //! Server-side apply: a PATCH that says how an applier wants the object.
 
 use crate::{
-    ApiError, BoxObject, Registry, Resource, Target, WriteOptions, Written,
+    Actor, ApiError, BoxObject, Registry, Resource, Target, WriteOptions, Written,
     admission::rollout_records,
     checks::{Checked, Mode},
     create::New,
@@ -24,10 +24,17 @@ pub(crate) struct Config {
 
 impl Registry {
     /// Applies to the object, or to the part of it that a subresource is; makes the object where there is none.
-    pub(crate) async fn apply(&self, target: &Target, bytes: &[u8], options: &WriteOptions, checked: Checked) -> Result<Written, ApiError> {
+    pub(crate) async fn apply(
+        &self,
+        actor: &Actor,
+        target: &Target,
+        bytes: &[u8],
+        options: &WriteOptions,
+        checked: Checked,
+    ) -> Result<Written, ApiError> {
         let mut config = Config::read(bytes, &gvk(&target.resource), options, checked.validation)?;
-        rollout_records::keep_out(self, &target.resource, &mut config.document);
-        let author = self.author(options, target.subresource);
+        rollout_records::keep_out(self, actor, &target.resource, &mut config.document);
+        let author = self.author(actor, options, target.subresource);
         for _ in 0..ATTEMPTS {
             let change = Change { mode: checked.mode, precondition: &options.precondition, author };
             match self.modify(target, change, |old| config.propose(target, old, &author)).await {
@@ -45,7 +52,7 @@ impl Registry {
     }
 
     async fn apply_new(&self, target: &Target, config: &Config, mode: Mode, author: &Author<'_>) -> Result<Written, ApiError> {
-        self.authorize_creation(target).await?;
+        self.authorize_creation(author.actor, target).await?;
         let uid = config.document.pointer("/metadata/uid").and_then(Value::as_str).unwrap_or_default();
         if !uid.is_empty() {
             let why = format!("uid mismatch: the provided object specified uid {uid}, and no existing object was found");

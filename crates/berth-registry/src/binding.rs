@@ -1,7 +1,7 @@
 //! Binding a pod to a node.
 
 use crate::{
-    ApiError, Body, Current, Registry, Subresource, Target, WriteOptions, Written,
+    Actor, ApiError, Body, Current, Registry, Subresource, Target, WriteOptions, Written,
     admission::{Admission, At, Remarks, storing::Failure},
     checks::{self, Mode, Verb},
     modify::check_namespace,
@@ -29,16 +29,22 @@ impl Registry {
     ///
     /// # Errors
     /// [`ApiError::NotFound`]; a conflict for a pod that is bound, terminating, gated or not as `precondition` says.
-    pub async fn bind(&self, target: &Target, node: &str, precondition: &Precondition) -> Result<Arc<Entry>, ApiError> {
+    pub async fn bind(&self, actor: &Actor, target: &Target, node: &str, precondition: &Precondition) -> Result<Arc<Entry>, ApiError> {
         let node = ObjectReference { kind: Some("Node".to_owned()), name: Some(node.to_owned()), ..ObjectReference::default() };
         let binding = Binding { target: node, ..Binding::default() };
-        let author = Author { manager: "", subresource: Some(Subresource::Binding), now: self.clock.now() };
+        let author = Author { actor, manager: "", subresource: Some(Subresource::Binding), now: self.clock.now() };
         let (entry, _) = self.admit_binding(target, binding, precondition, author, Mode::Real).await?;
         Ok(entry)
     }
 
     /// POST `pods/NAME/binding`.
-    pub(crate) async fn create_binding(&self, target: &Target, body: Body, options: &WriteOptions) -> Result<Written, ApiError> {
+    pub(crate) async fn create_binding(
+        &self,
+        actor: &Actor,
+        target: &Target,
+        body: Body,
+        options: &WriteOptions,
+    ) -> Result<Written, ApiError> {
         let checked = checks::write_options(Verb::Create, options)?;
         let Body::Json(bytes) = body else { return Err(ApiError::bad_request("a Binding is expected")) };
         let mut binding = Binding::decode_json(&bytes)
@@ -50,7 +56,7 @@ impl Registry {
             uid: meta.uid.take().or_else(|| given.uid.clone()),
             resource_version: meta.resource_version.take().or_else(|| given.resource_version.clone()),
         };
-        let author = self.author(options, Some(Subresource::Binding));
+        let author = self.author(actor, options, Some(Subresource::Binding));
         let (_, Remarks { warnings, audit }) = self.admit_binding(target, binding, &precondition, author, checked.mode).await?;
         let object = Current::Made(json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}));
         Ok(Written { object, created: true, warnings, audit })

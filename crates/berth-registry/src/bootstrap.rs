@@ -1,6 +1,8 @@
 //! What every cluster has from the start.
 
-use crate::{ApiError, Body, Collection, DeleteOptions, Registry, Target, WriteOptions, admission::DEFAULT_ACCOUNT, key, resource, stored};
+use crate::{
+    Actor, ApiError, Body, Collection, DeleteOptions, Registry, Target, WriteOptions, admission::DEFAULT_ACCOUNT, key, resource, stored,
+};
 use berth_api::{
     Kind, Object,
     k8s_openapi::api::{
@@ -91,7 +93,7 @@ impl Registry {
             BindingUpdate::Keep => Ok(()),
             BindingUpdate::Replace(updated) => self.put_over(*updated).await,
             BindingUpdate::Recreate => {
-                self.delete(&target_of(&wanted), &DeleteOptions::default()).await?;
+                self.delete(&Actor::System, &target_of(&wanted), &DeleteOptions::default()).await?;
                 self.put_anew(wanted).await
             }
         }
@@ -107,7 +109,7 @@ impl Registry {
     /// Another server may have been quicker.
     async fn put_anew<K: Kind>(&self, object: K) -> Result<(), ApiError> {
         let at = Collection { resource: Arc::clone(resource::of::<K>()), namespace: None };
-        match self.create(&at, Body::Object(Box::new(object)), &WriteOptions::default()).await {
+        match self.create(&Actor::System, &at, Body::Object(Box::new(object)), &WriteOptions::default()).await {
             Ok(_) | Err(ApiError::AlreadyExists { .. }) => Ok(()),
             Err(error) => Err(error),
         }
@@ -115,7 +117,7 @@ impl Registry {
 
     async fn put_over<K: Kind>(&self, object: K) -> Result<(), ApiError> {
         let target = target_of(&object);
-        self.update(&target, Body::Object(Box::new(object)), &WriteOptions::default()).await.map(drop)
+        self.update(&Actor::System, &target, Body::Object(Box::new(object)), &WriteOptions::default()).await.map(drop)
     }
 
     async fn create_missing(&self, object: Value) -> Result<(), ApiError> {
@@ -123,7 +125,7 @@ impl Registry {
         let resource =
             resource::built_in().by_kind(text("apiVersion"), text("kind")).expect("the first objects are of kinds that are served");
         let at = Collection { resource: Arc::clone(resource), namespace: None };
-        match self.create(&at, Body::Json(object.to_string().into_bytes()), &WriteOptions::default()).await {
+        match self.create(&Actor::System, &at, Body::Json(object.to_string().into_bytes()), &WriteOptions::default()).await {
             Ok(_) | Err(ApiError::AlreadyExists { .. }) => Ok(()),
             Err(error) => Err(error),
         }

@@ -1,6 +1,6 @@
 //! Bringing an object to what a manifest says, as `kubectl apply` does from outside.
 
-use crate::{ApiError, Body, Collection, Current, GetOptions, Patch, Registry, Target, WriteOptions, patch};
+use crate::{Actor, ApiError, Body, Collection, Current, GetOptions, Patch, Registry, Target, WriteOptions, patch};
 use berth_api::annotations::LAST_APPLIED_CONFIGURATION as LAST_APPLIED;
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
@@ -47,6 +47,7 @@ impl Registry {
     /// Those of get, create and patch.
     pub async fn configure(
         &self,
+        actor: &Actor,
         target: &Target,
         manifest: &Value,
         fields: ManifestFields,
@@ -57,7 +58,7 @@ impl Registry {
             Ok(live) => value(live)?,
             Err(ApiError::NotFound { .. }) => {
                 let at = Collection { resource: Arc::clone(&target.resource), namespace: target.namespace.clone() };
-                let written = self.create(&at, Body::Json(wanted.to_string().into_bytes()), options).await?;
+                let written = self.create(actor, &at, Body::Json(wanted.to_string().into_bytes()), options).await?;
                 let (after, warnings) = (value(written.object)?, written.warnings);
                 return Ok(Configuration { change: Configured::Created, before: None, after, by_manifest: None, warnings });
             }
@@ -72,26 +73,26 @@ impl Registry {
         let (change, after, warnings) = match is_empty(&change) {
             true => (Configured::Unchanged, live.clone(), Vec::new()),
             false => {
-                let written = self.patch(target, Patch::Merge(change.to_string().into_bytes()), options).await?;
+                let written = self.patch(actor, target, Patch::Merge(change.to_string().into_bytes()), options).await?;
                 (Configured::Changed, value(written.object)?, written.warnings)
             }
         };
         let by_manifest = match fields {
             ManifestFields::All => None,
-            ManifestFields::Changed => self.by_manifest(target, &plain, &after, options).await,
+            ManifestFields::Changed => self.by_manifest(actor, target, &plain, &after, options).await,
         };
         Ok(Configuration { change, before: Some(live), after, by_manifest, warnings })
     }
 
     /// What the object would be by all fields of the manifest: a dry run, since only the server knows which forms of a value are the same. `None`: the same, or
     /// the server would refuse it.
-    async fn by_manifest(&self, target: &Target, plain: &Value, live: &Value, options: &WriteOptions) -> Option<Value> {
+    async fn by_manifest(&self, actor: &Actor, target: &Target, plain: &Value, live: &Value, options: &WriteOptions) -> Option<Value> {
         let change = patch::three_way_merge(plain, plain, live);
         if is_empty(&change) {
             return None;
         }
         let options = WriteOptions { dry_run: vec!["All".to_owned()], ..options.clone() };
-        let written = self.patch(target, Patch::Merge(change.to_string().into_bytes()), &options).await.ok()?;
+        let written = self.patch(actor, target, Patch::Merge(change.to_string().into_bytes()), &options).await.ok()?;
         value(written.object).ok()
     }
 }

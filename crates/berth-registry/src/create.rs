@@ -1,7 +1,7 @@
 //! Creating objects.
 
 use crate::{
-    ApiError, Body, Collection, Current, Registry, Subresource, Target, WriteOptions, Written,
+    Actor, ApiError, Body, Collection, Current, Registry, Subresource, Target, WriteOptions, Written,
     admission::{Admission, At, Happened, Operation, Remarks, storing::Failure},
     checks::{self, Mode, Verb},
     decoding::Incoming,
@@ -40,11 +40,11 @@ impl Registry {
     ///
     /// # Errors
     /// A body that cannot be read, a namespace that is missing or terminating, faults of the object, a name that is taken.
-    pub async fn create(&self, at: &Collection, body: Body, options: &WriteOptions) -> Result<Written, ApiError> {
+    pub async fn create(&self, actor: &Actor, at: &Collection, body: Body, options: &WriteOptions) -> Result<Written, ApiError> {
         ApiError::check_writable(&at.resource)?;
         let checked = checks::write_options(Verb::Create, options)?;
         let owners = if ownership::is_recorded(&body) { Owners::Follow } else { Owners::Unchanged };
-        let author = self.author(options, None);
+        let author = self.author(actor, options, None);
         let incoming = self.read_body(&at.resource, body, checked.validation, &mut Since(author.now)).await?;
         self.create_object(at, New { owners, ..New::of(incoming) }, checked.mode, &author).await
     }
@@ -53,11 +53,17 @@ impl Registry {
     ///
     /// # Errors
     /// [`ApiError::MethodNotAllowed`] for other subresources; else those of binding and eviction.
-    pub async fn create_subresource(&self, target: &Target, body: Body, options: &WriteOptions) -> Result<Written, ApiError> {
+    pub async fn create_subresource(
+        &self,
+        actor: &Actor,
+        target: &Target,
+        body: Body,
+        options: &WriteOptions,
+    ) -> Result<Written, ApiError> {
         target.check_subresource()?;
         match target.subresource {
-            Some(Subresource::Binding) => self.create_binding(target, body, options).await,
-            Some(Subresource::Eviction) => self.create_eviction(target, body, options).await,
+            Some(Subresource::Binding) => self.create_binding(actor, target, body, options).await,
+            Some(Subresource::Eviction) => self.create_eviction(actor, target, body, options).await,
             None | Some(Subresource::Status | Subresource::Scale | Subresource::Finalize | Subresource::Log | Subresource::Token) => {
                 Err(ApiError::MethodNotAllowed)
             }

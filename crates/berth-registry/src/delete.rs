@@ -1,7 +1,7 @@
 //! Deleting objects: at once, after a grace period, or when the last finalizer goes.
 
 use crate::{
-    ApiError, BoxObject, Current, DeleteOptions, Deleted, PropagationPolicy, Registry, Target,
+    Actor, ApiError, BoxObject, Current, DeleteOptions, Deleted, PropagationPolicy, Registry, Target,
     admission::{Admission, At, Happened, Operation, storing::Failure},
     checks::{self, CheckedDelete, Mode},
     options::Precondition,
@@ -68,13 +68,13 @@ impl Registry {
     ///
     /// # Errors
     /// Bad options, a failed precondition, an object that is not there or may not be deleted.
-    pub async fn delete(&self, target: &Target, options: &DeleteOptions) -> Result<Deleted, ApiError> {
+    pub async fn delete(&self, actor: &Actor, target: &Target, options: &DeleteOptions) -> Result<Deleted, ApiError> {
         ApiError::check_writable(&target.resource)?;
         let checked = checks::delete_options(options)?;
         if target.subresource.is_some() {
             return Err(ApiError::MethodNotAllowed);
         }
-        let author = Author { manager: "", subresource: None, now: self.clock.now() };
+        let author = Author { actor, manager: "", subresource: None, now: self.clock.now() };
         let (mut precondition, mut marked) = (options.precondition.clone(), None);
         for attempt in 0..ATTEMPTS {
             let found = self.load_to_write(target, checked.mode, attempt).await;

@@ -1,6 +1,6 @@
 //! Deleting all that a list selects.
 
-use crate::{ApiError, Collection, DeleteOptions, List, ListOptions, Registry, checks, key};
+use crate::{Actor, ApiError, Collection, DeleteOptions, List, ListOptions, Registry, checks, key};
 use berth_api::Scope;
 use berth_store::env::yield_now;
 
@@ -16,13 +16,19 @@ impl Registry {
     ///
     /// # Errors
     /// Those of list and delete; what was deleted before the error stays deleted. Objects that others delete meanwhile are no error.
-    pub async fn delete_collection(&self, at: &Collection, list: &ListOptions, options: &DeleteOptions) -> Result<List, ApiError> {
+    pub async fn delete_collection(
+        &self,
+        actor: &Actor,
+        at: &Collection,
+        list: &ListOptions,
+        options: &DeleteOptions,
+    ) -> Result<List, ApiError> {
         ApiError::check_writable(&at.resource)?;
         checks::delete_options(options)?;
         if at.namespace.is_none() && at.resource.scope == Scope::Namespaced {
             return Err(ApiError::MethodNotAllowed);
         }
-        let found = self.list(at, list).await?;
+        let found = self.list(actor, at, list).await?;
         let (mut items, mut told_bytes, mut untold) = (Vec::new(), 0, 0);
         for (index, entry) in found.items.into_iter().enumerate() {
             // A store that keeps its keys in memory may answer every deletion at once.
@@ -30,7 +36,7 @@ impl Registry {
                 yield_now().await;
             }
             if let Some(target) = key::target_of(&at.resource, &entry.key) {
-                match self.delete(&target, options).await {
+                match self.delete(actor, &target, options).await {
                     Ok(_) | Err(ApiError::NotFound { .. }) => (),
                     Err(error) => return Err(error),
                 }

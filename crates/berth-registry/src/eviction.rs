@@ -1,7 +1,7 @@
 //! Evictions: deletions of pods that ask the disruption budget first.
 
 use crate::{
-    ApiError, Body, Current, DeleteOptions, Registry, Subresource, Target, WriteOptions, Written,
+    Actor, ApiError, Body, Current, DeleteOptions, Registry, Subresource, Target, WriteOptions, Written,
     admission::{Admission, At, Remarks},
     binding::set_condition,
     checks::{self, Mode, Verb},
@@ -35,28 +35,34 @@ const UNSYNCED_RETRY_SECONDS: u32 = 10;
 
 impl Registry {
     /// POST `pods/NAME/eviction`.
-    pub(crate) async fn create_eviction(&self, target: &Target, body: Body, options: &WriteOptions) -> Result<Written, ApiError> {
+    pub(crate) async fn create_eviction(
+        &self,
+        actor: &Actor,
+        target: &Target,
+        body: Body,
+        options: &WriteOptions,
+    ) -> Result<Written, ApiError> {
         let checked = checks::write_options(Verb::Create, options)?;
         let eviction = decoded(target, body)?;
         let wanted = delete_options(&eviction);
         let mode = if wanted.dry_run.is_empty() { checked.mode } else { checks::delete_options(&wanted)?.mode };
-        let author = self.author(options, Some(Subresource::Eviction));
+        let author = self.author(actor, options, Some(Subresource::Eviction));
         let mut admission = Admission::create(At::of(target, mode), author, Box::new(eviction), Owners::Unchanged);
         self.admit(&mut admission).await?;
         self.validate(&mut admission).await?;
         let eviction: &Eviction = admission.object.downcast_ref().ok_or(ApiError::UnknownResource)?;
         let pod = Target { subresource: None, ..target.clone() };
         // What follows is part of the eviction: nobody is asked again while the budget is charged.
-        self.reviewed().evict(&pod, delete_options(eviction), mode).await?;
+        self.reviewed().evict(actor, &pod, delete_options(eviction), mode).await?;
         let object = Current::Made(json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}));
         let Remarks { warnings, audit } = admission.remarks;
         Ok(Written { object, created: true, warnings, audit })
     }
 
-    async fn evict(&self, pod: &Target, options: DeleteOptions, mode: Mode) -> Result<(), ApiError> {
+    async fn evict(&self, actor: &Actor, pod: &Target, options: DeleteOptions, mode: Mode) -> Result<(), ApiError> {
         let old = self.load(pod).await?;
         check_precondition(pod, &old, &options.precondition)?;
-        let done = self.remove_evicted(pod, &old, options, mode).await;
+        let done = self.remove_evicted(actor, pod, &old, options, mode).await;
         let Err(error) = &done else { return Ok(()) };
         if self.is_gone(pod, &old, error).await? { Ok(()) } else { done }
     }
@@ -73,21 +79,21 @@ impl Registry {
         }
     }
 
-    async fn remove_evicted(&self, pod: &Target, old: &Stored, options: DeleteOptions, mode: Mode) -> Result<(), ApiError> {
-        if self.ask_budget(pod, old, mode).await? {
-            self.mark_disrupted(pod, old, mode).await?;
+    async fn remove_evicted(&self, actor: &Actor, pod: &Target, old: &Stored, options: DeleteOptions, mode: Mode) -> Result<(), ApiError> {
+        if self.ask_budget(actor, pod, old, mode).await? {
+            self.mark_disrupted(actor, pod, old, mode).await?;
         }
         let dry_run = if mode == Mode::Dry { vec!["All".to_owned()] } else { Vec::new() };
         // The condition has changed the resource version, which was checked before; the uid still says that it is the same pod.
         let precondition = Precondition { uid: old.object.meta().uid.clone(), resource_version: None };
-        self.delete(pod, &DeleteOptions { dry_run, precondition, ..options }).await.map(drop)
+        self.delete(actor, pod, &DeleteOptions { dry_run, precondition, ..options }).await.map(drop)
     }
 
     /// Takes the eviction from the pod's budget; `false` where the pod goes without a condition because nobody counts on it.
     ///
     /// # Errors
     /// [`ApiError::TooManyRequests`] where the budget has nothing left, [`ApiError::NotSupported`] for a pod with two budgets.
-    async fn ask_budget(&self, pod: &Target, old: &Stored, mode: Mode) -> Result<bool, ApiError> {
+    async fn ask_budget(&self, actor: &Actor, pod: &Target, old: &Stored, mode: Mode) -> Result<bool, ApiError> {
         let object: &Pod = old.object.downcast_ref().ok_or(ApiError::UnknownResource)?;
         if needs_no_budget(object) {
             return Ok(false);
@@ -100,7 +106,7 @@ impl Registry {
         let now = whole_seconds(self.clock.now());
         let is_ready = is_ready(object);
         let options = WriteOptions::default();
-        let by = Change { mode, precondition: &options.precondition, author: self.author(&options, budget.subresource) };
+        let by = Change { mode, precondition: &options.precondition, author: self.author(actor, &options, budget.subresource) };
         self.modify(budget, by, |stored| {
             let mut object = stored.object.clone_object();
             let budget: &mut PodDisruptionBudget = object.downcast_mut().ok_or(ApiError::UnknownResource)?;
@@ -133,7 +139,7 @@ impl Registry {
     }
 
     /// Says on the pod why it goes, so that whoever counts its failure knows.
-    async fn mark_disrupted(&self, pod: &Target, old: &Stored, mode: Mode) -> Result<(), ApiError> {
+    async fn mark_disrupted(&self, actor: &Actor, pod: &Target, old: &Stored, mode: Mode) -> Result<(), ApiError> {
         let status = Target { subresource: Some(Subresource::Status), ..pod.clone() };
         let precondition = Precondition { uid: old.object.meta().uid.clone(), resource_version: None };
         let now = whole_seconds(self.clock.now());
@@ -145,7 +151,7 @@ impl Registry {
             Ok(Proposal { object, warnings: Vec::new(), owners: Owners::Unchanged })
         };
         let options = WriteOptions { precondition, ..WriteOptions::default() };
-        let by = Change { mode, precondition: &options.precondition, author: self.author(&options, status.subresource) };
+        let by = Change { mode, precondition: &options.precondition, author: self.author(actor, &options, status.subresource) };
         self.modify(&status, by, change).await.map(|_| ())
     }
 }

@@ -1,8 +1,8 @@
 //! The Service `kubernetes`: how the API server is reached from inside the cluster. Tools wait for it when they start.
 
 use crate::{
-    ApiError, Body, Collection, DeleteOptions, Patch, Registry, Target, WriteOptions, allocation::DEFAULT_CIDR, key, options::Precondition,
-    resource, stored,
+    Actor, ApiError, Body, Collection, DeleteOptions, Patch, Registry, Target, WriteOptions, allocation::DEFAULT_CIDR, key,
+    options::Precondition, resource, stored,
 };
 use berth_api::{
     Kind,
@@ -201,17 +201,17 @@ impl Registry {
 
     async fn create_in<K: Kind>(&self, namespace: Option<&str>, object: K) -> Result<(), ApiError> {
         let at = Collection { resource: Arc::clone(resource::of::<K>()), namespace: namespace.map(str::to_owned) };
-        self.create(&at, Body::Object(Box::new(object)), &options()).await.map(drop)
+        self.create(&Actor::System, &at, Body::Object(Box::new(object)), &options()).await.map(drop)
     }
 
     async fn change<K: Kind>(&self, name: &str, patch: Value) -> Result<(), ApiError> {
-        self.patch(&target::<K>(name), Patch::MergeValue(patch), &options()).await.map(drop)
+        self.patch(&Actor::System, &target::<K>(name), Patch::MergeValue(patch), &options()).await.map(drop)
     }
 
     async fn withdraw<K: Kind>(&self, name: &str, revision: Revision) -> Result<(), ApiError> {
         let precondition = Precondition { resource_version: Some(revision.to_string()), ..Precondition::default() };
         let options = DeleteOptions { precondition, ..DeleteOptions::default() };
-        match self.delete(&target::<K>(name), &options).await {
+        match self.delete(&Actor::System, &target::<K>(name), &options).await {
             Ok(_) | Err(ApiError::NotFound { .. }) => Ok(()),
             Err(error) => Err(error),
         }

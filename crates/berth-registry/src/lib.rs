@@ -3,6 +3,7 @@
 //! Start with [`Registry`]; every verb is a method of it in a file of its own. The kinds are lines of one table ([`resource`]).
 //! IO happens only through [`berth_store::Store`]; time and randomness come in through [`berth_store::env`].
 
+mod actor;
 mod admission;
 pub mod allocation;
 mod answer;
@@ -54,6 +55,7 @@ mod target;
 mod update;
 mod watch;
 
+pub use actor::Actor;
 pub use admission::{
     Operation, Remarks,
     chain::ORDER as ADMISSION_ORDER,
@@ -77,7 +79,6 @@ pub use restore::{Archived, ArchivedFault};
 pub use target::{Collection, Target};
 
 use berth_api::{FeatureGates, Object, tenure::Tenure};
-use berth_rbac::User;
 use berth_store::{
     Entry, Health, Store, Usage,
     env::{Clock, Rng, Timestamp},
@@ -94,10 +95,6 @@ pub struct Registry {
     pub(crate) gates: Arc<FeatureGates>,
     pub(crate) turns: Arc<admission::Turns>,
     pub(crate) policy: Arc<authorization::PolicyCache>,
-    /// On whose behalf; none for the process itself.
-    pub(crate) caller: Option<Arc<User>>,
-    /// Who asks, also if nobody looks at what they may do; none: the process itself.
-    pub(crate) asker: Option<Arc<User>>,
     /// During which objects are written; none: always.
     pub(crate) tenure: Option<Arc<Tenure>>,
     pub(crate) leases: Arc<led::KnownLeases>,
@@ -131,8 +128,6 @@ impl Registry {
             rng,
             gates,
             turns: Arc::default(),
-            caller: None,
-            asker: None,
             tenure: None,
             leases: Arc::default(),
             reviewers: Arc::default(),

@@ -1,9 +1,10 @@
 //! Lists: a page of a collection as of one revision.
 
 use crate::{
-    ApiError, Collection, List, ListOptions, Registry, Resource, checks, continuing::Token, filter::Filter, get::wanted_revision, key,
-    stored,
+    Actor, ApiError, Collection, List, ListOptions, Registry, Resource, checks, continuing::Token, filter::Filter, get::wanted_revision,
+    key, stored,
 };
+use berth_rbac::User;
 use berth_store::{Entry, Key, RangeRequest, ReadError, Revision, env::yield_now};
 use jiff::SignedDuration;
 use std::sync::Arc;
@@ -46,6 +47,7 @@ impl Page {
 /// What a list shows is kept by the store while it goes on, and [for some time](LIST_TIME) after a page that has a next one; else until this is dropped.
 struct Kept<'a> {
     registry: &'a Registry,
+    owner: &'a str,
     prefix: String,
     revision: Revision,
     has_next_page: bool,
@@ -54,7 +56,7 @@ struct Kept<'a> {
 impl Drop for Kept<'_> {
     fn drop(&mut self) {
         if !self.has_next_page {
-            self.registry.store.unpin(&self.prefix, self.revision, self.registry.caller_name());
+            self.registry.store.unpin(&self.prefix, self.revision, self.owner);
         }
     }
 }
@@ -64,29 +66,25 @@ impl Registry {
     ///
     /// # Errors
     /// Bad options, selectors or tokens; a revision that is gone, or not there within 3 s.
-    pub async fn list(&self, at: &Collection, options: &ListOptions) -> Result<List, ApiError> {
+    pub async fn list(&self, actor: &Actor, at: &Collection, options: &ListOptions) -> Result<List, ApiError> {
         checks::list_options(options)?;
         let filter = Filter::parse(&at.resource, &options.label_selector, &options.field_selector)?;
         let prefix = key::prefix_of(at);
         let limit = usize::try_from(options.limit).ok().filter(|limit| 0 < *limit);
         if !options.continue_token.is_empty() {
-            return self.continue_list(at, options, &filter, Page { limit, ..Page::all(prefix) }).await;
+            return self.continue_list(actor, at, options, &filter, Page { limit, ..Page::all(prefix) }).await;
         }
         let revision = self.revision_to_list_at(at, options, limit).await?;
         // A cache's answer to `0` ignores the limit, and clients rely on getting everything.
         let limit = limit.filter(|_| options.resource_version != "0" || !options.resource_version_match.is_empty());
-        self.page(at, &filter, Page { at: revision, limit, ..Page::all(prefix) }).await
+        self.page(actor, at, &filter, Page { at: revision, limit, ..Page::all(prefix) }).await
     }
 
     /// What the rest of a list shows is to be there still when it is read.
-    fn keep(&self, prefix: String, revision: Revision) -> Kept<'_> {
-        self.store.pin(&prefix, revision, self.caller_name(), self.clock.now() + LIST_TIME);
-        Kept { registry: self, prefix, revision, has_next_page: false }
-    }
-
-    /// Whose lists count together; all of administrators and the process itself.
-    fn caller_name(&self) -> &str {
-        self.caller.as_ref().map_or("", |user| user.share())
+    fn keep<'a>(&'a self, actor: &'a Actor, prefix: String, revision: Revision) -> Kept<'a> {
+        let owner = owner(actor);
+        self.store.pin(&prefix, revision, owner, self.clock.now() + LIST_TIME);
+        Kept { registry: self, owner, prefix, revision, has_next_page: false }
     }
 
     /// About how many objects a resource has, for whoever has to say what a list is worth: 0 where the store does not say.
@@ -95,7 +93,14 @@ impl Registry {
         self.store.range(request).await.map_or(0, |range| range.remaining)
     }
 
-    async fn continue_list(&self, at: &Collection, options: &ListOptions, filter: &Filter, page: Page) -> Result<List, ApiError> {
+    async fn continue_list(
+        &self,
+        actor: &Actor,
+        at: &Collection,
+        options: &ListOptions,
+        filter: &Filter,
+        page: Page,
+    ) -> Result<List, ApiError> {
         if !matches!(options.resource_version.as_str(), "" | "0") {
             return Err(ApiError::bad_request("specifying resource version is not allowed when using continue"));
         }
@@ -104,14 +109,14 @@ impl Registry {
         let begun_at = token.revision();
         // One that goes on at another revision than it began with is from here on a list like others.
         let is_kept = begun_at.is_some();
-        match self.page(at, filter, Page { start_after, at: begun_at, behind: token.left(), is_kept, ..page }).await {
+        match self.page(actor, at, filter, Page { start_after, at: begun_at, behind: token.left(), is_kept, ..page }).await {
             Err(ApiError::Expired { .. }) => {
                 let continue_token = Some(token.at_newest().encode());
                 Err(ApiError::Expired { message: TOKEN_EXPIRED.to_owned(), continue_token })
             }
             Ok(list) => {
                 if let Some(revision) = begun_at.filter(|_| list.continue_token.is_empty()) {
-                    self.store.unpin(&key::prefix_of(at), revision, self.caller_name());
+                    self.store.unpin(&key::prefix_of(at), revision, owner(actor));
                 }
                 Ok(list)
             }
@@ -134,16 +139,16 @@ impl Registry {
     }
 
     /// Reads in pieces, between which others have their turn, and which together are as of one revision.
-    pub(crate) async fn page(&self, at: &Collection, filter: &Filter, page: Page) -> Result<List, ApiError> {
+    pub(crate) async fn page(&self, actor: &Actor, at: &Collection, filter: &Filter, page: Page) -> Result<List, ApiError> {
         let newest = page.at.is_none();
-        match self.page_by(at, filter, page.clone(), Some(PIECE_ENTRIES)).await {
+        match self.page_by(actor, at, filter, page.clone(), Some(PIECE_ENTRIES)).await {
             // Others write so much that a revision is gone before it is read: then in one piece, as which the newest is always there.
-            Err(ApiError::Expired { .. }) if newest => self.page_by(at, filter, page, None).await,
+            Err(ApiError::Expired { .. }) if newest => self.page_by(actor, at, filter, page, None).await,
             done => done,
         }
     }
 
-    async fn page_by(&self, at: &Collection, filter: &Filter, page: Page, piece: Option<usize>) -> Result<List, ApiError> {
+    async fn page_by(&self, actor: &Actor, at: &Collection, filter: &Filter, page: Page, piece: Option<usize>) -> Result<List, ApiError> {
         let Page { prefix, start_after, at: revision, limit, behind, is_kept } = page;
         let wanted = limit.map(|limit| if filter.is_everything() { limit } else { limit.max(SCAN_PAGE) });
         let mut request =
@@ -159,7 +164,7 @@ impl Registry {
             let full = limit.is_some_and(|limit| items.len() == limit);
             let (Some(last), false) = (last, more == 0) else { return Ok(List { items, ..ended(range.revision) }) };
             if kept.is_none() && !is_kept {
-                kept = Some(self.keep(request.prefix.clone(), range.revision));
+                kept = Some(self.keep(actor, request.prefix.clone(), range.revision));
             }
             if full {
                 kept.iter_mut().for_each(|kept| kept.has_next_page = true);
@@ -172,6 +177,11 @@ impl Registry {
             yield_now().await;
         }
     }
+}
+
+/// Whose lists count together; all of administrators and the server itself.
+fn owner(actor: &Actor) -> &str {
+    actor.limited().map_or("", User::share)
 }
 
 fn ended(revision: Revision) -> List {

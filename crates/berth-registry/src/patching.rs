@@ -1,7 +1,7 @@
 //! Changing an object by PATCH.
 
 use crate::{
-    ApiError, BoxObject, Patch, Registry, Resource, Subresource, Target, WriteOptions, Written,
+    Actor, ApiError, BoxObject, Patch, Registry, Resource, Subresource, Target, WriteOptions, Written,
     checks::{self, Verb},
     decoding,
     modify::{Change, Proposal},
@@ -21,23 +21,23 @@ impl Registry {
     ///
     /// # Errors
     /// A patch that cannot be read or applied, conflicts, faults of the result.
-    pub async fn patch(&self, target: &Target, patch: Patch, options: &WriteOptions) -> Result<Written, ApiError> {
+    pub async fn patch(&self, actor: &Actor, target: &Target, patch: Patch, options: &WriteOptions) -> Result<Written, ApiError> {
         target.check_subresource()?;
         ApiError::check_writable(&target.resource)?;
         let verb = if matches!(patch, Patch::Apply(_)) { Verb::Apply } else { Verb::Patch };
         let checked = checks::write_options(verb, options)?;
         match target.subresource {
-            Some(Subresource::Scale) => return scale::patch(self, target, &patch, options, checked).await,
+            Some(Subresource::Scale) => return scale::patch(self, actor, target, &patch, options, checked).await,
             Some(Subresource::Binding | Subresource::Eviction | Subresource::Log | Subresource::Token) => {
                 return Err(ApiError::MethodNotAllowed);
             }
             None | Some(Subresource::Status | Subresource::Finalize) => (),
         }
         if let Patch::Apply(bytes) = &patch {
-            return self.apply(target, bytes, options, checked).await;
+            return self.apply(actor, target, bytes, options, checked).await;
         }
         let parsed = Parsed::new(&patch)?;
-        let author = self.author(options, target.subresource);
+        let author = self.author(actor, options, target.subresource);
         let change = Change { mode: checked.mode, precondition: &options.precondition, author };
         self.modify(target, change, |old| parsed.propose(target, old, checked.validation)).await
     }
@@ -48,11 +48,11 @@ impl Registry {
     ///
     /// # Errors
     /// Those of that.
-    pub async fn put_status(&self, target: &Target, part: &StatusPart, options: &WriteOptions) -> Result<Written, ApiError> {
+    pub async fn put_status(&self, actor: &Actor, target: &Target, part: &StatusPart, options: &WriteOptions) -> Result<Written, ApiError> {
         target.check_subresource()?;
         ApiError::check_writable(&target.resource)?;
         let checked = checks::write_options(Verb::Patch, options)?;
-        let author = self.author(options, target.subresource);
+        let author = self.author(actor, options, target.subresource);
         let change = Change { mode: checked.mode, precondition: &options.precondition, author };
         self.modify(target, change, |old| propose_part(target, old, part, checked.validation)).await
     }

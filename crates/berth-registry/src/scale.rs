@@ -1,7 +1,7 @@
 //! `/scale`: one view for everything that has replicas.
 
 use crate::{
-    ApiError, Body, Current, Patch, Registry, Subresource, Target, WriteOptions, Written,
+    Actor, ApiError, Body, Current, Patch, Registry, Subresource, Target, WriteOptions, Written,
     applying::Config,
     checks::Checked,
     modify::{Change, Proposal},
@@ -29,6 +29,7 @@ fn versioned(object: &dyn Object, resource_version: String) -> Result<Scale, Api
 /// PUT.
 pub(crate) async fn update(
     registry: &Registry,
+    actor: &Actor,
     target: &Target,
     body: Body,
     options: &WriteOptions,
@@ -37,22 +38,23 @@ pub(crate) async fn update(
     let Body::Json(bytes) = body else { return Err(ApiError::bad_request("a Scale is expected")) };
     let wanted = Scale::decode_json(&bytes)
         .map_err(|error| ApiError::bad_request(format!("Scale in version \"v1\" cannot be handled as a Scale: {error}")))?;
-    write(registry, target, options, checked, |_| Ok(wanted.clone())).await
+    write(registry, actor, target, options, checked, |_| Ok(wanted.clone())).await
 }
 
 /// PATCH.
 pub(crate) async fn patch(
     registry: &Registry,
+    actor: &Actor,
     target: &Target,
     patch: &Patch,
     options: &WriteOptions,
     checked: Checked,
 ) -> Result<Written, ApiError> {
     if let Patch::Apply(bytes) = patch {
-        return apply(registry, target, bytes, options, checked).await;
+        return apply(registry, actor, target, bytes, options, checked).await;
     }
     let parsed = patch::Parsed::new(patch)?;
-    write(registry, target, options, checked, |old| {
+    write(registry, actor, target, options, checked, |old| {
         let before = versioned(&*old.object, old.entry.mod_revision.to_string())?.to_value();
         let after = parsed.apply_plain(&before)?;
         Scale::decode_tree(&after).map_err(|error| parsed.unreadable(&error.to_string()))
@@ -62,12 +64,13 @@ pub(crate) async fn patch(
 
 async fn write(
     registry: &Registry,
+    actor: &Actor,
     target: &Target,
     options: &WriteOptions,
     checked: Checked,
     mut wanted: impl FnMut(&Stored) -> Result<Scale, ApiError> + Send,
 ) -> Result<Written, ApiError> {
-    propose(registry, target, options, checked, |old| {
+    propose(registry, actor, target, options, checked, |old| {
         let scale = wanted(old)?;
         let replicas = check(target, &scale)?;
         let mut object = old.object.clone_object();
@@ -81,14 +84,21 @@ async fn write(
 }
 
 /// Server-side apply of a `Scale`: of the replicas of the object behind it.
-async fn apply(registry: &Registry, target: &Target, bytes: &[u8], options: &WriteOptions, checked: Checked) -> Result<Written, ApiError> {
+async fn apply(
+    registry: &Registry,
+    actor: &Actor,
+    target: &Target,
+    bytes: &[u8],
+    options: &WriteOptions,
+    checked: Checked,
+) -> Result<Written, ApiError> {
     let config = Config::read(bytes, "autoscaling/v1, Kind=Scale", options, checked.validation)?;
     let wanted = Scale::decode_tree(&config.document)
         .map_err(|error| ApiError::bad_request(format!("failed to create typed patch object: {error}")))?;
     check(target, &wanted)?;
     let config = config.of_replicas(wanted.spec.and_then(|spec| spec.replicas));
-    let author = registry.author(options, Some(Subresource::Scale));
-    propose(registry, target, options, checked, |old| {
+    let author = registry.author(actor, options, Some(Subresource::Scale));
+    propose(registry, actor, target, options, checked, |old| {
         let mut proposal = config.propose(target, old, &author)?;
         let meta = proposal.object.meta_mut();
         meta.uid.clone_from(&wanted.metadata.uid);
@@ -101,13 +111,14 @@ async fn apply(registry: &Registry, target: &Target, bytes: &[u8], options: &Wri
 /// Changes the object behind the `Scale`, and shows that as one.
 async fn propose(
     registry: &Registry,
+    actor: &Actor,
     target: &Target,
     options: &WriteOptions,
     checked: Checked,
     change: impl FnMut(&Stored) -> Result<Proposal, ApiError> + Send,
 ) -> Result<Written, ApiError> {
     let whole = Target { subresource: None, ..target.clone() };
-    let author = registry.author(options, Some(Subresource::Scale));
+    let author = registry.author(actor, options, Some(Subresource::Scale));
     let by = Change { mode: checked.mode, precondition: &options.precondition, author };
     let written = registry.modify(&whole, by, change).await?;
     let object = Current::Made(match &written.object {

@@ -1,7 +1,7 @@
 //! Replacing an object by PUT.
 
 use crate::{
-    ApiError, Body, Registry, Subresource, Target, WriteOptions, Written,
+    Actor, ApiError, Body, Registry, Subresource, Target, WriteOptions, Written,
     checks::{self, Verb},
     create::New,
     decoding,
@@ -18,23 +18,23 @@ impl Registry {
     ///
     /// # Errors
     /// A body that cannot be read or names another object; conflicts; faults of the result.
-    pub async fn update(&self, target: &Target, body: Body, options: &WriteOptions) -> Result<Written, ApiError> {
+    pub async fn update(&self, actor: &Actor, target: &Target, body: Body, options: &WriteOptions) -> Result<Written, ApiError> {
         target.check_subresource()?;
         ApiError::check_writable(&target.resource)?;
         let checked = checks::write_options(Verb::Update, options)?;
         match target.subresource {
-            Some(Subresource::Scale) => return scale::update(self, target, body, options, checked).await,
+            Some(Subresource::Scale) => return scale::update(self, actor, target, body, options, checked).await,
             Some(Subresource::Binding | Subresource::Eviction | Subresource::Log | Subresource::Token) => {
                 return Err(ApiError::MethodNotAllowed);
             }
             None | Some(Subresource::Status | Subresource::Finalize) => (),
         }
-        let author = self.author(options, target.subresource);
+        let author = self.author(actor, options, target.subresource);
         let mut incoming = self.read_body(&target.resource, body, checked.validation, &mut Since(author.now)).await?;
         check_name(target, &mut *incoming.object)?;
         let may_create = target.resource.create_on_update && target.subresource.is_none();
         if may_create && self.store.get(&target.key()).await?.is_none() {
-            self.authorize_creation(target).await?;
+            self.authorize_creation(actor, target).await?;
             incoming.object.meta_mut().resource_version = None;
             return self.create_object(&target.collection(), New::of(incoming), checked.mode, &author).await;
         }

@@ -1,8 +1,8 @@
 //! Watches: the changes of a collection behind a revision, through selectors, with bookmarks.
 
 use crate::{
-    ApiError, Collection, List, Registry, Resource, WatchEvent, WatchOptions, checks, events, filter::Filter, get::wanted_revision, key,
-    list::Page, shares, stored,
+    Actor, ApiError, Collection, List, Registry, Resource, WatchEvent, WatchOptions, checks, events, filter::Filter, get::wanted_revision,
+    key, list::Page, shares, stored,
 };
 use berth_store::{Entry, Event, EventKind, Events, ReadError, Revision, Watch, WatchItem, env::Clock};
 use futures::{
@@ -37,15 +37,15 @@ impl Registry {
     ///
     /// # Errors
     /// Bad options or selectors; a version that is gone (410), or for a streaming list one that is not there within 3 s.
-    pub async fn watch(&self, at: &Collection, options: &WatchOptions) -> Result<BoxStream<'static, WatchEvent>, ApiError> {
+    pub async fn watch(&self, actor: &Actor, at: &Collection, options: &WatchOptions) -> Result<BoxStream<'static, WatchEvent>, ApiError> {
         checks::watch_options(options)?;
         let filter = Filter::parse(&at.resource, &options.label_selector, &options.field_selector)?;
-        if let Some(user) = &self.caller {
+        if let Some(user) = actor.limited() {
             self.shares.watched(shares::name(&at.resource), user.share(), self.clock.now());
         }
         let prefix = key::prefix_of(at);
         let (first, after) = match self.start_of(&prefix, options).await? {
-            Start::State(not_before) => self.state(at, &filter, &prefix, options, not_before).await?,
+            Start::State(not_before) => self.state(actor, at, &filter, &prefix, options, not_before).await?,
             Start::Behind(revision) => (Vec::new(), revision),
         };
         // Events that are shown in another form have other fields there than in the store.
@@ -84,6 +84,7 @@ impl Registry {
     /// The objects as they are, as events, and the revision at which they are so.
     async fn state(
         &self,
+        actor: &Actor,
         at: &Collection,
         filter: &Filter,
         prefix: &str,
@@ -93,7 +94,7 @@ impl Registry {
         if let Some(revision) = not_before {
             self.wait_for(at, revision).await?;
         }
-        let List { items, revision, .. } = self.page(at, filter, Page::all(prefix.to_owned())).await?;
+        let List { items, revision, .. } = self.page(actor, at, filter, Page::all(prefix.to_owned())).await?;
         let mut events: Vec<WatchEvent> = items.into_iter().map(WatchEvent::Added).collect();
         if options.send_initial_events == Some(true) && options.allow_bookmarks {
             events.push(WatchEvent::Bookmark { revision, initial_events_end: true });

@@ -7,7 +7,7 @@ use crate::{
 use berth_api::annotations::LAST_APPLIED_CONFIGURATION;
 use berth_chart::one_line;
 use berth_follow::difference::{Difference, differences};
-use berth_registry::{ApiError, Configuration, Configured, ManifestFields, Registry, Resource, Target, WriteOptions};
+use berth_registry::{Actor, ApiError, Configuration, Configured, ManifestFields, Registry, Resource, Target, WriteOptions};
 use serde_json::{Value, json};
 use std::{collections::BTreeSet, fmt, sync::Arc};
 
@@ -157,7 +157,8 @@ pub(crate) async fn apply(registry: &Registry, document: &Document) -> Result<Ap
     let target = Target { resource: Arc::clone(&resource), namespace, name: text(&document.object, "/metadata/name"), subresource: None };
     let refused = |source| ApplyError::Refused { place: document.place.clone(), source };
     let options = WriteOptions { field_manager: "berth-up".to_owned(), field_validation: "Strict".to_owned(), ..WriteOptions::default() };
-    let configured = registry.configure(&target, &document.object, ManifestFields::Changed, &options).await.map_err(refused)?;
+    let configured =
+        registry.configure(&Actor::System, &target, &document.object, ManifestFields::Changed, &options).await.map_err(refused)?;
     let Configuration { change, before, after, by_manifest, warnings } = configured;
     let changes = before.map_or_else(Vec::new, |before| differences(&said(&before), &said(&after)));
     let kept = by_manifest.map_or_else(Vec::new, |wanted| differences(&said(&after), &said(&wanted)));

@@ -8,7 +8,7 @@ use crate::{
 };
 use berth_api::FeatureGates;
 use berth_identity::Revision;
-use berth_registry::{Collection, Registry, WatchEvent, WatchOptions, resource};
+use berth_registry::{Actor, Collection, Registry, WatchEvent, WatchOptions, resource};
 use berth_rollout::{
     state::{self, Rollout},
     stateful_set,
@@ -392,7 +392,7 @@ fn entries(registry: &Registry, kind: &str, read: fn(&[u8]) -> Option<Version>) 
                 sleep(LOOK_INTERVAL).await;
             }
             // Who asks what stands in the way tells that the store cannot be asked.
-            registry.watch(&all, &WatchOptions::default()).await.unwrap_or_else(|_| stream::empty().boxed())
+            registry.watch(&Actor::System, &all, &WatchOptions::default()).await.unwrap_or_else(|_| stream::empty().boxed())
         }
     };
     let events = stream::once(ready(true)).chain(stream::repeat(false)).then(watch).flatten();

@@ -2,7 +2,7 @@
 
 use berth_api::FeatureGates;
 use berth_identity::Revision;
-use berth_registry::{Collection, ListOptions, Registry, resource};
+use berth_registry::{Actor, Collection, ListOptions, Registry, resource};
 use berth_workloads::{
     cause::{self, Causes, DeploymentFacts, Kind, StatefulSetFacts},
     view::{DeploymentView, EventView, PodView, ReplicaSetView, StatefulSetView, View},
@@ -73,7 +73,7 @@ async fn list<V>(
 ) -> Result<Vec<Arc<V>>, Box<dyn Error>> {
     let resource = resource::built_in().by_kind(api_version, kind).ok_or("a kind is not in the resource table")?;
     let at = Collection { resource: Arc::clone(resource), namespace: Some(namespace.to_owned()) };
-    let list = registry.list(&at, options).await?;
+    let list = registry.list(&Actor::System, &at, options).await?;
     // What cannot be read tells nothing.
     Ok(list.items.iter().filter_map(|entry| decode(&entry.value).ok().map(Arc::new)).collect())
 }

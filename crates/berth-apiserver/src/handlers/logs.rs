@@ -32,7 +32,7 @@ pub(super) async fn answer(exchange: &Exchange<'_>, path: &ResourcePath<'_>, pod
         ..WatchOptions::default()
     };
     let at = Collection { resource: Arc::clone(&pod.resource), namespace: pod.namespace.clone() };
-    let later = exchange.registry().watch(&at, &watch).await?;
+    let later = exchange.registry().watch(exchange.actor(), &at, &watch).await?;
     let events = stream::once(ready(WatchEvent::Added(Arc::clone(&entry)))).chain(later).boxed();
     let counted = exchange.shared.metrics.begin_watch(&Labels::of("GET", &Route::Resource(path.clone())));
     let until = end_of_watch(exchange, follow_timeout(exchange));

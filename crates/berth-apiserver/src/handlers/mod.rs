@@ -34,7 +34,7 @@ use crate::{
 };
 use berth_api::tenure::{self, BadTenure, Tenure};
 use berth_rbac::Attributes;
-use berth_registry::{ApiError, Registry, Resources, authorization::forbidden, table::IncludeObject};
+use berth_registry::{Actor, ApiError, Registry, Resources, authorization::forbidden, table::IncludeObject};
 use berth_store::env::Rng;
 use futures::FutureExt as _;
 use hyper::{
@@ -95,18 +95,6 @@ pub(crate) struct Origin {
     pub(crate) from: SocketAddr,
     /// The connection's place among all.
     pub(crate) place: Arc<Place>,
-    /// The API on behalf of who asked first on this connection. Mostly nobody else does, and to make it costs a count of each of its parts, which
-    /// all threads share.
-    pub(crate) first: Arc<OnceLock<(Arc<User>, Arc<Registry>)>>,
-}
-
-impl Origin {
-    /// The API on behalf of `user`.
-    fn on_behalf_of(&self, user: &Arc<User>, registry: &Registry) -> Arc<Registry> {
-        let made = || Arc::new(registry.on_behalf_of(Arc::clone(user)));
-        let (whose, first) = self.first.get_or_init(|| (Arc::clone(user), made()));
-        if Arc::ptr_eq(whose, user) { Arc::clone(first) } else { made() }
-    }
 }
 
 /// One request, read as far as its head.
@@ -133,11 +121,12 @@ pub(crate) struct Exchange<'a> {
     work: Mutex<Kept>,
 }
 
-/// Who asks, and the API as they see it.
+/// Who asks, and the API that answers.
 struct Caller {
     user: Arc<User>,
-    /// None for those who may do everything: they see the API as it is.
-    registry: Option<Arc<Registry>>,
+    actor: Actor,
+    /// Of a request that writes only while a Lease is held: the API that sees to it. `None`: the API as it is.
+    led: Option<Box<Registry>>,
 }
 
 impl Exchange<'_> {
@@ -146,9 +135,14 @@ impl Exchange<'_> {
         &self.caller().user
     }
 
-    /// The API, on behalf of the caller.
+    /// As whom the API is asked.
+    pub(crate) fn actor(&self) -> &Actor {
+        &self.caller().actor
+    }
+
+    /// The API that answers.
     pub(crate) fn registry(&self) -> &Registry {
-        self.caller().registry.as_deref().unwrap_or(&self.shared.registry)
+        self.caller().led.as_deref().unwrap_or(&self.shared.registry)
     }
 
     /// Adds to what the audit log will say.
@@ -464,16 +458,9 @@ async fn identify(exchange: &Exchange<'_>, asker: Result<Arc<User>, Unauthorized
     if decision.is_none() {
         return Err(forbidden(&user, &attributes).into());
     }
-    let mut registry = match user.is_master() {
-        false => Some(exchange.origin.on_behalf_of(&user, registry)),
-        true => registry.records_askers().then(|| Arc::new(registry.asked_by(Arc::clone(&user)))),
-    };
-    if let Some(tenure) = tenure(exchange)? {
-        let led = registry.as_deref().unwrap_or(&exchange.shared.registry).led_by(Arc::new(tenure));
-        registry = Some(Arc::new(led));
-    }
+    let led = tenure(exchange)?.map(|tenure| Box::new(registry.led_by(Arc::new(tenure))));
     // Set once: a request is identified once.
-    let _ = exchange.caller.set(Caller { user, registry });
+    let _ = exchange.caller.set(Caller { actor: Actor::User(Arc::clone(&user)), user, led });
     Ok(())
 }
 

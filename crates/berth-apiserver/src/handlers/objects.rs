@@ -135,7 +135,7 @@ async fn get(exchange: &Exchange<'_>, target: &Target) -> Result<Answer, Refusal
 
 async fn list(exchange: &Exchange<'_>, at: &Collection) -> Result<Answer, Refusal> {
     let wishes = exchange.wishes()?;
-    let list = exchange.registry().list(at, &exchange.query.list_options()?).await?;
+    let list = exchange.registry().list(exchange.actor(), at, &exchange.query.list_options()?).await?;
     let memory = exchange.memory(wishes.cost_of_list(&list.items)).await?;
     Ok(answer::keeping(wishes.list(&at.resource, list)?, memory))
 }
@@ -158,7 +158,7 @@ async fn watch(exchange: &Exchange<'_>, path: &ResourcePath<'_>, at: Collection,
     }
     let share = share_of_watches(exchange)?;
     let selectors = room_for_selectors(exchange, &options)?;
-    let events = exchange.registry().watch(&at, &options).await?;
+    let events = exchange.registry().watch(exchange.actor(), &at, &options).await?;
     let route = Route::Resource(path.clone());
     let counted = exchange.shared.metrics.begin_watch(&Labels::of("WATCH", &route));
     let until = end_of_watch(exchange, timeout);
@@ -215,7 +215,7 @@ pub(super) fn end_of_watch(exchange: &Exchange<'_>, timeout: Duration) -> BoxFut
 async fn create(exchange: &Exchange<'_>, at: &Collection, body: &mut Incoming) -> Result<Answer, Refusal> {
     let wishes = exchange.wishes()?;
     let body = Body::Json(read_json(exchange, body).await?);
-    let written = exchange.registry().create(at, body, &write_options(exchange)).await?;
+    let written = exchange.registry().create(exchange.actor(), at, body, &write_options(exchange)).await?;
     exchange.audit(|entry| entry.names(written.object.name()));
     let answer = wishes.object(StatusCode::CREATED, &at.resource, None, &written.object)?;
     Ok(with_remarks(exchange, answer, &written))
@@ -226,14 +226,14 @@ async fn act(exchange: &Exchange<'_>, target: &Target, body: &mut Incoming) -> R
     let mut wishes = exchange.wishes()?;
     wishes.accepted.form = Form::Object;
     let body = Body::Json(read_json_for(exchange, Some(target), body).await?);
-    let written = exchange.registry().create_subresource(target, body, &write_options(exchange)).await?;
+    let written = exchange.registry().create_subresource(exchange.actor(), target, body, &write_options(exchange)).await?;
     let answer = wishes.object(StatusCode::CREATED, &target.resource, target.subresource, &written.object)?;
     Ok(with_warnings(answer, &written.warnings))
 }
 
 async fn update(exchange: &Exchange<'_>, target: &Target, body: &mut Incoming) -> Result<Answer, Refusal> {
     let body = Body::Json(read_json_for(exchange, Some(target), body).await?);
-    let written = exchange.registry().update(target, body, &write_options(exchange)).await?;
+    let written = exchange.registry().update(exchange.actor(), target, body, &write_options(exchange)).await?;
     written_answer(exchange, target, &written)
 }
 
@@ -251,7 +251,7 @@ async fn patch(exchange: &Exchange<'_>, target: &Target, body: &mut Incoming) ->
     };
     // An applier must say who it is: its fields are kept under its name.
     let options = if patch_type == PatchType::Apply { exchange.query.write_options() } else { write_options(exchange) };
-    let written = exchange.registry().patch(target, patch, &options).await?;
+    let written = exchange.registry().patch(exchange.actor(), target, patch, &options).await?;
     written_answer(exchange, target, &written)
 }
 
@@ -272,7 +272,7 @@ async fn delete(exchange: &Exchange<'_>, target: &Target, body: &mut Incoming) -
     let options = delete_options(exchange, body).await?;
     let resource = &target.resource;
     exchange.begin_work(&[], stored_work(exchange, Some(target)).await).await?;
-    match exchange.registry().delete(target, &options).await? {
+    match exchange.registry().delete(exchange.actor(), target, &options).await? {
         Deleted::Object(current) => wishes.object(StatusCode::OK, resource, None, &current),
         Deleted::Gone { uid, .. } => {
             Ok(answer::status(&Status::deleted(&resource.group, &resource.plural, &target.name, &uid), exchange.is_indented()))
@@ -286,7 +286,7 @@ async fn delete_collection(exchange: &Exchange<'_>, at: &Collection, body: &mut 
     // Before anything is deleted: then it is too late to be refused.
     exchange.begin_work(&[], exchange.registry().longest(at).await.saturating_mul(WORK_OF_STORED_MAX)).await?;
     let memory = exchange.memory(wishes.cost_of_deleted()).await?;
-    let deleted = exchange.registry().delete_collection(at, &exchange.query.list_options()?, &options).await?;
+    let deleted = exchange.registry().delete_collection(exchange.actor(), at, &exchange.query.list_options()?, &options).await?;
     Ok(answer::keeping(wishes.list(&at.resource, deleted)?, memory))
 }
 

@@ -3,7 +3,7 @@
 use super::{DEPLOYMENTS, Running, deployment};
 use crate::cluster::Cluster;
 use berth_identity::{ObjectKey, ResourceName};
-use berth_registry::{ApiError, Body, Subresource, Target, WriteOptions, resource};
+use berth_registry::{Actor, ApiError, Body, Subresource, Target, WriteOptions, resource};
 use berth_workloads::resources::{BUDGETS, LEASES, NODES, PODS};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
@@ -96,7 +96,7 @@ impl Running {
         let eviction = json!({"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": name}});
         let (registry, body) = (self.registry.clone(), Body::Json(eviction.to_string().into_bytes()));
         let options = WriteOptions::default();
-        self.world.block_on(async move { registry.create_subresource(&target, body, &options).await }).map(drop)
+        self.world.block_on(async move { registry.create_subresource(&Actor::System, &target, body, &options).await }).map(drop)
     }
 
     /// `disruptionsAllowed`, `currentHealthy`, `desiredHealthy` and `expectedPods` of the only budget.

@@ -4,7 +4,7 @@ use super::{Cluster, DEPLOYMENTS, DeleteParams, LocalCluster, Metrics, Running, 
 use crate::{Change, ClusterError, RawObject, ServedKind};
 use berth_api::{Object, Subresource};
 use berth_identity::{ObjectKey, ResourceName, Revision, Uid};
-use berth_registry::{Body, Collection, Registry, WriteOptions};
+use berth_registry::{Actor, Body, Collection, Registry, WriteOptions};
 use berth_workloads::resources::{EVENTS, PODS};
 use futures::{FutureExt, future::BoxFuture, stream::BoxStream};
 use serde_json::{Value, json};
@@ -45,7 +45,7 @@ impl Cluster for FromOutside {
             let at = Collection { resource, namespace: object.meta().namespace.clone() };
             let key = ObjectKey { namespace: at.namespace.clone().into(), name: object.meta().name.clone().into() };
             let options = WriteOptions { field_manager: self.manager.to_owned(), ..WriteOptions::default() };
-            self.registry.create(&at, Body::Json(object.encode()), &options).await.map_err(ClusterError::from)?;
+            self.registry.create(&Actor::System, &at, Body::Json(object.encode()), &options).await.map_err(ClusterError::from)?;
             self.local.get(name, &key).await?.ok_or_else(|| ClusterError::NotFound("it is gone again".to_owned()))
         }
         .boxed()

@@ -4,7 +4,7 @@ use super::{Running, key, quota};
 use crate::cluster::{Cluster, DeleteParams};
 use berth_api::{FeatureGates, Subresource};
 use berth_identity::ResourceName;
-use berth_registry::{Body, Collection, WriteOptions, resource};
+use berth_registry::{Actor, Body, Collection, WriteOptions, resource};
 use berth_workloads::{
     plan::Propagation,
     resources::{CLAIMS, PODS, QUOTAS, REVISIONS},
@@ -290,7 +290,7 @@ fn where_only_the_controllers_know_recreate_it_is_refused() {
     let sets = resource::built_in().by_name("apps", "statefulsets").expect("served");
     let at = Collection { resource: Arc::clone(sets), namespace: Some("default".into()) };
     let body = Body::Json(set(json!({"updateStrategy": {"type": "Recreate"}})).to_string().into_bytes());
-    let answer = running.world.block_on(async move { registry.create(&at, body, &WriteOptions::default()).await });
+    let answer = running.world.block_on(async move { registry.create(&Actor::System, &at, body, &WriteOptions::default()).await });
     let error = answer.expect_err("refused").to_string();
     assert!(error.contains(r#"spec.updateStrategy.type: Unsupported value: "Recreate""#), "{error}");
 }

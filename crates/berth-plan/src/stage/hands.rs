@@ -4,7 +4,7 @@ use super::{CONTROLLERS, Stage, Subject, options};
 use crate::error::PlanError;
 use berth_api::Subresource;
 use berth_node::ForeignNodes;
-use berth_registry::{ApiError, DeleteOptions, Patch};
+use berth_registry::{Actor, ApiError, DeleteOptions, Patch};
 use serde_json::Value;
 
 impl Stage {
@@ -22,7 +22,7 @@ impl Stage {
         let registry = self.registry.clone();
         let how =
             DeleteOptions { grace_period_seconds: grace, propagation_policy: Some("Background".to_owned()), ..DeleteOptions::default() };
-        match self.block_on(async move { registry.delete(&target, &how).await })? {
+        match self.block_on(async move { registry.delete(&Actor::System, &target, &how).await })? {
             Ok(_) | Err(ApiError::NotFound { .. }) => Ok(()),
             Err(source) => Err(subject.refused(source)),
         }
@@ -36,7 +36,7 @@ impl Stage {
         let mut target = self.target(subject)?;
         target.subresource = Some(Subresource::Status);
         let registry = self.registry.clone();
-        let written = self.block_on(async move { registry.patch(&target, Patch::MergeValue(patch), &options()).await })?;
+        let written = self.block_on(async move { registry.patch(&Actor::System, &target, Patch::MergeValue(patch), &options()).await })?;
         written.map(drop).map_err(|source| subject.refused(source))
     }
 }

@@ -1,7 +1,7 @@
 //! Aggregated cluster roles have the rules of all roles that they select.
 
 use super::{Happened, chain::PlugIn};
-use crate::{ApiError, Patch, Registry, Target, WriteOptions, resource, stored};
+use crate::{Actor, ApiError, Patch, Registry, Target, WriteOptions, resource, stored};
 use berth_api::k8s_openapi::api::rbac::v1::ClusterRole;
 use berth_rbac::stale_aggregates;
 use berth_store::RangeRequest;
@@ -50,7 +50,7 @@ impl Registry {
             let target =
                 Target { resource: Arc::clone(roles), namespace: None, name: metadata.name.unwrap_or_default(), subresource: None };
             let options = WriteOptions { field_manager: AGGREGATOR.to_owned(), ..WriteOptions::default() };
-            match self.trusted().patch(&target, patch, &options).await {
+            match self.patch(&Actor::System, &target, patch, &options).await {
                 Ok(_) | Err(ApiError::NotFound { .. }) => (),
                 Err(error @ ApiError::Conflict { .. }) => {
                     // Who leads no longer, or whom somebody outside refuses, gets a conflict too, and would get it for ever.

@@ -23,7 +23,7 @@ impl PlugIn for Escalation {
     async fn authorize(api: &Registry, admission: &Admission<'_>) -> Result<(), ApiError> {
         let (At { resource, namespace, .. }, operation) = (admission.at, admission.operation);
         let is_asked = operation != Operation::Delete && resource.group == berth_rbac::GROUP;
-        let Some(user) = api.caller.as_deref().filter(|user| is_asked && !user.is_master()) else { return Ok(()) };
+        let Some(user) = admission.author.actor.limited().filter(|_| is_asked) else { return Ok(()) };
         let policy = api.policy().await?;
         let (old, new) = (admission.old.as_ref().map(|old| &*old.object), &*admission.object);
         Attempt { policy: &policy, user, resource, namespace: namespace.unwrap_or_default(), name: admission.name() }.check(old, new)

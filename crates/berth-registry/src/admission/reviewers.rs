@@ -44,7 +44,7 @@ pub struct AdmissionRequest<'a> {
     pub name: &'a str,
     /// Whether it is only tried: then nothing must come of it elsewhere.
     pub is_dry_run: bool,
-    /// On whose behalf; `None` for the process itself.
+    /// The user who asks; `None`: the server itself, or an administrator.
     pub caller: Option<&'a User>,
     /// As it stands, of updates and deletions.
     pub old: Option<&'a dyn Object>,
@@ -128,7 +128,7 @@ impl Registry {
             namespace: admission.at.namespace,
             name,
             is_dry_run: admission.at.mode == Mode::Dry,
-            caller: self.caller.as_deref(),
+            caller: admission.author.actor.limited(),
             old: old_view.or(admission.old.as_ref().map(|old| &*old.object)),
         }
     }

@@ -5,7 +5,7 @@
 //! parts of this process or may do everything.
 
 use super::{Admission, Operation, chain::PlugIn};
-use crate::{ApiError, Registry, Resource, ownership::Author, stamps::whole_seconds};
+use crate::{Actor, ApiError, Registry, Resource, ownership::Author, stamps::whole_seconds};
 use berth_api::{
     Gate, Object,
     annotations::{
@@ -69,8 +69,8 @@ impl PlugIn for RolloutRecords {
         if admission.operation == Operation::Delete || !api.gates.enabled(Gate::RolloutRecords) {
             return;
         }
-        let Author { manager, now, .. } = admission.author;
-        let by = || Change::new(whole_seconds(now), api.asker.as_deref().map(|user| user.name.as_str()), manager);
+        let Author { actor, manager, now, .. } = admission.author;
+        let by = || Change::new(whole_seconds(now), actor.user().map(|user| user.name.as_str()), manager);
         let old = admission.old.as_ref().map(|old| &*old.object);
         note_promotion(&mut *admission.object, old, by);
         note_changes(&mut *admission.object, old, by);
@@ -80,14 +80,14 @@ impl PlugIn for RolloutRecords {
 /// Leaves what only the server or a controller says as it is stored. Before owners are recorded, so that who sends it owns none of it.
 pub(super) fn keep_stored(api: &Registry, admission: &mut Admission<'_>) {
     if admission.operation != Operation::Delete {
-        let kept = kept_from(api, admission.at.resource);
+        let kept = kept_from(api, admission.author.actor, admission.at.resource);
         keep(kept, &mut *admission.object, admission.old.as_ref().map(|old| &*old.object));
     }
 }
 
 /// Takes out of what is applied what only the server says: who sends it is to own none of it.
-pub(crate) fn keep_out(api: &Registry, resource: &Resource, config: &mut Value) {
-    let kept = kept_from(api, resource);
+pub(crate) fn keep_out(api: &Registry, actor: &Actor, resource: &Resource, config: &mut Value) {
+    let kept = kept_from(api, actor, resource);
     let Some(metadata) = config.get_mut("metadata").and_then(Value::as_object_mut) else { return };
     let Some(annotations) = metadata.get_mut("annotations").and_then(Value::as_object_mut) else { return };
     let sent = annotations.len();
@@ -98,9 +98,9 @@ pub(crate) fn keep_out(api: &Registry, resource: &Resource, config: &mut Value) 
 }
 
 /// Which annotations of such objects who asks may not write.
-fn kept_from(api: &Registry, resource: &Resource) -> &'static [&'static str] {
+fn kept_from(api: &Registry, actor: &Actor, resource: &Resource) -> &'static [&'static str] {
     let is_on = api.gates.enabled(Gate::RolloutRecords);
-    let is_controller = || api.asker.as_deref().is_none_or(|user| user.is_master() || user.name == CONTROLLERS);
+    let is_controller = || actor.user().is_none_or(|user| user.is_master() || user.name == CONTROLLERS);
     match Kept::of(resource) {
         Some(Kept::ByServer) if is_on => &RECORDS,
         None | Some(Kept::ByServer) => &[],

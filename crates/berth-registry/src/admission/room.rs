@@ -23,13 +23,14 @@ impl PlugIn for StoreRoom {
             return Ok(());
         }
         let resource = || shares::name(admission.at.resource);
-        let beyond_share = api.caller.as_ref().map_or(Duration::ZERO, |user| api.shares.delay(resource, user.share(), api.clock.now()));
+        let beyond_share =
+            admission.author.actor.limited().map_or(Duration::ZERO, |user| api.shares.delay(resource, user.share(), api.clock.now()));
         if shares::DELAY_MAX < beyond_share {
             return Err(too_much(OVER_SHARE, u32::try_from(beyond_share.as_secs()).unwrap_or(u32::MAX)));
         }
         let for_memory = match api.pressure.advice() {
             Advice::Go => Duration::ZERO,
-            _ if api.purpose(admission) != Purpose::Growth => Duration::ZERO,
+            _ if purpose(admission) != Purpose::Growth => Duration::ZERO,
             Advice::Wait(delay) => delay,
             Advice::Refuse => return Err(too_much(NO_MEMORY, RETRY_AFTER_SECONDS)),
         };
@@ -45,37 +46,37 @@ fn too_much(message: &str, retry_after_seconds: u32) -> ApiError {
     ApiError::TooManyRequests { message: message.to_owned(), retry_after_seconds, causes: Vec::new() }
 }
 
-impl Registry {
-    /// What an admitted write is for. The reserve is for what keeps the rest going; what leads to a deletion always finds room.
-    pub(super) fn purpose(&self, admission: &Admission<'_>) -> Purpose {
-        match admission.subresource() {
-            _ if admission.operation == Operation::Delete || only_drops_finalizers(admission) => Purpose::Removal,
-            Some(Subresource::Finalize) => Purpose::Removal,
-            Some(Subresource::Status | Subresource::Scale) => Purpose::Upkeep,
-            _ if self.keeps_things_going(admission) => Purpose::Upkeep,
-            _ => Purpose::Growth,
-        }
+/// What an admitted write is for. The reserve is for what keeps the rest going; what leads to a deletion always finds room.
+pub(super) fn purpose(admission: &Admission<'_>) -> Purpose {
+    match admission.subresource() {
+        _ if admission.operation == Operation::Delete || only_drops_finalizers(admission) => Purpose::Removal,
+        Some(Subresource::Finalize) => Purpose::Removal,
+        Some(Subresource::Status | Subresource::Scale) => Purpose::Upkeep,
+        _ if keeps_things_going(admission) => Purpose::Upkeep,
+        _ => Purpose::Growth,
     }
+}
 
+impl Registry {
     /// Counts what a change adds to history.
     pub(super) fn note_history(&self, admission: &Admission<'_>, written: &Entry) {
-        let Some(user) = &self.caller else { return };
+        let Some(user) = admission.author.actor.limited() else { return };
         let before = admission.old.as_ref().map_or(0, |old| old.entry.value.len());
         self.shares.note(&shares::name(admission.at.resource), user.share(), before + written.value.len(), self.clock.now());
     }
+}
 
-    /// Leases; of the server itself and administrators also what belongs to the whole cluster, and events that warn: of the others there are more than
-    /// of what they tell about.
-    fn keeps_things_going(&self, admission: &Admission<'_>) -> bool {
-        let resource = admission.at.resource;
-        match (resource.group.as_str(), resource.plural.as_str()) {
-            ("coordination.k8s.io", "leases") => true,
-            ("" | "events.k8s.io", "events") => {
-                let event = admission.object.downcast_ref::<Event>();
-                self.caller.is_none() && event.is_some_and(|event| event.type_.as_deref() == Some("Warning"))
-            }
-            _ => self.caller.is_none() && admission.at.namespace.is_none(),
+/// Leases; of the server itself and administrators also what belongs to the whole cluster, and events that warn: of the others there are more than
+/// of what they tell about.
+fn keeps_things_going(admission: &Admission<'_>) -> bool {
+    let (resource, is_limited) = (admission.at.resource, admission.author.actor.limited().is_some());
+    match (resource.group.as_str(), resource.plural.as_str()) {
+        ("coordination.k8s.io", "leases") => true,
+        ("" | "events.k8s.io", "events") => {
+            let event = admission.object.downcast_ref::<Event>();
+            !is_limited && event.is_some_and(|event| event.type_.as_deref() == Some("Warning"))
         }
+        _ => !is_limited && admission.at.namespace.is_none(),
     }
 }
 

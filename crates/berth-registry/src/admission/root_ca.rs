@@ -1,7 +1,7 @@
 //! The config map that every namespace has, with the certificate by which clients know the server.
 
 use super::{Happened, Operation, chain::PlugIn};
-use crate::{ApiError, Body, Collection, Registry, Target, WriteOptions, key, resource, stored};
+use crate::{Actor, ApiError, Body, Collection, Registry, Target, WriteOptions, key, resource, stored};
 use berth_api::k8s_openapi::{
     api::core::v1::{ConfigMap, Namespace},
     apimachinery::pkg::apis::meta::v1::ObjectMeta,
@@ -75,7 +75,7 @@ impl Registry {
         let wanted = ConfigMap { metadata, data, ..ConfigMap::default() };
         let options = WriteOptions { field_manager: PUBLISHER.to_owned(), ..WriteOptions::default() };
         let Some(entry) = self.store.get(&key::key_of(resource, Some(namespace), ROOT_CA)).await? else {
-            return match self.trusted().create(&at, Body::Object(Box::new(wanted)), &options).await {
+            return match self.create(&Actor::System, &at, Body::Object(Box::new(wanted)), &options).await {
                 Ok(_) | Err(ApiError::AlreadyExists { .. }) => Ok(()),
                 Err(error) => Err(error),
             };
@@ -86,6 +86,6 @@ impl Registry {
         }
         let target =
             Target { resource: Arc::clone(resource), namespace: Some(namespace.to_owned()), name: ROOT_CA.to_owned(), subresource: None };
-        self.trusted().update(&target, Body::Object(Box::new(wanted)), &options).await.map(drop)
+        self.update(&Actor::System, &target, Body::Object(Box::new(wanted)), &options).await.map(drop)
     }
 }

@@ -1,7 +1,7 @@
 //! The service account of new pods, and the one that every namespace has.
 
 use super::{Admission, Happened, Operation, chain::PlugIn, root_ca::ROOT_CA};
-use crate::{ApiError, Body, Collection, Registry, WriteOptions, key, resource};
+use crate::{Actor, ApiError, Body, Collection, Registry, WriteOptions, key, resource};
 use berth_api::{
     k8s_openapi::{
         api::core::v1::{
@@ -94,7 +94,7 @@ impl Registry {
         let at = Collection { resource: Arc::clone(accounts), namespace: Some(namespace.to_owned()) };
         let metadata = ObjectMeta { name: Some(DEFAULT_ACCOUNT.to_owned()), ..ObjectMeta::default() };
         let account = WireAccount { metadata, ..WireAccount::default() };
-        match self.trusted().create(&at, Body::Object(Box::new(account)), &WriteOptions::default()).await {
+        match self.create(&Actor::System, &at, Body::Object(Box::new(account)), &WriteOptions::default()).await {
             Ok(_) | Err(ApiError::AlreadyExists { .. }) => Ok(()),
             Err(error) => Err(error),
         }

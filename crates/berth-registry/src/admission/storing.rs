@@ -1,6 +1,6 @@
 //! The stage of the chain that writes.
 
-use super::{Admission, Operation};
+use super::{Admission, Operation, room::purpose};
 use crate::{ApiError, Current, Registry, checks::Mode, stored};
 use berth_store::{Entry, Expected, Purpose, Write, WriteError};
 use std::sync::Arc;
@@ -48,7 +48,7 @@ impl Registry {
             let gone = self.write(resource, Write::delete(key, revision)).await?;
             if is_same || admission.is_last_unseen { gone } else { stored::with_object(resource, &gone, &**object) }
         } else {
-            self.put(resource, key, object, Expected::At(revision), self.purpose(admission)).await?
+            self.put(resource, key, object, Expected::At(revision), purpose(admission)).await?
         };
         self.note_history(admission, &entry);
         Ok(Current::Stored(stored::shown(resource, entry)))
@@ -61,7 +61,7 @@ impl Registry {
             let is_taken = self.store.get(&key).await.map_err(ApiError::from)?.is_some();
             return if is_taken { Err(Failure::Raced) } else { Ok(Current::Made(object.to_value())) };
         }
-        let entry = self.put(resource, key, object, Expected::Absent, self.purpose(admission)).await?;
+        let entry = self.put(resource, key, object, Expected::Absent, purpose(admission)).await?;
         self.note_history(admission, &entry);
         Ok(Current::Stored(stored::shown(resource, entry)))
     }

@@ -12,7 +12,7 @@ use super::{
     Good, SERVICE_CIDR_PROTECTION,
     claim::{MANAGED_BY, NODE_PORTS, UNUSED, addresses_prefix, holder_of},
 };
-use crate::{ApiError, Patch, Registry, WriteOptions, key, resource, stored};
+use crate::{Actor, ApiError, Patch, Registry, WriteOptions, key, resource, stored};
 use berth_api::{
     ip::Cidr,
     k8s_openapi::api::{core::v1::Service, networking::v1::ServiceCIDR},
@@ -137,7 +137,7 @@ impl Registry {
             }
             let Some(target) = key::target_of(resource, &entry.key) else { continue };
             let patch = json!({"metadata": {"resourceVersion": entry.mod_revision.to_string(), "finalizers": left}});
-            match self.patch(&target, Patch::MergeValue(patch), &WriteOptions::default()).await {
+            match self.patch(&Actor::System, &target, Patch::MergeValue(patch), &WriteOptions::default()).await {
                 Ok(_) | Err(ApiError::Conflict { .. } | ApiError::NotFound { .. }) => (),
                 Err(error) => return Err(error),
             }

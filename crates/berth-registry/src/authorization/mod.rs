@@ -7,31 +7,10 @@ pub(crate) use own_writes::OwnWrites;
 pub use policy::LAG_MAX;
 pub(crate) use policy::PolicyCache;
 
-use crate::{ApiError, Registry, Target};
-use berth_api::Gate;
+use crate::{Actor, ApiError, Registry, Target};
 use berth_rbac::{Attributes, ResourceAttributes, User};
-use std::sync::Arc;
 
 impl Registry {
-    /// The API as `user` sees it: who grants permissions must hold them, and what a write creates on the way must be allowed. Without a
-    /// user, writers inside the process are trusted. Cheap.
-    #[must_use]
-    pub fn on_behalf_of(&self, user: Arc<User>) -> Self {
-        Self { caller: Some(Arc::clone(&user)), asker: Some(user), ..self.clone() }
-    }
-
-    /// The same API, which knows by whom it is asked, and asks nobody what they may do: of those who may do everything.
-    #[must_use]
-    pub fn asked_by(&self, user: Arc<User>) -> Self {
-        Self { asker: Some(user), ..self.clone() }
-    }
-
-    /// Whether it must be told who asks, whatever they may do.
-    #[must_use]
-    pub fn records_askers(&self) -> bool {
-        self.gates.enabled(Gate::RolloutRecords)
-    }
-
     /// Why `user` may do this (empty for those who may do everything); `None`: they may not. Sees every write that this server
     /// answered before, and others' after [`LAG_MAX`].
     ///
@@ -53,14 +32,9 @@ impl Registry {
         self.decide(user, attributes).await?.ok_or_else(|| forbidden(user, attributes))
     }
 
-    /// The API without a caller: what a write entails is the server's own doing.
-    pub(crate) fn trusted(&self) -> Self {
-        Self { caller: None, asker: None, ..self.clone() }
-    }
-
-    /// The caller may create the target's object, as a PUT or an apply does where there is none.
-    pub(crate) async fn authorize_creation(&self, target: &Target) -> Result<(), ApiError> {
-        let Some(user) = &self.caller else { return Ok(()) };
+    /// The actor may create the target's object, as a PUT or an apply does where there is none.
+    pub(crate) async fn authorize_creation(&self, actor: &Actor, target: &Target) -> Result<(), ApiError> {
+        let Some(user) = actor.limited() else { return Ok(()) };
         let attributes = ResourceAttributes {
             verb: "create",
             group: &target.resource.group,

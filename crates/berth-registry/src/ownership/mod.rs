@@ -7,7 +7,7 @@
 mod kinds;
 
 use crate::{
-    ApiError, Body, Registry, Resource, Subresource, Target, WriteOptions, error::Cause, fresh::SharedObject, resource::KindFields,
+    Actor, ApiError, Body, Registry, Resource, Subresource, Target, WriteOptions, error::Cause, fresh::SharedObject, resource::KindFields,
     stamps::whole_seconds,
 };
 use berth_api::{
@@ -29,6 +29,7 @@ const ANNOTATION_BYTES_MAX: usize = 256 << 10;
 /// Who writes, by which door, and when.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Author<'a> {
+    pub(crate) actor: &'a Actor,
     /// `fieldManager`.
     pub(crate) manager: &'a str,
     /// `None`: the object itself.
@@ -47,8 +48,8 @@ pub(crate) enum Owners {
 }
 
 impl Registry {
-    pub(crate) fn author<'a>(&self, options: &'a WriteOptions, subresource: Option<Subresource>) -> Author<'a> {
-        Author { manager: &options.field_manager, subresource, now: self.clock.now() }
+    pub(crate) fn author<'a>(&self, actor: &'a Actor, options: &'a WriteOptions, subresource: Option<Subresource>) -> Author<'a> {
+        Author { actor, manager: &options.field_manager, subresource, now: self.clock.now() }
     }
 }
 

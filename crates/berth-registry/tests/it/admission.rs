@@ -2,7 +2,7 @@
 #![expect(clippy::needless_pass_by_value, reason = "tests write their JSON where they send it")]
 
 use crate::world::{World, deployment, now, pod, target};
-use berth_registry::{ApiError, DeleteOptions, Patch, WriteOptions};
+use berth_registry::{Actor, ApiError, DeleteOptions, Patch, WriteOptions};
 use serde_json::{Value, json};
 
 fn refusal<T: std::fmt::Debug>(result: Result<T, ApiError>) -> String {
@@ -132,7 +132,7 @@ fn workloads_are_warned_about_and_audited_never_refused() {
                  runAsNonRoot != true (pod or container \"c\" must set securityContext.runAsNonRoot=true)";
     assert_eq!(written.audit, [("pod-security.kubernetes.io/audit-violations", audit.to_owned())]);
     let patch = Patch::Merge(json!({"spec": {"replicas": 1}}).to_string().into_bytes());
-    let changed = now(world.registry.patch(&target("deployments.apps@team", "d"), patch, &WriteOptions::default()));
+    let changed = now(world.registry.patch(&Actor::System, &target("deployments.apps@team", "d"), patch, &WriteOptions::default()));
     assert_eq!(changed.expect("only warned").warnings, [format!("would violate {PRIVILEGED}")]);
     let written = world.create_with("pods@team", pod("p"), &WriteOptions::default()).expect("allowed");
     assert_eq!(written.audit[0], ("pod-security.kubernetes.io/enforce-policy", "baseline:latest".to_owned()));
@@ -151,7 +151,7 @@ fn a_stricter_level_tells_of_pods_that_would_be_refused() {
     let label = |level: &str| {
         let labels = json!({"metadata": {"labels": {"pod-security.kubernetes.io/enforce": level}}});
         let patch = Patch::Merge(labels.to_string().into_bytes());
-        now(world.registry.patch(&target("namespaces", "team"), patch, &WriteOptions::default()))
+        now(world.registry.patch(&Actor::System, &target("namespaces", "team"), patch, &WriteOptions::default()))
     };
     let wanted = [
         "existing pods in namespace \"team\" violate the new PodSecurity enforce level \"baseline:latest\"",

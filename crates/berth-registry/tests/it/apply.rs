@@ -1,7 +1,7 @@
 //! Server-side apply and the record of who owns what.
 
 use crate::world::{World, collection, config_map, deployment, json_of, now, pod, target};
-use berth_registry::{ApiError, Body, Patch, WriteOptions, Written};
+use berth_registry::{Actor, ApiError, Body, Patch, WriteOptions, Written};
 use serde_json::{Value, json};
 
 /// A writer of that name.
@@ -14,7 +14,7 @@ fn forced(manager: &str) -> WriteOptions {
 }
 
 fn write(world: &World, what: &str, name: &str, config: &Value, options: &WriteOptions) -> Result<Written, ApiError> {
-    now(world.registry.patch(&target(what, name), Patch::Apply(config.to_string().into_bytes()), options))
+    now(world.registry.patch(&Actor::System, &target(what, name), Patch::Apply(config.to_string().into_bytes()), options))
 }
 
 fn apply(world: &World, what: &str, config: &Value, options: &WriteOptions) -> Result<Value, ApiError> {
@@ -51,7 +51,7 @@ const D: &str = "deployments.apps";
 fn the_creator_owns_what_it_sent_and_what_was_defaulted() {
     let world = World::new();
     let body = Body::Json(deployment("d").to_string().into_bytes());
-    let made = now(world.registry.create(&collection(D), body, &by("kubectl-create"))).expect("created");
+    let made = now(world.registry.create(&Actor::System, &collection(D), body, &by("kubectl-create"))).expect("created");
     let made = json_of(&made.object);
     let container = r#"{".":{},"f:image":{},"f:imagePullPolicy":{},"f:name":{},"f:resources":{},"f:terminationMessagePath":{},"f:terminationMessagePolicy":{}}"#;
     let spec = format!(
@@ -141,8 +141,13 @@ fn what_is_given_up_goes_or_falls_back_to_its_default() {
 #[test]
 fn conflicts_name_who_owns_what() {
     let world = World::new();
-    now(world.registry.create(&collection(D), Body::Json(deployment("d").to_string().into_bytes()), &by("kubectl-client-side-apply")))
-        .expect("created");
+    now(world.registry.create(
+        &Actor::System,
+        &collection(D),
+        Body::Json(deployment("d").to_string().into_bytes()),
+        &by("kubectl-client-side-apply"),
+    ))
+    .expect("created");
     let check = |config: Value, wanted: &str, wanted_causes: &[(&str, &str)]| {
         let before = world.get(D, "d").expect("there");
         let error = apply(&world, D, &config, &by("a")).expect_err(wanted);
@@ -314,7 +319,8 @@ fn bad_applies_are_refused_with_upstreams_words() {
                 Kind=Secret: error decoding from json: illegal base64 data at input byte 0";
     assert_eq!(unread.to_string(), text);
 
-    let refused = now(world.registry.patch(&target(D, "d"), Patch::Apply(b"[1]".to_vec()), &by("a"))).expect_err("no object");
+    let refused =
+        now(world.registry.patch(&Actor::System, &target(D, "d"), Patch::Apply(b"[1]".to_vec()), &by("a"))).expect_err("no object");
     assert!(refused.to_string().starts_with("error decoding YAML: "), "{refused}");
     let force = Patch::Merge(b"{}".to_vec());
     let text = format!("{options}force: Forbidden: may not be specified for non-apply patch");
@@ -329,7 +335,9 @@ fn bad_applies_are_refused_with_upstreams_words() {
 fn members_that_stand_twice_are_warned_about_or_refused() {
     let world = World::new();
     let bytes = br#"{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"c"},"data":{"a":"1","a":"2"}}"#;
-    let send = |options: &WriteOptions| now(world.registry.patch(&target("configmaps", "c"), Patch::Apply(bytes.to_vec()), options));
+    let send = |options: &WriteOptions| {
+        now(world.registry.patch(&Actor::System, &target("configmaps", "c"), Patch::Apply(bytes.to_vec()), options))
+    };
     let strict = WriteOptions { field_validation: "Strict".to_owned(), ..by("a") };
     assert_eq!(send(&strict).expect_err("refused").to_string(), "error strict decoding YAML: duplicate field \"data.a\"");
     assert_eq!(send(&by("a")).expect("applied").warnings, ["duplicate field \"data.a\""]);
@@ -401,8 +409,13 @@ fn client_side_apply_is_taken_over() {
     let annotation = "kubectl.kubernetes.io/last-applied-configuration";
     let mut object = deployment("d");
     object["metadata"]["annotations"] = json!({annotation: format!("{}\n", deployment("d"))});
-    now(world.registry.create(&collection(D), Body::Json(object.to_string().into_bytes()), &by("kubectl-client-side-apply")))
-        .expect("created");
+    now(world.registry.create(
+        &Actor::System,
+        &collection(D),
+        Body::Json(object.to_string().into_bytes()),
+        &by("kubectl-client-side-apply"),
+    ))
+    .expect("created");
     let mut wanted = deployment("d");
     wanted["spec"]["replicas"] = json!(5);
     apply(&world, D, &wanted, &by("other")).expect_err("only kubectl takes over");
@@ -419,7 +432,7 @@ fn pods_that_controllers_make_are_recorded_when_they_are_first_applied() {
     let world = World::new();
     let resource = berth_registry::resource::built_in().by_name("", "pods").expect("served");
     let object = resource.rules.decode(pod("p")).expect("a pod").object;
-    let made = now(world.registry.create(&collection("pods"), Body::Object(object), &by("berth"))).expect("created");
+    let made = now(world.registry.create(&Actor::System, &collection("pods"), Body::Object(object), &by("berth"))).expect("created");
     assert_eq!(owners(&json_of(&made.object)), Vec::<String>::new());
     let status = Patch::Merge(br#"{"status":{"phase":"Running"}}"#.to_vec());
     assert_eq!(owners(&world.patch("pods/status", "p", status, &by("berth")).expect("patched")), Vec::<String>::new());
@@ -473,15 +486,14 @@ fn ports_are_told_apart_by_number_and_protocol() {
 #[test]
 fn who_may_not_create_makes_nothing_by_applying() {
     let world = World::new();
-    let user = std::sync::Arc::new(berth_rbac::User::authenticated("ann", &[]));
-    let registry = world.registry.on_behalf_of(user);
+    let ann = Actor::User(std::sync::Arc::new(berth_rbac::User::authenticated("ann", &[])));
     let patch = || Patch::Apply(deployment("d").to_string().into_bytes());
-    let error = now(registry.patch(&target(D, "d"), patch(), &by("a"))).expect_err("forbidden");
+    let error = now(world.registry.patch(&ann, &target(D, "d"), patch(), &by("a"))).expect_err("forbidden");
     assert!(matches!(error, ApiError::Forbidden { .. }), "{error}");
     assert!(world.get(D, "d").is_err());
     // That she may patch was found out at the door.
     applied(&world, D, deployment("d"), "a");
-    now(registry.patch(&target(D, "d"), patch(), &by("a"))).expect("applied");
+    now(world.registry.patch(&ann, &target(D, "d"), patch(), &by("a"))).expect("applied");
 }
 
 const S: &str = "statefulsets.apps";
@@ -573,7 +585,7 @@ fn nobody_owns_what_the_server_adds() {
     let world = World::new();
     let made = |what: &str, object: Value| {
         let body = Body::Json(object.to_string().into_bytes());
-        json_of(&now(world.registry.create(&collection(what), body, &by("kubectl-create"))).expect("created").object)
+        json_of(&now(world.registry.create(&Actor::System, &collection(what), body, &by("kubectl-create"))).expect("created").object)
     };
     let claim = json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "c"},
         "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}});
@@ -595,7 +607,7 @@ fn nobody_owns_what_the_server_adds() {
 fn a_pod_is_applied_server_side_after_it_was_applied_client_side() {
     let world = World::new();
     let body = Body::Json(pod("p").to_string().into_bytes());
-    now(world.registry.create(&collection("pods"), body, &by("kubectl-client-side-apply"))).expect("created");
+    now(world.registry.create(&Actor::System, &collection("pods"), body, &by("kubectl-client-side-apply"))).expect("created");
     apply(&world, "pods", &pod("p"), &forced("kubectl")).expect("applied");
     apply(&world, "pods", &pod("p"), &by("kubectl")).expect("applied again");
 }

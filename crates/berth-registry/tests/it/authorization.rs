@@ -2,7 +2,7 @@
 
 use crate::world::{World, now, pod, target};
 use berth_rbac::{Attributes, ResourceAttributes, User};
-use berth_registry::{ApiError, Body, DeleteOptions, ListOptions, Patch, Registry, ResourceTable, WriteOptions};
+use berth_registry::{Actor, ApiError, Body, DeleteOptions, ListOptions, Patch, Registry, ResourceTable, WriteOptions};
 use berth_store::{Entry, Key, MemoryStore, Range, RangeRequest, ReadError, Revision, Store, Watch, Write, WriteError};
 use futures::{
     FutureExt, StreamExt,
@@ -48,18 +48,20 @@ fn may(registry: &Registry, user: &User, verb: &str, resource: &str) -> bool {
     now(registry.decide(user, &Attributes::from(attributes))).expect("the store answers").is_some()
 }
 
+fn as_alice() -> Actor {
+    Actor::User(Arc::new(alice()))
+}
+
 /// Creates on behalf of alice.
 fn create(world: &World, what: &str, object: &Value) -> Result<(), ApiError> {
-    let registry = world.registry.on_behalf_of(Arc::new(alice()));
     let body = Body::Json(object.to_string().into_bytes());
-    now(registry.create(&crate::world::collection(what), body, &WriteOptions::default())).map(drop)
+    now(world.registry.create(&as_alice(), &crate::world::collection(what), body, &WriteOptions::default())).map(drop)
 }
 
 /// Puts on behalf of alice.
 fn update(world: &World, what: &str, name: &str, object: &Value) -> Result<(), ApiError> {
-    let registry = world.registry.on_behalf_of(Arc::new(alice()));
     let body = Body::Json(object.to_string().into_bytes());
-    now(registry.update(&target(what, name), body, &WriteOptions::default())).map(drop)
+    now(world.registry.update(&as_alice(), &target(what, name), body, &WriteOptions::default())).map(drop)
 }
 
 #[test]
@@ -285,10 +287,10 @@ fn a_role_is_bound_by_who_has_it_or_may_bind_it() {
 #[test]
 fn a_put_or_an_apply_that_creates_needs_the_right_to_create() {
     let world = world();
-    let registry = world.registry.on_behalf_of(Arc::new(alice()));
+    let registry = &world.registry;
     let options = WriteOptions { field_manager: "m".to_owned(), ..WriteOptions::default() };
     let document = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}}).to_string().into_bytes();
-    let apply = || now(registry.patch(&target("configmaps", "c"), Patch::Apply(document.clone()), &options));
+    let apply = || now(registry.patch(&as_alice(), &target("configmaps", "c"), Patch::Apply(document.clone()), &options));
     let refused = apply().expect_err("refused").to_string();
     let wanted = "configmaps \"c\" is forbidden: User \"alice\" cannot create resource \"configmaps\" in API group \"\" in the namespace \"default\"";
     assert_eq!(refused, wanted);
@@ -446,14 +448,15 @@ fn who_writes_neither_role_nor_binding_or_deletes_one_does_not_wait_for_them() {
     let (world, way) = late_world();
     world.made(BINDINGS, binding("b", "Role", "r", "alice"));
     way.is_late.store(true, Ordering::SeqCst);
-    let registry = world.registry.on_behalf_of(Arc::new(alice()));
+    let (registry, alice) = (&world.registry, as_alice());
     assert!(registry.policy().now_or_never().is_none(), "it is waited for");
     let body = || Body::Json(json!({"metadata": {"name": "x"}}).to_string().into_bytes());
-    let made = registry.create(&crate::world::collection("configmaps"), body(), &WriteOptions::default()).now_or_never();
+    let made = registry.create(&alice, &crate::world::collection("configmaps"), body(), &WriteOptions::default()).now_or_never();
     made.expect("at once").expect("made");
-    let mut grants = pin!(async { registry.create(&crate::world::collection(ROLES), body(), &WriteOptions::default()).await.map(drop) });
+    let mut grants =
+        pin!(async { registry.create(&alice, &crate::world::collection(ROLES), body(), &WriteOptions::default()).await.map(drop) });
     assert!(grants.as_mut().now_or_never().is_none(), "a role is held against what its author has");
-    let gone = registry.delete(&target(ROLES, "r"), &DeleteOptions::default()).now_or_never();
+    let gone = registry.delete(&alice, &target(ROLES, "r"), &DeleteOptions::default()).now_or_never();
     gone.expect("at once").expect("deleted");
 }
 

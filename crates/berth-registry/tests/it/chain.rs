@@ -10,8 +10,8 @@ use berth_api::{
     },
 };
 use berth_registry::{
-    ADMISSION_ORDER, AdmissionRequest, ApiError, Body, Collection, DeleteOptions, ListOptions, Patch, Registry, Remarks, ResourceTable,
-    Reviewer, WriteOptions, options::Precondition,
+    ADMISSION_ORDER, Actor, AdmissionRequest, ApiError, Body, Collection, DeleteOptions, ListOptions, Patch, Registry, Remarks,
+    ResourceTable, Reviewer, WriteOptions, options::Precondition,
 };
 use berth_store::{
     MemoryStore,
@@ -129,21 +129,22 @@ fn body(object: &Value) -> Body {
 }
 
 fn create(api: &Registry, what: &str, object: &Value) -> Result<Value, ApiError> {
-    done(api.create(&collection(what), body(object), &WriteOptions::default())).map(|written| json_of(&written.object))
+    done(api.create(&Actor::System, &collection(what), body(object), &WriteOptions::default())).map(|written| json_of(&written.object))
 }
 
 fn merge(api: &Registry, what: &str, name: &str, patch: &Value) -> Result<Value, ApiError> {
     let patch = Patch::Merge(patch.to_string().into_bytes());
-    done(api.patch(&target(what, name), patch, &WriteOptions::default())).map(|written| json_of(&written.object))
+    done(api.patch(&Actor::System, &target(what, name), patch, &WriteOptions::default())).map(|written| json_of(&written.object))
 }
 
 fn post(api: &Registry, what: &str, name: &str, object: &Value) -> Result<Value, ApiError> {
-    done(api.create_subresource(&target(what, name), body(object), &WriteOptions::default())).map(|written| json_of(&written.object))
+    done(api.create_subresource(&Actor::System, &target(what, name), body(object), &WriteOptions::default()))
+        .map(|written| json_of(&written.object))
 }
 
 fn apply(api: &Registry, what: &str, name: &str, object: &Value) {
     let options = WriteOptions { field_manager: "m".to_owned(), ..WriteOptions::default() };
-    done(api.patch(&target(what, name), Patch::Apply(object.to_string().into_bytes()), &options)).expect("applied");
+    done(api.patch(&Actor::System, &target(what, name), Patch::Apply(object.to_string().into_bytes()), &options)).expect("applied");
 }
 
 /// A quota of which nothing is used.
@@ -188,12 +189,12 @@ fn every_verb_asks_once_by_each_method_about_what_its_door_takes() {
 
     create(&api, "configmaps", &config_map("c")).expect("created");
     check_both("Create configmaps default/c - ConfigMap");
-    done(api.update(&target("configmaps", "c"), body(&config_map("c")), &WriteOptions::default())).expect("updated");
+    done(api.update(&Actor::System, &target("configmaps", "c"), body(&config_map("c")), &WriteOptions::default())).expect("updated");
     check_both("Update configmaps default/c ConfigMap ConfigMap");
     merge(&api, "configmaps", "c", &json!({"data": {"a": "b"}})).expect("patched");
     check_both("Update configmaps default/c ConfigMap ConfigMap");
     let put = json!({"metadata": {"name": "l"}, "spec": {}});
-    done(api.update(&target("leases.coordination.k8s.io", "l"), body(&put), &WriteOptions::default())).expect("created");
+    done(api.update(&Actor::System, &target("leases.coordination.k8s.io", "l"), body(&put), &WriteOptions::default())).expect("created");
     check_both("Create leases default/l - Lease");
     let applied = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "applied"}, "data": {"a": "b"}});
     apply(&api, "configmaps", "applied", &applied);
@@ -214,26 +215,26 @@ fn every_verb_asks_once_by_each_method_about_what_its_door_takes() {
     post(&api, "pods/binding", "bound", &json!({"target": {"name": "n"}})).expect("bound");
     check_both("Create pods/binding default/bound - Binding");
     world.made("pods", pod("bind"));
-    done(api.bind(&target("pods", "bind"), "n", &Precondition::default())).expect("bound");
+    done(api.bind(&Actor::System, &target("pods", "bind"), "n", &Precondition::default())).expect("bound");
     check_both("Create pods/binding default/bind - Binding");
     post(&api, "pods/eviction", "e", &json!({})).expect("evicted");
     check_both("Create pods/eviction default/e - Eviction");
     assert_eq!(allowed(&world), 0, "the budget was charged");
 
     let dry = DeleteOptions { dry_run: vec!["All".to_owned()], ..DeleteOptions::default() };
-    done(api.delete(&target("configmaps", "c"), &dry)).expect("tried");
+    done(api.delete(&Actor::System, &target("configmaps", "c"), &dry)).expect("tried");
     check(&["mutate Delete configmaps default/c ConfigMap - dry", "validate Delete configmaps default/c ConfigMap - dry"]);
-    done(api.delete(&target("configmaps", "c"), &DeleteOptions::default())).expect("deleted");
+    done(api.delete(&Actor::System, &target("configmaps", "c"), &DeleteOptions::default())).expect("deleted");
     check_both("Delete configmaps default/c ConfigMap -");
     let some = ListOptions { field_selector: "metadata.name=applied".to_owned(), ..ListOptions::default() };
-    done(api.delete_collection(&collection("configmaps"), &some, &DeleteOptions::default())).expect("deleted");
+    done(api.delete_collection(&Actor::System, &collection("configmaps"), &some, &DeleteOptions::default())).expect("deleted");
     check_both("Delete configmaps default/applied ConfigMap -");
 
     world.made("namespaces", json!({"metadata": {"name": "n"}}));
-    done(api.delete(&target("namespaces", "n"), &DeleteOptions::default())).expect("it terminates");
+    done(api.delete(&Actor::System, &target("namespaces", "n"), &DeleteOptions::default())).expect("it terminates");
     check_both("Delete namespaces n Namespace -");
     let finalized = json!({"metadata": {"name": "n"}, "spec": {"finalizers": []}});
-    done(api.update(&target("namespaces/finalize", "n"), body(&finalized), &WriteOptions::default())).expect("gone");
+    done(api.update(&Actor::System, &target("namespaces/finalize", "n"), body(&finalized), &WriteOptions::default())).expect("gone");
     check_both("Update namespaces/finalize n Namespace Namespace");
 }
 
@@ -253,7 +254,7 @@ fn a_refusal_by_either_method_changes_nothing_whatever_the_verb() {
         let replaced = json!({"metadata": {"name": "c"}, "data": {"a": "b"}});
         let mut answers = vec![
             create(&api, "pods", &pod("new")).map(drop),
-            done(api.update(&target("configmaps", "c"), body(&replaced), &WriteOptions::default())).map(drop),
+            done(api.update(&Actor::System, &target("configmaps", "c"), body(&replaced), &WriteOptions::default())).map(drop),
             merge(&api, "configmaps", "c", &json!({"data": {"a": "b"}})).map(drop),
             merge(&api, "deployments.apps/scale", "d", &json!({"spec": {"replicas": 9}})).map(drop),
             post(&api, "pods/binding", "unbound", &json!({"target": {"name": "n"}})).map(drop),
@@ -261,7 +262,7 @@ fn a_refusal_by_either_method_changes_nothing_whatever_the_verb() {
         ];
         if index == 1 {
             // Whoever changes objects is told of a deletion, and has nothing to change.
-            answers.push(done(api.delete(&target("configmaps", "c"), &DeleteOptions::default())).map(drop));
+            answers.push(done(api.delete(&Actor::System, &target("configmaps", "c"), &DeleteOptions::default())).map(drop));
         }
         for answer in answers {
             let refusal = answer.expect_err("refused");
@@ -298,7 +299,7 @@ fn what_is_added_outside_gets_defaults_and_what_the_server_adds_and_is_validated
         Ok(Remarks { warnings: vec!["seen".to_owned()], audit: Vec::new() })
     };
     let (api, outside) = asking(&world, Box::new(add), Box::new(look));
-    let made = done(api.create(&collection("pods"), body(&pod("p")), &WriteOptions::default())).expect("created");
+    let made = done(api.create(&Actor::System, &collection("pods"), body(&pod("p")), &WriteOptions::default())).expect("created");
     let object = json_of(&made.object);
     let added = &object["spec"]["containers"][1];
     assert_eq!((&added["name"], &added["terminationMessagePath"]), (&json!("sidecar"), &json!("/dev/termination-log")));
@@ -421,7 +422,7 @@ fn a_write_that_finds_another_first_goes_through_the_chain_again_with_the_new_ob
     };
     let (api, outside) = asking(&world, changes_nothing(), Box::new(look));
     let patch = Patch::Merge(json!({"data": {"mine": "1"}}).to_string().into_bytes());
-    let written = done(api.patch(&target("configmaps", "c"), patch, &WriteOptions::default())).expect("the second try");
+    let written = done(api.patch(&Actor::System, &target("configmaps", "c"), patch, &WriteOptions::default())).expect("the second try");
     let both = json!({"mine": "1", "theirs": "1"});
     assert_eq!(json_of(&written.object)["data"], both);
     assert_eq!(*seen.lock().expect("no test panics with it"), [json!([null, {"mine": "1"}]), json!([{"theirs": "1"}, both])]);
@@ -489,7 +490,7 @@ fn a_scale_says_nothing_about_pods_and_is_not_judged_by_their_levels() {
     world.made("deployments.apps", deployment("d"));
     let patch = |what: &str, patch: Value| {
         let patch = Patch::Merge(patch.to_string().into_bytes());
-        done(world.registry.patch(&target(what, "d"), patch, &WriteOptions::default())).expect("patched").warnings
+        done(world.registry.patch(&Actor::System, &target(what, "d"), patch, &WriteOptions::default())).expect("patched").warnings
     };
     assert_eq!(patch("deployments.apps/scale", json!({"spec": {"replicas": 5}})), Vec::<String>::new());
     assert_eq!(patch("deployments.apps", json!({"spec": {"replicas": 6}})).len(), 1);
@@ -527,8 +528,8 @@ fn a_write_whose_stages_take_long_lets_others_have_their_turn_between_them() {
     now(slow.bootstrap()).expect("the first objects are fine");
     let body = || Body::Json(config_map("c").to_string().into_bytes());
     let written = |registry: &Registry| {
-        let (created, at_create) = turns(registry.create(&collection("configmaps"), body(), &WriteOptions::default()));
-        let (updated, at_update) = turns(registry.update(&target("configmaps", "c"), body(), &WriteOptions::default()));
+        let (created, at_create) = turns(registry.create(&Actor::System, &collection("configmaps"), body(), &WriteOptions::default()));
+        let (updated, at_update) = turns(registry.update(&Actor::System, &target("configmaps", "c"), body(), &WriteOptions::default()));
         (created.is_ok(), at_create, updated.is_ok(), at_update)
     };
     // Behind parsing, decoding, mutating, preparing, checking and recording owners; a change is also read before.

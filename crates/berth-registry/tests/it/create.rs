@@ -1,6 +1,6 @@
 use crate::world::{Constant, World, config_map, deployment, names, pod, target};
 use berth_api::k8s_openapi::{api::core::v1::ConfigMap, apimachinery::pkg::apis::meta::v1::ObjectMeta};
-use berth_registry::{ApiError, ListOptions, WriteOptions};
+use berth_registry::{Actor, ApiError, ListOptions, WriteOptions};
 use serde_json::{Value, json};
 use std::sync::Arc;
 
@@ -243,6 +243,6 @@ fn an_object_from_inside_the_process_is_stored_without_being_sent() {
     let at = target("configmaps", "c");
     let at = berth_registry::Collection { resource: at.resource, namespace: at.namespace };
     let body = berth_registry::Body::Object(Box::new(map));
-    let written = crate::world::now(world.registry.create(&at, body, &WriteOptions::default())).expect("created");
+    let written = crate::world::now(world.registry.create(&Actor::System, &at, body, &WriteOptions::default())).expect("created");
     assert_eq!(crate::world::json_of(&written.object)["metadata"]["name"], "c");
 }

@@ -1,5 +1,5 @@
 use crate::world::{World, config_map, deployment, json_of, labelled, names, now, pod, target};
-use berth_registry::{ApiError, DeleteOptions, Deleted, ListOptions, options::Precondition};
+use berth_registry::{Actor, ApiError, DeleteOptions, Deleted, ListOptions, options::Precondition};
 use serde_json::{Value, json};
 
 fn policy(policy: &str) -> DeleteOptions {
@@ -24,7 +24,7 @@ fn finalized(name: &str, finalizers: &[&str]) -> Value {
 fn an_object_that_nothing_holds_is_gone_at_once() {
     let world = World::new();
     let made = world.made("configmaps", config_map("c"));
-    let deleted = now(world.registry.delete(&target("configmaps", "c"), &DeleteOptions::default())).expect("deleted");
+    let deleted = now(world.registry.delete(&Actor::System, &target("configmaps", "c"), &DeleteOptions::default())).expect("deleted");
     let Deleted::Gone { uid, revision } = deleted else { panic!("it is gone") };
     assert_eq!(made["metadata"]["uid"], uid);
     assert_eq!(revision.map(|revision| revision.0), Some(world.revision()));
@@ -279,14 +279,14 @@ fn a_collection_is_deleted_as_selected() {
     let list = ListOptions { label_selector: "x=1".to_owned(), ..ListOptions::default() };
     let at = crate::world::collection("configmaps");
     let dry = DeleteOptions { dry_run: vec!["All".to_owned()], ..DeleteOptions::default() };
-    let tried = now(world.registry.delete_collection(&at, &list, &dry)).expect("tried");
+    let tried = now(world.registry.delete_collection(&Actor::System, &at, &list, &dry)).expect("tried");
     assert_eq!(names(&tried), ["a", "c"]);
     assert_eq!(world.names("configmaps", &ListOptions::default()), ["a", "b", "c"]);
-    let deleted = now(world.registry.delete_collection(&at, &list, &DeleteOptions::default())).expect("deleted");
+    let deleted = now(world.registry.delete_collection(&Actor::System, &at, &list, &DeleteOptions::default())).expect("deleted");
     assert_eq!(names(&deleted), ["a", "c"]);
     assert_eq!(world.names("configmaps", &ListOptions::default()), ["b"]);
     let everywhere = crate::world::collection("configmaps@*");
-    let error = now(world.registry.delete_collection(&everywhere, &list, &DeleteOptions::default())).expect_err("refused");
+    let error = now(world.registry.delete_collection(&Actor::System, &everywhere, &list, &DeleteOptions::default())).expect_err("refused");
     assert!(matches!(error, ApiError::MethodNotAllowed));
 }
 
@@ -300,7 +300,8 @@ fn a_collection_that_is_large_is_deleted_whole_and_told_in_part() {
         world.made("configmaps", object);
     }
     let at = crate::world::collection("configmaps");
-    let deleted = now(world.registry.delete_collection(&at, &ListOptions::default(), &DeleteOptions::default())).expect("deleted");
+    let deleted =
+        now(world.registry.delete_collection(&Actor::System, &at, &ListOptions::default(), &DeleteOptions::default())).expect("deleted");
     assert_eq!(names(&deleted), ["c0", "c1", "c2", "c3", "c4"]);
     assert_eq!((deleted.remaining, deleted.continue_token.as_str()), (Some(1), ""), "as many as were not told");
     assert_eq!(world.names("configmaps", &ListOptions::default()), Vec::<String>::new());
@@ -310,7 +311,7 @@ fn a_collection_that_is_large_is_deleted_whole_and_told_in_part() {
 fn the_answer_to_a_deletion_shows_its_revision() {
     let world = World::new();
     world.made("pods", pod("p"));
-    let deleted = now(world.registry.delete(&target("pods", "p"), &DeleteOptions::default())).expect("deleted");
+    let deleted = now(world.registry.delete(&Actor::System, &target("pods", "p"), &DeleteOptions::default())).expect("deleted");
     let Deleted::Object(current) = deleted else { panic!("pods are always shown") };
     assert_eq!(json_of(&current)["metadata"]["resourceVersion"], world.revision().to_string());
 }

@@ -1,7 +1,7 @@
 //! What a far store's server knows without asking: writes are tried on it, and answers never come from it.
 
 use crate::world::{World, config_map, json_of, now, pod, target};
-use berth_registry::{ApiError, Body, DeleteOptions, Patch, ResourceTable, WriteOptions};
+use berth_registry::{Actor, ApiError, Body, DeleteOptions, Patch, ResourceTable, WriteOptions};
 use berth_store::{
     AsOf, Entry, Key, MemoryStore, Range, RangeRequest, ReadError, Revision, Store, Watch, Write, WriteError, env::Timestamp,
 };
@@ -247,6 +247,6 @@ fn a_quota_that_is_there_bounds_whoever_comes() {
     world.merge("resourcequotas/status", "q", status).expect("counted");
     world.made("configmaps", config_map("c"));
     let body = Body::Json(config_map("d").to_string().into_bytes());
-    let refused = now(world.registry.create(&crate::world::collection("configmaps"), body, &WriteOptions::default()));
+    let refused = now(world.registry.create(&Actor::System, &crate::world::collection("configmaps"), body, &WriteOptions::default()));
     assert!(matches!(refused, Err(ApiError::Forbidden { .. })), "{refused:?}");
 }

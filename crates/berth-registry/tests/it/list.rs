@@ -1,5 +1,5 @@
 use crate::world::{World, collection, config_map, labelled, names, now, pod, target, turns};
-use berth_registry::{ApiError, DeleteOptions, GetOptions, List, ListOptions, ResourceTable, WatchEvent, WatchOptions};
+use berth_registry::{Actor, ApiError, DeleteOptions, GetOptions, List, ListOptions, ResourceTable, WatchEvent, WatchOptions};
 use berth_store::{
     Entry, Expected, Key, MemoryStore, Purpose, Range, RangeRequest, ReadError, Revision, Store, Watch, Write, WriteError,
     expiry::Expire as _,
@@ -91,13 +91,13 @@ fn looking_through_many_objects_lets_others_have_their_turn() {
     let world = World::new();
     fill(&world, 20_000);
     let at = collection("configmaps");
-    let (list, given) = turns(world.registry.list(&at, &by_label("last")));
+    let (list, given) = turns(world.registry.list(&Actor::System, &at, &by_label("last")));
     assert_eq!((names(&list.expect("a list")), given), (vec!["c20000".to_owned()], 4));
     let all = WatchOptions { label_selector: "last".to_owned(), ..WatchOptions::default() };
-    let (watch, given) = turns(world.registry.watch(&at, &all));
+    let (watch, given) = turns(world.registry.watch(&Actor::System, &at, &all));
     assert_eq!((watch.is_ok(), given), (true, 4));
     let behind = WatchOptions { resource_version: "1".to_owned(), ..all };
-    let mut watch = now(world.registry.watch(&at, &behind)).expect("a watch");
+    let mut watch = now(world.registry.watch(&Actor::System, &at, &behind)).expect("a watch");
     let (event, given) = turns(watch.next());
     assert!(matches!(event, Some(WatchEvent::Added(_))));
     assert_eq!(given, 19, "on the way through changes that it does not show");
@@ -156,7 +156,7 @@ fn deleting_many_objects_lets_others_have_their_turn() {
         world.made("configmaps", config_map(&format!("c{at}")));
     }
     let (at, list, options) = (collection("configmaps"), ListOptions::default(), DeleteOptions::default());
-    let (deleted, given) = turns(world.registry.delete_collection(&at, &list, &options));
+    let (deleted, given) = turns(world.registry.delete_collection(&Actor::System, &at, &list, &options));
     assert_eq!((names(&deleted.expect("deleted")).len(), given), (50, 3));
 }
 
@@ -288,7 +288,7 @@ fn a_list_that_has_begun_goes_on_for_five_minutes_whatever_others_write() {
         }
     };
     busy(0);
-    now(world.registry.delete(&target("configmaps", "c"), &DeleteOptions::default())).expect("deleted");
+    now(world.registry.delete(&Actor::System, &target("configmaps", "c"), &DeleteOptions::default())).expect("deleted");
     busy(200);
     let exact = ListOptions {
         resource_version: (first.revision.0 + 1).to_string(),
@@ -332,13 +332,13 @@ fn a_long_list_among_writers(world: &World) -> (impl Future<Output = Result<List
     let begun_at = Revision(world.revision());
     let mut list = Box::pin({
         let registry = world.registry.clone();
-        async move { registry.list(&collection("configmaps"), &ListOptions::default()).await }
+        async move { registry.list(&Actor::System, &collection("configmaps"), &ListOptions::default()).await }
     });
     assert!(list.as_mut().now_or_never().is_none(), "it is read in pieces");
     for number in 0..200 {
         world.merge("configmaps", "c09999", json!({"data": {"number": number.to_string()}})).expect("changed");
     }
-    now(world.registry.delete(&target("configmaps", "c10000"), &DeleteOptions::default())).expect("deleted");
+    now(world.registry.delete(&Actor::System, &target("configmaps", "c10000"), &DeleteOptions::default())).expect("deleted");
     for number in 200..400 {
         world.merge("configmaps", "c09999", json!({"data": {"number": number.to_string()}})).expect("changed");
     }

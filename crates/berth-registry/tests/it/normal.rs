@@ -2,7 +2,7 @@
 //! server does with each field of a pod template.
 
 use crate::world::{World, config_map, json_of, now, target};
-use berth_registry::{ApiError, Body, Patch, WriteOptions};
+use berth_registry::{Actor, ApiError, Body, Patch, WriteOptions};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
@@ -31,7 +31,7 @@ fn stateful_set(template: &Value) -> Value {
 fn tried(world: &World, object: &Value) -> Result<Value, ApiError> {
     let options = WriteOptions { dry_run: vec!["All".to_owned()], field_validation: "Strict".to_owned(), ..WriteOptions::default() };
     let body = Body::Json(object.to_string().into_bytes());
-    now(world.registry.update(&target(S, "w"), body, &options)).map(|written| json_of(&written.object))
+    now(world.registry.update(&Actor::System, &target(S, "w"), body, &options)).map(|written| json_of(&written.object))
 }
 
 fn pointer(path: &Value) -> String {

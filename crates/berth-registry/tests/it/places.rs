@@ -3,8 +3,8 @@
 use crate::world::{registry_over, showing};
 use berth_api::Scope;
 use berth_registry::{
-    ApiError, Body, Collection, DeleteOptions, GetOptions, List, ListOptions, Patch, Registry, Resource, ResourceTable, Target, WatchEvent,
-    WatchOptions, WriteOptions,
+    Actor, ApiError, Body, Collection, DeleteOptions, GetOptions, List, ListOptions, Patch, Registry, Resource, ResourceTable, Target,
+    WatchEvent, WatchOptions, WriteOptions,
 };
 use berth_store::{DEFAULT_HISTORY_BYTES, EmbeddedStore, MemoryStore, RangeRequest, Store};
 use futures::{FutureExt, StreamExt, stream::BoxStream};
@@ -52,16 +52,17 @@ impl Server {
     fn create(&self, resource: &Arc<Resource>, place: &str, color: &str) {
         let Target { resource, namespace, name, .. } = target(resource, place);
         let body = json!({"metadata": {"name": name}, "spec": {"color": color}}).to_string().into_bytes();
-        block_on(self.registry.create(&Collection { resource, namespace }, Body::Json(body), &WriteOptions::default())).expect("created");
+        block_on(self.registry.create(&Actor::System, &Collection { resource, namespace }, Body::Json(body), &WriteOptions::default()))
+            .expect("created");
     }
 
     fn paint(&self, resource: &Arc<Resource>, place: &str, color: &str) {
         let patch = Patch::Merge(json!({"spec": {"color": color}}).to_string().into_bytes());
-        block_on(self.registry.patch(&target(resource, place), patch, &WriteOptions::default())).expect("patched");
+        block_on(self.registry.patch(&Actor::System, &target(resource, place), patch, &WriteOptions::default())).expect("patched");
     }
 
     fn list(&self, at: &Collection, options: &ListOptions) -> Result<List, ApiError> {
-        block_on(self.registry.list(at, options))
+        block_on(self.registry.list(&Actor::System, at, options))
     }
 
     fn selected(&self, resource: &Arc<Resource>, field_selector: &str) -> String {
@@ -74,7 +75,7 @@ impl Server {
         let now = self.list(at, &ListOptions::default()).expect("listed").revision;
         let field_selector = field_selector.to_owned();
         let options = WatchOptions { field_selector, resource_version: now.to_string(), ..WatchOptions::default() };
-        block_on(self.registry.watch(at, &options)).expect("watching")
+        block_on(self.registry.watch(&Actor::System, at, &options)).expect("watching")
     }
 }
 
@@ -171,7 +172,7 @@ fn check_verbs(server: &Server) {
     let mut busy = watched.map(|(at, fields)| server.watch(&at, fields));
     let mut quiet = [endpoints, minions].map(|resource| server.watch(&all(resource), ""));
     server.paint(specs, "default/x", "green");
-    let deleted = block_on(registry.delete(&target(specs, "default/y"), &DeleteOptions::default()));
+    let deleted = block_on(registry.delete(&Actor::System, &target(specs, "default/y"), &DeleteOptions::default()));
     deleted.expect("it was there");
     server.create(specs, "kube-system/z", "red");
     assert_eq!(busy.each_mut().map(seen), ["~default/x -default/y +kube-system/z", "~default/x", "+default/x"]);
@@ -184,7 +185,12 @@ fn check_verbs(server: &Server) {
     server.paint(minions, "x", "green");
     assert_eq!(quiet.each_mut().map(seen), ["~default/x", "~x"], "who had nothing to see has lost nothing");
 
-    let gone = block_on(registry.delete_collection(&within(specs, "kube-system"), &ListOptions::default(), &DeleteOptions::default()));
+    let gone = block_on(registry.delete_collection(
+        &Actor::System,
+        &within(specs, "kube-system"),
+        &ListOptions::default(),
+        &DeleteOptions::default(),
+    ));
     assert_eq!(places(&gone.expect("deleted")), "kube-system/x kube-system/z");
     assert_eq!(seen(&mut busy[0]), "-kube-system/x -kube-system/z");
     let missing = block_on(registry.get(&target(specs, "kube-system/z"), &GetOptions::default()));

@@ -1,7 +1,9 @@
 //! Other writers between a read and the write that follows it.
 
 use crate::world::{World, collection, config_map, json_of, now, target};
-use berth_registry::{ApiError, Body, DeleteOptions, ListOptions, Patch, Registry, ResourceTable, WriteOptions, options::Precondition};
+use berth_registry::{
+    Actor, ApiError, Body, DeleteOptions, ListOptions, Patch, Registry, ResourceTable, WriteOptions, options::Precondition,
+};
 use berth_store::{Entry, Expected, Key, MemoryStore, Purpose, Range, RangeRequest, ReadError, Revision, Store, Watch, Write, WriteError};
 use bytes::Bytes;
 use futures::future::BoxFuture;
@@ -131,13 +133,13 @@ fn contended(times: u32) -> Registry {
 }
 
 fn patch(registry: &Registry, patch: Value) -> Result<Value, ApiError> {
-    let patched = now(registry.patch(&target("configmaps", "c"), Patch::MergeValue(patch), &WriteOptions::default()));
+    let patched = now(registry.patch(&Actor::System, &target("configmaps", "c"), Patch::MergeValue(patch), &WriteOptions::default()));
     patched.map(|written| json_of(&written.object))
 }
 
 fn put(registry: &Registry, object: &Value) -> Result<Value, ApiError> {
     let body = Body::Json(object.to_string().into_bytes());
-    now(registry.update(&target("configmaps", "c"), body, &WriteOptions::default())).map(|written| json_of(&written.object))
+    now(registry.update(&Actor::System, &target("configmaps", "c"), body, &WriteOptions::default())).map(|written| json_of(&written.object))
 }
 
 #[test]
@@ -176,7 +178,7 @@ fn an_unconditional_update_wins_in_the_end() {
 #[test]
 fn a_deletion_looks_again_at_what_has_changed() {
     let registry = contended(2);
-    now(registry.delete(&target("configmaps", "c"), &DeleteOptions::default())).expect("deleted");
+    now(registry.delete(&Actor::System, &target("configmaps", "c"), &DeleteOptions::default())).expect("deleted");
     assert!(matches!(now(registry.get(&target("configmaps", "c"), &Default::default())), Err(ApiError::NotFound { .. })));
 }
 
@@ -359,7 +361,8 @@ fn a_force_deletion_of_all_that_nodes_complete_is_answered_as_done() {
     for other in [removing, replacing] {
         let world = with_a_running_pod(other);
         let options = DeleteOptions { grace_period_seconds: Some(0), ..DeleteOptions::default() };
-        let deleted = now(world.registry.delete_collection(&collection("pods"), &ListOptions::default(), &options)).expect("gone");
+        let deleted =
+            now(world.registry.delete_collection(&Actor::System, &collection("pods"), &ListOptions::default(), &options)).expect("gone");
         assert_eq!(deleted.items.len(), 1);
     }
 }

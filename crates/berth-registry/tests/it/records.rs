@@ -3,7 +3,7 @@
 use crate::world::{World, collection, deployment, json_of, now, target};
 use berth_api::{FeatureGates, Gate};
 use berth_rbac::{MASTERS, User};
-use berth_registry::{ApiError, Body, Patch, Registry, WriteOptions};
+use berth_registry::{Actor, ApiError, Body, Patch, Registry, WriteOptions};
 use serde_json::{Value, json};
 use std::sync::Arc;
 
@@ -33,8 +33,22 @@ fn user(name: &str, groups: &[&str]) -> Arc<User> {
     Arc::new(User { name: name.to_owned(), groups: groups.iter().map(|group| (*group).to_owned()).collect(), ..User::default() })
 }
 
-fn as_alice(world: &World) -> Registry {
-    world.registry.on_behalf_of(user("alice", &[]))
+/// The API as one actor asks it.
+struct Client<'a> {
+    api: &'a Registry,
+    actor: Actor,
+}
+
+fn as_user<'a>(world: &'a World, name: &str, groups: &[&str]) -> Client<'a> {
+    Client { api: &world.registry, actor: Actor::User(user(name, groups)) }
+}
+
+fn as_alice(world: &World) -> Client<'_> {
+    as_user(world, "alice", &[])
+}
+
+fn as_system(world: &World) -> Client<'_> {
+    Client { api: &world.registry, actor: Actor::System }
 }
 
 fn options() -> WriteOptions {
@@ -54,14 +68,14 @@ fn changed_by(world: &World) -> Value {
 }
 
 /// How alice sends a change: what she wants of the whole object is `wanted`, given what is there.
-type Way = (&'static str, fn(&Registry, &Value, &dyn Fn(&mut Value)) -> Result<(), ApiError>);
+type Way = (&'static str, fn(&Client<'_>, &Value, &dyn Fn(&mut Value)) -> Result<(), ApiError>);
 
-fn patch(registry: &Registry, what: &str, patch: Patch) -> Result<(), ApiError> {
-    now(registry.patch(&target(what, "d"), patch, &options())).map(drop)
+fn patch(client: &Client<'_>, what: &str, patch: Patch) -> Result<(), ApiError> {
+    now(client.api.patch(&client.actor, &target(what, "d"), patch, &options())).map(drop)
 }
 
-fn json_patch(registry: &Registry, operations: &Value) -> Result<(), ApiError> {
-    patch(registry, D, Patch::Json(operations.to_string().into_bytes()))
+fn json_patch(client: &Client<'_>, operations: &Value) -> Result<(), ApiError> {
+    patch(client, D, Patch::Json(operations.to_string().into_bytes()))
 }
 
 /// What is left of the wanted object where only metadata and template are sent.
@@ -80,33 +94,31 @@ fn wanted(there: &Value, change: &dyn Fn(&mut Value)) -> Value {
 
 /// Every way by which a template can be changed.
 const WAYS: [Way; 7] = [
-    ("put", |registry, there, change| {
+    ("put", |client, there, change| {
         let body = Body::Json(wanted(there, change).to_string().into_bytes());
-        now(registry.update(&target(D, "d"), body, &options())).map(drop)
+        now(client.api.update(&client.actor, &target(D, "d"), body, &options())).map(drop)
     }),
-    ("put of a typed object", |registry, there, change| {
+    ("put of a typed object", |client, there, change| {
         let object: berth_api::apps::Deployment = serde_json::from_value(wanted(there, change)).expect("a Deployment");
-        now(registry.update(&target(D, "d"), Body::Object(Box::new(object)), &options())).map(drop)
+        now(client.api.update(&client.actor, &target(D, "d"), Body::Object(Box::new(object)), &options())).map(drop)
     }),
-    ("merge patch", |registry, there, change| patch(registry, D, Patch::Merge(sparse(&wanted(there, change)).to_string().into_bytes()))),
-    ("merge patch of the process's own form", |registry, there, change| {
-        patch(registry, D, Patch::MergeValue(sparse(&wanted(there, change))))
-    }),
-    ("strategic merge patch", |registry, there, change| {
-        patch(registry, D, Patch::Strategic(sparse(&wanted(there, change)).to_string().into_bytes()))
+    ("merge patch", |client, there, change| patch(client, D, Patch::Merge(sparse(&wanted(there, change)).to_string().into_bytes()))),
+    ("merge patch of the process's own form", |client, there, change| patch(client, D, Patch::MergeValue(sparse(&wanted(there, change))))),
+    ("strategic merge patch", |client, there, change| {
+        patch(client, D, Patch::Strategic(sparse(&wanted(there, change)).to_string().into_bytes()))
     }),
     // What `kubectl rollout undo` sends.
-    ("json patch", |registry, there, change| {
+    ("json patch", |client, there, change| {
         let wanted = wanted(there, change);
         json_patch(
-            registry,
+            client,
             &json!([
                 {"op": "replace", "path": "/spec/template", "value": wanted["spec"]["template"]},
                 {"op": "add", "path": "/metadata/annotations", "value": wanted["metadata"]["annotations"]},
             ]),
         )
     }),
-    ("apply", |registry, there, change| {
+    ("apply", |client, there, change| {
         let wanted = wanted(there, change);
         let config = json!({
             "apiVersion": "apps/v1", "kind": "Deployment",
@@ -114,7 +126,7 @@ const WAYS: [Way; 7] = [
             "spec": {"selector": wanted["spec"]["selector"], "template": wanted["spec"]["template"]},
         });
         let options = WriteOptions { force: Some(true), ..options() };
-        now(registry.patch(&target(D, "d"), Patch::Apply(config.to_string().into_bytes()), &options)).map(drop)
+        now(client.api.patch(&client.actor, &target(D, "d"), Patch::Apply(config.to_string().into_bytes()), &options)).map(drop)
     }),
 ];
 
@@ -184,21 +196,22 @@ fn who_creates_sends_none_of_it_either() {
     forged["metadata"]["annotations"] = json!({CHANGED_BY: "forged", SCALED_BY: "forged", ROLLOUT: "forged"});
     let mut world = World::new();
     world.set_gates(on());
-    let registry = as_alice(&world);
+    let client = as_alice(&world);
     let body = Body::Json(forged.to_string().into_bytes());
     let dry = WriteOptions { dry_run: vec!["All".to_owned()], ..options() };
     for options in [&dry, &options()] {
-        let made = now(registry.create(&collection(D), Body::Json(forged.to_string().into_bytes()), options)).expect("created");
+        let made =
+            now(client.api.create(&client.actor, &collection(D), Body::Json(forged.to_string().into_bytes()), options)).expect("created");
         let expected = json!({CHANGED_BY: ALICE.replace("01:00", "00:00")});
         assert_eq!(json_of(&made.object)["metadata"]["annotations"], expected);
     }
-    assert!(now(registry.create(&collection(D), body, &options())).is_err(), "the dry run made nothing, the other did");
+    assert!(now(client.api.create(&client.actor, &collection(D), body, &options())).is_err(), "the dry run made nothing, the other did");
     let mut set = deployment("s");
     set["kind"] = json!("StatefulSet");
     set["metadata"]["annotations"] = json!({CHANGED_BY: "forged"});
     let config = Patch::Apply(set.to_string().into_bytes());
-    let registry = world.registry.asked_by(user("alice", &[MASTERS]));
-    let applied = now(registry.patch(&target("statefulsets.apps", "s"), config, &options())).expect("applied");
+    let client = as_user(&world, "alice", &[MASTERS]);
+    let applied = now(client.api.patch(&client.actor, &target("statefulsets.apps", "s"), config, &options())).expect("applied");
     assert_eq!(annotation(&json_of(&applied.object), CHANGED_BY)["user"], "alice");
 }
 
@@ -220,14 +233,14 @@ fn nobody_owns_the_records() {
 #[test]
 fn no_other_door_leads_around_it() {
     let world = made();
-    let (registry, before) = (as_alice(&world), stored(&world));
+    let (client, before) = (as_alice(&world), stored(&world));
     let forged = json!({"metadata": {"annotations": {CHANGED_BY: "forged", "note": "x"}}, "status": {"replicas": 1}});
-    patch(&registry, "deployments.apps/status", Patch::Merge(forged.to_string().into_bytes())).expect("patched");
+    patch(&client, "deployments.apps/status", Patch::Merge(forged.to_string().into_bytes())).expect("patched");
     let mut wanted = stored(&world);
     assert_eq!((&wanted["metadata"]["annotations"]["note"], changed_by(&world)), (&json!("x"), annotation(&before, CHANGED_BY)));
     wanted["metadata"]["annotations"] = json!({});
     let body = Body::Json(wanted.to_string().into_bytes());
-    now(registry.update(&target("deployments.apps/status", "d"), body, &options())).expect("put");
+    now(client.api.update(&client.actor, &target("deployments.apps/status", "d"), body, &options())).expect("put");
     assert_eq!(stored(&world)["metadata"]["annotations"], before["metadata"]["annotations"]);
 }
 
@@ -238,38 +251,35 @@ fn who_sizes_a_workload_is_noted_by_every_way() {
         scale["spec"]["replicas"] = json!(replicas);
         scale
     };
-    type Sizing = (&'static str, Box<dyn Fn(&World, &Registry) -> Result<(), ApiError>>);
+    type Sizing = (&'static str, Box<dyn Fn(&World, &Client<'_>) -> Result<(), ApiError>>);
     let to_five = || json!({"spec": {"replicas": 5}}).to_string().into_bytes();
     let ways: [Sizing; 6] = [
         (
             "put of the Scale",
-            Box::new(move |world, registry| {
+            Box::new(move |world, client| {
                 let body = Body::Json(scale(world, 5).to_string().into_bytes());
-                now(registry.update(&target("deployments.apps/scale", "d"), body, &options())).map(drop)
+                now(client.api.update(&client.actor, &target("deployments.apps/scale", "d"), body, &options())).map(drop)
             }),
         ),
-        ("merge patch of the Scale", Box::new(move |_, registry| patch(registry, "deployments.apps/scale", Patch::Merge(to_five())))),
-        (
-            "strategic patch of the Scale",
-            Box::new(move |_, registry| patch(registry, "deployments.apps/scale", Patch::Strategic(to_five()))),
-        ),
+        ("merge patch of the Scale", Box::new(move |_, client| patch(client, "deployments.apps/scale", Patch::Merge(to_five())))),
+        ("strategic patch of the Scale", Box::new(move |_, client| patch(client, "deployments.apps/scale", Patch::Strategic(to_five())))),
         (
             "json patch of the Scale",
-            Box::new(move |_, registry| {
+            Box::new(move |_, client| {
                 let operations = json!([{"op": "replace", "path": "/spec/replicas", "value": 5}]);
-                patch(registry, "deployments.apps/scale", Patch::Json(operations.to_string().into_bytes()))
+                patch(client, "deployments.apps/scale", Patch::Json(operations.to_string().into_bytes()))
             }),
         ),
         (
             "apply of the Scale",
-            Box::new(move |_, registry| {
+            Box::new(move |_, client| {
                 let config = json!({"apiVersion": "autoscaling/v1", "kind": "Scale", "metadata": {"name": "d"}, "spec": {"replicas": 5}});
                 let options = WriteOptions { force: Some(true), ..options() };
                 let config = Patch::Apply(config.to_string().into_bytes());
-                now(registry.patch(&target("deployments.apps/scale", "d"), config, &options)).map(drop)
+                now(client.api.patch(&client.actor, &target("deployments.apps/scale", "d"), config, &options)).map(drop)
             }),
         ),
-        ("merge patch", Box::new(move |_, registry| patch(registry, D, Patch::Merge(to_five())))),
+        ("merge patch", Box::new(move |_, client| patch(client, D, Patch::Merge(to_five())))),
     ];
     for (way, send) in ways {
         let world = made();
@@ -286,10 +296,10 @@ fn who_promotes_a_step_is_noted_by_every_way() {
     for (way, send) in WAYS {
         let world = made();
         let revision = json!({"metadata": {"annotations": {"deployment.kubernetes.io/revision": "3"}}});
-        patch(&world.registry, D, Patch::MergeValue(revision)).expect("as its controller does");
+        patch(&as_system(&world), D, Patch::MergeValue(revision)).expect("as its controller does");
         let promote = |named: &'static str| {
-            let registry = as_alice(&world);
-            send(&registry, &stored(&world), &|d| {
+            let client = as_alice(&world);
+            send(&client, &stored(&world), &|d| {
                 d["metadata"]["annotations"][PROMOTED] = json!(named);
                 d["metadata"]["annotations"][PROMOTED_BY] = json!("forged");
             })
@@ -334,16 +344,16 @@ fn only_controllers_write_what_became_of_a_rollout() {
             object = json!({"apiVersion": "apps/v1", "kind": kind, "metadata": {"name": "r"}, "data": {}, "revision": 1});
         }
         world.made(what, object);
-        let say = |registry: &Registry, text: &str| {
+        let say = |client: &Client<'_>, text: &str| {
             let said = json!({"metadata": {"annotations": {ROLLOUT: text, "note": text}}});
-            now(registry.patch(&target(what, "r"), Patch::MergeValue(said), &options())).expect("patched");
+            now(client.api.patch(&client.actor, &target(what, "r"), Patch::MergeValue(said), &options())).expect("patched");
             world.get(what, "r").expect("there")["metadata"]["annotations"][ROLLOUT].clone()
         };
         assert_eq!(say(&as_alice(&world), "forged"), Value::Null, "{what}");
-        assert_eq!(say(&world.registry, "own"), "own", "{what}");
+        assert_eq!(say(&as_system(&world), "own"), "own", "{what}");
         assert_eq!(say(&as_alice(&world), "forged"), "own", "{what}");
-        assert_eq!(say(&world.registry.asked_by(user("root", &[MASTERS])), "apart"), "apart", "{what}");
-        assert_eq!(say(&world.registry.on_behalf_of(user("system:kube-controller-manager", &[])), "upstream"), "upstream", "{what}");
+        assert_eq!(say(&as_user(&world, "root", &[MASTERS]), "apart"), "apart", "{what}");
+        assert_eq!(say(&as_user(&world, "system:kube-controller-manager", &[]), "upstream"), "upstream", "{what}");
     }
 }
 
@@ -359,20 +369,25 @@ fn only_controllers_write_where_a_rollout_stands() {
             let mut object = deployment("r");
             object["kind"] = json!("ReplicaSet");
             object["metadata"]["annotations"] = json!({key: "forged", "note": "mine"});
-            let made =
-                now(as_alice(&world).create(&collection("replicasets.apps"), Body::Json(object.to_string().into_bytes()), &options()));
+            let made = now(world.registry.create(
+                &as_alice(&world).actor,
+                &collection("replicasets.apps"),
+                Body::Json(object.to_string().into_bytes()),
+                &options(),
+            ));
             made.expect("a good set");
             let there = |world: &World| world.get("replicasets.apps", "r").expect("there")["metadata"]["annotations"].clone();
             assert_eq!(there(&world), json!({"note": "mine"}), "{key}");
-            let say = |registry: &Registry, text: &str| {
+            let say = |client: &Client<'_>, text: &str| {
                 let said = json!({"metadata": {"annotations": {key: text}}});
-                now(registry.patch(&target("replicasets.apps", "r"), Patch::MergeValue(said), &options())).expect("patched");
+                now(client.api.patch(&client.actor, &target("replicasets.apps", "r"), Patch::MergeValue(said), &options()))
+                    .expect("patched");
                 there(&world)[key].clone()
             };
             assert_eq!(say(&as_alice(&world), "forged"), Value::Null, "{key}");
-            assert_eq!(say(&world.registry, "own"), "own", "{key}");
+            assert_eq!(say(&as_system(&world), "own"), "own", "{key}");
             assert_eq!(say(&as_alice(&world), "forged"), "own", "{key}");
-            assert_eq!(say(&world.registry.on_behalf_of(user("system:kube-controller-manager", &[])), "upstream"), "upstream", "{key}");
+            assert_eq!(say(&as_user(&world, "system:kube-controller-manager", &[]), "upstream"), "upstream", "{key}");
         }
     }
 }
@@ -381,16 +396,16 @@ fn only_controllers_write_where_a_rollout_stands() {
 #[test]
 fn where_there_is_no_room_for_a_record_there_is_none() {
     let world = made();
-    let registry = as_alice(&world);
+    let client = as_alice(&world);
     let size = |bytes: usize| json!({"metadata": {"annotations": {"a": "x".repeat(bytes)}}}).to_string().into_bytes();
     let kept: usize = CHANGED_BY.len() + stored(&world)["metadata"]["annotations"][CHANGED_BY].as_str().expect("a record").len();
-    patch(&registry, D, Patch::Merge(size(256 * 1024 - kept - 1))).expect("there is room for just that");
+    patch(&client, D, Patch::Merge(size(256 * 1024 - kept - 1))).expect("there is room for just that");
     let image = json!({"spec": {"template": {"spec": {"containers": [{"name": "c", "image": "i:2"}]}}}});
-    patch(&registry, D, Patch::Merge(image.to_string().into_bytes())).expect("changed all the same");
+    patch(&client, D, Patch::Merge(image.to_string().into_bytes())).expect("changed all the same");
     assert_eq!(changed_by(&world), Value::Null, "that of another change would be wrong");
-    patch(&registry, D, Patch::Merge(size(1))).expect("changed");
+    patch(&client, D, Patch::Merge(size(1))).expect("changed");
     let image = json!({"spec": {"template": {"spec": {"containers": [{"name": "c", "image": "i:3"}]}}}});
-    patch(&registry, D, Patch::Merge(image.to_string().into_bytes())).expect("changed");
+    patch(&client, D, Patch::Merge(image.to_string().into_bytes())).expect("changed");
     assert_eq!(changed_by(&world), alice());
 }
 
@@ -398,9 +413,9 @@ fn where_there_is_no_room_for_a_record_there_is_none() {
 #[test]
 fn names_are_kept_up_to_a_length() {
     let world = made();
-    let registry = world.registry.on_behalf_of(user(&"é\u{1b}".repeat(5000), &[]));
+    let client = as_user(&world, &"é\u{1b}".repeat(5000), &[]);
     let image = json!({"spec": {"template": {"spec": {"containers": [{"name": "c", "image": "i:2"}]}}}});
-    patch(&registry, D, Patch::Merge(image.to_string().into_bytes())).expect("changed");
+    patch(&client, D, Patch::Merge(image.to_string().into_bytes())).expect("changed");
     assert_eq!(changed_by(&world)["user"].as_str().expect("a name").chars().count(), 256);
     assert!(!stored(&world)["metadata"]["annotations"][CHANGED_BY].as_str().expect("text").contains('\u{1b}'), "in JSON's own way");
 }
@@ -412,7 +427,7 @@ fn what_is_taken_out_of_an_apply_leaves_nothing_that_its_sender_owns() {
     let owned = |annotations: Value| {
         let mut config = deployment("d");
         config["metadata"]["annotations"] = annotations;
-        patch(&world.registry, D, Patch::Apply(config.to_string().into_bytes())).expect("applied");
+        patch(&as_system(&world), D, Patch::Apply(config.to_string().into_bytes())).expect("applied");
         let managers = stored(&world)["metadata"]["managedFields"].clone();
         let entry = managers.as_array().into_iter().flatten().find(|entry| entry["manager"] == "tool").expect("who applied").clone();
         entry["fieldsV1"]["f:metadata"]["f:annotations"].clone()
@@ -430,6 +445,6 @@ fn without_the_gate_only_places_are_the_controllers_alone() {
     set["kind"] = "ReplicaSet".into();
     set["metadata"]["annotations"] = json!({CHANGED_BY: "mine", ROLLOUT: "mine", step: place});
     let body = Body::Json(set.to_string().into_bytes());
-    let made = now(as_alice(&world).create(&collection("replicasets.apps"), body, &options())).expect("made");
+    let made = now(world.registry.create(&as_alice(&world).actor, &collection("replicasets.apps"), body, &options())).expect("made");
     assert_eq!(json_of(&made.object)["metadata"]["annotations"], json!({CHANGED_BY: "mine", ROLLOUT: "mine"}));
 }

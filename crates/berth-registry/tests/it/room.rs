@@ -2,7 +2,7 @@
 
 use crate::world::{World, collection, config_map, deployment, now, pod};
 use berth_rbac::User;
-use berth_registry::{ApiError, Body, DeleteOptions, Pressure, Registry, WatchOptions, WriteOptions};
+use berth_registry::{Actor, ApiError, Body, DeleteOptions, Pressure, WatchOptions, WriteOptions};
 use berth_store::MemoryStore;
 use futures::FutureExt;
 use serde_json::{Value, json};
@@ -23,6 +23,10 @@ fn no_space(result: Result<Value, ApiError>) -> String {
         ApiError::NoSpace { message } => message,
         other => panic!("{other:?}"),
     }
+}
+
+fn user(name: &str) -> Actor {
+    Actor::User(Arc::new(User { name: name.to_owned(), ..User::default() }))
 }
 
 fn large(name: &str) -> Value {
@@ -92,16 +96,15 @@ fn a_full_namespace_goes_on_and_can_be_emptied() {
 fn the_reserve_is_not_for_users() {
     let world = small();
     fill(&world);
-    let user = User { name: "u".to_owned(), ..User::default() };
-    let registry = world.registry.on_behalf_of(Arc::new(user));
-    let made = |registry: &Registry, what: &str, object: Value| {
+    let user = user("u");
+    let made = |actor: &Actor, what: &str, object: Value| {
         let body = Body::Json(object.to_string().into_bytes());
-        now(registry.create(&collection(what), body, &WriteOptions::default())).map(drop)
+        now(world.registry.create(actor, &collection(what), body, &WriteOptions::default())).map(drop)
     };
     let event = |name: &str, kind: &str| json!({"apiVersion": "v1", "kind": "Event", "type": kind, "metadata": {"name": name}, "involvedObject": {"namespace": "default"}, "message": "x".repeat(1000)});
-    assert!(matches!(made(&registry, "events", event("a", "Warning")), Err(ApiError::NoSpace { .. })));
-    assert!(matches!(made(&world.registry, "events", event("b", "Normal")), Err(ApiError::NoSpace { .. })), "nor for all that is told of");
-    made(&world.registry, "events", event("c", "Warning")).expect("one of the server's");
+    assert!(matches!(made(&user, "events", event("a", "Warning")), Err(ApiError::NoSpace { .. })));
+    assert!(matches!(made(&Actor::System, "events", event("b", "Normal")), Err(ApiError::NoSpace { .. })), "nor for all that is told of");
+    made(&Actor::System, "events", event("c", "Warning")).expect("one of the server's");
 }
 
 #[test]
@@ -113,7 +116,7 @@ fn writes_wait_and_are_refused_before_memory_ends() {
     let create = |name: &str| {
         let body = Body::Json(config_map(name).to_string().into_bytes());
         let (registry, at) = (registry.clone(), collection("configmaps"));
-        async move { registry.create(&at, body, &WriteOptions::default()).await.map(drop) }
+        async move { registry.create(&Actor::System, &at, body, &WriteOptions::default()).await.map(drop) }
     };
     pressure.set(999, 1000);
     let mut slow = Box::pin(create("slow"));
@@ -124,7 +127,7 @@ fn writes_wait_and_are_refused_before_memory_ends() {
     let refused = now(create("more"));
     assert!(matches!(refused, Err(ApiError::TooManyRequests { retry_after_seconds: 2, .. })), "{refused:?}");
     world.delete("configmaps", "before", &DeleteOptions::default()).expect("what makes room");
-    now(registry.delete(&crate::world::target("configmaps", "slow"), &DeleteOptions::default())).expect("what makes room");
+    now(registry.delete(&Actor::System, &crate::world::target("configmaps", "slow"), &DeleteOptions::default())).expect("what makes room");
     pressure.set(0, 1000);
     now(create("more")).expect("there is memory again");
 }
@@ -138,11 +141,11 @@ fn what_leads_to_a_deletion_goes_on_when_there_is_no_memory() {
     world.made("configmaps", held);
     let pressure = Pressure::default();
     let registry = world.registry.clone().with_pressure(pressure.clone());
-    let registry = registry.on_behalf_of(Arc::new(User { name: "u".to_owned(), ..User::default() }));
+    let user = user("u");
     pressure.set(1000, 1000);
     let merge = |patch: Value| {
         let patch = berth_registry::Patch::Merge(patch.to_string().into_bytes());
-        now(registry.patch(&crate::world::target("configmaps", "held"), patch, &WriteOptions::default())).map(drop)
+        now(registry.patch(&user, &crate::world::target("configmaps", "held"), patch, &WriteOptions::default())).map(drop)
     };
     let refused = |what: Result<(), ApiError>| assert!(matches!(what, Err(ApiError::TooManyRequests { .. })), "{what:?}");
     refused(merge(json!({"metadata": {"finalizers": ["example.com/a", "example.com/b", "example.com/c"]}})));
@@ -150,10 +153,10 @@ fn what_leads_to_a_deletion_goes_on_when_there_is_no_memory() {
     refused(merge(json!({"metadata": {"finalizers": ["example.com/a"]}, "data": {"a": "b"}})));
     merge(json!({"metadata": {"finalizers": ["example.com/a"]}})).expect("one less");
     merge(json!({"metadata": {"finalizers": null}})).expect("the last");
-    now(registry.delete(&crate::world::target("namespaces", "n"), &DeleteOptions::default())).expect("marked");
+    now(registry.delete(&user, &crate::world::target("namespaces", "n"), &DeleteOptions::default())).expect("marked");
     let finalized = json!({"metadata": {"name": "n"}, "spec": {"finalizers": []}});
     let body = Body::Json(finalized.to_string().into_bytes());
-    now(registry.update(&crate::world::target("namespaces/finalize", "n"), body, &WriteOptions::default())).expect("gone");
+    now(registry.update(&user, &crate::world::target("namespaces/finalize", "n"), body, &WriteOptions::default())).expect("gone");
     assert!(matches!(world.get("namespaces", "n"), Err(ApiError::NotFound { .. })));
 }
 
@@ -161,23 +164,23 @@ fn what_leads_to_a_deletion_goes_on_when_there_is_no_memory() {
 fn a_user_who_writes_more_than_his_share_of_a_history_that_others_watch_is_slowed() {
     let world = World::new();
     let registry = world.registry.clone().with_history_shares(400_000);
-    let user = |name: &str| registry.on_behalf_of(Arc::new(User { name: name.to_owned(), ..User::default() }));
-    let create = |registry: Registry, name: String| {
+    let create = |actor: Actor, name: String| {
         let body = Body::Json(large(&name).to_string().into_bytes());
-        async move { registry.create(&collection("configmaps"), body, &WriteOptions::default()).await.map(drop) }
+        let registry = &registry;
+        async move { registry.create(&actor, &collection("configmaps"), body, &WriteOptions::default()).await.map(drop) }
     };
     // What nobody else watches is written as fast as it goes, and counts for nothing.
     for number in 0..10 {
         now(create(user("busy"), format!("before{number}"))).expect("at once");
     }
-    let _watch = now(user("watcher").watch(&collection("configmaps"), &WatchOptions::default())).expect("a watch");
+    let _watch = now(registry.watch(&user("watcher"), &collection("configmaps"), &WatchOptions::default())).expect("a watch");
     for number in 0..10 {
         now(create(user("busy"), format!("c{number}"))).expect("within the share");
     }
     let mut waiting: Vec<_> = (10..20).map(|number| Box::pin(create(user("busy"), format!("c{number}")))).collect();
     assert!(waiting.iter_mut().all(|write| write.now_or_never().is_none()), "they wait");
     now(create(user("other"), "other".to_owned())).expect("another user does not");
-    now(create(world.registry.clone(), "administrator".to_owned())).expect("nor an administrator");
+    now(create(Actor::System, "administrator".to_owned())).expect("nor an administrator");
     world.clock.advance(5);
     for write in waiting {
         write.now_or_never().expect("its time has come").expect("stored");
@@ -192,13 +195,14 @@ fn a_user_who_writes_more_than_his_share_of_a_history_that_others_watch_is_slowe
 fn service_accounts_of_a_namespace_share_their_history() {
     let world = World::new();
     let registry = world.registry.clone().with_history_shares(400_000);
-    let account = |namespace: &str, name: &str| registry.on_behalf_of(Arc::new(User::service_account(namespace, name, "u")));
-    let create = |registry: Registry, name: &str| {
+    let account = |namespace: &str, name: &str| Actor::User(Arc::new(User::service_account(namespace, name, "u")));
+    let create = |actor: Actor, name: &str| {
         let body = Body::Json(large(name).to_string().into_bytes());
-        async move { registry.create(&collection("configmaps"), body, &WriteOptions::default()).await.map(drop) }
+        let registry = &registry;
+        async move { registry.create(&actor, &collection("configmaps"), body, &WriteOptions::default()).await.map(drop) }
     };
-    let _own = now(account("n", "watcher").watch(&collection("configmaps"), &WatchOptions::default())).expect("a watch");
-    let _other = now(account("m", "watcher").watch(&collection("configmaps"), &WatchOptions::default())).expect("a watch");
+    let _own = now(registry.watch(&account("n", "watcher"), &collection("configmaps"), &WatchOptions::default())).expect("a watch");
+    let _other = now(registry.watch(&account("m", "watcher"), &collection("configmaps"), &WatchOptions::default())).expect("a watch");
     for number in 0..10 {
         now(create(account("n", &format!("s{number}")), &format!("c{number}"))).expect("within the share");
     }

@@ -3,7 +3,7 @@ use berth_api::{
     StatusPart,
     k8s_openapi::api::core::v1::{Pod, PodStatus},
 };
-use berth_registry::{ApiError, Body, Patch, WriteOptions, options::Precondition, resource};
+use berth_registry::{Actor, ApiError, Body, Patch, WriteOptions, options::Precondition, resource};
 use serde_json::{Value, json};
 
 const MODIFIED: &str = "the object has been modified; please apply your changes to the latest version and try again";
@@ -57,7 +57,9 @@ fn a_part_of_a_status_is_written_over_the_version_that_it_names_and_over_no_othe
         object.status = Some(PodStatus { phase: Some(phase.to_owned()), ..PodStatus::default() });
         StatusPart { object: Box::new(object), members: &["phase"] }
     };
-    let put = |part: &StatusPart| now(world.registry.put_status(&target("pods/status", "p"), part, &WriteOptions::default())).map(drop);
+    let put = |part: &StatusPart| {
+        now(world.registry.put_status(&Actor::System, &target("pods/status", "p"), part, &WriteOptions::default())).map(drop)
+    };
     let phase = || world.get("pods", "p").expect("there")["status"]["phase"].clone();
 
     let seen = bound["metadata"]["resourceVersion"].as_str().expect("a version");
@@ -86,11 +88,14 @@ fn an_update_without_version_is_unconditional() {
 fn some_kinds_are_created_by_an_update() {
     let world = World::new();
     let body = Body::Json(json!({"metadata": {"name": "l"}}).to_string().into_bytes());
-    let written = now(world.registry.update(&target("leases.coordination.k8s.io", "l"), body, &WriteOptions::default())).expect("created");
+    let written = now(world.registry.update(&Actor::System, &target("leases.coordination.k8s.io", "l"), body, &WriteOptions::default()))
+        .expect("created");
     assert!(written.created);
     world.get("leases.coordination.k8s.io", "l").expect("there");
     let limits = Body::Json(json!({"metadata": {"name": "l"}, "spec": {"limits": []}}).to_string().into_bytes());
-    assert!(now(world.registry.update(&target("limitranges", "l"), limits, &WriteOptions::default())).expect("created").created);
+    assert!(
+        now(world.registry.update(&Actor::System, &target("limitranges", "l"), limits, &WriteOptions::default())).expect("created").created
+    );
     // One that must say which version it changes is missing first.
     let budget = json!({"metadata": {"name": "b"}, "spec": {}});
     let missing = world.update("poddisruptionbudgets.policy", "b", &budget).expect_err("it is not there").to_string();
@@ -334,10 +339,10 @@ fn a_kind_has_only_its_own_subresources() {
     let world = World::new();
     let made = world.made("configmaps", config_map("c"));
     let status = berth_registry::Target { subresource: Some(berth_registry::Subresource::Status), ..target("configmaps", "c") };
-    let patched = now(world.registry.patch(&status, Patch::MergeValue(json!({"status": {}})), &WriteOptions::default()));
+    let patched = now(world.registry.patch(&Actor::System, &status, Patch::MergeValue(json!({"status": {}})), &WriteOptions::default()));
     assert!(matches!(patched, Err(ApiError::UnknownResource)));
     let body = Body::Json(made.to_string().into_bytes());
-    assert!(matches!(now(world.registry.update(&status, body, &WriteOptions::default())), Err(ApiError::UnknownResource)));
+    assert!(matches!(now(world.registry.update(&Actor::System, &status, body, &WriteOptions::default())), Err(ApiError::UnknownResource)));
     assert!(matches!(now(world.registry.get(&status, &Default::default())), Err(ApiError::UnknownResource)));
     assert_eq!(world.get("configmaps", "c").expect("there"), made);
 }

@@ -1,5 +1,5 @@
 use crate::world::{World, collection, config_map, labelled, now};
-use berth_registry::{ApiError, DeleteOptions, WatchEvent, WatchOptions};
+use berth_registry::{Actor, ApiError, DeleteOptions, WatchEvent, WatchOptions};
 use berth_store::{Revision, Store as _};
 use futures::{FutureExt, StreamExt, stream::BoxStream};
 use serde_json::json;
@@ -127,7 +127,7 @@ fn a_version_that_is_gone_is_expired() {
     world.made("configmaps", config_map("b"));
     world.made("configmaps", config_map("c"));
     now(world.store.compact("/registry/", Revision(world.revision() - 1))).expect("compacted");
-    let error = now(world.registry.watch(&collection("configmaps"), &from("1"))).err().expect("refused");
+    let error = now(world.registry.watch(&Actor::System, &collection("configmaps"), &from("1"))).err().expect("refused");
     assert!(matches!(&error, ApiError::Expired { .. }));
     assert_eq!(error.to_string(), "The resourceVersion for the provided watch is too old.");
     let text = seen(&mut slow);
@@ -142,7 +142,7 @@ fn a_version_of_the_future_stays_silent_but_a_streaming_list_waits_for_it() {
     let mut watch = world.watch("configmaps", &from(&future));
     assert_eq!(seen(&mut watch), "");
     let (at, options) = (collection("configmaps"), streaming(&future));
-    let mut list = Box::pin(world.registry.watch(&at, &options));
+    let mut list = Box::pin(world.registry.watch(&Actor::System, &at, &options));
     assert!(list.as_mut().now_or_never().is_none(), "it waits");
     world.made("configmaps", config_map("b"));
     world.made("configmaps", config_map("c"));

@@ -3,7 +3,7 @@
 
 use berth_api::FeatureGates;
 use berth_registry::{
-    ApiError, Body, Collection, Current, DeleteOptions, Deleted, GetOptions, List, ListOptions, Patch, Registry, ResourceTable,
+    Actor, ApiError, Body, Collection, Current, DeleteOptions, Deleted, GetOptions, List, ListOptions, Patch, Registry, ResourceTable,
     Subresource, Target, WatchOptions, WriteOptions, Written, resource, splice,
 };
 use berth_store::{
@@ -153,7 +153,7 @@ impl World {
     }
 
     pub(crate) fn create_with(&self, what: &str, object: Value, options: &WriteOptions) -> Result<Written, ApiError> {
-        now(self.registry.create(&collection(what), Body::Json(object.to_string().into_bytes()), options))
+        now(self.registry.create(&Actor::System, &collection(what), Body::Json(object.to_string().into_bytes()), options))
     }
 
     pub(crate) fn made(&self, what: &str, object: Value) -> Value {
@@ -166,7 +166,8 @@ impl World {
 
     pub(crate) fn update(&self, what: &str, name: &str, object: &Value) -> Result<Value, ApiError> {
         let body = Body::Json(object.to_string().into_bytes());
-        now(self.registry.update(&target(what, name), body, &WriteOptions::default())).map(|written| json_of(&written.object))
+        now(self.registry.update(&Actor::System, &target(what, name), body, &WriteOptions::default()))
+            .map(|written| json_of(&written.object))
     }
 
     pub(crate) fn merge(&self, what: &str, name: &str, patch: Value) -> Result<Value, ApiError> {
@@ -174,24 +175,24 @@ impl World {
     }
 
     pub(crate) fn patch(&self, what: &str, name: &str, patch: Patch, options: &WriteOptions) -> Result<Value, ApiError> {
-        now(self.registry.patch(&target(what, name), patch, options)).map(|written| json_of(&written.object))
+        now(self.registry.patch(&Actor::System, &target(what, name), patch, options)).map(|written| json_of(&written.object))
     }
 
     pub(crate) fn post(&self, what: &str, name: &str, body: Value) -> Result<Value, ApiError> {
         let body = Body::Json(body.to_string().into_bytes());
-        let posted = now(self.registry.create_subresource(&target(what, name), body, &WriteOptions::default()));
+        let posted = now(self.registry.create_subresource(&Actor::System, &target(what, name), body, &WriteOptions::default()));
         posted.map(|written| json_of(&written.object))
     }
 
     pub(crate) fn delete(&self, what: &str, name: &str, options: &DeleteOptions) -> Result<Option<Value>, ApiError> {
-        now(self.registry.delete(&target(what, name), options)).map(|deleted| match deleted {
+        now(self.registry.delete(&Actor::System, &target(what, name), options)).map(|deleted| match deleted {
             Deleted::Object(current) => Some(json_of(&current)),
             Deleted::Gone { .. } => None,
         })
     }
 
     pub(crate) fn list(&self, what: &str, options: &ListOptions) -> Result<List, ApiError> {
-        now(self.registry.list(&collection(what), options))
+        now(self.registry.list(&Actor::System, &collection(what), options))
     }
 
     pub(crate) fn names(&self, what: &str, options: &ListOptions) -> Vec<String> {
@@ -199,7 +200,7 @@ impl World {
     }
 
     pub(crate) fn watch(&self, what: &str, options: &WatchOptions) -> BoxStream<'static, berth_registry::WatchEvent> {
-        now(self.registry.watch(&collection(what), options)).expect("watching")
+        now(self.registry.watch(&Actor::System, &collection(what), options)).expect("watching")
     }
 
     pub(crate) fn revision(&self) -> u64 {

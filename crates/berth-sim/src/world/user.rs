@@ -4,7 +4,7 @@ use super::World;
 use berth_api::Subresource;
 use berth_controllers::{ClusterError, DeleteParams, Propagation};
 use berth_identity::{ObjectKey, ResourceName};
-use berth_registry::{ApiError, Body, Collection, Target, WriteOptions, resource};
+use berth_registry::{Actor, ApiError, Body, Collection, Target, WriteOptions, resource};
 use berth_workloads::resources::{DEPLOYMENTS, PODS, STATEFUL_SETS};
 use serde_json::{Value, json};
 use std::{sync::Arc, time::Duration};
@@ -24,7 +24,8 @@ impl World {
         let namespace = (resource.scope == berth_api::Scope::Namespaced).then(|| "default".to_owned());
         let (registry, at, body) =
             (self.registry.clone(), Collection { resource: Arc::clone(resource), namespace }, Body::Json(object.to_string().into()));
-        self.block_on(async move { registry.create(&at, body, &WriteOptions::default()).await }).expect("the object is valid");
+        self.block_on(async move { registry.create(&Actor::System, &at, body, &WriteOptions::default()).await })
+            .expect("the object is valid");
     }
 
     /// Patches a Deployment (JSON merge patch).
@@ -180,7 +181,8 @@ impl World {
         let eviction = json!({"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": name}});
         let (registry, body) = (self.registry.clone(), Body::Json(eviction.to_string().into()));
         self.checker.delete_by_hand(name);
-        match self.block_on(async move { registry.create_subresource(&at, body, &WriteOptions::default()).await.map(drop) }) {
+        match self.block_on(async move { registry.create_subresource(&Actor::System, &at, body, &WriteOptions::default()).await.map(drop) })
+        {
             Ok(()) => true,
             Err(ApiError::NotFound { .. } | ApiError::TooManyRequests { .. }) => false,
             Err(error) => self.fail(&format!("pod {name} could not be evicted: {error}")),
