@@ -86,11 +86,6 @@ const SHELLS: &[&str] = &["berth", "berth-analysis", "berth-apiserver", "berth-d
 const CIRCLES: &[(&str, &str, &str)] = &[
     ("berth-protobuf", "envelope walk", "a body may hold whole bodies"),
     (
-        "berth-registry",
-        "admission allocation authorization led lib ownership stored",
-        "verbs are methods of the Registry in the root, which keeps what they share; these are asked by it, and ask it for other objects",
-    ),
-    (
         "berth-store",
         "lib space",
         "the trait in the root tells what a store has room for, which is counted in the entries that stand there too",

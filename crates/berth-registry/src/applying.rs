@@ -33,7 +33,7 @@ impl Registry {
         checked: Checked,
     ) -> Result<Written, ApiError> {
         let mut config = Config::read(bytes, &gvk(&target.resource), options, checked.validation)?;
-        rollout_records::keep_out(self, actor, &target.resource, &mut config.document);
+        rollout_records::keep_out(&self.chain, actor, &target.resource, &mut config.document);
         let author = self.author(actor, options, target.subresource);
         for _ in 0..ATTEMPTS {
             let change = Change { mode: checked.mode, precondition: &options.precondition, author };
@@ -52,7 +52,7 @@ impl Registry {
     }
 
     async fn apply_new(&self, target: &Target, config: &Config, mode: Mode, author: &Author<'_>) -> Result<Written, ApiError> {
-        self.authorize_creation(author.actor, target).await?;
+        self.chain.authorizer.authorize_creation(author.actor, target).await?;
         let uid = config.document.pointer("/metadata/uid").and_then(Value::as_str).unwrap_or_default();
         if !uid.is_empty() {
             let why = format!("uid mismatch: the provided object specified uid {uid}, and no existing object was found");

@@ -2,8 +2,9 @@
 
 use crate::{
     Actor, ApiError, Body, Current, Registry, Subresource, Target, WriteOptions, Written,
-    admission::{Admission, At, Remarks, storing::Failure},
+    admission::{Admission, At, Remarks},
     checks::{self, Mode, Verb},
+    failure::Failure,
     modify::check_namespace,
     options::Precondition,
     ownership::{Author, Owners},
@@ -32,7 +33,7 @@ impl Registry {
     pub async fn bind(&self, actor: &Actor, target: &Target, node: &str, precondition: &Precondition) -> Result<Arc<Entry>, ApiError> {
         let node = ObjectReference { kind: Some("Node".to_owned()), name: Some(node.to_owned()), ..ObjectReference::default() };
         let binding = Binding { target: node, ..Binding::default() };
-        let author = Author { actor, manager: "", subresource: Some(Subresource::Binding), now: self.clock.now() };
+        let author = Author { actor, manager: "", subresource: Some(Subresource::Binding), now: self.storage.clock.now() };
         let (entry, _) = self.admit_binding(target, binding, precondition, author, Mode::Real).await?;
         Ok(entry)
     }
@@ -75,7 +76,7 @@ impl Registry {
         binding.metadata.namespace.clone_from(&target.namespace);
         let mut admission = Admission::create(At::of(target, mode), author, Box::new(binding), Owners::Unchanged);
         self.admit(&mut admission).await?;
-        self.validate(&mut admission).await?;
+        self.chain.validate(&mut admission).await?;
         let binding: &Binding = admission.object.downcast_ref().ok_or(ApiError::UnknownResource)?;
         let (node, annotations) = (checked_node(target, binding)?, binding.metadata.annotations.as_ref());
         Ok((self.bind_with(target, node, precondition, annotations, mode).await?, admission.remarks))
@@ -91,14 +92,14 @@ impl Registry {
     ) -> Result<Arc<Entry>, ApiError> {
         let target = &Target { subresource: None, ..target.clone() };
         for attempt in 0..ATTEMPTS {
-            let mut old = self.load_to_write(target, mode, attempt).await?;
-            let bound = bind(target, &mut old, precondition, node, annotations, whole_seconds(self.clock.now()));
+            let mut old = self.storage.load_to_write(target, mode, attempt).await?;
+            let bound = bind(target, &mut old, precondition, node, annotations, whole_seconds(self.storage.clock.now()));
             let put = match bound {
                 Ok(()) if mode == Mode::Dry => return Ok(old.entry),
                 Ok(()) => {
                     // What it adds was counted when the pod was made.
                     let (key, expected) = (old.entry.key.clone(), Expected::At(old.entry.mod_revision));
-                    self.put(&target.resource, key, &old.object, expected, Purpose::Growth).await
+                    self.storage.put(&target.resource, key, &old.object, expected, Purpose::Growth).await
                 }
                 Err(error) => Err(error.into()),
             };

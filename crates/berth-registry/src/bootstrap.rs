@@ -34,9 +34,9 @@ impl Registry {
     async fn make_missing_accounts(&self) -> Result<(), ApiError> {
         let (namespaces, accounts) = (resource::of::<Namespace>(), resource::of::<ServiceAccount>());
         let request = RangeRequest::all(namespaces.prefix());
-        for entry in self.store.range(request).await?.entries {
+        for entry in self.storage.store.range(request).await?.entries {
             let Some(namespace) = key::target_of(namespaces, &entry.key).map(|target| target.name) else { continue };
-            if self.store.get(&key::key_of(accounts, Some(&namespace), DEFAULT_ACCOUNT)).await?.is_none() {
+            if self.storage.store.get(&key::key_of(accounts, Some(&namespace), DEFAULT_ACCOUNT)).await?.is_none() {
                 // One of a namespace that is on its way out is not made.
                 drop(self.make_default_account(&namespace).await);
             }
@@ -102,7 +102,7 @@ impl Registry {
     /// The stored object of this name, if there is one.
     async fn existing<K: Kind>(&self, name: Option<&str>) -> Result<Option<K>, ApiError> {
         let resource = resource::of::<K>();
-        let Some(entry) = self.store.get(&key::key_of(resource, None, name.unwrap_or_default())).await? else { return Ok(None) };
+        let Some(entry) = self.storage.store.get(&key::key_of(resource, None, name.unwrap_or_default())).await? else { return Ok(None) };
         Ok(stored::load(resource, &entry)?.downcast_ref::<K>().cloned())
     }
 

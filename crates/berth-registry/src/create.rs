@@ -2,9 +2,10 @@
 
 use crate::{
     Actor, ApiError, Body, Collection, Current, Registry, Subresource, Target, WriteOptions, Written,
-    admission::{Admission, At, Happened, Operation, Remarks, storing::Failure},
+    admission::{Admission, At, Happened, Operation, Remarks},
     checks::{self, Mode, Verb},
     decoding::Incoming,
+    failure::Failure,
     modify::check_namespace,
     ownership::{self, Author, Owners},
     pieces::Since,
@@ -76,7 +77,7 @@ impl Registry {
         check_namespace(namespace, &mut *object)?;
         let is_versioned = object.meta().resource_version.as_ref().is_some_and(|version| !version.is_empty());
         self.fill_in(&mut *object);
-        let names = if generate_name(object.meta_mut(), &*self.rng) { NAME_ATTEMPTS } else { 1 };
+        let names = if generate_name(object.meta_mut(), &*self.chain.rng) { NAME_ATTEMPTS } else { 1 };
         let mut admission = Admission::create(At { resource: &at.resource, namespace, mode }, *author, object, owners);
         admission.remarks.warnings = warnings;
         self.admit(&mut admission).await?;
@@ -97,7 +98,7 @@ impl Registry {
         let remarks = admission.remarks.clone();
         let mut tried = 1;
         loop {
-            let taken = match self.complete(admission).await {
+            let taken = match self.chain.complete(&self.storage, admission).await {
                 Ok(current) => return Ok(current),
                 Err(Failure::Raced) => ApiError::already_exists(admission.at.resource, admission.name()),
                 Err(Failure::Refused(error @ ApiError::AlreadyExists { .. })) => error,
@@ -109,15 +110,15 @@ impl Registry {
             tried += 1;
             admission.remarks.clone_from(&remarks);
             admission.object.meta_mut().name = None;
-            generate_name(admission.object.meta_mut(), &*self.rng);
+            generate_name(admission.object.meta_mut(), &*self.chain.rng);
         }
     }
 
     /// Sets what the server alone says, whatever the client sent.
     fn fill_in(&self, object: &mut dyn Object) {
         let meta = object.meta_mut();
-        meta.uid = Some(new_uid(&*self.rng));
-        meta.creation_timestamp = Some(Time(whole_seconds(self.clock.now())));
+        meta.uid = Some(new_uid(&*self.chain.rng));
+        meta.creation_timestamp = Some(Time(whole_seconds(self.storage.clock.now())));
         meta.deletion_timestamp = None;
         meta.deletion_grace_period_seconds = None;
         meta.self_link = None;

@@ -27,7 +27,7 @@ impl Registry {
             Body::Object(object) => Err(not_handled(object.kind(), resource, "it is of another kind")),
             Body::Json(bytes) => {
                 let parsed = parse_json(&bytes).map_err(|error| unrecognized(resource, &bytes, &error.to_string()))?;
-                since.pause(&*self.clock).await;
+                since.pause(&*self.storage.clock).await;
                 decode(resource, &bytes, parsed, validation)
             }
         }

@@ -2,8 +2,9 @@
 
 use crate::{
     Actor, ApiError, BoxObject, Current, DeleteOptions, Deleted, PropagationPolicy, Registry, Target,
-    admission::{Admission, At, Happened, Operation, storing::Failure},
+    admission::{Admission, At, Happened, Operation, storing},
     checks::{self, CheckedDelete, Mode},
+    failure::Failure,
     options::Precondition,
     ownership::Author,
     stamps::whole_seconds,
@@ -74,10 +75,10 @@ impl Registry {
         if target.subresource.is_some() {
             return Err(ApiError::MethodNotAllowed);
         }
-        let author = Author { actor, manager: "", subresource: None, now: self.clock.now() };
+        let author = Author { actor, manager: "", subresource: None, now: self.storage.clock.now() };
         let (mut precondition, mut marked) = (options.precondition.clone(), None);
         for attempt in 0..ATTEMPTS {
-            let found = self.load_to_write(target, checked.mode, attempt).await;
+            let found = self.storage.load_to_write(target, checked.mode, attempt).await;
             if let Some(Marked { deleted, .. }) = marked.take_if(|marked: &mut Marked| marked.is_gone(&found)) {
                 return self.followed_up(target, checked.mode, deleted).await;
             }
@@ -121,14 +122,14 @@ impl Registry {
         let mut admission = Admission::delete(At::of(target, checked.mode), author, old, object, removes);
         admission.is_last_unseen = checked.is_last_unseen;
         self.admit(&mut admission).await?;
-        self.validate(&mut admission).await?;
+        self.chain.validate(&mut admission).await?;
         let is_marked_now = !was_marked && admission.object.meta().deletion_timestamp.is_some();
         if removes && is_marked_now && checked.mode == Mode::Real {
-            let current = self.mark_first(&admission).await?;
+            let current = storing::mark_first(&self.storage, &admission).await?;
             let deleted = answer(&admission, current);
             return Ok(Tried::Marked(Marked { uid: admission.object.meta().uid.clone(), deleted }));
         }
-        let current = self.carry_out(&mut admission).await?;
+        let current = self.chain.carry_out(&self.storage, &mut admission).await?;
         let is_same = current.is_at(revision);
         let deleted = answer(&admission, current);
         Ok(if is_same { Tried::Same(deleted) } else { Tried::Done(deleted) })

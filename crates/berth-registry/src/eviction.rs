@@ -49,7 +49,7 @@ impl Registry {
         let author = self.author(actor, options, Some(Subresource::Eviction));
         let mut admission = Admission::create(At::of(target, mode), author, Box::new(eviction), Owners::Unchanged);
         self.admit(&mut admission).await?;
-        self.validate(&mut admission).await?;
+        self.chain.validate(&mut admission).await?;
         let eviction: &Eviction = admission.object.downcast_ref().ok_or(ApiError::UnknownResource)?;
         let pod = Target { subresource: None, ..target.clone() };
         // What follows is part of the eviction: nobody is asked again while the budget is charged.
@@ -60,7 +60,7 @@ impl Registry {
     }
 
     async fn evict(&self, actor: &Actor, pod: &Target, options: DeleteOptions, mode: Mode) -> Result<(), ApiError> {
-        let old = self.load(pod).await?;
+        let old = self.storage.load(pod).await?;
         check_precondition(pod, &old, &options.precondition)?;
         let done = self.remove_evicted(actor, pod, &old, options, mode).await;
         let Err(error) = &done else { return Ok(()) };
@@ -72,7 +72,7 @@ impl Registry {
         if !matches!(error, ApiError::NotFound { .. } | ApiError::Conflict { .. }) {
             return Ok(false);
         }
-        match self.load(pod).await {
+        match self.storage.load(pod).await {
             Ok(now) => Ok(now.object.meta().uid != old.object.meta().uid),
             Err(ApiError::NotFound { .. }) => Ok(true),
             Err(error) => Err(error),
@@ -103,7 +103,7 @@ impl Registry {
             let message = "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.".to_owned();
             return if budgets.is_empty() { Ok(true) } else { Err(ApiError::NotSupported { message }) };
         };
-        let now = whole_seconds(self.clock.now());
+        let now = whole_seconds(self.storage.clock.now());
         let is_ready = is_ready(object);
         let options = WriteOptions::default();
         let by = Change { mode, precondition: &options.precondition, author: self.author(actor, &options, budget.subresource) };
@@ -123,7 +123,7 @@ impl Registry {
     async fn budgets_of(&self, target: &Target, pod: &Pod) -> Result<Vec<Target>, ApiError> {
         let budgets = resource::of::<PodDisruptionBudget>();
         let prefix = key::prefix_of(&crate::Collection { resource: Arc::clone(budgets), namespace: target.namespace.clone() });
-        let range = self.store.range(RangeRequest::all(prefix)).await?;
+        let range = self.storage.store.range(RangeRequest::all(prefix)).await?;
         let labels = pod.metadata.labels.clone().unwrap_or_default();
         let mut found = Vec::new();
         for entry in &range.entries {
@@ -142,7 +142,7 @@ impl Registry {
     async fn mark_disrupted(&self, actor: &Actor, pod: &Target, old: &Stored, mode: Mode) -> Result<(), ApiError> {
         let status = Target { subresource: Some(Subresource::Status), ..pod.clone() };
         let precondition = Precondition { uid: old.object.meta().uid.clone(), resource_version: None };
-        let now = whole_seconds(self.clock.now());
+        let now = whole_seconds(self.storage.clock.now());
         let change = |stored: &Stored| {
             let mut object = stored.object.clone_object();
             let pod: &mut Pod = object.downcast_mut().ok_or(ApiError::UnknownResource)?;

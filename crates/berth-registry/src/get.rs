@@ -1,13 +1,13 @@
 //! Reading one object, and waiting for a revision.
 
 use crate::{ApiError, Collection, Current, GetOptions, Registry, Subresource, Target, key, options::parse_revision, scale, stored};
-use berth_store::{Entry, RangeRequest, Revision, WatchItem};
+use berth_store::{RangeRequest, Revision, WatchItem};
 use bytes::Bytes;
 use futures::{
     StreamExt,
     future::{Either, select},
 };
-use std::{pin::pin, sync::Arc, time::Duration};
+use std::{pin::pin, time::Duration};
 
 /// How long a read waits for a revision that is not there yet.
 const FUTURE_REVISION_WAIT: Duration = Duration::from_secs(3);
@@ -22,7 +22,7 @@ impl Registry {
         if let Some(revision) = wanted_revision(&options.resource_version)? {
             self.wait_for(&target.collection(), revision).await?;
         }
-        let entry = self.fetch(target).await?;
+        let entry = self.storage.fetch(target).await?;
         match target.subresource {
             None | Some(Subresource::Status | Subresource::Finalize) => Ok(Current::Stored(stored::shown(&target.resource, entry))),
             Some(Subresource::Scale) => scale::view(target, &entry).map(Current::Made),
@@ -35,28 +35,23 @@ impl Registry {
     /// # Errors
     /// The store's.
     pub async fn newest(&self, at: &Collection) -> Result<Revision, ApiError> {
-        Ok(self.store.revision(&key::prefix_of(at)).await?)
+        Ok(self.storage.store.revision(&key::prefix_of(at)).await?)
     }
 
     /// The value of the target's object as it was a moment ago, without asking a store that is far away where that is possible. For estimates.
     pub async fn stored(&self, target: &Target) -> Option<Bytes> {
         let key = target.key();
-        let entry = match self.store.known(&key) {
+        let entry = match self.storage.store.known(&key) {
             Some(known) => Some(known),
-            None => self.store.get(&key).await.ok().flatten(),
+            None => self.storage.store.get(&key).await.ok().flatten(),
         };
         entry.map(|entry| entry.value.clone())
     }
 
     /// How many bytes the longest value of a collection has; 0 where the store does not say.
     pub async fn longest(&self, at: &Collection) -> usize {
-        let range = self.store.range(RangeRequest::all(key::prefix_of(at))).await;
+        let range = self.storage.store.range(RangeRequest::all(key::prefix_of(at))).await;
         range.map_or(0, |range| range.entries.iter().map(|entry| entry.value.len()).max().unwrap_or(0))
-    }
-
-    /// The entry of the target's object.
-    pub(crate) async fn fetch(&self, target: &Target) -> Result<Arc<Entry>, ApiError> {
-        self.store.get(&target.key()).await?.ok_or_else(|| ApiError::not_found(&target.resource, &target.name))
     }
 
     /// Resolves when `revision` is visible where the collection is kept.
@@ -65,23 +60,23 @@ impl Registry {
     /// [`ApiError::TooLargeResourceVersion`] after 3 s.
     pub(crate) async fn wait_for(&self, at: &Collection, revision: Revision) -> Result<(), ApiError> {
         let prefix = key::prefix_of(at);
-        let current = self.store.revision(&prefix).await?;
+        let current = self.storage.store.revision(&prefix).await?;
         if revision <= current {
             return Ok(());
         }
-        let deadline = self.clock.now().saturating_add(FUTURE_REVISION_WAIT).expect("a positive duration can be added");
+        let deadline = self.storage.clock.now().saturating_add(FUTURE_REVISION_WAIT).expect("a positive duration can be added");
         let reached = pin!(self.reach(&prefix, revision, current));
-        match select(reached, self.clock.sleep_until(deadline)).await {
+        match select(reached, self.storage.clock.sleep_until(deadline)).await {
             Either::Left((reached, _)) => reached,
             Either::Right(_) => {
-                let current = self.store.revision(&prefix).await?;
+                let current = self.storage.store.revision(&prefix).await?;
                 Err(ApiError::TooLargeResourceVersion { requested: revision.0, current: current.0 })
             }
         }
     }
 
     async fn reach(&self, prefix: &str, revision: Revision, after: Revision) -> Result<(), ApiError> {
-        let mut changes = self.store.watch(prefix, after)?;
+        let mut changes = self.storage.store.watch(prefix, after)?;
         let mut seen = after;
         while seen < revision {
             seen = match changes.next().await {

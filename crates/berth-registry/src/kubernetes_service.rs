@@ -91,7 +91,7 @@ impl Registry {
     }
 
     async fn publish_range(&self) -> Result<(), ApiError> {
-        let spec = ServiceCIDRSpec { cidrs: Some(vec![self.ranges.cluster_ips.network().to_string()]) };
+        let spec = ServiceCIDRSpec { cidrs: Some(vec![self.chain.allocator.ranges.cluster_ips.network().to_string()]) };
         let metadata = ObjectMeta { name: Some(DEFAULT_CIDR.to_owned()), ..ObjectMeta::default() };
         if self.find::<ServiceCIDR>(None).await?.is_none() {
             self.make(None, ServiceCIDR { metadata, spec: Some(spec), status: None }).await?;
@@ -105,7 +105,7 @@ impl Registry {
         let resource = resource::of::<EndpointSlice>();
         let request = RangeRequest::all(key::key_of(resource, Some(NAMESPACE), NAME).as_str());
         let mut slices = BTreeMap::new();
-        for entry in self.store.range(request).await?.entries {
+        for entry in self.storage.store.range(request).await?.entries {
             if !is_ours(entry.name()) {
                 continue;
             }
@@ -153,7 +153,7 @@ impl Registry {
             ..ServicePort::default()
         };
         let spec = ServiceSpec {
-            cluster_ip: Some(self.ranges.cluster_ips.host(0).to_string()),
+            cluster_ip: Some(self.chain.allocator.ranges.cluster_ips.host(0).to_string()),
             ports: Some(vec![port]),
             ..ServiceSpec::default()
         };
@@ -187,7 +187,7 @@ impl Registry {
 
     async fn find_at<K: Kind>(&self, namespace: Option<&str>) -> Result<Option<(K, Revision)>, ApiError> {
         let resource = resource::of::<K>();
-        let Some(entry) = self.store.get(&key::key_of(resource, namespace, NAME)).await? else { return Ok(None) };
+        let Some(entry) = self.storage.store.get(&key::key_of(resource, namespace, NAME)).await? else { return Ok(None) };
         Ok(stored::load(resource, &entry)?.downcast_ref::<K>().cloned().map(|found| (found, entry.mod_revision)))
     }
 

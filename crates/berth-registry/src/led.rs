@@ -3,9 +3,9 @@
 //! The Lease is compared in the same commit of the store. Which version of it says what is remembered, so that a write need not ask first: if it has been renewed
 //! since, the commit finds so.
 
-use crate::{ApiError, Registry, Resource, admission::storing::Failure, key, resource as resources, stored::ATTEMPTS};
+use crate::{ApiError, Resource, failure::Failure, key, resource as resources, stored::ATTEMPTS};
 use berth_api::{decode::Codec, k8s_openapi::api::coordination::v1::Lease, tenure::Tenure};
-use berth_store::{Entry, Key, Revision, Unchanged, Write, WriteError};
+use berth_store::{Entry, Key, Revision, Store, Unchanged, Write, WriteError};
 use std::{
     collections::BTreeMap,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -18,35 +18,27 @@ const KNOWN_MAX: usize = 64;
 #[derive(Default)]
 pub(crate) struct KnownLeases(Mutex<BTreeMap<Key, (Arc<Tenure>, Revision)>>);
 
-impl Registry {
-    /// The same API, whose writes of objects only happen during `tenure`; else they are conflicts.
-    #[must_use]
-    pub fn led_by(&self, tenure: Arc<Tenure>) -> Self {
-        Self { tenure: Some(tenure), ..self.clone() }
-    }
-
-    /// Writes an object.
+impl KnownLeases {
+    /// Writes an object during `tenure`.
     ///
     /// # Errors
-    /// [`Failure::Raced`] if it is not as expected.
-    pub(crate) async fn write(&self, resource: &Resource, write: Write) -> Result<Arc<Entry>, Failure> {
-        match &self.tenure {
-            None => self.store.write(write).await.map_err(failed),
-            // Boxed, so that the others stay small.
-            Some(tenure) => Box::pin(self.write_during(tenure, resource, write)).await,
-        }
-    }
-
-    async fn write_during(&self, tenure: &Arc<Tenure>, resource: &Resource, write: Write) -> Result<Arc<Entry>, Failure> {
+    /// [`Failure::Raced`] if it is not as expected; a conflict where the Lease is held otherwise.
+    pub(crate) async fn write_during(
+        &self,
+        store: &dyn Store,
+        tenure: &Arc<Tenure>,
+        resource: &Resource,
+        write: Write,
+    ) -> Result<Arc<Entry>, Failure> {
         let lease = key::key_of(resources::of::<Lease>(), Some(&tenure.namespace), &tenure.name);
-        let mut known = self.leases.get(&lease, tenure);
+        let mut known = self.get(&lease, tenure);
         for _ in 0..ATTEMPTS {
             let revision = match known.take() {
                 Some(revision) => revision,
-                None => self.look_at(&lease, tenure).await?.ok_or_else(|| not_held(resource, &write.key, tenure))?,
+                None => self.look_at(store, &lease, tenure).await?.ok_or_else(|| not_held(resource, &write.key, tenure))?,
             };
             let only_while = Some(Unchanged { key: lease.clone(), revision });
-            match self.store.write(Write { only_while, ..write.clone() }).await {
+            match store.write(Write { only_while, ..write.clone() }).await {
                 // It was renewed, or is another's.
                 Err(WriteError::Conflict { key, .. }) if key == lease => (),
                 written => return written.map_err(failed),
@@ -56,18 +48,16 @@ impl Registry {
     }
 
     /// In which version the Lease is held so now.
-    async fn look_at(&self, lease: &Key, tenure: &Arc<Tenure>) -> Result<Option<Revision>, ApiError> {
-        let found = self.store.get(lease).await?;
+    async fn look_at(&self, store: &dyn Store, lease: &Key, tenure: &Arc<Tenure>) -> Result<Option<Revision>, ApiError> {
+        let found = store.get(lease).await?;
         let lasts = |entry: &Arc<Entry>| Lease::decode_json(&entry.value).is_ok_and(|lease| tenure.lasts(&lease));
         let revision = found.filter(lasts).map(|entry| entry.mod_revision);
         if let Some(revision) = revision {
-            self.leases.set(lease, tenure, revision);
+            self.set(lease, tenure, revision);
         }
         Ok(revision)
     }
-}
 
-impl KnownLeases {
     fn get(&self, lease: &Key, tenure: &Tenure) -> Option<Revision> {
         self.lock().get(lease).filter(|(known, _)| **known == *tenure).map(|(_, revision)| *revision)
     }
@@ -86,7 +76,7 @@ impl KnownLeases {
     }
 }
 
-fn failed(error: WriteError) -> Failure {
+pub(crate) fn failed(error: WriteError) -> Failure {
     match error {
         WriteError::Conflict { .. } => Failure::Raced,
         error => ApiError::write_failed(&error).into(),

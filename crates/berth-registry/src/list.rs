@@ -56,7 +56,7 @@ struct Kept<'a> {
 impl Drop for Kept<'_> {
     fn drop(&mut self) {
         if !self.has_next_page {
-            self.registry.store.unpin(&self.prefix, self.revision, self.owner);
+            self.registry.storage.store.unpin(&self.prefix, self.revision, self.owner);
         }
     }
 }
@@ -83,14 +83,14 @@ impl Registry {
     /// What the rest of a list shows is to be there still when it is read.
     fn keep<'a>(&'a self, actor: &'a Actor, prefix: String, revision: Revision) -> Kept<'a> {
         let owner = owner(actor);
-        self.store.pin(&prefix, revision, owner, self.clock.now() + LIST_TIME);
+        self.storage.store.pin(&prefix, revision, owner, self.storage.clock.now() + LIST_TIME);
         Kept { registry: self, owner, prefix, revision, has_next_page: false }
     }
 
     /// About how many objects a resource has, for whoever has to say what a list is worth: 0 where the store does not say.
     pub async fn count(&self, resource: &Resource) -> usize {
         let request = RangeRequest { limit: Some(0), ..RangeRequest::all(resource.prefix()) };
-        self.store.range(request).await.map_or(0, |range| range.remaining)
+        self.storage.store.range(request).await.map_or(0, |range| range.remaining)
     }
 
     async fn continue_list(
@@ -116,7 +116,7 @@ impl Registry {
             }
             Ok(list) => {
                 if let Some(revision) = begun_at.filter(|_| list.continue_token.is_empty()) {
-                    self.store.unpin(&key::prefix_of(at), revision, owner(actor));
+                    self.storage.store.unpin(&key::prefix_of(at), revision, owner(actor));
                 }
                 Ok(list)
             }
@@ -156,7 +156,7 @@ impl Registry {
         let mut items = Vec::new();
         let mut kept = None;
         loop {
-            let range = self.store.range(request.clone()).await.map_err(expired)?;
+            let range = self.storage.store.range(request.clone()).await.map_err(expired)?;
             request.at = Some(range.revision);
             let read = range.entries.len();
             let (taken, last) = take(at, filter, range.entries, limit, &mut items);

@@ -37,10 +37,10 @@ impl Registry {
         let key = key_of(server);
         let mut tries = 1..ATTEMPTS;
         loop {
-            let expected = self.store.get(&key).await?.map_or(Expected::Absent, |entry| Expected::At(entry.mod_revision));
+            let expected = self.storage.store.get(&key).await?.map_or(Expected::Absent, |entry| Expected::At(entry.mod_revision));
             let put = Write::put(key.clone(), "{}".into(), expected, Purpose::Upkeep);
-            let until = self.clock.now().checked_add(LIVES).ok();
-            match self.store.write(Write { expires_at: until, ..put }).await {
+            let until = self.storage.clock.now().checked_add(LIVES).ok();
+            match self.storage.store.write(Write { expires_at: until, ..put }).await {
                 Ok(_) => return Ok(()),
                 // It went a moment ago, or another goes by the same address.
                 Err(WriteError::Conflict { .. }) if tries.next().is_some() => (),
@@ -57,8 +57,8 @@ impl Registry {
         let key = key_of(server);
         let mut tries = 1..ATTEMPTS;
         loop {
-            let Some(entry) = self.store.get(&key).await? else { return Ok(()) };
-            match self.store.delete(key.clone(), entry.mod_revision).await {
+            let Some(entry) = self.storage.store.get(&key).await? else { return Ok(()) };
+            match self.storage.store.delete(key.clone(), entry.mod_revision).await {
                 Ok(_) => return Ok(()),
                 // What it said last was on its way.
                 Err(WriteError::Conflict { .. }) if tries.next().is_some() => (),
@@ -72,7 +72,7 @@ impl Registry {
     /// # Errors
     /// The store's.
     pub async fn living_servers(&self) -> Result<Living, ApiError> {
-        let range = self.store.range(RangeRequest::all(SERVERS)).await?;
+        let range = self.storage.store.range(RangeRequest::all(SERVERS)).await?;
         let address = |key: &Key| key.as_str().strip_prefix(SERVERS)?.parse().ok();
         let mut servers: Vec<SocketAddr> = range.entries.iter().filter_map(|entry| address(&entry.key)).collect();
         servers.sort();
@@ -84,6 +84,6 @@ impl Registry {
     /// # Errors
     /// The revision is too old: to be asked anew.
     pub fn watch_servers(&self, after: Revision) -> Result<Watch, ApiError> {
-        Ok(self.store.watch(SERVERS, after)?)
+        Ok(self.storage.store.watch(SERVERS, after)?)
     }
 }

@@ -97,7 +97,7 @@ impl Registry {
     /// Bad options; no such pod or container; a container that has not run yet, or not twice.
     pub async fn log(&self, pod: &Target, options: LogOptions) -> Result<(Arc<Entry>, Option<Log>), ApiError> {
         options.validate(&pod.name)?;
-        let stored = self.load(&Target { subresource: None, ..pod.clone() }).await?;
+        let stored = self.storage.load(&Target { subresource: None, ..pod.clone() }).await?;
         let pod: &Pod = stored.object.downcast_ref().ok_or(ApiError::UnknownResource)?;
         let container = chosen(pod, &options.container)?;
         if !is_bound(pod) {
@@ -105,7 +105,7 @@ impl Registry {
         }
         Run::of(pod, &container, options.previous)?;
         let back = options.since_seconds.map(SignedDuration::from_secs);
-        let since = back.map(|back| self.clock.now().saturating_sub(back).unwrap_or(Timestamp::UNIX_EPOCH)).or(options.since_time);
+        let since = back.map(|back| self.storage.clock.now().saturating_sub(back).unwrap_or(Timestamp::UNIX_EPOCH)).or(options.since_time);
         let bytes_left = options.limit_bytes.map_or(usize::MAX, |bytes| usize::try_from(bytes).unwrap_or(usize::MAX));
         Ok((stored.entry, Some(Log { options, container, since, bytes_left, run: None, shown: None })))
     }

@@ -2,8 +2,9 @@
 
 use crate::{
     ApiError, BoxObject, Current, Registry, Target, Written,
-    admission::{Admission, At, Happened, Operation, Remarks, storing::Failure},
+    admission::{Admission, At, Happened, Operation, Remarks},
     checks::Mode,
+    failure::Failure,
     options::{Precondition, parse_revision},
     ownership::{Author, Owners},
     pieces::Since,
@@ -28,25 +29,6 @@ pub(crate) struct Change<'a> {
 }
 
 impl Registry {
-    /// The target's object, decoded.
-    pub(crate) async fn load(&self, target: &Target) -> Result<Stored, ApiError> {
-        let entry = self.fetch(target).await?;
-        let object = self.object_of(&target.resource, &entry)?;
-        Ok(Stored { entry, object, may_be_old: false })
-    }
-
-    /// What a write is tried on: the first try of a write that is guarded takes what is known without asking, because a guess that
-    /// is right saves a far store a question. Where nothing is written on it, whatever the reason, the next try says so, on what is there.
-    pub(crate) async fn load_to_write(&self, target: &Target, mode: Mode, attempt: u32) -> Result<Stored, ApiError> {
-        let known = if attempt == 0 && mode == Mode::Real { self.store.known(&target.key()) } else { None };
-        let known =
-            known.and_then(|entry| Some(Stored { object: self.object_of(&target.resource, &entry).ok()?, entry, may_be_old: true }));
-        match known {
-            Some(known) => Ok(known),
-            None => self.load(target).await,
-        }
-    }
-
     /// Changes the target's object to what `change` proposes, under all rules of the resource.
     ///
     /// # Errors
@@ -59,9 +41,9 @@ impl Registry {
     ) -> Result<Written, ApiError> {
         let mut since = Since(by.author.now);
         for attempt in 0..ATTEMPTS {
-            since.pause(&*self.clock).await;
-            let old = self.load_to_write(target, by.mode, attempt).await?;
-            since.pause(&*self.clock).await;
+            since.pause(&*self.storage.clock).await;
+            let old = self.storage.load_to_write(target, by.mode, attempt).await?;
+            since.pause(&*self.storage.clock).await;
             let (revision, may_be_old) = (old.entry.mod_revision, old.may_be_old);
             match self.try_change(target, by, old, &mut change).await {
                 Ok((object, _)) if may_be_old && object.is_at(revision) => (),
@@ -93,7 +75,7 @@ impl Registry {
         let mut admission = Admission::update(At::of(target, by.mode), by.author, old, object, owners);
         admission.remarks.warnings = warnings;
         self.admit(&mut admission).await?;
-        let object = self.complete(&mut admission).await?;
+        let object = self.chain.complete(&self.storage, &mut admission).await?;
         Ok((object, admission.remarks))
     }
 }

@@ -1,6 +1,6 @@
 //! Storing objects as another server has them.
 
-use crate::{ApiError, Registry, Resource, Resources, admission::storing::Failure, decoding, events, key, stored};
+use crate::{ApiError, Registry, Resource, Resources, decoding, events, failure::Failure, key, stored};
 use berth_api::{FeatureGates, Scope, decode::parse_json, metadata};
 use berth_store::{Expected, Key, MAX_VALUE_BYTES, Purpose, env::Timestamp};
 use bytes::Bytes;
@@ -95,7 +95,7 @@ impl Registry {
         decoded.set_defaults();
         decoded.meta_mut().resource_version = None;
         let key = key::key_of(resource, (resource.scope == Scope::Namespaced).then_some(namespace), name);
-        match self.put(resource, key, &decoded.into(), Expected::Absent, Purpose::Upkeep).await {
+        match self.storage.put(resource, key, &decoded.into(), Expected::Absent, Purpose::Upkeep).await {
             Ok(_) => Ok(()),
             Err(Failure::Raced) => Err(ApiError::already_exists(resource, name)),
             Err(Failure::Refused(error)) => Err(error),

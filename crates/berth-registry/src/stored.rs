@@ -1,14 +1,8 @@
 //! Between objects and what the store keeps of them: their JSON without resource version, events always in the core form.
 
-use crate::{
-    ApiError, BoxObject, Registry, Resource,
-    admission::storing::Failure,
-    events,
-    fresh::{Fresh, SharedObject},
-    header,
-};
+use crate::{ApiError, BoxObject, Resource, events, fresh::SharedObject, header};
 use berth_api::{Object, decode::from_json};
-use berth_store::{Entry, Event, Expected, Header, Key, Purpose, Write};
+use berth_store::{Entry, Event, Header};
 use bytes::Bytes;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -30,40 +24,6 @@ pub(crate) struct Stored {
 pub(crate) fn encode(resource: &Resource, object: &dyn Object) -> Bytes {
     debug_assert!(object.meta().resource_version.is_none(), "a resource version is spliced in when reading");
     if events::is_view(resource) { events::to_core(object.to_value()) } else { object.encode().into() }
-}
-
-impl Registry {
-    /// Stores an object. Nobody changes it from then on.
-    ///
-    /// # Errors
-    /// As [`Registry::write`].
-    pub(crate) async fn put(
-        &self,
-        resource: &Resource,
-        key: Key,
-        object: &SharedObject,
-        expected: Expected,
-        purpose: Purpose,
-    ) -> Result<Arc<Entry>, Failure> {
-        let expires_at = events::expires_at(resource, self.clock.now());
-        let value = encode(resource, &**object);
-        let header = header_of(resource, &**object, &value);
-        let entry = self.write(resource, Write { expires_at, header, ..Write::put(key, value, expected, purpose) }).await?;
-        if resource.is_built_in() && Fresh::takes(&resource.plural, &entry, object) {
-            debug_assert!(load(resource, &entry).is_ok_and(|read| read.same_as(&**object)), "{} is read as it was written", entry.key);
-            self.fresh.put(&entry, object);
-        }
-        Ok(entry)
-    }
-
-    /// The object of an entry, with its defaults, without resource version.
-    pub(crate) fn object_of(&self, resource: &Resource, entry: &Entry) -> Result<SharedObject, ApiError> {
-        let is_of_it = |object: &Arc<dyn Object>| object.kind() == resource.kind && object.api_version() == resource.api_version();
-        match self.fresh.get(entry).filter(is_of_it) {
-            Some(object) => Ok(object.into()),
-            None => load(resource, entry).map(SharedObject::from),
-        }
-    }
 }
 
 /// The object of an entry, with its defaults, without resource version.
@@ -148,7 +108,7 @@ pub(crate) fn with_object(resource: &Resource, entry: &Entry, object: &dyn Objec
 }
 
 /// The header of the value that an object is stored as. `None`: it has to be read.
-fn header_of(resource: &Resource, object: &dyn Object, value: &[u8]) -> Option<Header> {
+pub(crate) fn header_of(resource: &Resource, object: &dyn Object, value: &[u8]) -> Option<Header> {
     if resource.is_built_in() { header::of(resource, object, value) } else { None }
 }
 

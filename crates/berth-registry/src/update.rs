@@ -33,8 +33,8 @@ impl Registry {
         let mut incoming = self.read_body(&target.resource, body, checked.validation, &mut Since(author.now)).await?;
         check_name(target, &mut *incoming.object)?;
         let may_create = target.resource.create_on_update && target.subresource.is_none();
-        if may_create && self.store.get(&target.key()).await?.is_none() {
-            self.authorize_creation(actor, target).await?;
+        if may_create && self.storage.store.get(&target.key()).await?.is_none() {
+            self.chain.authorizer.authorize_creation(actor, target).await?;
             incoming.object.meta_mut().resource_version = None;
             return self.create_object(&target.collection(), New::of(incoming), checked.mode, &author).await;
         }

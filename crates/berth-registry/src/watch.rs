@@ -41,7 +41,7 @@ impl Registry {
         checks::watch_options(options)?;
         let filter = Filter::parse(&at.resource, &options.label_selector, &options.field_selector)?;
         if let Some(user) = actor.limited() {
-            self.shares.watched(shares::name(&at.resource), user.share(), self.clock.now());
+            self.chain.shares.watched(shares::name(&at.resource), user.share(), self.storage.clock.now());
         }
         let prefix = key::prefix_of(at);
         let (first, after) = match self.start_of(&prefix, options).await? {
@@ -50,11 +50,11 @@ impl Registry {
         };
         // Events that are shown in another form have other fields there than in the store.
         let changes = match filter.mark().filter(|_| !events::is_view(&at.resource)) {
-            Some(mark) => self.store.watch_marked(&prefix, after, mark),
-            None => self.store.watch(&prefix, after),
+            Some(mark) => self.storage.store.watch_marked(&prefix, after, mark),
+            None => self.storage.store.watch(&prefix, after),
         };
         let changes = changes.map_err(too_old)?;
-        let bookmarks = options.allow_bookmarks.then(|| Bookmarks::new(Arc::clone(&self.clock)));
+        let bookmarks = options.allow_bookmarks.then(|| Bookmarks::new(Arc::clone(&self.storage.clock)));
         let live = Live {
             resource: Arc::clone(&at.resource),
             filter: filter.compacted(),
@@ -76,7 +76,7 @@ impl Registry {
         Ok(match (options.send_initial_events, revision) {
             (Some(true), revision) => Start::State(revision),
             (None, None) => Start::State(None),
-            (Some(false), None) => Start::Behind(self.store.revision(prefix).await?),
+            (Some(false), None) => Start::Behind(self.storage.store.revision(prefix).await?),
             (None | Some(false), Some(revision)) => Start::Behind(revision),
         })
     }

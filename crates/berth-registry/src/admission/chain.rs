@@ -15,7 +15,7 @@
 //! | charge | what is bounded is taken: quotas, addresses, ports | [`PlugIn::charge`] |
 //! | store | compare-and-set | `storing` |
 //! | settle, or give back | what was taken is still there, or goes back | [`PlugIn::settle`], [`PlugIn::give_back`] |
-//! | follow up | what the write entails, before it is answered | [`PlugIn::follow_up`] |
+//! | follow up | the registry writes what the write entails, before it is answered | [`PlugIn::entails`], `crate::entailed` |
 //!
 //! Each stage runs the plug-ins of [`ORDER`] that take part in it, in that order. Nothing is held while somebody outside is asked: charges
 //! come after that, and go back when the write fails. A write that is tried again because another writer was first goes through all of it
@@ -23,59 +23,12 @@
 //!
 //! Source: upstream `kubeapiserver/options/plugins.go` (the order of plug-ins), `apiserver/pkg/registry/generic/registry/store.go`.
 
-use super::{Admission, Charges, Happened, rollout_records, storing::Failure};
-use crate::{ApiError, Current, Registry};
-use std::future::ready;
-
-/// A step of the chain. It takes part in the stages whose methods it has; each is told everything and picks what concerns it.
-///
-/// Steps are called one after the other, by their types: what has nothing to do costs nothing.
-pub(crate) trait PlugIn {
-    /// As upstream calls it, where it has it.
-    const NAME: &'static str;
-
-    /// Changes an object that is created or changed, or refuses it. It has its defaults and was not validated. May run twice on one object.
-    fn mutate(_api: &Registry, _admission: &mut Admission<'_>) -> impl Future<Output = Result<(), ApiError>> + Send {
-        ready(Ok(()))
-    }
-
-    /// Refuses a caller who may not write just this.
-    fn authorize(_api: &Registry, _admission: &Admission<'_>) -> impl Future<Output = Result<(), ApiError>> + Send {
-        ready(Ok(()))
-    }
-
-    /// Refuses a write whose object is complete and valid, or remarks on it.
-    fn validate(_api: &Registry, _admission: &mut Admission<'_>) -> impl Future<Output = Result<(), ApiError>> + Send {
-        ready(Ok(()))
-    }
-
-    /// Notes on an object that nobody has refused what the server alone knows of the write. Nothing validates it any more. May run twice on one object.
-    fn record(_api: &Registry, _admission: &mut Admission<'_>) {}
-
-    /// Takes what the write needs of what is bounded; a dry run only looks whether it is there. Nothing is taken where it fails.
-    fn charge(
-        _api: &Registry,
-        _admission: &mut Admission<'_>,
-        _charges: &mut Charges,
-    ) -> impl Future<Output = Result<(), ApiError>> + Send {
-        ready(Ok(()))
-    }
-
-    /// The object is stored. Where this fails, that is undone.
-    fn settle(_api: &Registry, _admission: &Admission<'_>, _charges: &Charges) -> impl Future<Output = Result<(), ApiError>> + Send {
-        ready(Ok(()))
-    }
-
-    /// The object is not stored.
-    fn give_back(_api: &Registry, _charges: &mut Charges) -> impl Future<Output = ()> + Send {
-        ready(())
-    }
-
-    /// Draws the consequences of a write that stands, whatever comes of them.
-    fn follow_up(_api: &Registry, _happened: &Happened<'_>) -> impl Future<Output = Result<(), ApiError>> + Send {
-        ready(Ok(()))
-    }
-}
+use super::{
+    Admission, Charges, Entailed, Happened,
+    plug_in::{Chain, PlugIn},
+    rollout_records, storing,
+};
+use crate::{ApiError, Current, failure::Failure, storage::Storage};
 
 fn refused_by<P: PlugIn>(error: ApiError) -> ApiError {
     error.refused_by(P::NAME)
@@ -86,7 +39,7 @@ macro_rules! chain {
         /// The names of all plug-ins, in their order.
         pub const ORDER: &[&str] = &[$(super::$file::$plug_in::NAME,)*];
 
-        impl Registry {
+        impl Chain {
             async fn mutate(&self, admission: &mut Admission<'_>) -> Result<(), ApiError> {
                 $(super::$file::$plug_in::mutate(self, admission).await.map_err(refused_by::<super::$file::$plug_in>)?;)*
                 Ok(())
@@ -123,15 +76,13 @@ macro_rules! chain {
             async fn give_back(&self, mut charges: Charges) {
                 $(super::$file::$plug_in::give_back(self, &mut charges).await;)*
             }
+        }
 
-            /// Draws the consequences of a write that stands. Most have none, and then it costs nothing.
-            ///
-            /// # Errors
-            /// The store's. The write itself stands.
-            pub(crate) async fn follow_up(&self, happened: &Happened<'_>) -> Result<(), ApiError> {
-                $(super::$file::$plug_in::follow_up(self, happened).await?;)*
-                Ok(())
-            }
+        /// All that a write that is stored entails. Most entail nothing, and then it costs nothing.
+        pub(crate) fn entailed_by(happened: &Happened<'_>) -> Vec<Entailed> {
+            let mut entailed = Vec::new();
+            $(entailed.extend(super::$file::$plug_in::entails(happened));)*
+            entailed
         }
     };
 }
@@ -156,7 +107,7 @@ chain![
     service_allocation::ServiceAllocation,
 ];
 
-impl Registry {
+impl Chain {
     /// The chain up to `authorize`: the object is then what it shall be, and not yet validated.
     ///
     /// # Errors
@@ -179,7 +130,7 @@ impl Registry {
     ///
     /// # Errors
     /// Faults, the first refusal, another writer who was first; then nothing is charged.
-    pub(crate) async fn complete(&self, admission: &mut Admission<'_>) -> Result<Current, Failure> {
+    pub(crate) async fn complete(&self, storage: &Storage, admission: &mut Admission<'_>) -> Result<Current, Failure> {
         admission.since.pause(&*self.clock).await;
         admission.prepare(&self.gates);
         admission.since.pause(&*self.clock).await;
@@ -189,7 +140,7 @@ impl Registry {
         admission.record_decided_owners();
         self.record(admission);
         admission.since.pause(&*self.clock).await;
-        self.carry_out(admission).await
+        self.carry_out(storage, admission).await
     }
 
     /// The end of the chain: charge, store, settle or give back.
@@ -197,16 +148,16 @@ impl Registry {
     /// # Errors
     /// A charge that there is no room for, another writer who was first, the store's; then nothing is charged, unless the write may have
     /// happened.
-    pub(crate) async fn carry_out(&self, admission: &mut Admission<'_>) -> Result<Current, Failure> {
+    pub(crate) async fn carry_out(&self, storage: &Storage, admission: &mut Admission<'_>) -> Result<Current, Failure> {
         let mut charges = Charges::default();
         if let Err(refused) = self.charge(admission, &mut charges).await {
             self.give_back(charges).await;
             return Err(refused.into());
         }
-        let failure = match self.commit(admission).await {
+        let failure = match self.commit(storage, admission).await {
             Ok(current) => match self.settle(admission, &charges).await {
                 Ok(()) => return Ok(current),
-                Err(lost) => self.undo(admission, &current).await.err().unwrap_or(lost).into(),
+                Err(lost) => storing::undo(storage, admission, &current).await.err().unwrap_or(lost).into(),
             },
             Err(failure) => failure,
         };

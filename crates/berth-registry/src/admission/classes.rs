@@ -1,16 +1,14 @@
 //! Looking for the class that is the default one.
 
-use crate::{ApiError, Registry, Resource};
+use super::reader::Reader;
+use crate::{ApiError, resource};
 use berth_api::Kind;
-use berth_store::{AsOf, Entry, RangeRequest};
+use berth_store::{AsOf, Entry};
 
-impl Registry {
-    /// Classes whose JSON holds `mark`: this runs for every new pod, and hardly any class is a default.
-    pub(super) async fn classes<K: Kind>(&self, classes: &Resource, mark: &str, as_of: &AsOf) -> Result<Vec<K>, ApiError> {
-        let request = RangeRequest::all(classes.prefix());
-        let range = self.store.range_as_of(request, as_of).await?;
-        range.entries.iter().filter(|entry| holds(&entry.value, mark)).map(|entry| decoded(entry)).collect()
-    }
+/// Classes whose JSON holds `mark`: this runs for every new pod, and hardly any class is a default.
+pub(super) async fn classes<K: Kind>(reader: &Reader, mark: &str, as_of: &AsOf) -> Result<Vec<K>, ApiError> {
+    let entries = reader.list(resource::of::<K>(), None, as_of).await?;
+    entries.iter().filter(|entry| holds(&entry.value, mark)).map(|entry| decoded(entry)).collect()
 }
 
 fn holds(value: &[u8], mark: &str) -> bool {

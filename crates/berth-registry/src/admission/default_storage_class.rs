@@ -1,7 +1,12 @@
 //! The storage class of a new claim that names none.
 
-use super::{Admission, chain::PlugIn};
-use crate::{ApiError, Registry, resource};
+use super::{
+    Admission,
+    classes::classes,
+    plug_in::{Chain, PlugIn},
+    reader::Reader,
+};
+use crate::ApiError;
 use berth_api::k8s_openapi::api::{core::v1::PersistentVolumeClaim, storage::v1::StorageClass};
 use berth_store::AsOf;
 
@@ -15,27 +20,24 @@ pub(super) struct DefaultStorageClass;
 impl PlugIn for DefaultStorageClass {
     const NAME: &'static str = "DefaultStorageClass";
 
-    async fn mutate(api: &Registry, admission: &mut Admission<'_>) -> Result<(), ApiError> {
+    async fn mutate(chain: &Chain, admission: &mut Admission<'_>) -> Result<(), ApiError> {
         let as_of = admission.as_of.clone();
         let Some(claim) = admission.created_mut::<PersistentVolumeClaim>() else { return Ok(()) };
         let names_old = claim.metadata.annotations.as_ref().is_some_and(|annotations| annotations.contains_key(OLD_CLASS));
         let spec = claim.spec.get_or_insert_default();
         if spec.storage_class_name.is_none() && !names_old {
-            spec.storage_class_name = api.default_storage_class(&as_of).await?.and_then(|class| class.metadata.name);
+            spec.storage_class_name = default_storage_class(&chain.reader, &as_of).await?.and_then(|class| class.metadata.name);
         }
         Ok(())
     }
 }
 
-impl Registry {
-    /// Of several the newest, then the first by name.
-    async fn default_storage_class(&self, as_of: &AsOf) -> Result<Option<StorageClass>, ApiError> {
-        let classes = resource::of::<StorageClass>();
-        let mut classes: Vec<StorageClass> = self.classes(classes, IS_DEFAULT, as_of).await?;
-        let marked = |class: &StorageClass| class.metadata.annotations.as_ref()?.get(IS_DEFAULT).map(|value| value == "true");
-        classes.retain(|class| marked(class) == Some(true));
-        // Keys are in order of names, and a stable sort keeps that order among equally new classes.
-        classes.sort_by_key(|class| std::cmp::Reverse(class.metadata.creation_timestamp.as_ref().map(|at| at.0)));
-        Ok(classes.into_iter().next())
-    }
+/// Of several the newest, then the first by name.
+async fn default_storage_class(reader: &Reader, as_of: &AsOf) -> Result<Option<StorageClass>, ApiError> {
+    let mut classes: Vec<StorageClass> = classes(reader, IS_DEFAULT, as_of).await?;
+    let marked = |class: &StorageClass| class.metadata.annotations.as_ref()?.get(IS_DEFAULT).map(|value| value == "true");
+    classes.retain(|class| marked(class) == Some(true));
+    // Keys are in order of names, and a stable sort keeps that order among equally new classes.
+    classes.sort_by_key(|class| std::cmp::Reverse(class.metadata.creation_timestamp.as_ref().map(|at| at.0)));
+    Ok(classes.into_iter().next())
 }

@@ -1,7 +1,10 @@
 //! How long a pod stays on a node that is not ready or cannot be reached.
 
-use super::{Admission, chain::PlugIn};
-use crate::{ApiError, Registry};
+use super::{
+    Admission,
+    plug_in::{Chain, PlugIn},
+};
+use crate::ApiError;
 use berth_api::k8s_openapi::api::core::v1::{Pod, Toleration};
 
 const TOLERATION_SECONDS: i64 = 300;
@@ -12,7 +15,7 @@ pub(super) struct DefaultTolerationSeconds;
 impl PlugIn for DefaultTolerationSeconds {
     const NAME: &'static str = "DefaultTolerationSeconds";
 
-    async fn mutate(_api: &Registry, admission: &mut Admission<'_>) -> Result<(), ApiError> {
+    async fn mutate(_chain: &Chain, admission: &mut Admission<'_>) -> Result<(), ApiError> {
         let changed = admission.changed_mut::<Pod>().is_some();
         let pod = if changed { admission.changed_mut::<Pod>().map(|(_, pod)| pod) } else { admission.created_mut::<Pod>() };
         let Some(pod) = pod else { return Ok(()) };

@@ -2,8 +2,11 @@
 //!
 //! Source: kubernetes `registry/rbac/*/policybased/storage.go`, `registry/rbac/validation/rule.go`.
 
-use super::{Admission, At, Operation, chain::PlugIn};
-use crate::{ApiError, Registry, Resource};
+use super::{
+    Admission, At, Operation,
+    plug_in::{Chain, PlugIn},
+};
+use crate::{ApiError, Resource};
 use berth_api::{
     Object,
     k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, PolicyRule, Role, RoleBinding, RoleRef},
@@ -20,11 +23,11 @@ pub(super) struct Escalation;
 impl PlugIn for Escalation {
     const NAME: &'static str = "Escalation";
 
-    async fn authorize(api: &Registry, admission: &Admission<'_>) -> Result<(), ApiError> {
+    async fn authorize(chain: &Chain, admission: &Admission<'_>) -> Result<(), ApiError> {
         let (At { resource, namespace, .. }, operation) = (admission.at, admission.operation);
         let is_asked = operation != Operation::Delete && resource.group == berth_rbac::GROUP;
         let Some(user) = admission.author.actor.limited().filter(|_| is_asked) else { return Ok(()) };
-        let policy = api.policy().await?;
+        let policy = chain.authorizer.policy().await?;
         let (old, new) = (admission.old.as_ref().map(|old| &*old.object), &*admission.object);
         Attempt { policy: &policy, user, resource, namespace: namespace.unwrap_or_default(), name: admission.name() }.check(old, new)
     }

@@ -1,24 +1,28 @@
 //! `LimitRange`: new pods get requests and limits, and pods and claims that pass a bound are refused.
 
-use super::{Admission, chain::PlugIn, classes::decoded};
-use crate::{ApiError, Collection, Registry, key, resource};
+use super::{
+    Admission,
+    classes::decoded,
+    plug_in::{Chain, PlugIn},
+    reader::Reader,
+};
+use crate::{ApiError, resource};
 use berth_api::{
     k8s_openapi::api::core::v1::{LimitRange, PersistentVolumeClaim, Pod},
     limit_range,
 };
-use berth_store::{AsOf, RangeRequest};
-use std::sync::Arc;
+use berth_store::AsOf;
 
 pub(super) struct LimitRanger;
 
 impl PlugIn for LimitRanger {
     const NAME: &'static str = "LimitRanger";
 
-    async fn mutate(api: &Registry, admission: &mut Admission<'_>) -> Result<(), ApiError> {
+    async fn mutate(chain: &Chain, admission: &mut Admission<'_>) -> Result<(), ApiError> {
         if admission.created::<Pod>().is_none() && admission.created::<PersistentVolumeClaim>().is_none() {
             return Ok(());
         }
-        let ranges = api.limit_ranges(admission.at.namespace, &admission.as_of).await?;
+        let ranges = limit_ranges(&chain.reader, admission.at.namespace, &admission.as_of).await?;
         if let Some(pod) = admission.created_mut::<Pod>() {
             ranges.iter().for_each(|range| limit_range::set_defaults(range, pod));
         }
@@ -27,21 +31,16 @@ impl PlugIn for LimitRanger {
     }
 
     /// A claim that asks for another size must still keep to the limit ranges. What pods ask for cannot change.
-    async fn validate(api: &Registry, admission: &mut Admission<'_>) -> Result<(), ApiError> {
+    async fn validate(chain: &Chain, admission: &mut Admission<'_>) -> Result<(), ApiError> {
         let asked = |claim: &PersistentVolumeClaim| claim.spec.as_ref().and_then(|spec| spec.resources.clone());
         if admission.changed_kind::<PersistentVolumeClaim>().is_some_and(|(old, new)| asked(old) != asked(new)) {
-            admission.limit_ranges = api.limit_ranges(admission.at.namespace, &admission.as_of).await?;
+            admission.limit_ranges = limit_ranges(&chain.reader, admission.at.namespace, &admission.as_of).await?;
         }
         let check = |range| limit_range::check(range, &*admission.object);
         admission.limit_ranges.iter().try_for_each(check).map_err(|why| admission.forbidden(&why))
     }
 }
 
-impl Registry {
-    async fn limit_ranges(&self, namespace: Option<&str>, as_of: &AsOf) -> Result<Vec<LimitRange>, ApiError> {
-        let ranges = resource::of::<LimitRange>();
-        let at = Collection { resource: Arc::clone(ranges), namespace: namespace.map(str::to_owned) };
-        let request = RangeRequest::all(key::prefix_of(&at));
-        self.store.range_as_of(request, as_of).await?.entries.iter().map(|entry| decoded(entry)).collect()
-    }
+async fn limit_ranges(reader: &Reader, namespace: Option<&str>, as_of: &AsOf) -> Result<Vec<LimitRange>, ApiError> {
+    reader.list(resource::of::<LimitRange>(), namespace, as_of).await?.iter().map(|entry| decoded(entry)).collect()
 }

@@ -10,10 +10,14 @@ mod default_toleration_seconds;
 mod escalation;
 mod limit_ranger;
 mod namespace_lifecycle;
+pub(crate) mod plug_in;
 mod pod_security;
 mod priority;
+mod quotas;
+mod reader;
 pub(crate) mod resource_quota;
-pub(crate) mod reviewers;
+pub(crate) mod reviewer;
+mod reviewers;
 pub(crate) mod rollout_records;
 mod room;
 mod root_ca;
@@ -22,8 +26,8 @@ mod service_allocation;
 mod storage_object_in_use_protection;
 pub(crate) mod storing;
 
-pub(crate) use resource_quota::Turns;
-pub(crate) use service_account::DEFAULT_ACCOUNT;
+pub(crate) use root_ca::ROOT_CA;
+pub(crate) use service_account::{DEFAULT_ACCOUNT, ServiceAccount};
 
 use crate::{
     ApiError, BoxObject, Resource, Subresource, Target,
@@ -117,6 +121,17 @@ impl<'a> Happened<'a> {
     }
 }
 
+/// What a write entails: objects that the registry writes as the system.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Entailed {
+    /// The default service account of this namespace is there.
+    DefaultAccount(String),
+    /// The config map of this namespace has the server's authority.
+    RootCa(String),
+    /// Aggregated roles have the rules of the roles that they select.
+    AggregatedRules,
+}
+
 /// One write on its way through the chain.
 pub(crate) struct Admission<'a> {
     pub(crate) operation: Operation,
@@ -145,6 +160,8 @@ pub(crate) struct Admission<'a> {
     applied: Option<BoxObject>,
     /// The namespace of a new object.
     namespace_entry: Option<Arc<Entry>>,
+    /// Whether the default service account of the namespace is missing, and is to be made before the object is stored.
+    pub(crate) needs_account: bool,
     /// Those that a new object has to keep to.
     limit_ranges: Vec<LimitRange>,
     /// Whether somebody outside was asked to change the object.
@@ -189,6 +206,7 @@ impl<'a> Admission<'a> {
             sent: None,
             applied: None,
             namespace_entry: None,
+            needs_account: false,
             limit_ranges: Vec::new(),
             is_asked: false,
             is_changed_outside: false,

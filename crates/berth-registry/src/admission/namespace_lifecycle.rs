@@ -1,7 +1,11 @@
 //! Nothing new in a namespace that is not there or is going; some namespaces never go.
 
-use super::{Admission, Charges, Operation, chain::PlugIn};
-use crate::{ApiError, Registry, error::Cause, key, resource};
+use super::{
+    Admission, Charges, Operation,
+    plug_in::{Chain, PlugIn},
+    reader::Reader,
+};
+use crate::{ApiError, error::Cause, resource};
 use berth_api::{Scope, k8s_openapi::api::core::v1::Namespace};
 use berth_store::Entry;
 use std::sync::Arc;
@@ -14,14 +18,14 @@ pub(super) struct NamespaceLifecycle;
 impl PlugIn for NamespaceLifecycle {
     const NAME: &'static str = "NamespaceLifecycle";
 
-    async fn mutate(api: &Registry, admission: &mut Admission<'_>) -> Result<(), ApiError> {
+    async fn mutate(chain: &Chain, admission: &mut Admission<'_>) -> Result<(), ApiError> {
         if let Some(namespace) = filled(admission) {
-            admission.namespace_entry = Some(api.open_namespace(admission, namespace).await?);
+            admission.namespace_entry = Some(open_namespace(&chain.reader, admission, namespace).await?);
         }
         Ok(())
     }
 
-    async fn validate(_api: &Registry, admission: &mut Admission<'_>) -> Result<(), ApiError> {
+    async fn validate(_chain: &Chain, admission: &mut Admission<'_>) -> Result<(), ApiError> {
         let is_namespace = admission.object.as_any().is::<Namespace>();
         if is_namespace && admission.operation == Operation::Delete && IMMORTAL.contains(&admission.name()) {
             return Err(admission.forbidden("this namespace may not be deleted"));
@@ -30,9 +34,9 @@ impl PlugIn for NamespaceLifecycle {
     }
 
     /// Whoever was asked outside may have taken long.
-    async fn charge(api: &Registry, admission: &mut Admission<'_>, _charges: &mut Charges) -> Result<(), ApiError> {
+    async fn charge(chain: &Chain, admission: &mut Admission<'_>, _charges: &mut Charges) -> Result<(), ApiError> {
         match filled(admission).filter(|_| admission.is_asked) {
-            Some(namespace) => api.open_namespace(admission, namespace).await.map(drop),
+            Some(namespace) => open_namespace(&chain.reader, admission, namespace).await.map(drop),
             None => Ok(()),
         }
     }
@@ -43,22 +47,20 @@ fn filled<'a>(admission: &Admission<'a>) -> Option<&'a str> {
     admission.at.namespace.filter(|_| admission.is_new() && admission.at.resource.scope == Scope::Namespaced)
 }
 
-impl Registry {
-    /// # Errors
-    /// A namespace that is missing or terminating.
-    async fn open_namespace(&self, admission: &Admission<'_>, namespace: &str) -> Result<Arc<Entry>, ApiError> {
-        let namespaces = resource::of::<Namespace>();
-        let entry = self.store.get_as_of(&key::key_of(namespaces, None, namespace), &admission.as_of).await?;
-        let entry = entry.ok_or_else(|| ApiError::not_found(namespaces, namespace))?;
-        if entry.header.field("status.phase") != Some("Terminating") {
-            return Ok(entry);
-        }
-        let why = format!("unable to create new content in namespace {namespace} because it is being terminated");
-        let cause = Cause {
-            reason: "NamespaceTerminating".to_owned(),
-            message: format!("namespace {namespace} is being terminated"),
-            field: "metadata.namespace".to_owned(),
-        };
-        Err(ApiError::forbidden(admission.at.resource, admission.name(), &why, vec![cause]))
+/// # Errors
+/// A namespace that is missing or terminating.
+async fn open_namespace(reader: &Reader, admission: &Admission<'_>, namespace: &str) -> Result<Arc<Entry>, ApiError> {
+    let namespaces = resource::of::<Namespace>();
+    let entry = reader.get(namespaces, None, namespace, &admission.as_of).await?;
+    let entry = entry.ok_or_else(|| ApiError::not_found(namespaces, namespace))?;
+    if entry.header.field("status.phase") != Some("Terminating") {
+        return Ok(entry);
     }
+    let why = format!("unable to create new content in namespace {namespace} because it is being terminated");
+    let cause = Cause {
+        reason: "NamespaceTerminating".to_owned(),
+        message: format!("namespace {namespace} is being terminated"),
+        field: "metadata.namespace".to_owned(),
+    };
+    Err(ApiError::forbidden(admission.at.resource, admission.name(), &why, vec![cause]))
 }

@@ -1,7 +1,12 @@
 //! Pod security levels: what the labels of a namespace say about pods, and about what makes pods.
 
-use super::{Admission, Remarks, chain::PlugIn, classes::decoded};
-use crate::{ApiError, Collection, Registry, key, resource};
+use super::{
+    Admission, Remarks,
+    classes::decoded,
+    plug_in::{Chain, PlugIn},
+    reader::Reader,
+};
+use crate::{ApiError, resource};
 use berth_api::{
     Object,
     apps::{Deployment, ReplicaSet, StatefulSet},
@@ -11,7 +16,7 @@ use berth_api::{
     },
     pod_security::{Level, LevelVersion, Policy, is_significant_update, violations},
 };
-use berth_store::{Entry, RangeRequest};
+use berth_store::{AsOf, Entry};
 use std::{collections::BTreeMap, sync::Arc};
 
 /// At most so many pods are looked at when a namespace gets another level.
@@ -25,15 +30,15 @@ pub(super) struct PodSecurity;
 impl PlugIn for PodSecurity {
     const NAME: &'static str = "PodSecurity";
 
-    async fn validate(api: &Registry, admission: &mut Admission<'_>) -> Result<(), ApiError> {
+    async fn validate(chain: &Chain, admission: &mut Admission<'_>) -> Result<(), ApiError> {
         let remarks = if admission.is_new() {
             judge(admission, admission.namespace_entry.as_deref())?
         } else if let Some((old, new)) = admission.changed_kind::<Namespace>() {
-            api.warn_of_pods(old, new).await?
+            warn_of_pods(&chain.reader, old, new).await?
         } else if is_judged_again(admission) {
             let namespaces = resource::of::<Namespace>();
-            let key = key::key_of(namespaces, None, admission.at.namespace.unwrap_or_default());
-            judge(admission, api.store.get_as_of(&key, &admission.as_of).await?.as_deref())?
+            let name = admission.at.namespace.unwrap_or_default();
+            judge(admission, chain.reader.get(namespaces, None, name, &admission.as_of).await?.as_deref())?
         } else {
             return Ok(());
         };
@@ -102,24 +107,19 @@ fn template_of(object: &dyn Object) -> Option<&PodTemplateSpec> {
     deployment.or_else(set).or_else(|| object.downcast_ref::<StatefulSet>().map(|set| &set.spec.template))
 }
 
-impl Registry {
-    /// Where a namespace becomes stricter, its pods that would no longer be let in are told of. They stay.
-    async fn warn_of_pods(&self, old: &Namespace, new: &Namespace) -> Result<Remarks, ApiError> {
-        let [before, now] = [old, new].map(|namespace| {
-            let labels = namespace.metadata.labels.as_ref();
-            Policy::of(|name| labels?.get(name).map(String::as_str)).enforce
-        });
-        let is_relaxed = before.version == now.version && now.level <= before.level;
-        if now.level == Level::Privileged || is_relaxed {
-            return Ok(Remarks::default());
-        }
-        let name = new.metadata.name.as_deref().unwrap_or_default();
-        let pods = resource::of::<Pod>();
-        let at = Collection { resource: Arc::clone(pods), namespace: Some(name.to_owned()) };
-        let request = RangeRequest::all(key::prefix_of(&at));
-        let pods = self.store.range(request).await?.entries;
-        Ok(Remarks { warnings: told(name, now, &pods)?, audit: Vec::new() })
+/// Where a namespace becomes stricter, its pods that would no longer be let in are told of. They stay.
+async fn warn_of_pods(reader: &Reader, old: &Namespace, new: &Namespace) -> Result<Remarks, ApiError> {
+    let [before, now] = [old, new].map(|namespace| {
+        let labels = namespace.metadata.labels.as_ref();
+        Policy::of(|name| labels?.get(name).map(String::as_str)).enforce
+    });
+    let is_relaxed = before.version == now.version && now.level <= before.level;
+    if now.level == Level::Privileged || is_relaxed {
+        return Ok(Remarks::default());
     }
+    let name = new.metadata.name.as_deref().unwrap_or_default();
+    let pods = reader.list(resource::of::<Pod>(), Some(name), &AsOf::default()).await?;
+    Ok(Remarks { warnings: told(name, now, &pods)?, audit: Vec::new() })
 }
 
 /// The warnings about pods that violate `allowed`: pods that do so in the same way share a line, which names the first.

@@ -1,7 +1,12 @@
 //! A new pod's priority, from the class that it names or from the default one. A changed pod keeps what it was given.
 
-use super::{Admission, chain::PlugIn, classes::decoded};
-use crate::{ApiError, Registry, key, resource};
+use super::{
+    Admission,
+    classes::{classes, decoded},
+    plug_in::{Chain, PlugIn},
+    reader::Reader,
+};
+use crate::{ApiError, resource};
 use berth_api::k8s_openapi::api::{
     core::v1::{Pod, PodSpec},
     scheduling::v1::PriorityClass,
@@ -13,14 +18,14 @@ pub(super) struct Priority;
 impl PlugIn for Priority {
     const NAME: &'static str = "Priority";
 
-    async fn mutate(api: &Registry, admission: &mut Admission<'_>) -> Result<(), ApiError> {
+    async fn mutate(chain: &Chain, admission: &mut Admission<'_>) -> Result<(), ApiError> {
         if let Some((old, new)) = admission.changed_mut::<Pod>() {
             keep_priority(old.spec.as_ref(), new.spec.get_or_insert_default());
             return Ok(());
         }
         let as_of = admission.as_of.clone();
         let Some(pod) = admission.created_mut::<Pod>() else { return Ok(()) };
-        let set = api.set_priority(pod.spec.get_or_insert_default(), &as_of).await?;
+        let set = set_priority(&chain.reader, pod.spec.get_or_insert_default(), &as_of).await?;
         set.map_err(|why| admission.forbidden(&why))
     }
 }
@@ -34,40 +39,36 @@ fn keep_priority(old: Option<&PodSpec>, new: &mut PodSpec) {
     }
 }
 
-impl Registry {
-    /// The inner result says why the pod must not be: a class that does not exist, a priority that is not its class's.
-    async fn set_priority(&self, spec: &mut PodSpec, as_of: &AsOf) -> Result<Result<(), String>, ApiError> {
-        let class = match spec.priority_class_name.as_deref().filter(|name| !name.is_empty()) {
-            Some(name) => match self.priority_class(name, as_of).await? {
-                Some(class) => Some(class),
-                None => return Ok(Err(format!("no PriorityClass with name {name} was found"))),
-            },
-            None => self.default_priority_class(as_of).await?,
-        };
-        let priority = class.as_ref().and_then(|class| class.value).unwrap_or(0);
-        if let Some(given) = spec.priority.filter(|given| *given != priority) {
-            return Ok(Err(format!(
-                "the integer value of priority ({given}) must not be provided in pod spec; priority admission controller computed {priority} \
-                 from the given PriorityClass name"
-            )));
-        }
-        let preemption = class.as_ref().and_then(|class| class.preemption_policy.clone());
-        spec.priority = Some(priority);
-        spec.priority_class_name = class.and_then(|class| class.metadata.name).or_else(|| spec.priority_class_name.take());
-        spec.preemption_policy.get_or_insert_with(|| preemption.unwrap_or_else(|| "PreemptLowerPriority".to_owned()));
-        Ok(Ok(()))
+/// The inner result says why the pod must not be: a class that does not exist, a priority that is not its class's.
+async fn set_priority(reader: &Reader, spec: &mut PodSpec, as_of: &AsOf) -> Result<Result<(), String>, ApiError> {
+    let class = match spec.priority_class_name.as_deref().filter(|name| !name.is_empty()) {
+        Some(name) => match priority_class(reader, name, as_of).await? {
+            Some(class) => Some(class),
+            None => return Ok(Err(format!("no PriorityClass with name {name} was found"))),
+        },
+        None => default_priority_class(reader, as_of).await?,
+    };
+    let priority = class.as_ref().and_then(|class| class.value).unwrap_or(0);
+    if let Some(given) = spec.priority.filter(|given| *given != priority) {
+        return Ok(Err(format!(
+            "the integer value of priority ({given}) must not be provided in pod spec; priority admission controller computed {priority} \
+             from the given PriorityClass name"
+        )));
     }
+    let preemption = class.as_ref().and_then(|class| class.preemption_policy.clone());
+    spec.priority = Some(priority);
+    spec.priority_class_name = class.and_then(|class| class.metadata.name).or_else(|| spec.priority_class_name.take());
+    spec.preemption_policy.get_or_insert_with(|| preemption.unwrap_or_else(|| "PreemptLowerPriority".to_owned()));
+    Ok(Ok(()))
+}
 
-    async fn priority_class(&self, name: &str, as_of: &AsOf) -> Result<Option<PriorityClass>, ApiError> {
-        let classes = resource::of::<PriorityClass>();
-        let entry = self.store.get_as_of(&key::key_of(classes, None, name), as_of).await?;
-        entry.map(|entry| decoded(&entry)).transpose()
-    }
+async fn priority_class(reader: &Reader, name: &str, as_of: &AsOf) -> Result<Option<PriorityClass>, ApiError> {
+    let entry = reader.get(resource::of::<PriorityClass>(), None, name, as_of).await?;
+    entry.map(|entry| decoded(&entry)).transpose()
+}
 
-    /// The priority class for pods that name none. Of several the one with the lowest value, as upstream.
-    async fn default_priority_class(&self, as_of: &AsOf) -> Result<Option<PriorityClass>, ApiError> {
-        let classes = resource::of::<PriorityClass>();
-        let classes: Vec<PriorityClass> = self.classes(classes, "\"globalDefault\":true", as_of).await?;
-        Ok(classes.into_iter().filter(|class| class.global_default == Some(true)).min_by_key(|class| class.value))
-    }
+/// The priority class for pods that name none. Of several the one with the lowest value, as upstream.
+async fn default_priority_class(reader: &Reader, as_of: &AsOf) -> Result<Option<PriorityClass>, ApiError> {
+    let classes: Vec<PriorityClass> = classes(reader, "\"globalDefault\":true", as_of).await?;
+    Ok(classes.into_iter().filter(|class| class.global_default == Some(true)).min_by_key(|class| class.value))
 }

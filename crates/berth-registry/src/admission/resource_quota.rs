@@ -1,38 +1,24 @@
 //! A new object is charged to the quotas of its namespace before it is made, by compare-and-set, so that any number of
 //! creates at once never get more than there is. What goes away is given back by the quota controller.
 
-use super::{Admission, Charges, chain::PlugIn};
-use crate::{ApiError, Collection, Registry, checks::Mode, key, resource, stored};
+use super::{
+    Admission, Charges,
+    plug_in::{Chain, PlugIn},
+    quotas::load,
+    reader::Reader,
+};
+use crate::{ApiError, checks::Mode, resource};
 use berth_api::{
     Object,
     k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod, ResourceQuota as WireQuota, Service},
     quantity::Quantity,
     quota::{self, Amounts, PodTraits, Taken},
 };
-use berth_store::{AsOf, Entry, Expected, Key, Purpose, RangeRequest, Write, WriteError};
-use futures::lock::Mutex;
+use berth_store::{AsOf, Entry, Key, WriteError};
 use std::{mem, sync::Arc};
 
 /// How often a charge is tried again because another process charged the same quota at the same moment.
 const ATTEMPTS: u32 = 100;
-/// How many namespaces can be charged at the same time.
-const TURNS: usize = 64;
-
-/// Creates of one process take turns at the quotas of a namespace, instead of refusing each other's writes.
-pub(crate) struct Turns([Mutex<()>; TURNS]);
-
-impl Default for Turns {
-    fn default() -> Self {
-        Self(std::array::from_fn(|_| Mutex::default()))
-    }
-}
-
-impl Turns {
-    fn of(&self, namespace: &str) -> &Mutex<()> {
-        let hash = namespace.bytes().fold(0_usize, |hash, byte| hash.wrapping_mul(31).wrapping_add(byte.into()));
-        &self.0[hash % TURNS]
-    }
-}
 
 /// What a write was charged, so that it can be given back.
 #[derive(Debug, Default)]
@@ -52,26 +38,26 @@ impl PlugIn for ResourceQuota {
 
     /// A new object is charged to every quota of its namespace that bounds it. A changed service or claim is charged what it takes more than it took, a
     /// changed pod all that it takes to each quota whose scope it moves into. What an object takes less is given back by the quota controller.
-    async fn charge(api: &Registry, admission: &mut Admission<'_>, charges: &mut Charges) -> Result<(), ApiError> {
+    async fn charge(chain: &Chain, admission: &mut Admission<'_>, charges: &mut Charges) -> Result<(), ApiError> {
         let Some(namespace) = admission.at.namespace else { return Ok(()) };
         let due = if admission.is_new() {
             // What a pod takes is not cheap to say, and most namespaces have no quota.
-            if api.quotas(namespace, &admission.as_of).await?.is_empty() {
+            if quotas(&chain.reader, namespace, &admission.as_of).await?.is_empty() {
                 return Ok(());
             }
             Due { taken: taken_by(admission, &*admission.object), paid: None }
         } else {
             match growth(admission).or_else(|| move_of_pod(admission)) {
-                Some(due) if !api.quotas(namespace, &admission.as_of).await?.is_empty() => due,
+                Some(due) if !quotas(&chain.reader, namespace, &admission.as_of).await?.is_empty() => due,
                 _ => return Ok(()),
             }
         };
-        charges.quota = api.charge_quotas(admission, namespace, &due).await?;
+        charges.quota = chain.charge_quotas(admission, namespace, &due).await?;
         Ok(())
     }
 
-    async fn give_back(api: &Registry, charges: &mut Charges) {
-        api.give_back_to_quotas(mem::take(&mut charges.quota)).await;
+    async fn give_back(chain: &Chain, charges: &mut Charges) {
+        chain.give_back_to_quotas(mem::take(&mut charges.quota)).await;
     }
 }
 
@@ -111,14 +97,14 @@ fn growth(admission: &Admission<'_>) -> Option<Due> {
     (!taken.amounts.is_empty()).then_some(Due { taken, paid: None })
 }
 
-impl Registry {
+impl Chain {
     /// # Errors
     /// [`ApiError::Forbidden`] where a quota has no room or cannot tell; then nothing is charged.
     async fn charge_quotas(&self, admission: &Admission<'_>, namespace: &str, due: &Due) -> Result<Charge, ApiError> {
-        let _turn = self.turns.of(namespace).lock().await;
+        let _turn = self.quotas.turn(namespace).await;
         let mut charge = Charge { quotas: Vec::new(), amounts: due.taken.amounts.clone() };
         // Who had his turn before has changed them.
-        for entry in self.quotas(namespace, &AsOf::default()).await? {
+        for entry in quotas(&self.reader, namespace, &AsOf::default()).await? {
             let (key, uid) = (entry.key.clone(), entry.header.uid.clone());
             match self.charge_quota(admission, due, entry).await {
                 Ok(Charged::Yes) => charge.quotas.push((key, uid)),
@@ -132,15 +118,9 @@ impl Registry {
         Ok(charge)
     }
 
-    async fn quotas(&self, namespace: &str, as_of: &AsOf) -> Result<Vec<Arc<Entry>>, ApiError> {
-        let at = Collection { resource: Arc::clone(quota_resource()), namespace: Some(namespace.to_owned()) };
-        let request = RangeRequest::all(key::prefix_of(&at));
-        Ok(self.store.range_as_of(request, as_of).await?.entries)
-    }
-
     async fn charge_quota(&self, admission: &Admission<'_>, due: &Due, mut entry: Arc<Entry>) -> Result<Charged, ApiError> {
         for _ in 0..ATTEMPTS {
-            let mut loaded = load(&entry)?;
+            let loaded = load(&entry)?;
             if due.paid.is_some() && quota::is_in_scope(&loaded, due.paid.as_ref()) {
                 return Ok(Charged::No);
             }
@@ -148,13 +128,12 @@ impl Registry {
             if after.is_empty() || admission.at.mode == Mode::Dry {
                 return Ok(Charged::No);
             }
-            set_used(&mut loaded, &after);
-            match self.store.write(replacing(&entry, &loaded)).await {
-                Ok(_) => return Ok(Charged::Yes),
+            match self.quotas.set_used(&entry, loaded, &after).await {
+                Ok(()) => return Ok(Charged::Yes),
                 Err(WriteError::Conflict { .. }) => (),
                 Err(error) => return Err(ApiError::write_failed(&error)),
             }
-            match self.store.get(&entry.key).await? {
+            match self.quotas.newest(&entry.key).await? {
                 Some(newer) => entry = newer,
                 None => return Ok(Charged::No),
             }
@@ -166,13 +145,12 @@ impl Registry {
     async fn give_back_to_quotas(&self, charge: Charge) {
         for (key, uid) in charge.quotas {
             for _ in 0..ATTEMPTS {
-                let Ok(Some(entry)) = self.store.get(&key).await else { break };
-                let Some(mut loaded) = load(&entry).ok().filter(|_| entry.header.uid == uid) else { break };
+                let Ok(Some(entry)) = self.quotas.newest(&key).await else { break };
+                let Some(loaded) = load(&entry).ok().filter(|_| entry.header.uid == uid) else { break };
                 let used = quota::from_wire(loaded.status.as_ref().and_then(|status| status.used.as_ref()));
                 let given = charge.amounts.iter().filter_map(|(name, amount)| Some((name.clone(), used.get(name)?.minus(*amount))));
                 let after: Amounts = given.filter(|(_, amount)| !amount.is_negative()).collect();
-                set_used(&mut loaded, &after);
-                if !matches!(self.store.write(replacing(&entry, &loaded)).await, Err(WriteError::Conflict { .. })) {
+                if !matches!(self.quotas.set_used(&entry, loaded, &after).await, Err(WriteError::Conflict { .. })) {
                     break;
                 }
             }
@@ -186,33 +164,6 @@ enum Charged {
     No,
 }
 
-fn quota_resource() -> &'static Arc<resource::Resource> {
-    resource::of::<WireQuota>()
-}
-
-fn load(entry: &Entry) -> Result<WireQuota, ApiError> {
-    let object = stored::load(quota_resource(), entry)?;
-    object.into_any().downcast().map(|quota| *quota).map_err(|_| ApiError::UnknownResource)
-}
-
-/// Stores the quota in place of the entry.
-fn replacing(entry: &Entry, quota: &WireQuota) -> Write {
-    let value = stored::encode(quota_resource(), quota);
-    Write::put(entry.key.clone(), value, Expected::At(entry.mod_revision), Purpose::Upkeep)
-}
-
-fn set_used(quota: &mut WireQuota, after: &Amounts) {
-    quota.status.get_or_insert_default().used.get_or_insert_default().extend(quota::to_wire(after));
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn all_of_a_namespace_take_turns_at_one() {
-        let turns = Turns::default();
-        assert!(std::ptr::eq(turns.of("team"), turns.of("team")));
-        assert!(!std::ptr::eq(turns.of("a"), turns.of("b")), "others do not wait");
-    }
+async fn quotas(reader: &Reader, namespace: &str, as_of: &AsOf) -> Result<Vec<Arc<Entry>>, ApiError> {
+    reader.list(resource::of::<WireQuota>(), Some(namespace), as_of).await
 }

@@ -1,85 +1,33 @@
 //! Asking somebody outside about a write.
 
-use super::{Admission, Operation, Remarks, chain::PlugIn};
-use crate::{ApiError, BoxObject, Registry, Resource, Subresource, checks::Mode, replicas};
+use super::{
+    Admission, Operation, Remarks,
+    plug_in::{Chain, PlugIn},
+    reviewer::AdmissionRequest,
+};
+use crate::{ApiError, BoxObject, Subresource, checks::Mode, replicas};
 use berth_api::{Object, k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta};
-use berth_rbac::User;
 use berth_store::AsOf;
-use futures::future::BoxFuture;
-use std::sync::Arc;
-
-/// Somebody who is asked about writes, and may take their time: nothing is held and nothing is charged meanwhile.
-///
-/// Each is asked once about every try of a write, by each of the two methods, after what the server itself has to say: of creates, updates
-/// and deletions of objects, also by way of a subresource. It is not asked about what an eviction does to the pod and its budget.
-pub trait Reviewer: Send + Sync {
-    /// Changes the object, refuses the write or remarks on it. What names the object stays as it is. Absent of a deletion, which can only be
-    /// refused.
-    fn mutate<'a>(
-        &'a self,
-        request: &'a AdmissionRequest<'_>,
-        object: Option<&'a mut dyn Object>,
-    ) -> BoxFuture<'a, Result<Remarks, ApiError>>;
-
-    /// Refuses the write or remarks on it. The object is as it will be stored, but for its owners and, of a Service, what is allocated.
-    fn validate<'a>(
-        &'a self,
-        request: &'a AdmissionRequest<'_>,
-        object: Option<&'a dyn Object>,
-    ) -> BoxFuture<'a, Result<Remarks, ApiError>>;
-}
-
-/// A write that somebody is asked about.
-#[derive(Clone, Copy, Debug)]
-pub struct AdmissionRequest<'a> {
-    /// What it does.
-    pub operation: Operation,
-    /// To what kind of object.
-    pub resource: &'a Resource,
-    /// By which door; `None`: the object's own. The object is then what that door takes: a `Scale`, a `Binding`, an `Eviction`.
-    pub subresource: Option<Subresource>,
-    /// `None` for cluster-scoped objects.
-    pub namespace: Option<&'a str>,
-    /// The object's name, also where it was generated; another one may be generated later, if this one is taken.
-    pub name: &'a str,
-    /// Whether it is only tried: then nothing must come of it elsewhere.
-    pub is_dry_run: bool,
-    /// The user who asks; `None`: the server itself, or an administrator.
-    pub caller: Option<&'a User>,
-    /// As it stands, of updates and deletions.
-    pub old: Option<&'a dyn Object>,
-}
 
 pub(super) struct Reviewers;
 
 impl PlugIn for Reviewers {
     const NAME: &'static str = "Reviewers";
 
-    async fn mutate(api: &Registry, admission: &mut Admission<'_>) -> Result<(), ApiError> {
-        if api.reviewers.is_empty() || admission.is_asked {
+    async fn mutate(chain: &Chain, admission: &mut Admission<'_>) -> Result<(), ApiError> {
+        if chain.reviewers.is_empty() || admission.is_asked {
             return Ok(());
         }
         // Boxed, so that writes that nobody is asked about stay small.
-        Box::pin(api.ask_to_change(admission)).await
+        Box::pin(chain.ask_to_change(admission)).await
     }
 
-    async fn validate(api: &Registry, admission: &mut Admission<'_>) -> Result<(), ApiError> {
-        if api.reviewers.is_empty() { Ok(()) } else { Box::pin(api.ask_to_accept(admission)).await }
+    async fn validate(chain: &Chain, admission: &mut Admission<'_>) -> Result<(), ApiError> {
+        if chain.reviewers.is_empty() { Ok(()) } else { Box::pin(chain.ask_to_accept(admission)).await }
     }
 }
 
-impl Registry {
-    /// The same API, asking these about each write, one after the other.
-    #[must_use]
-    pub fn with_reviewers(self, reviewers: Vec<Arc<dyn Reviewer>>) -> Self {
-        Self { reviewers: reviewers.into(), ..self }
-    }
-
-    /// The API for what belongs to a write that everybody was asked about.
-    pub(crate) fn reviewed(&self) -> Self {
-        Self { reviewers: Arc::default(), ..self.clone() }
-    }
-
+impl Chain {
     async fn ask_to_change(&self, admission: &mut Admission<'_>) -> Result<(), ApiError> {
         admission.is_asked = true;
         // They may take long: what is read behind them is newer.
@@ -90,7 +38,7 @@ impl Registry {
         let before = object.clone_object();
         let name = admission.name().to_owned();
         for reviewer in self.reviewers.iter() {
-            let request = self.request(admission, &name, old.as_deref());
+            let request = request(admission, &name, old.as_deref());
             let remarks = reviewer.mutate(&request, (!is_deletion).then_some(&mut *object)).await?;
             admission.remarks.add(remarks);
             keep_identity(object.meta_mut(), before.meta());
@@ -112,25 +60,25 @@ impl Registry {
         let is_deletion = admission.operation == Operation::Delete;
         let mut all = Remarks::default();
         for reviewer in self.reviewers.iter() {
-            let request = self.request(admission, admission.name(), old.as_deref());
+            let request = request(admission, admission.name(), old.as_deref());
             let object = shown.as_deref().unwrap_or(&*admission.object);
             all.add(reviewer.validate(&request, (!is_deletion).then_some(object)).await?);
         }
         admission.remarks.add(all);
         Ok(())
     }
+}
 
-    fn request<'r>(&'r self, admission: &'r Admission<'_>, name: &'r str, old_view: Option<&'r dyn Object>) -> AdmissionRequest<'r> {
-        AdmissionRequest {
-            operation: admission.operation,
-            resource: admission.at.resource,
-            subresource: admission.subresource(),
-            namespace: admission.at.namespace,
-            name,
-            is_dry_run: admission.at.mode == Mode::Dry,
-            caller: admission.author.actor.limited(),
-            old: old_view.or(admission.old.as_ref().map(|old| &*old.object)),
-        }
+fn request<'r>(admission: &'r Admission<'_>, name: &'r str, old_view: Option<&'r dyn Object>) -> AdmissionRequest<'r> {
+    AdmissionRequest {
+        operation: admission.operation,
+        resource: admission.at.resource,
+        subresource: admission.subresource(),
+        namespace: admission.at.namespace,
+        name,
+        is_dry_run: admission.at.mode == Mode::Dry,
+        caller: admission.author.actor.limited(),
+        old: old_view.or(admission.old.as_ref().map(|old| &*old.object)),
     }
 }
 

@@ -4,8 +4,11 @@
 //! whoever writes a manifest back send them without a thought, nor owned. On what keeps a workload's revisions only controllers write them, who are
 //! parts of this process or may do everything.
 
-use super::{Admission, Operation, chain::PlugIn};
-use crate::{Actor, ApiError, Registry, Resource, ownership::Author, stamps::whole_seconds};
+use super::{
+    Admission, Operation,
+    plug_in::{Chain, PlugIn},
+};
+use crate::{Actor, ApiError, Resource, ownership::Author, stamps::whole_seconds};
 use berth_api::{
     Gate, Object,
     annotations::{
@@ -60,13 +63,13 @@ pub(super) struct RolloutRecords;
 impl PlugIn for RolloutRecords {
     const NAME: &'static str = "RolloutRecords";
 
-    async fn mutate(api: &Registry, admission: &mut Admission<'_>) -> Result<(), ApiError> {
-        keep_stored(api, admission);
+    async fn mutate(chain: &Chain, admission: &mut Admission<'_>) -> Result<(), ApiError> {
+        keep_stored(chain, admission);
         Ok(())
     }
 
-    fn record(api: &Registry, admission: &mut Admission<'_>) {
-        if admission.operation == Operation::Delete || !api.gates.enabled(Gate::RolloutRecords) {
+    fn record(chain: &Chain, admission: &mut Admission<'_>) {
+        if admission.operation == Operation::Delete || !chain.gates.enabled(Gate::RolloutRecords) {
             return;
         }
         let Author { actor, manager, now, .. } = admission.author;
@@ -78,16 +81,16 @@ impl PlugIn for RolloutRecords {
 }
 
 /// Leaves what only the server or a controller says as it is stored. Before owners are recorded, so that who sends it owns none of it.
-pub(super) fn keep_stored(api: &Registry, admission: &mut Admission<'_>) {
+pub(super) fn keep_stored(chain: &Chain, admission: &mut Admission<'_>) {
     if admission.operation != Operation::Delete {
-        let kept = kept_from(api, admission.author.actor, admission.at.resource);
+        let kept = kept_from(chain, admission.author.actor, admission.at.resource);
         keep(kept, &mut *admission.object, admission.old.as_ref().map(|old| &*old.object));
     }
 }
 
 /// Takes out of what is applied what only the server says: who sends it is to own none of it.
-pub(crate) fn keep_out(api: &Registry, actor: &Actor, resource: &Resource, config: &mut Value) {
-    let kept = kept_from(api, actor, resource);
+pub(crate) fn keep_out(chain: &Chain, actor: &Actor, resource: &Resource, config: &mut Value) {
+    let kept = kept_from(chain, actor, resource);
     let Some(metadata) = config.get_mut("metadata").and_then(Value::as_object_mut) else { return };
     let Some(annotations) = metadata.get_mut("annotations").and_then(Value::as_object_mut) else { return };
     let sent = annotations.len();
@@ -98,8 +101,8 @@ pub(crate) fn keep_out(api: &Registry, actor: &Actor, resource: &Resource, confi
 }
 
 /// Which annotations of such objects who asks may not write.
-fn kept_from(api: &Registry, actor: &Actor, resource: &Resource) -> &'static [&'static str] {
-    let is_on = api.gates.enabled(Gate::RolloutRecords);
+fn kept_from(chain: &Chain, actor: &Actor, resource: &Resource) -> &'static [&'static str] {
+    let is_on = chain.gates.enabled(Gate::RolloutRecords);
     let is_controller = || actor.user().is_none_or(|user| user.is_master() || user.name == CONTROLLERS);
     match Kept::of(resource) {
         Some(Kept::ByServer) if is_on => &RECORDS,

@@ -1,7 +1,10 @@
 //! What is stored has bounds: the store's quota, which the store keeps itself, the memory of the process, and each user's share of history.
 
-use super::{Admission, Charges, Operation, chain::PlugIn};
-use crate::{ApiError, Registry, Subresource, checks::Mode, pressure::Advice, shares};
+use super::{
+    Admission, Charges, Operation,
+    plug_in::{Chain, PlugIn},
+};
+use crate::{ApiError, Subresource, checks::Mode, pressure::Advice, shares};
 use berth_api::{Object, k8s_openapi::api::core::v1::Event};
 use berth_store::{Entry, Purpose};
 use std::time::Duration;
@@ -18,17 +21,17 @@ impl PlugIn for StoreRoom {
     const NAME: &'static str = "StoreRoom";
 
     /// A user who has written more than his share waits; so does everybody who makes the store larger while little memory is left.
-    async fn charge(api: &Registry, admission: &mut Admission<'_>, _charges: &mut Charges) -> Result<(), ApiError> {
+    async fn charge(chain: &Chain, admission: &mut Admission<'_>, _charges: &mut Charges) -> Result<(), ApiError> {
         if admission.at.mode == Mode::Dry {
             return Ok(());
         }
         let resource = || shares::name(admission.at.resource);
         let beyond_share =
-            admission.author.actor.limited().map_or(Duration::ZERO, |user| api.shares.delay(resource, user.share(), api.clock.now()));
+            admission.author.actor.limited().map_or(Duration::ZERO, |user| chain.shares.delay(resource, user.share(), chain.clock.now()));
         if shares::DELAY_MAX < beyond_share {
             return Err(too_much(OVER_SHARE, u32::try_from(beyond_share.as_secs()).unwrap_or(u32::MAX)));
         }
-        let for_memory = match api.pressure.advice() {
+        let for_memory = match chain.pressure.advice() {
             Advice::Go => Duration::ZERO,
             _ if purpose(admission) != Purpose::Growth => Duration::ZERO,
             Advice::Wait(delay) => delay,
@@ -36,7 +39,7 @@ impl PlugIn for StoreRoom {
         };
         let delay = beyond_share.max(for_memory);
         if Duration::ZERO < delay {
-            api.clock.sleep_until(api.clock.now() + delay).await;
+            chain.clock.sleep_until(chain.clock.now() + delay).await;
         }
         Ok(())
     }
@@ -57,7 +60,7 @@ pub(super) fn purpose(admission: &Admission<'_>) -> Purpose {
     }
 }
 
-impl Registry {
+impl Chain {
     /// Counts what a change adds to history.
     pub(super) fn note_history(&self, admission: &Admission<'_>, written: &Entry) {
         let Some(user) = admission.author.actor.limited() else { return };

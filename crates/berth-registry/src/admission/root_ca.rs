@@ -1,91 +1,22 @@
 //! The config map that every namespace has, with the certificate by which clients know the server.
 
-use super::{Happened, Operation, chain::PlugIn};
-use crate::{Actor, ApiError, Body, Collection, Registry, Target, WriteOptions, key, resource, stored};
-use berth_api::k8s_openapi::{
-    api::core::v1::{ConfigMap, Namespace},
-    apimachinery::pkg::apis::meta::v1::ObjectMeta,
-};
-use berth_store::RangeRequest;
-use futures::future::BoxFuture;
-use std::sync::{Arc, MutexGuard, PoisonError};
+use super::{Entailed, Happened, Operation, plug_in::PlugIn};
 
 /// The config map.
-pub(super) const ROOT_CA: &str = "kube-root-ca.crt";
-/// Who makes it.
-const PUBLISHER: &str = "root-ca-cert-publisher";
+pub(crate) const ROOT_CA: &str = "kube-root-ca.crt";
 
 pub(super) struct RootCa;
 
 impl PlugIn for RootCa {
     const NAME: &'static str = "RootCa";
 
-    async fn follow_up(api: &Registry, happened: &Happened<'_>) -> Result<(), ApiError> {
+    fn entails(happened: &Happened<'_>) -> Option<Entailed> {
         match (happened.group_and_plural(), happened.operation) {
-            (("", "namespaces"), Operation::Create) => drop(api.publish_root_ca(happened.name).await),
+            (("", "namespaces"), Operation::Create) => Some(Entailed::RootCa(happened.name.to_owned())),
             (("", "configmaps"), Operation::Update | Operation::Delete) if happened.name == ROOT_CA => {
-                drop(api.publish_root_ca(happened.namespace.unwrap_or_default()).await);
+                Some(Entailed::RootCa(happened.namespace.unwrap_or_default().to_owned()))
             }
-            _ => (),
+            _ => None,
         }
-        Ok(())
-    }
-}
-
-impl Registry {
-    /// From now on the config map of each namespace has that certificate, where it had one: those that there are, too.
-    ///
-    /// # Errors
-    /// The store's; to be tried again.
-    pub async fn replace_root_ca(&self, certificate: &str) -> Result<(), ApiError> {
-        match self.root_ca().as_mut() {
-            None => return Ok(()),
-            Some(before) => *before = certificate.into(),
-        }
-        let namespaces = resource::of::<Namespace>();
-        for entry in self.store.range(RangeRequest::all(namespaces.prefix())).await?.entries {
-            let Some(namespace) = key::target_of(namespaces, &entry.key).map(|target| target.name) else { continue };
-            match self.publish_root_ca(&namespace).await {
-                // It is gone, or on its way out.
-                Ok(()) | Err(ApiError::NotFound { .. } | ApiError::Forbidden { .. }) => (),
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(())
-    }
-
-    fn root_ca(&self) -> MutexGuard<'_, Option<Arc<str>>> {
-        self.root_ca.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Makes the config map with the server's authority in a namespace what it should be, where there is an authority.
-    ///
-    /// # Errors
-    /// A namespace that is missing or terminating; the store's.
-    pub(crate) fn publish_root_ca<'a>(&'a self, namespace: &'a str) -> BoxFuture<'a, Result<(), ApiError>> {
-        Box::pin(self.put_root_ca(namespace))
-    }
-
-    async fn put_root_ca(&self, namespace: &str) -> Result<(), ApiError> {
-        let Some(certificate) = self.root_ca().clone() else { return Ok(()) };
-        let resource = resource::of::<ConfigMap>();
-        let at = Collection { resource: Arc::clone(resource), namespace: Some(namespace.to_owned()) };
-        let metadata = ObjectMeta { name: Some(ROOT_CA.to_owned()), ..ObjectMeta::default() };
-        let data = Some([("ca.crt".to_owned(), certificate.as_ref().to_owned())].into());
-        let wanted = ConfigMap { metadata, data, ..ConfigMap::default() };
-        let options = WriteOptions { field_manager: PUBLISHER.to_owned(), ..WriteOptions::default() };
-        let Some(entry) = self.store.get(&key::key_of(resource, Some(namespace), ROOT_CA)).await? else {
-            return match self.create(&Actor::System, &at, Body::Object(Box::new(wanted)), &options).await {
-                Ok(_) | Err(ApiError::AlreadyExists { .. }) => Ok(()),
-                Err(error) => Err(error),
-            };
-        };
-        let stored = stored::load(resource, &entry)?;
-        if stored.downcast_ref::<ConfigMap>().is_some_and(|stored| stored.data == wanted.data) {
-            return Ok(());
-        }
-        let target =
-            Target { resource: Arc::clone(resource), namespace: Some(namespace.to_owned()), name: ROOT_CA.to_owned(), subresource: None };
-        self.update(&Actor::System, &target, Body::Object(Box::new(wanted)), &options).await.map(drop)
     }
 }

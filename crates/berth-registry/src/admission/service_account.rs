@@ -1,22 +1,21 @@
 //! The service account of new pods, and the one that every namespace has.
 
-use super::{Admission, Happened, Operation, chain::PlugIn, root_ca::ROOT_CA};
-use crate::{Actor, ApiError, Body, Collection, Registry, WriteOptions, key, resource};
+use super::{
+    Admission, Entailed, Happened, Operation,
+    plug_in::{Chain, PlugIn},
+    root_ca::ROOT_CA,
+};
+use crate::{ApiError, resource};
 use berth_api::{
-    k8s_openapi::{
-        api::core::v1::{
-            ConfigMapProjection, Container, DownwardAPIProjection, DownwardAPIVolumeFile, KeyToPath, LocalObjectReference,
-            ObjectFieldSelector, Pod, PodSpec, ProjectedVolumeSource, ServiceAccount as WireAccount, ServiceAccountTokenProjection, Volume,
-            VolumeMount, VolumeProjection,
-        },
-        apimachinery::pkg::apis::meta::v1::ObjectMeta,
+    k8s_openapi::api::core::v1::{
+        ConfigMapProjection, Container, DownwardAPIProjection, DownwardAPIVolumeFile, KeyToPath, LocalObjectReference, ObjectFieldSelector,
+        Pod, PodSpec, ProjectedVolumeSource, ServiceAccount as WireAccount, ServiceAccountTokenProjection, Volume, VolumeMount,
+        VolumeProjection,
     },
     names,
 };
 use berth_store::{AsOf, Entry, env::Rng};
-use futures::future::BoxFuture;
 use serde::Deserialize;
-use std::sync::Arc;
 
 /// The service account that every namespace has.
 pub(crate) const DEFAULT_ACCOUNT: &str = "default";
@@ -28,77 +27,51 @@ const TOKEN_SECONDS: i64 = 3607;
 /// 0644.
 const FILE_MODE: i32 = 420;
 
-pub(super) struct ServiceAccount;
+pub(crate) struct ServiceAccount;
 
 impl PlugIn for ServiceAccount {
     const NAME: &'static str = "ServiceAccount";
 
-    async fn mutate(api: &Registry, admission: &mut Admission<'_>) -> Result<(), ApiError> {
+    async fn mutate(chain: &Chain, admission: &mut Admission<'_>) -> Result<(), ApiError> {
         let namespace = admission.at.namespace.unwrap_or_default();
         let as_of = admission.as_of.clone();
         let Some(pod) = admission.created_mut::<Pod>() else { return Ok(()) };
-        let set = api.set_account(namespace, pod.spec.get_or_insert_default(), &as_of).await?;
-        set.map_err(|why| admission.forbidden(&why))
+        let set = set_account(chain, namespace, pod.spec.get_or_insert_default(), &as_of).await?;
+        admission.needs_account = set.map_err(|why| admission.forbidden(&why))?;
+        Ok(())
     }
 
-    async fn follow_up(api: &Registry, happened: &Happened<'_>) -> Result<(), ApiError> {
-        // An account that cannot be made now is made for the first pod that needs it; a namespace that goes takes its account along.
+    fn entails(happened: &Happened<'_>) -> Option<Entailed> {
         match (happened.group_and_plural(), happened.operation) {
-            (("", "namespaces"), Operation::Create) => drop(api.make_default_account(happened.name).await),
+            (("", "namespaces"), Operation::Create) => Some(Entailed::DefaultAccount(happened.name.to_owned())),
             (("", "serviceaccounts"), Operation::Delete) if happened.name == DEFAULT_ACCOUNT => {
-                drop(api.make_default_account(happened.namespace.unwrap_or_default()).await);
+                Some(Entailed::DefaultAccount(happened.namespace.unwrap_or_default().to_owned()))
             }
-            _ => (),
+            _ => None,
         }
-        Ok(())
     }
 }
 
-impl Registry {
-    /// A pod runs as the account that it names, else as the namespace's default one, which is made where it is missing: a pod must never
-    /// wait for it. It takes the account's pull secrets over if it has none, and gets a token where it or its account says so.
-    ///
-    /// The inner result says why the pod must not be: an account that does not exist.
-    async fn set_account(&self, namespace: &str, spec: &mut PodSpec, as_of: &AsOf) -> Result<Result<(), String>, ApiError> {
-        let name = spec.service_account_name.take().filter(|name| !name.is_empty()).unwrap_or_else(|| DEFAULT_ACCOUNT.to_owned());
-        spec.service_account = Some(name.clone());
-        let name = spec.service_account_name.insert(name);
-        let accounts = resource::of::<WireAccount>();
-        let account = match self.store.get_as_of(&key::key_of(accounts, Some(namespace), name), as_of).await? {
-            Some(entry) => account_of(&entry)?,
-            None if name == DEFAULT_ACCOUNT => {
-                self.make_default_account(namespace).await?;
-                Account::default()
-            }
-            None => return Ok(Err(format!("error looking up service account {namespace}/{name}: serviceaccount {name:?} not found"))),
-        };
-        if spec.image_pull_secrets.as_ref().is_none_or(Vec::is_empty) {
-            spec.image_pull_secrets = account.image_pull_secrets.filter(|secrets| !secrets.is_empty());
-        }
-        if spec.automount_service_account_token.or(account.automount_service_account_token) == Some(true) {
-            mount_token(spec, &*self.rng);
-        }
-        Ok(Ok(()))
+/// A pod runs as the account that it names, else as the namespace's default one. It takes the account's pull secrets over if it has none, and gets a token
+/// where it or its account says so. The result says whether the account is missing; only the default one may be.
+///
+/// The inner error says why the pod must not be: an account that does not exist.
+async fn set_account(chain: &Chain, namespace: &str, spec: &mut PodSpec, as_of: &AsOf) -> Result<Result<bool, String>, ApiError> {
+    let name = spec.service_account_name.take().filter(|name| !name.is_empty()).unwrap_or_else(|| DEFAULT_ACCOUNT.to_owned());
+    spec.service_account = Some(name.clone());
+    let name = spec.service_account_name.insert(name);
+    let found = chain.reader.get(resource::of::<WireAccount>(), Some(namespace), name, as_of).await?;
+    if found.is_none() && name != DEFAULT_ACCOUNT {
+        return Ok(Err(format!("error looking up service account {namespace}/{name}: serviceaccount {name:?} not found")));
     }
-
-    /// Makes the default service account of a namespace, if it is not there.
-    ///
-    /// # Errors
-    /// A namespace that is missing or terminating; the store's.
-    pub(crate) fn make_default_account<'a>(&'a self, namespace: &'a str) -> BoxFuture<'a, Result<(), ApiError>> {
-        Box::pin(self.create_default_account(namespace))
+    let account = found.as_deref().map(account_of).transpose()?.unwrap_or_default();
+    if spec.image_pull_secrets.as_ref().is_none_or(Vec::is_empty) {
+        spec.image_pull_secrets = account.image_pull_secrets.filter(|secrets| !secrets.is_empty());
     }
-
-    async fn create_default_account(&self, namespace: &str) -> Result<(), ApiError> {
-        let accounts = resource::of::<WireAccount>();
-        let at = Collection { resource: Arc::clone(accounts), namespace: Some(namespace.to_owned()) };
-        let metadata = ObjectMeta { name: Some(DEFAULT_ACCOUNT.to_owned()), ..ObjectMeta::default() };
-        let account = WireAccount { metadata, ..WireAccount::default() };
-        match self.create(&Actor::System, &at, Body::Object(Box::new(account)), &WriteOptions::default()).await {
-            Ok(_) | Err(ApiError::AlreadyExists { .. }) => Ok(()),
-            Err(error) => Err(error),
-        }
+    if spec.automount_service_account_token.or(account.automount_service_account_token) == Some(true) {
+        mount_token(spec, &*chain.rng);
     }
+    Ok(Ok(found.is_none()))
 }
 
 /// What an account says that its pods take over. This is read for every new pod, and the rest of an account is much larger.

@@ -1,7 +1,10 @@
 //! What others use is held back until they no longer do.
 
-use super::{Admission, chain::PlugIn};
-use crate::{ApiError, Registry, allocation::SERVICE_CIDR_PROTECTION};
+use super::{
+    Admission,
+    plug_in::{Chain, PlugIn},
+};
+use crate::{ApiError, allocation::SERVICE_CIDR_PROTECTION};
 use berth_api::k8s_openapi::api::{
     core::v1::{PersistentVolume, PersistentVolumeClaim},
     networking::v1::ServiceCIDR,
@@ -17,7 +20,7 @@ pub(super) struct StorageObjectInUseProtection;
 impl PlugIn for StorageObjectInUseProtection {
     const NAME: &'static str = "StorageObjectInUseProtection";
 
-    async fn mutate(_api: &Registry, admission: &mut Admission<'_>) -> Result<(), ApiError> {
+    async fn mutate(_chain: &Chain, admission: &mut Admission<'_>) -> Result<(), ApiError> {
         let finalizer = if admission.created::<PersistentVolumeClaim>().is_some() {
             CLAIM_PROTECTION
         } else if admission.created::<PersistentVolume>().is_some() {

@@ -1,35 +1,14 @@
 //! The stage of the chain that writes.
 
-use super::{Admission, Operation, room::purpose};
-use crate::{ApiError, Current, Registry, checks::Mode, stored};
+use super::{Admission, Operation, plug_in::Chain, room::purpose};
+use crate::{ApiError, Current, checks::Mode, failure::Failure, storage::Storage, stored};
 use berth_store::{Entry, Expected, Purpose, Write, WriteError};
 use std::sync::Arc;
 
-/// Why an admitted write is not there.
-#[derive(Debug)]
-pub(crate) enum Failure {
-    /// Another writer was first: the object has changed, or its name is taken.
-    Raced,
-    Refused(ApiError),
-}
-
-impl From<ApiError> for Failure {
-    fn from(error: ApiError) -> Self {
-        Self::Refused(error)
-    }
-}
-
-impl Failure {
-    /// Whether the write may have happened all the same.
-    pub(crate) fn is_unknown(&self) -> bool {
-        matches!(self, Self::Refused(ApiError::OutcomeUnknown { .. }))
-    }
-}
-
-impl Registry {
+impl Chain {
     /// Writes the object in place of what is there, unless they are equal; a deletion, or what the object waited for to go, removes it.
-    pub(super) async fn commit(&self, admission: &Admission<'_>) -> Result<Current, Failure> {
-        let Some(old) = &admission.old else { return self.commit_new(admission).await };
+    pub(super) async fn commit(&self, storage: &Storage, admission: &Admission<'_>) -> Result<Current, Failure> {
+        let Some(old) = &admission.old else { return self.commit_new(storage, admission).await };
         let (resource, object) = (admission.at.resource, &admission.object);
         let (is_deletion, is_dry) = (admission.operation == Operation::Delete, admission.at.mode == Mode::Dry);
         if is_deletion && is_dry {
@@ -45,54 +24,54 @@ impl Registry {
         let (key, revision) = (old.entry.key.clone(), old.entry.mod_revision);
         let entry = if admission.removes {
             // Whoever watches gets the last value that was stored; who asked is shown what became of it.
-            let gone = self.write(resource, Write::delete(key, revision)).await?;
+            let gone = storage.write(resource, Write::delete(key, revision)).await?;
             if is_same || admission.is_last_unseen { gone } else { stored::with_object(resource, &gone, &**object) }
         } else {
-            self.put(resource, key, object, Expected::At(revision), purpose(admission)).await?
+            storage.put(resource, key, object, Expected::At(revision), purpose(admission)).await?
         };
         self.note_history(admission, &entry);
         Ok(Current::Stored(stored::shown(resource, entry)))
     }
 
     /// Writes an object whose name must be free.
-    async fn commit_new(&self, admission: &Admission<'_>) -> Result<Current, Failure> {
+    async fn commit_new(&self, storage: &Storage, admission: &Admission<'_>) -> Result<Current, Failure> {
         let (resource, object, key) = (admission.at.resource, &admission.object, admission.key());
         if admission.at.mode == Mode::Dry {
-            let is_taken = self.store.get(&key).await.map_err(ApiError::from)?.is_some();
+            let is_taken = storage.store.get(&key).await.map_err(ApiError::from)?.is_some();
             return if is_taken { Err(Failure::Raced) } else { Ok(Current::Made(object.to_value())) };
         }
-        let entry = self.put(resource, key, object, Expected::Absent, purpose(admission)).await?;
+        let entry = storage.put(resource, key, object, Expected::Absent, purpose(admission)).await?;
         self.note_history(admission, &entry);
         Ok(Current::Stored(stored::shown(resource, entry)))
     }
+}
 
-    /// Takes a write back that must not stand, whoever leads: what was there before is there again. If somebody has changed it meanwhile, it stays theirs.
-    ///
-    /// # Errors
-    /// [`ApiError::OutcomeUnknown`]: it may stand all the same.
-    pub(super) async fn undo(&self, admission: &Admission<'_>, written: &Current) -> Result<(), ApiError> {
-        let Current::Stored(entry) = written else { return Ok(()) };
-        let undone = match &admission.old {
-            Some(old) => {
-                let (key, expected) = (entry.key.clone(), Expected::At(entry.mod_revision));
-                self.store.put(key, old.entry.value.clone(), expected, Purpose::Removal).await
-            }
-            None => self.store.delete(entry.key.clone(), entry.mod_revision).await,
-        };
-        match undone {
-            Ok(_) | Err(WriteError::Conflict { .. }) => Ok(()),
-            Err(error) => Err(ApiError::outcome_unknown(&error)),
+/// Takes a write back that must not stand, whoever leads: what was there before is there again. If somebody has changed it meanwhile, it stays theirs.
+///
+/// # Errors
+/// [`ApiError::OutcomeUnknown`]: it may stand all the same.
+pub(super) async fn undo(storage: &Storage, admission: &Admission<'_>, written: &Current) -> Result<(), ApiError> {
+    let Current::Stored(entry) = written else { return Ok(()) };
+    let undone = match &admission.old {
+        Some(old) => {
+            let (key, expected) = (entry.key.clone(), Expected::At(entry.mod_revision));
+            storage.store.put(key, old.entry.value.clone(), expected, Purpose::Removal).await
         }
+        None => storage.store.delete(entry.key.clone(), entry.mod_revision).await,
+    };
+    match undone {
+        Ok(_) | Err(WriteError::Conflict { .. }) => Ok(()),
+        Err(error) => Err(ApiError::outcome_unknown(&error)),
     }
+}
 
-    /// Stores the mark of an object that is to go next, and gives it as it is then. What is seen last of an object is what is stored.
-    pub(crate) async fn mark_first(&self, admission: &Admission<'_>) -> Result<Current, Failure> {
-        let (resource, object) = (admission.at.resource, &admission.object);
-        let Some(old) = &admission.old else { return Ok(Current::Made(object.to_value())) };
-        let (key, expected) = (old.entry.key.clone(), Expected::At(old.entry.mod_revision));
-        let entry = self.put(resource, key, object, expected, Purpose::Removal).await?;
-        Ok(Current::Stored(stored::shown(resource, entry)))
-    }
+/// Stores the mark of an object that is to go next, and gives it as it is then. What is seen last of an object is what is stored.
+pub(crate) async fn mark_first(storage: &Storage, admission: &Admission<'_>) -> Result<Current, Failure> {
+    let (resource, object) = (admission.at.resource, &admission.object);
+    let Some(old) = &admission.old else { return Ok(Current::Made(object.to_value())) };
+    let (key, expected) = (old.entry.key.clone(), Expected::At(old.entry.mod_revision));
+    let entry = storage.put(resource, key, object, expected, Purpose::Removal).await?;
+    Ok(Current::Stored(stored::shown(resource, entry)))
 }
 
 /// The JSON of a dry run's answer shows the resource version that the change was tried on.

@@ -1,7 +1,7 @@
 //! Which cluster address a Service gets.
 
-use super::{Drawer, Good, claim::addresses_prefix, reserved};
-use crate::{ApiError, Registry, Target, resource, stored};
+use super::{Allocator, Drawer, Good, claim::addresses_prefix, reserved};
+use crate::{ApiError, Target, resource, stored};
 use berth_api::{
     FieldError, FieldErrorReason, Path,
     ip::{Cidr, family},
@@ -43,7 +43,7 @@ impl Drawer<'_> {
     /// The families that a Service asks for must be the one of this cluster. Nobody gives a Service addresses that has none and no pods.
     pub(super) fn check_families(&self, target: &Target, service: &Service) -> Result<(), ApiError> {
         let spec = service.spec.clone().unwrap_or_default();
-        let ours = self.registry.ranges.cluster_ips.family();
+        let ours = self.allocator.ranges.cluster_ips.family();
         let path = Path::new("spec");
         let refused = |path: Path, value: Value, why: String| Err(invalid(target, FieldError::invalid(&path, value, why)));
         if spec.cluster_ip.as_deref() == Some("None") && spec.selector.is_none() {
@@ -75,7 +75,7 @@ impl Drawer<'_> {
             let why = format!("failed to allocate IP {address}: {why}");
             Err(invalid(target, FieldError::invalid(&field(), json!([address]), why)))
         };
-        if !self.registry.service_cidrs().await?.iter().any(|range| range.is_host(address)) {
+        if !self.allocator.service_cidrs().await?.iter().any(|range| range.is_host(address)) {
             return refused("the provided network does not match the current range");
         }
         if self.take(good).await? { Ok(()) } else { refused("provided IP is already allocated") }
@@ -83,7 +83,7 @@ impl Drawer<'_> {
 
     pub(super) async fn draw_address(&mut self, target: &Target, service: &mut Service) -> Result<(), ApiError> {
         let mut drawn = None;
-        for range in self.registry.service_cidrs().await? {
+        for range in self.allocator.service_cidrs().await? {
             let count = range.host_count();
             let kept = reserved(count, RESERVED_MAX);
             drawn = self.draw(count, kept, addresses_prefix(), |number| Good::Address(range.host(number))).await?;
@@ -102,7 +102,7 @@ impl Drawer<'_> {
     }
 }
 
-impl Registry {
+impl Allocator {
     /// The ranges that addresses are given out from, of the cluster's family: those of the ServiceCIDRs that are not on their way out; the
     /// server's own as long as its ServiceCIDR is not there.
     ///

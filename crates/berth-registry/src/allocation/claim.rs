@@ -1,8 +1,8 @@
 //! A claim: a key of the store that says which Service has an address or a node port.
 
-use super::Good;
+use super::{Allocator, Good};
 use crate::{
-    ApiError, Registry, Target, resource,
+    ApiError, Target, resource,
     stamps::{new_uid, whole_seconds},
     stored::ATTEMPTS,
 };
@@ -97,7 +97,7 @@ fn key_of(good: Good) -> Key {
     })
 }
 
-impl Registry {
+impl Allocator {
     /// Claims a good for a Service; `None`: it is another's.
     pub(super) async fn claim(&self, holder: &Holder, good: Good) -> Result<Option<Claim>, ApiError> {
         let key = key_of(good);

@@ -15,10 +15,14 @@ mod claim;
 mod ports;
 pub mod repair;
 
-use crate::{ApiError, Registry, Target, checks::Mode};
+use crate::{ApiError, Target, checks::Mode};
 pub(crate) use addresses::DEFAULT_CIDR;
 use addresses::Wish;
 use berth_api::{ip::Cidr, k8s_openapi::api::core::v1::Service};
+use berth_store::{
+    Store,
+    env::{Clock, Rng},
+};
 use claim::{Claim, Held, Holder};
 use std::{collections::BTreeSet, fmt, net::IpAddr, ops::RangeInclusive, sync::Arc};
 
@@ -70,6 +74,15 @@ impl Good {
     }
 }
 
+/// Gives out cluster addresses and node ports. Cheap to clone.
+#[derive(Clone)]
+pub(crate) struct Allocator {
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) rng: Arc<dyn Rng>,
+    pub(crate) ranges: Arc<ServiceRanges>,
+}
+
 /// What a write of a Service claims and gives back.
 #[derive(Debug, Default)]
 pub(crate) struct Allocation {
@@ -84,13 +97,7 @@ impl Allocation {
     }
 }
 
-impl Registry {
-    /// The same API, giving out addresses and ports of these ranges.
-    #[must_use]
-    pub fn with_service_ranges(self, ranges: ServiceRanges) -> Self {
-        Self { ranges: Arc::new(ranges), ..self }
-    }
-
+impl Allocator {
     /// Fills in addresses and node ports that a Service needs, as claimed for it. `old`: what is stored; `new`: what shall be, absent where
     /// the Service goes.
     ///
@@ -105,7 +112,7 @@ impl Registry {
     ) -> Result<Allocation, ApiError> {
         let held = old.map(Good::all_of).unwrap_or_default();
         let mut drawer =
-            Drawer { registry: self, holder: Holder::of(target), mode, held: &held, drawn: BTreeSet::new(), taken: Vec::new() };
+            Drawer { allocator: self, holder: Holder::of(target), mode, held: &held, drawn: BTreeSet::new(), taken: Vec::new() };
         let filled_in = match new {
             Some(service) => drawer.fill_in(target, service).await.map(|()| Good::all_of(service)),
             None => Ok(BTreeSet::new()),
@@ -170,7 +177,7 @@ impl Registry {
 
 /// Draws what one Service needs.
 struct Drawer<'a> {
-    registry: &'a Registry,
+    allocator: &'a Allocator,
     holder: Holder,
     mode: Mode,
     /// What it has already.
@@ -197,9 +204,9 @@ impl Drawer<'_> {
             return Ok(true);
         }
         let is_taken = match self.mode {
-            Mode::Dry => self.registry.is_free_for(&self.holder, good).await?,
+            Mode::Dry => self.allocator.is_free_for(&self.holder, good).await?,
             Mode::Real => {
-                let claim = self.registry.claim(&self.holder, good).await?;
+                let claim = self.allocator.claim(&self.holder, good).await?;
                 let is_taken = claim.is_some();
                 self.taken.extend(claim);
                 is_taken
@@ -226,12 +233,12 @@ impl Drawer<'_> {
         const BLIND_TRIES: u32 = 8;
         let upper = count - reserved;
         for _ in 0..if upper == 0 { 0 } else { BLIND_TRIES } {
-            let good = nth(reserved + self.registry.rng.below(upper));
+            let good = nth(reserved + self.allocator.rng.below(upper));
             if !self.has(good) && self.take(good).await? {
                 return Ok(Some(good));
             }
         }
-        let used = self.registry.used(prefix).await?;
+        let used = self.allocator.used(prefix).await?;
         let is_free = |good: &Good| !used.contains(&good.to_string());
         for good in (reserved..count).chain(0..reserved).map(nth).filter(is_free) {
             // Others may be as quick; what they took since is not free either.

@@ -69,7 +69,7 @@ impl Drawer<'_> {
     }
 
     async fn take_port(&mut self, target: &Target, path: &Path, number: i32) -> Result<i32, ApiError> {
-        let range = &self.registry.ranges.node_ports;
+        let range = &self.allocator.ranges.node_ports;
         let port = u16::try_from(number).unwrap_or(0);
         let good = Good::NodePort(port);
         if !range.contains(&port) && !self.held.contains(&good) {
@@ -80,7 +80,7 @@ impl Drawer<'_> {
     }
 
     async fn draw_port(&mut self, target: &Target, path: &Path) -> Result<i32, ApiError> {
-        let range = &self.registry.ranges.node_ports;
+        let range = &self.allocator.ranges.node_ports;
         let (first, count) = (*range.start(), u64::try_from(range.len()).unwrap_or(u64::MAX));
         let nth = |number: u64| Good::NodePort(first + u16::try_from(number).unwrap_or(u16::MAX - first));
         match self.draw(count, reserved(count, RESERVED_MAX), NODE_PORTS, nth).await? {

@@ -9,17 +9,17 @@
 pub use super::claim::Holder;
 
 use super::{
-    Good, SERVICE_CIDR_PROTECTION,
+    Allocator, Good, SERVICE_CIDR_PROTECTION,
     claim::{MANAGED_BY, NODE_PORTS, UNUSED, addresses_prefix, holder_of},
 };
-use crate::{Actor, ApiError, Patch, Registry, WriteOptions, key, resource, stored};
+use crate::{ApiError, Target, key, resource, stored};
 use berth_api::{
     ip::Cidr,
     k8s_openapi::api::{core::v1::Service, networking::v1::ServiceCIDR},
 };
-use berth_store::{Entry, RangeRequest};
+use berth_store::{Entry, RangeRequest, Revision};
 use jiff::SignedDuration;
-use serde_json::{Value, json};
+use serde_json::Value;
 use std::{
     collections::{BTreeMap, BTreeSet},
     net::IpAddr,
@@ -55,6 +55,20 @@ pub enum Step {
     Tell(Good, Holder),
 }
 
+/// What a round has done, and what is left to the verbs.
+pub(crate) struct Repaired {
+    pub(crate) steps: Vec<Step>,
+    pub(crate) unused: Vec<UnusedRange>,
+}
+
+/// A ServiceCIDR whose finalizer is to be taken off.
+pub(crate) struct UnusedRange {
+    pub(crate) target: Target,
+    pub(crate) revision: Revision,
+    /// Those that stay.
+    pub(crate) finalizers: Vec<String>,
+}
+
 /// Decides what to do. `services`: what each has, read after `claims` were.
 #[must_use]
 pub fn decide(claims: &[Claimed], services: &BTreeMap<Holder, BTreeSet<Good>>) -> Vec<Step> {
@@ -87,12 +101,12 @@ pub fn decide(claims: &[Claimed], services: &BTreeMap<Holder, BTreeSet<Good>>) -
     steps
 }
 
-impl Registry {
+impl Allocator {
     /// One round: does what [`decide`] says, and gives what it said.
     ///
     /// # Errors
     /// The store's; what was done before stays done.
-    pub async fn repair_allocations(&self) -> Result<Vec<Step>, ApiError> {
+    pub(crate) async fn repair(&self) -> Result<Repaired, ApiError> {
         let mut entries = BTreeMap::new();
         let mut claims = Vec::new();
         for (prefix, read) in [(addresses_prefix(), read_address as fn(&str) -> Option<Good>), (NODE_PORTS, read_port)] {
@@ -106,14 +120,14 @@ impl Registry {
         for step in &steps {
             self.carry_out_step(step, &entries).await?;
         }
-        self.let_unused_ranges_go(&claims).await?;
-        Ok(steps)
+        let unused = self.unused_ranges(&claims).await?;
+        Ok(Repaired { steps, unused })
     }
 
-    /// Takes the finalizer off ranges that are being deleted once no address of theirs is claimed, or another range has it too.
-    async fn let_unused_ranges_go(&self, claims: &[Claimed]) -> Result<(), ApiError> {
+    /// The ranges that are being deleted, and of which no address is claimed that no other range has.
+    async fn unused_ranges(&self, claims: &[Claimed]) -> Result<Vec<UnusedRange>, ApiError> {
         let resource = resource::of::<ServiceCIDR>();
-        let mut ranges = Vec::new();
+        let (mut ranges, mut unused) = (Vec::new(), Vec::new());
         for entry in self.store.range(RangeRequest::all(resource.prefix())).await?.entries {
             let object = stored::load(resource, &entry)?;
             ranges.extend(object.downcast_ref::<ServiceCIDR>().cloned().map(|range| (entry, range)));
@@ -131,18 +145,13 @@ impl Registry {
                 Good::NodePort(_) => false,
             };
             let finalizers = range.metadata.finalizers.clone().unwrap_or_default();
-            let left: Vec<&String> = finalizers.iter().filter(|finalizer| *finalizer != SERVICE_CIDR_PROTECTION).collect();
-            if !is_due || left.len() == finalizers.len() || claims.iter().any(needs) {
-                continue;
-            }
-            let Some(target) = key::target_of(resource, &entry.key) else { continue };
-            let patch = json!({"metadata": {"resourceVersion": entry.mod_revision.to_string(), "finalizers": left}});
-            match self.patch(&Actor::System, &target, Patch::MergeValue(patch), &WriteOptions::default()).await {
-                Ok(_) | Err(ApiError::Conflict { .. } | ApiError::NotFound { .. }) => (),
-                Err(error) => return Err(error),
+            let left: Vec<String> = finalizers.iter().filter(|finalizer| *finalizer != SERVICE_CIDR_PROTECTION).cloned().collect();
+            if is_due && left.len() < finalizers.len() && !claims.iter().any(needs) {
+                let target = key::target_of(resource, &entry.key);
+                unused.extend(target.map(|target| UnusedRange { target, revision: entry.mod_revision, finalizers: left }));
             }
         }
-        Ok(())
+        Ok(unused)
     }
 
     async fn carry_out_step(&self, step: &Step, entries: &BTreeMap<Good, Arc<Entry>>) -> Result<(), ApiError> {

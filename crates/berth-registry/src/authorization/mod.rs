@@ -4,19 +4,19 @@ mod own_writes;
 mod policy;
 
 pub(crate) use own_writes::OwnWrites;
+pub(crate) use policy::Authorizer;
 pub use policy::LAG_MAX;
-pub(crate) use policy::PolicyCache;
 
-use crate::{Actor, ApiError, Registry, Target};
+use crate::{Actor, ApiError, Target};
 use berth_rbac::{Attributes, ResourceAttributes, User};
 
-impl Registry {
+impl Authorizer {
     /// Why `user` may do this (empty for those who may do everything); `None`: they may not. Sees every write that this server
     /// answered before, and others' after [`LAG_MAX`].
     ///
     /// # Errors
     /// The store's.
-    pub async fn decide(&self, user: &User, attributes: &Attributes<'_>) -> Result<Option<String>, ApiError> {
+    pub(crate) async fn decide(&self, user: &User, attributes: &Attributes<'_>) -> Result<Option<String>, ApiError> {
         if user.is_master() {
             return Ok(Some(String::new()));
         }
@@ -24,11 +24,11 @@ impl Registry {
         Ok(policy.grant(user, attributes).map(|grant| grant.to_string()))
     }
 
-    /// As [`Registry::decide`], and refuses.
+    /// As [`Authorizer::decide`], and refuses.
     ///
     /// # Errors
     /// [`ApiError::Forbidden`]; the store's.
-    pub async fn authorize(&self, user: &User, attributes: &Attributes<'_>) -> Result<String, ApiError> {
+    pub(crate) async fn authorize(&self, user: &User, attributes: &Attributes<'_>) -> Result<String, ApiError> {
         self.decide(user, attributes).await?.ok_or_else(|| forbidden(user, attributes))
     }
 

@@ -1,6 +1,7 @@
 //! How far this server's own writes of roles and bindings have come.
 
-use super::policy::{RESOURCES, resources};
+use crate::{Resource, resource};
+use berth_api::k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, Role, RoleBinding};
 use berth_store::{
     AsOf, Entry, Health, Key, Mark, Range, RangeRequest, ReadError, Revision, Store, Usage, Watch, Write, WriteError, env::Timestamp,
 };
@@ -9,6 +10,9 @@ use std::sync::{
     Arc,
     atomic::{AtomicU64, Ordering},
 };
+
+/// How many resources a policy is made of.
+const RESOURCES: usize = 4;
 
 /// A store that remembers the newest revision of roles and bindings that was written through it and answered.
 pub(crate) struct OwnWrites {
@@ -96,4 +100,9 @@ impl Store for OwnWrites {
     fn usage(&self) -> Option<Usage> {
         self.store.usage()
     }
+}
+
+/// The resources that a policy is made of. What there is one of for each stands in this order.
+pub(super) fn resources() -> [&'static Arc<Resource>; RESOURCES] {
+    [resource::of::<ClusterRole>(), resource::of::<Role>(), resource::of::<ClusterRoleBinding>(), resource::of::<RoleBinding>()]
 }

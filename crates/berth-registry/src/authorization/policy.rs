@@ -4,11 +4,14 @@
 //! request to this server finds it so in the next. What other servers have written is in it after [`LAG_MAX`] at the latest: a policy that
 //! is not known to be so fresh decides nothing, and the server is not ready.
 
-use super::own_writes::OwnWrites;
-use crate::{ApiError, Registry, Resource, key, resource, stored};
+use super::own_writes::{OwnWrites, resources};
+use crate::{ApiError, Resource, key, stored};
 use berth_api::k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, Role, RoleBinding};
 use berth_rbac::{Policy, RoleName, Scope};
-use berth_store::{Entry, EventKind, RangeRequest, ReadError, Revision, Watch, WatchItem, env::Timestamp};
+use berth_store::{
+    Entry, EventKind, RangeRequest, ReadError, Revision, Store, Watch, WatchItem,
+    env::{Clock, Timestamp},
+};
 use futures::{
     FutureExt, StreamExt,
     future::{Either, select, try_join_all},
@@ -28,12 +31,10 @@ const ASK_AFTER: Duration = Duration::from_millis(500);
 /// changes.
 const SHOWN_WITHIN: Duration = Duration::from_millis(100);
 
-/// How many resources a policy is made of.
-pub(super) const RESOURCES: usize = 4;
-
-/// The policy as it was last asked for.
-pub(crate) struct PolicyCache {
+/// Who may do what, by the roles and bindings in a store: the policy as it was last asked for.
+pub(crate) struct Authorizer {
     own_writes: Arc<OwnWrites>,
+    clock: Arc<dyn Clock>,
     /// Locked for a look. None is there at first, while somebody brings it up to date, and where that failed.
     kept: Mutex<Option<Kept>>,
     /// Held by who brings it up to date. When the last try was given up: an answer to all who came before.
@@ -42,7 +43,7 @@ pub(crate) struct PolicyCache {
 
 /// What is kept, in the hands of who brings it up to date. Given back however that ends.
 struct Taken<'a> {
-    cache: &'a PolicyCache,
+    cache: &'a Authorizer,
     kept: Option<Kept>,
 }
 
@@ -69,9 +70,9 @@ struct Followed {
 /// A watch has lost its place, or ended.
 struct Lost;
 
-impl PolicyCache {
-    pub(crate) fn new(own_writes: Arc<OwnWrites>) -> Self {
-        Self { own_writes, kept: Mutex::default(), failed_at: lock::Mutex::default() }
+impl Authorizer {
+    pub(crate) fn new(own_writes: Arc<OwnWrites>, clock: Arc<dyn Clock>) -> Self {
+        Self { own_writes, clock, kept: Mutex::default(), failed_at: lock::Mutex::default() }
     }
 
     /// What a panic left behind is behind at worst: what its watches have shown is in it or still to come.
@@ -86,30 +87,27 @@ impl PolicyCache {
         let is_followed = kept.take_in_what_is_there().is_ok();
         (is_followed && kept.shows(own) && now < later(kept.fresh_at, ASK_AFTER)).then(|| Arc::clone(&kept.policy))
     }
-}
 
-impl Registry {
     /// The policy, with all that this server has written before this call and what others have up to [`LAG_MAX`] ago. Costs a look at four
     /// watches, what changed in roles and bindings, and now and then a question to the store.
     ///
     /// # Errors
     /// [`ApiError::Unavailable`] where the store does not say what there is; the store's.
-    pub async fn policy(&self) -> Result<Arc<Policy>, ApiError> {
-        let cache = &*self.policy;
-        let (came_at, own) = (self.clock.now(), cache.own_writes.newest());
-        if let Some(policy) = cache.current(&own, came_at) {
+    pub(crate) async fn policy(&self) -> Result<Arc<Policy>, ApiError> {
+        let (came_at, own) = (self.clock.now(), self.own_writes.newest());
+        if let Some(policy) = self.current(&own, came_at) {
             return Ok(policy);
         }
-        let mut failed_at = cache.failed_at.lock().await;
+        let mut failed_at = self.failed_at.lock().await;
         // Somebody may have brought it up to date meanwhile.
-        let (now, own) = (self.clock.now(), cache.own_writes.newest());
-        if let Some(policy) = cache.current(&own, now) {
+        let (now, own) = (self.clock.now(), self.own_writes.newest());
+        if let Some(policy) = self.current(&own, now) {
             return Ok(policy);
         }
         if failed_at.is_some_and(|failed_at| came_at < failed_at) {
             return Err(too_old());
         }
-        let mut taken = Taken { cache, kept: cache.kept().take() };
+        let mut taken = Taken { cache: self, kept: self.kept().take() };
         let brought_up_to_date = {
             let catching_up = pin!(self.bring_up_to_date(&mut taken.kept));
             match select(catching_up, self.clock.sleep_until(later(now, LAG_MAX))).await {
@@ -133,7 +131,7 @@ impl Registry {
     async fn bring_up_to_date(&self, kept: &mut Option<Kept>) -> Result<(), ApiError> {
         let asked_at = self.clock.now();
         if let Some(kept) = kept {
-            let newest = try_join_all(kept.followed.iter().map(|followed| self.store.revision(followed.resource.prefix()))).await?;
+            let newest = try_join_all(kept.followed.iter().map(|followed| self.own_writes.revision(followed.resource.prefix()))).await?;
             let too_late = self.clock.sleep_until(later(self.clock.now(), SHOWN_WITHIN));
             let is_shown = matches!(select(pin!(kept.take_in_up_to(&newest)), too_late).await, Either::Left((Ok(()), _)));
             if is_shown {
@@ -148,18 +146,13 @@ impl Registry {
     async fn load_policy(&self, asked_at: Timestamp) -> Result<Kept, ApiError> {
         let (mut policy, mut followed) = (Policy::default(), Vec::new());
         for resource in resources() {
-            let found = self.store.range(RangeRequest::all(resource.prefix())).await?;
+            let found = self.own_writes.range(RangeRequest::all(resource.prefix())).await?;
             found.entries.iter().for_each(|entry| put(&mut policy, resource, entry));
-            let changes = self.store.watch(resource.prefix(), found.revision)?;
+            let changes = self.own_writes.watch(resource.prefix(), found.revision)?;
             followed.push(Followed { resource, changes, seen: found.revision });
         }
         Ok(Kept { policy: Arc::new(policy), followed, fresh_at: asked_at })
     }
-}
-
-/// The resources that a policy is made of. What there is one of for each stands in this order.
-pub(super) fn resources() -> [&'static Arc<Resource>; RESOURCES] {
-    [resource::of::<ClusterRole>(), resource::of::<Role>(), resource::of::<ClusterRoleBinding>(), resource::of::<RoleBinding>()]
 }
 
 fn later(at: Timestamp, by: Duration) -> Timestamp {

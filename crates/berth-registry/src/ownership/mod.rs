@@ -7,8 +7,7 @@
 mod kinds;
 
 use crate::{
-    Actor, ApiError, Body, Registry, Resource, Subresource, Target, WriteOptions, error::Cause, fresh::SharedObject, resource::KindFields,
-    stamps::whole_seconds,
+    Actor, ApiError, Body, Resource, Subresource, Target, error::Cause, fresh::SharedObject, resource::KindFields, stamps::whole_seconds,
 };
 use berth_api::{
     Object,
@@ -45,12 +44,6 @@ pub(crate) enum Owners {
     Decided(Managers),
     /// As before.
     Unchanged,
-}
-
-impl Registry {
-    pub(crate) fn author<'a>(&self, actor: &'a Actor, options: &'a WriteOptions, subresource: Option<Subresource>) -> Author<'a> {
-        Author { actor, manager: &options.field_manager, subresource, now: self.clock.now() }
-    }
 }
 
 impl Author<'_> {

@@ -1,0 +1,85 @@
+//! The quotas of namespaces, as charges change them.
+
+use crate::{ApiError, resource, stored};
+use berth_api::{
+    k8s_openapi::api::core::v1::ResourceQuota,
+    quota::{Amounts, to_wire},
+};
+use berth_store::{Entry, Expected, Key, Purpose, Store, Write, WriteError};
+use futures::lock::{Mutex, MutexGuard};
+use std::sync::Arc;
+
+/// How many namespaces can be charged at the same time.
+const TURNS: usize = 64;
+
+/// The quotas that are stored. Cheap to clone.
+#[derive(Clone)]
+pub(crate) struct Quotas {
+    store: Arc<dyn Store>,
+    turns: Arc<Turns>,
+}
+
+/// Creates of one process take turns at the quotas of a namespace, instead of refusing each other's writes.
+struct Turns([Mutex<()>; TURNS]);
+
+impl Turns {
+    fn new() -> Self {
+        Self(std::array::from_fn(|_| Mutex::default()))
+    }
+
+    fn of(&self, namespace: &str) -> &Mutex<()> {
+        let hash = namespace.bytes().fold(0_usize, |hash, byte| hash.wrapping_mul(31).wrapping_add(byte.into()));
+        &self.0[hash % TURNS]
+    }
+}
+
+impl Quotas {
+    pub(super) fn of(store: Arc<dyn Store>) -> Self {
+        Self { store, turns: Arc::new(Turns::new()) }
+    }
+
+    /// Waits until no other write of this process charges the namespace.
+    pub(super) async fn turn(&self, namespace: &str) -> MutexGuard<'_, ()> {
+        self.turns.of(namespace).lock().await
+    }
+
+    /// A quota as it is now.
+    ///
+    /// # Errors
+    /// The store's.
+    pub(super) async fn newest(&self, key: &Key) -> Result<Option<Arc<Entry>>, ApiError> {
+        Ok(self.store.get(key).await?)
+    }
+
+    /// Stores `after` as what is used of the quota, if it is still as `entry` shows it.
+    ///
+    /// # Errors
+    /// The store's.
+    pub(super) async fn set_used(&self, entry: &Entry, mut quota: ResourceQuota, after: &Amounts) -> Result<(), WriteError> {
+        quota.status.get_or_insert_default().used.get_or_insert_default().extend(to_wire(after));
+        let value = stored::encode(resource::of::<ResourceQuota>(), &quota);
+        let write = Write::put(entry.key.clone(), value, Expected::At(entry.mod_revision), Purpose::Upkeep);
+        self.store.write(write).await.map(drop)
+    }
+}
+
+/// The quota of an entry.
+///
+/// # Errors
+/// An entry that cannot be read.
+pub(super) fn load(entry: &Entry) -> Result<ResourceQuota, ApiError> {
+    let object = stored::load(resource::of::<ResourceQuota>(), entry)?;
+    object.into_any().downcast().map(|quota| *quota).map_err(|_| ApiError::UnknownResource)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_of_a_namespace_take_turns_at_one() {
+        let turns = Turns::new();
+        assert!(std::ptr::eq(turns.of("team"), turns.of("team")));
+        assert!(!std::ptr::eq(turns.of("a"), turns.of("b")), "others do not wait");
+    }
+}

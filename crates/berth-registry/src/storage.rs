@@ -1,0 +1,103 @@
+//! Where objects are kept: it reads and writes them, and knows no rule of the API.
+
+use crate::{
+    ApiError, Resource, Target,
+    checks::Mode,
+    events,
+    failure::Failure,
+    fresh::{Fresh, SharedObject},
+    led::{self, KnownLeases},
+    stored::{self, Stored},
+};
+use berth_api::{Object, tenure::Tenure};
+use berth_store::{Entry, Expected, Key, Purpose, Store, Write, env::Clock};
+use std::sync::Arc;
+
+/// Objects in a store. Cheap to clone.
+#[derive(Clone)]
+pub(crate) struct Storage {
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) fresh: Arc<Fresh>,
+    /// During which objects are written; none: always.
+    pub(crate) tenure: Option<Arc<Tenure>>,
+    leases: Arc<KnownLeases>,
+}
+
+impl Storage {
+    pub(crate) fn new(store: Arc<dyn Store>, clock: Arc<dyn Clock>) -> Self {
+        Self { store, clock, fresh: Arc::default(), tenure: None, leases: Arc::default() }
+    }
+
+    /// Stores an object. Nothing changes it from then on.
+    ///
+    /// # Errors
+    /// As [`Storage::write`].
+    pub(crate) async fn put(
+        &self,
+        resource: &Resource,
+        key: Key,
+        object: &SharedObject,
+        expected: Expected,
+        purpose: Purpose,
+    ) -> Result<Arc<Entry>, Failure> {
+        let expires_at = events::expires_at(resource, self.clock.now());
+        let value = stored::encode(resource, &**object);
+        let header = stored::header_of(resource, &**object, &value);
+        let entry = self.write(resource, Write { expires_at, header, ..Write::put(key, value, expected, purpose) }).await?;
+        if resource.is_built_in() && Fresh::takes(&resource.plural, &entry, object) {
+            debug_assert!(
+                stored::load(resource, &entry).is_ok_and(|read| read.same_as(&**object)),
+                "{} is read as it was written",
+                entry.key
+            );
+            self.fresh.put(&entry, object);
+        }
+        Ok(entry)
+    }
+
+    /// Writes an object.
+    ///
+    /// # Errors
+    /// [`Failure::Raced`] if it is not as expected.
+    pub(crate) async fn write(&self, resource: &Resource, write: Write) -> Result<Arc<Entry>, Failure> {
+        match &self.tenure {
+            None => self.store.write(write).await.map_err(led::failed),
+            // Boxed, so that the others stay small.
+            Some(tenure) => Box::pin(self.leases.write_during(&*self.store, tenure, resource, write)).await,
+        }
+    }
+
+    /// The entry of the target's object.
+    pub(crate) async fn fetch(&self, target: &Target) -> Result<Arc<Entry>, ApiError> {
+        self.store.get(&target.key()).await?.ok_or_else(|| ApiError::not_found(&target.resource, &target.name))
+    }
+
+    /// The target's object, decoded.
+    pub(crate) async fn load(&self, target: &Target) -> Result<Stored, ApiError> {
+        let entry = self.fetch(target).await?;
+        let object = self.object_of(&target.resource, &entry)?;
+        Ok(Stored { entry, object, may_be_old: false })
+    }
+
+    /// What a write is tried on: the first try of a write that is guarded takes what is known without asking, because a guess that
+    /// is right saves a far store a question. Where nothing is written on it, whatever the reason, the next try says so, on what is there.
+    pub(crate) async fn load_to_write(&self, target: &Target, mode: Mode, attempt: u32) -> Result<Stored, ApiError> {
+        let known = if attempt == 0 && mode == Mode::Real { self.store.known(&target.key()) } else { None };
+        let known =
+            known.and_then(|entry| Some(Stored { object: self.object_of(&target.resource, &entry).ok()?, entry, may_be_old: true }));
+        match known {
+            Some(known) => Ok(known),
+            None => self.load(target).await,
+        }
+    }
+
+    /// The object of an entry, with its defaults, without resource version.
+    pub(crate) fn object_of(&self, resource: &Resource, entry: &Entry) -> Result<SharedObject, ApiError> {
+        let is_of_it = |object: &Arc<dyn Object>| object.kind() == resource.kind && object.api_version() == resource.api_version();
+        match self.fresh.get(entry).filter(is_of_it) {
+            Some(object) => Ok(object.into()),
+            None => stored::load(resource, entry).map(SharedObject::from),
+        }
+    }
+}
