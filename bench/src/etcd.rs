@@ -1,8 +1,9 @@
 //! An etcd by itself, and berth over one: what is left of etcd's speed on the way through an API server.
 
 use crate::{
-    figures::{Figure, Place, Runs},
-    scenarios, seconds,
+    etcd_server::Etcd,
+    figures::{Figure, Place, Runs, seconds},
+    loads::{CONNECTIONS, LISTED, create, get, load, rollout},
     server::{Parts, Server, Target},
 };
 use berth_etcd::{Client, Options};
@@ -11,56 +12,7 @@ use berth_store::{
     etcd::{Etcd as _, Outcome, Put},
 };
 use futures::{StreamExt, stream};
-use std::{
-    collections::BTreeMap,
-    fs,
-    io::{Read, Write},
-    net::TcpStream,
-    path::{Path, PathBuf},
-    process::{Command, Stdio},
-    sync::Arc,
-    time::Instant,
-};
-use tempfile::TempDir;
-
-/// A single member on loopback, on an empty folder.
-pub(crate) struct Etcd {
-    /// `http://127.0.0.1:2379`.
-    pub(crate) endpoint: String,
-    pub(crate) process: u32,
-    folder: TempDir,
-    stop: PathBuf,
-}
-
-impl Etcd {
-    /// Starts the etcd of these programs.
-    pub(crate) fn start(programs: &Path) -> Self {
-        let folder = TempDir::new().unwrap();
-        let mut start = Command::new(programs.join("start"));
-        start.arg(folder.path()).arg("--etcd-only").stdout(Stdio::null());
-        assert!(start.status().unwrap().success(), "{start:?}");
-        let env = fs::read_to_string(folder.path().join("env")).unwrap();
-        let endpoint = env.lines().find_map(|line| line.strip_prefix("export ETCD_ENDPOINT=")).unwrap().to_owned();
-        let process = fs::read_to_string(folder.path().join("etcd.pid")).unwrap().trim().parse().unwrap();
-        Self { endpoint, process, folder, stop: programs.join("stop") }
-    }
-
-    /// How many reads it has answered so far.
-    fn ranges(&self) -> f64 {
-        let mut connection = TcpStream::connect(self.endpoint.trim_start_matches("http://")).unwrap();
-        connection.write_all(b"GET /metrics HTTP/1.0\r\n\r\n").unwrap();
-        let mut metrics = String::new();
-        connection.read_to_string(&mut metrics).unwrap();
-        let is_range = |line: &&str| line.starts_with("grpc_server_handled_total{") && line.contains("grpc_method=\"Range\"");
-        metrics.lines().filter(is_range).map(|line| line.rsplit(' ').next().unwrap().parse::<f64>().unwrap()).sum()
-    }
-}
-
-impl Drop for Etcd {
-    fn drop(&mut self) {
-        let _ = Command::new(&self.stop).arg(self.folder.path()).stdout(Stdio::null()).status();
-    }
-}
+use std::{collections::BTreeMap, path::Path, sync::Arc, time::Instant};
 
 /// How many creates are a run.
 const CREATES: usize = 10_000;
@@ -75,16 +27,16 @@ pub(crate) async fn etcd(target: &Target) -> Vec<Figure> {
     }
     let mut server = Server::start(target, Parts::StoreOnly).await;
     // The first ones warm up, and are what the gets read.
-    scenarios::load(&server, 0..scenarios::LISTED, scenarios::create).await;
-    figures.extend(objects(&server, "over etcd", scenarios::LISTED, Place::Readme).await);
+    load(&server, 0..LISTED, create).await;
+    figures.extend(objects(&server, "over etcd", LISTED, Place::Readme).await);
     if let Target::BerthOnEtcd { .. } = target {
         server.add_one().await;
         server.add_one().await;
-        let first = scenarios::LISTED + RUNS * CREATES;
+        let first = LISTED + RUNS * CREATES;
         figures.extend(objects(&server, "over etcd, three servers", first, Place::Detail).await);
     }
     drop(server);
-    figures.extend(scenarios::rollout(target, 1000, 5, Place::Readme).await);
+    figures.extend(rollout(target, 1000, 5, Place::Readme).await);
     figures
 }
 
@@ -105,7 +57,7 @@ async fn alone(programs: &Path) -> Vec<Figure> {
             let put = Put { key, expected: Some(Expected::Absent), value: Some("x".repeat(1024).into()), lease: None };
             client.txn(Arc::new([put]))
         });
-        let outcomes = puts.buffer_unordered(scenarios::CONNECTIONS);
+        let outcomes = puts.buffer_unordered(CONNECTIONS);
         outcomes.for_each(async |outcome| assert!(matches!(outcome.unwrap(), Outcome::Done(_)))).await;
         runs.add(
             "etcd alone: guarded puts of 1 KiB, 64 in flight, one watcher",
@@ -125,7 +77,7 @@ async fn objects(server: &Server, what: &str, first: usize, place: Place) -> Vec
     for run in 0..RUNS {
         let from = first + run * CREATES;
         let before = server.cpu_seconds_of_each();
-        let rate = scenarios::load(server, from..from + CREATES, scenarios::create).await;
+        let rate = load(server, from..from + CREATES, create).await;
         runs.add(&format!("creates of 1 KiB config maps {what}, HTTPS, 64 connections"), "1/s", place, rate);
         let mut spent = BTreeMap::<String, f64>::new();
         for ((name, before), (_, after)) in before.into_iter().zip(server.cpu_seconds_of_each()) {
@@ -137,7 +89,7 @@ async fn objects(server: &Server, what: &str, first: usize, place: Place) -> Vec
     }
     for _ in 0..5 {
         let before = server.etcd().map(Etcd::ranges);
-        let rate = scenarios::load(server, 0..GETS, scenarios::get).await;
+        let rate = load(server, 0..GETS, get).await;
         runs.add(&format!("gets {what}, likewise"), "1/s", place, rate);
         if let (Some(etcd), Some(before)) = (server.etcd(), before) {
             runs.add(&format!("  {what}: reads of etcd a get"), "", Place::Detail, (etcd.ranges() - before) / GETS as f64);

@@ -1,7 +1,12 @@
 //! What was measured, and how it is shown. A figure is the middle of an odd number of runs, never of one.
 
 use serde_json::{Value, json};
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, time::Duration};
+
+/// Seconds, as a figure.
+pub(crate) fn seconds(duration: Duration) -> f64 {
+    duration.as_secs_f64()
+}
 
 /// What was measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -5,7 +5,10 @@
 mod access;
 mod client;
 mod etcd;
+mod etcd_server;
 mod figures;
+mod loads;
+mod print;
 mod scenarios;
 mod server;
 mod stateful_sets;
@@ -13,9 +16,10 @@ mod torture;
 
 use clap::Parser;
 use figures::System;
+use print::eprint;
 use scenarios::{SCENARIOS, Scenario, Systems};
 use server::Target;
-use std::{io::Write, path::PathBuf, process::ExitCode, time::Duration};
+use std::{path::PathBuf, process::ExitCode, time::Duration};
 use torture::{
     attacks::{self, Attack},
     bars,
@@ -102,19 +106,4 @@ fn main() -> ExitCode {
 
 fn exit_code(is_good: bool) -> ExitCode {
     if is_good { ExitCode::SUCCESS } else { ExitCode::FAILURE }
-}
-
-/// Prints a line of the results, also where nobody reads on.
-pub(crate) fn print(line: &str) {
-    let _ = writeln!(std::io::stdout(), "{line}");
-}
-
-#[expect(clippy::print_stderr, reason = "progress, apart from the results")]
-fn eprint(line: &str) {
-    eprintln!("{line}");
-}
-
-/// Seconds, as a figure.
-pub(crate) fn seconds(duration: Duration) -> f64 {
-    duration.as_secs_f64()
 }

@@ -1,20 +1,17 @@
 //! What is measured. Every figure has an odd number of runs; a run is a server of its own unless the figure says what else is repeated.
 
 use crate::{
-    client::{Connection, POLL},
     etcd,
-    figures::{Figure, Place, Runs},
-    seconds,
+    figures::{Figure, Place, Runs, seconds},
+    loads::{
+        CONFIG_MAPS, DEPLOYMENTS, LISTED, create, deployment, get, load, new_image, rollout, wait_until_all_done, wait_until_done,
+        with_nodes,
+    },
     server::{Parts, Server, Target},
     stateful_sets,
 };
 use futures::{FutureExt, future::LocalBoxFuture};
-use serde_json::{Value, json};
-use std::{
-    cell::Cell,
-    rc::Rc,
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
 
 /// Something to measure.
 #[derive(Debug)]
@@ -33,11 +30,6 @@ pub(crate) enum Systems {
     /// Both, each over an etcd, which comes with a Kubernetes.
     BothOnEtcd,
 }
-
-pub(crate) const CONNECTIONS: usize = 64;
-
-/// Nodes for many pods, which start and stop at once: what is measured is the control plane.
-pub(crate) const MANY_NODES: &[&str] = &["--nodes", "150", "--pod-start-latency", "0s", "--pod-stop-latency", "0s"];
 
 pub(crate) const SCENARIOS: &[Scenario] = &[
     Scenario { name: "start", systems: Systems::Berth, run: |target| start(target).boxed_local() },
@@ -102,23 +94,6 @@ async fn at_rest(servers: &[Server], settling: Duration) -> Vec<(f64, f64)> {
     servers.iter().zip(before).map(spent).collect()
 }
 
-const CONFIG_MAPS: &str = "/api/v1/namespaces/default/configmaps";
-
-/// How many config maps a list has.
-pub(crate) const LISTED: usize = 5_000;
-
-/// Creates the config map of this number, of 1 KiB when stored.
-pub(crate) fn create(number: usize) -> (&'static str, String, String) {
-    let metadata = json!({"name": format!("c{number:06}")});
-    let body = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"payload": "x".repeat(900)}});
-    ("POST", CONFIG_MAPS.to_owned(), body.to_string())
-}
-
-/// Gets one of the first [`LISTED`] config maps.
-pub(crate) fn get(number: usize) -> (&'static str, String, String) {
-    ("GET", format!("{CONFIG_MAPS}/c{:06}", number % LISTED), String::new())
-}
-
 /// Creates and gets of 1 KiB config maps, durable, over HTTPS. A run is a part of all requests to one server.
 async fn objects(target: &Target) -> Vec<Figure> {
     const CREATES: usize = 25_000;
@@ -151,121 +126,6 @@ async fn lists(target: &Target) -> Vec<Figure> {
         runs.add("list of 5,000 config maps of 1 KiB", "ms", Place::Readme, seconds(started.elapsed()) * 1000.0);
     }
     runs.figures()
-}
-
-/// Sends the requests of these numbers over [`CONNECTIONS`] connections; gives how many a second were answered well.
-pub(crate) async fn load(
-    server: &Server,
-    numbers: std::ops::Range<usize>,
-    request: impl Fn(usize) -> (&'static str, String, String),
-) -> f64 {
-    let next = Rc::new(Cell::new(numbers.start));
-    let mut connections = Vec::new();
-    for _ in 0..CONNECTIONS {
-        connections.push(server.connect().await);
-    }
-    let request = &request;
-    let started = Instant::now();
-    let workers = connections.into_iter().map(|mut connection| {
-        let next = Rc::clone(&next);
-        async move {
-            while next.get() < numbers.end {
-                let number = next.replace(next.get() + 1);
-                let (method, path, body) = request(number);
-                let content_type = if method == "PATCH" { "application/strategic-merge-patch+json" } else { "application/json" };
-                let status = connection.request_as(method, &path, content_type, &body).await;
-                assert!(status < 300, "{method} {path}: {status} {}", String::from_utf8_lossy(&connection.body));
-            }
-        }
-    });
-    futures::future::join_all(workers).await;
-    numbers.len() as f64 / seconds(started.elapsed())
-}
-
-/// A server with many nodes that are ready.
-pub(crate) async fn with_nodes(target: &Target, arguments: &[&str]) -> (Server, Connection) {
-    let server = Server::start(target, Parts::Controllers(&[MANY_NODES, arguments].concat())).await;
-    let mut connection = server.connect().await;
-    loop {
-        let nodes = connection.get("/api/v1/nodes").await;
-        let ready = |node: &Value| node["spec"]["taints"].is_null() && node["status"]["allocatable"].is_object();
-        if nodes["items"].as_array().is_some_and(|items| items.len() == 150 && items.iter().all(ready)) {
-            return (server, connection);
-        }
-        tokio::time::sleep(POLL).await;
-    }
-}
-
-/// A Deployment from nothing to `replicas` available pods, then to a new image at 25 % / 25 %.
-pub(crate) async fn rollout(target: &Target, replicas: u32, repeat: usize, place: Place) -> Vec<Figure> {
-    let path = format!("{DEPLOYMENTS}/bench");
-    let mut runs = Runs::default();
-    for _ in 0..repeat {
-        let (server, mut connection) = with_nodes(target, &[]).await;
-        let before = server.spent(&mut connection).await;
-        let started = Instant::now();
-        connection.create(DEPLOYMENTS, &deployment("bench", replicas)).await;
-        wait_until_done(&mut connection, &path, replicas).await;
-        let created = seconds(started.elapsed());
-        let after_create = server.spent(&mut connection).await;
-        let started = Instant::now();
-        connection.patch(&path, &new_image()).await;
-        wait_until_done(&mut connection, &path, replicas).await;
-        let updated = seconds(started.elapsed());
-        let after_update = server.spent(&mut connection).await;
-        runs.add(&format!("Deployment, 0 → {replicas} pods available"), "s", place, created);
-        runs.add(&format!("Deployment, 0 → {replicas} pods available"), "pods/s", Place::Detail, f64::from(replicas) / created);
-        runs.add(&format!("Deployment of {replicas}, rolling update, 25 %/25 %"), "s", place, updated);
-        after_create.add_to(&mut runs, &before, &format!("{replicas} pods created"), replicas.into());
-        after_update.add_to(&mut runs, &after_create, &format!("{replicas} pods updated"), replicas.into());
-    }
-    runs.figures()
-}
-
-const DEPLOYMENTS: &str = "/apis/apps/v1/namespaces/default/deployments";
-
-fn deployment(name: &str, replicas: u32) -> Value {
-    json!({
-        "apiVersion": "apps/v1",
-        "kind": "Deployment",
-        "metadata": {"name": name},
-        "spec": {
-            "replicas": replicas,
-            "selector": {"matchLabels": {"app": name}},
-            "template": {
-                "metadata": {"labels": {"app": name}},
-                "spec": {"containers": [{"name": "main", "image": "bench:1", "resources": {"requests": {"cpu": "10m", "memory": "16Mi"}}}]}
-            }
-        }
-    })
-}
-
-pub(crate) async fn wait_until_done(connection: &mut Connection, path: &str, replicas: u32) {
-    while !is_done(&connection.get(path).await, replicas) {
-        tokio::time::sleep(POLL).await;
-    }
-}
-
-pub(crate) async fn wait_until_all_done(connection: &mut Connection, collection: &str, count: usize, replicas: u32) {
-    loop {
-        let found = connection.get(collection).await;
-        let items = found["items"].as_array().unwrap();
-        if items.len() == count && items.iter().all(|item| is_done(item, replicas)) {
-            return;
-        }
-        // A list of all costs more than one object: ask less often.
-        tokio::time::sleep(POLL * 10).await;
-    }
-}
-
-fn is_done(deployment: &Value, replicas: u32) -> bool {
-    let status = &deployment["status"];
-    let all = ["replicas", "updatedReplicas", "availableReplicas"].iter().all(|field| status[field] == replicas);
-    all && status["observedGeneration"] == deployment["metadata"]["generation"]
-}
-
-pub(crate) fn new_image() -> String {
-    json!({"spec": {"template": {"spec": {"containers": [{"name": "main", "image": "bench:2"}]}}}}).to_string()
 }
 
 /// Many small Deployments at once: created, then all updated.

@@ -3,7 +3,7 @@
 use crate::{
     access,
     client::{Connection, Endpoint},
-    etcd::Etcd,
+    etcd_server::Etcd,
     figures::{Place, Runs, System},
 };
 use serde_json::json;

@@ -1,9 +1,8 @@
 //! StatefulSets, whose pods start at once: what is measured is the control plane.
 
 use crate::{
-    figures::{Figure, Place, Runs},
-    scenarios::{load, new_image, wait_until_all_done, wait_until_done, with_nodes},
-    seconds,
+    figures::{Figure, Place, Runs, seconds},
+    loads::{load, new_image, wait_until_all_done, wait_until_done, with_nodes},
     server::Target,
 };
 use serde_json::{Value, json};

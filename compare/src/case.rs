@@ -272,7 +272,7 @@ impl Case<'_> {
         let are_alike = theirs.is_good() == ours.is_good() && (!theirs.is_good() || differences.iter().all(is_accepted));
         let outcome = if are_alike { Outcome::Both(theirs.is_good()) } else { Outcome::Differ };
         if self.shared.is_traced {
-            crate::print(&trace(&ask(&Value::Null), &theirs, &ours, &differences));
+            crate::print::print(&trace(&ask(&Value::Null), &theirs, &ours, &differences));
         }
         if theirs.is_good() {
             self.stored = [theirs.body, if ours.is_good() { ours.body } else { self.stored[1].clone() }];

@@ -36,7 +36,7 @@ pub(crate) async fn run(pair: &Pair, seed: u64, again: u32, is_traced: bool) -> 
             let said = differences.iter().map(|difference| {
                 format!("\n  ! {}\n      theirs: {}\n      ours:   {}", difference.class, difference.theirs, difference.ours)
             });
-            crate::print(&format!("{namespace} {last:?}{}", said.collect::<String>()));
+            crate::print::print(&format!("{namespace} {last:?}{}", said.collect::<String>()));
         }
         let found: Vec<_> = differences.into_iter().map(|difference| (verb, difference)).collect();
         let goes_on = is_accepted(&kind(&sequence), &found);

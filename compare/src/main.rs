@@ -13,6 +13,7 @@ mod draw;
 mod edit;
 mod end_states;
 mod normal;
+mod print;
 mod report;
 mod rest;
 mod schema;
@@ -23,10 +24,10 @@ mod values;
 use case::{Comparison, Seen};
 use clap::Parser;
 use futures::{StreamExt as _, stream};
+use print::print;
 use report::Report;
 use sequence::Sequence;
 use std::{
-    io::Write as _,
     ops::Range,
     path::PathBuf,
     process::ExitCode,
@@ -155,9 +156,4 @@ fn progress(report: &Report, printed: &mut Instant, seed: u64) {
         *printed = Instant::now();
         print(&format!("{}; at seed {seed}", report.progress()));
     }
-}
-
-/// Prints a line, also where nothing reads on.
-pub(crate) fn print(line: &str) {
-    let _ = writeln!(std::io::stdout(), "{line}");
 }

@@ -1,61 +1,158 @@
-//! Which modules of a crate import each other in a circle: a line that climbs stands in the wrong room, or two rooms are one.
+//! Which modules of a crate import each other in a circle: a line that climbs is in the wrong file, or two files are one.
+//!
+//! Each folder is a level of its own: files beside each other, with all that is below them, import each other in one direction. What a folder's own file and
+//! the files in it have of each other is no circle: they are one module to the rest. The root is one of the outermost modules, with what it defines.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The imports of a crate's outermost modules among each other. The root is one of them, with what it defines; what it only hands on is its
-/// module's. Tests are left out.
+/// A module by its path; the root's is empty.
+type Module = Vec<String>;
+
+/// The imports of a crate's modules among each other, by the folder in which both are. What a module only hands on is of the module that it comes from. Tests
+/// are left out.
 #[derive(Default)]
-pub(crate) struct Imports(BTreeMap<String, BTreeSet<String>>);
+pub(crate) struct Imports(BTreeMap<Module, BTreeMap<String, BTreeSet<String>>>);
 
 impl Imports {
     /// Reads the files of one crate: paths below its `src`, and texts.
     pub(crate) fn read(files: &[(&str, &str)]) -> Self {
-        let outermost = |path: &str| path.split('/').next().unwrap_or_default().trim_end_matches(".rs").to_owned();
-        let modules: BTreeSet<String> = files.iter().map(|(path, _)| outermost(path)).collect();
-        let (root_path, root_text) = files.iter().copied().find(|(path, _)| matches!(*path, "lib.rs" | "main.rs")).unwrap_or_default();
-        let (root, root_items) = (outermost(root_path), items(&code(root_text)));
-        let handed_on = handed_on(&root_items, &modules);
-        let home = |name: &String| match handed_on.get(name) {
-            _ if name.is_empty() => None,
-            _ if modules.contains(name) => Some(name.clone()),
-            Some(module) => module.clone(),
-            None => Some(root.clone()),
-        };
+        let root = files.iter().map(|(path, _)| *path).find(|path| matches!(*path, "lib.rs" | "main.rs")).unwrap_or_default();
+        let sources = Sources::of(files);
         let mut imports = Self::default();
-        for (path, text) in files.iter().filter(|(path, _)| *path != root_path && !path.contains("tests")) {
-            let from = outermost(path);
-            let to: Vec<String> = named(&code(text)).iter().filter_map(home).filter(|to| *to != from).collect();
-            imports.0.entry(from).or_default().extend(to);
+        for (from, source) in sources.0.iter().filter(|(module, _)| !module.is_empty()) {
+            for to in mentioned(&source.code).iter().filter_map(|path| sources.home(&absolute(from, path)?)) {
+                imports.add(from, &to, root.trim_end_matches(".rs"));
+            }
         }
-        for item in root_items.iter().filter(|item| !is_use(item)) {
-            let paths = modules.iter().filter(|module| stands_in(item, &format!("{module}::")));
-            let names = handed_on.iter().filter(|(name, _)| stands_in(item, name)).filter_map(|(_, module)| module.as_ref());
-            imports.0.entry(root.clone()).or_default().extend(paths.chain(names).cloned());
+        for to in sources.defining_root() {
+            imports.add(&[root.trim_end_matches(".rs").to_owned()], &to, "");
         }
         imports
     }
 
-    /// Each circle by the names of its modules.
-    pub(crate) fn circles(&self) -> BTreeSet<String> {
-        let reached: BTreeMap<&str, BTreeSet<&str>> = self.0.keys().map(|from| (from.as_str(), self.reached_from(from))).collect();
-        let circle = |from: &str| {
-            let back = reached[from].iter().filter(|to| reached.get(**to).is_some_and(|from_there| from_there.contains(from)));
-            back.copied().collect::<Vec<_>>().join(" ")
-        };
-        reached.keys().map(|from| circle(from)).filter(|circle| !circle.is_empty()).collect()
+    /// `root`: what the root is called beside the outermost modules.
+    fn add(&mut self, from: &[String], to: &[String], root: &str) {
+        let shared = from.iter().zip(to).take_while(|(from, to)| from == to).count();
+        let is_own_folder = shared == from.len() || (shared == to.len() && shared > 0);
+        if !is_own_folder {
+            let to = to.get(shared).cloned().unwrap_or_else(|| root.to_owned());
+            self.0.entry(from[..shared].to_vec()).or_default().entry(from[shared].clone()).or_default().insert(to);
+        }
     }
 
-    fn reached_from<'a>(&'a self, from: &str) -> BTreeSet<&'a str> {
-        let next = |from: &str| self.0.get(from).into_iter().flatten().map(String::as_str);
-        let mut reached = BTreeSet::new();
-        let mut waiting: Vec<&str> = next(from).collect();
-        while let Some(module) = waiting.pop() {
-            if reached.insert(module) {
-                waiting.extend(next(module));
+    /// Each circle by the paths of its modules.
+    pub(crate) fn circles(&self) -> BTreeSet<String> {
+        let of_folder = |(folder, imports): (&Module, &BTreeMap<String, BTreeSet<String>>)| {
+            let path = |name: &str| folder.iter().map(String::as_str).chain([name]).collect::<Vec<_>>().join("/");
+            circles_of(imports).into_iter().map(|circle| circle.into_iter().map(path).collect::<Vec<_>>().join(" ")).collect::<Vec<_>>()
+        };
+        self.0.iter().flat_map(of_folder).collect()
+    }
+}
+
+/// The names of each circle, in order.
+fn circles_of(imports: &BTreeMap<String, BTreeSet<String>>) -> BTreeSet<Vec<&str>> {
+    let reached: BTreeMap<&str, BTreeSet<&str>> = imports.keys().map(|from| (from.as_str(), reached_from(imports, from))).collect();
+    let circle = |from: &str| {
+        let back = reached[from].iter().filter(|to| reached.get(**to).is_some_and(|from_there| from_there.contains(from)));
+        back.copied().collect::<Vec<_>>()
+    };
+    reached.keys().map(|from| circle(from)).filter(|circle| !circle.is_empty()).collect()
+}
+
+fn reached_from<'a>(imports: &'a BTreeMap<String, BTreeSet<String>>, from: &str) -> BTreeSet<&'a str> {
+    let next = |from: &str| imports.get(from).into_iter().flatten().map(String::as_str);
+    let mut reached = BTreeSet::new();
+    let mut waiting: Vec<&str> = next(from).collect();
+    while let Some(module) = waiting.pop() {
+        if reached.insert(module) {
+            waiting.extend(next(module));
+        }
+    }
+    reached
+}
+
+/// The files of a crate by their modules.
+struct Sources(BTreeMap<Module, Source>);
+
+struct Source {
+    code: String,
+    /// What the module has from elsewhere by `use`, with the path from the root; `None`: of another crate.
+    names: BTreeMap<String, Option<Module>>,
+}
+
+impl Sources {
+    fn of(files: &[(&str, &str)]) -> Self {
+        let codes: BTreeMap<Module, String> =
+            files.iter().filter(|(path, _)| !path.contains("tests")).map(|(path, text)| (module(path), code(text))).collect();
+        let names = |own: &Module, code: &str| {
+            let leaves = uses(code).flat_map(leaves);
+            let from_root = |path: &[String]| match path.first()?.as_str() {
+                "crate" | "self" | "super" => absolute(own, path),
+                child => {
+                    Some([own.as_slice(), path].concat()).filter(|_| codes.contains_key(&[own.as_slice(), &[child.to_owned()]].concat()))
+                }
+            };
+            leaves.map(|(path, alias)| (alias, from_root(&path))).collect()
+        };
+        Self(codes.iter().map(|(module, code)| (module.clone(), Source { names: names(module, code), code: code.clone() })).collect())
+    }
+
+    /// The module that defines what is at a path from the root; `None`: another crate does.
+    fn home(&self, path: &[String]) -> Option<Module> {
+        let mut module = Module::new();
+        let mut rest = path.to_vec();
+        // As many steps as no chain of names has.
+        for _ in 0..64 {
+            let Some(name) = rest.first().cloned() else { break };
+            let below = [module.as_slice(), &[name.clone()]].concat();
+            if self.0.contains_key(&below) {
+                module = below;
+                rest.remove(0);
+                continue;
+            }
+            match self.0.get(&module).and_then(|source| source.names.get(&name)) {
+                Some(None) => return None,
+                Some(Some(elsewhere)) if *elsewhere != [module.as_slice(), &[name]].concat() => {
+                    rest = [elsewhere.as_slice(), &rest[1..]].concat();
+                    module.clear();
+                }
+                _ => break,
             }
         }
-        reached
+        Some(module)
     }
+
+    /// The modules that the root's own items name.
+    fn defining_root(&self) -> BTreeSet<Module> {
+        let Some(root) = self.0.get(&Module::new()) else { return BTreeSet::new() };
+        let items = items(&root.code);
+        let own = || items.iter().filter(|item| !is_use(item));
+        let outermost = self.0.keys().filter(|module| module.len() == 1);
+        let by_path = outermost.filter(|module| own().any(|item| stands_in(item, &format!("{}::", module[0])))).cloned();
+        let by_name = root.names.iter().filter(|(name, _)| own().any(|item| stands_in(item, name)));
+        by_path.chain(by_name.filter_map(|(_, path)| self.home(path.as_ref()?))).filter(|module| !module.is_empty()).collect()
+    }
+}
+
+/// `a/mod.rs` is the module `a`.
+fn module(path: &str) -> Module {
+    let mut names: Module = path.trim_end_matches(".rs").split('/').map(str::to_owned).collect();
+    if names.last().is_some_and(|last| last == "mod" || (names.len() == 1 && matches!(last.as_str(), "lib" | "main"))) {
+        names.pop();
+    }
+    names
+}
+
+/// A path that begins with `crate`, `self` or `super` in a module, from the root; `None`: it climbs out of the crate.
+fn absolute(own: &[String], path: &[String]) -> Option<Module> {
+    let climbs = path.iter().take_while(|name| *name == "super").count();
+    let (base, rest) = match path.first()?.as_str() {
+        "crate" => (&own[..0], &path[1..]),
+        "self" => (own, &path[1..]),
+        _ => (&own[..own.len().checked_sub(climbs)?], &path[climbs..]),
+    };
+    Some([base, rest].concat())
 }
 
 /// Without comments, and without tests: modules in files of their own, and one at the end.
@@ -77,12 +174,54 @@ fn is_name(letter: char) -> bool {
     letter.is_alphanumeric() || letter == '_'
 }
 
-/// The first names of all paths that begin at the crate.
-fn named(code: &str) -> BTreeSet<String> {
-    let begins = |at: &usize| !code[..*at].ends_with(|letter: char| is_name(letter) || letter == '$');
-    let paths = code.match_indices("crate::").map(|(at, _)| at).filter(begins).map(|at| &code[at + "crate::".len()..]);
-    let first = |path: &str| path.trim_start().split(|letter| !is_name(letter)).next().unwrap_or_default().to_owned();
-    paths.flat_map(|path| path.strip_prefix('{').map_or_else(|| vec![first(path)], |group| members(group).map(first).collect())).collect()
+/// What each `use` declares.
+fn uses(code: &str) -> impl Iterator<Item = &str> {
+    let begins = |at: &usize| {
+        let before = code[..*at].rsplit('\n').next().unwrap_or_default().trim();
+        before.is_empty() || before.starts_with("pub")
+    };
+    let starts = code.match_indices("use ").map(|(at, start)| (at, at + start.len())).filter(move |(at, _)| begins(at));
+    starts.filter_map(|(_, end)| code[end..].split(';').next())
+}
+
+/// All paths that begin in this crate.
+fn mentioned(code: &str) -> Vec<Module> {
+    let begins = |at: &usize| !code[..*at].ends_with(|letter: char| is_name(letter) || matches!(letter, '$' | ':'));
+    // In a module within a file `super` is the file.
+    let is_whole = !code.lines().any(|line| line.trim_start().trim_start_matches("pub ").starts_with("mod ") && line.ends_with('{'));
+    let starts = ["crate::", "self::", "super::"].into_iter().filter(|start| is_whole || *start == "crate::");
+    let places = starts.flat_map(|start| code.match_indices(start).map(|(at, _)| at)).filter(begins);
+    places.flat_map(|at| leaves(&code[at..])).map(|(path, _)| path).filter(|path| path.len() > 1).collect()
+}
+
+/// The paths of a tree of imports, each with the name by which it is used: `a::{b, c as d}` is `a::b` by `b`, and `a::c` by `d`.
+fn leaves(tree: &str) -> Vec<(Module, String)> {
+    if let Some(group) = tree.strip_prefix('{') {
+        return members(group).flat_map(|member| leaves(member.trim())).collect();
+    }
+    let end = tree.find(|letter| !is_name(letter)).unwrap_or(tree.len());
+    let (name, rest) = (&tree[..end], tree[end..].trim_start());
+    if name.is_empty() {
+        return Vec::new();
+    }
+    match rest.strip_prefix("::") {
+        Some(below) => {
+            let mut all = leaves(below.trim_start());
+            // `a::{self}` is `a`; a path may end with what is no name, as `::<T>` and `::*`.
+            if all.is_empty() {
+                all.push((Module::new(), name.to_owned()));
+            }
+            let of_self = |(path, alias): (Module, String)| match path.as_slice() {
+                [only] if only == "self" => (Module::new(), if alias == "self" { name.to_owned() } else { alias }),
+                _ => (path, alias),
+            };
+            all.into_iter().map(of_self).map(|(path, alias)| ([vec![name.to_owned()], path].concat(), alias)).collect()
+        }
+        None => {
+            let alias = rest.strip_prefix("as ").and_then(|alias| alias.split(|letter| !is_name(letter)).next());
+            vec![(vec![name.to_owned()], alias.unwrap_or(name).to_owned())]
+        }
+    }
 }
 
 /// What stands between the commas of a group, whose opening brace is gone.
@@ -136,17 +275,6 @@ fn stands_in(code: &str, word: &str) -> bool {
     })
 }
 
-/// Names that the root has from elsewhere, with the module; `None`: of another crate.
-fn handed_on(root_items: &[String], modules: &BTreeSet<String>) -> BTreeMap<String, Option<String>> {
-    let mut handed_on = BTreeMap::new();
-    for used in root_items.iter().filter_map(|item| item.strip_prefix("use ")?.split(';').next()) {
-        let from = used.split("::").next().unwrap_or_default().trim();
-        let leaves = used.split(['{', '}', ',']).filter_map(|path| path.split([':', ' ']).rfind(|name| !name.trim().is_empty()));
-        handed_on.extend(leaves.map(|leaf| (leaf.trim().to_owned(), modules.get(from).cloned())));
-    }
-    handed_on
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -186,6 +314,40 @@ mod tests {
             assert_eq!(circles(&[("lib.rs", root), a, ("b.rs", "use crate::a;")]), ["a lib"], "{root}");
         }
         assert_eq!(circles(&[("main.rs", "mod a;\nfn main() { a::run() }\nfn said() {}"), ("a.rs", "use crate::said;")]), ["a main"]);
+    }
+
+    #[test]
+    fn circles_in_a_folder_are_found_however_their_files_name_each_other() {
+        let folder = [
+            ("a/mod.rs", "mod b;\nmod c;\nmod d;\npub use c::{Handed, deep};\nuse d::X;"),
+            ("a/b.rs", "use super::{Handed, d};"),
+            ("a/c/mod.rs", ""),
+            ("a/c/deep.rs", "fn f() { super::super::d::g() }"),
+            ("a/d.rs", "use crate::{a::b::{self, Z}, o::O};"),
+        ];
+        assert_eq!(circles(&folder), ["a/b a/c a/d"]);
+        assert_eq!(circles(&folder[..4]), [""; 0], "without the last arrow");
+    }
+
+    #[test]
+    fn a_folder_and_its_files_are_no_circle() {
+        let files = [
+            ("a.rs", "mod b;\nuse b::B;\npub struct A;"),
+            ("a/b.rs", "use super::A;\nuse std::fmt::{self, Write as _};\nuse crate::a::A as Same;"),
+        ];
+        assert_eq!(circles(&files), [""; 0]);
+    }
+
+    #[test]
+    fn files_of_two_folders_that_import_each_other_are_a_circle_of_the_folders() {
+        let files = [
+            ("a/mod.rs", "mod x;"),
+            ("a/x.rs", "use crate::b::y::Y;"),
+            ("b/mod.rs", "mod y;\nmod z;"),
+            ("b/y.rs", ""),
+            ("b/z.rs", "use crate::a::x;"),
+        ];
+        assert_eq!(circles(&files), ["a b"]);
     }
 
     #[test]

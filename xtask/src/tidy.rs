@@ -82,7 +82,7 @@ const DECIDES: &[&str] = &["::plan(", "with_state", "rank::", "Ranking", "rollin
 /// Crates in `crates/` that meet the machine: the bans of `crates/clippy.toml` end there.
 const SHELLS: &[&str] = &["berth", "berth-analysis", "berth-apiserver", "berth-dashboard"];
 
-/// Modules of a crate that may import each other in a circle, with the reason. None is to come.
+/// Files of a crate that may import each other in a circle, with the reason. None is to come.
 const CIRCLES: &[(&str, &str, &str)] = &[
     ("berth-protobuf", "envelope walk", "a body may hold whole bodies"),
     (
@@ -197,16 +197,16 @@ fn layers(tree: &Tree) -> Vec<String> {
     faults
 }
 
-/// Modules of one crate import each other in one direction.
+/// Files of one crate import each other in one direction.
 fn circles(tree: &Tree) -> Vec<String> {
     let mut faults = Vec::new();
-    for Package { name, folder, .. } in tree.packages.iter().filter(|package| package.folder.starts_with("crates/")) {
+    for Package { name, folder, .. } in &tree.packages {
         let folder = format!("{folder}/src/");
         let files: Vec<_> = tree.rust().filter_map(|(path, text)| Some((path.strip_prefix(&folder)?, text.as_str()))).collect();
         let found = Imports::read(&files).circles();
         let known: BTreeSet<&str> = CIRCLES.iter().filter(|(of, ..)| of == name).map(|(_, circle, _)| *circle).collect();
         let new = found.iter().filter(|circle| !known.contains(circle.as_str()));
-        faults.extend(new.map(|circle| format!("{name}: these modules import each other in a circle: {circle}")));
+        faults.extend(new.map(|circle| format!("{name}: these files import each other in a circle: {circle}")));
         let gone = known.iter().filter(|circle| !found.contains(**circle));
         faults.extend(gone.map(|circle| format!("{name}: {circle} are no circle any more; take them off the list")));
     }
@@ -457,7 +457,7 @@ mod tests {
     #[test]
     fn circles_are_found_unless_they_are_known_and_there() {
         let files = [("src/a.rs", "use crate::b;"), ("src/b.rs", "use crate::a;")];
-        assert_eq!(circles(&tree(&files, &[])), ["berth-api: these modules import each other in a circle: a b"]);
+        assert_eq!(circles(&tree(&files, &[])), ["berth-api: these files import each other in a circle: a b"]);
         let mut protobuf = tree(&[("src/envelope.rs", "use crate::walk;"), ("src/walk.rs", "use crate::envelope;")], &[]);
         protobuf.packages[0].name = "berth-protobuf".to_owned();
         assert_eq!(circles(&protobuf), Vec::<String>::new());

@@ -66,7 +66,7 @@ pub(crate) async fn run(target: &Target, plan: &Plan, only: &[&'static Attack]) 
     for group in [ATTACKERS, "neighbours"] {
         connection.create(BINDINGS, &edits(group)).await;
     }
-    crate::eprint(&format!("making {} objects …", plan.objects));
+    crate::print::eprint(&format!("making {} objects …", plan.objects));
     fill(&administrator, plan.objects).await;
     let nobody = access::anonymous(&std::fs::read_to_string(server.folder().join("kubeconfig")).unwrap());
     let neighbour = access::endpoint(&server.issue("neighbour", "neighbours"));
@@ -90,7 +90,7 @@ pub(crate) async fn run(target: &Target, plan: &Plan, only: &[&'static Attack]) 
         is_met &= report(name, control, felt);
         for attacker in &mut attackers {
             if let Some(fault) = attacker.fault() {
-                crate::eprint(&fault);
+                crate::print::eprint(&fault);
                 is_met = false;
             }
         }
@@ -185,7 +185,7 @@ fn report(attack: &str, control: Felt, felt: Felt) -> bool {
         taken.sort_unstable();
         let is_kept = at(&taken, 99) <= bar;
         is_met &= is_kept;
-        crate::print(&format!(
+        crate::print::print(&format!(
             "{attack:20} {:14} {:6} requests, p50 {:8.1} ms (without {:8.1}), p99 {:8.1} ms (without {:8.1}; at most {:3.0}: {}), longest {:8.1} ms",
             format!("{who:?}"),
             taken.len(),
@@ -198,7 +198,7 @@ fn report(attack: &str, control: Felt, felt: Felt) -> bool {
             milliseconds(at(&taken, 100)),
         ));
     }
-    crate::print(&format!(
+    crate::print::print(&format!(
         "{attack:20} Informers      {INFORMERS:6} of the neighbour, refused or cut {} times (without {})",
         felt.refused, control.refused
     ));

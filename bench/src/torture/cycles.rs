@@ -102,7 +102,7 @@ struct Chamber<'t> {
 /// Whether nothing was found.
 pub(crate) async fn run(binary: &Path, seed: u64, length: Length) -> bool {
     let begun = Instant::now();
-    crate::print(&format!("seed {seed}"));
+    crate::print::print(&format!("seed {seed}"));
     let folder = TempDir::new().unwrap();
     let tally = RefCell::new(Tally::new(folder.path()));
     let process = Process::on(binary, folder.path().join("data"), folder.path().join("log"));
@@ -138,10 +138,10 @@ pub(crate) async fn run(binary: &Path, seed: u64, length: Length) -> bool {
     if let Err(Refusal { status, said }) = ended {
         tally.borrow_mut().fault(Fault::new(What::Start, format!("a server does not start ({status:?}): {said}")));
     }
-    crate::print(&tally.borrow().text(seed, begun.elapsed()));
+    crate::print::print(&tally.borrow().text(seed, begun.elapsed()));
     let is_clean = tally.borrow().is_clean();
     if !is_clean {
-        crate::print(&format!("the folder is kept: {}", chamber.folder.path().display()));
+        crate::print::print(&format!("the folder is kept: {}", chamber.folder.path().display()));
         chamber.folder.disable_cleanup(true);
     }
     is_clean
@@ -166,7 +166,10 @@ impl Chamber<'_> {
         let mut tally = self.tally.borrow_mut();
         *tally.cycles.entry(kind.name()).or_default() += 1;
         let (acknowledged, faults, took) = (tally.acknowledged - before, tally.faults(), begun.elapsed().as_secs_f64());
-        crate::print(&format!("cycle {number:4}  {:21} {acknowledged:6} writes acknowledged  {took:5.1} s  faults: {faults}", kind.name()));
+        crate::print::print(&format!(
+            "cycle {number:4}  {:21} {acknowledged:6} writes acknowledged  {took:5.1} s  faults: {faults}",
+            kind.name()
+        ));
         Ok(())
     }
 

@@ -173,7 +173,7 @@ fn in_order(history: &[Operation], tally: &mut Tally, name: &str) {
         let file = tally.kept.join(format!("history-{name}.jsonl"));
         let text: String = history.iter().map(Operation::to_line).collect();
         let kept = fs::write(&file, text);
-        crate::print(&kept.map_or_else(|error| error.to_string(), |()| format!("the history is kept: {}", file.display())));
+        crate::print::print(&kept.map_or_else(|error| error.to_string(), |()| format!("the history is kept: {}", file.display())));
     }
 }
 

@@ -50,7 +50,7 @@ impl Tally {
         let count = self.faults.entry(what).or_default();
         *count += 1;
         if *count <= PRINTED_MAX {
-            crate::print(&format!("FAULT {what:?}: {text}"));
+            crate::print::print(&format!("FAULT {what:?}: {text}"));
         }
     }
 

@@ -129,10 +129,6 @@ apps_kind!(Deployment, DeploymentSpec, DeploymentStatus, "deployments", "Deploym
 pub const ROLLING_UPDATE: &str = "RollingUpdate";
 /// The strategy that removes all old pods first.
 pub const RECREATE: &str = "Recreate";
-/// Replacements may be created as soon as the pods they replace are being deleted.
-pub const TERMINATION_STARTED: &str = "TerminationStarted";
-/// Replacements may be created only when the pods they replace are gone.
-pub const TERMINATION_COMPLETE: &str = "TerminationComplete";
 
 impl Kind for Deployment {
     const GENERATION_RULE: GenerationRule = GenerationRule::SpecAndAnnotations;
@@ -276,7 +272,7 @@ mod tests {
 
     #[test]
     fn a_policy_whose_gate_is_off_is_dropped_unless_in_use() {
-        let (started, complete) = (Some(TERMINATION_STARTED), Some(TERMINATION_COMPLETE));
+        let (started, complete) = (Some(replacement::TERMINATION_STARTED), Some(replacement::TERMINATION_COMPLETE));
         check_policy(None, complete, "", complete);
         for off in [POLICY_OFF, TERMINATING_OFF] {
             check_policy(None, complete, off, None);

@@ -1,11 +1,15 @@
 //! The annotations that say when pods are replaced, beside the field `podReplacementPolicy`: they follow its gate and its values.
 
-use super::deployment::{TERMINATION_COMPLETE, TERMINATION_STARTED};
 use crate::{
     FeatureGates, FieldError, Gate, Path,
     annotations::{BERTH_DELETED_POD_REPLACEMENT_POLICY, BERTH_POD_REPLACEMENT_POLICY},
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+
+/// Replacements may be created as soon as the pods they replace are being deleted.
+pub(super) const TERMINATION_STARTED: &str = "TerminationStarted";
+/// Replacements may be created only when the pods they replace are gone.
+pub(super) const TERMINATION_COMPLETE: &str = "TerminationComplete";
 
 /// Those of a Deployment.
 const OF_DEPLOYMENTS: &[&str] = &[BERTH_POD_REPLACEMENT_POLICY, BERTH_DELETED_POD_REPLACEMENT_POLICY];

@@ -2,7 +2,6 @@
 
 #[cfg(test)]
 mod as_upstream;
-pub(crate) mod claim;
 mod defaults;
 mod deletion_cost;
 mod ephemeral;
@@ -16,7 +15,6 @@ mod status_part;
 mod tests;
 mod update;
 pub(crate) mod validate;
-pub(crate) mod volume_sources;
 pub(crate) mod warnings;
 
 pub(crate) use defaults::fill_template;
@@ -24,6 +22,7 @@ pub use defaults::set_template_defaults;
 pub use deletion_cost::{deletion_cost, is_deletion_cost_error, is_valid_deletion_cost, validate_deletion_cost_update};
 pub use quantities::{total_limits, total_requests};
 pub use state::{is_ready, is_terminal, qos_class, ready_since};
+pub(crate) use validate::{claim, volume_sources};
 pub use validate::{validate_template, validate_template_with_claims};
 pub use warnings::template_warnings;
 

@@ -1,7 +1,7 @@
 //! Checks of the baseline level. Each says what it finds wrong with a pod, in upstream's words.
 
 use super::{
-    checks::{Violation, containers, plural, quoted, setters, unique},
+    found::{Violation, containers, plural, quoted, setters, unique},
     subject::{Part, Subject},
 };
 use crate::unset::{entries, list, text};

@@ -4,6 +4,7 @@
 
 mod baseline;
 mod checks;
+mod found;
 mod policy;
 mod restricted;
 mod subject;

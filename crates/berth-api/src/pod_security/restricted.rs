@@ -2,7 +2,7 @@
 
 use super::{
     baseline::{added_capabilities, is_seccomp_allowed, seccomp as bad_seccomp},
-    checks::{Violation, containers, plural, quoted, setters, unique},
+    found::{Violation, containers, plural, quoted, setters, unique},
     subject::Subject,
 };
 use crate::{pod::volume_sources, unset::list};

@@ -2,7 +2,7 @@
 
 use super::{
     Exchange,
-    objects::{end_of_watch, follow_timeout, share_of_watches},
+    watches::{end_of_watch, follow_timeout, share_of_watches},
 };
 use crate::{
     answer::{self, Answer},

@@ -1,15 +1,19 @@
 //! From a request to its answer.
 
 mod admission;
+mod bodies;
 mod documents;
 mod logs;
 mod objects;
 mod reviews;
 mod tokens;
+mod watches;
 
+#[cfg(feature = "fuzzing")]
+pub(crate) use bodies::{apply_to_json, to_json};
 pub(crate) use documents::Documents;
 #[cfg(feature = "fuzzing")]
-pub(crate) use objects::{apply_to_json, parse_delete_options, to_json};
+pub(crate) use objects::parse_delete_options;
 
 use crate::{
     activity::Open,

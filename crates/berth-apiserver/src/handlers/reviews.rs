@@ -1,6 +1,6 @@
 //! Questions about identities and permissions: answered, never stored.
 
-use super::{Exchange, objects::read_json};
+use super::{Exchange, bodies::read_json};
 use crate::{answer::Answer, auth::User, path::ResourcePath, status::Refusal};
 use berth_api::{
     FieldError, Kind, Path,

@@ -1,6 +1,6 @@
 //! Tokens for service accounts: `serviceaccounts/NAME/token`, and what others need to check them.
 
-use super::{Exchange, objects::read_json, reviews::created};
+use super::{Exchange, bodies::read_json, reviews::created};
 use crate::{
     answer::{self, Answer},
     auth::{Bound, Claims, Reference},

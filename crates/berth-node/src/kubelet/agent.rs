@@ -1,13 +1,12 @@
 //! The simulated nodes' loop: pods come in by the cache, stages move on by the clock, statuses and deletions go to the cluster.
 
 use super::{
-    behaviour::{Behaviour, Latencies},
-    heartbeat,
+    behaviour::Behaviour,
     held::{Due, Held, Report},
-    images::{MissingImages, pull_error},
+    images::pull_error,
     node::{self, NodeShape},
     references::{Faults, Step},
-    sources::{self, KnownObjects, Sources},
+    sources::Sources,
     stage::PodStage,
     status::{DEADLINE_MESSAGE, DEADLINE_REASON, Ending, Place, backing_off, ended, status},
     view::{KubeletPod, WrittenStatus},
@@ -26,7 +25,7 @@ use berth_identity::{ObjectKey, ResourceName, Uid};
 use berth_store::env::Env;
 use berth_workloads::{
     plan::{EventRecord, Repeat, Severity},
-    resources::{CONFIG_MAPS, PODS, SECRETS},
+    resources::PODS,
     view::View,
 };
 use futures::future::BoxFuture;
@@ -49,18 +48,6 @@ const SHORTEST_PLANNED: Duration = Duration::from_secs(30);
 /// What each pod does on its node.
 pub type Habits = Box<dyn Fn(&KubeletPod) -> Behaviour + Send + Sync>;
 
-/// Nodes that are there already: another cluster's, in a plan of what will happen in it.
-pub struct ForeignNodes {
-    /// Their names.
-    pub names: Vec<String>,
-    /// Images that they cannot pull.
-    pub missing_images: MissingImages,
-    /// What their pods do.
-    pub habits: Habits,
-    /// The ConfigMaps and Secrets of which it is known whether they exist.
-    pub objects: KnownObjects,
-}
-
 /// All simulated nodes of a cluster.
 pub struct Nodes {
     pub(super) cluster: Arc<dyn Cluster>,
@@ -80,32 +67,8 @@ pub struct Nodes {
 }
 
 impl Nodes {
-    /// Registers `count` nodes and runs the pods that are bound to them, for ever.
-    pub fn start(
-        cluster: &Arc<dyn Cluster>,
-        env: &Env,
-        recorder: &Recorder,
-        metrics: &Arc<Metrics>,
-        (count, shape, latencies): (u32, NodeShape, Latencies),
-    ) {
-        let missing = shape.missing_images.clone();
-        let habits: Habits = Box::new(move |pod| Behaviour::of(pod, latencies, &missing));
-        let nodes = Self::begin(cluster, env, recorder, metrics, (count, shape, None, habits), Sources::cluster());
-        for resource in [CONFIG_MAPS, SECRETS] {
-            sources::follow(&nodes, resource);
-        }
-        heartbeat::start(&nodes, metrics);
-    }
-
-    /// Runs the pods that are bound to the nodes of another cluster, for ever. Those are there: nobody registers them, or says that they are well.
-    pub fn take_on(cluster: &Arc<dyn Cluster>, env: &Env, recorder: &Recorder, metrics: &Arc<Metrics>, foreign: ForeignNodes) {
-        let ForeignNodes { names, missing_images, habits, objects } = foreign;
-        let shape = NodeShape { missing_images, ..NodeShape::new("0", "0", 0) };
-        let nodes = (0, shape, Some(names.into_iter().zip(0..).collect()), habits);
-        drop(Self::begin(cluster, env, recorder, metrics, nodes, Sources::known(objects)));
-    }
-
-    fn begin(
+    /// Runs the pods that are bound to the nodes, for ever.
+    pub(super) fn begin(
         cluster: &Arc<dyn Cluster>,
         env: &Env,
         recorder: &Recorder,

@@ -1,18 +1,11 @@
 //! Where nodes read the ConfigMaps and Secrets that pods reference. Nothing of them is kept: a pod that references some has them read when it needs them,
 //! and changes of that resource are watched from when a pod waits for one.
 
-use super::{
-    agent::Nodes,
-    references::{Found, FoundObjects, Referenced, key, keys_of},
-};
-use berth_controllers::{Change, Cluster, ClusterError};
+use super::references::{Found, FoundObjects, Referenced, key, keys_of};
+use berth_controllers::{Cluster, ClusterError};
 use berth_identity::{ObjectKey, ResourceName};
 use event_listener::Event;
-use futures::StreamExt;
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::Arc,
-};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What is known of a ConfigMap or a Secret of another cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -96,31 +89,5 @@ async fn read(cluster: &dyn Cluster, (resource, key): &(ResourceName, ObjectKey)
         Ok(Some(object)) => keys_of(&object.json).map(Found::Keys).map_err(|error| ClusterError::Refused(error.to_string())),
         Err(ClusterError::Refused(message)) => Ok(Found::Refused(message)),
         Err(error) => Err(error),
-    }
-}
-
-/// Wakes pods when what they wait for changes. A watch of the resource begins when some pod waits for an object of it, and ends at the first change after none does.
-pub(super) fn follow(nodes: &Arc<Nodes>, resource: ResourceName) {
-    let spawner = Arc::clone(&nodes.env.spawner);
-    let nodes = Arc::clone(nodes);
-    spawner.spawn("node references", Box::pin(async move { follow_forever(&nodes, resource).await }));
-}
-
-async fn follow_forever(nodes: &Nodes, resource: ResourceName) {
-    loop {
-        let wanted = nodes.sources.wanted.listen();
-        if !nodes.waits_for_some(resource) {
-            wanted.await;
-            continue;
-        }
-        drop(wanted);
-        let mut changes = nodes.cluster.watch(resource);
-        while nodes.waits_for_some(resource)
-            && let Some(change) = changes.next().await
-        {
-            if let Change::Applied { key, .. } = change {
-                nodes.wake_waiting(resource, &key);
-            }
-        }
     }
 }

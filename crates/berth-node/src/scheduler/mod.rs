@@ -9,9 +9,10 @@ mod of_pod;
 mod preempt;
 mod run;
 mod spread;
+mod spread_constraint;
 mod view;
 
 pub use board::{Board, MakeRoom, Placement};
 pub use run::Scheduler;
-pub use spread::SpreadConstraint;
+pub use spread_constraint::SpreadConstraint;
 pub use view::{NodeView, PodInfo};

@@ -1,6 +1,6 @@
 //! What the scheduler reads of pods and nodes.
 
-use super::spread::SpreadConstraint;
+use super::spread_constraint::SpreadConstraint;
 use crate::{
     condition::WireCondition,
     resources::{Amounts, WireAmounts},

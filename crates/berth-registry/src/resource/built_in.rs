@@ -1,7 +1,7 @@
 //! The kinds that every server has: one line each.
 
 use super::{
-    Printed, Resource, Resources,
+    Printed, Resource, ResourceTable, Resources,
     Subresource::{Binding, Eviction, Finalize, Log, Scale, Status, Token},
 };
 use berth_api::{
@@ -38,6 +38,13 @@ static BUILT_IN: LazyLock<Arc<Resources>> =
 #[must_use]
 pub fn built_in() -> &'static Arc<Resources> {
     &BUILT_IN
+}
+
+impl Default for ResourceTable {
+    /// The built-in kinds.
+    fn default() -> Self {
+        Self::of(Arc::clone(built_in()))
+    }
 }
 
 /// The resource of a built-in kind.

@@ -120,13 +120,6 @@ impl Current {
     }
 }
 
-impl Default for ResourceTable {
-    /// The built-in kinds.
-    fn default() -> Self {
-        Self { current: RwLock::new(Current::new(Arc::clone(super::built_in()))) }
-    }
-}
-
 /// Why a kind cannot be added.
 #[derive(Debug, thiserror::Error)]
 pub enum Taken {
@@ -149,6 +142,11 @@ pub enum Taken {
 }
 
 impl ResourceTable {
+    /// The table of these kinds.
+    pub(super) fn of(resources: Arc<Resources>) -> Self {
+        Self { current: RwLock::new(Current::new(resources)) }
+    }
+
     /// What is served now. Costs a lock that is held for a moment.
     #[must_use]
     pub fn resources(&self) -> Arc<Resources> {

@@ -4,12 +4,13 @@
 use super::{
     analysing,
     annotations::{self, Annotations, REVISION},
+    complete,
     draft::{Draft, event},
     observe::Observed,
     progress::{self, DEADLINE_EXCEEDED, NEW_AVAILABLE},
     rollback::patch,
     status::{self, Conditions, PROGRESSING, Verdict},
-    steps, work,
+    steps,
 };
 use crate::{
     cause::{self, Cause, Kind},
@@ -115,7 +116,7 @@ fn missed_deadline(observed: &Observed<'_>, new: &ReplicaSetView) -> Option<Fail
     let has_progressed = || progress::has_progressed(observed.policy, &deployment.status, &status::counts(observed, 0));
     let is_way_back = || record_of(deployment, &new.annotations).is_some();
     let has_failed = is_asked_for && has_missed_deadline(deployment, new) && !has_progressed() && !is_way_back();
-    has_failed.then(|| Failure::Deadline(failing(observed, new)))
+    has_failed.then(|| Failure::Deadline(observed.failing(new)))
 }
 
 /// A rollout that was complete by its counts, whose pods did not stay available, and fail once its deadline has passed since.
@@ -124,7 +125,7 @@ fn fell_over(observed: &Observed<'_>, new: &ReplicaSetView) -> Option<Failure> {
     let is_asked_for =
         deployment.choices.auto_rollback == Ok(AutoRollback::OnDeadline) && record_of(deployment, &new.annotations).is_none();
     let is_over = is_asked_for && deadline_of_success(observed, new)? <= observed.state.now;
-    let cause = failing(observed, new).filter(|cause| is_over && cause.kind.may_be_the_templates())?;
+    let cause = observed.failing(new).filter(|cause| is_over && cause.kind.may_be_the_templates())?;
     Some(Failure::Deadline(Some(cause)))
 }
 
@@ -204,12 +205,6 @@ fn revision(annotations: &Annotations) -> i64 {
 /// The Deployment's last: it knows best.
 fn all_annotations<'a>(observed: &Observed<'a>) -> impl Iterator<Item = &'a Annotations> {
     observed.sets.iter().map(|set| &set.annotations).chain([&observed.deployment().annotations])
-}
-
-/// The cause that ranks first of those that keep the set's pods from coming up or from being made.
-pub(super) fn failing(observed: &Observed<'_>, set: &ReplicaSetView) -> Option<Cause> {
-    let failing = observed.state.pods.failing(&set.meta.uid).and_then(cause::of_pod);
-    failing.into_iter().chain(cause::refusal_of(set)).min_by_key(|cause| cause.kind)
 }
 
 /// One write: the template, that it was gone back to, and that the other one is not to be gone back from again. What else the Deployment's annotations say
@@ -315,7 +310,7 @@ fn says_complete(observed: &Observed<'_>, set: &ReplicaSetView) -> bool {
     let deployment = observed.deployment();
     match progress::deadline(deployment.spec.progress_deadline_seconds) {
         Some(_) => progressing_says(deployment, set, NEW_AVAILABLE),
-        None => observed.new_set().is_some_and(|new| new.meta.uid == set.meta.uid) && work::is_complete(observed, &deployment.status),
+        None => observed.new_set().is_some_and(|new| new.meta.uid == set.meta.uid) && complete::is_complete(observed, &deployment.status),
     }
 }
 

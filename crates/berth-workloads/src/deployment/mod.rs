@@ -3,6 +3,7 @@
 mod analysing;
 pub mod annotations;
 mod auto_rollback;
+mod complete;
 mod draft;
 pub mod history;
 pub mod limits;

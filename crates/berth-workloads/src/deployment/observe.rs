@@ -7,6 +7,7 @@ use super::{
     scale::Scale,
 };
 use crate::{
+    cause::{self, Cause},
     counts::LeftBehind,
     hash::same_template,
     view::{DeploymentStrategy, DeploymentView, PodReplacementPolicy, ReplicaSetView},
@@ -101,6 +102,18 @@ impl<'a> Observed<'a> {
     /// The sets of other templates, oldest first, with their places.
     pub(super) fn old(&self) -> impl Iterator<Item = (usize, &'a ReplicaSetView)> {
         self.sets.iter().copied().enumerate().filter(|(index, _)| Some(*index) != self.new)
+    }
+
+    /// The number of the present rollout: one more than any old set's.
+    pub(super) fn new_revision(&self) -> i64 {
+        let highest = self.old().filter_map(|(_, set)| annotations::revision(&set.annotations)).max();
+        highest.unwrap_or(0).max(0).saturating_add(1)
+    }
+
+    /// The cause that ranks first of those that keep the set's pods from coming up or from being made.
+    pub(super) fn failing(&self, set: &ReplicaSetView) -> Option<Cause> {
+        let failing = self.state.pods.failing(&set.meta.uid).and_then(cause::of_pod);
+        failing.into_iter().chain(cause::refusal_of(set)).min_by_key(|cause| cause.kind)
     }
 
     /// Places of the sets that want pods, oldest first.

@@ -5,7 +5,8 @@ use super::{
     auto_rollback::Fate,
     draft::event,
     observe::{Observed, observe},
-    recreate, rollback, rolling, scaling,
+    recreate, rollback, rolling, scaling, stepping,
+    steps::{self, Stand},
     work::{StatusStep, Work},
 };
 use crate::{
@@ -73,15 +74,24 @@ fn scale_or_roll_out(observed: &Observed<'_>) -> Plan {
         return scaling::plan(observed);
     }
     match observed.strategy {
-        DeploymentStrategy::RollingUpdate => rolling::plan(observed),
+        DeploymentStrategy::RollingUpdate => roll(observed),
         DeploymentStrategy::Recreate => recreate::plan(observed),
+    }
+}
+
+/// One look at a rolling update, in steps where the Deployment has some.
+fn roll(observed: &Observed<'_>) -> Plan {
+    let work = Work::new(observed);
+    match steps::stand(observed).filter(Stand::steers) {
+        Some(stand) => stepping::plan(work, observed, &stand),
+        None => rolling::plan(work, observed),
     }
 }
 
 /// A rollback goes back from the newest template: its set is created before, as upstream does, so that it has a revision. Under Recreate without pods.
 fn create_first(observed: &Observed<'_>) -> Plan {
     match observed.strategy {
-        DeploymentStrategy::RollingUpdate => rolling::plan(observed),
+        DeploymentStrategy::RollingUpdate => roll(observed),
         DeploymentStrategy::Recreate => Work::new(observed).create(0),
     }
 }

@@ -2,7 +2,6 @@
 
 use super::{
     annotations::{self, Annotations},
-    auto_rollback,
     draft::Draft,
     observe::Observed,
     progress::DEADLINE_EXCEEDED,
@@ -77,7 +76,7 @@ pub(super) fn end(draft: &mut Draft<'_>, observed: &Observed<'_>, status: &Deplo
     if standing.is_complete {
         keep(draft, number, &Ended::complete(now));
     } else if has_failed(status, &standing.subject) {
-        let cause = auto_rollback::failing(observed, draft.set);
+        let cause = observed.failing(draft.set);
         let (available, there) = (draft.set.status.available_replicas, draft.set.status.replicas);
         let of_its_pods = || format!("{} of its {there} pods are not available", there - available);
         keep(draft, number, &Ended::failed(now, cause.as_ref(), of_its_pods));

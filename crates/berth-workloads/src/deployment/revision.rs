@@ -17,12 +17,6 @@ use berth_api::{
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
-/// The number of the present rollout: one more than any old set's.
-pub(super) fn new_revision(observed: &Observed<'_>) -> i64 {
-    let highest = observed.old().filter_map(|(_, set)| annotations::revision(&set.annotations)).max();
-    highest.unwrap_or(0).max(0).saturating_add(1)
-}
-
 /// Brings the new set's annotations, revision and `minReadySeconds` up to date. A set whose revision is no number keeps its annotations.
 pub(super) fn sync(draft: &mut Draft<'_>, observed: &Observed<'_>) {
     let deployment = observed.deployment();
@@ -35,7 +29,7 @@ pub(super) fn sync(draft: &mut Draft<'_>, observed: &Observed<'_>) {
             draft.annotations_mut().insert(key.clone(), value.clone());
         }
     }
-    let (revision, former) = (new_revision(observed), annotations::revision(draft.annotations()));
+    let (revision, former) = (observed.new_revision(), annotations::revision(draft.annotations()));
     if former.unwrap_or(0) < revision {
         annotations::raise_revision(draft.annotations_mut(), revision, REVISION_HISTORY_CHARS_MAX);
         records::begin(draft.annotations_mut(), observed, revision, former);
@@ -72,7 +66,7 @@ pub(super) fn new_set(observed: &Observed<'_>, size: i64) -> Result<NewSet, Coll
     if (observed.state.name_taken)(&name) {
         return Err(Collision);
     }
-    let revision = new_revision(observed);
+    let revision = observed.new_revision();
     Ok(NewSet { object: object(observed, &name, &hash, size, revision), name, size, revision })
 }
 

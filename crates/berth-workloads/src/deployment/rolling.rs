@@ -3,8 +3,6 @@
 use super::{
     limits::Size,
     observe::Observed,
-    stepping,
-    steps::{self, Stand},
     work::{StatusStep, Work, count},
 };
 use crate::{
@@ -92,11 +90,7 @@ pub fn scale_down(sizes: &mut [i64], mut removable: i64) {
 }
 
 /// One look at a rolling update: the new set grows, or else old sets shrink, or else all is done.
-pub(super) fn plan(observed: &Observed<'_>) -> Plan {
-    let mut work = Work::new(observed);
-    if let Some(stand) = steps::stand(observed).filter(Stand::steers) {
-        return stepping::plan(work, observed, &stand);
-    }
+pub(super) fn plan(mut work: Work<'_, '_>, observed: &Observed<'_>) -> Plan {
     let wanted = observed.sets.iter().map(|set| i64::from(set.replicas)).sum();
     // Where it is not known, there is no room.
     let used = observed.used(observed.new).unwrap_or(i64::MAX);

@@ -6,7 +6,7 @@ use super::{
     observe::Observed,
     progress,
     steering::{Grown, Steering},
-    steps::{Stand, stand},
+    steps::Stand,
     work::{StatusStep, Work, count},
 };
 use crate::{
@@ -43,19 +43,6 @@ pub(super) fn plan(mut work: Work<'_, '_>, observed: &Observed<'_>, stand: &Stan
         go_on(&mut work, observed, stand, &steering);
     }
     work.finish(StatusStep::Rollout)
-}
-
-/// Keeps on the new set where its rollout is, from the beginning: what becomes of the old sets' pods does not end the steps. Where there are none any more, the
-/// rest is rolled out, and what comes later begins again.
-pub(super) fn keep(work: &mut Work<'_, '_>, observed: &Observed<'_>) {
-    let Some(new) = observed.new else { return };
-    match stand(observed) {
-        Some(stand) if stand.place().since.is_none() => {
-            work.drafts[new].annotate(BERTH_STEP, Some(&stand.place().value(observed.state.now)));
-        }
-        None if observed.deployment().choices.steps.as_ref().is_ok_and(Vec::is_empty) => work.drafts[new].annotate(BERTH_STEP, None),
-        _ => (),
-    }
 }
 
 /// Goes on to the next step where this one is over, or waits. What waits at a step waits for nothing else: its pods are available, and have been for a while, so that

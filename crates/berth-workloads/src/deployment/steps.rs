@@ -6,8 +6,8 @@
 
 use super::{
     annotations::{self, Annotations},
+    draft::Draft,
     observe::Observed,
-    revision,
 };
 use crate::{
     plan::AtStep,
@@ -107,12 +107,25 @@ pub(super) fn are_left(observed: &Observed<'_>) -> bool {
     stand(observed).is_some_and(|stand| stand.next().is_some())
 }
 
+/// Keeps on the new set where its rollout is, from the beginning: what becomes of the old sets' pods does not end the steps. Where there are none any more, the
+/// rest is rolled out, and what comes later begins again.
+pub(super) fn keep(drafts: &mut [Draft<'_>], observed: &Observed<'_>) {
+    let Some(new) = observed.new else { return };
+    match stand(observed) {
+        Some(stand) if stand.place().since.is_none() => {
+            drafts[new].annotate(BERTH_STEP, Some(&stand.place().value(observed.state.now)));
+        }
+        None if observed.deployment().choices.steps.as_ref().is_ok_and(Vec::is_empty) => drafts[new].annotate(BERTH_STEP, None),
+        _ => (),
+    }
+}
+
 fn was_complete(set: &Annotations) -> bool {
     rollback::completed_revision(set).is_some()
 }
 
 fn place(observed: &Observed<'_>) -> Place {
-    let begins = Place::first(revision::new_revision(observed));
+    let begins = Place::first(observed.new_revision());
     let Some(new) = observed.new_set() else { return begins };
     let place = Place::of(&new.annotations);
     // One that comes back gets its number in this look: where it was when it went is none of its places any more.

@@ -4,6 +4,7 @@ use super::{
     analysing,
     annotations::{self, REVISION, REVISION_HISTORY},
     auto_rollback,
+    complete::{goal, is_complete},
     draft::{Draft, event, scaled},
     history,
     observe::Observed,
@@ -11,7 +12,7 @@ use super::{
     records,
     revision::{self, NewSet},
     status::{self, Conditions, PROGRESSING, Verdict},
-    stepping, steps,
+    steps,
 };
 use crate::{
     analysis::Question,
@@ -77,11 +78,10 @@ impl<'o, 'a> Work<'o, 'a> {
         drafts.iter_mut().for_each(|draft| revision::sync_policies(draft, observed.deployment()));
         auto_rollback::keep(&mut drafts, observed);
         let number = observed.new.and_then(|new| annotations::revision(drafts[new].annotations()));
-        records::supersede(&mut drafts, observed, number.unwrap_or_else(|| revision::new_revision(observed)));
+        records::supersede(&mut drafts, observed, number.unwrap_or_else(|| observed.new_revision()));
+        steps::keep(&mut drafts, observed);
         let held = if steps::are_left(observed) { Held::AtStep } else { Held::No };
-        let mut work = Self { drafts, held, ..Self::hands_off(observed) };
-        stepping::keep(&mut work, observed);
-        work
+        Self { drafts, held, ..Self::hands_off(observed) }
     }
 
     /// Begins with nothing: a Deployment that is being deleted leaves its sets alone.
@@ -431,7 +431,7 @@ impl<'o, 'a> Work<'o, 'a> {
     fn report_failing_pods(&mut self) {
         let observed = self.observed;
         let Some(set) = observed.new_set() else { return };
-        let Some(cause) = auto_rollback::failing(observed, set) else { return };
+        let Some(cause) = observed.failing(set) else { return };
         let message = match cause.about.kind {
             "Pod" => format!("Pods of replica set \"{}\" fail to come up: {cause}", set.meta.name),
             _ => cause.to_string(),
@@ -440,20 +440,6 @@ impl<'o, 'a> Work<'o, 'a> {
         let repeat = Repeat::OncePer(format!("{}/{}", set.meta.name, cause.kind.reason()));
         self.events.push(EventRecord { repeat, ..event });
     }
-}
-
-fn goal(observed: &Observed<'_>) -> Goal {
-    Goal {
-        desired: observed.size.desired,
-        generation: observed.deployment().meta.generation,
-        policy: observed.policy,
-        terminating: Some(observed.terminating()),
-    }
-}
-
-/// Whether the rollout is complete by what a status counts, and no step is left that it has not come to.
-pub(super) fn is_complete(observed: &Observed<'_>, status: &DeploymentStatus) -> bool {
-    progress::is_complete(goal(observed), status) && !steps::are_left(observed)
 }
 
 fn look_again(observed: &Observed<'_>, status: &DeploymentStatus) -> Option<jiff::Timestamp> {

@@ -1,6 +1,6 @@
 //! What becomes of an object, seen from its owners.
 
-use super::Deletion;
+use super::graph::{Deletion, Dependents};
 use crate::plan::Propagation;
 
 /// What an owner reference leads to.
@@ -39,17 +39,6 @@ pub enum Unblock {
     First,
     /// They stay.
     No,
-}
-
-/// What an object's own dependents are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Dependents {
-    /// It has none.
-    None,
-    /// It has some, none of them in foreground deletion.
-    Some,
-    /// At least one is itself in foreground deletion.
-    SomeForeground,
 }
 
 /// Decides about an object that has owner references, from what each leads to, and how the object itself is being deleted: its finalizers

@@ -1,6 +1,5 @@
 //! Who depends on whom, by uid, and whom each change concerns.
 
-use super::decide::Dependents;
 use crate::owners::OwnerReferences;
 use berth_identity::{Namespace, ObjectKey, Uid};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
@@ -21,6 +20,17 @@ impl TypeMeta {
     pub fn of(owner: &OwnerReference) -> Self {
         Self { api_version: owner.api_version.clone(), kind: owner.kind.clone() }
     }
+}
+
+/// What an object's own dependents are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Dependents {
+    /// It has none.
+    None,
+    /// It has some, none of them in foreground deletion.
+    Some,
+    /// At least one is itself in foreground deletion.
+    SomeForeground,
 }
 
 /// How an object is being deleted.

@@ -3,10 +3,10 @@
 //! Once for each template; what is known of that is on the set and on its ControllerRevisions.
 
 use super::{
-    State,
     events::event,
+    notes::all_annotations,
     observe::Observed,
-    progress::{self, Missed, Progress},
+    progress::{self, Missed},
     rollout::{is_ready, revision_of},
 };
 use crate::{
@@ -15,15 +15,13 @@ use crate::{
     hash::template_hash,
     plan::{Action, EventRecord, Outcome, Reason, Repeat, Severity, Urgency, merge_patch},
     rollback::{self, Record, Stays, WayBack},
-    view::{AutoRollback, PodView, RevisionView, StatefulSetView},
+    rollout_record::Ended,
+    view::{PodView, RevisionView, StatefulSetView},
 };
 use berth_api::annotations::{BERTH_ROLLBACK, BERTH_ROLLED_BACK_TEMPLATES};
 use k8s_openapi::api::core::v1::PodTemplateSpec;
 use serde_json::json;
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::Arc,
-};
+use std::collections::{BTreeMap, BTreeSet};
 
 type Annotations = BTreeMap<String, String>;
 
@@ -31,17 +29,6 @@ type Annotations = BTreeMap<String, String>;
 enum Fate<'o> {
     GoesBack(Back<'o>),
     Stays { hash: String, why: Stays },
-}
-
-/// Where a revision stands, as far as its notes depend on it.
-#[derive(Clone, Copy)]
-pub(super) enum Rollout<'p> {
-    /// It is rolled out again, under this number.
-    Begins { number: i64 },
-    /// The update leads to it.
-    Newest { progress: Option<&'p Progress> },
-    /// The update leads to another.
-    Older,
 }
 
 /// A way back.
@@ -122,11 +109,6 @@ pub(super) fn way_back(observed: &Observed<'_>) -> Option<WayBack> {
     }
 }
 
-/// The set's last: it knows best.
-fn all_annotations<'a>(set: &'a StatefulSetView, listed: &'a [Arc<RevisionView>]) -> impl Iterator<Item = &'a Annotations> {
-    listed.iter().map(|revision| &revision.annotations).chain([&set.annotations])
-}
-
 /// One write: the template, that it was gone back to, and that the other one is not to be gone back from again.
 fn go_back(observed: &Observed<'_>, back: &Back<'_>) -> WayBack {
     let (set, Back { from, to, template, hash, cause }) = (observed.set(), back);
@@ -170,40 +152,10 @@ fn nodes_to_confirm(observed: &Observed<'_>, back: &Back<'_>, record: &Record) -
     rollback::nodes_to_confirm(nodes.into_iter().collect(), record, (&back.hash, skipped), observed.state.now)
 }
 
-/// What a revision is to keep beside its template: the templates that were rolled back from, so that they are not forgotten
-/// with a set that somebody replaces; the last rollback, if it is about it; that it was complete, as long as the stored status says so, which is not
-/// overwritten before, or, of a rollout that began without a deadline, as it is found so; and the progress of its rollout, which begins if it is rolled
-/// out again.
-pub(super) fn notes(state: &State<'_>, listed: &[Arc<RevisionView>], revision: &RevisionView, rollout: Rollout<'_>) -> Annotations {
-    let raised = if let Rollout::Begins { number } = rollout { Some(number) } else { None };
-    let set = state.set;
-    let mut notes = revision.annotations.clone();
-    let remembered = rollback::remembered(all_annotations(set, listed));
-    if !remembered.is_empty() {
-        notes.insert(BERTH_ROLLED_BACK_TEMPLATES.to_owned(), remembered);
-    }
-    if let Some(told) = set.annotations.get(BERTH_ROLLBACK)
-        && let Some(template) = &revision.template
-        && Record::of(&set.annotations).is_some_and(|record| record.is_about(raised.unwrap_or(revision.number), template))
-    {
-        notes.insert(BERTH_ROLLBACK.to_owned(), told.clone());
-    }
-    let was_complete = matches!(rollout, Rollout::Newest { progress: Some(progress) } if progress.was_complete);
-    if (was_complete || is_complete(set, revision)) && rollback::completed_revision(&revision.annotations) != Some(revision.number) {
-        notes.extend(rollback::completion(revision.number, state.now).map(|(key, value)| (key.to_owned(), value)));
-    }
-    match rollout {
-        Rollout::Begins { number } => progress::begin(&mut notes, state, number),
-        Rollout::Newest { progress } => progress::keep(&mut notes, progress, set),
-        Rollout::Older => (),
-    }
-    notes
-}
-
-/// By which cause, and how, the update has missed its deadline.
-pub(super) fn failure(observed: &Observed<'_>) -> Option<(Option<Cause>, String)> {
+/// How the update has missed its deadline, if it has one.
+pub(super) fn failure(observed: &Observed<'_>) -> Option<Ended> {
     failing(observed)?;
-    Some((cause(observed), standing(observed)))
+    Some(Ended::failed(observed.state.now, cause(observed).as_ref(), || standing(observed)))
 }
 
 /// How many of the update revision's pods are not available.
@@ -212,15 +164,6 @@ fn standing(observed: &Observed<'_>) -> String {
     let (there, unavailable) = pods
         .fold((0, 0), |(there, unavailable), (ordinal, _)| (there + 1, unavailable + i32::from(!observed.roster().is_available(ordinal))));
     format!("{unavailable} of its {there} pods are not available")
-}
-
-/// Whether the stored status says that all pods have this revision and are available.
-fn is_complete(set: &StatefulSetView, revision: &RevisionView) -> bool {
-    let (status, wanted) = (&set.status, set.spec.replicas.unwrap_or(1));
-    let names = [&status.current_revision, &status.update_revision];
-    let counts = [status.replicas, status.ready_replicas, status.available_replicas, status.updated_replicas];
-    let has_all = wanted > 0 && counts.iter().all(|count| *count == wanted);
-    set.choices.auto_rollback == AutoRollback::OnDeadline && has_all && names.iter().all(|name| *revision.meta.name == **name)
 }
 
 /// What people should know: that something stays that has failed, and that a way back has failed. `is_idle`: the controller has nothing to do to pods.

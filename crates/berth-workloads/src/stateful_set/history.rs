@@ -1,11 +1,10 @@
 //! ControllerRevisions: which is the one that an update leads to, which it started from, and how many are kept.
 
 use super::{
-    RevisionName, State,
-    auto_rollback::{self, Rollout},
-    controller_revision_name,
+    RevisionName, State, controller_revision_name,
     events::revision_outcome,
-    progress::Progress,
+    kept_progress::Progress,
+    notes::{Rollout, notes},
     records,
 };
 use crate::{
@@ -107,7 +106,7 @@ impl History {
                 None if *revision.meta.name == *self.update => (Rollout::Newest { progress }, records::Place::Newest { failed }),
                 None => (Rollout::Older, records::Place::Older { newest: self.number }),
             };
-            let mut notes = auto_rollback::notes(state, &self.listed, revision, rollout);
+            let mut notes = notes(state, &self.listed, revision, rollout);
             records::note(&mut notes, state, revision, place);
             writes.extend(note(revision, number, merge_patch(&revision.annotations, &notes)));
         }

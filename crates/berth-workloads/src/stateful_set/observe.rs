@@ -1,19 +1,14 @@
 //! From a StatefulSet to what its plan is decided from: strategy, limits, revisions.
 
-use super::{Ordinals, Roster, State, history::History, max_unavailable, ordinals, volumes::Claims};
-use crate::view::{PodManagement, StatefulSetView, UpdateStrategy};
-use berth_api::{FeatureGates, Gate, apps::stateful_set::RollingUpdateStatefulSet};
-
-/// How pods of an older template are replaced, where the gates are as they are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum EffectiveStrategy {
-    /// One after the other.
-    RollingUpdate,
-    /// When somebody deletes them.
-    OnDelete,
-    /// All go before the first new one comes (KEP-3541).
-    Recreate,
-}
+use super::{
+    EffectiveStrategy, Ordinals, Roster, State,
+    history::History,
+    max_unavailable, ordinals,
+    strategy::{block, partition, strategy},
+    volumes::Claims,
+};
+use crate::view::{PodManagement, StatefulSetView};
+use berth_api::{FeatureGates, Gate};
 
 /// Whether unready pods of older revisions that hold an update up are deleted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,28 +53,6 @@ pub(super) fn observe<'a>(state: &'a State<'a>) -> Observed<'a> {
         repair: repair(set, strategy),
         claims: Claims::new(set, state.claim_named),
         history: History::observe(state),
-    }
-}
-
-/// The block that counts: none where the type is another, whatever becomes of that.
-fn block(set: &StatefulSetView) -> Option<&RollingUpdateStatefulSet> {
-    set.spec.update_strategy.rolling_update.as_ref().filter(|_| set.choices.strategy == UpdateStrategy::RollingUpdate)
-}
-
-/// `partition`, where there is a `rollingUpdate` block that counts.
-#[must_use]
-pub fn partition(set: &StatefulSetView) -> Option<i32> {
-    block(set).map(|block| block.partition.unwrap_or(0))
-}
-
-/// How pods of an older template are replaced, with these gates of the controllers. Without its gate Recreate is a rolling update without a block
-/// (KEP-3541, version skew). The annotation counts only where the server's own controller stays passive.
-#[must_use]
-pub fn strategy(set: &StatefulSetView, gates: &FeatureGates) -> EffectiveStrategy {
-    match (set.choices.strategy, gates.enabled(Gate::StatefulSetRecreateStrategy)) {
-        (UpdateStrategy::Recreate | UpdateStrategy::RecreateByAnnotation, true) => EffectiveStrategy::Recreate,
-        (UpdateStrategy::Recreate, false) | (UpdateStrategy::RollingUpdate, _) => EffectiveStrategy::RollingUpdate,
-        (UpdateStrategy::OnDelete, _) | (UpdateStrategy::RecreateByAnnotation, false) => EffectiveStrategy::OnDelete,
     }
 }
 

@@ -1,10 +1,10 @@
 //! One look at one StatefulSet: what comes before what.
 
 use super::{
-    State, auto_rollback, condemned,
+    EffectiveStrategy, State, auto_rollback, condemned,
     events::warn_once,
     member_ordinal,
-    observe::{EffectiveStrategy, Observed, observe},
+    observe::{Observed, observe},
     recreate, rolling, slots,
     volumes::References,
     work::Work,

@@ -1,6 +1,6 @@
 //! What is kept on a set's ControllerRevisions of their rollouts, where the gate is on ([`crate::rollout_record`]).
 
-use super::{State, auto_rollback, observe::Observed, progress};
+use super::{State, kept_progress};
 use crate::{
     hash::template_hash,
     rollback::{self, Record},
@@ -30,7 +30,7 @@ pub(super) fn of_new(state: &State<'_>, number: i64) -> Annotations {
         annotations.retain(|key, _| !RECORDS.contains(&key.as_str()));
         Rollout::begun(number, None, &state.set.annotations, state.now).keep(&mut annotations);
     }
-    progress::begin(&mut annotations, state, number);
+    kept_progress::begin(&mut annotations, state, number);
     annotations
 }
 
@@ -55,12 +55,6 @@ pub(super) fn note(notes: &mut Annotations, state: &State<'_>, revision: &Revisi
     if let Some(rollout) = ended(notes, revision.number, &end) {
         rollout.keep(notes);
     }
-}
-
-/// How the update has missed its deadline, if it has one.
-pub(super) fn failure(observed: &Observed<'_>) -> Option<Ended> {
-    let (cause, standing) = auto_rollback::failure(observed)?;
-    Some(Ended::failed(observed.state.now, cause.as_ref(), || standing))
 }
 
 /// Whether the stored status says that all pods have this revision and are available. A partition that keeps pods of another back is no end.

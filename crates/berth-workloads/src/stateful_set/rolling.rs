@@ -1,7 +1,8 @@
 //! How pods of older revisions are replaced where pods are replaced one after the other.
 
 use super::{
-    observe::{Budget, EffectiveStrategy, Observed, Repair},
+    EffectiveStrategy,
+    observe::{Budget, Observed, Repair},
     work::{Work, count},
 };
 use crate::{

@@ -1,10 +1,11 @@
 //! The pods that a set wants: each in its place, whole, and created in order where the policy says so.
 
 use super::{
+    EffectiveStrategy,
     events::{Verb, pod_failure, pod_outcome},
     is_ready,
     names::pod_name,
-    observe::{EffectiveStrategy, Observed},
+    observe::Observed,
     pod::new_pod,
     volumes::{self, Blocked, Readiness},
     work::{Work, delete},

@@ -1,9 +1,9 @@
 //! What a StatefulSet's status says.
 
 use super::{
-    auto_rollback, complete_rolling_update,
+    EffectiveStrategy, auto_rollback, complete_rolling_update,
     events::{event, once_of},
-    observe::{EffectiveStrategy, Observed},
+    observe::Observed,
 };
 use crate::{
     deployment::status::Verdict,

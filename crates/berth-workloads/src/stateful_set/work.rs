@@ -4,7 +4,7 @@ use super::{
     auto_rollback,
     events::{Verb, event, pod_outcome},
     observe::Observed,
-    progress, records,
+    progress,
     status::{self, Recreation},
     volumes::References,
 };
@@ -146,7 +146,8 @@ impl<'o, 'a> Work<'o, 'a> {
             self.events.extend(failing_pods(observed));
             self.events.extend(auto_rollback::events(observed, self.stages.is_empty()));
         }
-        let mut first = observed.history.writes(observed.state, records::failure(observed).as_ref(), progress::progress(observed).as_ref());
+        let mut first =
+            observed.history.writes(observed.state, auto_rollback::failure(observed).as_ref(), progress::progress(observed).as_ref());
         let status = self.write_status();
         let is_status_first = match self.status {
             StatusStage::First => true,

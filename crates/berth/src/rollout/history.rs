@@ -6,6 +6,7 @@ use super::{
     features,
     options::{History, HistoryOutput},
     report, revisions,
+    selector::selector_text,
     target::{Found, Kind},
     told::{self, By, Cause, Course, Evidence, Promoted, Records, Scaled, Source, Standing, State},
 };
@@ -28,11 +29,7 @@ use berth_workloads::{
     view::{APPS_V1, DeploymentStrategy, DeploymentView, ReplicaSetView, View},
 };
 use jiff::Timestamp;
-use k8s_openapi::{
-    api::apps::v1::DeploymentCondition,
-    apimachinery::pkg::apis::meta::v1::{LabelSelector, Time},
-};
-use kube::core::Selector;
+use k8s_openapi::{api::apps::v1::DeploymentCondition, apimachinery::pkg::apis::meta::v1::Time};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -247,12 +244,6 @@ pub(super) async fn sets(connection: &Connection, workload: &Found, deployment: 
     let mut sets = items.into_iter().map(|item| Set::decode(item.json)).collect::<Result<Vec<_>, _>>()?;
     sets.retain(|set| set.view.meta.is_controlled_by(&deployment.meta.uid));
     Ok(sets)
-}
-
-/// A workload's selector as a list request takes it.
-pub(super) fn selector_text(workload: &Found, selector: Option<&LabelSelector>) -> Result<String, Error> {
-    let parsed = Selector::try_from(selector.cloned().unwrap_or_default());
-    parsed.map(|selector| selector.to_string()).map_err(|error| workload.fault(format!("has a selector that is not valid: {error}")))
 }
 
 /// A revision, whatever keeps it.

@@ -15,6 +15,7 @@ pub(crate) mod record;
 pub(crate) mod replay;
 mod report;
 mod revisions;
+mod selector;
 mod status;
 mod status_json;
 mod target;

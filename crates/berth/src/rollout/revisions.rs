@@ -1,6 +1,6 @@
 //! The revisions that a StatefulSet's ControllerRevisions keep.
 
-use super::{cluster::Connection, error::Error, history::selector_text, target::Found};
+use super::{cluster::Connection, error::Error, selector::selector_text, target::Found};
 use berth_api::decode::Codec;
 use berth_workloads::{
     stateful_set::revision_data,

@@ -4,9 +4,10 @@ use super::{
     cluster::{Connection, served},
     error::Error,
     features::{self, Features},
-    history::selector_text,
     options::{Status, StatusOutput},
-    report, status_json,
+    report,
+    selector::selector_text,
+    status_json,
     target::{Found, Kind},
     world::{Of, Seen, World},
 };

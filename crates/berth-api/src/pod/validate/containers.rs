@@ -1,6 +1,6 @@
 //! Containers: names, images, ports, mounts.
 
-use super::{env, names, names::check_port_name, probes, resources, security};
+use super::{env, names, names::check_port_name, probes, resources, security, surroundings::Surroundings};
 use crate::{
     FieldError, Path,
     faults::Faults,
@@ -11,20 +11,6 @@ use crate::{
 };
 use k8s_openapi::api::core::v1::{Container, ContainerPort, ContainerResizePolicy, PodSpec, ResourceRequirements, VolumeMount};
 use std::collections::BTreeSet;
-
-/// What the checks of one container need of its pod.
-pub(super) struct Surroundings<'a> {
-    /// Names of the volumes that may be mounted.
-    pub(super) volumes: &'a BTreeSet<&'a str>,
-    /// How long the pod has to end.
-    pub(super) grace_period_seconds: i64,
-    /// When its containers restart.
-    restart_policy: &'a str,
-    /// Names of the claims of devices that its containers may refer to.
-    resource_claims: Vec<&'a str>,
-    /// Whether its users are not those of its node.
-    has_own_users: bool,
-}
 
 /// Checks all containers of a pod; names are unique among all of them.
 pub(super) fn validate_all<'a>(spec: &'a PodSpec, path: &Path, volumes: &'a BTreeSet<&'a str>, faults: &mut Faults) {

@@ -170,5 +170,5 @@ fn validate_file(file: &DownwardAPIVolumeFile, path: &Path, faults: &mut Faults)
         }
         (None, None) => faults.required(path, "one of fieldRef and resourceFieldRef is required"),
     }
-    super::volumes::validate_mode(file.mode, &path.child("mode"), faults);
+    super::sources::validate_mode(file.mode, &path.child("mode"), faults);
 }

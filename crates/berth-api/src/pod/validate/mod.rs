@@ -1,5 +1,6 @@
 //! What is wrong with a pod or a template, in upstream's order.
 
+pub(crate) mod claim;
 mod containers;
 mod dns;
 mod env;
@@ -10,6 +11,8 @@ pub(crate) mod resources;
 pub(crate) mod scheduling;
 mod security;
 pub(crate) mod sources;
+mod surroundings;
+pub(crate) mod volume_sources;
 mod volumes;
 
 use super::deletion_cost;

@@ -1,6 +1,6 @@
 //! Probes and lifecycle hooks.
 
-use super::{containers::Surroundings, names::check_port_name};
+use super::{names::check_port_name, surroundings::Surroundings};
 use crate::{
     Path,
     faults::Faults,

@@ -1,9 +1,6 @@
 //! Sources of volumes: what each must say. Those that hold objects of the API are in `volumes.rs`.
 
-use super::{
-    names::{check_no_backsteps, check_relative_path},
-    volumes::validate_csi_driver,
-};
+use super::names::{check_no_backsteps, check_relative_path};
 use crate::{
     FieldError, Path,
     faults::Faults,
@@ -20,6 +17,12 @@ use k8s_openapi::api::core::v1::{
     StorageOSPersistentVolumeSource, StorageOSVolumeSource, VsphereVirtualDiskVolumeSource,
 };
 use std::collections::BTreeMap;
+
+/// Highest mode of a file, 0777.
+const MODE_MAX: i32 = 511;
+
+/// How long the name of a CSI driver may be.
+const CSI_DRIVER_BYTES_MAX: usize = 63;
 
 /// A source that a volume of a pod, or a PersistentVolume, may have.
 pub(crate) trait SourceRules {
@@ -278,6 +281,28 @@ impl SourceRules for AzureDiskVolumeSource {
         if !self.disk_uri.starts_with(start) {
             faults.add([FieldError::not_supported(&path.child("diskURI"), self.disk_uri.as_str(), &[example])]);
         }
+    }
+}
+
+/// File mode, if set.
+pub(super) fn validate_mode(mode: Option<i32>, path: &Path, faults: &mut Faults) {
+    if let Some(mode) = mode.filter(|mode| !(0..=MODE_MAX).contains(mode)) {
+        faults.invalid(path, mode, "must be a number between 0 and 0777 (octal), both inclusive");
+    }
+}
+
+/// The name of a CSI driver. In capitals it is a name, too.
+///
+/// Source: upstream `validation.go`, `ValidateCSIDriverName`.
+fn validate_csi_driver(driver: &str, path: &Path, faults: &mut Faults) {
+    if !faults.set(path, driver) {
+        return;
+    }
+    if driver.len() > CSI_DRIVER_BYTES_MAX {
+        faults.add([FieldError::too_long(path, CSI_DRIVER_BYTES_MAX)]);
+    }
+    for detail in check_dns_subdomain(&driver.to_lowercase()) {
+        faults.invalid(path, driver, detail);
     }
 }
 

@@ -1,16 +1,17 @@
 //! Volumes: names, and the sources that only pods have.
 
 use super::{
-    env,
+    claim, env,
     names::check_file_path,
-    sources::{self, SourceRules},
+    sources::{self, SourceRules, validate_mode},
+    volume_sources,
 };
 use crate::{
-    FieldError, Path,
+    Path,
     faults::Faults,
     metadata::{validate_annotations, validate_labels},
-    names::{check_dns_label, check_dns_subdomain},
-    pod::{claim, quantities::parse, volume_sources},
+    names::check_dns_label,
+    pod::quantities::parse,
     quantity::Quantity,
     unset::{list, text},
 };
@@ -22,12 +23,6 @@ use k8s_openapi::{
     apimachinery::pkg::apis::meta::v1::ObjectMeta,
 };
 use std::collections::BTreeSet;
-
-/// Highest mode of a file, 0777.
-const MODE_MAX: i32 = 511;
-
-/// How long the name of a CSI driver may be.
-const CSI_DRIVER_BYTES_MAX: usize = 63;
 
 /// Checks all volumes; gives the names of those that are valid, for mounts.
 pub(super) fn validate<'a>(volumes: &'a [Volume], path: &Path, faults: &mut Faults) -> BTreeSet<&'a str> {
@@ -65,13 +60,6 @@ pub(crate) const ISCSI_TOO_LONG: &str =
 /// Whether the name of a volume and its address are too long for one name together.
 pub(crate) fn is_iscsi_too_long(name: &str, portal: &str) -> bool {
     name.len() + 1 + portal.len() > ISCSI_BYTES_MAX
-}
-
-/// File mode, if set.
-pub(super) fn validate_mode(mode: Option<i32>, path: &Path, faults: &mut Faults) {
-    if let Some(mode) = mode.filter(|mode| !(0..=MODE_MAX).contains(mode)) {
-        faults.invalid(path, mode, "must be a number between 0 and 0777 (octal), both inclusive");
-    }
 }
 
 impl SourceRules for EmptyDirVolumeSource {
@@ -161,21 +149,6 @@ fn validate_claim_metadata(metadata: Option<&ObjectMeta>, path: &Path, faults: &
         ("managedFields", metadata.managed_fields.is_some()),
     ];
     set.into_iter().filter(|(_, is_set)| *is_set).for_each(|(field, _)| faults.forbidden(&path.child(field), "cannot be set"));
-}
-
-/// The name of a CSI driver. In capitals it is a name, too.
-///
-/// Source: upstream `validation.go`, `ValidateCSIDriverName`.
-pub(crate) fn validate_csi_driver(driver: &str, path: &Path, faults: &mut Faults) {
-    if !faults.set(path, driver) {
-        return;
-    }
-    if driver.len() > CSI_DRIVER_BYTES_MAX {
-        faults.add([FieldError::too_long(path, CSI_DRIVER_BYTES_MAX)]);
-    }
-    for detail in check_dns_subdomain(&driver.to_lowercase()) {
-        faults.invalid(path, driver, detail);
-    }
 }
 
 /// A token is one of a service account. Only pods are asked, not templates.

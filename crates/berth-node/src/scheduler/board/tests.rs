@@ -1,7 +1,7 @@
 //! What the board decides.
 
 use super::{
-    super::{spread::SpreadConstraint, view::Wishes},
+    super::{spread_constraint::SpreadConstraint, view::Wishes},
     *,
 };
 use crate::resources::Amounts;

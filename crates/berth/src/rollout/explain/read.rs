@@ -5,7 +5,7 @@ use super::{
         cluster::{Connection, Item},
         error::Error,
         features::{self, Feature},
-        history::selector_text,
+        selector::selector_text,
         target::{self, Found, changed},
     },
     Explanation, Kind, Next, Subject,

@@ -1,6 +1,6 @@
 //! Which source a volume has: upstream's unions of some thirty members.
 
-use super::validate::sources::SourceRules;
+use super::sources::SourceRules;
 use k8s_openapi::api::core::v1::{PersistentVolumeSpec, Volume};
 
 macro_rules! sources {

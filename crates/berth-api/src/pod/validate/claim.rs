@@ -1,11 +1,11 @@
 //! What a claim of storage asks for, in an object of its own or in the template of a volume or of a set.
 
-use super::quantities::{ResourceList, is_fractional_bytes, parse, round_up};
 use crate::{
     FieldError, Path,
     faults::Faults,
     label_selector::validate_label_selector,
     names::check_dns_subdomain,
+    pod::quantities::{ResourceList, is_fractional_bytes, parse, round_up},
     unset::{default_to, list, text},
 };
 use k8s_openapi::{api::core::v1::PersistentVolumeClaimSpec, apimachinery::pkg::api::resource::Quantity as WireQuantity};

@@ -1,0 +1,54 @@
+//! Starting simulated nodes.
+
+use super::{
+    agent::{Habits, Nodes},
+    behaviour::{Behaviour, Latencies},
+    heartbeat,
+    images::MissingImages,
+    node::NodeShape,
+    sources::{KnownObjects, Sources},
+    waiting,
+};
+use berth_controllers::{Cluster, events::Recorder, metrics::Metrics};
+use berth_store::env::Env;
+use berth_workloads::resources::{CONFIG_MAPS, SECRETS};
+use std::sync::Arc;
+
+/// Nodes that are there already: another cluster's, in a plan of what will happen in it.
+pub struct ForeignNodes {
+    /// Their names.
+    pub names: Vec<String>,
+    /// Images that they cannot pull.
+    pub missing_images: MissingImages,
+    /// What their pods do.
+    pub habits: Habits,
+    /// The ConfigMaps and Secrets of which it is known whether they exist.
+    pub objects: KnownObjects,
+}
+
+impl Nodes {
+    /// Registers `count` nodes and runs the pods that are bound to them, for ever.
+    pub fn start(
+        cluster: &Arc<dyn Cluster>,
+        env: &Env,
+        recorder: &Recorder,
+        metrics: &Arc<Metrics>,
+        (count, shape, latencies): (u32, NodeShape, Latencies),
+    ) {
+        let missing = shape.missing_images.clone();
+        let habits: Habits = Box::new(move |pod| Behaviour::of(pod, latencies, &missing));
+        let nodes = Self::begin(cluster, env, recorder, metrics, (count, shape, None, habits), Sources::cluster());
+        for resource in [CONFIG_MAPS, SECRETS] {
+            waiting::follow(&nodes, resource);
+        }
+        heartbeat::start(&nodes, metrics);
+    }
+
+    /// Runs the pods that are bound to the nodes of another cluster, for ever. Those are there: nobody registers them, or says that they are well.
+    pub fn take_on(cluster: &Arc<dyn Cluster>, env: &Env, recorder: &Recorder, metrics: &Arc<Metrics>, foreign: ForeignNodes) {
+        let ForeignNodes { names, missing_images, habits, objects } = foreign;
+        let shape = NodeShape { missing_images, ..NodeShape::new("0", "0", 0) };
+        let nodes = (0, shape, Some(names.into_iter().zip(0..).collect()), habits);
+        drop(Self::begin(cluster, env, recorder, metrics, nodes, Sources::known(objects)));
+    }
+}

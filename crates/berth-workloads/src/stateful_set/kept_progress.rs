@@ -1,0 +1,80 @@
+//! What a ControllerRevision keeps of the progress of its rollout.
+
+use super::{State, ordinals, partition};
+use crate::view::{AutoRollback, RevisionView, StatefulSetView};
+use berth_api::annotations::BERTH_PROGRESS;
+use jiff::{SignedDuration, Timestamp};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// What is kept of the progress of a rollout, as the annotation [`BERTH_PROGRESS`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Progress {
+    /// The number of the rollout.
+    pub(super) revision: i64,
+    /// The numbers that the rollout changes begin here,
+    pub(super) from: i64,
+    /// and end before this one.
+    pub(super) end: i64,
+    /// The fewest steps that were left at any time ([`steps_left`]).
+    pub(super) left: i64,
+    /// When there were so few for the first time.
+    pub(super) at: Timestamp,
+    /// Since when all pods are available, without interruption.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) available_since: Option<Timestamp>,
+    /// They were for long enough. What happens later is no failure of the rollout.
+    #[serde(default)]
+    pub(super) succeeded: bool,
+    /// It was complete before there was a deadline.
+    #[serde(skip)]
+    pub(super) was_complete: bool,
+}
+
+impl Progress {
+    /// What a revision keeps.
+    pub(super) fn of(revision: &RevisionView) -> Option<Self> {
+        serde_json::from_str(revision.annotations.get(BERTH_PROGRESS)?).ok()
+    }
+
+    fn value(&self) -> String {
+        serde_json::to_string(self).expect("it has string keys only")
+    }
+
+    /// The same, after a step, an interruption, or as long as nothing happened.
+    pub(super) fn observed(self, left: i64, steady: SignedDuration, now: Timestamp) -> Self {
+        let at = if left < self.left { now } else { self.at };
+        let available_since = (left == 0).then(|| self.available_since.unwrap_or(now));
+        let is_steady = available_since.is_some_and(|since| now.duration_since(since) >= steady);
+        Self { left: left.min(self.left), at, available_since, succeeded: self.succeeded || is_steady, ..self }
+    }
+}
+
+/// How long the set's rollouts may take from one step to the next; `None` where nothing is to be rolled back.
+pub(super) fn patience(set: &StatefulSetView) -> Option<SignedDuration> {
+    set.choices.progress_deadline.filter(|_| set.choices.auto_rollback == AutoRollback::OnDeadline)
+}
+
+pub(super) fn begun_at(revision: i64, (from, end): (i64, i64), at: Timestamp) -> Progress {
+    Progress { revision, from, end, left: i64::MAX, at, available_since: None, succeeded: false, was_complete: false }
+}
+
+/// Notes that the rollout of this number begins.
+pub(super) fn begin(annotations: &mut BTreeMap<String, String>, state: &State<'_>, revision: i64) {
+    if patience(state.set).is_some() {
+        let wanted = ordinals(state.set);
+        let end = wanted.last() + 1;
+        let from = wanted.start.saturating_add(partition(state.set).unwrap_or(0).into()).min(end);
+        annotations.insert(BERTH_PROGRESS.to_owned(), begun_at(revision, (from, end), state.now).value());
+    }
+}
+
+/// Brings what the newest revision keeps up to date. Without a deadline nothing is kept, so that what happens meanwhile is not taken for a standstill.
+pub(super) fn keep(annotations: &mut BTreeMap<String, String>, progress: Option<&Progress>, set: &StatefulSetView) {
+    match progress {
+        Some(progress) => drop(annotations.insert(BERTH_PROGRESS.to_owned(), progress.value())),
+        None if patience(set).is_none() => drop(annotations.remove(BERTH_PROGRESS)),
+        None => (),
+    }
+}
