@@ -1,7 +1,7 @@
 //! Keeps what Services are given in order: the Service `kubernetes` stays what it should be, claims that a crash left are given back.
 
 use berth_registry::{
-    Actor, ApiError, Registry, ServerAddress,
+    ApiError, Registry, ServerAddress,
     allocation::{Good, repair::Step},
 };
 use berth_store::{
@@ -178,7 +178,7 @@ mod tests {
     use super::*;
     use crate::testing::World;
     use berth_api::FeatureGates;
-    use berth_registry::{Collection, ListOptions, ResourceTable};
+    use berth_registry::{Actor, Collection, ListOptions, ResourceTable};
     use berth_store::{MemoryStore, expiry};
     use serde_json::Value;
     use std::{collections::BTreeSet, net::IpAddr};

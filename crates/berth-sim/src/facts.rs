@@ -317,6 +317,11 @@ impl Deployment {
         self.metadata.annotations.get(key).map_or("", String::as_str)
     }
 
+    /// Whether new templates roll out in steps.
+    pub(crate) fn has_steps(&self) -> bool {
+        self.is_rolling() && !self.annotation("berth.dev/steps").is_empty()
+    }
+
     /// How many pods the set at this step, counted from 1, may have; `None` without steps.
     pub(crate) fn share_at(&self, step: usize) -> Option<i64> {
         let steps: Vec<&str> = self.annotation("berth.dev/steps").split(',').map(str::trim).collect();

@@ -157,7 +157,7 @@ impl Checker {
         }
     }
 
-    /// While a Deployment is paused under which pods that leave keep their place, or that is rolled out in steps, only another size gives a set another one: the room
+    /// While a Deployment is paused under which pods that leave keep their place, or that has steps, only another size gives a set another one: the room
     /// that pods leave does not finish the rollout.
     pub(super) fn check_paused_sizes(&self, set: &ReplicaSet) -> Result<(), Violation> {
         let Some(deployment) = self.deployments.get(set.metadata.controller()).filter(|known| known.spec.paused && known.is_observed())
@@ -165,7 +165,7 @@ impl Checker {
             return Ok(());
         };
         let Some(before) = self.sets.get(&set.metadata.uid).map(|known| known.spec.replicas) else { return Ok(()) };
-        let holds = self.counts_leaving(deployment) || set.step().is_some();
+        let holds = self.counts_leaving(deployment) || deployment.has_steps();
         if !holds || before == set.spec.replicas || deployment.metadata.deletion_timestamp.is_some() {
             return Ok(());
         }

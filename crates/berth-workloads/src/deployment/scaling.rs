@@ -57,12 +57,12 @@ fn steered<'a>(observed: &Observed<'a>) -> Option<Stand<'a>> {
 
 /// Sizes the sets of a paused Deployment. Gives how many pods are still lacking for want of room.
 ///
-/// Deviation from upstream, which makes all pods that there may be in every look: where terminating pods count, or a rollout goes in steps, only for a new size. Else
-/// the room that terminating pods leave would finish the rollout that is paused.
+/// Deviation from upstream, which makes all pods that there may be in every sync: where terminating pods count, or the Deployment rolls out in steps, only for a new
+/// size. Else the room that terminating pods leave would finish the rollout that is paused. That holds for every template: a template that was complete once goes in
+/// no steps, and an undo to it waits for the resumption too.
 pub(super) fn scale_paused(work: &mut Work<'_, '_>, observed: &Observed<'_>) -> i64 {
-    let stand = steered(observed);
-    let only_if_due = stand.is_some() || observed.policy == PodReplacementPolicy::TerminationComplete;
-    match stand {
+    let only_if_due = steps::has_steps(observed) || observed.policy == PodReplacementPolicy::TerminationComplete;
+    match steered(observed) {
         _ if only_if_due && !is_due_while_paused(observed) => 0,
         Some(stand) => Steering::of_new_size(observed, &stand).scale(work),
         None => scale(work, observed),

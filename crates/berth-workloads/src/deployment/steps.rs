@@ -85,11 +85,22 @@ pub(super) struct Stand<'a> {
     share: i64,
 }
 
+/// The steps of the Deployment; none where its strategy knows none.
+fn steps<'a>(observed: &Observed<'a>) -> &'a [Step] {
+    let chosen = observed.deployment().choices.steps.as_deref().ok();
+    chosen.filter(|_| observed.strategy == DeploymentStrategy::RollingUpdate).unwrap_or_default()
+}
+
+/// Whether new templates of the Deployment roll out in steps.
+pub(super) fn has_steps(observed: &Observed<'_>) -> bool {
+    !steps(observed).is_empty()
+}
+
 /// `None`: the rollout does not go in steps, or there is none.
 pub(super) fn stand<'a>(observed: &Observed<'a>) -> Option<Stand<'a>> {
-    let steps = observed.deployment().choices.steps.as_deref().ok().filter(|steps| !steps.is_empty())?;
+    let steps = steps(observed);
     let new = observed.new_set();
-    if observed.strategy != DeploymentStrategy::RollingUpdate || new.is_some_and(|new| was_complete(&new.annotations)) {
+    if steps.is_empty() || new.is_some_and(|new| was_complete(&new.annotations)) {
         return None;
     }
     let mut place = place(observed);

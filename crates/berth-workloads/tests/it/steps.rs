@@ -357,6 +357,31 @@ fn no_size_gives_a_template_more_than_its_share() {
     }
 }
 
+/// A template that was complete once goes in no steps. A pause holds it all the same, with every policy and any room; a new size alone is carried out.
+#[test]
+fn a_pause_holds_an_undo_that_has_come_half_way() {
+    for policy in [None, Some("TerminationStarted"), Some("TerminationComplete")] {
+        let mut story = Story::new(3, 3, policy, usize::MAX);
+        story.roll_out(2);
+        story.pass(300);
+        story.check(&[("web:1", 5), ("web:2", 5)], &[PAUSED], "StepWaiting");
+        story.world.edit(&json!({"spec": {"paused": true, "template": template(1)}}));
+        let half_way = [("web:1".to_owned(), 5), ("web:2".to_owned(), 5)];
+        story.settle();
+        assert_eq!(story.sizes(), half_way, "{policy:?}");
+        story.pass(1_000);
+        assert_eq!(story.sizes(), half_way, "{policy:?}");
+        story.scale(20);
+        let sizes = story.sizes();
+        assert!(sizes.iter().all(|(_, size)| *size > 5), "{policy:?}: {sizes:?}");
+        story.settle();
+        assert_eq!(story.sizes(), sizes, "{policy:?}");
+        story.world.edit(&json!({"spec": {"paused": null}}));
+        story.settle();
+        story.check(&[("web:1", 20)], &[], "NewReplicaSetAvailable");
+    }
+}
+
 /// A pod is a share of one: the step waits with all pods there are.
 #[test]
 fn one_pod_waits_at_its_step_too() {
