@@ -105,7 +105,7 @@ impl Sources {
         // As many steps as no chain of names has.
         for _ in 0..64 {
             let Some(name) = rest.first().cloned() else { break };
-            let below = [module.as_slice(), &[name.clone()]].concat();
+            let below = [module.as_slice(), std::slice::from_ref(&name)].concat();
             if self.0.contains_key(&below) {
                 module = below;
                 rest.remove(0);
