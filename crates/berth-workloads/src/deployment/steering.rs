@@ -31,9 +31,17 @@ impl<'o, 'a> Steering<'o, 'a> {
         Self::of_share(observed, stand.share())
     }
 
-    /// The same for a new size of the Deployment: a new set that does not exist yet has no share, as the rollout to it has not begun.
+    /// The same for a new size of the Deployment: a new set that does not exist yet has no share, as the rollout to it has not begun. While the Deployment is
+    /// paused, a new set that was made for this size grows no more: only the rollout would give it pods.
     pub(super) fn of_new_size(observed: &'o Observed<'a>, stand: &Stand<'_>) -> Self {
-        Self::of_share(observed, if observed.new.is_some() { stand.share() } else { 0 })
+        let share = match observed.new {
+            None => 0,
+            Some(new) if observed.deployment().spec.paused && observed.scale_of(new).desired == Some(observed.size.desired) => {
+                stand.share().min(observed.sets[new].replicas.into())
+            }
+            Some(_) => stand.share(),
+        };
+        Self::of_share(observed, share)
     }
 
     fn of_share(observed: &'o Observed<'a>, share: i64) -> Self {

@@ -382,6 +382,31 @@ fn a_pause_holds_an_undo_that_has_come_half_way() {
     }
 }
 
+/// A request to go back gives a new template its set before the new size is carried out. A pause that comes then holds the template: the old set alone grows,
+/// whenever the controller dies.
+#[test]
+fn a_pause_holds_a_template_that_was_made_for_the_new_size() {
+    for limit in [1, usize::MAX] {
+        let mut story = Story::new(0, 3, Some("TerminationComplete"), limit);
+        // The old set has not observed its size, so nothing grows yet.
+        story.world.edit(&json!({"spec": {"replicas": 9}}));
+        while story.sizes() != [("web:1".to_owned(), 9)] {
+            assert!(story.act() > 0);
+        }
+        let back = json!({"deprecated.deployment.rollback.to": "1"});
+        story.world.edit(&json!({"metadata": {"annotations": back}, "spec": {"replicas": 40, "template": template(2)}}));
+        while story.world.sets.len() < 2 {
+            assert!(story.act() > 0);
+        }
+        assert_eq!(story.sizes(), [("web:1".to_owned(), 9)]);
+        story.world.edit(&json!({"spec": {"paused": true}}));
+        for _ in 0..3 {
+            story.pass(1_000);
+            assert_eq!(story.sizes(), [("web:1".to_owned(), 40)]);
+        }
+    }
+}
+
 /// A pod is a share of one: the step waits with all pods there are.
 #[test]
 fn one_pod_waits_at_its_step_too() {
