@@ -20,6 +20,7 @@ mod tidy;
 mod tools;
 mod torture;
 mod vectors;
+mod words;
 mod workspace;
 
 use clap::{Parser, Subcommand};
@@ -41,9 +42,12 @@ enum Command {
     /// Checks the format and the lints of a crate and runs its tests. A change in a pure crate takes less than a minute.
     #[command(after_help = "Example: cargo xtask check workloads")]
     Check(check::Options),
-    /// Checks the tree: layers, bans, file sizes, dead files, unused dependencies, links.
+    /// Checks the tree: layers, bans, file sizes, dead files, unused dependencies, links, words.
     #[command(after_help = "Example: cargo xtask tidy")]
     Tidy,
+    /// Checks names, comments and documents for the words of the deny list xtask/words.txt, and prints the replacement of each.
+    #[command(after_help = "Example: cargo xtask words\n         cargo xtask words --list whoever\n         cargo xtask words --lower")]
+    Words(words::Options),
     /// Checks licences, sources and duplicate versions of dependencies and, where they can be fetched, advisories.
     #[command(after_help = "Example: cargo xtask deny")]
     Deny,
@@ -102,6 +106,7 @@ fn main() -> ExitCode {
         Command::Test => test::run(),
         Command::Check(options) => check::run(&options),
         Command::Tidy => tidy::run(),
+        Command::Words(options) => words::run(&options),
         Command::Deny => deny::run(),
         #[cfg(feature = "protos")]
         Command::EtcdProtos => etcd_protos::run(),

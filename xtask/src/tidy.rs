@@ -1,4 +1,4 @@
-//! What a compiler does not check: the layers, that its bans hold everywhere, sizes, dead files, unused dependencies, links.
+//! What a compiler does not check: the layers, that its bans hold everywhere, sizes, dead files, unused dependencies, links, words.
 //!
 //! What crates must not call stands in `crates/clippy.toml`, with the reasons.
 
@@ -7,13 +7,10 @@ use crate::{
     circles::Imports,
     etcd_protos,
     run::{Outcome, output, root, say},
-    workspace::{Dependency, Package, packages, relative},
+    words,
+    workspace::{Dependency, Package, packages, texts},
 };
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    fs,
-    path::Path,
-};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Top to bottom; a crate may depend on those below it only.
 const LAYERS: &[&str] = &[
@@ -131,7 +128,8 @@ pub(crate) fn run() -> Outcome {
         etcd_messages,
         one_model,
     ];
-    let faults: Vec<String> = checks.iter().flat_map(|check| check(&tree)).chain(simulation_reach()).collect();
+    let faults: Vec<String> =
+        checks.iter().flat_map(|check| check(&tree)).chain(simulation_reach()).chain(words::faults(&tree.files)).collect();
     for fault in &faults {
         say(fault);
     }
@@ -140,28 +138,13 @@ pub(crate) fn run() -> Outcome {
 
 impl Tree {
     fn read() -> Self {
-        let mut files = BTreeMap::new();
-        read_files(&root(), &mut files);
+        let files = texts();
         let shared = shared_dependencies(&files["Cargo.toml"]);
         Self { files, packages: packages().expect("cargo metadata reads this workspace"), shared }
     }
 
     fn rust(&self) -> impl Iterator<Item = (&String, &String)> {
         self.files.iter().filter(|(path, _)| path.ends_with(".rs"))
-    }
-}
-
-/// Reads what people write below a folder; builds and what tools have installed are left out.
-fn read_files(folder: &Path, files: &mut BTreeMap<String, String>) {
-    for path in fs::read_dir(folder).into_iter().flatten().filter_map(Result::ok).map(|entry| entry.path()) {
-        let name = path.file_name().unwrap_or_default().to_string_lossy();
-        if path.is_dir() {
-            if !name.starts_with('.') && !["target", "node_modules"].contains(&&*name) {
-                read_files(&path, files);
-            }
-        } else if [".rs", ".md", ".toml", ".proto"].iter().any(|ending| name.ends_with(ending)) {
-            files.insert(relative(&path), fs::read_to_string(&path).expect("texts are UTF-8"));
-        }
     }
 }
 

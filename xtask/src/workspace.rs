@@ -1,9 +1,10 @@
-//! The members of the workspace, as `cargo metadata` lists them.
+//! The members of the workspace, as `cargo metadata` lists them, and the texts in it.
 
 use crate::run::{output, root};
 use serde::{Deserialize, Deserializer};
 use std::{
     collections::BTreeMap,
+    fs,
     path::{Path, PathBuf},
 };
 
@@ -48,6 +49,27 @@ pub(crate) fn packages() -> Result<Vec<Package>, String> {
     }
     let metadata = output("cargo", &["metadata", "--format-version=1", "--no-deps", "--offline"])?;
     serde_json::from_str(&metadata).map(|Metadata { packages }| packages).map_err(|error| format!("cargo metadata: {error}"))
+}
+
+/// The sources, documents, manifests and protos that people write, by their paths from the root.
+pub(crate) fn texts() -> BTreeMap<String, String> {
+    let mut files = BTreeMap::new();
+    read_files(&root(), &mut files);
+    files
+}
+
+/// Reads a folder, without builds and what tools have installed.
+fn read_files(folder: &Path, files: &mut BTreeMap<String, String>) {
+    for path in fs::read_dir(folder).into_iter().flatten().filter_map(Result::ok).map(|entry| entry.path()) {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        if path.is_dir() {
+            if !name.starts_with('.') && !["target", "node_modules"].contains(&&*name) {
+                read_files(&path, files);
+            }
+        } else if [".rs", ".md", ".toml", ".proto"].iter().any(|ending| name.ends_with(ending)) {
+            files.insert(relative(&path), fs::read_to_string(&path).expect("texts are UTF-8"));
+        }
+    }
 }
 
 /// The path from the root.
