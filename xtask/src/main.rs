@@ -4,6 +4,7 @@ mod bench;
 mod check;
 mod circles;
 mod compare;
+mod decisions;
 mod deny;
 mod etcd_protos;
 mod faults;
@@ -42,7 +43,7 @@ enum Command {
     /// Checks the format and the lints of a crate and runs its tests. A change in a pure crate takes less than a minute.
     #[command(after_help = "Example: cargo xtask check workloads")]
     Check(check::Options),
-    /// Checks the tree: layers, bans, file sizes, dead files, unused dependencies, links, words.
+    /// Checks the tree: layers, bans, file sizes, dead files, unused dependencies, links, words, decision records.
     #[command(after_help = "Example: cargo xtask tidy")]
     Tidy,
     /// Checks names, comments and documents for the words of the deny list xtask/words.txt, and prints the replacement of each.

@@ -1,11 +1,11 @@
-//! What a compiler does not check: the layers, that its bans hold everywhere, sizes, dead files, unused dependencies, links, words.
+//! What a compiler does not check: the layers, that its bans hold everywhere, sizes, dead files, unused dependencies, links, words, decision records.
 //!
 //! What crates must not call stands in `crates/clippy.toml`, with the reasons.
 
 use crate::{
     check,
     circles::Imports,
-    etcd_protos,
+    decisions, etcd_protos,
     run::{Outcome, output, root, say},
     words,
     workspace::{Dependency, Package, packages, texts},
@@ -128,8 +128,8 @@ pub(crate) fn run() -> Outcome {
         etcd_messages,
         one_model,
     ];
-    let faults: Vec<String> =
-        checks.iter().flat_map(|check| check(&tree)).chain(simulation_reach()).chain(words::faults(&tree.files)).collect();
+    let of_files = [words::faults, decisions::faults].into_iter().flat_map(|check| check(&tree.files));
+    let faults: Vec<String> = checks.iter().flat_map(|check| check(&tree)).chain(simulation_reach()).chain(of_files).collect();
     for fault in &faults {
         say(fault);
     }
