@@ -3,6 +3,7 @@
 mod bench;
 mod check;
 mod circles;
+mod clients;
 mod compare;
 mod decisions;
 mod deny;

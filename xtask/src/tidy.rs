@@ -5,7 +5,7 @@
 use crate::{
     check,
     circles::Imports,
-    decisions, etcd_protos,
+    clients, decisions, etcd_protos,
     run::{Outcome, output, root, say},
     words,
     workspace::{Dependency, Package, packages, texts},
@@ -20,6 +20,7 @@ const LAYERS: &[&str] = &[
     "berth-terminal",
     "berth-plan",
     "berth-sim",
+    "berth-local",
     "berth-etcd",
     "berth-remote",
     "berth-analysis",
@@ -37,6 +38,7 @@ const LAYERS: &[&str] = &[
     "berth-rbac",
     "berth-api",
     "berth-identity",
+    "berth-env",
     "berth-linear",
     "berth-testing",
     "berth-chart",
@@ -54,8 +56,6 @@ const FORBIDDEN: &[(&str, &str, &str)] = &[
     ("berth-registry", "berth-workloads", "the API rules decide about no workload"),
     ("berth-controllers", "berth-apiserver", "controllers know no HTTP"),
     ("berth-node", "berth-apiserver", "nodes know no HTTP"),
-    ("berth-remote", "berth-registry", "a remote server has the API's rules"),
-    ("berth-analysis", "berth-registry", "who asks providers reads no objects"),
     ("berth-sim", "berth-apiserver", "the simulation has no sockets"),
     ("berth-protobuf", "berth-registry", "protobuf becomes JSON, which has rules elsewhere"),
     ("berth-protobuf", "berth-api", "protobuf becomes JSON, whose types are elsewhere"),
@@ -115,6 +115,7 @@ pub(crate) fn run() -> Outcome {
     let tree = Tree::read();
     let checks = [
         layers,
+        clients,
         circles,
         bans,
         unfinished,
@@ -153,6 +154,11 @@ fn shared_dependencies(manifest: &str) -> BTreeSet<String> {
     let lines = manifest.lines().skip_while(|line| *line != "[workspace.dependencies]").skip(1);
     let names = lines.take_while(|line| !line.starts_with('[')).filter_map(|line| line.split_once(" = "));
     names.map(|(name, _)| name.to_owned()).collect()
+}
+
+/// No client is built with the server's crates.
+fn clients(tree: &Tree) -> Vec<String> {
+    clients::faults(&tree.packages)
 }
 
 /// Every arrow between crates points down.

@@ -5,7 +5,7 @@ use crate::{
     files::{self, Contents, Credentials, FileError, Named},
 };
 use berth_api::{Path as FieldPath, apps::analysis::validate_provider, names::check_dns_label};
-use berth_store::followed::Digest;
+use berth_env::followed::Digest;
 use http::{HeaderValue, Uri};
 use rustls::RootCertStore;
 use serde::Deserialize;

@@ -5,8 +5,8 @@ use crate::{
     config::{Found, Known, OpenError},
 };
 use berth_controllers::analysis::Providers;
-use berth_store::{
-    env::Clock,
+use berth_env::{
+    Clock,
     followed::{Do, LOOK_EVERY, Seen},
 };
 use berth_workloads::analysis::{Answer, NoAnswer, Question};

@@ -5,8 +5,8 @@
 mod desk;
 
 use crate::{lock, panics::caught, worker::Queue};
+use berth_env::{Clock, Env, Spawner};
 use berth_identity::ObjectKey;
-use berth_store::env::{Clock, Env, Spawner};
 use berth_workloads::analysis::{Answer, Asked, NoAnswer, Question};
 use desk::{Attempt, Desk};
 use event_listener::Event;
@@ -124,7 +124,8 @@ impl Analyst {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{metrics::Metrics, testing::World};
+    use crate::metrics::Metrics;
+    use berth_env::testing::TestEnv;
     use futures::FutureExt;
     use jiff::{SignedDuration, Timestamp};
     use std::collections::VecDeque;
@@ -162,7 +163,7 @@ mod tests {
 
     #[test]
     fn it_is_asked_until_there_is_an_answer_and_each_news_wakes_the_key() {
-        let world = World::default();
+        let world = TestEnv::default();
         let env = world.env();
         let answers = Mutex::new(VecDeque::from([Err(NoAnswer::TimedOut), Err(NoAnswer::TimedOut), Ok(0.5)]));
         let told = Arc::new(Told { answers, asked_at: Mutex::default(), clock: Arc::clone(&env.clock) });
@@ -191,7 +192,7 @@ mod tests {
 
     #[test]
     fn a_provider_that_panics_has_not_answered() {
-        let world = World::default();
+        let world = TestEnv::default();
         let env = world.env();
         let told = Told { answers: Mutex::default(), asked_at: Mutex::default(), clock: Arc::clone(&env.clock) };
         let metrics = Metrics::new(&prometheus::Registry::new()).expect("an empty registry");

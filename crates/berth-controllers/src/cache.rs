@@ -6,8 +6,8 @@ use crate::{
     metrics::{Filled, Filling, Metrics},
     sorted::{Keyed, Sorted},
 };
+use berth_env::Spawner;
 use berth_identity::{Hashes, ObjectKey, ResourceName, Revision, Uid};
-use berth_store::env::Spawner;
 use berth_workloads::view::View;
 use event_listener::Event;
 use futures::{
@@ -474,7 +474,8 @@ fn is_itself<V: View>(view: Arc<V>, key: &ObjectKey) -> Result<Arc<V>, serde_jso
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{cluster::RawObject, testing::World};
+    use crate::cluster::RawObject;
+    use berth_env::testing::TestEnv;
     use berth_workloads::view::Identity;
     use futures::channel::mpsc;
     use jiff::SignedDuration;
@@ -518,7 +519,7 @@ mod tests {
 
     #[test]
     fn caches_that_tell_of_each_other_are_given_back_with_their_process() {
-        let world = World::default();
+        let world = TestEnv::default();
         let metrics = Arc::new(Metrics::new(&prometheus::Registry::new()).expect("an empty registry"));
         for is_polled in [false, true] {
             let (_, process) = world.another();

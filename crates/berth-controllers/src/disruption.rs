@@ -11,8 +11,8 @@ use crate::{
     replica_set::PodCache,
     worker::Queue,
 };
+use berth_env::Spawner;
 use berth_identity::{ObjectKey, ResourceName};
-use berth_store::env::Spawner;
 use berth_workloads::{
     Plan,
     disruption::{self, State},

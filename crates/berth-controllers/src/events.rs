@@ -5,8 +5,8 @@ use crate::{
     lock,
     metrics::Metrics,
 };
+use berth_env::{Env, Rng};
 use berth_identity::{ObjectKey, Uid};
-use berth_store::env::{Env, Rng};
 use berth_workloads::{
     lru::Lru,
     plan::{EventRecord, Repeat, Severity},
@@ -408,7 +408,8 @@ fn named(object: &str, number: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{FakeCluster, Numbers, World};
+    use crate::testing::FakeCluster;
+    use berth_env::testing::{Numbers, TestEnv};
     use berth_identity::{ObjectRef, ResourceName};
     use std::sync::atomic::Ordering;
 
@@ -450,7 +451,7 @@ mod tests {
     #[test]
     fn an_event_that_is_not_kept_is_not_made() {
         let made = |keeps_all: bool| {
-            let world = World::default();
+            let world = TestEnv::default();
             let cluster = FakeCluster::new(|_| Ok(json!({})));
             cluster.keeps_all_events.store(keeps_all, Ordering::Relaxed);
             let metrics = Arc::new(Metrics::new(&prometheus::Registry::new()).expect("an empty registry"));

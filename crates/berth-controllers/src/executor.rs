@@ -9,8 +9,8 @@ use crate::{
     worker::Looked,
 };
 use berth_api::{Subresource, decode::from_json, names};
+use berth_env::Rng;
 use berth_identity::{Name, ObjectKey, ObjectRef, ResourceName, Revision, Uid};
-use berth_store::env::Rng;
 use berth_workloads::{
     Action, Plan,
     node_lifecycle::NODE_LEASES,

@@ -11,8 +11,8 @@ use crate::{
     worker::{Looked, Queue, Reconcile},
 };
 use berth_api::Scope;
+use berth_env::Env;
 use berth_identity::{Name, Namespace, ObjectKey, ObjectRef, Uid};
-use berth_store::env::Env;
 use berth_workloads::{
     gc::{Deletion, FOREGROUND, Graph, Node, ORPHAN, OwnerState, TypeMeta, Verdict, Work, decide, decide::Unblock, graph::Observed},
     lru::Lru,

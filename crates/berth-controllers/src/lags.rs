@@ -4,8 +4,8 @@
 //! as long as that takes, and one whose watch is broken by ever more, as soon as something is written.
 
 use crate::{cluster::Cluster, lock, metrics::Metrics};
+use berth_env::{Clock, Timestamp};
 use berth_identity::{ResourceName, Revision};
-use berth_store::env::{Clock, Timestamp};
 use futures::future::join_all;
 use jiff::SignedDuration;
 use std::{

@@ -27,8 +27,8 @@ use crate::{
     worker::Queue,
 };
 use berth_api::{FeatureGates, ip::Cidr};
+use berth_env::Env;
 use berth_identity::{ObjectKey, ResourceName};
-use berth_store::env::Env;
 use berth_workloads::{
     resources::{CLAIMS, NODES, PODS, QUOTAS, REVISIONS},
     view::APPS,

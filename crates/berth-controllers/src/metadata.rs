@@ -6,8 +6,8 @@ use crate::{
     lock,
     metrics::Metrics,
 };
+use berth_env::Spawner;
 use berth_identity::{Name, Namespace, ResourceName, Revision, Uid};
-use berth_store::env::Spawner;
 use berth_workloads::{
     gc::{Deletion, FOREGROUND, ORPHAN, Seen, TypeMeta},
     owners::OwnerReferences,

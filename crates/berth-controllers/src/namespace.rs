@@ -9,8 +9,8 @@ use crate::{
     worker::{Looked, Queue, Reconcile},
 };
 use berth_api::{Scope, Subresource, decode::Codec};
+use berth_env::Clock;
 use berth_identity::{Name, ObjectKey, ResourceName, Uid};
-use berth_store::env::Clock;
 use berth_workloads::{
     namespace::{Remaining, conditions},
     plan::STAGE_CONCURRENCY,

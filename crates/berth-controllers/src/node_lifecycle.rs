@@ -12,8 +12,8 @@ use crate::{
     replica_set::PodCache,
     worker::{Looked, Queue, Reconcile},
 };
+use berth_env::{Clock, Env};
 use berth_identity::{Name, ObjectKey, Uid};
-use berth_store::env::{Clock, Env};
 use berth_workloads::{
     Plan,
     node_lifecycle::{

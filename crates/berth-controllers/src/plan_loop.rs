@@ -12,8 +12,8 @@ use crate::{
     worker::{Looked, Queue, Reconcile},
 };
 use berth_api::FeatureGates;
+use berth_env::Clock;
 use berth_identity::{ObjectKey, ObjectRef, ResourceName, Revision};
-use berth_store::env::Clock;
 use berth_workloads::{
     Plan,
     plan::{Action, EventRecord, SOON, Wait},
@@ -308,14 +308,8 @@ impl Shown for Caches {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{
-        cluster::Cluster,
-        events::Recorder,
-        executor::CarryError,
-        metrics::Metrics,
-        queue::WorkQueue,
-        testing::{FakeCluster, World},
-    };
+    use crate::{cluster::Cluster, events::Recorder, executor::CarryError, metrics::Metrics, queue::WorkQueue, testing::FakeCluster};
+    use berth_env::testing::TestEnv;
     use berth_identity::Uid;
     use berth_workloads::resources::PODS;
     use berth_workloads::{
@@ -350,7 +344,7 @@ mod tests {
     }
 
     /// A planner's loop over `queue` and a cluster, without caches.
-    fn looking<P: Planner>(planner: P, queue: &Queue<ObjectKey>, world: &World, cluster: &Arc<FakeCluster>) -> Arc<PlanLoop<P>> {
+    fn looking<P: Planner>(planner: P, queue: &Queue<ObjectKey>, world: &TestEnv, cluster: &Arc<FakeCluster>) -> Arc<PlanLoop<P>> {
         looking_at(Vec::new(), planner, queue, world, cluster)
     }
 
@@ -359,7 +353,7 @@ mod tests {
         caches: Vec<Arc<dyn Warm>>,
         planner: P,
         queue: &Queue<ObjectKey>,
-        world: &World,
+        world: &TestEnv,
         cluster: &Arc<FakeCluster>,
     ) -> Arc<PlanLoop<P>> {
         let metrics = Arc::new(metrics());
@@ -397,7 +391,7 @@ mod tests {
 
     /// Looks once after each of these milliseconds; gives what was written in which look, and whether it is looked at again by itself.
     fn looks(urgency: Urgency, after: &[i64]) -> Vec<(Vec<String>, bool)> {
-        let (world, cluster) = (World::default(), FakeCluster::new(|_| Ok(json!({}))));
+        let (world, cluster) = (TestEnv::default(), FakeCluster::new(|_| Ok(json!({}))));
         let queue = Queue::new("test", world.env().clock, &metrics());
         let looks = looking(Statuses(urgency, Mutex::default()), &queue, &world, &cluster);
         let mut seen = 0;
@@ -439,7 +433,7 @@ mod tests {
 
     #[test]
     fn after_a_panic_nothing_is_written_before_everything_that_was_is_shown() {
-        let (world, mut creates) = (World::default(), 0);
+        let (world, mut creates) = (TestEnv::default(), 0);
         let cluster = FakeCluster::new(move |call| {
             creates += 1;
             assert!(creates > 1, "nobody saw this coming: {call}");
@@ -468,7 +462,7 @@ mod tests {
         for (refusal, wakes) in
             [(by_quota("no".to_owned()), true), (by_quota(in_quota_words()), true), (ClusterError::Refused(in_quota_words()), false)]
         {
-            let (world, answer) = (World::default(), refusal.clone());
+            let (world, answer) = (TestEnv::default(), refusal.clone());
             let cluster = FakeCluster::new(move |_| Err(answer.clone()));
             let queue = Queue::new("test", world.env().clock, &metrics());
             let looks = looking(Pods, &queue, &world, &cluster);

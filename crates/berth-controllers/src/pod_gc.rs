@@ -7,8 +7,8 @@ use crate::{
     panics::caught,
     replica_set::PodCache,
 };
+use berth_env::Clock;
 use berth_identity::ObjectKey;
-use berth_store::env::Clock;
 use berth_workloads::{
     Plan,
     pod_gc::{self, State},

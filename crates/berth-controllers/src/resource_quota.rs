@@ -16,8 +16,8 @@ use berth_api::{
     quantity::Quantity,
     quota::{Amounts, Taken, counted_resource, is_in_scope, taken},
 };
+use berth_env::{Clock, Spawner};
 use berth_identity::{Namespace, ObjectKey, Revision, Uid};
-use berth_store::env::{Clock, Spawner};
 use berth_workloads::{
     Plan,
     resource_quota::{self, QuotaView, State, is_charged, is_lower},

@@ -12,8 +12,8 @@ use crate::{
     worker::Queue,
 };
 use berth_api::ip::Cidr;
+use berth_env::{Clock, Spawner};
 use berth_identity::{Name, ObjectKey};
-use berth_store::env::{Clock, Spawner};
 use berth_workloads::{
     Plan,
     endpoints::{

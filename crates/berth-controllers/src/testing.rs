@@ -1,5 +1,4 @@
-//! What the tests of several modules share: a world of one thread whose time passes only when everybody waits for it, and a cluster that
-//! answers as told.
+//! A cluster that answers as a test says, for the tests of several modules.
 
 use crate::{
     cluster::{Change, Cluster, ClusterError, DeleteParams, RawObject, ServedKind},
@@ -7,91 +6,17 @@ use crate::{
 };
 use berth_api::{Object, Subresource};
 use berth_identity::{ObjectKey, ResourceName, Revision, Uid};
-use berth_store::{
-    env::{Clock, Env, Rng, Spawner},
-    virtual_time::{Order, Process, Step, VirtualTime},
-};
 use berth_workloads::{plan::Severity, resources::PODS};
 use futures::{
     FutureExt, StreamExt,
     future::BoxFuture,
     stream::{self, BoxStream},
 };
-use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 use std::sync::{
     Arc, Mutex,
     atomic::{AtomicBool, AtomicU64, Ordering},
 };
-
-/// The same numbers in every run, scattered enough that names do not repeat.
-#[derive(Default)]
-pub(crate) struct Numbers(AtomicU64);
-
-impl Rng for Numbers {
-    fn fill(&self, bytes: &mut [u8]) {
-        for chunk in bytes.chunks_mut(8) {
-            // SplitMix64.
-            let mut number = self.0.fetch_add(1, Ordering::Relaxed).wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-            number = (number ^ (number >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-            number = (number ^ (number >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-            number ^= number >> 31;
-            chunk.copy_from_slice(&number.to_le_bytes()[..chunk.len()]);
-        }
-    }
-}
-
-/// One thread's tasks and their clock.
-#[derive(Clone)]
-pub(crate) struct World {
-    time: VirtualTime,
-    process: Process,
-}
-
-impl Default for World {
-    fn default() -> Self {
-        let time = VirtualTime::new(Order::Fifo, Arc::new(Numbers::default()), Timestamp::UNIX_EPOCH);
-        Self { process: time.process(), time }
-    }
-}
-
-impl World {
-    pub(crate) fn env(&self) -> Env {
-        Env { clock: Arc::new(self.time.clone()), rng: Arc::new(Numbers::default()), spawner: Arc::new(self.process.clone()) }
-    }
-
-    /// Another process in the same time.
-    pub(crate) fn another(&self) -> (Env, Process) {
-        let process = self.time.process();
-        (Env { spawner: Arc::new(process.clone()), ..self.env() }, process)
-    }
-
-    /// Lets everybody run, and time pass, until `duration` is over.
-    pub(crate) fn run_for(&self, duration: SignedDuration) {
-        let until = self.time.now() + duration;
-        while self.time.step(until) != Step::Quiet {}
-    }
-
-    /// Polls as often as told, whoever has something to do.
-    pub(crate) fn poll(&self, times: usize) {
-        (0..times).for_each(|_| _ = self.time.step(self.time.now() + SignedDuration::from_secs(1)));
-    }
-
-    /// Runs `future` to its end, with everybody else, for at most an hour.
-    pub(crate) fn block_on<T: Send + 'static>(&self, future: impl Future<Output = T> + Send + 'static) -> T {
-        let answer = Arc::new(Mutex::new(None));
-        let sink = Arc::clone(&answer);
-        self.process.spawn("test", future.map(move |value| *lock(&sink) = Some(value)).boxed());
-        let until = self.time.now() + SignedDuration::from_hours(1);
-        loop {
-            let step = self.time.step(until);
-            if let Some(value) = lock(&answer).take() {
-                return value;
-            }
-            assert_ne!(step, Step::Quiet, "the future does not end");
-        }
-    }
-}
 
 type Answer = Box<dyn FnMut(&str) -> Result<Value, ClusterError> + Send>;
 

@@ -14,8 +14,8 @@ use crate::{
     plan_loop::Planner,
     worker::Queue,
 };
+use berth_env::Spawner;
 use berth_identity::{ObjectKey, Uid};
-use berth_store::env::Spawner;
 use berth_workloads::{
     Plan,
     resources::{CLAIMS, CLASSES, PODS, VOLUMES},

@@ -7,7 +7,7 @@ use crate::{
     panics::{Panicked, caught},
     queue::WorkQueue,
 };
-use berth_store::env::{Clock, Env};
+use berth_env::{Clock, Env};
 use event_listener::Event;
 use futures::future::{BoxFuture, select};
 use jiff::Timestamp;
@@ -228,7 +228,7 @@ impl<K: Ord + Clone + Send + Sync> RunningWork for Shared<K> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::World;
+    use berth_env::testing::TestEnv;
     use jiff::SignedDuration;
     use std::{
         collections::BTreeMap,
@@ -254,7 +254,7 @@ mod tests {
 
     #[test]
     fn a_look_that_panics_is_counted_and_made_again_later_and_keeps_nobody_up() {
-        let world = World::default();
+        let world = TestEnv::default();
         let (env, registry) = (world.env(), prometheus::Registry::new());
         let metrics = Metrics::new(&registry).expect("an empty registry");
         let queue = Queue::new("test", Arc::clone(&env.clock), &metrics);
@@ -307,7 +307,7 @@ mod tests {
     #[test]
     fn one_of_many_idle_workers_waits_for_the_time_and_every_key_comes_at_its_own() {
         const KEYS: u32 = 100;
-        let world = World::default();
+        let world = TestEnv::default();
         let env = world.env();
         let metrics = Metrics::new(&prometheus::Registry::new()).expect("an empty registry");
         let clock = Arc::new(Counted(Arc::clone(&env.clock), AtomicUsize::new(0)));

@@ -9,8 +9,8 @@ use crate::{
 };
 use berth_api::FeatureGates;
 use berth_controllers::Cluster;
+use berth_env::Env;
 use berth_follow::forecaster::Forecaster;
-use berth_store::env::Env;
 use hyper::{server::conn::http1, service::service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use rustls::{

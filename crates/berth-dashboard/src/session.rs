@@ -3,7 +3,7 @@
 //! Secrets are looked up by their digest, so that no time tells how much of one was right.
 
 use base64::{Engine, prelude::BASE64_URL_SAFE_NO_PAD};
-use berth_store::env::Rng;
+use berth_env::Rng;
 use jiff::{SignedDuration, Timestamp};
 use sha2::{Digest, Sha256};
 use std::{

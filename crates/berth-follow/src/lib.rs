@@ -4,7 +4,7 @@
 //! workload a look and a short past are kept ([`board`], [`past`]), each changed by what is seen and by nothing else; what is shown besides is made when it is asked for
 //! ([`facts`], [`rows`]). What a reader can have done is in [`act`]: first a question that says what will happen, then the write.
 //!
-//! Nothing here knows how it is shown. Time and tasks come in through [`Env`](berth_store::env::Env).
+//! Nothing here knows how it is shown. Time and tasks come in through [`Env`](berth_env::Env).
 
 pub mod act;
 pub mod board;

@@ -16,8 +16,8 @@ use berth_controllers::{
     owners::OwnerIndex,
     pods::PodIndex,
 };
+use berth_env::Env;
 use berth_identity::{ObjectKey, ResourceName, Uid};
-use berth_store::env::Env;
 use berth_workloads::{
     resources::{CLAIMS, DEPLOYMENTS, EVENTS, NODES, PODS, QUOTAS, REPLICA_SETS, REVISIONS, STATEFUL_SETS},
     view::{ClaimView, DeploymentView, Meta, PodView, ReplicaSetView, RevisionView, StatefulSetView, View},

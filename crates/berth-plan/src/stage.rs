@@ -16,10 +16,10 @@ use berth_controllers::{
     events::Recorder,
     executor::Follower,
     guard::SecondWriters,
-    local::LocalCluster,
     manager::{ControllerManager, Enabled},
     metrics::Metrics,
 };
+use berth_local::LocalCluster;
 use berth_node::{ForeignNodes, Nodes, Scheduler};
 use berth_registry::{
     Actor, ApiError, Body, Collection, Current, GetOptions, ManifestFields, Patch, Registry, ResourceTable, Reviewer, Target, WriteOptions,

@@ -1,6 +1,6 @@
 //! How long to wait after a failure.
 
-use berth_store::env::Rng;
+use berth_env::Rng;
 use jiff::SignedDuration;
 
 /// After the first failure, at most.

@@ -8,8 +8,8 @@ use crate::{
 };
 use berth_api::{Scope, Subresource};
 use berth_controllers::{ClusterError, RawObject, ServedKind};
+use berth_env::Env;
 use berth_identity::{ObjectKey, ResourceName, Revision};
-use berth_store::env::Env;
 use bytes::Bytes;
 use futures::future::{Either, select};
 use http::{

@@ -15,8 +15,8 @@ use berth_controllers::{
     Change, Cluster, ClusterError, DeleteParams, Propagation, RawObject, ServedKind,
     election::{Gate, Pass},
 };
+use berth_env::Env;
 use berth_identity::{Namespace, ObjectKey, ResourceName, Revision, Uid};
-use berth_store::env::Env;
 use berth_workloads::{resources::PODS, view::read_metadata};
 use bytes::Bytes;
 use futures::{

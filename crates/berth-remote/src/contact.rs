@@ -1,7 +1,7 @@
 //! How a server has answered so far: counted, and since when it does not.
 
 use crate::denials::Denials;
-use berth_store::env::{Clock, Timestamp};
+use berth_env::{Clock, Timestamp};
 use http::{Method, StatusCode};
 use jiff::SignedDuration;
 use prometheus::{IntCounterVec, Opts, Registry};

@@ -8,8 +8,8 @@ use crate::{
 };
 use berth_api::Scope;
 use berth_controllers::{Change, ClusterError, ServedKind};
+use berth_env::Env;
 use berth_identity::{Namespace, ResourceName, Revision};
-use berth_store::env::Env;
 use bytes::{Bytes, BytesMut};
 use futures::{
     StreamExt,

@@ -1,11 +1,7 @@
 //! A machine whose clock somebody sets, while its running time is the world's.
 
 use crate::lock;
-use berth_store::{
-    env::{Clock, Timestamp},
-    steady_time::Machine,
-    virtual_time::VirtualTime,
-};
+use berth_env::{Clock, Timestamp, steady_time::Machine, virtual_time::VirtualTime};
 use futures::future::BoxFuture;
 use jiff::SignedDuration;
 use std::{

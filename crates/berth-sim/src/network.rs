@@ -8,9 +8,9 @@ use berth_api::{Object, StatusPart, Subresource, tenure::Tenure};
 use berth_controllers::{
     Change, Cluster, ClusterError, DeleteParams, RawObject, ServedKind,
     election::{Gate, Pass},
-    local::LocalCluster,
 };
 use berth_identity::{ObjectKey, ResourceName, Revision, Uid};
+use berth_local::LocalCluster;
 use berth_store::env::{Clock, Rng, Spawner, Timestamp};
 use berth_workloads::resources::PODS;
 use futures::{

@@ -19,11 +19,12 @@ use berth_controllers::{
     Cluster,
     events::Recorder,
     guard::SecondWriters,
-    local::LocalCluster,
     manager::{ControllerManager, Enabled},
     metrics::Metrics,
 };
+use berth_env::steady_time::SteadyTime;
 use berth_identity::Revision;
+use berth_local::LocalCluster;
 use berth_node::{Latencies, NodeShape, Nodes, Scheduler};
 use berth_registry::{Registry, ResourceTable};
 use berth_store::{
@@ -31,7 +32,6 @@ use berth_store::{
     env::{Clock, Env, Rng, Spawner, Timestamp},
     etcd::SETTLED_WITHIN,
     files::disk::Disk,
-    steady_time::SteadyTime,
     virtual_time::{Order, Process, Step, VirtualTime},
 };
 use bytes::Bytes;

@@ -5,20 +5,17 @@
 
 mod backend;
 mod bells;
-pub mod env;
 pub mod expiry;
 pub mod files;
-pub mod followed;
 mod log;
 mod mvcc;
 mod shared;
 mod space;
-pub mod steady_time;
-pub mod virtual_time;
 
 #[cfg(feature = "embedded")]
 pub use backend::embedded::{EmbeddedStore, Made, OpenError, Opening, Report, Snapshot, check, make_store, snapshot};
 pub use backend::{etcd, memory::MemoryStore, split::SplitStore};
+pub use berth_env::{self as env, virtual_time};
 pub use berth_identity::Revision;
 #[cfg(feature = "embedded")]
 pub use files::folder::{Folder, FolderError};

@@ -1,8 +1,8 @@
 //! Time, randomness and tasks of the real machine.
 
 use berth_controllers::panics::{Panicked, caught};
-use berth_store::{
-    env::{Env, Rng, Spawner, Timestamp},
+use berth_env::{
+    Env, Rng, Spawner, Timestamp,
     steady_time::{Machine, SteadyTime},
 };
 use futures::{FutureExt, future::BoxFuture};

@@ -38,12 +38,14 @@ use berth_controllers::{
     events::Recorder,
     guard::SecondWriters,
     lags::Lags,
-    local::LocalCluster,
     manager::{ControllerManager, Enabled},
     metrics::Metrics,
-    service_allocation::{self, Among, Presence},
 };
 use berth_identity::ResourceName;
+use berth_local::{
+    LocalCluster,
+    service_allocation::{self, Among, Presence},
+};
 use berth_node::Scheduler;
 use berth_registry::{Pressure, Registry, ResourceTable, ServerAddress};
 use berth_store::env::Env;

@@ -118,7 +118,11 @@ fn mutants() -> Vec<String> {
             format!("cargo mutants --package {package} --all-features --shard {shard}/{shards} --no-shuffle --output {out}")
         })
     };
-    shards("berth-workloads", 40).chain(shards("berth-store", 24)).chain(shards("berth-registry", 8)).collect()
+    shards("berth-workloads", 40)
+        .chain(shards("berth-store", 24))
+        .chain(shards("berth-env", 1))
+        .chain(shards("berth-registry", 8))
+        .collect()
 }
 
 /// Runs every test. Every second time more of them at once than the machine has cores for: what is slow then must still pass.

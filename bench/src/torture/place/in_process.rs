@@ -5,13 +5,14 @@ use super::{Refusal, Users, endpoint};
 use crate::{client::Endpoint, torture::draw::Draw};
 use berth_api::FeatureGates;
 use berth_apiserver::{Access, Config, Credentials, Limits, Pki, PkiOptions, Readiness, Server, Storage};
+use berth_env::{
+    Clock, Env, Rng, Spawner, Timestamp,
+    steady_time::{Machine, SteadyTime},
+};
 use berth_registry::{Registry, ResourceTable};
 use berth_store::{
-    DEFAULT_HISTORY_BYTES, EmbeddedStore, Limits as StoreLimits, Opening,
-    env::{Clock, Env, Rng, Spawner, Timestamp},
-    expiry,
+    DEFAULT_HISTORY_BYTES, EmbeddedStore, Limits as StoreLimits, Opening, expiry,
     files::disk::{Disk, Trouble},
-    steady_time::{Machine, SteadyTime},
 };
 use futures::{
     FutureExt,

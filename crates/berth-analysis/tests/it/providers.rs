@@ -2,10 +2,7 @@
 
 use berth_analysis::{ANSWER_BYTES_MAX, ANSWER_WITHIN, FileProviders};
 use berth_controllers::analysis::Providers;
-use berth_store::{
-    env::{Clock, Timestamp},
-    followed::LOOK_EVERY,
-};
+use berth_env::{Clock, Timestamp, followed::LOOK_EVERY};
 use berth_workloads::analysis::{NoAnswer, Question};
 use futures::future::BoxFuture;
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};

@@ -5,7 +5,7 @@ use super::{
     files::{CredentialError, CredentialFiles, Part, ends},
 };
 use crate::{pki::RENEW_BEFORE, tls::TlsError};
-use berth_store::followed::{Do, LOOK_EVERY, Seen};
+use berth_env::followed::{Do, LOOK_EVERY, Seen};
 use jiff::Timestamp;
 use prometheus::{IntCounterVec, IntGaugeVec, Opts, Registry};
 use std::{error::Error, time::Duration};

@@ -6,8 +6,8 @@ use super::{
 };
 use crate::{Cluster, ClusterError, RawObject};
 use berth_api::{decode::Codec, tenure::Tenure};
+use berth_env::Env;
 use berth_identity::{ObjectKey, Revision};
-use berth_store::env::Env;
 use berth_workloads::resources::LEASES;
 use futures::future::{BoxFuture, Either, select};
 use jiff::SignedDuration;

@@ -1,8 +1,6 @@
 use super::*;
-use crate::{
-    metrics::Metrics,
-    testing::{FakeCluster, World},
-};
+use crate::{metrics::Metrics, testing::FakeCluster};
+use berth_env::testing::TestEnv;
 use berth_identity::{ObjectKey, Revision};
 use berth_workloads::{
     Stage,
@@ -53,7 +51,7 @@ fn plan(stages: Vec<Vec<Action>>) -> Plan {
     Plan { stages: stages.into_iter().map(|actions| Stage { actions }).collect(), ..Plan::default() }
 }
 
-fn executor(world: &World, cluster: &Arc<FakeCluster>) -> Executor {
+fn executor(world: &TestEnv, cluster: &Arc<FakeCluster>) -> Executor {
     let metrics = Arc::new(Metrics::new(&prometheus::Registry::new()).expect("an empty registry"));
     let cluster: Arc<dyn Cluster> = Arc::<FakeCluster>::clone(cluster);
     let events = Recorder::new(Arc::clone(&cluster), world.env(), metrics, "test");
@@ -62,7 +60,7 @@ fn executor(world: &World, cluster: &Arc<FakeCluster>) -> Executor {
 
 /// Carries a plan out against a cluster that answers so; gives what came of it and the calls, without the pods' random endings.
 fn run(plan: Plan, answer: impl FnMut(&str) -> Result<Value, ClusterError> + Send + 'static) -> (Carried, Vec<String>) {
-    let (world, cluster) = (World::default(), FakeCluster::new(answer));
+    let (world, cluster) = (TestEnv::default(), FakeCluster::new(answer));
     let executor = executor(&world, &cluster);
     let carried = world.block_on(async move { executor.carry_out("ns/web", plan).await });
     (carried, cluster.calls())
@@ -118,7 +116,7 @@ fn a_name_that_is_taken_by_our_own_pod_is_success_and_by_another_is_tried_anew()
 #[test]
 fn a_create_of_unknown_outcome_is_repeated_under_the_same_name() {
     let (carried, first) = run(plan(vec![vec![pods(1)]]), |_| Err(unavailable()));
-    let (world, cluster) = (World::default(), FakeCluster::new(|_| Ok(json!({}))));
+    let (world, cluster) = (TestEnv::default(), FakeCluster::new(|_| Ok(json!({}))));
     let executor = executor(&world, &cluster);
     let settled = world.block_on(async move { executor.settle(carried.writes.unsettled).await });
     assert_eq!(cluster.calls(), first);
@@ -128,7 +126,7 @@ fn a_create_of_unknown_outcome_is_repeated_under_the_same_name() {
 #[test]
 fn a_change_of_unknown_outcome_is_read_and_not_repeated() {
     let (carried, _) = run(plan(vec![vec![patch("a")]]), |_| Err(unavailable()));
-    let (world, cluster) = (World::default(), FakeCluster::new(|_| Ok(json!({}))));
+    let (world, cluster) = (TestEnv::default(), FakeCluster::new(|_| Ok(json!({}))));
     let executor = executor(&world, &cluster);
     let settled = world.block_on(async move { executor.settle(carried.writes.unsettled).await });
     assert_eq!((cluster.calls(), settled.writes.revisions[&PODS]), (vec!["get pods a".to_owned()], Revision(101)));

@@ -21,8 +21,8 @@ use berth_controllers::{
     metrics::Metrics,
     worker::{Looked, Queue, Reconcile},
 };
+use berth_env::Env;
 use berth_identity::{ObjectKey, ResourceName, Uid};
-use berth_store::env::Env;
 use berth_workloads::{
     plan::{EventRecord, Repeat, Severity},
     resources::PODS,

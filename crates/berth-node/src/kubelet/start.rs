@@ -10,7 +10,7 @@ use super::{
     waiting,
 };
 use berth_controllers::{Cluster, events::Recorder, metrics::Metrics};
-use berth_store::env::Env;
+use berth_env::Env;
 use berth_workloads::resources::{CONFIG_MAPS, SECRETS};
 use std::sync::Arc;
 

@@ -6,8 +6,8 @@ use berth_controllers::{
     cache::{Delta, Warm},
     volume_binder::{ClaimCache, VolumeCache, claim_key},
 };
+use berth_env::Rng;
 use berth_identity::{Namespace, ObjectKey};
-use berth_store::env::Rng;
 use berth_workloads::{
     resources::{CLAIMS, VOLUMES},
     volume_binding::{ClaimView, VolumeView},

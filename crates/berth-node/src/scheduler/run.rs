@@ -22,7 +22,7 @@ use berth_controllers::{
     panics::{Panicked, caught},
     volume_binder::ClassCache,
 };
-use berth_store::env::Env;
+use berth_env::Env;
 use berth_workloads::{
     plan::Severity,
     resources::{BUDGETS, CLAIMS, CLASSES, NODES, PODS},

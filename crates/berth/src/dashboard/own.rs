@@ -13,6 +13,7 @@ use berth_apiserver::{
 };
 use berth_controllers::{Cluster, ClusterError};
 use berth_dashboard::{Dashboard, FirstPage, Following, Links, Options};
+use berth_local::cluster_error;
 use berth_registry::{DASHBOARD_USER, Registry};
 use berth_remote::RemoteCluster;
 use berth_store::env::{Env, Rng};
@@ -179,7 +180,7 @@ async fn ended(stopped: oneshot::Receiver<()>, faults: Faults) {
 /// Gives the page's user the rights of the page, unless it needs none, and connects as that user.
 async fn connect(remote: berth_remote::Options, rights: Option<Registry>, env: Env) -> Result<Arc<dyn Cluster>, ClusterError> {
     if let Some(registry) = rights {
-        registry.bootstrap_dashboard().await?;
+        registry.bootstrap_dashboard().await.map_err(cluster_error)?;
     }
     let connected = RemoteCluster::connect(&remote, env).await.map_err(|error| ClusterError::Unknown(chain(&error)))?;
     Ok(Arc::new(connected.named("berth-dashboard")))

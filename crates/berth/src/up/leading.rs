@@ -2,11 +2,9 @@
 
 use super::Outcome;
 use crate::env::{self, Faults};
-use berth_controllers::{
-    election::{Candidacy, End, Leader, Lives, Timing},
-    local::LocalCluster,
-};
+use berth_controllers::election::{Candidacy, End, Leader, Lives, Timing};
 use berth_identity::ObjectKey;
+use berth_local::LocalCluster;
 use berth_registry::Registry;
 use berth_store::env::Env;
 use futures::FutureExt;

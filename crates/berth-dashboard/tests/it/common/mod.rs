@@ -5,8 +5,8 @@
 use berth_api::{FeatureGates, Object, Subresource};
 use berth_controllers::{Change, Cluster, ClusterError, DeleteParams, RawObject, ServedKind};
 use berth_dashboard::{Dashboard, FirstPage, Following, Options};
+use berth_env::{Clock, Env, Rng, Spawner, Timestamp};
 use berth_identity::{ObjectKey, ResourceName, Revision, Uid};
-use berth_store::env::{Clock, Env, Rng, Spawner, Timestamp};
 use futures::{
     FutureExt, StreamExt,
     future::BoxFuture,

@@ -4,13 +4,12 @@
 
 use berth_api::FeatureGates;
 use berth_apiserver::{Access, Config, Credentials, Kubeconfig, Limits, Pki, PkiOptions, Readiness, Server, Storage};
-use berth_controllers::{Change, Cluster, local::LocalCluster};
+use berth_controllers::{Change, Cluster};
+use berth_env::{Clock, Env, Rng, Spawner, Timestamp};
+use berth_local::LocalCluster;
 use berth_registry::{Registry, ResourceTable};
 use berth_remote::{Options, RemoteCluster};
-use berth_store::{
-    DEFAULT_HISTORY_BYTES, MemoryStore,
-    env::{Clock, Env, Rng, Spawner, Timestamp},
-};
+use berth_store::{DEFAULT_HISTORY_BYTES, MemoryStore};
 use berth_testing::Upstream;
 use futures::{
     StreamExt,

@@ -1,7 +1,7 @@
 //! Nodes that are lost and come back, and pods that are evicted under a budget.
 
 use super::{DEPLOYMENTS, Running, deployment};
-use crate::cluster::Cluster;
+use berth_controllers::cluster::Cluster;
 use berth_identity::{ObjectKey, ResourceName};
 use berth_registry::{Actor, ApiError, Body, Subresource, Target, WriteOptions, resource};
 use berth_workloads::resources::{BUDGETS, LEASES, NODES, PODS};

@@ -1,7 +1,7 @@
 //! A cache whose watch brings nothing any more.
 
 use super::{faulty::Faulty, *};
-use crate::lags::Lags;
+use berth_controllers::lags::Lags;
 use futures::FutureExt;
 
 const LAG_MAX: Duration = Duration::from_secs(10);

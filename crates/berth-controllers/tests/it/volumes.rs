@@ -1,7 +1,7 @@
 //! Claims and volumes over a real registry.
 
 use super::{PROVISION_LATENCY, Running};
-use crate::cluster::{Cluster, DeleteParams};
+use berth_controllers::cluster::{Cluster, DeleteParams};
 use berth_identity::{ObjectKey, ResourceName};
 use berth_workloads::resources::{CLAIMS, CLASSES, PODS, VOLUMES};
 use jiff::SignedDuration;

@@ -1,13 +1,11 @@
 //! Keeps what Services are given in order: the Service `kubernetes` stays what it should be, claims that a crash left are given back.
 
+use berth_env::{Clock, Env, Timestamp};
 use berth_registry::{
     ApiError, Registry, ServerAddress,
     allocation::{Good, repair::Step},
 };
-use berth_store::{
-    EventKind, Watch, WatchItem,
-    env::{Clock, Env, Timestamp},
-};
+use berth_store::{EventKind, Watch, WatchItem};
 use futures::{
     StreamExt,
     future::{AbortHandle, FutureExt, abortable, select},
@@ -176,21 +174,21 @@ fn tell(step: &Step) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::World;
     use berth_api::FeatureGates;
+    use berth_env::testing::TestEnv;
     use berth_registry::{Actor, Collection, ListOptions, ResourceTable};
     use berth_store::{MemoryStore, expiry};
     use serde_json::Value;
     use std::{collections::BTreeSet, net::IpAddr};
 
     struct Servers {
-        world: World,
+        world: TestEnv,
         registry: Registry,
     }
 
     impl Servers {
         fn new() -> Self {
-            let world = World::default();
+            let world = TestEnv::default();
             world.run_for(SignedDuration::from_secs(1_800_000_000));
             let env = world.env();
             let table = Arc::new(ResourceTable::default());
@@ -204,7 +202,7 @@ mod tests {
         }
 
         /// A server in a process of its own.
-        fn start(&self, address: &str) -> (Presence, berth_store::virtual_time::Process) {
+        fn start(&self, address: &str) -> (Presence, berth_env::virtual_time::Process) {
             let (env, process) = self.world.another();
             let server: SocketAddr = address.parse().expect("an address");
             let server = ServerAddress { address: Some(server.ip()), port: server.port() };

@@ -1,9 +1,10 @@
 //! Another controller manager acts on the same objects, under another name in `managedFields`.
 
-use super::{Cluster, DEPLOYMENTS, DeleteParams, LocalCluster, Metrics, Running, SETS, SecondWriters, deployment};
-use crate::{Change, ClusterError, RawObject, ServedKind};
+use super::{Cluster, DEPLOYMENTS, DeleteParams, LocalCluster, Metrics, Running, SETS, SecondWriters, deployment, lock};
 use berth_api::{Object, Subresource};
+use berth_controllers::{Change, ClusterError, RawObject, ServedKind};
 use berth_identity::{ObjectKey, ResourceName, Revision, Uid};
+use berth_local::cluster_error;
 use berth_registry::{Actor, Body, Collection, Registry, WriteOptions};
 use berth_workloads::resources::{EVENTS, PODS};
 use futures::{FutureExt, future::BoxFuture, stream::BoxStream};
@@ -45,7 +46,7 @@ impl Cluster for FromOutside {
             let at = Collection { resource, namespace: object.meta().namespace.clone() };
             let key = ObjectKey { namespace: at.namespace.clone().into(), name: object.meta().name.clone().into() };
             let options = WriteOptions { field_manager: self.manager.to_owned(), ..WriteOptions::default() };
-            self.registry.create(&Actor::System, &at, Body::Json(object.encode()), &options).await.map_err(ClusterError::from)?;
+            self.registry.create(&Actor::System, &at, Body::Json(object.encode()), &options).await.map_err(cluster_error)?;
             self.local.get(name, &key).await?.ok_or_else(|| ClusterError::NotFound("it is gone again".to_owned()))
         }
         .boxed()
@@ -88,7 +89,7 @@ impl Running {
     /// berth's controllers beside another API server's.
     fn run_berth(&self) -> Arc<Metrics> {
         self.run_controllers_as(self.acting_outside(BERTH), WORKLOADS, Arc::default(), SecondWriters::Stop);
-        crate::lock(&self.metrics).last().cloned().expect("they have some")
+        lock(&self.metrics).last().cloned().expect("they have some")
     }
 
     fn create_outside(&self, object: &Value) {

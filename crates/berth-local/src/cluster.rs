@@ -1,16 +1,18 @@
 //! The [`Cluster`] inside the API server's own process: no HTTP, and nothing is encoded that both sides hold already.
 
-use crate::{
+use crate::cluster_error;
+use berth_api::{Object, Scope, StatusPart, Subresource, tenure::Tenure};
+use berth_controllers::{
     cluster::{Change, Cluster, ClusterError, DeleteParams, RawObject, ServedKind},
     election::{Gate, Pass},
 };
-use berth_api::{Object, Scope, StatusPart, Subresource, tenure::Tenure};
+use berth_env::Env;
 use berth_identity::{Namespace, ObjectKey, ResourceName, Revision, Uid, interned};
 use berth_registry::{
-    Actor, ApiError, Body, Collection, Current, DeleteOptions, Deleted, GetOptions, Patch, PropagationPolicy, RESOURCE_QUOTA, Registry,
-    Resource, ResourceTable, Target, WatchEvent, WatchOptions, WriteOptions, Written, options::Precondition, resource::Ended,
+    Actor, ApiError, Body, Collection, Current, DeleteOptions, Deleted, GetOptions, Patch, PropagationPolicy, Registry, Resource,
+    ResourceTable, Target, WatchEvent, WatchOptions, WriteOptions, Written, options::Precondition, resource::Ended,
 };
-use berth_store::{Entry, env::Env};
+use berth_store::Entry;
 use berth_workloads::{plan::Propagation, resources::PODS};
 use futures::{
     FutureExt, StreamExt,
@@ -19,7 +21,7 @@ use futures::{
 };
 use jiff::SignedDuration;
 use serde_json::Value;
-use std::{borrow::Cow, sync::Arc, time::Duration};
+use std::{borrow::Cow, sync::Arc};
 
 /// How long to wait before a watch that could not begin is tried again.
 const RETRY: SignedDuration = SignedDuration::from_millis(100);
@@ -106,7 +108,7 @@ impl Cluster for LocalCluster {
             match self.registry.get(&target?, &GetOptions::default()).await {
                 Ok(current) => current_object(current).map(Some),
                 Err(ApiError::NotFound { .. }) => Ok(None),
-                Err(error) => Err(error.into()),
+                Err(error) => Err(cluster_error(error)),
             }
         }
         .boxed()
@@ -116,7 +118,7 @@ impl Cluster for LocalCluster {
         let target = self.target(resource, &ObjectKey::default(), None);
         async move {
             let at = Collection { resource: target?.resource, namespace: None };
-            Ok(self.registry.newest(&at).await?)
+            self.registry.newest(&at).await.map_err(cluster_error)
         }
         .boxed()
     }
@@ -125,7 +127,7 @@ impl Cluster for LocalCluster {
         let resource = self.resource_of(&*object);
         async move {
             let at = Collection { resource: resource?, namespace: object.meta().namespace.clone() };
-            written(self.begin()?.registry.create(&Actor::System, &at, Body::Object(object), &self.options()).await?)
+            written(self.begin()?.registry.create(&Actor::System, &at, Body::Object(object), &self.options()).await)
         }
         .boxed()
     }
@@ -138,25 +140,28 @@ impl Cluster for LocalCluster {
         patch: Value,
     ) -> BoxFuture<'_, Result<RawObject, ClusterError>> {
         let target = self.target(resource, key, subresource);
-        async move { written(self.begin()?.registry.patch(&Actor::System, &target?, Patch::MergeValue(patch), &self.options()).await?) }
+        async move { written(self.begin()?.registry.patch(&Actor::System, &target?, Patch::MergeValue(patch), &self.options()).await) }
             .boxed()
     }
 
     fn put_status(&self, part: StatusPart) -> BoxFuture<'_, Result<RawObject, ClusterError>> {
         let target = self.target_of(&*part.object, Some(Subresource::Status));
-        async move { written(self.begin()?.registry.put_status(&Actor::System, &target?, &part, &self.options()).await?) }.boxed()
+        async move { written(self.begin()?.registry.put_status(&Actor::System, &target?, &part, &self.options()).await) }.boxed()
     }
 
     fn update(&self, object: Box<dyn Object>, subresource: Option<Subresource>) -> BoxFuture<'_, Result<RawObject, ClusterError>> {
         let target = self.target_of(&*object, subresource);
-        async move { written(self.begin()?.registry.update(&Actor::System, &target?, Body::Object(object), &self.options()).await?) }
-            .boxed()
+        async move { written(self.begin()?.registry.update(&Actor::System, &target?, Body::Object(object), &self.options()).await) }.boxed()
     }
 
     fn bind(&self, pod: &ObjectKey, uid: &Uid, node: &str) -> BoxFuture<'_, Result<(), ClusterError>> {
         let (target, node) = (self.target(PODS, pod, None), node.to_owned());
         let precondition = Precondition { uid: Some(uid.to_string()), resource_version: None };
-        async move { Ok(self.begin()?.registry.bind(&Actor::System, &target?, &node, &precondition).await.map(drop)?) }.boxed()
+        async move {
+            let bound = self.begin()?.registry.bind(&Actor::System, &target?, &node, &precondition).await;
+            bound.map(drop).map_err(cluster_error)
+        }
+        .boxed()
     }
 
     fn delete(
@@ -167,7 +172,8 @@ impl Cluster for LocalCluster {
     ) -> BoxFuture<'_, Result<Option<RawObject>, ClusterError>> {
         let target = self.target(resource, key, None);
         async move {
-            match self.begin()?.registry.delete(&Actor::System, &target?, &options(params)).await? {
+            let deleted = self.begin()?.registry.delete(&Actor::System, &target?, &options(params)).await;
+            match deleted.map_err(cluster_error)? {
                 Deleted::Gone { .. } => Ok(None),
                 Deleted::Object(current) => Ok(Some(current_object(current)?)),
             }
@@ -178,7 +184,7 @@ impl Cluster for LocalCluster {
 
 impl LocalCluster {
     fn resource_of(&self, object: &dyn Object) -> Result<Arc<Resource>, ClusterError> {
-        self.registry.resources().by_kind(object.api_version(), object.kind()).cloned().ok_or_else(|| ApiError::UnknownResource.into())
+        self.registry.resources().by_kind(object.api_version(), object.kind()).cloned().ok_or_else(not_served)
     }
 
     fn target_of(&self, object: &dyn Object, subresource: Option<Subresource>) -> Result<Target, ClusterError> {
@@ -188,7 +194,7 @@ impl LocalCluster {
     }
 
     fn target(&self, name: ResourceName, key: &ObjectKey, subresource: Option<Subresource>) -> Result<Target, ClusterError> {
-        let resource = self.registry.resources().by_name(name.group, name.plural).cloned().ok_or(ApiError::UnknownResource)?;
+        let resource = self.registry.resources().by_name(name.group, name.plural).cloned().ok_or_else(not_served)?;
         let namespace = namespace(&resource, &key.namespace);
         Ok(Target { resource, namespace, name: key.name.to_string(), subresource })
     }
@@ -222,6 +228,10 @@ impl LocalCluster {
             }
         }
     }
+}
+
+fn not_served() -> ClusterError {
+    cluster_error(ApiError::UnknownResource)
 }
 
 fn served(resource: &Resource) -> ServedKind {
@@ -269,48 +279,12 @@ fn options(params: DeleteParams) -> DeleteOptions {
     }
 }
 
-impl From<ApiError> for ClusterError {
-    /// What the registry says, as any server would have said it.
-    fn from(error: ApiError) -> Self {
-        let text = error.to_string();
-        match error {
-            ApiError::NotFound { .. } => Self::NotFound(text),
-            ApiError::AlreadyExists { .. } => Self::AlreadyExists(text),
-            ApiError::Conflict { .. } | ApiError::ApplyConflict { .. } => Self::Conflict(text),
-            ApiError::Forbidden { causes, .. } if causes.iter().any(|cause| cause.reason == "NamespaceTerminating") => {
-                Self::NamespaceTerminating(text)
-            }
-            ApiError::Forbidden { refused_by: Some(RESOURCE_QUOTA), .. } => Self::ExceedsQuota(text),
-            ApiError::TooManyRequests { retry_after_seconds, .. } => {
-                let retry_after =
-                    Some(retry_after_seconds).filter(|seconds| *seconds > 0).map(|seconds| Duration::from_secs(seconds.into()));
-                Self::Busy { message: text, retry_after }
-            }
-            ApiError::Expired { .. } | ApiError::TooLargeResourceVersion { .. } | ApiError::NoSpace { .. } => {
-                Self::Busy { message: text, retry_after: None }
-            }
-            ApiError::Unavailable { .. } | ApiError::OutcomeUnknown { .. } | ApiError::Internal { .. } => Self::Unknown(text),
-            ApiError::Invalid { .. }
-            | ApiError::BadRequest { .. }
-            | ApiError::BadRequestFields { .. }
-            | ApiError::Forbidden { .. }
-            | ApiError::MethodNotAllowed
-            | ApiError::NotServed { .. }
-            | ApiError::UnknownResource
-            | ApiError::Unprocessable
-            | ApiError::TooLarge { .. }
-            | ApiError::UnsupportedMediaType { .. }
-            | ApiError::NotSupported { .. } => Self::Refused(text),
-        }
-    }
-}
-
 fn stored(entry: &Entry) -> RawObject {
     RawObject::new(entry.value.clone(), entry.mod_revision)
 }
 
-fn written(written: Written) -> Result<RawObject, ClusterError> {
-    current_object(written.object)
+fn written(written: Result<Written, ApiError>) -> Result<RawObject, ClusterError> {
+    current_object(written.map_err(cluster_error)?.object)
 }
 
 fn current_object(current: Current) -> Result<RawObject, ClusterError> {

@@ -3,20 +3,20 @@
 use super::{
     DEPLOYMENTS, Running, deployment,
     faulty::Faulty,
-    remote::{BEFORE_A_LOST_WRITE, Remote},
-};
-use crate::{
-    Cluster, ClusterError,
-    election::{Candidacy, End, Leader, Lives, Timing},
-    local::LocalCluster,
     lock,
+    remote::{BEFORE_A_LOST_WRITE, Remote},
 };
 use berth_api::{
     Object,
     k8s_openapi::{api::core::v1::ConfigMap, apimachinery::pkg::apis::meta::v1::ObjectMeta},
 };
+use berth_controllers::{
+    Cluster, ClusterError,
+    election::{Candidacy, End, Leader, Lives, Timing},
+};
+use berth_env::Env;
 use berth_identity::ObjectKey;
-use berth_store::env::Env;
+use berth_local::LocalCluster;
 use berth_workloads::resources::{LEASES, PODS};
 use futures::{FutureExt, future::pending};
 use jiff::SignedDuration;

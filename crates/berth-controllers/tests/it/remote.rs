@@ -2,10 +2,10 @@
 //! tell no version, and with revisions that say nothing about those of other resources.
 
 use super::*;
-use crate::cluster::{Change, ClusterError, RawObject, ServedKind};
 use berth_api::{Object, Subresource};
+use berth_controllers::cluster::{Change, ClusterError, RawObject, ServedKind};
+use berth_env::Clock;
 use berth_identity::{ObjectKey, Revision, Uid};
-use berth_store::env::Clock;
 use futures::{FutureExt, StreamExt, future::BoxFuture, stream::BoxStream};
 use std::sync::atomic::{AtomicU64, Ordering};
 

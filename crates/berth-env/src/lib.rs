@@ -1,4 +1,12 @@
-//! Time, randomness and tasks, as parameters: the real ones in `berth`, seeded and virtual ones in `berth-sim`.
+//! Time, randomness and tasks as parameters. Start with [`Env`].
+//!
+//! The `berth` binary passes the machine's clock, random numbers and threads. The simulation and the tests pass seeded numbers and [`virtual_time`].
+//! This crate asks the machine for nothing.
+
+pub mod followed;
+pub mod steady_time;
+pub mod testing;
+pub mod virtual_time;
 
 use futures::future::{BoxFuture, poll_fn};
 use std::{sync::Arc, task::Poll};

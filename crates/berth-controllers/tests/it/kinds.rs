@@ -4,7 +4,7 @@
 mod widget;
 
 use super::*;
-use crate::{lock, metadata::MetaCaches};
+use berth_controllers::metadata::MetaCaches;
 use berth_registry::Resource;
 use futures::FutureExt;
 use std::sync::{Mutex, Weak};

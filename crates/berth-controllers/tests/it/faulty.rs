@@ -1,10 +1,10 @@
 //! A cluster of which a test says when it fails, and how.
 
 use super::*;
-use crate::cluster::{Change, ClusterError, RawObject, ServedKind};
 use berth_api::{Object, Subresource};
+use berth_controllers::cluster::{Change, ClusterError, RawObject, ServedKind};
+use berth_env::Clock;
 use berth_identity::{Revision, Uid};
-use berth_store::env::Clock;
 use futures::{FutureExt, StreamExt, future::BoxFuture, stream::BoxStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 

@@ -13,20 +13,19 @@ mod services;
 mod stateful_sets;
 mod volumes;
 
-use crate::{
+use berth_api::FeatureGates;
+use berth_controllers::{
     analysis::NoProviders,
     cluster::{Cluster, DeleteParams},
     guard::SecondWriters,
-    local::LocalCluster,
-    lock,
     manager::{ControllerManager, Enabled},
     metrics::Metrics,
-    testing::World,
 };
-use berth_api::FeatureGates;
+use berth_env::{Env, testing::TestEnv, virtual_time::Process};
 use berth_identity::{ObjectKey, ResourceName};
+use berth_local::LocalCluster;
 use berth_registry::{Actor, Body, Collection, ListOptions, Registry, ResourceTable, WriteOptions};
-use berth_store::{MemoryStore, env::Env, virtual_time::Process};
+use berth_store::MemoryStore;
 use berth_workloads::{
     plan::Propagation,
     resources::{EVENTS, NAMESPACES, PODS, QUOTAS},
@@ -34,7 +33,7 @@ use berth_workloads::{
 use jiff::SignedDuration;
 use serde_json::{Value, json};
 use std::{
-    sync::{Arc, Mutex},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
@@ -48,7 +47,7 @@ const SETTLE: SignedDuration = SignedDuration::from_secs(20);
 const PROVISION_LATENCY: Duration = Duration::from_secs(30);
 
 struct Running {
-    world: World,
+    world: TestEnv,
     registry: Registry,
     cluster: Arc<LocalCluster>,
     metrics: Mutex<Vec<Arc<Metrics>>>,
@@ -67,7 +66,7 @@ impl Running {
     /// Over a store that takes so many bytes.
     fn start_within(quota: Option<u64>, controllers: &str, api_gates: &str, controller_gates: &str) -> Self {
         let gates = |text: &str| Arc::new(FeatureGates::parse(text).expect("known gates"));
-        let world = World::default();
+        let world = TestEnv::default();
         world.run_for(SignedDuration::from_secs(1_800_000_000));
         let env: Env = world.env();
         let table = Arc::new(ResourceTable::default());
@@ -177,6 +176,10 @@ impl Running {
         let text = |event: &Value, field: &str| event[field].as_str().unwrap_or_default().to_owned();
         events.iter().map(|event| (text(event, "reason"), text(event, "message"))).collect()
     }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn key(resource: ResourceName, name: &str) -> ObjectKey {

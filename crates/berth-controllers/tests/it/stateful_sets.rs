@@ -1,8 +1,8 @@
 //! StatefulSets, and the test plan of KEP-3541.
 
 use super::{Running, key, quota};
-use crate::cluster::{Cluster, DeleteParams};
 use berth_api::{FeatureGates, Subresource};
+use berth_controllers::cluster::{Cluster, DeleteParams};
 use berth_identity::ResourceName;
 use berth_registry::{Actor, Body, Collection, WriteOptions, resource};
 use berth_workloads::{

@@ -4,7 +4,7 @@
 //! time of the day. So time goes on from the wall clock's at the start as the machine's running time does. Where the wall clock is set, by hand, by NTP or
 //! by a machine that has slept, time runs faster or slower until the two agree again.
 
-use crate::env::{Clock, Timestamp};
+use crate::{Clock, Timestamp};
 use event_listener::Event;
 use futures::{
     FutureExt,
@@ -194,7 +194,7 @@ fn nanoseconds(duration: Duration) -> Nanoseconds {
 mod tests {
     use super::*;
     use crate::{
-        env::{Rng, Spawner},
+        Rng, Spawner,
         virtual_time::{Order, Step, VirtualTime},
     };
     use std::{

@@ -1,6 +1,6 @@
 //! Tasks on one thread, and their time: what the simulation and tests have in place of a runtime.
 
-use crate::env::{Clock, Rng, Spawner, Timestamp};
+use crate::{Clock, Rng, Spawner, Timestamp};
 use futures::future::BoxFuture;
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -351,7 +351,7 @@ mod tests {
             let notes = Arc::clone(&notes);
             let task = async move {
                 lock(&notes).push(number);
-                crate::env::yield_now().await;
+                crate::yield_now().await;
                 lock(&notes).push(number);
             };
             process.spawn("note", Box::pin(task));
