@@ -29,6 +29,7 @@ const LAYERS: &[&str] = &[
     "berth-node",
     "berth-controllers",
     "berth-apiserver",
+    "berth-http",
     "berth-protobuf",
     "berth-registry",
     "berth-store",
@@ -77,7 +78,10 @@ const RUN_BY_FORECASTS: &[&str] = &["berth-controllers", "berth-node", "berth-re
 const DECIDES: &[&str] = &["::plan(", "with_state", "rank::", "Ranking", "rolling::", "recreate::", "scale::", "plan_scale", "Board"];
 
 /// Crates in `crates/` that meet the machine: the bans of `crates/clippy.toml` end there.
-const SHELLS: &[&str] = &["berth", "berth-analysis", "berth-apiserver", "berth-dashboard"];
+const SHELLS: &[&str] = &["berth", "berth-analysis", "berth-apiserver", "berth-dashboard", "berth-http"];
+
+/// The crate that has the HTTP server, and what it alone names.
+const HTTP_SERVER: (&str, &str) = ("crates/berth-http/", "server::conn");
 
 /// Files of a crate that may import each other in a circle, with the reason. None is to come.
 const CIRCLES: &[(&str, &str, &str)] = &[
@@ -118,6 +122,7 @@ pub(crate) fn run() -> Outcome {
         clients,
         circles,
         bans,
+        one_http_server,
         unfinished,
         doctests,
         sizes,
@@ -251,6 +256,13 @@ fn bans(tree: &Tree) -> Vec<String> {
 
 fn etcd_messages(tree: &Tree) -> Vec<String> {
     etcd_protos::fault(|path| tree.files.get(path).map(String::as_str)).into_iter().collect()
+}
+
+/// One crate serves HTTP, so that limits and an orderly end are written once, and hyper's connections are compiled once.
+fn one_http_server(tree: &Tree) -> Vec<String> {
+    let (home, named) = HTTP_SERVER;
+    let others = tree.rust().filter(|(path, _)| path.starts_with("crates/") && path.contains("/src/") && !path.starts_with(home));
+    others.filter(|(_, text)| text.contains(named)).map(|(path, _)| format!("{path} names {named}: {home} has the HTTP server")).collect()
 }
 
 fn unfinished(tree: &Tree) -> Vec<String> {
@@ -474,6 +486,13 @@ mod tests {
         assert_eq!(of("use berth_workloads::view::PodView;", RUN_BY_FORECASTS), [] as [&str; 0]);
         assert_eq!(of("deployment::plan(&state)", RUN_BY_FORECASTS).len(), 1);
         assert_eq!(of("", &RUN_BY_FORECASTS[1..]), ["berth-plan does not run berth-controllers, as the server does"]);
+    }
+
+    #[test]
+    fn a_second_http_server_is_found() {
+        let text = "use hyper::server::conn::http1;";
+        let faults = ["crates/berth-api/src/page.rs names server::conn: crates/berth-http/ has the HTTP server"];
+        assert_eq!(one_http_server(&tree(&[("src/page.rs", text), ("tests/it/main.rs", text)], &[])), faults);
     }
 
     #[test]

@@ -1,21 +1,14 @@
-//! What anybody can make long or frequent is kept short where it is written down: texts are cut, lines are said once a second.
+//! What anybody can make long or frequent is kept short where it is written down: texts are cut.
 
 use hyper::{Uri, http::uri::PathAndQuery};
 use percent_encoding::percent_decode_str;
 use serde_json::Value;
-use std::{
-    borrow::Cow,
-    fmt,
-    sync::{Mutex, PoisonError},
-    time::{Duration, Instant},
-};
+use std::{borrow::Cow, fmt};
 
 /// Bytes that are kept of a text; as many as upstream keeps of a user agent in its audit log.
 const TEXT_BYTES_MAX: usize = 1024;
 /// Upstream's mark of a text that was cut.
 const CUT: &str = "...TRUNCATED";
-/// A line is not said again before so long.
-const INTERVAL: Duration = Duration::from_secs(1);
 
 /// A text that somebody sent, as it is written down.
 ///
@@ -62,37 +55,6 @@ pub(crate) fn cut_all(mut value: Value) -> Value {
     value
 }
 
-/// A line of the log that anybody can cause as often as they like.
-#[derive(Debug)]
-pub(crate) struct Rare(Mutex<Said>);
-
-#[derive(Debug)]
-struct Said {
-    last: Option<Instant>,
-    left_out: u64,
-}
-
-impl Rare {
-    pub(crate) const fn new() -> Self {
-        Self(Mutex::new(Said { last: None, left_out: 0 }))
-    }
-
-    /// Whether to say it now, and how often it was left out since it was said last. `None`: it was said just now.
-    pub(crate) fn now(&self) -> Option<u64> {
-        self.at(Instant::now())
-    }
-
-    fn at(&self, now: Instant) -> Option<u64> {
-        let mut said = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if said.last.is_some_and(|last| now < last + INTERVAL) {
-            said.left_out += 1;
-            return None;
-        }
-        said.last = Some(now);
-        Some(std::mem::take(&mut said.left_out))
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -106,14 +68,6 @@ mod tests {
         assert_eq!(cut(&"é".repeat(TEXT_BYTES_MAX)), format!("{}{CUT}", "é".repeat(TEXT_BYTES_MAX / 2)));
         let all = cut_all(json!({"a": [format!("{long}x"), 1], "b": {"c": "short"}}));
         assert_eq!(all, json!({"a": [format!("{long}{CUT}"), 1], "b": {"c": "short"}}));
-    }
-
-    #[test]
-    fn a_line_is_said_once_a_second_with_the_count_of_what_was_left_out() {
-        let (line, start) = (Rare::new(), Instant::now());
-        let said: Vec<_> = (0..30).map(|tenth| line.at(start + tenth * INTERVAL / 10)).collect();
-        let expected: Vec<_> = (0..30).map(|tenth| (tenth % 10 == 0).then_some(if tenth == 0 { 0 } else { 9 })).collect();
-        assert_eq!(said, expected);
     }
 
     #[test]

@@ -6,13 +6,11 @@
 //!
 //! Time and tasks are tokio's. Certificates are made by [`pki`], the file for kubectl by [`kubeconfig`].
 
-mod activity;
 mod answer;
 pub mod audit;
 pub mod auth;
 mod body;
 mod brief;
-mod connections;
 pub mod credentials;
 mod current;
 mod decoded;
@@ -21,7 +19,6 @@ mod flow;
 pub mod fuzzing;
 mod handlers;
 mod health;
-mod in_hand;
 pub mod kubeconfig;
 mod limits;
 mod listening;
@@ -31,12 +28,10 @@ pub mod negotiate;
 pub mod part;
 pub mod path;
 pub mod pki;
-mod protocol;
 pub mod query;
 mod sending;
 mod server;
 pub mod shared_pki;
-mod stall;
 mod state_metrics;
 pub mod status;
 mod storage_metrics;

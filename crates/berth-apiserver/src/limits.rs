@@ -76,6 +76,31 @@ impl Default for Limits {
     }
 }
 
+/// The largest head of a request, in bytes: request line and headers, or what HTTP/2 has in their place. Selectors stand in it.
+const HEAD_BYTES_MAX: u32 = 256 << 10;
+/// How long requests may go on once the server stops.
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
+
+impl Limits {
+    /// Those of connections. Half of the places are strangers', half known users'.
+    pub(crate) fn of_connections(&self) -> berth_http::Limits {
+        let half = (self.connections / 2).max(1);
+        berth_http::Limits {
+            strangers: half,
+            known: half,
+            per_owner: self.connections_per_user,
+            strangers_unread: self.strangers_unread,
+            head_bytes: HEAD_BYTES_MAX,
+            headers: None,
+            handshake_timeout: self.handshake_timeout,
+            head_timeout: self.head_timeout,
+            idle_timeout: self.idle_timeout,
+            stall_timeout: self.stall_timeout,
+            drain_timeout: DRAIN_TIMEOUT,
+        }
+    }
+}
+
 /// Counts what each holds, and lets none hold more than its share.
 #[derive(Debug)]
 pub(crate) struct Quota<K: Ord> {

@@ -9,33 +9,32 @@ pub use crate::state_metrics::WorkloadSource;
 pub use delegation::{Delegate, Unanswered};
 
 use crate::{
-    activity::Open,
     answer,
     auth::{Asked, Peer, User},
     body,
     credentials::Credentials,
-    handlers::{self, Origin},
+    handlers,
     health::Readiness,
     limits::Limits,
-    listening::{Answers, BindError, Listening},
+    listening::{Answers, BindError, Listening, belongs_to},
     path::{self, Route},
     query::Query,
-    sending::Sending,
+    sending,
     status::Refusal,
     tls::{Tls, TlsError},
 };
+use berth_http::{Answering, Open, Origin};
 use berth_registry::{ApiError, authorization::forbidden};
 use berth_store::env::Clock;
 use delegation::Delegation;
 use futures::{FutureExt, future::BoxFuture};
-use hyper::{Method, Request, Response, StatusCode, body::Incoming, header::CACHE_CONTROL, http::request::Parts};
+use hyper::{Method, Request, StatusCode, body::Incoming, header::CACHE_CONTROL, http::request::Parts};
 use jiff::Timestamp;
 use std::{
     net::SocketAddr,
     sync::{Arc, OnceLock},
     time::Duration,
 };
-use tokio::sync::watch;
 
 /// Connections of all who ask: a Prometheus, a kubelet, somebody who looks. Half are strangers'.
 const CONNECTIONS_MAX: usize = 128;
@@ -104,7 +103,10 @@ impl OpenPaths {
 }
 
 /// A server that listens. Nothing is answered before [`PartServer::serve`].
-pub struct PartServer(Listening<Shared>);
+pub struct PartServer {
+    listening: Listening,
+    shared: Arc<Shared>,
+}
 
 struct Shared {
     limits: Limits,
@@ -116,7 +118,6 @@ struct Shared {
     scrape: tokio::sync::Mutex<()>,
     readiness: Readiness,
     clock: Arc<dyn Clock>,
-    stopping: watch::Receiver<bool>,
 }
 
 fn tls(credentials: &Credentials) -> Result<Tls, TlsError> {
@@ -141,7 +142,8 @@ impl PartServer {
             request_timeout: REQUEST_TIMEOUT,
             ..Limits::default()
         };
-        let shared = |_, stopping| Shared {
+        let listening = Listening::bind(config.bind, tls).await?;
+        let shared = Shared {
             limits,
             open: config.open,
             delegation: Delegation::new(config.delegate, Arc::clone(&config.clock)),
@@ -150,32 +152,25 @@ impl PartServer {
             scrape: tokio::sync::Mutex::default(),
             readiness: config.readiness,
             clock: config.clock,
-            stopping,
         };
-        Listening::bind(config.bind, tls, shared).await.map(Self)
+        Ok(Self { listening, shared: Arc::new(shared) })
     }
 
     /// Where it listens.
     #[must_use]
     pub fn local_addr(&self) -> SocketAddr {
-        self.0.address
+        self.listening.local_addr()
     }
 
     /// Gives it another certificate, and other authorities of clients, while it serves. What cannot be used changes nothing.
     pub fn replace(&self) -> impl Fn(&Credentials) -> Result<(), TlsError> + Send + 'static + use<> {
-        let used = Arc::clone(&self.0.tls);
+        let used = Arc::clone(&self.listening.tls);
         move |credentials| tls(credentials).map(|tls| used.set(tls))
     }
 
     /// Answers requests until `shutdown` resolves.
     pub fn serve(self, shutdown: impl Future<Output = ()> + Send + 'static) -> BoxFuture<'static, ()> {
-        self.serve_until(shutdown.boxed())
-    }
-
-    /// Not generic, so that connections are compiled in this crate and optimized as it is. Generic code is compiled in the program that calls it.
-    #[inline(never)]
-    fn serve_until(self, shutdown: BoxFuture<'static, ()>) -> BoxFuture<'static, ()> {
-        self.0.serve(shutdown)
+        self.listening.serve(self.shared, shutdown.boxed())
     }
 }
 
@@ -188,23 +183,21 @@ impl Answers for Shared {
         self.clock.now()
     }
 
-    fn stopping(&self) -> watch::Receiver<bool> {
-        self.stopping.clone()
-    }
-
     fn readiness(&self) -> &Readiness {
         &self.readiness
     }
 
-    async fn answer(self: Arc<Self>, peer: Peer, origin: Origin, request: Request<Incoming>, open: Open) -> Response<Sending> {
-        let (head, mut body) = request.into_parts();
-        let mut answer = handlers::bounded(&head, self.limits.request_timeout, self.respond(&peer, &origin, &head)).await;
-        body::discard(&mut body).await;
-        answer.headers_mut().entry(CACHE_CONTROL).or_insert(handlers::NO_CACHE);
-        if answer.status() == StatusCode::FORBIDDEN {
-            answer.headers_mut().insert(handlers::CONTENT_TYPE_OPTIONS, handlers::NOSNIFF);
-        }
-        answer.map(|body| Sending::begin(body, None, open, self.limits.stall_timeout, None))
+    fn answer(self: Arc<Self>, peer: Peer, origin: Origin, request: Request<Incoming>, open: Open) -> Answering {
+        Box::pin(async move {
+            let (head, mut body) = request.into_parts();
+            let mut answer = handlers::bounded(&head, self.limits.request_timeout, self.respond(&peer, &origin, &head)).await;
+            body::discard(&mut body).await;
+            answer.headers_mut().entry(CACHE_CONTROL).or_insert(handlers::NO_CACHE);
+            if answer.status() == StatusCode::FORBIDDEN {
+                answer.headers_mut().insert(handlers::CONTENT_TYPE_OPTIONS, handlers::NOSNIFF);
+            }
+            answer.map(|body| sending::begin(body, None, open, self.limits.stall_timeout, None))
+        })
     }
 }
 
@@ -246,7 +239,7 @@ impl Shared {
             (Peer::Known { .. } | Peer::Untrusted, None) => return Err(Refusal::Unauthorized),
         };
         // Who has too many connections with a token keeps this one for as long as no stranger needs its place.
-        let _ = origin.place.belongs_to(&user);
+        let _ = belongs_to(&origin.place, &user);
         // All that a part has is a path, also where an API server would see an object.
         let query = Query::parse(None);
         let asked = Asked::of(&head.method, head.uri.path(), &Route::Unknown, &query);

@@ -1,23 +1,22 @@
 //! Answers that are sent for a while: a client that stops taking one does not keep it for ever.
 //!
-//! A socket that takes nothing is noticed by [`crate::stall`]. This is for HTTP/2, where a client can take other answers, answer pings,
+//! A socket that takes nothing is noticed by `berth-http`. This is for HTTP/2, where a client can take other answers, answer pings,
 //! and leave the window of one stream shut.
 
 use crate::{
-    activity::Open,
     body::{LargeBody, ResponseBody},
-    brief::Rare,
     flow::{Seat, Turns},
-    in_hand::{InHand, Piece, Stream},
     limits::{CHUNK_BYTES, FULL_BYTES_MAX},
     watch::WatchBody,
 };
+use berth_http::{Body, InHand, Open, Piece, Rare, Stream};
 use berth_registry::ApiError;
 use berth_store::env::yield_now;
 use bytes::{Buf as _, Bytes};
 use futures::future::poll_fn;
-use hyper::body::{Body, Frame, SizeHint};
+use hyper::body::{Body as HttpBody, Frame, SizeHint};
 use std::{
+    any::Any,
     io,
     pin::Pin,
     sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
@@ -29,47 +28,35 @@ use tokio::{
     task::{AbortHandle, JoinSet},
 };
 
-/// The body of an answer on its way. Its request counts as open until it is sent.
-pub(crate) struct Sending {
-    what: What,
-    _open: Option<Open>,
+/// Begins to send an answer, whose request counts as open until it is sent. An answer in pieces keeps its seat and its memory until the last is written, and is given
+/// up when the client takes none for `stall`. A watch has begun now, and needs its seat no more. Pieces that are more work to make than to send are made when it is
+/// their `user`'s turn, if there is one, and not by the connection.
+pub(crate) fn begin(body: ResponseBody, seat: Option<Seat>, open: Open, stall: Duration, user: Option<(&Arc<Turns>, &str)>) -> Body {
+    let stream = Stream::current();
+    let open = if matches!(body, ResponseBody::Watch(_)) { open.into_watch() } else { open };
+    let (source, seat, memory) = match body {
+        ResponseBody::Full(bytes) => match whole(bytes, stream.as_ref()) {
+            Ok(piece) => return Body::whole(piece, Some(open)),
+            Err(bytes) => (Source::Large(LargeBody::Bytes(bytes)), seat, None),
+        },
+        ResponseBody::Large(large, memory) => (Source::Large(large), seat, memory),
+        ResponseBody::Watch(watch) => (Source::Watch(watch), None, None),
+    };
+    let at_once = AtOnce::of(&source, user.is_some());
+    let kept = (seat.is_some() || memory.is_some()).then(|| -> Box<dyn Any + Send + Sync> { Box::new((seat, memory)) });
+    let in_hand = InHand::of(kept, stream.as_ref().and_then(Stream::unread));
+    let source = match user {
+        Some((turns, user)) if !source.is_copied() => source.in_turn(turns, user, Arc::clone(&in_hand), at_once),
+        _ => source,
+    };
+    let sent = Arc::new(Sent { source: Mutex::new(Some(source)), in_hand, stream });
+    Body::pieces(Box::pin(Pieces::begin(sent, at_once, stall)), open)
 }
 
-enum What {
-    /// In one piece; `None` once sent.
-    Whole(Option<Piece>),
-    Pieces(Pieces),
-}
-
-impl Sending {
-    /// Begins to send. An answer in pieces keeps its seat and its memory until the last is written, and is given up when the client takes none for
-    /// `stall`. A watch has begun now, and needs its seat no more. Pieces that are more work to make than to send are made when it is their `user`'s turn, if there is one, and not by the connection.
-    pub(crate) fn begin(body: ResponseBody, seat: Option<Seat>, open: Open, stall: Duration, user: Option<(&Arc<Turns>, &str)>) -> Self {
-        let stream = Stream::current();
-        let open = if matches!(body, ResponseBody::Watch(_)) { open.into_watch() } else { open };
-        let (source, seat, memory) = match body {
-            ResponseBody::Full(bytes) => match whole(bytes, stream.as_ref()) {
-                Ok(piece) => return Self { what: What::Whole(piece), _open: Some(open) },
-                Err(bytes) => (Source::Large(LargeBody::Bytes(bytes)), seat, None),
-            },
-            ResponseBody::Large(large, memory) => (Source::Large(large), seat, memory),
-            ResponseBody::Watch(watch) => (Source::Watch(watch), None, None),
-        };
-        let at_once = AtOnce::of(&source, user.is_some());
-        let in_hand = InHand::of((seat, memory, stream.as_ref().and_then(Stream::unread)));
-        let source = match user {
-            Some((turns, user)) if !source.is_copied() => source.in_turn(turns, user, Arc::clone(&in_hand), at_once),
-            _ => source,
-        };
-        let sent = Arc::new(Sent { source: Mutex::new(Some(source)), in_hand, stream });
-        Self { what: What::Pieces(Pieces::begin(sent, at_once, stall)), _open: Some(open) }
-    }
-
-    /// An answer in one piece that no request waits for any more.
-    pub(crate) fn refusal(body: ResponseBody) -> Self {
-        let ResponseBody::Full(bytes) = body else { unreachable!("a refusal is short") };
-        Self { what: What::Whole(Some(Piece::uncounted(bytes))), _open: None }
-    }
+/// An answer in one piece that no request waits for any more.
+pub(crate) fn refusal(body: ResponseBody) -> Body {
+    let ResponseBody::Full(bytes) = body else { unreachable!("a refusal is short") };
+    Body::whole(Some(Piece::uncounted(bytes)), None)
 }
 
 /// A short answer as one piece; given back where somebody has to wait until it is taken.
@@ -78,33 +65,6 @@ fn whole(bytes: Bytes, stream: Option<&Stream>) -> Result<Option<Piece>, Bytes> 
         _ if bytes.is_empty() => Ok(None),
         Some(stream) => stream.short(bytes).map(Some),
         None => Ok(Some(Piece::uncounted(bytes))),
-    }
-}
-
-impl Body for Sending {
-    type Data = Piece;
-    type Error = io::Error;
-
-    fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<io::Result<Frame<Piece>>>> {
-        let next = match &mut self.get_mut().what {
-            What::Whole(piece) => Poll::Ready(piece.take().map(Ok)),
-            What::Pieces(pieces) => pieces.poll_next(cx),
-        };
-        next.map(|piece| piece.map(|piece| piece.map(Frame::data)))
-    }
-
-    fn is_end_stream(&self) -> bool {
-        match &self.what {
-            What::Whole(piece) => piece.is_none(),
-            What::Pieces(pieces) => pieces.ended,
-        }
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        match &self.what {
-            What::Whole(piece) => SizeHint::with_exact(piece.as_ref().map_or(0, |piece| piece.remaining() as u64)),
-            What::Pieces(pieces) => pieces.length().map_or_else(SizeHint::default, SizeHint::with_exact),
-        }
     }
 }
 
@@ -272,6 +232,23 @@ impl Pieces {
     }
 }
 
+impl HttpBody for Pieces {
+    type Data = Piece;
+    type Error = io::Error;
+
+    fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<io::Result<Frame<Piece>>>> {
+        self.get_mut().poll_next(cx).map(|piece| piece.map(|piece| piece.map(Frame::data)))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.ended
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.length().map_or_else(SizeHint::default, SizeHint::with_exact)
+    }
+}
+
 impl Drop for Pieces {
     fn drop(&mut self) {
         self.guard.abort();
@@ -298,7 +275,8 @@ async fn guard(sent: Weak<Sent>, stall: Duration) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{activity::Activity, listing::Compressing};
+    use crate::listing::Compressing;
+    use berth_http::Activity;
     use futures::FutureExt as _;
     use http_body_util::BodyExt as _;
     use tokio::runtime::Handle;
@@ -309,7 +287,7 @@ mod tests {
     async fn bursts(large: LargeBody) -> Vec<usize> {
         let turns = Turns::new(Handle::current());
         let body = ResponseBody::Large(large, None);
-        let mut sending = Sending::begin(body, None, Activity::new().begin(), Duration::from_secs(60), Some((&turns, "a")));
+        let mut sending = begin(body, None, Activity::new().begin(), Duration::from_secs(60), Some((&turns, "a")));
         let mut bursts = Vec::new();
         for _ in 0..10 * PIECES {
             let mut burst = 0;

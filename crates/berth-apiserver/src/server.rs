@@ -1,30 +1,29 @@
 //! An API server: what it is given, and what it says of itself.
 
 use crate::{
-    activity::Open,
     audit::AuditLog,
     auth::{Anonymous, Authenticator, MASTERS, Peer, User},
     credentials::Credentials,
     flow::{Budget, Flow, Memory, Turns},
-    handlers::{self, Documents, Origin, Shared},
+    handlers::{self, Documents, Shared},
     health::{CHECK_TIMEOUT, Failure, Readiness},
     limits::{Limits, Quota},
     listening::{Answers, BindError, Listening},
     metrics::Metrics,
-    sending::Sending,
     tls::{Tls, TlsError},
 };
 use berth_api::FeatureGates;
+use berth_http::{Answering, Open, Origin};
 use berth_registry::Registry;
 use berth_store::{Health, env::Rng};
 use futures::{
     FutureExt,
     future::{BoxFuture, ready},
 };
-use hyper::{Request, Response, body::Incoming};
+use hyper::{Request, body::Incoming};
 use jiff::Timestamp;
 use std::{net::SocketAddr, sync::Arc, time::Duration};
-use tokio::{runtime::Handle, sync::watch};
+use tokio::runtime::Handle;
 
 /// What a server needs.
 pub struct Config {
@@ -90,7 +89,10 @@ fn authenticator(config: &Config) -> Result<Authenticator, TlsError> {
 }
 
 /// A server that listens. Nothing is answered before [`Server::serve`].
-pub struct Server(Listening<Shared>);
+pub struct Server {
+    listening: Listening,
+    shared: Arc<Shared>,
+}
 
 impl Server {
     /// Listens.
@@ -106,10 +108,11 @@ impl Server {
             audit.register(&config.metrics)?;
         }
         check_registry(&config.readiness, &config.registry, config.storage);
-        let shared = |address, stopping| Shared {
+        let listening = Listening::bind(config.bind, tls).await?;
+        let shared = Shared {
             registry: config.registry,
             authenticator,
-            documents: Documents::new(address),
+            documents: Documents::new(listening.local_addr()),
             flow: Flow::new(limits.mutating_requests_inflight, limits.requests_inflight, limits.queue_wait, &metrics.flow),
             memory: Memory::new("answers", limits.answer_bytes, limits.queue_wait, &metrics.flow),
             work: Memory::new("work", limits.work_bytes, limits.queue_wait, &metrics.flow),
@@ -125,21 +128,21 @@ impl Server {
             audit: config.access.audit.map(Arc::new),
             rng: config.rng,
             turns: Turns::new(config.users),
-            stopping,
+            stopping: listening.stopping(),
         };
-        Listening::bind(config.bind, tls, shared).await.map(Self)
+        Ok(Self { listening, shared: Arc::new(shared) })
     }
 
     /// Where it listens.
     #[must_use]
     pub fn local_addr(&self) -> SocketAddr {
-        self.0.address
+        self.listening.local_addr()
     }
 
     /// Gives it other credentials while it serves: new connections, and new requests on those that are open, meet them. The administrator's token stays.
     /// What cannot be used changes nothing.
     pub fn replace(&self) -> impl Fn(&Credentials) -> Result<(), TlsError> + Send + 'static + use<> {
-        let (tls, shared) = (Arc::clone(&self.0.tls), Arc::clone(&self.0.answers));
+        let (tls, shared) = (Arc::clone(&self.listening.tls), Arc::clone(&self.shared));
         move |credentials| {
             let used = Tls::new(&credentials.serving, &credentials.client_authorities)?;
             shared.authenticator.set_account_tokens(credentials.account_keys.tokens()?);
@@ -151,13 +154,7 @@ impl Server {
     /// Answers requests until `shutdown` resolves. Then `/readyz` fails, no connection is taken any more, watches end, and what is being
     /// answered may end within 10 seconds.
     pub fn serve(self, shutdown: impl Future<Output = ()> + Send + 'static) -> BoxFuture<'static, ()> {
-        self.serve_until(shutdown.boxed())
-    }
-
-    /// Not generic, so that connections are compiled in this crate and optimized as it is. Generic code is compiled in the program that calls it.
-    #[inline(never)]
-    fn serve_until(self, shutdown: BoxFuture<'static, ()>) -> BoxFuture<'static, ()> {
-        self.0.serve(shutdown)
+        self.listening.serve(self.shared, shutdown.boxed())
     }
 }
 
@@ -170,16 +167,12 @@ impl Answers for Shared {
         self.registry.now()
     }
 
-    fn stopping(&self) -> watch::Receiver<bool> {
-        self.stopping.clone()
-    }
-
     fn readiness(&self) -> &Readiness {
         &self.readiness
     }
 
-    async fn answer(self: Arc<Self>, peer: Peer, origin: Origin, request: Request<Incoming>, open: Open) -> Response<Sending> {
-        handlers::serve(self, &peer, &origin, request, open).await
+    fn answer(self: Arc<Self>, peer: Peer, origin: Origin, request: Request<Incoming>, open: Open) -> Answering {
+        Box::pin(async move { handlers::serve(self, &peer, &origin, request, open).await })
     }
 }
 

@@ -12,7 +12,6 @@
 mod address;
 mod guard;
 mod pages;
-mod places;
 mod route;
 mod server;
 mod session;

@@ -7,27 +7,29 @@ use crate::{
     guard::{self, HEADERS, Place, Refused},
     id::Id,
     pages::{self, Page, Reader},
-    places,
     session::{BASE_START, Session, Sessions, is_same},
     stream,
     world::{World, lock},
 };
+use berth_http::{Body, Open, Owner, Piece};
 use bytes::Bytes;
-use futures::stream::BoxStream;
-use http_body_util::{BodyExt, Either, Full, Limited, StreamBody};
+use futures::{StreamExt as _, stream::BoxStream};
+use http_body_util::{BodyExt, Limited, StreamBody};
 use hyper::{
     Method, Request, Response, StatusCode,
     body::{Frame, Incoming},
     header::{CONTENT_TYPE, HeaderName, HeaderValue, LOCATION, SET_COOKIE},
 };
 use jiff::SignedDuration;
-use std::{collections::BTreeMap, convert::Infallible, sync::Mutex, time::Duration};
+use std::{collections::BTreeMap, sync::Mutex, time::Duration};
 use tokio::time::timeout;
 
 /// The largest form, in bytes.
 const FORM_BYTES_MAX: usize = 16 << 10;
 /// How long somebody who signs in may wait for the first look at the cluster.
 const FIRST_LOOK_MAX: SignedDuration = SignedDuration::from_secs(2);
+/// Whose connections those of sessions are: all readers share their places.
+const READER: &str = "reader";
 /// How long a form may take to come.
 const FORM_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -53,9 +55,28 @@ pub(crate) struct Desk {
     pub(crate) sessions: Mutex<Sessions>,
 }
 
-type Events = StreamBody<BoxStream<'static, Result<Frame<Bytes>, Infallible>>>;
-/// A page, or a stream of changes.
-pub(crate) type Answer = Response<Either<Full<Bytes>, Events>>;
+/// What an answer says, before it is sent.
+pub(crate) enum Content {
+    /// A page, or another text.
+    Text(Bytes),
+    /// A stream of changes.
+    Events(BoxStream<'static, Bytes>),
+}
+
+pub(crate) type Answer = Response<Content>;
+
+impl Content {
+    /// The same on its way. Its request counts as open until it is sent.
+    pub(crate) fn into_body(self, open: Open) -> Body {
+        match self {
+            Self::Text(text) => Body::whole(Some(Piece::uncounted(text)), Some(open)),
+            Self::Events(events) => {
+                let frames = events.map(|event| Ok(Frame::data(Piece::uncounted(event))));
+                Body::pieces(Box::pin(StreamBody::new(frames)), open)
+            }
+        }
+    }
+}
 
 impl Desk {
     pub(crate) fn link(&self) -> String {
@@ -87,7 +108,7 @@ impl Desk {
 }
 
 /// The answer to one request.
-pub(crate) async fn answer(desk: &Desk, place: &places::Place, request: Request<Incoming>) -> Answer {
+pub(crate) async fn answer(desk: &Desk, place: &berth_http::Place, request: Request<Incoming>) -> Answer {
     let mut answer = match desk.place.check(request.method(), request.headers()) {
         Ok(()) => served(desk, place, request).await,
         Err(refused) => text(refused.code(), refused.text()),
@@ -127,7 +148,7 @@ fn signed_in(desk: &Desk, request: &Request<Incoming>) -> Option<SignedIn> {
     })
 }
 
-async fn served(desk: &Desk, place: &places::Place, request: Request<Incoming>) -> Answer {
+async fn served(desk: &Desk, place: &berth_http::Place, request: Request<Incoming>) -> Answer {
     let path = split_base(request.uri().path()).1.to_owned();
     match path.as_str() {
         "/style.css" => return file("text/css; charset=utf-8", pages::style()),
@@ -136,7 +157,8 @@ async fn served(desk: &Desk, place: &places::Place, request: Request<Incoming>) 
         _ => (),
     }
     let Some(reader) = signed_in(desk, &request) else { return stranger(&request, &path) };
-    place.is_of_a_reader();
+    // A reader beyond those that there may be keeps a stranger's place.
+    let _ = place.belongs_to(Owner::Known(READER));
     if *request.method() == Method::POST {
         return changed(desk, request, &path, &reader).await;
     }
@@ -277,7 +299,7 @@ fn opened(desk: &Desk, request: &Request<Incoming>, reader: &SignedIn) -> Answer
     let last = request.headers().get("last-event-id").and_then(|id| id.to_str().ok());
     let seen = last.or(query.get("seen").map(String::as_str)).unwrap_or_default();
     let events = stream::events(std::sync::Arc::clone(&desk.world), (page, &reader.base), seen, place);
-    let mut answer = Response::new(Either::Right(StreamBody::new(events)));
+    let mut answer = Response::new(Content::Events(events));
     answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
     answer
 }
@@ -301,7 +323,7 @@ fn pairs(text: &[u8]) -> BTreeMap<String, String> {
 }
 
 fn file(kind: &'static str, text: String) -> Answer {
-    let mut answer = Response::new(Either::Left(Full::from(text)));
+    let mut answer = Response::new(Content::Text(text.into()));
     answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(kind));
     answer
 }

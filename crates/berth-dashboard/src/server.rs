@@ -1,8 +1,7 @@
-//! Sockets: where is listened, how many connections are open, TLS.
+//! Where the page is served, and how much its connections may take.
 
 use crate::{
     guard::Place,
-    places::{self, CONNECTIONS_MAX, Places},
     route::{self, Desk, FirstPage},
     session::Sessions,
     world::World,
@@ -11,39 +10,36 @@ use berth_api::FeatureGates;
 use berth_controllers::Cluster;
 use berth_env::Env;
 use berth_follow::forecaster::Forecaster;
-use hyper::{server::conn::http1, service::service_fn};
-use hyper_util::rt::{TokioIo, TokioTimer};
+use berth_http::{Answering, Connection, Limits, Listener, Open, Origin, Service};
+use futures::{FutureExt, future::BoxFuture};
+use hyper::{Request, body::Incoming};
 use rustls::{
     ServerConfig,
     pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject},
 };
 use std::{
-    convert::Infallible,
     io,
     net::SocketAddr,
-    pin::pin,
     sync::{Arc, Mutex},
     time::Duration,
 };
-use tokio::{
-    io::{AsyncRead, AsyncWrite},
-    net::{TcpListener, TcpStream},
-    sync::watch,
-    task::JoinSet,
-    time::{sleep, timeout},
-};
-use tokio_rustls::TlsAcceptor;
 
-/// How long a connection may take to say what it wants, and between two requests.
-const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
-const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
-/// The largest head of a request, in bytes.
-const HEAD_BYTES_MAX: usize = 32 << 10;
-const HEADERS_MAX: usize = 64;
-/// A pause after a failed accept, so that a lack of file descriptors does not become a busy loop.
-const ACCEPT_RETRY: Duration = Duration::from_millis(50);
-/// How long what is being answered may go on once the server stops.
-const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
+/// What connections may take. Those without a session are strangers': a browser opens a few for each page. Those of sessions are a stream for each page that is
+/// open, and those that a browser keeps.
+const LIMITS: Limits = Limits {
+    strangers: 96,
+    known: READERS_MAX,
+    per_owner: READERS_MAX,
+    strangers_unread: READERS_MAX,
+    head_bytes: 32 << 10,
+    headers: Some(64),
+    handshake_timeout: Duration::from_secs(10),
+    head_timeout: Duration::from_secs(30),
+    idle_timeout: Duration::from_secs(90),
+    stall_timeout: Duration::from_secs(60),
+    drain_timeout: Duration::from_secs(1),
+};
+const READERS_MAX: usize = 256;
 
 /// What a dashboard needs to be told.
 pub struct Options {
@@ -113,8 +109,7 @@ pub enum BindError {
 
 /// A dashboard that listens. Nothing is answered before [`Dashboard::serve`].
 pub struct Dashboard {
-    listener: TcpListener,
-    address: SocketAddr,
+    listener: Listener,
     tls: Option<Arc<ServerConfig>>,
     desk: Arc<Desk>,
 }
@@ -130,12 +125,8 @@ impl Dashboard {
             return Err(BindError::Plain { address: bind });
         }
         let tls = tls.map(|tls| config(&tls)).transpose()?;
-        let listen = async {
-            let listener = TcpListener::bind(bind).await?;
-            let address = listener.local_addr()?;
-            Ok((listener, address))
-        };
-        let (listener, address) = listen.await.map_err(|source| BindError::Listen { address: bind, source })?;
+        let listener = Listener::bind(bind).await.map_err(|source| BindError::Listen { address: bind, source })?;
+        let address = listener.local_addr();
         let place = Place::new(address, &names, tls.is_some());
         let host = names.first().cloned().unwrap_or_else(|| match address.ip() {
             ip if ip.is_unspecified() => "localhost".to_owned(),
@@ -150,13 +141,13 @@ impl Dashboard {
             world.begin();
         }
         let desk = Desk { world, place, title, root, first, tell, sessions: Mutex::new(Sessions::default()) };
-        Ok(Self { listener, address, tls, desk: Arc::new(desk) })
+        Ok(Self { listener, tls, desk: Arc::new(desk) })
     }
 
     /// Where it listens.
     #[must_use]
     pub fn local_addr(&self) -> SocketAddr {
-        self.address
+        self.listener.local_addr()
     }
 
     /// A new link: it works once, for a minute. The one before works no more.
@@ -171,34 +162,44 @@ impl Dashboard {
         Links(Arc::clone(&self.desk))
     }
 
-    /// Answers requests until `shutdown` resolves.
-    pub async fn serve(self, shutdown: impl Future<Output = ()>) {
-        let Self { listener, tls, desk, .. } = self;
-        let (closing, closed) = watch::channel(());
-        let mut connections = JoinSet::new();
-        let places = Arc::new(Places::default());
-        let mut shutdown = pin!(shutdown);
-        loop {
-            tokio::select! {
-                () = &mut shutdown => break,
-                Some(_) = connections.join_next() => {}
-                stream = accept(&listener), if connections.len() < CONNECTIONS_MAX => {
-                    let (place, is_cut) = places.enter();
-                    let connection = connection(stream, tls.clone(), (Arc::clone(&desk), place), closed.clone());
-                    connections.spawn(async move {
-                        tokio::select! {
-                            Ok(()) = is_cut => (),
-                            () = connection => (),
-                        }
-                    });
-                }
-            }
-        }
-        drop((listener, closing));
-        // Streams have no other end, and connections wait for another request.
-        desk.close();
-        let _ = timeout(DRAIN_TIMEOUT, async { while connections.join_next().await.is_some() {} }).await;
-        connections.shutdown().await;
+    /// Answers requests until `shutdown` resolves. Then streams end, and what is being answered may go on for a second.
+    pub fn serve<'s>(self, shutdown: impl Future<Output = ()> + Send + 's) -> BoxFuture<'s, ()> {
+        let Self { listener, tls, desk } = self;
+        listener.serve(Arc::new(Served { tls, desk }), LIMITS, shutdown.boxed())
+    }
+}
+
+/// The dashboard, as its server sees it.
+struct Served {
+    tls: Option<Arc<ServerConfig>>,
+    desk: Arc<Desk>,
+}
+
+impl Service for Served {
+    fn connect(&self, origin: &Origin) -> Box<dyn Connection> {
+        Box::new(Connected { tls: self.tls.clone(), desk: Arc::clone(&self.desk), origin: origin.clone() })
+    }
+
+    /// Streams have no other end.
+    fn stop(&self) {
+        self.desk.close();
+    }
+}
+
+struct Connected {
+    tls: Option<Arc<ServerConfig>>,
+    desk: Arc<Desk>,
+    origin: Origin,
+}
+
+impl Connection for Connected {
+    fn tls(&self) -> Option<Arc<ServerConfig>> {
+        self.tls.clone()
+    }
+
+    fn answer(&self, request: Request<Incoming>, open: Open) -> Answering {
+        let (desk, place) = (Arc::clone(&self.desk), Arc::clone(&self.origin.place));
+        Box::pin(async move { route::answer(&desk, &place, request).await.map(|content| content.into_body(open)) })
     }
 }
 
@@ -226,45 +227,4 @@ fn config(tls: &TlsOptions) -> Result<Arc<ServerConfig>, BindError> {
     let mut config = builder.with_no_client_auth().with_single_cert(certificates, key).map_err(BindError::Certificate)?;
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
     Ok(Arc::new(config))
-}
-
-async fn accept(listener: &TcpListener) -> TcpStream {
-    loop {
-        match listener.accept().await {
-            Ok((stream, _)) => return stream,
-            Err(error) => tracing::debug!(%error, "could not accept a connection"),
-        }
-        sleep(ACCEPT_RETRY).await;
-    }
-}
-
-async fn connection(stream: TcpStream, tls: Option<Arc<ServerConfig>>, served: (Arc<Desk>, places::Place), closed: watch::Receiver<()>) {
-    // Small events must not wait for the acknowledgement of the ones before.
-    let _ = stream.set_nodelay(true);
-    match tls {
-        None => serve(stream, served, closed).await,
-        Some(config) => {
-            if let Ok(Ok(stream)) = timeout(HANDSHAKE_TIMEOUT, TlsAcceptor::from(config).accept(stream)).await {
-                serve(stream, served, closed).await;
-            }
-        }
-    }
-}
-
-async fn serve(stream: impl AsyncRead + AsyncWrite + Unpin, (desk, place): (Arc<Desk>, places::Place), mut closed: watch::Receiver<()>) {
-    let place = &place;
-    let service = service_fn(|request| {
-        let desk = Arc::clone(&desk);
-        async move { Ok::<_, Infallible>(route::answer(&desk, place, request).await) }
-    });
-    let mut http = http1::Builder::new();
-    http.timer(TokioTimer::new()).header_read_timeout(HEAD_TIMEOUT).max_headers(HEADERS_MAX).max_buf_size(HEAD_BYTES_MAX);
-    let mut connection = pin!(http.serve_connection(TokioIo::new(stream), service));
-    // Whoever breaks the protocol or goes is not worth a line.
-    tokio::select! {
-        _ = &mut connection => return,
-        // Its sender says nothing before it goes.
-        _ = closed.changed() => connection.as_mut().graceful_shutdown(),
-    }
-    let _ = connection.await;
 }

@@ -11,9 +11,8 @@ use crate::{
 };
 use bytes::Bytes;
 use futures::{StreamExt, stream::BoxStream};
-use hyper::body::Frame;
 use jiff::SignedDuration;
-use std::{convert::Infallible, sync::Arc};
+use std::sync::Arc;
 use tokio::sync::watch;
 
 /// Not more often than so is a page rendered again.
@@ -36,18 +35,13 @@ struct Streaming {
 }
 
 /// All changes of a page, from what the reader has `seen` on.
-pub(crate) fn events(
-    world: Arc<World>,
-    (page, base): (Page, &str),
-    seen: &str,
-    place: StreamPlace,
-) -> BoxStream<'static, Result<Frame<Bytes>, Infallible>> {
+pub(crate) fn events(world: Arc<World>, (page, base): (Page, &str), seen: &str, place: StreamPlace) -> BoxStream<'static, Bytes> {
     let has = seen.split('.').map(str::to_owned).collect();
     let changes = world.changes();
     let streaming = Streaming { world, page, base: base.to_owned(), has, changes, looks: 0, place };
     futures::stream::unfold(streaming, |mut streaming| async move {
         let text = streaming.next().await?;
-        Some((Ok(Frame::data(Bytes::from(text))), streaming))
+        Some((Bytes::from(text), streaming))
     })
     .boxed()
 }

@@ -1,6 +1,6 @@
 //! The file of the audit log. One that is full is put aside under the time, and what was put aside goes when it is old or too many.
 
-use crate::brief::Rare;
+use berth_http::Rare;
 use jiff::{SignedDuration, Timestamp, civil::DateTime, tz::TimeZone};
 use std::{
     fs::{self, File, OpenOptions},

@@ -16,27 +16,26 @@ pub(crate) use documents::Documents;
 pub(crate) use objects::parse_delete_options;
 
 use crate::{
-    activity::Open,
     answer::{self, Answer, Wishes},
     audit::{self, AuditLog, Stage, Watched},
     auth::{Asked, Authenticator, Peer, Unauthorized, User, impersonation::impersonated, resource_verb},
     body::{self, LargeBody, ResponseBody},
-    brief::{Address, Rare},
-    connections::Place,
+    brief::Address,
     decoded::decoded_bytes,
     flow::{Budget, Charge, Flow, Kept, Level, Memory, Seat, Turns},
     health::{self, Readiness},
     limits::{Limits, Quota},
+    listening::belongs_to,
     metrics::{Labels, Metrics},
     negotiate,
     path::{self, HealthEndpoint, Route},
     query::Query,
-    sending::Sending,
-    state_metrics,
+    sending, state_metrics,
     status::Refusal,
     storage_metrics, warnings,
 };
 use berth_api::tenure::{self, BadTenure, Tenure};
+use berth_http::{Body, Open, Origin, Rare};
 use berth_rbac::Attributes;
 use berth_registry::{Actor, ApiError, Registry, Resources, authorization::forbidden, table::IncludeObject};
 use berth_store::env::Rng;
@@ -49,7 +48,6 @@ use hyper::{
 };
 use jiff::Timestamp;
 use std::{
-    net::SocketAddr,
     panic::AssertUnwindSafe,
     sync::{Arc, Mutex, OnceLock, PoisonError},
     time::{Duration, Instant},
@@ -91,15 +89,6 @@ const AUDIT_ID_BYTES_MAX: usize = 256;
 pub(crate) const NO_CACHE: HeaderValue = HeaderValue::from_static("no-cache, private");
 pub(crate) const NOSNIFF: HeaderValue = HeaderValue::from_static("nosniff");
 pub(crate) const CONTENT_TYPE_OPTIONS: HeaderName = HeaderName::from_static("x-content-type-options");
-
-/// Where a request comes from.
-#[derive(Clone)]
-pub(crate) struct Origin {
-    /// The other end of the connection.
-    pub(crate) from: SocketAddr,
-    /// The connection's place among all.
-    pub(crate) place: Arc<Place>,
-}
 
 /// One request, read as far as its head.
 pub(crate) struct Exchange<'a> {
@@ -229,7 +218,7 @@ impl Exchange<'_> {
 ///
 /// What the requests of users cost is done where only users wait for it. Those of administrators, questions for the server's health, refusals of who
 /// is nobody, and what is [short](admission::is_short) are answered here.
-pub(crate) async fn serve(shared: Arc<Shared>, peer: &Peer, origin: &Origin, request: Request<Incoming>, open: Open) -> Response<Sending> {
+pub(crate) async fn serve(shared: Arc<Shared>, peer: &Peer, origin: &Origin, request: Request<Incoming>, open: Open) -> Response<Body> {
     let started = Instant::now();
     let (head, body) = request.into_parts();
     let asker = shared.authenticator.authenticate(&shared.registry, peer, &head.headers).await;
@@ -243,7 +232,7 @@ pub(crate) async fn serve(shared: Arc<Shared>, peer: &Peer, origin: &Origin, req
     let Some(user) = in_turn.map(|user| user.share().to_owned()) else {
         // In a box: it is large, and what holds it is moved about before anything is done.
         let (answer, seat) = Box::pin(respond(&shared, asker, origin, (&head, &route, room), body, started)).await;
-        return answer.map(|body| Sending::begin(body, seat, open, stall, None));
+        return answer.map(|body| sending::begin(body, seat, open, stall, None));
     };
     let answering = {
         let (shared, origin) = (Arc::clone(&shared), origin.clone());
@@ -253,9 +242,9 @@ pub(crate) async fn serve(shared: Arc<Shared>, peer: &Peer, origin: &Origin, req
         }
     };
     match shared.turns.begin(&user, answering).join_next().await {
-        Some(Ok((answer, seat))) => answer.map(|body| Sending::begin(body, seat, open, stall, Some((&shared.turns, &user)))),
+        Some(Ok((answer, seat))) => answer.map(|body| sending::begin(body, seat, open, stall, Some((&shared.turns, &user)))),
         // Handlers' panics end in `bounded`; this is one around it.
-        Some(Err(_)) | None => answer::internal_error().map(Sending::refusal),
+        Some(Err(_)) | None => answer::internal_error().map(sending::refusal),
     }
 }
 
@@ -448,7 +437,7 @@ async fn identify(exchange: &Exchange<'_>, asker: Result<Arc<User>, Unauthorized
         return Err(Refusal::Overloaded);
     }
     // Who has too many connections with a token keeps this one for as long as no stranger needs its place.
-    let _ = exchange.origin.place.belongs_to(&user);
+    let _ = belongs_to(&exchange.origin.place, &user);
     if let Some(other) = impersonated(registry, &user, exchange.headers, &attributes).await? {
         exchange.audit(|entry| entry.impersonates(&other));
         user = Arc::new(other);

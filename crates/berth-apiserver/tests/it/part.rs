@@ -16,11 +16,13 @@ use rustls::{
 use std::{
     net::{Ipv4Addr, SocketAddr},
     sync::Arc,
-    time::Duration,
+    time::{Duration, Instant},
 };
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::TcpStream,
+    sync::oneshot,
+    task::JoinHandle,
     time::timeout,
 };
 use tokio_rustls::{TlsConnector, client::TlsStream};
@@ -66,6 +68,8 @@ impl WorkloadSource for One {
 struct Part {
     address: SocketAddr,
     connector: TlsConnector,
+    stop: oneshot::Sender<()>,
+    serving: JoinHandle<()>,
 }
 
 async fn part() -> Part {
@@ -103,8 +107,9 @@ async fn part_with(open: &[&str], workloads: Workloads) -> Part {
     });
     let server = server.await.expect("a free port");
     let address = server.local_addr();
-    tokio::spawn(server.serve(futures::future::pending()));
-    Part { address, connector: TlsConnector::from(Arc::new(config)) }
+    let (stop, stopped) = oneshot::channel();
+    let serving = tokio::spawn(server.serve(stopped.map(drop)));
+    Part { address, connector: TlsConnector::from(Arc::new(config)), stop, serving }
 }
 
 impl Part {
@@ -172,4 +177,30 @@ async fn metrics_show_the_workloads_of_a_source_and_go_on_without_it() {
     for without in [shown(Some(One { answers: false })).await, shown(None).await] {
         assert!(without.starts_with("HTTP/1.1 200 ") && !without.contains("kube_") && without.contains(own), "{without}");
     }
+}
+
+#[tokio::test]
+async fn a_request_to_a_part_names_exactly_one_host() {
+    let part = part().await;
+    for (host, code) in [("host: localhost\r\n", 200), ("", 400), ("host: a\r\nhost: a\r\n", 400)] {
+        let asked = String::from_utf8_lossy(ASKED).replace("host: localhost\r\n", host);
+        let answer = part.said_to(asked.as_bytes()).await;
+        assert!(answer.starts_with(&format!("HTTP/1.1 {code} ")), "{host:?}: {answer}");
+    }
+}
+
+#[tokio::test]
+async fn a_stop_of_a_part_waits_for_no_stranger() {
+    let part = part().await;
+    let silent = TcpStream::connect(part.address).await.expect("it listens");
+    let mut half = part.connect().await;
+    half.write_all(b"GET /healthz HTTP/1.1\r\nhost:").await.expect("sent");
+    // Each of them is being served.
+    assert!(part.said_to(ASKED).await.starts_with("HTTP/1.1 200 "));
+    let begun = Instant::now();
+    part.stop.send(()).expect("it serves");
+    part.serving.await.expect("no panic");
+    assert!(begun.elapsed() < Duration::from_secs(8), "{:?}", begun.elapsed());
+    assert!(TcpStream::connect(part.address).await.is_err(), "nobody listens");
+    drop((silent, half));
 }

@@ -3,7 +3,10 @@
 
 use crate::common::{self, Answer, Canned, form_token, shop, start, start_own, start_with};
 use berth_dashboard::{FirstPage, Following};
-use std::sync::atomic::Ordering;
+use std::{
+    sync::atomic::Ordering,
+    time::{Duration, Instant},
+};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::TcpStream,
@@ -284,6 +287,29 @@ async fn one_who_wanted_a_page_comes_to_that_one() {
     let running = start_own(shop()).await;
     let path = format!("{}&next=%2Fnodes", running.path_of(&running.link));
     assert_eq!(goes_on_at(&running.get(&path, "").await), "/nodes");
+}
+
+/// Neither for one who says nothing, nor for one whose head or form does not come.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_end_waits_for_no_stranger() {
+    let running = start(shop()).await;
+    let host = running.address;
+    let mut strangers = Vec::new();
+    let form =
+        format!("POST /sign-in HTTP/1.1\r\nhost: {host}\r\norigin: http://{host}\r\ncontent-type: application/x-www-form-urlencoded\r\n");
+    for said in ["", "GET / HTTP/1.1\r\nhost:", &format!("{form}content-length: 10\r\n\r\nto")] {
+        let mut stream = TcpStream::connect(host).await.unwrap();
+        stream.write_all(said.as_bytes()).await.unwrap();
+        strangers.push(stream);
+    }
+    // Each of them is being served.
+    assert_eq!(running.get("/style.css", "").await.code, 200);
+    let common::Running { stop, serving, .. } = running;
+    let begun = Instant::now();
+    stop.send(()).unwrap();
+    timeout(common::PATIENCE, serving).await.unwrap().unwrap();
+    assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
+    assert!(TcpStream::connect(host).await.is_err(), "nobody listens");
 }
 
 /// Whoever stops it waits for no reader, and cuts none off.

@@ -4,15 +4,12 @@
 //! it has taken over stays for as long as the client likes. So an answer counts until its last byte is written, and one of which nothing is
 //! taken for a while loses its stream (on HTTP/1 its connection), which frees what is left of it.
 
-use crate::{
-    connections::{Place, Unread},
-    flow::{Kept, Seat},
-    limits::CHUNK_BYTES,
-};
+use crate::connections::{Place, Unread};
 use bytes::{Buf, Bytes};
 use futures::task::AtomicWaker;
 use hyper::rt::Executor;
 use std::{
+    any::Any,
     io::IoSlice,
     sync::{
         Arc,
@@ -24,7 +21,7 @@ use tokio::{sync::Notify, task_local};
 
 /// So much of short answers may be in the hands of one connection without anybody waiting until it is taken: no more than a connection takes
 /// anyway, and more than a client has to come that reads what it asks for.
-const SHORT_BYTES_MAX: usize = CHUNK_BYTES;
+const SHORT_BYTES_MAX: usize = 64 << 10;
 
 task_local! {
     /// The stream that a task serves.
@@ -58,7 +55,7 @@ impl<F: Future<Output: Send + 'static> + Send + 'static> Executor<F> for Streams
 
 /// A stream of HTTP/2, or a connection of HTTP/1.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Stream {
+pub struct Stream {
     connection: Arc<OfConnection>,
     given_up: Arc<Notify>,
 }
@@ -76,13 +73,18 @@ impl Stream {
         STREAM.scope(self, served).await
     }
 
-    /// That which the current task serves.
-    pub(crate) fn current() -> Option<Self> {
+    /// Returns the stream that the current task serves.
+    #[must_use]
+    pub fn current() -> Option<Self> {
         STREAM.try_with(Self::clone).ok()
     }
 
-    /// A short answer, to be handed over at once. Given back where its connection has enough of such: then somebody has to wait until it is taken.
-    pub(crate) fn short(&self, bytes: Bytes) -> Result<Piece, Bytes> {
+    /// Returns a short answer as a piece that needs no wait.
+    ///
+    /// # Errors
+    ///
+    /// The bytes, if the connection has enough of such in hand: the answer must wait until some are taken.
+    pub fn short(&self, bytes: Bytes) -> Result<Piece, Bytes> {
         let counted = Counted { bytes: bytes.len(), of: Of::Connection(Arc::clone(&self.connection)) };
         if SHORT_BYTES_MAX < self.connection.short_bytes.fetch_add(bytes.len(), Ordering::AcqRel) + bytes.len() {
             return Err(bytes);
@@ -90,42 +92,45 @@ impl Stream {
         Ok(Piece { bytes, _counted: Some(counted), _unread: self.unread() })
     }
 
-    /// One more answer that its client does not take yet. Too many of strangers end the connection.
-    pub(crate) fn unread(&self) -> Option<Unread> {
+    /// Counts one more answer that its client does not take yet; `None`: the server knows whose connection it is. A stranger with too many loses its connection.
+    #[must_use]
+    pub fn unread(&self) -> Option<Unread> {
         self.connection.place.as_ref().and_then(Place::unread)
     }
 
-    /// Ends it. What its connection has of its answer is dropped.
-    pub(crate) fn give_up(&self) {
+    /// Ends the stream. What its connection has in hand of its answer is dropped.
+    pub fn give_up(&self) {
         self.given_up.notify_one();
     }
 }
 
 /// How much of one answer is in the hands of its connection, and what the answer keeps until nothing is.
 #[derive(Debug, Default)]
-pub(crate) struct InHand {
+pub struct InHand {
     bytes: AtomicUsize,
     /// How many pieces were taken.
     taken: AtomicUsize,
     /// Of who waits until some are.
     waiting: AtomicWaker,
-    _kept: (Option<Seat>, Kept, Option<Unread>),
+    _kept: (Option<Box<dyn Any + Send + Sync>>, Option<Unread>),
 }
 
 impl InHand {
-    /// Of an answer that keeps this.
-    pub(crate) fn of(kept: (Option<Seat>, Kept, Option<Unread>)) -> Arc<Self> {
-        Arc::new(Self { _kept: kept, ..Self::default() })
+    /// Counts an answer that keeps `kept` until all of it is written.
+    #[must_use]
+    pub fn of(kept: Option<Box<dyn Any + Send + Sync>>, unread: Option<Unread>) -> Arc<Self> {
+        Arc::new(Self { _kept: (kept, unread), ..Self::default() })
     }
 
     /// Hands a piece over.
-    pub(crate) fn hand_over(self: &Arc<Self>, bytes: Bytes) -> Piece {
+    #[must_use]
+    pub fn hand_over(self: &Arc<Self>, bytes: Bytes) -> Piece {
         self.bytes.fetch_add(bytes.len(), Ordering::AcqRel);
         Piece { _counted: Some(Counted { bytes: bytes.len(), of: Of::Answer(Arc::clone(self)) }), _unread: None, bytes }
     }
 
-    /// Waits until less than this is in hand.
-    pub(crate) fn poll_less(&self, cx: &mut Context<'_>, bytes: usize) -> Poll<()> {
+    /// Is ready when less than `bytes` are in hand.
+    pub fn poll_less(&self, cx: &mut Context<'_>, bytes: usize) -> Poll<()> {
         let is_less = || self.bytes.load(Ordering::Acquire) < bytes;
         if is_less() {
             return Poll::Ready(());
@@ -134,28 +139,30 @@ impl InHand {
         if is_less() { Poll::Ready(()) } else { Poll::Pending }
     }
 
-    /// How many pieces have been taken, while there is something to be taken.
-    pub(crate) fn progress(&self) -> Option<usize> {
+    /// Returns how many pieces were taken, if something is in hand.
+    #[must_use]
+    pub fn progress(&self) -> Option<usize> {
         (self.bytes.load(Ordering::Acquire) != 0).then(|| self.taken.load(Ordering::Acquire))
     }
 
-    /// Has who waits look again.
-    pub(crate) fn wake(&self) {
+    /// Wakes the task that waits in [`InHand::poll_less`].
+    pub fn wake(&self) {
         self.waiting.wake();
     }
 }
 
 /// A piece of an answer. In the hands of the connection until it is dropped.
 #[derive(Debug)]
-pub(crate) struct Piece {
+pub struct Piece {
     bytes: Bytes,
     _counted: Option<Counted>,
     _unread: Option<Unread>,
 }
 
 impl Piece {
-    /// One that nobody counts.
-    pub(crate) fn uncounted(bytes: Bytes) -> Self {
+    /// Returns a piece that is not counted.
+    #[must_use]
+    pub fn uncounted(bytes: Bytes) -> Self {
         Self { bytes, _counted: None, _unread: None }
     }
 }
@@ -229,7 +236,7 @@ mod tests {
 
     #[test]
     fn a_piece_is_in_hand_until_it_is_dropped() {
-        let answer = InHand::of((None, None, None));
+        let answer = InHand::of(None, None);
         let mut cx = Context::from_waker(std::task::Waker::noop());
         let mut piece = answer.hand_over("abc".into());
         assert!(answer.poll_less(&mut cx, 4).is_ready() && answer.poll_less(&mut cx, 3).is_pending());

@@ -11,7 +11,7 @@ use tokio::time::Instant;
 
 /// The requests of one connection.
 #[derive(Debug)]
-pub(crate) struct Activity {
+pub struct Activity {
     began: Instant,
     open: AtomicUsize,
     /// Of those, the ones that end when the server does.
@@ -22,7 +22,7 @@ pub(crate) struct Activity {
 
 /// A request that is open until this is dropped.
 #[derive(Debug)]
-pub(crate) struct Open {
+pub struct Open {
     activity: Arc<Activity>,
     is_watch: bool,
 }
@@ -31,11 +31,15 @@ pub(crate) struct Open {
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 impl Activity {
-    pub(crate) fn new() -> Arc<Self> {
+    /// A connection without a request.
+    #[must_use]
+    pub fn new() -> Arc<Self> {
         Arc::new(Self { began: Instant::now(), open: AtomicUsize::new(0), watching: AtomicUsize::new(0), last_ended: AtomicU64::new(0) })
     }
 
-    pub(crate) fn begin(self: &Arc<Self>) -> Open {
+    /// A request begins.
+    #[must_use]
+    pub fn begin(self: &Arc<Self>) -> Open {
         self.open.fetch_add(1, Ordering::Relaxed);
         Open { activity: self.clone(), is_watch: false }
     }
@@ -67,8 +71,9 @@ impl Activity {
 }
 
 impl Open {
-    /// It is a watch: nobody waits for its end.
-    pub(crate) fn into_watch(mut self) -> Self {
+    /// The request is a watch: a stop of the server does not wait for its end.
+    #[must_use]
+    pub fn into_watch(mut self) -> Self {
         self.activity.watching.fetch_add(usize::from(!self.is_watch), Ordering::Release);
         self.is_watch = true;
         self

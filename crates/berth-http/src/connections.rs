@@ -1,15 +1,14 @@
 //! Whose connections are open. Users whom the server knows and strangers have places of their own, so that neither shuts the other out.
 //!
-//! Everybody comes as a stranger, and moves to the places of their user once it has proved who it is: by its certificate in the handshake,
-//! by a token with its first request. Who comes when all places of strangers are taken gets that of another: of the network that holds the
+//! Everybody comes as a stranger, and moves to the places of its owner once it has proved who it is: by its certificate in the handshake,
+//! by a token or a session with its first request. Who comes when all places of strangers are taken gets that of another: of the network that holds the
 //! most, the connection that has no request, the oldest first. Among known users it is the same, user by user, and a user that holds the
 //! most itself is refused.
 
 use crate::{activity::Activity, limits::Limits};
-use berth_rbac::{UNAUTHENTICATED, User};
 use std::{
     collections::{BTreeMap, BTreeSet},
-    net::{IpAddr, Ipv6Addr},
+    net::{IpAddr, Ipv6Addr, SocketAddr},
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, AtomicUsize, Ordering},
@@ -27,7 +26,7 @@ const UNREAD_FEW: usize = 4;
 #[derive(Debug)]
 pub(crate) struct Connections {
     table: Mutex<Table>,
-    per_user: usize,
+    per_owner: usize,
     /// Answers to strangers that are not taken.
     unread: AtomicUsize,
     unread_max: usize,
@@ -38,13 +37,13 @@ struct Table {
     next: u64,
     /// By network.
     strangers: Part<IpAddr>,
-    /// By [share](User::share).
+    /// By owner.
     known: Part<String>,
 }
 
 /// A connection's place. Free again when dropped.
 #[derive(Debug)]
-pub(crate) struct Place {
+pub struct Place {
     connections: Arc<Connections>,
     number: u64,
     whose: Mutex<Whose>,
@@ -56,7 +55,7 @@ pub(crate) struct Place {
 
 /// An answer to a stranger that is not taken. No more so when dropped.
 #[derive(Debug)]
-pub(crate) struct Unread(Arc<Place>);
+pub struct Unread(Arc<Place>);
 
 impl Drop for Unread {
     fn drop(&mut self) {
@@ -69,21 +68,36 @@ impl Drop for Unread {
 enum Whose {
     Stranger(IpAddr),
     Known(String),
-    /// Members of `system:masters` are not counted.
-    Master,
+    Unlimited,
 }
 
-/// A user has all connections that it may have.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) struct TooMany;
+/// Who a connection's peer is, as far as connections are counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Owner<'a> {
+    /// One of many, by name.
+    Known(&'a str),
+    /// One whose connections are not counted.
+    Unlimited,
+}
+
+/// Where a request comes from.
+#[derive(Clone, Debug)]
+pub struct Origin {
+    /// The other end of the connection.
+    pub from: SocketAddr,
+    /// The connection's place among all.
+    pub place: Arc<Place>,
+}
+
+/// An owner has all connections that it may have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TooMany;
 
 impl Connections {
-    /// Half of the places are strangers', half known users'.
     pub(crate) fn new(limits: &Limits) -> Arc<Self> {
-        let half = (limits.connections / 2).max(1);
-        let table = Table { next: 0, strangers: Part::new(half), known: Part::new(half) };
+        let table = Table { next: 0, strangers: Part::new(limits.strangers), known: Part::new(limits.known) };
         let (table, unread_max) = (Mutex::new(table), limits.strangers_unread);
-        Arc::new(Self { table, per_user: limits.connections_per_user, unread: AtomicUsize::new(0), unread_max })
+        Arc::new(Self { table, per_owner: limits.per_owner, unread: AtomicUsize::new(0), unread_max })
     }
 
     /// A place for who comes from there. The connection is to be closed at once when the receiver gets word: its place is another's.
@@ -117,24 +131,26 @@ impl Place {
     /// It has turned out whose connection this is. The first to prove it counts.
     ///
     /// # Errors
+    ///
     /// [`TooMany`]: it stays among the strangers.
-    pub(crate) fn belongs_to(&self, user: &User) -> Result<(), TooMany> {
-        if !self.is_stranger.load(Ordering::Relaxed) || user.groups.iter().any(|group| group == UNAUTHENTICATED) {
+    pub fn belongs_to(&self, owner: Owner<'_>) -> Result<(), TooMany> {
+        if !self.is_stranger.load(Ordering::Relaxed) {
             return Ok(());
         }
         let mut whose = self.whose.lock().unwrap_or_else(PoisonError::into_inner);
         let Whose::Stranger(network) = &*whose else { return Ok(()) };
         let mut table = self.connections.table();
-        if !user.is_master() {
-            table.known.make_room_for(&user.share().to_owned(), self.connections.per_user)?;
+        if let Owner::Known(name) = owner {
+            table.known.make_room_for(&name.to_owned(), self.connections.per_owner)?;
         }
         // Who was cut meanwhile has no place that could be moved.
         let held = table.strangers.remove(network, self.number).ok_or(TooMany)?;
-        *whose = if user.is_master() {
-            Whose::Master
-        } else {
-            table.known.add(user.share().to_owned(), self.number, held);
-            Whose::Known(user.share().to_owned())
+        *whose = match owner {
+            Owner::Unlimited => Whose::Unlimited,
+            Owner::Known(name) => {
+                table.known.add(name.to_owned(), self.number, held);
+                Whose::Known(name.to_owned())
+            }
         };
         self.is_stranger.store(false, Ordering::Relaxed);
         Ok(())
@@ -157,7 +173,8 @@ impl Place {
     }
 
     /// Whether the server does not know (yet) whose connection it is.
-    pub(crate) fn is_stranger(&self) -> bool {
+    #[must_use]
+    pub fn is_stranger(&self) -> bool {
         self.is_stranger.load(Ordering::Relaxed)
     }
 
@@ -178,7 +195,7 @@ impl Drop for Place {
         match self.whose.get_mut().unwrap_or_else(PoisonError::into_inner) {
             Whose::Stranger(network) => drop(table.strangers.remove(network, self.number)),
             Whose::Known(user) => drop(table.known.remove(user, self.number)),
-            Whose::Master => (),
+            Whose::Unlimited => (),
         }
     }
 }
@@ -281,13 +298,31 @@ fn client_network(address: IpAddr) -> IpAddr {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::time::Duration;
 
     const HERE: &str = "10.0.0.1";
     const THERE: &str = "10.0.0.2";
     const NONE: [usize; 0] = [];
 
-    fn connections(connections: usize, connections_per_user: usize) -> Arc<Connections> {
-        Connections::new(&Limits { connections, connections_per_user, ..Limits::default() })
+    fn connections(half: usize, per_owner: usize) -> Arc<Connections> {
+        Connections::new(&Limits { strangers: half, known: half, per_owner, ..limits() })
+    }
+
+    fn limits() -> Limits {
+        let long = Duration::from_secs(60);
+        Limits {
+            strangers: 100,
+            known: 100,
+            per_owner: 100,
+            strangers_unread: 100,
+            head_bytes: 1 << 10,
+            headers: None,
+            handshake_timeout: long,
+            head_timeout: long,
+            idle_timeout: long,
+            stall_timeout: long,
+            drain_timeout: long,
+        }
     }
 
     /// A connection, and what it does.
@@ -303,7 +338,7 @@ mod tests {
         }
 
         fn is_of(&self, name: &str) -> Result<(), TooMany> {
-            self.place.belongs_to(&User::authenticated(name, &[]))
+            self.place.belongs_to(Owner::Known(name))
         }
     }
 
@@ -320,7 +355,7 @@ mod tests {
 
     #[test]
     fn strangers_give_way_to_newcomers_the_idle_and_oldest_first_and_known_users_never() {
-        let all = connections(8, 4);
+        let all = connections(4, 4);
         let mut alice = [come(&all, HERE), come(&all, HERE)];
         assert!(alice.iter().all(|client| client.is_of("alice").is_ok()));
         let mut strangers: Vec<_> = (0..4).map(|_| come(&all, HERE)).collect();
@@ -342,7 +377,7 @@ mod tests {
 
     #[test]
     fn the_network_with_the_most_strangers_gives_way() {
-        let all = connections(8, 4);
+        let all = connections(4, 4);
         let mut there = [come(&all, THERE)];
         let mut here: Vec<_> = (0..3).map(|_| come(&all, HERE)).collect();
         for expected in [0, 1, 2] {
@@ -355,7 +390,7 @@ mod tests {
 
     #[test]
     fn the_user_with_the_most_connections_gives_way_and_gets_no_more() {
-        let all = connections(8, 3);
+        let all = connections(4, 3);
         let become_of = |name: &str| {
             let client = come(&all, HERE);
             let outcome = client.is_of(name);
@@ -368,16 +403,15 @@ mod tests {
         let (_carol, outcome) = become_of("carol");
         assert_eq!((outcome, cut(&mut alice)), (Ok(()), vec![0]));
         assert_eq!(become_of("bob").1, Err(TooMany), "nobody holds more than bob would");
-        let master = User::authenticated("root", &["system:masters".to_owned()]);
         for _ in 0..20 {
-            assert_eq!(come(&all, HERE).place.belongs_to(&master), Ok(()));
+            assert_eq!(come(&all, HERE).place.belongs_to(Owner::Unlimited), Ok(()));
         }
         assert_eq!(cut(&mut alice), NONE);
     }
 
     #[test]
     fn strangers_who_take_nothing_lose_their_connections_where_there_are_too_many() {
-        let all = Connections::new(&Limits { strangers_unread: 10, ..Limits::default() });
+        let all = Connections::new(&Limits { strangers_unread: 10, ..limits() });
         let mut clients: Vec<_> = (0..5).map(|_| come(&all, HERE)).collect();
         let unread = |client: &Client, count: usize| (0..count).map(|_| client.place.unread()).collect::<Vec<_>>();
         assert_eq!(clients[4].is_of("alice"), Ok(()));
@@ -396,11 +430,10 @@ mod tests {
 
     #[test]
     fn places_come_back() {
-        let all = connections(8, 4);
+        let all = connections(4, 4);
         for _ in 0..3 {
             let clients: Vec<_> = (0..4).map(|_| come(&all, HERE)).collect();
             let _ = clients[0].is_of("alice");
-            let _ = clients[1].place.belongs_to(&User::anonymous());
         }
         let table = all.table();
         assert_eq!((table.strangers.count, table.known.count), (0, 0));

@@ -1,6 +1,9 @@
 //! HTTP on one connection: the version agreed on, its limits, and an orderly end.
 
-use crate::in_hand::{Stream, Streams};
+use crate::{
+    in_hand::{Stream, Streams},
+    limits::Limits,
+};
 use hyper::{
     Request, Response,
     body::{Body, Incoming},
@@ -11,8 +14,6 @@ use hyper::{
 use hyper_util::{rt::TokioTimer, server::graceful::GracefulConnection};
 use std::{convert::Infallible, pin::pin, time::Duration};
 
-/// The largest head of a request, in bytes: request line and headers, or what HTTP/2 has in their place. Selectors stand in it.
-const HEAD_BYTES_MAX: u32 = 256 << 10;
 /// Requests at once on one HTTP/2 connection, watches included: as Go's servers have it. Clients that need more open another connection.
 const STREAMS_MAX: u32 = 250;
 /// Streams that a client may open and reset before its connection is closed ("rapid reset").
@@ -35,15 +36,32 @@ pub(crate) enum Protocol {
     Http2,
 }
 
+/// How large a head may be, and how long it may take.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Bounds {
+    /// Request line and headers, or their counterpart in HTTP/2.
+    bytes: u32,
+    /// Of HTTP/1; `None`: as many as hyper takes.
+    headers: Option<usize>,
+    /// The first head of a connection, and each later one of HTTP/1.
+    timeout: Duration,
+}
+
+impl Bounds {
+    pub(crate) fn of(limits: &Limits) -> Self {
+        Self { bytes: limits.head_bytes, headers: limits.headers, timeout: limits.head_timeout }
+    }
+}
+
 /// Serves a connection to its end; once `unwanted` resolves, takes no new requests, and gives those that are being answered until `over`
-/// does, which is asked from then on. The first head of a connection, and each later one of HTTP/1, has to come within `head_timeout`.
+/// does, which is asked from then on.
 ///
 /// # Errors
 /// The client broke the protocol, or is gone.
 pub(crate) async fn serve<I, S, B>(
     io: I,
     (protocol, streams): (Protocol, Streams),
-    head_timeout: Duration,
+    head: Bounds,
     service: S,
     (unwanted, over): (impl Future<Output = ()>, impl Future<Output = ()>),
 ) -> hyper::Result<()>
@@ -56,10 +74,10 @@ where
 {
     match protocol {
         Protocol::Http1 => {
-            let serving = until(http1(head_timeout).serve_connection(io, service), unwanted, over);
+            let serving = until(http1(head).serve_connection(io, service), unwanted, over);
             Stream::default().serve(serving).await.unwrap_or(Ok(()))
         }
-        Protocol::Http2 => until(http2(streams).serve_connection(io, service), unwanted, over).await,
+        Protocol::Http2 => until(http2(streams, head).serve_connection(io, service), unwanted, over).await,
     }
 }
 
@@ -80,24 +98,27 @@ async fn until<C: GracefulConnection>(
 }
 
 /// `max_buf_size` alone bounds a head only while it is incomplete: one that a large read completes would pass.
-fn http1(head_timeout: Duration) -> http1::Builder {
+fn http1(head: Bounds) -> http1::Builder {
     let mut builder = http1::Builder::new();
     builder
         .timer(TokioTimer::new())
-        .header_read_timeout(head_timeout)
-        .max_header_size(HEAD_BYTES_MAX as usize)
-        .max_buf_size(HEAD_BYTES_MAX as usize);
+        .header_read_timeout(head.timeout)
+        .max_header_size(head.bytes as usize)
+        .max_buf_size(head.bytes as usize);
+    if let Some(headers) = head.headers {
+        builder.max_headers(headers);
+    }
     builder
 }
 
-fn http2(streams: Streams) -> http2::Builder<Streams> {
+fn http2(streams: Streams, head: Bounds) -> http2::Builder<Streams> {
     let mut builder = http2::Builder::new(streams);
     builder
         .timer(TokioTimer::new())
         .max_concurrent_streams(STREAMS_MAX)
         .max_pending_accept_reset_streams(RESET_STREAMS_MAX)
         .max_local_error_reset_streams(RESET_STREAMS_MAX)
-        .max_header_list_size(HEAD_BYTES_MAX)
+        .max_header_list_size(head.bytes)
         .max_send_buf_size(STREAM_BUFFER_BYTES)
         .initial_stream_window_size(STREAM_WINDOW_BYTES)
         .initial_connection_window_size(CONNECTION_WINDOW_BYTES)
@@ -123,7 +144,8 @@ mod tests {
     };
     use tokio::io::{AsyncRead, AsyncWrite, DuplexStream, ReadBuf};
 
-    const LIMIT: usize = HEAD_BYTES_MAX as usize;
+    const LIMIT: usize = 256 << 10;
+    const HEAD: Bounds = Bounds { bytes: 256 << 10, headers: None, timeout: Duration::from_secs(60) };
     const SHORT: &[u8] = b"GET /first HTTP/1.1\r\nhost: h\r\n\r\n";
     const BODY: &[u8] = b"12345";
 
@@ -201,7 +223,7 @@ mod tests {
             })
         });
         // What a refused head does to the connection is not what this is about.
-        let _ = serve(io, (Protocol::Http1, Streams::default()), Duration::from_secs(60), service, (pending(), pending())).await;
+        let _ = serve(io, (Protocol::Http1, Streams::default()), HEAD, service, (pending(), pending())).await;
         let written = String::from_utf8(written.lock().expect("one thread").clone()).expect("heads are ASCII");
         written.split("HTTP/1.1 ").skip(1).map(|answer| answer[..3].parse().expect("a code")).collect()
     }
@@ -270,13 +292,8 @@ mod tests {
             let (ours, theirs) = tokio::io::duplex(1 << 20);
             let theirs = Sips { stream: theirs, bytes: read_bytes };
             let service = service_fn(|_| ready(Ok::<_, Infallible>(Response::new(Empty::<Bytes>::new()))));
-            let server = tokio::spawn(serve(
-                TokioIo::new(theirs),
-                (Protocol::Http2, Streams::default()),
-                Duration::from_secs(60),
-                service,
-                (pending(), pending()),
-            ));
+            let server =
+                tokio::spawn(serve(TokioIo::new(theirs), (Protocol::Http2, Streams::default()), HEAD, service, (pending(), pending())));
             let connected = client::handshake(TokioExecutor::new(), TokioIo::new(ours)).await;
             let (mut sender, connection) = connected.expect("a connection");
             let connection = tokio::spawn(connection);
