@@ -7,7 +7,7 @@ use crate::{
     normal::Normal,
     own_annotations::{self, Bearer},
 };
-use berth_identity::ResourceName;
+use berth_identity::{GroupResource, GroupVersionKind};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta, Time};
 use schemars::JsonSchema;
 use serde::{Serialize, de::DeserializeOwned};
@@ -182,8 +182,12 @@ pub trait Object: Any + Debug + Send + Sync {
     fn api_version(&self) -> &str;
     /// `Deployment`.
     fn kind(&self) -> &str;
+    /// Both together.
+    fn gvk(&self) -> GroupVersionKind {
+        GroupVersionKind::as_written(self.api_version(), self.kind())
+    }
     /// (`apps`, `deployments`).
-    fn resource(&self) -> ResourceName;
+    fn resource(&self) -> GroupResource;
     /// [`Kind::NAME_RULE`].
     fn name_rule(&self) -> NameRule;
     /// [`Kind::CHECKS_NEW_NAME_BASE`].
@@ -304,8 +308,12 @@ impl<K: Kind> Object for K {
         K::KIND
     }
 
-    fn resource(&self) -> ResourceName {
-        ResourceName { group: K::GROUP, plural: K::URL_PATH_SEGMENT }
+    fn gvk(&self) -> GroupVersionKind {
+        GroupVersionKind::from_static(K::GROUP, K::VERSION, K::KIND)
+    }
+
+    fn resource(&self) -> GroupResource {
+        GroupResource::from_static(K::GROUP, K::URL_PATH_SEGMENT)
     }
 
     fn name_rule(&self) -> NameRule {

@@ -13,6 +13,7 @@ use crate::{
     quantity::Quantity,
     unset::{list, text},
 };
+use berth_identity::GroupResource;
 use k8s_openapi::{
     api::core::v1::{
         Container, PersistentVolumeClaim, Pod, PodAffinityTerm, PodSpec, ResourceQuota, ScopedResourceSelectorRequirement, Service,
@@ -52,17 +53,16 @@ pub struct Taken {
 
 /// The name under which quotas count objects of any resource: `count/deployments.apps`, `count/pods`.
 #[must_use]
-pub fn count_name(group: &str, plural: &str) -> String {
-    let dot = if group.is_empty() { "" } else { "." };
-    format!("count/{plural}{dot}{group}")
+pub fn count_name(resource: &GroupResource) -> String {
+    format!("count/{resource}")
 }
 
-/// The resource that a quota's name counts objects of, as group and plural; `None` for amounts.
+/// The resource that a quota's name counts objects of; `None` for amounts.
 #[must_use]
-pub fn counted_resource(name: &str) -> Option<(&str, &str)> {
+pub fn counted_resource(name: &str) -> Option<GroupResource> {
     match name.strip_prefix("count/") {
-        Some(resource) => Some(resource.split_once('.').map_or(("", resource), |(plural, group)| (group, plural))),
-        None => COUNTED_BY_PLURAL.contains(&name).then_some(("", name)),
+        Some(resource) => Some(GroupResource::parse(resource)),
+        None => COUNTED_BY_PLURAL.contains(&name).then(|| GroupResource::new("", name)),
     }
 }
 
@@ -71,10 +71,10 @@ pub fn counted_resource(name: &str) -> Option<(&str, &str)> {
 /// A pod that has ended takes nothing but its place among the objects. One that is being deleted takes what it took until it is gone:
 /// unlike upstream also after its grace period, because it may still run.
 #[must_use]
-pub fn taken(group: &str, plural: &str, object: &dyn Object) -> Taken {
-    let mut amounts = Amounts::from([(count_name(group, plural), Quantity::from_integer(1))]);
-    if group.is_empty() && COUNTED_BY_PLURAL.contains(&plural) {
-        amounts.insert(plural.to_owned(), Quantity::from_integer(1));
+pub fn taken(resource: &GroupResource, object: &dyn Object) -> Taken {
+    let mut amounts = Amounts::from([(count_name(resource), Quantity::from_integer(1))]);
+    if resource.group.is_empty() && COUNTED_BY_PLURAL.contains(&resource.plural.as_str()) {
+        amounts.insert(resource.plural.to_string(), Quantity::from_integer(1));
     }
     let mut traits = None;
     if let Some(pod) = object.downcast_ref::<Pod>() {
@@ -312,16 +312,16 @@ mod tests {
         ]}));
         let wanted = "count/pods=1 cpu=300m hugepages-2Mi=4Mi limits.cpu=1 limits.memory=2Gi memory=1Gi pods=1 requests.cpu=300m \
                       requests.example.com/gpu=2 requests.hugepages-2Mi=4Mi requests.memory=1Gi";
-        assert_eq!(show(&taken("", "pods", &two).amounts), wanted);
+        assert_eq!(show(&taken(&GroupResource::from_static("", "pods"), &two).amounts), wanted);
         let mut ended = two;
         ended.status.get_or_insert_default().phase = Some("Succeeded".to_owned());
-        assert_eq!(show(&taken("", "pods", &ended).amounts), "count/pods=1");
+        assert_eq!(show(&taken(&GroupResource::from_static("", "pods"), &ended).amounts), "count/pods=1");
     }
 
     #[test]
     fn services_and_claims_take_more_than_their_number() {
         let check = |group: &str, plural: &str, object: &dyn Object, wanted: &str| {
-            assert_eq!(show(&taken(group, plural, object).amounts), wanted);
+            assert_eq!(show(&taken(&GroupResource::new(group, plural), object).amounts), wanted);
         };
         let service = |spec: Value| serde_json::from_value::<Service>(json!({"spec": spec})).expect("a service");
         let ports = json!([{"port": 80, "nodePort": 30000}, {"port": 81}]);
@@ -347,7 +347,7 @@ mod tests {
         let quota = json!({"metadata": {"name": "q"}, "spec": spec, "status": status});
         let quota: ResourceQuota = serde_json::from_value(quota).expect("a quota");
         let pod = pod(pod_spec);
-        let found = charge(&quota, &taken("", "pods", &pod), &pod).map(|after| show(&after));
+        let found = charge(&quota, &taken(&GroupResource::from_static("", "pods"), &pod), &pod).map(|after| show(&after));
         assert_eq!(found.as_deref().map_err(String::as_str), wanted);
     }
 

@@ -90,7 +90,7 @@ impl Wishes {
             Form::Metadata => Ok(self.value(code, &PartialObjectMetadata::of_object(current)?.in_version(self.accepted.version))),
             Form::MetadataList => Err(Refusal::NotAcceptable(format!(
                 "you requested PartialObjectMetadataList, but the requested object is not a list (*core.{})",
-                resource.kind
+                resource.kind()
             ))),
         }
     }
@@ -130,7 +130,7 @@ impl Wishes {
             Form::Metadata => {
                 return Err(Refusal::NotAcceptable(format!(
                     "you requested PartialObjectMetadata, but the requested object is a list (*core.{}List)",
-                    resource.kind
+                    resource.kind()
                 )));
             }
         };
@@ -238,7 +238,7 @@ impl<'a> ListHead<'a> {
             continue_token: &list.continue_token,
             remaining_item_count: list.remaining,
         };
-        Self { kind: format!("{}List", resource.kind), api_version: resource.api_version(), metadata, items: [] }
+        Self { kind: format!("{}List", resource.kind()), api_version: resource.api_version(), metadata, items: [] }
     }
 }
 

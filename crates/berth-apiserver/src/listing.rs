@@ -289,6 +289,7 @@ impl Compressing {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use berth_identity::GroupVersionResource;
     use berth_registry::{
         resource,
         table::{IncludeObject, PartialObjectMetadataList},
@@ -314,7 +315,7 @@ mod tests {
 
     /// A form, and the list without items in it.
     fn form(name: &str) -> (Shape, Vec<u8>) {
-        let resource = Arc::clone(resource::built_in().find("", "v1", "configmaps").expect("served"));
+        let resource = Arc::clone(resource::built_in().find(&GroupVersionResource::from_static("", "v1", "configmaps")).expect("served"));
         let list = berth_registry::List { items: Vec::new(), revision: Revision(9), continue_token: "more".to_owned(), remaining: Some(3) };
         match name {
             "Table" => {

@@ -52,9 +52,9 @@ impl<'a> Labels<'a> {
         let other = Self { verb, group: "", version: "", resource: "", subresource: "", scope: "" };
         match route {
             Route::Resource(at) => Self {
-                group: &at.group,
-                version: &at.version,
-                resource: &at.resource,
+                group: &at.resource.group,
+                version: &at.resource.version,
+                resource: &at.resource.plural,
                 subresource: at.subresource.unwrap_or_default(),
                 scope: scope(at),
                 ..other

@@ -1,5 +1,6 @@
 //! What a URL path addresses. Pure: whether it exists is decided later, because refusals (401, 403) come before that.
 
+use berth_identity::{ApiName, GroupVersion, GroupVersionResource};
 use percent_encoding::percent_decode_str;
 use std::borrow::Cow;
 
@@ -15,12 +16,7 @@ pub enum Route<'a> {
     /// `/apis/G`.
     Group(Cow<'a, str>),
     /// `/api/v1` (group empty) or `/apis/G/V`.
-    GroupVersion {
-        /// Empty for core.
-        group: Cow<'a, str>,
-        /// `v1`.
-        version: Cow<'a, str>,
-    },
+    GroupVersion(GroupVersion),
     /// A collection, an object or a subresource.
     Resource(ResourcePath<'a>),
     /// `/version`.
@@ -74,20 +70,22 @@ impl HealthEndpoint {
 /// The parts of a resource's path.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ResourcePath<'a> {
-    /// Empty for core.
-    pub group: Cow<'a, str>,
-    /// `v1`.
-    pub version: Cow<'a, str>,
+    /// `pods` of `v1`.
+    pub resource: GroupVersionResource,
     /// `None`: cluster-scoped, or all namespaces.
     pub namespace: Option<Cow<'a, str>>,
-    /// The plural.
-    pub resource: Cow<'a, str>,
     /// `None`: the collection.
     pub name: Option<Cow<'a, str>>,
     /// All behind the name.
     pub subresource: Option<&'a str>,
     /// Whether the path has the old `/watch/` prefix, which turns a GET into a watch.
     pub legacy_watch: bool,
+}
+
+impl ResourcePath<'_> {
+    fn of(self, plural: ApiName) -> Self {
+        Self { resource: GroupVersionResource { plural, ..self.resource }, ..self }
+    }
 }
 
 /// Subresources of a namespace itself; any other third segment under `namespaces/NS` is a resource inside it.
@@ -102,7 +100,7 @@ pub fn parse(path: &str) -> Route<'_> {
     match (first, rest) {
         ("", None) => Route::Root,
         ("api", None) => Route::CoreVersions,
-        ("api", Some(rest)) => under_group(Cow::Borrowed(""), rest),
+        ("api", Some(rest)) => under_group("", rest),
         ("apis", None) => Route::Groups,
         ("apis", Some(rest)) => under_apis(rest),
         ("version", None) => Route::Version,
@@ -135,23 +133,25 @@ fn under_apis(rest: &str) -> Route<'_> {
     let (group, rest) = split(rest);
     match (decode(group), rest) {
         (Some(group), None) => Route::Group(group),
-        (Some(group), Some(rest)) => under_group(group, rest),
+        (Some(group), Some(rest)) => under_group(&group, rest),
         (None, _) => Route::Unknown,
     }
 }
 
-fn under_group<'a>(group: Cow<'a, str>, rest: &'a str) -> Route<'a> {
+fn under_group<'a>(group: &str, rest: &'a str) -> Route<'a> {
     let (version, rest) = split(rest);
-    match (decode(version), rest) {
-        (Some(version), None) => Route::GroupVersion { group, version },
-        (Some(version), Some(rest)) => under_version(group, version, rest).map_or(Route::Unknown, Route::Resource),
-        (None, _) => Route::Unknown,
+    let Some(version) = decode(version) else { return Route::Unknown };
+    let version = GroupVersion { group: ApiName::shared(group), version: ApiName::shared(&version) };
+    match rest {
+        None => Route::GroupVersion(version),
+        Some(rest) => under_version(version, rest).map_or(Route::Unknown, Route::Resource),
     }
 }
 
-fn under_version<'a>(group: Cow<'a, str>, version: Cow<'a, str>, rest: &'a str) -> Option<ResourcePath<'a>> {
+fn under_version(version: GroupVersion, rest: &str) -> Option<ResourcePath<'_>> {
     let unprefixed = rest.strip_prefix("watch/");
-    let path = ResourcePath { group, version, legacy_watch: unprefixed.is_some(), ..ResourcePath::default() };
+    let resource = version.with_resource(ApiName::EMPTY);
+    let path = ResourcePath { resource, legacy_watch: unprefixed.is_some(), ..ResourcePath::default() };
     let rest = unprefixed.unwrap_or(rest);
     match rest.strip_prefix("namespaces/") {
         Some(inside) => in_namespace(path, inside),
@@ -164,16 +164,16 @@ fn in_namespace<'a>(path: ResourcePath<'a>, rest: &'a str) -> Option<ResourcePat
     let namespace = decode(namespace)?;
     match rest {
         Some(rest) if !NAMESPACE_SUBRESOURCES.contains(&rest) => object(ResourcePath { namespace: Some(namespace), ..path }, rest),
-        subresource => Some(ResourcePath { resource: Cow::Borrowed("namespaces"), name: Some(namespace), subresource, ..path }),
+        subresource => Some(ResourcePath { name: Some(namespace), subresource, ..path.of(ApiName::from_static("namespaces")) }),
     }
 }
 
 fn object<'a>(path: ResourcePath<'a>, rest: &'a str) -> Option<ResourcePath<'a>> {
     let (resource, rest) = split(rest);
-    let resource = decode(resource)?;
-    let Some(rest) = rest else { return Some(ResourcePath { resource, ..path }) };
+    let path = path.of(ApiName::shared(&decode(resource)?));
+    let Some(rest) = rest else { return Some(path) };
     let (name, subresource) = split(rest);
-    Some(ResourcePath { resource, name: Some(decode(name)?), subresource, ..path })
+    Some(ResourcePath { name: Some(decode(name)?), subresource, ..path })
 }
 
 #[cfg(test)]
@@ -186,10 +186,10 @@ mod tests {
         let watch = if found.legacy_watch { "watch " } else { "" };
         format!(
             "{watch}{}/{} {} {} {} {}",
-            found.group,
-            found.version,
+            found.resource.group,
+            found.resource.version,
             part(&found.namespace),
-            found.resource,
+            found.resource.plural,
             part(&found.name),
             found.subresource.unwrap_or("-")
         )
@@ -245,8 +245,8 @@ mod tests {
             ("/api/", Route::CoreVersions),
             ("/apis", Route::Groups),
             ("/apis/apps", Route::Group("apps".into())),
-            ("/api/v1", Route::GroupVersion { group: "".into(), version: "v1".into() }),
-            ("/apis/apps/v1", Route::GroupVersion { group: "apps".into(), version: "v1".into() }),
+            ("/api/v1", Route::GroupVersion(GroupVersion::from_static("", "v1"))),
+            ("/apis/apps/v1", Route::GroupVersion(GroupVersion::from_static("apps", "v1"))),
             ("/version", Route::Version),
             ("/version/", Route::Version),
             ("/metrics", Route::Metrics),

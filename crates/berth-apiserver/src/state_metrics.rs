@@ -9,6 +9,7 @@ use berth_api::{
         apimachinery::pkg::apis::meta::v1::ObjectMeta,
     },
 };
+use berth_identity::GroupVersionResource;
 use berth_registry::{Actor, ApiError, Collection, ListOptions, Registry, resource};
 use futures::future::BoxFuture;
 use prometheus::{GaugeVec, Opts, TextEncoder};
@@ -28,7 +29,8 @@ pub trait WorkloadSource: Send + Sync {
 pub(crate) async fn text(registry: &Registry) -> Result<String, ApiError> {
     let families = prometheus::Registry::new();
     for kind in KINDS {
-        let resource = resource::built_in().find("apps", "v1", kind.plural).ok_or(ApiError::UnknownResource)?;
+        let resource =
+            resource::built_in().find(&GroupVersionResource::from_static("apps", "v1", kind.plural)).ok_or(ApiError::UnknownResource)?;
         let list =
             registry.list(&Actor::System, &Collection { resource: Arc::clone(resource), namespace: None }, &ListOptions::default()).await?;
         let objects: Vec<Seen> = list.items.iter().filter_map(|entry| serde_json::from_slice(&entry.value).ok()).collect();

@@ -1,6 +1,7 @@
 //! Refusals as `Status` objects: the one place that knows which error has which code.
 
 use berth_api::FieldError;
+use berth_identity::GroupResource;
 use berth_registry::{ApiError, error::Cause};
 use hyper::StatusCode;
 use serde::Serialize;
@@ -119,8 +120,8 @@ impl Status {
 
     /// The answer to a delete after which the object is gone.
     #[must_use]
-    pub fn deleted(group: &str, resource: &str, name: &str, uid: &str) -> Self {
-        let details = Details { uid: uid.to_owned(), ..Details::of(group, resource, name) };
+    pub fn deleted(resource: &GroupResource, name: &str, uid: &str) -> Self {
+        let details = Details { uid: uid.to_owned(), ..Details::of(&resource.group, &resource.plural, name) };
         Self {
             kind: "Status",
             api_version: "v1",
@@ -185,28 +186,26 @@ impl From<&ApiError> for Status {
     fn from(error: &ApiError) -> Self {
         let text = error.to_string();
         match error {
-            ApiError::NotFound { group, resource, name } => {
-                Self::failure(StatusCode::NOT_FOUND, "NotFound", text).with(Details::of(group, resource, name))
+            ApiError::NotFound { resource, name } => {
+                Self::failure(StatusCode::NOT_FOUND, "NotFound", text).with(Details::of(&resource.group, &resource.plural, name))
             }
-            ApiError::AlreadyExists { group, resource, name } => {
-                Self::failure(StatusCode::CONFLICT, "AlreadyExists", text).with(Details::of(group, resource, name))
+            ApiError::AlreadyExists { resource, name } => {
+                Self::failure(StatusCode::CONFLICT, "AlreadyExists", text).with(Details::of(&resource.group, &resource.plural, name))
             }
-            ApiError::Conflict { group, kind, name, .. } => {
-                Self::failure(StatusCode::CONFLICT, "Conflict", text).with(Details::of(group, kind, name))
+            ApiError::Conflict { resource, name, .. } => {
+                Self::failure(StatusCode::CONFLICT, "Conflict", text).with(Details::of(&resource.group, &resource.plural, name))
             }
             ApiError::ApplyConflict { causes, .. } => {
                 Self::failure(StatusCode::CONFLICT, "Conflict", text).with(Details::default().because(causes))
             }
-            ApiError::Invalid { group, kind, name, errors } => {
-                Self::failure(StatusCode::UNPROCESSABLE_ENTITY, "Invalid", text).with(Details::of(group, kind, name).because(errors))
-            }
+            ApiError::Invalid { kind, name, errors } => Self::failure(StatusCode::UNPROCESSABLE_ENTITY, "Invalid", text)
+                .with(Details::of(&kind.group, &kind.kind, name).because(errors)),
             ApiError::BadRequest { .. } => Self::failure(StatusCode::BAD_REQUEST, "BadRequest", text),
-            ApiError::BadRequestFields { group, kind, name, errors, .. } => {
-                Self::failure(StatusCode::BAD_REQUEST, "BadRequest", text).with(Details::of(group, kind, name).because(errors))
+            ApiError::BadRequestFields { kind, name, errors } => {
+                Self::failure(StatusCode::BAD_REQUEST, "BadRequest", text).with(Details::of(&kind.group, &kind.kind, name).because(errors))
             }
-            ApiError::Forbidden { group, resource, name, causes, .. } => {
-                Self::failure(StatusCode::FORBIDDEN, "Forbidden", text).with(Details::of(group, resource, name).because(causes))
-            }
+            ApiError::Forbidden { resource, name, causes, .. } => Self::failure(StatusCode::FORBIDDEN, "Forbidden", text)
+                .with(Details::of(&resource.group, &resource.plural, name).because(causes)),
             ApiError::Expired { continue_token, .. } => {
                 Self { metadata: ListMeta { continue_token: continue_token.clone() }, ..Self::failure(StatusCode::GONE, "Expired", text) }
             }
@@ -251,6 +250,7 @@ fn internal(text: String) -> Status {
 mod tests {
     use super::*;
     use berth_api::Path;
+    use berth_identity::GroupKind;
     use serde_json::{Value, json};
 
     #[track_caller]
@@ -268,7 +268,7 @@ mod tests {
     #[test]
     fn a_missing_object_is_named() {
         check(
-            ApiError::NotFound { group: "apps".into(), resource: "deployments".into(), name: "nope".into() },
+            ApiError::NotFound { resource: GroupResource::from_static("apps", "deployments"), name: "nope".into() },
             json!({"code": 404, "reason": "NotFound", "message": "deployments.apps \"nope\" not found",
                 "details": {"name": "nope", "group": "apps", "kind": "deployments"}}),
         );
@@ -278,8 +278,7 @@ mod tests {
     fn every_fault_of_an_object_is_a_cause() {
         check(
             ApiError::Invalid {
-                group: String::new(),
-                kind: "Pod".into(),
+                kind: GroupKind::from_static("", "Pod"),
                 name: "p".into(),
                 errors: vec![FieldError::required(&Path::new("spec").child("containers"), "")],
             },
@@ -337,7 +336,8 @@ mod tests {
 
     #[test]
     fn a_finished_delete_names_what_is_gone() {
-        let found: Value = serde_json::from_slice(&Status::deleted("", "configmaps", "c", "u").encode()).expect("JSON");
+        let found: Value =
+            serde_json::from_slice(&Status::deleted(&GroupResource::from_static("", "configmaps"), "c", "u").encode()).expect("JSON");
         let expected = json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success",
             "details": {"name": "c", "kind": "configmaps", "uid": "u"}});
         assert_eq!(found, expected);

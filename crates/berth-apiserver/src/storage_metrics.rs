@@ -34,7 +34,7 @@ fn fill(registry: &Registry, usage: &Usage, families: &prometheus::Registry) -> 
     let resources = registry.resources();
     for (prefix, stored) in &usage.resources {
         let Some(resource) = resources.by_key(prefix) else { continue };
-        of_resources.with_label_values(&[resource.group.as_str(), resource.plural.as_str()]).set(bytes(*stored));
+        of_resources.with_label_values(&[resource.group().as_str(), resource.plural().as_str()]).set(bytes(*stored));
     }
     let help = "1 while the quota is used up but for the reserve, or the disk is full: nothing that grows is stored.";
     let alarm = IntGauge::new("berth_store_no_space", help)?;

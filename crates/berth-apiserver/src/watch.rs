@@ -303,7 +303,7 @@ impl<'a> Bookmark<'a> {
     fn new(resource: &'a Resource, revision: Revision, initial_events_end: bool) -> Self {
         let annotations = initial_events_end.then_some(InitialEventsEnd { end: "true" });
         let metadata = BookmarkMetadata { resource_version: revision.to_string(), creation_timestamp: None, annotations };
-        Self { kind: &resource.kind, api_version: resource.api_version(), metadata }
+        Self { kind: resource.kind(), api_version: resource.api_version(), metadata }
     }
 }
 
@@ -311,6 +311,7 @@ impl<'a> Bookmark<'a> {
 mod tests {
     use super::*;
     use crate::flow::FlowCollectors;
+    use berth_identity::GroupVersionResource;
     use berth_registry::resource;
     use berth_store::{EventKind, Header, Key};
     use futures::{FutureExt as _, StreamExt as _, future::poll_fn, stream};
@@ -328,7 +329,9 @@ mod tests {
 
     #[track_caller]
     fn check(form: WatchForm, event: &WatchEvent, expected: &Value) {
-        let line = encode(resource::built_in().find("", "v1", "configmaps").expect("served"), &form, event).expect("encodes");
+        let line =
+            encode(resource::built_in().find(&GroupVersionResource::from_static("", "v1", "configmaps")).expect("served"), &form, event)
+                .expect("encodes");
         assert_eq!(line.iter().filter(|byte| **byte == b'\n').count(), 1);
         assert_eq!(line.last(), Some(&b'\n'));
         assert_eq!(serde_json::from_slice::<Value>(&line).expect("JSON"), *expected);
@@ -385,7 +388,7 @@ mod tests {
         WatchBody {
             events: stream::iter([WatchEvent::Added(long)]).boxed(),
             until: Box::pin(std::future::pending()),
-            resource: Arc::clone(resource::built_in().find("", "v1", "configmaps").expect("served")),
+            resource: Arc::clone(resource::built_in().find(&GroupVersionResource::from_static("", "v1", "configmaps")).expect("served")),
             form,
             counted: metrics.begin("GET"),
             share: None,

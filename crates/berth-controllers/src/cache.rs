@@ -7,7 +7,7 @@ use crate::{
     sorted::{Keyed, Sorted},
 };
 use berth_env::Spawner;
-use berth_identity::{Hashes, ObjectKey, ResourceName, Revision, Uid};
+use berth_identity::{GroupResource, Hashes, ObjectKey, Revision, Uid};
 use berth_workloads::view::View;
 use event_listener::Event;
 use futures::{
@@ -63,7 +63,7 @@ type RevisionHandler = Box<dyn Fn(Revision) + Send + Sync>;
 
 /// Views of all objects of one resource.
 pub struct Cache<V, I = ()> {
-    resource: ResourceName,
+    resource: GroupResource,
     known: Mutex<Known<V, I>>,
     synced: Event,
     handlers: Mutex<Handlers<V>>,
@@ -129,7 +129,7 @@ pub trait Warm: Send + Sync {
     /// [`Cache::revision`].
     fn revision(&self) -> Revision;
     /// [`Cache::resource`].
-    fn resource(&self) -> ResourceName;
+    fn resource(&self) -> GroupResource;
     /// Has `handler` called with the revision after each batch of changes. To be called before [`Cache::start`].
     fn on_revision(&self, handler: RevisionHandler);
     /// Whether it still shows the object with this uid, not yet being deleted.
@@ -139,7 +139,7 @@ pub trait Warm: Send + Sync {
 impl<V: View, I: Index<V>> Cache<V, I> {
     /// An empty cache of `resource`. It fills after [`Cache::start`].
     #[must_use]
-    pub fn new(resource: ResourceName) -> Self {
+    pub fn new(resource: GroupResource) -> Self {
         let handlers = Handlers { changes: Vec::new(), revisions: Vec::new() };
         Self { resource, known: Mutex::default(), synced: Event::new(), handlers: Mutex::new(handlers) }
     }
@@ -152,7 +152,7 @@ impl<V: View, I: Index<V>> Cache<V, I> {
 
     /// Follows the resource for ever.
     pub fn start(self: &Arc<Self>, cluster: &dyn Cluster, spawner: &dyn Spawner, metrics: &Arc<Metrics>) {
-        self.start_of(cluster.watch(self.resource), spawner, metrics);
+        self.start_of(cluster.watch(self.resource.clone()), spawner, metrics);
     }
 
     /// As [`Cache::start`], from changes that somebody else has of the resource, or of a part of it.
@@ -171,7 +171,7 @@ impl<V: View, I: Index<V>> Cache<V, I> {
     ) -> oneshot::Receiver<()> {
         self.tell_of_it(metrics);
         let nothing = [Change::Restarted, Change::Synced(Revision::default())];
-        let changes = cluster.watch(self.resource).take_until(end).chain(stream::iter(nothing)).boxed();
+        let changes = cluster.watch(self.resource.clone()).take_until(end).chain(stream::iter(nothing)).boxed();
         let (is_over, over) = oneshot::channel();
         let following = follow(Following(Arc::clone(self)), changes, Arc::clone(metrics)).map(|()| drop(is_over));
         spawner.spawn("cache", Box::pin(following));
@@ -185,8 +185,8 @@ impl<V: View, I: Index<V>> Cache<V, I> {
 
     /// What it is a cache of.
     #[must_use]
-    pub fn resource(&self) -> ResourceName {
-        self.resource
+    pub fn resource(&self) -> GroupResource {
+        self.resource.clone()
     }
 
     /// What it knows now. Readers exclude each other and the watch: hold it for a look, not over a wait.
@@ -227,8 +227,8 @@ impl<V: View, I: Index<V>> Cache<V, I> {
 }
 
 impl<V: View, I: Index<V>> Filling for Cache<V, I> {
-    fn resource(&self) -> ResourceName {
-        self.resource
+    fn resource(&self) -> GroupResource {
+        self.resource.clone()
     }
 
     fn filled(&self) -> Filled {
@@ -266,8 +266,8 @@ impl<V: View, I: Index<V>> Warm for Cache<V, I> {
         Cache::revision(self)
     }
 
-    fn resource(&self) -> ResourceName {
-        self.resource
+    fn resource(&self) -> GroupResource {
+        self.resource.clone()
     }
 
     fn on_revision(&self, handler: RevisionHandler) {
@@ -417,7 +417,7 @@ impl<V, I> Drop for Following<V, I> {
 async fn follow<V: View, I: Index<V>>(following: Following<V, I>, changes: BoxStream<'static, Change>, metrics: Arc<Metrics>) {
     let cache = &following.0;
     let mut batches = changes.ready_chunks(BATCH_MAX);
-    let mut decoder = Decoder { resource: cache.resource, unreadable: BTreeSet::new(), metrics };
+    let mut decoder = Decoder { resource: cache.resource.clone(), unreadable: BTreeSet::new(), metrics };
     while let Some(batch) = batches.next().await {
         cache.take_in(batch.into_iter().map(|change| decoder.decode(change)).collect());
     }
@@ -426,7 +426,7 @@ async fn follow<V: View, I: Index<V>>(following: Following<V, I>, changes: BoxSt
 
 /// Makes views of objects.
 struct Decoder {
-    resource: ResourceName,
+    resource: GroupResource,
     /// Objects of which it has been said that they cannot be read.
     unreadable: BTreeSet<ObjectKey>,
     metrics: Arc<Metrics>,
@@ -461,7 +461,7 @@ impl Decoder {
     fn tell(&mut self, key: &ObjectKey, revision: Revision, error: &serde_json::Error) {
         if self.unreadable.insert(key.clone()) {
             self.metrics.resources_sync_errors.inc();
-            tracing::error!(resource = self.resource.plural, %key, %revision, %error, "an object cannot be read; it is left out");
+            tracing::error!(resource = %self.resource.plural, %key, %revision, %error, "an object cannot be read; it is left out");
         }
     }
 }
@@ -504,7 +504,7 @@ mod tests {
 
     /// Feeds changes to a new cache; gives what its handler saw and where the cache is.
     fn check(changes: Vec<Vec<Decoded<Thing>>>, wanted: &[(&str, &str)], wanted_revision: u64) {
-        let cache = Cache::<Thing>::new(ResourceName { group: "", plural: "things" });
+        let cache = Cache::<Thing>::new(GroupResource::from_static("", "things"));
         let seen = Arc::new(Mutex::new(Vec::new()));
         let sink = Arc::clone(&seen);
         cache.on_change(move |delta| {
@@ -523,7 +523,7 @@ mod tests {
         let metrics = Arc::new(Metrics::new(&prometheus::Registry::new()).expect("an empty registry"));
         for is_polled in [false, true] {
             let (_, process) = world.another();
-            let pair = ["a", "b"].map(|plural| Arc::new(Cache::<Thing>::new(ResourceName { group: "", plural })));
+            let pair = ["a", "b"].map(|plural| Arc::new(Cache::<Thing>::new(GroupResource::from_static("", plural))));
             for (cache, other) in pair.iter().zip(pair.iter().rev()) {
                 let held = Arc::clone(other);
                 cache.on_change(move |_| _ = held.revision());
@@ -583,7 +583,7 @@ mod tests {
     fn it_is_told_how_far_a_cache_has_come_while_something_is_to_come() {
         let registry = prometheus::Registry::new();
         let metrics = Arc::new(Metrics::new(&registry).expect("an empty registry"));
-        let cache = Arc::new(Cache::<Thing>::new(ResourceName { group: "", plural: "things" }));
+        let cache = Arc::new(Cache::<Thing>::new(GroupResource::from_static("", "things")));
         let (changes, told) = mpsc::unbounded();
         let mut following = Box::pin(follow(Following(Arc::clone(&cache)), told.boxed(), metrics));
         let mut check = |change: Option<Change>, expected: Filled| {
@@ -605,8 +605,8 @@ mod tests {
     fn what_can_no_longer_be_read_is_left_out_and_told_of_once() {
         let registry = prometheus::Registry::new();
         let metrics = Arc::new(Metrics::new(&registry).expect("an empty registry"));
-        let resource = ResourceName { group: "", plural: "things" };
-        let cache = Cache::<Thing>::new(resource);
+        let resource = GroupResource::from_static("", "things");
+        let cache = Cache::<Thing>::new(resource.clone());
         let mut decoder = Decoder { resource, unreadable: BTreeSet::new(), metrics: Arc::clone(&metrics) };
         let json = |json: &'static str, revision| RawObject::new(json, Revision(revision));
         let applied = |text, revision| Change::Applied { key: ObjectKey::new("ns", "a"), object: json(text, revision) };

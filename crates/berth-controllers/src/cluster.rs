@@ -1,7 +1,7 @@
 //! What a controller needs of the world: what any Kubernetes API server can answer, and no more.
 
 use berth_api::{Object, Scope, StatusPart, Subresource};
-use berth_identity::{Name, Namespace, ObjectKey, ResourceName, Revision, Uid};
+use berth_identity::{GroupResource, GroupVersionKind, GroupVersionResource, Name, Namespace, ObjectKey, Revision, Uid};
 use berth_workloads::{
     plan::{Propagation, Severity},
     view::View,
@@ -64,20 +64,24 @@ pub enum Change {
     Progress(Revision),
 }
 
-/// A kind whose objects a cluster stores, in one of the versions in which it serves them. Its texts are [`berth_identity::interned`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// A kind whose objects a cluster stores, in one of the versions in which it serves them.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServedKind {
     /// What its objects are read and written under.
-    pub resource: ResourceName,
-    /// `apps/v1`.
-    pub api_version: &'static str,
-    /// `Deployment`.
-    pub kind: &'static str,
+    pub resource: GroupResource,
+    /// `apps/v1`, `Deployment`.
+    pub kind: GroupVersionKind,
     /// Where its objects live.
     pub scope: Scope,
 }
 
 impl ServedKind {
+    /// What paths name: `deployments` of `apps/v1`.
+    #[must_use]
+    pub fn gvr(&self) -> GroupVersionResource {
+        self.kind.group_version().with_resource(&self.resource.plural)
+    }
+
     /// The key of an object of this kind that somebody in `namespace` names; cluster-scoped ones are in no namespace.
     #[must_use]
     pub fn key(&self, namespace: &Namespace, name: impl Into<Name>) -> ObjectKey {
@@ -158,13 +162,13 @@ pub trait Cluster: Send + Sync + 'static {
 
     /// All objects of a resource, then every change, for ever: the implementation lists again where a watch breaks, and waits where the
     /// resource is not served.
-    fn watch(&self, resource: ResourceName) -> BoxStream<'static, Change>;
+    fn watch(&self, resource: GroupResource) -> BoxStream<'static, Change>;
 
     /// The newest version, uncached. `None`: not there.
-    fn get(&self, resource: ResourceName, key: &ObjectKey) -> BoxFuture<'_, Result<Option<RawObject>, ClusterError>>;
+    fn get(&self, resource: GroupResource, key: &ObjectKey) -> BoxFuture<'_, Result<Option<RawObject>, ClusterError>>;
 
     /// A revision of the resource that no write which was answered before this call is behind; its watch comes to it.
-    fn newest(&self, resource: ResourceName) -> BoxFuture<'_, Result<Revision, ClusterError>>;
+    fn newest(&self, resource: GroupResource) -> BoxFuture<'_, Result<Revision, ClusterError>>;
 
     /// Creates an object under the name it carries.
     fn create(&self, object: Box<dyn Object>) -> BoxFuture<'_, Result<RawObject, ClusterError>>;
@@ -172,7 +176,7 @@ pub trait Cluster: Send + Sync + 'static {
     /// Applies a JSON merge patch (`metadata.uid`, `metadata.resourceVersion` in it are preconditions). Gives the new version.
     fn patch(
         &self,
-        resource: ResourceName,
+        resource: GroupResource,
         key: &ObjectKey,
         subresource: Option<Subresource>,
         patch: Value,
@@ -199,7 +203,7 @@ pub trait Cluster: Send + Sync + 'static {
     /// Deletes. `None`: it is gone now. Else the version that lingers, or of a kind that is shown as it was last, that of its deletion.
     fn delete(
         &self,
-        resource: ResourceName,
+        resource: GroupResource,
         key: &ObjectKey,
         params: DeleteParams,
     ) -> BoxFuture<'_, Result<Option<RawObject>, ClusterError>>;

@@ -12,7 +12,7 @@ use crate::{
     worker::Queue,
 };
 use berth_env::Spawner;
-use berth_identity::{ObjectKey, ResourceName};
+use berth_identity::{GroupResource, ObjectKey};
 use berth_workloads::{
     Plan,
     disruption::{self, State},
@@ -46,7 +46,7 @@ impl DisruptionPlanner {
     /// A planner over `pods` and caches of its own of the workloads.
     #[must_use]
     pub fn new(pods: Arc<PodCache>) -> Self {
-        let scales = WORKLOADS.map(|plural| Arc::new(ScaleCache::new(ResourceName { group: APPS, plural })));
+        let scales = WORKLOADS.map(|plural| Arc::new(ScaleCache::new(GroupResource::from_static(APPS, plural))));
         Self { budgets: Arc::new(BudgetCache::new(BUDGETS)), made: Arc::default(), pods, scales }
     }
 

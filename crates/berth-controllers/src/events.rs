@@ -202,8 +202,8 @@ fn event(record: &EventRecord, name: String, count: u32, first: Timestamp, last:
     Event {
         metadata: ObjectMeta { name: Some(name), namespace: Some(namespace.to_owned()), ..ObjectMeta::default() },
         involved_object: ObjectReference {
-            api_version: Some(record.about_api_version.to_string()),
-            kind: Some(record.about_kind.to_string()),
+            api_version: Some(record.about_kind.api_version()),
+            kind: Some(record.about_kind.kind.to_string()),
             namespace: Some(about.key.namespace.to_string()).filter(|namespace| !namespace.is_empty()),
             name: Some(about.key.name.to_string()),
             uid: Some(about.uid.to_string()),
@@ -410,7 +410,7 @@ mod tests {
     use super::*;
     use crate::testing::FakeCluster;
     use berth_env::testing::{Numbers, TestEnv};
-    use berth_identity::{ObjectRef, ResourceName};
+    use berth_identity::{GroupResource, ObjectRef};
     use std::sync::atomic::Ordering;
 
     fn at(seconds: i64) -> Timestamp {
@@ -418,7 +418,7 @@ mod tests {
     }
 
     fn record(uid: &str, message: &str, repeat: Repeat) -> EventRecord {
-        let resource = ResourceName { group: "apps", plural: "replicasets" };
+        let resource = GroupResource::from_static("apps", "replicasets");
         let about = ObjectRef { resource, key: ObjectKey::new("ns", "web"), uid: uid.into(), resource_version: None };
         EventRecord { repeat, ..EventRecord::new(about, Severity::Warning, "FailedCreate", message.into()) }
     }

@@ -10,7 +10,7 @@ use crate::{
 };
 use berth_api::{Subresource, decode::from_json, names};
 use berth_env::Rng;
-use berth_identity::{Name, ObjectKey, ObjectRef, ResourceName, Revision, Uid};
+use berth_identity::{GroupResource, Name, ObjectKey, ObjectRef, Revision, Uid};
 use berth_workloads::{
     Action, Plan,
     node_lifecycle::NODE_LEASES,
@@ -138,7 +138,7 @@ impl Carried {
         Self { writes: Writes { in_doubt: true, ..Writes::default() }, ..Self::failed(panicked) }
     }
 
-    fn wrote(resource: ResourceName, written: &RawObject) -> Self {
+    fn wrote(resource: GroupResource, written: &RawObject) -> Self {
         let mut carried = Self::default();
         carried.writes.wrote(resource, written);
         carried
@@ -220,7 +220,7 @@ impl Executor {
     ///
     /// # Errors
     /// The cluster does not say.
-    pub(crate) async fn newest(&self, resource: ResourceName) -> Result<Revision, ClusterError> {
+    pub(crate) async fn newest(&self, resource: GroupResource) -> Result<Revision, ClusterError> {
         self.cluster.newest(resource).await
     }
 
@@ -259,7 +259,7 @@ impl Executor {
     }
 
     async fn confirm_alive(&self, target: &ObjectRef) -> Carried {
-        match self.cluster.get(target.resource, &target.key).await.map(|object| object.as_ref().map(known)) {
+        match self.cluster.get(target.resource.clone(), &target.key).await.map(|object| object.as_ref().map(known)) {
             Ok(Some(known)) if known.uid == target.uid && known.deletion_timestamp.is_none() => Carried::default(),
             Ok(_) => Carried::failed(CarryError::NotAlive { name: target.key.name.clone() }),
             Err(error) => Carried::failed(error),
@@ -267,7 +267,7 @@ impl Executor {
     }
 
     async fn confirm_gone(&self, target: &ObjectRef) -> Carried {
-        match self.cluster.get(target.resource, &target.key).await.map(|object| object.as_ref().map(known)) {
+        match self.cluster.get(target.resource.clone(), &target.key).await.map(|object| object.as_ref().map(known)) {
             Ok(Some(known)) if known.uid == target.uid => Carried::failed(CarryError::StillThere { name: target.key.name.clone() }),
             Ok(_) => Carried::default(),
             Err(error) => Carried::failed(error),
@@ -302,7 +302,7 @@ impl Executor {
     /// That another has its name is success if that has the same controller.
     async fn accept_own(&self, object: &NewObject) -> Carried {
         let (resource, key, controller) = (object.resource(), object.key(), controller_uid(object));
-        match self.cluster.get(resource, &key).await {
+        match self.cluster.get(resource.clone(), &key).await {
             Ok(Some(object)) if controller.is_some() && controller == controller_of(&known(&object)) => Carried::wrote(resource, &object),
             Ok(_) => Carried::failed(CarryError::Taken { name: key.name }),
             Err(error) => Carried::failed(error),
@@ -314,8 +314,8 @@ impl Executor {
         if let Some(version) = target.resource_version {
             patch["metadata"]["resourceVersion"] = json!(version.to_string());
         }
-        match self.cluster.patch(target.resource, &target.key, subresource, patch).await {
-            Ok(written) => Carried::wrote(target.resource, &written),
+        match self.cluster.patch(target.resource.clone(), &target.key, subresource, patch).await {
+            Ok(written) => Carried::wrote(target.resource.clone(), &written),
             Err(error) => Carried::unknown_or(error, || Unsettled::Read(target.clone())),
         }
     }
@@ -326,7 +326,7 @@ impl Executor {
 
     /// Deletes; also says whether the object was still there.
     async fn delete_with(&self, target: ObjectRef, params: DeleteParams) -> (Presence, Carried) {
-        match self.cluster.delete(target.resource, &target.key, params.clone()).await {
+        match self.cluster.delete(target.resource.clone(), &target.key, params.clone()).await {
             Ok(Some(lingering)) => (Presence::Present, Carried::wrote(target.resource, &lingering)),
             Ok(None) => (Presence::Present, Carried::gone(target)),
             Err(ClusterError::NotFound(_)) => (Presence::Absent, Carried::gone(target)),
@@ -407,7 +407,7 @@ impl Executor {
                 }
             }
             Unsettled::Delete(target, params) => self.delete_with(target, params).await.1,
-            Unsettled::Read(target) => match self.cluster.get(target.resource, &target.key).await {
+            Unsettled::Read(target) => match self.cluster.get(target.resource.clone(), &target.key).await {
                 Ok(Some(object)) => Carried::wrote(target.resource, &object),
                 Ok(None) => Carried::gone(target),
                 Err(error) => Carried::unknown_or(error, || Unsettled::Read(target)),

@@ -12,9 +12,9 @@ use crate::{
 };
 use berth_api::Scope;
 use berth_env::Env;
-use berth_identity::{Name, Namespace, ObjectKey, ObjectRef, Uid};
+use berth_identity::{GroupVersionKind, Name, Namespace, ObjectKey, ObjectRef, Uid};
 use berth_workloads::{
-    gc::{Deletion, FOREGROUND, Graph, Node, ORPHAN, OwnerState, TypeMeta, Verdict, Work, decide, decide::Unblock, graph::Observed},
+    gc::{Deletion, FOREGROUND, Graph, Node, ORPHAN, OwnerState, Verdict, Work, decide, decide::Unblock, graph::Observed, kind_of_owner},
     lru::Lru,
     plan::{EventRecord, Propagation, STAGE_CONCURRENCY, Severity},
     resources::EVENTS,
@@ -31,7 +31,7 @@ const ABSENT_MAX: usize = 500;
 const WORKERS: usize = 20;
 
 /// Where an owner was looked for in vain, and its uid.
-type Absent = (TypeMeta, ObjectKey, Uid);
+type Absent = (GroupVersionKind, ObjectKey, Uid);
 
 /// The garbage collector.
 pub struct GarbageCollector {
@@ -53,7 +53,7 @@ struct At {
 impl At {
     /// Where an object of this kind is that somebody in `namespace` names.
     fn of(kind: ServedKind, namespace: &Namespace, name: impl Into<Name>) -> Self {
-        Self { kind, key: kind.key(namespace, name) }
+        Self { key: kind.key(namespace, name), kind }
     }
 }
 
@@ -75,8 +75,8 @@ enum Unfinished {
     #[error("{0} exists and is not in the cache yet")]
     NotObserved(Name),
     /// Its kind is not served (now).
-    #[error("{0} {1} is not a known kind")]
-    UnknownKind(String, String),
+    #[error("{} {} is not a known kind", .0.group_version(), .0.kind)]
+    UnknownKind(GroupVersionKind),
     /// Dependents that were there when it was deleted may be missing in the caches.
     #[error("the caches are not yet as new as {0}")]
     Behind(Name),
@@ -101,12 +101,12 @@ impl GarbageCollector {
             if !is_collected(kind) {
                 return;
             }
-            let (collector, changes) = (Weak::clone(&followed), changes.clone());
+            let (collector, changes, kind) = (Weak::clone(&followed), changes.clone(), kind.kind.clone());
             cache.on_change(move |delta| {
                 changes.inc();
                 let Some(collector) = collector.upgrade() else { return };
                 let work = match (&delta.old, &delta.new) {
-                    (_, Some(new)) => lock(&collector.graph).apply(new.seen(kind)),
+                    (_, Some(new)) => lock(&collector.graph).apply(new.seen(&kind)),
                     (Some(old), None) => lock(&collector.graph).remove(&old.uid),
                     (None, None) => return,
                 };
@@ -132,7 +132,7 @@ impl GarbageCollector {
         if matches!(node.deletion, Deletion::Orphan | Deletion::Other) {
             return Ok(());
         }
-        let kind = self.known_kind(&node.type_meta)?;
+        let kind = self.known_kind(&node.kind)?;
         if kind.scope == Scope::Namespaced && node.key.namespace.is_empty() {
             // Named by a cluster-scoped object: nobody can tell which one is meant.
             return Ok(());
@@ -185,7 +185,7 @@ impl GarbageCollector {
     async fn collect(&self, at: &At, live: &MetaView) -> Result<(), Unfinished> {
         let mut states = Vec::with_capacity(live.owners().len());
         for owner in live.owners() {
-            states.push(self.owner_state(at.kind, live, owner).await?);
+            states.push(self.owner_state(&at.kind, live, owner).await?);
         }
         let dependents = lock(&self.graph).dependents(&live.uid);
         match decide(&states, dependents, live.asked_for()) {
@@ -204,15 +204,15 @@ impl GarbageCollector {
         }
     }
 
-    async fn owner_state(&self, dependent: ServedKind, live: &MetaView, owner: &OwnerReference) -> Result<OwnerState, Unfinished> {
-        let type_meta = TypeMeta::of(owner);
-        let kind = self.known_kind(&type_meta)?;
+    async fn owner_state(&self, dependent: &ServedKind, live: &MetaView, owner: &OwnerReference) -> Result<OwnerState, Unfinished> {
+        let owner_kind = kind_of_owner(owner);
+        let kind = self.known_kind(&owner_kind)?;
         if dependent.scope == Scope::Cluster && kind.scope == Scope::Namespaced {
             self.tell_of_other_namespace(dependent, live, owner);
             return Ok(OwnerState::Unresolvable);
         }
         let at = At::of(kind, &live.namespace, &owner.name);
-        let absent = (type_meta, at.key.clone(), Uid::from(&owner.uid));
+        let absent = (owner_kind, at.key.clone(), Uid::from(&owner.uid));
         if lock(&self.absent).get_mut(&absent).is_some() {
             return Ok(OwnerState::Dangling);
         }
@@ -229,20 +229,19 @@ impl GarbageCollector {
     }
 
     /// An owner in another namespace is none: people should hear why their object goes, or why it stays although its owner goes.
-    fn tell_of_other_namespace(&self, dependent: ServedKind, live: &MetaView, owner: &OwnerReference) {
+    fn tell_of_other_namespace(&self, dependent: &ServedKind, live: &MetaView, owner: &OwnerReference) {
         let is_elsewhere = |node: &Node| node.observed == Observed::Seen && node.key.namespace != live.namespace;
         if !lock(&self.graph).node(&Uid::from(&owner.uid)).is_some_and(is_elsewhere) {
             return;
         }
         let OwnerReference { api_version, kind, name, uid, .. } = owner;
         let namespace = &live.namespace;
-        let about = ObjectRef { resource: dependent.resource, key: live.key(), uid: live.uid.clone(), resource_version: None };
+        let about = ObjectRef { resource: dependent.resource.clone(), key: live.key(), uid: live.uid.clone(), resource_version: None };
         let message = format!(
             "ownerRef [{api_version}/{kind}, namespace: {namespace}, name: {name}, uid: {uid}] does not exist in namespace {namespace:?}"
         );
         self.events.record(&EventRecord {
-            about_kind: dependent.kind.into(),
-            about_api_version: dependent.api_version.into(),
+            about_kind: dependent.kind.clone(),
             ..EventRecord::new(about, Severity::Warning, "OwnerRefInvalidNamespace", message)
         });
     }
@@ -255,7 +254,7 @@ impl GarbageCollector {
             propagation: Some(propagation),
             ..DeleteParams::default()
         };
-        match self.cluster.delete(at.kind.resource, &at.key, params(Some(live.revision))).await {
+        match self.cluster.delete(at.kind.resource.clone(), &at.key, params(Some(live.revision))).await {
             Err(ClusterError::Conflict(_)) => (),
             other => return absent_is_fine(other),
         }
@@ -263,7 +262,7 @@ impl GarbageCollector {
             Some(now) if now.uid != live.uid => Ok(()),
             None => Ok(()),
             Some(now) if now.owners() == live.owners() => {
-                absent_is_fine(self.cluster.delete(at.kind.resource, &at.key, params(None)).await)
+                absent_is_fine(self.cluster.delete(at.kind.resource.clone(), &at.key, params(None)).await)
             }
             Some(now) => Err(Unfinished::Behind(now.name)),
         }
@@ -271,7 +270,7 @@ impl GarbageCollector {
 
     async fn attempt_to_orphan(&self, uid: &Uid) -> Result<(), Unfinished> {
         let Some(node) = lock(&self.graph).node(uid).cloned() else { return Ok(()) };
-        let at = At::of(self.known_kind(&node.type_meta)?, &node.key.namespace, &node.key.name);
+        let at = At::of(self.known_kind(&node.kind)?, &node.key.namespace, &node.key.name);
         let Some(live) = self.read(&at).await?.filter(|live| live.uid == *uid && live.deletion() == Deletion::Orphan) else {
             return Ok(());
         };
@@ -292,7 +291,7 @@ impl GarbageCollector {
 
     /// Takes the owner with this uid off one dependent.
     async fn free(&self, owner: &Uid, dependent: Uid, node: Node) -> Result<(), Unfinished> {
-        let at = At::of(self.known_kind(&node.type_meta)?, &node.key.namespace, &node.key.name);
+        let at = At::of(self.known_kind(&node.kind)?, &node.key.namespace, &node.key.name);
         let Some(live) = self.read(&at).await?.filter(|live| live.uid == dependent) else { return Ok(()) };
         let kept: Vec<_> = live.owners().iter().filter(|reference| reference.uid != *owner).cloned().collect();
         if kept.len() == live.owners().len() { Ok(()) } else { self.patch_owners(&at, &live, &kept).await }
@@ -313,15 +312,15 @@ impl GarbageCollector {
     async fn patch(&self, at: &At, live: &MetaView, mut metadata: Value) -> Result<(), Unfinished> {
         metadata["uid"] = json!(live.uid);
         metadata["resourceVersion"] = json!(live.revision.to_string());
-        absent_is_fine(self.cluster.patch(at.kind.resource, &at.key, None, json!({"metadata": metadata})).await)
+        absent_is_fine(self.cluster.patch(at.kind.resource.clone(), &at.key, None, json!({"metadata": metadata})).await)
     }
 
-    fn known_kind(&self, of: &TypeMeta) -> Result<ServedKind, Unfinished> {
-        self.caches.kind(of).ok_or_else(|| Unfinished::UnknownKind(of.api_version.clone(), of.kind.clone()))
+    fn known_kind(&self, of: &GroupVersionKind) -> Result<ServedKind, Unfinished> {
+        self.caches.kind(of).ok_or_else(|| Unfinished::UnknownKind(of.clone()))
     }
 
     async fn read(&self, at: &At) -> Result<Option<MetaView>, Unfinished> {
-        let raw = self.cluster.get(at.kind.resource, &at.key).await?;
+        let raw = self.cluster.get(at.kind.resource.clone(), &at.key).await?;
         Ok(raw.map(|raw| raw.view()).transpose()?)
     }
 }
@@ -352,7 +351,7 @@ fn looked(uid: &Uid, result: Result<(), Unfinished>) -> Looked {
 }
 
 /// Events are many, short-lived and own nothing.
-fn is_collected(kind: ServedKind) -> bool {
+fn is_collected(kind: &ServedKind) -> bool {
     kind.resource != EVENTS
 }
 

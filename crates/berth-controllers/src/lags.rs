@@ -5,7 +5,7 @@
 
 use crate::{cluster::Cluster, lock, metrics::Metrics};
 use berth_env::{Clock, Timestamp};
-use berth_identity::{ResourceName, Revision};
+use berth_identity::{GroupResource, Revision};
 use futures::future::join_all;
 use jiff::SignedDuration;
 use std::{
@@ -20,7 +20,7 @@ const LOOK_EVERY: SignedDuration = SignedDuration::from_secs(5);
 /// How far the caches of one process are behind.
 pub struct Lags {
     clock: Arc<dyn Clock>,
-    behind: Mutex<BTreeMap<ResourceName, Behind>>,
+    behind: Mutex<BTreeMap<GroupResource, Behind>>,
 }
 
 /// What a cache does not show.
@@ -42,7 +42,7 @@ impl Lags {
     pub async fn follow(self: Arc<Self>, cluster: Arc<dyn Cluster>, metrics: Arc<Metrics>) {
         loop {
             self.clock.sleep_until(self.clock.now() + LOOK_EVERY).await;
-            let asked = metrics.reached().into_keys().map(async |resource| Some((resource, cluster.newest(resource).await.ok()?)));
+            let asked = metrics.reached().into_keys().map(async |resource| Some((resource.clone(), cluster.newest(resource).await.ok()?)));
             // A cluster that does not answer says nothing of its caches.
             let newest: Vec<_> = join_all(asked).await.into_iter().flatten().collect();
             self.look(&newest, &metrics.reached());
@@ -51,20 +51,20 @@ impl Lags {
 
     /// Caches that have not shown for longer than this what was stored, and for how long.
     #[must_use]
-    pub fn longer_than(&self, longest: Duration) -> Vec<(ResourceName, Duration)> {
+    pub fn longer_than(&self, longest: Duration) -> Vec<(GroupResource, Duration)> {
         let now = self.clock.now();
-        let age = |(resource, behind): (&ResourceName, &Behind)| (*resource, now.duration_since(behind.since).unsigned_abs());
+        let age = |(resource, behind): (&GroupResource, &Behind)| (resource.clone(), now.duration_since(behind.since).unsigned_abs());
         lock(&self.behind).iter().map(age).filter(|(_, age)| longest < *age).collect()
     }
 
     /// `newest` was asked before the caches had `reached` what they have.
-    fn look(&self, newest: &[(ResourceName, Revision)], reached: &BTreeMap<ResourceName, Revision>) {
+    fn look(&self, newest: &[(GroupResource, Revision)], reached: &BTreeMap<GroupResource, Revision>) {
         let now = self.clock.now();
         let mut behind = lock(&self.behind);
         behind.retain(|resource, behind| reached.get(resource).is_some_and(|reached| *reached < behind.revision));
         for (resource, revision) in newest {
             if reached.get(resource).is_some_and(|reached| reached < revision) {
-                behind.entry(*resource).or_insert(Behind { revision: *revision, since: now });
+                behind.entry(resource.clone()).or_insert(Behind { revision: *revision, since: now });
             }
         }
     }

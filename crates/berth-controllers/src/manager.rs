@@ -28,7 +28,7 @@ use crate::{
 };
 use berth_api::{FeatureGates, ip::Cidr};
 use berth_env::Env;
-use berth_identity::{ObjectKey, ResourceName};
+use berth_identity::{GroupResource, ObjectKey};
 use berth_workloads::{
     resources::{CLAIMS, NODES, PODS, QUOTAS, REVISIONS},
     view::APPS,
@@ -190,7 +190,7 @@ impl ControllerManager {
         if !deployment && !replica_set {
             return;
         }
-        let resource = |plural| ResourceName { group: APPS, plural };
+        let resource = |plural| GroupResource::from_static(APPS, plural);
         let sets = Arc::new(ReplicaSetCache::new(resource("replicasets")));
         let (pods, creations) = (pods.get(), Arc::<Creations>::default());
         if replica_set {
@@ -232,7 +232,7 @@ impl ControllerManager {
     }
 
     fn start_stateful_sets(&self, pods: &Arc<PodCache>, quotas: &QuotaCache, events: Recorder) {
-        let sets = Arc::new(StatefulSetCache::new(ResourceName { group: APPS, plural: "statefulsets" }));
+        let sets = Arc::new(StatefulSetCache::new(GroupResource::from_static(APPS, "statefulsets")));
         let (revisions, claims) = (Arc::new(RevisionCache::new(REVISIONS)), Arc::new(ClaimCache::new(CLAIMS)));
         let pods = Arc::clone(pods);
         let warm_caches = vec![warm(&sets), warm(&revisions), warm(&pods), warm(&claims)];

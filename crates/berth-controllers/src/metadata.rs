@@ -7,9 +7,9 @@ use crate::{
     metrics::Metrics,
 };
 use berth_env::Spawner;
-use berth_identity::{Name, Namespace, ResourceName, Revision, Uid};
+use berth_identity::{GroupResource, GroupVersionKind, Name, Namespace, Revision, Uid};
 use berth_workloads::{
-    gc::{Deletion, FOREGROUND, ORPHAN, Seen, TypeMeta},
+    gc::{Deletion, FOREGROUND, ORPHAN, Seen},
     owners::OwnerReferences,
     view::{Identity, View, read_metadata},
 };
@@ -86,12 +86,11 @@ impl MetaView {
         }
     }
 
-    /// The object as the garbage collector sees it.
+    /// The object, which is of `kind`, as the garbage collector sees it.
     #[must_use]
-    pub fn seen(&self, kind: ServedKind) -> Seen {
-        let type_meta = TypeMeta { api_version: kind.api_version.to_owned(), kind: kind.kind.to_owned() };
+    pub fn seen(&self, kind: &GroupVersionKind) -> Seen {
         Seen {
-            type_meta,
+            kind: kind.clone(),
             key: self.key(),
             uid: self.uid.clone(),
             owners: self.owner_references.clone().unwrap_or_default(),
@@ -142,9 +141,9 @@ pub struct MetaCaches {
 struct Kinds {
     /// In every version.
     served: Vec<ServedKind>,
-    followed: BTreeMap<ResourceName, Followed>,
+    followed: BTreeMap<GroupResource, Followed>,
     /// Those that others must have before it is known what is served.
-    reserved: BTreeMap<ResourceName, Arc<MetaCache>>,
+    reserved: BTreeMap<GroupResource, Arc<MetaCache>>,
     /// Whether somebody follows what is served.
     is_started: bool,
     /// Whether what is served has been told, and is followed.
@@ -168,16 +167,16 @@ impl Followed {
     }
 }
 
-type KindHandler = Box<dyn Fn(ServedKind, &MetaCache) + Send + Sync>;
+type KindHandler = Box<dyn Fn(&ServedKind, &MetaCache) + Send + Sync>;
 
 /// How far each resource is awaited, by the uid of what is being deleted; until that is gone.
-type Awaited = BTreeMap<Uid, BTreeMap<ResourceName, Revision>>;
+type Awaited = BTreeMap<Uid, BTreeMap<GroupResource, Revision>>;
 
 /// The kinds whose objects are followed: one of the versions of each, and only one of the groups in which events are served.
-fn followed(served: &[ServedKind]) -> BTreeMap<ResourceName, ServedKind> {
+fn followed(served: &[ServedKind]) -> BTreeMap<GroupResource, ServedKind> {
     let mut kinds = BTreeMap::new();
     for kind in served.iter().filter(|kind| kind.resource.group != "events.k8s.io") {
-        kinds.entry(kind.resource).or_insert(*kind);
+        kinds.entry(kind.resource.clone()).or_insert_with(|| kind.clone());
     }
     kinds
 }
@@ -185,38 +184,32 @@ fn followed(served: &[ServedKind]) -> BTreeMap<ResourceName, ServedKind> {
 impl MetaCaches {
     /// Has `handler` called with each kind that is there or comes, and its cache, before that is filled. To be called before
     /// [`MetaCaches::start`].
-    pub fn on_kind(&self, handler: impl Fn(ServedKind, &MetaCache) + Send + Sync + 'static) {
+    pub fn on_kind(&self, handler: impl Fn(&ServedKind, &MetaCache) + Send + Sync + 'static) {
         lock(&self.handlers).push(Box::new(handler));
     }
 
     /// The cache of a resource that every cluster serves. To be called before [`MetaCaches::start`].
     #[must_use]
-    pub fn reserve(&self, resource: ResourceName) -> Arc<MetaCache> {
-        Arc::clone(lock(&self.kinds).reserved.entry(resource).or_insert_with(|| Arc::new(MetaCache::new(resource))))
+    pub fn reserve(&self, resource: GroupResource) -> Arc<MetaCache> {
+        Arc::clone(lock(&self.kinds).reserved.entry(resource.clone()).or_insert_with(|| Arc::new(MetaCache::new(resource))))
     }
 
     /// Each kind that is followed now, and its cache.
     #[must_use]
     pub fn all(&self) -> Vec<(ServedKind, Arc<MetaCache>)> {
-        lock(&self.kinds).followed.values().map(|followed| (followed.kind, Arc::clone(&followed.cache))).collect()
+        lock(&self.kinds).followed.values().map(|followed| (followed.kind.clone(), Arc::clone(&followed.cache))).collect()
     }
 
     /// The cache of one resource, if it is followed now.
     #[must_use]
-    pub fn of(&self, group: &str, plural: &str) -> Option<Arc<MetaCache>> {
-        let kinds = lock(&self.kinds);
-        let followed = kinds.followed.values().find(|followed| {
-            let ResourceName { group: of, plural: called } = followed.kind.resource;
-            of == group && called == plural
-        });
-        followed.map(|followed| Arc::clone(&followed.cache))
+    pub fn of(&self, resource: &GroupResource) -> Option<Arc<MetaCache>> {
+        lock(&self.kinds).followed.get(resource).map(|followed| Arc::clone(&followed.cache))
     }
 
     /// The kind that objects and references call so, if it is served now.
     #[must_use]
-    pub fn kind(&self, of: &TypeMeta) -> Option<ServedKind> {
-        let kinds = lock(&self.kinds);
-        kinds.served.iter().find(|kind| kind.kind == of.kind && kind.api_version == of.api_version).copied()
+    pub fn kind(&self, of: &GroupVersionKind) -> Option<ServedKind> {
+        lock(&self.kinds).served.iter().find(|kind| kind.kind == *of).cloned()
     }
 
     /// Follows all kinds that are served, for ever, unless somebody has begun with it before.
@@ -243,7 +236,7 @@ impl MetaCaches {
     }
 
     /// Takes in what is served now. Gives what was followed and is no longer, or not as it was.
-    fn take_over(&self, served: Vec<ServedKind>, wanted: &BTreeMap<ResourceName, ServedKind>) -> Vec<Followed> {
+    fn take_over(&self, served: Vec<ServedKind>, wanted: &BTreeMap<GroupResource, ServedKind>) -> Vec<Followed> {
         let mut kinds = lock(&self.kinds);
         kinds.served = served;
         let gone = kinds.followed.extract_if(.., |resource, followed| wanted.get(resource) != Some(&followed.kind));
@@ -256,17 +249,17 @@ impl MetaCaches {
             return;
         }
         let reserved = lock(&self.kinds).reserved.remove(&kind.resource);
-        let cache = reserved.unwrap_or_else(|| Arc::new(MetaCache::new(kind.resource)));
+        let cache = reserved.unwrap_or_else(|| Arc::new(MetaCache::new(kind.resource.clone())));
         let awaited = Arc::clone(&self.awaited);
         cache.on_change(move |delta| {
             if let (Some(gone), None) = (&delta.old, &delta.new) {
                 lock(&awaited).remove(&gone.uid);
             }
         });
-        lock(&self.handlers).iter().for_each(|handle| handle(kind, &cache));
+        lock(&self.handlers).iter().for_each(|handle| handle(&kind, &cache));
         let (end, ended) = oneshot::channel();
         let over = cache.start_until(cluster, spawner, metrics, ended);
-        lock(&self.kinds).followed.insert(kind.resource, Followed { kind, cache, end, over });
+        lock(&self.kinds).followed.insert(kind.resource.clone(), Followed { kind, cache, end, over });
     }
 
     /// Resolves when all kinds that are served have their first consistent list.
@@ -293,11 +286,11 @@ impl MetaCaches {
     /// The cluster does not say how far a resource is.
     pub async fn show_all_since(&self, uid: &Uid, cluster: &dyn Cluster) -> Result<bool, ClusterError> {
         let Some(served) = cluster.kinds().next().await else { return Ok(false) };
-        let resources: Vec<ResourceName> = followed(&served).into_keys().collect();
+        let resources: Vec<GroupResource> = followed(&served).into_keys().collect();
         let mut awaited = lock(&self.awaited).get(uid).cloned().unwrap_or_default();
-        let unknown = resources.iter().copied().filter(|resource| !awaited.contains_key(resource));
+        let unknown = resources.iter().filter(|resource| !awaited.contains_key(resource)).cloned();
         let mut first_error = None;
-        for (resource, newest) in join_all(unknown.map(async |resource| (resource, cluster.newest(resource).await))).await {
+        for (resource, newest) in join_all(unknown.map(async |resource| (resource.clone(), cluster.newest(resource).await))).await {
             match newest {
                 Ok(revision) => _ = awaited.insert(resource, revision),
                 Err(error) => first_error = first_error.or(Some(error)),

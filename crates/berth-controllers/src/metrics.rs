@@ -1,6 +1,6 @@
 //! Metrics of work queues and controllers, under upstream's names, labels and buckets.
 
-use berth_identity::{ResourceName, Revision};
+use berth_identity::{GroupResource, Revision};
 use futures::future::{BoxFuture, join_all};
 use prometheus::{
     Gauge, GaugeVec, Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry,
@@ -98,7 +98,7 @@ pub enum Filled {
 /// A cache that is being filled, or was.
 pub trait Filling: Send + Sync {
     /// What it is a cache of.
-    fn resource(&self) -> ResourceName;
+    fn resource(&self) -> GroupResource;
     /// How far it has come.
     fn filled(&self) -> Filled;
     /// Resolves when it has been complete.
@@ -237,7 +237,7 @@ impl Metrics {
 
     /// What caches have been started for and have not been complete yet.
     #[must_use]
-    pub fn unsynced(&self) -> Vec<ResourceName> {
+    pub fn unsynced(&self) -> Vec<GroupResource> {
         let caches = self.caches();
         caches.iter().filter(|cache| cache.filled() == Filled::NotYet).map(|cache| cache.resource()).collect()
     }
@@ -249,7 +249,7 @@ impl Metrics {
 
     /// Up to where caches show everything; of a resource of which there are several, the one that is furthest behind.
     #[must_use]
-    pub fn reached(&self) -> BTreeMap<ResourceName, Revision> {
+    pub fn reached(&self) -> BTreeMap<GroupResource, Revision> {
         let mut reached = BTreeMap::new();
         for cache in self.caches() {
             if let Filled::To(revision) = cache.filled() {

@@ -10,7 +10,7 @@ use crate::{
 };
 use berth_api::{Scope, Subresource, decode::Codec};
 use berth_env::Clock;
-use berth_identity::{Name, ObjectKey, ResourceName, Uid};
+use berth_identity::{GroupResource, Name, ObjectKey, Uid};
 use berth_workloads::{
     namespace::{Remaining, conditions},
     plan::STAGE_CONCURRENCY,
@@ -35,7 +35,7 @@ use std::{
 /// The finalizer in a namespace's spec that stands for this controller's work.
 const FINALIZER: &str = "kubernetes";
 /// ServiceAccounts.
-const ACCOUNTS: ResourceName = ResourceName { group: "", plural: "serviceaccounts" };
+const ACCOUNTS: GroupResource = GroupResource::from_static("", "serviceaccounts");
 /// The account that pods run under which name none.
 const DEFAULT_ACCOUNT: &str = "default";
 
@@ -101,8 +101,8 @@ impl NamespaceController {
     }
 
     /// Everything that lives in namespaces.
-    fn contents(&self) -> impl Iterator<Item = (ResourceName, Arc<MetaCache>)> {
-        self.caches.all().into_iter().filter(|(kind, _)| is_content(*kind)).map(|(kind, cache)| (kind.resource, cache))
+    fn contents(&self) -> impl Iterator<Item = (GroupResource, Arc<MetaCache>)> {
+        self.caches.all().into_iter().filter(|(kind, _)| is_content(kind)).map(|(kind, cache)| (kind.resource, cache))
     }
 
     async fn look_at(&self, key: &ObjectKey) -> Result<(), Unfinished> {
@@ -142,7 +142,7 @@ impl NamespaceController {
             return self.finalize(namespace, &raw).await;
         }
         // What pods rely on, the network policies around them above all, stays for as long as one is there.
-        let next: fn(ResourceName) -> bool = if remaining.has_pods() { |resource| resource == PODS } else { |_| true };
+        let next: fn(&GroupResource) -> bool = if remaining.has_pods() { |resource| *resource == PODS } else { |_| true };
         remaining.failures = self.delete_contents(&key.name, next).await;
         self.write_conditions(key, &namespace, &remaining).await?;
         if remaining.failures.is_empty() { Ok(()) } else { Err(Unfinished::Contents(remaining.failures.join(", "))) }
@@ -164,12 +164,12 @@ impl NamespaceController {
     }
 
     /// Deletes what is not yet being deleted of the resources that are `next`; gives the errors.
-    async fn delete_contents(&self, namespace: &str, next: fn(ResourceName) -> bool) -> Vec<String> {
+    async fn delete_contents(&self, namespace: &str, next: fn(&GroupResource) -> bool) -> Vec<String> {
         let mut doomed = Vec::new();
-        for (resource, cache) in self.contents().filter(|(resource, _)| next(*resource)) {
+        for (resource, cache) in self.contents().filter(|(resource, _)| next(resource)) {
             let known = cache.read();
             let alive = known.in_namespace(namespace).filter(|object| object.deletion_timestamp.is_none());
-            doomed.extend(alive.map(|object| (resource, object.key(), object.uid.clone())));
+            doomed.extend(alive.map(|object| (resource.clone(), object.key(), object.uid.clone())));
         }
         let deletes: Vec<BoxFuture<'_, _>> =
             doomed.into_iter().map(|(resource, key, uid)| -> BoxFuture<'_, _> { Box::pin(self.delete(resource, key, uid)) }).collect();
@@ -177,7 +177,7 @@ impl NamespaceController {
         errors.filter_map(async |error| error).collect().await
     }
 
-    async fn delete(&self, resource: ResourceName, key: ObjectKey, uid: Uid) -> Option<String> {
+    async fn delete(&self, resource: GroupResource, key: ObjectKey, uid: Uid) -> Option<String> {
         match self.cluster.delete(resource, &key, DeleteParams { uid: Some(uid), ..DeleteParams::default() }).await {
             Ok(_) | Err(ClusterError::NotFound(_) | ClusterError::Conflict(_)) => None,
             Err(error) => Some(error.to_string()),
@@ -213,7 +213,7 @@ fn of_namespace(namespace: &berth_identity::Namespace) -> ObjectKey {
     ObjectKey::cluster_scoped(namespace.as_str())
 }
 
-fn is_content(kind: ServedKind) -> bool {
+fn is_content(kind: &ServedKind) -> bool {
     kind.scope == Scope::Namespaced
 }
 

@@ -2,16 +2,16 @@
 //! the past. Nothing here expires.
 
 use crate::cluster::{DeleteParams, RawObject};
-use berth_identity::{ObjectRef, ResourceName, Revision};
+use berth_identity::{GroupResource, ObjectRef, Revision};
 use berth_workloads::plan::NewObject;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Writes awaited by the keys of one controller.
 pub struct OwnWrites<K> {
     /// For each key the newest revision awaited of each resource.
-    revisions: BTreeMap<K, BTreeMap<ResourceName, Revision>>,
+    revisions: BTreeMap<K, BTreeMap<GroupResource, Revision>>,
     /// The same by revision, for whoever moves a cache on.
-    by_revision: BTreeMap<ResourceName, BTreeSet<(Revision, K)>>,
+    by_revision: BTreeMap<GroupResource, BTreeSet<(Revision, K)>>,
     /// Objects that are gone but may still be cached, by key, then by object with its uid.
     gone: BTreeMap<K, BTreeSet<ObjectRef>>,
     unsettled: BTreeMap<K, Vec<Unsettled>>,
@@ -23,7 +23,7 @@ pub struct OwnWrites<K> {
 #[derive(Debug, Default)]
 pub struct Writes {
     /// For each resource the newest revision written.
-    pub revisions: BTreeMap<ResourceName, Revision>,
+    pub revisions: BTreeMap<GroupResource, Revision>,
     /// What was deleted at once.
     pub gone: Vec<ObjectRef>,
     /// Writes that may or may not have happened.
@@ -46,14 +46,14 @@ pub enum Unsettled {
 /// What the caches show, for [`OwnWrites::blocked`].
 pub trait Shown {
     /// Up to which revision the cache of `resource` is complete.
-    fn revision(&self, resource: ResourceName) -> Revision;
+    fn revision(&self, resource: &GroupResource) -> Revision;
     /// Whether the cache no longer shows the object, or shows that it is being deleted.
     fn is_gone(&self, gone: &ObjectRef) -> bool;
 }
 
 impl Writes {
     /// Notes a write that gave this version.
-    pub fn wrote(&mut self, resource: ResourceName, written: &RawObject) {
+    pub fn wrote(&mut self, resource: GroupResource, written: &RawObject) {
         let newest = self.revisions.entry(resource).or_default();
         *newest = written.revision.max(*newest);
     }
@@ -86,7 +86,7 @@ impl<K: Ord + Clone> OwnWrites<K> {
     /// From now on `key` waits for these writes too.
     pub fn record(&mut self, key: &K, writes: Writes) {
         for (resource, revision) in writes.revisions {
-            let newest = self.revisions.entry(key.clone()).or_default().entry(resource).or_default();
+            let newest = self.revisions.entry(key.clone()).or_default().entry(resource.clone()).or_default();
             let index = self.by_revision.entry(resource).or_default();
             index.remove(&(*newest, key.clone()));
             *newest = revision.max(*newest);
@@ -110,14 +110,14 @@ impl<K: Ord + Clone> OwnWrites<K> {
     }
 
     /// From now on `key` waits until the caches are complete up to these revisions: they show all that it has written.
-    pub fn await_all(&mut self, key: &K, newest: BTreeMap<ResourceName, Revision>) {
+    pub fn await_all(&mut self, key: &K, newest: BTreeMap<GroupResource, Revision>) {
         self.in_doubt.remove(key);
         self.record(key, Writes { revisions: newest, ..Writes::default() });
     }
 
     /// The cache of `resource` is complete up to `revision`: gives the keys that waited for that.
-    pub fn advance(&mut self, resource: ResourceName, revision: Revision) -> Vec<K> {
-        let Some(index) = self.by_revision.get_mut(&resource) else { return Vec::new() };
+    pub fn advance(&mut self, resource: &GroupResource, revision: Revision) -> Vec<K> {
+        let Some(index) = self.by_revision.get_mut(resource) else { return Vec::new() };
         let mut woken = Vec::new();
         while index.first().is_some_and(|(awaited, _)| *awaited <= revision) {
             let Some((_, key)) = index.pop_first() else { break };
@@ -143,27 +143,28 @@ impl<K: Ord + Clone> OwnWrites<K> {
     }
 
     /// Whether `key` must still wait; if so, for which resource. Forgets what `shown` shows.
-    pub fn blocked(&mut self, key: &K, shown: &impl Shown) -> Option<ResourceName> {
-        let awaited: Vec<_> = self.revisions.get(key).into_iter().flatten().map(|(resource, revision)| (*resource, *revision)).collect();
+    pub fn blocked(&mut self, key: &K, shown: &impl Shown) -> Option<GroupResource> {
+        let awaited: Vec<_> =
+            self.revisions.get(key).into_iter().flatten().map(|(resource, revision)| (resource.clone(), *revision)).collect();
         for (resource, revision) in awaited {
-            if shown.revision(resource) < revision {
+            if shown.revision(&resource) < revision {
                 return Some(resource);
             }
-            self.by_revision.entry(resource).or_default().remove(&(revision, key.clone()));
-            self.forget_revision(key, resource);
+            self.by_revision.entry(resource.clone()).or_default().remove(&(revision, key.clone()));
+            self.forget_revision(key, &resource);
         }
         let gone = self.gone.get_mut(key)?;
         gone.retain(|object| !shown.is_gone(object));
-        let blocked = gone.first().map(|object| object.resource);
+        let blocked = gone.first().map(|object| object.resource.clone());
         if blocked.is_none() {
             self.gone.remove(key);
         }
         blocked
     }
 
-    fn forget_revision(&mut self, key: &K, resource: ResourceName) {
+    fn forget_revision(&mut self, key: &K, resource: &GroupResource) {
         if let Some(awaited) = self.revisions.get_mut(key) {
-            awaited.remove(&resource);
+            awaited.remove(resource);
             if awaited.is_empty() {
                 self.revisions.remove(key);
             }
@@ -177,7 +178,7 @@ mod tests {
     use berth_identity::ObjectKey;
     use berth_workloads::resources::PODS;
 
-    const SETS: ResourceName = ResourceName { group: "apps", plural: "replicasets" };
+    const SETS: GroupResource = GroupResource::from_static("apps", "replicasets");
 
     struct Caches {
         pods: u64,
@@ -186,16 +187,16 @@ mod tests {
     }
 
     impl Shown for Caches {
-        fn revision(&self, resource: ResourceName) -> Revision {
-            Revision(if resource == PODS { self.pods } else { self.sets })
+        fn revision(&self, resource: &GroupResource) -> Revision {
+            Revision(if *resource == PODS { self.pods } else { self.sets })
         }
         fn is_gone(&self, _: &ObjectRef) -> bool {
             self.shows_gone
         }
     }
 
-    fn writes(revisions: &[(ResourceName, u64)]) -> Writes {
-        let revisions = revisions.iter().map(|(resource, revision)| (*resource, Revision(*revision))).collect();
+    fn writes(revisions: &[(GroupResource, u64)]) -> Writes {
+        let revisions = revisions.iter().map(|(resource, revision)| (resource.clone(), Revision(*revision))).collect();
         Writes { revisions, ..Writes::default() }
     }
 
@@ -215,10 +216,10 @@ mod tests {
         let mut own = OwnWrites::default();
         own.record(&"a", writes(&[(PODS, 5)]));
         own.record(&"b", writes(&[(PODS, 7)]));
-        assert_eq!(own.advance(PODS, Revision(4)), Vec::<&str>::new());
-        assert_eq!(own.advance(PODS, Revision(6)), ["a"]);
-        assert_eq!(own.advance(PODS, Revision(9)), ["b"]);
-        assert_eq!(own.advance(PODS, Revision(9)), Vec::<&str>::new());
+        assert_eq!(own.advance(&PODS, Revision(4)), Vec::<&str>::new());
+        assert_eq!(own.advance(&PODS, Revision(6)), ["a"]);
+        assert_eq!(own.advance(&PODS, Revision(9)), ["b"]);
+        assert_eq!(own.advance(&PODS, Revision(9)), Vec::<&str>::new());
         assert!(own.revisions.is_empty());
     }
 
@@ -228,7 +229,7 @@ mod tests {
         own.record(&"a", writes(&[(SETS, 6)]));
         own.forget(&"a");
         assert_eq!(own.blocked(&"a", &Caches { pods: 9, sets: 5, shows_gone: true }), Some(SETS));
-        assert_eq!(own.advance(SETS, Revision(6)), ["a"]);
+        assert_eq!(own.advance(&SETS, Revision(6)), ["a"]);
         assert!(own.revisions.is_empty() && own.by_revision.values().all(BTreeSet::is_empty));
     }
 

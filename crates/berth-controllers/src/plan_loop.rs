@@ -13,7 +13,7 @@ use crate::{
 };
 use berth_api::FeatureGates;
 use berth_env::Clock;
-use berth_identity::{ObjectKey, ObjectRef, ResourceName, Revision};
+use berth_identity::{GroupResource, ObjectKey, ObjectRef, Revision};
 use berth_workloads::{
     Plan,
     plan::{Action, EventRecord, SOON, Wait},
@@ -55,7 +55,7 @@ pub trait Planner: Send + Sync + 'static {
     fn plan(&self, key: &ObjectKey, last_error: Option<&str>, now: Timestamp) -> Option<Plan>;
 
     /// A look is put off because the cache of `resource` does not show this controller's own writes yet.
-    fn put_off(&self, _resource: ResourceName) {}
+    fn put_off(&self, _resource: GroupResource) {}
 
     /// Where pods are counted that are on their way, if others wait for them.
     fn creations(&self) -> Option<&Arc<Creations>> {
@@ -105,7 +105,7 @@ impl<P: Planner> PlanLoop<P> {
         let own = Arc::new(Mutex::new(OwnWrites::default()));
         for cache in &caches {
             let (own, queue, resource) = (Arc::clone(&own), queue.clone(), cache.resource());
-            cache.on_revision(Box::new(move |revision| wake(&own, &queue, resource, revision)));
+            cache.on_revision(Box::new(move |revision| wake(&own, &queue, &resource, revision)));
         }
         let caches = Caches(caches);
         let creations = planner.creations().cloned().unwrap_or_default();
@@ -162,7 +162,7 @@ impl<P: Planner> PlanLoop<P> {
 
     fn wake(&self) {
         for cache in &self.caches.0 {
-            wake(&self.own, &self.queue, cache.resource(), cache.revision());
+            wake(&self.own, &self.queue, &cache.resource(), cache.revision());
         }
     }
 
@@ -277,31 +277,31 @@ fn exceeds_quota(error: &ClusterError) -> bool {
     matches!(error, ClusterError::ExceedsQuota(_))
 }
 
-fn wake(own: &Mutex<OwnWrites<ObjectKey>>, queue: &Queue<ObjectKey>, resource: ResourceName, revision: Revision) {
+fn wake(own: &Mutex<OwnWrites<ObjectKey>>, queue: &Queue<ObjectKey>, resource: &GroupResource, revision: Revision) {
     let woken = lock(own).advance(resource, revision);
     woken.into_iter().for_each(|key| queue.add(key));
 }
 
 impl Caches {
-    fn of(&self, resource: ResourceName) -> Option<&Arc<dyn Warm>> {
-        self.0.iter().find(|cache| cache.resource() == resource)
+    fn of(&self, resource: &GroupResource) -> Option<&Arc<dyn Warm>> {
+        self.0.iter().find(|cache| cache.resource() == *resource)
     }
 }
 
 impl Owners for Caches {
     fn have_lost(&self, owner: &ObjectRef) -> bool {
-        self.of(owner.resource).is_some_and(|cache| !cache.shows_alive(&owner.key, &owner.uid))
+        self.of(&owner.resource).is_some_and(|cache| !cache.shows_alive(&owner.key, &owner.uid))
     }
 }
 
 impl Shown for Caches {
-    fn revision(&self, resource: ResourceName) -> Revision {
+    fn revision(&self, resource: &GroupResource) -> Revision {
         // What no plan is made from need not be awaited.
         self.of(resource).map_or(Revision(u64::MAX), |cache| cache.revision())
     }
 
     fn is_gone(&self, gone: &ObjectRef) -> bool {
-        self.of(gone.resource).is_none_or(|cache| !cache.shows_alive(&gone.key, &gone.uid))
+        self.of(&gone.resource).is_none_or(|cache| !cache.shows_alive(&gone.key, &gone.uid))
     }
 }
 
@@ -327,7 +327,7 @@ mod tests {
         fn plan(&self, _: &ObjectKey, _: Option<&str>, _: Timestamp) -> Option<Plan> {
             let mut looks = lock(&self.1);
             *looks += 1;
-            let resource = ResourceName { group: "apps", plural: "statefulsets" };
+            let resource = GroupResource::from_static("apps", "statefulsets");
             let target = ObjectRef { resource, key: ObjectKey::new("ns", "web"), uid: "1".into(), resource_version: None };
             let patch = |subresource: Option<Subresource>, urgency| Action::Patch {
                 target: target.clone(),
@@ -376,7 +376,7 @@ mod tests {
         fn revision(&self) -> Revision {
             Revision(self.0.load(Ordering::Relaxed))
         }
-        fn resource(&self) -> ResourceName {
+        fn resource(&self) -> GroupResource {
             PODS
         }
         fn on_revision(&self, _: Box<dyn Fn(Revision) + Send + Sync>) {}
@@ -423,7 +423,7 @@ mod tests {
 
     impl Planner for Pods {
         fn plan(&self, _: &ObjectKey, _: Option<&str>, _: Timestamp) -> Option<Plan> {
-            let resource = ResourceName { group: "apps", plural: "replicasets" };
+            let resource = GroupResource::from_static("apps", "replicasets");
             let owner = ObjectRef { resource, key: ObjectKey::new("ns", "web"), uid: "1".into(), resource_version: None };
             let create =
                 Action::CreatePods { template: Box::default(), count: 1, owner, reason: Reason::Replicas { wanted: 1, active: 0 } };

@@ -10,7 +10,7 @@ use crate::{
     worker::Queue,
 };
 use berth_api::FeatureGates;
-use berth_identity::{ObjectKey, ResourceName};
+use berth_identity::{GroupResource, ObjectKey};
 use berth_workloads::{
     Plan,
     plan::{EventRecord, Wait},
@@ -124,7 +124,7 @@ impl Planner for ReplicaSetPlanner {
         replica_set::wait_event(&*self.sets.get(key)?, wait)
     }
 
-    fn put_off(&self, resource: ResourceName) {
+    fn put_off(&self, resource: GroupResource) {
         self.metrics.stale_sync_skips.with_label_values(&[resource.group, resource.plural]).inc();
     }
 }

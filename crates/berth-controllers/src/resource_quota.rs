@@ -17,7 +17,7 @@ use berth_api::{
     quota::{Amounts, Taken, counted_resource, is_in_scope, taken},
 };
 use berth_env::{Clock, Spawner};
-use berth_identity::{Namespace, ObjectKey, Revision, Uid};
+use berth_identity::{GroupResource, Namespace, ObjectKey, Revision, Uid};
 use berth_workloads::{
     Plan,
     resource_quota::{self, QuotaView, State, is_charged, is_lower},
@@ -49,7 +49,7 @@ struct TakenView<K> {
 impl<K: Kind> View for TakenView<K> {
     fn decode(json: &[u8], _: Revision) -> Result<Self, serde_json::Error> {
         let object = K::decode_json(json)?;
-        let taken = taken(K::GROUP, K::URL_PATH_SEGMENT, &object);
+        let taken = taken(&GroupResource::from_static(K::GROUP, K::URL_PATH_SEGMENT), &object);
         let meta = object.metadata();
         Ok(Self {
             key: ObjectKey { namespace: meta.namespace.clone().into(), name: meta.name.clone().into() },
@@ -244,7 +244,7 @@ impl QuotaPlanner {
         let others = wanted.keys().filter(|_| is_in_scope(&quota.quota, None));
         for name in others {
             let resource = counted_resource(name).filter(|_| !sum.contains_key(name));
-            let Some(cache) = resource.and_then(|(group, plural)| self.metadata.of(group, plural)) else { continue };
+            let Some(cache) = resource.and_then(|resource| self.metadata.of(&resource)) else { continue };
             revision = revision.min(cache.revision());
             let count = i64::try_from(cache.read().index().in_namespace(&quota.id.key.namespace)).unwrap_or(i64::MAX);
             sum.insert(name.clone(), Quantity::from_integer(count));

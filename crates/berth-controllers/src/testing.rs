@@ -5,7 +5,7 @@ use crate::{
     lock,
 };
 use berth_api::{Object, Subresource};
-use berth_identity::{ObjectKey, ResourceName, Revision, Uid};
+use berth_identity::{GroupResource, ObjectKey, Revision, Uid};
 use berth_workloads::{plan::Severity, resources::PODS};
 use futures::{
     FutureExt, StreamExt,
@@ -70,12 +70,12 @@ impl FakeCluster {
     }
 }
 
-fn text(verb: &str, resource: ResourceName, key: &ObjectKey) -> String {
+fn text(verb: &str, resource: GroupResource, key: &ObjectKey) -> String {
     format!("{verb} {} {}", resource.plural, key.name)
 }
 
 impl Cluster for FakeCluster {
-    fn watch(&self, _: ResourceName) -> BoxStream<'static, Change> {
+    fn watch(&self, _: GroupResource) -> BoxStream<'static, Change> {
         stream::pending().boxed()
     }
 
@@ -87,12 +87,12 @@ impl Cluster for FakeCluster {
         severity == Severity::Warning || self.keeps_all_events.load(Ordering::Relaxed)
     }
 
-    fn get(&self, resource: ResourceName, key: &ObjectKey) -> BoxFuture<'_, Result<Option<RawObject>, ClusterError>> {
+    fn get(&self, resource: GroupResource, key: &ObjectKey) -> BoxFuture<'_, Result<Option<RawObject>, ClusterError>> {
         let text = text("get", resource, key);
         async move { self.call(text) }.boxed()
     }
 
-    fn newest(&self, _: ResourceName) -> BoxFuture<'_, Result<Revision, ClusterError>> {
+    fn newest(&self, _: GroupResource) -> BoxFuture<'_, Result<Revision, ClusterError>> {
         async move { Ok(self.newest_revision()) }.boxed()
     }
 
@@ -103,7 +103,7 @@ impl Cluster for FakeCluster {
 
     fn patch(
         &self,
-        resource: ResourceName,
+        resource: GroupResource,
         key: &ObjectKey,
         subresource: Option<Subresource>,
         patch: Value,
@@ -124,7 +124,7 @@ impl Cluster for FakeCluster {
 
     fn delete(
         &self,
-        resource: ResourceName,
+        resource: GroupResource,
         key: &ObjectKey,
         params: DeleteParams,
     ) -> BoxFuture<'_, Result<Option<RawObject>, ClusterError>> {

@@ -13,8 +13,8 @@ use berth_identity::ObjectKey;
 use berth_rollout::verbs;
 use berth_workloads::{
     deployment::annotations,
-    resources::{REPLICA_SETS, REVISIONS},
-    view::{APPS_V1, DeploymentView, ReplicaSetView},
+    resources::{APPS_V1, REPLICA_SETS, REVISIONS},
+    view::{DeploymentView, ReplicaSetView},
 };
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use serde::Deserialize;

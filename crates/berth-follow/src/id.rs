@@ -1,6 +1,6 @@
 //! Which workload.
 
-use berth_identity::{Name, Namespace, ObjectKey, ResourceName};
+use berth_identity::{GroupResource, Name, Namespace, ObjectKey};
 use berth_workloads::resources::{DEPLOYMENTS, STATEFUL_SETS};
 
 /// Kinds that are rolled out.
@@ -33,7 +33,7 @@ impl Kind {
 
     /// What its objects are read under.
     #[must_use]
-    pub fn resource(self) -> ResourceName {
+    pub fn resource(self) -> GroupResource {
         match self {
             Self::Deployment => DEPLOYMENTS,
             Self::StatefulSet => STATEFUL_SETS,

@@ -17,7 +17,7 @@ use berth_controllers::{
     pods::PodIndex,
 };
 use berth_env::Env;
-use berth_identity::{ObjectKey, ResourceName, Uid};
+use berth_identity::{ApiName, GroupResource, ObjectKey, Uid};
 use berth_workloads::{
     resources::{CLAIMS, DEPLOYMENTS, EVENTS, NODES, PODS, QUOTAS, REPLICA_SETS, REVISIONS, STATEFUL_SETS},
     view::{ClaimView, DeploymentView, Meta, PodView, ReplicaSetView, RevisionView, StatefulSetView, View},
@@ -44,7 +44,7 @@ const UNOBSERVED_MAX: usize = 10_000;
 const TURN: usize = 32;
 
 /// Workloads and what belongs to them.
-const WORKLOADS: [ResourceName; 7] = [DEPLOYMENTS, STATEFUL_SETS, REPLICA_SETS, REVISIONS, PODS, CLAIMS, EVENTS];
+const WORKLOADS: [GroupResource; 7] = [DEPLOYMENTS, STATEFUL_SETS, REPLICA_SETS, REVISIONS, PODS, CLAIMS, EVENTS];
 
 /// All that is known of a cluster, and what is made of it.
 pub struct World {
@@ -84,7 +84,7 @@ pub struct World {
     /// Since when workloads, by uid, have a spec that their controllers have not seen.
     unobserved: Mutex<BTreeMap<Uid, Timestamp>>,
     /// What may not be read, in the server's words.
-    unreadable: Mutex<BTreeMap<&'static str, String>>,
+    unreadable: Mutex<BTreeMap<ApiName, String>>,
     news: News,
 }
 
@@ -92,7 +92,7 @@ pub struct World {
 struct Start<'a> {
     world: &'a World,
     metrics: &'a Arc<Metrics>,
-    resources: &'a [ResourceName],
+    resources: &'a [GroupResource],
 }
 
 impl Start<'_> {
@@ -189,7 +189,7 @@ impl World {
         self.begin_with(&WORKLOADS);
     }
 
-    fn begin_with(self: &Arc<Self>, resources: &[ResourceName]) {
+    fn begin_with(self: &Arc<Self>, resources: &[GroupResource]) {
         if self.has_begun.swap(true, Ordering::SeqCst) {
             return;
         }
@@ -199,7 +199,7 @@ impl World {
         spawner.spawn("rights to read", Arc::clone(self).ask_rights(resources.to_vec()).boxed());
     }
 
-    fn follow(self: &Arc<Self>, resources: &[ResourceName]) {
+    fn follow(self: &Arc<Self>, resources: &[GroupResource]) {
         self.on(&self.deployments, |_, view| vec![Dirty::Workload(id(Kind::Deployment, &view.meta))]);
         self.on(&self.stateful_sets, |_, view| vec![Dirty::Workload(id(Kind::StatefulSet, &view.meta))]);
         self.on(&self.sets, |_, view| controller(&view.meta).into_iter().collect());
@@ -309,12 +309,12 @@ impl World {
     }
 
     /// Asks now and then what may be read at all.
-    async fn ask_rights(self: Arc<Self>, resources: Vec<ResourceName>) {
+    async fn ask_rights(self: Arc<Self>, resources: Vec<GroupResource>) {
         loop {
             let mut unreadable = BTreeMap::new();
-            for resource in resources.iter().copied() {
-                if let Err(ClusterError::Refused(message)) = self.cluster.newest(resource).await {
-                    unreadable.insert(resource.plural, message);
+            for resource in &resources {
+                if let Err(ClusterError::Refused(message)) = self.cluster.newest(resource.clone()).await {
+                    unreadable.insert(resource.plural.clone(), message);
                 }
             }
             let has_changed = *lock(&self.unreadable) != unreadable;
@@ -347,7 +347,7 @@ impl World {
 
     /// What may not be read: plural, and the server's words.
     #[must_use]
-    pub fn unreadable(&self) -> BTreeMap<&'static str, String> {
+    pub fn unreadable(&self) -> BTreeMap<ApiName, String> {
         lock(&self.unreadable).clone()
     }
 
@@ -356,7 +356,7 @@ impl World {
     pub fn is_filled(&self) -> bool {
         let unreadable = lock(&self.unreadable);
         let caches: [&dyn Warm; 6] = [&*self.deployments, &*self.stateful_sets, &*self.sets, &*self.revisions, &*self.pods, &*self.notes];
-        caches.iter().all(|cache| cache.is_warm() || unreadable.contains_key(cache.resource().plural))
+        caches.iter().all(|cache| cache.is_warm() || unreadable.contains_key(&cache.resource().plural))
     }
 
     /// Has whoever waits for changes look.

@@ -113,7 +113,7 @@ fn sort_lists(value: &mut Value) {
 
 fn check(u: &mut Unstructured<'_>) -> Result<()> {
     let resource = any_resource(u)?;
-    let kind = format!(".{}", resource.kind);
+    let kind = format!(".{}", resource.kind());
     let name = schemas(resource.api_version()).keys().find(|name| name.ends_with(&kind)).expect("every kind has a schema");
     let root = schema(resource.api_version()).root(name).expect("it was added");
     // A null claims a field and sets nothing, as upstream.

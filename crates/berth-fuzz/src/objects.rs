@@ -147,7 +147,7 @@ pub fn any_word(u: &mut Unstructured<'_>) -> Result<String> {
 
 /// An object of the kind, with its type, whether or not its rules allow it.
 pub fn object(u: &mut Unstructured<'_>, of: &Resource) -> Result<Value> {
-    let kind = format!(".{}", of.kind);
+    let kind = format!(".{}", of.kind());
     let schemas = schemas(of.api_version());
     let name = schemas.iter().find(|(name, schema)| name.ends_with(&kind) && is_kind(schema, of)).map(|(name, _)| name.as_str());
     let mut object = of_schema(u, schemas, &json!({"$ref": format!("#/{}", name.unwrap_or_default())}), DEPTH_MAX)?;
@@ -156,14 +156,14 @@ pub fn object(u: &mut Unstructured<'_>, of: &Resource) -> Result<Value> {
     }
     if let Some(members) = object.as_object_mut() {
         members.insert("apiVersion".to_owned(), of.api_version().into());
-        members.insert("kind".to_owned(), of.kind.as_str().into());
+        members.insert("kind".to_owned(), of.kind().as_str().into());
     }
     Ok(object)
 }
 
 fn is_kind(schema: &Value, of: &Resource) -> bool {
     let gvks = schema["x-kubernetes-group-version-kind"].as_array();
-    gvks.is_some_and(|gvks| gvks.contains(&json!({"group": of.group, "version": of.version, "kind": of.kind})))
+    gvks.is_some_and(|gvks| gvks.contains(&json!({"group": of.group(), "version": of.version(), "kind": of.kind()})))
 }
 
 /// The published schemas of one group and version, by name.
@@ -172,8 +172,11 @@ pub fn schemas(api_version: &str) -> &'static Map<String, Value> {
     let all = SCHEMAS.get_or_init(|| {
         let mut all = BTreeMap::new();
         for resource in resource::built_in().all() {
-            let path =
-                if resource.group.is_empty() { format!("api/{}", resource.version) } else { format!("apis/{}", resource.api_version()) };
+            let path = if resource.group().is_empty() {
+                format!("api/{}", resource.version())
+            } else {
+                format!("apis/{}", resource.api_version())
+            };
             let document = resource::built_in().openapi().document(&path).expect("every resource of the table is in a document");
             let mut document: Value = serde_json::from_slice(&document.json).expect("the document is JSON");
             let Value::Object(schemas) = document["components"]["schemas"].take() else { panic!("{path} has schemas") };

@@ -2,6 +2,7 @@
 
 use crate::objects::{BODY_BYTES_MAX, resource_of};
 use berth_api::decode::parse_json;
+use berth_identity::GroupVersionKind;
 use berth_registry::resource;
 
 /// Small, so that the limit is reached.
@@ -14,7 +15,7 @@ fn check(body: &[u8], limit: usize) {
     assert!(json.len() <= limit + 6 * body.len() + 1000, "{} bytes became {}", body.len(), json.len());
     let Ok(parsed) = parse_json(&json) else { return };
     let text = |name: &str| parsed.value[name].as_str().unwrap_or_default().to_owned();
-    if let Some(resource) = resource::built_in().by_kind(&text("apiVersion"), &text("kind")) {
+    if let Some(resource) = resource::built_in().by_kind(&GroupVersionKind::as_written(&text("apiVersion"), &text("kind"))) {
         let _ = resource.rules.decode(parsed.value);
     }
 }
@@ -45,7 +46,7 @@ pub fn run(data: &[u8]) {
     let resource = resource_of(choice);
     let mut kind = Vec::new();
     put(&mut kind, 1, resource.api_version().as_bytes());
-    put(&mut kind, 2, resource.kind.as_bytes());
+    put(&mut kind, 2, resource.kind().as_bytes());
     let mut body = b"k8s\0".to_vec();
     put(&mut body, 1, &kind);
     put(&mut body, 2, object);

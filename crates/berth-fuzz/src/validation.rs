@@ -29,7 +29,7 @@ fn check(u: &mut Unstructured<'_>) -> Result<()> {
     let cells = resource.rules.cells(&*new, Timestamp::UNIX_EPOCH);
     assert_eq!(cells.len(), resource.rules.columns().len());
     let _ = resource.rules.row_conditions(&*new);
-    let _ = quota::taken(&resource.group, &resource.plural, &*new);
+    let _ = quota::taken(resource.group_resource(), &*new);
 
     let stored = new.encode();
     let read = resource.rules.decode_stored(&stored).expect("what berth encodes it decodes");

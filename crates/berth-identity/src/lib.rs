@@ -1,15 +1,17 @@
 //! Which object, and which version of it: words that every layer has, the store and the core alike. Knows no kinds.
 
-mod interned;
+mod api_name;
+mod group_version;
 mod lookup;
 mod object;
 mod recent;
 mod revision;
 mod text;
 
-pub use interned::interned;
+pub use api_name::ApiName;
+pub use group_version::{GroupKind, GroupResource, GroupVersion, GroupVersionKind, GroupVersionResource, ParseGroupVersionError};
 pub use lookup::{Hashes, Lookup};
-pub use object::{ObjectKey, ObjectRef, ResourceName};
+pub use object::{ObjectKey, ObjectRef};
 pub use recent::Recent;
 pub use revision::Revision;
 pub use text::{Name, Namespace, NodeName, Uid};

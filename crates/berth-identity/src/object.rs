@@ -1,6 +1,6 @@
 //! Which object.
 
-use crate::{Name, Namespace, Revision, Uid, interned};
+use crate::{GroupResource, Name, Namespace, Revision, Uid};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -40,29 +40,12 @@ impl fmt::Debug for ObjectKey {
     }
 }
 
-/// A resource of the API, by name: (`apps`, `replicasets`). Cheap to copy, also where the name is told at run time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct ResourceName {
-    /// Empty for core.
-    pub group: &'static str,
-    /// The plural.
-    pub plural: &'static str,
-}
-
-impl ResourceName {
-    /// Of a kind that is told at run time. Both texts are [`interned`].
-    #[must_use]
-    pub fn told(group: &str, plural: &str) -> Self {
-        Self { group: interned(group), plural: interned(plural) }
-    }
-}
-
 /// One object, whatever has its key before or after it. Every write carries the uid; `resource_version` too, where it must not hit a later
 /// version than the one that was decided about.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ObjectRef {
     /// What it is.
-    pub resource: ResourceName,
+    pub resource: GroupResource,
     /// Where it is.
     pub key: ObjectKey,
     /// Which of those that have its key one after the other.

@@ -216,7 +216,7 @@ impl de::Visitor<'_> for Shared {
     }
 }
 
-fn shared(text: &str) -> Arc<str> {
+pub(crate) fn shared(text: &str) -> Arc<str> {
     RECENT.with(|recent| recent.share(text.len(), text, |known| known == text, || text.into()))
 }
 

@@ -7,7 +7,7 @@ use berth_controllers::{
     election::{Gate, Pass},
 };
 use berth_env::Env;
-use berth_identity::{Namespace, ObjectKey, ResourceName, Revision, Uid, interned};
+use berth_identity::{GroupResource, Namespace, ObjectKey, Revision, Uid};
 use berth_registry::{
     Actor, ApiError, Body, Collection, Current, DeleteOptions, Deleted, GetOptions, Patch, PropagationPolicy, Registry, Resource,
     ResourceTable, Target, WatchEvent, WatchOptions, WriteOptions, Written, options::Precondition, resource::Ended,
@@ -97,12 +97,12 @@ impl Cluster for LocalCluster {
         stream::unfold((Arc::clone(self.registry.table()), None), next).boxed()
     }
 
-    fn watch(&self, resource: ResourceName) -> BoxStream<'static, Change> {
+    fn watch(&self, resource: GroupResource) -> BoxStream<'static, Change> {
         let cluster = self.clone();
-        stream::repeat(()).then(move |()| cluster.clone().watch_once(resource)).flatten().boxed()
+        stream::repeat(()).then(move |()| cluster.clone().watch_once(resource.clone())).flatten().boxed()
     }
 
-    fn get(&self, resource: ResourceName, key: &ObjectKey) -> BoxFuture<'_, Result<Option<RawObject>, ClusterError>> {
+    fn get(&self, resource: GroupResource, key: &ObjectKey) -> BoxFuture<'_, Result<Option<RawObject>, ClusterError>> {
         let target = self.target(resource, key, None);
         async move {
             match self.registry.get(&target?, &GetOptions::default()).await {
@@ -114,7 +114,7 @@ impl Cluster for LocalCluster {
         .boxed()
     }
 
-    fn newest(&self, resource: ResourceName) -> BoxFuture<'_, Result<Revision, ClusterError>> {
+    fn newest(&self, resource: GroupResource) -> BoxFuture<'_, Result<Revision, ClusterError>> {
         let target = self.target(resource, &ObjectKey::default(), None);
         async move {
             let at = Collection { resource: target?.resource, namespace: None };
@@ -134,7 +134,7 @@ impl Cluster for LocalCluster {
 
     fn patch(
         &self,
-        resource: ResourceName,
+        resource: GroupResource,
         key: &ObjectKey,
         subresource: Option<Subresource>,
         patch: Value,
@@ -166,7 +166,7 @@ impl Cluster for LocalCluster {
 
     fn delete(
         &self,
-        resource: ResourceName,
+        resource: GroupResource,
         key: &ObjectKey,
         params: DeleteParams,
     ) -> BoxFuture<'_, Result<Option<RawObject>, ClusterError>> {
@@ -184,7 +184,7 @@ impl Cluster for LocalCluster {
 
 impl LocalCluster {
     fn resource_of(&self, object: &dyn Object) -> Result<Arc<Resource>, ClusterError> {
-        self.registry.resources().by_kind(object.api_version(), object.kind()).cloned().ok_or_else(not_served)
+        self.registry.resources().by_kind(&object.gvk()).cloned().ok_or_else(not_served)
     }
 
     fn target_of(&self, object: &dyn Object, subresource: Option<Subresource>) -> Result<Target, ClusterError> {
@@ -193,17 +193,17 @@ impl LocalCluster {
         Ok(Target { resource, namespace, name: meta.name.clone().unwrap_or_default(), subresource })
     }
 
-    fn target(&self, name: ResourceName, key: &ObjectKey, subresource: Option<Subresource>) -> Result<Target, ClusterError> {
-        let resource = self.registry.resources().by_name(name.group, name.plural).cloned().ok_or_else(not_served)?;
+    fn target(&self, name: GroupResource, key: &ObjectKey, subresource: Option<Subresource>) -> Result<Target, ClusterError> {
+        let resource = self.registry.resources().by_name(&name).cloned().ok_or_else(not_served)?;
         let namespace = namespace(&resource, &key.namespace);
         Ok(Target { resource, namespace, name: key.name.to_string(), subresource })
     }
 
     /// A list and what follows it, until the watch breaks.
-    async fn watch_once(self, name: ResourceName) -> BoxStream<'static, Change> {
+    async fn watch_once(self, name: GroupResource) -> BoxStream<'static, Change> {
         let (resources, replaced) = self.registry.table().follow();
-        let Some(resource) = resources.by_name(name.group, name.plural).cloned() else {
-            tracing::info!(group = name.group, resource = name.plural, "not served: it is watched as soon as it is");
+        let Some(resource) = resources.by_name(&name).cloned() else {
+            tracing::info!(group = %name.group, resource = %name.plural, "not served: it is watched as soon as it is");
             replaced.await.unwrap_or_default();
             return stream::empty().boxed();
         };
@@ -222,7 +222,7 @@ impl LocalCluster {
                 stream::iter([Change::Restarted]).chain(changes).boxed()
             }
             Err(error) => {
-                tracing::warn!(resource = name.plural, %error, "a watch could not begin; trying again");
+                tracing::warn!(resource = %name.plural, %error, "a watch could not begin; trying again");
                 self.env.clock.sleep_until(self.env.clock.now() + RETRY).await;
                 stream::empty().boxed()
             }
@@ -235,12 +235,7 @@ fn not_served() -> ClusterError {
 }
 
 fn served(resource: &Resource) -> ServedKind {
-    ServedKind {
-        resource: ResourceName::told(&resource.group, &resource.plural),
-        api_version: interned(resource.api_version()),
-        kind: interned(&resource.kind),
-        scope: resource.scope,
-    }
+    ServedKind { resource: resource.group_resource().clone(), kind: resource.gvk().clone(), scope: resource.scope }
 }
 
 /// What a watch event tells a cache. Nothing for the end of the stream: the list that follows tells it.

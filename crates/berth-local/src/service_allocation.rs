@@ -176,6 +176,7 @@ mod tests {
     use super::*;
     use berth_api::FeatureGates;
     use berth_env::testing::TestEnv;
+    use berth_identity::GroupResource;
     use berth_registry::{Actor, Collection, ListOptions, ResourceTable};
     use berth_store::{MemoryStore, expiry};
     use serde_json::Value;
@@ -211,7 +212,7 @@ mod tests {
         }
 
         fn list(&self, group: &str, plural: &str) -> Vec<Value> {
-            let resource = self.registry.resources().by_name(group, plural).cloned().expect("served");
+            let resource = self.registry.resources().by_name(&GroupResource::new(group, plural)).cloned().expect("served");
             let (registry, at) = (self.registry.clone(), Collection { resource, namespace: Some("default".to_owned()) });
             let list =
                 self.world.block_on(async move { registry.list(&Actor::System, &at, &ListOptions::default()).await }).expect("a list");
@@ -305,7 +306,7 @@ mod tests {
         let servers = Servers::new();
         let _first = servers.start("192.0.2.1:6443");
         let registry = servers.registry.clone();
-        let resource = registry.resources().by_name("", "endpoints").cloned().expect("served");
+        let resource = registry.resources().by_name(&GroupResource::from_static("", "endpoints")).cloned().expect("served");
         let target =
             berth_registry::Target { resource, namespace: Some("default".to_owned()), name: "kubernetes".to_owned(), subresource: None };
         servers

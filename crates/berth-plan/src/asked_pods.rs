@@ -8,10 +8,11 @@ use crate::{
     stage::{Server, Stage, Subject},
 };
 use berth_api::{Object, decode::Codec, k8s_openapi::api::core::v1::PodTemplateSpec};
-use berth_identity::Revision;
+use berth_identity::{ApiName, Revision};
 use berth_registry::{AdmissionRequest, ApiError, Operation, Remarks, Reviewer};
 use berth_workloads::{
     hash::same_template,
+    resources::{APPS_V1, POD, PODS},
     view::{ReplicaSetView, RevisionView, View},
 };
 use futures::{FutureExt, future::BoxFuture};
@@ -55,7 +56,7 @@ pub fn asked_pods(snapshot: &Snapshot, change: &Change) -> Result<Vec<AskedPod>,
 }
 
 fn asked(Changed { subject, after, .. }: &Changed) -> Option<AskedPod> {
-    let kind = WorkloadKind::ALL.into_iter().find(|kind| subject.api_version == "apps/v1" && subject.kind == kind.name())?;
+    let kind = WorkloadKind::ALL.into_iter().find(|kind| subject.kind == APPS_V1.with_kind(ApiName::from_static(kind.name())))?;
     if after["spec"]["replicas"] == 0 {
         return None;
     }
@@ -73,9 +74,8 @@ fn asked(Changed { subject, after, .. }: &Changed) -> Option<AskedPod> {
         pod["spec"]["volumes"] = json!(volumes);
     }
     let write = Write {
-        api_version: "v1".to_owned(),
-        kind: "Pod".to_owned(),
-        plural: "pods",
+        kind: POD,
+        resource: POD.group_version().with_resource(PODS.plural),
         namespace: Some(namespace.clone()),
         name: name.clone(),
         what: WriteBody::Create(pod),
@@ -153,11 +153,10 @@ impl Reviewer for Refusals {
         request: &'a AdmissionRequest<'_>,
         object: Option<&'a dyn Object>,
     ) -> BoxFuture<'a, Result<Remarks, ApiError>> {
-        let is_new_pod = request.operation == Operation::Create && request.resource.plural == "pods" && request.subresource.is_none();
+        let is_new_pod = request.operation == Operation::Create && request.resource.plural() == "pods" && request.subresource.is_none();
         let refused = object.filter(|_| is_new_pod).and_then(|pod| self.refuses(pod));
         let refusal = refused.map(|rule| ApiError::Forbidden {
-            group: String::new(),
-            resource: "pods".to_owned(),
+            resource: PODS,
             name: request.name.to_owned(),
             message: rule.message.clone(),
             causes: Vec::new(),

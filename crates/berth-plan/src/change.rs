@@ -6,7 +6,8 @@ use crate::{
     snapshot::{KINDS, entries},
     stage::{Stage, Subject},
 };
-use berth_identity::ObjectKey;
+use berth_identity::{ApiName, ObjectKey};
+use berth_workloads::resources::APPS_V1;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
 
@@ -112,13 +113,12 @@ impl Changed {
     }
 
     pub(crate) fn is_of(&self, kind: &str, key: &ObjectKey) -> bool {
-        self.subject.kind == kind && self.subject.namespace == *key.namespace && self.subject.name == *key.name
+        self.subject.kind.kind == kind && self.subject.namespace == *key.namespace && self.subject.name == *key.name
     }
 }
 
 fn workload(kind: WorkloadKind, namespace: &str, name: &str) -> Subject {
-    let (api_version, kind) = ("apps/v1".to_owned(), kind.name().to_owned());
-    Subject { api_version, kind, namespace: namespace.to_owned(), name: name.to_owned() }
+    Subject { kind: APPS_V1.with_kind(ApiName::from_static(kind.name())), namespace: namespace.to_owned(), name: name.to_owned() }
 }
 
 impl Change {
@@ -159,8 +159,7 @@ impl Change {
 
     /// The manifests of kinds that a forecast looks at.
     pub(crate) fn known_manifests(&self) -> impl Iterator<Item = &Value> {
-        let is_known =
-            |manifest: &&Value| KINDS.iter().any(|kind| manifest["kind"] == kind.kind && manifest["apiVersion"] == kind.api_version);
+        let is_known = |manifest: &&Value| KINDS.iter().any(|kind| kind.is_of(manifest));
         self.manifests.iter().filter(is_known)
     }
 

@@ -7,17 +7,16 @@ use crate::{
     snapshot::{KINDS, Snapshot, SnapshotKind, SnapshotScope},
     stage::{Server, Stage, Subject},
 };
+use berth_identity::{GroupVersionKind, GroupVersionResource};
 use serde_json::Value;
 
 /// A write that a server is asked about.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Write {
-    /// `apps/v1`.
-    pub api_version: String,
-    /// `Deployment`.
-    pub kind: String,
-    /// `deployments`.
-    pub plural: &'static str,
+    /// `apps/v1`, `Deployment`.
+    pub kind: GroupVersionKind,
+    /// `deployments` of `apps/v1`.
+    pub resource: GroupVersionResource,
     /// Its namespace; `None`: its kind has none.
     pub namespace: Option<String>,
     /// Its name.
@@ -46,11 +45,11 @@ pub fn writes(snapshot: &Snapshot, change: &Change) -> Result<Vec<Write>, PlanEr
     for Changed { subject, before, after } in change.outcome(&mut stage)? {
         let what =
             if before.is_null() { Some(WriteBody::Create(written(&after))) } else { difference(&before, &after).map(WriteBody::Patch) };
-        let known = KINDS.iter().find(|kind| kind.kind == subject.kind && kind.api_version == subject.api_version);
-        if let (Some(what), Some(SnapshotKind { plural, scope, .. })) = (what, known) {
-            let Subject { api_version, kind, namespace, name } = subject;
+        let known = KINDS.iter().find(|kind| kind.kind == subject.kind);
+        if let (Some(what), Some(SnapshotKind { resource, scope, .. })) = (what, known) {
+            let Subject { kind, namespace, name } = subject;
             let namespace = (*scope != SnapshotScope::Cluster).then_some(namespace);
-            writes.push(Write { api_version, kind, plural, namespace, name, what });
+            writes.push(Write { kind, resource: resource.clone(), namespace, name, what });
         }
     }
     Ok(writes)

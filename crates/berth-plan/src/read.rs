@@ -16,12 +16,13 @@ use crate::{
     tracked::{End, Tracked, Tracking},
 };
 use berth_api::{FeatureGates, Gate};
-use berth_identity::{ObjectKey, Revision};
+use berth_identity::{GroupResource, ObjectKey, Revision};
 use berth_node::kubelet::KnownObjects;
 use berth_registry::Reviewer;
 use berth_store::env::Timestamp;
 use berth_workloads::{
     cause::{self, DeploymentFacts, StatefulSetFacts},
+    resources::{PODS, REPLICA_SETS},
     view::{PodView, ReplicaSetView, View},
 };
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
@@ -331,11 +332,11 @@ fn outcome(stage: &Stage, record: &Record, tracked: &Tracked) -> Outcome {
 fn causes(stage: &Stage, tracked: &Tracked) -> Vec<String> {
     let (said, gates, now) = (stage.told().said(), &stage.gates, stage.now());
     let events = warning_views(&said);
-    let pods: Vec<Arc<PodView>> = views(stage, "", "pods", &tracked.namespace, |view: &PodView| view.meta.namespace.to_string());
+    let pods: Vec<Arc<PodView>> = views(stage, &PODS, &tracked.namespace, |view: &PodView| view.meta.namespace.to_string());
     let found = match (&tracked.view, tracked.kind) {
         (Tracking::Deployment(deployment), _) => {
             let sets: Vec<Arc<ReplicaSetView>> =
-                views(stage, "apps", "replicasets", &tracked.namespace, |view: &ReplicaSetView| view.meta.namespace.to_string());
+                views(stage, &REPLICA_SETS, &tracked.namespace, |view: &ReplicaSetView| view.meta.namespace.to_string());
             let facts = DeploymentFacts { deployment, sets: &sets, pods: &pods, events: &events, gates, unobserved_since: None, now };
             cause::of_deployment(&facts)
         }
@@ -347,7 +348,7 @@ fn causes(stage: &Stage, tracked: &Tracked) -> Vec<String> {
     found.list.iter().map(ToString::to_string).collect()
 }
 
-fn views<V: View>(stage: &Stage, group: &str, plural: &str, namespace: &str, of: impl Fn(&V) -> String) -> Vec<Arc<V>> {
-    let decoded = stage.all(group, plural).into_iter().filter_map(|entry| V::decode_shared(&entry.value, Revision(0)).ok());
+fn views<V: View>(stage: &Stage, resource: &GroupResource, namespace: &str, of: impl Fn(&V) -> String) -> Vec<Arc<V>> {
+    let decoded = stage.all(resource).into_iter().filter_map(|entry| V::decode_shared(&entry.value, Revision(0)).ok());
     decoded.filter(|view| of(view) == namespace).map(Arc::new).collect()
 }

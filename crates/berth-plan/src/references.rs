@@ -2,7 +2,7 @@
 
 use crate::{change::Change, snapshot::Snapshot};
 use berth_api::k8s_openapi::api::core::v1::PodSpec;
-use berth_identity::{ObjectKey, ResourceName};
+use berth_identity::{GroupResource, ObjectKey};
 use berth_node::kubelet::{self, KnownObject, KnownObjects};
 use berth_workloads::resources::{CONFIG_MAPS, SECRETS};
 use serde_json::Value;
@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 impl Change {
     /// The ConfigMaps and Secrets without which pods of its workloads do not start. A caller reads them and tells [`crate::Suppositions`].
     #[must_use]
-    pub fn references(&self, snapshot: &Snapshot) -> BTreeSet<(ResourceName, ObjectKey)> {
+    pub fn references(&self, snapshot: &Snapshot) -> BTreeSet<(GroupResource, ObjectKey)> {
         let edited = self.edits.iter().filter_map(|edit| {
             let meta = |object: &Value| object["metadata"]["namespace"] == edit.namespace && object["metadata"]["name"] == edit.name;
             let is_it = |object: &&Value| object["kind"] == edit.kind.name() && meta(object);
@@ -47,7 +47,7 @@ fn keys_of(object: &Value) -> impl Iterator<Item = String> + '_ {
     ["data", "binaryData", "stringData"].into_iter().filter_map(|member| object[member].as_object()).flatten().map(|(key, _)| key.clone())
 }
 
-fn of_template(namespace: &str, spec: &Value) -> Vec<(ResourceName, ObjectKey)> {
+fn of_template(namespace: &str, spec: &Value) -> Vec<(GroupResource, ObjectKey)> {
     let Ok(spec) = serde_json::from_value::<PodSpec>(spec.clone()) else { return Vec::new() };
     kubelet::required_objects(spec).into_iter().map(|(resource, name)| (resource, ObjectKey::new(namespace, &name))).collect()
 }

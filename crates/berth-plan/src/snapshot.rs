@@ -1,6 +1,7 @@
 //! What is known of a cluster at one moment, and what is put in place of what is not.
 
 use berth_api::{FeatureGates, Gate};
+use berth_identity::{GroupVersionKind, GroupVersionResource};
 use berth_store::env::Timestamp;
 use jiff::SignedDuration;
 use serde_json::{Map, Value, json};
@@ -10,18 +11,24 @@ use std::{
 };
 
 /// A kind that a forecast looks at.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SnapshotKind {
-    /// `apps/v1`.
-    pub api_version: &'static str,
-    /// `Deployment`.
-    pub kind: &'static str,
-    /// `deployments`.
-    pub plural: &'static str,
+    /// `apps/v1`, `Deployment`.
+    pub kind: GroupVersionKind,
+    /// `deployments` of `apps/v1`.
+    pub resource: GroupVersionResource,
     /// Whose objects it needs.
     pub scope: SnapshotScope,
     /// What a forecast does without it.
     pub without: &'static str,
+}
+
+impl SnapshotKind {
+    /// Whether an object names this kind.
+    pub(crate) fn is_of(&self, object: &Value) -> bool {
+        let text = |member: &str| object[member].as_str().unwrap_or_default();
+        self.kind.is_written(text("apiVersion"), text("kind"))
+    }
 }
 
 /// Whose objects of a kind a forecast needs.
@@ -36,31 +43,42 @@ pub enum SnapshotScope {
 }
 
 const fn kind(
-    api_version: &'static str,
+    (group, version): (&'static str, &'static str),
     kind: &'static str,
     plural: &'static str,
     scope: SnapshotScope,
     without: &'static str,
 ) -> SnapshotKind {
-    SnapshotKind { api_version, kind, plural, scope, without }
+    let kind = GroupVersionKind::from_static(group, version, kind);
+    let resource = GroupVersionResource::from_static(group, version, plural);
+    SnapshotKind { kind, resource, scope, without }
 }
 
+const CORE: (&str, &str) = ("", "v1");
+const APPS: (&str, &str) = ("apps", "v1");
+
 /// All kinds that a forecast looks at. No Secrets, no ConfigMaps.
-pub const KINDS: &[SnapshotKind] = &[
-    kind("v1", "Namespace", "namespaces", SnapshotScope::Cluster, "no pod security level is supposed"),
-    kind("v1", "Node", "nodes", SnapshotScope::Cluster, "nodes are supposed to have room for all pods"),
-    kind("v1", "ResourceQuota", "resourcequotas", SnapshotScope::Namespace, "no quota is supposed"),
-    kind("v1", "LimitRange", "limitranges", SnapshotScope::Namespace, "no LimitRange is supposed"),
-    kind("v1", "PersistentVolumeClaim", "persistentvolumeclaims", SnapshotScope::Namespace, "claims are supposed not to be there"),
-    kind("v1", "PersistentVolume", "persistentvolumes", SnapshotScope::Cluster, "bound claims are supposed to have their volumes"),
-    kind("storage.k8s.io/v1", "StorageClass", "storageclasses", SnapshotScope::Cluster, "claims are supposed to get volumes"),
-    kind("scheduling.k8s.io/v1", "PriorityClass", "priorityclasses", SnapshotScope::Cluster, "priorities are supposed to be those of pods"),
-    kind("policy/v1", "PodDisruptionBudget", "poddisruptionbudgets", SnapshotScope::Namespace, "no budget is supposed"),
-    kind("apps/v1", "Deployment", "deployments", SnapshotScope::Namespace, "there is nothing to plan from"),
-    kind("apps/v1", "StatefulSet", "statefulsets", SnapshotScope::Namespace, "there is nothing to plan from"),
-    kind("apps/v1", "ReplicaSet", "replicasets", SnapshotScope::Namespace, "every rollout is supposed to make a new one"),
-    kind("apps/v1", "ControllerRevision", "controllerrevisions", SnapshotScope::Namespace, "StatefulSets are supposed to have no history"),
-    kind("v1", "Pod", "pods", SnapshotScope::All, "no pod is supposed to be there"),
+pub static KINDS: &[SnapshotKind] = &[
+    kind(CORE, "Namespace", "namespaces", SnapshotScope::Cluster, "no pod security level is supposed"),
+    kind(CORE, "Node", "nodes", SnapshotScope::Cluster, "nodes are supposed to have room for all pods"),
+    kind(CORE, "ResourceQuota", "resourcequotas", SnapshotScope::Namespace, "no quota is supposed"),
+    kind(CORE, "LimitRange", "limitranges", SnapshotScope::Namespace, "no LimitRange is supposed"),
+    kind(CORE, "PersistentVolumeClaim", "persistentvolumeclaims", SnapshotScope::Namespace, "claims are supposed not to be there"),
+    kind(CORE, "PersistentVolume", "persistentvolumes", SnapshotScope::Cluster, "bound claims are supposed to have their volumes"),
+    kind(("storage.k8s.io", "v1"), "StorageClass", "storageclasses", SnapshotScope::Cluster, "claims are supposed to get volumes"),
+    kind(
+        ("scheduling.k8s.io", "v1"),
+        "PriorityClass",
+        "priorityclasses",
+        SnapshotScope::Cluster,
+        "priorities are supposed to be those of pods",
+    ),
+    kind(("policy", "v1"), "PodDisruptionBudget", "poddisruptionbudgets", SnapshotScope::Namespace, "no budget is supposed"),
+    kind(APPS, "Deployment", "deployments", SnapshotScope::Namespace, "there is nothing to plan from"),
+    kind(APPS, "StatefulSet", "statefulsets", SnapshotScope::Namespace, "there is nothing to plan from"),
+    kind(APPS, "ReplicaSet", "replicasets", SnapshotScope::Namespace, "every rollout is supposed to make a new one"),
+    kind(APPS, "ControllerRevision", "controllerrevisions", SnapshotScope::Namespace, "StatefulSets are supposed to have no history"),
+    kind(CORE, "Pod", "pods", SnapshotScope::All, "no pod is supposed to be there"),
 ];
 
 /// Whose controllers a cluster has.
@@ -167,7 +185,7 @@ impl Snapshot {
 
     /// The objects that a server had, with what they cannot be without: namespaces, accounts, nodes, volumes, priorities.
     pub(crate) fn stored(&self) -> Vec<Cow<'_, Value>> {
-        let known = |object: &&Value| KINDS.iter().any(|kind| object["kind"] == kind.kind && object["apiVersion"] == kind.api_version);
+        let known = |object: &&Value| KINDS.iter().any(|kind| kind.is_of(object));
         let had = self.objects.iter().filter(known).filter(|object| uid(object).is_some()).map(as_here);
         let supposed = [self.namespaces(), self.accounts(), self.nodes(), self.volumes(), self.priorities(), self.classes()];
         had.chain(supposed.into_iter().flatten().map(Cow::Owned)).collect()
@@ -175,7 +193,7 @@ impl Snapshot {
 
     /// Those without a uid.
     pub(crate) fn manifests(&self) -> impl Iterator<Item = &Value> {
-        let known = |object: &&Value| KINDS.iter().any(|kind| object["kind"] == kind.kind && object["apiVersion"] == kind.api_version);
+        let known = |object: &&Value| KINDS.iter().any(|kind| kind.is_of(object));
         self.objects.iter().filter(known).filter(|object| uid(object).is_none())
     }
 
@@ -343,8 +361,8 @@ fn missing(objects: &[Value]) -> Vec<String> {
     let is_cluster = objects.iter().any(|object| uid(object).is_some());
     let has = |kind: &str| objects.iter().any(|object| object["kind"] == kind);
     let needed = ["Node", "Pod", "ReplicaSet"].into_iter().filter(|kind| is_cluster && !has(kind));
-    let sentence = |kind: &SnapshotKind| format!("no {} are in the file: {}", kind.plural, kind.without);
-    needed.filter_map(|needed| KINDS.iter().find(|kind| kind.kind == needed)).map(sentence).collect()
+    let sentence = |kind: &SnapshotKind| format!("no {} are in the file: {}", kind.resource.plural, kind.without);
+    needed.filter_map(|needed| KINDS.iter().find(|kind| kind.kind.kind == needed)).map(sentence).collect()
 }
 
 /// Its uid, if a server has given it one.

@@ -19,6 +19,7 @@ use berth_controllers::{
     manager::{ControllerManager, Enabled},
     metrics::Metrics,
 };
+use berth_identity::{GroupResource, GroupVersionKind};
 use berth_local::LocalCluster;
 use berth_node::{ForeignNodes, Nodes, Scheduler};
 use berth_registry::{
@@ -119,8 +120,7 @@ impl Wake for Flag {
 /// Which object is meant.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Subject {
-    pub(crate) api_version: String,
-    pub(crate) kind: String,
+    pub(crate) kind: GroupVersionKind,
     /// Nobody's, if its kind has none.
     pub(crate) namespace: String,
     pub(crate) name: String,
@@ -254,7 +254,7 @@ impl Stage {
             // What is no object is a claim of something.
             if let Some(resource) = resources.by_key(event.entry.key.as_str()) {
                 let object = self.registry.written_lately(&event.entry);
-                changed(&resource.plural, Changed { event, object });
+                changed(resource.plural(), Changed { event, object });
             }
         }
         Ok(step != Step::Quiet)
@@ -301,9 +301,9 @@ impl Stage {
     }
 
     /// All objects of a resource.
-    pub(crate) fn all(&self, group: &str, plural: &str) -> Vec<Arc<Entry>> {
+    pub(crate) fn all(&self, resource: &GroupResource) -> Vec<Arc<Entry>> {
         let resources = self.registry.resources();
-        let Some(resource) = resources.by_name(group, plural) else { return Vec::new() };
+        let Some(resource) = resources.by_name(resource) else { return Vec::new() };
         let range = self.store.0.range(RangeRequest::all(resource.prefix())).now_or_never();
         range.and_then(Result::ok).map(|range| range.entries).unwrap_or_default()
     }
@@ -349,7 +349,7 @@ impl Stage {
     /// Makes what a namespace cannot be without, if it is not there.
     pub(crate) fn make_namespace(&mut self, name: &str) -> Result<(), PlanError> {
         let resources = self.registry.resources();
-        let resource = Arc::clone(resources.by_kind("v1", "Namespace").expect("it is built in"));
+        let resource = Arc::clone(resources.by_kind(&GroupVersionKind::from_static("", "v1", "Namespace")).expect("it is built in"));
         let body = Body::Json(serde_json::json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}).to_string().into());
         let registry = self.registry.clone();
         let at = Collection { resource, namespace: None };
@@ -361,9 +361,9 @@ impl Stage {
 
     fn target(&self, subject: &Subject) -> Result<Target, PlanError> {
         let resources = self.registry.resources();
-        let resource = resources.by_kind(&subject.api_version, &subject.kind).cloned();
-        let resource =
-            resource.ok_or_else(|| PlanError::Change(format!("berth serves no kind {} of {}", subject.kind, subject.api_version)))?;
+        let resource = resources.by_kind(&subject.kind).cloned();
+        let resource = resource
+            .ok_or_else(|| PlanError::Change(format!("berth serves no kind {} of {}", subject.kind.kind, subject.kind.group_version())))?;
         let namespace = Some(&subject.namespace).filter(|_| resource.scope == berth_api::Scope::Namespaced).cloned();
         Ok(Target { resource, namespace, name: subject.name.clone(), subresource: None })
     }
@@ -393,11 +393,12 @@ impl Subject {
         let text = |pointer: &str| manifest.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned();
         let named = Some(text("/metadata/namespace")).filter(|named| !named.is_empty());
         let namespace = named.unwrap_or_else(|| namespace.to_owned());
-        Self { api_version: text("/apiVersion"), kind: text("/kind"), namespace, name: text("/metadata/name") }
+        let kind = GroupVersionKind::as_written(&text("/apiVersion"), &text("/kind"));
+        Self { kind, namespace, name: text("/metadata/name") }
     }
 
     fn refused(&self, source: ApiError) -> PlanError {
-        PlanError::Refused { what: format!("{} {}", self.kind, self.name), source }
+        PlanError::Refused { what: format!("{} {}", self.kind.kind, self.name), source }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use berth_api::{Object, StatusPart, Subresource, k8s_openapi::api::core::v1::Event};
 use berth_controllers::{Change, Cluster, ClusterError, DeleteParams, RawObject, ServedKind, executor::Follower};
-use berth_identity::{ObjectKey, ResourceName, Revision, Uid};
+use berth_identity::{GroupResource, ObjectKey, Revision, Uid};
 use berth_sim::network::SimCluster;
 use berth_store::env::{Clock, Timestamp};
 use berth_workloads::{
@@ -151,15 +151,15 @@ impl Cluster for Eventless {
         self.inner.kinds()
     }
 
-    fn watch(&self, resource: ResourceName) -> BoxStream<'static, Change> {
+    fn watch(&self, resource: GroupResource) -> BoxStream<'static, Change> {
         self.inner.watch(resource)
     }
 
-    fn get(&self, resource: ResourceName, key: &ObjectKey) -> BoxFuture<'_, Result<Option<RawObject>, ClusterError>> {
+    fn get(&self, resource: GroupResource, key: &ObjectKey) -> BoxFuture<'_, Result<Option<RawObject>, ClusterError>> {
         self.inner.get(resource, key)
     }
 
-    fn newest(&self, resource: ResourceName) -> BoxFuture<'_, Result<Revision, ClusterError>> {
+    fn newest(&self, resource: GroupResource) -> BoxFuture<'_, Result<Revision, ClusterError>> {
         self.inner.newest(resource)
     }
 
@@ -177,7 +177,7 @@ impl Cluster for Eventless {
 
     fn patch(
         &self,
-        resource: ResourceName,
+        resource: GroupResource,
         key: &ObjectKey,
         subresource: Option<Subresource>,
         patch: Value,
@@ -199,7 +199,7 @@ impl Cluster for Eventless {
 
     fn delete(
         &self,
-        resource: ResourceName,
+        resource: GroupResource,
         key: &ObjectKey,
         params: DeleteParams,
     ) -> BoxFuture<'_, Result<Option<RawObject>, ClusterError>> {

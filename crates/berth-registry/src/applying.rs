@@ -119,7 +119,7 @@ fn decode(resource: &Resource, document: Value) -> Result<BoxObject, ApiError> {
 
 /// `apps/v1, Kind=Deployment`; `/v1, Kind=Pod`.
 fn gvk(resource: &Resource) -> String {
-    format!("{}/{}, Kind={}", resource.group, resource.version, resource.kind)
+    format!("{}/{}, Kind={}", resource.group(), resource.version(), resource.kind())
 }
 
 fn found_gvk(document: &Value) -> String {

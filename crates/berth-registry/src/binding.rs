@@ -21,6 +21,7 @@ use berth_api::{
     metadata,
     pod::validate_deletion_cost_update,
 };
+use berth_identity::GroupKind;
 use berth_store::{Entry, Expected, Purpose, env::Timestamp};
 use serde_json::json;
 use std::{collections::BTreeMap, sync::Arc};
@@ -150,7 +151,7 @@ fn checked_node<'a>(target: &Target, binding: &'a Binding) -> Result<&'a str, Ap
     if errors.is_empty() {
         return Ok(node);
     }
-    Err(ApiError::Invalid { group: String::new(), kind: "Binding".to_owned(), name: target.name.clone(), errors })
+    Err(ApiError::Invalid { kind: GroupKind::from_static("", "Binding"), name: target.name.clone(), errors })
 }
 
 fn check_precondition(target: &Target, pod: &dyn Object, entry: &Entry, wanted: &Precondition) -> Result<(), ApiError> {
@@ -208,6 +209,6 @@ pub(crate) fn set_condition(conditions: &mut Vec<PodCondition>, mut new: PodCond
 }
 
 fn refused(target: &Target, why: &str) -> ApiError {
-    let resource = format!("{}/{}", target.resource.plural, Subresource::Binding.as_str());
+    let resource = format!("{}/{}", target.resource.plural(), Subresource::Binding.as_str());
     ApiError::conflict_shown_as(target, &resource, why)
 }

@@ -10,6 +10,7 @@ use berth_api::{
         rbac::v1::{ClusterRole, ClusterRoleBinding},
     },
 };
+use berth_identity::GroupVersionKind;
 use berth_rbac::bootstrap::{
     BindingUpdate, cluster_role_bindings, cluster_roles, dashboard_binding, dashboard_role, updated_binding, updated_role,
 };
@@ -122,8 +123,9 @@ impl Registry {
 
     async fn create_missing(&self, object: Value) -> Result<(), ApiError> {
         let text = |member: &str| object[member].as_str().unwrap_or_default();
-        let resource =
-            resource::built_in().by_kind(text("apiVersion"), text("kind")).expect("the first objects are of kinds that are served");
+        let resource = resource::built_in()
+            .by_kind(&GroupVersionKind::as_written(text("apiVersion"), text("kind")))
+            .expect("the first objects are of kinds that are served");
         let at = Collection { resource: Arc::clone(resource), namespace: None };
         match self.create(&Actor::System, &at, Body::Json(object.to_string().into_bytes()), &WriteOptions::default()).await {
             Ok(_) | Err(ApiError::AlreadyExists { .. }) => Ok(()),

@@ -2,6 +2,7 @@
 
 use crate::{ApiError, DeleteOptions, ListOptions, PropagationPolicy, WatchOptions, WriteOptions, options::FieldValidation};
 use berth_api::{FieldError, Path};
+use berth_identity::GroupKind;
 
 /// Longest `fieldManager`, in bytes.
 const FIELD_MANAGER_MAX: usize = 128;
@@ -160,7 +161,7 @@ fn refuse(kind: &str, errors: Vec<FieldError>) -> Result<(), ApiError> {
     if errors.is_empty() {
         return Ok(());
     }
-    Err(ApiError::Invalid { group: "meta.k8s.io".to_owned(), kind: kind.to_owned(), name: String::new(), errors })
+    Err(ApiError::Invalid { kind: GroupKind::new("meta.k8s.io", kind), name: String::new(), errors })
 }
 
 #[cfg(test)]

@@ -21,7 +21,7 @@ impl Registry {
         since: &mut Since,
     ) -> Result<Incoming, ApiError> {
         match body {
-            Body::Object(object) if object.kind() == resource.kind && object.api_version() == resource.api_version() => {
+            Body::Object(object) if object.kind() == resource.kind() && object.api_version() == resource.api_version() => {
                 Ok(Incoming { object, warnings: Vec::new() })
             }
             Body::Object(object) => Err(not_handled(object.kind(), resource, "it is of another kind")),
@@ -35,7 +35,7 @@ impl Registry {
 }
 
 fn decode(resource: &Resource, bytes: &[u8], parsed: Parsed, validation: FieldValidation) -> Result<Incoming, ApiError> {
-    let refused = |why: &str| not_handled(&resource.kind, resource, why);
+    let refused = |why: &str| not_handled(resource.kind(), resource, why);
     if !parsed.value.is_object() {
         return Err(unrecognized(resource, bytes, "it is no JSON object"));
     }
@@ -67,9 +67,9 @@ pub(crate) fn strict(faults: &[String]) -> String {
 /// `apiVersion` and `kind` may be missing; what is there must be the resource's.
 pub(crate) fn check_type(resource: &Resource, value: &Value) -> Result<(), ApiError> {
     let text = |member: &str| value.get(member).and_then(Value::as_str).filter(|text| !text.is_empty());
-    let (api_version, kind) = (resource.api_version(), text("kind").unwrap_or(&resource.kind));
+    let (api_version, kind) = (resource.api_version(), text("kind").unwrap_or(resource.kind()));
     let found = text("apiVersion").unwrap_or(api_version);
-    if kind != resource.kind {
+    if kind != resource.kind() {
         return Err(not_handled(kind, resource, &format!("no kind {kind:?} is served at this path")));
     }
     if found != api_version {
@@ -91,10 +91,10 @@ fn unrecognized(resource: &Resource, bytes: &[u8], why: &str) -> ApiError {
         Some(_) => start.iter().map(|byte| format!("{byte:02x}")).collect(),
     };
     let more = if SHOWN_BYTES_MAX < bytes.len() { " ..." } else { "" };
-    let text = format!("the object provided is unrecognized (must be of type {})", resource.kind);
+    let text = format!("the object provided is unrecognized (must be of type {})", resource.kind());
     ApiError::bad_request(format!("{text}: couldn't get version/kind; json parse error: {why} ({shown}{more})"))
 }
 
 fn not_handled(kind: &str, resource: &Resource, why: &str) -> ApiError {
-    ApiError::bad_request(format!("{kind} in version {:?} cannot be handled as a {}: {why}", resource.version, resource.kind))
+    ApiError::bad_request(format!("{kind} in version {:?} cannot be handled as a {}: {why}", resource.version(), resource.kind()))
 }

@@ -150,7 +150,7 @@ fn answer(admission: &Admission<'_>, current: Current) -> Deleted {
 
 /// What a deletion demands of the object.
 pub(crate) fn check_precondition(target: &Target, old: &Stored, wanted: &Precondition) -> Result<(), ApiError> {
-    let conflict = |why: &str| Err(ApiError::conflict_shown_as(target, &target.resource.kind, why));
+    let conflict = |why: &str| Err(ApiError::conflict_shown_as(target, target.resource.kind(), why));
     let found = old.object.meta().uid.as_deref().unwrap_or_default();
     if let Some(uid) = wanted.uid.as_deref().filter(|uid| *uid != found) {
         return conflict(&format!(

@@ -5,19 +5,20 @@
 mod wire;
 
 use crate::{
-    document::{Discovery, Document, group_version},
+    document::{Discovery, Document},
     events,
     resource::{Resource, Resources, Subresource},
 };
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use berth_api::Scope;
+use berth_identity::{ApiName, GroupVersion, GroupVersionKind};
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 use std::sync::Arc;
 pub use wire::VersionInfo;
 use wire::{
     ApiGroup, ApiGroupList, ApiResource, ApiResourceList, ApiVersions, DiscoveredGroup, DiscoveredMetadata, DiscoveredResource,
-    DiscoveredSubresource, DiscoveredVersion, DiscoveryList, GroupVersion, ResponseKind, ServerAddress,
+    DiscoveredSubresource, DiscoveredVersion, DiscoveryList, GroupVersionForDiscovery, ResponseKind, ServerAddress,
 };
 
 /// The Kubernetes release whose API this is, as clients compare it.
@@ -35,8 +36,11 @@ impl Resources {
 }
 
 fn made(resources: &Resources) -> Discovery {
-    let of_group = |group: &str| (group.to_owned(), Document::line(&api_group(resources, group)));
-    let of_version = |(group, version)| (group_version(group, version), Document::line(&resource_list(resources, group, version)));
+    let of_group = |group: ApiName| (group.to_string(), Document::line(&api_group(resources, &group)));
+    let of_version = |version: GroupVersion| {
+        let document = Document::line(&resource_list(resources, &version));
+        (version, document)
+    };
     Discovery {
         root: Document::new(&root(resources)),
         groups: Document::line(&api_group_list(resources)),
@@ -87,44 +91,44 @@ pub fn api_versions(server_address: &str) -> Document {
 
 /// Where one may look.
 fn root(resources: &Resources) -> Value {
-    let preferred = named_groups(resources).filter_map(|group| versions(resources, group).next().map(|version| (group, version)));
+    let preferred = named_groups(resources).filter_map(|group| versions(resources, &group).next());
     let mut paths: Vec<String> =
         ["/api", "/api/v1", "/apis", "/healthz", "/livez", "/metrics", "/openapi/v2", "/openapi/v3", "/readyz", "/version"]
             .map(ToOwned::to_owned)
             .into_iter()
-            .chain(preferred.map(|(group, version)| format!("/apis/{group}/{version}")))
+            .chain(preferred.map(|version| format!("/apis/{version}")))
             .collect();
     paths.sort();
     json!({ "paths": paths })
 }
 
 fn api_group_list(resources: &Resources) -> ApiGroupList {
-    let groups = named_groups(resources).map(|group| group_entry(resources, group)).collect();
+    let groups = named_groups(resources).map(|group| group_entry(resources, &group)).collect();
     ApiGroupList { kind: "APIGroupList", api_version: "v1", groups }
 }
 
-fn api_group(resources: &Resources, group: &str) -> ApiGroup {
+fn api_group(resources: &Resources, group: &ApiName) -> ApiGroup {
     ApiGroup { kind: Some("APIGroup"), api_version: Some("v1"), ..group_entry(resources, group) }
 }
 
-fn resource_list(resources: &Resources, group: &str, version: &str) -> ApiResourceList {
-    let entries = of_version(resources, group, version).flat_map(|resource| resource_entries(resource)).collect();
+fn resource_list(resources: &Resources, version: &GroupVersion) -> ApiResourceList {
+    let entries = of_version(resources, version).flat_map(|resource| resource_entries(resource)).collect();
     // Upstream leaves it out of the document of core.
-    let api_version = (!group.is_empty()).then_some("v1");
-    ApiResourceList { kind: "APIResourceList", api_version, group_version: group_version(group, version), resources: entries }
+    let api_version = (!version.group.is_empty()).then_some("v1");
+    ApiResourceList { kind: "APIResourceList", api_version, group_version: version.clone(), resources: entries }
 }
 
 fn aggregated_core(resources: &Resources) -> DiscoveryList {
-    aggregated(vec![aggregated_group(resources, "")])
+    aggregated(vec![aggregated_group(resources, &ApiName::EMPTY)])
 }
 
 fn aggregated_groups(resources: &Resources) -> DiscoveryList {
-    aggregated(named_groups(resources).map(|group| aggregated_group(resources, group)).collect())
+    aggregated(named_groups(resources).map(|group| aggregated_group(resources, &group)).collect())
 }
 
 /// Every group and version that is served: `v1`, `apps/v1`, …, in order of preference.
-pub(crate) fn group_versions(resources: &Resources) -> Vec<(&str, &str)> {
-    let mut all: Vec<_> = resources.all().iter().map(|r| (r.group.as_str(), r.version.as_str())).collect();
+pub(crate) fn group_versions(resources: &Resources) -> Vec<GroupVersion> {
+    let mut all: Vec<_> = resources.all().iter().map(|resource| resource.gvk().group_version()).collect();
     all.dedup();
     all
 }
@@ -143,7 +147,7 @@ pub fn subresource_verbs(subresource: Subresource) -> &'static [&'static str] {
 /// What can be done with a resource, sorted.
 #[must_use]
 pub fn verbs(resource: &Resource) -> &'static [&'static str] {
-    match (resource.group.as_str(), resource.plural.as_str()) {
+    match (resource.group().as_str(), resource.plural().as_str()) {
         _ if resource.is_review() => &["create"],
         _ if !resource.read_only.is_empty() => &["get", "list", "watch"],
         ("", "namespaces") => &["create", "delete", "get", "list", "patch", "update", "watch"],
@@ -152,50 +156,50 @@ pub fn verbs(resource: &Resource) -> &'static [&'static str] {
 }
 
 /// All but core, in order of preference.
-fn named_groups(resources: &Resources) -> impl Iterator<Item = &str> {
-    let mut groups: Vec<&str> = resources.all().iter().map(|r| r.group.as_str()).filter(|group| !group.is_empty()).collect();
+fn named_groups(resources: &Resources) -> impl Iterator<Item = ApiName> {
+    let mut groups: Vec<_> = resources.all().iter().map(|resource| resource.group().clone()).filter(|group| !group.is_empty()).collect();
     groups.dedup();
     groups.into_iter()
 }
 
 /// In order of preference.
-fn versions<'a>(resources: &'a Resources, group: &'a str) -> impl Iterator<Item = &'a str> {
-    group_versions(resources).into_iter().filter(move |(g, _)| *g == group).map(|(_, version)| version)
+fn versions(resources: &Resources, group: &ApiName) -> impl Iterator<Item = GroupVersion> {
+    group_versions(resources).into_iter().filter(move |version| version.group == *group)
 }
 
-fn of_version<'a>(resources: &'a Resources, group: &str, version: &str) -> impl Iterator<Item = &'a Arc<Resource>> {
-    resources.all().iter().filter(move |r| r.group == group && r.version == version)
+fn of_version<'a>(resources: &'a Resources, version: &'a GroupVersion) -> impl Iterator<Item = &'a Arc<Resource>> {
+    resources.all().iter().filter(move |resource| *resource.group() == version.group && *resource.version() == version.version)
 }
 
-fn group_entry(resources: &Resources, group: &str) -> ApiGroup {
-    let entry = |version: &str| GroupVersion { group_version: group_version(group, version), version: version.to_owned() };
-    let versions: Vec<GroupVersion> = versions(resources, group).map(entry).collect();
+fn group_entry(resources: &Resources, group: &ApiName) -> ApiGroup {
+    let entry = |version: GroupVersion| GroupVersionForDiscovery { version: version.version.clone(), group_version: version };
+    let versions: Vec<GroupVersionForDiscovery> = versions(resources, group).map(entry).collect();
     let preferred_version = versions[0].clone();
-    ApiGroup { kind: None, api_version: None, name: group.to_owned(), versions, preferred_version }
+    ApiGroup { kind: None, api_version: None, name: group.clone(), versions, preferred_version }
 }
 
-/// The kind that a subresource speaks, where it is not the resource's own: group, version, kind.
-fn subresource_kind(subresource: Subresource) -> Option<(&'static str, &'static str, &'static str)> {
+/// The kind that a subresource speaks, where it is not the resource's own.
+fn subresource_kind(subresource: Subresource) -> Option<GroupVersionKind> {
     match subresource {
-        Subresource::Scale => Some(("autoscaling", "v1", "Scale")),
-        Subresource::Eviction => Some(("policy", "v1", "Eviction")),
-        Subresource::Binding => Some(("", "v1", "Binding")),
-        Subresource::Token => Some(("authentication.k8s.io", "v1", "TokenRequest")),
+        Subresource::Scale => Some(GroupVersionKind::from_static("autoscaling", "v1", "Scale")),
+        Subresource::Eviction => Some(GroupVersionKind::from_static("policy", "v1", "Eviction")),
+        Subresource::Binding => Some(GroupVersionKind::from_static("", "v1", "Binding")),
+        Subresource::Token => Some(GroupVersionKind::from_static("authentication.k8s.io", "v1", "TokenRequest")),
         Subresource::Status | Subresource::Finalize | Subresource::Log => None,
     }
 }
 
 fn resource_entries(resource: &Resource) -> Vec<ApiResource> {
     let entry = ApiResource {
-        name: resource.plural.clone(),
-        singular_name: resource.singular.clone(),
+        name: resource.plural().to_string(),
+        singular_name: resource.names().singular.clone(),
         namespaced: resource.scope == Scope::Namespaced,
-        group: "",
-        version: "",
-        kind: resource.kind.clone(),
+        group: ApiName::EMPTY,
+        version: ApiName::EMPTY,
+        kind: resource.kind().clone(),
         verbs: verbs(resource),
-        short_names: resource.short_names.clone(),
-        categories: resource.categories.clone(),
+        short_names: resource.names().short_names.clone(),
+        categories: resource.names().categories.clone(),
         storage_version_hash: storage_version_hash(resource),
     };
     let mut entries = vec![entry];
@@ -204,16 +208,17 @@ fn resource_entries(resource: &Resource) -> Vec<ApiResource> {
 }
 
 fn subresource_entry(resource: &Resource, subresource: Subresource) -> ApiResource {
-    let own = |(group, version, _): &(&str, &str, &str)| (*group, *version) == (resource.group.as_str(), resource.version.as_str());
     let speaks = subresource_kind(subresource);
-    let (group, version) = speaks.filter(|speaks| !own(speaks)).map_or(("", ""), |(group, version, _)| (group, version));
+    let kind = speaks.as_ref().unwrap_or(resource.gvk()).kind.clone();
+    let foreign = speaks.map(|speaks| speaks.group_version()).filter(|speaks| *speaks != resource.gvk().group_version());
+    let GroupVersion { group, version } = foreign.unwrap_or_default();
     ApiResource {
-        name: format!("{}/{}", resource.plural, subresource.as_str()),
-        singular_name: String::new(),
+        name: format!("{}/{}", resource.plural(), subresource.as_str()),
+        singular_name: ApiName::EMPTY,
         namespaced: resource.scope == Scope::Namespaced,
         group,
         version,
-        kind: speaks.map_or_else(|| resource.kind.clone(), |(.., kind)| kind.to_owned()),
+        kind,
         verbs: subresource_verbs(subresource),
         short_names: Vec::new(),
         categories: Vec::new(),
@@ -226,8 +231,8 @@ fn storage_version_hash(resource: &Resource) -> String {
     if resource.is_review() {
         return String::new();
     }
-    let group = if events::is_view(resource) { "" } else { &resource.group };
-    let hash = Sha256::digest(format!("{group}/{}/{}", resource.version, resource.kind));
+    let group = if events::is_view(resource) { "" } else { resource.group() };
+    let hash = Sha256::digest(format!("{group}/{}/{}", resource.version(), resource.kind()));
     STANDARD.encode(&hash[..8])
 }
 
@@ -235,36 +240,32 @@ fn aggregated(items: Vec<DiscoveredGroup>) -> DiscoveryList {
     DiscoveryList { kind: "APIGroupDiscoveryList", api_version: "apidiscovery.k8s.io/v2", metadata: json!({}), items }
 }
 
-fn aggregated_group(resources: &Resources, group: &str) -> DiscoveredGroup {
-    let of = |version: &str| DiscoveredVersion {
-        version: version.to_owned(),
-        resources: of_version(resources, group, version).map(|resource| aggregated_resource(resource)).collect(),
+fn aggregated_group(resources: &Resources, group: &ApiName) -> DiscoveredGroup {
+    let of = |version: GroupVersion| DiscoveredVersion {
+        resources: of_version(resources, &version).map(|resource| aggregated_resource(resource)).collect(),
+        version: version.version,
         freshness: "Current",
     };
-    DiscoveredGroup { metadata: DiscoveredMetadata { name: group.to_owned() }, versions: versions(resources, group).map(of).collect() }
+    DiscoveredGroup { metadata: DiscoveredMetadata { name: group.clone() }, versions: versions(resources, group).map(of).collect() }
 }
 
 fn aggregated_resource(resource: &Resource) -> DiscoveredResource {
     DiscoveredResource {
-        resource: resource.plural.clone(),
-        response_kind: ResponseKind { group: "", version: "", kind: resource.kind.clone() },
+        resource: resource.plural().clone(),
+        response_kind: ResponseKind { group: ApiName::EMPTY, version: ApiName::EMPTY, kind: resource.kind().clone() },
         scope: if resource.scope == Scope::Namespaced { "Namespaced" } else { "Cluster" },
-        singular_resource: resource.singular.clone(),
+        singular_resource: resource.names().singular.clone(),
         verbs: verbs(resource),
-        short_names: resource.short_names.clone(),
-        categories: resource.categories.clone(),
+        short_names: resource.names().short_names.clone(),
+        categories: resource.names().categories.clone(),
         subresources: resource.subresources.iter().map(|subresource| aggregated_subresource(resource, *subresource)).collect(),
     }
 }
 
 /// An empty group and version mean the parent's.
 fn aggregated_subresource(resource: &Resource, subresource: Subresource) -> DiscoveredSubresource {
-    let (group, version, kind) = subresource_kind(subresource).unwrap_or(("", "", resource.kind.as_str()));
-    DiscoveredSubresource {
-        subresource: subresource.as_str(),
-        response_kind: ResponseKind { group, version, kind: kind.to_owned() },
-        verbs: subresource_verbs(subresource),
-    }
+    let kind = subresource_kind(subresource).unwrap_or_else(|| GroupVersionKind::new("", "", resource.kind()));
+    DiscoveredSubresource { subresource: subresource.as_str(), response_kind: kind.into(), verbs: subresource_verbs(subresource) }
 }
 
 #[cfg(test)]
@@ -300,7 +301,7 @@ mod tests {
         );
         let version = json!({"groupVersion": "apps/v1", "version": "v1"});
         assert_eq!(list["groups"][0], json!({"name": "apps", "versions": [version], "preferredVersion": version}));
-        let apps = value(&api_group(built_in(), "apps"));
+        let apps = value(&api_group(built_in(), &"apps".into()));
         assert_eq!((&apps["kind"], &apps["apiVersion"], &apps["preferredVersion"]), (&json!("APIGroup"), &json!("v1"), &version));
         assert!(built_in().discovery().group("apps").is_some());
         assert!(built_in().discovery().group("nope").is_none());
@@ -316,7 +317,7 @@ mod tests {
 
     #[test]
     fn a_resource_list_holds_resources_and_subresources() {
-        let list = value(&resource_list(built_in(), "apps", "v1"));
+        let list = value(&resource_list(built_in(), &GroupVersion::from_static("apps", "v1")));
         assert_eq!((&list["kind"], &list["groupVersion"]), (&json!("APIResourceList"), &json!("apps/v1")));
         assert_eq!(
             list["resources"][0],
@@ -334,13 +335,13 @@ mod tests {
             json!({"name": "deployments/status", "singularName": "", "namespaced": true, "kind": "Deployment",
                    "verbs": ["get", "patch", "update"]})
         );
-        assert!(built_in().discovery().resource_list("apps", "v1beta1").is_none());
-        assert!(built_in().discovery().resource_list("", "v1").is_some());
+        assert!(built_in().discovery().resource_list(&GroupVersion::from_static("apps", "v1beta1")).is_none());
+        assert!(built_in().discovery().resource_list(&GroupVersion::from_static("", "v1")).is_some());
     }
 
     #[test]
     fn pods_can_be_bound_and_evicted_and_namespaces_not_be_deleted_in_bulk() {
-        let core = value(&resource_list(built_in(), "", "v1"));
+        let core = value(&resource_list(built_in(), &GroupVersion::from_static("", "v1")));
         let entry = |name: &str| {
             core["resources"].as_array().into_iter().flatten().find(|entry| entry["name"] == name).cloned().unwrap_or_default()
         };

@@ -1,5 +1,6 @@
 //! Documents about the API, made once for all who ask.
 
+use berth_identity::GroupVersion;
 use bytes::Bytes;
 use serde::Serialize;
 use serde_json::Value;
@@ -57,7 +58,7 @@ pub struct Discovery {
     /// By name, without core.
     pub(crate) group: BTreeMap<String, Document>,
     /// By group and version: `apps/v1`.
-    pub(crate) resource_lists: BTreeMap<String, Document>,
+    pub(crate) resource_lists: BTreeMap<GroupVersion, Document>,
 }
 
 impl Discovery {
@@ -69,8 +70,8 @@ impl Discovery {
 
     /// `GET /api/v1` (group empty) and `GET /apis/{group}/{version}`; `None` for an unknown one.
     #[must_use]
-    pub fn resource_list(&self, group: &str, version: &str) -> Option<&Document> {
-        self.resource_lists.get(&group_version(group, version))
+    pub fn resource_list(&self, version: &GroupVersion) -> Option<&Document> {
+        self.resource_lists.get(version)
     }
 }
 
@@ -93,9 +94,4 @@ impl OpenApi {
     pub fn paths(&self) -> impl Iterator<Item = &str> {
         self.by_path.keys().map(String::as_str)
     }
-}
-
-/// `apps/v1`, `v1`.
-pub(crate) fn group_version(group: &str, version: &str) -> String {
-    if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") }
 }

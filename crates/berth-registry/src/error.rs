@@ -2,41 +2,36 @@
 
 use crate::{Resource, Target};
 use berth_api::FieldError;
+use berth_identity::{ApiName, GroupKind, GroupResource};
 use berth_store::{ReadError, WriteError};
 use std::collections::BTreeSet;
 
 /// A refused request. Nothing changed, except where a case says otherwise.
 ///
-/// In every case `group` is empty for core, `resource` is the plural, `name` the object's name (empty where it has none yet).
+/// In every case `name` is the object's name, which is empty where it has none yet.
 #[derive(Debug, thiserror::Error)]
 pub enum ApiError {
     /// No such object.
-    #[error("{} {name:?} not found", qualified(.resource, .group))]
+    #[error("{resource} {name:?} not found")]
     NotFound {
-        /// API group.
-        group: String,
-        /// Plural.
-        resource: String,
+        /// Its resource.
+        resource: GroupResource,
         /// As asked for.
         name: String,
     },
     /// The name is taken.
-    #[error("{} {name:?} already exists", qualified(.resource, .group))]
+    #[error("{resource} {name:?} already exists")]
     AlreadyExists {
-        /// API group.
-        group: String,
-        /// Plural.
-        resource: String,
+        /// Its resource.
+        resource: GroupResource,
         /// As asked for.
         name: String,
     },
     /// Somebody else was first, or a precondition failed.
     #[error("{message}")]
     Conflict {
-        /// API group.
-        group: String,
-        /// What `details.kind` shows: the plural, for a failed precondition of a deletion the kind.
-        kind: String,
+        /// Its resource. For a failed precondition of a deletion upstream shows the kind in place of the plural.
+        resource: GroupResource,
         /// The object's name.
         name: String,
         /// Complete.
@@ -51,12 +46,10 @@ pub enum ApiError {
         causes: Vec<Cause>,
     },
     /// The object, or the options of the request, are invalid.
-    #[error("{}", invalid_message(.group, .kind, .name, .errors))]
+    #[error("{}", invalid_message(.kind, .name, .errors))]
     Invalid {
-        /// API group; `meta.k8s.io` for options.
-        group: String,
-        /// Kind; `CreateOptions` and the like for options, empty for a patch whose result cannot be read.
-        kind: String,
+        /// Its kind; `CreateOptions` and the like of `meta.k8s.io` for options, empty for a patch whose result cannot be read.
+        kind: GroupKind,
         /// The object's name.
         name: String,
         /// Every fault, in upstream's order.
@@ -69,12 +62,10 @@ pub enum ApiError {
         message: String,
     },
     /// As [`ApiError::Invalid`], but a bad request (KEP-2255).
-    #[error("{}", invalid_message(.group, .kind, .name, .errors))]
+    #[error("{}", invalid_message(.kind, .name, .errors))]
     BadRequestFields {
-        /// API group.
-        group: String,
-        /// Kind.
-        kind: String,
+        /// Its kind.
+        kind: GroupKind,
         /// The object's name.
         name: String,
         /// Every fault.
@@ -83,10 +74,8 @@ pub enum ApiError {
     /// Admission or authorisation says no.
     #[error("{message}")]
     Forbidden {
-        /// API group.
-        group: String,
-        /// Plural.
-        resource: String,
+        /// Its resource.
+        resource: GroupResource,
         /// The object's name.
         name: String,
         /// Complete.
@@ -192,28 +181,22 @@ pub struct Cause {
     pub field: String,
 }
 
-/// `deployments.apps`, `pods`.
-#[must_use]
-pub fn qualified(resource: &str, group: &str) -> String {
-    if group.is_empty() { resource.to_owned() } else { format!("{resource}.{group}") }
-}
-
 impl ApiError {
     pub(crate) fn bad_request(message: impl Into<String>) -> Self {
         Self::BadRequest { message: message.into() }
     }
 
     pub(crate) fn not_found(resource: &Resource, name: &str) -> Self {
-        Self::NotFound { group: resource.group.clone(), resource: resource.plural.clone(), name: name.to_owned() }
+        Self::NotFound { resource: resource.group_resource().clone(), name: name.to_owned() }
     }
 
     pub(crate) fn already_exists(resource: &Resource, name: &str) -> Self {
-        Self::AlreadyExists { group: resource.group.clone(), resource: resource.plural.clone(), name: name.to_owned() }
+        Self::AlreadyExists { resource: resource.group_resource().clone(), name: name.to_owned() }
     }
 
     /// A conflict about an object; `why` follows `Operation cannot be fulfilled on GR "n": `.
     pub(crate) fn conflict(target: &Target, why: &str) -> Self {
-        Self::conflict_shown_as(target, &target.resource.plural, why)
+        Self::conflict_shown_as(target, target.resource.plural(), why)
     }
 
     /// As [`ApiError::conflict`], with another word for the resource.
@@ -223,9 +206,9 @@ impl ApiError {
 
     /// The same about an object of this name.
     pub(crate) fn conflict_about(resource: &Resource, kind: &str, name: &str, why: &str) -> Self {
-        let group = &resource.group;
-        let message = format!("Operation cannot be fulfilled on {} {name:?}: {why}", qualified(kind, group));
-        Self::Conflict { group: group.clone(), kind: kind.to_owned(), name: name.to_owned(), message }
+        let resource = GroupResource::new(resource.group(), kind);
+        let message = format!("Operation cannot be fulfilled on {resource} {name:?}: {why}");
+        Self::Conflict { resource, name: name.to_owned(), message }
     }
 
     /// A write to what can only be read is refused.
@@ -240,9 +223,9 @@ impl ApiError {
 
     /// An object that admission refuses; `why` follows `GR "n" is forbidden: `.
     pub(crate) fn forbidden(resource: &Resource, name: &str, why: &str, causes: Vec<Cause>) -> Self {
-        let message = format!("{} {name:?} is forbidden: {why}", qualified(&resource.plural, &resource.group));
-        let (group, resource) = (resource.group.clone(), resource.plural.clone());
-        Self::Forbidden { group, resource, name: name.to_owned(), message, causes, refused_by: None }
+        let resource = resource.group_resource().clone();
+        let message = format!("{resource} {name:?} is forbidden: {why}");
+        Self::Forbidden { resource, name: name.to_owned(), message, causes, refused_by: None }
     }
 
     /// The same, where it is a refusal that nobody has put a name to yet: that of this plug-in.
@@ -256,12 +239,12 @@ impl ApiError {
     /// Faults of an object. Where all of them are about pod-deletion-cost, KEP-2255 wants 400.
     pub(crate) fn invalid(resource: &Resource, name: &str, errors: Vec<FieldError>) -> Self {
         // Both forms of an event are checked as the core's.
-        let group = if resource.group == "events.k8s.io" { String::new() } else { resource.group.clone() };
-        let (kind, name) = (resource.kind.clone(), name.to_owned());
+        let group = if resource.group() == "events.k8s.io" { &ApiName::EMPTY } else { resource.group() };
+        let (kind, name) = (GroupKind::new(group, resource.kind()), name.to_owned());
         if !errors.is_empty() && errors.iter().all(|error| error.field.to_string().ends_with(DELETION_COST_FIELD)) {
-            return Self::BadRequestFields { group, kind, name, errors };
+            return Self::BadRequestFields { kind, name, errors };
         }
-        Self::Invalid { group, kind, name, errors }
+        Self::Invalid { kind, name, errors }
     }
 
     /// A write that the store does not take.
@@ -274,8 +257,7 @@ impl ApiError {
             WriteError::Unavailable { .. } => Self::Unavailable { message: error.to_string() },
             WriteError::NoSpace { .. } | WriteError::QuotaExceeded { .. } => Self::NoSpace { message: error.to_string() },
             WriteError::Encrypted { prefix, .. } => Self::Forbidden {
-                group: String::new(),
-                resource: prefix.trim_matches('/').rsplit('/').next().unwrap_or_default().to_owned(),
+                resource: GroupResource::new("", prefix.trim_matches('/').rsplit('/').next().unwrap_or_default()),
                 name: String::new(),
                 message: error.to_string(),
                 causes: Vec::new(),
@@ -304,10 +286,10 @@ impl From<ReadError> for ApiError {
     }
 }
 
-fn invalid_message(group: &str, kind: &str, name: &str, errors: &[FieldError]) -> String {
+fn invalid_message(kind: &GroupKind, name: &str, errors: &[FieldError]) -> String {
     let mut told = BTreeSet::new();
     // What is found twice is reported once.
     let texts: Vec<String> = errors.iter().map(ToString::to_string).filter(|text| told.insert(text.clone())).collect();
     let what = if let [one] = texts.as_slice() { one.clone() } else { format!("[{}]", texts.join(", ")) };
-    format!("{} {name:?} is invalid: {what}", qualified(kind, group))
+    format!("{kind} {name:?} is invalid: {what}")
 }

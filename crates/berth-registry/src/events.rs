@@ -22,7 +22,7 @@ const NAMES: &[(&str, &str)] = &[
 
 /// Whether `resource` shows events under the names of `events.k8s.io/v1`.
 pub(crate) fn is_view(resource: &Resource) -> bool {
-    resource.group == "events.k8s.io"
+    resource.group() == "events.k8s.io"
 }
 
 /// The form kept, of an event of `events.k8s.io/v1`.
@@ -57,6 +57,6 @@ fn renamed(event: Value, api_version: &str, name: impl Fn(&str) -> Option<&'stat
 
 /// When an object that is written now is to go; `None`: it stays.
 pub(crate) fn expires_at(resource: &Resource, now: Timestamp) -> Option<Timestamp> {
-    let is_event = resource.plural == "events" && (resource.group.is_empty() || is_view(resource));
+    let is_event = resource.plural() == "events" && (resource.group().is_empty() || is_view(resource));
     is_event.then(|| now + TIME_TO_LIVE)
 }

@@ -88,5 +88,5 @@ fn not_held(resource: &Resource, key: &Key, tenure: &Tenure) -> ApiError {
     let Tenure { namespace, name, holder, transitions } = tenure;
     let why = format!("the lease {namespace}/{name} is not held by {holder:?} after {transitions} transitions: another may lead");
     let object = key.as_str().rsplit('/').next().unwrap_or_default();
-    ApiError::conflict_about(resource, &resource.plural, object, &why)
+    ApiError::conflict_about(resource, resource.plural(), object, &why)
 }

@@ -9,6 +9,7 @@ use berth_api::{
     annotations::{SIM_FAILS, SIM_LOGS},
     k8s_openapi::api::core::v1::{ContainerState, ContainerStateTerminated, ContainerStatus, Pod},
 };
+use berth_identity::GroupKind;
 use berth_store::{Entry, env::Timestamp};
 use jiff::SignedDuration;
 use std::sync::Arc;
@@ -57,7 +58,7 @@ impl LogOptions {
         if errors.is_empty() {
             return Ok(());
         }
-        Err(ApiError::Invalid { group: String::new(), kind: "PodLogOptions".to_owned(), name: pod.to_owned(), errors })
+        Err(ApiError::Invalid { kind: GroupKind::from_static("", "PodLogOptions"), name: pod.to_owned(), errors })
     }
 }
 
@@ -267,7 +268,7 @@ impl<'a> Run<'a> {
 #[must_use]
 pub fn simulated(resource: &Resource, subresource: &str) -> Option<&'static str> {
     let first = subresource.split('/').next().unwrap_or_default();
-    match (resource.group.as_str(), resource.plural.as_str(), first) {
+    match (resource.group().as_str(), resource.plural().as_str(), first) {
         ("", "pods", "exec") => Some("pods are simulated: no container runs in which a command could be executed"),
         ("", "pods", "attach") => Some("pods are simulated: no container runs to which one could attach"),
         ("", "pods", "portforward") => Some("pods are simulated: no container runs to which a port could be forwarded"),

@@ -90,7 +90,7 @@ impl Parsed<'_> {
     fn propose_status(&self, target: &Target, old: &Stored, patch: &Value, validation: FieldValidation) -> Result<Proposal, ApiError> {
         let resource = &target.resource;
         let named = json!({"name": target.name, "namespace": target.namespace});
-        let mut before = json!({"apiVersion": resource.api_version(), "kind": resource.kind, "metadata": named});
+        let mut before = json!({"apiVersion": resource.api_version(), "kind": resource.kind(), "metadata": named});
         before["status"] = stored::status(&old.entry)?;
         let mut proposal = self.read(resource, patch::merge(before, patch), validation)?;
         let wanted = proposal.object.meta_mut();

@@ -2,6 +2,7 @@
 
 use crate::{ApiError, Registry, Resource, Resources, decoding, events, failure::Failure, key, stored};
 use berth_api::{FeatureGates, Scope, decode::parse_json, metadata};
+use berth_identity::GroupVersionKind;
 use berth_store::{Expected, Key, MAX_VALUE_BYTES, Purpose, env::Timestamp};
 use bytes::Bytes;
 use serde_json::Value;
@@ -88,9 +89,11 @@ impl Registry {
     pub async fn restore(&self, object: &Value) -> Result<(), ApiError> {
         let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
         let resources = self.resources();
-        let Some(resource) = resources.by_kind(text("/apiVersion"), text("/kind")) else { return Err(ApiError::UnknownResource) };
+        let Some(resource) = resources.by_kind(&GroupVersionKind::as_written(text("/apiVersion"), text("/kind"))) else {
+            return Err(ApiError::UnknownResource);
+        };
         let (namespace, name) = (text("/metadata/namespace"), text("/metadata/name"));
-        let unreadable = |why: String| ApiError::bad_request(format!("{} {name} cannot be read: {why}", resource.kind));
+        let unreadable = |why: String| ApiError::bad_request(format!("{} {name} cannot be read: {why}", resource.kind()));
         let mut decoded = resource.rules.decode_tree(object).map_err(|error| unreadable(error.to_string()))?;
         decoded.set_defaults();
         decoded.meta_mut().resource_version = None;

@@ -11,6 +11,7 @@ use crate::{
     stored::{self, Stored},
 };
 use berth_api::{FieldError, Object, Path, decode::Codec, k8s_openapi::api::autoscaling::v1::Scale};
+use berth_identity::GroupKind;
 use berth_store::Entry;
 use serde_json::Value;
 
@@ -146,8 +147,8 @@ fn check(target: &Target, scale: &Scale) -> Result<i32, ApiError> {
     if replicas < 0 {
         let field = Path::new("spec").child("replicas");
         let errors = vec![FieldError::invalid(&field, replicas, "must be greater than or equal to 0")];
-        let (group, kind, name) = ("autoscaling".to_owned(), "Scale".to_owned(), target.name.clone());
-        return Err(ApiError::Invalid { group, kind, name, errors });
+        let kind = GroupKind::from_static("autoscaling", "Scale");
+        return Err(ApiError::Invalid { kind, name: target.name.clone(), errors });
     }
     Ok(replicas)
 }

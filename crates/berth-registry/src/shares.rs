@@ -49,7 +49,7 @@ struct Share {
 
 /// `deployments.apps`.
 pub(crate) fn name(resource: &Resource) -> String {
-    format!("{}.{}", resource.plural.as_str(), resource.group.as_str())
+    format!("{}.{}", resource.plural().as_str(), resource.group().as_str())
 }
 
 impl Shares {

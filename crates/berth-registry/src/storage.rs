@@ -45,7 +45,7 @@ impl Storage {
         let value = stored::encode(resource, &**object);
         let header = stored::header_of(resource, &**object, &value);
         let entry = self.write(resource, Write { expires_at, header, ..Write::put(key, value, expected, purpose) }).await?;
-        if resource.is_built_in() && Fresh::takes(&resource.plural, &entry, object) {
+        if resource.is_built_in() && Fresh::takes(resource.plural(), &entry, object) {
             debug_assert!(
                 stored::load(resource, &entry).is_ok_and(|read| read.same_as(&**object)),
                 "{} is read as it was written",
@@ -94,7 +94,7 @@ impl Storage {
 
     /// The object of an entry, with its defaults, without resource version.
     pub(crate) fn object_of(&self, resource: &Resource, entry: &Entry) -> Result<SharedObject, ApiError> {
-        let is_of_it = |object: &Arc<dyn Object>| object.kind() == resource.kind && object.api_version() == resource.api_version();
+        let is_of_it = |object: &Arc<dyn Object>| object.kind() == resource.kind() && object.api_version() == resource.api_version();
         match self.fresh.get(entry).filter(is_of_it) {
             Some(object) => Ok(object.into()),
             None => stored::load(resource, entry).map(SharedObject::from),

@@ -11,6 +11,7 @@ use crate::{
     scale,
 };
 use berth_api::{FieldError, Object, Path};
+use berth_identity::GroupKind;
 
 impl Registry {
     /// Replaces the object, or the part of it that a subresource is. Creates it where its kind allows that and it is missing. Where
@@ -61,6 +62,6 @@ fn check_conditional(target: &Target, object: &dyn Object) -> Result<(), ApiErro
     let field = Path::new("metadata").child("resourceVersion");
     let error = FieldError::invalid(&field, 0, "must be specified for an update");
     // Upstream names the resource here, not the kind.
-    let (group, kind) = (target.resource.group.clone(), target.resource.plural.clone());
-    Err(ApiError::Invalid { group, kind, name: target.name.clone(), errors: vec![error] })
+    let kind = GroupKind::new(target.resource.group(), target.resource.plural());
+    Err(ApiError::Invalid { kind, name: target.name.clone(), errors: vec![error] })
 }

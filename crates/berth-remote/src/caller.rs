@@ -9,7 +9,7 @@ use crate::{
 use berth_api::{Scope, Subresource};
 use berth_controllers::{ClusterError, RawObject, ServedKind};
 use berth_env::Env;
-use berth_identity::{ObjectKey, ResourceName, Revision};
+use berth_identity::{GroupResource, GroupVersionResource, ObjectKey, Revision};
 use bytes::Bytes;
 use futures::future::{Either, select};
 use http::{
@@ -45,7 +45,7 @@ pub(crate) struct Caller {
     pub(crate) contact: Arc<Contact>,
     served: Mutex<Arc<Vec<ServedKind>>>,
     /// Resources that nothing is heard of at present, and why.
-    lost: Mutex<BTreeMap<ResourceName, String>>,
+    lost: Mutex<BTreeMap<GroupResource, String>>,
 }
 
 /// Where in a server something is asked for: `/apis/apps/v1/namespaces/default/deployments/web/status?fieldManager=…`.
@@ -114,16 +114,16 @@ struct ListMeta {
 
 impl At {
     /// All objects of a kind, everywhere or in one namespace.
-    pub(crate) fn all(api_version: &str, plural: &str, namespace: Option<&str>) -> Self {
-        let root = if api_version.contains('/') { "/apis" } else { "/api" };
+    pub(crate) fn all(resource: &GroupVersionResource, namespace: Option<&str>) -> Self {
+        let root = if resource.group.is_empty() { "/api" } else { "/apis" };
         let namespace = namespace.map(|namespace| format!("/namespaces/{}", plain(namespace))).unwrap_or_default();
-        Self(format!("{root}/{api_version}{namespace}/{plural}"))
+        Self(format!("{root}/{}{namespace}/{}", resource.group_version(), resource.plural))
     }
 
     /// One object, or a part of it.
     pub(crate) fn one(kind: &ServedKind, key: &ObjectKey, subresource: Option<Subresource>) -> Self {
         let namespace = (kind.scope == Scope::Namespaced).then(|| &*key.namespace);
-        let Self(all) = Self::all(kind.api_version, kind.resource.plural, namespace);
+        let Self(all) = Self::all(&kind.gvr(), namespace);
         let subresource = subresource.map(|subresource| format!("/{}", subresource.as_str())).unwrap_or_default();
         Self(format!("{all}/{}{subresource}", plain(&key.name)))
     }
@@ -174,11 +174,11 @@ impl Caller {
     }
 
     /// Remembers why nothing is heard of a resource; `None`: it is followed.
-    pub(crate) fn note_lost(&self, resource: ResourceName, why: Option<String>) {
+    pub(crate) fn note_lost(&self, resource: &GroupResource, why: Option<String>) {
         let mut lost = self.lost.lock().unwrap_or_else(PoisonError::into_inner);
         match why {
-            Some(why) => drop(lost.insert(resource, why)),
-            None => drop(lost.remove(&resource)),
+            Some(why) => drop(lost.insert(resource.clone(), why)),
+            None => drop(lost.remove(resource)),
         }
     }
 
@@ -196,10 +196,9 @@ impl Caller {
     ///
     /// # Errors
     /// It is not served.
-    pub(crate) fn kind(&self, resource: ResourceName) -> Result<ServedKind, ClusterError> {
-        let ResourceName { group, plural } = resource;
-        let found = self.served().iter().find(|kind| kind.resource == resource).copied();
-        found.ok_or_else(|| ClusterError::Refused(format!("{} does not serve {plural}.{group}", self.connection.server())))
+    pub(crate) fn kind(&self, resource: &GroupResource) -> Result<ServedKind, ClusterError> {
+        let found = self.served().iter().find(|kind| kind.resource == *resource).cloned();
+        found.ok_or_else(|| ClusterError::Refused(format!("{} does not serve {resource}", self.connection.server())))
     }
 
     /// Asks once more what is served.
@@ -404,19 +403,22 @@ fn chain(error: &dyn Error) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use berth_identity::GroupVersionKind;
 
     const WIDGETS: ServedKind = ServedKind {
-        resource: ResourceName { group: "example.com", plural: "widgets" },
-        api_version: "example.com/v1",
-        kind: "Widget",
+        resource: GroupResource::from_static("example.com", "widgets"),
+        kind: GroupVersionKind::from_static("example.com", "v1", "Widget"),
         scope: Scope::Namespaced,
     };
 
     #[test]
     fn paths_are_those_of_the_kubernetes_api() {
         let key = ObjectKey::new("team", "a:b/c");
-        assert_eq!(At::all("v1", "pods", None).0, "/api/v1/pods");
-        assert_eq!(At::all("apps/v1", "deployments", Some("team")).0, "/apis/apps/v1/namespaces/team/deployments");
+        assert_eq!(At::all(&GroupVersionResource::from_static("", "v1", "pods"), None).0, "/api/v1/pods");
+        assert_eq!(
+            At::all(&GroupVersionResource::from_static("apps", "v1", "deployments"), Some("team")).0,
+            "/apis/apps/v1/namespaces/team/deployments"
+        );
         assert_eq!(At::one(&WIDGETS, &key, None).0, "/apis/example.com/v1/namespaces/team/widgets/a%3Ab%2Fc");
         let cluster = ServedKind { scope: Scope::Cluster, ..WIDGETS };
         let status = At::one(&cluster, &key, Some(Subresource::Status)).with("fieldManager", "a b").with("dryRun", "All");

@@ -16,7 +16,7 @@ use berth_controllers::{
     election::{Gate, Pass},
 };
 use berth_env::Env;
-use berth_identity::{Namespace, ObjectKey, ResourceName, Revision, Uid};
+use berth_identity::{GroupResource, Namespace, ObjectKey, Revision, Uid};
 use berth_workloads::{resources::PODS, view::read_metadata};
 use bytes::Bytes;
 use futures::{
@@ -126,14 +126,14 @@ impl RemoteCluster {
     /// What the server says.
     pub async fn list(
         &self,
-        resource: ResourceName,
+        resource: GroupResource,
         namespace: Option<&Namespace>,
     ) -> Result<(Vec<(ObjectKey, RawObject)>, Revision), ClusterError> {
-        let kind = self.caller.kind(resource)?;
+        let kind = self.caller.kind(&resource)?;
         let (mut objects, mut token, mut limit) = (Vec::new(), None::<String>, Some(PAGE));
         loop {
-            let at = At::all(kind.api_version, resource.plural, namespace.map(|namespace| &**namespace));
-            match self.caller.page(resource.plural, at, limit, token.as_deref()).await {
+            let at = At::all(&kind.gvr(), namespace.map(|namespace| &**namespace));
+            match self.caller.page(&resource.plural, at, limit, token.as_deref()).await {
                 Ok(page) => {
                     objects.extend(page.objects);
                     token = page.continue_token;
@@ -183,20 +183,19 @@ impl RemoteCluster {
 }
 
 /// What a write changes: a resource's objects, or a part of them.
-struct What(ResourceName, Option<Subresource>);
+struct What(GroupResource, Option<Subresource>);
 
 impl What {
     fn attempt(&self, method: &Method) -> Attempt {
-        let Self(ResourceName { group, plural }, subresource) = self;
+        let Self(resource, subresource) = self;
         let verb = match *method {
             Method::POST => "create",
             Method::PUT => "update",
             Method::PATCH => "patch",
             _ => "delete",
         };
-        let group = if group.is_empty() { String::new() } else { format!(".{group}") };
         let subresource = subresource.map(|subresource| format!("/{}", subresource.as_str())).unwrap_or_default();
-        Attempt { verb, resource: format!("{plural}{group}{subresource}") }
+        Attempt { verb, resource: format!("{resource}{subresource}") }
     }
 }
 
@@ -220,12 +219,12 @@ impl Cluster for RemoteCluster {
         stream::unfold((Arc::clone(&self.caller), None), next).boxed()
     }
 
-    fn watch(&self, resource: ResourceName) -> BoxStream<'static, Change> {
+    fn watch(&self, resource: GroupResource) -> BoxStream<'static, Change> {
         follow(Arc::clone(&self.caller), resource, self.within.clone())
     }
 
-    fn get(&self, resource: ResourceName, key: &ObjectKey) -> BoxFuture<'_, Result<Option<RawObject>, ClusterError>> {
-        let at = self.at(resource, key, None);
+    fn get(&self, resource: GroupResource, key: &ObjectKey) -> BoxFuture<'_, Result<Option<RawObject>, ClusterError>> {
+        let at = self.at(&resource, key, None);
         async move {
             let answer = self.caller.ask(Method::GET, at?, &[], Bytes::new()).await?;
             match self.written(answer) {
@@ -237,31 +236,31 @@ impl Cluster for RemoteCluster {
         .boxed()
     }
 
-    fn newest(&self, resource: ResourceName) -> BoxFuture<'_, Result<Revision, ClusterError>> {
+    fn newest(&self, resource: GroupResource) -> BoxFuture<'_, Result<Revision, ClusterError>> {
         async move {
-            let kind = self.caller.kind(resource)?;
+            let kind = self.caller.kind(&resource)?;
             let within = self.within.as_ref().filter(|_| kind.scope == Scope::Namespaced);
-            let at = At::all(kind.api_version, resource.plural, within.map(|namespace| &**namespace));
-            let page = self.caller.page(resource.plural, at, Some(1), None).await;
+            let at = At::all(&kind.gvr(), within.map(|namespace| &**namespace));
+            let page = self.caller.page(&resource.plural, at, Some(1), None).await;
             page.map(|page| page.revision).map_err(|trouble| trouble.error)
         }
         .boxed()
     }
 
     fn create(&self, object: Box<dyn Object>) -> BoxFuture<'_, Result<RawObject, ClusterError>> {
-        let at = At::all(object.api_version(), object.resource().plural, object.meta().namespace.as_deref());
+        let at = At::all(&object.gvk().group_version().with_resource(object.resource().plural), object.meta().namespace.as_deref());
         let (body, what) = (object.encode().into(), What(object.resource(), None));
         async move { self.written(self.write(Method::POST, what, self.named_in(at), JSON, body).await?) }.boxed()
     }
 
     fn patch(
         &self,
-        resource: ResourceName,
+        resource: GroupResource,
         key: &ObjectKey,
         subresource: Option<Subresource>,
         patch: Value,
     ) -> BoxFuture<'_, Result<RawObject, ClusterError>> {
-        let at = self.at(resource, key, subresource);
+        let at = self.at(&resource, key, subresource);
         let what = What(resource, subresource);
         async move { self.written(self.write(Method::PATCH, what, self.named_in(at?), MERGE_PATCH, patch.to_string().into()).await?) }
             .boxed()
@@ -270,13 +269,13 @@ impl Cluster for RemoteCluster {
     fn update(&self, object: Box<dyn Object>, subresource: Option<Subresource>) -> BoxFuture<'_, Result<RawObject, ClusterError>> {
         let meta = object.meta();
         let key = ObjectKey { namespace: meta.namespace.clone().into(), name: meta.name.clone().into() };
-        let at = self.at(object.resource(), &key, subresource);
+        let at = self.at(&object.resource(), &key, subresource);
         let (body, what) = (object.encode().into(), What(object.resource(), subresource));
         async move { self.written(self.write(Method::PUT, what, self.named_in(at?), JSON, body).await?) }.boxed()
     }
 
     fn bind(&self, pod: &ObjectKey, uid: &Uid, node: &str) -> BoxFuture<'_, Result<(), ClusterError>> {
-        let at = self.at(PODS, pod, Some(Subresource::Binding));
+        let at = self.at(&PODS, pod, Some(Subresource::Binding));
         let metadata = json!({"name": pod.name, "namespace": pod.namespace, "uid": uid});
         let binding = json!({"apiVersion": "v1", "kind": "Binding", "metadata": metadata, "target": {"kind": "Node", "name": node}});
         async move {
@@ -290,11 +289,11 @@ impl Cluster for RemoteCluster {
 
     fn delete(
         &self,
-        resource: ResourceName,
+        resource: GroupResource,
         key: &ObjectKey,
         params: DeleteParams,
     ) -> BoxFuture<'_, Result<Option<RawObject>, ClusterError>> {
-        let at = self.at(resource, key, None);
+        let at = self.at(&resource, key, None);
         async move {
             let answer = self.write(Method::DELETE, What(resource, None), at?, JSON, options(&params).to_string().into()).await?;
             let body = answer.accepted()?;
@@ -309,7 +308,7 @@ impl Cluster for RemoteCluster {
 }
 
 impl RemoteCluster {
-    fn at(&self, resource: ResourceName, key: &ObjectKey, subresource: Option<Subresource>) -> Result<At, ClusterError> {
+    fn at(&self, resource: &GroupResource, key: &ObjectKey, subresource: Option<Subresource>) -> Result<At, ClusterError> {
         Ok(At::one(&self.caller.kind(resource)?, key, subresource))
     }
 }

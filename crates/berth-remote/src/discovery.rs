@@ -2,7 +2,7 @@
 
 use berth_api::Scope;
 use berth_controllers::ServedKind;
-use berth_identity::{ResourceName, interned};
+use berth_identity::{GroupResource, GroupVersion};
 use serde::Deserialize;
 
 /// The form of the documents that are read.
@@ -72,24 +72,22 @@ pub(crate) fn kinds(documents: &[Document], before: &[ServedKind]) -> Vec<Served
     let mut kinds = Vec::new();
     for group in documents.iter().flat_map(|document| &document.items) {
         for version in &group.versions {
-            let group = &group.metadata.name;
-            let api_version = if group.is_empty() { version.version.clone() } else { format!("{group}/{}", version.version) };
+            let name = GroupVersion::new(&group.metadata.name, &version.version);
             if version.freshness == "Stale" && version.resources.is_empty() {
-                kinds.extend(before.iter().filter(|kind| kind.api_version == api_version));
+                kinds.extend(before.iter().filter(|kind| kind.kind.group_version() == name).cloned());
             }
-            kinds.extend(version.resources.iter().filter_map(|resource| served(group, &api_version, resource)));
+            kinds.extend(version.resources.iter().filter_map(|resource| served(&name, resource)));
         }
     }
     kinds
 }
 
-fn served(group: &str, api_version: &str, resource: &Resource) -> Option<ServedKind> {
+fn served(version: &GroupVersion, resource: &Resource) -> Option<ServedKind> {
     let kind = resource.response_kind.as_ref()?;
     let has = |verb: &&str| resource.verbs.iter().any(|known| known == verb);
     VERBS.iter().all(has).then(|| ServedKind {
-        resource: ResourceName::told(group, &resource.resource),
-        api_version: interned(api_version),
-        kind: interned(&kind.kind),
+        resource: GroupResource::new(&version.group, &resource.resource),
+        kind: version.clone().with_kind(&kind.kind),
         scope: if resource.scope == "Namespaced" { Scope::Namespaced } else { Scope::Cluster },
     })
 }
@@ -112,7 +110,10 @@ mod tests {
     fn names(kinds: &[ServedKind]) -> Vec<String> {
         kinds
             .iter()
-            .map(|kind| format!("{} {}.{} {} {:?}", kind.api_version, kind.resource.plural, kind.resource.group, kind.kind, kind.scope))
+            .map(|kind| {
+                let ServedKind { resource: GroupResource { group, plural }, kind, scope } = kind;
+                format!("{} {plural}.{group} {} {scope:?}", kind.group_version(), kind.kind)
+            })
             .collect()
     }
 

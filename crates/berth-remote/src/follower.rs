@@ -9,7 +9,7 @@ use crate::{
 use berth_api::Scope;
 use berth_controllers::{Change, ClusterError, ServedKind};
 use berth_env::Env;
-use berth_identity::{Namespace, ResourceName, Revision};
+use berth_identity::{GroupResource, Namespace, Revision};
 use bytes::{Bytes, BytesMut};
 use futures::{
     StreamExt,
@@ -53,7 +53,7 @@ pub enum WatchError {
 }
 
 /// All objects of a resource, then every change, for ever.
-pub(crate) fn follow(caller: Arc<Caller>, resource: ResourceName, within: Option<Namespace>) -> BoxStream<'static, Change> {
+pub(crate) fn follow(caller: Arc<Caller>, resource: GroupResource, within: Option<Namespace>) -> BoxStream<'static, Change> {
     let only = Only { namespace: within, ..Only::default() };
     follow_closely(caller, resource, only).filter_map(|seen| ready(seen.ok())).boxed()
 }
@@ -61,10 +61,11 @@ pub(crate) fn follow(caller: Arc<Caller>, resource: ResourceName, within: Option
 /// Some objects of a kind, then every change of them, without end. An error says why none comes for a while. The server is not asked what it serves.
 #[must_use]
 pub fn follow_some(connection: &Connection, kind: ServedKind, only: Only, env: Env) -> BoxStream<'static, Result<Change, WatchError>> {
-    follow_closely(Arc::new(Caller::knowing(connection.clone(), env, vec![kind])), kind.resource, only)
+    let resource = kind.resource.clone();
+    follow_closely(Arc::new(Caller::knowing(connection.clone(), env, vec![kind])), resource, only)
 }
 
-fn follow_closely(caller: Arc<Caller>, resource: ResourceName, only: Only) -> BoxStream<'static, Seen> {
+fn follow_closely(caller: Arc<Caller>, resource: GroupResource, only: Only) -> BoxStream<'static, Seen> {
     let follower = Follower { caller, resource, only, place: Place::Begin(Paging::On), backoff: Backoff::default(), pause: Pause::None };
     let step = |mut follower: Follower| async move { Some((stream::iter(follower.step().await), follower)) };
     stream::unfold(follower, step).flatten().boxed()
@@ -74,7 +75,7 @@ type Seen = Result<Change, WatchError>;
 
 struct Follower {
     caller: Arc<Caller>,
-    resource: ResourceName,
+    resource: GroupResource,
     only: Only,
     place: Place,
     backoff: Backoff,
@@ -115,7 +116,7 @@ impl Follower {
     /// One request, or what a watch says at a time.
     async fn step(&mut self) -> Vec<Seen> {
         self.rest().await;
-        let kind = match self.caller.kind(self.resource) {
+        let kind = match self.caller.kind(&self.resource) {
             Ok(kind) => kind,
             Err(error) => return vec![self.unserved(&error)],
         };
@@ -143,7 +144,7 @@ impl Follower {
 
     /// Where the objects are asked for.
     fn at(&self, kind: &ServedKind) -> At {
-        let at = At::all(kind.api_version, kind.resource.plural, self.namespace(kind).map(|namespace| &**namespace));
+        let at = At::all(&kind.gvr(), self.namespace(kind).map(|namespace| &**namespace));
         let selectors = [("labelSelector", &self.only.labels), ("fieldSelector", &self.only.fields)];
         selectors.into_iter().fold(at, |at, (name, selector)| match selector {
             Some(selector) => at.with(name, selector),
@@ -157,7 +158,7 @@ impl Follower {
 
     async fn list(&mut self, kind: &ServedKind, paging: Paging, token: Option<String>) -> Vec<Seen> {
         let limit = (paging == Paging::On).then_some(PAGE);
-        let page = match self.caller.page(kind.resource.plural, self.at(kind), limit, token.as_deref()).await {
+        let page = match self.caller.page(&kind.resource.plural, self.at(kind), limit, token.as_deref()).await {
             Ok(page) => page,
             Err(trouble) => {
                 let again = token.map_or(Place::Begin(paging), |token| Place::Within { token });
@@ -166,7 +167,7 @@ impl Follower {
             }
         };
         self.backoff.reset();
-        self.caller.note_lost(self.resource, None);
+        self.caller.note_lost(&self.resource, None);
         let begin = token.is_none().then_some(Change::Restarted);
         let objects = page.objects.into_iter().map(|(key, object)| Change::Applied { key, object });
         let end = page.continue_token.is_none().then_some(Change::Synced(page.revision));
@@ -180,7 +181,7 @@ impl Follower {
         let at = self.at(kind).with("watch", "true").with("allowWatchBookmarks", "true").with("resourceVersion", &told.to_string());
         match self.caller.open_watch(at.with("timeoutSeconds", &seconds.to_string())).await {
             Ok(body) => {
-                self.caller.note_lost(self.resource, None);
+                self.caller.note_lost(&self.resource, None);
                 self.place = Place::Watching { told, lines: Lines::of(body) };
                 Vec::new()
             }
@@ -201,7 +202,7 @@ impl Follower {
                 self.pause_unless_fresh();
                 // Without an error it is the server's own end, at the latest when the watch's time is over.
                 let broken = |why: String| {
-                    tracing::info!(resource = self.resource.plural, %why, "a watch broke and is resumed");
+                    tracing::info!(resource = %self.resource.plural, %why, "a watch broke and is resumed");
                     Err(WatchError::Broken(why))
                 };
                 return ended.err().map(broken).into_iter().collect();
@@ -228,17 +229,17 @@ impl Follower {
     /// Goes on at `again` where the same may be asked again, and at `fresh` where it may not; not at once, unless that alone is the matter.
     fn after(&mut self, trouble: Trouble, again: Place, fresh: Place) -> Seen {
         let Trouble { kind, error } = trouble;
-        self.caller.note_lost(self.resource, (kind == TroubleKind::Lost).then(|| error.to_string()));
+        self.caller.note_lost(&self.resource, (kind == TroubleKind::Lost).then(|| error.to_string()));
         self.place = if kind == TroubleKind::Lost { again } else { fresh };
         match kind {
             TroubleKind::NotServed => return self.unserved(&error),
             TroubleKind::Expired if self.backoff.is_fresh() => {
-                tracing::info!(resource = self.resource.plural, %error, "a watch fell behind and begins again");
+                tracing::info!(resource = %self.resource.plural, %error, "a watch fell behind and begins again");
                 self.backoff.next(&*self.caller.env.rng);
             }
             TroubleKind::Expired | TroubleKind::Refused | TroubleKind::Lost => {
                 if self.backoff.is_fresh() {
-                    tracing::warn!(resource = self.resource.plural, %error, "a watch could not begin or go on; trying again");
+                    tracing::warn!(resource = %self.resource.plural, %error, "a watch could not begin or go on; trying again");
                 }
                 self.pause(error.retry_after());
             }
@@ -269,7 +270,7 @@ impl Follower {
     /// It may be served some time.
     fn unserved(&mut self, error: &ClusterError) -> Seen {
         if self.backoff.is_fresh() {
-            tracing::info!(resource = self.resource.plural, %error, "not served: it is watched as soon as it is");
+            tracing::info!(resource = %self.resource.plural, %error, "not served: it is watched as soon as it is");
         }
         self.backoff.next(&*self.caller.env.rng);
         self.place = Place::Begin(Paging::On);

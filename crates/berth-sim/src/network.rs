@@ -9,7 +9,7 @@ use berth_controllers::{
     Change, Cluster, ClusterError, DeleteParams, RawObject, ServedKind,
     election::{Gate, Pass},
 };
-use berth_identity::{ObjectKey, ResourceName, Revision, Uid};
+use berth_identity::{GroupResource, ObjectKey, Revision, Uid};
 use berth_local::LocalCluster;
 use berth_store::env::{Clock, Rng, Spawner, Timestamp};
 use berth_workloads::resources::PODS;
@@ -255,7 +255,7 @@ impl SimCluster {
         Ok(Writing { api: Arc::new(leading.api.during(pass.tenure())), pass: Some(pass) })
     }
 
-    async fn write<T>(&self, resource: ResourceName, write: impl Future<Output = Result<T, ClusterError>>) -> Result<T, ClusterError> {
+    async fn write<T>(&self, resource: GroupResource, write: impl Future<Output = Result<T, ClusterError>>) -> Result<T, ClusterError> {
         let counted = async {
             self.stop_if_crashed().await;
             let answer = write.await;
@@ -285,7 +285,7 @@ struct Writing {
 struct Watching {
     api: Arc<dyn Cluster>,
     network: Network,
-    resource: ResourceName,
+    resource: GroupResource,
     changes: BoxStream<'static, Change>,
     /// What it has shown last.
     last: Option<Change>,
@@ -297,7 +297,7 @@ impl Watching {
     async fn next(&mut self) -> Option<Change> {
         let faults = self.network.faults();
         if self.network.0.rng.happens(faults.breaks_per_mille) {
-            self.changes = self.api.watch(self.resource);
+            self.changes = self.api.watch(self.resource.clone());
             self.last = None;
         }
         let repeated = self.last.take().filter(|_| self.network.0.rng.happens(faults.repeats_per_mille));
@@ -316,9 +316,9 @@ impl Watching {
 }
 
 impl Cluster for SimCluster {
-    fn watch(&self, resource: ResourceName) -> BoxStream<'static, Change> {
+    fn watch(&self, resource: GroupResource) -> BoxStream<'static, Change> {
         let (api, network) = (Arc::clone(&self.api), self.network.clone());
-        let (changes, stalls_from) = (api.watch(resource), network.0.clock.now());
+        let (changes, stalls_from) = (api.watch(resource.clone()), network.0.clock.now());
         let watching = Watching { changes, api, network, resource, last: None, stalls_from };
         stream::unfold(watching, |mut watching| async move { watching.next().await.map(|change| (change, watching)) }).boxed()
     }
@@ -327,12 +327,12 @@ impl Cluster for SimCluster {
         self.api.kinds()
     }
 
-    fn get(&self, resource: ResourceName, key: &ObjectKey) -> BoxFuture<'_, Result<Option<RawObject>, ClusterError>> {
+    fn get(&self, resource: GroupResource, key: &ObjectKey) -> BoxFuture<'_, Result<Option<RawObject>, ClusterError>> {
         let key = key.clone();
         async move { self.network.call(self.api.get(resource, &key)).await }.boxed()
     }
 
-    fn newest(&self, resource: ResourceName) -> BoxFuture<'_, Result<Revision, ClusterError>> {
+    fn newest(&self, resource: GroupResource) -> BoxFuture<'_, Result<Revision, ClusterError>> {
         async move { self.network.call(self.api.newest(resource)).await }.boxed()
     }
 
@@ -350,13 +350,13 @@ impl Cluster for SimCluster {
 
     fn patch(
         &self,
-        resource: ResourceName,
+        resource: GroupResource,
         key: &ObjectKey,
         subresource: Option<Subresource>,
         patch: Value,
     ) -> BoxFuture<'_, Result<RawObject, ClusterError>> {
-        let key = key.clone();
-        let patch = async move |Writing { api, pass: _pass }| api.patch(resource, &key, subresource, patch).await;
+        let (key, of) = (key.clone(), resource.clone());
+        let patch = async move |Writing { api, pass: _pass }| api.patch(of, &key, subresource, patch).await;
         async move { self.write(resource, patch(self.begin()?)).await }.boxed()
     }
 
@@ -380,7 +380,7 @@ impl Cluster for SimCluster {
 
     fn delete(
         &self,
-        resource: ResourceName,
+        resource: GroupResource,
         key: &ObjectKey,
         params: DeleteParams,
     ) -> BoxFuture<'_, Result<Option<RawObject>, ClusterError>> {
@@ -399,9 +399,10 @@ impl Cluster for SimCluster {
             return ready(Err(lost("call"))).boxed();
         }
         let uid = params.uid.clone().filter(|_| params.grace_period_seconds == Some(0)).map(String::from);
+        let of = resource.clone();
         let delete = async move |Writing { api, pass: _pass }| {
             lock(&self.removed).extend(uid);
-            api.delete(resource, &key, params).await
+            api.delete(of, &key, params).await
         };
         async move { self.write(resource, delete(self.begin()?)).await }.boxed()
     }

@@ -15,7 +15,7 @@ use crate::{
     rng::{Purpose, SeededRng},
 };
 use berth_api::FeatureGates;
-use berth_identity::ResourceName;
+use berth_identity::GroupResource;
 use berth_node::Latencies;
 use berth_store::env::Rng;
 use berth_workloads::resources::{PODS, QUOTAS};
@@ -315,7 +315,7 @@ impl Storm {
     }
 
     /// Deletes the workload, with its pods or without them.
-    fn delete(&mut self, resource: ResourceName, name: &str) {
+    fn delete(&mut self, resource: GroupResource, name: &str) {
         if self.number(2) == 0 { self.world.delete_if_there(resource, name) } else { self.world.orphan(resource, name) }
     }
 

@@ -568,7 +568,7 @@ impl World {
         // What is no object is the claim of a node port.
         let resources = self.registry.resources();
         let Some(resource) = resources.by_key(event.entry.key.as_str()) else { return };
-        let (plural, name) = (resource.plural.as_str(), event.entry.name());
+        let (plural, name) = (resource.plural().as_str(), event.entry.name());
         let (presence, verb) = match (event.kind, &event.previous) {
             (EventKind::Deleted, _) => (Presence::Gone, "-"),
             (EventKind::Put, None) => (Presence::There, "+"),
@@ -580,7 +580,7 @@ impl World {
             Presence::There => drop(self.objects.insert(key, event.entry.value.clone())),
             Presence::Gone => drop(self.objects.remove(&key)),
         }
-        let changed = Changed { kind: &resource.kind, json: &event.entry.value, presence };
+        let changed = Changed { kind: resource.kind(), json: &event.entry.value, presence };
         let checked = self.checker.take_in(&changed, self.clock.now());
         let text = checked.as_ref().map_or("", |text| text);
         self.note(&format!("{} {verb} {plural} {name} {text}", event.entry.mod_revision));

@@ -4,16 +4,16 @@ use crate::{
     plan::{Action, Outcome, Reason, Stage, Urgency},
     view::Meta,
 };
-use berth_identity::{Name, ObjectRef, Uid};
+use berth_identity::{GroupVersionKind, Name, ObjectRef, Uid};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use serde_json::json;
 
-/// The reference by which `owner` manages an object.
+/// The reference by which `owner`, which is of `kind`, manages an object.
 #[must_use]
-pub fn controller_reference(api_version: &str, kind: &str, owner: &Meta) -> OwnerReference {
+pub fn controller_reference(kind: &GroupVersionKind, owner: &Meta) -> OwnerReference {
     OwnerReference {
-        api_version: api_version.to_owned(),
-        kind: kind.to_owned(),
+        api_version: kind.api_version(),
+        kind: kind.kind.to_string(),
         name: owner.name.to_string(),
         uid: owner.uid.to_string(),
         controller: Some(true),

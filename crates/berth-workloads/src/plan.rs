@@ -15,7 +15,7 @@ pub use wait::{AtStep, Next, TerminatingPod, Wait};
 pub use berth_api::Subresource;
 
 use crate::{analysis::Question, resources::kind_of};
-use berth_identity::ObjectRef;
+use berth_identity::{GroupVersionKind, ObjectRef};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Pod;
 use serde::{Deserialize, Serialize};
@@ -287,9 +287,8 @@ pub struct EventRecord {
     #[serde(with = "identity")]
     pub about: ObjectRef,
     /// Its kind.
-    pub about_kind: Cow<'static, str>,
-    /// Its apiVersion.
-    pub about_api_version: Cow<'static, str>,
+    #[serde(flatten, with = "identity::about_kind")]
+    pub about_kind: GroupVersionKind,
     /// `Normal` or `Warning`.
     pub severity: Severity,
     /// CamelCase.
@@ -304,9 +303,8 @@ impl EventRecord {
     /// An event about an object of a resource that plans write to; recorded each time.
     #[must_use]
     pub fn new(about: ObjectRef, severity: Severity, reason: impl Into<Cow<'static, str>>, message: String) -> Self {
-        let (about_kind, group) = (kind_of(about.resource).into(), about.resource.group);
-        let about_api_version = if group.is_empty() { "v1".into() } else { format!("{group}/v1").into() };
-        Self { about, about_kind, about_api_version, severity, reason: reason.into(), message, repeat: Repeat::Each }
+        let about_kind = kind_of(&about.resource);
+        Self { about, about_kind, severity, reason: reason.into(), message, repeat: Repeat::Each }
     }
 }
 
@@ -350,7 +348,7 @@ mod tests {
         {
             let about = ObjectRef { resource, key: ObjectKey::new("ns", "a"), uid: "u".into(), resource_version: None };
             let event = EventRecord::new(about, Severity::Normal, "Told", String::new());
-            assert_eq!((&*event.about_kind, &*event.about_api_version), (kind, api_version));
+            assert_eq!(event.about_kind, GroupVersionKind::parse(api_version, kind).expect("an API version"));
         }
     }
 

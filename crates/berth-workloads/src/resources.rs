@@ -1,60 +1,76 @@
 //! Names of the resources that controllers and nodes read and write.
 
-use berth_identity::{ObjectKey, ObjectRef, ResourceName, Revision};
+use berth_identity::{ApiName, GroupResource, GroupVersion, GroupVersionKind, GroupVersionResource, ObjectKey, ObjectRef, Revision};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
-const fn core(plural: &'static str) -> ResourceName {
-    ResourceName { group: "", plural }
+const fn core(plural: &'static str) -> GroupResource {
+    GroupResource::from_static("", plural)
 }
 
-const fn apps(plural: &'static str) -> ResourceName {
-    ResourceName { group: "apps", plural }
+const fn apps(plural: &'static str) -> GroupResource {
+    GroupResource::from_static("apps", plural)
 }
 
 /// Deployments.
-pub const DEPLOYMENTS: ResourceName = apps("deployments");
+pub const DEPLOYMENTS: GroupResource = apps("deployments");
 /// ReplicaSets.
-pub const REPLICA_SETS: ResourceName = apps("replicasets");
+pub const REPLICA_SETS: GroupResource = apps("replicasets");
 /// StatefulSets.
-pub const STATEFUL_SETS: ResourceName = apps("statefulsets");
+pub const STATEFUL_SETS: GroupResource = apps("statefulsets");
 /// Pods.
-pub const PODS: ResourceName = core("pods");
+pub const PODS: GroupResource = core("pods");
 /// Nodes.
-pub const NODES: ResourceName = core("nodes");
+pub const NODES: GroupResource = core("nodes");
 /// PersistentVolumeClaims.
-pub const CLAIMS: ResourceName = core("persistentvolumeclaims");
+pub const CLAIMS: GroupResource = core("persistentvolumeclaims");
 /// PersistentVolumes.
-pub const VOLUMES: ResourceName = core("persistentvolumes");
+pub const VOLUMES: GroupResource = core("persistentvolumes");
 /// ConfigMaps.
-pub const CONFIG_MAPS: ResourceName = core("configmaps");
+pub const CONFIG_MAPS: GroupResource = core("configmaps");
 /// Secrets.
-pub const SECRETS: ResourceName = core("secrets");
+pub const SECRETS: GroupResource = core("secrets");
 /// ResourceQuotas.
-pub const QUOTAS: ResourceName = core("resourcequotas");
+pub const QUOTAS: GroupResource = core("resourcequotas");
 /// Services.
-pub const SERVICES: ResourceName = core("services");
+pub const SERVICES: GroupResource = core("services");
 /// Endpoints.
-pub const ENDPOINTS: ResourceName = core("endpoints");
+pub const ENDPOINTS: GroupResource = core("endpoints");
 /// EndpointSlices.
-pub const SLICES: ResourceName = ResourceName { group: "discovery.k8s.io", plural: "endpointslices" };
+pub const SLICES: GroupResource = GroupResource::from_static("discovery.k8s.io", "endpointslices");
 /// Namespaces.
-pub const NAMESPACES: ResourceName = core("namespaces");
+pub const NAMESPACES: GroupResource = core("namespaces");
 /// Events.
-pub const EVENTS: ResourceName = core("events");
+pub const EVENTS: GroupResource = core("events");
 /// Leases.
-pub const LEASES: ResourceName = ResourceName { group: "coordination.k8s.io", plural: "leases" };
+pub const LEASES: GroupResource = GroupResource::from_static("coordination.k8s.io", "leases");
 /// StorageClasses.
-pub const CLASSES: ResourceName = ResourceName { group: "storage.k8s.io", plural: "storageclasses" };
+pub const CLASSES: GroupResource = GroupResource::from_static("storage.k8s.io", "storageclasses");
 /// ControllerRevisions.
-pub const REVISIONS: ResourceName = apps("controllerrevisions");
+pub const REVISIONS: GroupResource = apps("controllerrevisions");
 /// PodDisruptionBudgets.
-pub const BUDGETS: ResourceName = ResourceName { group: "policy", plural: "poddisruptionbudgets" };
+pub const BUDGETS: GroupResource = GroupResource::from_static("policy", "poddisruptionbudgets");
 
 /// HorizontalPodAutoscalers.
-pub const AUTOSCALERS: ResourceName = ResourceName { group: "autoscaling", plural: "horizontalpodautoscalers" };
+pub const AUTOSCALERS: GroupResource = GroupResource::from_static("autoscaling", "horizontalpodautoscalers");
+
+/// The API version of the core group.
+pub const CORE_V1: GroupVersion = GroupVersion::from_static("", "v1");
+/// The API version of the kinds that roll out.
+pub const APPS_V1: GroupVersion = GroupVersion::from_static("apps", "v1");
+
+/// The kind of Deployments.
+pub const DEPLOYMENT: GroupVersionKind = GroupVersionKind::from_static("apps", "v1", "Deployment");
+/// The kind of ReplicaSets.
+pub const REPLICA_SET: GroupVersionKind = GroupVersionKind::from_static("apps", "v1", "ReplicaSet");
+/// The kind of StatefulSets.
+pub const STATEFUL_SET: GroupVersionKind = GroupVersionKind::from_static("apps", "v1", "StatefulSet");
+/// The kind of events.
+pub const EVENT: GroupVersionKind = GroupVersionKind::from_static("", "v1", "Event");
+/// The kind of pods.
+pub const POD: GroupVersionKind = GroupVersionKind::from_static("", "v1", "Pod");
 
 /// The resources that plans write to, and the kinds of their objects.
-const KINDS: [(ResourceName, &str); 14] = [
+static KINDS: [(GroupResource, &str); 14] = [
     (PODS, "Pod"),
     (REPLICA_SETS, "ReplicaSet"),
     (DEPLOYMENTS, "Deployment"),
@@ -71,19 +87,27 @@ const KINDS: [(ResourceName, &str); 14] = [
     (AUTOSCALERS, "HorizontalPodAutoscaler"),
 ];
 
-/// The kind of a resource's objects; the resource's own name where no plan writes to it.
+/// A resource in version `v1`: that of all that the controllers here read and write.
 #[must_use]
-pub fn kind_of(resource: ResourceName) -> &'static str {
-    KINDS.iter().find(|(known, _)| *known == resource).map_or(resource.plural, |(_, kind)| *kind)
+pub fn v1(resource: GroupResource) -> GroupVersionResource {
+    GroupVersionResource { group: resource.group, version: ApiName::from_static("v1"), plural: resource.plural }
+}
+
+/// The kind of a resource's objects, in version `v1`; the resource's own name where no plan writes to it.
+#[must_use]
+pub fn kind_of(resource: &GroupResource) -> GroupVersionKind {
+    let known = KINDS.iter().find(|(known, _)| known == resource).map(|(_, kind)| ApiName::from_static(kind));
+    let kind = known.unwrap_or_else(|| resource.plural.clone());
+    GroupVersionKind { group: resource.group.clone(), version: ApiName::from_static("v1"), kind }
 }
 
 /// The resource of this name, if plans write to it.
-pub(crate) fn named(group: &str, plural: &str) -> Option<ResourceName> {
-    KINDS.iter().map(|(known, _)| *known).find(|known| known.group == group && known.plural == plural)
+pub(crate) fn named(group: &str, plural: &str) -> Option<GroupResource> {
+    KINDS.iter().map(|(known, _)| known).find(|known| known.group == group && known.plural == plural).cloned()
 }
 
 /// The object with this metadata, in this version.
-pub(crate) fn reference(resource: ResourceName, meta: &ObjectMeta, revision: Revision) -> ObjectRef {
+pub(crate) fn reference(resource: GroupResource, meta: &ObjectMeta, revision: Revision) -> ObjectRef {
     let key = ObjectKey { namespace: meta.namespace.clone().into(), name: meta.name.clone().into() };
     ObjectRef { resource, key, uid: meta.uid.clone().into(), resource_version: Some(revision) }
 }

@@ -13,7 +13,7 @@ use berth_api::{
     apps::{DeploymentSpec, DeploymentStatus, ReplicaSetStatus, StatefulSetSpec, StatefulSetStatus},
     decode::from_json,
 };
-use berth_identity::{Name, Namespace, NodeName, ObjectKey, ObjectRef, ResourceName, Revision, Uid};
+use berth_identity::{GroupResource, Name, Namespace, NodeName, ObjectKey, ObjectRef, Revision, Uid};
 use bytes::Bytes;
 use jiff::Timestamp;
 use k8s_openapi::{
@@ -97,15 +97,13 @@ impl Meta {
         Identity { namespace: Some(&self.namespace), name: &self.name, uid: &self.uid, is_being_deleted: self.deleted.is_some() }
     }
 
-    fn reference(&self, resource: ResourceName) -> ObjectRef {
+    fn reference(&self, resource: GroupResource) -> ObjectRef {
         self.identity().reference(resource, self.revision)
     }
 }
 
 /// The group of the workloads.
 pub const APPS: &str = "apps";
-/// The version of that group, as owner references and events have it.
-pub const APPS_V1: &str = "apps/v1";
 
 /// `status.phase` of a pod.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -323,7 +321,7 @@ pub trait WorkloadSpec: Default + DeserializeOwned + Send + Sync + 'static {
     /// What is chosen in it and in its annotations.
     type Choices: Clone + Debug + Default + PartialEq + Send + Sync + 'static;
     /// What it is.
-    const RESOURCE: ResourceName;
+    const RESOURCE: GroupResource;
 
     /// `selector`.
     fn selector(&self) -> Option<&LabelSelector>;
@@ -339,7 +337,7 @@ pub trait WorkloadSpec: Default + DeserializeOwned + Send + Sync + 'static {
 impl WorkloadSpec for DeploymentSpec {
     type Status = DeploymentStatus;
     type Choices = DeploymentChoices;
-    const RESOURCE: ResourceName = DEPLOYMENTS;
+    const RESOURCE: GroupResource = DEPLOYMENTS;
 
     fn selector(&self) -> Option<&LabelSelector> {
         self.selector.as_ref()
@@ -357,7 +355,7 @@ impl WorkloadSpec for DeploymentSpec {
 impl WorkloadSpec for StatefulSetSpec {
     type Status = StatefulSetStatus;
     type Choices = StatefulSetChoices;
-    const RESOURCE: ResourceName = STATEFUL_SETS;
+    const RESOURCE: GroupResource = STATEFUL_SETS;
 
     fn selector(&self) -> Option<&LabelSelector> {
         self.selector.as_ref()

@@ -7,7 +7,9 @@ use crate::{
 use berth_api::annotations::LAST_APPLIED_CONFIGURATION;
 use berth_chart::one_line;
 use berth_follow::difference::{Difference, differences};
+use berth_identity::{ApiName, GroupKind, GroupVersionKind};
 use berth_registry::{Actor, ApiError, Configuration, Configured, ManifestFields, Registry, Resource, Target, WriteOptions};
+use berth_workloads::resources::NAMESPACES;
 use serde_json::{Value, json};
 use std::{collections::BTreeSet, fmt, sync::Arc};
 
@@ -58,7 +60,7 @@ impl Applied {
         match value {
             None => "unset".to_owned(),
             // Terminals are recorded, and logs of CI are read by many.
-            Some(_) if self.resource.kind == "Secret" => "(not shown)".to_owned(),
+            Some(_) if self.resource.kind() == "Secret" => "(not shown)".to_owned(),
             Some(Value::String(text)) if !text.is_empty() && !text.contains(char::is_control) => one_line(text, VALUE_COLUMNS_MAX),
             Some(other) => one_line(&other.to_string(), VALUE_COLUMNS_MAX),
         }
@@ -78,16 +80,16 @@ impl fmt::Display for Applied {
             Configured::Changed => "configured",
             Configured::Unchanged => "unchanged",
         };
-        let dot = if self.resource.group.is_empty() { "" } else { "." };
-        write!(f, "{}{dot}{}/{} {change}", self.resource.singular, self.resource.group, self.name)
+        let kind = GroupKind::new(self.resource.group(), &self.resource.names().singular);
+        write!(f, "{kind}/{} {change}", self.name)
     }
 }
 
 /// Why a document was not applied.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ApplyError {
-    #[error("{place}: berth serves no {kind} of {api_version}")]
-    UnknownKind { place: String, kind: String, api_version: String },
+    #[error("{place}: berth serves no {} of {}", kind.kind, kind.group_version())]
+    UnknownKind { place: String, kind: GroupVersionKind },
     #[error("{place} was refused")]
     Refused { place: String, source: ApiError },
 }
@@ -102,7 +104,7 @@ impl ApplyError {
 impl ApplyError {
     fn lacks_namespace(&self) -> bool {
         let source = if let Self::Refused { source, .. } = self { Some(source) } else { None };
-        matches!(source, Some(ApiError::NotFound { group, resource, .. }) if group.is_empty() && resource == "namespaces")
+        matches!(source, Some(ApiError::NotFound { resource, .. }) if *resource == NAMESPACES)
     }
 }
 
@@ -135,9 +137,9 @@ impl Faults {
         let what = if texts.len() == 1 { "1 document was".to_owned() } else { format!("{} documents were", texts.len()) };
         let mut text = format!("{what} not applied; the rest is applied:\n  {}", texts.join("\n  "));
         if has_unserved {
-            let kinds: BTreeSet<String> =
-                registry.resources().stored().filter(|known| known.read_only.is_empty()).map(|known| known.kind.clone()).collect();
-            let kinds: Vec<String> = kinds.into_iter().collect();
+            let kinds: BTreeSet<ApiName> =
+                registry.resources().stored().filter(|known| known.read_only.is_empty()).map(|known| known.kind().clone()).collect();
+            let kinds: Vec<&str> = kinds.iter().map(ApiName::as_str).collect();
             text = format!("{text}\nberth serves {}. With --skip-unserved other kinds are left out", kinds.join(", "));
         }
         Err(text)
@@ -146,9 +148,9 @@ impl Faults {
 
 /// Creates what is missing. Of what exists it changes what differs from the manifest that was applied last: a rollout that began since then goes on.
 pub(crate) async fn apply(registry: &Registry, document: &Document) -> Result<Applied, ApplyError> {
-    let (api_version, kind) = (text(&document.object, "/apiVersion"), text(&document.object, "/kind"));
-    let Some(resource) = registry.resources().by_kind(&api_version, &kind).cloned() else {
-        return Err(ApplyError::UnknownKind { place: document.place.clone(), kind, api_version });
+    let kind = GroupVersionKind::as_written(&text(&document.object, "/apiVersion"), &text(&document.object, "/kind"));
+    let Some(resource) = registry.resources().by_kind(&kind).cloned() else {
+        return Err(ApplyError::UnknownKind { place: document.place.clone(), kind });
     };
     let namespace = (resource.scope == berth_api::Scope::Namespaced).then(|| match text(&document.object, "/metadata/namespace") {
         empty if empty.is_empty() => "default".to_owned(),

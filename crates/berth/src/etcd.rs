@@ -8,6 +8,7 @@ use crate::{
 };
 use berth_apiserver::{Failure, Storage};
 use berth_etcd::{Claim, ClaimError, Client, Fault, Options, Origin, Tls, User};
+use berth_identity::GroupResource;
 use berth_registry::ResourceTable;
 use berth_store::{
     SplitStore, Store,
@@ -91,15 +92,14 @@ pub(crate) struct EtcdOptions {
 /// Where the objects of one resource are.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Override {
-    group: String,
-    plural: String,
+    resource: GroupResource,
     servers: Vec<String>,
 }
 
 impl Override {
     /// As it is said in an error, and to users.
     fn resource(&self) -> String {
-        format!("{}/{}", self.group, self.plural)
+        format!("{}/{}", self.resource.group, self.resource.plural)
     }
 }
 
@@ -112,7 +112,7 @@ fn servers_override(text: &str) -> Result<Override, String> {
     if plural.is_empty() || plural.contains('/') || servers.iter().any(String::is_empty) {
         return Err(fault());
     }
-    Ok(Override { group: group.into(), plural: plural.into(), servers })
+    Ok(Override { resource: GroupResource::new(group, plural), servers })
 }
 
 /// Where objects are kept.
@@ -247,7 +247,7 @@ const OVERRIDES: &str = "--etcd-servers-overrides";
 /// What the keys of a resource begin with. Whoever names one that is not there means another.
 fn place_of(part: &Override) -> Outcome<String> {
     let resources = ResourceTable::default().resources();
-    let resource = resources.by_name(&part.group, &part.plural);
+    let resource = resources.by_name(&part.resource);
     resource.map(|resource| resource.prefix().to_owned()).ok_or_else(|| {
         format!("{:?} is no resource that berth has: GROUP/RESOURCE, without a group for those of the core ({OVERRIDES})", part.resource())
             .into()

@@ -8,6 +8,7 @@ use berth_store::{
     Entry, Header, Key, Layout, Understood,
     etcd::{Etcd, EtcdError, KeyValue, Query},
 };
+use berth_workloads::resources::NAMESPACES;
 use futures::{FutureExt, future::BoxFuture};
 use serde_json::{Map, Value};
 use std::{collections::BTreeMap, sync::Arc};
@@ -52,7 +53,7 @@ impl Layout for Foreign {
 /// The value as berth would have stored it; `None`: it is encrypted, or of a version that is not served, or no object.
 fn own_form(resource: &Resource, value: &[u8]) -> Option<Vec<u8>> {
     let json = if value.starts_with(PROTOBUF) { to_json(value, JSON_BYTES_MAX).ok()? } else { types_first(value)? };
-    let json = if resource.plural == "statefulsets" { with_types_of_claims(&json)? } else { json };
+    let json = if resource.plural() == "statefulsets" { with_types_of_claims(&json)? } else { json };
     resource.rules.decode_stored(&json).is_ok().then_some(json)
 }
 
@@ -221,8 +222,7 @@ impl Reviewer for Untouched {
                 return Ok(Remarks::default());
             }
             Err(ApiError::Conflict {
-                group: String::new(),
-                kind: "namespaces".to_owned(),
+                resource: NAMESPACES,
                 name: request.name.to_owned(),
                 message: format!("namespace {:?} holds what berth does not serve or cannot read: {}", request.name, words(&within)),
             })

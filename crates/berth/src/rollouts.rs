@@ -13,7 +13,10 @@ use berth_rollout::{
     state::{self, Rollout},
     stateful_set,
 };
-use berth_workloads::view::{DeploymentView, StatefulSetView, View};
+use berth_workloads::{
+    resources::APPS_V1,
+    view::{DeploymentView, StatefulSetView, View},
+};
 use futures::{StreamExt, future::ready, stream, stream::BoxStream};
 use std::{
     collections::BTreeMap,
@@ -354,7 +357,7 @@ async fn until(time: Option<Instant>) {
 }
 
 fn workload(applied: &Applied) -> Option<Workload> {
-    let kind = match applied.resource.kind.as_str() {
+    let kind = match applied.resource.kind().as_str() {
         "Deployment" => DEPLOYMENT,
         "StatefulSet" => STATEFUL_SET,
         _ => return None,
@@ -383,7 +386,7 @@ fn versions(registry: &Registry) -> Outcome<BoxStream<'static, Vec<Version>>> {
 }
 
 fn entries(registry: &Registry, kind: &str, read: fn(&[u8]) -> Option<Version>) -> Outcome<BoxStream<'static, Version>> {
-    let resource = resource::built_in().by_kind("apps/v1", kind).ok_or("a workload is not in the resource table")?;
+    let resource = resource::built_in().by_kind(&APPS_V1.with_kind(kind)).ok_or("a workload is not in the resource table")?;
     let (registry, resource) = (registry.clone(), Arc::clone(resource));
     let watch = move |is_first: bool| {
         let (registry, all) = (registry.clone(), Collection { resource: Arc::clone(&resource), namespace: None });

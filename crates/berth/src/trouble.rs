@@ -1,10 +1,11 @@
 //! What stands in the way of workloads, read from inside the process.
 
 use berth_api::FeatureGates;
-use berth_identity::Revision;
+use berth_identity::{GroupVersionKind, Revision};
 use berth_registry::{Actor, Collection, ListOptions, Registry, resource};
 use berth_workloads::{
     cause::{self, Causes, DeploymentFacts, Kind, StatefulSetFacts},
+    resources::{EVENT, POD, REPLICA_SET},
     view::{DeploymentView, EventView, PodView, ReplicaSetView, StatefulSetView, View},
 };
 use jiff::Timestamp;
@@ -43,11 +44,9 @@ impl Seen {
         let mut seen = Self { sets: Vec::new(), pods: Vec::new(), events: Vec::new(), now: Timestamp::now() };
         let (all, warnings) = (ListOptions::default(), ListOptions { field_selector: "type=Warning".to_owned(), ..ListOptions::default() });
         for namespace in namespaces.collect::<BTreeSet<_>>() {
-            seen.sets.extend(
-                list(registry, ("apps/v1", "ReplicaSet"), namespace, &all, |json| ReplicaSetView::decode(json, Revision(0))).await?,
-            );
-            seen.pods.extend(list(registry, ("v1", "Pod"), namespace, &all, |json| PodView::decode(json, Revision(0))).await?);
-            seen.events.extend(list(registry, ("v1", "Event"), namespace, &warnings, EventView::decode).await?);
+            seen.sets.extend(list(registry, &REPLICA_SET, namespace, &all, |json| ReplicaSetView::decode(json, Revision(0))).await?);
+            seen.pods.extend(list(registry, &POD, namespace, &all, |json| PodView::decode(json, Revision(0))).await?);
+            seen.events.extend(list(registry, &EVENT, namespace, &warnings, EventView::decode).await?);
         }
         Ok(seen)
     }
@@ -66,12 +65,12 @@ impl Seen {
 
 async fn list<V>(
     registry: &Registry,
-    (api_version, kind): (&str, &str),
+    kind: &GroupVersionKind,
     namespace: &str,
     options: &ListOptions,
     decode: impl Fn(&[u8]) -> serde_json::Result<V>,
 ) -> Result<Vec<Arc<V>>, Box<dyn Error>> {
-    let resource = resource::built_in().by_kind(api_version, kind).ok_or("a kind is not in the resource table")?;
+    let resource = resource::built_in().by_kind(kind).ok_or("a kind is not in the resource table")?;
     let at = Collection { resource: Arc::clone(resource), namespace: Some(namespace.to_owned()) };
     let list = registry.list(&Actor::System, &at, options).await?;
     // What cannot be read tells nothing.

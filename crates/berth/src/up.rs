@@ -41,7 +41,7 @@ use berth_controllers::{
     manager::{ControllerManager, Enabled},
     metrics::Metrics,
 };
-use berth_identity::ResourceName;
+use berth_identity::GroupResource;
 use berth_local::{
     LocalCluster,
     service_allocation::{self, Among, Presence},
@@ -494,12 +494,12 @@ fn check_controllers(readiness: &Readiness, metrics: &Arc<Metrics>, are_synced: 
     });
 }
 
-fn unsynced(unsynced: &[ResourceName]) -> String {
-    let unsynced: Vec<_> = unsynced.iter().map(|resource| resource.plural).collect();
+fn unsynced(unsynced: &[GroupResource]) -> String {
+    let unsynced: Vec<_> = unsynced.iter().map(|resource| resource.plural.clone()).collect();
     format!("informers not synced yet: {}", unsynced.join(", "))
 }
 
-fn keeping_up(behind: &[(ResourceName, Duration)]) -> Found {
+fn keeping_up(behind: &[(GroupResource, Duration)]) -> Found {
     let behind: Vec<_> = behind.iter().map(|(resource, age)| format!("{} by {} s", resource.plural, age.as_secs())).collect();
     if behind.is_empty() { Ok(()) } else { Err(format!("informers behind: {}", behind.join(", "))) }
 }
@@ -561,8 +561,8 @@ mod tests {
 
     #[test]
     fn informers_that_are_behind_are_named() {
-        let [pods, nodes] = ["pods", "nodes"].map(|plural| ResourceName { group: "", plural });
-        assert_eq!(unsynced(&[pods, nodes]), "informers not synced yet: pods, nodes");
+        let [pods, nodes] = ["pods", "nodes"].map(|plural| GroupResource::from_static("", plural));
+        assert_eq!(unsynced(&[pods.clone(), nodes.clone()]), "informers not synced yet: pods, nodes");
         assert_eq!(keeping_up(&[]), Ok(()));
         let behind = [(nodes, Duration::from_secs(11)), (pods, Duration::from_millis(12_700))];
         assert_eq!(keeping_up(&behind), Err("informers behind: nodes by 11 s, pods by 12 s".to_owned()));

@@ -37,12 +37,12 @@ impl<'a> Asked<'a> {
         };
         let name = at.name.as_deref().or(self.selected.as_deref()).unwrap_or_default();
         // A namespace is inside itself: roles bound there may give the right to read it.
-        let is_namespace = at.group.is_empty() && at.resource == "namespaces" && at.name.is_some();
+        let is_namespace = at.resource.group.is_empty() && at.resource.plural == "namespaces" && at.name.is_some();
         let namespace = if is_namespace { name } else { at.namespace.as_deref().unwrap_or_default() };
         Attributes::from(ResourceAttributes {
             verb: self.verb,
-            group: &at.group,
-            resource: &at.resource,
+            group: &at.resource.group,
+            resource: &at.resource.plural,
             // What stands behind a subresource, as a path behind a proxy, is the subresource's.
             subresource: at.subresource.and_then(|path| path.split('/').next()).unwrap_or_default(),
             namespace,

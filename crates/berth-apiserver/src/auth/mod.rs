@@ -13,6 +13,7 @@ pub use token_file::{TokenFileError, parse_token_file};
 pub use token_keys::{BadKey, PrivateKey, PublicKey};
 
 use crate::current::Current;
+use berth_identity::GroupResource;
 use berth_registry::{GetOptions, Registry, Target, resource};
 use hyper::{
     HeaderMap,
@@ -147,7 +148,7 @@ async fn still_holds(registry: &Registry, bound: &Bound) -> bool {
 }
 
 async fn is_there(registry: &Registry, plural: &str, namespace: Option<&str>, reference: &Reference) -> bool {
-    let Some(resource) = resource::built_in().by_name("", plural) else { return false };
+    let Some(resource) = resource::built_in().by_name(&GroupResource::new("", plural)) else { return false };
     let target = Target {
         resource: Arc::clone(resource),
         namespace: namespace.map(ToOwned::to_owned),

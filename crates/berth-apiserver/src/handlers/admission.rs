@@ -85,7 +85,7 @@ fn seats_of_body(exchange: &Exchange<'_>) -> usize {
 
 /// By the objects that are read, in all namespaces: selectors look at every one.
 async fn seats_of_collection(exchange: &Exchange<'_>, at: &ResourcePath<'_>) -> usize {
-    let Some(resource) = exchange.resources.find(&at.group, &at.version, &at.resource) else { return 1 };
+    let Some(resource) = exchange.resources.find(&at.resource) else { return 1 };
     let objects = exchange.shared.registry.count(resource).await;
     limited(&exchange.query, objects).div_ceil(OBJECTS_PER_SEAT).min(SEATS_MAX)
 }

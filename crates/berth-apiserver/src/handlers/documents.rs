@@ -45,9 +45,9 @@ impl Documents {
             Route::Root => indented(exchange, &resources.discovery().root.json),
             Route::Version => indented(exchange, &discovery::version_document().json),
             Route::Group(group) => plain(exchange, resources.discovery().group(group)).await,
-            Route::GroupVersion { group, version } => {
-                let document = resources.discovery().resource_list(group, version);
-                written(exchange, document.ok_or_else(|| exchange.not_served_in(group))?, exchange.is_indented()).await
+            Route::GroupVersion(version) => {
+                let document = resources.discovery().resource_list(version);
+                written(exchange, document.ok_or_else(|| exchange.not_served_in(&version.group))?, exchange.is_indented()).await
             }
             Route::OpenApiV3 => written(exchange, &resources.openapi().index, is_asked_for(exchange)).await,
             Route::OpenApiV3Document(path) => openapi_v3(exchange, path).await,

@@ -191,7 +191,7 @@ impl Exchange<'_> {
 
     /// Why there is no such version or resource of a group. Nothing at all is served under an unknown group.
     pub(crate) fn not_served_in(&self, group: &str) -> Refusal {
-        let is_known = self.resources.all().iter().any(|resource| resource.group == group);
+        let is_known = self.resources.all().iter().any(|resource| resource.group() == group);
         if is_known { ApiError::UnknownResource.into() } else { Refusal::PageNotFound }
     }
 
@@ -340,7 +340,7 @@ fn labels<'a>(exchange: &Exchange<'_>, route: &'a Route<'a>) -> Labels<'a> {
     let verb = metric_verb(exchange.method, verb);
     let known = exchange
         .resources
-        .find(&at.group, &at.version, &at.resource)
+        .find(&at.resource)
         .is_some_and(|resource| at.subresource.is_none_or(|name| resource.subresources.iter().any(|known| known.as_str() == name)));
     Labels::of(verb, if known { route } else { &Route::Unknown })
 }
@@ -485,7 +485,7 @@ fn begin_audit(exchange: &Exchange<'_>, head: &Parts, route: &Route<'_>, user: O
         user_agent: exchange.header(USER_AGENT).unwrap_or_default(),
         from: exchange.origin.from.ip(),
         received,
-        version: if let Route::Resource(at) = route { &at.version } else { "" },
+        version: if let Route::Resource(at) = route { &at.resource.version } else { "" },
     };
     let nobody = User::default();
     let entry = audit::Entry::begin(log, &head, user.unwrap_or(&nobody), asked);

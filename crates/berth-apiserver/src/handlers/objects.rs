@@ -36,7 +36,7 @@ const FIELD_MANAGER_BYTES_MAX: usize = 128;
 
 /// Answers a request for objects.
 pub(super) async fn answer(exchange: &Exchange<'_>, at: &ResourcePath<'_>, body: &mut Incoming) -> Result<Answer, Refusal> {
-    let resource = exchange.resources.find(&at.group, &at.version, &at.resource).ok_or_else(|| unknown(exchange, at))?;
+    let resource = exchange.resources.find(&at.resource).ok_or_else(|| unknown(exchange, at))?;
     if resource.is_review() {
         return reviews::answer(exchange, at, resource, body).boxed().await;
     }
@@ -47,7 +47,7 @@ pub(super) async fn answer(exchange: &Exchange<'_>, at: &ResourcePath<'_>, body:
 }
 
 fn unknown(exchange: &Exchange<'_>, at: &ResourcePath<'_>) -> Refusal {
-    exchange.not_served_in(&at.group)
+    exchange.not_served_in(&at.resource.group)
 }
 
 async fn collection(
@@ -66,7 +66,7 @@ async fn collection(
         Method::GET if at.legacy_watch || exchange.query.watch() => watch(exchange, at, collection, None).await,
         Method::GET => list(exchange, &collection).await,
         Method::POST if complete => create(exchange, &collection, body).await,
-        Method::DELETE if complete && resource.kind != "Namespace" => delete_collection(exchange, &collection, body).await,
+        Method::DELETE if complete && resource.kind() != "Namespace" => delete_collection(exchange, &collection, body).await,
         _ => Err(ApiError::MethodNotAllowed.into()),
     }
 }
@@ -109,7 +109,7 @@ async fn object(
 /// Says why what needs a running container cannot be done, to whoever asks it of a pod that is there. Services are reached by a name with scheme and
 /// port, so that it is not looked for them.
 async fn refuse_simulated(exchange: &Exchange<'_>, target: &Target, why: &str) -> Refusal {
-    if target.resource.kind == "Pod"
+    if target.resource.kind() == "Pod"
         && let Err(error) = exchange.registry().get(target, &exchange.query.get_options()).await
     {
         return error.into();
@@ -251,7 +251,7 @@ async fn delete(exchange: &Exchange<'_>, target: &Target, body: &mut Incoming) -
     match exchange.registry().delete(exchange.actor(), target, &options).await? {
         Deleted::Object(current) => wishes.object(StatusCode::OK, resource, None, &current),
         Deleted::Gone { uid, .. } => {
-            Ok(answer::status(&Status::deleted(&resource.group, &resource.plural, &target.name, &uid), exchange.is_indented()))
+            Ok(answer::status(&Status::deleted(resource.group_resource(), &target.name, &uid), exchange.is_indented()))
         }
     }
 }

@@ -17,6 +17,7 @@ use berth_api::{
         apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time},
     },
 };
+use berth_identity::GroupKind;
 use berth_rbac::{Attributes, PathAttributes};
 use berth_registry::{ApiError, Resource};
 use hyper::{Method, StatusCode, body::Incoming};
@@ -38,7 +39,7 @@ pub(super) async fn answer(
     }
     let json = read_json(exchange, body).await?;
     let namespace = at.namespace.as_deref().unwrap_or_default();
-    match resource.kind.as_str() {
+    match resource.kind().as_str() {
         "SelfSubjectReview" => created(exchange, &self_subject(exchange, decode(resource, &json)?)),
         "TokenReview" => created(exchange, &token(exchange, decode(resource, &json)?).await?),
         "SelfSubjectAccessReview" => created(exchange, &self_access(exchange, decode(resource, &json)?).await?),
@@ -56,7 +57,7 @@ pub(super) fn created<T: serde::Serialize>(exchange: &Exchange<'_>, object: &T) 
 /// The review in a body; what it says besides is left out.
 fn decode<K: Kind>(resource: &Resource, json: &[u8]) -> Result<K, ApiError> {
     let refused = |why: String| ApiError::BadRequest {
-        message: format!("{} in version {:?} cannot be handled as a {}: {why}", K::KIND, resource.version, K::KIND),
+        message: format!("{} in version {:?} cannot be handled as a {}: {why}", K::KIND, resource.version(), K::KIND),
     };
     let mut value: serde_json::Value = serde_json::from_slice(json).map_err(|error| refused(error.to_string()))?;
     let object = value.as_object_mut().ok_or_else(|| refused("it is no JSON object".to_owned()))?;
@@ -66,7 +67,7 @@ fn decode<K: Kind>(resource: &Resource, json: &[u8]) -> Result<K, ApiError> {
 }
 
 fn invalid(resource_kind: &str, group: &str, error: FieldError) -> ApiError {
-    ApiError::Invalid { group: group.to_owned(), kind: resource_kind.to_owned(), name: String::new(), errors: vec![error] }
+    ApiError::Invalid { kind: GroupKind::new(group, resource_kind), name: String::new(), errors: vec![error] }
 }
 
 fn stamped(meta: ObjectMeta) -> ObjectMeta {

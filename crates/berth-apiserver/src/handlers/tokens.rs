@@ -18,8 +18,9 @@ use berth_api::{
         apimachinery::pkg::apis::meta::v1::Time,
     },
 };
+use berth_identity::{GroupKind, GroupResource};
 use berth_rbac::service_account_name;
-use berth_registry::{ApiError, Current, GetOptions, Target, error::qualified, resource};
+use berth_registry::{ApiError, Current, GetOptions, Target, resource};
 use hyper::{
     StatusCode,
     body::Incoming,
@@ -93,8 +94,8 @@ fn check_seconds(wanted: Option<i64>) -> Result<i64, ApiError> {
         _ => "may not specify a duration larger than 2^32 seconds",
     };
     let error = FieldError::invalid(&Path::new("spec.expirationSeconds"), seconds, detail);
-    let (group, kind) = ("authentication.k8s.io".to_owned(), "TokenRequest".to_owned());
-    Err(ApiError::Invalid { group, kind, name: String::new(), errors: vec![error] })
+    let kind = GroupKind::from_static("authentication.k8s.io", "TokenRequest");
+    Err(ApiError::Invalid { kind, name: String::new(), errors: vec![error] })
 }
 
 /// The token ends with `object`.
@@ -153,14 +154,14 @@ fn same_uid(object: &BoundObjectReference, plural: &str, found: Reference) -> Re
                 "the UID in the bound object reference ({uid}) does not match the UID in record. The object might have been deleted and \
                  then recreated"
             );
-            let message = format!("Operation cannot be fulfilled on {} {:?}: {why}", qualified(plural, ""), found.name);
-            Err(ApiError::Conflict { group: String::new(), kind: plural.to_owned(), name: found.name, message })
+            let message = format!("Operation cannot be fulfilled on {plural} {:?}: {why}", found.name);
+            Err(ApiError::Conflict { resource: GroupResource::new("", plural), name: found.name, message })
         }
     }
 }
 
 fn target(plural: &str, namespace: Option<&str>, name: &str) -> Target {
-    let resource = resource::built_in().by_name("", plural).expect("a kind of the table");
+    let resource = resource::built_in().by_name(&GroupResource::new("", plural)).expect("a kind of the table");
     Target { resource: Arc::clone(resource), namespace: namespace.map(ToOwned::to_owned), name: name.to_owned(), subresource: None }
 }
 

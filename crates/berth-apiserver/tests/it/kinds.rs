@@ -1,6 +1,7 @@
 //! A kind comes and goes while the server runs.
 
 use crate::common::{Client, TestServer, next_line, widget::widgets};
+use berth_identity::GroupVersionResource;
 use berth_registry::{Registry, ResourceTable};
 use hyper::Method;
 use serde_json::{Value, json};
@@ -95,7 +96,7 @@ async fn an_added_kind_is_served_as_any_other_until_it_is_removed() {
     let schema = &document["components"]["schemas"]["com.example.v1.Widget"];
     assert_eq!(schema["x-kubernetes-group-version-kind"], json!([{"group": "example.com", "version": "v1", "kind": "Widget"}]));
 
-    table.remove("example.com", "v1", "widgets").expect("it was added");
+    table.remove(&GroupVersionResource::from_static("example.com", "v1", "widgets")).expect("it was added");
     let end = async {
         while let Some(event) = next_line(&mut watch).await {
             assert_eq!(event["type"], "MODIFIED", "what was written before it ended");

@@ -50,12 +50,12 @@ impl Faulty {
 }
 
 impl Cluster for Faulty {
-    fn watch(&self, resource: ResourceName) -> BoxStream<'static, Change> {
-        let (clock, holds_pods) = (Arc::clone(&self.clock), Arc::clone(&self.holds_pods));
+    fn watch(&self, resource: GroupResource) -> BoxStream<'static, Change> {
+        let (clock, holds_pods, is_pods) = (Arc::clone(&self.clock), Arc::clone(&self.holds_pods), resource == PODS);
         let held = move |change| {
             let (clock, holds_pods) = (Arc::clone(&clock), Arc::clone(&holds_pods));
             async move {
-                while resource == PODS && holds_pods.load(Ordering::SeqCst) {
+                while is_pods && holds_pods.load(Ordering::SeqCst) {
                     clock.sleep_until(clock.now() + SignedDuration::from_millis(100)).await;
                 }
                 change
@@ -68,12 +68,12 @@ impl Cluster for Faulty {
         self.api.kinds()
     }
 
-    fn get(&self, resource: ResourceName, key: &ObjectKey) -> BoxFuture<'_, Result<Option<RawObject>, ClusterError>> {
+    fn get(&self, resource: GroupResource, key: &ObjectKey) -> BoxFuture<'_, Result<Option<RawObject>, ClusterError>> {
         let (asked, read) = (self.sleep(READ), self.api.get(resource, key));
         asked.then(|()| read).boxed()
     }
 
-    fn newest(&self, resource: ResourceName) -> BoxFuture<'_, Result<Revision, ClusterError>> {
+    fn newest(&self, resource: GroupResource) -> BoxFuture<'_, Result<Revision, ClusterError>> {
         self.api.newest(resource)
     }
 
@@ -83,7 +83,7 @@ impl Cluster for Faulty {
 
     fn patch(
         &self,
-        resource: ResourceName,
+        resource: GroupResource,
         key: &ObjectKey,
         subresource: Option<Subresource>,
         patch: Value,
@@ -101,7 +101,7 @@ impl Cluster for Faulty {
 
     fn delete(
         &self,
-        resource: ResourceName,
+        resource: GroupResource,
         key: &ObjectKey,
         params: DeleteParams,
     ) -> BoxFuture<'_, Result<Option<RawObject>, ClusterError>> {

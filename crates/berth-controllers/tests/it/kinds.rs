@@ -5,12 +5,13 @@ mod widget;
 
 use super::*;
 use berth_controllers::metadata::MetaCaches;
+use berth_identity::GroupVersionResource;
 use berth_registry::Resource;
 use futures::FutureExt;
 use std::sync::{Mutex, Weak};
 
-const WIDGETS: ResourceName = ResourceName { group: "example.com", plural: "widgets" };
-const CONFIG_MAPS: ResourceName = ResourceName { group: "", plural: "configmaps" };
+const WIDGETS: GroupResource = GroupResource::from_static("example.com", "widgets");
+const CONFIG_MAPS: GroupResource = GroupResource::from_static("", "configmaps");
 
 fn widgets() -> Resource {
     widget::widgets("example.com/v1", &[])
@@ -40,10 +41,10 @@ impl Running {
 
     /// From now on widgets are not served; those that there are stay in the store.
     fn remove_widgets(&self) {
-        self.registry.table().remove("example.com", "v1", "widgets").expect("it was added");
+        self.registry.table().remove(&GroupVersionResource::from_static("example.com", "v1", "widgets")).expect("it was added");
     }
 
-    fn names(&self, resource: ResourceName) -> Vec<String> {
+    fn names(&self, resource: GroupResource) -> Vec<String> {
         let all = self.list(resource);
         let own = all.iter().map(|object| &object["metadata"]).filter(|meta| meta["name"] != "kube-root-ca.crt");
         own.map(|meta| meta["name"].as_str().unwrap_or_default().to_owned()).collect()
@@ -204,10 +205,10 @@ fn the_cache_of_a_kind_is_there_for_as_long_as_that_is_served() {
     let (caches, told) = (Arc::new(MetaCaches::default()), Arc::<Mutex<Vec<String>>>::default());
     let seen = Arc::clone(&told);
     caches.on_kind(move |kind, cache| {
-        let seen = Arc::clone(&seen);
+        let (seen, is_widgets) = (Arc::clone(&seen), kind.resource == WIDGETS);
         cache.on_change(move |delta| {
             let sides = [&delta.old, &delta.new].map(|side| side.as_ref().map_or("-", |object| &*object.name).to_owned());
-            if kind.resource == WIDGETS {
+            if is_widgets {
                 lock(&seen).push(sides.join(" "));
             }
         });
@@ -215,17 +216,17 @@ fn the_cache_of_a_kind_is_there_for_as_long_as_that_is_served() {
     let cluster: Arc<dyn Cluster> = Arc::<LocalCluster>::clone(&running.cluster);
     caches.start(&cluster, &env.spawner, &metrics);
     running.settle();
-    assert!(caches.of("", "pods").is_some() && caches.of("example.com", "widgets").is_none());
+    assert!(caches.of(&PODS).is_some() && caches.of(&WIDGETS).is_none());
     running.add_widgets();
     running.create(Some("default"), &a_widget("w", None));
     running.settle();
-    let cache: Weak<_> = Arc::downgrade(&caches.of("example.com", "widgets").expect("it is served"));
+    let cache: Weak<_> = Arc::downgrade(&caches.of(&WIDGETS).expect("it is served"));
     assert_eq!(cache.upgrade().map(|cache| cache.read().len()), Some(1));
     running.remove_widgets();
     running.settle();
-    assert!(caches.of("example.com", "widgets").is_none() && cache.upgrade().is_none());
+    assert!(caches.of(&WIDGETS).is_none() && cache.upgrade().is_none());
     assert_eq!(*lock(&told), ["- w", "w -"], "who follows is told that nothing is there any more");
     running.add_widgets();
     running.settle();
-    assert_eq!(caches.of("example.com", "widgets").map(|cache| cache.read().len()), Some(1), "objects outlive their kind");
+    assert_eq!(caches.of(&WIDGETS).map(|cache| cache.read().len()), Some(1), "objects outlive their kind");
 }

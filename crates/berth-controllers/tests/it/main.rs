@@ -22,7 +22,7 @@ use berth_controllers::{
     metrics::Metrics,
 };
 use berth_env::{Env, testing::TestEnv, virtual_time::Process};
-use berth_identity::{ObjectKey, ResourceName};
+use berth_identity::{GroupResource, GroupVersionKind, ObjectKey};
 use berth_local::LocalCluster;
 use berth_registry::{Actor, Body, Collection, ListOptions, Registry, ResourceTable, WriteOptions};
 use berth_store::MemoryStore;
@@ -37,8 +37,8 @@ use std::{
     time::Duration,
 };
 
-const SETS: ResourceName = ResourceName { group: "apps", plural: "replicasets" };
-const DEPLOYMENTS: ResourceName = ResourceName { group: "apps", plural: "deployments" };
+const SETS: GroupResource = GroupResource::from_static("apps", "replicasets");
+const DEPLOYMENTS: GroupResource = GroupResource::from_static("apps", "deployments");
 
 /// How long things get to settle: longer than every back-off.
 const SETTLE: SignedDuration = SignedDuration::from_secs(20);
@@ -139,7 +139,8 @@ impl Running {
     fn create(&self, namespace: Option<&str>, object: &Value) {
         let registry = self.registry.clone();
         let text = |member: &str| object[member].as_str().unwrap_or_default();
-        let resource = registry.resources().by_kind(text("apiVersion"), text("kind")).cloned().expect("served");
+        let resource =
+            registry.resources().by_kind(&GroupVersionKind::as_written(text("apiVersion"), text("kind"))).cloned().expect("served");
         let at = Collection { resource, namespace: namespace.map(str::to_owned) };
         let body = Body::Json(object.to_string().into_bytes());
         self.world
@@ -147,26 +148,26 @@ impl Running {
             .expect("a valid object");
     }
 
-    fn list(&self, resource: ResourceName) -> Vec<Value> {
+    fn list(&self, resource: GroupResource) -> Vec<Value> {
         let registry = self.registry.clone();
-        let resource = registry.resources().by_name(resource.group, resource.plural).cloned().expect("served");
+        let resource = registry.resources().by_name(&resource).cloned().expect("served");
         let at = Collection { resource, namespace: None };
         let list = self.world.block_on(async move { registry.list(&Actor::System, &at, &ListOptions::default()).await });
         let items = list.expect("a list").items;
         items.iter().map(|entry| serde_json::from_slice(&entry.value).expect("stored JSON")).collect()
     }
 
-    fn count(&self, resource: ResourceName) -> usize {
+    fn count(&self, resource: GroupResource) -> usize {
         self.list(resource).len()
     }
 
-    fn patch(&self, resource: ResourceName, name: &str, patch: Value) {
-        let (cluster, key) = (Arc::clone(&self.cluster), key(resource, name));
+    fn patch(&self, resource: GroupResource, name: &str, patch: Value) {
+        let (cluster, key) = (Arc::clone(&self.cluster), key(resource.clone(), name));
         self.world.block_on(async move { cluster.patch(resource, &key, None, patch).await }).expect("a valid patch");
     }
 
-    fn delete(&self, resource: ResourceName, name: &str, propagation: Option<Propagation>) {
-        let (cluster, key) = (Arc::clone(&self.cluster), key(resource, name));
+    fn delete(&self, resource: GroupResource, name: &str, propagation: Option<Propagation>) {
+        let (cluster, key) = (Arc::clone(&self.cluster), key(resource.clone(), name));
         let params = DeleteParams { propagation, ..DeleteParams::default() };
         self.world.block_on(async move { cluster.delete(resource, &key, params).await }).expect("it is there");
     }
@@ -182,7 +183,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn key(resource: ResourceName, name: &str) -> ObjectKey {
+fn key(resource: GroupResource, name: &str) -> ObjectKey {
     ObjectKey::new(if resource == NAMESPACES { "" } else { "default" }, name)
 }
 
@@ -299,7 +300,7 @@ fn an_object_whose_owner_never_was_is_collected() {
     let metadata = json!({"name": "lost", "ownerReferences": [owner]});
     running.create(Some("default"), &json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}));
     running.settle();
-    assert_eq!(running.count(ResourceName { group: "", plural: "configmaps" }), 0);
+    assert_eq!(running.count(GroupResource::from_static("", "configmaps")), 0);
 }
 
 #[test]
@@ -307,8 +308,8 @@ fn a_namespace_goes_with_all_that_is_in_it() {
     let running = Running::start("*");
     running.create(None, &json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team"}}));
     running.settle();
-    let accounts = ResourceName { group: "", plural: "serviceaccounts" };
-    let has_account = |namespace: &str| running.list(accounts).iter().any(|account| account["metadata"]["namespace"] == namespace);
+    let accounts = GroupResource::from_static("", "serviceaccounts");
+    let has_account = |namespace: &str| running.list(accounts.clone()).iter().any(|account| account["metadata"]["namespace"] == namespace);
     assert!(has_account("team") && has_account("default"));
     running.create(Some("team"), &deployment("web", 5));
     running.settle();
@@ -338,7 +339,7 @@ fn a_namespace_keeps_the_rest_until_its_last_pod_is_gone() {
     running.create(Some("team"), &deployment("web", 1));
     running.settle();
     let of_team = |group: &'static str, plural: &'static str| -> Vec<(String, bool)> {
-        let all = running.list(ResourceName { group, plural });
+        let all = running.list(GroupResource::new(group, plural));
         let all = all.iter().map(|object| &object["metadata"]).filter(|meta| meta["namespace"] == "team");
         all.map(|meta| (meta["name"].as_str().unwrap_or_default().to_owned(), meta.get("deletionTimestamp").is_some())).collect()
     };
@@ -349,7 +350,7 @@ fn a_namespace_keeps_the_rest_until_its_last_pod_is_gone() {
         let found = conditions.iter().find(|condition| condition["type"] == type_).cloned().unwrap_or_default();
         format!("{} {}", found["reason"].as_str().unwrap_or_default(), found["message"].as_str().unwrap_or_default())
     };
-    let release = |resource: ResourceName, name: &str| {
+    let release = |resource: GroupResource, name: &str| {
         let (cluster, key) = (Arc::clone(&running.cluster), ObjectKey::new("team", name));
         running
             .world
@@ -357,7 +358,7 @@ fn a_namespace_keeps_the_rest_until_its_last_pod_is_gone() {
             .expect("valid");
         running.settle();
     };
-    let config_maps = ResourceName { group: "", plural: "configmaps" };
+    let config_maps = GroupResource::from_static("", "configmaps");
     let there = |name: &str, is_leaving: bool| (name.to_owned(), is_leaving);
 
     running.delete(NAMESPACES, "team", None);

@@ -2,7 +2,7 @@
 
 use super::{DEPLOYMENTS, Running, deployment};
 use berth_controllers::cluster::Cluster;
-use berth_identity::{ObjectKey, ResourceName};
+use berth_identity::{GroupResource, ObjectKey};
 use berth_registry::{Actor, ApiError, Body, Subresource, Target, WriteOptions, resource};
 use berth_workloads::resources::{BUDGETS, LEASES, NODES, PODS};
 use jiff::{SignedDuration, Timestamp};
@@ -18,7 +18,7 @@ impl Running {
         self.world.env().clock.now()
     }
 
-    fn patch_at(&self, resource: ResourceName, (namespace, name): (&str, &str), subresource: Option<Subresource>, patch: Value) {
+    fn patch_at(&self, resource: GroupResource, (namespace, name): (&str, &str), subresource: Option<Subresource>, patch: Value) {
         let (cluster, key) = (Arc::clone(&self.cluster), ObjectKey::new(namespace, name));
         self.world.block_on(async move { cluster.patch(resource, &key, subresource, patch).await }).expect("a valid patch");
     }
@@ -86,7 +86,7 @@ impl Running {
     }
 
     fn evict(&self, name: &str) -> Result<(), ApiError> {
-        let pods = resource::built_in().by_name("", "pods").expect("served");
+        let pods = resource::built_in().by_name(&GroupResource::from_static("", "pods")).expect("served");
         let target = Target {
             resource: Arc::clone(pods),
             namespace: Some("default".into()),

@@ -1,10 +1,11 @@
 //! Quotas that are counted by nobody else than their controller.
 
 use super::*;
+use berth_identity::ApiName;
 
 impl Running {
     /// What caches are there of.
-    fn followed(&self) -> Vec<&'static str> {
+    fn followed(&self) -> Vec<ApiName> {
         let metrics = Arc::clone(&lock(&self.metrics)[0]);
         assert_eq!(metrics.unsynced(), []);
         metrics.reached().into_keys().map(|resource| resource.plural).collect()
@@ -32,11 +33,11 @@ fn nothing_but_quotas_is_followed_before_there_is_one() {
     );
     running.settle();
     let followed = running.followed();
-    assert!(["configmaps", "pods", "services"].iter().all(|plural| followed.contains(plural)), "{followed:?}");
-    let count = running.count(ResourceName { group: "", plural: "configmaps" });
+    assert!(["configmaps", "pods", "services"].iter().all(|plural| followed.iter().any(|followed| followed == plural)), "{followed:?}");
+    let count = running.count(GroupResource::from_static("", "configmaps"));
     assert_eq!(running.used(0), json!({"count/configmaps": count.to_string(), "pods": "0"}));
 
-    running.delete(ResourceName { group: "", plural: "configmaps" }, "before", None);
+    running.delete(GroupResource::from_static("", "configmaps"), "before", None);
     running.settle();
     assert_eq!(running.used(0), json!({"count/configmaps": (count - 1).to_string(), "pods": "0"}));
 }
@@ -45,7 +46,7 @@ fn nothing_but_quotas_is_followed_before_there_is_one() {
 #[test]
 fn a_quota_counts_what_others_follow() {
     let running = Running::start("resourcequota,garbagecollector");
-    assert!(running.followed().contains(&"configmaps"), "{:?}", running.followed());
+    assert!(running.followed().contains(&"configmaps".into()), "{:?}", running.followed());
     running.create(
         Some("default"),
         &json!({
@@ -54,6 +55,6 @@ fn a_quota_counts_what_others_follow() {
         }),
     );
     running.settle();
-    let count = running.count(ResourceName { group: "", plural: "configmaps" });
+    let count = running.count(GroupResource::from_static("", "configmaps"));
     assert_eq!(running.used(0), json!({"count/configmaps": count.to_string()}));
 }

@@ -30,16 +30,16 @@ pub(super) struct Remote {
 }
 
 /// What is added to the revisions of a resource.
-fn shift(resource: ResourceName) -> u64 {
-    if OF_ONE_STORE.contains(&resource.plural) { 0 } else { resource.plural.bytes().map(u64::from).sum::<u64>() * 1_000_000 }
+fn shift(resource: &GroupResource) -> u64 {
+    if OF_ONE_STORE.contains(&resource.plural.as_str()) { 0 } else { resource.plural.bytes().map(u64::from).sum::<u64>() * 1_000_000 }
 }
 
-fn shown(resource: ResourceName, object: RawObject) -> RawObject {
+fn shown(resource: &GroupResource, object: RawObject) -> RawObject {
     RawObject { revision: Revision(object.revision.0 + shift(resource)), ..object }
 }
 
 /// The version that the caller knows by another number, as it is stored.
-fn stored(resource: ResourceName, version: &str) -> String {
+fn stored(resource: &GroupResource, version: &str) -> String {
     version.parse::<u64>().map_or_else(|_| version.to_owned(), |number| (number - shift(resource)).to_string())
 }
 
@@ -71,12 +71,13 @@ impl Remote {
 }
 
 impl Cluster for Remote {
-    fn watch(&self, resource: ResourceName) -> BoxStream<'static, Change> {
-        let clock = Arc::clone(&self.clock);
-        let shifted = move |revision: Revision| Revision(revision.0 + shift(resource));
+    fn watch(&self, resource: GroupResource) -> BoxStream<'static, Change> {
+        let (clock, watched) = (Arc::clone(&self.clock), resource.clone());
+        let added = shift(&resource);
+        let shifted = move |revision: Revision| Revision(revision.0 + added);
         let change = move |change| match change {
             Change::Restarted => Change::Restarted,
-            Change::Applied { key, object } => Change::Applied { key, object: shown(resource, object) },
+            Change::Applied { key, object } => Change::Applied { key, object: shown(&resource, object) },
             Change::Deleted { key, revision } => Change::Deleted { key, revision: shifted(revision) },
             Change::Synced(revision) => Change::Synced(shifted(revision)),
             Change::Progress(revision) => Change::Progress(shifted(revision)),
@@ -88,46 +89,46 @@ impl Cluster for Remote {
                 change
             }
         };
-        self.api.watch(resource).map(change).then(late).boxed()
+        self.api.watch(watched).map(change).then(late).boxed()
     }
 
     fn kinds(&self) -> BoxStream<'static, Vec<ServedKind>> {
         self.api.kinds()
     }
 
-    fn get(&self, resource: ResourceName, key: &ObjectKey) -> BoxFuture<'_, Result<Option<RawObject>, ClusterError>> {
-        let call = self.api.get(resource, key);
-        async move { Ok(self.read(call).await?.map(|object| shown(resource, object))) }.boxed()
+    fn get(&self, resource: GroupResource, key: &ObjectKey) -> BoxFuture<'_, Result<Option<RawObject>, ClusterError>> {
+        let call = self.api.get(resource.clone(), key);
+        async move { Ok(self.read(call).await?.map(|object| shown(&resource, object))) }.boxed()
     }
 
-    fn newest(&self, resource: ResourceName) -> BoxFuture<'_, Result<Revision, ClusterError>> {
-        async move { Ok(Revision(self.read(self.api.newest(resource)).await?.0 + shift(resource))) }.boxed()
+    fn newest(&self, resource: GroupResource) -> BoxFuture<'_, Result<Revision, ClusterError>> {
+        async move { Ok(Revision(self.read(self.api.newest(resource.clone())).await?.0 + shift(&resource))) }.boxed()
     }
 
     fn create(&self, object: Box<dyn Object>) -> BoxFuture<'_, Result<RawObject, ClusterError>> {
         let resource = object.resource();
-        async move { Ok(shown(resource, self.write(self.api.create(object)).await?)) }.boxed()
+        async move { Ok(shown(&resource, self.write(self.api.create(object)).await?)) }.boxed()
     }
 
     fn patch(
         &self,
-        resource: ResourceName,
+        resource: GroupResource,
         key: &ObjectKey,
         subresource: Option<Subresource>,
         mut patch: Value,
     ) -> BoxFuture<'_, Result<RawObject, ClusterError>> {
         if let Some(version) = patch["metadata"]["resourceVersion"].as_str() {
-            patch["metadata"]["resourceVersion"] = stored(resource, version).into();
+            patch["metadata"]["resourceVersion"] = stored(&resource, version).into();
         }
-        let call = self.api.patch(resource, key, subresource, patch);
-        async move { Ok(shown(resource, self.write(call).await?)) }.boxed()
+        let call = self.api.patch(resource.clone(), key, subresource, patch);
+        async move { Ok(shown(&resource, self.write(call).await?)) }.boxed()
     }
 
     fn update(&self, mut object: Box<dyn Object>, subresource: Option<Subresource>) -> BoxFuture<'_, Result<RawObject, ClusterError>> {
         let resource = object.resource();
-        let version = object.meta().resource_version.as_deref().map(|version| stored(resource, version));
+        let version = object.meta().resource_version.as_deref().map(|version| stored(&resource, version));
         object.meta_mut().resource_version = version;
-        async move { Ok(shown(resource, self.write(self.api.update(object, subresource)).await?)) }.boxed()
+        async move { Ok(shown(&resource, self.write(self.api.update(object, subresource)).await?)) }.boxed()
     }
 
     fn bind(&self, pod: &ObjectKey, uid: &Uid, node: &str) -> BoxFuture<'_, Result<(), ClusterError>> {
@@ -137,13 +138,13 @@ impl Cluster for Remote {
 
     fn delete(
         &self,
-        resource: ResourceName,
+        resource: GroupResource,
         key: &ObjectKey,
         params: DeleteParams,
     ) -> BoxFuture<'_, Result<Option<RawObject>, ClusterError>> {
-        let resource_version = params.resource_version.map(|version| Revision(version.0 - shift(resource)));
-        let call = self.api.delete(resource, key, DeleteParams { resource_version, ..params });
-        async move { Ok(self.write(call).await?.map(|object| shown(resource, object))) }.boxed()
+        let resource_version = params.resource_version.map(|version| Revision(version.0 - shift(&resource)));
+        let call = self.api.delete(resource.clone(), key, DeleteParams { resource_version, ..params });
+        async move { Ok(self.write(call).await?.map(|object| shown(&resource, object))) }.boxed()
     }
 }
 

@@ -3,7 +3,7 @@
 use super::{Cluster, DEPLOYMENTS, DeleteParams, LocalCluster, Metrics, Running, SETS, SecondWriters, deployment, lock};
 use berth_api::{Object, Subresource};
 use berth_controllers::{Change, ClusterError, RawObject, ServedKind};
-use berth_identity::{ObjectKey, ResourceName, Revision, Uid};
+use berth_identity::{GroupResource, ObjectKey, Revision, Uid};
 use berth_local::cluster_error;
 use berth_registry::{Actor, Body, Collection, Registry, WriteOptions};
 use berth_workloads::resources::{EVENTS, PODS};
@@ -27,22 +27,22 @@ impl Cluster for FromOutside {
         self.local.kinds()
     }
 
-    fn watch(&self, resource: ResourceName) -> BoxStream<'static, Change> {
+    fn watch(&self, resource: GroupResource) -> BoxStream<'static, Change> {
         self.local.watch(resource)
     }
 
-    fn get(&self, resource: ResourceName, key: &ObjectKey) -> BoxFuture<'_, Result<Option<RawObject>, ClusterError>> {
+    fn get(&self, resource: GroupResource, key: &ObjectKey) -> BoxFuture<'_, Result<Option<RawObject>, ClusterError>> {
         self.local.get(resource, key)
     }
 
-    fn newest(&self, resource: ResourceName) -> BoxFuture<'_, Result<Revision, ClusterError>> {
+    fn newest(&self, resource: GroupResource) -> BoxFuture<'_, Result<Revision, ClusterError>> {
         self.local.newest(resource)
     }
 
     fn create(&self, object: Box<dyn Object>) -> BoxFuture<'_, Result<RawObject, ClusterError>> {
         async move {
             let name = object.resource();
-            let resource = self.registry.resources().by_name(name.group, name.plural).cloned().expect("served");
+            let resource = self.registry.resources().by_name(&name).cloned().expect("served");
             let at = Collection { resource, namespace: object.meta().namespace.clone() };
             let key = ObjectKey { namespace: at.namespace.clone().into(), name: object.meta().name.clone().into() };
             let options = WriteOptions { field_manager: self.manager.to_owned(), ..WriteOptions::default() };
@@ -54,7 +54,7 @@ impl Cluster for FromOutside {
 
     fn patch(
         &self,
-        resource: ResourceName,
+        resource: GroupResource,
         key: &ObjectKey,
         subresource: Option<Subresource>,
         patch: Value,
@@ -72,7 +72,7 @@ impl Cluster for FromOutside {
 
     fn delete(
         &self,
-        resource: ResourceName,
+        resource: GroupResource,
         key: &ObjectKey,
         params: DeleteParams,
     ) -> BoxFuture<'_, Result<Option<RawObject>, ClusterError>> {

@@ -3,7 +3,7 @@
 use super::{Running, key, quota};
 use berth_api::{FeatureGates, Subresource};
 use berth_controllers::cluster::{Cluster, DeleteParams};
-use berth_identity::ResourceName;
+use berth_identity::GroupResource;
 use berth_registry::{Actor, Body, Collection, WriteOptions, resource};
 use berth_workloads::{
     plan::Propagation,
@@ -12,7 +12,7 @@ use berth_workloads::{
 use serde_json::{Value, json};
 use std::sync::Arc;
 
-const STATEFUL_SETS: ResourceName = ResourceName { group: "apps", plural: "statefulsets" };
+const STATEFUL_SETS: GroupResource = GroupResource::from_static("apps", "statefulsets");
 /// No node is there: nothing but a StatefulSet's own controllers.
 const CONTROLLERS: &str = "statefulset,garbagecollector,resourcequota";
 
@@ -287,7 +287,7 @@ fn where_only_the_api_knows_recreate_it_is_a_rolling_update() {
 fn where_only_the_controllers_know_recreate_it_is_refused() {
     let running = Running::start_with(CONTROLLERS, "StatefulSetRecreateStrategy=false", "");
     let registry = running.registry.clone();
-    let sets = resource::built_in().by_name("apps", "statefulsets").expect("served");
+    let sets = resource::built_in().by_name(&GroupResource::from_static("apps", "statefulsets")).expect("served");
     let at = Collection { resource: Arc::clone(sets), namespace: Some("default".into()) };
     let body = Body::Json(set(json!({"updateStrategy": {"type": "Recreate"}})).to_string().into_bytes());
     let answer = running.world.block_on(async move { registry.create(&Actor::System, &at, body, &WriteOptions::default()).await });

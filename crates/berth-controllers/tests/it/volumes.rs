@@ -2,7 +2,7 @@
 
 use super::{PROVISION_LATENCY, Running};
 use berth_controllers::cluster::{Cluster, DeleteParams};
-use berth_identity::{ObjectKey, ResourceName};
+use berth_identity::{GroupResource, ObjectKey};
 use berth_workloads::resources::{CLAIMS, CLASSES, PODS, VOLUMES};
 use jiff::SignedDuration;
 use serde_json::{Value, json};
@@ -57,7 +57,7 @@ impl Running {
         claims.chain(volumes).map(line).collect()
     }
 
-    fn remove(&self, resource: ResourceName, name: &str) {
+    fn remove(&self, resource: GroupResource, name: &str) {
         let namespace = if resource == VOLUMES { "" } else { "default" };
         let (cluster, key) = (Arc::clone(&self.cluster), ObjectKey::new(namespace, name));
         self.world.block_on(async move { cluster.delete(resource, &key, Default::default()).await }).expect("it is there");
@@ -125,9 +125,9 @@ fn a_replace_without_finalizers_leaves_a_claim_in_use_protected() {
     running.world.run_for(PROVISIONED);
     let volume = running.list(VOLUMES)[0]["metadata"]["name"].as_str().unwrap_or_default().to_owned();
     for (resource, namespace, name) in [(CLAIMS, "default", "data"), (VOLUMES, "", volume.as_str())] {
-        let (cluster, key) = (Arc::clone(&running.cluster), ObjectKey::new(namespace, name));
+        let (cluster, of, key) = (Arc::clone(&running.cluster), resource.clone(), ObjectKey::new(namespace, name));
         let patch = json!({"metadata": {"finalizers": null}});
-        running.world.block_on(async move { cluster.patch(resource, &key, None, patch).await }).expect("a valid patch");
+        running.world.block_on(async move { cluster.patch(of, &key, None, patch).await }).expect("a valid patch");
         running.settle();
         running.remove(resource, name);
     }

@@ -22,7 +22,7 @@ use berth_controllers::{
     worker::{Looked, Queue, Reconcile},
 };
 use berth_env::Env;
-use berth_identity::{ObjectKey, ResourceName, Uid};
+use berth_identity::{GroupResource, ObjectKey, Uid};
 use berth_workloads::{
     plan::{EventRecord, Repeat, Severity},
     resources::PODS,
@@ -149,13 +149,13 @@ impl Nodes {
     }
 
     /// Has the pods tried again that wait for this ConfigMap or Secret.
-    pub(super) fn wake_waiting(&self, resource: ResourceName, key: &ObjectKey) {
+    pub(super) fn wake_waiting(&self, resource: &GroupResource, key: &ObjectKey) {
         let waiting = self.held().waiting_for(resource, key);
         waiting.into_iter().for_each(|uid| self.queue.add(uid));
     }
 
     /// Whether a pod waits for an object of the resource.
-    pub(super) fn waits_for_some(&self, resource: ResourceName) -> bool {
+    pub(super) fn waits_for_some(&self, resource: &GroupResource) -> bool {
         self.held().waits_for_some(resource)
     }
 

@@ -9,7 +9,7 @@ use super::{
     view::KubeletPod,
     volumes::Contents,
 };
-use berth_identity::{Lookup, ObjectKey, ResourceName, Uid};
+use berth_identity::{GroupResource, Lookup, ObjectKey, Uid};
 use jiff::Timestamp;
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -24,7 +24,7 @@ pub(super) struct Held {
     /// Pods whose volumes are not mounted, by claim.
     mounting: BTreeMap<ObjectKey, BTreeSet<Uid>>,
     /// Pods that wait for a ConfigMap or a Secret, by what they wait for.
-    waiting: BTreeMap<(ResourceName, ObjectKey), BTreeSet<Uid>>,
+    waiting: BTreeMap<(GroupResource, ObjectKey), BTreeSet<Uid>>,
     /// Pods that a newer version said not to be ready although they had been reported so.
     contradicted: BTreeSet<Uid>,
     addresses: Addresses,
@@ -154,13 +154,13 @@ impl Held {
     }
 
     /// Pods that wait for this ConfigMap or Secret.
-    pub(super) fn waiting_for(&self, resource: ResourceName, key: &ObjectKey) -> Vec<Uid> {
-        self.waiting.get(&(resource, key.clone())).into_iter().flatten().cloned().collect()
+    pub(super) fn waiting_for(&self, resource: &GroupResource, key: &ObjectKey) -> Vec<Uid> {
+        self.waiting.get(&(resource.clone(), key.clone())).into_iter().flatten().cloned().collect()
     }
 
     /// Whether some pod waits for an object of the resource.
-    pub(super) fn waits_for_some(&self, resource: ResourceName) -> bool {
-        self.waiting.range((resource, ObjectKey::default())..).next().is_some_and(|((found, _), _)| *found == resource)
+    pub(super) fn waits_for_some(&self, resource: &GroupResource) -> bool {
+        self.waiting.range((resource.clone(), ObjectKey::default())..).next().is_some_and(|((found, _), _)| found == resource)
     }
 
     /// A pod that cannot go on before it has what the step needs.
@@ -409,15 +409,15 @@ mod tests {
     fn a_pod_whose_object_comes_at_the_last_moment_or_that_goes_meanwhile_waits_for_nothing() {
         let (mut held, pod, objects) = holding();
         held.wait_for(&pod, &objects);
-        assert_eq!(held.waiting_for(CONFIG_MAPS, &ObjectKey::new("shop", "settings")), std::slice::from_ref(&pod.uid));
+        assert_eq!(held.waiting_for(&CONFIG_MAPS, &ObjectKey::new("shop", "settings")), std::slice::from_ref(&pod.uid));
         held.release(&pod, Step::Create, &objects, at(0));
-        assert!(!held.waits_for_some(CONFIG_MAPS), "it is there by now");
+        assert!(!held.waits_for_some(&CONFIG_MAPS), "it is there by now");
 
         let (mut held, pod, objects) = holding();
         held.wait_for(&pod, &objects);
         held.forget(&pod.uid);
         let faults = Faults::from([("main".to_owned(), "configmap \"settings\" not found".to_owned())]);
         assert!(!held.hold(&pod, (Step::Create, &faults), objects, at(0)), "it is gone");
-        assert!(!held.waits_for_some(CONFIG_MAPS));
+        assert!(!held.waits_for_some(&CONFIG_MAPS));
     }
 }

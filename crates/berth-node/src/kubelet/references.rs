@@ -6,13 +6,13 @@ use berth_api::{
         Container, EnvFromSource, EnvVar, KeyToPath, LocalObjectReference, Pod, PodSpec, Volume, VolumeMount, VolumeProjection,
     },
 };
-use berth_identity::{ObjectKey, ResourceName};
+use berth_identity::{GroupResource, ObjectKey};
 use berth_workloads::resources::{CONFIG_MAPS, SECRETS};
 use serde::{Deserialize, de::IgnoredAny};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// An object that a pod references, in the pod's namespace.
-pub(super) type Referenced = (ResourceName, String);
+pub(super) type Referenced = (GroupResource, String);
 /// What is known of the objects that a pod references. An object that is not in it counts as there, with every key.
 pub(super) type FoundObjects = BTreeMap<Referenced, Found>;
 /// Messages by the volumes, or by the containers, that cannot be made.
@@ -114,14 +114,14 @@ impl References {
 
 impl Reference {
     /// One that holds the pod; `None` if it is optional.
-    fn required(resource: ResourceName, name: &str, keys: Vec<String>, optional: Option<bool>) -> Option<Self> {
+    fn required(resource: GroupResource, name: &str, keys: Vec<String>, optional: Option<bool>) -> Option<Self> {
         (optional != Some(true)).then(|| Self { object: (resource, name.to_owned()), keys })
     }
 
     fn fault(&self, step: Step, namespace: &str, found: &FoundObjects) -> Option<String> {
         let (resource, name) = &self.object;
         match found.get(&self.object)? {
-            Found::Missing => Some(format!("{} {name:?} not found", singular(*resource))),
+            Found::Missing => Some(format!("{} {name:?} not found", singular(resource))),
             Found::Refused(message) => Some(message.clone()),
             Found::Keys(keys) => {
                 let missing = self.keys.iter().find(|key| !keys.contains(*key))?;
@@ -137,8 +137,8 @@ impl Reference {
 }
 
 /// What a kubelet calls the kind in its messages.
-fn singular(resource: ResourceName) -> &'static str {
-    if resource == SECRETS { "secret" } else { "configmap" }
+fn singular(resource: &GroupResource) -> &'static str {
+    if *resource == SECRETS { "secret" } else { "configmap" }
 }
 
 /// Several errors as Go prints them: each text once.
@@ -214,7 +214,7 @@ fn of_env(variable: &EnvVar) -> Option<Reference> {
 
 /// The ConfigMaps and Secrets without which a pod does not start, in its namespace.
 #[must_use]
-pub fn required_objects(spec: PodSpec) -> BTreeSet<(ResourceName, String)> {
+pub fn required_objects(spec: PodSpec) -> BTreeSet<(GroupResource, String)> {
     let references = References::of_spec(spec);
     let all = references.volumes.iter().chain(&references.containers).flat_map(|(_, references)| references);
     all.map(|reference| reference.object.clone()).collect()
@@ -236,8 +236,8 @@ pub(super) fn keys_of(json: &[u8]) -> Result<BTreeSet<String>, serde_json::Error
 }
 
 /// Where an object is that a pod of this namespace references.
-pub(super) fn key(namespace: &str, (resource, name): &Referenced) -> (ResourceName, ObjectKey) {
-    (*resource, ObjectKey::new(namespace, name))
+pub(super) fn key(namespace: &str, (resource, name): &Referenced) -> (GroupResource, ObjectKey) {
+    (resource.clone(), ObjectKey::new(namespace, name))
 }
 
 #[cfg(test)]

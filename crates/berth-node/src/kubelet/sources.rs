@@ -3,7 +3,7 @@
 
 use super::references::{Found, FoundObjects, Referenced, key, keys_of};
 use berth_controllers::{Cluster, ClusterError};
-use berth_identity::{ObjectKey, ResourceName};
+use berth_identity::{GroupResource, ObjectKey};
 use event_listener::Event;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,7 +19,7 @@ pub enum KnownObject {
 }
 
 /// The ConfigMaps and Secrets of another cluster of which something is known. Others count as there, with every key.
-pub type KnownObjects = BTreeMap<(ResourceName, ObjectKey), KnownObject>;
+pub type KnownObjects = BTreeMap<(GroupResource, ObjectKey), KnownObject>;
 
 /// Where nodes read.
 pub(super) struct Sources {
@@ -80,11 +80,11 @@ impl KnownObject {
     }
 }
 
-async fn read(cluster: &dyn Cluster, (resource, key): &(ResourceName, ObjectKey)) -> Result<Found, ClusterError> {
+async fn read(cluster: &dyn Cluster, (resource, key): &(GroupResource, ObjectKey)) -> Result<Found, ClusterError> {
     if key.name.is_empty() {
         return Ok(Found::Missing);
     }
-    match cluster.get(*resource, key).await {
+    match cluster.get(resource.clone(), key).await {
         Ok(None) | Err(ClusterError::NotFound(_)) => Ok(Found::Missing),
         Ok(Some(object)) => keys_of(&object.json).map(Found::Keys).map_err(|error| ClusterError::Refused(error.to_string())),
         Err(ClusterError::Refused(message)) => Ok(Found::Refused(message)),

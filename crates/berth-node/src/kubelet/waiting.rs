@@ -2,31 +2,31 @@
 
 use super::agent::Nodes;
 use berth_controllers::Change;
-use berth_identity::ResourceName;
+use berth_identity::GroupResource;
 use futures::StreamExt;
 use std::sync::Arc;
 
 /// Wakes pods when what they wait for changes. A watch of the resource begins when some pod waits for an object of it, and ends at the first change after none does.
-pub(super) fn follow(nodes: &Arc<Nodes>, resource: ResourceName) {
+pub(super) fn follow(nodes: &Arc<Nodes>, resource: GroupResource) {
     let spawner = Arc::clone(&nodes.env.spawner);
     let nodes = Arc::clone(nodes);
     spawner.spawn("node references", Box::pin(async move { follow_forever(&nodes, resource).await }));
 }
 
-async fn follow_forever(nodes: &Nodes, resource: ResourceName) {
+async fn follow_forever(nodes: &Nodes, resource: GroupResource) {
     loop {
         let wanted = nodes.sources.wanted.listen();
-        if !nodes.waits_for_some(resource) {
+        if !nodes.waits_for_some(&resource) {
             wanted.await;
             continue;
         }
         drop(wanted);
-        let mut changes = nodes.cluster.watch(resource);
-        while nodes.waits_for_some(resource)
+        let mut changes = nodes.cluster.watch(resource.clone());
+        while nodes.waits_for_some(&resource)
             && let Some(change) = changes.next().await
         {
             if let Change::Applied { key, .. } = change {
-                nodes.wake_waiting(resource, &key);
+                nodes.wake_waiting(&resource, &key);
             }
         }
     }

@@ -15,6 +15,7 @@ use berth_api::{
     annotations::{BERTH_ANALYSIS_PROVIDER, BERTH_ANALYSIS_QUERY, BERTH_STEPS},
     apps::steps::{self, Step},
 };
+use berth_identity::GroupVersionKind;
 use berth_store::{EventKind, env::Timestamp};
 use berth_trace::Gone;
 use serde_json::{Value, json};
@@ -272,7 +273,7 @@ impl World<'_> {
         let Gone { kind, namespace, name } = gone;
         let known = self.known.remove(&((*kind).to_owned(), namespace.clone(), name.clone()));
         let api_version = known.map(|object| object["apiVersion"].as_str().unwrap_or_default().to_owned()).unwrap_or_default();
-        let subject = Subject { api_version, kind: (*kind).to_owned(), namespace: namespace.clone(), name: name.clone() };
+        let subject = Subject { kind: GroupVersionKind::as_written(&api_version, kind), namespace: namespace.clone(), name: name.clone() };
         // A pod that somebody else runs is gone when it is gone.
         self.stage.delete(&subject, (*kind == "Pod").then_some(0))
     }

@@ -280,7 +280,7 @@ fn what_a_server_answers_counts_in_place_of_the_change() {
     let asked = writes(&snapshot, &change).expect("writes");
     let [made, changed] = &asked[..] else { panic!("{asked:?}") };
     let WriteBody::Create(object) = &made.what else { panic!("{made:?}") };
-    assert_eq!((made.name.as_str(), made.plural, &object["spec"]["replicas"]), ("new", "deployments", &json!(3)));
+    assert_eq!((made.name.as_str(), &*made.resource.plural, &object["spec"]["replicas"]), ("new", "deployments", &json!(3)));
     assert!(object["metadata"]["uid"].is_null() && object["status"].is_null(), "{object}");
     let WriteBody::Patch(patch) = &changed.what else { panic!("{changed:?}") };
     assert_eq!((changed.namespace.as_deref(), &patch["spec"]["replicas"]), (Some("default"), &json!(3)));

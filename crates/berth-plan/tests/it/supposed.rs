@@ -242,8 +242,10 @@ fn what_a_server_is_asked_about_is_what_changes() {
     let former = json!({"apiVersion": "policy/v1beta1", "kind": "PodDisruptionBudget", "metadata": {"name": "x", "namespace": "default"}});
     let change = Change { manifests: vec![class, thing, former], ..edit(WorkloadKind::Deployment, scaled(2)) };
     let asked = writes(&Snapshot::of_documents(objects), &change).expect("writes");
-    let about: Vec<(&str, Option<&str>, bool)> =
-        asked.iter().map(|write| (write.plural, write.namespace.as_deref(), matches!(write.what, WriteBody::Create(_)))).collect();
+    let about: Vec<(&str, Option<&str>, bool)> = asked
+        .iter()
+        .map(|write| (&*write.resource.plural, write.namespace.as_deref(), matches!(write.what, WriteBody::Create(_))))
+        .collect();
     assert_eq!(about, [("priorityclasses", None, true)], "{asked:?}");
 }
 

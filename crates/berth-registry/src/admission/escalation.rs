@@ -25,7 +25,7 @@ impl PlugIn for Escalation {
 
     async fn authorize(chain: &Chain, admission: &Admission<'_>) -> Result<(), ApiError> {
         let (At { resource, namespace, .. }, operation) = (admission.at, admission.operation);
-        let is_asked = operation != Operation::Delete && resource.group == berth_rbac::GROUP;
+        let is_asked = operation != Operation::Delete && resource.group() == berth_rbac::GROUP;
         let Some(user) = admission.author.actor.limited().filter(|_| is_asked) else { return Ok(()) };
         let policy = chain.authorizer.policy().await?;
         let (old, new) = (admission.old.as_ref().map(|old| &*old.object), &*admission.object);
@@ -68,7 +68,7 @@ impl Attempt<'_> {
     fn check_cluster_role(&self, old: Option<&ClusterRole>, new: &ClusterRole) -> Result<(), ApiError> {
         self.check_rules(old.map(|old| old.rules.as_deref()), new.rules.as_deref())?;
         let before = old.and_then(|old| old.aggregation_rule.as_ref());
-        if before == new.aggregation_rule.as_ref() || self.may("escalate", &self.resource.plural, self.name) {
+        if before == new.aggregation_rule.as_ref() || self.may("escalate", self.resource.plural(), self.name) {
             return Ok(());
         }
         if self.missing(&everything()).is_empty() {
@@ -80,7 +80,7 @@ impl Attempt<'_> {
     /// `old` is `None` for a new role.
     fn check_rules(&self, old: Option<Option<&[PolicyRule]>>, new: Option<&[PolicyRule]>) -> Result<(), ApiError> {
         let new = new.unwrap_or_default();
-        if old.is_some_and(|old| old.unwrap_or_default() == new) || self.may("escalate", &self.resource.plural, self.name) {
+        if old.is_some_and(|old| old.unwrap_or_default() == new) || self.may("escalate", self.resource.plural(), self.name) {
             return Ok(());
         }
         self.check_held(new)

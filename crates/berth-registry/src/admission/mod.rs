@@ -117,7 +117,7 @@ impl<'a> Happened<'a> {
     }
 
     fn group_and_plural(&self) -> (&str, &str) {
-        (&self.resource.group, &self.resource.plural)
+        (self.resource.group(), self.resource.plural())
     }
 }
 

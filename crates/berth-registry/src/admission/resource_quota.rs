@@ -62,7 +62,7 @@ impl PlugIn for ResourceQuota {
 }
 
 fn taken_by(admission: &Admission<'_>, object: &dyn Object) -> Taken {
-    quota::taken(&admission.at.resource.group, &admission.at.resource.plural, object)
+    quota::taken(admission.at.resource.group_resource(), object)
 }
 
 /// What a write is charged.

@@ -50,7 +50,7 @@ enum Kept {
 
 impl Kept {
     fn of(resource: &Resource) -> Option<Self> {
-        match (&*resource.group, &*resource.plural) {
+        match (resource.group().as_str(), resource.plural().as_str()) {
             ("apps", "deployments" | "statefulsets") => Some(Self::ByServer),
             ("apps", "replicasets" | "controllerrevisions") => Some(Self::ByControllers),
             _ => None,
@@ -199,12 +199,13 @@ fn note(object: &mut dyn Object, key: &str, value: String) {
 mod tests {
     use super::*;
     use crate::resource::built_in;
+    use berth_identity::GroupResource;
 
     #[test]
     fn workloads_are_the_servers_and_what_keeps_their_revisions_is_the_controllers() {
         let kept = |name: &str| {
             let (plural, group) = name.split_once('.').unwrap_or((name, ""));
-            Kept::of(built_in().by_name(group, plural).expect("a known resource"))
+            Kept::of(built_in().by_name(&GroupResource::new(group, plural)).expect("a known resource"))
         };
         assert_eq!(["deployments.apps", "statefulsets.apps"].map(kept), [Some(Kept::ByServer); 2]);
         assert_eq!(["replicasets.apps", "controllerrevisions.apps"].map(kept), [Some(Kept::ByControllers); 2]);

@@ -73,7 +73,7 @@ impl Chain {
 /// of what they tell about.
 fn keeps_things_going(admission: &Admission<'_>) -> bool {
     let (resource, is_limited) = (admission.at.resource, admission.author.actor.limited().is_some());
-    match (resource.group.as_str(), resource.plural.as_str()) {
+    match (resource.group().as_str(), resource.plural().as_str()) {
         ("coordination.k8s.io", "leases") => true,
         ("" | "events.k8s.io", "events") => {
             let event = admission.object.downcast_ref::<Event>();

@@ -8,6 +8,7 @@ pub(crate) use policy::Authorizer;
 pub use policy::LAG_MAX;
 
 use crate::{Actor, ApiError, Target};
+use berth_identity::GroupResource;
 use berth_rbac::{Attributes, ResourceAttributes, User};
 
 impl Authorizer {
@@ -37,8 +38,8 @@ impl Authorizer {
         let Some(user) = actor.limited() else { return Ok(()) };
         let attributes = ResourceAttributes {
             verb: "create",
-            group: &target.resource.group,
-            resource: &target.resource.plural,
+            group: target.resource.group(),
+            resource: target.resource.plural(),
             subresource: "",
             namespace: target.namespace.as_deref().unwrap_or_default(),
             name: &target.name,
@@ -55,8 +56,7 @@ pub fn forbidden(user: &User, attributes: &Attributes<'_>) -> ApiError {
         Attributes::Resource(attributes) => (attributes.group, attributes.resource, attributes.name),
     };
     ApiError::Forbidden {
-        group: group.to_owned(),
-        resource: resource.to_owned(),
+        resource: GroupResource::new(group, resource),
         name: name.to_owned(),
         message: attributes.refusal(user),
         causes: Vec::new(),

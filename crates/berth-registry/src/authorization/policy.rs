@@ -228,7 +228,7 @@ fn put(policy: &mut Policy, resource: &Arc<Resource>, entry: &Entry) {
 
 fn remove(policy: &mut Policy, resource: &Arc<Resource>, entry: &Entry) {
     let Some(name) = name_of(resource, entry) else { return };
-    if resource.plural.ends_with("bindings") { policy.remove_binding(&name) } else { policy.remove_role(&name) }
+    if resource.plural().ends_with("bindings") { policy.remove_binding(&name) } else { policy.remove_role(&name) }
 }
 
 fn name_of(resource: &Arc<Resource>, entry: &Entry) -> Option<RoleName> {

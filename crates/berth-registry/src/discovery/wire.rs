@@ -1,5 +1,6 @@
 //! The documents of discovery as they are written: upstream's fields in upstream's order.
 
+use berth_identity::{ApiName, GroupVersion, GroupVersionKind};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -67,16 +68,16 @@ pub(super) struct ApiGroup {
     pub(super) kind: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) api_version: Option<&'static str>,
-    pub(super) name: String,
-    pub(super) versions: Vec<GroupVersion>,
-    pub(super) preferred_version: GroupVersion,
+    pub(super) name: ApiName,
+    pub(super) versions: Vec<GroupVersionForDiscovery>,
+    pub(super) preferred_version: GroupVersionForDiscovery,
 }
 
 #[derive(Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct GroupVersion {
-    pub(super) group_version: String,
-    pub(super) version: String,
+pub(super) struct GroupVersionForDiscovery {
+    pub(super) group_version: GroupVersion,
+    pub(super) version: ApiName,
 }
 
 #[derive(Serialize)]
@@ -85,7 +86,7 @@ pub(super) struct ApiResourceList {
     pub(super) kind: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) api_version: Option<&'static str>,
-    pub(super) group_version: String,
+    pub(super) group_version: GroupVersion,
     pub(super) resources: Vec<ApiResource>,
 }
 
@@ -93,18 +94,18 @@ pub(super) struct ApiResourceList {
 #[serde(rename_all = "camelCase")]
 pub(super) struct ApiResource {
     pub(super) name: String,
-    pub(super) singular_name: String,
+    pub(super) singular_name: ApiName,
     pub(super) namespaced: bool,
     #[serde(skip_serializing_if = "str::is_empty")]
-    pub(super) group: &'static str,
+    pub(super) group: ApiName,
     #[serde(skip_serializing_if = "str::is_empty")]
-    pub(super) version: &'static str,
-    pub(super) kind: String,
+    pub(super) version: ApiName,
+    pub(super) kind: ApiName,
     pub(super) verbs: &'static [&'static str],
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub(super) short_names: Vec<String>,
+    pub(super) short_names: Vec<ApiName>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub(super) categories: Vec<String>,
+    pub(super) categories: Vec<ApiName>,
     #[serde(skip_serializing_if = "String::is_empty")]
     pub(super) storage_version_hash: String,
 }
@@ -127,13 +128,13 @@ pub(super) struct DiscoveredGroup {
 #[derive(Serialize)]
 pub(super) struct DiscoveredMetadata {
     /// Empty for core.
-    #[serde(skip_serializing_if = "String::is_empty")]
-    pub(super) name: String,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    pub(super) name: ApiName,
 }
 
 #[derive(Serialize)]
 pub(super) struct DiscoveredVersion {
-    pub(super) version: String,
+    pub(super) version: ApiName,
     pub(super) resources: Vec<DiscoveredResource>,
     pub(super) freshness: &'static str,
 }
@@ -141,15 +142,15 @@ pub(super) struct DiscoveredVersion {
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct DiscoveredResource {
-    pub(super) resource: String,
+    pub(super) resource: ApiName,
     pub(super) response_kind: ResponseKind,
     pub(super) scope: &'static str,
-    pub(super) singular_resource: String,
+    pub(super) singular_resource: ApiName,
     pub(super) verbs: &'static [&'static str],
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub(super) short_names: Vec<String>,
+    pub(super) short_names: Vec<ApiName>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub(super) categories: Vec<String>,
+    pub(super) categories: Vec<ApiName>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) subresources: Vec<DiscoveredSubresource>,
 }
@@ -164,7 +165,13 @@ pub(super) struct DiscoveredSubresource {
 
 #[derive(Serialize)]
 pub(super) struct ResponseKind {
-    pub(super) group: &'static str,
-    pub(super) version: &'static str,
-    pub(super) kind: String,
+    pub(super) group: ApiName,
+    pub(super) version: ApiName,
+    pub(super) kind: ApiName,
+}
+
+impl From<GroupVersionKind> for ResponseKind {
+    fn from(GroupVersionKind { group, version, kind }: GroupVersionKind) -> Self {
+        Self { group, version, kind }
+    }
 }

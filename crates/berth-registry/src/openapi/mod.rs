@@ -13,6 +13,7 @@ use crate::{
     document::{Document, OpenApi},
     resource::{Resource, Resources},
 };
+use berth_identity::GroupVersion;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 
@@ -31,7 +32,7 @@ impl Resources {
 }
 
 fn made(resources: &Resources) -> OpenApi {
-    let of_version = |(group, version)| (path_of(group, version), Document::new(&build(resources, group, version)));
+    let of_version = |version: GroupVersion| (path_of(&version), Document::new(&build(resources, &version)));
     let by_path: BTreeMap<String, Document> = group_versions(resources).into_iter().map(of_version).collect();
     let entry = |(path, document): (&String, &Document)| {
         (path.clone(), json!({"serverRelativeURL": format!("/openapi/v3/{path}?hash={}", document.hash)}))
@@ -47,13 +48,14 @@ pub(crate) fn schemas_of(resource: &Resource) -> (String, Map<String, Value>) {
     (schemas::name_of(&object), schemas.finish())
 }
 
-fn path_of(group: &str, version: &str) -> String {
-    if group.is_empty() { format!("api/{version}") } else { format!("apis/{group}/{version}") }
+fn path_of(version: &GroupVersion) -> String {
+    let root = if version.group.is_empty() { "api" } else { "apis" };
+    format!("{root}/{version}")
 }
 
-fn build(resources: &Resources, group: &str, version: &str) -> Value {
+fn build(resources: &Resources, version: &GroupVersion) -> Value {
     let mut schemas = schemas::Schemas::new();
-    let paths = paths::of(resources, group, version, &mut schemas);
+    let paths = paths::of(resources, version, &mut schemas);
     json!({
         "openapi": "3.0.0",
         "info": {"title": "Kubernetes", "version": format!("v{}.{}.0", crate::discovery::MAJOR, crate::discovery::MINOR)},

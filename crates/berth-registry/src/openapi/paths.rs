@@ -2,7 +2,7 @@
 
 use super::{
     path_of,
-    schemas::{Gvk, Schemas},
+    schemas::{Schemas, gvk_value},
 };
 use crate::{
     discovery::{subresource_verbs, verbs},
@@ -15,6 +15,7 @@ use berth_api::{
         apimachinery::pkg::apis::meta::v1::{DeleteOptions, Patch, Status},
     },
 };
+use berth_identity::{GroupVersion, GroupVersionKind};
 use serde_json::{Map, Value, json};
 
 const PATCH_TYPES: [&str; 4] = [
@@ -25,9 +26,9 @@ const PATCH_TYPES: [&str; 4] = [
 ];
 
 /// `paths` of one group and version; the schemas that they refer to are collected.
-pub(super) fn of(resources: &Resources, group: &str, version: &str, schemas: &mut Schemas) -> Value {
+pub(super) fn of(resources: &Resources, version: &GroupVersion, schemas: &mut Schemas) -> Value {
     let mut paths = Map::new();
-    for resource in resources.all().iter().filter(|resource| resource.group == group && resource.version == version) {
+    for resource in resources.all().iter().filter(|resource| resource.gvk().group_version() == *version) {
         let add = if resource.is_review() { add_review } else { add_resource };
         add(&mut paths, resource, schemas);
     }
@@ -37,25 +38,25 @@ pub(super) fn of(resources: &Resources, group: &str, version: &str, schemas: &mu
 /// What can only be asked.
 fn add_review(paths: &mut Map<String, Value>, resource: &Resource, schemas: &mut Schemas) {
     let (object, _) = schemas.resource(resource);
-    let create = Operation { resource, gvk: Gvk::of(resource), action: "post", id: operation_id("create", resource, "") };
+    let create = Operation { resource, gvk: resource.gvk(), action: "post", id: operation_id("create", resource, "") };
     let post = create.with(WRITE_QUERY).body(&object).answer(&[200, 201, 202], &object);
     paths.insert(collection_path(resource), path_item(Map::from_iter([("post".to_owned(), post)]), resource, &[]));
 }
 
 fn collection_path(resource: &Resource) -> String {
-    let root = format!("/{}", path_of(&resource.group, &resource.version));
+    let root = format!("/{}", path_of(&resource.gvk().group_version()));
     match resource.scope {
-        Scope::Namespaced => format!("{root}/namespaces/{{namespace}}/{}", resource.plural),
-        Scope::Cluster => format!("{root}/{}", resource.plural),
+        Scope::Namespaced => format!("{root}/namespaces/{{namespace}}/{}", resource.plural()),
+        Scope::Cluster => format!("{root}/{}", resource.plural()),
     }
 }
 
 fn add_resource(paths: &mut Map<String, Value>, resource: &Resource, schemas: &mut Schemas) {
     let (object, list) = schemas.resource(resource);
     let (status, delete_options) = (schemas.reference::<Status>(), schemas.reference::<DeleteOptions>());
-    let root = format!("/{}", path_of(&resource.group, &resource.version));
+    let root = format!("/{}", path_of(&resource.gvk().group_version()));
     let collection = collection_path(resource);
-    let on = |action, id: &str| Operation { resource, gvk: Gvk::of(resource), action, id: operation_id(id, resource, "") };
+    let on = |action, id: &str| Operation { resource, gvk: resource.gvk(), action, id: operation_id(id, resource, "") };
 
     let mut operations = Map::new();
     operations.insert("get".to_owned(), on("list", "list").with(LIST_QUERY).answer(&[200], &list));
@@ -69,10 +70,10 @@ fn add_resource(paths: &mut Map<String, Value>, resource: &Resource, schemas: &m
     if resource.scope == Scope::Namespaced {
         let id = operation_id("list", resource, "ForAllNamespaces").replace("Namespaced", "");
         let list_all = Operation { id, ..on("list", "") }.with(LIST_QUERY).answer(&[200], &list);
-        paths.insert(format!("{root}/{}", resource.plural), json!({"get": list_all}));
+        paths.insert(format!("{root}/{}", resource.plural()), json!({"get": list_all}));
     }
 
-    let mut operations = read_and_write(resource, Gvk::of(resource), &object, "", schemas);
+    let mut operations = read_and_write(resource, resource.gvk(), &object, "", schemas);
     let delete = on("delete", "delete").with(DELETE_QUERY).body(&delete_options);
     operations.insert("delete".to_owned(), delete.answer(&[200, 202], &status));
     paths.insert(format!("{collection}/{{name}}"), path_item(operations, resource, &[NAME]));
@@ -84,7 +85,7 @@ fn add_resource(paths: &mut Map<String, Value>, resource: &Resource, schemas: &m
 }
 
 /// get, put and patch, as far as the resource (or subresource, `suffix`) has them.
-fn read_and_write(resource: &Resource, gvk: Gvk<'_>, object: &Value, suffix: &str, schemas: &mut Schemas) -> Map<String, Value> {
+fn read_and_write(resource: &Resource, gvk: &GroupVersionKind, object: &Value, suffix: &str, schemas: &mut Schemas) -> Map<String, Value> {
     let on = |action, id: &str| Operation { resource, gvk, action, id: operation_id(id, resource, suffix) };
     let patch = on("patch", "patch").with(PATCH_QUERY).patch_body(&schemas.reference::<Patch>());
     Map::from_iter([
@@ -97,37 +98,37 @@ fn read_and_write(resource: &Resource, gvk: Gvk<'_>, object: &Value, suffix: &st
 fn of_subresource(resource: &Resource, subresource: Subresource, object: &Value, schemas: &mut Schemas) -> Map<String, Value> {
     let (object, gvk) = match subresource {
         Subresource::Scale => {
-            let gvk = Gvk { group: "autoscaling", version: "v1", kind: "Scale" };
-            (schemas.object::<Scale>(gvk), gvk)
+            let gvk = GroupVersionKind::from_static("autoscaling", "v1", "Scale");
+            (schemas.object::<Scale>(&gvk), gvk)
         }
         Subresource::Eviction => {
-            let gvk = Gvk { group: "policy", version: "v1", kind: "Eviction" };
-            (schemas.object::<Eviction>(gvk), gvk)
+            let gvk = GroupVersionKind::from_static("policy", "v1", "Eviction");
+            (schemas.object::<Eviction>(&gvk), gvk)
         }
         Subresource::Binding => {
-            let gvk = Gvk { group: "", version: "v1", kind: "Binding" };
-            (schemas.object::<Binding>(gvk), gvk)
+            let gvk = GroupVersionKind::from_static("", "v1", "Binding");
+            (schemas.object::<Binding>(&gvk), gvk)
         }
         Subresource::Token => {
-            let gvk = Gvk { group: "authentication.k8s.io", version: "v1", kind: "TokenRequest" };
-            (schemas.object::<TokenRequest>(gvk), gvk)
+            let gvk = GroupVersionKind::from_static("authentication.k8s.io", "v1", "TokenRequest");
+            (schemas.object::<TokenRequest>(&gvk), gvk)
         }
-        Subresource::Status | Subresource::Finalize => (object.clone(), Gvk::of(resource)),
-        Subresource::Log => (json!({"type": "string"}), Gvk::of(resource)),
+        Subresource::Status | Subresource::Finalize => (object.clone(), resource.gvk().clone()),
+        Subresource::Log => (json!({"type": "string"}), resource.gvk().clone()),
     };
     let suffix = capitalised(subresource.as_str());
     let mut operations = match subresource_verbs(subresource) {
         ["create"] => {
             let id = operation_id("create", resource, &suffix);
-            let create = Operation { resource, gvk, action: "post", id }.with(WRITE_QUERY).body(&object);
+            let create = Operation { resource, gvk: &gvk, action: "post", id }.with(WRITE_QUERY).body(&object);
             Map::from_iter([("post".to_owned(), create.answer(&[200, 201, 202], &object))])
         }
         ["get"] => {
             let id = operation_id("read", resource, &suffix);
-            let read = Operation { resource, gvk, action: "get", id }.with(LOG_QUERY);
+            let read = Operation { resource, gvk: &gvk, action: "get", id }.with(LOG_QUERY);
             Map::from_iter([("get".to_owned(), read.text_answer(&object))])
         }
-        _ => read_and_write(resource, gvk, &object, &suffix, schemas),
+        _ => read_and_write(resource, &gvk, &object, &suffix, schemas),
     };
     if subresource == Subresource::Finalize {
         operations.retain(|method, _| method == "put");
@@ -137,12 +138,12 @@ fn of_subresource(resource: &Resource, subresource: Subresource, object: &Value,
 
 /// What `createAppsV1NamespacedDeployment` is made of.
 fn operation_id(verb: &str, resource: &Resource, suffix: &str) -> String {
-    let group = match resource.group.split('.').next().unwrap_or_default() {
+    let group = match resource.group().split('.').next().unwrap_or_default() {
         "" => "core",
         group => group,
     };
     let namespaced = if resource.scope == Scope::Namespaced { "Namespaced" } else { "" };
-    format!("{verb}{}{}{namespaced}{}{suffix}", capitalised(group), capitalised(&resource.version), resource.kind)
+    format!("{verb}{}{}{namespaced}{}{suffix}", capitalised(group), capitalised(resource.version()), resource.kind())
 }
 
 fn capitalised(word: &str) -> String {
@@ -287,7 +288,7 @@ fn path_item(mut operations: Map<String, Value>, resource: &Resource, in_path: &
 /// An operation in the making: what it is done to.
 struct Operation<'a> {
     resource: &'a Resource,
-    gvk: Gvk<'a>,
+    gvk: &'a GroupVersionKind,
     action: &'static str,
     id: String,
 }
@@ -295,11 +296,11 @@ struct Operation<'a> {
 impl Operation<'_> {
     fn with(self, query: &[Parameter]) -> Draft {
         Draft(json!({
-            "description": format!("{} {}", self.action, self.resource.plural),
+            "description": format!("{} {}", self.action, self.resource.plural()),
             "operationId": self.id,
             "parameters": parameters(query, "query"),
             "x-kubernetes-action": self.action,
-            "x-kubernetes-group-version-kind": self.gvk.value(),
+            "x-kubernetes-group-version-kind": gvk_value(self.gvk),
         }))
     }
 }

@@ -6,6 +6,7 @@ use crate::{
     resource::Resource,
 };
 use berth_api::k8s_openapi::apimachinery::pkg::apis::meta::v1::{ListMeta, ObjectMeta};
+use berth_identity::GroupVersionKind;
 use schemars::{JsonSchema, Schema, SchemaGenerator, generate::SchemaSettings};
 use serde_json::{Map, Value, json};
 
@@ -44,22 +45,9 @@ pub(super) struct Schemas {
     lists: Vec<(String, Value)>,
 }
 
-/// A group, version and kind.
-#[derive(Clone, Copy)]
-pub(super) struct Gvk<'a> {
-    pub(super) group: &'a str,
-    pub(super) version: &'a str,
-    pub(super) kind: &'a str,
-}
-
-impl<'a> Gvk<'a> {
-    pub(super) fn of(resource: &'a Resource) -> Self {
-        Self { group: &resource.group, version: &resource.version, kind: &resource.kind }
-    }
-
-    pub(super) fn value(self) -> Value {
-        json!({"group": self.group, "version": self.version, "kind": self.kind})
-    }
+/// A kind as `x-kubernetes-group-version-kind` shows it.
+pub(super) fn gvk_value(kind: &GroupVersionKind) -> Value {
+    json!({"group": kind.group, "version": kind.version, "kind": kind.kind})
 }
 
 impl Schemas {
@@ -74,14 +62,14 @@ impl Schemas {
     }
 
     /// A reference to the schema of an object.
-    pub(super) fn object<T: JsonSchema>(&mut self, gvk: Gvk<'_>) -> Value {
+    pub(super) fn object<T: JsonSchema>(&mut self, gvk: &GroupVersionKind) -> Value {
         let schema = self.generator.subschema_for::<T>();
         self.kind(&schema, gvk)
     }
 
     /// References to the schemas of a resource's kind and of its list.
     pub(super) fn resource(&mut self, resource: &Resource) -> (Value, Value) {
-        let gvk = Gvk::of(resource);
+        let gvk = resource.gvk();
         let schema = resource.rules.schema(&mut self.generator);
         if !resource.is_built_in() {
             self.give_metadata(&schema);
@@ -91,14 +79,14 @@ impl Schemas {
         let name = format!("{}List", name_of(&object));
         let reference = reference_to(&name);
         let list = json!({
-            "description": format!("{}List is a list of {}.", resource.kind, resource.plural),
+            "description": format!("{}List is a list of {}.", resource.kind(), resource.plural()),
             "type": "object",
             "required": ["items"],
             "properties": {
                 "apiVersion": API_VERSION.schema(),
                 "kind": KIND.schema(),
                 "metadata": wrap(&list_meta, Some("Standard list metadata.")),
-                "items": {"description": format!("List of {}", resource.plural), "type": "array", "items": wrap(&object, None)},
+                "items": {"description": format!("List of {}", resource.plural()), "type": "array", "items": wrap(&object, None)},
             },
             "x-kubernetes-group-version-kind": [{"group": gvk.group, "version": gvk.version, "kind": format!("{}List", gvk.kind)}],
         });
@@ -119,10 +107,10 @@ impl Schemas {
         }
     }
 
-    fn kind(&mut self, schema: &Schema, gvk: Gvk<'_>) -> Value {
+    fn kind(&mut self, schema: &Schema, gvk: &GroupVersionKind) -> Value {
         let name = name_in(schema);
         if !self.kinds.iter().any(|(known, _)| *known == name) {
-            self.kinds.push((name.clone(), gvk.value()));
+            self.kinds.push((name.clone(), gvk_value(gvk)));
         }
         reference_to(&name)
     }

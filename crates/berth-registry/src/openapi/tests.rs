@@ -1,6 +1,6 @@
 //! What kubectl looks for, and that nothing dangles.
 
-use super::*;
+use super::{schemas::gvk_value, *};
 use crate::resource::built_in;
 
 fn documents() -> &'static OpenApi {
@@ -43,8 +43,8 @@ fn the_index_lists_every_group_and_version_by_hash() {
 
 #[test]
 fn documents_are_the_same_when_made_again() {
-    for (group, version) in group_versions(built_in()) {
-        assert_eq!(Document::new(&build(built_in(), group, version)).hash, document(&path_of(group, version)).expect("served").hash);
+    for version in group_versions(built_in()) {
+        assert_eq!(Document::new(&build(built_in(), &version)).hash, document(&path_of(&version)).expect("served").hash);
     }
 }
 
@@ -84,22 +84,22 @@ fn references_never_stand_beside_other_words_and_nothing_is_nullable() {
 #[test]
 fn kubectl_finds_how_to_validate_and_patch_every_kind() {
     for resource in built_in().stored().filter(|resource| resource.read_only.is_empty()) {
-        let document = read(&path_of(&resource.group, &resource.version));
-        let gvk = json!({"group": resource.group, "version": resource.version, "kind": resource.kind});
+        let document = read(&path_of(&resource.gvk().group_version()));
+        let gvk = gvk_value(resource.gvk());
         let paths = document["paths"].as_object().expect("paths");
         let patch = paths.iter().filter(|(path, _)| path.ends_with("{name}")).map(|(_, item)| &item["patch"]);
         let patch = patch.into_iter().find(|patch| patch["x-kubernetes-group-version-kind"] == gvk).expect("a patch operation");
         let names: Vec<&Value> = patch["parameters"].as_array().into_iter().flatten().map(|parameter| &parameter["name"]).collect();
         for name in ["fieldValidation", "dryRun", "fieldManager"] {
-            assert!(names.contains(&&json!(name)), "{} {name}", resource.kind);
+            assert!(names.contains(&&json!(name)), "{} {name}", resource.kind());
         }
         assert!(patch["requestBody"]["content"]["application/strategic-merge-patch+json"].is_object());
         let schemas = document["components"]["schemas"].as_object().expect("schemas");
         let mut of_kind = schemas.values().filter(|schema| schema["x-kubernetes-group-version-kind"] == json!([gvk]));
         let schema = of_kind.next().expect("a schema of the kind");
-        assert!(of_kind.next().is_none(), "one schema of {}", resource.kind);
+        assert!(of_kind.next().is_none(), "one schema of {}", resource.kind());
         for property in ["apiVersion", "kind", "metadata"] {
-            assert!(schema["properties"][property].is_object(), "{} {property}", resource.kind);
+            assert!(schema["properties"][property].is_object(), "{} {property}", resource.kind());
         }
     }
 }
@@ -231,7 +231,7 @@ fn what_may_be_an_object_or_a_list_has_no_type_in_the_old_document() {
 fn old_kubectl_finds_every_kind_and_how_to_patch_it() {
     let document = old();
     for resource in built_in().stored().filter(|resource| resource.read_only.is_empty()) {
-        let gvk = json!({"group": resource.group, "version": resource.version, "kind": resource.kind});
+        let gvk = gvk_value(resource.gvk());
         let definitions = document["definitions"].as_object().expect("definitions");
         let marked = |schema: &&Value| schema["x-kubernetes-group-version-kind"].as_array().is_some_and(|all| all.contains(&gvk));
         assert_eq!(definitions.values().filter(marked).count(), 1, "{gvk}");

@@ -11,8 +11,8 @@ const SYNTAXES: [&str; 2] = ["application/json", "application/yaml"];
 /// The whole document.
 pub(super) fn document(resources: &Resources) -> Value {
     let (mut info, mut paths, mut definitions) = (Value::Null, Map::new(), Map::new());
-    for (group, version) in group_versions(resources) {
-        let mut document = build(resources, group, version);
+    for version in group_versions(resources) {
+        let mut document = build(resources, &version);
         info = document["info"].take();
         paths.extend(members(document["paths"].take()).map(|(path, item)| (path, path_item(item))));
         for (name, value) in members(document["components"]["schemas"].take()) {

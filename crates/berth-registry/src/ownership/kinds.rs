@@ -19,7 +19,7 @@ fn made(resource: &Resource) -> KindFields {
     for part in ["spec", "status"].into_iter().filter(|part| has(part)) {
         empty[part] = json!({});
     }
-    fill(&mut empty, &always_there(&resource.group, &resource.kind));
+    fill(&mut empty, &always_there(resource.group(), resource.kind()));
     let mut schema = Schema::default();
     schema.add_openapi(&schemas);
     let is_main_without_status = resource.subresources.contains(&Subresource::Status);
@@ -28,7 +28,7 @@ fn made(resource: &Resource) -> KindFields {
         name,
         empty,
         main_ignores: if is_main_without_status { paths(&[&["status"]]) } else { Set::default() },
-        status_ignores: match resource.kind.as_str() {
+        status_ignores: match resource.kind().as_str() {
             "Deployment" => paths(&[&["spec"], &["metadata", "labels"]]),
             "Pod" => paths(&[&["spec"], &["metadata", "ownerReferences"]]),
             _ => paths(&[&["spec"]]),
@@ -79,8 +79,8 @@ mod tests {
     fn every_kind_has_a_schema_that_its_empty_object_fits() {
         for resource in resource::built_in().stored() {
             let kind = fields_of(resource);
-            kind.root().validate(&kind.empty).unwrap_or_else(|faults| panic!("{}: {faults}", resource.kind));
-            let fault = kind.root().validate(&json!({"bogus": 1})).expect_err(&resource.kind);
+            kind.root().validate(&kind.empty).unwrap_or_else(|faults| panic!("{}: {faults}", resource.kind()));
+            let fault = kind.root().validate(&json!({"bogus": 1})).expect_err(resource.kind());
             assert_eq!(fault.to_string(), ".bogus: field not declared in schema");
         }
     }

@@ -219,7 +219,7 @@ fn refused(target: &Target, error: ApplyError) -> ApiError {
     match error {
         ApplyError::Invalid(faults) => {
             let (resource, namespace) = (&target.resource, target.namespace.as_deref().unwrap_or_default());
-            let kind = format!("{}/{}, Kind={}", resource.group, resource.version, resource.kind);
+            let kind = format!("{}/{}, Kind={}", resource.group(), resource.version(), resource.kind());
             let text = format!("failed to create typed patch object ({namespace}/{}; {kind}): {faults}", target.name);
             ApiError::bad_request(text)
         }

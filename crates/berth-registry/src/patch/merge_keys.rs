@@ -64,7 +64,7 @@ pub const KEY_DEFAULTS: [(&str, &str, &str); 3] =
 #[must_use]
 pub fn field(of: &str, name: &str) -> Option<&'static Field> {
     let own = FIELDS.iter().find(|field| field.of == of && field.name == name);
-    own.or_else(|| (name == "metadata" && resource::built_in().stored().any(|r| r.kind == of)).then_some(&METADATA))
+    own.or_else(|| (name == "metadata" && resource::built_in().stored().any(|r| r.kind() == of)).then_some(&METADATA))
 }
 
 /// Every entry.

@@ -6,6 +6,7 @@ use berth_api::{
     FieldError, Path,
     decode::{DecodeError, parse_json},
 };
+use berth_identity::GroupKind;
 use serde_json::Value;
 use std::borrow::Cow;
 
@@ -68,7 +69,7 @@ impl<'a> Parsed<'a> {
             Self::Strategic(value, _) => as_in_go(value),
         };
         let errors = vec![FieldError::invalid(&Path::new("patch"), text, why)];
-        ApiError::Invalid { group: String::new(), kind: String::new(), name: String::new(), errors }
+        ApiError::Invalid { kind: GroupKind::default(), name: String::new(), errors }
     }
 }
 

@@ -18,7 +18,7 @@ pub fn strategic(doc: &Value, patch: &Value, resource: &Resource) -> Result<Valu
     let (Value::Object(doc), Value::Object(patch)) = (doc, patch) else {
         return bad("a strategic merge patch is a JSON object");
     };
-    merge_objects(doc.clone(), patch.clone(), &resource.kind).map(Value::Object)
+    merge_objects(doc.clone(), patch.clone(), resource.kind()).map(Value::Object)
 }
 
 type Object = Map<String, Value>;

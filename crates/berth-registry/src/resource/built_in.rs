@@ -29,6 +29,7 @@ use berth_api::{
         apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
     },
 };
+use berth_identity::GroupVersionKind;
 use std::sync::{Arc, LazyLock};
 
 static BUILT_IN: LazyLock<Arc<Resources>> =
@@ -53,7 +54,9 @@ impl Default for ResourceTable {
 /// If there is none of this type.
 #[must_use]
 pub fn of<K: Kind>() -> &'static Arc<Resource> {
-    BUILT_IN.named(K::API_VERSION, K::KIND).expect("kinds that the server itself uses are in its table")
+    BUILT_IN
+        .named(&GroupVersionKind::from_static(K::GROUP, K::VERSION, K::KIND))
+        .expect("kinds that the server itself uses are in its table")
 }
 
 /// Every kind that is stored, in the order in which groups are preferred and kinds are shown. Places are upstream's.

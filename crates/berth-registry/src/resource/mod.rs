@@ -14,6 +14,7 @@ pub use table::{Ended, ResourceTable, Resources, Taken};
 
 use berth_api::Scope;
 pub use berth_api::Subresource;
+use berth_identity::{ApiName, GroupResource, GroupVersionKind, GroupVersionResource};
 use rules::Typed;
 use std::{
     fmt,
@@ -48,37 +49,34 @@ pub struct SelectableField {
     pub pointer: String,
 }
 
-/// What a kind is called.
+/// What a kind is called in one version.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Names {
-    /// Empty for core.
-    pub group: String,
-    /// `v1`.
-    pub version: String,
-    /// `Deployment`.
-    pub kind: String,
+    /// `apps/v1`, `Deployment`.
+    pub kind: GroupVersionKind,
     /// `deployments`.
-    pub plural: String,
+    pub plural: ApiName,
     /// `deployment`.
-    pub singular: String,
+    pub singular: ApiName,
+    /// `deploy`.
+    pub short_names: Vec<ApiName>,
+    /// `all`.
+    pub categories: Vec<ApiName>,
+}
+
+impl Names {
+    /// A kind without a singular, short names and categories.
+    #[must_use]
+    pub fn new(kind: GroupVersionKind, plural: impl Into<ApiName>) -> Self {
+        Self { kind, plural: plural.into(), singular: ApiName::EMPTY, short_names: Vec::new(), categories: Vec::new() }
+    }
 }
 
 /// One line of the table.
 pub struct Resource {
-    /// Empty for core.
-    pub group: String,
-    /// `v1`.
-    pub version: String,
-    /// `Deployment`.
-    pub kind: String,
-    /// `deployments`.
-    pub plural: String,
-    /// `deployment`.
-    pub singular: String,
-    /// `deploy`.
-    pub short_names: Vec<String>,
-    /// `all`.
-    pub categories: Vec<String>,
+    names: Names,
+    /// Its group and plural.
+    resource: GroupResource,
     /// Namespaced or not.
     pub scope: Scope,
     /// Its subresources.
@@ -103,25 +101,21 @@ pub struct Resource {
 
 impl fmt::Debug for Resource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/{}", self.api_version, self.plural)
+        write!(f, "{}/{}", self.api_version, self.plural())
     }
 }
 
 impl Resource {
-    /// A kind without short names, subresources and selectable fields, stored at `GROUP/PLURAL` as upstream's custom resources are.
+    /// A kind without subresources and selectable fields, stored at `GROUP/PLURAL` as upstream's custom resources are.
     #[must_use]
     pub fn new(names: Names, scope: Scope, rules: impl Rules) -> Self {
-        let Names { group, version, kind, plural, singular } = names;
+        let resource = GroupResource { group: names.kind.group.clone(), plural: names.plural.clone() };
+        let GroupResource { group, plural } = &resource;
         Self {
-            prefix: if group.is_empty() { prefix(&plural) } else { prefix(&format!("{group}/{plural}")) },
-            api_version: if group.is_empty() { version.clone() } else { format!("{group}/{version}") },
-            group,
-            version,
-            kind,
-            plural,
-            singular,
-            short_names: Vec::new(),
-            categories: Vec::new(),
+            prefix: if group.is_empty() { prefix(plural) } else { prefix(&format!("{group}/{plural}")) },
+            api_version: names.kind.api_version(),
+            names,
+            resource,
             scope,
             subresources: Vec::new(),
             read_only: "",
@@ -132,6 +126,54 @@ impl Resource {
             added: None,
             fields: OnceLock::new(),
         }
+    }
+
+    /// What it is called.
+    #[must_use]
+    pub fn names(&self) -> &Names {
+        &self.names
+    }
+
+    /// The kind of its objects: `apps/v1`, `Deployment`.
+    #[must_use]
+    pub fn gvk(&self) -> &GroupVersionKind {
+        &self.names.kind
+    }
+
+    /// `deployments` of the group `apps`.
+    #[must_use]
+    pub fn group_resource(&self) -> &GroupResource {
+        &self.resource
+    }
+
+    /// `deployments` of `apps/v1`.
+    #[must_use]
+    pub fn gvr(&self) -> GroupVersionResource {
+        self.names.kind.group_version().with_resource(&self.names.plural)
+    }
+
+    /// Empty for core.
+    #[must_use]
+    pub fn group(&self) -> &ApiName {
+        &self.names.kind.group
+    }
+
+    /// `v1`.
+    #[must_use]
+    pub fn version(&self) -> &ApiName {
+        &self.names.kind.version
+    }
+
+    /// `Deployment`.
+    #[must_use]
+    pub fn kind(&self) -> &ApiName {
+        &self.names.kind.kind
+    }
+
+    /// `deployments`.
+    #[must_use]
+    pub fn plural(&self) -> &ApiName {
+        &self.names.plural
     }
 
     /// Whether it is only asked, by a create, and never stored.
@@ -169,19 +211,19 @@ impl Resource {
 
     /// Stored at `PLURAL`, as nearly all of upstream's are.
     fn typed<K: Printed>(scope: Scope) -> Self {
-        let [group, version, kind, plural] = [K::GROUP, K::VERSION, K::KIND, K::URL_PATH_SEGMENT].map(str::to_owned);
-        let names = Names { group, version, singular: kind.to_lowercase(), kind, plural };
+        let kind = GroupVersionKind::from_static(K::GROUP, K::VERSION, K::KIND);
+        let names = Names { singular: K::KIND.to_lowercase().into(), ..Names::new(kind, ApiName::from_static(K::URL_PATH_SEGMENT)) };
         Self::new(names, scope, Typed::<K>::new()).stored_at(K::URL_PATH_SEGMENT)
     }
 
-    fn short(mut self, names: &[&str]) -> Self {
-        self.short_names = names.iter().copied().map(str::to_owned).collect();
+    fn short(mut self, names: &[&'static str]) -> Self {
+        self.names.short_names = names.iter().copied().map(ApiName::from_static).collect();
         self
     }
 
     /// Of the category that `kubectl get all` lists.
     fn all(mut self) -> Self {
-        self.categories = vec!["all".to_owned()];
+        self.names.categories = vec![ApiName::from_static("all")];
         self
     }
 
@@ -227,14 +269,13 @@ mod tests {
     fn every_resource_is_found_by_path_by_kind_and_by_name() {
         let table = built_in();
         for resource in table.all() {
-            let Resource { group, version, kind, plural, .. } = &**resource;
-            let found = [table.find(group, version, plural), table.by_kind(resource.api_version(), kind), table.by_name(group, plural)];
+            let found = [table.find(&resource.gvr()), table.by_kind(resource.gvk()), table.by_name(resource.group_resource())];
             let wanted = [true, !resource.is_review(), !resource.is_review()].map(|is_found| is_found.then_some(resource));
             assert!(found.iter().zip(wanted).all(|(found, wanted)| found.map(Arc::as_ptr) == wanted.map(Arc::as_ptr)), "{resource:?}");
         }
-        assert!(table.find("apps", "v1beta1", "deployments").is_none());
-        assert!(table.by_kind("v1", "Deployment").is_none());
-        assert!(table.by_name("", "deployments").is_none());
+        assert!(table.find(&GroupVersionResource::from_static("apps", "v1beta1", "deployments")).is_none());
+        assert!(table.by_kind(&GroupVersionKind::new("", "v1", "Deployment")).is_none());
+        assert!(table.by_name(&GroupResource::new("", "deployments")).is_none());
     }
 
     #[test]
@@ -254,7 +295,7 @@ mod tests {
         let places: Vec<Vec<&str>> = rows.map(|row| row.split_whitespace().collect()).collect();
         let place = |name: &str| places.iter().find(|row| row[0] == name).map(|row| (row[1], row[2]));
         for resource in built_in().stored() {
-            let Resource { group, plural, .. } = &**resource;
+            let GroupResource { group, plural } = resource.group_resource();
             let (name, form) = match (group.as_str(), plural.as_str()) {
                 ("", plural) => (plural.to_owned(), resource.api_version()),
                 (group @ "events.k8s.io", plural) => (format!("{plural}.{group}"), "v1"),
@@ -264,14 +305,14 @@ mod tests {
             };
             assert_eq!(place(&name), Some((resource.prefix(), form)), "{name}");
         }
-        let [group, version, kind, plural, singular] = ["example.com", "v1", "Widget", "widgets", ""].map(str::to_owned);
-        let custom = Resource::new(Names { group, version, kind, plural, singular }, Scope::Namespaced, Typed::<ConfigMap>::new());
+        let names = Names::new(GroupVersionKind::new("example.com", "v1", "Widget"), "widgets");
+        let custom = Resource::new(names, Scope::Namespaced, Typed::<ConfigMap>::new());
         assert_eq!(place("widgets.example.com"), Some((custom.prefix(), "example.com/v1")));
     }
 
     #[test]
     fn groups_stand_together() {
-        let mut groups: Vec<&str> = built_in().all().iter().map(|r| r.group.as_str()).collect();
+        let mut groups: Vec<&str> = built_in().all().iter().map(|r| r.group().as_str()).collect();
         groups.dedup();
         let unique: std::collections::BTreeSet<&str> = groups.iter().copied().collect();
         assert_eq!(groups.len(), unique.len());
@@ -280,7 +321,7 @@ mod tests {
     #[test]
     fn an_empty_object_of_every_kind_decodes_and_prints_one_cell_a_column() {
         for resource in built_in().stored() {
-            let value = json!({"apiVersion": resource.api_version(), "kind": resource.kind, "metadata": {"name": "n"}});
+            let value = json!({"apiVersion": resource.api_version(), "kind": resource.kind(), "metadata": {"name": "n"}});
             let bytes = serde_json::to_vec(&value).expect("JSON encodes");
             let stored = resource.rules.decode_stored(&bytes).expect("decodes");
             let decoded = resource.rules.decode(value).expect("decodes");

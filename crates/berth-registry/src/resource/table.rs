@@ -2,6 +2,7 @@
 
 use super::Resource;
 use crate::document::Documents;
+use berth_identity::{ApiName, GroupResource, GroupVersionKind, GroupVersionResource};
 use futures::{
     channel::oneshot,
     future::{FutureExt, Shared},
@@ -34,12 +35,12 @@ impl fmt::Debug for Resources {
 impl Resources {
     pub(super) fn new(all: Vec<Arc<Resource>>) -> Self {
         let mut by_name = all.clone();
-        by_name.sort_by(|a, b| order(a, &b.group, &b.plural));
+        by_name.sort_by(|a, b| order(a, b.group(), b.plural()));
         let mut by_prefix: Vec<_> = all.iter().filter(|resource| !resource.is_review()).cloned().collect();
         by_prefix.sort_by(|a, b| a.prefix().cmp(b.prefix()));
         by_prefix.dedup_by(|other, first| other.prefix() == first.prefix());
         let mut by_kind = all.clone();
-        by_kind.sort_by(|a, b| kind_of(a).cmp(&kind_of(b)));
+        by_kind.sort_by(|a, b| a.gvk().cmp(b.gvk()));
         Self { all, by_name, by_kind, by_prefix, documents: Documents::default() }
     }
 
@@ -54,28 +55,28 @@ impl Resources {
         self.all.iter().filter(|resource| !resource.is_review())
     }
 
-    /// The resource at `/apis/{group}/{version}/…/{plural}`; `group` is empty for core. May be a review.
+    /// The resource at `/apis/{group}/{version}/…/{plural}`. May be a review.
     #[must_use]
-    pub fn find(&self, group: &str, version: &str, plural: &str) -> Option<&Arc<Resource>> {
-        self.versions(group, plural).find(|resource| resource.version == version)
+    pub fn find(&self, name: &GroupVersionResource) -> Option<&Arc<Resource>> {
+        self.versions(&name.group, &name.plural).find(|resource| *resource.version() == name.version)
     }
 
     /// The resource of a stored object by what its JSON says: `apps/v1`, `Deployment`.
     #[must_use]
-    pub fn by_kind(&self, api_version: &str, kind: &str) -> Option<&Arc<Resource>> {
-        self.named(api_version, kind).filter(|resource| !resource.is_review())
+    pub fn by_kind(&self, kind: &GroupVersionKind) -> Option<&Arc<Resource>> {
+        self.named(kind).filter(|resource| !resource.is_review())
     }
 
     /// The same, of a review too.
-    pub(super) fn named(&self, api_version: &str, kind: &str) -> Option<&Arc<Resource>> {
-        let at = self.by_kind.binary_search_by(|resource| kind_of(resource).cmp(&(kind, api_version))).ok()?;
+    pub(super) fn named(&self, kind: &GroupVersionKind) -> Option<&Arc<Resource>> {
+        let at = self.by_kind.binary_search_by(|resource| resource.gvk().cmp(kind)).ok()?;
         Some(&self.by_kind[at])
     }
 
     /// The resource of stored objects by its qualified name, in the preferred version: `apps`, `deployments`.
     #[must_use]
-    pub fn by_name(&self, group: &str, plural: &str) -> Option<&Arc<Resource>> {
-        self.versions(group, plural).find(|resource| !resource.is_review())
+    pub fn by_name(&self, name: &GroupResource) -> Option<&Arc<Resource>> {
+        self.versions(&name.group, &name.plural).find(|resource| !resource.is_review())
     }
 
     /// The resource of a stored object by its key, or what keys of several begin with; of several resources at one place the first.
@@ -88,16 +89,12 @@ impl Resources {
 
     fn versions(&self, group: &str, plural: &str) -> impl Iterator<Item = &Arc<Resource>> {
         let first = self.by_name.partition_point(|resource| order(resource, group, plural).is_lt());
-        self.by_name[first..].iter().take_while(move |resource| resource.plural == plural && resource.group == group)
+        self.by_name[first..].iter().take_while(move |resource| resource.plural() == plural && resource.group() == group)
     }
 }
 
-fn kind_of(resource: &Resource) -> (&str, &str) {
-    (&resource.kind, resource.api_version())
-}
-
 fn order(resource: &Resource, group: &str, plural: &str) -> Ordering {
-    (resource.plural.as_str(), resource.group.as_str()).cmp(&(plural, group))
+    (resource.plural().as_str(), resource.group().as_str()).cmp(&(plural, group))
 }
 
 /// The resource table: the built-in kinds, and those that come and go while the server runs.
@@ -124,14 +121,12 @@ impl Current {
 #[derive(Debug, thiserror::Error)]
 pub enum Taken {
     /// Its name, or its kind's, is another's.
-    #[error("{api_version} has another resource {plural} or kind {kind} already")]
+    #[error("{} has another resource {plural} or kind {} already", kind.group_version(), kind.kind)]
     Name {
-        /// `apps/v1`.
-        api_version: String,
+        /// The kind that was to be added.
+        kind: GroupVersionKind,
         /// `deployments`.
-        plural: String,
-        /// `Deployment`.
-        kind: String,
+        plural: ApiName,
     },
     /// Objects of another resource are stored where its objects would be, above or below.
     #[error("{prefix} is where another resource is stored")]
@@ -170,14 +165,13 @@ impl ResourceTable {
     /// [`Taken`]: that is a built-in kind, or the kind is another resource's in that version, or its place in the store. Nothing changes then.
     pub fn add(&self, resource: Resource) -> Result<Arc<Resource>, Taken> {
         let added = Arc::new(Resource { added: Some(Life::begin()), ..resource });
-        let is_same = |other: &Resource| other.plural == added.plural && other.api_version() == added.api_version();
+        let is_same = |other: &Resource| other.plural() == added.plural() && other.api_version() == added.api_version();
         let is_in_the_way = |other: &Arc<Resource>| {
-            if is_same(other) { other.added.is_none() } else { other.kind == added.kind && other.api_version() == added.api_version() }
+            if is_same(other) { other.added.is_none() } else { other.gvk() == added.gvk() }
         };
         self.change(|all| {
             if all.iter().any(is_in_the_way) {
-                let (api_version, plural, kind) = (added.api_version().to_owned(), added.plural.clone(), added.kind.clone());
-                return Err(Taken::Name { api_version, plural, kind });
+                return Err(Taken::Name { kind: added.gvk().clone(), plural: added.plural().clone() });
             }
             if all.iter().any(|other| !is_version_of(&added, other) && share_keys(&added, other)) {
                 return Err(Taken::Place { prefix: added.prefix().to_owned() });
@@ -192,9 +186,9 @@ impl ResourceTable {
 
     /// Serves an added kind no more, and ends its watches. Objects of it stay in the store. Gives what was served; `None`: no such kind was
     /// added.
-    pub fn remove(&self, group: &str, version: &str, plural: &str) -> Option<Arc<Resource>> {
+    pub fn remove(&self, name: &GroupVersionResource) -> Option<Arc<Resource>> {
         self.change(|all| {
-            let is_it = |r: &Arc<Resource>| r.added.is_some() && r.plural == plural && r.group == group && r.version == version;
+            let is_it = |r: &Arc<Resource>| r.added.is_some() && r.gvr() == *name;
             let removed = all.remove(all.iter().position(is_it)?);
             removed.end();
             Some(removed)
@@ -211,7 +205,7 @@ impl ResourceTable {
 }
 
 fn is_version_of(one: &Resource, other: &Resource) -> bool {
-    (&one.plural, &one.group, one.scope, one.prefix()) == (&other.plural, &other.group, other.scope, other.prefix())
+    (one.group_resource(), one.scope, one.prefix()) == (other.group_resource(), other.scope, other.prefix())
 }
 
 /// Whether a key could be one of either.
@@ -222,7 +216,7 @@ fn share_keys(one: &Resource, other: &Resource) -> bool {
 /// Behind its version, else behind its group, else at the end.
 fn place(all: &[Arc<Resource>], new: &Resource) -> usize {
     let last = |is_near: &dyn Fn(&Arc<Resource>) -> bool| all.iter().rposition(is_near);
-    let near = last(&|other| other.api_version() == new.api_version()).or_else(|| last(&|other| other.group == new.group));
+    let near = last(&|other| other.api_version() == new.api_version()).or_else(|| last(&|other| other.group() == new.group()));
     near.map_or(all.len(), |near| near + 1)
 }
 
@@ -271,9 +265,8 @@ mod tests {
     use berth_api::{Scope, k8s_openapi::api::core::v1::ConfigMap};
 
     fn resource(api_version: &str, plural: &str, kind: &str) -> Resource {
-        let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
-        let [group, version, plural, kind, singular] = [group, version, plural, kind, ""].map(str::to_owned);
-        Resource::new(Names { group, version, kind, plural, singular }, Scope::Namespaced, Typed::<ConfigMap>::new())
+        let kind = GroupVersionKind::parse(api_version, kind).expect("an API version");
+        Resource::new(Names::new(kind, plural), Scope::Namespaced, Typed::<ConfigMap>::new())
     }
 
     #[test]
@@ -290,33 +283,42 @@ mod tests {
         }
         let names = |group: &str| -> Vec<String> {
             let all = table.resources();
-            let of_group = all.all().iter().filter(|resource| resource.group == group).map(|resource| format!("{resource:?}"));
+            let of_group = all.all().iter().filter(|resource| resource.group() == group).map(|resource| format!("{resource:?}"));
             of_group.collect()
         };
         assert_eq!(names("apps")[4..], ["apps/v1/teams", "apps/v1/bands", "apps/v2/teams"]);
-        assert_eq!(table.resources().all().last().map(|last| last.plural.as_str()), Some("widgets"));
-        assert_eq!(table.resources().by_name("apps", "teams").map(|team| team.api_version().to_owned()).as_deref(), Some("apps/v1"));
-        assert!(table.resources().find("apps", "v2", "teams").is_some());
-        assert!(table.resources().by_kind("example.com/v1", "Widget").is_some());
-        assert!(before.by_kind("example.com/v1", "Widget").is_none(), "who asked before keeps to that");
+        assert_eq!(table.resources().all().last().map(|last| last.plural().as_str()), Some("widgets"));
+        assert_eq!(
+            table.resources().by_name(&GroupResource::from_static("apps", "teams")).map(|team| team.api_version().to_owned()).as_deref(),
+            Some("apps/v1")
+        );
+        assert!(table.resources().find(&GroupVersionResource::from_static("apps", "v2", "teams")).is_some());
+        assert!(table.resources().by_kind(&GroupVersionKind::from_static("example.com", "v1", "Widget")).is_some());
+        assert!(before.by_kind(&GroupVersionKind::from_static("example.com", "v1", "Widget")).is_none(), "who asked before keeps to that");
 
-        assert!(table.remove("apps", "v1", "teams").is_some());
-        assert!(table.remove("apps", "v1", "teams").is_none());
+        assert!(table.remove(&GroupVersionResource::from_static("apps", "v1", "teams")).is_some());
+        assert!(table.remove(&GroupVersionResource::from_static("apps", "v1", "teams")).is_none());
         assert_eq!(names("apps")[4..], ["apps/v1/bands", "apps/v2/teams"]);
-        assert_eq!(table.resources().by_name("apps", "teams").map(|team| team.api_version().to_owned()).as_deref(), Some("apps/v2"));
+        assert_eq!(
+            table.resources().by_name(&GroupResource::from_static("apps", "teams")).map(|team| team.api_version().to_owned()).as_deref(),
+            Some("apps/v2")
+        );
     }
 
     #[test]
     fn what_is_built_in_stays_and_kinds_do_not_share_a_name() {
         let table = ResourceTable::default();
-        assert!(table.remove("", "v1", "configmaps").is_none());
+        assert!(table.remove(&GroupVersionResource::from_static("", "v1", "configmaps")).is_none());
         for (api_version, plural, kind) in [("v1", "configmaps", "Other"), ("v1", "others", "ConfigMap")] {
             let taken = table.add(resource(api_version, plural, kind)).expect_err("built in").to_string();
             assert_eq!(taken, format!("v1 has another resource {plural} or kind {kind} already"));
         }
         table.add(resource("example.com/v1", "widgets", "Widget")).expect("free");
         assert!(table.add(resource("example.com/v1", "gadgets", "Widget")).is_err());
-        assert!(Arc::ptr_eq(table.resources().by_name("", "configmaps").expect("built in"), of::<ConfigMap>()));
+        assert!(Arc::ptr_eq(
+            table.resources().by_name(&GroupResource::from_static("", "configmaps")).expect("built in"),
+            of::<ConfigMap>()
+        ));
     }
 
     #[test]
@@ -351,7 +353,7 @@ mod tests {
         assert!(!is_over(&first));
         let second = table.add(resource("example.com/v1", "widgets", "Gadget")).expect("in its place");
         assert_eq!((is_over(&first), is_over(&second)), (true, false));
-        table.remove("example.com", "v1", "widgets").expect("added");
+        table.remove(&GroupVersionResource::from_static("example.com", "v1", "widgets")).expect("added");
         assert!(is_over(&second));
         assert!(of::<ConfigMap>().ended().is_none());
     }

@@ -239,7 +239,7 @@ fn bookmark_meta(revision: Revision, initial_events_end: bool) -> ObjectMeta {
 }
 
 fn empty_object(resource: &Resource) -> Vec<u8> {
-    json!({"apiVersion": resource.api_version(), "kind": resource.kind, "metadata": {}}).to_string().into_bytes()
+    json!({"apiVersion": resource.api_version(), "kind": resource.kind(), "metadata": {}}).to_string().into_bytes()
 }
 
 fn decode_current(resource: &Resource, current: &Current) -> Result<BoxObject, ApiError> {
@@ -259,7 +259,7 @@ fn decode(resource: &Resource, bytes: &[u8]) -> Result<BoxObject, ApiError> {
     resource
         .rules
         .decode_stored(bytes)
-        .map_err(|error| ApiError::Internal { message: format!("cannot read a stored {}: {error}", resource.kind) })
+        .map_err(|error| ApiError::Internal { message: format!("cannot read a stored {}: {error}", resource.kind()) })
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@
 
 use super::*;
 use crate::resource;
+use berth_identity::GroupResource;
 use berth_store::{Header, Key};
 
 /// All ages are 5 minutes.
@@ -12,7 +13,7 @@ const NOW: Timestamp = Timestamp::constant(300, 0);
 /// The row of `object`, an object of `group` and `plural` named `n` and created 5 minutes ago.
 #[track_caller]
 fn check(group: &str, plural: &str, object: Value, cells: Value) {
-    let resource = resource::built_in().by_name(group, plural).expect("a kind of the table");
+    let resource = resource::built_in().by_name(&GroupResource::new(group, plural)).expect("a kind of the table");
     let mut metadata = json!({"name": "n", "creationTimestamp": "1970-01-01T00:00:00Z"});
     for (key, value) in object["metadata"].as_object().into_iter().flatten() {
         metadata[key] = value.clone();
@@ -254,7 +255,7 @@ fn small_kinds() {
 
 fn printer(include: IncludeObject) -> Printer {
     Printer {
-        resource: Arc::clone(resource::built_in().by_name("", "configmaps").expect("served")),
+        resource: Arc::clone(resource::built_in().by_name(&GroupResource::from_static("", "configmaps")).expect("served")),
         include,
         version: MetaVersion::V1,
         now: NOW,

@@ -1,6 +1,7 @@
 //! Server-side apply and the record of who owns what.
 
 use crate::world::{World, collection, config_map, deployment, json_of, now, pod, target};
+use berth_identity::GroupResource;
 use berth_registry::{Actor, ApiError, Body, Patch, WriteOptions, Written};
 use serde_json::{Value, json};
 
@@ -430,7 +431,7 @@ fn client_side_apply_is_taken_over() {
 #[test]
 fn pods_that_controllers_make_are_recorded_when_they_are_first_applied() {
     let world = World::new();
-    let resource = berth_registry::resource::built_in().by_name("", "pods").expect("served");
+    let resource = berth_registry::resource::built_in().by_name(&GroupResource::from_static("", "pods")).expect("served");
     let object = resource.rules.decode(pod("p")).expect("a pod").object;
     let made = now(world.registry.create(&Actor::System, &collection("pods"), Body::Object(object), &by("berth"))).expect("created");
     assert_eq!(owners(&json_of(&made.object)), Vec::<String>::new());
@@ -449,13 +450,13 @@ fn pods_that_controllers_make_are_recorded_when_they_are_first_applied() {
 fn every_kind_can_be_applied_twice() {
     for resource in berth_registry::resource::built_in().stored() {
         let world = World::new();
-        let what = if resource.group.is_empty() { resource.plural.clone() } else { format!("{}.{}", resource.plural, resource.group) };
-        let config = match resource.kind.as_str() {
+        let what = resource.group_resource().to_string();
+        let config = match resource.kind().as_str() {
             "Deployment" => deployment("x"),
             "Pod" => pod("x"),
             "ConfigMap" => config_map("x"),
             "Namespace" | "Node" | "Secret" | "ServiceAccount" | "Lease" | "Endpoints" => {
-                json!({"apiVersion": resource.api_version(), "kind": resource.kind, "metadata": {"name": "x", "labels": {"a": "b"}}})
+                json!({"apiVersion": resource.api_version(), "kind": resource.kind(), "metadata": {"name": "x", "labels": {"a": "b"}}})
             }
             "Service" => {
                 json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "x"}, "spec": {"ports": [{"port": 80}], "selector": {"a": "b"}}})
@@ -464,8 +465,8 @@ fn every_kind_can_be_applied_twice() {
         };
         let first = applied(&world, &what, config.clone(), "a");
         let before = world.revision();
-        assert_eq!(applied(&world, &what, config, "a"), first, "{}", resource.kind);
-        assert_eq!(world.revision(), before, "{}", resource.kind);
+        assert_eq!(applied(&world, &what, config, "a"), first, "{}", resource.kind());
+        assert_eq!(world.revision(), before, "{}", resource.kind());
     }
 }
 

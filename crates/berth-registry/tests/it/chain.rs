@@ -9,6 +9,7 @@ use berth_api::{
         policy::v1::Eviction,
     },
 };
+use berth_identity::GroupResource;
 use berth_registry::{
     ADMISSION_ORDER, Actor, AdmissionRequest, ApiError, Body, Collection, DeleteOptions, ListOptions, Patch, Registry, Remarks,
     ResourceTable, Reviewer, WriteOptions, options::Precondition,
@@ -52,7 +53,7 @@ impl Outside {
     fn note(&self, method: &str, request: &AdmissionRequest<'_>, object: Option<&dyn Object>) {
         let AdmissionRequest { operation, resource, subresource, namespace, name, is_dry_run, old, .. } = *request;
         let kinds = [old, object].map(|object| object.map_or("-", Object::kind));
-        let what = subresource.map_or_else(|| resource.plural.clone(), |sub| format!("{}/{}", resource.plural, sub.as_str()));
+        let what = subresource.map_or_else(|| resource.plural().to_string(), |sub| format!("{}/{}", resource.plural(), sub.as_str()));
         let (at, dry) = (namespace.map_or_else(String::new, |at| format!("{at}/")), if is_dry_run { " dry" } else { "" });
         let text = format!("{method} {operation:?} {what} {at}{name} {} {}{dry}", kinds[0], kinds[1]);
         self.asked.lock().expect("no test panics with it").push(text);
@@ -100,8 +101,13 @@ fn accepts() -> Look {
 }
 
 fn no() -> ApiError {
-    let [group, resource, name] = [const { String::new() }; 3];
-    ApiError::Forbidden { group, resource, name, message: "no".to_owned(), causes: Vec::new(), refused_by: None }
+    ApiError::Forbidden {
+        resource: GroupResource::default(),
+        name: String::new(),
+        message: "no".to_owned(),
+        causes: Vec::new(),
+        refused_by: None,
+    }
 }
 
 /// The world's API, asking somebody.
@@ -543,10 +549,7 @@ fn who_is_refused_to_fill_an_aggregated_role_with_a_conflict_does_not_try_for_ev
     let world = World::new();
     let selector = json!({"clusterRoleSelectors": [{"matchLabels": {"part-of": "g"}}]});
     world.made(ROLES, json!({"metadata": {"name": "g"}, "aggregationRule": selector}));
-    let conflict = || {
-        let [group, kind, name] = [const { String::new() }; 3];
-        ApiError::Conflict { group, kind, name, message: "no".to_owned() }
-    };
+    let conflict = || ApiError::Conflict { resource: GroupResource::default(), name: String::new(), message: "no".to_owned() };
     let asked = AtomicI64::new(0);
     let look: Look = Box::new(move |request, _| {
         if request.name != "g" {

@@ -50,7 +50,7 @@ fn preconditions_are_conflicts_about_the_kind() {
              ({uid}). The object might have been deleted and then recreated"
         )
     );
-    assert!(matches!(error, ApiError::Conflict { kind, .. } if kind == "Deployment"));
+    assert!(matches!(error, ApiError::Conflict { resource, .. } if resource.plural == "Deployment"));
     let text = delete(None, Some("1")).expect_err("refused").to_string();
     let wanted =
         format!("the ResourceVersion in the precondition (1) does not match the ResourceVersion in record ({version}). The object");

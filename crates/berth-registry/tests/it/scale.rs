@@ -33,7 +33,7 @@ fn a_scale_is_written_by_put_and_patch() {
     assert_eq!(put["spec"], json!({"replicas": 5}));
     assert_eq!(world.get("deployments.apps", "d").expect("there")["metadata"]["generation"], 2);
     let error = world.update("deployments.apps/scale", "d", &wanted).expect_err("the version is old");
-    assert!(matches!(&error, ApiError::Conflict { kind, .. } if kind == "deployments"), "{error}");
+    assert!(matches!(&error, ApiError::Conflict { resource, .. } if resource.plural == "deployments"), "{error}");
     let patched = world.merge("deployments.apps/scale", "d", json!({"spec": {"replicas": 0}})).expect("scaled");
     assert_eq!(patched["spec"], json!({}), "zero is left out");
     let strategic = Patch::Strategic(br#"{"spec":{"replicas":4}}"#.to_vec());

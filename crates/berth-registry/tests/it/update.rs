@@ -319,7 +319,7 @@ fn an_invalid_result_lists_its_faults() {
     world.made("configmaps", config_map("c"));
     let error = world.merge("configmaps", "c", json!({"metadata": {"labels": {"-": "x"}}})).expect_err("refused");
     let ApiError::Invalid { kind, name, errors, .. } = error else { panic!("{error}") };
-    assert_eq!((kind.as_str(), name.as_str()), ("ConfigMap", "c"));
+    assert_eq!((kind.kind.as_str(), name.as_str()), ("ConfigMap", "c"));
     assert_eq!(errors[0].field.to_string(), "metadata.labels");
 }
 

@@ -2,6 +2,7 @@
 #![expect(clippy::needless_pass_by_value, reason = "tests write their JSON where they send it")]
 
 use berth_api::FeatureGates;
+use berth_identity::GroupResource;
 use berth_registry::{
     Actor, ApiError, Body, Collection, Current, DeleteOptions, Deleted, GetOptions, List, ListOptions, Patch, Registry, ResourceTable,
     Subresource, Target, WatchOptions, WriteOptions, Written, resource, splice,
@@ -223,7 +224,7 @@ fn parse(what: &str) -> (Collection, Option<Subresource>) {
     let (what, namespace) = what.split_once('@').unwrap_or((what, "default"));
     let (what, sub) = what.split_once('/').map_or((what, None), |(what, sub)| (what, Some(sub)));
     let (plural, group) = what.split_once('.').unwrap_or((what, ""));
-    let resource = Arc::clone(resource::built_in().by_name(group, plural).expect("a known resource"));
+    let resource = Arc::clone(resource::built_in().by_name(&GroupResource::new(group, plural)).expect("a known resource"));
     let sub = sub.map(|sub| *resource.subresources.iter().find(|known| known.as_str() == sub).expect("a known subresource"));
     let is_namespaced = resource.scope == berth_api::Scope::Namespaced && namespace != "*";
     (Collection { resource, namespace: is_namespaced.then(|| namespace.to_owned()) }, sub)

@@ -6,10 +6,10 @@ use berth_controllers::{
     Change, Cluster, ClusterError, DeleteParams, Propagation, RawObject,
     election::{Candidacy, Leader, RunningTime, Timing},
 };
-use berth_identity::{ObjectKey, ResourceName, Revision, Uid};
+use berth_identity::{GroupResource, GroupVersionKind, ObjectKey, Revision, Uid};
 use berth_remote::Vendor;
 use berth_store::DEFAULT_HISTORY_BYTES;
-use berth_workloads::resources::{DEPLOYMENTS, EVENTS, NAMESPACES, PODS, QUOTAS};
+use berth_workloads::resources::{DEPLOYMENT, DEPLOYMENTS, EVENTS, NAMESPACES, PODS, QUOTAS};
 use futures::StreamExt;
 use k8s_openapi::api::{
     apps::v1::ControllerRevision,
@@ -18,7 +18,7 @@ use k8s_openapi::api::{
 use serde_json::{Value, json};
 use std::{sync::Arc, time::Duration};
 
-const MAPS: ResourceName = ResourceName { group: "", plural: "configmaps" };
+const MAPS: GroupResource = GroupResource::from_static("", "configmaps");
 
 /// Each claim about each cluster.
 macro_rules! of_every_cluster {
@@ -195,7 +195,7 @@ mod claims {
         assert!(matches!(nowhere, Err(ClusterError::NotFound(_))), "{nowhere:?}");
         let invalid = cluster.create(map("Not A Name", "1")).await;
         assert!(matches!(invalid, Err(ClusterError::Refused(_))), "{invalid:?}");
-        let widgets = ResourceName { group: "example.com", plural: "widgets" };
+        let widgets = GroupResource::from_static("example.com", "widgets");
         let unserved = cluster.get(widgets, &key("a")).await;
         assert!(matches!(unserved, Err(ClusterError::Refused(_))), "{unserved:?}");
     }
@@ -287,10 +287,10 @@ mod claims {
 
     pub(super) async fn what_is_newest_is_not_behind_a_write(cluster: Arc<dyn Cluster>) {
         let metadata = json!({"name": "newest", "namespace": "default"});
-        let revisions = ResourceName { group: "apps", plural: "controllerrevisions" };
+        let revisions = GroupResource::from_static("apps", "controllerrevisions");
         let made =
             cluster.create(object::<ControllerRevision>(json!({"metadata": metadata, "revision": 1, "data": {}}))).await.expect("valid");
-        let newest = cluster.newest(revisions).await.expect("a list");
+        let newest = cluster.newest(revisions.clone()).await.expect("a list");
         assert!(newest >= made.revision, "{newest} {}", made.revision);
         let mut told = Told::new(cluster.watch(revisions));
         let shown = loop {
@@ -304,11 +304,11 @@ mod claims {
     pub(super) async fn kinds_are_told_in_order_of_preference(cluster: Arc<dyn Cluster>) {
         let kinds = cluster.kinds().next().await.expect("they are told at once");
         let deployments = kinds.iter().find(|kind| kind.resource == DEPLOYMENTS).expect("they are served");
-        assert_eq!((deployments.api_version, deployments.kind, deployments.scope), ("apps/v1", "Deployment", Scope::Namespaced));
+        assert_eq!((&deployments.kind, deployments.scope), (&DEPLOYMENT, Scope::Namespaced));
         let namespaces = kinds.iter().find(|kind| kind.resource == NAMESPACES).expect("they are served");
-        assert_eq!((namespaces.api_version, namespaces.scope), ("v1", Scope::Cluster));
-        let scalers: Vec<_> = kinds.iter().filter(|kind| kind.kind == "HorizontalPodAutoscaler").map(|kind| kind.api_version).collect();
-        assert_eq!(scalers.first(), Some(&"autoscaling/v2"));
+        assert_eq!((&*namespaces.kind.api_version(), namespaces.scope), ("v1", Scope::Cluster));
+        let scalers: Vec<_> = kinds.iter().map(|kind| &kind.kind).filter(|kind| kind.kind == "HorizontalPodAutoscaler").collect();
+        assert_eq!(scalers.first(), Some(&&GroupVersionKind::from_static("autoscaling", "v2", "HorizontalPodAutoscaler")));
         assert!(kinds.iter().all(|kind| kind.resource.plural != "bindings"), "what is not stored is not followed");
     }
 }

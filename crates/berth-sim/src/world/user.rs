@@ -3,13 +3,13 @@
 use super::World;
 use berth_api::Subresource;
 use berth_controllers::{ClusterError, DeleteParams, Propagation};
-use berth_identity::{ObjectKey, ResourceName};
+use berth_identity::{GroupResource, GroupVersionKind, GroupVersionResource, ObjectKey};
 use berth_registry::{Actor, ApiError, Body, Collection, Target, WriteOptions, resource};
 use berth_workloads::resources::{DEPLOYMENTS, PODS, STATEFUL_SETS};
 use serde_json::{Value, json};
 use std::{sync::Arc, time::Duration};
 
-const SETS: ResourceName = ResourceName { group: "apps", plural: "replicasets" };
+const SETS: GroupResource = GroupResource::from_static("apps", "replicasets");
 /// How long it may take until what an object leaves is let go: controllers may have crashed, and what they see be old.
 const ORPHANED_MAX: Duration = Duration::from_secs(600);
 
@@ -20,7 +20,8 @@ impl World {
     /// If the API refuses it.
     pub fn create(&mut self, object: &Value) {
         let text = |member: &str| object[member].as_str().unwrap_or_default();
-        let resource = resource::built_in().by_kind(text("apiVersion"), text("kind")).expect("the kind is served");
+        let resource =
+            resource::built_in().by_kind(&GroupVersionKind::as_written(text("apiVersion"), text("kind"))).expect("the kind is served");
         let namespace = (resource.scope == berth_api::Scope::Namespaced).then(|| "default".to_owned());
         let (registry, at, body) =
             (self.registry.clone(), Collection { resource: Arc::clone(resource), namespace }, Body::Json(object.to_string().into()));
@@ -48,7 +49,7 @@ impl World {
     ///
     /// # Panics
     /// If the API refuses it.
-    pub fn patch(&mut self, resource: ResourceName, name: &str, patch: Value) {
+    pub fn patch(&mut self, resource: GroupResource, name: &str, patch: Value) {
         let (api, key) = (Arc::clone(&self.api), in_default(name));
         self.block_on(async move { api.patch(resource, &key, None, patch).await }).expect("the patch is valid");
     }
@@ -57,13 +58,13 @@ impl World {
     ///
     /// # Panics
     /// If the API refuses it.
-    pub fn patch_part(&mut self, resource: ResourceName, name: &str, part: Subresource, patch: Value) {
+    pub fn patch_part(&mut self, resource: GroupResource, name: &str, part: Subresource, patch: Value) {
         let (api, key) = (Arc::clone(&self.api), in_default(name));
         self.block_on(async move { api.patch(resource, &key, Some(part), patch).await }).expect("the patch is valid");
     }
 
     /// The same of an object that may be gone, or in a state in which it cannot be changed so.
-    pub fn patch_if_there(&mut self, resource: ResourceName, name: &str, patch: Value) {
+    pub fn patch_if_there(&mut self, resource: GroupResource, name: &str, patch: Value) {
         let (api, key) = (Arc::clone(&self.api), in_default(name));
         match self.block_on(async move { api.patch(resource, &key, None, patch).await.map(drop) }) {
             Ok(()) | Err(ClusterError::NotFound(_) | ClusterError::Refused(_)) => (),
@@ -128,7 +129,7 @@ impl World {
     ///
     /// # Panics
     /// If the API refuses for another reason.
-    pub fn delete_if_there(&mut self, resource: ResourceName, name: &str) {
+    pub fn delete_if_there(&mut self, resource: GroupResource, name: &str) {
         self.delete_somehow(resource, name, DeleteParams::default());
     }
 
@@ -136,12 +137,12 @@ impl World {
     ///
     /// # Panics
     /// If the API refuses, or nobody does what is to be done first.
-    pub fn orphan(&mut self, resource: ResourceName, name: &str) {
-        self.delete_somehow(resource, name, DeleteParams { propagation: Some(Propagation::Orphan), ..DeleteParams::default() });
-        self.run_until_seen("what was orphaned is gone", ORPHANED_MAX, |world| world.object(resource.plural, name).is_null());
+    pub fn orphan(&mut self, resource: GroupResource, name: &str) {
+        self.delete_somehow(resource.clone(), name, DeleteParams { propagation: Some(Propagation::Orphan), ..DeleteParams::default() });
+        self.run_until_seen("what was orphaned is gone", ORPHANED_MAX, |world| world.object(&resource.plural, name).is_null());
     }
 
-    fn delete_somehow(&mut self, resource: ResourceName, name: &str, params: DeleteParams) {
+    fn delete_somehow(&mut self, resource: GroupResource, name: &str, params: DeleteParams) {
         match self.delete(resource, name, params) {
             Ok(()) | Err(ClusterError::NotFound(_)) => (),
             Err(error) => self.fail(&format!("{name} could not be deleted: {error}")),
@@ -171,7 +172,7 @@ impl World {
     /// # Panics
     /// If the API refuses for another reason.
     pub fn evict_pod(&mut self, name: &str) -> bool {
-        let resource = resource::built_in().find("", "v1", "pods").expect("pods are served");
+        let resource = resource::built_in().find(&GroupVersionResource::from_static("", "v1", "pods")).expect("pods are served");
         let at = Target {
             resource: Arc::clone(resource),
             namespace: Some("default".to_owned()),
@@ -206,7 +207,7 @@ impl World {
         self.delete_somehow(PODS, name, DeleteParams { grace_period_seconds, ..DeleteParams::default() });
     }
 
-    fn delete(&mut self, resource: ResourceName, name: &str, params: DeleteParams) -> Result<(), ClusterError> {
+    fn delete(&mut self, resource: GroupResource, name: &str, params: DeleteParams) -> Result<(), ClusterError> {
         let (api, key) = (Arc::clone(&self.api), in_default(name));
         self.block_on(async move { api.delete(resource, &key, params).await.map(drop) })
     }

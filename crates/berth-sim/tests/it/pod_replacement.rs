@@ -2,7 +2,7 @@
 //! are checked after every change of the store.
 
 use berth_api::FeatureGates;
-use berth_identity::ResourceName;
+use berth_identity::GroupResource;
 use berth_node::Latencies;
 use berth_sim::{Gates, Options, Part, World};
 use berth_workloads::resources::PODS;
@@ -13,7 +13,7 @@ const LONGEST: Duration = Duration::from_secs(3600);
 /// For the controllers to do what can be done at once; shorter than any pod takes to go.
 const AT_ONCE: Duration = Duration::from_secs(3);
 const POLICIES: [Policy; 3] = [Policy::Unset, Policy::TerminationStarted, Policy::TerminationComplete];
-const SETS: ResourceName = ResourceName { group: "apps", plural: "replicasets" };
+const SETS: GroupResource = GroupResource::from_static("apps", "replicasets");
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Policy {

@@ -1,6 +1,6 @@
 //! Pods wait on their nodes for the ConfigMaps and Secrets that they reference, and start when these appear.
 
-use berth_identity::ResourceName;
+use berth_identity::GroupResource;
 use berth_node::Latencies;
 use berth_sim::{Options, Part, World, network::Faults, seeds::run};
 use berth_workloads::resources::{CONFIG_MAPS, PODS, SECRETS};
@@ -21,7 +21,7 @@ fn pod(spec: Value) -> Value {
     json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": spec})
 }
 
-fn object(resource: ResourceName, name: &str, data: Value) -> Value {
+fn object(resource: GroupResource, name: &str, data: Value) -> Value {
     let (kind, data_of) = if resource == SECRETS { ("Secret", "stringData") } else { ("ConfigMap", "data") };
     json!({"apiVersion": "v1", "kind": kind, "metadata": {"name": name}, data_of: data})
 }
@@ -152,8 +152,8 @@ fn pods_start_when_what_they_reference_appears_whatever_fails() {
         let template = json!({"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [container], "volumes": volume}});
         let spec = json!({"replicas": 5, "selector": {"matchLabels": {"app": "web"}}, "template": template});
         world.create(&json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"}, "spec": spec}));
-        let first = [CONFIG_MAPS, SECRETS][(seed % 2) as usize];
-        let second = [SECRETS, CONFIG_MAPS][(seed % 2) as usize];
+        let first = [CONFIG_MAPS, SECRETS][(seed % 2) as usize].clone();
+        let second = [SECRETS, CONFIG_MAPS][(seed % 2) as usize].clone();
         let name = |resource| if resource == SECRETS { "token" } else { "settings" };
         for resource in [first, second] {
             world.run_for(Duration::from_secs(10 + seed));
@@ -162,7 +162,7 @@ fn pods_start_when_what_they_reference_appears_whatever_fails() {
             world.run_for(Duration::from_secs(10));
             let ready = world.objects("pods").into_keys().filter(|pod| is_ready(&world, pod)).count();
             assert_eq!(ready, 0, "seed {seed}: {} is not there", name(resource));
-            world.create(&object(resource, name(resource), json!({"t": "1"})));
+            world.create(&object(resource.clone(), name(resource), json!({"t": "1"})));
         }
         world.set_faults(Faults::NONE);
         world.run_until_rolled_out("web", LONGEST);

@@ -1,7 +1,7 @@
 //! Claims and volumes of StatefulSets in hostile worlds: every claim gets one volume of its own, data stays as long as its claim, and nothing is
 //! left over.
 
-use berth_identity::ResourceName;
+use berth_identity::GroupResource;
 use berth_node::Latencies;
 use berth_sim::{
     Options, Part, World,
@@ -15,7 +15,7 @@ use std::{
     time::Duration,
 };
 
-const STATEFUL_SETS: ResourceName = ResourceName { group: "apps", plural: "statefulsets" };
+const STATEFUL_SETS: GroupResource = GroupResource::from_static("apps", "statefulsets");
 
 /// Longer than anything here needs, once nothing goes wrong any more.
 const LONGEST: Duration = Duration::from_secs(3600);

@@ -12,8 +12,9 @@ use super::{
 use crate::{
     claim,
     plan::{Action, EventRecord, Outcome, Plan, Reason, Repeat, Severity, Stage, Subresource, Urgency, Wait},
+    resources::DEPLOYMENT,
     rollback::WayBack,
-    view::{APPS_V1, DeploymentStrategy, ReplicaSetView},
+    view::{DeploymentStrategy, ReplicaSetView},
 };
 use berth_api::{
     Gate,
@@ -114,7 +115,7 @@ fn claims(state: &State<'_>) -> Vec<Stage> {
         return Vec::new();
     }
     let selects = |set: &ReplicaSetView| deployment.selector.as_ref().is_some_and(|selector| selector.matches(&set.meta.labels));
-    let owner = claim::controller_reference(APPS_V1, "Deployment", &deployment.meta);
+    let owner = claim::controller_reference(&DEPLOYMENT, &deployment.meta);
     let orphans = state.sets.iter().filter(|set| set.meta.controller().is_none() && set.meta.deleted.is_none() && selects(set));
     let adopt = orphans.map(|set| claim::adopt(set.reference(), &set.meta, owner.clone())).collect();
     let strays = state.sets.iter().filter(|set| set.meta.is_controlled_by(&deployment.meta.uid) && !selects(set));

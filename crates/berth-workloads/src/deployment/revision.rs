@@ -9,7 +9,8 @@ use super::{
 use crate::{
     claim::controller_reference,
     hash::{replica_set_name, template_hash, without_hash},
-    view::{APPS_V1, DeploymentView},
+    resources::DEPLOYMENT,
+    view::DeploymentView,
 };
 use berth_api::{
     annotations::{BERTH_STEP, POD_TEMPLATE_HASH},
@@ -84,7 +85,7 @@ fn object(observed: &Observed<'_>, name: &str, hash: &str, size: i64, revision: 
             namespace: Some(deployment.meta.namespace.to_string()),
             labels: Some(labels),
             annotations: Some(annotations_of_new(observed, revision)),
-            owner_references: Some(vec![controller_reference(APPS_V1, "Deployment", &deployment.meta)]),
+            owner_references: Some(vec![controller_reference(&DEPLOYMENT, &deployment.meta)]),
             ..ObjectMeta::default()
         },
         spec: ReplicaSetSpec {

@@ -1,25 +1,14 @@
 //! Who depends on whom, by uid, and whom each change concerns.
 
 use crate::owners::OwnerReferences;
-use berth_identity::{Namespace, ObjectKey, Uid};
+use berth_identity::{GroupVersionKind, Namespace, ObjectKey, Uid};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Of which kind an object is, as its manifest and references to it say: nobody need serve that kind.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct TypeMeta {
-    /// `apps/v1`.
-    pub api_version: String,
-    /// `ReplicaSet`.
-    pub kind: String,
-}
-
-impl TypeMeta {
-    /// Of the owner that a reference names.
-    #[must_use]
-    pub fn of(owner: &OwnerReference) -> Self {
-        Self { api_version: owner.api_version.clone(), kind: owner.kind.clone() }
-    }
+/// The kind of the owner that a reference names. It need not be served.
+#[must_use]
+pub fn kind_of_owner(owner: &OwnerReference) -> GroupVersionKind {
+    GroupVersionKind::as_written(&owner.api_version, &owner.kind)
 }
 
 /// What an object's own dependents are.
@@ -51,7 +40,7 @@ pub enum Deletion {
 #[derive(Clone, Debug, Default)]
 pub struct Seen {
     /// What it is.
-    pub type_meta: TypeMeta,
+    pub kind: GroupVersionKind,
     /// Where it is.
     pub key: ObjectKey,
     /// Its uid.
@@ -66,7 +55,7 @@ pub struct Seen {
 #[derive(Clone, Debug, Default)]
 pub struct Node {
     /// What it is, or what a dependent says it is.
-    pub type_meta: TypeMeta,
+    pub kind: GroupVersionKind,
     /// Where it is, or where a dependent says it is.
     pub key: ObjectKey,
     /// Its owners.
@@ -117,7 +106,7 @@ impl Graph {
         let node = self.nodes.entry(seen.uid.clone()).or_default();
         let before = (std::mem::take(&mut node.owners), node.deletion);
         node.observed = Observed::Seen;
-        (node.type_meta, node.key) = (seen.type_meta, seen.key);
+        (node.kind, node.key) = (seen.kind, seen.key);
         node.owners.clone_from(&seen.owners);
         node.deletion = seen.deletion;
         if before.1 != seen.deletion {
@@ -138,7 +127,7 @@ impl Graph {
         } else {
             // Its dependents still name it; should it be seen (again), they are known.
             work.delete.extend(gone.dependents.iter().cloned());
-            *node = Node { type_meta: gone.type_meta, key: gone.key, dependents: gone.dependents, ..Node::default() };
+            *node = Node { kind: gone.kind, key: gone.key, dependents: gone.dependents, ..Node::default() };
         }
         self.unlink(uid, &gone.owners, &[], &mut work);
         work
@@ -191,7 +180,7 @@ impl Graph {
         let namespace = self.nodes.get(uid).map(|node| node.key.namespace.clone()).unwrap_or_default();
         for new in after.iter().filter(|new| !before.iter().any(|old| old.uid == new.uid)) {
             let named = || Node {
-                type_meta: TypeMeta::of(new),
+                kind: kind_of_owner(new),
                 key: ObjectKey { namespace: namespace.clone(), name: new.name.as_str().into() },
                 ..Node::default()
             };
@@ -221,8 +210,7 @@ fn begin(uid: &Uid, node: &Node, work: &mut Work) {
 
 /// Whether a reference from this namespace leads to the object. A cluster-scoped owner is in no namespace, whatever its dependent's is.
 fn leads_to(reference: &OwnerReference, namespace: &Namespace, owner: &Node) -> bool {
-    let TypeMeta { api_version, kind } = &owner.type_meta;
-    let is_there = *api_version == reference.api_version && *kind == reference.kind && owner.key.name == reference.name;
+    let is_there = owner.kind.is_written(&reference.api_version, &reference.kind) && owner.key.name == reference.name;
     is_there && (owner.key.namespace.is_empty() || owner.key.namespace == *namespace)
 }
 
@@ -247,8 +235,8 @@ mod tests {
     }
 
     fn seen(uid: &str, owners: &[OwnerReference], deletion: Deletion) -> Seen {
-        let type_meta = TypeMeta { api_version: "v1".into(), kind: "Thing".into() };
-        Seen { type_meta, key: ObjectKey::new("ns", uid), uid: uid.into(), owners: owners.to_vec().into(), deletion }
+        let kind = GroupVersionKind::from_static("", "v1", "Thing");
+        Seen { kind, key: ObjectKey::new("ns", uid), uid: uid.into(), owners: owners.to_vec().into(), deletion }
     }
 
     fn delete(uids: &[&str]) -> Work {

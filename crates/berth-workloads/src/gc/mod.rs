@@ -4,7 +4,7 @@ pub mod decide;
 pub mod graph;
 
 pub use decide::{OwnerState, Verdict, decide};
-pub use graph::{Deletion, Graph, Node, Seen, TypeMeta, Work};
+pub use graph::{Deletion, Graph, Node, Seen, Work, kind_of_owner};
 
 /// Finalizer of an object that goes after its dependents.
 pub const FOREGROUND: &str = "foregroundDeletion";

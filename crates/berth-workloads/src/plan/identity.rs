@@ -1,13 +1,13 @@
 //! How a plan's JSON names objects: by group and plural, as far as plans know the resource.
 
 use crate::resources;
-use berth_identity::{Name, Namespace, ObjectKey, ObjectRef, Revision, Uid};
+use berth_identity::{ApiName, Name, Namespace, ObjectKey, ObjectRef, Revision, Uid};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 #[derive(Serialize, Deserialize)]
 struct Written {
-    group: String,
-    resource: String,
+    group: ApiName,
+    resource: ApiName,
     namespace: Namespace,
     name: Name,
     uid: Uid,
@@ -18,8 +18,8 @@ impl From<&ObjectRef> for Written {
     fn from(object: &ObjectRef) -> Self {
         let ObjectRef { resource, key, uid, resource_version } = object.clone();
         Self {
-            group: resource.group.to_owned(),
-            resource: resource.plural.to_owned(),
+            group: resource.group,
+            resource: resource.plural,
             namespace: key.namespace,
             name: key.name,
             uid,
@@ -57,5 +57,26 @@ pub(super) mod list {
 
     pub(in crate::plan) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<ObjectRef>, D::Error> {
         Vec::<Written>::deserialize(deserializer)?.into_iter().map(Written::read).collect()
+    }
+}
+
+/// The kind that an event is about: as the two members of the event.
+pub(super) mod about_kind {
+    use berth_identity::GroupVersionKind;
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    #[derive(Serialize, Deserialize)]
+    struct Written {
+        about_kind: String,
+        about_api_version: String,
+    }
+
+    pub(in crate::plan) fn serialize<S: Serializer>(kind: &GroupVersionKind, serializer: S) -> Result<S::Ok, S::Error> {
+        Written { about_kind: kind.kind.to_string(), about_api_version: kind.api_version() }.serialize(serializer)
+    }
+
+    pub(in crate::plan) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<GroupVersionKind, D::Error> {
+        let Written { about_kind, about_api_version } = Written::deserialize(deserializer)?;
+        Ok(GroupVersionKind::as_written(&about_api_version, &about_kind))
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::resources::{CLAIMS, ENDPOINTS, PODS, REPLICA_SETS, REVISIONS, SLICES, VOLUMES};
 use berth_api::{Object, apps::ReplicaSet};
-use berth_identity::{ObjectKey, ResourceName};
+use berth_identity::{GroupResource, ObjectKey};
 use k8s_openapi::api::{
     apps::v1::ControllerRevision,
     core::v1::{Endpoints, PersistentVolume, PersistentVolumeClaim, Pod},
@@ -22,7 +22,7 @@ macro_rules! new_object {
         impl NewObject {
             /// What it is.
             #[must_use]
-            pub fn resource(&self) -> ResourceName {
+            pub fn resource(&self) -> GroupResource {
                 match self {
                     $(Self::$kind(_) => $resource),+
                 }

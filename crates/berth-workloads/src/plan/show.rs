@@ -2,7 +2,7 @@
 
 use super::{Action, Plan, Urgency, Victims};
 use crate::resources::kind_of;
-use berth_identity::{ObjectKey, ObjectRef, ResourceName};
+use berth_identity::{GroupResource, ObjectKey, ObjectRef};
 use std::fmt::{Display, Formatter, Result};
 
 /// How many actions one line tells of.
@@ -55,7 +55,7 @@ impl Display for Action {
                 write!(f, "confirm that one of these nodes is ready: {}: {reason}", nodes.join(", "))
             }
             Self::ConfirmGone { target, reason } => write!(f, "confirm that {} is gone: {reason}", Shown::from(target)),
-            Self::Create { object, reason, .. } => write!(f, "create {}: {reason}", Shown(object.resource(), &object.key())),
+            Self::Create { object, reason, .. } => write!(f, "create {}: {reason}", Shown(&object.resource(), &object.key())),
             Self::Patch { target, subresource, urgency, reason, .. } => {
                 let when = if *urgency == Urgency::Soon { " soon" } else { "" };
                 f.write_str("patch ")?;
@@ -79,17 +79,17 @@ impl Display for Action {
 }
 
 /// An object by kind, namespace and name.
-struct Shown<'a>(ResourceName, &'a ObjectKey);
+struct Shown<'a>(&'a GroupResource, &'a ObjectKey);
 
 impl<'a> From<&'a ObjectRef> for Shown<'a> {
     fn from(object: &'a ObjectRef) -> Self {
-        Self(object.resource, &object.key)
+        Self(&object.resource, &object.key)
     }
 }
 
 impl Display for Shown<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
-        write!(f, "{} {}", kind_of(self.0), self.1)
+        write!(f, "{} {}", kind_of(self.0).kind, self.1)
     }
 }
 
@@ -130,7 +130,7 @@ mod tests {
     use k8s_openapi::{api::core::v1::Pod, apimachinery::pkg::apis::meta::v1::ObjectMeta};
     use serde_json::json;
 
-    fn object(resource: ResourceName, name: &str) -> ObjectRef {
+    fn object(resource: GroupResource, name: &str) -> ObjectRef {
         ObjectRef { resource, key: ObjectKey::new("shop", name), uid: "u".into(), resource_version: None }
     }
 

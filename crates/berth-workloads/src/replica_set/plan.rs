@@ -8,7 +8,8 @@ use super::{
 use crate::{
     claim,
     plan::{Action, EventRecord, Outcome, Plan, Reason, Severity, Stage, Subresource, Urgency, Victims, Wait, merge_patch},
-    view::{APPS_V1, PodReplacementPolicy, PodView, ReplicaSetView},
+    resources::REPLICA_SET,
+    view::{PodReplacementPolicy, PodView, ReplicaSetView},
 };
 use berth_api::Gate;
 use k8s_openapi::{
@@ -141,7 +142,7 @@ fn pod(state: &State<'_>) -> Pod {
 }
 
 fn owner_reference(state: &State<'_>) -> OwnerReference {
-    claim::controller_reference(APPS_V1, "ReplicaSet", &state.set.meta)
+    claim::controller_reference(&REPLICA_SET, &state.set.meta)
 }
 
 fn delete(state: &State<'_>, count: usize) -> Managed {

@@ -10,8 +10,9 @@ use super::{
 use crate::{
     claim::controller_reference,
     plan::{Action, NewObject, Outcome, Reason, Urgency, merge_patch},
+    resources::STATEFUL_SET,
     rollout_record::Ended,
-    view::{APPS_V1, RevisionView},
+    view::RevisionView,
 };
 use berth_api::{Gate, annotations::CONTROLLER_REVISION_DATA_HASH, pod::set_template_defaults};
 use k8s_openapi::{
@@ -214,7 +215,7 @@ fn new_revision(state: &State<'_>, name: RevisionName, data: Value, number: i64)
             namespace: Some(set.meta.namespace.to_string()),
             labels: Some(labels),
             annotations: Some(records::of_new(state, number)).filter(|annotations| !annotations.is_empty()),
-            owner_references: Some(vec![controller_reference(APPS_V1, "StatefulSet", &set.meta)]),
+            owner_references: Some(vec![controller_reference(&STATEFUL_SET, &set.meta)]),
             ..ObjectMeta::default()
         },
         data: Some(RawExtension(data)),

@@ -12,8 +12,9 @@ use super::{
 use crate::{
     claim,
     plan::{Action, EventRecord, Plan, Stage, Wait},
+    resources::STATEFUL_SET,
     rollback::WayBack,
-    view::{APPS_V1, PodManagement, UpdateStrategy},
+    view::{PodManagement, UpdateStrategy},
 };
 use berth_api::{
     Gate,
@@ -89,7 +90,7 @@ fn claims(state: &State<'_>) -> Vec<Stage> {
         return Vec::new();
     }
     let selects = |labels| set.selector.as_ref().is_some_and(|selector| selector.matches(labels));
-    let owner = claim::controller_reference(APPS_V1, "StatefulSet", &set.meta);
+    let owner = claim::controller_reference(&STATEFUL_SET, &set.meta);
     let is_member = |name: &str| member_ordinal(&set.meta.name, name).is_some();
     let pods = state.orphans.iter().filter(|pod| pod.meta.deleted.is_none() && is_member(&pod.meta.name) && selects(&pod.meta.labels));
     let pods = pods.map(|pod| claim::adopt(pod.reference(), &pod.meta, owner.clone()));

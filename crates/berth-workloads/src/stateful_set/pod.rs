@@ -6,10 +6,7 @@ use super::{
     new_pod_revision,
     observe::{Budget, Observed, Repair},
 };
-use crate::{
-    claim::controller_reference,
-    view::{APPS_V1, PodManagement},
-};
+use crate::{claim::controller_reference, resources::STATEFUL_SET, view::PodManagement};
 use berth_api::annotations::{POD_INDEX, STATEFUL_SET_POD_NAME};
 use k8s_openapi::{
     api::core::v1::{PersistentVolumeClaimVolumeSource, Pod, PodSpec, PodTemplateSpec, Volume},
@@ -55,7 +52,7 @@ pub(super) fn new_pod(observed: &Observed<'_>, ordinal: i64) -> Pod {
 
 /// The reference by which the set controls its pods.
 pub(super) fn owner_reference(observed: &Observed<'_>) -> OwnerReference {
-    controller_reference(APPS_V1, "StatefulSet", &observed.set().meta)
+    controller_reference(&STATEFUL_SET, &observed.set().meta)
 }
 
 fn labels(template: &PodTemplateSpec, name: &str, ordinal: i64, revision: &str) -> std::collections::BTreeMap<String, String> {

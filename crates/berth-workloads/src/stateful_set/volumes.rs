@@ -11,7 +11,8 @@ use super::{
 use crate::{
     claim::controller_reference,
     plan::{Action, EventRecord, Outcome, Reason, Urgency},
-    view::{APPS_V1, ClaimView, Meta, PodView, Retention, RetentionPolicy, StatefulSetView},
+    resources::{POD, STATEFUL_SET},
+    view::{ClaimView, Meta, PodView, Retention, RetentionPolicy, StatefulSetView},
 };
 use berth_api::annotations::BERTH_WHEN_SCALED;
 use k8s_openapi::{
@@ -158,11 +159,11 @@ fn create(claims: &Claims<'_>, template: &PersistentVolumeClaim, name: String, o
 }
 
 fn set_reference(claims: &Claims<'_>) -> OwnerReference {
-    controller_reference(APPS_V1, "StatefulSet", &claims.set.meta)
+    controller_reference(&STATEFUL_SET, &claims.set.meta)
 }
 
 fn pod_reference(pod: &PodView) -> OwnerReference {
-    controller_reference("v1", "Pod", &pod.meta)
+    controller_reference(&POD, &pod.meta)
 }
 
 fn wanted_owner(claims: &Claims<'_>, fate: PodFate) -> Option<ClaimOwner> {

@@ -1,7 +1,7 @@
 //! What every view has: how it is read, and of which object it is.
 
 use berth_api::Object;
-use berth_identity::{Name, Namespace, ObjectKey, ObjectRef, ResourceName, Revision, Uid};
+use berth_identity::{GroupResource, Name, Namespace, ObjectKey, ObjectRef, Revision, Uid};
 use bytes::Bytes;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
@@ -67,7 +67,7 @@ impl<'a> Identity<'a> {
 
     /// The object, in the version that was read.
     #[must_use]
-    pub(crate) fn reference(self, resource: ResourceName, revision: Revision) -> ObjectRef {
+    pub(crate) fn reference(self, resource: GroupResource, revision: Revision) -> ObjectRef {
         ObjectRef { resource, key: self.key(), uid: self.uid.clone(), resource_version: Some(revision) }
     }
 }

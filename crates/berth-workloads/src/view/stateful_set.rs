@@ -119,7 +119,7 @@ mod tests {
         });
         let set = StatefulSetView::decode(set.to_string().as_bytes(), Revision(9)).expect("a set");
         assert_eq!((set.spec.replicas, set.status.current_revision.as_str(), set.annotations.len()), (Some(2), "web-1", 1));
-        assert_eq!((set.reference().resource.plural, set.reference().resource_version), ("statefulsets", Some(Revision(9))));
+        assert_eq!((&*set.reference().resource.plural, set.reference().resource_version), ("statefulsets", Some(Revision(9))));
         let revision = json!({"metadata": {"name": "web-1"}, "revision": 4, "data": {"spec": {}}});
         let revision = RevisionView::decode(revision.to_string().as_bytes(), Revision(1)).expect("a revision");
         assert_eq!((revision.number, &*revision.data, revision.template), (4, &json!({"spec": {}}), None));

@@ -7,7 +7,7 @@ use crate::{
     view::{Identity, PodVolume, View, WireMetadata, claims_of},
 };
 use berth_api::{decode::from_json, quantity::Quantity};
-use berth_identity::{Name, Namespace, ObjectKey, ObjectRef, ResourceName, Revision, Uid};
+use berth_identity::{GroupResource, Name, Namespace, ObjectKey, ObjectRef, Revision, Uid};
 use k8s_openapi::apimachinery::pkg::{api::resource::Quantity as WireQuantity, apis::meta::v1::LabelSelector};
 use serde::{Deserialize, de::DeserializeOwned};
 use std::collections::BTreeMap;
@@ -64,7 +64,7 @@ impl Meta {
         Identity { namespace: Some(&self.namespace), name: &self.name, uid: &self.uid, is_being_deleted: self.deleting }
     }
 
-    fn reference(&self, resource: ResourceName) -> ObjectRef {
+    fn reference(&self, resource: GroupResource) -> ObjectRef {
         self.identity().reference(resource, self.revision)
     }
 }

@@ -12,7 +12,7 @@ use berth_apiserver::{
     pki,
 };
 use berth_controllers::{election::Gate, metrics::Metrics};
-use berth_identity::ResourceName;
+use berth_identity::GroupResource;
 use berth_remote::{Connection, Contact, RemoteCluster};
 use berth_store::env::Env;
 use futures::{
@@ -129,7 +129,7 @@ impl Health {
         self.readiness.add("informer-sync", Failure::Unready, move || {
             // Caches that are begun later, for a kind that comes, hold back their controllers only.
             let is_synced = synced.load(Ordering::Acquire);
-            let waits = || caches.unsynced().iter().map(|resource| resource.plural).collect::<Vec<_>>().join(", ");
+            let waits = || caches.unsynced().iter().map(|resource| resource.plural.as_str()).collect::<Vec<_>>().join(", ");
             ready(if is_synced { Ok(()) } else { Err(format!("informers not synced yet: {}", waits())) })
         });
         self.readiness.add("controllers", Failure::Dead, move || {
@@ -151,7 +151,7 @@ struct Listed(RemoteCluster);
 impl WorkloadSource for Listed {
     fn all(&self, plural: &'static str) -> BoxFuture<'_, Result<Vec<Vec<u8>>, String>> {
         async move {
-            let (objects, _) = self.0.list(ResourceName { group: "apps", plural }, None).await.map_err(|error| error.to_string())?;
+            let (objects, _) = self.0.list(GroupResource::from_static("apps", plural), None).await.map_err(|error| error.to_string())?;
             Ok(objects.into_iter().map(|(_, object)| object.json.to_vec()).collect())
         }
         .boxed()

@@ -2,7 +2,7 @@
 
 use berth_api::{Object, Subresource};
 use berth_controllers::{Change, Cluster, ClusterError, DeleteParams, RawObject, ServedKind};
-use berth_identity::{ObjectKey, ResourceName, Revision, Uid};
+use berth_identity::{GroupResource, ObjectKey, Revision, Uid};
 use berth_store::env::Env;
 use futures::{
     FutureExt, StreamExt,
@@ -61,16 +61,16 @@ impl Cluster for Late {
         self.told(|cluster| cluster.kinds())
     }
 
-    fn watch(&self, resource: ResourceName) -> BoxStream<'static, Change> {
-        self.told(move |cluster| cluster.watch(resource))
+    fn watch(&self, resource: GroupResource) -> BoxStream<'static, Change> {
+        self.told(move |cluster| cluster.watch(resource.clone()))
     }
 
-    fn get(&self, resource: ResourceName, key: &ObjectKey) -> BoxFuture<'_, Result<Option<RawObject>, ClusterError>> {
+    fn get(&self, resource: GroupResource, key: &ObjectKey) -> BoxFuture<'_, Result<Option<RawObject>, ClusterError>> {
         let key = key.clone();
         async move { self.connected().await?.get(resource, &key).await }.boxed()
     }
 
-    fn newest(&self, resource: ResourceName) -> BoxFuture<'_, Result<Revision, ClusterError>> {
+    fn newest(&self, resource: GroupResource) -> BoxFuture<'_, Result<Revision, ClusterError>> {
         async move { self.connected().await?.newest(resource).await }.boxed()
     }
 
@@ -80,7 +80,7 @@ impl Cluster for Late {
 
     fn patch(
         &self,
-        resource: ResourceName,
+        resource: GroupResource,
         key: &ObjectKey,
         subresource: Option<Subresource>,
         patch: Value,
@@ -100,7 +100,7 @@ impl Cluster for Late {
 
     fn delete(
         &self,
-        resource: ResourceName,
+        resource: GroupResource,
         key: &ObjectKey,
         params: DeleteParams,
     ) -> BoxFuture<'_, Result<Option<RawObject>, ClusterError>> {

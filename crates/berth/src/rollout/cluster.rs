@@ -4,10 +4,11 @@ use super::error::Error;
 use crate::cluster_options::ClusterOptions;
 use berth_api::Scope;
 use berth_controllers::{Change, ServedKind};
-use berth_identity::ResourceName;
+use berth_identity::{ApiName, GroupResource, GroupVersionKind, GroupVersionResource};
 use berth_plan::{Write, WriteBody};
 use berth_remote::{Only, WatchError, follow_some};
 use berth_store::env::Env;
+use berth_workloads::resources::{EVENTS, v1};
 use futures::{FutureExt, stream::BoxStream};
 use http::header::{CONTENT_TYPE, HeaderValue};
 use kube::{
@@ -101,15 +102,15 @@ impl Connection {
     }
 
     /// One object.
-    pub(super) async fn get(&self, api_version: &str, plural: &str, name: &str) -> Result<String, Error> {
-        let request = self.request(api_version, plural).get(name, &kube::api::GetParams::default());
+    pub(super) async fn get(&self, resource: &GroupVersionResource, name: &str) -> Result<String, Error> {
+        let request = self.request(resource).get(name, &kube::api::GetParams::default());
         let request = request.map_err(|error| Error::Usage(error.to_string()))?;
         self.answer(self.client().request_text(request)).await
     }
 
     /// One object, or its metadata alone; `None`: it does not exist.
-    pub(super) async fn find(&self, api_version: &str, plural: &str, name: &str, part: Part) -> Result<Option<String>, Error> {
-        let (request, params) = (self.request(api_version, plural), kube::api::GetParams::default());
+    pub(super) async fn find(&self, resource: &GroupVersionResource, name: &str, part: Part) -> Result<Option<String>, Error> {
+        let (request, params) = (self.request(resource), kube::api::GetParams::default());
         let request = match part {
             Part::Whole => request.get(name, &params),
             Part::Metadata => request.get_metadata(name, &params),
@@ -123,12 +124,12 @@ impl Connection {
     }
 
     /// One object that a user has named. Where it is missing, the error says where it is, or what else is wrong with the namespace.
-    pub(super) async fn named(&self, api_version: &str, plural: &str, name: &str) -> Result<String, Error> {
-        let request = self.request(api_version, plural).get(name, &kube::api::GetParams::default());
+    pub(super) async fn named(&self, resource: &GroupVersionResource, name: &str) -> Result<String, Error> {
+        let request = self.request(resource).get(name, &kube::api::GetParams::default());
         let request = request.map_err(|error| Error::Usage(error.to_string()))?;
         match self.in_time(self.client().request_text(request)).await? {
             Err(kube::Error::Api(status)) if status.code == NOT_FOUND => {
-                let hint = self.elsewhere(api_version, plural, name).await.into();
+                let hint = self.elsewhere(resource, name).await.into();
                 Err(Error::Refused { message: status.message, hint })
             }
             answer => answer.map_err(|error| self.refused(error)),
@@ -136,7 +137,7 @@ impl Connection {
     }
 
     /// What to do about an object that is missing in this namespace.
-    async fn elsewhere(&self, api_version: &str, plural: &str, name: &str) -> String {
+    async fn elsewhere(&self, resource: &GroupVersionResource, name: &str) -> String {
         let here = &self.namespace;
         let namespace = self.text(&format!("/api/v1/namespaces/{here}")).await;
         if let Err(Error::Refused { message, .. }) = namespace
@@ -146,7 +147,7 @@ impl Connection {
         }
         let field = format!("metadata.name={name}");
         let which = ListParams::default().fields(&field).limit(ELSEWHERE_MAX);
-        let found = self.list_at(Request::new(format!("{}/{plural}", root(api_version))), plural, which).await.unwrap_or_default();
+        let found = self.list_at(everywhere(resource), &resource.plural, which).await.unwrap_or_default();
         match &found.iter().map(|item| item.namespace.as_str()).collect::<Vec<_>>()[..] {
             [] => format!("; looked in namespace {here} (--namespace, --context)"),
             others => format!("; looked in namespace {here}: there is one in {} (--namespace)", others.join(", ")),
@@ -162,27 +163,27 @@ impl Connection {
     }
 
     /// All objects of the namespace, or those with the labels.
-    pub(super) async fn list(&self, api_version: &str, plural: &str, selector: Option<&str>) -> Result<Vec<Item>, Error> {
-        self.list_at(self.request(api_version, plural), plural, labelled(selector)).await
+    pub(super) async fn list(&self, resource: &GroupVersionResource, selector: Option<&str>) -> Result<Vec<Item>, Error> {
+        self.list_at(self.request(resource), &resource.plural, labelled(selector)).await
     }
 
     /// All warnings of the namespace.
     pub(super) async fn warnings(&self) -> Result<Vec<Item>, Error> {
-        self.list_at(self.request("v1", "events"), "events", ListParams::default().fields("type=Warning")).await
+        self.list_at(self.request(&v1(EVENTS)), "events", ListParams::default().fields("type=Warning")).await
     }
 
     /// All objects of all namespaces, or those with the labels.
-    pub(super) async fn list_everywhere(&self, api_version: &str, plural: &str, selector: Option<&str>) -> Result<Vec<Item>, Error> {
-        self.list_at(Request::new(format!("{}/{plural}", root(api_version))), plural, labelled(selector)).await
+    pub(super) async fn list_everywhere(&self, resource: &GroupVersionResource, selector: Option<&str>) -> Result<Vec<Item>, Error> {
+        self.list_at(everywhere(resource), &resource.plural, labelled(selector)).await
     }
 
     /// Some objects of a namespace, or of all: no more than `most`.
-    pub(super) async fn some(&self, api_version: &str, plural: &str, namespace: Option<&str>, most: u32) -> Result<Vec<Item>, Error> {
+    pub(super) async fn some(&self, resource: &GroupVersionResource, namespace: Option<&str>, most: u32) -> Result<Vec<Item>, Error> {
         let at = match namespace {
-            Some(namespace) => self.in_namespace(namespace).request(api_version, plural),
-            None => Request::new(format!("{}/{plural}", root(api_version))),
+            Some(namespace) => self.in_namespace(namespace).request(resource),
+            None => everywhere(resource),
         };
-        self.list_at(at, plural, ListParams::default().limit(most)).await
+        self.list_at(at, &resource.plural, ListParams::default().limit(most)).await
     }
 
     async fn list_at(&self, at: Request, plural: &str, which: ListParams) -> Result<Vec<Item>, Error> {
@@ -196,13 +197,13 @@ impl Connection {
     }
 
     /// Changes an object by a JSON merge patch; gives what it is then.
-    pub(super) async fn merge_patch(&self, api_version: &str, plural: &str, name: &str, patch: Value) -> Result<Value, Error> {
-        self.patch(self.request(api_version, plural), name, &patch, (MERGE_PATCH, Keep::Yes)).await
+    pub(super) async fn merge_patch(&self, resource: &GroupVersionResource, name: &str, patch: Value) -> Result<Value, Error> {
+        self.patch(self.request(resource), name, &patch, (MERGE_PATCH, Keep::Yes)).await
     }
 
     /// Changes an object by a JSON patch; gives what it is then.
-    pub(super) async fn json_patch(&self, api_version: &str, plural: &str, name: &str, patch: Value, keep: Keep) -> Result<Value, Error> {
-        self.patch(self.request(api_version, plural), name, &patch, (JSON_PATCH, keep)).await
+    pub(super) async fn json_patch(&self, resource: &GroupVersionResource, name: &str, patch: Value, keep: Keep) -> Result<Value, Error> {
+        self.patch(self.request(resource), name, &patch, (JSON_PATCH, keep)).await
     }
 
     /// What would become of a write; nothing is kept.
@@ -211,8 +212,8 @@ impl Connection {
     /// The server would refuse it.
     pub(super) async fn dry_run(&self, write: &Write) -> Result<Value, Error> {
         let at = match &write.namespace {
-            Some(namespace) => self.in_namespace(namespace).request(&write.api_version, write.plural),
-            None => Request::new(format!("{}/{}", root(&write.api_version), write.plural)),
+            Some(namespace) => self.in_namespace(namespace).request(&write.resource),
+            None => everywhere(&write.resource),
         };
         match &write.what {
             WriteBody::Create(object) => {
@@ -251,8 +252,8 @@ impl Connection {
         follow_some(&self.remote, kind, only, env.clone())
     }
 
-    fn request(&self, api_version: &str, plural: &str) -> Request {
-        Request::new(format!("{}/namespaces/{}/{plural}", root(api_version), self.namespace))
+    fn request(&self, resource: &GroupVersionResource) -> Request {
+        Request::new(format!("{}/namespaces/{}/{}", root(resource), self.namespace, resource.plural))
     }
 
     fn refused(&self, error: kube::Error) -> Error {
@@ -268,9 +269,14 @@ fn labelled(selector: Option<&str>) -> ListParams {
     ListParams { label_selector: selector.map(str::to_owned), ..ListParams::default() }
 }
 
-fn root(api_version: &str) -> String {
-    let root = if api_version == "v1" { "/api" } else { "/apis" };
-    format!("{root}/{api_version}")
+fn root(resource: &GroupVersionResource) -> String {
+    let root = if resource.group.is_empty() { "/api" } else { "/apis" };
+    format!("{root}/{}", resource.group_version())
+}
+
+/// The objects of all namespaces.
+fn everywhere(resource: &GroupVersionResource) -> Request {
+    Request::new(format!("{}/{}", root(resource), resource.plural))
 }
 
 /// What to do about an answer of the server.
@@ -285,9 +291,8 @@ fn hint(code: u16) -> &'static str {
 }
 
 /// A kind that every cluster serves.
-pub(super) fn served(api_version: &'static str, kind: &'static str, plural: &'static str, scope: Scope) -> ServedKind {
-    let group = api_version.split_once('/').map_or("", |(group, _)| group);
-    ServedKind { resource: ResourceName { group, plural }, api_version, kind, scope }
+pub(super) fn served(kind: GroupVersionKind, plural: &'static str, scope: Scope) -> ServedKind {
+    ServedKind { resource: GroupResource::new(&kind.group, ApiName::from_static(plural)), kind, scope }
 }
 
 #[derive(Deserialize)]

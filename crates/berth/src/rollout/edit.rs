@@ -9,7 +9,7 @@ use super::{
     target::{Found, Kind},
 };
 use berth_rollout::verbs;
-use berth_workloads::view::{APPS_V1, DeploymentView, ReplicaSetView};
+use berth_workloads::view::{DeploymentView, ReplicaSetView};
 use jiff::Timestamp;
 use serde_json::Value;
 
@@ -47,7 +47,7 @@ async fn send(change: &Change, connection: &Connection, workload: &Found, mut pa
     // Another object of the same name is none of this command's business.
     patch["metadata"]["uid"] = object(workload)?["metadata"]["uid"].take();
     let kind = workload.kind;
-    let changed = connection.merge_patch(APPS_V1, kind.plural(), &workload.name, patch).await?;
+    let changed = connection.merge_patch(&kind.gvr(), &workload.name, patch).await?;
     report::changed(change.output, workload, changed, done)
 }
 

@@ -8,8 +8,12 @@ use super::{
 };
 use crate::cluster_options::ClusterOptions;
 use berth_api::{FeatureGates, Gate};
+use berth_identity::ApiName;
 use berth_plan::KnownGates;
-use berth_workloads::view::{DeploymentView, PodReplacementPolicy, StatefulSetView};
+use berth_workloads::{
+    resources::APPS_V1,
+    view::{DeploymentView, PodReplacementPolicy, StatefulSetView},
+};
 use serde_json::Value;
 
 /// Where the API server's and the controllers' gates are.
@@ -169,7 +173,8 @@ pub(crate) async fn of_cluster(options: &ClusterOptions) -> Result<(FeatureGates
     let mut written_by_berth = false;
     for plural in ["deployments", "statefulsets"] {
         // Who may not read them is told so elsewhere.
-        let some = connection.some("apps/v1", plural, namespace, WORKLOADS_MAX).await.unwrap_or_default();
+        let some =
+            connection.some(&APPS_V1.with_resource(ApiName::from_static(plural)), namespace, WORKLOADS_MAX).await.unwrap_or_default();
         written_by_berth |= some.iter().any(|item| is_written_by_berth(&item.json));
     }
     let deployments = Feature {

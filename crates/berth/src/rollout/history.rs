@@ -24,9 +24,10 @@ use berth_rollout::{
 };
 use berth_workloads::{
     deployment::annotations::{self, Annotations},
+    resources::{REPLICA_SETS, v1},
     rollback::Record,
     rollout_record::Rollout as RolloutRecord,
-    view::{APPS_V1, DeploymentStrategy, DeploymentView, ReplicaSetView, View},
+    view::{DeploymentStrategy, DeploymentView, ReplicaSetView, View},
 };
 use jiff::Timestamp;
 use k8s_openapi::{api::apps::v1::DeploymentCondition, apimachinery::pkg::apis::meta::v1::Time};
@@ -240,7 +241,7 @@ pub(super) fn unknown_revision(workload: &Found, revision: i64) -> Error {
 /// The ReplicaSets that the Deployment controls and selects.
 pub(super) async fn sets(connection: &Connection, workload: &Found, deployment: &DeploymentView) -> Result<Vec<Set>, Error> {
     let selector = selector_text(workload, deployment.spec.selector.as_ref())?;
-    let items = connection.list(APPS_V1, "replicasets", Some(&selector)).await?;
+    let items = connection.list(&v1(REPLICA_SETS), Some(&selector)).await?;
     let mut sets = items.into_iter().map(|item| Set::decode(item.json)).collect::<Result<Vec<_>, _>>()?;
     sets.retain(|set| set.view.meta.is_controlled_by(&deployment.meta.uid));
     Ok(sets)

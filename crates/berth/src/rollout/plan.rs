@@ -13,13 +13,13 @@ use crate::{
     manifests::{self, Depth},
     progress::{self, warn},
 };
-use berth_identity::{ObjectKey, ResourceName};
+use berth_identity::{GroupResource, GroupVersionKind, ObjectKey};
 use berth_node::kubelet::{KnownObject, KnownObjects};
 use berth_plan::{
     Change, Edit, Edits, Failure, Forecast, KINDS, KnownGates, RefusedPod, Snapshot, SnapshotKind, SnapshotScope, Suppositions,
     WorkloadKind,
 };
-use berth_workloads::resources::SECRETS;
+use berth_workloads::resources::{EVENT, EVENTS, SECRETS, v1};
 use indicatif::{ProgressBar, ProgressStyle};
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -160,11 +160,11 @@ pub(super) async fn suppositions(connection: &Connection, snapshot: &mut Snapsho
 }
 
 /// What is known of ConfigMaps and Secrets, and a sentence about those that cannot be read, which count as there. Of a Secret only the metadata is read.
-async fn objects(connection: &Connection, named: BTreeSet<(ResourceName, ObjectKey)>) -> Result<(KnownObjects, Option<String>), Error> {
+async fn objects(connection: &Connection, named: BTreeSet<(GroupResource, ObjectKey)>) -> Result<(KnownObjects, Option<String>), Error> {
     let (mut known, mut refused) = (KnownObjects::new(), Vec::new());
     for (resource, key) in named {
         let part = if resource == SECRETS { Part::Metadata } else { Part::Whole };
-        let object = match connection.in_namespace(&key.namespace).find("v1", resource.plural, &key.name, part).await {
+        let object = match connection.in_namespace(&key.namespace).find(&v1(resource.clone()), &key.name, part).await {
             Ok(None) => KnownObject::Missing,
             Ok(Some(_)) if part == Part::Metadata => KnownObject::Exists,
             Ok(Some(text)) => KnownObject::with_keys_of(text.as_bytes())
@@ -192,11 +192,11 @@ async fn answered(connection: &Connection, snapshot: &Snapshot, change: Change) 
     for write in berth_plan::writes(snapshot, &change).map_err(|error| Error::Usage(progress::chain(&error)))? {
         let mut answer = connection.dry_run(&write).await.map_err(|error| match error {
             Error::Refused { message, hint } => {
-                Error::Refused { message: format!("the server would refuse {} {}: {message}", write.kind, write.name), hint }
+                Error::Refused { message: format!("the server would refuse {} {}: {message}", write.kind.kind, write.name), hint }
             }
             other => other,
         })?;
-        (answer["apiVersion"], answer["kind"]) = (json!(write.api_version), json!(write.kind));
+        (answer["apiVersion"], answer["kind"]) = (json!(write.kind.api_version()), json!(write.kind.kind));
         answers.push(answer);
     }
     Ok(change.answered(answers))
@@ -315,9 +315,9 @@ pub(super) async fn read(connection: &Connection, change: &Change) -> Result<Sna
         match kind_of(connection, kind, &namespaces).await {
             Ok(found) => objects.extend(found),
             // Without these there is nothing to plan from.
-            Err(error) if ["deployments", "statefulsets"].contains(&kind.plural) => return Err(error),
+            Err(error) if ["deployments", "statefulsets"].contains(&kind.resource.plural.as_str()) => return Err(error),
             Err(Error::Refused { message, .. }) => {
-                missing.push(format!("{} cannot be read ({message}): {}", kind.plural, kind.without));
+                missing.push(format!("{} cannot be read ({message}): {}", kind.resource.plural, kind.without));
                 if kind.scope == SnapshotScope::All {
                     objects.extend(own(connection, kind, &namespaces).await?);
                 }
@@ -327,8 +327,8 @@ pub(super) async fn read(connection: &Connection, change: &Change) -> Result<Sna
     }
     // Only to learn from.
     for namespace in &namespaces {
-        if let Ok(events) = connection.in_namespace(namespace).list("v1", "events", None).await {
-            objects.extend(events.iter().filter_map(|event| typed("v1", "Event", event)));
+        if let Ok(events) = connection.in_namespace(namespace).list(&v1(EVENTS), None).await {
+            objects.extend(events.iter().filter_map(|event| typed(&EVENT, event)));
         }
     }
     let shown = Snapshot::of_documents(objects);
@@ -338,7 +338,7 @@ pub(super) async fn read(connection: &Connection, change: &Change) -> Result<Sna
 
 async fn kind_of(connection: &Connection, kind: &SnapshotKind, namespaces: &BTreeSet<&str>) -> Result<Vec<Value>, Error> {
     let mut objects = Vec::new();
-    if kind.plural == "namespaces" {
+    if kind.resource.plural == "namespaces" {
         // Whoever may read one need not be allowed to list them.
         for namespace in namespaces {
             match connection.text(&format!("/api/v1/namespaces/{namespace}")).await {
@@ -352,8 +352,8 @@ async fn kind_of(connection: &Connection, kind: &SnapshotKind, namespaces: &BTre
     if kind.scope == SnapshotScope::Namespace {
         return own(connection, kind, namespaces).await;
     }
-    let items = connection.list_everywhere(kind.api_version, kind.plural, None).await?;
-    objects.extend(items.iter().filter_map(|item| typed(kind.api_version, kind.kind, item)));
+    let items = connection.list_everywhere(&kind.resource, None).await?;
+    objects.extend(items.iter().filter_map(|item| typed(&kind.kind, item)));
     Ok(objects)
 }
 
@@ -361,17 +361,17 @@ async fn kind_of(connection: &Connection, kind: &SnapshotKind, namespaces: &BTre
 async fn own(connection: &Connection, kind: &SnapshotKind, namespaces: &BTreeSet<&str>) -> Result<Vec<Value>, Error> {
     let mut objects = Vec::new();
     for namespace in namespaces {
-        let items = connection.in_namespace(namespace).list(kind.api_version, kind.plural, None).await?;
-        objects.extend(items.iter().filter_map(|item| typed(kind.api_version, kind.kind, item)));
+        let items = connection.in_namespace(namespace).list(&kind.resource, None).await?;
+        objects.extend(items.iter().filter_map(|item| typed(&kind.kind, item)));
     }
     Ok(objects)
 }
 
 /// Items of a list do not say what they are.
-fn typed(api_version: &str, kind: &str, item: &Item) -> Option<Value> {
+fn typed(kind: &GroupVersionKind, item: &Item) -> Option<Value> {
     let mut object: Value = serde_json::from_str(&item.json).ok()?;
-    object["apiVersion"] = json!(api_version);
-    object["kind"] = json!(kind);
+    object["apiVersion"] = json!(kind.group_version());
+    object["kind"] = json!(kind.kind);
     Some(object)
 }
 

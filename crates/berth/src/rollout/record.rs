@@ -12,6 +12,7 @@ use crate::{
 };
 use berth_api::Scope;
 use berth_controllers::Change;
+use berth_identity::{ApiName, GroupVersionKind, GroupVersionResource};
 use berth_plan::Snapshot;
 use berth_remote::{Only, WatchError};
 use berth_store::env::Env;
@@ -116,11 +117,15 @@ fn create(path: &Path) -> Result<File, String> {
     })
 }
 
+fn resource(kind: &'static TracedKind) -> GroupVersionResource {
+    GroupVersionKind::as_written(kind.api_version, kind.kind).group_version().with_resource(ApiName::from_static(kind.plural))
+}
+
 /// Which kinds may be read, and which may not.
 async fn readable(connection: &Connection, namespace: Option<&str>) -> Result<(Vec<&'static TracedKind>, Vec<&'static TracedKind>), Error> {
     let (mut may, mut may_not) = (Vec::new(), Vec::new());
     for kind in KINDS {
-        match connection.some(kind.api_version, kind.plural, namespace.filter(|_| kind.is_namespaced), 1).await {
+        match connection.some(&resource(kind), namespace.filter(|_| kind.is_namespaced), 1).await {
             Ok(_) => may.push(kind),
             Err(Error::Refused { .. }) if !kind.is_needed => may_not.push(kind),
             Err(error) => return Err(error),
@@ -133,7 +138,7 @@ async fn readable(connection: &Connection, namespace: Option<&str>) -> Result<(V
 async fn whose(connection: &Connection, namespace: Option<&str>) -> Result<(String, String), Error> {
     let mut objects = Vec::new();
     for kind in KINDS.iter().filter(|kind| ["Deployment", "ReplicaSet", "StatefulSet", "Node"].contains(&kind.kind)) {
-        let found = connection.some(kind.api_version, kind.plural, namespace.filter(|_| kind.is_namespaced), LOOKED_AT).await;
+        let found = connection.some(&resource(kind), namespace.filter(|_| kind.is_namespaced), LOOKED_AT).await;
         for item in found.unwrap_or_default() {
             if let Ok(mut object) = serde_json::from_str::<Value>(&item.json) {
                 (object["apiVersion"], object["kind"]) = (json!(kind.api_version), json!(kind.kind));
@@ -172,7 +177,7 @@ impl Recording {
             let begin = move || {
                 let only = Only { namespace: scope.map(Into::into), ..Only::default() };
                 let scope = if kind.is_namespaced { Scope::Namespaced } else { Scope::Cluster };
-                connection.watch(served(kind.api_version, kind.kind, kind.plural, scope), only, env)
+                connection.watch(served(GroupVersionKind::as_written(kind.api_version, kind.kind), kind.plural, scope), only, env)
             };
             lasting(begin).map(move |said| (kind, said)).boxed()
         };

@@ -3,8 +3,9 @@
 use super::{cluster::Connection, error::Error, selector::selector_text, target::Found};
 use berth_api::decode::Codec;
 use berth_workloads::{
+    resources::{REVISIONS, v1},
     stateful_set::revision_data,
-    view::{APPS_V1, StatefulSetView},
+    view::StatefulSetView,
 };
 use k8s_openapi::api::apps::v1::ControllerRevision;
 use serde_json::Value;
@@ -46,7 +47,7 @@ pub(super) fn stateful_set(workload: &Found) -> Result<StatefulSetView, Error> {
 /// The ControllerRevisions that the set controls and selects, oldest first.
 pub(super) async fn list(connection: &Connection, workload: &Found, set: &StatefulSetView) -> Result<Vec<Kept>, Error> {
     let selector = selector_text(workload, set.spec.selector.as_ref())?;
-    let items = connection.list(APPS_V1, "controllerrevisions", Some(&selector)).await?;
+    let items = connection.list(&v1(REVISIONS), Some(&selector)).await?;
     let unexpected = |source| Error::Decode { what: "a ControllerRevision".to_owned(), source };
     let all = items.into_iter().map(|item| ControllerRevision::decode_json(item.json.as_bytes()).map(Kept).map_err(unexpected));
     let mut kept = all.collect::<Result<Vec<_>, _>>()?;

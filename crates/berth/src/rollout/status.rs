@@ -16,6 +16,7 @@ use crate::{
     progress::line,
 };
 use berth_api::Scope;
+use berth_identity::ApiName;
 use berth_remote::Only;
 use berth_rollout::{
     look::{Look, RolloutStage},
@@ -24,8 +25,9 @@ use berth_rollout::{
 use berth_workloads::{
     Wait,
     cause::Cause,
+    resources::{APPS_V1, CORE_V1},
     rollback::Record,
-    view::{APPS_V1, DeploymentView, StatefulSetView},
+    view::{DeploymentView, StatefulSetView},
 };
 use futures::{StreamExt, stream};
 use jiff::{SignedDuration, Timestamp};
@@ -153,16 +155,17 @@ fn changes(connection: &Connection, workload: &Found) -> Result<stream::BoxStrea
     let env = env::real(Handle::current(), Faults::new());
     let watch = |of: &Of| {
         let of = *of;
-        let (api_version, kind, plural) = match of {
+        let (version, kind, plural) = match of {
             Of::Workload => (APPS_V1, workload.kind.name(), workload.kind.plural()),
             Of::Sets => (APPS_V1, "ReplicaSet", "replicasets"),
             Of::Revisions => (APPS_V1, "ControllerRevision", "controllerrevisions"),
-            Of::Claims => ("v1", "PersistentVolumeClaim", "persistentvolumeclaims"),
-            Of::Pods => ("v1", "Pod", "pods"),
-            Of::Events => ("v1", "Event", "events"),
+            Of::Claims => (CORE_V1, "PersistentVolumeClaim", "persistentvolumeclaims"),
+            Of::Pods => (CORE_V1, "Pod", "pods"),
+            Of::Events => (CORE_V1, "Event", "events"),
         };
+        let kind = version.with_kind(ApiName::from_static(kind));
         let only = Only { namespace: Some(connection.namespace().into()), ..which(of, workload, &selected) };
-        connection.watch(served(api_version, kind, plural, Scope::Namespaced), only, &env).map(move |seen| (of, seen)).boxed()
+        connection.watch(served(kind, plural, Scope::Namespaced), only, &env).map(move |seen| (of, seen)).boxed()
     };
     Ok(stream::select_all(Of::all(workload.kind).iter().map(watch)).boxed())
 }

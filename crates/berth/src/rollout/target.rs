@@ -9,8 +9,11 @@ use crate::{
     cluster_options::ClusterOptions,
     manifests::{self, Depth, Document},
 };
-use berth_identity::Revision;
-use berth_workloads::view::{APPS_V1, View};
+use berth_identity::{GroupVersionResource, Revision};
+use berth_workloads::{
+    resources::{DEPLOYMENTS, STATEFUL_SETS, v1},
+    view::View,
+};
 use jiff::Timestamp;
 use serde_json::Value;
 
@@ -40,8 +43,8 @@ impl Kind {
     /// The kind of an object; `None` of those that are not rolled out.
     fn of(object: &Value) -> Option<Self> {
         match (object["apiVersion"].as_str()?, object["kind"].as_str()?) {
-            (APPS_V1, "Deployment") => Some(Self::Deployment),
-            (APPS_V1, "StatefulSet") => Some(Self::StatefulSet),
+            ("apps/v1", "Deployment") => Some(Self::Deployment),
+            ("apps/v1", "StatefulSet") => Some(Self::StatefulSet),
             _ => None,
         }
     }
@@ -52,6 +55,14 @@ impl Kind {
             Self::Deployment => "Deployment",
             Self::StatefulSet => "StatefulSet",
         }
+    }
+
+    /// What paths name.
+    pub(super) fn gvr(self) -> GroupVersionResource {
+        v1(match self {
+            Self::Deployment => DEPLOYMENTS,
+            Self::StatefulSet => STATEFUL_SETS,
+        })
     }
 
     /// `deployments`.
@@ -256,16 +267,16 @@ impl Selection {
                 }
             }
             Self::All(kind, selector) => {
-                let (plural, selector) = (kind.plural(), selector.as_deref());
+                let (resource, selector) = (kind.gvr(), selector.as_deref());
                 let (items, place) = match cluster.all_namespaces {
-                    true => (connection.list_everywhere(APPS_V1, plural, selector).await?, "any namespace".to_owned()),
+                    true => (connection.list_everywhere(&resource, selector).await?, "any namespace".to_owned()),
                     false => {
                         let place = format!("namespace {} (--namespace)", connection.namespace());
-                        (connection.list(APPS_V1, plural, selector).await?, place)
+                        (connection.list(&resource, selector).await?, place)
                     }
                 };
                 if items.is_empty() {
-                    return Err(Error::Usage(format!("no {plural} found in {place}")));
+                    return Err(Error::Usage(format!("no {} found in {place}", kind.plural())));
                 }
                 let each = |item: Item| (connection.in_namespace(&item.namespace), Found { kind: *kind, name: item.name, json: item.json });
                 found.extend(items.into_iter().map(each));
@@ -276,7 +287,7 @@ impl Selection {
 }
 
 async fn read(connection: &Connection, kind: Kind, name: &str) -> Result<Found, Error> {
-    let json = connection.named(APPS_V1, kind.plural(), name).await?;
+    let json = connection.named(&kind.gvr(), name).await?;
     Ok(Found { kind, name: name.to_owned(), json })
 }
 

@@ -17,7 +17,7 @@ use berth_workloads::{
         rollback::{NotFound, find_revision},
     },
     hash::same_template,
-    view::{APPS_V1, DeploymentView},
+    view::DeploymentView,
 };
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -83,7 +83,7 @@ async fn write(
         ));
     }
     let kind = workload.kind;
-    let send = async |keep| connection.json_patch(APPS_V1, kind.plural(), &workload.name, patch.clone(), keep).await;
+    let send = async |keep| connection.json_patch(&kind.gvr(), &workload.name, patch.clone(), keep).await;
     let (object, done) = match options.dry_run {
         DryRun::None => (send(Keep::Yes).await?, "rolled back".to_owned()),
         DryRun::Server => (send(Keep::DryRun).await?, "rolled back (server dry run)".to_owned()),

@@ -8,7 +8,7 @@ use berth_api::{
     },
     object::{GenerationRule, NameRule},
 };
-use berth_identity::ResourceName;
+use berth_identity::{GroupResource, GroupVersionKind};
 use berth_registry::{
     Resource, Subresource,
     resource::{DecodeError, Decoded, Names, PrinterColumn, Rules, SelectableField},
@@ -20,18 +20,17 @@ use std::{any::Any, borrow::Cow, sync::Arc};
 
 /// A widget: the group and version `api_version`, with `fields` to select by.
 pub(crate) fn widgets(api_version: &str, fields: &[&str]) -> Resource {
-    let (group, version) = api_version.split_once('/').expect("a named group");
-    let [group, version, kind, plural, singular] = [group, version, "Widget", "widgets", "widget"].map(str::to_owned);
+    let kind = GroupVersionKind::parse(api_version, "Widget").expect("an API version");
+    let names = Names { singular: "widget".into(), short_names: vec!["wd".into()], ..Names::new(kind.clone(), "widgets") };
     let rules = WidgetRules(Arc::new(Definition {
-        resource: ResourceName::told(&group, &plural),
+        resource: GroupResource::new(&kind.group, "widgets"),
         api_version: api_version.to_owned(),
-        kind: kind.clone(),
-        schema_name: format!("com.example.{version}.Widget"),
+        kind: kind.kind.to_string(),
+        schema_name: format!("com.example.{}.Widget", kind.version),
         columns: vec![("Color".to_owned(), "/spec/color".to_owned())],
         size_max: 10,
     }));
-    let mut resource = Resource::new(Names { group, version, kind, plural, singular }, Scope::Namespaced, rules);
-    resource.short_names = vec!["wd".to_owned()];
+    let mut resource = Resource::new(names, Scope::Namespaced, rules);
     resource.subresources = vec![Subresource::Status];
     let field = |name: &&str| SelectableField { name: (*name).into(), pointer: format!("/{}", name.replace('.', "/")) };
     resource.selectable_fields = fields.iter().map(field).collect();
@@ -40,7 +39,7 @@ pub(crate) fn widgets(api_version: &str, fields: &[&str]) -> Resource {
 
 #[derive(Debug, PartialEq)]
 struct Definition {
-    resource: ResourceName,
+    resource: GroupResource,
     api_version: String,
     kind: String,
     schema_name: String,
@@ -125,8 +124,8 @@ impl Object for Widget {
         &self.definition.kind
     }
 
-    fn resource(&self) -> ResourceName {
-        self.definition.resource
+    fn resource(&self) -> GroupResource {
+        self.definition.resource.clone()
     }
 
     fn name_rule(&self) -> NameRule {

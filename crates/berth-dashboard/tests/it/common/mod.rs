@@ -6,7 +6,7 @@ use berth_api::{FeatureGates, Object, Subresource};
 use berth_controllers::{Change, Cluster, ClusterError, DeleteParams, RawObject, ServedKind};
 use berth_dashboard::{Dashboard, FirstPage, Following, Options};
 use berth_env::{Clock, Env, Rng, Spawner, Timestamp};
-use berth_identity::{ObjectKey, ResourceName, Revision, Uid};
+use berth_identity::{ApiName, GroupResource, ObjectKey, Revision, Uid};
 use futures::{
     FutureExt, StreamExt,
     future::BoxFuture,
@@ -34,13 +34,13 @@ use tokio::{
 /// What does not come within this time does not come.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
-type Stored = BTreeMap<(&'static str, ObjectKey), (Value, u64)>;
+type Stored = BTreeMap<(ApiName, ObjectKey), (Value, u64)>;
 
 /// A cluster in memory.
 pub(crate) struct Canned {
     stored: Mutex<Stored>,
     revision: AtomicU64,
-    told: broadcast::Sender<(&'static str, ObjectKey)>,
+    told: broadcast::Sender<(ApiName, ObjectKey)>,
     /// Patches that came, each with its object's name.
     pub(crate) patches: Mutex<Vec<(String, Value)>>,
     /// How often anything was asked.
@@ -66,10 +66,11 @@ impl Canned {
         }
     }
 
-    pub(crate) fn put(&self, plural: &'static str, object: Value) {
+    pub(crate) fn put(&self, plural: impl Into<ApiName>, object: Value) {
+        let plural = plural.into();
         let revision = self.revision.fetch_add(1, Ordering::SeqCst) + 1;
         let key = key(&object);
-        self.stored.lock().unwrap().insert((plural, key.clone()), (object, revision));
+        self.stored.lock().unwrap().insert((plural.clone(), key.clone()), (object, revision));
         let _ = self.told.send((plural, key));
     }
 
@@ -84,7 +85,7 @@ impl Canned {
         RawObject::new(object.to_string(), Revision(*revision))
     }
 
-    fn change(&self, plural: &'static str, key: ObjectKey) -> Change {
+    fn change(&self, plural: ApiName, key: ObjectKey) -> Change {
         match self.stored.lock().unwrap().get(&(plural, key.clone())) {
             Some(held) => Change::Applied { key, object: Self::raw(held) },
             None => Change::Deleted { key, revision: Revision(self.revision.load(Ordering::SeqCst)) },
@@ -101,10 +102,10 @@ impl Cluster for Shared {
         stream::pending().boxed()
     }
 
-    fn watch(&self, resource: ResourceName) -> BoxStream<'static, Change> {
+    fn watch(&self, resource: GroupResource) -> BoxStream<'static, Change> {
         let (all, plural) = (Arc::clone(&self.0), resource.plural);
         all.asked.fetch_add(1, Ordering::SeqCst);
-        if all.forbidden.contains(&plural) {
+        if all.forbidden.contains(&&*plural) {
             return stream::pending().boxed();
         }
         let told = all.told.subscribe();
@@ -115,26 +116,26 @@ impl Cluster for Shared {
             let end = Change::Synced(Revision(all.revision.load(Ordering::SeqCst)));
             [Change::Restarted].into_iter().chain(applied).chain([end]).collect()
         };
-        let later = stream::unfold((told, all), move |(mut told, all)| async move {
+        let later = stream::unfold((told, all, plural), |(mut told, all, plural)| async move {
             loop {
                 let (of, key) = told.recv().await.ok()?;
                 if of == plural {
                     let change = all.change(of, key);
-                    return Some((change, (told, all)));
+                    return Some((change, (told, all, plural)));
                 }
             }
         });
         stream::iter(first).chain(later).chain(stream::pending()).boxed()
     }
 
-    fn get(&self, resource: ResourceName, key: &ObjectKey) -> BoxFuture<'_, Result<Option<RawObject>, ClusterError>> {
-        let found = self.0.stored.lock().unwrap().get(&(resource.plural, key.clone())).map(Canned::raw);
+    fn get(&self, resource: GroupResource, key: &ObjectKey) -> BoxFuture<'_, Result<Option<RawObject>, ClusterError>> {
+        let found = self.0.stored.lock().unwrap().get(&(resource.plural.clone(), key.clone())).map(Canned::raw);
         async move { Ok(found) }.boxed()
     }
 
-    fn newest(&self, resource: ResourceName) -> BoxFuture<'_, Result<Revision, ClusterError>> {
+    fn newest(&self, resource: GroupResource) -> BoxFuture<'_, Result<Revision, ClusterError>> {
         self.0.asked.fetch_add(1, Ordering::SeqCst);
-        let is_forbidden = self.0.forbidden.contains(&resource.plural);
+        let is_forbidden = self.0.forbidden.contains(&&*resource.plural);
         let answer =
             if is_forbidden { Err(ClusterError::Refused(format!("{} is forbidden: <b>no</b>", resource.plural))) } else { Ok(Revision(1)) };
         async move { answer }.boxed()
@@ -146,13 +147,13 @@ impl Cluster for Shared {
 
     fn patch(
         &self,
-        resource: ResourceName,
+        resource: GroupResource,
         key: &ObjectKey,
         _: Option<Subresource>,
         patch: Value,
     ) -> BoxFuture<'_, Result<RawObject, ClusterError>> {
         self.0.patches.lock().unwrap().push((key.name.to_string(), patch.clone()));
-        let held = self.0.stored.lock().unwrap().get(&(resource.plural, key.clone())).cloned();
+        let held = self.0.stored.lock().unwrap().get(&(resource.plural.clone(), key.clone())).cloned();
         let answer = match held {
             None => Err(ClusterError::NotFound("it is gone".to_owned())),
             Some((_, revision)) if patch["metadata"]["resourceVersion"].as_str().and_then(|text| text.parse().ok()) != Some(revision) => {
@@ -163,7 +164,7 @@ impl Cluster for Shared {
                     object["spec"][name] = value.clone();
                 }
                 object["metadata"]["generation"] = json!(object["metadata"]["generation"].as_i64().unwrap_or(1) + 1);
-                self.0.put(resource.plural, object.clone());
+                self.0.put(&resource.plural, object.clone());
                 Ok(RawObject::new(object.to_string(), Revision(1)))
             }
         };
@@ -178,7 +179,7 @@ impl Cluster for Shared {
         unreachable!("a dashboard binds nothing")
     }
 
-    fn delete(&self, _: ResourceName, _: &ObjectKey, _: DeleteParams) -> BoxFuture<'_, Result<Option<RawObject>, ClusterError>> {
+    fn delete(&self, _: GroupResource, _: &ObjectKey, _: DeleteParams) -> BoxFuture<'_, Result<Option<RawObject>, ClusterError>> {
         unreachable!("a dashboard deletes nothing")
     }
 }

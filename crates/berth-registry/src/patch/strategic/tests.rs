@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
 fn apply(kind: &str, doc: &Value, patch: &Value) -> Result<Value, ApiError> {
-    let resource = resource::built_in().stored().find(|r| r.kind == kind).expect("a kind of the table");
+    let resource = resource::built_in().stored().find(|r| r.kind() == kind).expect("a kind of the table");
     strategic(doc, patch, resource)
 }
 

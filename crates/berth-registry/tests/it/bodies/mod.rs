@@ -50,12 +50,12 @@ fn upstream_lists_what_is_stored_of_each_kind() {
     let Some(upstream) = Upstream::start() else { return };
     let schemas = Schemas::new();
     let (mut seen, mut wanted) = (BTreeSet::new(), BTreeMap::new());
-    for resource in built_in().stored().filter(|resource| resource.read_only.is_empty() && resource.group != "events.k8s.io") {
+    for resource in built_in().stored().filter(|resource| resource.read_only.is_empty() && resource.group() != "events.k8s.io") {
         let taken = schemas.odd_documents(resource, &mut seen).into_iter().filter_map(|document| resource.rules.decode(document).ok());
         let stored = taken.enumerate().map(|(number, decoded)| {
             let (mut object, name) = (decoded.object, format!("odd-{number}"));
             let meta = object.meta_mut();
-            (meta.name, meta.uid) = (Some(name.clone()), Some(format!("{}-{number}", resource.plural)));
+            (meta.name, meta.uid) = (Some(name.clone()), Some(format!("{}-{number}", resource.plural())));
             let at = match resource.scope {
                 Scope::Namespaced => format!("{}odd/{name}", resource.prefix()),
                 Scope::Cluster => format!("{}{name}", resource.prefix()),
@@ -65,8 +65,8 @@ fn upstream_lists_what_is_stored_of_each_kind() {
         });
         let stored: Vec<_> = stored.collect();
         upstream.put(&stored);
-        let path = if resource.group.is_empty() { "/api" } else { "/apis/" }.to_owned() + &resource.group;
-        let path = format!("{path}/{}/{}", resource.version, resource.plural);
+        let path = if resource.group().is_empty() { "/api" } else { "/apis/" }.to_owned() + resource.group();
+        let path = format!("{path}/{}/{}", resource.version(), resource.plural());
         wanted.insert(path, stored.len());
     }
     for (path, count) in &wanted {

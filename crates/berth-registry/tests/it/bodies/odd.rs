@@ -85,7 +85,7 @@ impl Schemas {
     }
 
     fn of(&self, resource: &Resource) -> &Value {
-        let gvk = json!({"group": resource.group, "version": resource.version, "kind": resource.kind});
+        let gvk = json!({"group": resource.group(), "version": resource.version(), "kind": resource.kind()});
         let is_it = |schema: &&Value| schema[GVK].as_array().is_some_and(|all| all.contains(&gvk));
         self.by_name.values().find(is_it).expect("every kind has a schema")
     }

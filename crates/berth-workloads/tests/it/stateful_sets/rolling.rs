@@ -1,6 +1,7 @@
 //! Rolling updates, partitions, budgets, OnDelete and repair.
 
 use super::world::{World, broken, template};
+use berth_identity::ApiName;
 use berth_workloads::Action;
 use serde_json::{Value, json};
 
@@ -63,10 +64,10 @@ fn the_status_names_the_revision_before_pods_go_for_it() {
     assert_eq!([stage_of("controllerrevisions"), stage_of("statefulsets"), stage_of("pods")], [Some(0), Some(1), Some(2)]);
 }
 
-fn plural(action: &Action) -> &str {
+fn plural(action: &Action) -> ApiName {
     match action {
         Action::Create { object, .. } => object.resource().plural,
-        Action::Patch { target, .. } | Action::Delete { target, .. } => target.resource.plural,
+        Action::Patch { target, .. } | Action::Delete { target, .. } => target.resource.plural.clone(),
         other => panic!("{other}"),
     }
 }

@@ -298,7 +298,7 @@ impl World {
     }
 
     fn stored(&mut self, target: &ObjectRef) -> &mut Stored {
-        let stored = match target.resource.plural {
+        let stored = match &*target.resource.plural {
             "statefulsets" => Some(&mut self.set),
             "pods" => self.pods.get_mut(&*target.key.name),
             "persistentvolumeclaims" => self.claims.get_mut(&*target.key.name),
@@ -322,7 +322,7 @@ impl World {
 
     fn delete(&mut self, target: &ObjectRef) {
         self.stored(target);
-        match target.resource.plural {
+        match &*target.resource.plural {
             "pods" => self.delete_pod(&target.key.name),
             "persistentvolumeclaims" => drop(self.claims.remove(&*target.key.name)),
             _ => drop(self.revisions.remove(&*target.key.name)),

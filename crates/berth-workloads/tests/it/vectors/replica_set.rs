@@ -215,7 +215,7 @@ fn counts(text: &str) -> Vec<String> {
             "spec": {"selector": {}, "minReadySeconds": case.min_ready_seconds, "template": {"metadata": {"labels": case.template_labels}}},
         });
         let set = ReplicaSetView::decode(json.to_string().as_bytes(), Revision(1)).expect("a set");
-        let owner = berth_workloads::claim::controller_reference("apps/v1", "ReplicaSet", &set.meta);
+        let owner = berth_workloads::claim::controller_reference(&berth_workloads::resources::REPLICA_SET, &set.meta);
         let pods: Vec<_> = case
             .pods
             .iter()

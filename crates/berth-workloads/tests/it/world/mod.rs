@@ -144,7 +144,7 @@ impl World {
         match action {
             Action::ConfirmAlive { .. } | Action::ConfirmGone { .. } | Action::ConfirmNodeReady { .. } => (),
             Action::Patch { target, patch, .. } if target.resource == PODS => self.patch_pod(&target.key.name, &patch),
-            Action::Patch { target, patch, .. } => self.patch(target.resource.plural, &target.key.name, target.resource_version, &patch),
+            Action::Patch { target, patch, .. } => self.patch(&target.resource.plural, &target.key.name, target.resource_version, &patch),
             Action::Create { object: NewObject::ReplicaSet(set), .. } => self.create_set(&set),
             Action::Create { object, .. } => panic!("not for Deployments: {object:?}"),
             Action::Delete { target, .. } => {

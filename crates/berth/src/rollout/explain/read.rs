@@ -12,7 +12,7 @@ use super::{
     facts::{self, Around, Condition},
 };
 use berth_api::{FeatureGates, decode::Codec};
-use berth_identity::Revision;
+use berth_identity::{GroupResource, GroupVersionResource, Revision};
 use berth_rollout::{
     look::{self, Look, RolloutStage},
     outdated,
@@ -25,11 +25,11 @@ use berth_workloads::{
     cause::{self, Cause, DeploymentFacts, Obstacle, Place, PodFacts, Replacement, ReplicaSetFacts, Rival, StatefulSetFacts, ranked},
     deployment::annotations,
     plan::TerminatingPod,
+    resources::{BUDGETS, CLAIMS, DEPLOYMENTS, NODES, PODS, QUOTAS, REPLICA_SETS, REVISIONS, STATEFUL_SETS, v1},
     selector::Labels,
     stateful_set::member_ordinal,
     view::{
-        APPS_V1, BudgetView, ClaimView, DeploymentView, EventView, Meta, PodPhase, PodView, ReplicaSetView, RevisionView, StatefulSetView,
-        View,
+        BudgetView, ClaimView, DeploymentView, EventView, Meta, PodPhase, PodView, ReplicaSetView, RevisionView, StatefulSetView, View,
     },
 };
 use jiff::Timestamp;
@@ -51,15 +51,15 @@ pub(super) async fn explanation(connection: &Connection, subject: &Subject, now:
     let reader = Reader { connection, unread: Vec::new(), now };
     match subject.kind {
         Kind::Rolled(kind) => {
-            let json = connection.named(APPS_V1, kind.plural(), &subject.name).await?;
+            let json = connection.named(&kind.gvr(), &subject.name).await?;
             let found = Found { kind, name: subject.name.clone(), json };
             match kind {
                 target::Kind::Deployment => reader.deployment(&found).await,
                 target::Kind::StatefulSet => reader.stateful_set(&found).await,
             }
         }
-        Kind::ReplicaSet => reader.replica_set(&connection.named(APPS_V1, "replicasets", &subject.name).await?).await,
-        Kind::Pod => reader.pod(&connection.named("v1", "pods", &subject.name).await?).await,
+        Kind::ReplicaSet => reader.replica_set(&connection.named(&v1(REPLICA_SETS), &subject.name).await?).await,
+        Kind::Pod => reader.pod(&connection.named(&v1(PODS), &subject.name).await?).await,
     }
 }
 
@@ -93,7 +93,7 @@ impl Reader<'_> {
         let deployment: DeploymentView = found.view()?;
         let (gates, notes) = self.gates(found).await?;
         let selected = selector_text(found, deployment.spec.selector.as_ref())?;
-        let sets: Vec<Arc<ReplicaSetView>> = self.views("replicasets").await?;
+        let sets: Vec<Arc<ReplicaSetView>> = self.views(REPLICA_SETS).await?;
         let around = self.around(Some(&selected)).await?;
         let (pods, events, now) = (&around.pods, &around.events, self.now);
         let unobserved_since = (deployment.status.observed_generation < deployment.meta.generation).then(|| found.changed().unwrap_or(now));
@@ -136,12 +136,12 @@ impl Reader<'_> {
     async fn stateful_set(mut self, found: &Found) -> Result<Explanation, Error> {
         let set: StatefulSetView = found.view()?;
         let (gates, notes) = self.gates(found).await?;
-        let sets: Vec<Arc<ReplicaSetView>> = self.views("replicasets").await?;
+        let sets: Vec<Arc<ReplicaSetView>> = self.views(REPLICA_SETS).await?;
         // By name, as its controller knows them: another's pod may have the name of one, and a terminating one other labels.
         let mut around = self.around(None).await?;
         around.pods.retain(|pod| member_ordinal(&set.meta.name, &pod.meta.name).is_some());
-        let revisions: Vec<Arc<RevisionView>> = self.views("controllerrevisions").await?;
-        let claims = self.items("v1", "persistentvolumeclaims", None).await?;
+        let revisions: Vec<Arc<RevisionView>> = self.views(REVISIONS).await?;
+        let claims = self.items(CLAIMS, None).await?;
         around.held_claims = claims.iter().filter_map(|claim| Some((claim.name.clone(), facts::holders(&claim.json)?))).collect();
         let claims: Vec<Arc<ClaimView>> = views(&claims);
         let (pods, events, now) = (&around.pods, &around.events, self.now);
@@ -185,7 +185,7 @@ impl Reader<'_> {
         let owner = set.meta.controller().map(|owner| (owner.kind.clone(), owner.name.clone()));
         let is_current = self.is_current(&set).await;
         if owner.is_none() {
-            let sets: Vec<Arc<ReplicaSetView>> = self.views("replicasets").await?;
+            let sets: Vec<Arc<ReplicaSetView>> = self.views(REPLICA_SETS).await?;
             causes.extend(self.neighbours("ReplicaSet", &set.meta, &set.template, &sets, pods).await?);
         }
         let (wanted, status) = (set.replicas, &set.status);
@@ -219,7 +219,7 @@ impl Reader<'_> {
         let mut owner = pod.meta.controller().map(|owner| (owner.kind.clone(), owner.name.clone()));
         let mut has_earlier = false;
         if let Some((_, name)) = owner.as_ref().filter(|(kind, _)| kind == "ReplicaSet")
-            && let Ok(json) = self.connection.get(APPS_V1, "replicasets", name).await
+            && let Ok(json) = self.connection.get(&v1(REPLICA_SETS), name).await
         {
             let set: ReplicaSetView = decoded("replicaset", &json)?;
             has_earlier = self.is_current(&set).await && annotations::revision(&set.annotations).is_some_and(|revision| revision > 1);
@@ -253,7 +253,7 @@ impl Reader<'_> {
     /// Whether a `ReplicaSet` has the template that its Deployment wants now: only then the one before it may do better.
     async fn is_current(&self, set: &ReplicaSetView) -> bool {
         let Some(owner) = set.meta.controller().filter(|owner| owner.kind == "Deployment") else { return false };
-        let Ok(json) = self.connection.get(APPS_V1, "deployments", &owner.name).await else { return false };
+        let Ok(json) = self.connection.get(&v1(DEPLOYMENTS), &owner.name).await else { return false };
         decoded("deployment", &json).is_ok_and(|deployment: DeploymentView| {
             annotations::revision(&deployment.annotations) == annotations::revision(&set.annotations)
                 && deployment.meta.generation <= deployment.status.observed_generation
@@ -271,7 +271,7 @@ impl Reader<'_> {
         self.look_beyond_pods(&mut causes, &around).await?;
         let obstacles = ranked(causes, waits);
         if obstacles.first().is_some_and(|first| first.reason() == "quota") {
-            let items = self.items("v1", "resourcequotas", None).await?;
+            let items = self.items(QUOTAS, None).await?;
             around.quotas = items.iter().filter_map(|item| ResourceQuota::decode_json(item.json.as_bytes()).ok()).collect();
         }
         let title = format!("{}/{}", told.kind.to_lowercase(), told.meta.name);
@@ -315,7 +315,7 @@ impl Reader<'_> {
             .collect();
         if waits && !claimed.is_empty() {
             // A server that does not serve them has none.
-            let claims = self.connection.list("resource.k8s.io/v1", "resourceclaims", None).await;
+            let claims = self.connection.list(&GroupVersionResource::from_static("resource.k8s.io", "v1", "resourceclaims"), None).await;
             let there: BTreeSet<String> = claims.into_iter().flatten().map(|claim| claim.name).collect();
             let found = cause::resource_claims(&claimed, &there);
             if found.is_some() {
@@ -327,7 +327,7 @@ impl Reader<'_> {
     }
 
     async fn nodes(&mut self) -> Result<Vec<Item>, Error> {
-        let answer = self.connection.list_everywhere("v1", "nodes", None).await;
+        let answer = self.connection.list_everywhere(&v1(NODES), None).await;
         self.allowed("nodes", answer)
     }
 
@@ -344,7 +344,7 @@ impl Reader<'_> {
     }
 
     async fn around(&mut self, selected: Option<&str>) -> Result<Around, Error> {
-        let pods = self.items("v1", "pods", selected).await?;
+        let pods = self.items(PODS, selected).await?;
         let claimed = pods.iter().map(|pod| (pod.name.clone(), facts::claimed(&pod.json))).filter(|(_, claims)| !claims.is_empty());
         let claimed = claimed.collect();
         Ok(Around { pods: views(&pods), events: self.warnings().await?, claimed, ..Around::default() })
@@ -356,13 +356,14 @@ impl Reader<'_> {
         Ok(items.iter().filter_map(|item| EventView::decode(item.json.as_bytes()).ok().map(Arc::new)).collect())
     }
 
-    async fn views<V: View>(&mut self, plural: &str) -> Result<Vec<Arc<V>>, Error> {
-        Ok(views(&self.items(APPS_V1, plural, None).await?))
+    async fn views<V: View>(&mut self, resource: GroupResource) -> Result<Vec<Arc<V>>, Error> {
+        Ok(views(&self.items(resource, None).await?))
     }
 
-    async fn items(&mut self, api_version: &str, plural: &str, selected: Option<&str>) -> Result<Vec<Item>, Error> {
-        let answer = self.connection.list(api_version, plural, selected).await;
-        self.allowed(plural, answer)
+    async fn items(&mut self, resource: GroupResource, selected: Option<&str>) -> Result<Vec<Item>, Error> {
+        let resource = v1(resource);
+        let answer = self.connection.list(&resource, selected).await;
+        self.allowed(&resource.plural, answer)
     }
 
     /// Nothing, where the server refuses; that is told.
@@ -386,8 +387,8 @@ impl Reader<'_> {
         pods: &[Arc<PodView>],
     ) -> Result<Vec<Cause>, Error> {
         let mut rivals = Vec::new();
-        for (rival, plural) in [("Deployment", "deployments"), ("StatefulSet", "statefulsets")] {
-            rivals.extend(self.items(APPS_V1, plural, None).await?.iter().filter_map(|item| selecting(rival, item)));
+        for (rival, resource) in [("Deployment", DEPLOYMENTS), ("StatefulSet", STATEFUL_SETS)] {
+            rivals.extend(self.items(resource, None).await?.iter().filter_map(|item| selecting(rival, item)));
         }
         let bare = sets.iter().filter(|set| set.meta.controller().is_none());
         rivals.extend(
@@ -408,7 +409,7 @@ impl Reader<'_> {
     }
 
     async fn budgets(&mut self, pods: &[Arc<PodView>]) -> Result<Option<Cause>, Error> {
-        let items = self.items("policy/v1", "poddisruptionbudgets", None).await?;
+        let items = self.items(BUDGETS, None).await?;
         let budgets = items.iter().filter_map(|item| BudgetView::decode(item.json.as_bytes(), Revision(0)).ok());
         let strict: Vec<_> = budgets.filter(|budget| budget.status.disruptions_allowed.unwrap_or(0) <= 0).collect();
         if strict.is_empty() {
