@@ -150,13 +150,13 @@ run witness kubectl --kubeconfig "$(kubeconfig admin 3)" get pods --watch --outp
 until_prints witness ADDED
 
 rollout web:2 server-1
-say 'the controllers of server 1 had nobody to ask: those of server 2 lead'
+say 'the controllers of server 1 lost their API server: those of server 2 are the leaders now'
 holder
 echo
 rollout web:3 member-1
 server 1
 part manager-1 controller-manager 1
-until_prints manager-1 'stands for'
+until_prints manager-1 'waits to acquire'
 rollout web:4 manager-2
 say 'the next leads'
 holder

@@ -32,28 +32,29 @@ struct Arguments {
     /// Only these scenarios.
     #[arg(value_parser = scenarios::parse)]
     only: Vec<&'static Scenario>,
-    /// A folder whose programs `start FOLDER` and `stop FOLDER` run a Kubernetes; `start` leaves `FOLDER/env`, which sets KUBECONFIG, PIDS and UPSTREAM_BIN.
+    /// A folder with the programs `start FOLDER` and `stop FOLDER`, which start and stop a Kubernetes. `start` writes `FOLDER/env`, which
+    /// sets KUBECONFIG, PIDS and UPSTREAM_BIN.
     #[arg(long, value_name = "DIR")]
     upstream: Option<PathBuf>,
-    /// Kills servers instead, takes their power away, damages their folders and so on, for so long.
+    /// Injects faults instead, for this many minutes: kills servers, cuts their power, damages their folders and others.
     #[arg(long, value_name = "MINUTES", conflicts_with = "bars")]
     faults: Option<u64>,
-    /// The same, so many times.
+    /// Injects faults instead, this many times.
     #[arg(long, value_name = "TIMES", conflicts_with = "faults")]
     cycles: Option<u64>,
-    /// What is drawn for that.
+    /// The seed of the faults.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Attacks instead, so many seconds each, and measures what others feel.
+    /// Attacks instead, for this many seconds each, and measures the effect on other users.
     #[arg(long, value_name = "SECONDS")]
     bars: Option<u64>,
-    /// How many objects there are meanwhile.
+    /// How many objects exist during the measurements.
     #[arg(long, default_value_t = 100_000)]
     objects: usize,
-    /// Only these attacks; with --kubeconfig, what a process that attacks does.
+    /// Only these attacks. With --kubeconfig, the attacks of the attacking process.
     #[arg(long, value_delimiter = ',', value_parser = attacks::parse)]
     attack: Vec<&'static Attack>,
-    /// As whom to attack.
+    /// The attacker's kubeconfig.
     #[arg(long, value_name = "FILE", hide = true)]
     kubeconfig: Option<PathBuf>,
 }

@@ -44,13 +44,13 @@ const LONG: u64 = 5000;
 /// What `cargo xtask compare` passes on.
 #[derive(Parser)]
 struct Arguments {
-    /// A range of seeds. Each seed is one object and what is done to it.
+    /// A range of seeds. Each seed is one object and its changes.
     #[arg(long, default_value = "0..1000", value_parser = range, value_name = "FROM..TO")]
     seeds: Range<u64>,
     /// Only these kinds.
     #[arg(long, value_delimiter = ',', value_name = "KIND")]
     only: Vec<String>,
-    /// A folder with manifests that cases begin with too.
+    /// A folder with more manifests to start cases from.
     #[arg(long, value_name = "DIR", env = "BERTH_REAL")]
     documents: Option<PathBuf>,
     /// Compares Deployments and StatefulSets at rest, after each of a few changes, instead of answers.

@@ -11,9 +11,9 @@ pub(crate) struct Options {
     #[arg(long, value_delimiter = ',')]
     only: Vec<String>,
 
-    /// Also measures a Kubernetes in the scenarios that need no nodes (memory, objects, lists), and both over its etcd (etcd, there with simulated
-    /// nodes): a folder whose programs `start FOLDER` and `stop FOLDER` run one; `start` leaves FOLDER/env, which sets KUBECONFIG, PIDS and
-    /// UPSTREAM_BIN.
+    /// Also measures a Kubernetes in the scenarios that need no nodes (memory, objects, lists), and both over its etcd (etcd, with
+    /// simulated nodes). The folder contains the programs `start FOLDER` and `stop FOLDER`, which start and stop it. `start` writes
+    /// FOLDER/env, which sets KUBECONFIG, PIDS and UPSTREAM_BIN.
     #[arg(long, value_name = "DIR")]
     upstream: Option<PathBuf>,
 }

@@ -9,7 +9,7 @@ const UNLIMITED: &str = "--kube-api-qps=5000 --kube-api-burst=10000";
 /// Which cases to run.
 #[derive(clap::Args)]
 pub(crate) struct Options {
-    /// A range of seeds. Each seed is one object and what is done to it.
+    /// A range of seeds. Each seed is one object and its changes.
     #[arg(long, default_value = "0..5000", value_name = "FROM..TO")]
     seeds: String,
     /// Compares Deployments and StatefulSets at rest, after each of a few changes, instead of answers.
@@ -18,7 +18,7 @@ pub(crate) struct Options {
     /// Only these kinds.
     #[arg(long, value_name = "KIND,...")]
     only: Option<String>,
-    /// A folder with manifests that cases begin with too.
+    /// A folder with more manifests to start cases from.
     #[arg(long, value_name = "DIR")]
     documents: Option<PathBuf>,
     /// How many cases run at once.

@@ -6,7 +6,7 @@ use std::process::Command;
 /// For how long.
 #[derive(clap::Args)]
 pub(crate) struct Options {
-    /// One fault after the other, drawn by lot, for so many minutes.
+    /// How many minutes to inject random faults, one after the other.
     #[arg(long, default_value_t = 10)]
     minutes: u64,
 }

@@ -10,7 +10,7 @@ pub(crate) struct Options {
     /// A range of seeds. Each seed is a workload and a change of it.
     #[arg(long, default_value = "0..1000", value_name = "FROM..TO")]
     seeds: String,
-    /// How many run at once, each in a namespace of one server. More of them make the server late.
+    /// How many scenarios run at once, each in a namespace of one server. More scenarios slow the server down.
     #[arg(long, default_value_t = 32)]
     at_once: usize,
 }

@@ -13,9 +13,9 @@ use std::{
 /// What to fuzz by hand.
 #[derive(clap::Args)]
 pub(crate) struct Options {
-    /// A file of fuzz/fuzz_targets without its ending; all in turn if absent.
+    /// The fuzz target, a file of fuzz/fuzz_targets without its extension. Without it, all targets run in turn.
     target: Option<String>,
-    /// How long, for each target.
+    /// How many seconds to fuzz each target.
     #[arg(long, default_value_t = 600)]
     seconds: u64,
 }

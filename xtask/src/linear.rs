@@ -7,9 +7,9 @@ use std::{fs, path::PathBuf, time::Instant};
 /// What to check, and how hard to try.
 #[derive(clap::Args)]
 pub(crate) struct Options {
-    /// The history: one operation a line, as `berth_linear::Operation::to_line` writes it.
+    /// The history, with one operation per line, as `berth_linear::Operation::to_line` writes it.
     file: PathBuf,
-    /// How many tries each object may take.
+    /// How many attempts the checker makes for each object.
     #[arg(long, default_value_t = Effort::default().tries_per_key)]
     tries: usize,
 }

@@ -50,10 +50,10 @@ enum Command {
     /// Checks names, comments and documents for the words of the deny list xtask/words.txt, and prints the replacement of each.
     #[command(after_help = "Example: cargo xtask words\n         cargo xtask words --list whoever\n         cargo xtask words --lower")]
     Words(words::Options),
-    /// Checks licences, sources and duplicate versions of dependencies and, where they can be fetched, advisories.
+    /// Checks licenses, sources and duplicate versions of dependencies, and advisories if they can be downloaded.
     #[command(after_help = "Example: cargo xtask deny")]
     Deny,
-    /// Makes the messages of etcd's API from crates/berth-etcd/proto.
+    /// Generates the messages of etcd's API from crates/berth-etcd/proto.
     #[cfg(feature = "protos")]
     #[command(after_help = "Example: cargo run -p xtask --features protos -- etcd-protos")]
     EtcdProtos,
@@ -63,14 +63,14 @@ enum Command {
         /// The folder to compare with.
         shared: PathBuf,
     },
-    /// Checks whether what clients saw, as a test recorded it, can be put in one order.
+    /// Checks whether one order of all operations explains a recorded history of clients.
     #[command(after_help = "Example: cargo xtask linear target/linear/killed-4711.jsonl")]
     Linear(linear::Options),
     /// Fuzzes with libFuzzer, from the seeds in fuzz/corpus and what earlier runs found (target/fuzz/corpus).
     #[command(after_help = "Example: cargo xtask fuzz json_body --seconds 300")]
     Fuzz(fuzz::Options),
-    /// Runs what takes hours, in turn and in steps of minutes: long simulation, torture, fuzzing, mutants, every test again and again, and more. Goes on
-    /// where the last run was interrupted, and writes target/nightly/summary.md.
+    /// Runs the long tests in turn, in steps of minutes: simulation, torture, fuzzing, mutants, repeated tests and more. Continues an
+    /// interrupted run. Writes target/nightly/summary.md.
     #[command(
         after_help = "Example: cargo xtask nightly --hours 8\n         cargo xtask nightly --only mutants,fuzz --hours 2\n         cargo xtask nightly --list"
     )]
@@ -78,27 +78,27 @@ enum Command {
     /// Rolls workloads out in the simulation under all kinds of faults, and checks every write against the limits.
     #[command(after_help = "Example: cargo xtask simulate --seeds 0..100000")]
     Simulate(simulate::Options),
-    /// Measures berth on this machine and prints a table and JSON. Decides no test.
+    /// Measures berth on this machine and prints a table and JSON. It has no pass or fail.
     #[command(after_help = "Example: cargo xtask bench --only start,memory")]
     Bench(bench::Options),
-    /// Draws the pictures of the tests and of the documents anew, from data and from the simulation.
+    /// Redraws the pictures of the tests and of the documents, from data and from the simulation.
     #[command(after_help = "Example: cargo xtask pictures && git diff --stat")]
     Pictures,
-    /// Kills servers, takes their power away, damages their folders, fills their disks and more, while clients remember all that was acknowledged; then
-    /// attacks one as one user and measures what others feel. Fails where anything was lost, or others feel too much.
+    /// Injects faults while clients remember every acknowledged write: kills servers, cuts their power, damages their folders, fills their
+    /// disks. Then attacks a server as one user and measures the effect on others. Fails if a write is lost, or if the effect is too large.
     #[command(after_help = "Example: cargo xtask torture --minutes 60\n         cargo xtask torture --attacks --attack apply,containers")]
     Torture(torture::Options),
-    /// Kills, stops and replaces members of an etcd of three, fills it and compacts it, while two stores write; fails where what clients saw cannot be
-    /// put in one order. Wants etcd 3.6 in the folder that BERTH_UPSTREAM names.
+    /// Kills, stops and replaces members of a three-member etcd, fills it and compacts it, while two stores write. Fails if no order
+    /// explains what clients saw. Requires etcd 3.6 in the folder that BERTH_UPSTREAM names.
     #[command(after_help = "Example: BERTH_UPSTREAM=../shared/upstream cargo xtask faults --minutes 30")]
     Faults(faults::Options),
-    /// Sends the same random requests to berth and to a real Kubernetes and compares the answers, or rolls the same workloads out and compares them at rest.
-    /// Requires the real one in the folder that BERTH_UPSTREAM names.
+    /// Sends the same random requests to berth and to a real Kubernetes and compares the answers. With --end-states, rolls the same
+    /// workloads out and compares them at rest. Requires a real Kubernetes in the folder that BERTH_UPSTREAM names.
     #[command(
         after_help = "Example: BERTH_UPSTREAM=../shared/upstream cargo xtask compare --seeds 0..5000\n         cargo xtask compare --end-states --seeds 0..1000 --at-once 16\n         cargo xtask compare --seeds 17..18 --trace"
     )]
     Compare(compare::Options),
-    /// Compares what `berth plan` says of random changes with what then happens in a real `berth up`.
+    /// Compares forecasts of `berth plan` for random changes with the result in a real `berth up`.
     #[command(after_help = "Example: cargo xtask foretold --seeds 0..1000")]
     Foretold(foretold::Options),
 }

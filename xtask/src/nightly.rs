@@ -21,7 +21,7 @@ const FAILURES_MAX: usize = 3;
 /// Which pieces to run, and for how long.
 #[derive(clap::Args)]
 pub(crate) struct Options {
-    /// How long to run. The pieces share the time equally. A step that has begun is finished.
+    /// How many hours to run. The pieces share the time equally. A step that has started runs to its end.
     #[arg(long, default_value_t = 8.0)]
     hours: f64,
     /// Only these pieces, in this order.

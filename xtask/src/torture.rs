@@ -9,28 +9,28 @@ use std::{
 /// What to do, and for how long.
 #[derive(clap::Args)]
 pub(crate) struct Options {
-    /// For how long servers are killed, their power is lost, their folders damaged, and so on.
+    /// How many minutes to inject faults: killed servers, power losses, damaged folders and others.
     #[arg(long, default_value_t = 10)]
     minutes: u64,
-    /// What is drawn for that: the seed that another run has printed. Another one each time if absent.
+    /// The seed of the faults, as an earlier run printed it. Without it, each run has another seed.
     #[arg(long)]
     seed: Option<u64>,
-    /// Only that: not how much others feel of the attacks.
+    /// Only injects faults. Does not measure attacks.
     #[arg(long, conflicts_with = "attacks")]
     faults: bool,
-    /// Only the attacks.
+    /// Only measures attacks.
     #[arg(long)]
     attacks: bool,
-    /// How long others are measured during each attack.
+    /// How many seconds to measure other users during each attack.
     #[arg(long, default_value_t = 20)]
     seconds: u64,
-    /// How many objects there are meanwhile.
+    /// How many objects exist during the measurements.
     #[arg(long, default_value_t = 100_000)]
     objects: usize,
-    /// Only these attacks: those of bench/src/torture/attacks. Otherwise each, and all of them at once.
+    /// Only these attacks of bench/src/torture/attacks. Without it, each attack runs alone, then all run at once.
     #[arg(long, value_delimiter = ',')]
     attack: Vec<String>,
-    /// Without optimisation: to see that it works, not what it costs.
+    /// Builds without optimization, to check that it works. The figures mean nothing.
     #[arg(long)]
     debug: bool,
 }

@@ -36,7 +36,7 @@ const FAULT_CHARS_MAX: usize = 300;
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
     /// It cannot be read.
-    #[error("could not read the providers of analyses in {}", path.display())]
+    #[error("could not read the analysis providers in {}", path.display())]
     Read {
         /// Which file.
         path: PathBuf,
@@ -50,7 +50,7 @@ pub enum OpenError {
         path: PathBuf,
     },
     /// It is no such file.
-    #[error("{} has no providers of analyses: {message}", path.display())]
+    #[error("{} contains no valid analysis providers: {message}", path.display())]
     Syntax {
         /// Which file.
         path: PathBuf,
@@ -237,7 +237,7 @@ fn providers(file: File, folder: &Path, named: &Named) -> Result<Known, Vec<Stri
             fault("name", error.detail);
         }
         if known.contains_key(&entry.name) {
-            fault("name", format!("{:?} is there already", entry.name));
+            fault("name", format!("{:?} is a duplicate", entry.name));
         }
         let name = entry.name.clone();
         if let Some(provider) = provider(entry, folder, named, &mut fault) {
@@ -253,7 +253,7 @@ fn provider(entry: Entry, folder: &Path, named: &Named, fault: &mut impl FnMut(&
     let there = |path: PathBuf| folder.join(path);
     let credentials = match (entry.bearer_token_file, entry.basic_auth) {
         (Some(_), Some(_)) => {
-            fault("basicAuth", "there is a bearerTokenFile too: one of them".to_owned());
+            fault("basicAuth", "bearerTokenFile is set too: set only one of them".to_owned());
             return None;
         }
         (Some(file), None) => Credentials::Bearer(there(file)),
@@ -270,10 +270,10 @@ fn provider(entry: Entry, folder: &Path, named: &Named, fault: &mut impl FnMut(&
     let roots = entry.ca_file.map(|file| named.roots(&there(file))).transpose().map_err(|why| fault("caFile", why)).ok();
     let Place { is_https, host, port, authority, path } = place?;
     if roots.as_ref().is_none_or(Option::is_some) && !is_https {
-        fault("caFile", "means nothing: the url is not https".to_owned());
+        fault("caFile", "has no effect: the url is not https".to_owned());
     }
     if !matches!(credentials, Credentials::None) && !is_https && !is_this_machine(&host) {
-        fault(credentials.field(), "is sent over https alone, or to this machine: the url is neither".to_owned());
+        fault(credentials.field(), "is sent only over https, or to this machine: the url is neither".to_owned());
     }
     Some(Provider {
         kind: entry.kind,
@@ -291,7 +291,7 @@ fn provider(entry: Entry, folder: &Path, named: &Named, fault: &mut impl FnMut(&
 
 fn check_namespaces(namespaces: &[String], fault: &mut impl FnMut(&str, String)) {
     if namespaces.is_empty() {
-        fault("namespaces", "none may ask; \"*\" is for all".to_owned());
+        fault("namespaces", "no namespace may use it; \"*\" allows all".to_owned());
     }
     if NAMESPACES_MAX < namespaces.len() {
         return fault("namespaces", format!("there are {}, more than {NAMESPACES_MAX}", namespaces.len()));
@@ -312,22 +312,22 @@ struct Place {
 }
 
 fn place(url: &str) -> Result<Place, String> {
-    let uri: Uri = url.parse().map_err(|error| format!("is no URL: {error}"))?;
+    let uri: Uri = url.parse().map_err(|error| format!("is not a URL: {error}"))?;
     let is_https = match uri.scheme_str() {
         Some("https") => true,
         Some("http") => false,
         _ => return Err("must begin with https:// or http://".to_owned()),
     };
-    let authority = uri.authority().filter(|authority| !authority.host().is_empty()).ok_or("names no host")?;
+    let authority = uri.authority().filter(|authority| !authority.host().is_empty()).ok_or("has no host")?;
     if authority.as_str().contains('@') {
-        return Err("must have no user: credentials are files".to_owned());
+        return Err("must not contain a user: use files for credentials".to_owned());
     }
     if uri.query().is_some() || url.contains('#') {
         return Err("must have neither ? nor #".to_owned());
     }
     // It has no user before it.
     let port = match authority.as_str()[authority.host().len()..].strip_prefix(':') {
-        Some(port) => port.parse().ok().filter(|port| *port != 0).ok_or("has no such port")?,
+        Some(port) => port.parse().ok().filter(|port| *port != 0).ok_or("has an invalid port")?,
         None if is_https => 443,
         None => 80,
     };
@@ -385,15 +385,15 @@ providers:
             let error = opened(text).expect_err(text);
             assert!(error.contains(part), "{text}: {error}");
         };
-        check("providers: {", "has no providers of analyses");
-        check("", "has no providers of analyses");
+        check("providers: {", "contains no valid analysis providers");
+        check("", "contains no valid analysis providers");
         check(&one("token: x"), "unknown field `token`");
         check("providers: [{name: a, kind: graphite, url: 'https://a', namespaces: [b]}]", "graphite");
         check("providers: [{name: a, kind: webhook, url: 'https://a'}]", "namespaces");
         for (url, why) in [
             ("a", "https://"),
             ("ftp://a", "https://"),
-            ("https://u:p@a", "no user"),
+            ("https://u:p@a", "must not contain a user"),
             ("https://a?b=c", "neither ?"),
             ("https://a#b", "neither ?"),
             ("https://a:99999", "port"),
@@ -403,7 +403,10 @@ providers:
         ] {
             check(&format!("providers: [{{name: a, kind: webhook, url: '{url}', namespaces: [b]}}]"), why);
         }
-        check("providers: [{name: a, kind: webhook, url: 'https://a', namespaces: []}]", "providers[0].namespaces: none may ask");
+        check(
+            "providers: [{name: a, kind: webhook, url: 'https://a', namespaces: []}]",
+            "providers[0].namespaces: no namespace may use it",
+        );
         check("providers: [{name: a, kind: webhook, url: 'https://a', namespaces: [a, B]}]", "providers[0].namespaces[1]: ");
         check(&one("bearerTokenFile: token, basicAuth: {username: u, passwordFile: token}"), "providers[0].basicAuth: ");
         check(&one("basicAuth: {username: 'u:p', passwordFile: token}"), "providers[0].basicAuth.username: ");
@@ -412,13 +415,13 @@ providers:
         check(&one("bearerTokenFile: empty"), "providers[0].bearerTokenFile: empty has no token");
         check(&one("caFile: token"), "providers[0].caFile: token has no certificate");
         let http = "{name: a, kind: webhook, url: 'http://a', namespaces: [b], bearerTokenFile: token}";
-        check(&format!("providers: [{http}]"), "providers[0].bearerTokenFile: is sent over https alone");
+        check(&format!("providers: [{http}]"), "providers[0].bearerTokenFile: is sent only over https");
         let two =
             "providers: [{name: A, kind: webhook, url: 'https://a', namespaces: []}, {name: b, kind: webhook, url: a, namespaces: [c]}]";
         check(two, "providers[0].name: ");
         check(two, "providers[1].url: ");
         let twice = "{name: a, kind: webhook, url: 'https://a', namespaces: [b]}";
-        check(&format!("providers: [{twice}, {twice}]"), "providers[1].name: \"a\" is there already");
+        check(&format!("providers: [{twice}, {twice}]"), "providers[1].name: \"a\" is a duplicate");
         check(&format!("providers: [{}]", vec![twice; 257].join(",")), "there are 257, more than 256");
         check(&format!("# {}\nproviders: []", "x".repeat(1 << 20)), "is longer than");
         assert!(opened("providers: []").expect("nobody is a choice too").is_empty());

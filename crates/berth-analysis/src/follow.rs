@@ -61,20 +61,20 @@ impl FileProviders {
         let mut seen = lock(&self.seen);
         match seen.look(digest) {
             Do::Nothing => (),
-            Do::TellWell => tracing::warn!("{file}: the providers of analyses that are in use stand there again"),
+            Do::TellWell => tracing::warn!("{file}: contains the current analysis providers again"),
             todo @ (Do::Try | Do::Tell) => match found.providers() {
                 Ok(known) => {
                     *lock(&self.used) = Arc::new(known);
                     // Who read that it cannot be used shall read that it can, so that is told as loudly.
                     if seen.taken(digest) {
-                        tracing::warn!("{file}: mended, read again: its providers of analyses are asked from now on");
+                        tracing::warn!("{file}: fixed and reloaded: berth uses its analysis providers from now on");
                     } else {
-                        tracing::info!("{file}: read again: its providers of analyses are asked from now on");
+                        tracing::info!("{file}: reloaded: berth uses its analysis providers from now on");
                     }
                 }
                 Err(error) if todo == Do::Tell => {
                     let cause = error.source().map(|cause| format!(": {cause}")).unwrap_or_default();
-                    tracing::warn!("the providers of analyses that were there before stay in use: {error}{cause}");
+                    tracing::warn!("keeping the previous analysis providers: {error}{cause}");
                 }
                 Err(_) => seen.refused(digest),
             },

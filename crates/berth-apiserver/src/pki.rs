@@ -466,7 +466,7 @@ mod tests {
         for wrong in ["2036-12-15T00:00:00Z", "2036-01-05T00:00:00Z", "2025-06-01T00:00:00Z", "1970-01-02T00:00:00Z"] {
             let error = load(folder.path(), wrong).err().expect("nothing that it has holds then");
             assert!(matches!(&error, PkiError::NotNow { .. }), "{error}");
-            assert!(error.to_string().contains(&format!("the clock of this machine says {wrong}: set the clock")), "{error}");
+            assert!(error.to_string().contains(&format!("this machine's clock shows {wrong}: set the clock")), "{error}");
             assert_eq!(contents(folder.path()), before, "{wrong}");
             let issued = issue(folder.path(), "alice", &[], (wrong.parse().expect("a time"), SignedDuration::from_hours(1)));
             assert!(matches!(issued, Err(PkiError::NotNow { .. })));
@@ -541,7 +541,7 @@ mod tests {
         assert!(
             error
                 .to_string()
-                .ends_with(&format!("remove {} to start with a new authority, which clients must be told of", folder.path().display()))
+                .ends_with(&format!("remove {} to start with a new authority, which clients must then trust", folder.path().display()))
         );
         assert_eq!(fs::read_to_string(path).expect("read"), "rubbish");
     }

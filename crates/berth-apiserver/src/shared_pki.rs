@@ -38,7 +38,7 @@ const CLIENTS: [(&str, &str); 4] = [
 #[derive(Debug, thiserror::Error)]
 pub enum SharedPkiError {
     /// Nothing is overwritten.
-    #[error("{} is not empty, and nothing is overwritten: name another folder, or renew what is there with berth pki renew", folder.display())]
+    #[error("{} is not empty: choose another folder, or renew its certificates with berth pki renew", folder.display())]
     NotEmpty {
         /// Which folder.
         folder: PathBuf,
@@ -137,7 +137,7 @@ pub fn renew(folder: &Path, changes: &Changes<'_>, holds: (Timestamp, SignedDura
     // Nobody believes a certificate whose authority has ended.
     let holds = (holds.0, holds.1.min(ends.duration_since(holds.0)));
     if holds.1 <= SignedDuration::ZERO {
-        return Err(unusable(&folder.join(AUTHORITY), &format!("has ended at {ends}: make another folder with berth pki init")));
+        return Err(unusable(&folder.join(AUTHORITY), &format!("expired at {ends}: create another folder with berth pki init")));
     }
     let replace = |file: &str, text: &str| {
         let path = folder.join(file);
@@ -148,7 +148,7 @@ pub fn renew(folder: &Path, changes: &Changes<'_>, holds: (Timestamp, SignedDura
             Some(names) => names.to_vec(),
             None => first_certificate(&text)
                 .and_then(|der| x509::server_names(&der))
-                .ok_or_else(|| unusable(&folder.join(SERVER), "has no certificate; say its names with --name"))?,
+                .ok_or_else(|| unusable(&folder.join(SERVER), "has no certificate; add its names with --name"))?,
         };
         let server = server_certificate(&issuer, names, holds)?;
         replace(SERVER_KEY, &server.key)?;
@@ -156,8 +156,8 @@ pub fn renew(folder: &Path, changes: &Changes<'_>, holds: (Timestamp, SignedDura
     }
     for (file, _) in CLIENTS {
         let Some(text) = read(folder, file)? else { continue };
-        let (server, der) = read_kubeconfig(&text).ok_or_else(|| unusable(&folder.join(file), "is no kubeconfig with a certificate"))?;
-        let subject = x509::subject(&der).ok_or_else(|| unusable(&folder.join(file), "has a certificate that names nobody"))?;
+        let (server, der) = read_kubeconfig(&text).ok_or_else(|| unusable(&folder.join(file), "is not a kubeconfig with a certificate"))?;
+        let subject = x509::subject(&der).ok_or_else(|| unusable(&folder.join(file), "has a certificate without a user"))?;
         let text = kubeconfig(&issuer, &authority, (changes.server.unwrap_or(&server), &subject), holds)?;
         replace(file, &text)?;
     }
@@ -173,7 +173,7 @@ pub fn show(folder: &Path) -> Result<Vec<Found>, SharedPkiError> {
     for (file, what) in [(AUTHORITY, "the authority"), (SERVER, "the servers' certificate")] {
         let Some(text) = read(folder, file)? else { continue };
         let ends = first_certificate(&text).and_then(|der| Some((x509::not_after(&der)?, der)));
-        let (ends, der) = ends.ok_or_else(|| unusable(&folder.join(file), "holds no certificate that can be read"))?;
+        let (ends, der) = ends.ok_or_else(|| unusable(&folder.join(file), "contains no readable certificate"))?;
         let names = x509::server_names(&der).filter(|names| !names.is_empty());
         let what = names.map_or_else(|| what.to_owned(), |names| format!("{what}, for {}", names.join(", ")));
         found.push(Found { file, what, ends: Some(ends) });
@@ -188,7 +188,7 @@ pub fn show(folder: &Path) -> Result<Vec<Found>, SharedPkiError> {
         found.push(Found { file: ACCOUNT_KEY, what: "the key that signs service accounts' tokens".to_owned(), ends: None });
     }
     if found.is_empty() {
-        return Err(unusable(folder, "has nothing that berth pki init makes"));
+        return Err(unusable(folder, "contains no files of berth pki init"));
     }
     Ok(found)
 }
@@ -281,7 +281,7 @@ mod tests {
         let folder = home.path().join("deep/pki");
         init_in(&folder).expect("made");
         let before = text(&folder, AUTHORITY);
-        assert!(init_in(&folder).expect_err("it is there").to_string().contains("is not empty, and nothing is overwritten"));
+        assert!(init_in(&folder).expect_err("it is there").to_string().contains("is not empty: choose another folder"));
         assert_eq!(text(&folder, AUTHORITY), before);
         #[cfg(unix)]
         {
@@ -326,7 +326,7 @@ mod tests {
         init_in(home.path()).expect("made");
         fs::write(home.path().join(SERVER), "no certificate").expect("a folder of ours");
         let told = show(home.path()).expect_err("it is none").to_string();
-        assert!(told.contains("apiserver.crt") && told.contains("holds no certificate"), "{told}");
+        assert!(told.contains("apiserver.crt") && told.contains("contains no readable certificate"), "{told}");
     }
 
     #[test]
@@ -348,7 +348,7 @@ mod tests {
         renew(home.path(), &Changes::default(), (at("2035-12-29T00:00:00Z"), DAY * 365)).expect("renewed");
         assert_eq!(ends(home.path())[1], "apiserver.crt: 2035-12-30T00:00:00Z");
         let late = renew(home.path(), &Changes::default(), (at("2035-12-30T00:00:00Z"), DAY)).expect_err("it has ended").to_string();
-        assert!(late.contains("ca.crt has ended at 2035-12-30T00:00:00Z"), "{late}");
+        assert!(late.contains("ca.crt expired at 2035-12-30T00:00:00Z"), "{late}");
     }
 
     #[test]

@@ -25,7 +25,7 @@ use std::{
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
     /// There is no certificate, or one of them is none.
-    #[error("it has no certificate in PEM, or one that cannot be read")]
+    #[error("it contains no certificate in PEM format, or one that cannot be read")]
     NoCertificate,
     /// There is no key, or none that TLS takes.
     #[error("it has no private key in PEM that TLS takes: RSA, or elliptic on P-256, P-384 or Ed25519")]

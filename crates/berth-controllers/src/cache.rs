@@ -461,7 +461,7 @@ impl Decoder {
     fn tell(&mut self, key: &ObjectKey, revision: Revision, error: &serde_json::Error) {
         if self.unreadable.insert(key.clone()) {
             self.metrics.resources_sync_errors.inc();
-            tracing::error!(resource = %self.resource.plural, %key, %revision, %error, "an object cannot be read; it is left out");
+            tracing::error!(resource = %self.resource.plural, %key, %revision, %error, "an object cannot be read; skipped");
         }
     }
 }

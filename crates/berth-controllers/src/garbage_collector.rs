@@ -341,7 +341,7 @@ fn looked(uid: &Uid, result: Result<(), Unfinished>) -> Looked {
     match result {
         Ok(()) => Looked::Finished,
         Err(error) => {
-            tracing::debug!(%uid, %error, "looking again later");
+            tracing::debug!(%uid, %error, "requeued");
             match error {
                 Unfinished::Cluster(error) => Looked::failed(&error),
                 _ => Looked::Failed,

@@ -137,7 +137,10 @@ impl Metrics {
             stale_sync_skips: register(
                 registry,
                 IntCounterVec::new(
-                    Opts::new("replicaset_controller_stale_sync_skips_total", "Looks put off because a cache did not show own writes yet"),
+                    Opts::new(
+                        "replicaset_controller_stale_sync_skips_total",
+                        "Reconciles deferred because a cache did not show own writes yet",
+                    ),
                     &["group", "resource"],
                 )?,
             )?,
@@ -171,15 +174,12 @@ impl Metrics {
             )?,
             waits: register(
                 registry,
-                IntGaugeVec::new(
-                    Opts::new("berth_waits", "Objects for which something is held back on purpose"),
-                    &["controller", "reason"],
-                )?,
+                IntGaugeVec::new(Opts::new("berth_waits", "Objects whose rollout waits on purpose"), &["controller", "reason"])?,
             )?,
             panics: register(
                 registry,
                 IntCounterVec::new(
-                    Opts::new("controller_runtime_reconcile_panics_total", "Looks of a controller at one object that panicked"),
+                    Opts::new("controller_runtime_reconcile_panics_total", "Reconciles of one object that panicked"),
                     &["controller"],
                 )?,
             )?,

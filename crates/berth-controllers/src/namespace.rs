@@ -232,7 +232,7 @@ impl Reconcile<ObjectKey> for NamespaceController {
             match self.look_at(key).await {
                 Ok(()) => Looked::Finished,
                 Err(error) => {
-                    tracing::debug!(namespace = %key, %error, "looking again later");
+                    tracing::debug!(namespace = %key, %error, "requeued");
                     match error {
                         Unfinished::Cluster(error) => Looked::failed(&error),
                         _ => Looked::Failed,

@@ -193,7 +193,7 @@ impl Shared {
         let look_again: Option<Timestamp> = plan.look_again;
         match self.executor.carry_out(key, plan).await.error {
             Some(error) => {
-                tracing::debug!(%error, "looking again later");
+                tracing::debug!(%error, "requeued");
                 error.looked()
             }
             None => look_again.map_or(Looked::Finished, Looked::Again),
@@ -224,7 +224,7 @@ impl Reconcile<ObjectKey> for PodLooks {
 
 fn or_failed(key: &ObjectKey, looked: Result<Looked, Unread>) -> Looked {
     looked.unwrap_or_else(|error| {
-        tracing::debug!(%key, %error, "looking again later");
+        tracing::debug!(%key, %error, "requeued");
         match error {
             Unread::Cluster(error) => Looked::failed(&error),
             Unread::Unreadable(_) => Looked::Failed,

@@ -240,7 +240,7 @@ impl<P: Planner> PlanLoop<P> {
 
     fn after(&self, key: &ObjectKey, carried: &Carried, had_error: bool, look_again: Option<Timestamp>) -> Looked {
         if let Some(error) = &carried.error {
-            tracing::debug!(%key, %error, "a plan could not be carried out; looking again");
+            tracing::debug!(%key, %error, "a plan could not be executed; requeued");
             if let Some(error) = &carried.reportable {
                 lock(&self.errors).insert(key.clone(), error.clone());
             }

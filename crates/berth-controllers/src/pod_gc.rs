@@ -45,9 +45,9 @@ impl PodCollector {
                 Ok(None) => (),
                 Ok(Some(CarryError::Panicked(panicked))) | Err(panicked) => {
                     self.panics.inc();
-                    tracing::error!(controller = "podgc", panic = ?panicked.0, "a look panicked; looking again later");
+                    tracing::error!(controller = "podgc", panic = ?panicked.0, "a reconcile panicked; requeued");
                 }
-                Ok(Some(error)) => tracing::debug!(%error, "a pod could not be removed; trying again later"),
+                Ok(Some(error)) => tracing::debug!(%error, "a pod could not be removed; retrying later"),
             }
             self.clock.sleep_until(self.clock.now() + INTERVAL).await;
         }

@@ -207,7 +207,7 @@ async fn work<K: Ord + Clone + Debug + Send + Sync + 'static>(queue: Queue<K>, n
         let looked = caught(async { reconcile.look(&key).await }).await.unwrap_or_else(Looked::Panicked);
         if let Looked::Panicked(Panicked(text)) = &looked {
             queue.shared.panics.inc();
-            tracing::error!(controller = name, ?key, panic = ?text, "a look panicked; looking again after a back-off");
+            tracing::error!(controller = name, ?key, panic = ?text, "a reconcile panicked; requeued with backoff");
         }
         queue.finish(&key, &looked);
     }

@@ -53,7 +53,7 @@ impl Refused {
             Self::Host => "this page is not served under that name\n",
             Self::Method => "only GET and POST are known here\n",
             Self::Origin => "nothing was done: the request does not come from this page\n",
-            Self::Form => "nothing was done: the page that this comes from is of an earlier session; go back, load it again, and repeat\n",
+            Self::Form => "nothing was done: this form is from an earlier session. Go back, reload the page, and repeat\n",
         }
     }
 }

@@ -203,7 +203,7 @@ async fn sign_in(desk: &Desk, request: Request<Incoming>) -> Answer {
     let env = &desk.world.env;
     let now = env.clock.now();
     if *request.method() == Method::POST {
-        let Some(form) = form(request).await else { return text(StatusCode::BAD_REQUEST, "that is no form of this page\n") };
+        let Some(form) = form(request).await else { return text(StatusCode::BAD_REQUEST, "this form is not valid\n") };
         let next = own_path(form.get("next"));
         if form.contains_key("ask") {
             let token = lock(&desk.sessions).another_link(&*env.rng, now);
@@ -256,7 +256,7 @@ fn own_path(next: Option<&String>) -> String {
 /// What changes something.
 async fn changed(desk: &Desk, request: Request<Incoming>, path: &str, reader: &SignedIn) -> Answer {
     let SignedIn { session, cookie, base } = reader;
-    let Some(form) = form(request).await else { return text(StatusCode::BAD_REQUEST, "that is no form of this page\n") };
+    let Some(form) = form(request).await else { return text(StatusCode::BAD_REQUEST, "this form is not valid\n") };
     if let Err(refused) = guard::check_form(session, form.get("form-token").map(String::as_str)) {
         return text(refused.code(), Refused::text(refused));
     }

@@ -86,7 +86,7 @@ pub struct TlsOptions {
 #[derive(Debug, thiserror::Error)]
 pub enum BindError {
     /// Anybody on the way could read along, and take the session over.
-    #[error("{address} is not loopback: the page is served there over TLS only; name a certificate and its key")]
+    #[error("{address} is not loopback and requires TLS: add --tls-cert-file and --tls-private-key-file")]
     Plain {
         /// Where.
         address: SocketAddr,
@@ -100,7 +100,7 @@ pub enum BindError {
         source: io::Error,
     },
     /// A PEM text holds no certificate or no key.
-    #[error("the certificate or its key is no PEM of such")]
+    #[error("the certificate or its key is not valid PEM")]
     Pem,
     /// The TLS library does not take them.
     #[error("the certificate and its key cannot be used for TLS")]

@@ -87,10 +87,10 @@
     };
     source.addEventListener("gone", () => {
       end();
-      say("it is gone", "lost");
+      say("deleted", "lost");
     });
     source.onerror = () => {
-      say("connection lost, trying again", "lost");
+      say("connection lost, reconnecting", "lost");
       // A browser tries again by itself unless it was refused.
       if (source && source.readyState === EventSource.CLOSED) {
         end();

@@ -31,7 +31,7 @@ const NAMED_MAX: usize = 3;
 #[derive(Debug, thiserror::Error)]
 pub enum ClaimError {
     /// Nobody has said whose it is, and it is not empty.
-    #[error("etcd has keys below {prefix} that berth did not make: {}", keys.join(", "))]
+    #[error("etcd contains keys below {prefix} that berth did not create: {}", keys.join(", "))]
     Foreign {
         /// Below which.
         prefix: String,
@@ -39,7 +39,7 @@ pub enum ClaimError {
         keys: Vec<String>,
     },
     /// Another control plane's.
-    #[error("what etcd has below {prefix} is of a control plane with other certificates; {owner} there says so")]
+    #[error("the keys below {prefix} in etcd belong to a control plane with other certificates (see {owner})")]
     Others {
         /// Below which.
         prefix: String,
@@ -47,7 +47,7 @@ pub enum ClaimError {
         owner: String,
     },
     /// A kube-apiserver runs over it.
-    #[error("a kube-apiserver runs over what etcd has below {prefix}: {lease} there says so")]
+    #[error("a kube-apiserver uses the keys below {prefix} in etcd (see {lease})")]
     Rival {
         /// Below which.
         prefix: String,
@@ -55,7 +55,7 @@ pub enum ClaimError {
         lease: String,
     },
     /// What says whose it is cannot be understood.
-    #[error("what etcd has below {prefix} was made by a berth that lays it out otherwise (layout {layout}; this one knows {LAYOUT})")]
+    #[error("the keys below {prefix} in etcd have the layout {layout} of another berth version; this one knows {LAYOUT}")]
     Layout {
         /// Below which.
         prefix: String,
@@ -63,19 +63,19 @@ pub enum ClaimError {
         layout: String,
     },
     /// An import was broken off there.
-    #[error("what etcd has below {prefix} is a part of an import that was broken off")]
+    #[error("the keys below {prefix} in etcd are part of an interrupted import")]
     HalfImported {
         /// Below which.
         prefix: String,
     },
     /// It has objects already.
-    #[error("etcd has objects of this control plane below {prefix} already")]
+    #[error("etcd already contains objects of this control plane below {prefix}")]
     Occupied {
         /// Below which.
         prefix: String,
     },
     /// A berth serves it.
-    #[error("a berth serves what etcd has below {prefix}: {server} there says so")]
+    #[error("a berth server uses the keys below {prefix} in etcd (see {server})")]
     Served {
         /// Below which.
         prefix: String,
@@ -83,7 +83,7 @@ pub enum ClaimError {
         server: String,
     },
     /// No berth has it.
-    #[error("what etcd has below {prefix} is not berth's")]
+    #[error("the keys below {prefix} in etcd do not belong to berth")]
     Nobodys {
         /// Below which.
         prefix: String,
@@ -324,7 +324,7 @@ impl Client {
             .await?
         {
             Outcome::Done(revision) => Ok(revision),
-            Outcome::Refused { .. } => Err(EtcdError::Unknown("others write there at the same moment".into())),
+            Outcome::Refused { .. } => Err(EtcdError::Unknown("other clients write there at the same time".into())),
         }
     }
 

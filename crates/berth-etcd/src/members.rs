@@ -42,7 +42,7 @@ impl Rivals {
     /// Why nothing is to be written to any of them.
     pub(crate) fn cause(&self) -> Option<String> {
         let lease = self.0.lock().unwrap_or_else(PoisonError::into_inner).iter().flatten().next().cloned()?;
-        Some(format!("a kube-apiserver runs over the same keys: {lease} says so; both at once would undo each other's work"))
+        Some(format!("a kube-apiserver uses the same keys (see {lease}); both at once would overwrite each other's work"))
     }
 
     pub(crate) fn set(&self, index: usize, lease: Option<String>) {

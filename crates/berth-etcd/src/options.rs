@@ -47,16 +47,16 @@ pub struct User {
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Fault {
     /// There is no endpoint.
-    #[error("no endpoint of etcd is named")]
+    #[error("there is no etcd endpoint")]
     NoEndpoint,
     /// An endpoint is no address.
-    #[error("{0:?} is no address of an etcd: it is to be like https://10.0.0.1:2379")]
+    #[error("{0:?} is not an etcd address, such as https://10.0.0.1:2379")]
     Endpoint(String),
     /// An endpoint is plain `http` and not on this machine.
-    #[error("{0:?} is plain http and not on this machine: all that is stored could be read and changed on the way, also every Secret")]
+    #[error("{0:?} is plain http to another machine: an attacker on the network could read and change every object, including Secrets")]
     Plain(String),
     /// An endpoint is `https` and no authority is named.
-    #[error("{0:?} is https, and no authority is named that says which etcd is the right one")]
+    #[error("{0:?} is https, but there is no authority to verify its certificate")]
     NoAuthority(String),
     /// Certificates or keys that cannot be read.
     #[error("the certificates for etcd cannot be used: {0}")]
@@ -115,11 +115,11 @@ mod tests {
         let local = ["http://127.0.0.1:2379", "http://localhost:2379/", "http://[::1]:2379", "http://127.9.9.9:1"];
         assert!(local.iter().all(|endpoint| check(endpoint, false).is_ok()), "{:?}", local.map(|endpoint| check(endpoint, false)));
         for far in ["http://10.0.0.1:2379", "http://etcd:2379", "http://localhost.example:2379", "http://127.0.0.1.example:1"] {
-            assert_eq!(check(far, false), Err(format!("{far:?} is plain http and not on this machine")));
+            assert_eq!(check(far, false), Err(format!("{far:?} is plain http to another machine")));
             assert!(check(far, true).is_ok());
         }
         for wrong in ["10.0.0.1:2379", "unix:///run/etcd.sock", "https://", "http://127.0.0.1:2379/v3", "ftp://127.0.0.1:2379", ""] {
-            assert_eq!(check(wrong, true), Err(format!("{wrong:?} is no address of an etcd")));
+            assert_eq!(check(wrong, true), Err(format!("{wrong:?} is not an etcd address, such as https://10.0.0.1:2379")));
         }
         assert!(check("https://10.0.0.1:2379", true).is_err_and(|error| error.contains("no authority")));
         assert_eq!(Options::default().checked(), Err(Fault::NoEndpoint));

@@ -20,7 +20,7 @@ impl Version {
     pub(crate) fn fault(self) -> Option<&'static str> {
         match self {
             // Issue 13766 of etcd: a member that is killed under load may come back without what it had said was written.
-            Self(3, 5, 0..=2) => Some("3.5.0 to 3.5.2 can lose what they said was written; take 3.5.3 or later"),
+            Self(3, 5, 0..=2) => Some("3.5.0 to 3.5.2 can lose acknowledged writes; use 3.5.3 or later"),
             older if older < Self(3, 4, 0) => Some("it is older than 3.4"),
             _ => None,
         }

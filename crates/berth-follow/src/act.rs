@@ -84,13 +84,13 @@ impl Verb {
     #[must_use]
     pub fn done(self) -> &'static str {
         match self {
-            Self::Promote => "Promoted: the next step may come.",
+            Self::Promote => "Promoted: the next step can start.",
             Self::Undo => "Rolled back.",
             Self::Pause => "Paused.",
             Self::Resume => "Resumed.",
             Self::Restart => "Restarted: every pod is replaced.",
             Self::Scale => "Scaled.",
-            Self::SetImage => "The image was set.",
+            Self::SetImage => "Image set.",
         }
     }
 
@@ -149,7 +149,7 @@ pub enum Refusal {
     #[error("{0}")]
     Text(String),
     /// What was asked about is no more.
-    #[error("somebody has changed it since you were asked; look at what would happen now")]
+    #[error("another client has changed it since your preview; check what would happen now")]
     Changed,
 }
 
@@ -186,9 +186,7 @@ impl World {
         (changed["apiVersion"], changed["kind"]) = (json!(APPS_V1), json!(id.kind.name()));
         match forecaster.forecast(id, changed).await {
             Ok(sentences) => sentences,
-            Err(why) => {
-                certain(id.kind, verb, object).into_iter().chain([format!("What else it does could not be forecast: {why}.")]).collect()
-            }
+            Err(why) => certain(id.kind, verb, object).into_iter().chain([format!("The rest could not be forecast: {why}.")]).collect(),
         }
     }
 
@@ -214,12 +212,12 @@ impl World {
                 other => return other.map(drop).map_err(Into::into),
             }
         }
-        Err(Refusal::Text("others change it all the time: try again".to_owned()))
+        Err(Refusal::Text("other clients keep changing it: try again".to_owned()))
     }
 
     async fn object(&self, id: &Id) -> Result<(RawObject, Value), Refusal> {
         let raw = self.cluster.get(id.kind.resource(), &id.key()).await?;
-        let raw = raw.ok_or_else(|| Refusal::Text(format!("{} in {} is gone", id.title(), id.namespace)))?;
+        let raw = raw.ok_or_else(|| Refusal::Text(format!("{} in {} no longer exists", id.title(), id.namespace)))?;
         let object = serde_json::from_slice(&raw.json).map_err(|error| Refusal::Text(error.to_string()))?;
         Ok((raw, object))
     }
@@ -231,25 +229,23 @@ impl World {
             Verb::Pause => (
                 only_deployments(id).and_then(|()| verbs::pause(object)),
                 vec![
-                    "Changes of its template are held back until it is resumed.".to_owned(),
-                    "Pods that run stay; scaling goes on.".to_owned(),
+                    "Changes of its template wait until you resume it.".to_owned(),
+                    "Running pods stay, and scaling continues.".to_owned(),
                 ],
             ),
-            Verb::Resume => (
-                only_deployments(id).and_then(|()| verbs::resume(object)),
-                vec!["Changes that were held back are rolled out from now on.".to_owned()],
-            ),
-            Verb::Restart => (
-                verbs::restart(object, self.env.clock.now()),
-                vec!["The template stays as it is, but for the time of the restart.".to_owned()],
-            ),
-            Verb::Promote => (self.promote(id), vec!["The wait of this step ends: the next step may come.".to_owned()]),
+            Verb::Resume => {
+                (only_deployments(id).and_then(|()| verbs::resume(object)), vec!["Changes that waited roll out from now on.".to_owned()])
+            }
+            Verb::Restart => {
+                (verbs::restart(object, self.env.clock.now()), vec!["Only the restart time in the template changes.".to_owned()])
+            }
+            Verb::Promote => (self.promote(id), vec!["The wait of this step ends: the next step can start.".to_owned()]),
             Verb::Scale => {
                 let Some(text) = said.get("replicas").filter(|text| !text.trim().is_empty()) else {
                     return Ok(Prepared::Replicas { now: wanted });
                 };
                 let replicas: i32 = text.trim().parse().map_err(|_| refused(format!("cannot have {text:?} pods")))?;
-                (verbs::scale(object, replicas), vec![format!("It goes from {} to {}.", pods(wanted), pods(replicas.into()))])
+                (verbs::scale(object, replicas), vec![format!("It scales from {} to {}.", pods(wanted), pods(replicas.into()))])
             }
             Verb::SetImage => {
                 let (Some(container), Some(image)) =
@@ -261,7 +257,7 @@ impl World {
             }
             Verb::Undo => {
                 let (number, patch) = self.back(id, said.get("to"), object).await?;
-                (patch, vec![format!("It goes back to the template of revision {number}.")])
+                (patch, vec![format!("It rolls back to the template of revision {number}.")])
             }
         };
         let patch = patch.map_err(refused)?;
@@ -276,7 +272,7 @@ impl World {
 
     fn promote(&self, id: &Id) -> Result<Value, String> {
         only_deployments(id).map_err(|_| "has no steps".to_owned())?;
-        let deployment = self.deployments.get(&id.key()).ok_or("is gone")?;
+        let deployment = self.deployments.get(&id.key()).ok_or("no longer exists")?;
         let sets: Vec<_> = self.sets.read().index().controlled_by(&deployment.meta.uid).cloned().collect();
         verbs::promote(&deployment, &sets.iter().map(|set| &**set).collect::<Vec<_>>())
     }
@@ -285,7 +281,7 @@ impl World {
     async fn back(&self, id: &Id, to: Option<&String>, object: &Value) -> Result<(i64, Result<Value, String>), Refusal> {
         let to = to
             .filter(|to| !to.is_empty())
-            .map(|to| to.parse::<i64>().map_err(|_| Refusal::Text(format!("{to:?} is no revision"))))
+            .map(|to| to.parse::<i64>().map_err(|_| Refusal::Text(format!("{to:?} is not a revision"))))
             .transpose()?;
         let kept = self.kept(id);
         // As undo does it: the one with the second highest number.
@@ -294,7 +290,7 @@ impl World {
             None => kept.iter().rev().nth(1),
         };
         let Some((number, keeper)) = chosen else {
-            return Err(Refusal::Text(format!("{} has no such revision to go back to", id.title())));
+            return Err(Refusal::Text(format!("{} has no such revision to roll back to", id.title())));
         };
         let resource = match id.kind {
             Kind::Deployment => REPLICA_SETS,
@@ -334,7 +330,7 @@ impl World {
 fn only_deployments(id: &Id) -> Result<(), String> {
     match id.kind {
         Kind::Deployment => Ok(()),
-        Kind::StatefulSet => Err("cannot be paused: it is no Deployment".to_owned()),
+        Kind::StatefulSet => Err("cannot be paused: it is not a Deployment".to_owned()),
     }
 }
 
@@ -365,9 +361,9 @@ fn manner(kind: Kind, object: &Value) -> String {
             format!("with maxSurge {} and maxUnavailable {}", limit("maxSurge"), limit("maxUnavailable"))
         }
         (Kind::StatefulSet, "RollingUpdate") => "one after the other".to_owned(),
-        (_, "Recreate") => "all at once: none is there for a while".to_owned(),
-        (_, "OnDelete") => "each when somebody deletes it".to_owned(),
-        (_, other) => format!("as {other} has it"),
+        (_, "Recreate") => "all at once: for a while no pod exists".to_owned(),
+        (_, "OnDelete") => "each after its manual deletion".to_owned(),
+        (_, other) => format!("as {other} defines"),
     }
 }
 
@@ -415,8 +411,8 @@ mod tests {
             deployment(json!({"type": "RollingUpdate", "rollingUpdate": {"maxSurge": "25%", "maxUnavailable": 1}})),
             "with maxSurge 25% and maxUnavailable 1"
         );
-        assert_eq!(deployment(json!({"type": "Recreate"})), "all at once: none is there for a while");
-        assert_eq!(manner(Kind::StatefulSet, &json!({"spec": {"updateStrategy": {"type": "OnDelete"}}})), "each when somebody deletes it");
+        assert_eq!(deployment(json!({"type": "Recreate"})), "all at once: for a while no pod exists");
+        assert_eq!(manner(Kind::StatefulSet, &json!({"spec": {"updateStrategy": {"type": "OnDelete"}}})), "each after its manual deletion");
     }
 
     #[test]

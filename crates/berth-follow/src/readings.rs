@@ -235,7 +235,7 @@ fn card(look: Look, subject: &Subject<'_>, template: &PodTemplateSpec, is_paused
         RolloutStage::Complete if rollback.is_some() => Rank::RolledBack,
         RolloutStage::Complete => Rank::Complete,
     };
-    let back = goes_back_to.map(|revision| format!("it goes back to revision {revision} by itself"));
+    let back = goes_back_to.map(|revision| format!("it rolls back to revision {revision} automatically"));
     Card {
         rank,
         stage: standing.state,

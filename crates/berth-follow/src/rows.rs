@@ -70,7 +70,7 @@ pub fn waits_for(world: &World, pod: &PodView, now: Timestamp) -> String {
         let held = pod.symptoms.iter().flat_map(|symptoms| &symptoms.finalizers).next();
         return match (held, left) {
             (Some(finalizer), ..1) => shown(&format!("the finalizer {finalizer}")),
-            (None, ..1) => "its node to tell that it has ended".to_owned(),
+            (None, ..1) => "its node to report its end".to_owned(),
             (_, left) => format!("its containers to end; {left}s of its grace left"),
         };
     }

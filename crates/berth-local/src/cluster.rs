@@ -203,7 +203,7 @@ impl LocalCluster {
     async fn watch_once(self, name: GroupResource) -> BoxStream<'static, Change> {
         let (resources, replaced) = self.registry.table().follow();
         let Some(resource) = resources.by_name(&name).cloned() else {
-            tracing::info!(group = %name.group, resource = %name.plural, "not served: it is watched as soon as it is");
+            tracing::info!(group = %name.group, resource = %name.plural, "not served yet; the watch starts as soon as it is");
             replaced.await.unwrap_or_default();
             return stream::empty().boxed();
         };
@@ -222,7 +222,7 @@ impl LocalCluster {
                 stream::iter([Change::Restarted]).chain(changes).boxed()
             }
             Err(error) => {
-                tracing::warn!(resource = %name.plural, %error, "a watch could not begin; trying again");
+                tracing::warn!(resource = %name.plural, %error, "a watch could not start; retrying");
                 self.env.clock.sleep_until(self.env.clock.now() + RETRY).await;
                 stream::empty().boxed()
             }
@@ -252,7 +252,7 @@ fn change(registry: &Registry, resource: &Resource, event: WatchEvent) -> Option
         WatchEvent::Bookmark { revision, initial_events_end: true } => Change::Synced(revision),
         WatchEvent::Bookmark { revision, initial_events_end: false } => Change::Progress(revision),
         WatchEvent::Expired(error) => {
-            tracing::info!(%error, "a watch fell behind and begins again");
+            tracing::info!(%error, "a watch fell behind and restarts");
             return None;
         }
     })

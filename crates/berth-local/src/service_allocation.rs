@@ -50,7 +50,7 @@ pub async fn start(registry: &Registry, server: ServerAddress, among: Among, env
         Among::Others => show_alive(&publisher, server).await,
     };
     if let Err(error) = first {
-        tracing::warn!(%error, "the Service kubernetes could not be made; trying again within 10 s");
+        tracing::warn!(%error, "the Service kubernetes could not be created; retrying within 10 s");
     }
     let publish = async move {
         match among {
@@ -66,7 +66,7 @@ pub async fn start(registry: &Registry, server: ServerAddress, among: Among, env
             clock.sleep_until(clock.now() + REPAIR_INTERVAL).await;
             match repairer.repair_allocations().await {
                 Ok(steps) => steps.iter().for_each(tell),
-                Err(error) => tracing::warn!(%error, "Services could not be compared with what they were given; trying again in a minute"),
+                Err(error) => tracing::warn!(%error, "the allocations of Services could not be checked; retrying in a minute"),
             }
         }
     };
@@ -89,7 +89,7 @@ impl Presence {
         };
         let late = self.clock.sleep_until(self.clock.now() + FAREWELL_MAX);
         if let futures::future::Either::Left((Err(error), _)) = select(farewell.boxed(), late).await {
-            tracing::debug!(%error, "other servers learn only later that this one has ended");
+            tracing::debug!(%error, "other servers notice the end of this one only later");
         }
     }
 }
@@ -131,7 +131,7 @@ async fn live(registry: &Registry, server: ServerAddress, clock: &dyn Clock) {
 
 fn told(published: Result<(), ApiError>) {
     if let Err(error) = published {
-        tracing::debug!(%error, "the Service kubernetes is not what it should be; trying again");
+        tracing::debug!(%error, "the Service kubernetes is not correct; retrying");
     }
 }
 
@@ -160,9 +160,9 @@ fn tell(step: &Step) {
     match step {
         // It may be that of a Service that is being made.
         Step::Mark(_) => (),
-        Step::Release(good) => tracing::warn!("{} {good} was claimed, and no Service has it: free again", kind(good)),
+        Step::Release(good) => tracing::warn!("{} {good} was allocated, but no Service has it: released", kind(good)),
         Step::Claim(good, holder) => {
-            tracing::warn!("{} {good} of Service {}/{} was not claimed: claimed now", kind(good), holder.namespace, holder.name);
+            tracing::warn!("{} {good} of Service {}/{} was not allocated: allocated now", kind(good), holder.namespace, holder.name);
         }
         Step::Tell(good, holder) => {
             let (namespace, name) = (&holder.namespace, &holder.name);

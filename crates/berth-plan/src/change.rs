@@ -254,7 +254,7 @@ impl Edits {
             (_, None) => (),
             (WorkloadKind::Deployment, Some(policy)) => drop(patch.insert("podReplacementPolicy".to_owned(), json!(policy))),
             (WorkloadKind::StatefulSet, Some(_)) => {
-                return Err(PlanError::Change("a StatefulSet has no podReplacementPolicy; write --strategy".to_owned()));
+                return Err(PlanError::Change("a StatefulSet has no podReplacementPolicy; use --strategy".to_owned()));
             }
         }
         if let Some(strategy) = &self.strategy {

@@ -42,7 +42,7 @@ fn chart(forecast: &Forecast, change: &Change, workload: &WorkloadForecast) -> C
     let outcome = outcome.lines().next().unwrap_or_default();
     Chart {
         title: format!("{kind} {namespace}/{name}, {}, {policy}", pods(*replicas)),
-        note: format!("{outcome}; at most {}, terminating ones included, at least {least} available", pods(i64::from(most))),
+        note: format!("{outcome}; at most {}, including terminating pods, at least {least} available", pods(i64::from(most))),
         end: end + end / BEHIND + Duration::from_secs(1),
         now: None,
         samples: workload.lanes.iter().map(sample).collect(),
@@ -104,8 +104,8 @@ fn marks(forecast: &Forecast, change: &Change, workload: &WorkloadForecast) -> V
     let troubles = forecast.troubles.iter().filter(is_its);
     marks.extend(troubles.map(|trouble| mark(trouble.at, MarkKind::Trouble, &trouble.text)));
     let (after, settled_after, words, gone) = match &workload.outcome {
-        Outcome::Complete { after, settled_after } => (after, settled_after, "complete", "the last replaced pod is gone"),
-        Outcome::Held { after, settled_after, .. } => (after, settled_after, "held", "the last pod that is not wanted is gone"),
+        Outcome::Complete { after, settled_after } => (after, settled_after, "complete", "the last replaced pod is deleted"),
+        Outcome::Held { after, settled_after, .. } => (after, settled_after, "held", "the last surplus pod is deleted"),
         Outcome::Stuck { .. } => return marks,
     };
     marks.push(mark(*after, MarkKind::Done, words));

@@ -18,8 +18,8 @@ pub fn consequences(forecast: &Forecast) -> Vec<String> {
     let supposed = &forecast.supposed;
     sentences.extend(supposed.missing.iter().take(NAMED_MAX).map(|missing| format!("This is partial: {}.", whole(missing))));
     let unknown = |what: &str, why: &Option<String>| why.as_ref().map(|why| format!("{what}: {}.", whole(why)));
-    sentences.extend(unknown("The feature gates of the controllers are not known", &supposed.unknown_gates));
-    sentences.extend(unknown("Whether admission accepts the pods is not known", &supposed.unasked_pods));
+    sentences.extend(unknown("The feature gates of the controllers are unknown", &supposed.unknown_gates));
+    sentences.extend(unknown("It is unknown whether admission accepts the pods", &supposed.unasked_pods));
     sentences
 }
 
@@ -38,12 +38,12 @@ fn of_workload(workload: &WorkloadForecast) -> Vec<String> {
     }];
     if 0 < created + deleted {
         let (most, least) = (workload.pods.value, workload.available.value);
-        sentences.push(format!("At most {} exist at once, terminating ones included; at least {least} are available.", pods(most.into())));
+        sentences.push(format!("At most {} exist at once, including terminating pods; at least {least} are available.", pods(most.into())));
     }
     sentences.push(end(workload));
     if 0 < deleted && workload.stop.source == Source::GracePeriod {
         let stop = Shown(workload.stop.typical);
-        sentences.push(format!("Times assume that pods take {stop} to stop, their grace period: nothing else is known."));
+        sentences.push(format!("Times assume that pods take their full grace period, {stop}, to stop."));
     }
     sentences
 }
@@ -78,19 +78,15 @@ fn stay(workload: &WorkloadForecast, created: u64) -> String {
 }
 
 fn end(workload: &WorkloadForecast) -> String {
-    let back = if workload.rolled_back { "It goes back to its former template by itself. " } else { "" };
+    let back = if workload.rolled_back { "It rolls back to its previous template automatically. " } else { "" };
     match &workload.outcome {
         Outcome::Complete { after, settled_after } if settled_after <= after => format!("{back}It is complete after {}.", Shown(*after)),
         Outcome::Complete { after, settled_after } => {
-            format!(
-                "{back}It is complete after {}, and the last pod that it replaces is gone after {}.",
-                Shown(*after),
-                Shown(*settled_after)
-            )
+            format!("{back}It is complete after {}, and its last replaced pod is deleted after {}.", Shown(*after), Shown(*settled_after))
         }
         Outcome::Held { after, why, .. } => format!("{back}It is held after {}{}.", Shown(*after), because(why)),
         Outcome::Stuck { after, why } => {
-            format!("{back}It is never complete: nothing more happens after {}{}.", Shown(*after), because(why))
+            format!("{back}It is never complete: no further progress after {}{}.", Shown(*after), because(why))
         }
     }
 }

@@ -109,7 +109,7 @@ mod tests {
         let check = |objects: &[Value]| objects.iter().collect::<Demand>().check().map(drop).map_err(|error| error.to_string());
         assert_eq!(check(&[workload("Deployment", 100_000, 10), workload("StatefulSet", 100_000, 10)]), Ok(()));
         let refused = check(&[workload("Deployment", 2_147_483_647, 10)]).expect_err("too many");
-        assert_eq!(refused, "the workloads want 2147483647 pods together; a simulation makes 200000 pods at most");
+        assert_eq!(refused, "the workloads need 2147483647 pods together; a simulation creates at most 200000 pods");
         assert!(check(&[workload("Deployment", 100_000, 10), workload("ReplicaSet", 100_001, 10)]).is_err());
         assert!(check(&[workload("Deployment", 2_000, 600_000)]).is_err(), "few pods that are large");
         assert_eq!(check(&[workload("Pod", 2_147_483_647, 10)]), Ok(()), "nobody makes pods of it");

@@ -19,7 +19,7 @@ pub enum PlanError {
     #[error("{0}")]
     Change(String),
     /// The workloads want more than a simulation makes.
-    #[error("the workloads want {what} together; a simulation makes {most} at most")]
+    #[error("the workloads need {what} together; a simulation creates at most {most}")]
     TooMuch {
         /// How much.
         what: String,
@@ -27,13 +27,13 @@ pub enum PlanError {
         most: String,
     },
     /// It comes to no end, or to none within what a simulation may take.
-    #[error("the simulation has made {writes} writes, and has not ended; simulate a shorter time, or fewer workloads")]
+    #[error("the simulation did not end after {writes} writes; simulate a shorter time, or fewer workloads")]
     TooLong {
         /// How many it may make.
         writes: u64,
     },
     /// A manifest has no workload that rolls out.
-    #[error("the change is about no Deployment and no StatefulSet")]
+    #[error("the change contains no Deployment or StatefulSet")]
     NoTarget,
     /// An object of the snapshot cannot be used.
     #[error("{kind} {name} of the snapshot cannot be used")]
@@ -46,7 +46,7 @@ pub enum PlanError {
         source: ApiError,
     },
     /// The API server would refuse the change.
-    #[error("{what} would be refused")]
+    #[error("{what} would be rejected")]
     Refused {
         /// What was to be written.
         what: String,
@@ -54,6 +54,6 @@ pub enum PlanError {
         source: ApiError,
     },
     /// A fault in berth.
-    #[error("the simulation failed: {0}; this is a fault in berth")]
+    #[error("the simulation failed: {0}; this is a bug in berth")]
     Fault(String),
 }

@@ -439,6 +439,6 @@ impl Outcome {
 impl WorkloadForecast {
     fn beyond_bound(&self) -> Option<String> {
         let most = self.most.filter(|most| *most < i64::from(self.pods.value))?;
-        Some(format!("{} {} has {} pods, terminating ones included, where {most} are its bound", self.kind, self.name, self.pods.value))
+        Some(format!("{} {} has {} pods, including terminating pods, but its limit is {most}", self.kind, self.name, self.pods.value))
     }
 }

@@ -300,7 +300,7 @@ fn judge_availability(record: &mut Record) {
         let lowest = tracked.tally.available;
         if i64::from(lowest.value) < size.min_available && size.min_available <= i64::from(had) {
             let text = format!(
-                "{} {} has {} available pods where its strategy promises {}",
+                "{} {} has {} available pods, but its strategy requires {}",
                 tracked.kind.name(),
                 tracked.name,
                 lowest.value,

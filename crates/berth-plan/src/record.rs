@@ -410,7 +410,7 @@ impl Record {
         if wanted <= healthy {
             self.short.remove(&key);
         } else if self.short.insert(key.clone()) && self.is_begun {
-            let text = format!("budget {} has {healthy} healthy pods where it demands {wanted}: rollouts do not heed budgets", key.name);
+            let text = format!("budget {} has {healthy} healthy pods instead of {wanted}: rollouts ignore budgets", key.name);
             self.trouble(TroubleKind::Unavailable, at, None, text);
         }
     }
@@ -524,7 +524,7 @@ impl Record {
             // Pods have names that nobody knows before.
             let name = || about["name"].as_str().unwrap_or_default().to_owned();
             let whose = self.pods.get(&uid).map_or_else(name, |pod| format!("a pod of {}", pod.owner));
-            let about = if kind == TroubleKind::Unschedulable { format!("no node takes {whose}: ") } else { format!("{whose}: ") };
+            let about = if kind == TroubleKind::Unschedulable { format!("no node fits {whose}: ") } else { format!("{whose}: ") };
             // The figures change, the trouble is the same.
             let of = Some(self.tracked[index].about());
             if !self.troubles.iter().any(|known| known.kind == kind && known.about == of && known.text.starts_with(&about)) {

@@ -59,26 +59,20 @@ const APPS: (&str, &str) = ("apps", "v1");
 
 /// All kinds that a forecast looks at. No Secrets, no ConfigMaps.
 pub static KINDS: &[SnapshotKind] = &[
-    kind(CORE, "Namespace", "namespaces", SnapshotScope::Cluster, "no pod security level is supposed"),
-    kind(CORE, "Node", "nodes", SnapshotScope::Cluster, "nodes are supposed to have room for all pods"),
-    kind(CORE, "ResourceQuota", "resourcequotas", SnapshotScope::Namespace, "no quota is supposed"),
-    kind(CORE, "LimitRange", "limitranges", SnapshotScope::Namespace, "no LimitRange is supposed"),
-    kind(CORE, "PersistentVolumeClaim", "persistentvolumeclaims", SnapshotScope::Namespace, "claims are supposed not to be there"),
-    kind(CORE, "PersistentVolume", "persistentvolumes", SnapshotScope::Cluster, "bound claims are supposed to have their volumes"),
-    kind(("storage.k8s.io", "v1"), "StorageClass", "storageclasses", SnapshotScope::Cluster, "claims are supposed to get volumes"),
-    kind(
-        ("scheduling.k8s.io", "v1"),
-        "PriorityClass",
-        "priorityclasses",
-        SnapshotScope::Cluster,
-        "priorities are supposed to be those of pods",
-    ),
-    kind(("policy", "v1"), "PodDisruptionBudget", "poddisruptionbudgets", SnapshotScope::Namespace, "no budget is supposed"),
+    kind(CORE, "Namespace", "namespaces", SnapshotScope::Cluster, "assuming no pod security level"),
+    kind(CORE, "Node", "nodes", SnapshotScope::Cluster, "assuming nodes with room for all pods"),
+    kind(CORE, "ResourceQuota", "resourcequotas", SnapshotScope::Namespace, "assuming no quota"),
+    kind(CORE, "LimitRange", "limitranges", SnapshotScope::Namespace, "assuming no LimitRange"),
+    kind(CORE, "PersistentVolumeClaim", "persistentvolumeclaims", SnapshotScope::Namespace, "assuming no claims"),
+    kind(CORE, "PersistentVolume", "persistentvolumes", SnapshotScope::Cluster, "assuming that bound claims have their volumes"),
+    kind(("storage.k8s.io", "v1"), "StorageClass", "storageclasses", SnapshotScope::Cluster, "assuming that claims get volumes"),
+    kind(("scheduling.k8s.io", "v1"), "PriorityClass", "priorityclasses", SnapshotScope::Cluster, "assuming the priorities of the pods"),
+    kind(("policy", "v1"), "PodDisruptionBudget", "poddisruptionbudgets", SnapshotScope::Namespace, "assuming no disruption budget"),
     kind(APPS, "Deployment", "deployments", SnapshotScope::Namespace, "there is nothing to plan from"),
     kind(APPS, "StatefulSet", "statefulsets", SnapshotScope::Namespace, "there is nothing to plan from"),
-    kind(APPS, "ReplicaSet", "replicasets", SnapshotScope::Namespace, "every rollout is supposed to make a new one"),
-    kind(APPS, "ControllerRevision", "controllerrevisions", SnapshotScope::Namespace, "StatefulSets are supposed to have no history"),
-    kind(CORE, "Pod", "pods", SnapshotScope::All, "no pod is supposed to be there"),
+    kind(APPS, "ReplicaSet", "replicasets", SnapshotScope::Namespace, "assuming that every rollout creates a new one"),
+    kind(APPS, "ControllerRevision", "controllerrevisions", SnapshotScope::Namespace, "assuming StatefulSets without history"),
+    kind(CORE, "Pod", "pods", SnapshotScope::All, "assuming no pods"),
 ];
 
 /// Whose controllers a cluster has.
@@ -173,7 +167,7 @@ impl Snapshot {
         } else if workloads().any(has_policy) {
             (Controllers::Berth, "the server knows podReplacementPolicy".to_owned())
         } else if workloads().any(|object| uid(object).is_some()) {
-            (Controllers::Kubernetes, "nothing tells of others; say --controllers berth if they are berth's".to_owned())
+            (Controllers::Kubernetes, "no sign of others; if they are berth's, add --controllers berth".to_owned())
         } else {
             (Controllers::Berth, "there is no cluster, only manifests".to_owned())
         }
@@ -361,7 +355,7 @@ fn missing(objects: &[Value]) -> Vec<String> {
     let is_cluster = objects.iter().any(|object| uid(object).is_some());
     let has = |kind: &str| objects.iter().any(|object| object["kind"] == kind);
     let needed = ["Node", "Pod", "ReplicaSet"].into_iter().filter(|kind| is_cluster && !has(kind));
-    let sentence = |kind: &SnapshotKind| format!("no {} are in the file: {}", kind.resource.plural, kind.without);
+    let sentence = |kind: &SnapshotKind| format!("the file contains no {}: {}", kind.resource.plural, kind.without);
     needed.filter_map(|needed| KINDS.iter().find(|kind| kind.kind.kind == needed)).map(sentence).collect()
 }
 

@@ -59,19 +59,14 @@ fn write(out: &mut String, forecast: &Forecast, spread: Option<&Spread>) -> fmt:
         writeln!(out, "  nodes: at least {free} of {all} {} free, at {}", room.resource, Shown(room.least_free.at))?;
     }
     if !forecast.troubles.is_empty() {
-        writeln!(out, "\nTrouble:")?;
+        writeln!(out, "\nProblems:")?;
     }
     for trouble in &forecast.troubles {
         writeln!(out, "  {:>7}  {}", Shown(trouble.at), trouble.text)?;
     }
     if let Some(spread) = spread {
         let Spread { runs, complete, p50, p95, pods, available } = spread;
-        writeln!(
-            out,
-            "\n{runs} runs with other seeds: {complete} complete, half of them within {}, 95 of 100 within {};",
-            Shown(*p50),
-            Shown(*p95)
-        )?;
+        writeln!(out, "\n{runs} runs with other seeds: {complete} complete, 50% within {}, 95% within {};", Shown(*p50), Shown(*p95))?;
         writeln!(out, "at most {pods} pods, at least {available} available")?;
     }
     Ok(())
@@ -82,23 +77,23 @@ fn write_suppositions(out: &mut String, forecast: &Forecast) -> fmt::Result {
     let whose = if supposed.controllers == "berth" { "berth's controllers" } else { "Kubernetes' own controllers" };
     let policies: BTreeMap<&str, ()> = forecast.workloads.iter().map(|workload| (workload.policy.as_str(), ())).collect();
     let policies: Vec<&str> = policies.into_keys().collect();
-    writeln!(out, "Supposes {whose} ({}); {}.", supposed.because, policies.join("; "))?;
+    writeln!(out, "Assumes {whose} ({}); {}.", supposed.because, policies.join("; "))?;
     if !supposed.gates.is_empty() {
         let gates: Vec<String> = supposed.gates.iter().map(|(gate, on)| format!("{gate}={on}")).collect();
-        writeln!(out, "Supposes the feature gates {} of the controllers, as the cluster's metrics say.", gates.join(", "))?;
+        writeln!(out, "Assumes the feature gates {} of the controllers, as in the cluster's metrics.", gates.join(", "))?;
     }
     if let Some(why) = &supposed.unknown_gates {
         writeln!(
             out,
-            "Supposes that the feature gates of the controllers are those of the API server, where it reports them, or the defaults: {why}."
+            "Assumes that the controllers have the API server's feature gates, or the defaults if it does not report them: {why}."
         )?;
     }
     if let Some(why) = &supposed.unasked_pods {
-        writeln!(out, "Supposes that admission policies and webhooks accept the pods: {why}.")?;
+        writeln!(out, "Assumes that admission policies and webhooks accept the pods: {why}.")?;
     }
     match supposed.analysis {
-        Some("pass") => writeln!(out, "Supposes that each analysis passes at once; --analysis fail tells what becomes of one that fails.")?,
-        Some(_) => writeln!(out, "Supposes that each analysis fails at once.")?,
+        Some("pass") => writeln!(out, "Assumes that each analysis passes at once. --analysis fail forecasts failures.")?,
+        Some(_) => writeln!(out, "Assumes that each analysis fails at once.")?,
         None => (),
     }
     for missing in &supposed.missing {
@@ -112,9 +107,9 @@ fn write_workload(out: &mut String, workload: &WorkloadForecast) -> fmt::Result 
     writeln!(out, "{kind} {namespace}/{name}, {}: {}", pods(*replicas), End(workload))?;
     writeln!(out, "  pods start in {}, stop in {}", Took(&workload.start), Took(&workload.stop))?;
     write_steps(out, workload)?;
-    let bound = workload.most.map(|most| format!(" (the strategy allows {most}, which count terminating ones only as the policy says)"));
-    writeln!(out, "  pods: at most {}, terminating ones included{}", Extreme(&workload.pods), bound.unwrap_or_default())?;
-    let least = workload.least.map(|least| format!(" (the strategy promises {least})")).unwrap_or_default();
+    let bound = workload.most.map(|most| format!(" (limit {most}; the policy decides if terminating pods count)"));
+    writeln!(out, "  pods: at most {}, including terminating pods{}", Extreme(&workload.pods), bound.unwrap_or_default())?;
+    let least = workload.least.map(|least| format!(" (the strategy requires {least})")).unwrap_or_default();
     writeln!(out, "  available: at least {}{least}", Extreme(&workload.available))?;
     for (resource, peak) in workload.resources.iter().filter(|(resource, _)| *resource != "pods") {
         writeln!(out, "  {resource}: at most {}, at {}", amount(resource, peak.value), Shown(peak.at))?;
@@ -125,7 +120,7 @@ fn write_workload(out: &mut String, workload: &WorkloadForecast) -> fmt::Result 
 fn write_steps(out: &mut String, workload: &WorkloadForecast) -> fmt::Result {
     let mut lines: Vec<(Duration, String)> = workload.steps.iter().map(|step| (step.at, step.to_string())).collect();
     let waited = |until: Option<Duration>, from: Duration| {
-        until.map_or_else(|| " (for ever)".to_owned(), |until| format!(" ({})", Shown(until.saturating_sub(from))))
+        until.map_or_else(|| " (indefinitely)".to_owned(), |until| format!(" ({})", Shown(until.saturating_sub(from))))
     };
     let worth_telling = workload.waits.iter().filter(|wait| wait.until.is_none_or(|until| wait.from + WAIT_MIN < until));
     lines.extend(worth_telling.map(|wait| (wait.from, format!("{}{}", wait.text, waited(wait.until, wait.from)))));
@@ -135,7 +130,7 @@ fn write_steps(out: &mut String, workload: &WorkloadForecast) -> fmt::Result {
         writeln!(out, "  {:>7}  {line}", Shown(*at))?;
     }
     if left_out > 0 {
-        writeln!(out, "      ...  {left_out} more, which -o json has all")?;
+        writeln!(out, "      ...  {left_out} more; -o json prints all")?;
         for (at, line) in &lines[lines.len() - STEPS_MAX / 2..] {
             writeln!(out, "  {:>7}  {line}", Shown(*at))?;
         }
@@ -148,22 +143,22 @@ pub(crate) struct End<'a>(pub(crate) &'a WorkloadForecast);
 impl Display for End<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         if self.0.rolled_back {
-            write!(f, "goes back to its former template, ")?;
+            write!(f, "rolls back to its previous template, ")?;
         }
         match &self.0.outcome {
             Outcome::Complete { after, settled_after } if after == settled_after => write!(f, "complete after {}", Shown(*after)),
             Outcome::Complete { after, settled_after } => {
-                write!(f, "complete after {}, the last replaced pod gone after {}", Shown(*after), Shown(*settled_after))
+                write!(f, "complete after {}, the last replaced pod deleted after {}", Shown(*after), Shown(*settled_after))
             }
             Outcome::Held { after, settled_after, why } => {
                 write!(f, "held after {}", Shown(*after))?;
                 if after != settled_after {
-                    write!(f, ", the last pod that is not wanted gone after {}", Shown(*settled_after))?;
+                    write!(f, ", the last surplus pod deleted after {}", Shown(*settled_after))?;
                 }
                 why.iter().try_for_each(|why| write!(f, "\n  because {why}"))
             }
             Outcome::Stuck { after, why } => {
-                write!(f, "NEVER COMPLETE, nothing happens any more after {}", Shown(*after))?;
+                write!(f, "NEVER COMPLETE, no further progress after {}", Shown(*after))?;
                 why.iter().try_for_each(|why| write!(f, "\n  because {why}"))
             }
         }
@@ -187,11 +182,11 @@ impl Display for Took<'_> {
         let seen = pods(i64::try_from(*samples).unwrap_or(i64::MAX));
         match source {
             Source::Pods => write!(f, " (as {seen} did: {} to {})", Shown(*fastest), Shown(*slowest)),
-            Source::Events => write!(f, " (as {seen} did by events: {} to {})", Shown(*fastest), Shown(*slowest)),
+            Source::Events => write!(f, " (as {seen} did according to events: {} to {})", Shown(*fastest), Shown(*slowest)),
             Source::Given => f.write_str(" (given)"),
-            Source::Annotations => f.write_str(" (as their annotation sim.berth.dev says)"),
-            Source::GracePeriod => f.write_str(" (nothing is known: their whole grace period; --stop)"),
-            Source::Supposed => f.write_str(" (nothing is known; --start)"),
+            Source::Annotations => f.write_str(" (from their annotation sim.berth.dev)"),
+            Source::GracePeriod => f.write_str(" (unknown: their full grace period; --stop)"),
+            Source::Supposed => f.write_str(" (unknown; --start)"),
         }
     }
 }
@@ -199,13 +194,13 @@ impl Display for Took<'_> {
 impl Display for Step {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         match &self.kind {
-            StepKind::CreateSet { set, replicas } => write!(f, "new ReplicaSet {set} with {}", pods(*replicas))?,
-            StepKind::Resize { set, from, to } => write!(f, "{set} from {from} to {}", pods(*to))?,
-            StepKind::DeleteSet { set } => write!(f, "ReplicaSet {set} is cleaned away")?,
+            StepKind::CreateSet { set, replicas } => write!(f, "create ReplicaSet {set} with {}", pods(*replicas))?,
+            StepKind::Resize { set, from, to } => write!(f, "scale {set} from {from} to {}", pods(*to))?,
+            StepKind::DeleteSet { set } => write!(f, "delete ReplicaSet {set}")?,
             StepKind::CreatePods { owner, count, names } if names.is_empty() => {
-                write!(f, "  {} of {owner} created", pods(i64::from(*count)))?;
+                write!(f, "  create {} of {owner}", pods(i64::from(*count)))?;
             }
-            StepKind::CreatePods { names, .. } => write!(f, "{} created", listed(names.iter().map(String::as_str), names.len()))?,
+            StepKind::CreatePods { names, .. } => write!(f, "create {}", listed(names.iter().map(String::as_str), names.len()))?,
             StepKind::DeletePods { owner, pods: victims } => {
                 let mut by_rule: BTreeMap<&str, usize> = BTreeMap::new();
                 victims.iter().for_each(|victim| *by_rule.entry(&victim.rule).or_default() += 1);
@@ -213,8 +208,8 @@ impl Display for Step {
                 let rules: Vec<String> = rules.collect();
                 let count = i64::try_from(victims.len()).unwrap_or(i64::MAX);
                 match &victims[..] {
-                    [victim] => write!(f, "  {} told to go", victim.pod)?,
-                    _ => write!(f, "  {} of {owner} told to go", pods(count))?,
+                    [victim] => write!(f, "  delete {}", victim.pod)?,
+                    _ => write!(f, "  delete {} of {owner}", pods(count))?,
                 }
                 if !rules.is_empty() {
                     write!(f, ": {}", rules.join(", "))?;
@@ -256,7 +251,7 @@ fn amounts<const N: usize>(resource: &str, amounts: [i64; N]) -> [String; N] {
 /// Policies side by side.
 #[must_use]
 pub fn compared(alternatives: &[Alternative]) -> String {
-    let header = ["", "COMPLETE", "SETTLED", "PODS", "TERMINATING", "AVAILABLE", "TROUBLE"].map(str::to_owned).to_vec();
+    let header = ["", "COMPLETE", "SETTLED", "PODS", "TERMINATING", "AVAILABLE", "PROBLEMS"].map(str::to_owned).to_vec();
     let mut rows = vec![header];
     for Alternative { kind, policy, forecast } in alternatives {
         for workload in forecast.workloads.iter().filter(|workload| workload.kind == *kind) {
@@ -295,7 +290,7 @@ pub fn victims(forecast: &Forecast) -> String {
     let line = |(number, (at, pod, rule)): (usize, &(Duration, String, String))| {
         format!("{:>4}  {pod:width$}  {:>7}  {rule}\n", number + 1, Shown(*at))
     };
-    if lines.is_empty() { "No pod goes.\n".to_owned() } else { lines.iter().enumerate().map(line).collect() }
+    if lines.is_empty() { "No pod is deleted.\n".to_owned() } else { lines.iter().enumerate().map(line).collect() }
 }
 
 #[cfg(test)]
@@ -325,11 +320,11 @@ mod tests {
             assert_eq!(Step { at: Duration::ZERO, kind, reason: reason.to_owned() }.to_string(), text);
         };
         let victim = |pod: &str, rule: &str| crate::Victim { pod: pod.to_owned(), rule: rule.to_owned() };
-        check(StepKind::Resize { set: "web-1".to_owned(), from: 3, to: 1 }, "why", "web-1 from 3 to 1 pod: why");
+        check(StepKind::Resize { set: "web-1".to_owned(), from: 3, to: 1 }, "why", "scale web-1 from 3 to 1 pod: why");
         let names = ["a", "b", "c", "d"].map(str::to_owned).to_vec();
-        check(StepKind::CreatePods { owner: "db".to_owned(), count: 4, names }, "", "a, b, c and 1 more created");
+        check(StepKind::CreatePods { owner: "db".to_owned(), count: 4, names }, "", "create a, b, c and 1 more");
         let two = vec![victim("a", "not ready"), victim("b", "newer"), victim("c", "newer")];
-        check(StepKind::DeletePods { owner: "web-1".to_owned(), pods: two }, "", "  3 pods of web-1 told to go: 2 newer, 1 not ready");
-        check(StepKind::DeletePods { owner: "db".to_owned(), pods: vec![victim("db-2", "x")] }, "", "  db-2 told to go: 1 x");
+        check(StepKind::DeletePods { owner: "web-1".to_owned(), pods: two }, "", "  delete 3 pods of web-1: 2 newer, 1 not ready");
+        check(StepKind::DeletePods { owner: "db".to_owned(), pods: vec![victim("db-2", "x")] }, "", "  delete db-2: 1 x");
     }
 }

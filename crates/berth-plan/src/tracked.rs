@@ -219,9 +219,9 @@ impl Tracked {
         let counts_terminating =
             gates.enabled(Gate::DeploymentPodReplacementPolicy) && view.choices.policy == Ok(PodReplacementPolicy::TerminationComplete);
         match (grows, counts_terminating) {
-            (true, true) => format!("{} pods there, terminating ones included; {} at most", all.total(), size.max()),
-            (true, false) => format!("{} pods there, terminating ones apart; {} at most", all.live(), size.max()),
-            (false, _) => format!("{} pods available; {} at least", all.available, size.min_available),
+            (true, true) => format!("{} pods exist, including terminating pods; limit {}", all.total(), size.max()),
+            (true, false) => format!("{} pods exist, without terminating pods; limit {}", all.live(), size.max()),
+            (false, _) => format!("{} pods available; minimum {}", all.available, size.min_available),
         }
     }
 

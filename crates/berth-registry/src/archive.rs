@@ -105,7 +105,7 @@ pub enum ArchiveError {
     #[error("it cannot be read")]
     Io(#[from] io::Error),
     /// It is something else.
-    #[error("it is no archive of berth's")]
+    #[error("it is not a berth archive")]
     Other,
     /// A later build made it.
     #[error("it has format {format}, and this berth reads {FORMAT}: use the berth that wrote it ({berth}) or a later one")]
@@ -124,7 +124,7 @@ pub enum ArchiveError {
         why: String,
     },
     /// It has no last line.
-    #[error("it ends in the middle, behind {objects} objects")]
+    #[error("it is incomplete: it ends after {objects} objects")]
     Torn {
         /// So many.
         objects: u64,
@@ -264,7 +264,7 @@ impl<R: BufRead> Reader<R> {
         }
         let header: Header = serde_json::from_value(first).map_err(|error| ArchiveError::Line { line: 1, why: error.to_string() })?;
         if REVISION_MAX < header.revision.0 {
-            return Err(ArchiveError::Line { line: 1, why: format!("no store comes to revision {}", header.revision) });
+            return Err(ArchiveError::Line { line: 1, why: format!("no store reaches revision {}", header.revision) });
         }
         digest.update(&bytes);
         Ok(Self { lines, header, digest, read: Summary::default(), last: None, number: 1, is_done: false })
@@ -295,7 +295,7 @@ impl<R: BufRead> Reader<R> {
             Line { key: Some(key), value: Some(value), file: None, text: None, end: None } => {
                 let key = Key::new(&key);
                 if 0 < self.read.files || self.last.as_ref().is_some_and(|last| key <= *last) {
-                    return Err(fault(format!("{key} is not in its place")));
+                    return Err(fault(format!("{key} is in the wrong place")));
                 }
                 self.last = Some(key.clone());
                 self.read.objects += 1;
@@ -305,7 +305,7 @@ impl<R: BufRead> Reader<R> {
             Line { key: None, value: None, file: Some(name), text: Some(text), end: None } => {
                 let is_plain = |char: char| char.is_ascii_lowercase() || char.is_ascii_digit() || matches!(char, '-' | '.');
                 if name.starts_with('.') || !(1..=64).contains(&name.len()) || !name.chars().all(is_plain) || FILE_BYTES_MAX < text.len() {
-                    return Err(fault("it is no file of the folder of keys".into()));
+                    return Err(fault("it is not a file of the key folder".into()));
                 }
                 self.read.files += 1;
                 self.digest.update(&bytes);
@@ -323,7 +323,7 @@ impl<R: BufRead> Reader<R> {
         // Also for the decoder's own checksum.
         let behind = self.lines.fill_buf().map_err(|_| ArchiveError::Damaged("its end is missing"))?;
         let is_last = behind.is_empty() && self.lines.get_mut().get_mut().fill_buf()?.is_empty();
-        if is_last { Ok(()) } else { Err(ArchiveError::Damaged("something stands behind its end")) }
+        if is_last { Ok(()) } else { Err(ArchiveError::Damaged("there is data after its end")) }
     }
 }
 
@@ -426,7 +426,7 @@ mod tests {
                 assert!(read(&damaged).is_err() || is_same(), "bit {bit} of byte {at}");
             }
         }
-        assert_eq!(why(&[whole.clone(), whole].concat()), "it is damaged: something stands behind its end");
+        assert_eq!(why(&[whole.clone(), whole].concat()), "it is damaged: there is data after its end");
     }
 
     #[test]
@@ -436,23 +436,23 @@ mod tests {
             let told = why(&compressed(&format!("{first}\n{lines}")));
             assert!(told.contains(wanted), "{lines}: {told}");
         };
-        check("", "it ends in the middle, behind 0 objects");
-        check("{\"key\":\"/a\",\"value\":{}}\n{\"key\":\"/a\",\"value\":{}}\n", "line 3: /a is not in its place");
-        check("{\"key\":\"/b\",\"value\":{}}\n{\"key\":\"/a\",\"value\":{}}\n", "line 3: /a is not in its place");
-        check("{\"key\":\"/b\",\"value\":{}}\n", "it ends in the middle, behind 1 objects");
-        check("{\"file\":\"../ca.pem\",\"text\":\"\"}\n", "line 2: it is no file of the folder of keys");
-        check("{\"file\":\"..\",\"text\":\"\"}\n", "line 2: it is no file of the folder of keys");
+        check("", "it is incomplete: it ends after 0 objects");
+        check("{\"key\":\"/a\",\"value\":{}}\n{\"key\":\"/a\",\"value\":{}}\n", "line 3: /a is in the wrong place");
+        check("{\"key\":\"/b\",\"value\":{}}\n{\"key\":\"/a\",\"value\":{}}\n", "line 3: /a is in the wrong place");
+        check("{\"key\":\"/b\",\"value\":{}}\n", "it is incomplete: it ends after 1 objects");
+        check("{\"file\":\"../ca.pem\",\"text\":\"\"}\n", "line 2: it is not a file of the key folder");
+        check("{\"file\":\"..\",\"text\":\"\"}\n", "line 2: it is not a file of the key folder");
         check("{\"key\":\"/b\"}\n", "line 2: it is neither an object nor a file nor the end");
         check("{\"key\":\"/b\",\"value\":{},\"more\":1}\n", "line 2: unknown field `more`");
         check("{\"end\":{\"objects\":0,\"files\":0,\"sha256\":\"\"}}\n", "it is damaged: its checksum is wrong");
         check(&format!("{{\"key\":\"/{}\"", "a".repeat(LINE_BYTES_MAX)), "line 2: it is longer than 1589248 bytes");
 
-        assert_eq!(why(b"apiVersion: v1"), "it is no archive of berth's");
-        assert_eq!(why(&compressed("{}\n")), "it is no archive of berth's");
+        assert_eq!(why(b"apiVersion: v1"), "it is not a berth archive");
+        assert_eq!(why(&compressed("{}\n")), "it is not a berth archive");
         let later = "it has format 2, and this berth reads 1: use the berth that wrote it (9.0) or a later one";
         assert_eq!(why(&compressed("{\"berthArchive\":2,\"berth\":\"9.0\"}\n")), later);
         let far = first.replace("42", "9007199254740993");
-        assert_eq!(why(&compressed(&format!("{far}\n"))), "line 1: no store comes to revision 9007199254740993");
+        assert_eq!(why(&compressed(&format!("{far}\n"))), "line 1: no store reaches revision 9007199254740993");
     }
 
     proptest! {

@@ -128,7 +128,7 @@ pub(crate) fn identified(json: Bytes) -> Result<(ObjectKey, RawObject), serde_js
 /// # Errors
 /// It is none.
 pub(crate) fn revision(text: &str) -> Result<Revision, serde_json::Error> {
-    let number = text.parse().map_err(|_| serde_json::Error::custom(format!("the resource version {text:?} is no number")))?;
+    let number = text.parse().map_err(|_| serde_json::Error::custom(format!("the resource version {text:?} is not a number")))?;
     Ok(Revision(number))
 }
 

@@ -208,7 +208,7 @@ impl Caller {
             let body = self.ask(Method::GET, At(path.to_owned()), &[(ACCEPT, discovery::ACCEPT)], Bytes::new()).await?.accepted()?;
             let document: Document = serde_json::from_slice(&body).map_err(|error| self.unreadable(path, &error))?;
             if !document.is_aggregated() {
-                let text = "does not tell in one document what it serves, as Kubernetes 1.26 and later do";
+                let text = "does not serve aggregated discovery, as Kubernetes 1.26 and later do";
                 return Err(ClusterError::Refused(format!("{} {text}", self.connection.server())));
             }
             documents.push(document);
@@ -282,7 +282,7 @@ impl Caller {
         let clock = &self.env.clock;
         let begun = clock.now();
         let none_within = |longest: SignedDuration| Silence {
-            error: ClusterError::Unknown(format!("{} gave no answer within {} s", server.url, longest.as_secs())),
+            error: ClusterError::Unknown(format!("{} did not answer within {} s", server.url, longest.as_secs())),
             is_unsent: false,
         };
         let mut call = pin!(call);

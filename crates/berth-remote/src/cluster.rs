@@ -50,7 +50,7 @@ pub enum ConnectError {
     #[error(transparent)]
     Open(#[from] OpenError),
     /// It does not say what it serves.
-    #[error("cannot tell what the cluster serves")]
+    #[error("cannot read which resources the cluster serves")]
     Discover(#[source] ClusterError),
 }
 
@@ -210,7 +210,7 @@ impl Cluster for RemoteCluster {
                 let clock = &caller.env.clock;
                 clock.sleep_until(clock.now() + REFRESH).await;
                 if let Err(error) = caller.refresh().await {
-                    tracing::info!(%error, "what is served could not be asked; it counts as before");
+                    tracing::info!(%error, "discovery failed; using the previous result");
                 }
                 served = caller.served();
             }

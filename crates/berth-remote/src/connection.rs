@@ -95,7 +95,7 @@ impl Connection {
         let next = (left.index + 1) % self.servers.len();
         let changed = self.current.compare_exchange(left.index, next, Ordering::AcqRel, Ordering::Acquire);
         if changed.is_ok() && next != left.index {
-            tracing::warn!(server = left.url, next = self.servers[next].url, "the API server does not answer; the next one is asked");
+            tracing::warn!(server = left.url, next = self.servers[next].url, "the API server does not answer; trying the next one");
         }
     }
 }

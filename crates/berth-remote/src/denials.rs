@@ -24,7 +24,11 @@ impl Denials {
             Some(why) => {
                 if !all.contains_key(&attempt) {
                     let Attempt { verb, resource } = &attempt;
-                    tracing::error!(verb, resource, "the API server refuses a write: {why}. Grant the user of this kubeconfig the right");
+                    tracing::error!(
+                        verb,
+                        resource,
+                        "the API server rejects a write: {why}. Grant this permission to the user of the kubeconfig"
+                    );
                 }
                 all.insert(attempt, why);
             }

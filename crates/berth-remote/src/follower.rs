@@ -136,7 +136,7 @@ impl Follower {
             Pause::UntilServed => {
                 self.sleep(REFRESH).await;
                 if let Err(error) = self.caller.refresh().await {
-                    tracing::debug!(%error, "what is served could not be asked");
+                    tracing::debug!(%error, "discovery failed");
                 }
             }
         }
@@ -202,7 +202,7 @@ impl Follower {
                 self.pause_unless_fresh();
                 // Without an error it is the server's own end, at the latest when the watch's time is over.
                 let broken = |why: String| {
-                    tracing::info!(resource = %self.resource.plural, %why, "a watch broke and is resumed");
+                    tracing::info!(resource = %self.resource.plural, %why, "a watch was interrupted and resumes");
                     Err(WatchError::Broken(why))
                 };
                 return ended.err().map(broken).into_iter().collect();
@@ -234,12 +234,12 @@ impl Follower {
         match kind {
             TroubleKind::NotServed => return self.unserved(&error),
             TroubleKind::Expired if self.backoff.is_fresh() => {
-                tracing::info!(resource = %self.resource.plural, %error, "a watch fell behind and begins again");
+                tracing::info!(resource = %self.resource.plural, %error, "a watch fell behind and restarts");
                 self.backoff.next(&*self.caller.env.rng);
             }
             TroubleKind::Expired | TroubleKind::Refused | TroubleKind::Lost => {
                 if self.backoff.is_fresh() {
-                    tracing::warn!(resource = %self.resource.plural, %error, "a watch could not begin or go on; trying again");
+                    tracing::warn!(resource = %self.resource.plural, %error, "a watch could not start or continue; retrying");
                 }
                 self.pause(error.retry_after());
             }
@@ -270,7 +270,7 @@ impl Follower {
     /// It may be served some time.
     fn unserved(&mut self, error: &ClusterError) -> Seen {
         if self.backoff.is_fresh() {
-            tracing::info!(resource = %self.resource.plural, %error, "not served: it is watched as soon as it is");
+            tracing::info!(resource = %self.resource.plural, %error, "not served yet; the watch starts as soon as it is");
         }
         self.backoff.next(&*self.caller.env.rng);
         self.place = Place::Begin(Paging::On);

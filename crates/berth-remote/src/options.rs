@@ -53,9 +53,7 @@ pub struct Impersonated {
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
     /// There is nothing that says where the cluster is.
-    #[error(
-        "no cluster to talk to: name a kubeconfig with --kubeconfig or KUBECONFIG (`berth up` prints its own), or write ~/.kube/config"
-    )]
+    #[error("no cluster found: choose a kubeconfig with --kubeconfig or KUBECONFIG (`berth up` prints its own), or create ~/.kube/config")]
     NoCluster,
     /// A kubeconfig that is not there, or is none.
     #[error("cannot read the kubeconfig {}", path.display())]
@@ -66,7 +64,7 @@ pub enum OpenError {
         source: KubeconfigError,
     },
     /// What is wanted is not in it.
-    #[error("cannot use the kubeconfig; `kubectl config get-contexts` shows the contexts there are (--context)")]
+    #[error("cannot use the kubeconfig; `kubectl config get-contexts` lists its contexts (--context)")]
     Context(#[source] KubeconfigError),
     /// Its certificates or its credentials cannot be used.
     #[error("cannot connect to {server}")]
@@ -77,7 +75,7 @@ pub enum OpenError {
         source: kube::Error,
     },
     /// An address that is none.
-    #[error("{server} is no address of a server; write, for example, https://127.0.0.1:6443")]
+    #[error("{server} is not a server address, such as https://127.0.0.1:6443")]
     Server {
         /// As given.
         server: String,

@@ -187,12 +187,12 @@ fn rolling_update(status: &StatefulSetStatus, wanted: i32, partition: Option<i32
 fn on_delete(status: &StatefulSetStatus, wanted: i32) -> Standing {
     let (updated, update) = (status.updated_replicas, &status.update_revision);
     if status.replicas > updated {
-        let text = "Waiting for pods to be deleted by hand";
+        let text = "Waiting for pods to be deleted manually";
         waiting(format!("{text}: {updated} out of {wanted} pods are at revision {update}..."))
     } else if status.ready_replicas < wanted {
         pods_to_be_ready(status, wanted)
     } else {
-        complete(format!("statefulset update by hand complete {updated} pods at revision {update}..."))
+        complete(format!("statefulset manual update complete {updated} pods at revision {update}..."))
     }
 }
 
@@ -200,7 +200,7 @@ fn recreate(status: &StatefulSetStatus, wanted: i32) -> Standing {
     let (updated, update) = (status.updated_replicas, &status.update_revision);
     let old = status.replicas - updated;
     if old > 0 {
-        waiting(format!("Waiting for {old} pods to be gone before pods of revision {update} are created..."))
+        waiting(format!("Waiting for {old} pods to be deleted before pods of revision {update} are created..."))
     } else if updated < wanted {
         waiting(format!("Waiting for statefulset recreate to finish: {updated} out of {wanted} new pods have been created..."))
     } else if status.ready_replicas < wanted {
@@ -282,17 +282,17 @@ mod tests {
     fn an_update_by_hand_is_complete_when_every_pod_has_been_replaced() {
         use RolloutStage::{Complete, Waiting};
         let by_hand = || json!({"type": "OnDelete"});
-        let text = "Waiting for pods to be deleted by hand: 1 out of 3 pods are at revision db-2...";
+        let text = "Waiting for pods to be deleted manually: 1 out of 3 pods are at revision db-2...";
         check(by_hand(), status(2, 1, "db-2"), Waiting, text);
         check(by_hand(), status(2, 3, "db-2"), Waiting, "Waiting for 1 pods to be ready...");
-        check(by_hand(), status(3, 3, "db-2"), Complete, "statefulset update by hand complete 3 pods at revision db-2...");
+        check(by_hand(), status(3, 3, "db-2"), Complete, "statefulset manual update complete 3 pods at revision db-2...");
     }
 
     #[test]
     fn a_recreate_is_told_phase_by_phase() {
         use RolloutStage::{Complete, Waiting};
         let recreate = || json!({"type": "Recreate"});
-        let text = "Waiting for 3 pods to be gone before pods of revision db-2 are created...";
+        let text = "Waiting for 3 pods to be deleted before pods of revision db-2 are created...";
         check(recreate(), status(3, 0, "db-2"), Waiting, text);
         let creating = json!({"observedGeneration": 2, "replicas": 1, "updatedReplicas": 1, "updateRevision": "db-2"});
         let text = "Waiting for statefulset recreate to finish: 1 out of 3 new pods have been created...";

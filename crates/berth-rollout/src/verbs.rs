@@ -66,11 +66,11 @@ pub fn restart(workload: &Value, now: Timestamp) -> Result<Value, String> {
 pub fn promote(deployment: &DeploymentView, sets: &[&ReplicaSetView]) -> Result<Value, String> {
     let steps = deployment.choices.steps.as_deref().unwrap_or_default();
     if steps.is_empty() {
-        return Err(format!("has no steps: the annotation {BERTH_STEPS} says which"));
+        return Err(format!("has no steps: set them in the annotation {BERTH_STEPS}"));
     }
     let newest = sets.iter().find(|set| same_template(&set.template, &deployment.spec.template));
     let Some(newest) = newest.filter(|set| rollback::completed_revision(&set.annotations).is_none()) else {
-        return Err("is at no step: its newest template is not being rolled out".to_owned());
+        return Err("is at no step: its newest template is not rolling out".to_owned());
     };
     let place = Place::of(&newest.annotations);
     match steps.get(place.index) {
@@ -128,7 +128,7 @@ pub fn back_to_revision(stateful_set: &Value, revision: &Value) -> Result<Value,
 
 fn back_to_template(workload: &Value, template: &Value) -> Result<Value, String> {
     let patch = merge_patch(&workload["spec"]["template"], template);
-    patch.map(|patch| json!({"spec": {"template": patch}})).ok_or_else(|| "has the template of that revision already".to_owned())
+    patch.map(|patch| json!({"spec": {"template": patch}})).ok_or_else(|| "already has the template of that revision".to_owned())
 }
 
 /// Wants so many pods.
@@ -137,8 +137,8 @@ fn back_to_template(workload: &Value, template: &Value) -> Result<Value, String>
 /// They are negative, or it wants so many already.
 pub fn scale(workload: &Value, replicas: i32) -> Result<Value, String> {
     match replicas {
-        ..0 => Err("cannot have fewer than no pods".to_owned()),
-        _ if workload["spec"]["replicas"] == replicas => Err(format!("wants {replicas} pods already")),
+        ..0 => Err("cannot have fewer than 0 pods".to_owned()),
+        _ if workload["spec"]["replicas"] == replicas => Err(format!("already has {replicas} replicas")),
         _ => Ok(json!({"spec": {"replicas": replicas}})),
     }
 }
@@ -155,7 +155,7 @@ pub fn set_image(workload: &Value, container: &str, image: &str) -> Result<Value
     let found = containers.as_array_mut().into_iter().flatten().find(|known| known["name"] == container);
     let Some(found) = found else { return Err(format!("has no container {container:?}")) };
     if found["image"] == image {
-        return Err(format!("has {image} in container {container} already"));
+        return Err(format!("already has {image} in container {container}"));
     }
     found["image"] = json!(image);
     Ok(json!({"spec": {"template": {"spec": {"containers": containers}}}}))
@@ -203,7 +203,7 @@ mod tests {
         assert_eq!(scale(&web, 5), Ok(json!({"spec": {"replicas": 5}})));
         assert_eq!(
             (scale(&web, 3), scale(&web, -1)),
-            (Err("wants 3 pods already".to_owned()), Err("cannot have fewer than no pods".to_owned()))
+            (Err("already has 3 replicas".to_owned()), Err("cannot have fewer than 0 pods".to_owned()))
         );
         let patch = set_image(&web, "main", "web:2").expect("a patch");
         let containers = json!([{"name": "main", "image": "web:2", "args": ["a"]}, {"name": "log", "image": "log:1"}]);

@@ -422,9 +422,7 @@ pub enum WriteError {
     },
     /// Other values of this resource are encrypted, and the store cannot encrypt; nothing changed. Deletions go on.
     #[error(
-        "nothing is stored in clear beside values that are encrypted at rest: {values} below {prefix} begin with k8s:enc:, which berth cannot read. Give it \
-         back (berth store give-back), let the kube-apiserver store this resource in clear (provider identity first, then write each object again), \
-         and take over again"
+        "berth stores no plain text beside values that are encrypted at rest: {values} below {prefix} begin with k8s:enc:, which berth cannot read. Return the data (berth store give-back), have the kube-apiserver store this resource in plain text (provider identity first, then rewrite each object), and take over again"
     )]
     Encrypted {
         /// What the keys of the resource begin with.

@@ -53,10 +53,10 @@ pub enum Bound {
 impl fmt::Display for Bound {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Quota { quota } => write!(f, "the store's {quota} bytes are taken"),
+            Self::Quota { quota } => write!(f, "the store's quota of {quota} bytes is used up"),
             Self::Etcd => Lack::Etcd.fmt(f),
             Self::Namespace { name, quota } => {
-                write!(f, "namespace {name:?} takes half of what the others leave of the store's {quota} bytes")
+                write!(f, "namespace {name:?} uses half of what the other namespaces leave of the store's {quota} bytes")
             }
         }
     }
@@ -92,8 +92,10 @@ impl fmt::Display for Lack {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Quota => "the quota is used up",
-            Self::Disk => "its disk is full, but for what is kept for deletions",
-            Self::Etcd => "etcd has raised its alarm for space (NOSPACE), and writes nothing but deletions until somebody makes room there and disarms it",
+            Self::Disk => "its disk is full, except for a reserve for deletions",
+            Self::Etcd => {
+                "etcd has raised its alarm for space (NOSPACE) and accepts only deletions; free space in etcd, then disarm the alarm"
+            }
         })
     }
 }

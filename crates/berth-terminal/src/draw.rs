@@ -136,7 +136,7 @@ fn heading(state: &State, columns: usize, rows: usize) -> Vec<Line> {
                 sentence("Reading the cluster…", Ink::Faint, 1);
             } else if all.is_empty() {
                 let is_all = state.search().0.is_empty();
-                let text = if is_all { "There is no Deployment and no StatefulSet." } else { "No workload matches." };
+                let text = if is_all { "There are no Deployments or StatefulSets." } else { "No workload matches." };
                 sentence(text, Ink::Strong, 1);
             } else {
                 sentence(&format!("{} – {}", attention(cards.clone()), summary(cards)), Ink::Strong, 2);
@@ -151,7 +151,7 @@ fn heading(state: &State, columns: usize, rows: usize) -> Vec<Line> {
         (Place::List, _) => sentence("Reading the cluster…", Ink::Faint, 1),
     }
     if let Some(lost) = shown.and_then(|shown| shown.lost.as_ref()) {
-        let text = format!("No connection: what is shown is what was known last. It is tried again all the time. ({lost})");
+        let text = format!("No connection: this is the last known state. Reconnecting. ({lost})");
         sentence(&text, Ink::Alarm, 2);
     }
     if let Some(first) = shown.and_then(|shown| shown.unreadable.first()) {
@@ -199,11 +199,11 @@ fn dialog_keys(state: &State, dialog: &Dialog) -> String {
         Dialog::Help | Dialog::Refused(..) if 0 < left => format!("↓ {left} more  Esc back"),
         Dialog::Help | Dialog::Refused(..) => "any key: back".to_owned(),
         Dialog::Waiting(_) => "Esc back".to_owned(),
-        Dialog::Replicas { .. } => "Enter: what happens then?  Esc: no, go back".to_owned(),
-        Dialog::Image { .. } => "↑↓ container  Enter: what happens then?  Ctrl-U clear  Esc: no, go back".to_owned(),
+        Dialog::Replicas { .. } => "Enter: preview  Esc: cancel".to_owned(),
+        Dialog::Image { .. } => "↑↓ container  Enter: preview  Ctrl-U clear  Esc: cancel".to_owned(),
         // Nobody answers what they have not seen.
-        Dialog::Question(..) if 0 < left => format!("↓ {left} more  n: no, go back"),
-        Dialog::Question(ask, _) => format!("y: {}  n: no, go back", ask.verb.label()),
+        Dialog::Question(..) if 0 < left => format!("↓ {left} more  n: cancel"),
+        Dialog::Question(ask, _) => format!("y: {}  n: cancel", ask.verb.label()),
     }
 }
 
@@ -267,11 +267,11 @@ pub(crate) fn asked(dialog: &Dialog, columns: usize) -> Asked {
 fn help(columns: usize) -> Vec<Line> {
     let verbs = [Verb::Undo, Verb::Pause, Verb::Restart, Verb::Scale, Verb::SetImage, Verb::Promote];
     let what = |verb: Verb| match verb {
-        Verb::Undo => "goes back to the revision before",
+        Verb::Undo => "rolls back to the previous revision",
         Verb::Pause | Verb::Resume => "pauses, or resumes, a Deployment",
         Verb::Restart => "replaces every pod",
-        Verb::Scale => "another number of pods",
-        Verb::SetImage => "another image",
+        Verb::Scale => "changes the number of pods",
+        Verb::SetImage => "changes the image",
         Verb::Promote => "ends the wait of a step",
     };
     let key = |verb: Verb| crate::state::VERBS.iter().find(|(_, of)| *of == verb).map_or(' ', |(key, _)| *key);
@@ -280,11 +280,11 @@ fn help(columns: usize) -> Vec<Line> {
         ("PgUp PgDn", "a screen up or down; Home and End to the ends"),
         ("Enter", "opens the chosen workload"),
         ("/", "searches by name, namespace, kind, image and state"),
-        ("Tab", "to the next part: picture, pods, events, revisions"),
+        ("Tab", "goes to the next part: picture, pods, events, revisions"),
         ("w", "all workloads"),
-        ("Esc", "back; from where it began: leaves"),
+        ("Esc", "goes back, or leaves the first screen"),
         ("q Ctrl-C", "leaves"),
-        ("Ctrl-Z", "back to the shell until fg"),
+        ("Ctrl-Z", "suspends to the shell until fg"),
     ];
     let acts = verbs.into_iter().map(|verb| (key(verb).to_string(), what(verb)));
     let keys = keys.into_iter().map(|(keys, what)| (keys.to_owned(), what));
@@ -294,6 +294,6 @@ fn help(columns: usize) -> Vec<Line> {
         if width(&text) <= columns { vec![line(&text, columns, Ink::Plain)] } else { said(&format!("{keys}: {what}"), Ink::Plain) }
     };
     let keys = said("Keys", Ink::Strong).into_iter().chain(keys.flat_map(row));
-    let acts = said("What can be done: each asks first", Ink::Strong).into_iter().chain(acts.flat_map(row));
+    let acts = said("Actions, each with confirmation", Ink::Strong).into_iter().chain(acts.flat_map(row));
     keys.chain(acts).collect()
 }

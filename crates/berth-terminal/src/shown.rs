@@ -156,7 +156,7 @@ fn sheet(world: &World, id: &Id, now: Timestamp) -> Option<Sheet> {
     Some(Sheet {
         card,
         chart,
-        manner: format!("{}. Made {} ago", facts.manner, age(facts.meta.created)),
+        manner: format!("{}. Created {} ago", facts.manner, age(facts.meta.created)),
         in_vain: facts.in_vain,
         pods_count: pods.len(),
         counts,

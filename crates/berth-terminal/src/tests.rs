@@ -41,7 +41,7 @@ fn card(rank: Rank) -> Card {
         replicas: Replicas { wanted: 3, total: 4, updated: 1, available: 2, terminating: Some(1) },
         obstacles,
         on_the_way: None,
-        next: (rank == Rank::Stuck).then_some("it is tried again and again, with longer and longer pauses"),
+        next: (rank == Rank::Stuck).then_some("it is retried with a growing backoff"),
         to_do: Vec::new(),
         revision: Some(2),
         images: vec!["registry.example/web:2".to_owned()],
@@ -197,7 +197,7 @@ fn ask(verb: Verb) -> Ask {
 fn question() -> Question {
     Question {
         says: vec![
-            "It goes back to the template of revision 1.".to_owned(),
+            "It rolls back to the template of revision 1.".to_owned(),
             "Every pod is replaced (3 pods), with maxSurge 1 and maxUnavailable 1.".to_owned(),
         ],
         lines: vec!["  spec.containers[main].image: web:\\u{1b}2 -> web:1".to_owned()],
@@ -292,7 +292,7 @@ fn what_is_answered_too_late_asks_nothing_and_what_was_done_is_told() {
     step(&mut state, Event::Prepared(ask(Verb::Undo), Ok(Prepared::Question(question()))));
     assert!(!screen(&state, 80, 24).contains("goes back"), "another question is waited for");
     step(&mut state, Event::Prepared(ask(Verb::Pause), Err(Refusal::Changed)));
-    assert!(screen(&state, 80, 24).contains("Nothing was done: somebody has changed it since"));
+    assert!(screen(&state, 80, 24).contains("Nothing was done: another client has changed it since"));
     press(&mut state, &[Key::Enter]);
     step(&mut state, Event::Done(ask(Verb::Pause), Ok(())));
     assert!(screen(&state, 80, 24).contains("deployment/web: Paused."));

@@ -187,7 +187,7 @@ impl<R: Read> Reader<R> {
             Ok(_) => (),
             // What is not whole, or damaged, is torn off.
             Err(error) => {
-                self.torn = Some(format!("what follows line {} cannot be read: {error}", self.line));
+                self.torn = Some(format!("cannot read the file after line {}: {error}", self.line));
                 return Ok(None);
             }
         }
@@ -204,7 +204,7 @@ impl<R: Read> Reader<R> {
             return too_much("lines", LINES_MAX);
         }
         if line.pop() != Some(b'\n') {
-            self.torn = Some(format!("line {} is not whole", self.line));
+            self.torn = Some(format!("line {} is incomplete", self.line));
             return Ok(None);
         }
         Ok(Some(line))
@@ -301,15 +301,15 @@ fn wrong(field: &str, why: impl Into<String>) -> Fault {
 fn object_of(text: &[u8]) -> Result<Map<String, Value>, String> {
     match serde_json::from_slice(text) {
         Ok(Value::Object(members)) => Ok(members),
-        Ok(_) => Err("is no JSON object".to_owned()),
-        Err(error) => Err(format!("is no JSON: {error}")),
+        Ok(_) => Err("is not a JSON object".to_owned()),
+        Err(error) => Err(format!("is not JSON: {error}")),
     }
 }
 
 fn header_of(text: &[u8]) -> Result<Header, TraceError> {
     let members = object_of(text).map_err(|why| TraceError::NoTrace(format!("its first line {why}")))?;
     if members.get("trace").and_then(Value::as_str) != Some("berth") {
-        return Err(TraceError::NoTrace("its first line does not say so".to_owned()));
+        return Err(TraceError::NoTrace("its first line is not a header".to_owned()));
     }
     match members.get("version").and_then(Value::as_u64) {
         Some(VERSION) => (),
@@ -318,10 +318,10 @@ fn header_of(text: &[u8]) -> Result<Header, TraceError> {
     let fault = |Fault { field, why }: Fault| TraceError::Line { line: 1, field, why };
     let text = |name: &str| match members.get(name).and_then(Value::as_str) {
         Some(text) if text.len() <= TEXT_MAX && !text.chars().any(char::is_control) => Ok(text.to_owned()),
-        _ => Err(fault(wrong(name, "is no text of a header"))),
+        _ => Err(fault(wrong(name, "is not a text of a header"))),
     };
     let at = Sieve::Check.keep(&Shape::Time, members.get("at").unwrap_or(&Value::Null), &mut vec!["at".to_owned()]).map_err(fault)?;
-    let at = at.and_then(|at| at.as_str()?.parse().ok()).ok_or_else(|| fault(wrong("at", "is no time")))?;
+    let at = at.and_then(|at| at.as_str()?.parse().ok()).ok_or_else(|| fault(wrong("at", "is not a time")))?;
     let controllers = text("controllers")?;
     if !["berth", "kubernetes"].contains(&controllers.as_str()) {
         return Err(fault(wrong("controllers", "is neither berth nor kubernetes")));
@@ -333,42 +333,42 @@ fn header_of(text: &[u8]) -> Result<Header, TraceError> {
     let missing = members.get("missing").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
     let known = |name: &Value| KINDS.iter().find(|kind| name == kind.plural).map(|kind| kind.plural.to_owned());
     let missing =
-        missing.iter().map(|name| known(name).ok_or_else(|| fault(wrong("missing", "names no kind")))).collect::<Result<_, _>>()?;
+        missing.iter().map(|name| known(name).ok_or_else(|| fault(wrong("missing", "names an unknown kind")))).collect::<Result<_, _>>()?;
     let is_hashed = members.get("hashed").and_then(Value::as_bool).unwrap_or(false);
     Ok(Header { at, controllers, because: text("because")?, is_hashed, namespace, missing })
 }
 
 fn item_of(members: &Map<String, Value>) -> Result<(Duration, Item), Fault> {
-    let ms = members.get("ms").and_then(Value::as_u64).ok_or_else(|| wrong("ms", "is no number of milliseconds"))?;
+    let ms = members.get("ms").and_then(Value::as_u64).ok_or_else(|| wrong("ms", "is not a number of milliseconds"))?;
     let mut others = members.iter().filter(|(name, _)| *name != "ms");
     let (Some((name, value)), None) = (others.next(), others.next()) else {
-        return Err(wrong("it", "does not say one thing that happened"));
+        return Err(wrong("it", "does not contain exactly one event"));
     };
     let item = match name.as_str() {
         "put" => put(value)?,
         "gone" => gone(value)?,
         "gap" => {
             let plural = KINDS.iter().find(|kind| value["plural"] == kind.plural).map(|kind| kind.plural);
-            let lasted = value["ms"].as_u64().ok_or_else(|| wrong("gap.ms", "is no number of milliseconds"))?;
-            Item::Gap { plural: plural.ok_or_else(|| wrong("gap.plural", "names no kind"))?, lasted: Duration::from_millis(lasted) }
+            let lasted = value["ms"].as_u64().ok_or_else(|| wrong("gap.ms", "is not a number of milliseconds"))?;
+            Item::Gap { plural: plural.ok_or_else(|| wrong("gap.plural", "names an unknown kind"))?, lasted: Duration::from_millis(lasted) }
         }
         "listed" => Item::Listed,
         "ended" => {
             let ended = Ended::ALL.iter().find(|(word, _)| value == word).map(|(_, ended)| *ended);
             Item::Ended(ended.ok_or_else(|| wrong("ended", "is none of stopped, time, size"))?)
         }
-        other => return Err(wrong("it", format!("has a member {} that no recording has", shown(other)))),
+        other => return Err(wrong("it", format!("has an unknown member {}", shown(other)))),
     };
     Ok((Duration::from_millis(ms), item))
 }
 
 fn put(value: &Value) -> Result<Item, Fault> {
     let name = value["kind"].as_str().unwrap_or_default();
-    let kind = kind(name).ok_or_else(|| wrong("put.kind", format!("is {}, which no recording has", shown(name))))?;
+    let kind = kind(name).ok_or_else(|| wrong("put.kind", format!("is {}, which is unknown", shown(name))))?;
     let object = Sieve::Check.keep(&kind.shape, value, &mut vec!["put".to_owned()])?.unwrap_or_default();
     let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
     if text("/metadata/name").is_empty() || text("/metadata/uid").is_empty() {
-        return Err(wrong("put.metadata", "has no name or no uid"));
+        return Err(wrong("put.metadata", "lacks a name or a uid"));
     }
     if text("/metadata/namespace").is_empty() == kind.is_namespaced {
         return Err(wrong("put.metadata.namespace", format!("is not as that of a {}", kind.kind)));
@@ -378,10 +378,10 @@ fn put(value: &Value) -> Result<Item, Fault> {
 
 fn gone(value: &Value) -> Result<Item, Fault> {
     let text = |name: &str| value[name].as_str().unwrap_or_default().to_owned();
-    let kind = kind(&text("kind")).ok_or_else(|| wrong("gone.kind", "is none that a recording has"))?;
+    let kind = kind(&text("kind")).ok_or_else(|| wrong("gone.kind", "is unknown in recordings"))?;
     let (namespace, name) = (text("namespace"), text("name"));
     if !is_name(&name) || !is_name(&namespace) || name.is_empty() || namespace.is_empty() == kind.is_namespaced {
-        return Err(wrong("gone", "does not say which object"));
+        return Err(wrong("gone", "does not identify an object"));
     }
     Ok(Item::Gone(Gone { kind: kind.kind, namespace, name }))
 }

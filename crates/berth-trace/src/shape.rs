@@ -106,9 +106,9 @@ impl Sieve<'_> {
     }
 
     fn members(&self, members: &[Member], value: &Value, field: &mut Vec<String>) -> Result<Option<Value>, Fault> {
-        let Value::Object(object) = value else { return self.leave_out(field, "is no object".to_owned()) };
+        let Value::Object(object) = value else { return self.leave_out(field, "is not an object".to_owned()) };
         if let (Self::Check, Some(unknown)) = (self, object.keys().find(|key| members.iter().all(|member| member.name != **key))) {
-            return self.leave_out(field, format!("has a member {} that no recording has", shown(unknown)));
+            return self.leave_out(field, format!("has an unknown member {}", shown(unknown)));
         }
         let mut kept = Map::new();
         for member in members {
@@ -132,9 +132,9 @@ impl Sieve<'_> {
     }
 
     fn list(&self, of: &Shape, most: usize, value: &Value, field: &mut Vec<String>) -> Result<Option<Value>, Fault> {
-        let Value::Array(items) = value else { return self.leave_out(field, "is no list".to_owned()) };
+        let Value::Array(items) = value else { return self.leave_out(field, "is not a list".to_owned()) };
         if most < items.len() && matches!(self, Self::Check) {
-            return self.leave_out(field, format!("has {} entries; {most} are the most", items.len()));
+            return self.leave_out(field, format!("has {} entries; the maximum is {most}", items.len()));
         }
         let mut kept = Vec::new();
         for (index, item) in items.iter().take(most).enumerate() {
@@ -148,9 +148,9 @@ impl Sieve<'_> {
     fn map(&self, shape: &Shape, value: &Value, field: &mut Vec<String>) -> Result<Option<Value>, Fault> {
         /// No object has more labels, no pod more resources.
         const MOST: usize = 256;
-        let Value::Object(object) = value else { return self.leave_out(field, "is no object".to_owned()) };
+        let Value::Object(object) = value else { return self.leave_out(field, "is not an object".to_owned()) };
         if MOST < object.len() {
-            return self.leave_out(field, format!("has {} members; {MOST} are the most", object.len()));
+            return self.leave_out(field, format!("has {} members; the maximum is {MOST}", object.len()));
         }
         let of = if matches!(shape, Shape::Amounts) { Shape::Amount } else { Shape::Name };
         let mut kept = Map::new();
@@ -165,7 +165,7 @@ impl Sieve<'_> {
             field.push(format!("[{}]", shown(key)));
             let named = match of {
                 Shape::Amount if is_key(key) => Ok(key.clone()),
-                Shape::Amount => Err("is no name of a resource".to_owned()),
+                Shape::Amount => Err("is not a resource name".to_owned()),
                 _ => self.key(key),
             };
             let named = match named {
@@ -192,7 +192,7 @@ impl Sieve<'_> {
 
     fn key(&self, key: &str) -> Result<String, String> {
         match self {
-            _ if !is_key(key) => Err("is no key of a label".to_owned()),
+            _ if !is_key(key) => Err("is not a label key".to_owned()),
             Self::Record { names, .. } => Ok(names.key(key)),
             Self::Check => Ok(key.to_owned()),
         }
@@ -200,7 +200,7 @@ impl Sieve<'_> {
 
     /// What is no list and no object.
     fn text(&self, shape: &Shape, value: &Value) -> Result<Value, String> {
-        let text = || value.as_str().ok_or_else(|| "is no text".to_owned());
+        let text = || value.as_str().ok_or_else(|| "is not a string".to_owned());
         let word = |most: usize, is_sign: fn(u8) -> bool, what: &str| {
             let text = text()?;
             let fits = text.len() <= most && text.bytes().all(is_sign);
@@ -208,7 +208,7 @@ impl Sieve<'_> {
         };
         match shape {
             Shape::Number(least, most) => {
-                let number = value.as_i64().ok_or("is no whole number")?;
+                let number = value.as_i64().ok_or("is not an integer")?;
                 let fits = (*least..=*most).contains(&number);
                 if fits { Ok(value.clone()) } else { Err(format!("{number} is not from {least} to {most}")) }
             }
@@ -217,11 +217,11 @@ impl Sieve<'_> {
             Shape::Time => {
                 let text = text()?;
                 let fits = text.len() <= WORD_MAX && text.parse::<Timestamp>().is_ok_and(is_plausible);
-                if fits { Ok(Value::from(text)) } else { Err(format!("{} is no time from 1970 to 2199", shown(text))) }
+                if fits { Ok(Value::from(text)) } else { Err(format!("{} is not a time from 1970 to 2199", shown(text))) }
             }
-            Shape::Word => word(WORD_MAX, |byte| byte.is_ascii_alphanumeric(), "no word of letters and digits"),
-            Shape::Version => word(NAME_MAX, |byte| byte.is_ascii_alphanumeric() || b"./-".contains(&byte), "no version of an API"),
-            Shape::Mark => word(MARK_MAX, |byte| byte.is_ascii_alphanumeric() || b" %+,-./:@".contains(&byte), "no such annotation"),
+            Shape::Word => word(WORD_MAX, |byte| byte.is_ascii_alphanumeric(), "not a word of letters and digits"),
+            Shape::Version => word(NAME_MAX, |byte| byte.is_ascii_alphanumeric() || b"./-".contains(&byte), "not an API version"),
+            Shape::Mark => word(MARK_MAX, |byte| byte.is_ascii_alphanumeric() || b" %+,-./:@".contains(&byte), "an unknown annotation"),
             Shape::OneOf(words) => {
                 let text = text()?;
                 if words.contains(&text) { Ok(Value::from(text)) } else { Err(format!("{} is none of {}", shown(text), words.join(", "))) }
@@ -236,7 +236,7 @@ impl Sieve<'_> {
             Shape::Name => {
                 let text = text()?;
                 match self {
-                    _ if !is_name(text) => Err(format!("{} is no name", shown(text))),
+                    _ if !is_name(text) => Err(format!("{} is not a name", shown(text))),
                     Self::Record { names, .. } => Ok(Value::from(names.name(text))),
                     Self::Check => Ok(Value::from(text)),
                 }
@@ -246,7 +246,7 @@ impl Sieve<'_> {
                 let text = text()?;
                 let digits = text.strip_prefix("t-").filter(|digits| digits.len() == 32);
                 let fits = digits.is_some_and(|digits| digits.bytes().all(|byte| byte.is_ascii_hexdigit()));
-                if fits { Ok(Value::from(text)) } else { Err(format!("{} is no template's hash", shown(text))) }
+                if fits { Ok(Value::from(text)) } else { Err(format!("{} is not a template hash", shown(text))) }
             }
             // Gone through above.
             Shape::List(..) | Shape::Labels | Shape::Amounts | Shape::Pairs | Shape::Members(_) => Err("has parts".to_owned()),
@@ -270,12 +270,12 @@ fn amount(value: &Value) -> Result<Value, String> {
     let text = match value {
         Value::String(text) => text.clone(),
         Value::Number(number) => number.to_string(),
-        _ => return Err("is no quantity".to_owned()),
+        _ => return Err("is not a quantity".to_owned()),
     };
     let quantity: Option<Quantity> = Some(&text).filter(|text| text.len() <= WORD_MAX).and_then(|text| text.parse().ok());
     match quantity {
         Some(quantity) if (-AMOUNT_MAX..=AMOUNT_MAX).contains(&quantity.value()) => Ok(Value::from(text)),
-        _ => Err(format!("{} is no quantity within bounds", shown(&text))),
+        _ => Err(format!("{} is not a quantity within the limits", shown(&text))),
     }
 }
 

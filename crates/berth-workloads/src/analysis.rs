@@ -220,7 +220,7 @@ impl fmt::Display for Outcome {
             Self::Waits { why } => write!(f, "no answer ({why})"),
             Self::Passed { answer } => write!(f, "passed: it answered {answer}"),
             Self::Failed { answer } => write!(f, "failed: it answered {answer}"),
-            Self::Unanswered { why } => write!(f, "had no answer for too long ({why})"),
+            Self::Unanswered { why } => write!(f, "got no answer for too long ({why})"),
         }
     }
 }

@@ -14,7 +14,8 @@ use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
 use serde_json::json;
 
 /// What the condition says.
-const MESSAGE: &str = "berth runs no autoscaler: nothing measures simulated pods, and nothing scales them, also not to minReplicas. Scale the target yourself";
+const MESSAGE: &str =
+    "berth runs no autoscaler: it neither measures simulated pods nor scales them, not even to minReplicas. Scale the target yourself";
 
 /// What is read of a HorizontalPodAutoscaler.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

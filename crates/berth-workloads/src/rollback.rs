@@ -175,12 +175,14 @@ impl fmt::Display for Stays {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::BroughtBack => {
-                f.write_str("its template was rolled back from before, and is not again; `rollout restart` has it tried anew")
+                f.write_str("its template was rolled back before, and berth does not repeat that; `rollout restart` tries it again")
             }
-            Self::NoneFails => f.write_str("no pod of it fails, so that going back would not help"),
-            Self::NotItsOwn(cause) => write!(f, "going back would not help: {cause}"),
-            Self::NothingBefore => f.write_str("no other revision that is still there was ever complete"),
-            Self::CompleteBefore => f.write_str("an earlier rollout of its template was complete, so that what makes it fail is not in it"),
+            Self::NoneFails => f.write_str("none of its pods fails, so a rollback would not help"),
+            Self::NotItsOwn(cause) => write!(f, "a rollback would not help: {cause}"),
+            Self::NothingBefore => f.write_str("no other existing revision was ever complete"),
+            Self::CompleteBefore => {
+                f.write_str("an earlier rollout of its template was complete, so the template is not the cause of the failure")
+            }
         }
     }
 }

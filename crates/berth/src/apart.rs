@@ -214,14 +214,14 @@ async fn work<'a>(
             leader.release().await;
             Ok(ExitCode::SUCCESS)
         }
-        End::Lost => Err(format!("{name} could not renew its lease in time: another may lead by now").into()),
+        End::Lost => Err(format!("{name} could not renew its lease in time: another one may be the leader now. Restart it").into()),
     }
 }
 
 /// Waits until this one leads.
 async fn elect(cluster: &RemoteCluster, env: &Env, health: &Health, lease: ObjectKey, timing: Timing) -> Leader {
     let identity = env::identity(env);
-    Output::Stdout.line(&format!("{identity} stands for the lease {lease}"));
+    Output::Stdout.line(&format!("{identity} waits to acquire the lease {lease}"));
     let name = lease.name.to_string();
     health.stands(&name);
     let leader =

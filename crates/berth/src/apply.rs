@@ -40,12 +40,7 @@ impl Applied {
             .iter()
             .map(|change| format!("  {}: {} -> {}", change.path, self.shown(change.from.as_ref()), self.shown(change.to.as_ref())));
         let kept = self.kept.iter().map(|kept| {
-            format!(
-                "  {} stays {}; the unchanged manifest says {}",
-                kept.path,
-                self.shown(kept.from.as_ref()),
-                self.shown(kept.to.as_ref())
-            )
+            format!("  {} stays {}; the unchanged manifest has {}", kept.path, self.shown(kept.from.as_ref()), self.shown(kept.to.as_ref()))
         });
         let warnings = self.warnings.iter().map(|warning| format!("  warning: {warning}"));
         [self.to_string()].into_iter().chain(some(changes)).chain(some(kept)).chain(warnings).collect()
@@ -90,7 +85,7 @@ impl fmt::Display for Applied {
 pub(crate) enum ApplyError {
     #[error("{place}: berth serves no {} of {}", kind.kind, kind.group_version())]
     UnknownKind { place: String, kind: GroupVersionKind },
-    #[error("{place} was refused")]
+    #[error("{place} was rejected")]
     Refused { place: String, source: ApiError },
 }
 
@@ -122,7 +117,7 @@ impl Faults {
             return output.line(&format!("  skipped: {}", chain(error)));
         }
         self.has_unserved |= error.is_unserved();
-        let hint = if error.lacks_namespace() { ": put the Namespace into the manifests, before what is in it" } else { "" };
+        let hint = if error.lacks_namespace() { ": add the Namespace to the manifests, before its objects" } else { "" };
         self.texts.push(chain(error) + hint);
     }
 
@@ -135,12 +130,12 @@ impl Faults {
             _ => (),
         }
         let what = if texts.len() == 1 { "1 document was".to_owned() } else { format!("{} documents were", texts.len()) };
-        let mut text = format!("{what} not applied; the rest is applied:\n  {}", texts.join("\n  "));
+        let mut text = format!("{what} not applied. The others are applied:\n  {}", texts.join("\n  "));
         if has_unserved {
             let kinds: BTreeSet<ApiName> =
                 registry.resources().stored().filter(|known| known.read_only.is_empty()).map(|known| known.kind().clone()).collect();
             let kinds: Vec<&str> = kinds.iter().map(ApiName::as_str).collect();
-            text = format!("{text}\nberth serves {}. With --skip-unserved other kinds are left out", kinds.join(", "));
+            text = format!("{text}\nberth serves {}. --skip-unserved skips other kinds", kinds.join(", "));
         }
         Err(text)
     }

@@ -86,17 +86,17 @@ fn lines(store: &Path, report: &Report) -> Vec<String> {
         format!("objects:      {}, as of revision {}", report.objects, report.revision),
         report
             .acknowledged
-            .map_or_else(|| "acknowledged: not known".to_owned(), |revision| format!("acknowledged: everything up to revision {revision}")),
+            .map_or_else(|| "acknowledged: unknown".to_owned(), |revision| format!("acknowledged: everything up to revision {revision}")),
     ];
     for file in &report.files {
-        let torn = if file.torn { ", and behind them a write that was broken off before it was acknowledged" } else { "" };
+        let torn = if file.torn { ", followed by an incomplete write that was never acknowledged" } else { "" };
         lines.push(format!("read:         {}, {} bytes in {} frames{torn}", file.name, file.bytes, file.frames));
     }
-    lines.extend(report.left_over.iter().map(|name| format!("left over:    {name}, which the next start removes")));
+    lines.extend(report.left_over.iter().map(|name| format!("leftover:     {name}, which the next start removes")));
     lines.extend(report.faults.iter().map(|fault| format!("DAMAGED:      {fault}")));
     lines.push(match report.faults.len() {
-        0 => "Everything is whole.".to_owned(),
-        _ => "Not everything is whole. Restore a copy of the folder, or leave out what cannot be read: berth up --accept-loss".to_owned(),
+        0 => "Everything is intact.".to_owned(),
+        _ => "The store is damaged. Restore a backup of the folder, or skip the damaged parts: berth up --accept-loss".to_owned(),
     });
     lines
 }

@@ -30,7 +30,7 @@ use std::{
     time::Duration,
 };
 
-/// Kubernetes-compatible workload control plane: Deployments, ReplicaSets and StatefulSets that replace pods exactly as their owner asked.
+/// Kubernetes API server with real workload controllers and simulated nodes. Also forecasts, explains and follows rollouts of any cluster.
 #[derive(Debug, Parser)]
 #[command(name = "berth", version = concat!(env!("CARGO_PKG_VERSION"), " (Kubernetes 1.36)"), max_term_width = 120)]
 #[command(after_help = EXAMPLES)]
@@ -40,13 +40,13 @@ pub(crate) struct Arguments {
 }
 
 const EXAMPLES: &str = "Examples:
-  berth up -f examples/shop.yaml           a control plane, with a shop in it
-  berth rollout status deployment/web      how a rollout stands in any cluster, and what it waits for
-  berth explain deployment/web             what stands in its way, and what to do
-  berth plan -f web.yaml                   what a change will do, before it is made
-  berth replay week.jsonl.zst              what another policy would have done to what berth record saw
+  berth up -f examples/shop.yaml           start a control plane with a small shop in it
+  berth rollout status deployment/web      show a rollout of any cluster, and what it waits for
+  berth explain deployment/web             find out why it waits, and what to do
+  berth plan -f web.yaml                   forecast a change
+  berth replay week.jsonl.zst              replay a recording of berth record
 
-Every option has an environment variable, which its help names; what stands on the command line counts more.";
+Every option has an environment variable, which its help names. The command line overrides it.";
 
 /// Reads the command line; on `--help` or a mistake, prints what there is to say and ends the process.
 pub(crate) fn parse(arguments: impl IntoIterator<Item = OsString>) -> Arguments {
@@ -89,87 +89,90 @@ fn as_test(command: clap::Command) -> clap::Command {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Starts a whole control plane: API server, store, controllers, scheduler and simulated nodes in this one process.
+    /// Starts a control plane in one process: API server, store, controllers, scheduler and simulated nodes.
     #[command(after_help = UP_EXAMPLES)]
     Up(Box<UpWithPage>),
-    /// Runs a command against a control plane of its own: any port, objects in memory, KUBECONFIG set, all gone when the command ends.
+    /// Runs a command against a temporary control plane: any free port, objects in memory, KUBECONFIG set.
     ///
-    /// The manifests are rolled out first; if that fails, the command is not run and the exit code is 1. Else it is the command's: 128 and
-    /// the signal's number where a signal ended it, 127 where there is no such command. Signals are passed on to it. What berth itself has
-    /// to say goes to standard error.
+    /// Rolls the manifests out first. If that fails, berth does not run the command and exits with 1. Otherwise it exits with the command's
+    /// exit code: 128 plus the signal's number if a signal ended the command, and 127 if the command does not exist. berth forwards signals
+    /// to the command, and prints its own messages to standard error.
     #[command(after_help = TEST_EXAMPLES)]
     Test(Box<Test>),
-    /// Starts an API server and its store alone: controllers, scheduler and nodes are processes of their own.
+    /// Starts only an API server and its store. Controllers, scheduler and nodes are separate processes.
     #[command(name = "apiserver", after_help = APISERVER_EXAMPLES)]
     ApiServer(Box<ServerOptions>),
-    /// Runs the controllers on an API server that runs elsewhere, berth's or another.
+    /// Runs the controllers on a separate API server, berth's or another.
     #[command(after_help = CONTROLLER_MANAGER_EXAMPLES)]
     ControllerManager(Box<ControllerManager>),
-    /// Runs the scheduler on an API server that runs elsewhere.
+    /// Runs the scheduler on a separate API server.
     #[command(after_help = SCHEDULER_EXAMPLES)]
     Scheduler(Scheduler),
-    /// Runs simulated nodes on an API server that runs elsewhere.
+    /// Runs simulated nodes on a separate API server.
     #[command(after_help = NODE_EXAMPLES)]
     Node(Box<Node>),
-    /// Tells what a change of Deployments and StatefulSets will do: each step with its time, peaks, and what goes wrong. Changes nothing.
+    /// Forecasts a change of Deployments and StatefulSets: each step with its time, the peaks, and the problems. Changes nothing.
     ///
-    /// A snapshot of any cluster, or files, goes into a simulation in which berth's own controllers, scheduler and API rules make the change in virtual
-    /// time. Only reads, and no Secrets; what may not be read is named, and the plan is marked PARTIAL. The exit code is 0 for a plan, 1 if there is none, and
-    /// 3 if something happens that --fail-on names.
+    /// Reads a snapshot of any cluster, or files. A simulation then makes the change in virtual time, with berth's own controllers,
+    /// scheduler and API rules. berth plan only reads, and reads no Secrets. It lists what you may not read, and marks the plan PARTIAL.
+    /// The exit code is 0 for a plan, 1 for no plan, and 3 if an event of --fail-on happens.
     #[command(after_help = PLAN_EXAMPLES)]
     Plan(Box<PlanOptions>),
-    /// Records what happens to the workloads of any cluster, for berth replay: Deployments, StatefulSets, ReplicaSets, pods, nodes, quotas, budgets, priorities.
+    /// Records the changes of a cluster's workloads for berth replay: Deployments, StatefulSets, ReplicaSets, pods, nodes, quotas, budgets
+    /// and priorities.
     ///
-    /// Only reads, and no Secrets. Of each object the file keeps what planners read: names, the labels that selectors name, counts, resources, conditions and
-    /// times; no environment, command, argument, image or other annotation. Ctrl-C ends it with a whole file, and one that is torn can be replayed up to
-    /// its last whole line.
+    /// berth record only reads, and reads no Secrets. The file contains the fields that planners read: names, the labels that selectors
+    /// use, counts, resources, conditions and times. It contains no environment, command, argument, image or other annotation. Ctrl-C
+    /// completes the file. An incomplete file can be replayed up to its last complete line.
     #[command(after_help = RECORD_EXAMPLES)]
     Record(Box<RecordOptions>),
-    /// Replays a recording in virtual time, as it was and under another policy, and tells what it cost: pods, resources, time.
+    /// Replays a recording in virtual time, as it was and under another policy, and prints the cost of each: pods, resources, time.
     ///
-    /// The same changes are made again in a simulation in which berth's own controllers, scheduler and API rules run; pods take as long as they did. Asks no
-    /// cluster. The file may be anybody's: all in it has a bound.
+    /// A simulation makes the same changes again, with berth's own controllers, scheduler and API rules. Pods take as long as they did.
+    /// berth replay contacts no cluster. You can replay files that you do not trust: everything in them is limited.
     #[command(after_help = REPLAY_EXAMPLES)]
     Replay(Box<ReplayOptions>),
-    /// Says why a workload or a pod is not as it is wanted: one cause first, what shows it, what happens next, and what to do.
+    /// Explains why a workload or a pod is not as specified: the main cause, its evidence, what happens next, and what to do.
     ///
-    /// Looks once, at any cluster, and changes nothing. What may not be read is named. The exit code is 0 whatever is found.
+    /// Reads any cluster once, and changes nothing. Lists what you may not read. The exit code is 0 for every result.
     #[command(after_help = EXPLAIN_EXAMPLES)]
     Explain(Box<ExplainOptions>),
-    /// Serves a web page of any cluster's workloads: how they stand, why they wait, and what was, live.
+    /// Serves a live web page of any cluster's workloads: their states, what they wait for, and their history.
     ///
-    /// It shows what the kubeconfig's user may read. It listens on loopback, and prints a link that works once, for a minute; any other address wants TLS.
+    /// The page shows what the kubeconfig's user may read. It listens on loopback, and prints a link that works once, within a minute.
+    /// Every other address requires TLS.
     #[command(after_help = DASHBOARD_EXAMPLES)]
     Dashboard(Box<DashboardOptions>),
-    /// Shows, undoes, pauses and restarts rollouts of any cluster's Deployments and StatefulSets, and says what they wait for.
+    /// Shows, undoes, pauses and restarts rollouts of Deployments and StatefulSets in any cluster, and prints what they wait for.
     #[command(after_help = ROLLOUT_EXAMPLES)]
     Rollout(Box<Rollout>),
-    /// Makes a kubeconfig for another user, with a client certificate of the control plane's own authority.
+    /// Creates a kubeconfig for another user, with a client certificate that the control plane's own authority signs.
     #[command(after_help = KUBECONFIG_EXAMPLES)]
     Kubeconfig(IssueKubeconfig),
-    /// Makes and renews credentials that several servers share: an authority, certificates, keys, kubeconfigs.
+    /// Creates and renews the credentials that several servers share: an authority, certificates, keys and kubeconfigs.
     #[command(after_help = PKI_EXAMPLES)]
     Pki(PkiCommands),
-    /// Reads the store in a data folder, all of it, and says what is whole. Changes nothing; refuses while a server uses the folder.
+    /// Checks the whole store in a data folder and reports damage. Changes nothing, and fails while a server uses the folder.
     ///
-    /// The exit code is 0 if everything is whole, and 1 if something is damaged or the store could not be read.
+    /// The exit code is 0 if everything is intact, and 1 if something is damaged or the store could not be read.
     #[command(after_help = CHECK_EXAMPLES)]
     Check(Check),
-    /// Copies the embedded store of a data folder into one file, as of one revision, also while the server runs.
+    /// Copies the embedded store of a data folder into one file, as of one revision. Works while the server runs.
     ///
-    /// Objects are in it as they are, every Secret too; certificates and keys only with --with-keys. It is checksummed; berth restore reads it, and so does berth store import.
+    /// The file contains the objects as they are, with every Secret. It contains certificates and keys only with --with-keys. It has
+    /// checksums. berth restore and berth store import read it.
     #[command(after_help = BACKUP_EXAMPLES)]
     Backup(Backup),
-    /// Makes the embedded store of a data folder, which has none, of a backup. All of it is checked before anything is made.
+    /// Creates the embedded store of a data folder from a backup. Checks the whole backup before it writes anything.
     #[command(after_help = RESTORE_EXAMPLES)]
     Restore(Restore),
-    /// Takes what is stored from one store to another, and gives an etcd back to a kube-apiserver.
+    /// Copies objects from one store to another, and returns an etcd to a kube-apiserver.
     #[command(after_help = STORE_EXAMPLES)]
     Store(Box<Store>),
-    /// Says which build this is: version, commit, date, and the Kubernetes release that it is compatible with.
+    /// Prints the version, commit and date of this build, and the Kubernetes release that it is compatible with.
     #[command(after_help = "Examples:\n  berth version\n  berth version -o json")]
     Version(VersionOptions),
-    /// Prints a script with which a shell completes commands and options.
+    /// Prints a completion script for a shell.
     #[command(after_help = COMPLETION_EXAMPLES)]
     Completion(Completion),
     /// Writes the man pages of all commands.
@@ -187,11 +190,11 @@ const CHECK_EXAMPLES: &str = "Examples:
 /// Options of `berth check`.
 #[derive(Args, Debug)]
 pub(crate) struct Check {
-    /// The data folder of berth up [default: berth's folder under the XDG data folder].
+    /// The data folder of berth up [default: berth's folder in the XDG data folder].
     #[arg(long, value_name = "DIR")]
     pub(crate) data_dir: Option<PathBuf>,
 
-    /// For programs.
+    /// The output format for programs.
     #[arg(short, long, value_enum)]
     pub(crate) output: Option<ProgramOutput>,
 }
@@ -199,12 +202,12 @@ pub(crate) struct Check {
 /// Options of `berth version`.
 #[derive(Args, Debug)]
 pub(crate) struct VersionOptions {
-    /// For programs.
+    /// The output format for programs.
     #[arg(short, long, value_enum)]
     pub(crate) output: Option<ProgramOutput>,
 }
 
-/// How what is said once is printed.
+/// The output format of commands that print once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum ProgramOutput {
     /// One object.
@@ -219,7 +222,7 @@ const COMPLETION_EXAMPLES: &str = "Examples:
 /// Options of `berth completion`.
 #[derive(Args, Debug)]
 pub(crate) struct Completion {
-    /// Whose script.
+    /// The shell of the script.
     #[arg(value_enum)]
     pub(crate) shell: clap_complete::Shell,
 }
@@ -227,7 +230,7 @@ pub(crate) struct Completion {
 /// Options of `berth man`.
 #[derive(Args, Debug)]
 pub(crate) struct Man {
-    /// Where to write them; made if it is missing.
+    /// The folder to write to. berth creates it if it does not exist.
     #[arg(value_name = "DIR")]
     pub(crate) folder: PathBuf,
 }
@@ -236,7 +239,7 @@ const KUBECONFIG_EXAMPLES: &str = "Examples:
   berth kubeconfig --user alice --group dev --output alice.kubeconfig
   kubectl create rolebinding dev --clusterrole edit --group dev
 
-A certificate cannot be taken back before it ends: take the user's bindings away instead, or give it a short --duration.";
+A certificate cannot be revoked. Remove the user's bindings instead, or choose a short --duration.";
 
 /// Options of `berth kubeconfig`.
 #[derive(Args, Debug)]
@@ -249,19 +252,19 @@ pub(crate) struct IssueKubeconfig {
     #[arg(long = "group", value_name = "GROUP", value_parser = subject)]
     pub(crate) groups: Vec<String>,
 
-    /// How long the certificate holds.
+    /// How long the certificate is valid.
     #[arg(long, value_name = "DURATION", default_value = "8760h", value_parser = duration)]
     pub(crate) duration: Duration,
 
-    /// The folder of the control plane [default: berth's folder under the XDG data folder].
+    /// The folder of the control plane [default: berth's folder in the XDG data folder].
     #[arg(long, value_name = "DIR", env = "BERTH_DATA_DIR", hide_env_values = true)]
     pub(crate) data_dir: Option<PathBuf>,
 
-    /// The server's address [default: that of the administrator's kubeconfig in the folder].
+    /// The server's address [default: the address in the administrator's kubeconfig in the folder].
     #[arg(long, value_name = "URL")]
     pub(crate) server: Option<String>,
 
-    /// The file to write, readable by its owner alone; `-`: standard output, even if that is a terminal [default: standard output].
+    /// The file to write, readable only by its owner. `-` is standard output, even if it is a terminal [default: standard output].
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
 }
@@ -276,14 +279,14 @@ fn subject(text: &str) -> Result<String, &'static str> {
 }
 
 const PLAN_EXAMPLES: &str = "Examples:
-  berth plan -f web.yaml                                        if I apply this, what happens in my cluster?
-  berth plan deployment/web --image web=web:3 --replicas 40     if I change that?
-  berth plan deployment/web --image web=web:3 --compare         under which policy?
-  berth plan deployment/web --replicas 40 --chart               drawn, pods over time
-  berth plan -f new.yaml --from old.yaml --stop 30s             from files, without a cluster
-  berth plan -f web.yaml --compare --output-file plan.html      a page with all policies drawn
-  berth plan -f web.yaml --server-dry-run                       with the server's own webhooks and policies
-  berth plan -f web.yaml --fail-on quota,deadline -o json       in CI";
+  berth plan -f web.yaml                                        forecast the apply of a manifest
+  berth plan deployment/web --image web=web:3 --replicas 40     forecast a change
+  berth plan deployment/web --image web=web:3 --compare         compare policies
+  berth plan deployment/web --replicas 40 --chart               draw pods over time
+  berth plan -f new.yaml --from old.yaml --stop 30s             use files, not a cluster
+  berth plan -f web.yaml --compare --output-file plan.html      write a page with all policies
+  berth plan -f web.yaml --server-dry-run                       include the server's webhooks and policies
+  berth plan -f web.yaml --fail-on quota,deadline -o json       fail in CI";
 
 const EXPLAIN_EXAMPLES: &str = "Examples:
   berth explain deployment/web
@@ -291,26 +294,26 @@ const EXPLAIN_EXAMPLES: &str = "Examples:
   berth explain deployment/web -o json | jq .cause.reason";
 
 const ROLLOUT_EXAMPLES: &str = "Examples:
-  berth rollout status deployment/web          wait until it is complete; say what it waits for
-  berth rollout undo deployment/web            go back to the revision before
+  berth rollout status deployment/web          wait until it is complete, and print what it waits for
+  berth rollout undo deployment/web            roll back to the previous revision
 
-As a plugin of kubectl (kubectl berth rollout status deployment/web):
+As a kubectl plugin (kubectl berth rollout status deployment/web):
   ln -s \"$(command -v berth)\" /usr/local/bin/kubectl-berth";
 
 const UP_EXAMPLES: &str = "Examples:
   berth up -f examples/shop.yaml                     start, roll the manifest out, keep running
-  berth up -f examples/shop.yaml --open              the same, and look at it in the browser
-  berth up --store memory --secure-port 0            a throw-away control plane on any free port
-  berth up --store etcd --etcd-servers http://127.0.0.1:2379    objects in an etcd
-  berth up --store memory -f manifests/ --wait       whether they roll out: exit code 0 or 1
-  berth up --controllers='*,-deployment'             all controllers but one
+  berth up -f examples/shop.yaml --open              the same, and open the page in the browser
+  berth up --store memory --secure-port 0            a temporary control plane on a free port
+  berth up --store etcd --etcd-servers http://127.0.0.1:2379    store objects in etcd
+  berth up --store memory -f manifests/ --wait       check that they roll out: exit code 0 or 1
+  berth up --controllers='*,-deployment'             all controllers except one
   kubectl kustomize overlays/test | berth up -f -    from standard input
 
 In another terminal:
   export KUBECONFIG=<the path that berth printed>
   kubectl get deployments --watch";
 
-const APISERVER_EXAMPLES: &str = "Example, each in a terminal of its own:
+const APISERVER_EXAMPLES: &str = "Example, each in its own terminal:
   berth apiserver --data-dir /tmp/shop
   berth controller-manager --kubeconfig /tmp/shop/kubeconfig
   berth scheduler --kubeconfig /tmp/shop/kubeconfig
@@ -318,7 +321,7 @@ const APISERVER_EXAMPLES: &str = "Example, each in a terminal of its own:
 
 const CONTROLLER_MANAGER_EXAMPLES: &str = "Examples:
   berth controller-manager --kubeconfig /tmp/shop/kubeconfig
-  berth controller-manager --controllers=deployment,replicaset,statefulset    where another controller manager does the rest";
+  berth controller-manager --controllers=deployment,replicaset,statefulset    another controller manager runs the others";
 
 const SCHEDULER_EXAMPLES: &str = "Example:
   berth scheduler --kubeconfig /tmp/shop/kubeconfig";
@@ -356,30 +359,30 @@ pub(crate) struct UpWithPage {
 /// Options of `berth up` and of `berth test`.
 #[derive(Args, Debug)]
 pub(crate) struct Up {
-    /// A manifest to apply and roll out: a file, a folder of *.yaml, *.yml and *.json files, a URL, or - for standard input. Repeatable, or several
-    /// with commas between them; applied in order. Objects that are missing are created. Others get the fields that changed in the manifest since it was
-    /// last applied. A manifest without objects is an error.
+    /// A manifest to apply and roll out: a file, a folder of *.yaml, *.yml and *.json files, a URL, or - for standard input. Repeatable, or
+    /// separated by commas. Applied in order. berth creates missing objects. Other objects get the fields that changed in the manifest
+    /// since its last apply. A manifest without objects is an error.
     #[arg(short, long = "filename", value_name = "FILE|DIR|URL|-", value_delimiter = ',')]
     pub(crate) filename: Vec<PathBuf>,
 
-    /// Looks for manifests in the folders within a folder too.
+    /// Also reads manifests in subfolders.
     #[arg(short = 'R', long)]
     pub(crate) recursive: bool,
 
-    /// Leaves out the manifests' objects of kinds that berth does not serve; without this all others are applied, and the exit code is 1.
+    /// Skips objects of kinds that berth does not serve. Without this option, berth applies all others and exits with 1.
     #[arg(long, requires = "filename")]
     pub(crate) skip_unserved: bool,
 
-    /// Ends when the manifests' Deployments and StatefulSets are rolled out, with exit code 0; with 1 as soon as one has failed and no other is under
-    /// way, or when --timeout is over. For a command to run against the control plane, see berth test.
+    /// Exits with 0 when the manifests' Deployments and StatefulSets are rolled out. Exits with 1 when one has failed and no other is in
+    /// progress, or after --timeout. To run a command against the control plane, use berth test.
     #[arg(long, requires = "filename")]
     pub(crate) wait: bool,
 
-    /// How long to wait for the manifests' workloads before giving up. 0s: indefinitely.
+    /// How long to wait for the manifests' workloads. 0s waits indefinitely.
     #[arg(long, value_name = "DURATION", default_value = "10m", value_parser = duration)]
     pub(crate) timeout: Duration,
 
-    /// How long workloads must stay complete, without a pod that crashes, until they count as rolled out.
+    /// How long workloads must be complete, without a pod that crashes, to count as rolled out.
     #[arg(long, value_name = "DURATION", default_value = "2s", value_parser = duration)]
     pub(crate) steady: Duration,
 
@@ -392,7 +395,7 @@ pub(crate) struct Up {
     #[command(flatten)]
     pub(crate) control: ControllerOptions,
 
-    /// Features of the controllers only; what is said here overrides --feature-gates.
+    /// Features of the controllers only. Overrides --feature-gates.
     #[arg(long, value_name = "GATES", default_value = "")]
     pub(crate) controller_feature_gates: String,
 }
@@ -409,33 +412,34 @@ impl Deref for Up {
 /// Options of `berth apiserver`, and of `berth up` about its API server.
 #[derive(Args, Debug)]
 pub(crate) struct ServerOptions {
-    /// Where objects, certificates and the kubeconfig are kept [default: berth's folder under the XDG data folder; a fresh temporary folder with --store memory].
+    /// The folder of objects, certificates and the kubeconfig [default: berth's folder in the XDG data folder; a new temporary folder with
+    /// --store memory].
     #[arg(long, value_name = "DIR")]
     pub(crate) data_dir: Option<PathBuf>,
 
-    /// Where objects are kept, and whether they survive the process.
+    /// Where objects are stored, and whether they outlive the process.
     #[arg(long, value_enum, default_value = "embedded")]
     pub(crate) store: StoreKind,
 
     #[command(flatten)]
     pub(crate) etcd: EtcdOptions,
 
-    /// Starts with what can be read of a damaged store. What cannot be read is lost; the damaged files stay beside it. See berth check.
+    /// Starts with the readable part of a damaged store. The rest is lost. The damaged files stay beside it. See berth check.
     #[arg(long)]
     pub(crate) accept_loss: bool,
 
-    /// How many bytes of replaced versions are kept for watches and lists, and how many more for paged lists that go on.
+    /// How many bytes of replaced versions to keep for watches and lists, and how many more for paged lists that continue.
     #[arg(long, value_name = "BYTES", default_value_t = 64 << 20)]
     pub(crate) history_bytes: usize,
 
-    /// How many bytes may be stored. Beyond it, what grows is refused; reads, deletions, statuses and leases go on. No namespace takes more than half of
-    /// what the others leave. 0: no bound [default: an eighth of the machine's memory, or of the cgroup's limit]. With --store etcd it is etcd's own
-    /// quota that counts.
+    /// How many bytes of objects the store accepts. Beyond this limit, berth rejects writes that need more space. Reads, deletions,
+    /// statuses and leases continue. A namespace gets at most half of what the others leave. 0 means no limit [default: an eighth of the
+    /// memory of the machine or cgroup]. With --store etcd, etcd's own quota counts.
     #[arg(long, value_name = "BYTES")]
     pub(crate) quota_bytes: Option<u64>,
 
-    /// How many bytes of memory the process may take until it stores no more; shortly before that it stores slowly. 0: no bound
-    /// [default: three quarters of the machine's memory, or of the cgroup's limit].
+    /// How many bytes of memory the process uses before it rejects writes. Shortly before this limit, writes are slow. 0 means no limit
+    /// [default: three quarters of the memory of the machine or cgroup].
     #[arg(long, value_name = "BYTES")]
     pub(crate) memory_bytes: Option<u64>,
 
@@ -443,74 +447,76 @@ pub(crate) struct ServerOptions {
     #[arg(long, value_name = "IP", default_value = "127.0.0.1")]
     pub(crate) bind_address: IpAddr,
 
-    /// The port to listen on; 0 takes any free one.
+    /// The port to listen on. 0 chooses a free port.
     #[arg(long, value_name = "PORT", default_value_t = 6443)]
     pub(crate) secure_port: u16,
 
-    /// Where the administrator's kubeconfig is written, readable by its owner alone [default: <data-dir>/kubeconfig].
+    /// The file for the administrator's kubeconfig, readable only by its owner [default: <data-dir>/kubeconfig].
     #[arg(long, value_name = "FILE")]
     pub(crate) kubeconfig_file: Option<PathBuf>,
 
     #[command(flatten)]
     pub(crate) credentials: CredentialOptions,
 
-    /// Bearer tokens and their users: a file of token,user,uid,"group1,group2", a line each.
+    /// A file of bearer tokens and their users. Each line is token,user,uid,"group1,group2".
     #[arg(long, value_name = "FILE")]
     pub(crate) token_auth_file: Option<PathBuf>,
 
-    /// Whether requests without credentials are those of system:anonymous, who may read health and version; else they are refused.
+    /// Whether requests without credentials belong to system:anonymous, who may read health and version. With false, berth rejects these
+    /// requests.
     #[arg(long, value_name = "BOOL", default_value_t = true, action = clap::ArgAction::Set)]
     pub(crate) anonymous_auth: bool,
 
-    /// Which requests the audit log tells of, and how much: a Policy of audit.k8s.io/v1.
+    /// The requests to log in the audit log, and their level of detail: a Policy of audit.k8s.io/v1.
     #[arg(long, value_name = "FILE", requires = "audit_log_path")]
     pub(crate) audit_policy_file: Option<PathBuf>,
 
-    /// Where the audit log is written, one JSON object a line; - is standard output.
+    /// The file of the audit log, with one JSON object per line. - is standard output.
     #[arg(long, value_name = "FILE|-", requires = "audit_policy_file")]
     pub(crate) audit_log_path: Option<PathBuf>,
 
-    /// How large the audit log may become, in megabytes, before it is put aside as audit-TIME.log; 0: it never is.
+    /// The size of the audit log, in megabytes, at which berth renames it to audit-TIME.log and starts a new one. 0 means no limit.
     #[arg(long, value_name = "MEGABYTES", default_value_t = 100)]
     pub(crate) audit_log_maxsize: u32,
 
-    /// How many days audit logs that were put aside are kept; 0: however old they are.
+    /// How many days to keep renamed audit logs. 0 means no limit.
     #[arg(long, value_name = "DAYS", default_value_t = 366)]
     pub(crate) audit_log_maxage: u32,
 
-    /// How many audit logs that were put aside are kept; 0: however many there are.
+    /// How many renamed audit logs to keep. 0 means no limit.
     #[arg(long, value_name = "N", default_value_t = 10)]
     pub(crate) audit_log_maxbackup: u32,
 
-    /// How many requests that only read are answered at once; more wait in a queue for each user, then get 429. Administrators
-    /// (system:masters) and health checks are not counted. 0: no bound.
+    /// How many read-only requests to process at once. Further requests wait in a queue per user, then get 429. Requests of administrators
+    /// (system:masters) and health checks do not count. 0 means no limit.
     #[arg(long, value_name = "N", default_value_t = 400)]
     pub(crate) max_requests_inflight: usize,
 
-    /// The same for requests that change something.
+    /// How many requests that change something to process at once. See --max-requests-inflight.
     #[arg(long, value_name = "N", default_value_t = 200)]
     pub(crate) max_mutating_requests_inflight: usize,
 
-    /// How long a request that is no watch may take before it is answered with 504.
+    /// How long a request other than a watch may take before it gets 504.
     #[arg(long, value_name = "DURATION", default_value = "60s", value_parser = duration)]
     pub(crate) request_timeout: Duration,
 
     #[command(flatten)]
     pub(crate) services: ServiceOptions,
 
-    /// Features to switch on or off, as every kube component takes them: Name=true,Other=false.
+    /// Features to switch on or off, in the format of all kube components: Name=true,Other=false.
     #[arg(long, value_name = "GATES", default_value = "")]
     pub(crate) feature_gates: String,
 
-    /// Features of the API server only; what is said here overrides --feature-gates.
+    /// Features of the API server only. Overrides --feature-gates.
     #[arg(long, value_name = "GATES", default_value = "")]
     pub(crate) apiserver_feature_gates: String,
 
-    /// How the log on standard error is written.
+    /// The format of the log on standard error.
     #[arg(long, value_enum, default_value = "text")]
     pub(crate) log_format: LogFormat,
 
-    /// Logs more: -v what controllers and nodes do, -vv every request. The variable BERTH_LOG takes a filter instead: warn,berth_apiserver=debug.
+    /// Logs more: -v the actions of controllers and nodes, -vv every request. The variable BERTH_LOG sets a filter:
+    /// warn,berth_apiserver=debug.
     #[arg(short, long, action = clap::ArgAction::Count)]
     pub(crate) verbose: u8,
 }

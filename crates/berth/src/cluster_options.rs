@@ -17,11 +17,11 @@ pub(crate) struct ClusterOptions {
     #[arg(long, value_name = "NAME", global = true)]
     pub(crate) context: Option<String>,
 
-    /// The namespace to look in [default: the context's].
+    /// The namespace to read [default: the context's].
     #[arg(short, long, value_name = "NAME", global = true)]
     pub(crate) namespace: Option<String>,
 
-    /// Looks in all namespaces; with a TYPE alone.
+    /// Reads all namespaces. Requires a TYPE without names.
     #[arg(short = 'A', long, global = true)]
     pub(crate) all_namespaces: bool,
 
@@ -49,31 +49,31 @@ pub(crate) struct ClusterOptions {
     #[arg(long, value_name = "FILE", global = true, requires = "client_key")]
     pub(crate) client_certificate: Option<PathBuf>,
 
-    /// A file with its key.
+    /// A file with the key of the client certificate.
     #[arg(long, value_name = "FILE", global = true, requires = "client_certificate")]
     pub(crate) client_key: Option<PathBuf>,
 
-    /// Does not check who the server is: whoever is in between can read and change all.
+    /// Does not verify the server's certificate. An attacker on the network can then read and change everything.
     #[arg(long, global = true)]
     pub(crate) insecure_skip_tls_verify: bool,
 
-    /// The name in the server's certificate, where it is not that of its address.
+    /// The name in the server's certificate, if it differs from the server's address.
     #[arg(long, value_name = "NAME", global = true)]
     pub(crate) tls_server_name: Option<String>,
 
-    /// How long a single request may take, watches apart: 30s, or seconds; 0: for ever.
+    /// How long a single request other than a watch may take: 30s, or seconds. 0 waits indefinitely.
     #[arg(long, value_name = "DURATION", default_value = "0", global = true, value_parser = seconds_or_duration)]
     pub(crate) request_timeout: Duration,
 
-    /// Acts as this user; one's own must be allowed to.
+    /// Acts as this user. Requires permission to impersonate.
     #[arg(long = "as", value_name = "USER", global = true)]
     pub(crate) as_user: Option<String>,
 
-    /// Acts as a member of this group; with --as. Repeatable.
+    /// Acts as a member of this group. Requires --as. Repeatable.
     #[arg(long = "as-group", value_name = "GROUP", global = true, requires = "as_user")]
     pub(crate) as_groups: Vec<String>,
 
-    /// Acts as the user with this uid; with --as.
+    /// Acts as the user with this uid. Requires --as.
     #[arg(long, value_name = "UID", global = true, requires = "as_user")]
     pub(crate) as_uid: Option<String>,
 }

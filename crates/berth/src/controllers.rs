@@ -12,21 +12,24 @@ use std::{path::PathBuf, sync::Arc, time::Duration};
 /// Which controllers run, and what those need to know that stand for something outside.
 #[derive(Args, Debug)]
 pub(crate) struct ControllerOptions {
-    /// Which controllers run: * for all, NAME for one, -NAME for all but one, -* for none. Scheduler and simulated nodes are `scheduler` and `node`
-    /// [default: *; none over what was taken over with --take-over; on an API server that is not berth's, deployment,replicaset,statefulset].
+    /// The controllers to run: * for all, NAME for one, -NAME to exclude one, -* for none. The names of scheduler and simulated nodes are
+    /// `scheduler` and `node` [default: *; none on data of --take-over; deployment,replicaset,statefulset on an API server other than
+    /// berth's].
     #[arg(long, value_name = "LIST", allow_hyphen_values = true)]
     pub(crate) controllers: Option<String>,
 
-    /// How long it takes to make a persistent volume for a claim.
+    /// How long the creation of a persistent volume for a claim takes.
     #[arg(long, value_name = "DURATION", default_value = "100ms", value_parser = duration)]
     pub(crate) volume_provision_latency: Duration,
 
-    /// Where the addresses of Services of type LoadBalancer come from. Nothing answers there: the default is reserved for documentation.
+    /// The address range of Services of type LoadBalancer. No machine answers on these addresses: the default range is reserved for
+    /// documentation.
     #[arg(long, value_name = "CIDR", default_value = "198.51.100.0/24", value_parser = cluster_ips)]
     pub(crate) load_balancer_range: Cidr,
 
-    /// Who can be asked by analyses of progressive rollouts, as YAML: names, addresses, credentials, and which namespaces may ask; see
-    /// docs/how-to/progressive-rollouts.md [default: nobody]. The file and those that it names are read again when they change.
+    /// A YAML file of the providers for analyses of progressive rollouts: names, addresses, credentials, and the namespaces that may use
+    /// each. See docs/how-to/progressive-rollouts.md [default: no providers]. berth reads changes of this file, and of files in it, while
+    /// it runs.
     #[arg(long, value_name = "FILE")]
     pub(crate) analysis_providers: Option<PathBuf>,
 }

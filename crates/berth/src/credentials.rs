@@ -27,35 +27,37 @@ const PUBLISH_AGAIN: SignedDuration = SignedDuration::from_secs(5);
 /// What a server is told of credentials.
 #[derive(Args, Debug)]
 pub(crate) struct CredentialOptions {
-    /// The authorities of clients' certificates, as PEM, which several servers share: see berth pki. No kubeconfig is written then [default: an authority
-    /// of the server's own, in --data-dir]. This file and the next ones are read again while the server runs; what cannot be used changes nothing.
+    /// The authorities of clients' certificates, as PEM, which several servers share. See berth pki. With this option, berth writes no
+    /// kubeconfig [default: the server's own authority, in --data-dir]. berth reads changes of this file and the next ones while it runs.
+    /// It ignores files that it cannot use.
     #[arg(long, value_name = "FILE", requires_all = ["tls_cert_file", "service_account_signing_key_file"])]
     pub(crate) client_ca_file: Option<PathBuf>,
 
-    /// The server's certificate, as PEM, with those of the authorities between it and the one that clients know [default: made at the start].
+    /// The server's certificate, as PEM, with its intermediate authorities [default: created at the start].
     #[arg(long, value_name = "FILE", requires = "tls_private_key_file")]
     pub(crate) tls_cert_file: Option<PathBuf>,
 
-    /// Its key, as PEM.
+    /// The server certificate's key, as PEM.
     #[arg(long, value_name = "FILE", requires = "tls_cert_file")]
     pub(crate) tls_private_key_file: Option<PathBuf>,
 
-    /// The authority of the server's certificate, as PEM: what pods, and the kubeconfig that is written at the start, are told to trust [default:
+    /// The authority of the server's certificate, as PEM, for pods and for the kubeconfig that berth writes at the start [default:
     /// --client-ca-file].
     #[arg(long, value_name = "FILE", requires = "tls_cert_file")]
     pub(crate) root_ca_file: Option<PathBuf>,
 
-    /// The private key that signs service accounts' tokens, as PEM: RSA, or elliptic on P-256 or P-384 [default: one of the server's own, in --data-dir].
+    /// The private key that signs service accounts' tokens, as PEM: RSA, or elliptic on P-256 or P-384 [default: the server's own key, in
+    /// --data-dir].
     #[arg(long, value_name = "FILE")]
     pub(crate) service_account_signing_key_file: Option<PathBuf>,
 
-    /// Keys that service accounts' tokens are checked with, besides the one that signs: public or private ones, or certificates, as PEM. Repeatable, or several
-    /// with commas between them.
+    /// More keys that verify service accounts' tokens, besides the signing key: public keys, private keys or certificates, as PEM.
+    /// Repeatable, or separated by commas.
     #[arg(long, value_name = "FILE,...", value_delimiter = ',')]
     pub(crate) service_account_key_file: Vec<PathBuf>,
 
-    /// Who signs service accounts' tokens, as they say it, and their audience unless another is asked for. Repeatable: tokens of all of them are taken, the first
-    /// is said in new ones.
+    /// The issuer of service accounts' tokens, and their default audience. Repeatable: berth accepts tokens of all issuers, and new tokens
+    /// have the first one.
     #[arg(long, value_name = "ISSUER", default_value = ISSUER, value_parser = issuer)]
     pub(crate) service_account_issuer: Vec<String>,
 }
@@ -63,9 +65,9 @@ pub(crate) struct CredentialOptions {
 /// By upstream's rule: with a colon it is an address.
 fn issuer(text: &str) -> Result<String, &'static str> {
     match text {
-        "" => Err("an issuer has a name"),
+        "" => Err("an issuer must not be empty"),
         _ if text.contains(':') && text.parse::<http::Uri>().is_err() => {
-            Err("an issuer with a colon is an address: https://issuer.example")
+            Err("an issuer with a colon must be a URL, such as https://issuer.example")
         }
         _ => Ok(text.to_owned()),
     }
@@ -90,7 +92,7 @@ impl CredentialOptions {
     /// Nobody would know whom to trust.
     pub(crate) fn check(&self) -> Outcome<()> {
         if self.tls_cert_file.is_some() && self.client_ca_file.is_none() && self.root_ca_file.is_none() {
-            return Err("--tls-cert-file wants --root-ca-file too: the authority that clients are told to trust".into());
+            return Err("--tls-cert-file requires --root-ca-file: the authority that clients trust".into());
         }
         Ok(())
     }
@@ -161,7 +163,7 @@ async fn publish(registry: Registry, mut root_ca: watch::Receiver<String>, clock
         loop {
             let newest = root_ca.borrow_and_update().clone();
             let Err(error) = registry.replace_root_ca(&newest).await else { break };
-            tracing::warn!(%error, "not all namespaces have been told of the server's new authority; trying again");
+            tracing::warn!(%error, "could not publish the server's new authority in all namespaces; retrying");
             clock.sleep_until(clock.now() + PUBLISH_AGAIN).await;
         }
     }
@@ -171,5 +173,5 @@ async fn publish(registry: Registry, mut root_ca: watch::Receiver<String>, clock
 pub(crate) fn authorities_in(path: &Path, option: &str) -> Outcome<Vec<String>> {
     let text = fs::read_to_string(path).map_err(|error| format!("cannot read {}: {error} ({option})", path.display()))?;
     let found = certificates(&text);
-    if found.is_empty() { Err(format!("{}: it has no certificate in PEM ({option})", path.display()).into()) } else { Ok(found) }
+    if found.is_empty() { Err(format!("{} contains no certificate in PEM format ({option})", path.display()).into()) } else { Ok(found) }
 }

@@ -26,30 +26,30 @@ use std::{
 
 pub(crate) const DASHBOARD_EXAMPLES: &str = "Examples:
   berth dashboard --open                        the cluster of the current context, in the browser
-  berth dashboard --context prod -n shop        one namespace, for somebody who may read no other
+  berth dashboard --context prod -n shop        one namespace, if you may read no other
   berth dashboard --address 192.0.2.7 --port 8443 --host berth.example.com \\
-      --tls-cert-file berth.pem --tls-private-key-file berth.key    for a phone";
+      --tls-cert-file berth.pem --tls-private-key-file berth.key    for other devices";
 
 /// Options of `berth dashboard`.
 #[derive(Args, Debug)]
 pub(crate) struct DashboardOptions {
-    /// The address to listen on; any but loopback wants TLS.
+    /// The address to listen on. Every address except loopback requires TLS.
     #[arg(long, value_name = "IP", default_value = "127.0.0.1")]
     pub(crate) address: IpAddr,
 
-    /// The port to listen on; 0 takes any free one.
+    /// The port to listen on. 0 chooses a free port.
     #[arg(long, value_name = "PORT", default_value_t = 0)]
     pub(crate) port: u16,
 
-    /// A name under which browsers find it, besides its address. Requests for any other are refused. Repeatable.
+    /// A name of the page for browsers, besides its address. berth rejects requests for every other name. Repeatable.
     #[arg(long = "host", value_name = "NAME")]
     pub(crate) hosts: Vec<String>,
 
-    /// A file with the certificate to show, and those between it and its authority.
+    /// A file with the page's certificate and its intermediate authorities.
     #[arg(long, value_name = "FILE", requires = "tls_private_key_file")]
     pub(crate) tls_cert_file: Option<PathBuf>,
 
-    /// A file with its key.
+    /// A file with the certificate's key.
     #[arg(long, value_name = "FILE", requires = "tls_cert_file")]
     pub(crate) tls_private_key_file: Option<PathBuf>,
 
@@ -57,7 +57,7 @@ pub(crate) struct DashboardOptions {
     #[arg(long)]
     pub(crate) open: bool,
 
-    /// How the log on standard error is written.
+    /// The format of the log on standard error.
     #[arg(long, value_enum, default_value = "text")]
     pub(crate) log_format: LogFormat,
 

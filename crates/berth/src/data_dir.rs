@@ -14,14 +14,14 @@ use std::{
 };
 use tempfile::TempDir;
 
-/// Where objects are kept.
+/// Where objects are stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum StoreKind {
-    /// On disk, in the data folder: what was acknowledged survives.
+    /// On disk, in the data folder. Every acknowledged write survives a crash.
     Embedded,
-    /// In memory: gone when the process ends.
+    /// In memory. The objects are lost when the process ends.
     Memory,
-    /// In an etcd (3.4 or later), which --etcd-servers names.
+    /// In etcd (3.4 or later), at --etcd-servers.
     Etcd,
 }
 
@@ -43,18 +43,18 @@ pub(crate) struct DataDir {
 /// Why there is no data folder.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum DataDirError {
-    #[error("there is no home folder to keep data in; name a folder with --data-dir")]
+    #[error("there is no home folder for data; choose a folder with --data-dir")]
     NoHome,
-    #[error("cannot make the data folder {} (--data-dir)", path.display())]
+    #[error("cannot create the data folder {} (--data-dir)", path.display())]
     Create { path: PathBuf, source: io::Error },
-    #[error("cannot take {} from others than its owner, who could read secrets and keys in it (--data-dir)", path.display())]
+    #[error("cannot restrict {} to its owner; other users could read secrets and keys in it (--data-dir)", path.display())]
     Shut { path: PathBuf, source: io::Error },
     #[error(
-        "cannot use the data folder {} (--data-dir): it belongs to the user with the id {owner}, and berth runs as {user}",
+        "cannot use the data folder {} (--data-dir): its owner is the user {owner}, but berth runs as {user}",
         path.display()
     )]
     Foreign { path: PathBuf, owner: u32, user: u32 },
-    #[error("the data folder {} is in use by another berth; stop it, or name another folder with --data-dir", path.display())]
+    #[error("the data folder {} is in use by another berth; stop it, or choose another folder with --data-dir", path.display())]
     InUse { path: PathBuf },
     #[error("cannot lock the data folder {} (--data-dir)", path.display())]
     Lock { path: PathBuf, source: io::Error },

@@ -7,7 +7,7 @@ use std::time::Duration;
 /// # Errors
 /// What to write instead.
 pub(crate) fn duration(text: &str) -> Result<Duration, String> {
-    let parsed: jiff::SignedDuration = text.parse().map_err(|_| format!("{text:?} is no duration; write 250ms, 2s or 1m30s"))?;
+    let parsed: jiff::SignedDuration = text.parse().map_err(|_| format!("{text:?} is not a duration, such as 250ms, 2s or 1m30s"))?;
     Duration::try_from(parsed).map_err(|_| format!("{text:?} is negative"))
 }
 

@@ -62,8 +62,8 @@ impl Faults {
     /// Runs the part `name` to its end; tells if that is a panic.
     pub(crate) async fn watch(self, name: &'static str, part: impl Future<Output = ()>) {
         if let Err(Panicked(text)) = caught(part).await {
-            tracing::error!(part = name, panic = ?text, "a part panicked that others rely on");
-            self.tell(format!("the part {name:?} panicked: {text}; this is a fault in berth, which ends"));
+            tracing::error!(part = name, panic = ?text, "a required part panicked");
+            self.tell(format!("the part {name:?} panicked: {text}; this is a bug in berth, which exits now"));
         }
     }
 
@@ -103,9 +103,9 @@ impl Machine for RealMachine {
 /// Told when the machine's clock has been set, by how much it is ahead now.
 fn tell_of_clock(ahead: SignedDuration) {
     if ahead.is_negative() {
-        tracing::warn!(behind = %ahead.abs(), "the machine's clock was set back: time passes more slowly here until it has caught up");
+        tracing::warn!(behind = %ahead.abs(), "the machine's clock was set back: berth's clock is slower until both agree");
     } else {
-        tracing::warn!(%ahead, "the machine's clock was set forward: time passes faster here until it has caught up");
+        tracing::warn!(%ahead, "the machine's clock was set forward: berth's clock is faster until both agree");
     }
 }
 
@@ -149,7 +149,7 @@ mod tests {
         env.spawner.spawn("cache", async { panic!("nobody saw this coming") }.boxed());
         let first = faults.first().await;
         faults.clone().watch("events", async { panic!("what follows from it") }).await;
-        assert_eq!(first, "the part \"cache\" panicked: nobody saw this coming; this is a fault in berth, which ends");
+        assert_eq!(first, "the part \"cache\" panicked: nobody saw this coming; this is a bug in berth, which exits now");
         assert_eq!(faults.first().await, first);
     }
 }

@@ -30,41 +30,42 @@ type Outcome<T> = Result<T, Box<dyn Error>>;
 /// Which etcds, and how they are spoken to.
 #[derive(Args, Debug)]
 pub(crate) struct Connection {
-    /// The members of the etcd of --store etcd: http://127.0.0.1:2379. Repeatable, or several with commas between them.
+    /// The members of the etcd for --store etcd: http://127.0.0.1:2379. Repeatable, or separated by commas.
     #[arg(long, value_name = "URL,...", value_delimiter = ',', required_if_eq("store", "etcd"))]
     pub(crate) etcd_servers: Vec<String>,
 
-    /// Other etcds for some resources: /events#http://127.0.0.1:4002;http://127.0.0.1:4003. Before the # stand the resource's group, which is empty for
-    /// the core's, and its name; behind it are the members, with semicolons between them. What another etcd has of it meanwhile is not looked
-    /// for. Repeatable, or several with commas between them.
+    /// Other etcds for some resources: /events#http://127.0.0.1:4002;http://127.0.0.1:4003. The resource's group, which is empty for the
+    /// core group, and its name are before the #. The members follow it, separated by semicolons. berth does not move objects between
+    /// etcds. Repeatable, or separated by commas.
     #[arg(long, value_name = "GROUP/RESOURCE#URL;...,...", value_delimiter = ',', value_parser = servers_override)]
     pub(crate) etcd_servers_overrides: Vec<Override>,
 
-    /// What all keys in etcd begin with. What stands there belongs to the control plane with this --data-dir.
+    /// The prefix of all keys in etcd. Keys with this prefix belong to the control plane of this --data-dir.
     #[arg(long, value_name = "PREFIX", default_value = "/registry", value_parser = prefix)]
     pub(crate) etcd_prefix: String,
 
-    /// The authorities of etcd's certificates, as PEM: which etcd is the right one.
+    /// The authorities of etcd's certificates, as PEM.
     #[arg(long, value_name = "FILE")]
     pub(crate) etcd_cafile: Option<PathBuf>,
 
-    /// The certificate that etcd is shown, as PEM.
+    /// The client certificate for etcd, as PEM.
     #[arg(long, value_name = "FILE", requires = "etcd_keyfile")]
     pub(crate) etcd_certfile: Option<PathBuf>,
 
-    /// Its key, as PEM.
+    /// The client certificate's key, as PEM.
     #[arg(long, value_name = "FILE", requires = "etcd_certfile")]
     pub(crate) etcd_keyfile: Option<PathBuf>,
 
-    /// The user of an etcd that has users. His role wants to read and write what begins with --etcd-prefix, and the key compact_rev_key.
+    /// The user of an etcd with authentication. The user's role must allow reads and writes of keys with --etcd-prefix and of the key
+    /// compact_rev_key.
     #[arg(long, value_name = "NAME", requires = "etcd_password_file")]
     pub(crate) etcd_user: Option<String>,
 
-    /// The file that has the user's password; a line break at its end is not part of it.
+    /// A file with the user's password. berth ignores a line break at its end.
     #[arg(long, value_name = "FILE", requires = "etcd_user")]
     pub(crate) etcd_password_file: Option<PathBuf>,
 
-    /// Lets plain http leave this machine: whoever is on the way can read and change all that is stored, every Secret too.
+    /// Allows plain http to other machines. An attacker on the network can then read and change every object, including Secrets.
     #[arg(long)]
     pub(crate) insecure_etcd: bool,
 }
@@ -75,16 +76,16 @@ pub(crate) struct EtcdOptions {
     #[command(flatten)]
     pub(crate) connection: Connection,
 
-    /// How long etcd may take to answer until /readyz says that it does not.
+    /// How long etcd may take to answer before /readyz reports a failure.
     #[arg(long, value_name = "DURATION", default_value = "2s", value_parser = duration)]
     pub(crate) etcd_healthcheck_timeout: Duration,
 
-    /// How often etcd is told to forget what was replaced before the last time: by one of all servers over it, as by kube-apiservers. 0s: never, somebody else does.
+    /// The interval of etcd compaction, which API servers over one etcd run in turn. 0s disables it.
     #[arg(long, value_name = "DURATION", default_value = "5m", value_parser = duration)]
     pub(crate) etcd_compaction_interval: Duration,
 
-    /// Takes over what a kube-apiserver, which is stopped, has stored there: nothing is made at the start, and no controllers run but those that
-    /// --controllers names. Needed once.
+    /// Takes over the objects that a kube-apiserver has stored in etcd. Stop the kube-apiserver first. berth then creates nothing at the
+    /// start, and runs only the controllers that --controllers names. Needed once.
     #[arg(long)]
     pub(crate) take_over: bool,
 }
@@ -105,7 +106,7 @@ impl Override {
 
 /// By upstream's grammar.
 fn servers_override(text: &str) -> Result<Override, String> {
-    let fault = || "it is to be like /events#http://127.0.0.1:4002;http://127.0.0.1:4003: GROUP/RESOURCE#URL;...".to_owned();
+    let fault = || "write GROUP/RESOURCE#URL;..., such as /events#http://127.0.0.1:4002;http://127.0.0.1:4003".to_owned();
     let (resource, servers) = text.split_once('#').ok_or_else(fault)?;
     let (group, plural) = resource.split_once('/').ok_or_else(fault)?;
     let servers: Vec<String> = servers.split(';').map(str::to_owned).collect();
@@ -160,11 +161,11 @@ async fn client(options: &Options, servers: &str) -> Outcome<Client> {
 
 fn prefix(text: &str) -> Result<String, String> {
     let trimmed = text.trim_end_matches('/');
-    if trimmed.len() < 2 || !trimmed.starts_with('/') { Err("a prefix is like /registry".into()) } else { Ok(trimmed.into()) }
+    if trimmed.len() < 2 || !trimmed.starts_with('/') { Err("write a prefix as /registry".into()) } else { Ok(trimmed.into()) }
 }
 
 /// Said of objects that are kept elsewhere: whoever names an etcd wants them there.
-const UNUSED: &str = "options of etcd are for --store etcd";
+const UNUSED: &str = "etcd options require --store etcd";
 
 impl EtcdOptions {
     /// For objects that are kept elsewhere.
@@ -205,7 +206,9 @@ impl Connection {
         };
         let tls = match &self.etcd_cafile {
             Some(path) => Some(Tls { authorities: read(path)?, identity }),
-            None if identity.is_some() => return Err("--etcd-certfile wants --etcd-cafile too, which says which etcd is shown it".into()),
+            None if identity.is_some() => {
+                return Err("--etcd-certfile requires --etcd-cafile, which verifies the etcd that gets the certificate".into());
+            }
             None => None,
         };
         let user = match (&self.etcd_user, &self.etcd_password_file) {
@@ -249,7 +252,7 @@ fn place_of(part: &Override) -> Outcome<String> {
     let resources = ResourceTable::default().resources();
     let resource = resources.by_name(&part.resource);
     resource.map(|resource| resource.prefix().to_owned()).ok_or_else(|| {
-        format!("{:?} is no resource that berth has: GROUP/RESOURCE, without a group for those of the core ({OVERRIDES})", part.resource())
+        format!("berth has no resource {:?}; write GROUP/RESOURCE, with an empty group for core resources ({OVERRIDES})", part.resource())
             .into()
     })
 }
@@ -336,17 +339,17 @@ pub(crate) fn with_advice(error: ClaimError) -> String {
     let advice = match &error {
         ClaimError::Etcd(_) => return error.to_string(),
         ClaimError::Foreign { .. } => {
-            "take it over with --take-over if it is a kube-apiserver's, or take another place with --etcd-prefix".to_owned()
+            "if a kube-apiserver wrote them, take them over with --take-over; otherwise choose another --etcd-prefix".to_owned()
         }
-        ClaimError::Served { .. } => "stop it first; what one that was killed has left goes by itself within 20 s".to_owned(),
-        ClaimError::Rival { .. } => "stop it first; what one that was killed has left goes by itself within 15 s".to_owned(),
-        ClaimError::Layout { .. } => "start that one, or take another place with --etcd-prefix".to_owned(),
-        ClaimError::Occupied { .. } => "take another place with --etcd-prefix".to_owned(),
-        ClaimError::HalfImported { .. } => "run berth store import again, which begins anew".to_owned(),
+        ClaimError::Served { .. } => "stop it first. If it was killed, its entry expires within 20 s".to_owned(),
+        ClaimError::Rival { .. } => "stop it first. If it was killed, its entry expires within 15 s".to_owned(),
+        ClaimError::Layout { .. } => "start that version, or choose another --etcd-prefix".to_owned(),
+        ClaimError::Occupied { .. } => "choose another --etcd-prefix".to_owned(),
+        ClaimError::HalfImported { .. } => "run berth store import again, which starts from scratch".to_owned(),
         ClaimError::Nobodys { .. } => "see --etcd-prefix".to_owned(),
         ClaimError::Others { owner, .. } => {
             format!(
-                "start it with its own --data-dir or --client-ca-file, or take another place with --etcd-prefix. If that folder is lost: etcdctl del {owner}"
+                "use the --data-dir or --client-ca-file of that control plane, or choose another --etcd-prefix. If that folder is lost: etcdctl del {owner}"
             )
         }
     };

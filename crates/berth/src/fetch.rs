@@ -19,7 +19,7 @@ const REDIRECTS_MAX: usize = 10;
 /// Why there is no manifest.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum FetchError {
-    #[error("{url} is no URL")]
+    #[error("{url} is not a URL")]
     Url { url: String },
     #[error("unable to read URL \"{url}\", server reported {status}, status code={}", status.as_u16())]
     Status { url: String, status: StatusCode },
@@ -29,9 +29,9 @@ pub(crate) enum FetchError {
     Late { url: String },
     #[error("unable to read URL \"{url}\": more than {REDIRECTS_MAX} redirects")]
     Redirects { url: String },
-    #[error("{url} has more than {} MiB", BYTES_MAX >> 20)]
+    #[error("{url} is larger than {} MiB", BYTES_MAX >> 20)]
     Large { url: String },
-    #[error("{url} is no text")]
+    #[error("{url} is not UTF-8 text")]
     Text { url: String },
 }
 
@@ -192,7 +192,7 @@ mod tests {
     #[test]
     fn what_is_too_large_or_no_text_is_refused_at_once() {
         check(vec![answer("200 OK", "", &vec![b'a'; BYTES_MAX])], Ok(&"a".repeat(BYTES_MAX)), &["/a.yaml"]);
-        check(vec![answer("200 OK", "", &vec![b'a'; BYTES_MAX + 1])], Err("URL has more than 16 MiB"), &["/a.yaml"]);
-        check(vec![answer("200 OK", "", b"kind: \xff")], Err("URL is no text"), &["/a.yaml"]);
+        check(vec![answer("200 OK", "", &vec![b'a'; BYTES_MAX + 1])], Err("URL is larger than 16 MiB"), &["/a.yaml"]);
+        check(vec![answer("200 OK", "", b"kind: \xff")], Err("URL is not UTF-8 text"), &["/a.yaml"]);
     }
 }

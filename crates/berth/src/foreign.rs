@@ -116,11 +116,11 @@ impl Untouched {
     /// Says what it is, once.
     pub(crate) fn tell(&self) {
         if !self.found.is_empty() {
-            tracing::warn!("not served here or not readable, and left as it is: {}", words(&self.found));
+            tracing::warn!("unchanged, because berth does not serve or cannot read it: {}", words(&self.found));
         }
         if !self.encrypted.is_empty() {
             tracing::warn!(
-                "encrypted at rest, so that berth stores nothing of these resources (it would be in clear): {}",
+                "encrypted at rest, so berth rejects writes of these resources, which would be in plain text: {}",
                 words(&self.encrypted)
             );
         }
@@ -224,7 +224,11 @@ impl Reviewer for Untouched {
             Err(ApiError::Conflict {
                 resource: NAMESPACES,
                 name: request.name.to_owned(),
-                message: format!("namespace {:?} holds what berth does not serve or cannot read: {}", request.name, words(&within)),
+                message: format!(
+                    "namespace {:?} contains objects that berth does not serve or cannot read: {}",
+                    request.name,
+                    words(&within)
+                ),
             })
         }
         .boxed()

@@ -18,7 +18,10 @@ use std::{
 pub(crate) fn run(options: &IssueKubeconfig) -> Result<(), Box<dyn Error>> {
     let to_file = options.output.as_deref().filter(|path| *path != Path::new("-"));
     if options.output.is_none() && std::io::stdout().is_terminal() {
-        return Err("a kubeconfig holds a private key, which a terminal would show: name a file (--output FILE), or say --output -".into());
+        return Err(
+            "a kubeconfig contains a private key, which the terminal would show: write it to a file (--output FILE), or add --output -"
+                .into(),
+        );
     }
     let data_dir = DataDir::open(options.data_dir.clone(), StoreKind::Embedded)?;
     let server = match &options.server {
@@ -43,9 +46,9 @@ pub(crate) fn run(options: &IssueKubeconfig) -> Result<(), Box<dyn Error>> {
 
 /// Where the administrator finds the server.
 fn server_of(kubeconfig: &Path) -> Result<String, Box<dyn Error>> {
-    let unknown = |why: &str| format!("{why} {}; say where the server is with --server", kubeconfig.display());
+    let unknown = |why: &str| format!("{why} {}; add the server's address with --server", kubeconfig.display());
     let text = fs::read_to_string(kubeconfig).map_err(|error| unknown(&format!("{error}:")))?;
     let config: Value = serde_saphyr::from_str(&text).map_err(|_| unknown("there is no kubeconfig in"))?;
     let server = config["clusters"][0]["cluster"]["server"].as_str();
-    Ok(server.ok_or_else(|| unknown("no server is named in"))?.to_owned())
+    Ok(server.ok_or_else(|| unknown("there is no server in"))?.to_owned())
 }

@@ -32,7 +32,7 @@ pub(crate) struct Access<'a> {
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum KubeconfigError {
     #[error(
-        "{} is not berth's: {what} would be lost; name another file with --kubeconfig-file, and both in KUBECONFIG to have both",
+        "berth did not write {}: {what} would be lost. Choose another file with --kubeconfig-file, and list both files in KUBECONFIG",
         path.display()
     )]
     Foreign { path: PathBuf, what: String },
@@ -53,10 +53,10 @@ impl KubeconfigFile {
         }
         let config: Value = serde_saphyr::from_str(&text).unwrap_or_default();
         let Some(clusters) = config["clusters"].as_array().filter(|_| config["kind"] == "Config") else {
-            return foreign("what is there, which is no kubeconfig,".to_owned());
+            return foreign("its content, which is not a kubeconfig,".to_owned());
         };
         let names: Vec<_> = clusters.iter().filter_map(|cluster| cluster["name"].as_str()).filter(|name| *name != NAME).collect();
-        if names.is_empty() { Ok(()) } else { foreign(format!("what it says of {}", names.join(", "))) }
+        if names.is_empty() { Ok(()) } else { foreign(format!("its entry {}", names.join(", "))) }
     }
 
     /// Writes it: to `asked`, else into the data folder.
@@ -132,9 +132,9 @@ mod tests {
         assert_eq!(check(None), Ok(()));
         assert_eq!(check(Some("")), Ok(()));
         assert_eq!(check(Some("kind: Config\nclusters: [{name: berth}]")), Ok(()));
-        let rest = "would be lost; name another file with --kubeconfig-file, and both in KUBECONFIG to have both";
+        let rest = "would be lost. Choose another file with --kubeconfig-file, and list both files in KUBECONFIG";
         let others = "kind: Config\nclusters: [{name: prod}, {name: berth}, {name: test}]";
-        assert_eq!(check(Some(others)), Err(format!("FILE is not berth's: what it says of prod, test {rest}")));
-        assert_eq!(check(Some("a letter")), Err(format!("FILE is not berth's: what is there, which is no kubeconfig, {rest}")));
+        assert_eq!(check(Some(others)), Err(format!("berth did not write FILE: its entry prod, test {rest}")));
+        assert_eq!(check(Some("a letter")), Err(format!("berth did not write FILE: its content, which is not a kubeconfig, {rest}")));
     }
 }

@@ -24,13 +24,13 @@ pub(crate) struct Document {
 pub(crate) enum ManifestError {
     #[error("cannot read {}", path.display())]
     Read { path: PathBuf, source: std::io::Error },
-    #[error("{} holds no *.yaml, *.yml or *.json file{}", path.display(), below(*depth))]
+    #[error("{} contains no *.yaml, *.yml or *.json file{}", path.display(), below(*depth))]
     EmptyFolder { path: PathBuf, depth: Depth },
     #[error(transparent)]
     Fetch(#[from] FetchError),
     #[error("{place} is neither YAML nor JSON: {message}")]
     Syntax { place: String, message: String },
-    #[error("{place} is no Kubernetes object: {missing} is missing{}", generator(place))]
+    #[error("{place} is not a Kubernetes object: {missing} is missing{}", generator(place))]
     NoObject { place: String, missing: &'static str },
     #[error("{place} contains no objects{}", instead(place))]
     Empty { place: String },
@@ -55,8 +55,8 @@ const STANDARD_INPUT: &str = "standard input";
 
 fn below(depth: Depth) -> &'static str {
     match depth {
-        Depth::Folder => "; --recursive looks into the folders in it too",
-        Depth::Tree => ", nor does any folder in it",
+        Depth::Folder => "; --recursive also reads its subfolders",
+        Depth::Tree => ", and neither do its subfolders",
     }
 }
 
@@ -265,7 +265,7 @@ mod tests {
     fn what_is_no_object_is_named_with_its_place() {
         check("kind: [", "m.yaml is neither YAML nor JSON");
         check(r#"{"apiVersion": "v1", "kind": "A", "kind": "B", "metadata": {"name": "a"}}"#, "m.yaml is neither YAML nor JSON");
-        check("{kind: A, metadata: {name: a}}", "m.yaml is no Kubernetes object: apiVersion is missing");
-        check("{apiVersion: v1, kind: A, metadata: {}}", "m.yaml is no Kubernetes object: metadata.name is missing");
+        check("{kind: A, metadata: {name: a}}", "m.yaml is not a Kubernetes object: apiVersion is missing");
+        check("{apiVersion: v1, kind: A, metadata: {}}", "m.yaml is not a Kubernetes object: metadata.name is missing");
     }
 }

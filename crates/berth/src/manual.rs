@@ -22,7 +22,7 @@ pub(crate) fn complete(options: &Completion) -> io::Result<()> {
 /// Writes a page for each command into the folder.
 pub(crate) fn write_man_pages(options: &Man) -> Result<(), Box<dyn Error>> {
     let folder = options.folder.display();
-    fs::create_dir_all(&options.folder).map_err(|error| format!("cannot make the folder {folder}: {error}"))?;
+    fs::create_dir_all(&options.folder).map_err(|error| format!("cannot create the folder {folder}: {error}"))?;
     clap_mangen::generate_to(cli::described(), &options.folder)
         .map_err(|error| format!("cannot write man pages into {folder}: {error}"))?;
     Ok(())
@@ -35,8 +35,8 @@ pub(crate) fn print_page() -> io::Result<()> {
 
 fn page() -> String {
     let mut page = "# All commands\n\n\
-        What `--help` says of each. Made from the program itself: `cargo run -- commands-page > docs/commands.md` renews it, and a test fails where \
-        it is stale.\n"
+        The `--help` text of each command. Generated: after a change, run `cargo run -- commands-page > docs/commands.md`. A test fails if this page \
+        is stale.\n"
         .to_owned();
     let mut root = cli::described().term_width(PAGE_WIDTH);
     root.build();
@@ -62,7 +62,7 @@ mod tests {
     #[test]
     fn the_page_of_all_commands_is_not_stale() {
         let kept = include_str!("../../../docs/commands.md");
-        assert!(kept == page(), "docs/commands.md is stale; `cargo run -- commands-page > docs/commands.md` renews it");
+        assert!(kept == page(), "docs/commands.md is stale; run `cargo run -- commands-page > docs/commands.md`");
     }
 
     #[test]

@@ -10,7 +10,7 @@ use std::{sync::Arc, time::Duration};
 /// How many simulated nodes there are, what they have, and how their pods behave.
 #[derive(Args, Debug)]
 pub(crate) struct NodeOptions {
-    /// How many simulated nodes run pods.
+    /// How many simulated nodes to run.
     #[arg(long, value_name = "N", default_value_t = 3)]
     pub(crate) nodes: u32,
 
@@ -22,12 +22,12 @@ pub(crate) struct NodeOptions {
     #[arg(long, value_name = "QUANTITY", default_value = "256Gi", value_parser = berth_node::parse_amount)]
     pub(crate) node_memory: String,
 
-    /// How many pods each node takes.
+    /// How many pods each node accepts.
     #[arg(long, value_name = "N", default_value_t = 110)]
     pub(crate) node_pods: u32,
 
-    /// What each node has of a resource, such as nvidia.com/gpu=8 or ephemeral-storage=20Gi [default: ephemeral-storage=1Ti]. Overrides --node-cpu,
-    /// --node-memory and --node-pods. Repeatable.
+    /// The amount of a resource on each node, such as nvidia.com/gpu=8 or ephemeral-storage=20Gi [default: ephemeral-storage=1Ti].
+    /// Overrides --node-cpu, --node-memory and --node-pods. Repeatable.
     #[arg(long = "node-resource", value_name = "NAME=QUANTITY", value_parser = berth_node::parse_resource)]
     pub(crate) node_resources: Vec<(String, String)>,
 
@@ -35,20 +35,21 @@ pub(crate) struct NodeOptions {
     #[arg(long = "node-label", value_name = "KEY=VALUE", value_parser = berth_node::parse_label)]
     pub(crate) node_labels: Vec<(String, String)>,
 
-    /// Zones that the nodes are in, in turn: a,b,c, or with their regions eu/a,eu/b,us/c (labels topology.kubernetes.io/zone and .../region).
+    /// The zones of the nodes, in turn: a,b,c, or with their regions eu/a,eu/b,us/c (labels topology.kubernetes.io/zone and .../region).
     #[arg(long, value_name = "ZONE,...", value_delimiter = ',')]
     pub(crate) zones: Vec<berth_node::Zone>,
 
-    /// Images that cannot be pulled, as a pattern with * and ?, such as '*:404': their pods fail with ErrImagePull and ImagePullBackOff. Repeatable.
+    /// Images that cannot be pulled, as a pattern with * and ?, such as '*:404'. Their pods fail with ErrImagePull and ImagePullBackOff.
+    /// Repeatable.
     #[arg(long, value_name = "PATTERN")]
     pub(crate) image_fails: Vec<String>,
 
-    /// How long a pod takes from being bound to being ready, unless its annotation sim.berth.dev/ready-after says otherwise.
+    /// How long a pod takes from its binding until it is ready, unless its annotation sim.berth.dev/ready-after overrides it.
     #[arg(long, value_name = "DURATION", default_value = "300ms", value_parser = duration)]
     pub(crate) pod_start_latency: Duration,
 
-    /// How long a pod takes from its deletion to being gone, unless its annotation sim.berth.dev/terminates-after says otherwise; never
-    /// longer than its grace period.
+    /// How long a pod takes to terminate, unless its annotation sim.berth.dev/terminates-after overrides it. Never longer than its grace
+    /// period.
     #[arg(long, value_name = "DURATION", default_value = "300ms", value_parser = duration)]
     pub(crate) pod_stop_latency: Duration,
 }

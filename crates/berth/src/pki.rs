@@ -15,8 +15,8 @@ type Outcome<T> = Result<T, Box<dyn Error>>;
 
 pub(crate) const PKI_EXAMPLES: &str = "Examples:
   berth pki init --dir ~/shop-pki --name api.example --server https://api.example:6443
-  berth pki show --dir ~/shop-pki                        what runs out when
-  berth pki renew --dir ~/shop-pki                       servers that run take the new certificate up by themselves";
+  berth pki show --dir ~/shop-pki                        print when certificates expire
+  berth pki renew --dir ~/shop-pki                       running servers load the new certificate";
 
 const INIT_EXAMPLES: &str = "Example:
   berth pki init --dir ~/shop-pki
@@ -25,7 +25,7 @@ const INIT_EXAMPLES: &str = "Example:
     --service-account-signing-key-file ~/shop-pki/sa.key --store etcd --etcd-servers http://127.0.0.1:2379
   berth controller-manager --kubeconfig ~/shop-pki/controller-manager.kubeconfig
 
-Keep ca.key where no server is: whoever has it is everybody. It is wanted again by berth pki renew.";
+Keep ca.key away from servers: its owner can act as every user. berth pki renew requires it.";
 
 const RENEW_EXAMPLES: &str = "Examples:
   berth pki renew --dir ~/shop-pki
@@ -40,13 +40,14 @@ pub(crate) struct PkiCommands {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum PkiCommand {
-    /// Makes a folder with an authority, the servers' certificate, a key for service accounts' tokens, and kubeconfigs. Overwrites nothing.
+    /// Creates a folder with an authority, the servers' certificate, a key for service accounts' tokens, and kubeconfigs. Overwrites
+    /// nothing.
     #[command(after_help = INIT_EXAMPLES)]
     Init(Init),
-    /// Makes certificates anew that such a folder has, but for the authority's; says which run out when.
+    /// Renews the certificates in such a folder, except the authority's, and prints when each expires.
     #[command(after_help = RENEW_EXAMPLES)]
     Renew(Renew),
-    /// Says which certificates of such a folder run out when. Changes nothing.
+    /// Prints when each certificate in such a folder expires. Changes nothing.
     #[command(after_help = "Example:\n  berth pki show --dir ~/shop-pki")]
     Show(Show),
 }
@@ -54,20 +55,20 @@ pub(crate) enum PkiCommand {
 /// Options of `berth pki init`.
 #[derive(Args, Debug)]
 pub(crate) struct Init {
-    /// The folder, for its owner alone; it must be empty, or not there.
+    /// The folder to create, accessible only to its owner. It must be empty or not exist.
     #[arg(long, value_name = "DIR")]
     pub(crate) dir: PathBuf,
 
-    /// A name or an address by which clients know the servers, besides localhost, 127.0.0.1 and those that they have inside a cluster. Repeatable, or several with
-    /// commas between them.
+    /// A name or address of the servers, as clients use it. localhost, 127.0.0.1 and the names inside a cluster are always included.
+    /// Repeatable, or separated by commas.
     #[arg(long = "name", value_name = "NAME|IP,...", value_delimiter = ',', value_parser = name)]
     pub(crate) names: Vec<String>,
 
-    /// Where the kubeconfigs lead: one of the servers, or what stands before all of them.
+    /// The server of the kubeconfigs: one of the servers, or the load balancer in front of them.
     #[arg(long, value_name = "URL", default_value = "https://127.0.0.1:6443", value_parser = server)]
     pub(crate) server: String,
 
-    /// How long certificates hold; the authority's holds for ten years.
+    /// How long certificates are valid. The authority's certificate is valid for ten years.
     #[arg(long, value_name = "DURATION", default_value = "8760h", value_parser = duration)]
     pub(crate) duration: Duration,
 }
@@ -79,15 +80,15 @@ pub(crate) struct Renew {
     #[arg(long, value_name = "DIR")]
     pub(crate) dir: PathBuf,
 
-    /// The names and addresses of the servers [default: as before].
+    /// The names and addresses of the servers [default: unchanged].
     #[arg(long = "name", value_name = "NAME|IP,...", value_delimiter = ',', value_parser = name)]
     pub(crate) names: Vec<String>,
 
-    /// Where the kubeconfigs lead [default: as before].
+    /// The server of the kubeconfigs [default: unchanged].
     #[arg(long, value_name = "URL", value_parser = server)]
     pub(crate) server: Option<String>,
 
-    /// How long certificates hold; none outlives the authority's.
+    /// How long certificates are valid, at most as long as the authority's.
     #[arg(long, value_name = "DURATION", default_value = "8760h", value_parser = duration)]
     pub(crate) duration: Duration,
 }
@@ -107,12 +108,16 @@ fn name(text: &str) -> Result<String, String> {
         (1..=63).contains(&label.len()) && within && !label.starts_with('-') && !label.ends_with('-')
     };
     let is_name = || text.len() <= 253 && text.strip_prefix("*.").unwrap_or(text).split('.').all(is_label);
-    if text.parse::<IpAddr>().is_ok() || is_name() { Ok(text.to_owned()) } else { Err(format!("{text:?} is no name and no address")) }
+    if text.parse::<IpAddr>().is_ok() || is_name() {
+        Ok(text.to_owned())
+    } else {
+        Err(format!("{text:?} is neither a DNS name nor an IP address"))
+    }
 }
 
 fn server(text: &str) -> Result<String, &'static str> {
     let address = text.parse::<http::Uri>().ok().filter(|uri| uri.scheme_str() == Some("https") && uri.host().is_some());
-    address.map(|_| text.to_owned()).ok_or("a server is like https://api.example:6443")
+    address.map(|_| text.to_owned()).ok_or("write a server as https://api.example:6443")
 }
 
 /// Does what is asked, and says what is there afterwards.
@@ -136,13 +141,13 @@ pub(crate) fn run(command: &PkiCommand) -> Outcome<()> {
 
 fn from_now(duration: Duration) -> Outcome<(Timestamp, SignedDuration)> {
     let (now, holds) = (Timestamp::now(), SignedDuration::try_from(duration)?);
-    now.checked_add(holds).map_err(|_| "no certificate holds that long (--duration)")?;
+    now.checked_add(holds).map_err(|_| "the certificate would expire too far in the future; choose a shorter --duration")?;
     Ok((now, holds))
 }
 
 fn tell(folder: &Path) -> Outcome<()> {
     for found in shared_pki::show(folder)? {
-        let until = found.ends.map_or_else(|| "does not end".to_owned(), |end| format!("until {}", end.strftime("%Y-%m-%d")));
+        let until = found.ends.map_or_else(|| "does not expire".to_owned(), |end| format!("until {}", end.strftime("%Y-%m-%d")));
         Output::Stdout.line(&format!("{:<30}  {until:<16}  {}", found.file, found.what));
     }
     Ok(())

@@ -181,7 +181,7 @@ impl Rollouts {
         }
         if 0 < keeping {
             let objects = if keeping == 1 { "1 object stays".to_owned() } else { format!("{keeping} objects stay") };
-            output.line(&format!("{objects} as changed since the manifests were applied; `kubectl apply -f` brings back what they say"));
+            output.line(&format!("{objects} as changed since the last apply of the manifests. `kubectl apply -f` restores the manifests"));
         }
         faults.into_result(registry)?;
         let versions = match order.is_empty() {
@@ -294,7 +294,7 @@ impl Rollouts {
             Ok(seen) => seen,
             Err(error) => {
                 if !mem::replace(&mut self.is_blind, true) {
-                    warn(&format!("berth: {error}; what becomes of the workloads is told when it is there again"));
+                    warn(&format!("berth: {error}; berth reports the workloads when the store is available again"));
                 }
                 sleep(LOOK_INTERVAL).await;
                 return false;

@@ -14,12 +14,13 @@ const CLUSTER_IPS_MIN: u64 = 6;
 /// What `berth up` is told about Services.
 #[derive(Args, Debug)]
 pub(crate) struct ServiceOptions {
-    /// The address under which others reach the API server: the endpoint of the Service kubernetes [default: --bind-address, or this
-    /// machine's first address that is not loopback].
+    /// The address on which others reach the API server: the endpoint of the Service kubernetes [default: --bind-address, or this machine's
+    /// first address that is not loopback].
     #[arg(long, value_name = "IP", value_parser = advertised)]
     pub(crate) advertise_address: Option<IpAddr>,
 
-    /// The range of Services' cluster addresses, IPv4. It counts when the ServiceCIDR kubernetes is made: add ServiceCIDRs to have more.
+    /// The range of Services' cluster addresses, IPv4. berth uses it when it creates the ServiceCIDR kubernetes. To get more addresses, add
+    /// ServiceCIDRs.
     #[arg(long, value_name = "CIDR", default_value = "10.96.0.0/16", value_parser = cluster_ips)]
     pub(crate) service_cluster_ip_range: Cidr,
 
@@ -54,17 +55,17 @@ fn own_address() -> Option<IpAddr> {
 fn advertised(text: &str) -> Result<IpAddr, String> {
     match check_endpoint_ip(text).first() {
         Some(fault) => Err(fault.clone()),
-        None => text.parse().map_err(|_| "it is no IP address".to_owned()),
+        None => text.parse().map_err(|_| "not an IP address".to_owned()),
     }
 }
 
 pub(crate) fn cluster_ips(text: &str) -> Result<Cidr, String> {
-    let range: Cidr = text.parse().map_err(|_| format!("{text:?} is no range of addresses; write 10.96.0.0/16"))?;
+    let range: Cidr = text.parse().map_err(|_| format!("{text:?} is not an address range, such as 10.96.0.0/16"))?;
     if range.family() != "IPv4" {
-        return Err("Services have IPv4 addresses here".to_owned());
+        return Err("Services require an IPv4 range".to_owned());
     }
     if range.host_count() < CLUSTER_IPS_MIN {
-        return Err(format!("{text} has only {} addresses to give out; at least {CLUSTER_IPS_MIN} are needed", range.host_count()));
+        return Err(format!("{text} has only {} addresses; berth requires at least {CLUSTER_IPS_MIN}", range.host_count()));
     }
     Ok(range.network())
 }
@@ -72,7 +73,9 @@ pub(crate) fn cluster_ips(text: &str) -> Result<Cidr, String> {
 fn node_ports(text: &str) -> Result<RangeInclusive<u16>, String> {
     let parse = |port: &str| port.parse().ok().filter(|port| *port > 0);
     let range = text.split_once('-').and_then(|(first, last)| Some(parse(first)?..=parse(last)?));
-    range.filter(|range: &RangeInclusive<u16>| !range.is_empty()).ok_or_else(|| format!("{text:?} is no range of ports; write 30000-32767"))
+    range
+        .filter(|range: &RangeInclusive<u16>| !range.is_empty())
+        .ok_or_else(|| format!("{text:?} is not a port range, such as 30000-32767"))
 }
 
 #[cfg(test)]
@@ -82,7 +85,9 @@ mod tests {
     #[test]
     fn ranges_are_read_as_people_write_them() {
         assert_eq!(cluster_ips("10.0.7.9/24").map(|range| range.to_string()), Ok("10.0.7.0/24".to_owned()));
-        for (text, fault) in [("10.0.0.0", "is no range"), ("10.0.0.0/30", "has only 2 addresses"), ("fd00::/112", "have IPv4 addresses")] {
+        for (text, fault) in
+            [("10.0.0.0", "is not an address range"), ("10.0.0.0/30", "has only 2 addresses"), ("fd00::/112", "require an IPv4 range")]
+        {
             assert!(cluster_ips(text).expect_err(text).contains(fault), "{text}");
         }
         assert_eq!(node_ports("30000-30009"), Ok(30_000..=30_009));

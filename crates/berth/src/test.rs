@@ -71,8 +71,11 @@ async fn rolled_out(options: &Test, plane: &Plane, documents: &[Document]) -> Ou
 }
 
 async fn run_command(options: &Test, plane: &Plane, signals: &Signals) -> Outcome<ExitCode> {
-    let (program, arguments) = options.command.split_first().ok_or("there is no command to run")?;
-    let kubeconfig = plane.kubeconfig.as_ref().ok_or("without a kubeconfig the command would find nothing: leave --client-ca-file out")?;
+    let (program, arguments) = options.command.split_first().ok_or("there is no command to run; write it after --")?;
+    let kubeconfig = plane
+        .kubeconfig
+        .as_ref()
+        .ok_or("the command requires a kubeconfig, which berth does not write with --client-ca-file: omit that option")?;
     let spawned = Command::new(program).args(arguments).env("KUBECONFIG", kubeconfig.path()).kill_on_drop(true).spawn();
     match spawned {
         Ok(child) => Ok(exit_code(wait(child, signals).await?)),

@@ -127,8 +127,8 @@ async fn live(options: &Up, plane: &Plane, data_dir: &Path, documents: &[Documen
         Verdict::RolledOut => (),
     }
     let end = match options.store {
-        StoreKind::Embedded | StoreKind::Etcd => "Ctrl-C stops it; the same command goes on from here",
-        StoreKind::Memory => "Ctrl-C stops it and forgets all objects",
+        StoreKind::Embedded | StoreKind::Etcd => "Ctrl-C stops it. The same command continues from here",
+        StoreKind::Memory => "Ctrl-C stops it and deletes all objects",
     };
     Output::Stdout.line(&format!("Running. {end}."));
     match rollouts.follow().await {}
@@ -381,18 +381,19 @@ impl Plane {
 
     fn announce(&self, options: &Up, data_dir: &Path) {
         let kept = match options.store {
-            StoreKind::Embedded => format!("objects are kept in {}", data_dir.display()),
-            StoreKind::Memory => "objects are kept in memory only".to_owned(),
-            StoreKind::Etcd => format!("objects are kept in {}", options.etcd.connection.place()),
+            StoreKind::Embedded => format!("objects are stored in {}", data_dir.display()),
+            StoreKind::Memory => "objects are stored only in memory".to_owned(),
+            StoreKind::Etcd => format!("objects are stored in {}", options.etcd.connection.place()),
         };
         let took = self.started.elapsed().as_millis();
         Output::Stdout.line(&format!("API server ready at https://{} after {took} ms; {kept}", self.address));
         match &self.kubeconfig {
             Some(kubeconfig) => Output::Stdout.line(&format!("  export KUBECONFIG={}", kubeconfig.path().display())),
-            None => Output::Stdout.line("  clients have certificates of the authorities in --client-ca-file"),
+            None => Output::Stdout.line("  clients need certificates of the authorities in --client-ca-file"),
         }
         if self.advertised.is_none() {
-            Output::Stdout.line("  no address but loopback: the Service kubernetes has no endpoints (--advertise-address)");
+            Output::Stdout
+                .line("  this machine has only a loopback address: the Service kubernetes has no endpoints (--advertise-address)");
         }
     }
 
@@ -489,7 +490,7 @@ fn check_controllers(readiness: &Readiness, metrics: &Arc<Metrics>, are_synced: 
         ready(if is_synced { keeping_up(&lags.longer_than(LAG_MAX)) } else { Err(unsynced(&caches.unsynced())) })
     });
     readiness.add("controllers", Failure::Dead, move || {
-        let why = |(queue, age): (String, Duration)| format!("{queue} has looked at one object for {} s", age.as_secs());
+        let why = |(queue, age): (String, Duration)| format!("{queue} has reconciled one object for {} s", age.as_secs());
         ready(looks.hanging(LOOK_MAX).map_or(Ok(()), |hanging| Err(why(hanging))))
     });
 }
@@ -553,7 +554,7 @@ mod tests {
         assert_eq!(ended.status.code(), Some(1), "{told}");
         let lines: Vec<Value> = told.lines().map(|line| serde_json::from_str(line).expect("a line of the log")).collect();
         let last = lines.last().and_then(|line| line["fields"]["message"].as_str());
-        let end = "berth: the part \"cache\" panicked: nobody saw this coming; this is a fault in berth, which ends";
+        let end = "berth: the part \"cache\" panicked: nobody saw this coming; this is a bug in berth, which exits now";
         assert_eq!(last, Some(end), "{told}");
         let places: Vec<_> = lines.iter().filter_map(|line| line["fields"]["place"].as_str()).collect();
         assert!(matches!(places[..], [place] if place.starts_with(file!())), "{told}");
@@ -576,7 +577,7 @@ mod tests {
         assert!(plane.fault().now_or_never().is_none(), "nothing has happened");
         plane.faults.clone().watch("cache", async { panic!("nobody saw this coming") }).await;
         let fault = plane.fault().await.to_string();
-        assert_eq!(fault, "the part \"cache\" panicked: nobody saw this coming; this is a fault in berth, which ends");
+        assert_eq!(fault, "the part \"cache\" panicked: nobody saw this coming; this is a bug in berth, which exits now");
         assert!(plane.readiness.is_stopping(), "it should be sent no requests");
         assert_eq!(plane.stop(&signals).await, None);
     }

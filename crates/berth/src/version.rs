@@ -40,8 +40,8 @@ pub(crate) fn run(options: &VersionOptions) {
     if options.output.is_some() {
         return line(&serde_json::to_string_pretty(&version).expect("all of it is text"));
     }
-    let commit = version.commit.unwrap_or("not known: a development build, or one without a repository");
-    let built = version.build_date.as_deref().unwrap_or("not known: a development build");
+    let commit = version.commit.unwrap_or("unknown: a development build, or a build without a repository");
+    let built = version.build_date.as_deref().unwrap_or("unknown: a development build");
     line(&format!("berth:      {}", version.version));
     line(&format!("commit:     {commit}"));
     line(&format!("built:      {built}"));

@@ -406,9 +406,9 @@ async fn a_file_that_has_become_wrong_keeps_what_was_there_and_that_is_told_once
     site.file("token", "s3cret");
     let good = near("prod", "prometheus", format!("http://{}", stub.address), ", bearerTokenFile: token");
     let (providers, clock) = site.follow(std::slice::from_ref(&good));
-    let bad = "FOLDER/providers.yaml: providers[0].url: must begin with https:// or http://; providers[0].namespaces: none may ask; \"*\" is for all";
-    let bad = format!(" WARN berth_analysis::follow: the providers of analyses that were there before stay in use: {bad}");
-    let mended = " WARN berth_analysis::follow: FOLDER/providers.yaml: mended, read again: its providers of analyses are asked from now on";
+    let bad = "FOLDER/providers.yaml: providers[0].url: must begin with https:// or http://; providers[0].namespaces: no namespace may use it; \"*\" allows all";
+    let bad = format!(" WARN berth_analysis::follow: keeping the previous analysis providers: {bad}");
+    let mended = " WARN berth_analysis::follow: FOLDER/providers.yaml: fixed and reloaded: berth uses its analysis providers from now on";
     let mut told = Vec::new();
     for (wrong, why) in [
         ("providers: [{name: prod, kind: prometheus, url: 'ftp://a', namespaces: []}]".to_owned(), Some(bad.as_str())),
@@ -424,7 +424,7 @@ async fn a_file_that_has_become_wrong_keeps_what_was_there_and_that_is_told_once
         }
         let line = site.told().last().cloned().unwrap_or_default();
         assert!(why.is_none_or(|why| why == line), "{line}");
-        assert!(line.contains("stay in use: FOLDER/providers.yaml") && !line.contains("s3cret"), "{line}");
+        assert!(line.contains("keeping the previous analysis providers: FOLDER/providers.yaml") && !line.contains("s3cret"), "{line}");
         told.push(line);
         assert_eq!(site.told(), told, "once");
         assert_eq!((asked(&providers, "prod").await, asked(&providers, "gate").await), (Ok(1.0), Err(NoAnswer::UnknownProvider)));
@@ -440,14 +440,13 @@ async fn a_file_that_has_become_wrong_keeps_what_was_there_and_that_is_told_once
         clock.look().await;
     }
     let line = site.told().last().cloned().unwrap_or_default();
-    let gone = "stay in use: FOLDER/providers.yaml: providers[0].bearerTokenFile: could not read FOLDER/token: ";
+    let gone =
+        "keeping the previous analysis providers: FOLDER/providers.yaml: providers[0].bearerTokenFile: could not read FOLDER/token: ";
     assert!(line.contains(gone) && asked(&providers, "gate").await == Ok(1.0), "{line}");
     site.file("token", "s3cret");
     clock.look().await;
     told.push(line);
-    told.push(
-        " WARN berth_analysis::follow: FOLDER/providers.yaml: the providers of analyses that are in use stand there again".to_owned(),
-    );
+    told.push(" WARN berth_analysis::follow: FOLDER/providers.yaml: contains the current analysis providers again".to_owned());
     assert_eq!(site.told(), told);
     assert!(stub.seen().iter().all(|sent| authorization(sent).as_deref() == Some("Bearer s3cret")));
     let log = String::from_utf8_lossy(&LOG.0.lock().expect("nobody panics")).into_owned();

@@ -203,7 +203,7 @@ impl Deployment {
     fn idle_rollback(&self) -> Option<String> {
         let is_asked_for = choices::value(&self.metadata, BERTH_AUTO_ROLLBACK).is_some();
         let has_deadline = self.spec.progress_deadline_seconds != Some(i32::MAX);
-        let text = "has no effect: spec.progressDeadlineSeconds says that there is no deadline";
+        let text = "has no effect: spec.progressDeadlineSeconds disables the deadline";
         (is_asked_for && !has_deadline).then(|| format!("metadata.annotations[{BERTH_AUTO_ROLLBACK}]: {text}"))
     }
 
@@ -328,8 +328,7 @@ mod tests {
             let metadata = json!({"annotations": {"berth.dev/auto-rollback": "OnDeadline"}});
             deployment(json!({"metadata": metadata, "spec": {"progressDeadlineSeconds": deadline}}))
         };
-        let warning =
-            "metadata.annotations[berth.dev/auto-rollback]: has no effect: spec.progressDeadlineSeconds says that there is no deadline";
+        let warning = "metadata.annotations[berth.dev/auto-rollback]: has no effect: spec.progressDeadlineSeconds disables the deadline";
         assert_eq!(with(i32::MAX).warnings(None), [warning]);
         assert_eq!(with(i32::MAX).warnings(Some(&with(600))), [warning]);
         assert!(with(600).warnings(None).is_empty() && with(i32::MAX).warnings(Some(&with(i32::MAX))).is_empty());

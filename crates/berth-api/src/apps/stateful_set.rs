@@ -243,7 +243,10 @@ impl StatefulSet {
             RECREATE => true,
             ON_DELETE if value(BERTH_UPDATE_STRATEGY) == Some(RECREATE) => true,
             ON_DELETE => {
-                return Some(format!("{}: has no effect where pods are replaced by hand (OnDelete)", annotation(BERTH_AUTO_ROLLBACK)));
+                return Some(format!(
+                    "{}: has no effect with OnDelete, because pods are replaced manually",
+                    annotation(BERTH_AUTO_ROLLBACK)
+                ));
             }
             _ => false,
         };
@@ -251,7 +254,7 @@ impl StatefulSet {
             format!("has no effect without the annotation {BERTH_PROGRESS_DEADLINE_SECONDS}")
         } else if !recreates && value(BERTH_REPAIR) != Some("Revision") {
             format!(
-                "the pods of a template that fails hold its own way back up; write the annotation {BERTH_REPAIR}: Revision, or the strategy Recreate"
+                "pods of a failed template block their own rollback; add the annotation {BERTH_REPAIR}: Revision, or use the strategy Recreate"
             )
         } else {
             return None;
@@ -380,8 +383,8 @@ mod tests {
         let deadline = || json!({"berth.dev/progress-deadline-seconds": "60"});
         check(json!({}), "Recreate", Some("has no effect without the annotation berth.dev/progress-deadline-seconds"));
         check(deadline(), "Recreate", None);
-        check(deadline(), "RollingUpdate", Some("the pods of a template that fails hold its own way back up"));
-        check(deadline(), "OnDelete", Some("has no effect where pods are replaced by hand (OnDelete)"));
+        check(deadline(), "RollingUpdate", Some("pods of a failed template block their own rollback"));
+        check(deadline(), "OnDelete", Some("has no effect with OnDelete, because pods are replaced manually"));
         let with = |key: &str, value: &str| {
             let mut annotations = deadline();
             annotations[key] = json!(value);

@@ -214,7 +214,7 @@ impl CredentialFiles {
                 // And nothing else that may stand there.
                 let found = certificates(&text);
                 if found.is_empty() {
-                    return Err(unusable(named[0], "it has no certificate in PEM".to_owned()));
+                    return Err(unusable(named[0], "it contains no certificate in PEM format".to_owned()));
                 }
                 credentials.root_ca = found.concat();
             }
@@ -241,7 +241,7 @@ fn read(path: &Path, flag: Flag) -> Result<String, CredentialError> {
     if FILE_BYTES_MAX < bytes.len() as u64 {
         return Err(CredentialError::TooLarge { path: path.to_owned(), flag });
     }
-    String::from_utf8(bytes).map_err(|_| unusable((path, flag), "it is no text, and PEM is".to_owned()))
+    String::from_utf8(bytes).map_err(|_| unusable((path, flag), "it is not a text file, as PEM requires".to_owned()))
 }
 
 fn unusable((path, flag): (&Path, Flag), why: String) -> CredentialError {

@@ -92,7 +92,7 @@ impl Following {
             let digest = contents.digest();
             match self.seen[index].1.look(digest) {
                 Do::Nothing => (),
-                Do::TellWell => tracing::warn!(credentials = part.name(), "the files hold again what is in use"),
+                Do::TellWell => tracing::warn!(credentials = part.name(), "the files contain the current credentials again"),
                 todo @ (Do::Try | Do::Tell) => {
                     let mut credentials = self.credentials.clone();
                     let used = self.files.put(part, contents, &mut credentials).map_err(|error| chain(&error));
@@ -104,7 +104,7 @@ impl Following {
                             self.tell_ends();
                         }
                         Err(error) if todo == Do::Tell => {
-                            tracing::error!(credentials = part.name(), "what was there before stays in use: {error}");
+                            tracing::error!(credentials = part.name(), "keeping the previous credentials: {error}");
                         }
                         Err(_) => self.seen[index].1.refused(digest),
                     }
@@ -126,7 +126,7 @@ impl Following {
 
 /// Who read that it cannot be used shall read that it can, so that is told as loudly.
 fn tell_taken(part: Part, is_mended: bool) {
-    let told = "read again: new connections and requests meet what is there now";
+    let told = "reloaded: new connections and requests use the new credentials";
     if is_mended {
         tracing::warn!(credentials = part.name(), "{told}");
     } else {
@@ -153,7 +153,7 @@ impl FileMetrics {
         let expect = "the names are constants";
         Self {
             outdated: IntGaugeVec::new(
-                named("outdated", "1 while the files hold what cannot be used, and what was there before is used."),
+                named("outdated", "1 while the files cannot be used, and the previous credentials stay in use."),
                 of,
             )
             .expect(expect),

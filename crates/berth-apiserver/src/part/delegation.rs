@@ -86,7 +86,7 @@ impl Delegation {
     }
 
     async fn ask<'a, T>(&self, question: impl FnOnce() -> BoxFuture<'a, Result<T, Unanswered>>) -> Result<T, Refusal> {
-        let unavailable = |why: String| ApiError::Unavailable { message: format!("the API server does not say who may read this: {why}") };
+        let unavailable = |why: String| ApiError::Unavailable { message: format!("the API server did not authorize this request: {why}") };
         let _waiting = self.waiting.try_acquire().map_err(|_| Refusal::Overloaded)?;
         let _asking = self.asking.acquire().await.map_err(|closed| unavailable(closed.to_string()))?;
         match select(question(), self.clock.sleep_until(self.clock.now() + ANSWER_MAX)).await {
@@ -228,7 +228,7 @@ mod tests {
     async fn who_cannot_be_asked_is_not_waited_for_and_not_believed() {
         let (counting, _, delegation) = delegation();
         let refusal = delegation.holder(b"broken").await.expect_err("no answer");
-        assert_eq!(refusal.to_string(), "the API server does not say who may read this: it is away");
+        assert_eq!(refusal.to_string(), "the API server did not authorize this request: it is away");
         let slow = futures::future::join_all((0..WAITING_MAX).map(|_| delegation.holder(b"slow")));
         let (slow, more) = tokio::join!(slow, delegation.holder(b"good"));
         assert!(matches!(more, Err(Refusal::Overloaded)), "{more:?}");

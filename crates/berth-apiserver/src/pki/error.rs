@@ -16,7 +16,7 @@ pub enum PkiError {
     },
     /// A kept file is damaged. Nothing is overwritten: somebody may need the old key.
     #[error(
-        "{path} {fault}; restore it from a copy, or remove {} to start with a new authority, which clients must be told of",
+        "{path} {fault}; restore it from a backup, or remove {} to start with a new authority, which clients must then trust",
         .path.parent().unwrap_or(.path).display()
     )]
     Damaged {
@@ -27,7 +27,7 @@ pub enum PkiError {
     },
     /// A file is missing beside others that were made with it. Nothing is made in its place: clients have the old one.
     #[error(
-        "{path} is missing, but {beside} is there; restore it from a copy, or remove {} to start with a new authority, which clients must be told of",
+        "{path} is missing, but {beside} exists; restore it from a backup, or remove {} to start with a new authority, which clients must then trust",
         .path.parent().unwrap_or(.path).display()
     )]
     Missing {
@@ -38,8 +38,7 @@ pub enum PkiError {
     },
     /// The authority does not hold at the time that the machine's clock shows.
     #[error(
-        "the authority in {path} holds from {from} until {until}, and the clock of this machine says {now}: set the clock; if it is right, move {} away to \
-         start with a new authority, which clients must be told of",
+        "the authority in {path} is valid from {from} until {until}, but this machine's clock shows {now}: set the clock. If the clock is correct, move {} away to start with a new authority, which clients must then trust",
         .path.parent().unwrap_or(.path).display()
     )]
     NotNow {
@@ -53,7 +52,7 @@ pub enum PkiError {
         now: Timestamp,
     },
     /// A certificate could not be made.
-    #[error("could not make the certificate of {subject}")]
+    #[error("could not create the certificate of {subject}")]
     Make {
         /// Whose.
         subject: &'static str,
@@ -66,9 +65,9 @@ pub enum PkiError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Fault {
     /// It cannot be read as what it should be.
-    #[error("holds no usable certificate or key")]
+    #[error("contains no usable certificate or key")]
     Unusable,
     /// Of an authority: none is made like this.
-    #[error("holds a certificate that was changed after its key signed it")]
+    #[error("contains a certificate that was changed after it was signed")]
     Changed,
 }

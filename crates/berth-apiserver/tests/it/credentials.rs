@@ -227,7 +227,7 @@ fn what_is_no_credential_is_named_with_its_file_and_its_option() {
         CredentialFiles { client_ca: Some(rubbish.clone()), ..good() },
         &["/rubbish: it has no certificate of an authority", "(--client-ca-file)"],
     );
-    check(serving(&rubbish, &key), &["/rubbish: it has no certificate in PEM", "(--tls-cert-file)"]);
+    check(serving(&rubbish, &key), &["/rubbish: it contains no certificate in PEM format", "(--tls-cert-file)"]);
     check(serving(&certificate, &rubbish), &["/rubbish: it has no private key in PEM", "(--tls-private-key-file)"]);
     check(
         serving(&path("ca.crt"), &key),

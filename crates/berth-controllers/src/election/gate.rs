@@ -60,7 +60,7 @@ impl Gate {
     pub fn enter(&self) -> Result<Pass, ClusterError> {
         let lead = lock(&self.state.lead);
         let lead = lead.as_ref().filter(|lead| self.now() < lead.until);
-        let lead = lead.ok_or_else(|| ClusterError::Busy { message: "another may lead by now".to_owned(), retry_after: None })?;
+        let lead = lead.ok_or_else(|| ClusterError::Busy { message: "another one may be the leader now".to_owned(), retry_after: None })?;
         self.state.inside.fetch_add(1, Ordering::SeqCst);
         Ok(Pass { state: Arc::clone(&self.state), tenure: Arc::clone(&lead.tenure) })
     }

@@ -43,7 +43,7 @@ pub enum End {
 
 /// The lease is another's, who renews it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{holder:?} leads")]
+#[error("{holder:?} is the leader")]
 pub struct Lives {
     /// Who.
     pub holder: String,
@@ -89,7 +89,7 @@ impl Leader {
                         Sign::Gone => candidate.claim(found).await,
                     }
                 }
-                Err(error) => tracing::warn!(lease = %candidate.lease, %error, "the lease cannot be read; trying again"),
+                Err(error) => tracing::warn!(lease = %candidate.lease, %error, "the lease cannot be read; retrying"),
             }
             if candidate.gate.is_open() {
                 return Ok(Self { candidate });
@@ -128,7 +128,7 @@ impl Leader {
     pub async fn hold(&mut self, stop: impl Future<Output = ()>) -> End {
         let mut stop = pin!(stop);
         while self.keep(&mut stop).await == End::Lost {
-            tracing::warn!(lease = %self.candidate.lease, "the lease could not be renewed in time: nothing is written until it can be");
+            tracing::warn!(lease = %self.candidate.lease, "the lease could not be renewed in time: the controllers write nothing until it is");
             let regained = match select(&mut stop, pin!(self.candidate.regain())).await {
                 Either::Left(_) => return End::Told,
                 Either::Right((regained, _)) => regained,
@@ -154,8 +154,8 @@ impl Leader {
         };
         match within(env, left, released).await {
             Some(Ok(_)) => (),
-            Some(Err(error)) => tracing::info!(%lease, %error, "the lease could not be released: it ends by itself"),
-            None => tracing::info!(%lease, "what was begun has not ended: the lease ends by itself"),
+            Some(Err(error)) => tracing::info!(%lease, %error, "the lease could not be released: it expires later"),
+            None => tracing::info!(%lease, "requests are still in progress: the lease expires later"),
         }
     }
 }
@@ -205,7 +205,7 @@ impl Candidate {
                     self.claim(Some((record, revision))).await;
                 }
                 Ok(_) => return false,
-                Err(error) => tracing::debug!(lease = %self.lease, %error, "the lease cannot be read; trying again"),
+                Err(error) => tracing::debug!(lease = %self.lease, %error, "the lease cannot be read; retrying"),
             }
             if self.gate.is_open() {
                 return true;
@@ -243,7 +243,7 @@ impl Candidate {
                 self.election.read(found, now);
             }
             Err(error) => {
-                tracing::warn!(lease = %self.lease, %error, "the lease cannot be read; trying again");
+                tracing::warn!(lease = %self.lease, %error, "the lease cannot be read; retrying");
                 self.election.unread(now);
             }
         }
@@ -257,7 +257,7 @@ impl Candidate {
             Some(Ok(object)) => Outcome::Written(object.revision),
             Some(Err(ClusterError::Conflict(_) | ClusterError::AlreadyExists(_) | ClusterError::NotFound(_))) => Outcome::Raced,
             Some(Err(error)) => {
-                tracing::warn!(lease = %self.lease, %error, "the lease cannot be written; trying again");
+                tracing::warn!(lease = %self.lease, %error, "the lease cannot be written; retrying");
                 Outcome::Unknown
             }
             None => Outcome::Unknown,

@@ -68,7 +68,7 @@ fn write(running: &Running, cluster: &Arc<LocalCluster>, name: &str) -> Result<(
 }
 
 fn is_shut(outcome: &Result<(), ClusterError>) -> bool {
-    matches!(outcome, Err(ClusterError::Busy { message, .. }) if message == "another may lead by now")
+    matches!(outcome, Err(ClusterError::Busy { message, .. }) if message == "another one may be the leader now")
 }
 
 /// Who holds the lease, and how often it has changed hands.

@@ -15,7 +15,8 @@ fn a_deployment_of_all_pods_that_can_be_fills_its_bound_says_so_and_can_be_delet
     running.settle();
     assert_eq!(running.count(PODS), filled, "it stops there");
 
-    let words = "mvcc: database space exceeded: namespace \"default\" takes half of what the others leave of the store's 2097152 bytes";
+    let words =
+        "mvcc: database space exceeded: namespace \"default\" uses half of what the other namespaces leave of the store's 2097152 bytes";
     let failure = |resource| {
         let conditions = running.list(resource)[0]["status"]["conditions"].clone();
         let all = conditions.as_array().cloned().unwrap_or_default();

@@ -70,7 +70,7 @@ pub(super) fn framed(title: &str, reader: Reader<'_>, stream: Option<(&str, &str
                         a href="/quotas" aria-current=[here(is_quotas)] { "Quotas" }
                     }
                     span .cluster { (reader.title) }
-                    @if stream.is_some() { span #connection role="status" { "as it was when it was loaded" } }
+                    @if stream.is_some() { span #connection role="status" { "not updated since loading" } }
                     form method="post" action="/sign-out" {
                         input type="hidden" name="form-token" value=(reader.form_token);
                         button .link type="submit" { "Sign out" }
@@ -117,7 +117,7 @@ pub(crate) fn missing(reader: Reader<'_>, page: Option<&Page>) -> String {
         h1 { (what) }
         p { a href="/" { "All workloads" } }
     };
-    framed("Not there", reader, None, None, &body)
+    framed("Not found", reader, None, None, &body)
 }
 
 /// The page to sign in.
@@ -138,13 +138,13 @@ pub(crate) fn sign_in(next: &str, state: SignIn) -> String {
                 main #main {
                     h1 { "Sign in" }
                     @match state {
-                        SignIn::Told => p .note .done role="status" { "A new link was printed where berth runs, unless the last one still works. It works once, for a minute." },
-                        SignIn::Refused => p .note role="alert" { "That link does not work: each works once, for a minute. Ask for another." },
-                        SignIn::Asked | SignIn::Again => p { "This page is for whoever started berth. Open the link that it has printed, or ask for a new one." },
+                        SignIn::Told => p .note .done role="status" { "berth has printed a new link in its terminal, unless the last one still works. It works once, within a minute." },
+                        SignIn::Refused => p .note role="alert" { "This link has expired: each link works once, within a minute. Print a new one." },
+                        SignIn::Asked | SignIn::Again => p { "This page is for the user who started berth. Open the link in berth's terminal, or print a new one." },
                     }
                     form method="post" action="/sign-in" {
                         input type="hidden" name="next" value=(next);
-                        button type="submit" name="ask" value="1" { "Print a new link where berth runs" }
+                        button type="submit" name="ask" value="1" { "Print a new link in berth's terminal" }
                     }
                     form .filter method="post" action="/sign-in" autocomplete="off" {
                         input type="hidden" name="next" value=(next);

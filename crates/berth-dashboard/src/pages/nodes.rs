@@ -44,7 +44,7 @@ pub(super) fn all(world: &World, now: Timestamp) -> Vec<(&'static str, Markup)> 
                 table {
                     thead { tr {
                         th scope="col" { "Node" } th scope="col" { "State" } th scope="col" { "Zone" } th .number scope="col" { "Pods" }
-                        th .number scope="col" { "of at most" } th .number scope="col" { "not ready" } th scope="col" { "Age" }
+                        th .number scope="col" { "Capacity" } th .number scope="col" { "Not ready" } th scope="col" { "Age" }
                     } }
                     tbody {
                         @for (node, (pods, unready)) in nodes.iter().zip(&counts) {
@@ -68,7 +68,7 @@ pub(super) fn all(world: &World, now: Timestamp) -> Vec<(&'static str, Markup)> 
 fn state(node: &NodeView) -> Markup {
     html! {
         @if node.is_ready { "ready" } @else { span .failed { "not ready" } @if !node.why.is_empty() { ": " (shown(&node.why)) } }
-        @if node.is_cordoned { ", " span .held { "takes no more pods (cordoned)" } }
+        @if node.is_cordoned { ", " span .held { "cordoned" } }
     }
 }
 

@@ -51,7 +51,7 @@ fn asked(reader: Reader<'_>, id: &Id, verb: Verb, said: &Said, question: &Questi
             @for (key, value) in kept { input type="hidden" name=(key) value=(shown(value)); }
             ul .actions {
                 li { button .go type="submit" { (verb.label()) } }
-                li { a href=(path(id)) { "No, go back" } }
+                li { a href=(path(id)) { "Cancel" } }
             }
         }
     }
@@ -64,7 +64,7 @@ fn replicas(id: &Id, verb: Verb, now: i64) -> Markup {
                 label for="replicas" { "How many pods, now " (now) }
                 input #replicas type="number" name="replicas" min="0" max="2147483647" required value=(now);
             }
-            button type="submit" { "What happens then?" }
+            button type="submit" { "Preview" }
         }
     }
 }
@@ -82,7 +82,7 @@ fn image(id: &Id, verb: Verb, containers: &[(String, String)]) -> Markup {
                 label for="image" { "Image" }
                 input #image type="text" name="image" required value=(containers.first().map_or_else(String::new, |(_, image)| shown(image)));
             }
-            button type="submit" { "What happens then?" }
+            button type="submit" { "Preview" }
         }
     }
 }

@@ -38,7 +38,7 @@ fn one(quota: &QuotaView) -> Markup {
         h2 { (shown(quota.name())) span .quiet { " in " (shown(quota.namespace())) } }
         div .scroll role="region" tabindex="0" aria-label=(shown(&title)) {
             table {
-                thead { tr { th scope="col" { "What" } th .number scope="col" { "Used" } th .number scope="col" { "At most" } th scope="col" { "Full" } } }
+                thead { tr { th scope="col" { "Resource" } th .number scope="col" { "Used" } th .number scope="col" { "Limit" } th scope="col" { "Full" } } }
                 tbody {
                     @for (resource, (used, hard)) in &quota.figures {
                         tr {

@@ -65,14 +65,14 @@ fn state(card: &Card, (manner, in_vain): (&str, Option<&str>), meta: &Meta, now:
         p .quiet {
             (replicas.available) " of " (replicas.wanted) " available, " (replicas.updated) " of the newest template"
             @if let Some(terminating) = replicas.terminating { ", " (terminating) " terminating" }
-            ". Namespace " (shown(&meta.namespace)) ". " (shown(manner)) ". Made " (ago(meta.created, now)) " ago."
+            ". Namespace " (shown(&meta.namespace)) ". " (shown(manner)) ". Created " (ago(meta.created, now)) " ago."
         }
         @if let Some(in_vain) = in_vain { p .note { "Note: " (shown(in_vain)) "." } }
         @if let Some(rollback) = card.rollback.as_ref().filter(|_| card.rank != Rank::RolledBack) { p .note { (shown(rollback)) } }
     }
 }
 
-/// What can be done: each asks first.
+/// Actions, each with confirmation.
 fn actions(id: &Id, card: &Card, revisions: &[Revision]) -> Markup {
     let earlier = revisions.len() > 1;
     html! {
@@ -126,7 +126,7 @@ fn revisions_part(world: &World, id: &Id, revisions: &[Revision], newest: Option
                 table {
                     thead { tr {
                         th .number scope="col" { "Revision" } th .number scope="col" { "Pods" } th scope="col" { "Images" }
-                        th scope="col" { "Age" } th scope="col" { "Against the newest" }
+                        th scope="col" { "Age" } th scope="col" { "Differences from the newest" }
                     } }
                     tbody { @for revision in revisions.iter().take(REVISIONS_MAX) { (revision_line(world, id, revision, current, now)) } }
                 }
@@ -156,7 +156,7 @@ fn revision_line(world: &World, id: &Id, revision: &Revision, newest: Option<&Re
                         pre tabindex="0" { @for line in &compared.lines { (shown(line)) "\n" } }
                         @if compared.lines.len() < compared.count { p .quiet { "and " (compared.count - compared.lines.len()) " more" } }
                         span .quiet { (shown(&revision.keeper)) }
-                        p { a href=(format!("{}?to={}", question::address(id, Verb::Undo), revision.number)) { "Go back to revision " (revision.number) "…" } }
+                        p { a href=(format!("{}?to={}", question::address(id, Verb::Undo), revision.number)) { "Roll back to revision " (revision.number) "…" } }
                     }
                 }
             }

@@ -218,18 +218,18 @@ async fn nothing_is_done_but_from_a_page_of_this_very_session() {
 async fn what_was_asked_about_is_done_or_nothing() {
     let running = start(shop()).await;
     let (cookie, token) = reader(&running).await;
-    let question = running.page_with(&format!("{WEB}/scale?replicas=5"), &cookie, "It goes from 3 pods to 5 pods.").await;
+    let question = running.page_with(&format!("{WEB}/scale?replicas=5"), &cookie, "It scales from 3 pods to 5 pods.").await;
     assert!(question.contains("name=\"generation\" value=\"2\"") && is_untouched(&running), "only a question");
     for (uid, generation) in [("d", "1"), ("other", "2"), ("d", "")] {
         let answer = running
             .post(&format!("{WEB}/scale"), &cookie, &format!("form-token={token}&replicas=5&uid={uid}&generation={generation}"))
             .await;
         assert!(
-            answer.code == 409 && answer.body.contains("somebody has changed it") && is_untouched(&running),
+            answer.code == 409 && answer.body.contains("another client has changed it") && is_untouched(&running),
             "{uid} {generation}: {answer:?}"
         );
     }
-    let undo = running.page_with(&format!("{WEB}/undo"), &cookie, "It goes back to the template of revision 1.").await;
+    let undo = running.page_with(&format!("{WEB}/undo"), &cookie, "It rolls back to the template of revision 1.").await;
     assert!(undo.contains("spec.containers[main].image: web:2&lt;img src=x onerror=alert(1)&gt; -&gt; web:1"), "{undo}");
     let answer = running.get(&format!("{WEB}/resume"), &cookie).await;
     assert!(answer.code == 409 && answer.body.contains("deployment/web is not paused"), "{answer:?}");

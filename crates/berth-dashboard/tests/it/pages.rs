@@ -29,7 +29,7 @@ async fn pages_are_as_they_are_kept() {
         ("nodes.html", "/nodes", "not ready"),
         ("node.html", "/nodes/node-1", "deployment/web in shop"),
         ("quotas.html", "/quotas", "of which 1 is full"),
-        ("undo.html", "/ns/shop/deployments/web/undo", "It goes back"),
+        ("undo.html", "/ns/shop/deployments/web/undo", "It rolls back"),
         ("scale.html", "/ns/shop/deployments/web/scale", "How many pods"),
     ] {
         check(name, &running.page_with(path, &cookie, text).await);
@@ -47,7 +47,7 @@ async fn a_page_says_what_stands_in_the_way_in_the_words_of_the_commands() {
         "{page}"
     );
     assert!(page.contains("– web-2-d cannot pull its image: ImagePullBackOff: Back-off pulling image"), "{page}");
-    assert!(page.contains("its node tries to pull again and again, at most five minutes apart"), "{page}");
+    assert!(page.contains("its node retries the pull, at most five minutes apart"), "{page}");
     assert!(page.contains("berth rollout undo deployment/web -n shop"), "{page}");
 }
 

@@ -365,13 +365,14 @@ fn an_etcd_with_keys_of_others_is_not_taken() {
     create(&etcd.store_of(&plain, Arc::new(Pods), HISTORY), "a", "1").expect("a new key");
     assert_eq!(claim(&plain, "one"), Ok(Origin::Own), "it is still the same");
     let others =
-        "what etcd has below /registry is of a control plane with other certificates; /registry/berth.dev/control-plane there says so";
+        "the keys below /registry in etcd belong to a control plane with other certificates (see /registry/berth.dev/control-plane)";
     assert_eq!(claim(&plain, "other"), Err(others.into()));
 
     for name in ["a", "b", "c", "d"] {
         create(&etcd.store_of(&ours, Arc::new(Pods), HISTORY), name, "1").expect("a new key");
     }
-    let foreign = "etcd has keys below /ours that berth did not make: /ours/pods/default/a, /ours/pods/default/b, /ours/pods/default/c";
+    let foreign =
+        "etcd contains keys below /ours that berth did not create: /ours/pods/default/a, /ours/pods/default/b, /ours/pods/default/c";
     assert_eq!(claim(&ours, "one"), Err(foreign.into()));
     let all =
         ours.wait(ours.client.range(Query { prefix: "/registry/".into(), start_after: None, at: None, limit: None })).expect("it answers");
@@ -387,7 +388,7 @@ fn an_etcd_with_keys_of_others_is_not_taken() {
         };
         theirs.wait(theirs.client.txn(Arc::new([mark]))).expect("it answers");
         let told = claim(&theirs, "one").expect_err("it is of another layout");
-        assert!(told.ends_with(&format!("was made by a berth that lays it out otherwise (layout {layout}; this one knows 2)")), "{told}");
+        assert!(told.ends_with(&format!("have the layout {layout} of another berth version; this one knows 2")), "{told}");
     }
 }
 
@@ -405,7 +406,7 @@ fn a_place_is_taken_over_from_who_has_stopped_and_written_while_nobody_else_does
     put("/registry/masterleases/10.0.0.1", Some(lease));
     for take_over in [false, true] {
         let told = claim(take_over).expect_err("it runs").to_string();
-        assert_eq!(told, "a kube-apiserver runs over what etcd has below /registry: /registry/masterleases/10.0.0.1 there says so");
+        assert_eq!(told, "a kube-apiserver uses the keys below /registry in etcd (see /registry/masterleases/10.0.0.1)");
     }
     client.wait(client.client.revoke(lease)).expect("it answers");
     assert!(matches!(claim(false), Err(ClaimError::Foreign { .. })));
@@ -423,10 +424,7 @@ fn a_place_is_taken_over_from_who_has_stopped_and_written_while_nobody_else_does
         || matches!(store.health(), Health::Refusing { cause } if cause.contains("/registry/masterleases/10.0.0.2")),
     );
     let refused = create(&store, "more", "1").expect_err("both at once are not to be");
-    assert!(
-        matches!(&refused, WriteError::Unavailable { cause } if cause.contains("a kube-apiserver runs over the same keys")),
-        "{refused:?}"
-    );
+    assert!(matches!(&refused, WriteError::Unavailable { cause } if cause.contains("a kube-apiserver uses the same keys")), "{refused:?}");
     assert!(other.client.barred().is_some_and(|cause| cause.contains("/registry/masterleases/10.0.0.2")), "they are one store");
     assert_eq!(names(&store), ["ours", "theirs"], "reads go on");
     client.wait(client.client.revoke(lease)).expect("it answers");
@@ -469,7 +467,7 @@ fn a_place_that_a_server_is_alive_over_is_not_given_back() {
     let put = Put { key, expected: Some(Expected::Absent), value: Some("{}".into()), lease: Some(lease) };
     client.wait(client.client.txn(Arc::new([put]))).expect("it answers");
     let give_back = || client.wait(client.client.give_back("one")).map_err(|error| error.to_string());
-    let served = "a berth serves what etcd has below /registry: /registry/berth.dev/servers/192.0.2.1:6443 there says so";
+    let served = "a berth server uses the keys below /registry in etcd (see /registry/berth.dev/servers/192.0.2.1:6443)";
     assert_eq!(give_back(), Err(served.into()));
     client.wait(client.client.revoke(lease)).expect("it answers");
     assert_eq!((give_back(), keys(&client)), (Ok(()), Vec::new()));
@@ -493,7 +491,7 @@ fn nobody_starts_over_an_import_before_it_is_whole_and_the_next_try_begins_anew(
         client.wait(client.client.txn(Arc::new([put]))).expect("it answers");
     };
     put("theirs");
-    assert!(begin("one").is_err_and(|error| error.contains("keys below /registry that berth did not make")));
+    assert!(begin("one").is_err_and(|error| error.contains("keys below /registry that berth did not create")));
     let mine = Put { key: pod("theirs"), expected: Some(Expected::At(Revision(2))), value: None, lease: None };
     client.wait(client.client.txn(Arc::new([mine]))).expect("it answers");
 
@@ -507,7 +505,7 @@ fn nobody_starts_over_an_import_before_it_is_whole_and_the_next_try_begins_anew(
     client.wait(client.client.end_import("one")).expect("it is ours");
     client.wait(client.client.end_import("one")).expect("it is ours still");
     assert_eq!(claim().expect("it is whole"), Origin::Own);
-    assert_eq!(begin("one"), Err("etcd has objects of this control plane below /registry already".into()));
+    assert_eq!(begin("one"), Err("etcd already contains objects of this control plane below /registry".into()));
     assert_eq!(names(&etcd.store_of(&client, Arc::new(Pods), HISTORY)), ["a"]);
 }
 

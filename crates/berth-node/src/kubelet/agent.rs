@@ -161,7 +161,7 @@ impl Nodes {
 
     async fn work_on(&self, uid: &Uid) -> Looked {
         if let Err(error) = self.prepare(uid).await {
-            tracing::debug!(uid = &**uid, %error, "what a pod needs could not be read; trying again");
+            tracing::debug!(uid = &**uid, %error, "the objects that a pod requires could not be read; retrying");
             return Looked::failed(&error);
         }
         let now = self.env.clock.now();

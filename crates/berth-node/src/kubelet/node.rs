@@ -144,7 +144,7 @@ pub fn parse_amount(text: &str) -> Result<String, String> {
 }
 
 fn quantity(text: &str) -> Result<Quantity, String> {
-    let quantity: Quantity = text.parse().map_err(|_| format!("{text:?} is no quantity; write 8, 500m or 100Gi"))?;
+    let quantity: Quantity = text.parse().map_err(|_| format!("{text:?} is not a quantity, such as 8, 500m or 100Gi"))?;
     if quantity.is_negative() { Err(format!("{text:?} is negative")) } else { Ok(quantity) }
 }
 
@@ -388,12 +388,12 @@ mod tests {
         assert_eq!(parse_resource("nvidia.com/gpu=8"), pair(("nvidia.com/gpu", "8")));
         assert_eq!(parse_resource("cpu=500m"), pair(("cpu", "500m")));
         assert_eq!([parse_cpu("1500m"), parse_amount("64Gi")], ["1500m", "64Gi"].map(|text| Ok(text.to_owned())));
-        assert_eq!(parse_cpu("four"), Err("\"four\" is no quantity; write 8, 500m or 100Gi".to_owned()));
+        assert_eq!(parse_cpu("four"), Err("\"four\" is not a quantity, such as 8, 500m or 100Gi".to_owned()));
         assert_eq!(parse_amount("1500m"), Err("\"1500m\" is not whole; only cpu has fractions".to_owned()));
         assert_eq!(parse_label("disk="), pair(("disk", "")));
         for (text, wanted) in [
             ("gpu", "\"gpu\" is not NAME=QUANTITY, such as nvidia.com/gpu=8"),
-            ("gpu=many", "\"many\" is no quantity; write 8, 500m or 100Gi"),
+            ("gpu=many", "\"many\" is not a quantity, such as 8, 500m or 100Gi"),
             ("gpu=-1", "\"-1\" is negative"),
             ("gpu=1500m", "\"1500m\" is not whole; only cpu has fractions"),
         ] {

@@ -146,7 +146,7 @@ impl Scheduler {
         let Err(Panicked(text)) = caught(self.carry_out(&placement)).await else { return };
         self.panics.inc();
         let pod = placement.pod();
-        tracing::error!(controller = "scheduler", key = ?pod.key(), panic = ?text, "a placement panicked; looking again after a moment");
+        tracing::error!(controller = "scheduler", key = ?pod.key(), panic = ?text, "a placement panicked; retrying");
         self.env.clock.sleep_until(self.env.clock.now() + RETRY_AFTER).await;
         match &placement {
             Placement::Node(..) | Placement::Volumes(..) => self.board().give_back(pod),
@@ -240,7 +240,7 @@ impl Scheduler {
         for other in outbid {
             // Where this fails, the other goes on believing in its room until it finds that it has none.
             if let Err(error) = self.patch_status(other, json!({"nominatedNodeName": null})).await {
-                tracing::debug!(namespace = %other.namespace, pod = %other.name, %error, "a pod could not be told that its room is another's");
+                tracing::debug!(namespace = %other.namespace, pod = %other.name, %error, "could not write to a pod that its room is reserved for another");
             }
         }
         let told = |victim: Arc<PodInfo>| async move { self.preempt(&victim, pod, node).await.err().map(|error| (victim, error)) };

@@ -44,7 +44,7 @@ pub struct PodInfo {
     pub created: Option<Timestamp>,
     /// Whether it is being deleted.
     pub deleting: bool,
-    /// Whether it has run to its end: it holds no resources any more.
+    /// Whether it has finished: it holds no resources any more.
     pub finished: bool,
     /// The node it is bound to; empty if it is not.
     pub node_name: NodeName,

@@ -45,7 +45,7 @@ fn chart(column: &str, workload: &WorkloadColumn, lasts: Duration) -> Chart {
     let bound = workload.bound.and_then(|bound| u32::try_from(bound).ok());
     Chart {
         title: format!("{kind} {namespace}/{name}, {how}"),
-        note: format!("{policy}at most {} pods, terminating ones included; {:.1} pod-minutes", sum.pods.value, sum.pod_minutes),
+        note: format!("{policy}at most {} pods, including terminating pods; {:.1} pod-minutes", sum.pods.value, sum.pod_minutes),
         end: lanes.last().map_or(lasts, |last| last.at.max(lasts)) + Duration::from_secs(1),
         now: None,
         samples: lanes.iter().map(sample).collect(),
@@ -62,12 +62,12 @@ fn marks(workload: &WorkloadColumn) -> Vec<Mark> {
     let of_rollout = |rollout: &crate::replay::column::Rollout| {
         let begins = match rollout.is {
             Ending::First => "it is created",
-            Ending::UnderWay => "a rollout is under way",
+            Ending::UnderWay => "a rollout is in progress",
             Ending::Replacing | Ending::Superseded | Ending::Deleted => "a new template",
         };
         let complete = rollout.complete.map(|at| mark(at, MarkKind::Done, "complete"));
         let settled = rollout.settled.filter(|settled| rollout.complete < Some(*settled));
-        let settled = settled.map(|at| mark(at, MarkKind::Done, "the last replaced pod is gone"));
+        let settled = settled.map(|at| mark(at, MarkKind::Done, "the last replaced pod is deleted"));
         [Some(mark(rollout.at, MarkKind::Change, begins)), complete, settled].into_iter().flatten()
     };
     workload.rollouts.iter().flat_map(of_rollout).take(MARKS_MAX).collect()

@@ -127,17 +127,14 @@ impl Recorded {
         }
         let Some((began, initial)) = begun else {
             let torn = reader.torn().map(|torn| format!(" ({torn})")).unwrap_or_default();
-            return Err(ReplayError::Unfit {
-                line: lines,
-                why: format!("it ends before all is told that there was at the beginning{torn}"),
-            });
+            return Err(ReplayError::Unfit { line: lines, why: format!("it ends before it contains all objects of the start{torn}") });
         };
         let begins = header.at + began;
         reading.ledger.close(header.at + last);
         let lives = reading.watched.end();
         let (starts, stops) = lives.known();
         let torn = reader.torn().map(str::to_owned);
-        let torn = torn.or_else(|| (!reader.has_end()).then(|| format!("after line {lines}, without having been ended")));
+        let torn = torn.or_else(|| (!reader.has_end()).then(|| format!("the file ends after line {lines} without an end mark")));
         let facts = Facts {
             at: begins,
             lasts: last.saturating_sub(began),

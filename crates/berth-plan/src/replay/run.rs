@@ -167,7 +167,7 @@ impl Run {
         world.finish_rollouts(end + AFTER_MAX, passing)?;
         world.stage.check_panics()?;
         if world.unsaid > 0 {
-            world.notes.push(format!("{} more changes could not be made again", world.unsaid));
+            world.notes.push(format!("{} more changes could not be replayed", world.unsaid));
         }
         Ok(world.ledger.column(self.name.to_owned(), world.notes))
     }

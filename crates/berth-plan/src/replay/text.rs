@@ -56,13 +56,13 @@ fn write_all(out: &mut String, replay: &Replay) -> fmt::Result {
     }
     write_rows(out, &rows)?;
     if WORKLOADS_MAX < told.len() {
-        writeln!(out, "{} more workloads, which -o json has all", told.len() - WORKLOADS_MAX)?;
+        writeln!(out, "{} more workloads; -o json prints all", told.len() - WORKLOADS_MAX)?;
     }
     if !quiet.is_empty() {
-        writeln!(out, "Nothing happened to {}; -o json has them.", counted(quiet.len(), "more workload"))?;
+        writeln!(out, "Nothing happened to {}; -o json prints them.", counted(quiet.len(), "more workload"))?;
     }
     for column in columns {
-        column.notes.iter().try_for_each(|note| writeln!(out, "Not made again ({}): {note}.", column.name))?;
+        column.notes.iter().try_for_each(|note| writeln!(out, "Not replayed ({}): {note}.", column.name))?;
     }
     Ok(())
 }
@@ -97,13 +97,13 @@ fn write_facts(out: &mut String, facts: &Facts, workloads: usize) -> fmt::Result
     )?;
     writeln!(out, "Pods take as long as they did: {} and {} are known.", counted(*starts, "start"), counted(*stops, "stop"))?;
     for missed in gaps.iter().take(SHOWN_MAX) {
-        writeln!(out, "GAP: {} were not seen, or late, for {} up to {}.", missed.plural, Shown(missed.lasted), Shown(missed.until))?;
+        writeln!(out, "GAP: {} were missed or late, for {} up to {}.", missed.plural, Shown(missed.lasted), Shown(missed.until))?;
     }
     if SHOWN_MAX < gaps.len() {
         writeln!(out, "GAP: {} more.", gaps.len() - SHOWN_MAX)?;
     }
     missing.iter().try_for_each(|plural| writeln!(out, "PARTIAL: {plural} could not be recorded."))?;
-    torn.iter().try_for_each(|torn| writeln!(out, "TORN: the file breaks off {torn}; what is whole is replayed."))?;
+    torn.iter().try_for_each(|torn| writeln!(out, "TORN: {torn}. berth replayed the complete part."))?;
     writeln!(out)
 }
 
@@ -163,7 +163,7 @@ fn of_workload(found: &[Option<&WorkloadColumn>]) -> Vec<Row> {
             let took = |rollout: &Rollout| Some(rollout.settled?.saturating_sub(rollout.at));
             workload.rollouts.iter().filter_map(took).max().map_or_else(|| "-".to_owned(), |longest| Shown(longest).to_string())
         };
-        rows.push(("  until all old were gone".to_owned(), cells(found, gone)));
+        rows.push(("  until old pods deleted".to_owned(), cells(found, gone)));
     }
     rows
 }

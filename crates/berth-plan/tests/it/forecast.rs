@@ -153,7 +153,7 @@ fn a_budget_that_a_rollout_does_not_heed_is_foretold() {
         foretell(vec![budget(least), deployment(3, &rolling(0, 1, "TerminationStarted"))], &edit(WorkloadKind::Deployment, new_image()))
     };
     let failures = foretell(3).failures(&[Failure::Unavailable]);
-    assert_eq!(failures, ["budget all has 2 healthy pods where it demands 3: rollouts do not heed budgets"]);
+    assert_eq!(failures, ["budget all has 2 healthy pods instead of 3: rollouts ignore budgets"]);
     assert_eq!(foretell(2).failures(&[Failure::Unavailable]), [] as [&str; 0]);
 }
 
@@ -166,7 +166,7 @@ fn what_files_do_not_tell_is_named() {
     let objects = cluster(1, vec![pod("a", ready("2026-03-01T10:00:04Z"))]);
     let partial = forecast(objects.clone());
     assert!(partial.is_partial() && partial.nodes.is_empty());
-    assert!(text(&partial, None).contains("PARTIAL: no nodes are in the file: nodes are supposed to have room for all pods."));
+    assert!(text(&partial, None).contains("PARTIAL: the file contains no nodes: assuming nodes with room for all pods."));
     let node = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1", "uid": "n1"},
         "status": {"allocatable": {"cpu": "2", "memory": "8Gi", "pods": "10"}, "conditions": [{"type": "Ready", "status": "True"}]}});
     let whole = forecast([objects, vec![node]].concat());
@@ -192,7 +192,7 @@ fn a_manifest_is_applied_and_a_new_workload_is_made() {
     let change =
         Change { manifests: vec![json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "web"}})], ..Change::default() };
     let error = forecast(&Snapshot::default(), &change, &Suppositions::default()).expect_err("nothing rolls out");
-    assert_eq!(error.to_string(), "the change is about no Deployment and no StatefulSet");
+    assert_eq!(error.to_string(), "the change contains no Deployment or StatefulSet");
 }
 
 #[test]
@@ -201,7 +201,7 @@ fn what_would_be_refused_or_is_not_there_is_an_error() {
         let snapshot = Snapshot::of_documents([deployment(2, &json!({}))]);
         forecast(&snapshot, &edit(WorkloadKind::Deployment, edits), &Suppositions::default()).expect_err("it cannot be").to_string()
     };
-    assert_eq!(foretell(Edits { policy: Some("Whenever".to_owned()), ..Edits::default() }), "Deployment web would be refused");
+    assert_eq!(foretell(Edits { policy: Some("Whenever".to_owned()), ..Edits::default() }), "Deployment web would be rejected");
     let snapshot = Snapshot::of_documents([deployment(2, &json!({}))]);
     let error = forecast(&snapshot, &edit(WorkloadKind::StatefulSet, new_image()), &Suppositions::default()).expect_err("it is no set");
     assert_eq!(error.to_string(), "there is no StatefulSet web in namespace default");
@@ -304,7 +304,7 @@ fn a_chart_tells_what_the_forecast_tells() {
     let charts = charts(&forecast, &change);
     let [chart] = &charts[..] else { panic!("{charts:?}") };
     assert_eq!(chart.title, "Deployment default/web, 3 pods, RollingUpdate, TerminationComplete");
-    assert_eq!(chart.note, "complete after 1m15.2s; at most 4 pods, terminating ones included, at least 3 available");
+    assert_eq!(chart.note, "complete after 1m15.2s; at most 4 pods, including terminating pods, at least 3 available");
     assert_eq!((chart.wanted[0].pods, chart.bound[0].pods, chart.revisions.len()), (3, 4, 2));
     let marks: Vec<(u64, &str)> = chart.marks.iter().map(|mark| (mark.at.as_secs(), mark.text.as_str())).collect();
     assert_eq!(marks, [(0, "image main=main:2"), (75, "complete")]);

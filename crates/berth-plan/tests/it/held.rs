@@ -12,7 +12,7 @@ use berth_plan::{
 };
 use serde_json::{Value, json};
 
-const PAUSED: &str = "paused: the template is not rolled out until it is resumed";
+const PAUSED: &str = "paused: the template does not roll out until you resume it";
 
 /// How it ends: `complete` or what holds it, and the seconds until then and until the last pod is gone that is not wanted.
 fn end(forecast: &Forecast) -> (&str, u64, u64) {
@@ -141,7 +141,7 @@ fn a_step_that_waits_for_somebody_is_where_a_plan_ends() {
 fn pods_that_are_deleted_by_hand_hold_a_stateful_set() {
     let set = || stateful_set(3, &json!({"updateStrategy": {"type": "OnDelete"}}));
     let of = |edits: Edits| foretell(vec![set()], &edit(WorkloadKind::StatefulSet, edits));
-    let why = "waiting for 3 pods of older templates to be deleted by hand (OnDelete)";
+    let why = "waiting for 3 pods of older templates to be deleted manually (OnDelete)";
     check(&of(new_image()), (why, 0, 0));
     check(&of(Edits { replicas: Some(5), ..new_image() }), (why, 10, 10));
     check(&of(scaled(5)), ("complete", 10, 10));
@@ -162,17 +162,14 @@ fn what_is_held_is_shown_as_such() {
     let forecast = foretell(paused("main:1"), &change);
     let told = text(&forecast, None);
     assert!(told.contains(", 1 pod: held after 0"), "{told}");
-    assert!(
-        told.contains(", the last pod that is not wanted gone after 20s\n") && told.contains(&format!("  because {PAUSED}\n")),
-        "{told}"
-    );
+    assert!(told.contains(", the last surplus pod deleted after 20s\n") && told.contains(&format!("  because {PAUSED}\n")), "{told}");
     let shown = serde_json::to_value(&forecast).expect("string keys");
     let outcome = &shown["workloads"][0]["outcome"];
     assert_eq!((&outcome["is"], &outcome["why"]), (&json!("held"), &json!([PAUSED])));
     assert!(shown["seconds"].as_f64().is_some_and(|seconds| seconds >= 20.0), "{}", shown["seconds"]);
     let chart = &charts(&forecast, &change)[0];
     let marks: Vec<&str> = chart.marks.iter().map(|mark| mark.text.as_str()).collect();
-    assert_eq!(marks, ["image main=main:2, replicas 1, TerminationStarted", "held", "the last pod that is not wanted is gone"]);
+    assert_eq!(marks, ["image main=main:2, replicas 1, TerminationStarted", "held", "the last surplus pod is deleted"]);
     assert!(chart.end.as_secs() > 20, "{:?}", chart.end);
     let table = compared(&compare(&snapshot, &change, &suppositions(5, 20)).expect("forecasts"));
     assert_eq!((table.matches("held, 0s").count(), table.matches("held, 20").count()), (2, 1), "{table}");
@@ -196,7 +193,11 @@ fn an_analysis_passes_or_fails_as_is_supposed() {
     assert_eq!([end(&passes).0, end(&fails).0], ["complete", "complete"]);
     assert_eq!([&passes, &fails].map(|forecast| forecast.workloads[0].rolled_back), [false, true], "{}", text(&fails, None));
     assert_eq!([&passes, &fails].map(|forecast| forecast.supposed.analysis), [Some("pass"), Some("fail")]);
-    assert!(text(&passes, None).contains("Supposes that each analysis passes at once; --analysis fail tells"), "{}", text(&passes, None));
+    assert!(
+        text(&passes, None).contains("Assumes that each analysis passes at once. --analysis fail forecasts"),
+        "{}",
+        text(&passes, None)
+    );
     assert!(text(&fails, None).contains("which failed its analysis, to revision 1"), "{}", text(&fails, None));
     let without = foretell(vec![deployment(4, &json!({}))], &applied(deployment(5, &json!({}))));
     assert!(without.supposed.analysis.is_none() && !text(&without, None).contains("analysis"));

@@ -214,10 +214,10 @@ fn a_torn_recording_is_replayed_as_far_as_it_is_whole() {
     std::io::Read::read_to_string(&mut zstd::Decoder::new(&file[..]).expect("frames"), &mut text).expect("whole");
     let cut = text.char_indices().nth(text.len() * 2 / 3).expect("it is ASCII").0;
     let replay = replayed(&text.as_bytes()[..cut], None, 0);
-    assert!(replay.recording.torn.as_ref().is_some_and(|torn| torn.contains("is not whole")), "{:?}", replay.recording.torn);
+    assert!(replay.recording.torn.as_ref().is_some_and(|torn| torn.contains("is incomplete")), "{:?}", replay.recording.torn);
     assert!(replay_text(&replay).contains("TORN"));
     assert!(!only(&replay.replayed).rollouts.is_empty());
     let header = &text[..=text.find('\n').expect("lines")];
     let none = Recorded::read(Reader::begin(header.as_bytes()).expect("a header"));
-    assert!(none.err().is_some_and(|error| error.to_string().contains("before all is told")));
+    assert!(none.err().is_some_and(|error| error.to_string().contains("it ends before it contains all objects")));
 }

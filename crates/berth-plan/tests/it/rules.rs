@@ -76,7 +76,7 @@ fn who_goes_back_is_the_one_whose_template_fails() {
     assert!(about.len() >= 2 && about.iter().all(|name| *name == Some("web")), "{:?}", forecast.troubles);
     assert_eq!(texts(&forecast, TroubleKind::Deadline), ["Deployment web exceeds its progress deadline of 60 s"]);
     assert!(
-        text(&forecast, None).contains("default/web, 2 pods: goes back to its former template, complete after"),
+        text(&forecast, None).contains("default/web, 2 pods: rolls back to its previous template, complete after"),
         "{}",
         text(&forecast, None)
     );
@@ -285,7 +285,8 @@ fn a_set_that_is_cleaned_away_is_a_step() {
     let forecast = foretell(vec![web("main:1")], &applied(vec![web("main:2")]));
     let last = forecast.workloads[0].steps.last().expect("some");
     assert!(matches!(last.kind, StepKind::DeleteSet { .. }), "{:?}", forecast.workloads[0].steps);
-    assert!(text(&forecast, None).contains("is cleaned away: beyond revisionHistoryLimit"), "{}", text(&forecast, None));
+    let told = text(&forecast, None);
+    assert!(told.contains("  delete ReplicaSet web-") && told.contains(": beyond revisionHistoryLimit"), "{told}");
 }
 
 #[test]
@@ -357,17 +358,17 @@ fn the_reason_of_a_size_counts_terminating_pods_as_the_policy_does() {
     let (reason, policy) = reasons("TerminationComplete", Controllers::Berth);
     assert_eq!(
         (reason.as_str(), policy.as_str()),
-        ("3 pods there, terminating ones included; 4 at most", "RollingUpdate, TerminationComplete")
+        ("3 pods exist, including terminating pods; limit 4", "RollingUpdate, TerminationComplete")
     );
     let (reason, policy) = reasons("TerminationStarted", Controllers::Berth);
     assert_eq!(
         (reason.as_str(), policy.as_str()),
-        ("3 pods there, terminating ones apart; 4 at most", "RollingUpdate, TerminationStarted")
+        ("3 pods exist, without terminating pods; limit 4", "RollingUpdate, TerminationStarted")
     );
     let (reason, policy) = reasons("TerminationComplete", Controllers::Kubernetes);
     assert_eq!(
         (reason.as_str(), policy.as_str()),
-        ("3 pods there, terminating ones apart; 4 at most", "RollingUpdate, its podReplacementPolicy has no effect")
+        ("3 pods exist, without terminating pods; limit 4", "RollingUpdate, its podReplacementPolicy has no effect")
     );
 }
 
@@ -447,7 +448,7 @@ fn pods_that_nobody_can_place_and_claims_that_nobody_knows_are_supposed() {
     let forecast = foretell(objects, &edit(WorkloadKind::Deployment, scaled(3)));
     let unplaced = texts(&forecast, TroubleKind::Unschedulable);
     assert!(
-        unplaced.len() == 1 && unplaced[0].starts_with("no node takes a pod of web-"),
+        unplaced.len() == 1 && unplaced[0].starts_with("no node fits a pod of web-"),
         "n1 is on no list of nodes: {:?}",
         forecast.troubles
     );
@@ -510,7 +511,7 @@ fn waits_end_and_short_ones_and_long_lists_are_not_all_shown() {
     assert!(web.waits.iter().all(|wait| wait.reason != "child_not_observed"), "{:?}", web.waits);
     let told = text(&forecast, None);
     let lines = told.lines().filter(|line| line.starts_with("   ") && line.contains("s  ")).count();
-    assert!(told.contains(" more, which -o json has all\n") && lines <= 45, "{lines} {told}");
+    assert!(told.contains(" more; -o json prints all\n") && lines <= 45, "{lines} {told}");
     let short = web.waits.iter().filter(|wait| wait.until.is_some_and(|until| until <= wait.from + Duration::from_millis(100))).count();
     let shown = foretell(vec![deployment(3, &rolling(1, 1, "TerminationComplete"))], &edit(WorkloadKind::Deployment, new_image()));
     let told = text(&shown, None);

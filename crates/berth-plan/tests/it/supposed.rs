@@ -208,7 +208,7 @@ fn who_writes_the_status_tells_more_than_nodes_and_fields_do() {
     check(vec![upstream(), node("v1.36.2-berth")], Controllers::Kubernetes, "they write the workloads' status");
     check(vec![workload(&[], Value::Null), node("v1.36.2-berth")], Controllers::Berth, "the nodes are berth's");
     let (controllers, because) = found(vec![workload(&[], Value::Null), node("v1.36.2")]);
-    assert_eq!((controllers, because.contains("say --controllers berth")), (Controllers::Kubernetes, true));
+    assert_eq!((controllers, because.contains("add --controllers berth")), (Controllers::Kubernetes, true));
     check(vec![workload(&[], json!("TerminationStarted"))], Controllers::Berth, "the server knows podReplacementPolicy");
 }
 
@@ -231,7 +231,7 @@ fn a_manifest_without_a_namespace_is_of_the_changes_own_and_other_api_versions_a
     other["apiVersion"] = json!("apps/v1beta1");
     assert_eq!(of(vec![other.clone(), manifest(json!("shop"))], ""), ["shop"]);
     let error = forecast(&Snapshot::default(), &applied(vec![other]), &suppositions(5, 20)).expect_err("it is another kind");
-    assert_eq!(error.to_string(), "the change is about no Deployment and no StatefulSet");
+    assert_eq!(error.to_string(), "the change contains no Deployment or StatefulSet");
 }
 
 #[test]
@@ -274,7 +274,7 @@ fn a_stateful_sets_pods_are_named_and_go_by_a_rule_and_a_recreation_is_foretold(
     // A set without a choice has the ordered policy.
     let ordered = foretell(vec![stateful_set(1, &json!({}))], &edit(WorkloadKind::StatefulSet, scaled(2)));
     assert_eq!(ordered.workloads[0].policy, "RollingUpdate, OrderedReady");
-    assert_eq!(victims(&ordered), "No pod goes.\n");
+    assert_eq!(victims(&ordered), "No pod is deleted.\n");
 }
 
 #[test]
@@ -289,7 +289,7 @@ fn a_new_template_that_crashes_takes_what_the_strategy_promises() {
         .filter(|trouble| trouble.kind == TroubleKind::Unavailable)
         .map(|trouble| (trouble.text.as_str(), trouble.at))
         .collect();
-    let wanted = format!("Deployment web has {} available pods where its strategy promises 3", lowest.value);
+    let wanted = format!("Deployment web has {} available pods, but its strategy requires 3", lowest.value);
     assert_eq!(told, [(wanted.as_str(), lowest.at)], "{}", text(&forecast, None));
 }
 

@@ -27,22 +27,19 @@ fn a_text_tells_bounds_quotas_nodes_and_what_it_supposes() {
     let mut web = deployment(3, &rolling(1, 0, "TerminationComplete"));
     web["spec"]["template"]["spec"]["containers"][0]["resources"] = json!({"requests": {"cpu": "500m", "memory": "1Gi"}});
     let told = text(&foretell(vec![quota, node, web], &edit(WorkloadKind::Deployment, new_image())), None);
-    has_line(&told, "Supposes berth's controllers (the server knows podReplacementPolicy); RollingUpdate, TerminationComplete.");
+    has_line(&told, "Assumes berth's controllers (the server knows podReplacementPolicy); RollingUpdate, TerminationComplete.");
     has_line(&told, "  pods start in 5s (given), stop in 20s (given)");
-    has_line(
-        &told,
-        "  pods: at most 4, at 0s, terminating ones included (the strategy allows 4, which count terminating ones only as the policy says)",
-    );
-    has_line(&told, "  available: at least 3, at 0s (the strategy promises 3)");
+    has_line(&told, "  pods: at most 4, at 0s, including terminating pods (limit 4; the policy decides if terminating pods count)");
+    has_line(&told, "  available: at least 3, at 0s (the strategy requires 3)");
     has_line(&told, "  cpu: at most 2, at 0s");
     has_line(&told, "  memory: at most 4Gi, at 0s");
     has_line(&told, "  quota few: at most 4 of 9 pods, at 0s");
     has_line(&told, "  nodes: at least 2 of 4 cpu free, at 0s");
     assert!(!told.lines().any(|line| line.starts_with("  pods: at most") && !line.contains("terminating")), "pods are no resource: {told}");
-    assert!(!told.contains("Trouble:"), "{told}");
+    assert!(!told.contains("Problems:"), "{told}");
     let recreate = Edits { strategy: Some("Recreate".to_owned()), ..new_image() };
     let told = text(&foretell(vec![deployment(3, &json!({}))], &edit(WorkloadKind::Deployment, recreate)), None);
-    has_line(&told, "  pods: at most 3, at 0s, terminating ones included");
+    has_line(&told, "  pods: at most 3, at 0s, including terminating pods");
     has_line(&told, "  available: at least 0, at 0s");
 }
 
@@ -59,7 +56,7 @@ fn consequences_say_how_many_pods_are_deleted_created_and_stay_and_how_it_ends()
     let said = consequences(&rolled("TerminationComplete"));
     assert_eq!(
         said[..2],
-        ["3 pods are deleted, 3 created.", "At most 4 pods exist at once, terminating ones included; at least 3 are available."]
+        ["3 pods are deleted, 3 created.", "At most 4 pods exist at once, including terminating pods; at least 3 are available."]
     );
     assert!(said[2].starts_with("It is complete after "), "{said:?}");
     let none = Edits { replicas: Some(3), ..Edits::default() };
@@ -78,11 +75,11 @@ fn how_long_pods_take_is_told_with_by_what_it_is_known() {
     let known = vec![pod("web-1-a", ready("2026-03-01T10:00:04Z")), pod("web-1-b", ready("2026-03-01T10:00:09Z"))];
     assert_eq!(
         took(cluster(2, known), WorkloadKind::Deployment),
-        "  pods start in 4s (as 2 pods did: 4s to 9s), stop in 10m0s (nothing is known: their whole grace period; --stop)"
+        "  pods start in 4s (as 2 pods did: 4s to 9s), stop in 10m0s (unknown: their full grace period; --stop)"
     );
     assert_eq!(
         took(vec![stateful_set(1, &json!({}))], WorkloadKind::StatefulSet),
-        "  pods start in 10s (nothing is known; --start), stop in 10m0s (nothing is known: their whole grace period; --stop)"
+        "  pods start in 10s (unknown; --start), stop in 10m0s (unknown: their full grace period; --stop)"
     );
     let event = |reason: &str, at: &str| {
         json!({"apiVersion": "v1", "kind": "Event", "metadata": {"name": reason, "namespace": "default"}, "reason": reason, "eventTime": at,
@@ -91,14 +88,14 @@ fn how_long_pods_take_is_told_with_by_what_it_is_known() {
     let told = [event("Scheduled", "2026-03-01T10:00:00.000000Z"), event("Started", "2026-03-01T10:00:06.000000Z")];
     assert!(
         took([cluster(1, Vec::new()), told.to_vec()].concat(), WorkloadKind::Deployment)
-            .starts_with("  pods start in 6s (as 1 pod did by events: 6s to 6s), ")
+            .starts_with("  pods start in 6s (as 1 pod did according to events: 6s to 6s), ")
     );
     let mut said = deployment(1, &json!({}));
     said["spec"]["template"]["metadata"]["annotations"] =
         json!({"sim.berth.dev/ready-after": "2s", "sim.berth.dev/terminates-after": "3s"});
     assert_eq!(
         took(vec![said], WorkloadKind::Deployment),
-        "  pods start in 2s (as their annotation sim.berth.dev says), stop in 3s (as their annotation sim.berth.dev says)"
+        "  pods start in 2s (from their annotation sim.berth.dev), stop in 3s (from their annotation sim.berth.dev)"
     );
 }
 
@@ -108,7 +105,7 @@ fn a_spread_and_the_victims_are_told_in_words() {
     let change = edit(WorkloadKind::Deployment, new_image());
     let spread = forecast_many(&snapshot, &change, &suppositions(5, 20), 2, |_| ()).expect("forecasts");
     let told = text(&rolled("TerminationStarted"), Some(&Spread { p50: Duration::from_secs(35), p95: Duration::from_secs(80), ..spread }));
-    has_line(&told, "2 runs with other seeds: 2 complete, half of them within 35s, 95 of 100 within 1m20s;");
+    has_line(&told, "2 runs with other seeds: 2 complete, 50% within 35s, 95% within 1m20s;");
     has_line(&told, "at most 6 pods, at least 3 available");
     let gone = victims(&rolled("TerminationStarted"));
     let lines: Vec<Vec<&str>> = gone.lines().map(|line| line.split_whitespace().collect()).collect();
@@ -121,11 +118,11 @@ fn a_long_list_shows_twenty_steps_from_either_end() {
     let forecast = foretell(vec![deployment(20, &rolling(1, 0, "TerminationComplete"))], &edit(WorkloadKind::Deployment, new_image()));
     let told = text(&forecast, None);
     let steps: Vec<&str> = told.lines().skip_while(|line| !line.starts_with("  pods start")).skip(1).take(41).collect();
-    let left_out = steps.iter().position(|line| line.contains(" more, which -o json has all")).expect("not all are shown");
+    let left_out = steps.iter().position(|line| line.contains(" more; -o json prints all")).expect("not all are shown");
     assert_eq!(left_out, 20, "{told}");
     assert!(steps[..20].iter().chain(&steps[21..]).all(|line| line.trim_start().starts_with(|c: char| c.is_ascii_digit())), "{steps:#?}");
     let few = text(&rolled("TerminationComplete"), None);
-    assert!(!few.contains("more, which -o json has all"), "{few}");
+    assert!(!few.contains("more; -o json prints all"), "{few}");
 }
 
 /// What docs/how-to/plan.md promises of the names.
@@ -193,7 +190,7 @@ fn a_picture_ends_a_little_behind_the_end_and_marks_no_change_that_has_no_words(
     let chart = &charts(&forecast, &change)[0];
     assert_eq!(chart.end, end + end / 16 + Duration::from_secs(1));
     let marks: Vec<&str> = chart.marks.iter().map(|mark| mark.text.as_str()).collect();
-    assert_eq!(marks, ["image main=main:2", "complete", "the last replaced pod is gone"]);
+    assert_eq!(marks, ["image main=main:2", "complete", "the last replaced pod is deleted"]);
     let silent = &charts(&forecast, &edit(WorkloadKind::Deployment, Edits::default()))[0];
     assert_eq!(silent.marks.len(), 2, "{:?}", silent.marks);
 }

@@ -50,7 +50,8 @@ fn a_namespace_takes_half_of_what_the_others_leave_and_then_no_more() {
     let stored = fill(&world);
     assert!((40..50).contains(&stored), "half of {QUOTA} bytes, not {stored} times 10,000");
     let refusal = no_space(world.create("configmaps", large("another")));
-    let words = "mvcc: database space exceeded: namespace \"default\" takes half of what the others leave of the store's 1048576 bytes";
+    let words =
+        "mvcc: database space exceeded: namespace \"default\" uses half of what the other namespaces leave of the store's 1048576 bytes";
     assert_eq!(refusal, words);
     assert_eq!(no_space(world.create("pods", pod("p"))), words, "whatever the resource");
     assert_eq!(no_space(world.merge("configmaps", "small-0", json!({"data": {"text": "x".repeat(2000)}}))), words, "growth");

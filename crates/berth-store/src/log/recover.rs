@@ -158,11 +158,11 @@ impl Found {
             }
         }
         if reading.end.is_some() && !reading.reader.is_at_end()? {
-            self.fault(&reading.read.name, Some(reading.reader.offset()), "something stands behind its end");
+            self.fault(&reading.read.name, Some(reading.reader.offset()), "there is data after its end");
         }
         let held = reading.held;
         if let Some(count) = reading.end.filter(|count| *count != held) {
-            self.fault(&reading.read.name, None, format!("it holds {held} versions and deletions, where {count} belong"));
+            self.fault(&reading.read.name, None, format!("it contains {held} versions and deletions instead of {count}"));
         }
         self.read.push(reading.read);
         Ok(())
@@ -211,13 +211,13 @@ impl Found {
         let offset = reading.reader.offset();
         let Some(seal) = reading.reader.next()? else { return self.go_over(reading, may_end) };
         if reading.chain.is_some_and(|chain| chain != seal.previous) {
-            self.fault(&reading.read.name, Some(offset), "what stands before it is missing");
+            self.fault(&reading.read.name, Some(offset), "the part before it is missing");
         }
         reading.chain = Some(seal.checksum);
         reading.read.frames += 1;
         reading.read.bytes = reading.reader.offset();
         if reading.read.frames == 1 && !matches!(decode(reading.reader.body()).next(), Some(Some(Record::Begin(_)))) {
-            self.fault(&reading.read.name, Some(offset), "it does not begin as such a file does");
+            self.fault(&reading.read.name, Some(offset), "its header is not valid");
         }
         for record in decode(reading.reader.body()) {
             match record {
@@ -240,7 +240,7 @@ impl Found {
                     self.highest = self.highest.max(until);
                     reading.end = Some(count);
                 }
-                None => self.fault(&reading.read.name, Some(offset), "it holds what is no record"),
+                None => self.fault(&reading.read.name, Some(offset), "it contains an invalid record"),
             }
         }
         Ok(true)
@@ -327,7 +327,7 @@ impl Found {
         }
         let (found, said) = (Summary { revision: self.state.revision, ..self.counted }, self.state);
         if self.faults.is_empty() && found != said {
-            let why = format!("{} objects, sum {:x}, where {} objects, sum {:x} belong", found.count, found.sum, said.count, said.sum);
+            let why = format!("{} objects with sum {:x} instead of {} objects with sum {:x}", found.count, found.sum, said.count, said.sum);
             let (file, end) = self.end();
             self.fault(file, end, why);
         }

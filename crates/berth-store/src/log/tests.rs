@@ -456,14 +456,14 @@ fn whole_frames_that_are_missing_or_twice_are_told() {
         for (index, pair) in offsets.windows(2).enumerate() {
             let without = [&bytes[..pair[0]], &bytes[pair[1]..]].concat();
             let told = refused(&disk, &name, Some(without));
-            let why = if index == 0 { "does not begin as such a file does" } else { "" };
+            let why = if index == 0 { "header is not valid" } else { "" };
             assert!(told.contains(&name) && told.contains(why), "{name} without frame {index}: {told}");
             if 0 < index && index + 2 < offsets.len() {
-                assert!(told.contains("what stands before it is missing"), "{name} without frame {index}: {told}");
+                assert!(told.contains("the part before it is missing"), "{name} without frame {index}: {told}");
             }
             let twice = [&bytes[..pair[1]], &bytes[pair[0]..]].concat();
             let told = refused(&disk, &name, Some(twice));
-            let why = ["what stands before it is missing", "something stands behind its end"];
+            let why = ["the part before it is missing", "there is data after its end"];
             assert!(why.iter().any(|why| told.contains(why)), "{name} with frame {index} twice: {told}");
         }
     }

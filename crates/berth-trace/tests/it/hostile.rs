@@ -89,9 +89,9 @@ fn a_bomb_is_refused_before_it_is_large() {
 fn what_is_no_recording_is_refused() {
     let refused = |file: &[u8]| Reader::begin(file).map(|_| ()).expect_err("it is none").to_string();
     assert!(refused(b"").contains("it is empty"));
-    assert!(refused(b"{}\n").contains("does not say so"));
-    assert!(refused(b"{\"trace\": \"berth\"").contains("line 1 is not whole"));
-    assert!(refused(b"PK\x03\x04").contains("cannot be read"));
+    assert!(refused(b"{}\n").contains("is not a header"));
+    assert!(refused(b"{\"trace\": \"berth\"").contains("line 1 is incomplete"));
+    assert!(refused(b"PK\x03\x04").contains("cannot read the file"));
     assert!(matches!(Reader::begin(&b"{\"trace\": \"berth\", \"version\": 2}\n"[..]), Err(TraceError::Version(2))));
     let with = |member: &str, value: Value| {
         let mut line: Value = serde_json::from_str(&header().line()).expect("JSON");
@@ -121,27 +121,30 @@ fn a_fault_has_its_line_and_its_field() {
     };
     check(json!({"ms": 4, "listed": true}), "ms goes back from 5 to 4");
     check(json!({"ms": u64::MAX, "listed": true}), "ms is beyond 400 days");
-    check(json!({"ms": -1, "listed": true}), "ms is no number");
-    check(json!({"ms": 7}), "does not say one thing");
-    check(json!({"ms": 7, "listed": true, "ended": "time"}), "does not say one thing");
-    check(json!({"ms": 7, "do": "rm -rf"}), r#"has a member "do""#);
+    check(json!({"ms": -1, "listed": true}), "ms is not a number");
+    check(json!({"ms": 7}), "does not contain exactly one event");
+    check(json!({"ms": 7, "listed": true, "ended": "time"}), "does not contain exactly one event");
+    check(json!({"ms": 7, "do": "rm -rf"}), r#"has an unknown member "do""#);
     check(json!({"ms": 7, "put": {"kind": "Secret"}}), r#"put.kind is "Secret""#);
-    check(json!({"ms": 7, "gone": {"kind": "Pod", "namespace": "a/b", "name": "c"}}), "gone does not say which");
+    check(json!({"ms": 7, "gone": {"kind": "Pod", "namespace": "a/b", "name": "c"}}), "gone does not identify an object");
     check(changed(0, "/put/spec/replicas", json!(3_000_000_000_u64)), "put.spec.replicas 3000000000 is not from 0 to 200000");
-    check(changed(0, "/put/spec/replicas", json!("3")), "put.spec.replicas is no whole number");
-    check(changed(0, "/put/spec/template/spec/containers/0/env", json!([])), r#"put.spec.template.spec.containers[0] has a member "env""#);
+    check(changed(0, "/put/spec/replicas", json!("3")), "put.spec.replicas is not an integer");
+    check(
+        changed(0, "/put/spec/template/spec/containers/0/env", json!([])),
+        r#"put.spec.template.spec.containers[0] has an unknown member "env""#,
+    );
     check(
         changed(0, "/put/spec/template/spec/containers/0/image", json!("nginx")),
-        "put.spec.template.spec.containers[0].image \"nginx\" is no template's hash",
+        "put.spec.template.spec.containers[0].image \"nginx\" is not a template hash",
     );
     check(changed(0, "/put/metadata/name", json!("a".repeat(300))), "put.metadata.name");
     check(changed(0, "/put/metadata/namespace", json!("")), "put.metadata.namespace");
-    check(changed(0, "/put/metadata/annotations", json!({"x": "y"})), "put.metadata.annotations has a member");
+    check(changed(0, "/put/metadata/annotations", json!({"x": "y"})), "put.metadata.annotations has an unknown member");
     check(changed(9, "/put/metadata/creationTimestamp", json!("-009999-01-02T01:59:59Z")), "put.metadata.creationTimestamp");
-    check(changed(5, "/put/spec/hard/pods", json!("1e90")), "put.spec.hard[\"pods\"] \"1e90\" is no quantity within bounds");
+    check(changed(5, "/put/spec/hard/pods", json!("1e90")), "put.spec.hard[\"pods\"] \"1e90\" is not a quantity within the limits");
     let many = json!({"type": "Ready", "status": "True"});
     check(changed(9, "/put/status/conditions", json!(vec![many; 33])), "put.status.conditions has 33 entries");
-    assert!(fault(&["[".repeat(10_000)]).contains("line 2: it is no JSON"));
+    assert!(fault(&["[".repeat(10_000)]).contains("line 2: it is not JSON"));
 }
 
 /// A server, or what pretends to be one, may send anything in any place.

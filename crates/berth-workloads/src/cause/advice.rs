@@ -56,20 +56,20 @@ pub enum Replacement {
 /// The ways out where the update waits for the pod (KEP-3541, "Motivation").
 const WAYS_OUT: [(&str, &str); 2] = [
     (
-        "delete the pod, so that it is created from the newest template: the update waits for it until then",
+        "delete the pod, so that its controller creates it from the newest template. The update waits for that",
         "kubectl delete pod {pod} -n {namespace}",
     ),
-    ("or have berth's controllers delete such pods", "kubectl annotate {workload} berth.dev/repair=Revision -n {namespace}"),
+    ("or let berth's controllers delete such pods", "kubectl annotate {workload} berth.dev/repair=Revision -n {namespace}"),
 ];
 
 /// For a pod whose template is not the wanted one, where its controller replaces pods that fail.
 const OUTDATED: (&str, &str) = (
-    "its template is not the one that is wanted now: delete the pod, and its controller makes it with that one",
+    "it has an old template: delete the pod, so that its controller creates it from the newest one",
     "kubectl delete pod {pod} -n {namespace}",
 );
 
 /// For a pod that has the wanted template.
-const GO_BACK: (&str, &str) = ("or go back to the template before", "berth rollout undo {workload} -n {namespace}");
+const GO_BACK: (&str, &str) = ("or roll back to the previous template", "berth rollout undo {workload} -n {namespace}");
 
 /// What a person can do.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -226,15 +226,15 @@ impl Kind {
             Self::NotStarted => words("not_started", "has a node but does not start", "have a node but do not start"),
             Self::Finalizer => words("finalizer", "has ended but a finalizer holds it", "have ended but a finalizer holds them"),
             Self::TerminationOverdue => {
-                words("termination_overdue", "is still there after its grace period", "are still there after their grace period")
+                words("termination_overdue", "still exists after its grace period", "still exist after their grace period")
             }
             Self::Budget => words(
                 "budget",
-                "stays on a node that is to be emptied because of a disruption budget",
-                "stay on nodes that are to be emptied because of a disruption budget",
+                "stays on a cordoned node because of a disruption budget",
+                "stay on cordoned nodes because of a disruption budget",
             ),
-            Self::NotScheduled => words("not_scheduled", "was looked at by no scheduler", "were looked at by no scheduler"),
-            Self::NotObserved => words("not_observed", "was looked at by no controller", "were looked at by no controller"),
+            Self::NotScheduled => words("not_scheduled", "has not been seen by a scheduler", "have not been seen by a scheduler"),
+            Self::NotObserved => words("not_observed", "has not been observed by a controller", "have not been observed by a controller"),
             Self::Overlap => {
                 words("overlap", "selects pods that another workload selects too", "select pods that another workload selects too")
             }
@@ -315,6 +315,6 @@ mod tests {
         check(Kind::Quota, 2, ("ReplicaSet", "web-5"), "exceeded", text);
         check(Kind::Refused, 1, ("StatefulSet", "db"), "no", "1 pod of StatefulSet db cannot be created: no");
         check(Kind::Refused, 1, ("StatefulSet", "db"), "no:\r\n  never\n", "1 pod of StatefulSet db cannot be created: no: never");
-        check(Kind::NotObserved, 0, ("Deployment", "web"), "", "Deployment web was looked at by no controller");
+        check(Kind::NotObserved, 0, ("Deployment", "web"), "", "Deployment web has not been observed by a controller");
     }
 }

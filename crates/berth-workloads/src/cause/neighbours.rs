@@ -170,7 +170,7 @@ mod tests {
         let going = json!({"deletionTimestamp": "2026-01-01T00:00:00Z"});
         let pods = [pod("c", "n1", json!({})), pod("b", "n1", json!({})), pod("a", "n1", going), pod("d", "n2", json!({}))];
         let found = |budgets: &[BudgetView]| held_by_budgets(&pods, budgets, &cordoned).map(|cause| cause.to_string());
-        let text = "2 pods stay on nodes that are to be emptied because of a disruption budget, e.g. b: budget few allows no eviction: 3 of 3 pods are \
+        let text = "2 pods stay on cordoned nodes because of a disruption budget, e.g. b: budget few allows no eviction: 3 of 3 pods are \
                     healthy, 3 must be";
         assert_eq!(found(&[budget("shop", 0)]).as_deref(), Some(text));
         assert_eq!((found(&[budget("shop", 1)]), found(&[budget("other", 0)]), found(&[])), (None, None, None));

@@ -258,7 +258,7 @@ fn not_started(case: &Case<'_>, symptoms: &Symptoms) -> Option<Finding> {
         (Some(event), ..) => text(&event.reason, &event.message),
         (None, Some(container), _) => format!("init container {} still runs", container.name),
         (None, None, Some(said)) => text(&said.reason, &said.message),
-        (None, None, None) => format!("node {} says nothing of it", case.pod.node_name),
+        (None, None, None) => format!("node {} does not report it", case.pod.node_name),
     };
     Some(Finding::after(Kind::NotStarted, evidence, since, STARTED_WITHIN))
 }
@@ -283,7 +283,7 @@ fn overdue(case: &Case<'_>, _: &Symptoms) -> Option<Finding> {
     let grace = grace_period_seconds.map_or_else(String::new, |seconds| format!("its grace period was {seconds}s; "));
     let node = match node_name.as_str() {
         "" => "it has no node".to_owned(),
-        node => format!("node {node} has not told that it ended"),
+        node => format!("node {node} has not reported its end"),
     };
     Some(Finding::after(Kind::TerminationOverdue, format!("{grace}{node}"), meta.deleted?, GONE_WITHIN))
 }
@@ -491,7 +491,7 @@ mod tests {
         check(&going(&held, "Succeeded"), &[], 1, Some(("finalizer", "example.com/a, example.com/b")));
         let late = going(&json!([]), "Running");
         check(&late, &[], 39, None);
-        check(&late, &[], 40, Some(("termination_overdue", "its grace period was 30s; node n1 has not told that it ended")));
+        check(&late, &[], 40, Some(("termination_overdue", "its grace period was 30s; node n1 has not reported its end")));
     }
 
     #[test]
@@ -536,7 +536,7 @@ mod tests {
             json!([{"name": "c", "state": {"waiting": {"reason": "Waits"}}}]),
             json!([{"name": "c", "state": {"running": {"startedAt": at(5)}}}]),
         );
-        check(&pending(json!([]), runs.clone()), &[], 30, Some(("not_started", "node n1 says nothing of it")));
+        check(&pending(json!([]), runs.clone()), &[], 30, Some(("not_started", "node n1 does not report it")));
         check(&pending(waits.clone(), json!([])), &[], 30, Some(("not_started", "Waits")));
         check(&pending(runs, waits), &[], 30, Some(("not_started", "init container c still runs")));
     }

@@ -237,7 +237,7 @@ fn nodes_to_confirm(observed: &Observed<'_>, back: &Back<'_>, record: &Record) -
     if !matches!(back.failure, Failure::Deadline(None)) {
         return None;
     }
-    let message = format!("Revision {} {} and stays: going back would not help: ", record.from_revision, back.failure.words());
+    let message = format!("Revision {} {} and stays: a rollback would not help: ", record.from_revision, back.failure.words());
     let skipped = event(observed.deployment(), Severity::Warning, "AutomaticRollbackSkipped", message);
     let nodes = observed.state.pods.unready_on(&back.from.meta.uid);
     rollback::nodes_to_confirm(nodes, record, (&back.hash, skipped), observed.state.now)

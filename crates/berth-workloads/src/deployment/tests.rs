@@ -284,7 +284,7 @@ fn a_scaling_in_the_middle_of_a_rollout_is_spread_in_proportion() {
     check(&deployment(5, None), &sets, NOBODY, &["a to 5 for 5", "b to 3 for 5"]);
     check(&deployment(0, None), &sets, NOBODY, &["a to 0 for 0", "b to 0 for 0"]);
     let left = LeftBehind { active: 1, ..NOBODY };
-    let wait = "waiting for 1 pod whose ReplicaSet is gone to be deleted before creating 5 more";
+    let wait = "waiting for 1 pod of a deleted ReplicaSet to be deleted before creating 5 more";
     check(&deployment(15, None), &sets, left, &[wait, "watched"]);
     check(&deployment(5, None), &sets, left, &["a to 5 for 5", "b to 3 for 5"]);
 }
@@ -345,7 +345,7 @@ fn a_single_set_gets_all_pods_that_are_wanted() {
         &deployment(15, None),
         &one(10, &sized_for(10, None)),
         left,
-        &["waiting for 4 pods whose ReplicaSet is gone to be deleted before creating 5 more", "watched"],
+        &["waiting for 4 pods of a deleted ReplicaSet to be deleted before creating 5 more", "watched"],
     );
 }
 
@@ -396,7 +396,7 @@ fn a_paused_deployment_scales_the_new_set_or_else_the_latest() {
     };
     let idle = |name: &str| set(name, 0, has(0), &none());
     check(&paused(), &[idle("a"), new_set("b", 0, has(0), &none()), idle("c")], NOBODY, &["b to 3 for 3"]);
-    let wait = "paused: the template is not rolled out until it is resumed";
+    let wait = "paused: the template does not roll out until you resume it";
     check(&paused(), &[idle("a"), idle("b")], NOBODY, &["b to 3 for 3", wait]);
     check(&paused(), &[], NOBODY, &[wait]);
     let several = [set("a", 8, has(8), &sized_for(10, None)), set("b", 5, has(5), &sized_for(10, None))];
@@ -414,7 +414,7 @@ fn a_paused_deployment_under_which_terminating_pods_count_changes_sizes_for_a_ne
         view
     };
     let of = |replicas: i64| paused(deployment(replicas, COMPLETE));
-    let wait = "paused: the template is not rolled out until it is resumed";
+    let wait = "paused: the template does not roll out until you resume it";
     let half_way = |sized_for: i64, terminating: i64| {
         let status = json!({"replicas": 1, "availableReplicas": 1, "terminatingReplicas": terminating, "observedGeneration": 1});
         [set("a", 1, status, &self::sized_for(sized_for, None)), new_set("b", 1, has(1), &self::sized_for(sized_for, None))]
@@ -464,7 +464,7 @@ fn recreate_waits_for_the_last_pod_of_older_templates() {
         &["waiting for 3 pods of older templates to stop before creating 3 of the new one", "watched"],
     );
     wait(None, &old(has(0), 2), NOBODY, some, &["waiting for a to be observed", "watched"]);
-    let behind = "waiting for 2 pods whose ReplicaSet is gone to be deleted before creating 3 more";
+    let behind = "waiting for 2 pods of a deleted ReplicaSet to be deleted before creating 3 more";
     wait(None, &gone(), LeftBehind { active: 2, ..NOBODY }, some, &[behind, "watched"]);
     let terminating = "waiting for 4 terminating pods before creating 3 more";
     wait(None, &gone(), LeftBehind { terminating: 4, ..NOBODY }, some, &[terminating, "watched"]);
@@ -736,6 +736,6 @@ fn a_set_that_is_tried_again_tells_what_it_waits_for() {
         let plan = plan_of(&deployment(3, None), &[], &pods, last_error);
         assert!(plan.stages.iter().flat_map(|stage| &stage.actions).any(|action| matches!(action, Action::Create { .. })));
         let waits: Vec<_> = plan.waits.iter().map(ToString::to_string).collect();
-        assert_eq!(waits, ["waiting for 5 pods whose ReplicaSet is gone to be deleted before creating 2 more"], "{last_error:?}");
+        assert_eq!(waits, ["waiting for 5 pods of a deleted ReplicaSet to be deleted before creating 2 more"], "{last_error:?}");
     }
 }

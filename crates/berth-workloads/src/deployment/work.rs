@@ -433,7 +433,7 @@ impl<'o, 'a> Work<'o, 'a> {
         let Some(set) = observed.new_set() else { return };
         let Some(cause) = observed.failing(set) else { return };
         let message = match cause.about.kind {
-            "Pod" => format!("Pods of replica set \"{}\" fail to come up: {cause}", set.meta.name),
+            "Pod" => format!("Pods of replica set \"{}\" are failing: {cause}", set.meta.name),
             _ => cause.to_string(),
         };
         let event = event(observed.deployment(), Severity::Warning, "NewPodsFailing", message);

@@ -155,11 +155,11 @@ mod tests {
     fn an_action_says_what_is_done_to_which_object_and_why() {
         let check = |action: Action, text: &str| assert_eq!(read_back(action).to_string(), text);
         let confirm = |target| Action::ConfirmAlive { target, reason: Reason::Adopts };
-        check(confirm(object(REPLICA_SETS, "web")), "confirm that ReplicaSet shop/web is there: something is to be adopted in its name");
+        check(confirm(object(REPLICA_SETS, "web")), "confirm that ReplicaSet shop/web is there: it is about to adopt an object");
         let target = object(PODS, "web-0");
         check(
             Action::ConfirmGone { target, reason: Reason::ClearsAway },
-            "confirm that Pod shop/web-0 is gone: what it has left is to be cleared away",
+            "confirm that Pod shop/web-0 is gone: its remains must be deleted",
         );
         let nodes = vec!["n1".to_owned(), "n2".to_owned()];
         check(
@@ -169,20 +169,20 @@ mod tests {
                 reason: Reason::ClearsAway,
                 events: Outcome::default(),
             },
-            "confirm that one of these nodes is ready: n1, n2: what it has left is to be cleared away",
+            "confirm that one of these nodes is ready: n1, n2: its remains must be deleted",
         );
         let metadata = ObjectMeta { name: Some("web-0".to_owned()), namespace: Some("shop".to_owned()), ..ObjectMeta::default() };
         let pod = Pod { metadata, ..Pod::default() };
         let create = Action::Create { object: pod.clone().into(), reason: Reason::PodMissing, events: Outcome::default() };
-        check(create, "create Pod shop/web-0: it is wanted and not there");
+        check(create, "create Pod shop/web-0: it is missing");
         check(patch(Urgency::Now, None), "patch ReplicaSet shop/web: 3 to 2 pods");
         check(patch(Urgency::Soon, Some(Subresource::Status)), "patch status of ReplicaSet shop/web soon: 3 to 2 pods");
         let delete = |propagation, grace_period_seconds| {
             let (target, reason, events) = (object(PODS, "web-0"), Reason::NodeGone, Outcome::default());
             Action::Delete { target, propagation, grace_period_seconds, reason, events }
         };
-        check(delete(None, None), "delete Pod shop/web-0: its node is gone");
-        let text = "delete Pod shop/web-0, dependents Orphan, grace period 0s: its node is gone";
+        check(delete(None, None), "delete Pod shop/web-0: its node no longer exists");
+        let text = "delete Pod shop/web-0, dependents Orphan, grace period 0s: its node no longer exists";
         check(delete(Some(Propagation::Orphan), Some(0)), text);
         let (owner, reason) = (object(REPLICA_SETS, "web"), Reason::Replicas { wanted: 3, active: 2 });
         check(
@@ -201,7 +201,7 @@ mod tests {
         let plan = Plan { waits: vec![Wait::Paused], ..plan(vec![vec![patch(Urgency::Now, None)], vec![], vec![delete_pods(Vec::new())]]) };
         let text = "1. patch ReplicaSet shop/web: 3 to 2 pods\n\
                     3. delete 0 pods of ReplicaSet shop/web: 2 wanted, 7 there\n\
-                    paused: the template is not rolled out until it is resumed\n";
+                    paused: the template does not roll out until you resume it\n";
         assert_eq!(read_back(plan).to_string(), text);
         assert_eq!((Plan::default().to_string(), Plan::default().brief().to_string()), (String::new(), String::new()));
     }

@@ -340,49 +340,49 @@ impl fmt::Display for Wait {
                 write!(f, "waiting for {} of older templates to stop before creating {then_create} of the new one", Pods(*pods, ""))
             }
             Self::PodsLeftBehind { pods, then_create } => {
-                write!(f, "waiting for {} whose ReplicaSet is gone to be deleted before creating {then_create} more", Pods(*pods, ""))
+                write!(f, "waiting for {} of a deleted ReplicaSet to be deleted before creating {then_create} more", Pods(*pods, ""))
             }
             Self::PodsUnavailable { pods, of } => write!(f, "waiting for {pods} of {} to become available", Pods(*of, "")),
             Self::MinReady { pods, seconds } => write!(f, "waiting for {} to stay ready for {seconds}s (minReadySeconds)", Pods(*pods, "")),
             Self::Settling { pods, seconds } => write!(f, "waiting for {} to stay available for {seconds}s", Pods(*pods, "")),
             Self::BeingDeleted { kind, name } => write!(f, "{kind} {name} is being deleted"),
             Self::ChildNotObserved { name } => write!(f, "waiting for {name} to be observed"),
-            Self::Paused => f.write_str("paused: the template is not rolled out until it is resumed"),
+            Self::Paused => f.write_str("paused: the template does not roll out until you resume it"),
             Self::StepLasts { at, until } => write!(f, "{at}: waiting until {}", until.strftime("%Y-%m-%dT%H:%M:%SZ")),
             Self::StepSettles { at, seconds, until } => {
                 write!(f, "{at}: waiting for its pods to stay available for {seconds}s")?;
                 until.iter().try_for_each(|until| write!(f, ", until {}", until.strftime("%Y-%m-%dT%H:%M:%SZ")))
             }
-            Self::StepWithoutPods { at } => write!(f, "{at}: waiting for replicas: without pods a step is not over"),
+            Self::StepWithoutPods { at } => write!(f, "{at}: waiting for replicas: a step without pods does not end"),
             Self::StepPaused { at } => write!(f, "{at}: waiting for `berth rollout promote deployment/{}`", at.deployment),
             Self::StepAnalysed { at, provider, last: None } => write!(f, "{at}: waiting for an analysis by provider {provider:?}"),
             Self::StepAnalysed { at, provider, last: Some(why) } => {
-                write!(f, "{at}: waiting for an analysis by provider {provider:?}: no answer ({why}), it is asked again")
+                write!(f, "{at}: waiting for an analysis by provider {provider:?}: no answer ({why}), retrying")
             }
             Self::StepFailed { at, provider, outcome } => write!(f, "{at}: the analysis by provider {provider:?} {outcome}"),
             Self::PodNotReady { pod, then } => write!(f, "waiting for {pod} to become ready{}", Then(then)),
             Self::PodNotAvailable { pod, then } => {
-                write!(f, "waiting for {pod} to have been ready for minReadySeconds{}", Then(then))
+                write!(f, "waiting for {pod} to stay ready for minReadySeconds{}", Then(then))
             }
             Self::PodTerminating { pod, last, then } => match last {
                 Some(last) => write!(f, "waiting for {pod} to terminate ({last}){}", Then(then)),
                 None => write!(f, "waiting for {pod} to terminate{}", Then(then)),
             },
             Self::OutdatedPodNotReady { pod, on_delete: false, unheeded: true } => {
-                write!(f, "waiting for {pod} to become ready, which has an older template: if it never does, delete it")
+                write!(f, "waiting for {pod} to become ready: it has an older template. If it never becomes ready, delete it")
             }
             Self::OutdatedPodNotReady { pod, on_delete: true, .. } => {
-                write!(f, "waiting for {pod} to become ready, which has an older template: if it never does, delete it (OnDelete)")
+                write!(f, "waiting for {pod} to become ready: it has an older template. If it never becomes ready, delete it (OnDelete)")
             }
             Self::OutdatedPodNotReady { pod, on_delete: false, unheeded: false } => write!(
                 f,
-                "waiting for {pod} to become ready, which has an older template: if it never does, delete it, \
+                "waiting for {pod} to become ready: it has an older template. If it never becomes ready, delete it, \
                  or set the annotation berth.dev/repair: Revision"
             ),
-            Self::ClaimLeaving { claim, pod } => write!(f, "waiting for claim {claim} to be gone before {pod} gets a new one"),
-            Self::NameTaken { pod } => write!(f, "waiting for another's pod {pod} to be gone before {pod} is created"),
+            Self::ClaimLeaving { claim, pod } => write!(f, "waiting for claim {claim} to be deleted before {pod} gets a new one"),
+            Self::NameTaken { pod } => write!(f, "waiting for pod {pod} of another owner to be deleted before {pod} is created"),
             Self::DeletionByHand { pods } => {
-                write!(f, "waiting for {} of older templates to be deleted by hand (OnDelete)", Pods(*pods, ""))
+                write!(f, "waiting for {} of older templates to be deleted manually (OnDelete)", Pods(*pods, ""))
             }
             Self::SecondWriter(second) => write!(
                 f,
@@ -451,7 +451,7 @@ mod tests {
         );
         check(
             Wait::PodsLeftBehind { pods: 6, then_create: 2 },
-            "waiting for 6 pods whose ReplicaSet is gone to be deleted before creating 2 more",
+            "waiting for 6 pods of a deleted ReplicaSet to be deleted before creating 2 more",
         );
         check(Wait::PodsUnavailable { pods: 1, of: 3 }, "waiting for 1 of 3 pods to become available");
         let at = || AtStep { deployment: "web".to_owned(), step: 1, of: 3, percent: 25 };
@@ -469,7 +469,7 @@ mod tests {
         assert!(wait.to_string().contains("berth.dev/repair"), "{wait}");
         assert_eq!(
             wait.unheeded().to_string(),
-            "waiting for db-1 to become ready, which has an older template: if it never does, delete it"
+            "waiting for db-1 to become ready: it has an older template. If it never becomes ready, delete it"
         );
     }
 

@@ -98,8 +98,8 @@ fn as_many_pods_as_are_wanted_come_and_go() {
     let pods = ["a", "b", "c"].map(|name| pod(name, &json!({})));
     check(&replicas(3), &pods, &[]);
     check(&replicas(5), &pods, &["1. create 2 pods of ReplicaSet shop/web: 5 wanted, 3 there"]);
-    check(&replicas(0), &pods, &["1. delete 3 pods of ReplicaSet shop/web: 0 wanted, 3 there, a, b, c (none stays)"]);
-    check(&replicas(-2), &pods, &["1. delete 3 pods of ReplicaSet shop/web: 0 wanted, 3 there, a, b, c (none stays)"]);
+    check(&replicas(0), &pods, &["1. delete 3 pods of ReplicaSet shop/web: 0 wanted, 3 there, a, b, c (scaled to 0)"]);
+    check(&replicas(-2), &pods, &["1. delete 3 pods of ReplicaSet shop/web: 0 wanted, 3 there, a, b, c (scaled to 0)"]);
     let unready = pod("d", &json!({"status": {"conditions": []}}));
     let pods = [&pods[..], &[unready]].concat();
     check(&replicas(3), &pods, &["1. delete 1 pod of ReplicaSet shop/web: 3 wanted, 4 there, d (not ready)"]);
@@ -186,8 +186,8 @@ fn pods_are_adopted_and_released_before_anything_else() {
     let stray = pod("stray", &json!({"metadata": {"labels": {"app": "db"}}}));
     let pods = [orphan, stray];
     let expected = [
-        "1. confirm that ReplicaSet shop/web is there: something is to be adopted in its name",
-        "2. patch Pod shop/orphan: nobody controls it, and the selector of web matches it",
+        "1. confirm that ReplicaSet shop/web is there: it is about to adopt an object",
+        "2. patch Pod shop/orphan: it has no controller, and the selector of web matches it",
         "2. patch Pod shop/stray: its labels no longer match the selector",
     ];
     check(&replicas(5), &pods, &expected);

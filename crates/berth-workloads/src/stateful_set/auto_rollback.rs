@@ -147,7 +147,7 @@ fn nodes_to_confirm(observed: &Observed<'_>, back: &Back<'_>, record: &Record) -
     let is_unready = |pod: &PodView| pod.meta.deleted.is_none() && revision_of(pod) == observed.history.update && !is_ready(pod);
     let unready = observed.roster().slots().filter(|(_, pod)| is_unready(pod));
     let nodes: BTreeSet<String> = unready.map(|(_, pod)| pod.node_name.to_string()).take(NODES_MAX).collect();
-    let message = format!("Revision {} has missed its progress deadline and stays: going back would not help: ", record.from_revision);
+    let message = format!("Revision {} has missed its progress deadline and stays: a rollback would not help: ", record.from_revision);
     let skipped = event(observed.set(), Severity::Warning, "AutomaticRollbackSkipped", message);
     rollback::nodes_to_confirm(nodes.into_iter().collect(), record, (&back.hash, skipped), observed.state.now)
 }

@@ -104,7 +104,7 @@ mod tests {
     fn waits_that_last_are_told_but_those_of_recreate_have_events_of_their_own() {
         let set = StatefulSetView::default();
         let told = |wait: Wait| wait_event(&set, &wait).map(|event| format!("{:?} {}: {}", event.severity, event.reason, event.message));
-        let text = "Normal WaitingForPodDeletion: waiting for 2 pods of older templates to be deleted by hand (OnDelete)";
+        let text = "Normal WaitingForPodDeletion: waiting for 2 pods of older templates to be deleted manually (OnDelete)";
         assert_eq!(told(Wait::DeletionByHand { pods: 2 }).as_deref(), Some(text));
         assert_eq!(told(Wait::PodsUnavailable { pods: 1, of: 2 }), None);
         assert_eq!(told(Wait::PodsTerminating { pods: 1, then_create: 2, last: None }), None);

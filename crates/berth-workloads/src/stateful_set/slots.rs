@@ -52,7 +52,7 @@ pub(super) fn parallel(work: &mut Work<'_, '_>) {
     create_all(work);
 }
 
-/// Deletes a pod that has run to its end, and makes the missing claims of one that is pending. Whether it has run to its end.
+/// Deletes a pod that has run to its end, and makes the missing claims of one that is pending. Whether it has finished.
 fn upkeep(work: &mut Work<'_, '_>, ordinal: i64, pod: &PodView) -> bool {
     let observed = work.observed;
     if pod.phase.is_finished() {

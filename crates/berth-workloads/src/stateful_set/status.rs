@@ -72,7 +72,7 @@ impl Recreation {
                 let is_update = stored(observed).is_some_and(|condition| has_reason(condition, IN_PROGRESS));
                 verdict(if is_update { IN_PROGRESS } else { CREATING }, &creating(observed, there, waits))
             }
-            Self::Complete => verdict(COMPLETE, "All pods are there, and have the update revision."),
+            Self::Complete => verdict(COMPLETE, "All pods exist and have the update revision."),
         }
     }
 
@@ -85,7 +85,7 @@ impl Recreation {
 
 /// How far the creation is, and what it waits for or why it failed. Says the same as long as that is so: every change is a write.
 fn creating(observed: &Observed<'_>, there: usize, waits: &[Wait]) -> String {
-    let text = format!("{there} of {} pods of revision {} are there", observed.ordinals.replicas, observed.history.update);
+    let text = format!("{there} of {} pods of revision {} exist", observed.ordinals.replicas, observed.history.update);
     let lasting = |wait: &Wait| match wait.clone() {
         Wait::PodTerminating { pod, then, .. } => Wait::PodTerminating { pod, last: None, then },
         other => other,
@@ -199,15 +199,15 @@ fn progress(observed: &Observed<'_>) -> Verdict {
     let is_outdated = roster.highest_outdated(&observed.history.update, from..observed.end().max(from)).is_some();
     match (is_settled, is_outdated) {
         (true, false) => {
-            let message = "All pods are available, and have the revision that they should have.".to_owned();
+            let message = "All pods are available and have the correct revision.".to_owned();
             Verdict { status: "True", reason: "NewRevisionAvailable", message }
         }
         (true, true) if observed.strategy == EffectiveStrategy::OnDelete => {
-            let message = "Pods of older revisions have to be deleted by hand.".to_owned();
+            let message = "Pods of older revisions must be deleted manually.".to_owned();
             Verdict { status: "Unknown", reason: "WaitingForPodDeletion", message }
         }
         _ => {
-            let message = "Not all pods are available and have the revision that they should have.".to_owned();
+            let message = "Some pods are not available or do not have the correct revision.".to_owned();
             Verdict { status: "True", reason: "RevisionUpdated", message }
         }
     }

@@ -110,7 +110,7 @@ impl<'o, 'a> Work<'o, 'a> {
         self.leaving += i32::from(super::revision_of(pod) == history.current);
         self.status_first();
         let message = format!(
-            "Deleted Pod {} of revision {}, which was not ready, so that the update to {} goes on",
+            "Deleted Pod {} of revision {}, which was not ready, so that the update to {} continues",
             pod.meta.name,
             super::revision_of(pod),
             history.update
@@ -224,7 +224,7 @@ fn next_failure(observed: &Observed<'_>) -> Option<Timestamp> {
 fn failing_pods(observed: &Observed<'_>) -> Option<EventRecord> {
     let update = &observed.history.update;
     let (_, cause) = failures(observed).find(|(from, _)| from.is_none_or(|from| from <= observed.state.now))?;
-    let message = format!("Pods of revision \"{update}\" fail to come up: {cause}");
+    let message = format!("Pods of revision \"{update}\" are failing: {cause}");
     let repeat = Repeat::OncePer(format!("{update}/{}", cause.kind.reason()));
     Some(EventRecord { repeat, ..event(observed.set(), Severity::Warning, "NewPodsFailing", message) })
 }

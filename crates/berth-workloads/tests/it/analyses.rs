@@ -242,7 +242,7 @@ fn an_answer_of_nought_goes_back_and_says_so() {
         story.roll_out(2);
         story.settle();
         assert_eq!((story.image(), story.sizes(), story.rollbacks.len()), (2, vec![(1, 2), (2, 2)], 1));
-        let stays = "has failed its analysis and stays: its template was rolled back from before, and is not again; `rollout restart` has it tried anew";
+        let stays = "has failed its analysis and stays: its template was rolled back before, and berth does not repeat that; `rollout restart` tries it again";
         assert_eq!(story.told("AutomaticRollbackSkipped"), [format!("Revision 4 {stays}")]);
         assert_eq!(story.condition("AnalysisFailed"), Some(["True".to_owned(), "Answered".to_owned(), failed.to_owned()]));
         // Somebody who knows better says so.
@@ -261,7 +261,7 @@ fn nobody_answers_for_as_long_as_a_rollout_may_stand_still() {
         story.ask();
         story.answer = TIMED_OUT;
         story.settle();
-        let unanswered = format!("{WAITS}: no answer (timed out), it is asked again");
+        let unanswered = format!("{WAITS}: no answer (timed out), retrying");
         assert_eq!(story.waits(), [unanswered.as_str()]);
         assert_eq!(story.told("AnalysisUnanswered"), [unanswered.as_str()]);
         if deadline == Some(20) {
@@ -277,7 +277,7 @@ fn nobody_answers_for_as_long_as_a_rollout_may_stand_still() {
         assert_eq!(story.sizes(), [(1, 2), (2, 2)]);
         story.pass(1);
         assert_eq!((story.image(), story.rollbacks.len()), (1, 1));
-        let gone = "step 2 of 3, at 50%: the analysis by provider \"prod\" had no answer for too long (timed out)";
+        let gone = "step 2 of 3, at 50%: the analysis by provider \"prod\" got no answer for too long (timed out)";
         assert_eq!(story.told("AnalysisFailed"), [gone]);
         assert!(story.told.iter().filter(|(word, ..)| *word == "AnalysisFailed").all(|(_, is_warning, _)| *is_warning));
     }
@@ -316,7 +316,7 @@ fn where_nothing_is_to_go_back_to_it_stops_and_says_so() {
     story.settle();
     let sizes = story.sizes();
     assert_eq!((story.image(), story.rollbacks.len(), sizes.len()), (3, 0, 2));
-    let why = "no other revision that is still there was ever complete";
+    let why = "no other existing revision was ever complete";
     let told = story.told("AutomaticRollbackSkipped");
     assert!(told.len() == 1 && told[0].ends_with(&format!("has failed its analysis and stays: {why}")), "{told:?}");
     assert_eq!(story.condition("AnalysisFailed").map(|[status, ..]| status).as_deref(), Some("True"));
@@ -410,7 +410,7 @@ fn who_names_nobody_is_told_that_nobody_is_known() {
     );
     story.answer = Some(Err(NoAnswer::UnknownProvider));
     story.settle();
-    let text = "step 2 of 3, at 50%: waiting for an analysis by provider \"\": no answer (unknown provider), it is asked again";
+    let text = "step 2 of 3, at 50%: waiting for an analysis by provider \"\": no answer (unknown provider), retrying";
     assert_eq!(story.condition("Progressing").map(|[.., message]| message).as_deref(), Some(text));
     story.pass(600);
     assert_eq!((story.image(), story.rollbacks.len()), (1, 1));

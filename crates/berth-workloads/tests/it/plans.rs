@@ -333,7 +333,7 @@ fn failing_pods_of_the_new_template_are_reported_once_for_each_cause() {
     };
     let (set, first) = (world.sets.keys().next().expect("a set").clone(), world.pods[0].meta.name.clone());
     let once = |kind: &str| Repeat::OncePer(format!("{set}/{kind}"));
-    let said = |text: &str| format!("Pods of replica set \"{set}\" fail to come up: {text}");
+    let said = |text: &str| format!("Pods of replica set \"{set}\" are failing: {text}");
     world.pods[1].symptoms = waits_for("CrashLoopBackOff", "back-off 10s");
     let crash = said(&format!("{} keeps crashing: CrashLoopBackOff: back-off 10s", world.pods[1].meta.name));
     assert_eq!(event(&world), (crash, once("crash")));

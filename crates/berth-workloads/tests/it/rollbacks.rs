@@ -324,7 +324,7 @@ fn what_a_replaced_deployment_has_forgotten_its_sets_remember() {
     story.run();
     assert_eq!((story.image(), story.rollbacks.len()), (2, 1));
     let told = story.told("AutomaticRollbackSkipped");
-    assert!(told.len() == 1 && told[0].contains("was rolled back from before"), "{told:?}");
+    assert!(told.len() == 1 && told[0].contains("was rolled back before"), "{told:?}");
 }
 
 #[test]
@@ -392,7 +392,7 @@ fn a_set_that_is_being_deleted_is_no_way_back() {
     complete.json["metadata"]["finalizers"] = json!(["foregroundDeletion"]);
     story.run();
     assert_eq!((story.image(), story.rollbacks.len()), (2, 0), "{:?}", story.events);
-    assert!(story.told("AutomaticRollbackSkipped")[0].ends_with("no other revision that is still there was ever complete"));
+    assert!(story.told("AutomaticRollbackSkipped")[0].ends_with("no other existing revision was ever complete"));
 }
 
 /// Whoever sets the annotation together with the new template has not asked for the mark before.
@@ -419,7 +419,7 @@ fn a_rollout_of_no_pods_shows_nothing() {
     story.edit(&json!({"spec": {"replicas": 2, "template": template(2)}}));
     story.run();
     assert_eq!((story.image(), story.rollbacks.len()), (2, 0));
-    assert!(story.told("AutomaticRollbackSkipped")[0].ends_with("no other revision that is still there was ever complete"));
+    assert!(story.told("AutomaticRollbackSkipped")[0].ends_with("no other existing revision was ever complete"));
 }
 
 #[test]
@@ -439,7 +439,7 @@ fn what_going_back_would_not_help_is_named() {
     assert_eq!((story.image(), story.rollbacks.len()), (2, 0));
     let told = story.told("AutomaticRollbackSkipped");
     assert!(
-        told.len() == 1 && told[0].contains("going back would not help: ") && told[0].ends_with("because of a quota: exceeded quota: few"),
+        told.len() == 1 && told[0].contains("a rollback would not help: ") && told[0].ends_with("because of a quota: exceeded quota: few"),
         "{told:?}"
     );
     // The quota has room: the pods have their time anew, and then it is the image.
@@ -469,7 +469,7 @@ fn a_rollout_that_waits_for_others_is_not_rolled_back() {
     }
     assert_eq!(story.condition("Progressing").as_deref(), Some("ProgressDeadlineExceeded"));
     assert_eq!((story.image(), story.rollbacks.len()), (3, 0));
-    assert!(story.told("AutomaticRollbackSkipped")[0].contains("no pod of it fails"));
+    assert!(story.told("AutomaticRollbackSkipped")[0].contains("none of its pods fails"));
 }
 
 /// Pods of a lost node report nothing, and the node may never answer again. Scaling does not wait for it.

@@ -425,7 +425,7 @@ fn a_template_that_comes_while_there_are_no_pods_begins_at_the_first_step() {
     story.pass(10);
     story.scale(0);
     story.roll_out(2);
-    story.check(&[], &["step 1 of 5, at 10%: waiting for replicas: without pods a step is not over"], "StepWaiting");
+    story.check(&[], &["step 1 of 5, at 10%: waiting for replicas: a step without pods does not end"], "StepWaiting");
     story.scale(10);
     let wait = "step 2 of 5, at 10%: waiting until 1970-01-12T13:52:00Z";
     story.check(&[("web:1", 9), ("web:2", 1)], &[wait], "StepWaiting");

@@ -51,9 +51,9 @@ fn unanswered(connection: &Connection, error: &kube::Error) -> Unanswered {
     if !matches!(error, kube::Error::Api(_)) {
         connection.next_server();
     }
-    tracing::warn!(error = chain(error), "the API server could not be asked who may read health and metrics");
+    tracing::warn!(error = chain(error), "could not ask the API server for access to health and metrics");
     Unanswered(match error {
-        kube::Error::Api(status) => format!("it refuses to, with code {}", status.code),
+        kube::Error::Api(status) => format!("it responded with code {}", status.code),
         _ => "it cannot be reached".to_owned(),
     })
 }

@@ -98,7 +98,7 @@ impl Health {
         });
         self.readiness.add("api-server", Failure::Unready, move || {
             let silent = contact.silent_for().filter(|silent| SILENCE_MAX < *silent);
-            ready(silent.map_or(Ok(()), |silent| Err(format!("it has not answered for {} s", silent.as_secs()))))
+            ready(silent.map_or(Ok(()), |silent| Err(format!("no answer for {} s", silent.as_secs()))))
         });
         self.readiness.set_ready();
         Ok(())
@@ -133,7 +133,7 @@ impl Health {
             ready(if is_synced { Ok(()) } else { Err(format!("informers not synced yet: {}", waits())) })
         });
         self.readiness.add("controllers", Failure::Dead, move || {
-            let why = |(queue, age): (String, Duration)| format!("{queue} has looked at one object for {} s", age.as_secs());
+            let why = |(queue, age): (String, Duration)| format!("{queue} has reconciled one object for {} s", age.as_secs());
             ready(looks.hanging(LOOK_MAX).map_or(Ok(()), |hanging| Err(why(hanging))))
         });
         are_synced
@@ -177,5 +177,5 @@ fn credentials(options: &HealthOptions, name: &str, env: &Env) -> Outcome<Follow
 }
 
 fn told(error: &BindError) -> String {
-    format!("{} (--secure-port, where 0 is none; --bind-address)", chain(error))
+    format!("{} (--bind-address; --secure-port, where 0 disables it)", chain(error))
 }

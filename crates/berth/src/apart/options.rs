@@ -13,7 +13,7 @@ pub(crate) struct ControllerManager {
     #[command(flatten)]
     pub(crate) control: ControllerOptions,
 
-    /// Features to switch on or off, as every kube component takes them: Name=true,Other=false.
+    /// Features to switch on or off, in the format of all kube components: Name=true,Other=false.
     #[arg(long, value_name = "GATES", default_value = "")]
     pub(crate) feature_gates: String,
 
@@ -34,12 +34,12 @@ pub(crate) struct Node {
     #[command(flatten)]
     pub(crate) nodes: NodeOptions,
 
-    /// Adds the simulated nodes to a cluster whose API server is not berth's. No container runs there, and the cluster's scheduler knows no difference: the
-    /// nodes have the label berth.dev/simulated-node=true and the taint berth.dev/simulated=true:NoSchedule.
+    /// Adds the simulated nodes to a cluster whose API server is not berth's. No container runs there, but the cluster's scheduler cannot
+    /// know that. Therefore the nodes have the label berth.dev/simulated-node=true and the taint berth.dev/simulated=true:NoSchedule.
     #[arg(long)]
     pub(crate) join_foreign_cluster: bool,
 
-    /// Leaves that taint out: any pod of the cluster may then count as running on a simulated node.
+    /// Omits that taint. Any pod of the cluster can then count as running on a simulated node.
     #[arg(long, requires = "join_foreign_cluster")]
     pub(crate) no_simulated_taint: bool,
 
@@ -50,21 +50,21 @@ pub(crate) struct Node {
 /// What each of them takes.
 #[derive(Args, Debug)]
 pub(crate) struct PartOptions {
-    /// The kubeconfig that says where the API server is, and as whom to ask it [default: the files of KUBECONFIG; else ~/.kube/config; else, in a
-    /// pod, its service account].
+    /// The kubeconfig with the API server's address and the user's credentials [default: the files of KUBECONFIG; else ~/.kube/config;
+    /// else, in a pod, its service account].
     #[arg(long, value_name = "FILE")]
     pub(crate) kubeconfig: Option<PathBuf>,
 
-    /// The API server's address, instead of the kubeconfig's. Repeatable: the servers of one control plane, of which the next is asked when one does not
-    /// answer.
+    /// The API server's address, instead of the kubeconfig's. Repeatable for the servers of one control plane: if one does not answer,
+    /// berth uses the next.
     #[arg(long, value_name = "URL")]
     pub(crate) server: Vec<String>,
 
-    /// How the log on standard error is written.
+    /// The format of the log on standard error.
     #[arg(long, value_enum, default_value = "text")]
     pub(crate) log_format: LogFormat,
 
-    /// Logs more: -v what is done, -vv every request. The variable BERTH_LOG takes a filter instead: warn,berth_remote=debug.
+    /// Logs more: -v the actions, -vv every request. The variable BERTH_LOG sets a filter: warn,berth_remote=debug.
     #[arg(short, long, action = clap::ArgAction::Count)]
     pub(crate) verbose: u8,
 
@@ -94,28 +94,29 @@ impl PartOptions {
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Health and metrics")]
 pub(crate) struct HealthOptions {
-    /// Where /healthz, /livez, /readyz and /metrics are, over HTTPS; 0: nowhere [default: 10257 of controller-manager, 10259 of scheduler, 10250 of node].
+    /// The port of /healthz, /livez, /readyz and /metrics, over HTTPS. 0 serves none of them [default: 10257 for controller-manager, 10259
+    /// for scheduler, 10250 for node].
     #[arg(long, value_name = "PORT")]
     pub(crate) secure_port: Option<u16>,
 
-    /// The address to listen on there.
+    /// The address to listen on for health and metrics.
     #[arg(long, value_name = "IP", default_value = "127.0.0.1")]
     pub(crate) bind_address: IpAddr,
 
-    /// The certificate to show there, as PEM, with those of the authorities between it and the one that clients know [default: made at the start, by no
-    /// authority]. This file and the next ones are read again while the part runs; what cannot be used changes nothing.
+    /// The certificate for health and metrics, as PEM, with its intermediate authorities [default: created at the start, self-signed].
+    /// berth reads changes of this file and the next ones while it runs. It ignores files that it cannot use.
     #[arg(long, value_name = "FILE", requires = "tls_private_key_file")]
     pub(crate) tls_cert_file: Option<PathBuf>,
 
-    /// Its key, as PEM.
+    /// The certificate's key, as PEM.
     #[arg(long, value_name = "FILE", requires = "tls_cert_file")]
     pub(crate) tls_private_key_file: Option<PathBuf>,
 
-    /// The authorities of clients' certificates, as PEM [default: none; tokens count, of which the API server is asked whose they are].
+    /// The authorities of clients' certificates, as PEM [default: none; clients use tokens, which the API server checks].
     #[arg(long, value_name = "FILE")]
     pub(crate) client_ca_file: Option<PathBuf>,
 
-    /// Paths that anybody may read; with * at its end, all that begin so. For others the API server is asked who may.
+    /// Paths that every client may read. A * at the end matches all paths with this prefix. The API server decides about all other paths.
     #[arg(long, value_name = "PATH,...", value_delimiter = ',', default_value = "/healthz,/readyz,/livez")]
     pub(crate) authorization_always_allow_paths: Vec<String>,
 }
@@ -124,19 +125,19 @@ pub(crate) struct HealthOptions {
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Leader election")]
 pub(crate) struct LeaderOptions {
-    /// Whether only one of those that stand for the same Lease works; the next takes over when it ends.
+    /// Whether only the leader works. When it ends, a standby takes over. Leader and standbys use the same Lease.
     #[arg(long, value_name = "BOOL", default_value_t = true, num_args = 0..=1, require_equals = true, default_missing_value = "true", action = ArgAction::Set)]
     pub(crate) leader_elect: bool,
 
-    /// How long a lease that is not renewed keeps others from taking over; whole seconds.
+    /// How long standbys wait before they take over a Lease that the leader does not renew, in whole seconds.
     #[arg(long, value_name = "DURATION", default_value = "15s", value_parser = duration)]
     pub(crate) leader_elect_lease_duration: Duration,
 
-    /// How long who leads works without having renewed its lease; then it ends with an error.
+    /// How long the leader continues without a renewal of the Lease. Then it exits with an error.
     #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = duration)]
     pub(crate) leader_elect_renew_deadline: Duration,
 
-    /// How long it is between two tries to take or renew the lease.
+    /// The interval between two attempts to acquire or renew the Lease.
     #[arg(long, value_name = "DURATION", default_value = "2s", value_parser = duration)]
     pub(crate) leader_elect_retry_period: Duration,
 

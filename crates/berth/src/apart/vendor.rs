@@ -8,8 +8,7 @@ use berth_remote::Vendor;
 /// Simulated nodes would join a cluster whose API server is not berth's.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "the API server is not berth's ({version}): simulated nodes run no container, and its scheduler would send real pods to them, which count as running. \
-     Name another --kubeconfig, or add --join-foreign-cluster to add tainted nodes"
+    "the API server is not berth's ({version}): simulated nodes run no containers, but real pods that its scheduler binds to them would count as running. Use another --kubeconfig, or add tainted nodes with --join-foreign-cluster"
 )]
 pub(super) struct ForeignCluster {
     version: String,

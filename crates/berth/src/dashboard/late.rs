@@ -46,7 +46,7 @@ impl Late {
             loop {
                 match late.connected().await {
                     Ok(cluster) => return ask(&*cluster),
-                    Err(error) => tracing::warn!(%error, "the page cannot ask its server; trying again"),
+                    Err(error) => tracing::warn!(%error, "the page cannot reach its server; retrying"),
                 }
                 let clock = &late.0.env.clock;
                 clock.sleep_until(clock.now() + RETRY).await;

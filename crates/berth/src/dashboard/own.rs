@@ -36,11 +36,11 @@ pub(crate) struct PageOptions {
     #[arg(long)]
     pub(crate) open: bool,
 
-    /// The port of the page, on loopback; 0 takes any free one.
+    /// The port of the page, on loopback. 0 chooses a free port.
     #[arg(long, value_name = "PORT", default_value_t = 0)]
     pub(crate) dashboard_port: u16,
 
-    /// Lets the page act as an administrator, whom no role restricts, instead of as the user berth:dashboard.
+    /// Lets the page act as an administrator instead of as the user berth:dashboard, whose roles restrict it.
     #[arg(long)]
     pub(crate) dashboard_as_admin: bool,
 
@@ -173,7 +173,7 @@ impl OwnPage {
 async fn ended(stopped: oneshot::Receiver<()>, faults: Faults) {
     tokio::select! {
         _ = stopped => (),
-        fault = faults.first() => warn(&format!("berth: {fault}; this is a fault in berth: the page has ended, all else goes on")),
+        fault = faults.first() => warn(&format!("berth: {fault}; this is a bug in berth. The page has ended; everything else continues")),
     }
 }
 

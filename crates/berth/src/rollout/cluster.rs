@@ -143,14 +143,14 @@ impl Connection {
         if let Err(Error::Refused { message, .. }) = namespace
             && message.contains("not found")
         {
-            return format!("; there is no namespace {here} (--namespace, --context)");
+            return format!("; namespace {here} does not exist (--namespace, --context)");
         }
         let field = format!("metadata.name={name}");
         let which = ListParams::default().fields(&field).limit(ELSEWHERE_MAX);
         let found = self.list_at(everywhere(resource), &resource.plural, which).await.unwrap_or_default();
         match &found.iter().map(|item| item.namespace.as_str()).collect::<Vec<_>>()[..] {
-            [] => format!("; looked in namespace {here} (--namespace, --context)"),
-            others => format!("; looked in namespace {here}: there is one in {} (--namespace)", others.join(", ")),
+            [] => format!("; searched in namespace {here} (--namespace, --context)"),
+            others => format!("; searched in namespace {here}, but it exists in {} (--namespace)", others.join(", ")),
         }
     }
 
@@ -282,10 +282,10 @@ fn everywhere(resource: &GroupVersionResource) -> Request {
 /// What to do about an answer of the server.
 fn hint(code: u16) -> &'static str {
     match code {
-        401 => "; the credentials of this context are not, or no longer, valid",
-        403 => "; ask for a role that allows it, or choose another context (--context)",
+        401 => "; the credentials of this context are invalid or have expired",
+        403 => "; request a role that allows it, or choose another context (--context)",
         404 => "; is the namespace right (--namespace, --context)?",
-        409 => "; somebody else changed it at the same moment: try again",
+        409 => "; another client changed it at the same time: try again",
         _ => "",
     }
 }

@@ -53,7 +53,7 @@ fn choose<'a>(workload: &Found, kept: &'a [Kept], from: i64, to: i64) -> Result<
     let named = |revision: i64| kept.iter().find(|kept| kept.revision == revision).ok_or_else(|| unknown_revision(workload, revision));
     let to = if to == 0 { kept.last().ok_or_else(|| history::no_history(workload))? } else { named(to)? };
     let before = || kept.iter().rfind(|kept| kept.revision < to.revision);
-    let none_before = || Error::Rollout(format!("no revision before {} is kept; name two of them by --from and --to", to.revision));
+    let none_before = || Error::Rollout(format!("no revision before {} exists; choose two revisions with --from and --to", to.revision));
     let from = if from == 0 { before().ok_or_else(none_before)? } else { named(from)? };
     Ok((from, to))
 }

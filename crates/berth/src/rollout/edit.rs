@@ -126,10 +126,10 @@ mod tests {
         check(patch(steps, &[&set(2, &at("7/4@2026-01-01T00:00:00Z"))]), promoted("7/4/5d4"));
         let replaced = "deployments.apps \"web\" is at step 1 of 5, which does not wait: its pods are being replaced";
         check(patch(steps, &[&set(2, &at("6/4@2026-01-01T00:00:00Z"))]), Err(replaced));
-        let none = "deployments.apps \"web\" is at no step: its newest template is not being rolled out";
+        let none = "deployments.apps \"web\" is at no step: its newest template is not rolling out";
         check(patch(steps, &[&set(1, &json!({}))]), Err(none));
         check(patch(steps, &[&set(2, &json!({"berth.dev/completed-revision": "7"}))]), Err(none));
-        check(patch(None, &[]), Err("deployments.apps \"web\" has no steps: the annotation berth.dev/steps says which"));
+        check(patch(None, &[]), Err("deployments.apps \"web\" has no steps: set them in the annotation berth.dev/steps"));
     }
 
     #[test]

@@ -9,16 +9,16 @@ pub(crate) enum Error {
     /// It is not known which cluster is meant, or as whom to ask it.
     #[error(transparent)]
     Open(#[from] berth_remote::OpenError),
-    #[error("cannot reach {server}: is it running, and is the context right (--kubeconfig, --context)?")]
+    #[error("cannot reach {server}: check that it is running, and that the context is correct (--kubeconfig, --context)")]
     Unreachable { server: String, source: kube::Error },
-    #[error("{server} gave no answer within {} s (--request-timeout)", limit.as_secs_f64())]
+    #[error("{server} did not answer within {} s (--request-timeout)", limit.as_secs_f64())]
     Late { server: String, limit: Duration },
     #[error(transparent)]
     Manifest(#[from] ManifestError),
     /// The API server's own words.
     #[error("{message}{hint}")]
     Refused { message: String, hint: Cow<'static, str> },
-    #[error("{what} is not as expected")]
+    #[error("unexpected response: {what}")]
     Decode { what: String, source: serde_json::Error },
     #[error("{0}")]
     Usage(String),

@@ -116,9 +116,9 @@ impl Finding {
         let asked = feature.asked;
         match (enabled, source) {
             (true, Source::Controllers | Source::Status) => None,
-            (true, Source::ApiServer) => Some(format!("supposing that the controllers have the feature {gate} on, as the API server has")),
+            (true, Source::ApiServer) => Some(format!("assuming that the controllers have the feature {gate} on, as the API server does")),
             (true, Source::Missing | Source::Supposed) => {
-                Some(format!("supposing that the cluster's controllers have the feature {gate} on: {why}"))
+                Some(format!("assuming that the cluster's controllers have the feature {gate} on: {why}"))
             }
             (false, Source::Controllers | Source::Status) => {
                 Some(format!("{asked} has no effect: the controllers have the feature {gate} off"))
@@ -199,7 +199,7 @@ pub(crate) async fn of_cluster(options: &ClusterOptions) -> Result<(FeatureGates
 fn heeded(feature: &Feature, found: Finding) -> Finding {
     match found.source {
         Source::Missing if feature.written_by_berth => {
-            let why = "berth's controllers write it, and the server does not tell of their features".to_owned();
+            let why = "berth's controllers write this annotation, but the server does not report their features".to_owned();
             Finding { enabled: true, source: Source::Supposed, why, ..found }
         }
         _ => found,
@@ -213,7 +213,7 @@ async fn ask(connection: &Connection, feature: &Feature) -> Finding {
     }
     match connection.text(METRICS).await {
         Ok(metrics) => of_metrics(feature, &metrics).map_or_else(
-            || finding(true, Source::Supposed, "its metrics say nothing of features"),
+            || finding(true, Source::Supposed, "its metrics do not include features"),
             |(enabled, source)| finding(enabled, source, ""),
         ),
         Err(error) => match (feature.field, connection.text(SCHEMA).await) {
@@ -251,7 +251,7 @@ fn gates_of(metrics: &str) -> KnownGates {
 fn unknown_gates(metrics: &str) -> Option<&'static str> {
     let has_own = |line: &str| line.starts_with("kubernetes_feature_enabled{") && line.contains(CONTROLLERS);
     let is_known = metrics.lines().any(|line| line.starts_with(BESIDE) || has_own(line));
-    (!is_known).then_some("they run apart from the API server, which reports its own gates alone")
+    (!is_known).then_some("they are a separate process, and the API server reports only its own gates")
 }
 
 /// Whether a gate is on by the series of the controllers alone, or else by those that are of the API server or of both.
@@ -276,7 +276,7 @@ pub(super) async fn records(connection: &Connection) -> Records {
 fn records_of(metrics: &str) -> Records {
     let mut about_features = metrics.lines().filter(|line| line.starts_with("kubernetes_feature_enabled{")).peekable();
     if about_features.peek().is_none() {
-        return Records::Unknown("its metrics say nothing of features".to_owned());
+        return Records::Unknown("its metrics do not include features".to_owned());
     }
     let named = format!("name=\"{}\"", Gate::RolloutRecords);
     let is_on = about_features.any(|line| line.contains(&named) && !line.contains(CONTROLLERS) && line.ends_with(" 1"));
@@ -331,7 +331,7 @@ mod tests {
         assert_eq!(on(&of(&[HELP, OTHER, &ON.replace("} 1", "} 0")])), [false, false], "one line is of both");
         assert_eq!(on(&of(&[HELP, OTHER])), [true, true], "as by default");
         assert!([&[CONTROLLERS][..], &[OTHER, "berth_events_dropped_total 0"]].map(of).iter().all(|known| known.unknown.is_none()));
-        let apart = "they run apart from the API server, which reports its own gates alone";
+        let apart = "they are a separate process, and the API server reports only its own gates";
         assert_eq!(of(&[HELP, OTHER, SERVER]).unknown.as_deref(), Some(apart));
     }
 
@@ -346,7 +346,7 @@ mod tests {
         let (server, controllers) = ("component=\"kube-apiserver\",", "component=\"kube-controller-manager\",");
         assert_eq!(of(&[&line(server, 1), &line(controllers, 0)]), Records::Kept);
         assert_eq!(of(&[&line(server, 0), &line(controllers, 1)]), Records::NotKept);
-        assert_eq!(of(&["apiserver_request_total 7"]), Records::Unknown("its metrics say nothing of features".to_owned()));
+        assert_eq!(of(&["apiserver_request_total 7"]), Records::Unknown("its metrics do not include features".to_owned()));
     }
 
     #[test]
@@ -354,7 +354,7 @@ mod tests {
         let finding = |enabled, source| Finding { gate: Gate::StatefulSetRecreateStrategy, enabled, source, why: "forbidden".to_owned() };
         let note = |enabled, source| finding(enabled, source).note(&feature());
         assert_eq!((note(true, Source::Controllers), note(true, Source::Status)), (None, None));
-        let supposed = "supposing that the cluster's controllers have the feature StatefulSetRecreateStrategy on: forbidden";
+        let supposed = "assuming that the cluster's controllers have the feature StatefulSetRecreateStrategy on: forbidden";
         assert_eq!(note(true, Source::Supposed).as_deref(), Some(supposed));
         let off = "Recreate has no effect: the controllers have the feature StatefulSetRecreateStrategy off";
         assert_eq!(note(false, Source::Controllers).as_deref(), Some(off));
@@ -382,6 +382,9 @@ mod tests {
         let upstream = "podReplacementPolicy has no effect: this server does not know it".to_owned();
         assert_eq!(written_by("kube-controller-manager"), (false, upstream));
         let (heeded, note) = written_by("berth-controller-manager");
-        assert!(heeded && note.ends_with("on: berth's controllers write it, and the server does not tell of their features"), "{note}");
+        assert!(
+            heeded && note.ends_with("on: berth's controllers write this annotation, but the server does not report their features"),
+            "{note}"
+        );
     }
 }

@@ -50,7 +50,7 @@ impl PlanForecaster {
         let mut snapshot = plan::read(&connection, &change).await.map_err(|error| because(&error))?;
         let exist = snapshot.objects.iter().filter(|object| object["kind"] == "Pod").count();
         if PODS_MAX < wanted.max(exist) {
-            return Err(NoForecast(format!("there are more than {PODS_MAX} pods; `berth plan` forecasts them")));
+            return Err(NoForecast(format!("there are more than {PODS_MAX} pods; use `berth plan`")));
         }
         let supposed = plan::suppositions(&connection, &mut snapshot, &change).await.map_err(|error| because(&error))?;
         let suppositions = Suppositions { writes_max: Some(WRITES_MAX), ..supposed };
@@ -67,7 +67,7 @@ impl PlanForecaster {
 
 impl Forecaster for PlanForecaster {
     fn forecast<'a>(&'a self, id: &'a Id, changed: Value) -> BoxFuture<'a, Result<Vec<String>, NoForecast>> {
-        let late = |_| Err(NoForecast(format!("it takes longer than {} s; `berth plan` waits for it", LONGEST.as_secs())));
+        let late = |_| Err(NoForecast(format!("the forecast takes longer than {} s; use `berth plan`", LONGEST.as_secs())));
         async move { timeout(LONGEST, self.of_change(id, changed)).await.unwrap_or_else(late) }.boxed()
     }
 }

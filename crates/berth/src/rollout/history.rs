@@ -167,7 +167,7 @@ pub(super) async fn run(options: &History, connection: &Connection, workload: &F
 
 /// That no controller has made a revision.
 pub(super) fn no_history(workload: &Found) -> Error {
-    workload.fault("has no rollout history: its controller has made no revision of it")
+    workload.fault("has no rollout history: its controller has not created a revision")
 }
 
 /// Whether the records of who changed what count. Nobody is asked where there are none.
@@ -181,10 +181,10 @@ async fn records(connection: &Connection, about: &Workload, kept: &[Kept]) -> Re
     match &records {
         Records::Kept => (),
         Records::NotKept => warn(&format!(
-            "who changed what is not told as annotations say: the server does not write them (feature gate {}), and anybody may have",
+            "ignoring annotations about users: the server does not write them (feature gate {}), so any client can have set them",
             Gate::RolloutRecords
         )),
-        Records::Unknown(why) => warn(&format!("supposing that the server alone writes who changed what: {why}")),
+        Records::Unknown(why) => warn(&format!("assuming that only the server writes the annotations about users: {why}")),
     }
     records
 }
@@ -396,9 +396,9 @@ fn table(rows: &[Row], now: Timestamp) -> String {
 fn notes(row: &Row) -> impl Iterator<Item = String> {
     let Row { revision, course, promoted, .. } = row;
     let made = match &row.cause {
-        Some(Cause::Rollback { to_revision, from_revision, failed, message }) => {
-            Some(format!("{revision}: rolled back by itself to revision {to_revision}, since revision {from_revision} {failed}: {message}"))
-        }
+        Some(Cause::Rollback { to_revision, from_revision, failed, message }) => Some(format!(
+            "{revision}: rolled back automatically to revision {to_revision}, because revision {from_revision} {failed}: {message}"
+        )),
         _ => None,
     };
     let outcome = course.message.as_ref().map(|message| format!("{revision}: {}: {message}", course.outcome()));
@@ -508,7 +508,10 @@ mod tests {
             })
         );
         let text = shown(vec![row], None);
-        assert!(text.ends_with("\n  5: rolled back by itself to revision 3, since revision 4 missed its progress deadline: no"), "{text}");
+        assert!(
+            text.ends_with("\n  5: rolled back automatically to revision 3, because revision 4 missed its progress deadline: no"),
+            "{text}"
+        );
     }
 
     /// Under Recreate the ReplicaSet is made when the pods before are gone.

@@ -16,44 +16,46 @@ pub(crate) struct Rollout {
 /// What to do.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Verb {
-    /// Shows how far a rollout is and what it waits for, until it is complete.
+    /// Prints how far a rollout is and what it waits for, until it is complete.
     ///
-    /// Ends with exit code 1 if the rollout exceeds its progress deadline or the time is over. Under podReplacementPolicy: TerminationComplete a
-    /// rollout is complete when the last replaced pod is gone. StatefulSets are followed whatever their update strategy.
+    /// Exits with 1 if the rollout exceeds its progress deadline, or after --timeout. With podReplacementPolicy: TerminationComplete, a
+    /// rollout is complete when the last replaced pod is deleted. Follows StatefulSets with every update strategy.
     #[command(after_help = STATUS_EXAMPLES)]
     Status(Status),
-    /// Shows workloads in the terminal, live: how they stand and why they wait, a rollout as a picture over time, its pods and events.
+    /// Shows workloads live in the terminal: their states, what they wait for, and a rollout over time with its pods and events.
     ///
-    /// With a name that workload, without one the list of all, those first that need attention. Keys undo, pause, resume, restart, scale, set an image and promote: each asks
-    /// first. `?` tells them. Where standard output is no terminal it prints lines, and ends, as berth rollout status does.
+    /// With a name, shows that workload. Without a name, lists all workloads, most urgent first. Keys undo, pause, resume, restart, scale,
+    /// set an image and promote. Each asks for confirmation. `?` lists the keys. If standard output is not a terminal, prints lines and
+    /// exits as berth rollout status does.
     #[command(after_help = WATCH_EXAMPLES)]
     Watch(Watch),
-    /// Lists the revisions of a Deployment or StatefulSet that can be gone back to: who or what caused each, when, how long it took and how it ended.
+    /// Lists the revisions of a Deployment or StatefulSet that you can roll back to: cause, time, duration and result of each.
     ///
-    /// Who it was is the API server's word where berth's keeps it (feature gate RolloutRecords); elsewhere the field manager, marked as such, and of the newest alone.
+    /// With the feature gate RolloutRecords, berth's API server records the user of each change. On other servers, the list has only the
+    /// field manager of the newest revision, and marks it as such.
     #[command(after_help = HISTORY_EXAMPLES)]
     History(History),
-    /// Shows in what the pod templates of two revisions of a Deployment or StatefulSet differ.
+    /// Prints the differences between the pod templates of two revisions of a Deployment or StatefulSet.
     #[command(after_help = DIFF_EXAMPLES)]
     Diff(Diff),
-    /// Goes back to an earlier revision of a Deployment or StatefulSet.
+    /// Rolls a Deployment or StatefulSet back to an earlier revision.
     #[command(after_help = UNDO_EXAMPLES)]
     Undo(Undo),
-    /// Holds changes of a Deployment's template back until it is resumed.
+    /// Pauses a Deployment: changes of its template wait until you resume it.
     #[command(after_help = "Example:\n  berth rollout pause deployment/web")]
     Pause(Change),
-    /// Lets a paused Deployment roll out.
+    /// Resumes a paused Deployment.
     #[command(after_help = "Example:\n  berth rollout resume deployment/web")]
     Resume(Change),
-    /// Replaces all pods of a Deployment or StatefulSet by its rules, without another change.
+    /// Restarts a Deployment or StatefulSet: replaces all its pods by its update strategy, without another change.
     #[command(
         after_help = "Examples:\n  berth rollout restart deployment/web\n  berth rollout restart deployment -l tier=front\n  berth rollout restart -f manifests/ -o name"
     )]
     Restart(Change),
-    /// Ends the wait that a progressive rollout of a Deployment (annotation berth.dev/steps) is at.
+    /// Ends the current wait of a progressive rollout of a Deployment (annotation berth.dev/steps).
     #[command(after_help = "Example:\n  berth rollout promote deployment/web")]
     Promote(Change),
-    /// Tells which pods would go, in order, and by which rule, if a workload had fewer. Changes nothing.
+    /// Lists the pods that a scale-down would delete, in order, and the rule that chooses each. Changes nothing.
     #[command(after_help = VICTIMS_EXAMPLES)]
     Victims(Victims),
 }
@@ -76,16 +78,16 @@ impl Verb {
 const STATUS_EXAMPLES: &str = "Examples:
   berth rollout status deployment/web
   berth rollout status statefulset/db
-  berth rollout status -f manifests/                   all that the manifests name
-  berth rollout status deployment -A --watch=false     how all of the cluster stand
-  berth rollout status deployment/web --timeout 2m     give up after two minutes, with exit code 1
-  berth rollout status deployment/web --watch=false    say how it stands, do not wait
-  berth rollout status deployment/web -o json          one JSON object a line";
+  berth rollout status -f manifests/                   all workloads of the manifests
+  berth rollout status deployment -A --watch=false     print the status of all Deployments
+  berth rollout status deployment/web --timeout 2m     exit with 1 after two minutes
+  berth rollout status deployment/web --watch=false    print the status, do not wait
+  berth rollout status deployment/web -o json          one JSON object per line";
 
 const WATCH_EXAMPLES: &str = "Examples:
   berth rollout watch deployment/web
   berth rollout watch                                  all workloads of the namespace; Enter opens one
-  berth rollout watch -A                               all of the cluster
+  berth rollout watch -A                               all workloads of the cluster
   berth rollout watch deployment/web | cat             lines, as berth rollout status prints them";
 
 const HISTORY_EXAMPLES: &str = "Examples:
@@ -94,18 +96,18 @@ const HISTORY_EXAMPLES: &str = "Examples:
   berth rollout history deployment/web -o json";
 
 const DIFF_EXAMPLES: &str = "Examples:
-  berth rollout diff deployment/web                    the newest revision and the one before
+  berth rollout diff deployment/web                    the newest revision and the previous one
   berth rollout diff deployment/web --from 3 --to 5
-  berth rollout diff statefulset/db --from 1 -o patch  what kubectl patch --type merge takes";
+  berth rollout diff statefulset/db --from 1 -o patch  a patch for kubectl patch --type merge";
 
 const UNDO_EXAMPLES: &str = "Examples:
   berth rollout undo deployment/web
   berth rollout undo deployment/web --to-revision 2
-  berth rollout undo deployment/web --dry-run=server   ask the server, change nothing";
+  berth rollout undo deployment/web --dry-run=server   have the server check it, change nothing";
 
 const VICTIMS_EXAMPLES: &str = "Examples:
   berth rollout victims deployment/web --replicas 3
-  berth rollout victims statefulset/db --replicas 1 --from cluster.yaml     from a file, without a cluster";
+  berth rollout victims statefulset/db --replicas 1 --from cluster.yaml     use a file, not a cluster";
 
 /// Options of `berth rollout victims`.
 #[derive(Args, Debug)]
@@ -113,19 +115,19 @@ pub(crate) struct Victims {
     #[command(flatten)]
     pub(crate) target: Target,
 
-    /// How many pods the workload would have.
+    /// The number of replicas after the scale-down.
     #[arg(long, value_name = "N")]
     pub(crate) replicas: i32,
 
-    /// Reads the cluster from files, as kubectl get -o yaml prints it, not from a server. Repeatable.
+    /// Reads the cluster from files, in the format of kubectl get -o yaml, instead of from a server. Repeatable.
     #[arg(long, value_name = "FILE|DIR|URL|-", value_delimiter = ',')]
     pub(crate) from: Vec<PathBuf>,
 
-    /// Whose controllers the cluster has [default: as its objects show].
+    /// The controllers of the cluster [default: detected from its objects].
     #[arg(long, value_enum)]
     pub(crate) controllers: Option<ControllersOf>,
 
-    /// For programs.
+    /// The output format for programs.
     #[arg(short, long, value_enum)]
     pub(crate) output: Option<PlanOutput>,
 }
@@ -133,81 +135,85 @@ pub(crate) struct Victims {
 /// Options of `berth plan`.
 #[derive(Args, Debug)]
 pub(crate) struct PlanOptions {
-    /// TYPE/NAME, repeatable; or a TYPE and names of it. Types: deployment (deploy), statefulset (sts).
+    /// TYPE/NAME, repeatable; or a TYPE and its names. Types: deployment (deploy), statefulset (sts).
     #[arg(value_name = "TYPE/NAME", required_unless_present = "filename", conflicts_with = "filename")]
     pub(crate) resources: Vec<String>,
 
-    /// The new manifest, applied as kubectl apply does: a file, a folder of *.yaml, *.yml and *.json files, a URL, or - for standard input. Repeatable, or
-    /// several with commas between them. Kinds in it that decide nothing about a rollout are passed over.
+    /// The new manifest, applied as kubectl apply does: a file, a folder of *.yaml, *.yml and *.json files, a URL, or - for standard input.
+    /// Repeatable, or separated by commas. Ignores kinds that do not affect a rollout.
     #[arg(short, long, value_name = "FILE|DIR|URL|-", value_delimiter = ',')]
     pub(crate) filename: Vec<PathBuf>,
 
-    /// Looks for manifests in the folders within a folder too.
+    /// Also reads manifests in subfolders.
     #[arg(short = 'R', long)]
     pub(crate) recursive: bool,
 
-    /// Reads the cluster from files, as kubectl get -o yaml prints it, not from a server. Manifests without status are rolled out first. Repeatable.
+    /// Reads the cluster from files, in the format of kubectl get -o yaml, instead of from a server. Rolls manifests without status out
+    /// first. Repeatable.
     #[arg(long, value_name = "FILE|DIR|URL|-", value_delimiter = ',')]
     pub(crate) from: Vec<PathBuf>,
 
-    /// Asks the server, by dry run, what would become of the change: its defaults, webhooks and admission count then. Needs the right to make the change.
+    /// Sends the change to the server as a dry run, so that its defaults, webhooks and admission count. Requires permission to make the
+    /// change.
     #[arg(long, conflicts_with = "from")]
     pub(crate) server_dry_run: bool,
 
-    /// A new image of a container: NAME=IMAGE; *=IMAGE for all. Repeatable.
+    /// The new image of a container: NAME=IMAGE, or *=IMAGE for all containers. Repeatable.
     #[arg(long, value_name = "NAME=IMAGE", value_parser = image)]
     pub(crate) image: Vec<(String, String)>,
 
-    /// The new number of pods.
+    /// The new number of replicas.
     #[arg(long, value_name = "N")]
     pub(crate) replicas: Option<i32>,
 
-    /// The podReplacementPolicy of Deployments.
+    /// The new podReplacementPolicy of Deployments.
     #[arg(long, value_name = "POLICY")]
     pub(crate) policy: Option<String>,
 
-    /// The type of the strategy: RollingUpdate, Recreate; of StatefulSets also OnDelete.
+    /// The new type of the strategy: RollingUpdate or Recreate; for StatefulSets also OnDelete.
     #[arg(long, value_name = "TYPE")]
     pub(crate) strategy: Option<String>,
 
-    /// Whose controllers the cluster has [default: as its objects show].
+    /// The controllers of the cluster [default: detected from its objects].
     #[arg(long, value_enum)]
     pub(crate) controllers: Option<ControllersOf>,
 
-    /// How long pods take from having a node to being ready [default: as the cluster's pods did].
+    /// How long pods take from their binding until they are ready [default: as the cluster's pods did].
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     pub(crate) start: Option<Duration>,
 
-    /// How long pods take from being deleted to being gone [default: as the cluster's pods did, else their grace period].
+    /// How long pods take to terminate [default: as the cluster's pods did, else their grace period].
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     pub(crate) stop: Option<Duration>,
 
-    /// How each analysis of a progressive rollout ends, as soon as it is asked.
+    /// The result of each analysis of a progressive rollout. It arrives at once.
     #[arg(long, value_enum, default_value_t = AnalysisEnds::Pass)]
     pub(crate) analysis: AnalysisEnds,
 
-    /// Runs so often, with other orders of events and each pod as quick as some pod was, and tells how long half of them, and 95 of 100, take.
+    /// How many times to run the forecast, with random event orders and pod durations. The plan then has the median and the 95th percentile
+    /// of the durations.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=10_000))]
     pub(crate) runs: u64,
 
-    /// Tells all policies of Deployments, and all strategies of StatefulSets that go on by themselves, side by side.
+    /// Compares all policies of Deployments, and all strategies of StatefulSets that progress automatically, side by side.
     #[arg(long)]
     pub(crate) compare: bool,
 
-    /// Ends with exit code 3 if one of these happens. Repeatable, or several with commas between them.
+    /// Exits with 3 if one of these events happens. Repeatable, or separated by commas.
     #[arg(long, value_enum, value_delimiter = ',')]
     pub(crate) fail_on: Vec<FailOn>,
 
-    /// Draws it too: the pods of each workload over time by revision and state, and their bound. With --compare, all policies over the same axes.
+    /// Also draws a chart: the pods of each workload over time by revision and state, and their limit. With --compare, draws all policies
+    /// on the same axes.
     #[arg(long, conflicts_with = "output")]
     pub(crate) chart: bool,
 
-    /// Writes the same as a picture, or as a page with the plan's text below it: the name's ending says which. Needs nothing from elsewhere, and has no scripts.
-    /// A file that is there is replaced.
+    /// Writes the chart as a picture (.svg), or as a page with the plan's text (.html). The page needs no other files and has no scripts.
+    /// Overwrites an existing file.
     #[arg(long, value_name = "FILE.svg|FILE.html", value_parser = picture)]
     pub(crate) output_file: Option<PictureFile>,
 
-    /// For programs: one object, which docs/how-to/plan.md describes.
+    /// The output format for programs: one object, which docs/how-to/plan.md describes.
     #[arg(short, long, value_enum)]
     pub(crate) output: Option<PlanOutput>,
 
@@ -242,12 +248,12 @@ pub(super) fn picture(text: &str) -> Result<PictureFile, String> {
     }
 }
 
-/// Whose controllers.
+/// The controllers of a cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum ControllersOf {
-    /// berth's: all policies and strategies count.
+    /// berth's controllers. All policies and strategies have an effect.
     Berth,
-    /// Kubernetes' own: podReplacementPolicy, and Recreate of StatefulSets, have no effect.
+    /// Kubernetes' own controllers. podReplacementPolicy, and Recreate of StatefulSets, have no effect.
     Kubernetes,
 }
 
@@ -263,9 +269,9 @@ impl From<ControllersOf> for berth_plan::Controllers {
 /// How analyses end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum AnalysisEnds {
-    /// The rollout goes on.
+    /// The rollout continues.
     Pass,
-    /// It goes back.
+    /// The rollout rolls back.
     Fail,
 }
 
@@ -281,17 +287,17 @@ impl From<AnalysisEnds> for berth_plan::Analyses {
 /// What makes a plan fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum FailOn {
-    /// A quota refuses a pod.
+    /// A quota rejects a pod.
     Quota,
-    /// The API server refuses a pod, or a ReplicaSet, for another reason.
+    /// The API server rejects a pod or a ReplicaSet for another reason.
     Refused,
-    /// No node takes a pod.
+    /// A pod fits no node.
     Unschedulable,
-    /// Fewer pods are available than a budget, or the strategy, promises.
+    /// Fewer pods are available than a disruption budget or the strategy requires.
     Unavailable,
-    /// The progress deadline passes, or a rollout that nobody holds never completes.
+    /// The progress deadline passes, or a rollout that is not paused never completes.
     Deadline,
-    /// There are more pods, terminating ones included, than replicas and maxSurge.
+    /// There are more pods, including terminating pods, than replicas + maxSurge.
     Bound,
 }
 
@@ -311,11 +317,11 @@ impl From<FailOn> for berth_plan::Failure {
 /// Options of `berth explain`.
 #[derive(Args, Debug)]
 pub(crate) struct ExplainOptions {
-    /// TYPE/NAME, repeatable; or a TYPE and names of it. Types: deployment (deploy), statefulset (sts), replicaset (rs), pod (po).
+    /// TYPE/NAME, repeatable; or a TYPE and its names. Types: deployment (deploy), statefulset (sts), replicaset (rs), pod (po).
     #[arg(value_name = "TYPE/NAME", required = true)]
     pub(crate) resources: Vec<String>,
 
-    /// For programs: an object for each, a line each, which docs/how-to/explain.md describes.
+    /// The output format for programs: one object per line for each resource. See docs/how-to/explain.md.
     #[arg(short, long, value_enum)]
     pub(crate) output: Option<PlanOutput>,
 
@@ -323,7 +329,7 @@ pub(crate) struct ExplainOptions {
     pub(crate) cluster: ClusterOptions,
 }
 
-/// How a plan or an explanation is printed.
+/// The output format of a plan or an explanation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum PlanOutput {
     /// One object.
@@ -333,20 +339,21 @@ pub(crate) enum PlanOutput {
 /// What a command is about.
 #[derive(Args, Debug, Default)]
 pub(crate) struct Target {
-    /// TYPE/NAME, repeatable; or a TYPE and names of it; or a TYPE alone, for all of the namespace. Types: deployment (deploy), statefulset (sts).
+    /// TYPE/NAME, repeatable; or a TYPE and its names; or a TYPE alone, for all of the namespace. Types: deployment (deploy), statefulset
+    /// (sts).
     #[arg(value_name = "TYPE/NAME", required_unless_present = "filename", conflicts_with = "filename")]
     pub(crate) resources: Vec<String>,
 
-    /// Those that a manifest names: a file, a folder of *.yaml, *.yml and *.json files, a URL, or - for standard input. Repeatable, or several with
-    /// commas between them. Other kinds in it are passed over.
+    /// The workloads of a manifest: a file, a folder of *.yaml, *.yml and *.json files, a URL, or - for standard input. Repeatable, or
+    /// separated by commas. Ignores other kinds.
     #[arg(short, long, value_name = "FILE|DIR|URL|-", value_delimiter = ',')]
     pub(crate) filename: Vec<PathBuf>,
 
-    /// Looks for manifests in the folders within a folder too.
+    /// Also reads manifests in subfolders.
     #[arg(short = 'R', long)]
     pub(crate) recursive: bool,
 
-    /// Only those with these labels; with a TYPE alone.
+    /// Only workloads with these labels. Requires a TYPE without names.
     #[arg(short = 'l', long, value_name = "LABELS", conflicts_with = "filename")]
     pub(crate) selector: Option<String>,
 }
@@ -357,7 +364,7 @@ pub(crate) struct Change {
     #[command(flatten)]
     pub(crate) target: Target,
 
-    /// Prints the workload as it is then, instead of a sentence.
+    /// Prints the changed workload instead of a sentence.
     #[arg(short, long, value_enum)]
     pub(crate) output: Option<ObjectOutput>,
 }
@@ -372,15 +379,15 @@ pub(crate) struct Status {
     #[arg(short, long, default_value_t = true, num_args = 0..=1, require_equals = true, default_missing_value = "true", action = ArgAction::Set)]
     pub(crate) watch: bool,
 
-    /// How long to wait for each rollout; 0s: for ever.
+    /// How long to wait for each rollout. 0s waits indefinitely.
     #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = duration)]
     pub(crate) timeout: Duration,
 
-    /// The revision that must be the one being rolled out; 0: any.
+    /// The revision that must be rolling out. 0 accepts any.
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(crate) revision: i64,
 
-    /// For programs: one JSON object a line, a line for each change.
+    /// The output format for programs: one JSON object per line, one line for each change.
     #[arg(short, long, value_enum)]
     pub(crate) output: Option<StatusOutput>,
 }
@@ -388,7 +395,7 @@ pub(crate) struct Status {
 /// Options of `berth rollout watch`.
 #[derive(Args, Debug)]
 pub(crate) struct Watch {
-    /// TYPE/NAME; or a TYPE alone, for the list of those [default: the list of all]. Types: deployment (deploy), statefulset (sts).
+    /// TYPE/NAME, or a TYPE alone to list its workloads [default: list all workloads]. Types: deployment (deploy), statefulset (sts).
     #[arg(value_name = "TYPE/NAME")]
     pub(crate) resources: Vec<String>,
 }
@@ -399,11 +406,11 @@ pub(crate) struct History {
     #[command(flatten)]
     pub(crate) target: Target,
 
-    /// Show this revision with its pod template; 0: list all.
+    /// Shows this revision with its pod template. 0 lists all revisions.
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(crate) revision: i64,
 
-    /// For programs.
+    /// The output format for programs.
     #[arg(short, long, value_enum)]
     pub(crate) output: Option<HistoryOutput>,
 }
@@ -414,15 +421,15 @@ pub(crate) struct Diff {
     #[command(flatten)]
     pub(crate) target: Target,
 
-    /// The revision that is compared; 0: the one before that of --to.
+    /// The older revision. 0 is the revision before --to.
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(crate) from: i64,
 
-    /// With which; 0: the newest.
+    /// The newer revision. 0 is the newest.
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(crate) to: i64,
 
-    /// For programs.
+    /// The output format for programs.
     #[arg(short, long, value_enum)]
     pub(crate) output: Option<DiffOutput>,
 }
@@ -433,64 +440,64 @@ pub(crate) struct Undo {
     #[command(flatten)]
     pub(crate) target: Target,
 
-    /// The revision to go back to; 0: the one before the present.
+    /// The revision to roll back to. 0 is the previous one.
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(crate) to_revision: i64,
 
-    /// Change nothing: client shows the template that would be written, server has the server check it too.
+    /// Changes nothing. client prints the template that berth would write. server also has the server check it.
     #[arg(long, value_enum, default_value = "none", num_args = 0..=1, require_equals = true, default_missing_value = "unchanged")]
     pub(crate) dry_run: DryRun,
 
-    /// Prints the workload as it is then, instead of a sentence.
+    /// Prints the changed workload instead of a sentence.
     #[arg(short, long, value_enum)]
     pub(crate) output: Option<ObjectOutput>,
 }
 
-/// How a workload that was changed is printed.
+/// The output format of a changed workload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum ObjectOutput {
     /// Type and name.
     Name,
     /// The object, without managedFields.
     Json,
-    /// The same as YAML.
+    /// The object as YAML, without managedFields.
     Yaml,
 }
 
-/// How `status` prints.
+/// The output format of `status`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum StatusOutput {
-    /// One object a line.
+    /// One object per line.
     Json,
 }
 
-/// How `history` prints.
+/// The output format of `history`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum HistoryOutput {
     /// One object.
     Json,
-    /// The same as YAML.
+    /// One object as YAML.
     Yaml,
 }
 
-/// How `diff` prints.
+/// The output format of `diff`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum DiffOutput {
     /// One object with all differences.
     Json,
-    /// The merge patch of the workload that makes the one of the other.
+    /// The merge patch that turns the older revision of the workload into the newer one.
     Patch,
 }
 
 /// Whether anything is changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum DryRun {
-    /// It is.
+    /// Makes the change.
     #[value(alias = "false")]
     None,
-    /// Nothing is sent.
+    /// Sends nothing.
     Client,
-    /// The server does all but keep it.
+    /// Sends the request as a dry run: the server stores nothing.
     Server,
     /// No value: client, as kubectl still reads it.
     #[value(hide = true, alias = "true")]

@@ -127,7 +127,7 @@ async fn prepare(options: &PlanOptions) -> Result<(Snapshot, Change, Supposition
     let mut change = Change { namespace: place.namespace().to_owned(), ..Change::default() };
     if options.filename.is_empty() {
         if edits == Edits::default() {
-            return Err(Error::Usage("nothing is changed: write -f, --image, --replicas, --policy or --strategy".to_owned()));
+            return Err(Error::Usage("no change given: add -f, --image, --replicas, --policy or --strategy".to_owned()));
         }
         change.edits = edits_of(&options.resources, &edits, &place)?;
     } else {
@@ -179,7 +179,7 @@ async fn objects(connection: &Connection, named: BTreeSet<(GroupResource, Object
     }
     let unread = refused.first().map(|why| {
         format!(
-            "{} of the referenced ConfigMaps and Secrets cannot be read ({why}): they are supposed to exist, with every key",
+            "{} of the referenced ConfigMaps and Secrets cannot be read ({why}): the plan assumes that they exist, with every key",
             refused.len()
         )
     });
@@ -192,7 +192,7 @@ async fn answered(connection: &Connection, snapshot: &Snapshot, change: Change) 
     for write in berth_plan::writes(snapshot, &change).map_err(|error| Error::Usage(progress::chain(&error)))? {
         let mut answer = connection.dry_run(&write).await.map_err(|error| match error {
             Error::Refused { message, hint } => {
-                Error::Refused { message: format!("the server would refuse {} {}: {message}", write.kind.kind, write.name), hint }
+                Error::Refused { message: format!("the server would reject {} {}: {message}", write.kind.kind, write.name), hint }
             }
             other => other,
         })?;
@@ -248,7 +248,7 @@ fn of_refusal(message: &str) -> OfRefusal {
 fn edits_of(resources: &[String], edits: &Edits, place: &Place) -> Result<Vec<Edit>, Error> {
     let target = Target { resources: resources.to_vec(), ..Target::default() };
     let Selection::Named(names) = Selection::parse(&target)? else {
-        return Err(Error::Usage("name the workload: TYPE/NAME, such as deployment/web".to_owned()));
+        return Err(Error::Usage("add the workload as TYPE/NAME, such as deployment/web".to_owned()));
     };
     let edit = |(kind, name): (Kind, String)| {
         let kind = match kind {

@@ -86,11 +86,11 @@ async fn record(options: &RecordOptions) -> Result<(), Box<dyn std::error::Error
     let mut frames = Frames::new(file, options.max_size);
     frames.line(&header.line()).and_then(|()| frames.flush()).map_err(failed)?;
     for kind in &missing {
-        warn(&format!("PARTIAL: {} may not be read; they are not recorded", kind.plural));
+        warn(&format!("PARTIAL: you may not read {}; the recording omits them", kind.plural));
     }
     let mut recording = Recording { recorder, frames, lost: BTreeMap::new(), seen: BTreeMap::new(), is_listed: false, lines: 1 };
     let of = namespace.map_or_else(|| "all namespaces".to_owned(), |namespace| format!("namespace {namespace}"));
-    let begun = format!("Recording {of} into {}; all that there is now is in it. Ctrl-C ends it.", options.output.display());
+    let begun = format!("Recording {of} into {}. It contains everything that exists now. Ctrl-C ends it.", options.output.display());
     let how = recording.run((&connection, &env), namespace, &kinds, (options.lasts, &signals), &begun).await.map_err(failed)?;
     recording.close().map_err(failed)?;
     let Recording { mut recorder, frames, lines, is_listed, .. } = recording;
@@ -98,12 +98,12 @@ async fn record(options: &RecordOptions) -> Result<(), Box<dyn std::error::Error
     let written = frames.finish(&last).and_then(|file| file.sync_all().and_then(|()| file.metadata())).map_err(failed)?.len();
     let why = match how {
         Ended::Stopped => "",
-        Ended::Time => " The time is over.",
-        Ended::Size => " It is as large as it may be (--max-size).",
+        Ended::Time => " The time of --for is over.",
+        Ended::Size => " It reached --max-size.",
     };
     if !is_listed {
         let shown = options.output.display();
-        return Err(format!("{shown} cannot be replayed: it ended before all that there is was in it.{why}").into());
+        return Err(format!("{shown} cannot be replayed: the recording ended before it contained all existing objects.{why}").into());
     }
     progress::line(&format!("{}: {} lines in {written} bytes.{why}", options.output.display(), lines + 1));
     Ok(())
@@ -112,7 +112,7 @@ async fn record(options: &RecordOptions) -> Result<(), Box<dyn std::error::Error
 /// A new file that its owner alone can read.
 fn create(path: &Path) -> Result<File, String> {
     OpenOptions::new().write(true).create_new(true).mode(0o600).open(path).map_err(|error| match error.kind() {
-        io::ErrorKind::AlreadyExists => format!("{} is there already, and is not overwritten", path.display()),
+        io::ErrorKind::AlreadyExists => format!("{} already exists; choose another file", path.display()),
         _ => format!("cannot write {}: {error}", path.display()),
     })
 }
@@ -233,7 +233,10 @@ impl Recording {
         }
         if !lost.is_empty() {
             let plurals: Vec<&str> = lost.into_keys().collect();
-            warn(&format!("the watches of {} were broken to the end: the recording says since when", plurals.join(", ")));
+            warn(&format!(
+                "the watches of {} were interrupted until the end; the recording contains the start of the gap",
+                plurals.join(", ")
+            ));
         }
         self.write()
     }
@@ -254,7 +257,7 @@ impl Recording {
             Err(error) => {
                 let seen = self.seen.get(kind.plural).copied().unwrap_or(now);
                 if self.lost.is_empty() {
-                    warn(&format!("the watch of {} broke; all that broke goes on as soon as it can: {}", kind.plural, error));
+                    warn(&format!("the watch of {} was interrupted; berth resumes it as soon as possible: {}", kind.plural, error));
                 }
                 if !self.lost.contains_key(kind.plural) {
                     self.lost.insert(kind.plural, (kind, seen.max(now - QUIET_MAX)));
@@ -268,7 +271,7 @@ impl Recording {
         {
             self.recorder.gap(kind, since, now);
             if self.lost.is_empty() {
-                warn("all watches go on; the recording says what was missed");
+                warn("all watches have resumed; the recording contains the gaps");
             }
         }
         self.seen.insert(kind.plural, now);

@@ -78,7 +78,7 @@ pub(super) async fn run(options: &Status, connection: &Connection, workload: &Fo
     if options.timeout == Duration::ZERO {
         return following.await;
     }
-    let over = |_| Err(Error::Rollout(format!("timed out waiting for the condition; {} goes on without being watched", workload.title())));
+    let over = |_| Err(Error::Rollout(format!("timed out waiting for the condition; {} continues without this command", workload.title())));
     tokio::time::timeout(options.timeout, following).await.unwrap_or_else(over)
 }
 
@@ -134,9 +134,9 @@ fn overtaken<'l>(before: Option<&Look>, look: &'l Look) -> Option<&'l Record> {
 /// What becomes of a rollout that has failed. Before the second revision there is nothing to go back to.
 fn hint(look: &Look, workload: &Found) -> Option<String> {
     match (look.goes_back_to, &look.rollback, look.revision) {
-        (Some(revision), _, _) => Some(format!("; it goes back to revision {revision} by itself")),
-        (None, Some(_), _) => Some("; it was gone back to, and nothing more is rolled back by itself".to_owned()),
-        (None, None, Some(2..)) => Some(format!("; `berth rollout undo {}` goes back", workload.arguments())),
+        (Some(revision), _, _) => Some(format!("; it rolls back to revision {revision} automatically")),
+        (None, Some(_), _) => Some("; it is the result of a rollback, and berth does not roll back again".to_owned()),
+        (None, None, Some(2..)) => Some(format!("; `berth rollout undo {}` rolls it back", workload.arguments())),
         (None, None, _) => None,
     }
 }
@@ -198,7 +198,7 @@ fn check_revision(options: &Status, workload: &Found, look: &Look) -> Result<(),
             let wanted = options.revision;
             Err(Error::Rollout(format!("desired revision ({wanted}) is different from the running revision ({running})")))
         }
-        None => Err(workload.fault("has no numbered revision: its controller has not seen it yet, or its revisions cannot be read")),
+        None => Err(workload.fault("has no revision number: its controller has not observed it yet, or you may not read its revisions")),
     }
 }
 

@@ -27,7 +27,7 @@ pub(super) enum Kind {
 impl Kind {
     /// Reads a type as kubectl does: singular, plural or short, with or without version and group.
     pub(super) fn parse(text: &str) -> Result<Self, Error> {
-        let unknown = || Error::Usage(format!("{text} is not a type that berth rolls out; write deployment or statefulset"));
+        let unknown = || Error::Usage(format!("berth does not roll out the type {text}; write deployment or statefulset"));
         let (kind, group) = text.split_once('.').unwrap_or((text, ""));
         if !["", "apps", "v1.apps"].contains(&group) {
             return Err(unknown());
@@ -194,7 +194,7 @@ impl Selection {
             found.push((kind, text("namespace"), name));
         }
         match found.is_empty() {
-            true => Err(Error::Usage("the manifests name no Deployment and no StatefulSet".to_owned())),
+            true => Err(Error::Usage("the manifests contain no Deployment or StatefulSet".to_owned())),
             false => Ok(Self::Manifests(found)),
         }
     }
@@ -241,7 +241,7 @@ impl Selection {
         };
         match selection {
             Self::Named(_) if target.selector.is_some() => {
-                Err(Error::Usage("name workloads, or give their labels with a TYPE alone (deployment -l tier=front), not both".to_owned()))
+                Err(Error::Usage("use either names, or labels with a TYPE (deployment -l tier=front), not both".to_owned()))
             }
             selection => Ok(selection),
         }
@@ -294,7 +294,7 @@ async fn read(connection: &Connection, kind: Kind, name: &str) -> Result<Found, 
 fn type_and_name(text: &str) -> Result<(Kind, String), Error> {
     match text.split_once('/') {
         Some((kind, name)) if !name.is_empty() && !name.contains('/') => Ok((Kind::parse(kind)?, name.to_owned())),
-        _ => Err(Error::Usage(format!("{text:?} is not TYPE/NAME, as the others; write, for example, deployment/web"))),
+        _ => Err(Error::Usage(format!("{text:?} is not TYPE/NAME like the others; write, for example, deployment/web"))),
     }
 }
 
@@ -337,7 +337,7 @@ mod tests {
         let error = Selection::of_manifests(&documents, &elsewhere).expect_err("another namespace").to_string();
         assert!(error.contains("\"shop\" does not match the namespace \"bank\""), "{error}");
         let error = Selection::of_manifests(&documents[..1], &anywhere).expect_err("nothing to roll out").to_string();
-        assert_eq!(error, "the manifests name no Deployment and no StatefulSet");
+        assert_eq!(error, "the manifests contain no Deployment or StatefulSet");
     }
 
     #[test]
@@ -358,10 +358,10 @@ mod tests {
             let error = parse(text, selector).expect_err(text);
             assert!(error.contains(says), "{error}");
         };
-        check("web", None, "write TYPE/NAME: deployment/web (web is not a type that berth rolls out");
-        check("pod/web", None, "pod is not a type that berth rolls out; write deployment or statefulset");
+        check("web", None, "write TYPE/NAME: deployment/web (berth does not roll out the type web");
+        check("pod/web", None, "berth does not roll out the type pod; write deployment or statefulset");
         check("daemonset/web", None, "use kubectl rollout");
-        check("deployments.extensions/web", None, "is not a type");
+        check("deployments.extensions/web", None, "does not roll out the type");
         check("deployment/", None, "is not TYPE/NAME");
         check("deployment/web shop", None, "is not TYPE/NAME");
         check("deployment/web", Some("a=b"), "not both");

@@ -197,7 +197,7 @@ fn without(template: &Value, part: Part) -> Value {
 impl fmt::Display for Cause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Rollback { to_revision, .. } => write!(f, "back to {to_revision} by itself"),
+            Self::Rollback { to_revision, .. } => write!(f, "auto-rollback to {to_revision}"),
             Self::Undo { to_revision } => write!(f, "undo to {to_revision}"),
             Self::Restart => f.write_str("restart"),
             Self::Autoscaler => f.write_str("autoscaler"),
@@ -404,10 +404,10 @@ mod tests {
         let told = |text: &str| Some(text.to_owned());
         // A record of the rollback, with each who may have written it, and somebody who did not roll back by itself.
         for (who, wanted) in [
-            (None, "back to 3 by itself"),
-            (Some(&controller), "back to 3 by itself"),
-            (Some(&apart), "back to 3 by itself"),
-            (Some(&claimed), "back to 3 by itself"),
+            (None, "auto-rollback to 3"),
+            (Some(&controller), "auto-rollback to 3"),
+            (Some(&apart), "auto-rollback to 3"),
+            (Some(&claimed), "auto-rollback to 3"),
             (Some(&alice), "undo to 3"),
         ] {
             let mut found = Evidence {

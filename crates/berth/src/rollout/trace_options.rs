@@ -9,20 +9,20 @@ use std::{path::PathBuf, time::Duration};
 pub(crate) const RECORD_EXAMPLES: &str = "Examples:
   berth record -o week.jsonl.zst                                  until Ctrl-C
   berth record -o hour.jsonl.zst --for 1h --max-size 100Mi
-  berth record -o shop.jsonl.zst -n shop --hash-names             one namespace, for somebody else to look at
-  zstdcat week.jsonl.zst | head -3                                it is lines of JSON";
+  berth record -o shop.jsonl.zst -n shop --hash-names             one namespace, with hashed names
+  zstdcat week.jsonl.zst | head -3                                lines of JSON";
 
 pub(crate) const REPLAY_EXAMPLES: &str = "Examples:
-  berth replay week.jsonl.zst                                     as it was, in the simulation, beside what was recorded
-  berth replay week.jsonl.zst --policy TerminationComplete        and under another policy
+  berth replay week.jsonl.zst                                     replay it as it was, beside the recording
+  berth replay week.jsonl.zst --policy TerminationComplete        also under another policy
   berth replay week.jsonl.zst --policy Recreate --output-file week.html
-  berth replay week.jsonl.zst --speed 1000                        at a pace at which rollouts can be watched
+  berth replay week.jsonl.zst --speed 1000                        slow enough to watch rollouts
   berth replay week.jsonl.zst --policy TerminationComplete -o json | jq .underPolicy.sum";
 
 /// Options of `berth record`.
 #[derive(Args, Debug)]
 pub(crate) struct RecordOptions {
-    /// The file to write, readable by its owner alone. One that is there is never written over.
+    /// The file to write, readable only by its owner. berth never overwrites a file.
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: PathBuf,
 
@@ -30,11 +30,12 @@ pub(crate) struct RecordOptions {
     #[arg(long = "for", value_name = "DURATION", value_parser = duration)]
     pub(crate) lasts: Option<Duration>,
 
-    /// How large the file may become; the recording ends, whole, before it is larger.
+    /// The largest size of the file. The recording completes before the file is larger.
     #[arg(long, value_name = "SIZE", default_value = "1Gi", value_parser = size)]
     pub(crate) max_size: u64,
 
-    /// Writes a hash for each name, label and uid: the same all through the file, and another in any other. The key is written nowhere.
+    /// Replaces each name, label and uid with a hash. A name has the same hash in the whole file, and another hash in every other file.
+    /// berth stores the hash key nowhere.
     #[arg(long)]
     pub(crate) hash_names: bool,
 
@@ -49,27 +50,27 @@ pub(crate) struct ReplayOptions {
     #[arg(value_name = "FILE")]
     pub(crate) file: PathBuf,
 
-    /// Replays it under this policy too: a podReplacementPolicy of all Deployments, or a strategy of all Deployments and StatefulSets.
+    /// Also replays under this policy: a podReplacementPolicy of all Deployments, or a strategy of all Deployments and StatefulSets.
     #[arg(long, value_enum, value_name = "POLICY")]
     pub(crate) policy: Option<PolicyOf>,
 
-    /// Goes so many times as fast as it went then, and tells of each rollout as it begins and ends [default: as fast as this machine can].
+    /// Replays N times as fast as the original, and prints the start and end of each rollout [default: as fast as this machine can].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub(crate) speed: Option<u32>,
 
-    /// Another order of what happens at the same time.
+    /// Chooses another order of simultaneous events.
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(crate) seed: u64,
 
-    /// Draws it too: the pods of each workload over time, as recorded, replayed and under the policy.
+    /// Also draws a chart: the pods of each workload over time, as recorded, as replayed and under --policy.
     #[arg(long, conflicts_with = "output")]
     pub(crate) chart: bool,
 
-    /// Writes the same as a picture, or as a page with the text below it: the name's ending says which. A file that is there is replaced.
+    /// Writes the chart as a picture (.svg), or as a page with the text (.html). Overwrites an existing file.
     #[arg(long, value_name = "FILE.svg|FILE.html", value_parser = picture)]
     pub(crate) output_file: Option<PictureFile>,
 
-    /// For programs: one object, which docs/how-to/record-and-replay.md describes.
+    /// The output format for programs: one object, which docs/how-to/record-and-replay.md describes.
     #[arg(short, long, value_enum)]
     pub(crate) output: Option<PlanOutput>,
 }
@@ -77,16 +78,16 @@ pub(crate) struct ReplayOptions {
 /// A policy of workloads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum PolicyOf {
-    /// New pods come when the old ones are gone.
+    /// Creates new pods after old pods are deleted.
     #[value(name = "TerminationComplete")]
     TerminationComplete,
-    /// New pods come when the old ones are told to go.
+    /// Creates new pods when old pods start to terminate.
     #[value(name = "TerminationStarted")]
     TerminationStarted,
-    /// All old pods go before the first new one comes.
+    /// Deletes all old pods before it creates new ones.
     #[value(name = "Recreate")]
     Recreate,
-    /// Step by step.
+    /// Replaces pods step by step.
     #[value(name = "RollingUpdate")]
     RollingUpdate,
 }
@@ -110,7 +111,7 @@ fn size(text: &str) -> Result<u64, String> {
     match bytes {
         Some(bytes) if LEAST <= bytes => Ok(bytes),
         Some(_) => Err(format!("{text:?} is less than 64Ki")),
-        None => Err(format!("{text:?} is no size; write 100Mi or 1G")),
+        None => Err(format!("{text:?} is not a size, such as 100Mi or 1G")),
     }
 }
 

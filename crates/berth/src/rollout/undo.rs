@@ -77,7 +77,7 @@ async fn write(
     if annotations.contains_key(LAST_APPLIED) {
         warn(&format!(
             "Warning: resource {}/{} was previously managed with 'kubectl apply'. Rolling back will not update the {LAST_APPLIED} annotation, \
-             so the next apply of its manifest undoes this rollback; bring the manifest up to date.",
+             so the next apply of its manifest reverts this rollback. Update the manifest.",
             workload.kind.plural(),
             workload.name
         ));

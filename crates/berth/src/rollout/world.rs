@@ -199,9 +199,9 @@ impl<'a> World<'a> {
         // The list that follows makes up for what is not told any more.
         let WatchError::Broken(cause) = error else { return };
         let warning = match of {
-            Of::Workload => format!("Warning: lost sight of the rollout, trying again: {cause}"),
+            Of::Workload => format!("Warning: lost the connection, retrying: {cause}"),
             Of::Sets | Of::Revisions | Of::Claims | Of::Pods | Of::Events => {
-                format!("Warning: cannot tell all that is waited for: {cause}")
+                format!("Warning: cannot determine everything that it waits for: {cause}")
             }
         };
         if self.warning != warning {

@@ -5,10 +5,10 @@ use crate::stand_ins;
 use berth_etcd::ClaimError;
 
 pub(super) fn run(options: &StoreOptions) -> Outcome<()> {
-    let At::Etcd(runtime, clients) = At::open(options)? else { return Err("only an etcd is given back: --store etcd".into()) };
+    let At::Etcd(runtime, clients) = At::open(options)? else { return Err("only an etcd can be returned: use --store etcd".into()) };
     let data_dir = locked(options.data_dir.as_ref())?;
     if options.client_ca_file.is_none() && !data_dir.path().join("pki/ca.pem").is_file() {
-        return Err(format!("there are no keys of a control plane in {} (--data-dir)", data_dir.path().display()).into());
+        return Err(format!("{} contains no keys of a control plane (--data-dir)", data_dir.path().display()).into());
     }
     let authority = super::authority(options.client_ca_file.as_ref(), data_dir.path())?;
     runtime.block_on(async {
@@ -22,7 +22,7 @@ pub(super) fn run(options: &StoreOptions) -> Outcome<()> {
             }
         }
         if own.is_empty() {
-            return Err("no berth has what etcd has there: it was given back before, or is another place (--etcd-prefix)".into());
+            return Err("these keys in etcd do not belong to berth: they were returned before, or have another prefix (--etcd-prefix)".into());
         }
         let mut changed = 0;
         for client in &own {
@@ -34,8 +34,8 @@ pub(super) fn run(options: &StoreOptions) -> Outcome<()> {
             client.give_back(&authority).await.map_err(with_advice)?;
         }
         tell(&format!(
-            "given back; {} what Kubernetes 1.36 does not know as annotations. Start the kube-apiserver; berth up --take-over goes the other way.",
-            if changed == 1 { "1 object says".to_owned() } else { format!("{changed} objects say") }
+            "returned; {} fields that Kubernetes 1.36 does not know as annotations. Start the kube-apiserver. berth up --take-over is the reverse.",
+            if changed == 1 { "1 object has".to_owned() } else { format!("{changed} objects have") }
         ));
         Ok(())
     })

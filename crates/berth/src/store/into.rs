@@ -75,9 +75,9 @@ fn quota(asked: Option<u64>) -> Option<u64> {
 /// What stops an import.
 #[derive(Debug, thiserror::Error)]
 enum Fault {
-    #[error("the archive {name} is refused")]
+    #[error("the archive {name} is not valid")]
     Archive { name: String, source: ArchiveError },
-    #[error("the archive holds what cannot be stored, and nothing was changed")]
+    #[error("the archive contains objects that cannot be stored; nothing was changed")]
     Object(#[from] ArchivedFault),
     #[error(transparent)]
     Store(#[from] OpenError),
@@ -107,7 +107,7 @@ impl Archive {
             return Ok(Self { path, name, _kept: None, resources, leaves_out, told, untold, left_out });
         }
         if io::stdin().is_terminal() {
-            return Err("name an archive, or have a program write one (|)".into());
+            return Err("add the name of an archive, or pipe one to standard input (|)".into());
         }
         // Readable by its owner alone, and gone with this process.
         let mut kept = NamedTempFile::new()?;
@@ -177,13 +177,13 @@ impl Archive {
     /// Names what is not stored.
     fn tell(&self) {
         for (key, fields) in self.told.borrow().iter() {
-            tell(&format!("{key}: left out, since this berth does not know them: {}", fields.join(", ")));
+            tell(&format!("{key}: skipped, because this berth does not know them: {}", fields.join(", ")));
         }
         if 0 < self.untold.get() {
-            tell(&format!("and so of {}", counted(self.untold.get(), "more object")));
+            tell(&format!("and {}", counted(self.untold.get(), "more object")));
         }
         if 0 < self.left_out.get() {
-            tell(&format!("{} left out of kinds that this berth does not have", counted(self.left_out.get(), "object")));
+            tell(&format!("skipped {} of kinds that this berth does not serve", counted(self.left_out.get(), "object")));
         }
     }
 
@@ -215,7 +215,7 @@ fn check_objects(archive: &Archive, now: Timestamp, quota: Option<u64>) -> Outco
         bytes += (key.as_str().len() + value.len()) as u64;
         if let Some(quota) = quota.filter(|quota| *quota < bytes) {
             return Err(format!(
-                "the archive {} holds more than {quota} bytes of objects, and nothing was changed: allow more with --quota-bytes",
+                "the archive {} contains more than {quota} bytes of objects; nothing was changed. Raise --quota-bytes",
                 archive.name
             )
             .into());
@@ -228,7 +228,7 @@ fn check_objects(archive: &Archive, now: Timestamp, quota: Option<u64>) -> Outco
 fn far_ahead(header: &Header, now: Timestamp) -> Outcome<Revision> {
     let revision = ahead(header, now);
     if REVISION_MAX - REVISIONS_LEFT_MIN < revision.0 {
-        let why = "a store that goes on behind that comes to revisions that no client reads, and nothing was changed";
+        let why = "a store that continues from there would reach revisions that clients cannot read; nothing was changed";
         return Err(format!("the archive is at revision {}: {why}", header.revision).into());
     }
     Ok(revision)
@@ -238,7 +238,7 @@ fn into_folder(archive: &Archive, data_dir: &DataDir, quota: Option<u64>) -> Out
     let (store, now) = (data_dir.path().join("store"), Timestamp::now());
     if store.exists() {
         return Err(format!(
-            "there is a store in {}, which stays as it is: move it away, or name another folder with --data-dir",
+            "{} already contains a store; move it away, or choose another folder with --data-dir",
             data_dir.path().display()
         )
         .into());
@@ -255,7 +255,7 @@ fn into_folder(archive: &Archive, data_dir: &DataDir, quota: Option<u64>) -> Out
     counting.finish_and_clear();
     archive.tell();
     tell(&format!(
-        "{} as of {}: in {}. Resource versions go on far beyond all that were given out: whoever watches is told 410 and lists anew.",
+        "{} as of {}: in {}. Resource versions continue far beyond all earlier ones: watches get 410, and clients relist.",
         counted(objects, "object"),
         header.taken_at,
         data_dir.path().display()
@@ -272,7 +272,7 @@ fn put_keys(keys: &BTreeMap<String, String>, folder: &Path) -> Outcome<()> {
     if folder.exists() {
         let is_same = keys.iter().all(|(name, text)| fs::read_to_string(folder.join(name)).is_ok_and(|there| there == *text));
         if !is_same {
-            tell(&format!("{} has keys, which stay: those of the backup are left out", folder.display()));
+            tell(&format!("{} already has keys, which stay; the keys of the backup are skipped", folder.display()));
         }
         return Ok(());
     }
@@ -309,7 +309,8 @@ async fn into_etcd(archive: &Archive, clients: &Clients, options: &StoreOptions,
     };
     let written = stream::iter(archive.objects(now)?).map(&write).buffer_unordered(IN_FLIGHT);
     let written = written.try_fold(0_u64, |count, ()| ready(Ok(count + 1))).await;
-    let again = |error: Box<dyn Error>| format!("{}: the import was broken off; call it again, and it begins anew", chain(error.as_ref()));
+    let again =
+        |error: Box<dyn Error>| format!("{}: the import was interrupted; run it again, and it starts from scratch", chain(error.as_ref()));
     let count = written.map_err(again)?;
     for client in clients.all() {
         client.end_import(&authority).await.map_err(with_advice)?;
@@ -317,7 +318,7 @@ async fn into_etcd(archive: &Archive, clients: &Clients, options: &StoreOptions,
     counting.finish_and_clear();
     archive.tell();
     tell(&format!(
-        "{} as of {}: in etcd, for the control plane of {}. Resource versions begin where this etcd is, which nobody can set: start anew what followed the store of before.",
+        "{} as of {}: in etcd, for the control plane of {}. Resource versions continue from this etcd's revision: restart every client that watched the previous store.",
         counted(count, "object"),
         header.taken_at,
         data_dir.display()
@@ -356,14 +357,14 @@ async fn put(client: &Client, made: Made, lease: Option<Lease>) -> Outcome<()> {
                 let found = client.range(query).await?.keys;
                 return match found.first() {
                     Some(found) if found.key == key && found.value == value => Ok(()),
-                    _ => Err(format!("somebody else writes {key} meanwhile").into()),
+                    _ => Err(format!("another client writes {key} at the same time").into()),
                 };
             }
             Err(EtcdError::Unknown(cause)) => unknown = Some(cause),
             Err(error) => return Err(error.into()),
         }
     }
-    Err::<(), Box<dyn Error>>(format!("whether {key} was written is unknown: {}", unknown.unwrap_or_default()).into())
+    Err::<(), Box<dyn Error>>(format!("it is unknown whether {key} was written: {}", unknown.unwrap_or_default()).into())
 }
 
 #[cfg(test)]

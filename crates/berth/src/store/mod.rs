@@ -57,7 +57,7 @@ enum At {
 impl At {
     fn open(options: &StoreOptions) -> Outcome<Self> {
         match options.store {
-            StoreKind::Memory => Err("what is kept in memory is nowhere else: --store embedded or etcd".into()),
+            StoreKind::Memory => Err("a store in memory has no copy: use --store embedded or etcd".into()),
             StoreKind::Embedded => {
                 options.etcd.check_unused()?;
                 Ok(Self::Embedded(data_dir::kept(options.data_dir.clone())?))

@@ -32,7 +32,9 @@ pub(super) fn export(options: &Export) -> Outcome<()> {
     match &options.file {
         Some(path) => to_file(path, |out| write(&at, out, None))?,
         None if io::stdout().is_terminal() => {
-            return Err("an archive holds every Secret, which a terminal would show: name a file, or a program that reads it (|)".into());
+            return Err(
+                "an archive contains every Secret, which the terminal would show: write it to a file, or pipe it to a program (|)".into()
+            );
         }
         None => {
             let (mut out, written) = write(&at, BufWriter::new(io::stdout().lock()), None)?;
@@ -60,10 +62,10 @@ struct Written {
 fn say(written: &Written, place: &str) {
     let Written { summary, revision } = written;
     let keys = match summary.files {
-        0 => "They hold every Secret as it is",
-        _ => "With the control plane's private keys. They hold every Secret as it is",
+        0 => "It contains every Secret in plain text",
+        _ => "It contains the control plane's private keys, and every Secret in plain text",
     };
-    tell(&format!("{} as of revision {revision}: {place}. {keys}: keep them so.", counted(summary.objects, "object")));
+    tell(&format!("{} as of revision {revision}: {place}. {keys}. Protect it.", counted(summary.objects, "object")));
 }
 
 /// Into a file that must not be there yet: under its name when all of it is on the disk.
@@ -73,7 +75,7 @@ fn to_file<'f>(
 ) -> Outcome<()> {
     let failed = |error: io::Error| format!("cannot write {}: {error}", path.display());
     if fs::symlink_metadata(path).is_ok() {
-        return Err(format!("{} is there already, and is not overwritten", path.display()).into());
+        return Err(format!("{} already exists; choose another file", path.display()).into());
     }
     let folder = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     // Readable by its owner alone.
@@ -166,7 +168,7 @@ impl FromEtcd<'_> {
             let mut query = Query { prefix: prefix.into(), start_after: None, at: Some(at), limit: Some(PAGE_KEYS) };
             loop {
                 let page = client.range(query.clone()).await.map_err(|error| match error {
-                    EtcdError::Compacted => "etcd has forgotten what was when this began: try again".to_owned(),
+                    EtcdError::Compacted => "etcd has compacted the revision of this export: try again".to_owned(),
                     error => error.to_string(),
                 })?;
                 let Some(last) = page.keys.last() else { break };
@@ -187,7 +189,7 @@ impl FromEtcd<'_> {
     async fn tell_rest(&self) -> Outcome<()> {
         if 0 < self.unreadable {
             tell(&format!(
-                "{} left out that cannot be read: encrypted, or of a version that is not served",
+                "{} skipped, because berth cannot read them: encrypted, or of a version that berth does not serve",
                 counted(self.unreadable, "object")
             ));
         }
@@ -195,7 +197,7 @@ impl FromEtcd<'_> {
             let mut others = self.layout.found_in(client).await?;
             others.retain(|prefix| self.layout.resource_prefix(prefix).is_none());
             if !others.is_empty() {
-                tell(&format!("left out, of no kind that berth has: {}", others.join(", ")));
+                tell(&format!("skipped, of kinds that berth does not serve: {}", others.join(", ")));
             }
         }
         Ok(())

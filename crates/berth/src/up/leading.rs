@@ -32,7 +32,7 @@ impl Leading {
                 End::Told => leader.release().await,
                 End::Lost => {
                     lost.tell(format!(
-                        "the lease {}/{} is another's: its controllers act from now on, and this one ends",
+                        "another server has the lease {}/{} now: its controllers are the leaders, and this server ends",
                         LEASE.0, LEASE.1
                     ));
                 }
@@ -56,8 +56,8 @@ pub(super) async fn lead(registry: &Registry, env: &Env) -> Outcome<Leader> {
     let lease = ObjectKey::new(LEASE.0, LEASE.1);
     let candidacy = Candidacy { lease: lease.clone(), identity: env::identity(env), timing: Timing::default() };
     let taken = Leader::take(cluster, env.clone(), Arc::new(env::running_time), candidacy).await;
-    let advice = "stop that one first, or serve the API alone with berth apiserver";
+    let advice = "stop it first, or start only an API server with berth apiserver";
     taken.map_err(|Lives { holder }| {
-        format!("the controllers of another berth up act here, {holder}, which renews the lease {lease}: {advice}").into()
+        format!("another berth up, {holder}, runs controllers here and holds the lease {lease}: {advice}").into()
     })
 }

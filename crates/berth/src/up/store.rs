@@ -53,7 +53,7 @@ pub(super) async fn open_store(
             check_there(data_dir, on_damage)?;
             let store = EmbeddedStore::open_with(&data_dir.join("store"), Arc::clone(table), opening).map_err(with_advice)?;
             note_there(data_dir);
-            store.faults().iter().for_each(|fault| tracing::warn!(%fault, "lost, as --accept-loss accepts"));
+            store.faults().iter().for_each(|fault| tracing::warn!(%fault, "lost because of --accept-loss"));
             let store = Arc::new(store.with_quota(quota));
             check_fits(store.usage())?;
             expiry::start(Arc::<EmbeddedStore>::clone(&store), env);
@@ -73,7 +73,7 @@ fn check_there(data_dir: &Path, on_damage: OnDamage) -> Outcome<()> {
         return Ok(());
     }
     let (folder, lock) = (data_dir.display(), lock.display());
-    Err(format!("the store is missing in {folder}: put a copy there (berth restore), or remove {lock} to start with an empty one").into())
+    Err(format!("the store is missing in {folder}: restore a backup (berth restore), or remove {lock} to start with an empty store").into())
 }
 
 /// Notes that there is a store. Where the disk does not take that, a later start notices less.
@@ -96,13 +96,13 @@ fn check_fits(usage: Option<Usage>) -> Outcome<()> {
     if bytes <= quota.saturating_mul(QUOTAS_AT_START) {
         return Ok(());
     }
-    let why = "they would take the memory that this machine has for them; if it has enough, allow more with --quota-bytes";
-    Err(format!("{bytes} bytes are stored, and {quota} may be: {why}").into())
+    let why = "this machine may have too little memory for them; if it has enough, raise --quota-bytes";
+    Err(format!("the store has {bytes} bytes of objects, but the quota is {quota}: {why}").into())
 }
 
 /// Says what a damaged store's owner can do about it.
 fn with_advice(error: OpenError) -> Box<dyn Error> {
     let OpenError::Damaged { source, .. } = &error else { return error.into() };
-    let advice = "Restore a copy of the folder, or leave out what cannot be read with --accept-loss; berth check tells all that is wrong";
+    let advice = "Restore a backup of the folder, or skip the damaged parts with --accept-loss. berth check lists all damage";
     format!("{error}: {source}. {advice}").into()
 }

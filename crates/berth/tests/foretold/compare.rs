@@ -15,7 +15,7 @@ pub(crate) const TOLERANCE: Duration = Duration::from_millis(100);
 /// What is foretold within this time happens at once: what does not is a fifth of a second apart. Pods that become ready together are seen one by one, or not, as it happens.
 const AT_ONCE: Duration = Duration::from_millis(120);
 /// Rules by which a pod goes where others could go as well.
-const LOTS: [&str; 2] = ["as good as any", "by lot"];
+const LOTS: [&str; 2] = ["tie", "tie, by uid"];
 
 /// A number of milliseconds by which something came later than foretold; negative: sooner.
 pub(crate) type Late = i64;

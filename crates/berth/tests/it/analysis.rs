@@ -128,7 +128,7 @@ fn a_rollout_goes_on_goes_back_or_waits_as_a_provider_answers() {
     ] {
         annotate(&berth, &[&format!("berth.dev/analysis-provider={provider}"), &format!("berth.dev/analysis-query={query}")]);
         set_image(&berth, &format!("web:{provider}"));
-        let waits = format!("step 2 of 3, at 50%: waiting for an analysis by provider {provider:?}: no answer ({why}), it is asked again");
+        let waits = format!("step 2 of 3, at 50%: waiting for an analysis by provider {provider:?}: no answer ({why}), retrying");
         status_until(&berth, &waits);
         assert!(berth.explain(&["deployment/web"]).contains(&waits));
         let message = "jsonpath={.status.conditions[?(@.type==\"Progressing\")].message}";
@@ -182,11 +182,11 @@ fn a_provider_that_is_added_while_the_server_runs_is_asked_and_a_wrong_file_chan
     status_until(&berth, "no answer (unknown provider)");
     let told = |part: &str| fs::read_to_string(&log).unwrap().matches(part).count();
     fs::write(&providers, "providers: {").unwrap();
-    until("what is wrong", || told("has no providers of analyses") == 1);
+    until("what is wrong", || told("contains no valid analysis providers") == 1);
     Prometheus::start().providers(folder.path());
-    until("that it is mended", || told("providers.yaml: mended, read again") == 1);
+    until("that it is mended", || told("providers.yaml: fixed and reloaded") == 1);
     berth.rollout(&["status", "deployment/web"]);
-    assert_eq!(told("stay in use"), 1);
+    assert_eq!(told("keeping the previous analysis providers"), 1);
 }
 
 #[test]
@@ -198,7 +198,7 @@ fn a_file_of_providers_that_cannot_be_used_is_refused_at_the_start() {
         let mut berth = std::process::Command::new(env!("CARGO_BIN_EXE_berth"));
         let output = berth.args(command).arg("--analysis-providers").arg(&file).output().unwrap();
         let error = String::from_utf8(output.stderr).unwrap();
-        let told = "providers[0].url: must begin with https:// or http://; providers[0].namespaces: none may ask";
+        let told = "providers[0].url: must begin with https:// or http://; providers[0].namespaces: no namespace may use it";
         assert!(!output.status.success() && error.contains(told), "{error}");
     }
 }
@@ -267,7 +267,7 @@ fn a_real_prometheus_lets_a_rollout_go_on_or_back() {
         ("web:5", "sum(", "error status"),
     ] {
         ask(image, query);
-        status_until(&berth, &format!("no answer ({why}), it is asked again"));
+        status_until(&berth, &format!("no answer ({why}), retrying"));
     }
     ask("web:6", "vector(0.97)");
     berth.rollout(&["status", "deployment/web"]);

@@ -125,7 +125,7 @@ async fn one_leads_and_another_takes_over() {
     let timing = ["--leader-elect-lease-duration", "4s", "--leader-elect-renew-deadline", "3s", "--leader-elect-retry-period", "500ms"];
     let candidate = || {
         let mut part = Part::start(&[&["controller-manager"][..], &timing].concat(), Some(&kubeconfig));
-        part.line_with("stands for the lease kube-system/berth-controller-manager");
+        part.line_with("waits to acquire the lease kube-system/berth-controller-manager");
         part
     };
     let works = "berth-controller-manager works on";

@@ -133,7 +133,7 @@ async fn what_is_left_undone_on_purpose_is_explained_and_what_is_well_is_said_to
         .unwrap();
     Api::<k8s_openapi::api::apps::v1::StatefulSet>::default_namespaced(client).patch("db", &patch, &Patch::Merge(&image)).await.unwrap();
     let paused =
-        check_explained(&berth, "default", "deployment/web", "paused", "paused: the template is not rolled out until it is resumed");
+        check_explained(&berth, "default", "deployment/web", "paused", "paused: the template does not roll out until you resume it");
     assert_eq!(paused["toDo"][0]["command"], "berth rollout resume deployment/web -n default");
     let overlap = paused["also"].as_array().unwrap().iter().find(|other| other["reason"] == "overlap").unwrap();
     assert_eq!(overlap["message"], "Deployment web selects pods that another workload selects too: Deployment twin");

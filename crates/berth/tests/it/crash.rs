@@ -223,7 +223,7 @@ fn a_start_that_refuses_a_damaged_key_has_not_touched_the_store() {
         let whole = fs::read(&key).unwrap();
         fs::write(&key, &whole[..whole.len() / 2]).unwrap();
         let (code, _, error) = told(&berth(&["up", "--secure-port", "0"], folder.path()));
-        assert!(code == Some(1) && error.contains("holds no usable certificate or key"), "{code:?} {error}");
+        assert!(code == Some(1) && error.contains("contains no usable certificate or key"), "{code:?} {error}");
         assert_eq!(store(), before, "{}", key.display());
         fs::write(&key, whole).unwrap();
     }
@@ -239,7 +239,7 @@ fn a_damaged_store_is_told_checked_and_opened_if_the_loss_is_accepted() {
     assert!(code == Some(1) && error.contains("in use by another process"), "{code:?} {error}");
     running.kill();
     let (code, output, _) = told(&berth(&["check"], folder.path()));
-    assert!(code == Some(0) && output.ends_with("Everything is whole.\n"), "{code:?} {output}");
+    assert!(code == Some(0) && output.ends_with("Everything is intact.\n"), "{code:?} {output}");
 
     let log = folder.path().join("store/log-00000001");
     let mut bytes = fs::read(&log).unwrap();

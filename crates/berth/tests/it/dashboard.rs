@@ -495,5 +495,5 @@ fn an_address_that_others_reach_wants_tls() {
     let berth = up(&["--store", "memory", "--nodes", "1"]);
     let output = command(&berth.kubeconfig(), &["--address", "0.0.0.0"]).output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr);
-    assert!(!output.status.success() && said.contains("the page is served there over TLS only"), "{said}");
+    assert!(!output.status.success() && said.contains("requires TLS"), "{said}");
 }

@@ -133,7 +133,7 @@ fn a_signal_while_running_is_a_clean_end() {
     for name in ["INT", "TERM", "HUP"] {
         let run = Run::new();
         let mut up = run.start(&[]);
-        assert_eq!(up.line_with("Running."), "Running. Ctrl-C stops it and forgets all objects.");
+        assert_eq!(up.line_with("Running."), "Running. Ctrl-C stops it and deletes all objects.");
         up.signal(name);
         assert_eq!(up.ends_cleanly(), Some(0), "{name}");
     }
@@ -200,7 +200,7 @@ fn a_start_that_fails_leaves_nothing_behind() {
     run.leaves_nothing();
     let other = run.file("other", "kind: Config\nclusters: [{name: production}]\n");
     let (_, complaint) = says(&run.to_its_end(&[&["up"], MEMORY, &["--kubeconfig-file", &other]].concat()), 1);
-    assert!(complaint.contains("what it says of production would be lost"), "{complaint}");
+    assert!(complaint.contains("its entry production would be lost"), "{complaint}");
     run.leaves_nothing();
 }
 
@@ -213,7 +213,7 @@ fn a_start_that_fails_tells_why() {
     for (arguments, what, why) in [
         (["--bind-address", "203.0.113.1"], "could not listen on 203.0.113.1:0: ", "os error 99"),
         (["--kubeconfig-file", &below], "cannot write the kubeconfig (--kubeconfig-file): could not write ", "os error"),
-        (["--data-dir", &below], "cannot make the data folder ", "Not a directory"),
+        (["--data-dir", &below], "cannot create the data folder ", "Not a directory"),
     ] {
         let (_, complaint) = says(&run.to_its_end(&[&["up"], MEMORY, &arguments[..]].concat()), 1);
         assert!(complaint.contains(what) && complaint.contains(why), "{arguments:?}: {complaint}");
@@ -236,7 +236,7 @@ fn a_folder_of_another_user_is_told_by_whose_it_is() {
     let nobody = 65534;
     let mut command = run.command(&["up", "--secure-port", "0", "--data-dir", folder.to_str().unwrap()]);
     let (_, complaint) = says(&command.uid(nobody).output().unwrap(), 1);
-    assert!(complaint.contains("it belongs to the user with the id 0, and berth runs as 65534"), "{complaint}");
+    assert!(complaint.contains("its owner is the user 0, but berth runs as 65534"), "{complaint}");
 }
 
 #[test]
@@ -283,7 +283,7 @@ fn a_kubeconfig_is_for_somebody_and_for_their_eyes_only() {
         assert!(shown.contains("client-key-data"), "{more:?}: {shown}");
     }
     let shown = shown_on_a_terminal(to_standard_output(&[]), (100, 200));
-    assert!(shown.contains("name a file (--output FILE), or say --output -") && !shown.contains("client-key-data"), "{shown}");
+    assert!(shown.contains("write it to a file (--output FILE), or add --output -") && !shown.contains("client-key-data"), "{shown}");
     let shown = shown_on_a_terminal(to_standard_output(&["-o", "-"]), (100, 200));
     assert!(shown.contains("client-key-data"), "{shown}");
     up.signal("TERM");

@@ -94,7 +94,7 @@ fn two_revisions_are_compared_and_one_is_made_of_the_other() {
     let berth = up(&[FAST, &["--store", "memory"]].concat());
     berth.apply(&deployment("web", 1, "web:1"));
     berth.rollout(&["status", "deployment/web"]);
-    assert!(berth.rollout_fails(&["diff", "deployment/web"]).contains("no revision before 1 is kept"));
+    assert!(berth.rollout_fails(&["diff", "deployment/web"]).contains("no revision before 1 exists"));
     berth.kubectl(&["set", "image", "deployment/web", "main=web:2"]);
     berth.kubectl(&["set", "env", "deployment/web", "LOG=debug"]);
     berth.rollout(&["status", "deployment/web"]);

@@ -77,7 +77,7 @@ fn what_is_served_of_a_file_is_applied_and_all_faults_are_reported_at_the_end() 
     let at = |part: &str| told.find(part).unwrap_or_else(|| panic!("no {part:?} in {told}"));
     let applied = at("deployment.apps/web created").max(at("configmap/behind created"));
     assert!(applied < at("app.yaml (document 2): berth serves no Job of batch/v1"), "{told}");
-    assert!(at("(document 2)") < at("app.yaml (document 3) was refused"), "{told}");
+    assert!(at("(document 2)") < at("app.yaml (document 3) was rejected"), "{told}");
     for kind in ["2 documents were not applied", "Deployment", "StatefulSet", "Ingress", "--skip-unserved"] {
         at(kind);
     }
@@ -127,9 +127,9 @@ fn a_restart_goes_on_with_a_rollout_and_reports_what_the_file_changes() {
     assert_eq!(berth.kubectl(&image), "web:2", "{lines:?}");
     let has = |lines: &[String], wanted: &str| assert!(lines.iter().any(|line| line == wanted), "no {wanted:?} in {lines:?}");
     has(&lines, "deployment.apps/web unchanged");
-    has(&lines, "  spec.template.spec.containers[main].image stays web:2; the unchanged manifest says web:1");
+    has(&lines, "  spec.template.spec.containers[main].image stays web:2; the unchanged manifest has web:1");
     has(&lines, "configmap/behind unchanged");
-    has(&lines, "1 object stays as changed since the manifests were applied; `kubectl apply -f` brings back what they say");
+    has(&lines, "1 object stays as changed since the last apply of the manifests. `kubectl apply -f` restores the manifests");
     berth.kubectl(&["rollout", "status", "deployment/web"]);
     berth.kill();
 

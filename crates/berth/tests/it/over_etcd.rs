@@ -152,13 +152,13 @@ fn rollouts_that_are_followed_outlive_etcds_absence() {
 
     etcd.kill();
     let said = || fs::read_to_string(&log).unwrap();
-    eventually("it says so", || said().contains("what becomes of the workloads is told when it is there again\n"));
+    eventually("it says so", || said().contains("berth reports the workloads when the store is available again\n"));
     etcd.start_again();
     eventually("it heals", || is_ready(&berth));
     let mended = r#"{"spec": {"template": {"metadata": {"annotations": {"sim.berth.dev/fails": null}}}}}"#;
     berth.kubectl(&["patch", "deployment/web", "-p", mended]);
     berth.line_with("deployment.apps/web in default: rolled out");
-    assert_eq!(said().matches("what becomes of the workloads").count(), 1, "{}", said());
+    assert_eq!(said().matches("berth reports the workloads").count(), 1, "{}", said());
     assert_eq!(berth.terminate().0, Some(0));
 }
 
@@ -196,7 +196,7 @@ fn controllers_write_by_a_lease_that_a_second_one_gets_when_the_first_is_seen_to
     assert!(Command::new("cp").arg("-r").arg(folder.path()).arg(copy.path()).status().unwrap().success());
     let copied = copy.path().join(folder.path().file_name().unwrap());
     let why = refused(&copied, &arguments);
-    let told = format!("berth: the controllers of another berth up act here, {holder}, which renews the lease kube-system/berth-up: ");
+    let told = format!("berth: another berth up, {holder}, runs controllers here and holds the lease kube-system/berth-up: ");
     assert!(why.contains(&told), "{why}");
 
     first.signal("STOP");
@@ -206,7 +206,7 @@ fn controllers_write_by_a_lease_that_a_second_one_gets_when_the_first_is_seen_to
     assert!(transitions == 2 && taken != holder, "{taken} after {holder}");
     assert_eq!(first.end().code(), Some(1));
     let log = fs::read_to_string(log).unwrap();
-    let told = "berth: the lease kube-system/berth-up is another's: its controllers act from now on, and this one ends\n";
+    let told = "berth: another server has the lease kube-system/berth-up now: its controllers are the leaders, and this server ends\n";
     assert!(log.ends_with(told), "{log}");
     second.kubectl(&["scale", "deployment/web", "--replicas", "3"]);
     second.kubectl(&["rollout", "status", "deployment/web"]);
@@ -260,24 +260,27 @@ fn what_cannot_be_right_is_refused_with_what_to_do() {
     };
     let etcd = |url: &'static str, more: &[&'static str]| [&["--store", "etcd", "--etcd-servers", url], more].concat();
     check(&["--store", "etcd"], &["not provided", "--etcd-servers <URL,...>"]);
-    check(&["--etcd-servers", "http://127.0.0.1:1"], &["options of etcd are for --store etcd"]);
-    check(&etcd("http://10.0.0.1:2379", &[]), &["plain http and not on this machine", "every Secret", "(--insecure-etcd allows it)"]);
-    check(&etcd("https://10.0.0.1:2379", &[]), &["no authority is named", "(--etcd-cafile)"]);
-    check(&etcd("10.0.0.1:2379", &[]), &["no address of an etcd", "(--etcd-servers)"]);
-    check(&etcd("http://127.0.0.1:1", &["--etcd-prefix", "registry"]), &["a prefix is like /registry"]);
+    check(&["--etcd-servers", "http://127.0.0.1:1"], &["etcd options require --store etcd"]);
+    check(
+        &etcd("http://10.0.0.1:2379", &[]),
+        &["plain http to another machine", "every object, including Secrets", "(--insecure-etcd allows it)"],
+    );
+    check(&etcd("https://10.0.0.1:2379", &[]), &["there is no authority to verify its certificate", "(--etcd-cafile)"]);
+    check(&etcd("10.0.0.1:2379", &[]), &["not an etcd address", "(--etcd-servers)"]);
+    check(&etcd("http://127.0.0.1:1", &["--etcd-prefix", "registry"]), &["write a prefix as /registry"]);
     check(&etcd("http://127.0.0.1:1", &["--etcd-certfile", "a.crt"]), &["not provided", "--etcd-keyfile <FILE>"]);
     check(&etcd("http://127.0.0.1:1", &["--etcd-cafile", "/nowhere/ca.crt"]), &["cannot read /nowhere/ca.crt: "]);
     check(&etcd("http://127.0.0.1:1", &["--etcd-user", "a"]), &["not provided", "--etcd-password-file <FILE>"]);
     check(&etcd("http://127.0.0.1:1", &["--etcd-user", "a", "--etcd-password-file", "/nowhere/a"]), &["cannot read /nowhere/a: "]);
     let overrides = |text: &'static str| etcd("http://127.0.0.1:1", &["--etcd-servers-overrides", text]);
-    check(&["--etcd-servers-overrides", "/events#http://127.0.0.1:1"], &["options of etcd are for --store etcd"]);
+    check(&["--etcd-servers-overrides", "/events#http://127.0.0.1:1"], &["etcd options require --store etcd"]);
     for wrong in ["events#http://127.0.0.1:1", "/events", "/events#", "/events#http://127.0.0.1:1;", "a/events/b#http://127.0.0.1:1", "/#a"]
     {
         check(&overrides(wrong), &[wrong, "GROUP/RESOURCE#URL;..."]);
     }
-    check(&overrides("core/events#http://127.0.0.1:1"), &["\"core/events\" is no resource that berth has", "(--etcd-servers-overrides)"]);
-    check(&overrides("/events#127.0.0.1:2379"), &["no address of an etcd", "(--etcd-servers-overrides)"]);
-    check(&overrides("/events#http://10.0.0.1:2379"), &["plain http and not on this machine"]);
+    check(&overrides("core/events#http://127.0.0.1:1"), &["berth has no resource \"core/events\"", "(--etcd-servers-overrides)"]);
+    check(&overrides("/events#127.0.0.1:2379"), &["not an etcd address", "(--etcd-servers-overrides)"]);
+    check(&overrides("/events#http://10.0.0.1:2379"), &["plain http to another machine"]);
     check(&overrides("/events#http://127.0.0.1:1,events.k8s.io/events#http://127.0.0.1:2"), &["events.k8s.io/events is named twice"]);
     check(&etcd("http://127.0.0.1:1", &[]), &["no etcd answers: etcd at http://127.0.0.1:1: ", "onnection refused", "(--etcd-servers)"]);
 }
@@ -291,7 +294,7 @@ fn an_etcd_of_others_is_refused() {
     put(&etcd, "/registry/minions/a", "1");
     let over = ["--nodes", "0", "--store", "etcd", "--etcd-servers", &etcd.endpoint];
     let told = refused(folder.path(), &over);
-    let says = "etcd has keys below /registry that berth did not make: /registry/minions/a: take it over with --take-over";
+    let says = "etcd contains keys below /registry that berth did not create: /registry/minions/a: if a kube-apiserver wrote them, take them over with --take-over";
     assert!(told.contains(says), "{told}");
 
     let over = [&over[..], &["--etcd-prefix", "/berth/"]].concat();
@@ -325,7 +328,10 @@ fn what_others_have_stored_is_taken_over_and_nothing_is_added() {
     put(&of_events, "/registry/events/gone/e", "k8s:enc:nobody can read it");
     let overrides = format!("/events#{}", of_events.endpoint);
     let over = ["--store", "etcd", "--etcd-servers", &etcd.endpoint, "--etcd-servers-overrides", &overrides];
-    assert!(refused(folder.path(), &over).contains("/registry/minions/a, /registry/namespaces/gone: take it over with --take-over"));
+    assert!(
+        refused(folder.path(), &over)
+            .contains("/registry/minions/a, /registry/namespaces/gone: if a kube-apiserver wrote them, take them over with --take-over")
+    );
     let berth = up_in(folder.path(), &[&over[..], &["--take-over"]].concat());
     assert_eq!(berth.kubectl(&["get", "nodes,namespaces,storageclasses,clusterroles", "-o", "name"]), "node/a\nnamespace/gone\n");
     // As if a kube-apiserver had been here meanwhile.
@@ -339,7 +345,7 @@ fn what_others_have_stored_is_taken_over_and_nothing_is_added() {
     let let_go = r#"{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"gone"},"spec":{"finalizers":[]}}"#;
     let output = berth.kubectl_with(let_go, &["replace", "--raw", "/api/v1/namespaces/gone/finalize", "-f", "-"]);
     let told = String::from_utf8_lossy(&output.stderr);
-    let holds = "holds what berth does not serve or cannot read: 1 below /registry/daemonsets/, 1 below /registry/events/, \
+    let holds = "contains objects that berth does not serve or cannot read: 1 below /registry/daemonsets/, 1 below /registry/events/, \
         1 below /registry/example.com/widgets/";
     assert!(told.contains(holds), "{told}");
     assert_eq!(berth.kubectl(&["get", "namespace", "gone", "-o", "jsonpath={.status.phase}"]), "Terminating");

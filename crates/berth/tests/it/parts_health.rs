@@ -196,7 +196,7 @@ async fn a_part_is_ready_while_it_can_do_what_it_is_for() {
     assert_eq!(get(&stranger, "/readyz").await.0, 200);
 
     let (mut second, at_second) = part(&[&["scheduler"][..], &open].concat(), &kubeconfig);
-    second.line_with("stands for the lease");
+    second.line_with("waits to acquire the lease");
     let standing = somebody(&at_second, None);
     until(&standing, "/readyz", |code, _| code == 200).await;
     let leads = |number: u8| format!("leader_election_master_status{{name=\"berth-scheduler\"}} {number}\n");
@@ -217,11 +217,11 @@ async fn a_part_is_ready_while_it_can_do_what_it_is_for() {
     let took = until(&stranger, "/readyz?verbose", |code, text| code == 500 && text.contains("[-]api-server failed")).await;
     assert!(took < Duration::from_secs(20), "{took:?}");
     let (code, why) = get(&stranger, "/readyz/api-server").await;
-    assert!(code == 500 && why.starts_with("internal server error: it has not answered for "), "{code} {why}");
+    assert!(code == 500 && why.starts_with("internal server error: no answer for "), "{code} {why}");
     assert_eq!(get(&stranger, "/livez").await.0, 200, "to start it anew would not help");
     // Nobody says who may read the rest.
     let (code, text) = get(&somebody(&at_third, Some(master.trim())), "/livez/ping").await;
-    assert_eq!((code, message(&text)), (503, "the API server does not say who may read this: it cannot be reached".to_owned()));
+    assert_eq!((code, message(&text)), (503, "the API server did not authorize this request: it cannot be reached".to_owned()));
     let (_server, _) = api_server(folder.path(), &port);
     until(&stranger, "/readyz", |code, _| code == 200).await;
     assert_eq!(get(&somebody(&at_third, Some(master.trim())), "/livez/ping").await.0, 200);
@@ -314,12 +314,12 @@ fn a_port_that_another_has_is_a_mistake_and_0_is_none() {
     let output = start(&port);
     let told = String::from_utf8(output.stderr).unwrap();
     let wanted = format!(
-        "berth: 127.0.0.1:{port} is in use: another process listens there; stop it, or choose another port (--secure-port, where 0 is none; --bind-address)\n"
+        "berth: 127.0.0.1:{port} is in use: another process listens there; stop it, or choose another port (--bind-address; --secure-port, where 0 disables it)\n"
     );
     assert_eq!((output.status.code(), told), (Some(1), wanted));
     let mut silent = Part::start(&["scheduler", "--secure-port", "0"], Some(&kubeconfig));
     let line = silent.line_with("");
-    assert!(line.contains("stands for the lease"), "{line}");
+    assert!(line.contains("waits to acquire the lease"), "{line}");
 }
 
 fn berth_pki(arguments: &[&str], folder: &Path) {

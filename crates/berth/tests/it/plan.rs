@@ -289,7 +289,7 @@ async fn what_is_foretold_of_another_kubernetes_comes_true() {
 
     // Nothing that berth's controllers alone heed changes anything; the two sets of rows are what upstream knows.
     let compared = told(&kubeconfig, &["plan", "deployment/web", "statefulset/db", "--image", "main=web:2", "--compare"]);
-    assert!(compared.starts_with("Supposes Kubernetes' own controllers (they write the workloads' status)"), "{compared}");
+    assert!(compared.starts_with("Assumes Kubernetes' own controllers (they write the workloads' status)"), "{compared}");
     assert!(
         compared.contains("deployment/web Recreate")
             && !compared.contains("TerminationComplete")
@@ -313,7 +313,7 @@ async fn what_is_foretold_of_another_kubernetes_comes_true() {
     let said = String::from_utf8_lossy(&refused.stderr);
     assert!(
         refused.status.code() == Some(1)
-            && said.contains("the server would refuse Deployment web: ")
+            && said.contains("the server would reject Deployment web: ")
             && said.contains("no more than 20 pods"),
         "{said}"
     );
@@ -322,12 +322,12 @@ async fn what_is_foretold_of_another_kubernetes_comes_true() {
     // So does what it says of pods, without being asked for.
     let never = told(&kubeconfig, &["plan", "deployment/web", "--image", "main=web:latest", "--stop", "2s"]);
     assert!(never.contains("NEVER COMPLETE") && never.contains("denied request: no latest"), "{never}");
-    let supposes = "Supposes that admission policies and webhooks accept the pods: pods is forbidden: User \"ada\" cannot create";
+    let supposes = "Assumes that admission policies and webhooks accept the pods: pods is forbidden: User \"ada\" cannot create";
     assert!(partial.contains(supposes), "{partial}");
     let may_not = berth(&kubeconfig, &["plan", "deployment/web", "--replicas", "4", "--server-dry-run", "--as", "ada"]);
     let said = String::from_utf8_lossy(&may_not.stderr);
     assert!(
-        may_not.status.code() == Some(1) && said.contains("cannot patch resource") && said.contains("ask for a role that allows it"),
+        may_not.status.code() == Some(1) && said.contains("cannot patch resource") && said.contains("request a role that allows it"),
         "{said}"
     );
     assert_eq!(
@@ -390,9 +390,9 @@ fn files_need_no_cluster_and_what_ci_fails_on_has_an_exit_code() {
     assert!(code == Some(1) && said.contains("no container main\\u{1b}[31m") && !said.contains('\u{1b}'), "{said}");
     let change = ["plan", "deployment/web", "--image", "main=web:2", "--start", "1s", "--stop", "20s"];
     let (code, told, _) = run(&change);
-    assert!(code == Some(0) && told.starts_with("Supposes berth's controllers (") && told.contains("TerminationStarted"), "{told}");
+    assert!(code == Some(0) && told.starts_with("Assumes berth's controllers (") && told.contains("TerminationStarted"), "{told}");
     let (code, _, said) = run(&[&change[..], &["--fail-on", "bound,quota"]].concat());
-    assert!(code == Some(3) && said.contains("where 4 are its bound"), "{said}");
+    assert!(code == Some(3) && said.contains("but its limit is 4"), "{said}");
     let (code, told, _) = run(&[&change[..], &["--compare", "-o", "json", "--runs", "2"]].concat());
     let told: Value = serde_json::from_str(&told).unwrap();
     assert_eq!((code, told["alternatives"].as_array().map(Vec::len), &told["spread"]["runs"]), (Some(0), Some(3), &json!(2)));
@@ -417,7 +417,7 @@ fn files_need_no_cluster_and_what_ci_fails_on_has_an_exit_code() {
     let pods: usize = told["victims"].as_array().unwrap().iter().map(|step| step["pods"].as_array().unwrap().len()).sum();
     assert_eq!((code, pods), (Some(0), 2), "{told}");
     let (code, _, said) = run(&["plan", "deployment/web"]);
-    assert!(code == Some(1) && said.contains("nothing is changed"), "{said}");
+    assert!(code == Some(1) && said.contains("no change given"), "{said}");
     // A policy is the Deployments' alone; manifests without a namespace are of that of the command line; one run has no spread.
     let both = folder.path().join("both.yaml");
     std::fs::write(&both, format!("{}\n---\n{}", web("TerminationStarted"), stateful_set())).unwrap();

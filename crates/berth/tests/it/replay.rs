@@ -50,7 +50,7 @@ impl Recording {
         let warnings = Lines::of(child.stderr.take().unwrap());
         let mut lines = Lines::of(child.stdout.take().unwrap());
         let line = lines.next().unwrap();
-        assert!(line.contains("all that there is now is in it"), "{line}");
+        assert!(line.contains("It contains everything that exists now"), "{line}");
         Self { child, lines, warnings, file: file.to_path_buf() }
     }
 
@@ -220,7 +220,7 @@ async fn a_recording_of_a_server_has_no_secrets_and_is_its_owners_alone() {
         .output()
         .unwrap();
     assert_eq!(again.status.code(), Some(1));
-    assert!(String::from_utf8_lossy(&again.stderr).contains("is there already, and is not overwritten"));
+    assert!(String::from_utf8_lossy(&again.stderr).contains("already exists; choose another file"));
     assert_eq!(fs::read(&file).unwrap(), before);
 }
 
@@ -238,14 +238,14 @@ async fn a_recording_ends_by_time_and_by_size_and_is_whole() {
     };
     let (file, said) = record("time", &["--for", "1s"]);
     assert!(file.lines().last().unwrap().contains("\"ended\":\"time\""), "{file}");
-    assert!(said.contains("The time is over."), "{said}");
+    assert!(said.contains("The time of --for is over."), "{said}");
     assert!(file.lines().any(|line| line.contains("\"listed\":true")) && file.contains("\"Node\""), "{file}");
     // Before all is in it there is nothing that could be replayed.
     let mut command = Command::new(env!("CARGO_BIN_EXE_berth"));
     command.args(["record", "--for", "1ms", "--output"]).arg(folder.path().join("early")).arg("--kubeconfig").arg(berth.kubeconfig());
     let output = command.output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    let wanted = "cannot be replayed: it ended before all that there is was in it. The time is over.";
+    let wanted = "cannot be replayed: the recording ended before it contained all existing objects. The time of --for is over.";
     assert!(output.status.code() == Some(1) && said.contains(wanted), "{said}");
 }
 
@@ -271,7 +271,7 @@ async fn a_recording_goes_on_over_a_crash_of_its_server_and_ends_whole_without_i
     let mut recording = Recording::begin(&kubeconfig, &file, &[]);
 
     server.kill();
-    recording.warns(" broke; all that broke goes on as soon as it can: ");
+    recording.warns(" was interrupted; berth resumes it as soon as possible: ");
     let (mut server, _) = start(&port);
     let client = client(&kubeconfig).await;
     let patch = json!({"spec": {"template": {"spec": {"containers": [{"name": "main", "image": "web:2"}]}}}});
@@ -279,10 +279,10 @@ async fn a_recording_goes_on_over_a_crash_of_its_server_and_ends_whole_without_i
     deployments.patch("web", &PatchParams::default(), &Patch::Strategic(patch)).await.unwrap();
     rolled_out(&kubeconfig);
     common::only_stay(&client, 4).await;
-    recording.warns("all watches go on; the recording says what was missed");
+    recording.warns("all watches have resumed; the recording contains the gaps");
 
     server.kill();
-    recording.warns(" broke; all that broke goes on as soon as it can: ");
+    recording.warns(" was interrupted; berth resumes it as soon as possible: ");
     recording.end();
     let replay = replayed(&file, &[]);
     let gaps = replay["recording"]["gaps"].as_array().unwrap();
@@ -294,7 +294,7 @@ async fn a_recording_goes_on_over_a_crash_of_its_server_and_ends_whole_without_i
     let rollouts = replay["recorded"]["workloads"][0]["rollouts"].as_array().unwrap();
     assert_eq!(rollouts.len(), 1, "what was missed is listed anew: {rollouts:?}");
     let told = berth(&["replay", file.to_str().unwrap()]);
-    assert!(String::from_utf8_lossy(&told.stdout).contains(" were not seen, or late, for "), "{told:?}");
+    assert!(String::from_utf8_lossy(&told.stdout).contains(" were missed or late, for "), "{told:?}");
 }
 
 /// Kubernetes' own controllers and its own scheduler; the nodes are berth's.
@@ -344,7 +344,7 @@ fn what_is_no_recording_is_refused_in_a_sentence() {
     check(b"", "this is not a recording; `berth record` makes one (it is empty)");
     check(b"\x1f\x8b", "this is not a recording; `berth record` makes one (it is neither lines of JSON nor compressed with zstd)");
     let header = r#"{"trace":"berth","version":1,"at":"2026-01-01T00:00:00Z","controllers":"berth","because":"x"}"#;
-    check(format!("{header}\n").as_bytes(), "line 1: it ends before all is told that there was at the beginning");
+    check(format!("{header}\n").as_bytes(), "line 1: it ends before it contains all objects of the start");
     check(format!("{header}\n{}\n", r#"{"ms":0,"put":{"kind":"Secret\u001b[2J"}}"#).as_bytes(), r#"line 2: put.kind is "Secret\u{1b}[2J""#);
     let missing = berth(&["replay", "/nowhere"]);
     assert!(String::from_utf8_lossy(&missing.stderr).contains("cannot read /nowhere"));

@@ -297,7 +297,7 @@ async fn a_paused_deployment_waits_to_be_resumed() {
     let mut status =
         cluster.command(Path::new(env!("CARGO_BIN_EXE_berth")), &["status", "deploy/web"]).stdout(Stdio::piped()).spawn().unwrap();
     let mut lines = Lines::of(status.stdout.take().unwrap());
-    lines.find(|line| line == "  paused: the template is not rolled out until it is resumed").expect("a reason");
+    lines.find(|line| line == "  paused: the template does not roll out until you resume it").expect("a reason");
     assert_eq!(cluster.rollout(&["resume", "deployment/web"]), "deployment.apps/web resumed\n");
     assert_eq!(lines.last().as_deref(), Some("deployment \"web\" successfully rolled out"));
     assert!(end_of(&mut status).success());
@@ -397,7 +397,7 @@ async fn a_stuck_stateful_set_says_which_pod_holds_it_up_and_why() {
     assert!(late.contains("timed out waiting for the condition"), "{late}");
 
     patch_stateful_set(&sets, json!({"template": db_template(3, &json!({"sim.berth.dev/fails": null}))})).await;
-    lines.find(|line| line.contains("waiting for db-2 to become ready, which has an older template")).expect("still stuck");
+    lines.find(|line| line.contains("waiting for db-2 to become ready: it has an older template")).expect("still stuck");
     let pods: Api<Pod> = Api::default_namespaced(cluster.client.clone());
     pods.delete("db-2", &DeleteParams::default()).await.unwrap();
     assert_eq!(lines.last().as_deref(), Some("partitioned roll out complete: 3 new pods have been updated..."));
@@ -414,13 +414,13 @@ async fn every_strategy_of_a_stateful_set_has_a_status() {
     patch_stateful_set(&sets, json!({"template": db_template(2, &json!({}))})).await;
     let now = || -> Value { serde_json::from_str(&cluster.rollout(&["status", "sts/db", "--watch=false", "-o", "json"])).unwrap() };
     let by_hand =
-        |now: &Value| now["message"].as_str().is_some_and(|text| text.starts_with("Waiting for pods to be deleted by hand: 0 out of 3"));
+        |now: &Value| now["message"].as_str().is_some_and(|text| text.starts_with("Waiting for pods to be deleted manually: 0 out of 3"));
     let shown = cluster.until(now, by_hand);
     assert_eq!((&shown["waits"][0]["reason"], &shown["phase"]), (&json!("deletion_by_hand"), &Value::Null));
 
     patch_stateful_set(&sets, json!({"updateStrategy": {"type": "Recreate"}})).await;
     let shown = cluster.until(now, |now| now["phase"] == "WaitingTermination" && now["replicas"]["terminating"] == 3);
-    assert!(shown["message"].as_str().unwrap().starts_with("Waiting for 3 pods to be gone before pods of revision db-"), "{shown}");
+    assert!(shown["message"].as_str().unwrap().starts_with("Waiting for 3 pods to be deleted before pods of revision db-"), "{shown}");
     assert!(shown["waits"][0]["message"].as_str().unwrap().ends_with("before creating 3 more"), "{shown}");
     let pods: Api<Pod> = Api::default_namespaced(cluster.client.clone());
     for pod in pods.list(&ListParams::default()).await.unwrap() {
@@ -451,7 +451,7 @@ async fn workloads_are_named_by_manifests_and_across_namespaces() {
     let done = cluster.rollout(&["status", "-R", "-f", manifests]);
     assert!(done.ends_with("deployment \"web\" successfully rolled out\n"), "{done}");
     let shallow = cluster.rollout_fails(&["status", "-f", manifests]);
-    assert!(shallow.contains("holds no *.yaml, *.yml or *.json file; --recursive looks into the folders in it too"), "{shallow}");
+    assert!(shallow.contains("contains no *.yaml, *.yml or *.json file; --recursive also reads its subfolders"), "{shallow}");
     let elsewhere = cluster.rollout_fails(&["status", "-f", manifests, "-R", "-n", "shop"]);
     assert!(elsewhere.contains("deployments.apps \"web\" not found"), "{elsewhere}");
 
@@ -537,11 +537,11 @@ async fn errors_say_what_to_do() {
     let cluster = Cluster::start().await;
     cluster.create(&json!({})).await;
     let missing = cluster.rollout_fails(&["status", "deployment/none", "deployment/web"]);
-    assert!(missing.contains("deployments.apps \"none\" not found; looked in namespace default (--namespace"), "{missing}");
+    assert!(missing.contains("deployments.apps \"none\" not found; searched in namespace default (--namespace"), "{missing}");
     let nowhere = cluster.rollout_fails(&["status", "deployment/web", "--namespace", "shopp"]);
-    assert!(nowhere.contains("there is no namespace shopp"), "{nowhere}");
+    assert!(nowhere.contains("namespace shopp does not exist"), "{nowhere}");
     let elsewhere = cluster.rollout_fails(&["status", "deployment/web", "--namespace", "kube-public"]);
-    assert!(elsewhere.contains("looked in namespace kube-public: there is one in default (--namespace)"), "{elsewhere}");
+    assert!(elsewhere.contains("searched in namespace kube-public, but it exists in default (--namespace)"), "{elsewhere}");
     assert!(cluster.rollout_fails(&["restart", "deploy", "-l", "a=b"]).contains("no deployments found in namespace default"));
     assert!(cluster.rollout_fails(&["status", "deployment/web", "--context", "other"]).contains("get-contexts"));
     let kubeconfig = cluster.rollout_fails(&["status", "deployment/web", "--kubeconfig", "/none"]);
@@ -549,7 +549,7 @@ async fn errors_say_what_to_do() {
     let nowhere =
         Command::new(env!("CARGO_BIN_EXE_berth")).args(["rollout", "status", "deploy/web"]).env_clear().env("HOME", "/none").output();
     let nowhere = String::from_utf8(nowhere.unwrap().stderr).unwrap();
-    assert!(nowhere.contains("no cluster to talk to: name a kubeconfig"), "{nowhere}");
+    assert!(nowhere.contains("no cluster found: choose a kubeconfig"), "{nowhere}");
     let mut command = Command::new(env!("CARGO_BIN_EXE_berth"));
     let gone = command.args(["rollout", "status", "deploy/web"]).env_clear().env("KUBECONFIG", "/none/kubeconfig").output();
     let gone = String::from_utf8(gone.unwrap().stderr).unwrap();
@@ -559,5 +559,5 @@ async fn errors_say_what_to_do() {
     let server = config.lines().find(|line| line.contains("server:")).unwrap();
     std::fs::write(&path, config.replace(server, "    server: https://127.0.0.1:1")).unwrap();
     let down = cluster.rollout_fails(&["status", "deployment/web"]);
-    assert!(down.contains("cannot reach https://127.0.0.1:1") && down.contains("is it running"), "{down}");
+    assert!(down.contains("cannot reach https://127.0.0.1:1") && down.contains("check that it is running"), "{down}");
 }

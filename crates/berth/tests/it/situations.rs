@@ -138,7 +138,7 @@ fn faults_of_pods() -> Vec<Situation> {
             "scheduler",
             template(json!({"spec": {"schedulerName": "nobody"}})),
             "not_scheduled",
-            "looked at by no scheduler",
+            "not been seen by a scheduler",
             "kubectl get leases ",
         ),
     ];
@@ -225,7 +225,7 @@ fn waits_of_deployments() -> Vec<Situation> {
         situation(
             "paused",
             vec![deployment(json!({"spec": {"paused": true}}))],
-            vec![asked("deployment/web", "paused", "until it is resumed", "berth rollout resume deployment/web ")],
+            vec![asked("deployment/web", "paused", "until you resume it", "berth rollout resume deployment/web ")],
         )
         .then(&NEW_IMAGE),
         situation(
@@ -308,13 +308,18 @@ fn waits_of_stateful_sets() -> Vec<Situation> {
         situation(
             "by-hand",
             vec![strategy(json!({"type": "OnDelete"}))],
-            vec![asked("statefulset/db", "deletion_by_hand", "deleted by hand (OnDelete)", "kubectl get pods -L controller-revision-hash")],
+            vec![asked(
+                "statefulset/db",
+                "deletion_by_hand",
+                "deleted manually (OnDelete)",
+                "kubectl get pods -L controller-revision-hash",
+            )],
         )
         .then(&NEW_IMAGE_OF_SET),
         situation(
             "taken",
             vec![stranger, stateful_set(json!({}))],
-            vec![asked("statefulset/db", "name_taken", "another's pod db-0", "kubectl get pod db-0 ").never("undo")],
+            vec![asked("statefulset/db", "name_taken", "pod db-0 of another owner", "kubectl get pod db-0 ").never("undo")],
         ),
         situation(
             "no-class",
@@ -484,7 +489,7 @@ fn controllers_that_do_not_run_are_missed() {
     let set = json!({"apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": {"name": "web-bare"}, "spec": {"replicas": 2,
         "selector": {"matchLabels": {"app": "bare"}}, "template": {"metadata": {"labels": {"app": "bare"}}, "spec": {"containers": [{"name": "main", "image": "main:1"}]}}}});
     let asked_of = ["deployment/web", "statefulset/db", "replicaset/web-bare"]
-        .map(|object| asked(object, "not_observed", "looked at by no controller", "kubectl get leases "));
+        .map(|object| asked(object, "not_observed", "not been observed by a controller", "kubectl get leases "));
     check(&berth, &[situation("nobody", vec![deployment(json!({})), stateful_set(json!({})), set], asked_of.into())]);
     let Some(berth) = server(&["--controllers", "*,-replicaset"]) else { return };
     let child = asked("deployment/web", "child_not_observed", "to be observed", "");

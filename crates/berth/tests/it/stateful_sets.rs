@@ -177,7 +177,7 @@ fn on_delete_leaves_every_pod_to_its_owner() {
     let berth = with_database(&json!({"updateStrategy": {"type": "OnDelete"}}));
     let (before, old) = (contents(&berth), uids(&berth));
     berth.kubectl(&["set", "image", "sts/db", "main=db:2"]);
-    assert!(until_event(&berth, "WaitingForPodDeletion").contains("3 pods of older templates to be deleted by hand"));
+    assert!(until_event(&berth, "WaitingForPodDeletion").contains("3 pods of older templates to be deleted manually"));
     assert_eq!(uids(&berth), old);
     replace_by_hand(&berth, &["db-1"]);
     berth.kubectl_until(&["get", "sts", "db", "-o", "jsonpath={.status.updatedReplicas}/{.status.readyReplicas}"], |text| text == "1/3");
@@ -319,7 +319,7 @@ fn a_corrected_manifest_mends_a_broken_set_only_with_recreate_or_repair() {
         let broken = uids(berth);
         patch(berth, &template("db:2", None));
         let event = until_event(berth, "WaitingForOutdatedPod");
-        assert!(event.contains("waiting for db-2 to become ready, which has an older template"), "{event}");
+        assert!(event.contains("waiting for db-2 to become ready: it has an older template"), "{event}");
         assert!(berth.kubectl(&["get", "pods"]).contains("ImagePullBackOff"));
         assert_eq!(uids(berth), broken);
     };

@@ -149,14 +149,14 @@ fn server(pki: &Pki, folder: &Path, endpoints: &str, number: usize, more: &[&str
     let line = part.line_with("API server ready at");
     let (_, rest) = line.split_once("https://127.0.0.1:").unwrap();
     let port = rest.chars().take_while(char::is_ascii_digit).collect::<String>().parse().unwrap();
-    part.line_with("clients have certificates of the authorities");
+    part.line_with("clients need certificates of the authorities");
     Server { part, port }
 }
 
-/// A controller manager that stands for the lease, and its name there.
+/// A controller manager that waits to acquire the lease, and its name there.
 fn candidate(kubeconfig: &Path) -> (Part, String) {
     let mut part = Part::start(&[&["controller-manager"][..], &TIMING].concat(), Some(kubeconfig));
-    let line = part.line_with("stands for the lease");
+    let line = part.line_with("waits to acquire the lease");
     (part, line.split(' ').next().unwrap().to_owned())
 }
 

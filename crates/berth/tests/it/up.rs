@@ -70,7 +70,7 @@ fn a_manifest_of_the_web_is_rolled_out_and_a_page_that_is_none_is_refused() {
     let mut berth = up(&[FAST, &["-f", &page(deployment("web", 1, "web:1"))]].concat());
     berth.line_with("deployment.apps/web created");
     berth.line_with("deployment.apps/web in default: rolled out, 1 pod available");
-    for (text, says) in [("<html>\n<p>Not here", "is no Kubernetes object"), ("a: [", "is neither YAML nor JSON")] {
+    for (text, says) in [("<html>\n<p>Not here", "is not a Kubernetes object"), ("a: [", "is neither YAML nor JSON")] {
         let url = page(text.to_owned());
         check_refused(&["--store", "memory", "--secure-port", "0", "-f", &url], &[&url, says]);
     }
@@ -123,7 +123,7 @@ fn a_broken_manifest_is_refused_with_its_place() {
 fn unknown_gates_and_controllers_are_refused_with_the_known_ones() {
     check_refused(&["--store", "memory", "--feature-gates", "Nope=true"], &["Nope", "StatefulSetRecreateStrategy"]);
     check_refused(&["--store", "memory", "--controllers", "nope"], &["nope", "deployment"]);
-    check_refused(&["--store", "memory", "--node-cpu", "many"], &["--node-cpu", "\"many\" is no quantity; write 8, 500m or 100Gi"]);
+    check_refused(&["--store", "memory", "--node-cpu", "many"], &["--node-cpu", "\"many\" is not a quantity, such as 8, 500m or 100Gi"]);
     check_refused(&["--store", "memory", "--node-memory=-1Gi"], &["--node-memory", "\"-1Gi\" is negative"]);
 }
 
@@ -184,7 +184,7 @@ fn what_a_controller_does_is_told_of_in_one_line_with_its_reasons() {
         [
             "web",
             &format!(
-                "1. create ReplicaSet default/{set}: nothing has the template of revision 1; 2. patch status of Deployment default/web: its ReplicaSets have changed"
+                "1. create ReplicaSet default/{set}: no object has the template of revision 1; 2. patch status of Deployment default/web: its ReplicaSets have changed"
             ),
         ],
         [set, &format!("1. create 2 pods of ReplicaSet default/{set}: 2 wanted, 0 there")],

@@ -95,7 +95,7 @@ fn options_are_read_from_the_environment_unless_they_are_given() {
     let text = refused(&["up", "--secure-port", "few"], &[("BERTH_SECURE_PORT", "1")]);
     assert!(text.contains("invalid value 'few'"), "{text}");
     let text = refused(&["rollout", "status", "deploy/web"], &[("BERTH_ROLLOUT_TIMEOUT", "soon")]);
-    assert!(text.contains("\"soon\" is no duration"), "{text}");
+    assert!(text.contains("\"soon\" is not a duration"), "{text}");
     let help = stdout(berth(&["up", "--help"], &[("BERTH_CONTROLLERS", "secret")]));
     assert!(help.contains("[env: BERTH_SECURE_PORT]") && !help.contains("secret"), "{help}");
 }

@@ -141,7 +141,7 @@ fn what_keys_ask_is_done_after_a_yes_and_not_before() {
     terminal.types("s");
     terminal.until_shows("How many pods, now 2");
     terminal.types("4\r");
-    terminal.until_shows("It goes from 2 pods to 4 pods.");
+    terminal.until_shows("It scales from 2 pods to 4 pods.");
     terminal.until_shows("2 pods are created, 2 stay.");
     terminal.types("n");
     terminal.until_shows("s scale");

@@ -55,7 +55,7 @@ pub enum OpenError {
         source: io::Error,
     },
     /// What was written is not what is read. The store does not start rather than go on without it.
-    #[error("the store in {} is damaged, and was left as it is", dir.display())]
+    #[error("the store in {} is damaged; berth has not changed it", dir.display())]
     Damaged {
         /// The folder.
         dir: PathBuf,
@@ -63,7 +63,7 @@ pub enum OpenError {
         source: LogError,
     },
     /// It is of a later version of berth, whose format is not known here.
-    #[error("the store in {} was written by a later berth, and was left as it is; start that one, or take a backup made with it (berth backup, berth restore)", dir.display())]
+    #[error("the store in {} is from a later berth version; berth has not changed it. Start that version, or restore its backup (berth backup, berth restore)", dir.display())]
     Later {
         /// The folder.
         dir: PathBuf,
@@ -72,7 +72,7 @@ pub enum OpenError {
     },
     /// It is of an earlier version of berth, whose format is not read any more.
     #[error(
-        "the store in {} was written by an earlier berth, and was left as it is; export its objects with that one (berth store export), and import them into a new folder (berth store import)",
+        "the store in {} is from an earlier berth version; berth has not changed it. Export its objects with that version (berth store export), and import them into a new folder (berth store import)",
         dir.display()
     )]
     Earlier {

@@ -83,7 +83,7 @@ fn what_is_there_is_counted() {
     for said in [of(&objects[..1]), Summary { sum: 1, ..of(&objects) }] {
         let found = faults(said);
         assert_eq!(found.len(), 1, "{found:?}");
-        assert!(found[0].file.starts_with("log-") && found[0].why.starts_with("2 objects, sum "), "{found:?}");
+        assert!(found[0].file.starts_with("log-") && found[0].why.starts_with("2 objects with sum "), "{found:?}");
     }
 }
 

@@ -142,7 +142,7 @@ fn a_set_that_cannot_be_created_is_told_of_and_no_controller_is_blamed() {
     };
     let wanted = [format!("3 pods of Deployment web are not created because of a quota: {message}")];
     assert_eq!([found(&[]), found(&[set("web-1", "web:1", &json!({}))])], [wanted.to_vec(), wanted.to_vec()]);
-    assert_eq!(found(&[set("web-2", "web:2", &json!({}))]), ["Deployment web was looked at by no controller"], "it is there by now");
+    assert_eq!(found(&[set("web-2", "web:2", &json!({}))]), ["Deployment web has not been observed by a controller"], "it is there by now");
 }
 
 /// Without a progress deadline its status has no condition that could say it.
@@ -156,7 +156,7 @@ fn a_set_that_cannot_be_created_is_told_of_by_events_too() {
         texts(&of_deployment(&facts))
     };
     assert_eq!(found(7, Some(at(5))), [format!("3 pods of Deployment web are not created because of a quota: {message}")]);
-    assert_eq!(found(4, Some(at(5))), ["Deployment web was looked at by no controller"], "it is about the spec before");
+    assert_eq!(found(4, Some(at(5))), ["Deployment web has not been observed by a controller"], "it is about the spec before");
     assert_eq!(found(7, None), [] as [&str; 0], "the newest spec is observed");
 }
 
@@ -170,7 +170,7 @@ fn a_revision_that_cannot_be_created_is_told_of_and_no_controller_is_blamed() {
         texts(&of_stateful_set(&facts))
     };
     assert_eq!(found(7, Some(at(5))), ["3 pods of StatefulSet db are not created because of a quota: exceeded quota: q"]);
-    assert_eq!(found(4, Some(at(5))), ["StatefulSet db was looked at by no controller"], "it is about the spec before");
+    assert_eq!(found(4, Some(at(5))), ["StatefulSet db has not been observed by a controller"], "it is about the spec before");
     assert_eq!(found(7, None), [] as [&str; 0], "the newest spec is observed");
 }
 
@@ -221,7 +221,7 @@ fn nobody_looks_at_the_object() {
         })
     };
     assert_eq!(look(9), Causes { list: vec![], look_again: Some(at(10)) });
-    assert_eq!(texts(&look(10)), ["Deployment web was looked at by no controller"]);
+    assert_eq!(texts(&look(10)), ["Deployment web has not been observed by a controller"]);
 }
 
 fn db(pods: &[Arc<PodView>], events: &[Arc<EventView>]) -> Causes {
@@ -315,7 +315,7 @@ fn a_replica_set_and_a_pod_are_looked_at_by_themselves() {
     let wanted = [
         "web-2-a cannot pull its image: ErrImagePull: web-2-a",
         "1 pod of ReplicaSet web-2 cannot be created: now",
-        "ReplicaSet web-2 was looked at by no controller",
+        "ReplicaSet web-2 has not been observed by a controller",
     ];
     assert_eq!(texts(&found), wanted);
     let found = of_one_pod(&PodFacts { pod: &pods[1], events: &events, now: at(20) });

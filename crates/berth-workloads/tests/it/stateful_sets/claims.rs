@@ -97,7 +97,7 @@ fn a_claim_of_a_former_pod_is_waited_for() {
     world.pods.remove("web-1");
     own(&mut world, "log-web-1", json!([owner("Pod", "web-1", "former", true)]));
     world.look(usize::MAX);
-    assert_eq!(world.waits(), ["waiting for claim log-web-1 to be gone before web-1 gets a new one"]);
+    assert_eq!(world.waits(), ["waiting for claim log-web-1 to be deleted before web-1 gets a new one"]);
     world.claims.remove("log-web-1");
     world.settle();
     assert_eq!((world.claims.len(), world.short().as_str()), (4, "web-0=1 web-1=1"));
@@ -144,7 +144,7 @@ fn a_claim_of_a_former_set_is_waited_for() {
     for (when_scaled, when_deleted) in [("Retain", "Retain"), ("Retain", "Delete"), ("Delete", "Retain")] {
         let mut world = without_a_pod(when_scaled, when_deleted, json!([owner("StatefulSet", "web", "former", true)]));
         world.look(usize::MAX);
-        assert_eq!(world.waits(), ["waiting for claim data-web-1 to be gone before web-1 gets a new one"]);
+        assert_eq!(world.waits(), ["waiting for claim data-web-1 to be deleted before web-1 gets a new one"]);
         assert_eq!(world.short(), "web-0=1");
         world.claims.remove("data-web-1");
         world.settle();

@@ -16,7 +16,7 @@ fn parallel(replicas: u32) -> Value {
 
 const DELETING: &str = "True RecreateInProgress: Deleting all pods for Recreate update";
 const WAITING: &str = "True RecreateInProgress: Waiting for the termination of all pods of older revisions";
-const COMPLETE: &str = "True RecreateComplete: All pods are there, and have the update revision.";
+const COMPLETE: &str = "True RecreateComplete: All pods exist and have the update revision.";
 const AVAILABLE: &str = "True MinimumReplicasAvailable: StatefulSet has minimum availability.";
 const UNAVAILABLE: &str = "False MinimumReplicasUnavailable: StatefulSet does not have minimum availability.";
 
@@ -50,7 +50,7 @@ fn an_update_goes_through_its_phases() {
     world.gone("web-0");
     world.gone("web-2");
     world.look(usize::MAX);
-    let creating = |there: u32, cause: &str| format!("True RecreateInProgress: {there} of 3 pods of revision 2 are there{cause}");
+    let creating = |there: u32, cause: &str| format!("True RecreateInProgress: {there} of 3 pods of revision 2 exist{cause}");
     let first = ": waiting for web-0 to become ready before web-1 is created";
     assert_eq!((world.short().as_str(), said(&world)), ("web-0=2", [creating(0, first), UNAVAILABLE.to_owned()]));
     world.look(usize::MAX);
@@ -156,7 +156,7 @@ fn a_new_pod_deleted_by_hand_comes_back_alone() {
     world.settle();
     world.delete_pod("web-1");
     world.look(usize::MAX);
-    let missing = "True CreatingPods: 2 of 3 pods of revision 1 are there";
+    let missing = "True CreatingPods: 2 of 3 pods of revision 1 exist";
     assert_eq!((world.short().as_str(), said(&world)), ("web-0=1 web-1=1~ web-2=1", [missing, UNAVAILABLE].map(str::to_owned)));
     world.settle();
     assert_eq!((world.short().as_str(), said(&world)), ("web-0=1 web-1=1 web-2=1", [COMPLETE, AVAILABLE].map(str::to_owned)));
@@ -239,7 +239,7 @@ fn a_pod_of_a_number_no_longer_wanted_is_none_that_is_there() {
     world.look(usize::MAX);
     assert_eq!(world.short(), "web-0=1 web-1=1 web-2=1");
     let said = world.said("Progressing");
-    assert!(said.starts_with("True CreatingPods: 1 of 2 pods of revision 1 are there"), "{said}");
+    assert!(said.starts_with("True CreatingPods: 1 of 2 pods of revision 1 exist"), "{said}");
 }
 
 #[test]
@@ -247,7 +247,7 @@ fn a_new_set_says_from_its_first_look_what_it_does() {
     let mut world = World::new(&spec(2));
     world.look(usize::MAX);
     let creating = |there: u32| {
-        format!("True CreatingPods: {there} of 2 pods of revision 1 are there: waiting for web-0 to become ready before web-1 is created")
+        format!("True CreatingPods: {there} of 2 pods of revision 1 exist: waiting for web-0 to become ready before web-1 is created")
     };
     assert_eq!(said(&world), [creating(0), UNAVAILABLE.to_owned()]);
     world.look(usize::MAX);
@@ -267,13 +267,13 @@ fn a_scale_up_that_is_refused_says_so() {
         world.edit(&json!({"spec": {"replicas": 3}}));
         world.look_without_pods();
         assert!(
-            world.said("Progressing").starts_with("True CreatingPods: 2 of 3 pods of revision 1 are there"),
+            world.said("Progressing").starts_with("True CreatingPods: 2 of 3 pods of revision 1 exist"),
             "{}",
             world.said("Progressing")
         );
         world.look_without_pods();
         let refusal = "pods \"web-n\" is forbidden: exceeded quota: few, requested: pods=1, used: pods=2, limited: pods=2";
-        let wanted = format!("True CreatingPods: 2 of 3 pods of revision 1 are there: {refusal}");
+        let wanted = format!("True CreatingPods: 2 of 3 pods of revision 1 exist: {refusal}");
         assert_eq!(said(&world), [wanted, UNAVAILABLE.to_owned()]);
         assert!(
             world.plan().stages.iter().flat_map(|stage| &stage.actions).all(|action| !matches!(action, Action::Patch { .. })),
@@ -291,7 +291,7 @@ fn a_broken_template_says_which_pod_it_waits_for() {
     world.settle();
     world.edit(&json!({"spec": {"template": broken(2)}}));
     world.settle();
-    let wanted = "True RecreateInProgress: 1 of 3 pods of revision 2! are there: waiting for web-0 to become ready before web-1 is created";
+    let wanted = "True RecreateInProgress: 1 of 3 pods of revision 2! exist: waiting for web-0 to become ready before web-1 is created";
     assert_eq!((world.short().as_str(), said(&world)), ("web-0=2!", [wanted, UNAVAILABLE].map(str::to_owned)));
 }
 
@@ -367,7 +367,7 @@ fn pods_of_the_update_that_do_not_come_up_are_told_of_once_for_each_revision_and
             world.plan().events.iter().map(|event| event.message.rsplit_once(": web-").expect("a pod").1.to_owned()).collect();
         assert_eq!(first, ["1 cannot pull its image: ErrImagePull"], "{strategy}: the first that fails");
         let name = world.view().status.update_revision;
-        let told = |cause: &str| ("NewPodsFailing".to_owned(), format!("Pods of revision \"{name}\" fail to come up: web-0 {cause}"));
+        let told = |cause: &str| ("NewPodsFailing".to_owned(), format!("Pods of revision \"{name}\" are failing: web-0 {cause}"));
         let failing: Vec<_> = world.events.iter().filter(|(reason, _)| reason == "NewPodsFailing").cloned().collect();
         assert_eq!(failing, [told("cannot pull its image: ErrImagePull"), told("keeps crashing: CrashLoopBackOff")], "{strategy}");
         world.edit(&json!({"spec": {"template": template(2)}}));

@@ -92,7 +92,7 @@ fn a_template_that_fails_gives_way_once_under_every_strategy_whenever_the_contro
             roll_out(&mut world, &broken(2));
             run(&mut world, limit);
             assert_eq!((told(&world, "AutomaticRollback").len(), world.view().spec.template == view.spec.template), (1, false), "{what}");
-            assert!(told(&world, "AutomaticRollbackSkipped")[0].contains("was rolled back from before"), "{:?}", world.events);
+            assert!(told(&world, "AutomaticRollbackSkipped")[0].contains("was rolled back before"), "{:?}", world.events);
             // Started anew it is another one.
             let mut again = broken(2);
             again["metadata"]["annotations"] = json!({"kubectl.kubernetes.io/restartedAt": "now"});
@@ -162,7 +162,7 @@ fn nothing_goes_back_that_is_not_asked_to_or_was_complete_once() {
 fn a_first_template_has_nothing_to_go_back_to() {
     let world = asked(&json!({}), &broken(1));
     assert_eq!(told(&world, "AutomaticRollback").len(), 0);
-    assert!(told(&world, "AutomaticRollbackSkipped")[0].ends_with("no other revision that is still there was ever complete"));
+    assert!(told(&world, "AutomaticRollbackSkipped")[0].ends_with("no other existing revision was ever complete"));
 }
 
 /// To the moment, not beyond it.
@@ -375,7 +375,7 @@ fn pods_that_take_long_to_stop_are_no_failure_and_what_else_is_waited_for_is_tol
         world.now += SignedDuration::from_secs(40);
     }
     let skipped = told(&world, "AutomaticRollbackSkipped");
-    assert!(image(&world) == "2" && skipped.len() == 1 && skipped[0].contains("no pod of it fails"), "{:?}", world.events);
+    assert!(image(&world) == "2" && skipped.len() == 1 && skipped[0].contains("none of its pods fails"), "{:?}", world.events);
 }
 
 /// Neither pods of another revision nor those that are told to go make a template fail.

@@ -166,7 +166,7 @@ fn a_broken_ordered_rollout_stays_broken_when_the_template_is_repaired() {
     assert_eq!(world.short(), "web-0=1 web-1=2!");
     assert_eq!(
         world.waits(),
-        ["waiting for web-1 to become ready, which has an older template: if it never does, delete it, or set the annotation \
+        ["waiting for web-1 to become ready: it has an older template. If it never becomes ready, delete it, or set the annotation \
           berth.dev/repair: Revision"]
     );
     world.delete_pod("web-1");
@@ -190,7 +190,7 @@ fn with_on_delete_a_broken_pod_is_left_to_a_person_with_the_annotation_too() {
         assert_eq!(world.short(), "web-0=1 web-1=2!");
         assert_eq!(
             world.waits(),
-            ["waiting for web-1 to become ready, which has an older template: if it never does, delete it (OnDelete)"]
+            ["waiting for web-1 to become ready: it has an older template. If it never becomes ready, delete it (OnDelete)"]
         );
         world.delete_pod("web-1");
         world.settle();
@@ -315,7 +315,7 @@ fn on_delete_leaves_it_to_others() {
     let mut world = updated(&json!({"replicas": 2, "updateStrategy": {"type": "OnDelete", "rollingUpdate": null}}), "");
     world.settle();
     assert_eq!(world.short(), "web-0=1 web-1=1");
-    assert_eq!(world.waits(), ["waiting for 2 pods of older templates to be deleted by hand (OnDelete)"]);
+    assert_eq!(world.waits(), ["waiting for 2 pods of older templates to be deleted manually (OnDelete)"]);
     assert_eq!(world.condition("Progressing"), ("Unknown".to_owned(), "WaitingForPodDeletion".to_owned()));
     world.delete_pod("web-0");
     world.settle();

@@ -129,7 +129,7 @@ fn min_ready_seconds_holds_the_next_pod() {
     world.start("web-0");
     world.look(usize::MAX);
     assert_eq!(world.short(), "web-0=1");
-    assert_eq!(world.waits(), ["waiting for web-0 to have been ready for minReadySeconds before web-1 is created"]);
+    assert_eq!(world.waits(), ["waiting for web-0 to stay ready for minReadySeconds before web-1 is created"]);
     assert_eq!(world.plan().look_again, Some(world.now + jiff::SignedDuration::from_secs(30)));
     assert_eq!((world.view().status.ready_replicas, world.view().status.available_replicas), (1, 0));
     world.now += jiff::SignedDuration::from_secs(30);
@@ -168,7 +168,7 @@ fn orphans_are_adopted_by_name_and_labels_and_strays_released() {
     world.look(usize::MAX);
     assert!(world.pods["web-0"].json["metadata"]["ownerReferences"].is_null(), "released");
     assert!(!world.selects(&json!({"app": "other"})));
-    assert_eq!(world.waits(), ["waiting for another's pod web-0 to be gone before web-0 is created"]);
+    assert_eq!(world.waits(), ["waiting for pod web-0 of another owner to be deleted before web-0 is created"]);
     world.edit_pod("web-0", &json!({"metadata": {"labels": {"app": "web"}}}));
     world.settle();
     assert_eq!(world.waits(), [""; 0]);

@@ -198,7 +198,7 @@ fn of_events(events: &[Arc<EventView>], objects: &BTreeMap<String, String>) -> V
 pub(super) fn deadline(deployment: &DeploymentView, now: Timestamp) -> Option<Next> {
     let seconds = deployment.spec.progress_deadline_seconds.filter(|seconds| *seconds != i32::MAX && !deployment.spec.paused)?;
     let condition = deployment.status.conditions.iter().flatten().find(|condition| condition.type_ == "Progressing")?;
-    let over = "the progress deadline is over: `rollout status` fails; the controller goes on trying all the same";
+    let over = "the progress deadline is over, so `rollout status` fails. The controller continues to try";
     match condition.reason.as_deref() {
         Some("ProgressDeadlineExceeded") => Some(Next { text: over.to_owned(), at: None }),
         // While a step waits, the deadline rests.
@@ -208,7 +208,7 @@ pub(super) fn deadline(deployment: &DeploymentView, now: Timestamp) -> Option<Ne
             let text = match end > now {
                 true => {
                     let left = age::of_seconds(end.duration_since(now).as_secs());
-                    format!("the progress deadline of {seconds}s is over in {left}, if no pod gets on until then")
+                    format!("the progress deadline of {seconds}s is over in {left}, unless a pod makes progress")
                 }
                 false => over.to_owned(),
             };
@@ -350,7 +350,7 @@ mod tests {
         let soon = told("ReplicaSetUpdated", false, 540).expect("it runs");
         assert_eq!(
             (soon.text.as_str(), soon.at),
-            ("the progress deadline of 600s is over in 60s, if no pod gets on until then", Some(at(600)))
+            ("the progress deadline of 600s is over in 60s, unless a pod makes progress", Some(at(600)))
         );
         assert!(told("ReplicaSetUpdated", false, 601).is_some_and(|next| next.text.starts_with("the progress deadline is over")));
         assert!(told("ProgressDeadlineExceeded", false, 1).is_some_and(|next| next.at.is_none()));

@@ -52,7 +52,7 @@ impl Kind {
             "replicaset" | "replicasets" | "rs" | "replicaset.apps" | "replicasets.apps" => Ok(Self::ReplicaSet),
             "pod" | "pods" | "po" => Ok(Self::Pod),
             _ => target::Kind::parse(text).map(Self::Rolled).map_err(|_| {
-                Error::Usage(format!("{text} is no type that berth explains; write deployment, statefulset, replicaset or pod"))
+                Error::Usage(format!("berth cannot explain the type {text}; write deployment, statefulset, replicaset or pod"))
             }),
         }
     }
@@ -67,7 +67,7 @@ struct Subject {
 
 fn subjects(resources: &[String]) -> Result<Vec<Subject>, Error> {
     let subject = |kind: &str, name: &str| match name.is_empty() || name.contains('/') {
-        true => Err(Error::Usage(format!("{kind:?} needs the name of one: write TYPE/NAME, such as deployment/web"))),
+        true => Err(Error::Usage(format!("{kind:?} requires a name: write TYPE/NAME, such as deployment/web"))),
         false => Ok(Subject { kind: Kind::parse(kind)?, name: name.to_owned() }),
     };
     if resources.iter().any(|text| text.contains('/')) {
@@ -142,7 +142,7 @@ mod tests {
         assert_eq!(parse("deploy web shop"), Ok(vec![web(), subject(Kind::Rolled(target::Kind::Deployment), "shop")]));
         assert_eq!(parse("rs/web-1 po/web-1-a"), Ok(vec![subject(Kind::ReplicaSet, "web-1"), subject(Kind::Pod, "web-1-a")]));
         for (text, says) in [
-            ("service/web", "service is no type that berth explains"),
+            ("service/web", "berth cannot explain the type service"),
             ("deployment", "write TYPE/NAME"),
             ("deployment/web shop", "write TYPE/NAME"),
             ("pod/", "write TYPE/NAME"),

@@ -228,7 +228,7 @@ impl Reader<'_> {
         let (state, message) = match (pod.meta.deleted, pod.ready, pod.phase) {
             (Some(_), ..) => ("Waiting", "it is being deleted"),
             (None, true, _) => ("Complete", "it is ready"),
-            (None, false, PodPhase::Succeeded) => ("Complete", "it has ended well"),
+            (None, false, PodPhase::Succeeded) => ("Complete", "it has succeeded"),
             (None, false, PodPhase::Failed) => ("Failed", "it has failed"),
             (None, false, _) if pod.node_name.is_empty() => ("Waiting", "it has no node yet"),
             (None, false, _) => ("Waiting", "it is not ready yet"),

@@ -27,13 +27,13 @@ fn text(explanation: &Explanation) -> String {
         Some((first, rest)) => {
             add(&format!("{title}: {}", one_line(&first.to_string())));
             rest.iter().for_each(|other| add(&format!("  also: {}", one_line(&other.to_string()))));
-            add(&format!("  how it stands: {}", one_line(message)));
+            add(&format!("  status: {}", one_line(message)));
         }
     }
     notes.iter().for_each(|note| add(&format!("  {}", one_line(note))));
-    unread.iter().for_each(|what| add(&format!("  not read: {}", one_line(what))));
+    unread.iter().for_each(|what| add(&format!("  not readable: {}", one_line(what))));
     if !evidence.is_empty() {
-        add("What shows it:");
+        add("Evidence:");
         for Evidence { source, object, text, at: seen } in evidence {
             let when = seen.map(|seen| format!(" {} ago", age::since(Some(&Time(seen)), *at))).unwrap_or_default();
             add(&format!("  {source}{when}, {}: {}", one_line(object), one_line(text)));
@@ -191,11 +191,11 @@ mod tests {
     #[test]
     fn the_cause_comes_first_then_what_shows_it_then_what_to_do() {
         let wanted = "deployment/web: web cannot pull its image: no such image
-  also: paused: the template is not rolled out until it is resumed
-  how it stands: no such image
+  also: paused: the template does not roll out until you resume it
+  status: no such image
   no such image
-  not read: no such image
-What shows it:
+  not readable: no such image
+Evidence:
   event 12s ago, pod/web: no such image
 What happens next:
   it is late
@@ -235,7 +235,7 @@ What you can do:
         let all = [
             r#"{"kind":"Deployment","namespace":"shop","name":"web","state":"Waiting","message":"no","#,
             r#""cause":{"reason":"image_pull","message":"web cannot pull its image: no","pods":1,"object":{"kind":"Pod","name":"web"},"evidence":"no"},"#,
-            r#""also":[{"reason":"paused","message":"paused: the template is not rolled out until it is resumed"}],"#,
+            r#""also":[{"reason":"paused","message":"paused: the template does not roll out until you resume it"}],"#,
             r#""evidence":[{"source":"event","object":"pod/web","text":"no","at":"2026-01-01T00:00:30Z"}],"#,
             r#""next":[{"text":"it is late","at":"2026-01-01T00:00:30Z"}],"#,
             r#""toDo":[{"text":"see it","command":"kubectl get web"}],"notes":["no"],"unread":["no"]}"#,

@@ -89,7 +89,7 @@ fn beginning(options: &Watch, namespace: &str) -> Result<(Place, String), Error>
     match Selection::parse(&Target { resources: options.resources.clone(), ..Target::default() })? {
         Selection::Named(names) => match names.as_slice() {
             [(kind, name)] => Ok((Place::Workload(Id::new(kind_of(*kind), namespace, name.as_str())), String::new())),
-            _ => Err(Error::Usage("name one workload, or none for the list of all".to_owned())),
+            _ => Err(Error::Usage("write one TYPE/NAME, or none to list all workloads".to_owned())),
         },
         Selection::All(kind, _) => Ok((Place::List, kind_of(kind).word().to_owned())),
         Selection::Manifests(_) => Ok((Place::List, String::new())),
@@ -173,7 +173,7 @@ impl Shell {
                     Some(Ok(Input::Resized(columns, rows))) => step(&mut self.state, Event::Resized(columns, rows)),
                     Some(Ok(Input::Other)) => continue,
                     Some(Err(error)) => return Err(format!("cannot read the terminal: {error}").into()),
-                    None => return Err("nothing is read from the terminal any more".into()),
+                    None => return Err("the terminal closed its input".into()),
                 },
                 Some(event) = answered.recv() => step(&mut self.state, event),
                 // The world lives as long as this.

@@ -44,7 +44,7 @@ impl World {
 #[test]
 fn nothing_is_created_or_changed_in_clear_beside_encrypted_values() {
     let world = world(&[("/registry/secrets/a/old", "enc:1"), ("/registry/secrets/a/clear", "x"), ("/registry/configmaps/a/m", "y")]);
-    let refusal = "nothing is stored in clear beside values that are encrypted at rest: 1 below /registry/secrets/ begin with k8s:enc:";
+    let refusal = "berth stores no plain text beside values that are encrypted at rest: 1 below /registry/secrets/ begin with k8s:enc:";
     for (name, expected) in [
         ("/registry/secrets/a/new", Expected::Absent),
         ("/registry/secrets/a/old", Expected::Absent),
