@@ -13,6 +13,7 @@ use kube::{
     runtime::{WatchStreamExt, reflector, wait::await_condition, watcher},
 };
 use serde_json::json;
+use std::sync::Arc;
 
 const FAST: &[&str] = &["--store", "memory", "--nodes", "2", "--pod-start-latency", "10ms", "--pod-stop-latency", "10ms"];
 
@@ -160,15 +161,18 @@ async fn a_reflector_sees_every_pod_come_and_go() {
     let pods: Api<Pod> = Api::default_namespaced(client.clone());
 
     let (reader, writer) = reflector::store();
-    let mut events = watcher(pods, watcher::Config::default()).reflect(writer).applied_objects().boxed();
+    // Every event, also the end of the first list: only then does the store show what the list has.
+    let mut events = watcher(pods, watcher::Config::default()).reflect(writer).boxed();
     deployments.create(&PostParams::default(), &web(4)).await.unwrap();
-    let filled = async {
-        while let Some(_pod) = events.try_next().await.unwrap() {
-            let ready = reader.state().iter().filter(|pod| pod.status.as_ref().and_then(|s| s.phase.as_deref()) == Some("Running")).count();
-            if ready == 4 {
-                break;
-            }
+    let seen = async {
+        let is_running = |pod: &Arc<Pod>| pod.status.as_ref().and_then(|status| status.phase.as_deref()) == Some("Running");
+        while reader.state().iter().filter(|pod| is_running(pod)).count() < 4 {
+            events.try_next().await.unwrap().expect("a watch has no end");
+        }
+        deployments.delete("web", &DeleteParams::default()).await.unwrap();
+        while !reader.state().is_empty() {
+            events.try_next().await.unwrap().expect("a watch has no end");
         }
     };
-    tokio::time::timeout(common::PATIENCE, filled).await.expect("in time");
+    tokio::time::timeout(common::PATIENCE, seen).await.expect("in time");
 }
