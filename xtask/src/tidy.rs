@@ -37,6 +37,7 @@ const LAYERS: &[&str] = &[
     "berth-workloads",
     "berth-fieldsets",
     "berth-rbac",
+    "berth-kinds",
     "berth-api",
     "berth-identity",
     "berth-env",

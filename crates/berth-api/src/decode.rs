@@ -15,7 +15,10 @@ pub(crate) use typed::decode as from_sent;
 
 use crate::unset::drop_zero;
 use k8s_openapi::{Metadata, apimachinery::pkg::apis::meta::v1::ObjectMeta};
-use serde::{Deserialize, de::Error};
+use serde::{
+    Deserialize,
+    de::{DeserializeSeed, Error},
+};
 use serde_json::Value;
 use std::fmt::{self, Write as _};
 
@@ -34,6 +37,14 @@ pub fn decode<K: Codec + Metadata<Ty = ObjectMeta>>(value: Value) -> Result<(K, 
     let (mut object, unknown) = K::decode_sent(value)?;
     drop_empty(object.metadata_mut());
     Ok((object, unknown))
+}
+
+/// What a seed reads of `value`, and the paths of the fields that it ignored, as [`decode`] does for a type.
+///
+/// # Errors
+/// A value that the seed cannot read, with the path of the field.
+pub fn decode_by<'de, S: DeserializeSeed<'de>>(value: Value, seed: S) -> Result<(S::Value, Vec<String>), DecodeError> {
+    typed::decode_by(value, seed)
 }
 
 /// The object in `bytes` that [`crate::Object::encode`] wrote. Skips what only clients' input needs: nulls, duplicates, unknown fields.

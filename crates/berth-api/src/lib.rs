@@ -21,7 +21,7 @@ pub mod metadata;
 pub mod names;
 pub mod normal;
 pub mod object;
-mod own_annotations;
+pub mod own_annotations;
 mod passive;
 pub mod pod;
 pub mod pod_security;

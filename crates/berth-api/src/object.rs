@@ -1,12 +1,6 @@
 //! One kind's rules, typed ([`Kind`]) and with the type erased ([`Object`]).
 
-use crate::{
-    FeatureGates, FieldError, Path,
-    decode::Codec,
-    deletion::Grace,
-    normal::Normal,
-    own_annotations::{self, Bearer},
-};
+use crate::{FeatureGates, FieldError, decode::Codec, deletion::Grace, normal::Normal, own_annotations};
 use berth_identity::{GroupResource, GroupVersionKind};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta, Time};
 use schemars::JsonSchema;
@@ -55,7 +49,16 @@ pub struct Scaled<'a> {
     /// As there are.
     pub current: i32,
     /// Of its pods.
-    pub selector: Option<&'a LabelSelector>,
+    pub selector: Option<ScaledSelector<'a>>,
+}
+
+/// The selector of what has replicas.
+#[derive(Clone, Copy, Debug)]
+pub enum ScaledSelector<'a> {
+    /// As the workload kinds have it.
+    Labels(&'a LabelSelector),
+    /// As text, which `/scale` shows as it is.
+    Text(&'a str),
 }
 
 /// The rules of one kind. Every method has the answer of a kind that is only stored and served.
@@ -398,7 +401,7 @@ impl<K: Kind> Object for K {
         let old = old.map(same_kind);
         let mut warnings = Kind::warnings(self, old);
         if old.is_none_or(|old: &K| old.meta().annotations != self.meta().annotations || Kind::spec_differs(self, old)) {
-            warnings.extend(own_annotations::warnings(Bearer::Object(K::KIND), self.meta(), &Path::new("metadata")));
+            warnings.extend(own_annotations::of_object(K::KIND, self.meta()));
         }
         warnings
     }

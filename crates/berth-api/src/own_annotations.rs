@@ -89,6 +89,12 @@ impl Bearer<'_> {
     }
 }
 
+/// Warnings about the annotations of an object of this kind that will be ignored.
+#[must_use]
+pub fn of_object(kind: &str, metadata: &ObjectMeta) -> Vec<String> {
+    warnings(Bearer::Object(kind), metadata, &Path::new("metadata"))
+}
+
 /// Warnings about the annotations of an object or a template that will be ignored; `path` is that of its metadata.
 pub(crate) fn warnings(bearer: Bearer<'_>, metadata: &ObjectMeta, path: &Path) -> Vec<String> {
     let path = path.child("annotations");

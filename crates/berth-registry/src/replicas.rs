@@ -7,6 +7,7 @@ use berth_api::{
         api::autoscaling::v1::{Scale, ScaleSpec, ScaleStatus},
         apimachinery::pkg::apis::meta::v1::ObjectMeta,
     },
+    object::ScaledSelector,
 };
 
 /// What `/scale` shows of an object, without resource version.
@@ -15,7 +16,10 @@ use berth_api::{
 /// [`ApiError::UnknownResource`] for an object without replicas.
 pub(crate) fn scale_of(object: &dyn Object) -> Result<Scale, ApiError> {
     let scaled = object.scale().ok_or(ApiError::UnknownResource)?;
-    let selector = scaled.selector.and_then(|selector| Selector::from_label_selector(selector).ok());
+    let selector = scaled.selector.and_then(|selector| match selector {
+        ScaledSelector::Labels(selector) => Selector::from_label_selector(selector).ok().map(|selector| selector.to_string()),
+        ScaledSelector::Text(text) => Some(text.to_owned()),
+    });
     let meta = object.meta();
     Ok(Scale {
         metadata: ObjectMeta {
@@ -26,7 +30,7 @@ pub(crate) fn scale_of(object: &dyn Object) -> Result<Scale, ApiError> {
             ..ObjectMeta::default()
         },
         spec: Some(ScaleSpec { replicas: scaled.replicas.filter(|replicas| *replicas != 0) }),
-        status: Some(ScaleStatus { replicas: scaled.current, selector: selector.map(|selector| selector.to_string()) }),
+        status: Some(ScaleStatus { replicas: scaled.current, selector }),
     })
 }
 

@@ -6,7 +6,7 @@ use super::{choices, is_false, is_zero, misplaced_annotations, name_warning, nul
 use crate::{
     FeatureGates, FieldError, Gate, Kind,
     annotations::BERTH_AUTO_ROLLBACK,
-    object::{GenerationRule, Scaled},
+    object::{GenerationRule, Scaled, ScaledSelector},
     pod::{fill_template, template_warnings},
 };
 use k8s_openapi::{
@@ -190,7 +190,11 @@ impl Kind for Deployment {
     }
 
     fn scale(&self) -> Option<Scaled<'_>> {
-        Some(Scaled { replicas: self.spec.replicas, current: self.status.replicas, selector: self.spec.selector.as_ref() })
+        Some(Scaled {
+            replicas: self.spec.replicas,
+            current: self.status.replicas,
+            selector: self.spec.selector.as_ref().map(ScaledSelector::Labels),
+        })
     }
 
     fn set_replicas(&mut self, replicas: i32) {

@@ -6,7 +6,7 @@ use super::{
 };
 use crate::{
     FeatureGates, FieldError, Kind, Path,
-    object::{GenerationRule, Scaled},
+    object::{GenerationRule, Scaled, ScaledSelector},
     pod::{fill_template, template_warnings},
 };
 use k8s_openapi::{
@@ -127,7 +127,11 @@ impl Kind for ReplicaSet {
     }
 
     fn scale(&self) -> Option<Scaled<'_>> {
-        Some(Scaled { replicas: self.spec.replicas, current: self.status.replicas, selector: self.spec.selector.as_ref() })
+        Some(Scaled {
+            replicas: self.spec.replicas,
+            current: self.status.replicas,
+            selector: self.spec.selector.as_ref().map(ScaledSelector::Labels),
+        })
     }
 
     fn set_replicas(&mut self, replicas: i32) {

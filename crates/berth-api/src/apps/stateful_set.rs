@@ -7,7 +7,7 @@ use super::{choices, is_zero, misplaced_annotations, null_as_default, template_p
 use crate::{
     FeatureGates, FieldError, Gate, Kind, Path,
     annotations::{BERTH_AUTO_ROLLBACK, BERTH_PROGRESS_DEADLINE_SECONDS, BERTH_REPAIR, BERTH_UPDATE_STRATEGY},
-    object::{GenerationRule, NameRule, Scaled},
+    object::{GenerationRule, NameRule, Scaled, ScaledSelector},
     pod::{claim::claim_warnings, fill_template, template_warnings},
     unset::default_to,
 };
@@ -226,7 +226,11 @@ impl Kind for StatefulSet {
     }
 
     fn scale(&self) -> Option<Scaled<'_>> {
-        Some(Scaled { replicas: self.spec.replicas, current: self.status.replicas, selector: self.spec.selector.as_ref() })
+        Some(Scaled {
+            replicas: self.spec.replicas,
+            current: self.status.replicas,
+            selector: self.spec.selector.as_ref().map(ScaledSelector::Labels),
+        })
     }
 
     fn set_replicas(&mut self, replicas: i32) {

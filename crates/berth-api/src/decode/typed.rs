@@ -13,7 +13,7 @@ use serde::{
     forward_to_deserialize_any,
 };
 use serde_json::{Number, Value};
-use std::{any::type_name, cell::RefCell, fmt};
+use std::{any::type_name, cell::RefCell, fmt, marker::PhantomData};
 
 /// Why a tree is no object of its kind: which field, and what is wrong with it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -99,8 +99,13 @@ fn converted(found: Unexpected<'_>, expected: &str) -> Option<String> {
 
 /// What a client sent, with the paths of the fields that `T` does not have.
 pub(crate) fn decode<T: DeserializeOwned>(value: Value) -> Result<(T, Vec<String>), DecodeError> {
+    decode_by(value, PhantomData::<T>)
+}
+
+/// The same, by a seed.
+pub(super) fn decode_by<'de, S: DeserializeSeed<'de>>(value: Value, seed: S) -> Result<(S::Value, Vec<String>), DecodeError> {
     let unknown = RefCell::new(Vec::new());
-    let object = T::deserialize(Node { value, path: Path::Root, unknown: &unknown })?;
+    let object = seed.deserialize(Node { value, path: Path::Root, unknown: &unknown })?;
     Ok((object, unknown.into_inner()))
 }
 

@@ -1,0 +1,345 @@
+//! An object whose kind is data.
+
+use crate::{Content, ConversionError, Form, KindVersion, ScalePaths, Strategy, reading};
+use berth_api::{
+    FeatureGates, FieldError, Object, Path, Subresource,
+    decode::DecodeError,
+    normal::Normal,
+    object::{GenerationRule, NameRule, Scaled, ScaledSelector},
+    own_annotations,
+};
+use berth_identity::{GroupResource, GroupVersionKind};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use serde_json::{Map, Value};
+use std::{any::Any, fmt};
+
+/// An object of a [`KindVersion`].
+#[derive(Clone)]
+pub struct Document {
+    kind: KindVersion,
+    content: Content,
+}
+
+impl KindVersion {
+    /// Reads what a client sent. Returns the object, without defaults, and the paths of the fields that the schema does not have.
+    ///
+    /// # Errors
+    /// Metadata of a wrong type, another kind; in the native form any value of a wrong type.
+    pub fn decode(&self, value: Value) -> Result<(Document, Vec<String>), DecodeError> {
+        let (mut content, mut unknown) = reading::sent(self.wanted(), value)?;
+        if matches!(self.definition().form, Form::Custom) {
+            unknown.extend(self.version().schema.prune(content.value_mut()));
+            unknown.sort_unstable();
+        }
+        Ok((Document { kind: self.clone(), content }, unknown))
+    }
+
+    /// Reads an object of this version that was written here.
+    ///
+    /// # Errors
+    /// Bytes that are no such object.
+    pub fn decode_stored(&self, bytes: &[u8]) -> Result<Document, DecodeError> {
+        Ok(Document { kind: self.clone(), content: reading::stored(self.wanted(), bytes)? })
+    }
+
+    /// An object of this version in the version in which it is stored.
+    ///
+    /// # Errors
+    /// The conversion's.
+    pub fn to_stored(&self, object: &Document) -> Result<Vec<u8>, ConversionError> {
+        if self.is_storage() { Ok(object.encode()) } else { self.converted_to_stored(object.to_value()) }
+    }
+}
+
+impl Document {
+    /// The version of the kind that it is of.
+    #[must_use]
+    pub fn version(&self) -> &KindVersion {
+        &self.kind
+    }
+
+    /// What it holds.
+    #[must_use]
+    pub fn content(&self) -> &Content {
+        &self.content
+    }
+
+    /// The document that an object is. Every object of a resource whose kind is data is one.
+    #[must_use]
+    pub fn of(object: &dyn Object) -> Option<&Self> {
+        object.as_any().downcast_ref()
+    }
+
+    fn same_kind(object: &dyn Object) -> &Self {
+        Self::of(object).expect("the registry pairs objects of one resource only")
+    }
+
+    fn strategy(&self) -> Option<std::sync::Arc<dyn Strategy>> {
+        self.kind.definition().strategy.clone()
+    }
+
+    fn is_native(&self) -> bool {
+        matches!(self.kind.definition().form, Form::Native(_))
+    }
+
+    /// Takes a member over from another object.
+    fn take(&mut self, name: &str, from: &Self) {
+        match from.content.members().get(name) {
+            Some(value) => _ = self.content.members_mut().insert(name.to_owned(), value.clone()),
+            None => _ = self.content.members_mut().remove(name),
+        }
+    }
+
+    /// The faults of the schema: of everything but metadata, and of the name.
+    fn schema_faults(&self, old: Option<&Self>) -> Vec<FieldError> {
+        if self.is_native() {
+            return Vec::new();
+        }
+        let schema = &self.kind.version().schema;
+        let mut faults = schema.validate(self.content.members(), old.map(|old| old.content.members()));
+        if let Some(metadata) = schema.properties.get("metadata") {
+            let names = |meta: &ObjectMeta| {
+                let names = [("name", &meta.name), ("generateName", &meta.generate_name)];
+                names.into_iter().filter_map(|(name, text)| Some((name.to_owned(), text.clone()?.into()))).collect::<Map<_, _>>().into()
+            };
+            let old = old.map(|old| names(old.meta()));
+            let found = metadata.validate(&names(self.meta()), old.as_ref());
+            let inside = |fault: FieldError| FieldError { field: Path::new("metadata").child(&fault.field.to_string()), ..fault };
+            faults.extend(found.into_iter().map(inside));
+        }
+        faults
+    }
+
+    fn scale_paths(&self) -> Option<&ScalePaths> {
+        self.kind.version().scale.as_ref()
+    }
+
+    fn number_at(&self, path: &crate::JsonPath) -> Option<i32> {
+        path.first(self.content.members()).and_then(Value::as_i64).map(|number| i32::try_from(number).unwrap_or(i32::MAX))
+    }
+
+    /// Upstream judges the numbers that `/scale` shows, whatever the schema allows.
+    fn scale_faults(&self) -> Vec<FieldError> {
+        let Some(paths) = self.scale_paths() else { return Vec::new() };
+        let judged = [&paths.spec_replicas, &paths.status_replicas].into_iter().filter_map(|path| {
+            let number = path.first(self.content.members()).and_then(Value::as_i64).filter(|number| *number < 0)?;
+            let field = Path::new(path.to_string().trim_start_matches('.'));
+            Some(FieldError::invalid(&field, number, "should be a non-negative integer"))
+        });
+        judged.collect()
+    }
+}
+
+impl Object for Document {
+    fn api_version(&self) -> &str {
+        self.kind.api_version()
+    }
+
+    fn kind(&self) -> &str {
+        &self.kind.definition().names.kind
+    }
+
+    fn gvk(&self) -> GroupVersionKind {
+        self.kind.gvk().clone()
+    }
+
+    fn resource(&self) -> GroupResource {
+        self.kind.resource().clone()
+    }
+
+    fn name_rule(&self) -> NameRule {
+        self.kind.definition().rules.name_rule
+    }
+
+    fn checks_new_name_base(&self) -> bool {
+        self.kind.definition().rules.checks_new_name_base
+    }
+
+    fn generation_rule(&self) -> GenerationRule {
+        self.kind.definition().rules.generation_rule
+    }
+
+    fn requires_resource_version(&self) -> bool {
+        self.kind.definition().rules.requires_resource_version
+    }
+
+    fn meta(&self) -> &ObjectMeta {
+        &self.content.meta
+    }
+
+    fn meta_mut(&mut self) -> &mut ObjectMeta {
+        &mut self.content.meta
+    }
+
+    fn encode(&self) -> Vec<u8> {
+        let mut out = format!("{{\"apiVersion\":\"{}\",\"kind\":\"{}\"", self.api_version(), self.kind()).into_bytes();
+        let members = || self.content.members().as_object().into_iter().flatten();
+        for (name, value) in members().take_while(|(name, _)| name.as_str() < "metadata") {
+            reading::write_member(&mut out, name, value);
+        }
+        reading::write_member(&mut out, "metadata", self.meta());
+        for (name, value) in members().skip_while(|(name, _)| name.as_str() < "metadata") {
+            reading::write_member(&mut out, name, value);
+        }
+        out.push(b'}');
+        out
+    }
+
+    fn to_value(&self) -> Value {
+        let mut value = self.content.members().clone();
+        value["apiVersion"] = self.api_version().into();
+        value["kind"] = self.kind().into();
+        value["metadata"] = serde_json::to_value(self.meta()).expect("metadata have string keys only");
+        value
+    }
+
+    fn normalize(&mut self) {
+        if self.is_native() {
+            self.content.meta.normalize();
+            let kind = self.kind.clone();
+            kind.version().schema.normalize(self.content.value_mut());
+        }
+    }
+
+    fn set_defaults(&mut self) {
+        self.normalize();
+        if !self.is_native() {
+            let kind = self.kind.clone();
+            kind.version().schema.set_defaults(self.content.value_mut());
+        }
+        if let Some(strategy) = self.strategy() {
+            strategy.default(&mut self.content);
+        }
+    }
+
+    fn prepare_create(&mut self, _: &FeatureGates) {
+        if self.kind.version().status {
+            self.content.members_mut().remove("status");
+            self.normalize();
+        }
+        if let Some(strategy) = self.strategy() {
+            strategy.prepare_create(&mut self.content);
+        }
+    }
+
+    fn prepare_update(&mut self, old: &dyn Object, _: &FeatureGates) {
+        let old = Self::same_kind(old);
+        if self.kind.version().status {
+            self.take("status", old);
+        }
+        if let Some(strategy) = self.strategy() {
+            strategy.prepare_update(&mut self.content, &old.content);
+        }
+    }
+
+    /// Of a custom resource, `/status` writes the status alone. Of upstream's own kinds, also metadata.
+    fn prepare_status_update(&mut self, old: &dyn Object, _: &FeatureGates) {
+        let old = Self::same_kind(old);
+        let status = self.content.members_mut().remove("status");
+        self.content.value_mut().clone_from(old.content.members());
+        self.content.members_mut().remove("status");
+        status.map(|status| self.content.members_mut().insert("status".to_owned(), status));
+        if !self.is_native() {
+            let meta = self.meta_mut();
+            let (managed_fields, resource_version) = (meta.managed_fields.take(), meta.resource_version.take());
+            *meta = ObjectMeta { managed_fields, resource_version, ..old.meta().clone() };
+        }
+    }
+
+    fn validate(&self, _: &FeatureGates) -> Vec<FieldError> {
+        let mut faults = self.schema_faults(None);
+        faults.extend(self.scale_faults());
+        faults.extend(self.strategy().into_iter().flat_map(|strategy| strategy.validate(&self.content)));
+        faults
+    }
+
+    fn validate_update(&self, old: &dyn Object, _: &FeatureGates) -> Vec<FieldError> {
+        let old = Self::same_kind(old);
+        let mut faults = self.schema_faults(Some(old));
+        faults.extend(self.scale_faults());
+        faults.extend(self.strategy().into_iter().flat_map(|strategy| strategy.validate_update(&self.content, &old.content, None)));
+        faults
+    }
+
+    fn validate_status_update(&self, old: &dyn Object, _: &FeatureGates) -> Vec<FieldError> {
+        let old = Self::same_kind(old);
+        let mut faults = self.schema_faults(Some(old));
+        faults.extend(self.scale_faults());
+        let status = Some(Subresource::Status);
+        faults.extend(self.strategy().into_iter().flat_map(|strategy| strategy.validate_update(&self.content, &old.content, status)));
+        faults
+    }
+
+    fn warnings(&self, old: Option<&dyn Object>) -> Vec<String> {
+        let old = old.map(Self::same_kind);
+        let mut warnings: Vec<String> = self.kind.version().deprecation_warning.iter().cloned().collect();
+        warnings.extend(self.strategy().into_iter().flat_map(|strategy| strategy.warnings(&self.content, old.map(|old| &old.content))));
+        if self.is_native() && old.is_none_or(|old| old.meta().annotations != self.meta().annotations || self.spec_differs(old)) {
+            warnings.extend(own_annotations::of_object(self.kind(), self.meta()));
+        }
+        warnings
+    }
+
+    /// Everything but metadata, and the status where that is written through its own endpoint.
+    fn spec_differs(&self, old: &dyn Object) -> bool {
+        let (has_status, old) = (self.kind.version().status, Self::same_kind(old));
+        let is_spec = |(name, _): &(&String, &Value)| !(has_status && name.as_str() == "status");
+        let members = |object: &'_ Self| -> Vec<(String, Value)> {
+            let members = object.content.members().as_object().into_iter().flatten().filter(is_spec);
+            members.map(|(name, value)| (name.clone(), value.clone())).collect()
+        };
+        self.content.members() != old.content.members() && members(self) != members(old)
+    }
+
+    fn scale(&self) -> Option<Scaled<'_>> {
+        let paths = self.scale_paths()?;
+        let selector = paths.label_selector.as_ref().and_then(|path| path.first(self.content.members())).and_then(Value::as_str);
+        Some(Scaled {
+            replicas: self.number_at(&paths.spec_replicas),
+            current: self.number_at(&paths.status_replicas).unwrap_or(0),
+            selector: selector.map(ScaledSelector::Text),
+        })
+    }
+
+    fn set_replicas(&mut self, replicas: i32) {
+        let kind = self.kind.clone();
+        let Some(fields) = kind.version().scale.as_ref().and_then(|paths| paths.spec_replicas.fields()) else { return };
+        let mut at = self.content.value_mut();
+        for name in fields {
+            if !at.is_object() {
+                *at = Value::Object(Map::new());
+            }
+            at = &mut at[name];
+        }
+        *at = replicas.into();
+    }
+
+    fn same_as(&self, other: &dyn Object) -> bool {
+        Self::of(other).is_some_and(|other| self.kind.is(&other.kind) && self.content == other.content)
+    }
+
+    fn clone_object(&self) -> Box<dyn Object> {
+        Box::new(self.clone())
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+
+    fn as_any_mut(&mut self) -> &mut dyn Any {
+        self
+    }
+
+    fn into_any(self: Box<Self>) -> Box<dyn Any> {
+        self
+    }
+}
+
+impl fmt::Debug for Document {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Document").field("kind", &self.kind).field("content", &self.content).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,31 @@
+//! The rules of a kind that a schema cannot express.
+
+use crate::Content;
+use berth_api::{FieldError, Subresource};
+
+/// A few rules of one kind, in code. A custom resource has none. Each method has the result of a kind without such rules.
+pub trait Strategy: Send + Sync + 'static {
+    /// Sets defaults that depend on other fields. The schema has set its own. Idempotent.
+    fn default(&self, _object: &mut Content) {}
+
+    /// Before validation of a create. The status has been cleared.
+    fn prepare_create(&self, _object: &mut Content) {}
+
+    /// Before validation of an update. What the endpoint cannot change has been taken from `old`.
+    fn prepare_update(&self, _object: &mut Content, _old: &Content) {}
+
+    /// The faults of a new object, without those of the schema and of generic metadata.
+    fn validate(&self, _object: &Content) -> Vec<FieldError> {
+        Vec::new()
+    }
+
+    /// The faults of an update through the object's endpoint or through `/status`.
+    fn validate_update(&self, object: &Content, _old: &Content, subresource: Option<Subresource>) -> Vec<FieldError> {
+        if subresource.is_none() { self.validate(object) } else { Vec::new() }
+    }
+
+    /// Texts for `Warning` headers. `old` is absent on create.
+    fn warnings(&self, _object: &Content, _old: Option<&Content>) -> Vec<String> {
+        Vec::new()
+    }
+}

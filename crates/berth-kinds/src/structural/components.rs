@@ -1,0 +1,123 @@
+//! Schemas of upstream's own kinds: the types of an OpenAPI document, which refer to each other.
+
+use super::{Additional, DEPTH_MAX, Structural, Type};
+use serde_json::{Map, Value};
+use std::{collections::BTreeMap, sync::Arc};
+
+const REFERENCE_PREFIX: &str = "#/components/schemas/";
+const OBJECT_META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta";
+/// Marks a field that upstream's Go types leave out where it is empty (`omitempty`).
+pub(super) const OMIT_EMPTY: &str = "x-berth-omit-empty";
+/// Marks a field that upstream's Go types always write (a struct held by value).
+pub(super) const ALWAYS: &str = "x-berth-always";
+
+/// The types that a kind is made of, as OpenAPI publishes them, and the marks that only berth reads.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Components {
+    name: String,
+    schemas: Map<String, Value>,
+}
+
+/// Why types are no schema of a kind.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ComponentsError {
+    /// The text is not JSON.
+    #[error("{0}")]
+    NotJson(String),
+    /// A type that is referred to is missing.
+    #[error("{0} is missing")]
+    Missing(String),
+    /// A type contains itself, or it is too deep.
+    #[error("{0} is nested more than {DEPTH_MAX} levels deep")]
+    TooDeep(String),
+    /// A part of a type cannot be read.
+    #[error("{0}")]
+    Unreadable(String),
+}
+
+impl Components {
+    /// The types in these texts, each a JSON object of types by their names. The kind is the type `name`.
+    ///
+    /// # Errors
+    /// A text that is not JSON.
+    pub fn read(name: &str, texts: &[&str]) -> Result<Self, ComponentsError> {
+        let mut schemas = Map::new();
+        for text in texts {
+            schemas.extend(serde_json::from_str::<Map<String, Value>>(text).map_err(|error| ComponentsError::NotJson(error.to_string()))?);
+        }
+        Ok(Self { name: name.to_owned(), schemas })
+    }
+
+    /// The name of the kind's type.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The types as they are published.
+    #[must_use]
+    pub fn published(&self) -> Map<String, Value> {
+        let mut schemas = self.schemas.clone();
+        schemas.values_mut().for_each(remove_marks);
+        schemas
+    }
+
+    /// The schema of the kind. Only what decides how its objects are read and written is in it: upstream's Go types judge no value.
+    ///
+    /// # Errors
+    /// A type that is missing, or that contains itself.
+    pub fn structural(&self) -> Result<Structural, ComponentsError> {
+        let schema = self.schemas.get(&self.name).ok_or_else(|| ComponentsError::Missing(self.name.clone()))?;
+        self.schema(schema, 0)
+    }
+
+    fn schema(&self, schema: &Value, depth: usize) -> Result<Structural, ComponentsError> {
+        if DEPTH_MAX < depth {
+            return Err(ComponentsError::TooDeep(self.name.clone()));
+        }
+        let unreadable = || ComponentsError::Unreadable(schema.to_string());
+        let members = schema.as_object().ok_or_else(unreadable)?;
+        let mut read = match referred(members) {
+            // Metadata are typed.
+            Some(OBJECT_META) => Structural::default(),
+            Some(name) if name.ends_with(".IntOrString") => Structural { int_or_string: true, ..Structural::default() },
+            Some(name) => {
+                let schema = self.schemas.get(name).ok_or_else(|| ComponentsError::Missing(name.to_owned()))?;
+                self.schema(schema, depth + 1)?
+            }
+            None => self.plain(members, depth)?,
+        };
+        read.set_wire(members);
+        Ok(read)
+    }
+
+    fn plain(&self, members: &Map<String, Value>, depth: usize) -> Result<Structural, ComponentsError> {
+        let text = |name: &str| members.get(name).and_then(Value::as_str).unwrap_or_default();
+        let mut read = Structural { kind: Type::parse(text("type")), format: text("format").to_owned(), ..Structural::default() };
+        let part = |name: &str| members.get(name).map(|schema| self.schema(schema, depth + 1).map(Arc::new)).transpose();
+        read.items = part("items")?;
+        read.additional = part("additionalProperties")?.map_or(Additional::Unset, Additional::Of);
+        let properties = members.get("properties").and_then(Value::as_object).into_iter().flatten();
+        let properties = properties.map(|(name, schema)| Ok((name.clone(), Arc::new(self.schema(schema, depth + 1)?))));
+        read.properties = properties.collect::<Result<BTreeMap<_, _>, ComponentsError>>()?;
+        let required = members.get("required").and_then(Value::as_array).into_iter().flatten();
+        read.required = required.filter_map(Value::as_str).map(str::to_owned).collect();
+        Ok(read)
+    }
+}
+
+fn referred(members: &Map<String, Value>) -> Option<&str> {
+    let reference = members.get("$ref").or_else(|| members.get("allOf")?.get(0)?.get("$ref"))?;
+    reference.as_str()?.strip_prefix(REFERENCE_PREFIX)
+}
+
+fn remove_marks(schema: &mut Value) {
+    match schema {
+        Value::Object(members) => {
+            members.retain(|name, _| name != OMIT_EMPTY && name != ALWAYS);
+            members.values_mut().for_each(remove_marks);
+        }
+        Value::Array(list) => list.iter_mut().for_each(remove_marks),
+        _ => (),
+    }
+}
