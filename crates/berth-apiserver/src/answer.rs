@@ -117,7 +117,10 @@ impl Wishes {
     /// A page of a list. Made while it is sent, unless it is short.
     pub(crate) fn list(&self, resource: &Arc<Resource>, list: List) -> Result<Answer, Refusal> {
         let (shape, head) = match self.accepted.form {
-            Form::Object => (Shape::Whole, encode_head(&ListHead::of(resource, &list))),
+            Form::Object => {
+                let shape = if resource.is_built_in() { Shape::Whole } else { Shape::Typed };
+                (shape, encode_head(&ListHead::of(resource, &list)))
+            }
             Form::Table => {
                 let printer = self.printer(resource);
                 let head = encode_head(&printer.head(&list));

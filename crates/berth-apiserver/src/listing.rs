@@ -19,6 +19,8 @@ use std::{io::Write as _, sync::Arc};
 pub(crate) enum Shape {
     /// All of it, but for `apiVersion` and `kind`, which the list tells.
     Whole,
+    /// All of it. Items of custom resources have both, as upstream's.
+    Typed,
     /// Its row in a table.
     Row(Printer),
     /// Its metadata.
@@ -30,13 +32,14 @@ impl Shape {
     fn member(&self) -> &'static str {
         match self {
             Self::Row(_) => "rows",
-            Self::Whole | Self::Metadata(_) => "items",
+            Self::Whole | Self::Typed | Self::Metadata(_) => "items",
         }
     }
 
     fn write_json(&self, entry: &Entry, out: &mut Vec<u8>) -> Result<(), ApiError> {
         match self {
             Self::Whole => splice::write_item(entry, out),
+            Self::Typed => splice::write_entry(entry, entry.mod_revision, out),
             Self::Row(printer) => write(&printer.row(entry)?, out),
             Self::Metadata(version) => write(&PartialObjectMetadata::of_entry(entry)?.in_version(*version), out),
         }
@@ -253,7 +256,7 @@ impl ListBody {
 
 /// Whether items stand in a list as they are stored.
 pub(crate) fn is_copied(shape: &Shape, writing: Writing) -> bool {
-    matches!(shape, Shape::Whole) && writing == Writing::Plain
+    matches!(shape, Shape::Whole | Shape::Typed) && writing == Writing::Plain
 }
 
 /// For buffers that grow anyway.

@@ -11,9 +11,8 @@
 //! ```
 //!
 //! The rules are those of KEP-555 as upstream's `structured-merge-diff` (v6) and `apimachinery/pkg/util/managedfields` carry them out.
-//! That is a Go library; crates.io has no counterpart, so this crate is one. What it leaves out: conversion between versions of a kind
-//! (berth serves one version of each; what an entry says of another version is dropped, as upstream drops versions that are gone) and
-//! changes of a schema from granular to atomic.
+//! That is a Go library; crates.io has no counterpart, so this crate is one. Entries of a version that is
+//! not served are dropped, as upstream drops them. It leaves out changes of a schema from granular to atomic.
 
 mod apply;
 mod compare;
@@ -29,6 +28,7 @@ mod schema;
 mod set;
 mod update;
 mod validate;
+mod versions;
 
 pub use apply::{Application, ApplyError, Force, apply};
 pub use compare::Comparison;
@@ -40,3 +40,4 @@ pub use schema::{FieldType, ListKind, ListType, MapKind, MapType, Root, ScalarKi
 pub use set::{Set, SetError};
 pub use update::{Update, Writer, update, update_entries};
 pub use validate::{Fault, Faults};
+pub use versions::{OneVersion, Versions};

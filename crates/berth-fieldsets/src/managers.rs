@@ -128,11 +128,6 @@ impl Managers {
         self.drop_empty();
     }
 
-    /// Forgets what is said of versions that are no longer served.
-    pub(crate) fn keep_version(&mut self, api_version: &str, except: Option<&ManagerId>) {
-        self.0.retain(|id, owned| Some(id) == except || owned.api_version == api_version);
-    }
-
     pub(crate) fn drop_empty(&mut self) {
         self.0.retain(|_, owned| !owned.fields.is_empty());
     }

@@ -89,7 +89,9 @@ impl Schema {
                 (name.clone(), FieldType { of: self.id_of(property), default })
             })
             .collect();
-        let elements = schema.get("additionalProperties").filter(|elements| elements.is_object()).map(|elements| self.id_of(elements));
+        let described = schema.get("additionalProperties").filter(|elements| elements.is_object());
+        let keeps_others = schema.get("x-kubernetes-preserve-unknown-fields") == Some(&Value::Bool(true));
+        let elements = described.map(|elements| self.id_of(elements)).or_else(|| keeps_others.then(|| self.add(Type::Any)));
         MapType { fields, elements, kind }
     }
 }

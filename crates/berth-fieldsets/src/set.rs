@@ -11,6 +11,9 @@ pub struct Set {
     nodes: BTreeMap<PathElement, Node>,
 }
 
+/// The set without fields, for references to it.
+pub(crate) static EMPTY: Set = Set { nodes: BTreeMap::new() };
+
 /// A field and what is below it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Node {

@@ -3,6 +3,7 @@
 use crate::{
     ManagerId, Managers, Operation, Owned, Path, PathElement, Root, Set,
     managers::{UPDATERS_MAX, sort},
+    versions::{self, Across, Versions},
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ManagedFieldsEntry, Time};
 use serde_json::Value;
@@ -32,6 +33,8 @@ impl Writer {
 /// A change that is no apply.
 #[derive(Clone, Copy, Debug)]
 pub struct Update<'a> {
+    /// The other versions of the kind.
+    pub versions: &'a dyn Versions,
     /// The type of the documents.
     pub root: Root<'a>,
     /// What was stored; for a create, what every object of the kind holds.
@@ -83,9 +86,10 @@ pub fn update(managers: &mut Managers, change: &Update<'_>) {
 pub fn update_entries(entries: Vec<ManagedFieldsEntry>, change: &Update<'_>) -> Vec<ManagedFieldsEntry> {
     let Some(moved) = Moved::of(change) else { return entries };
     let api_version = change.writer.api_version.as_str();
-    let entries = entries.into_iter().filter(|entry| entry.api_version.as_deref() == Some(api_version));
-    let (touched, mut left): (Vec<_>, Vec<_>) = entries.partition(|entry| moved.touches(entry) || is_of(change.writer, entry));
+    let (entries, others): (Vec<_>, Vec<_>) = entries.into_iter().partition(|entry| entry.api_version.as_deref() == Some(api_version));
+    let (touched, mut left): (Vec<_>, Vec<_>) = entries.into_iter().partition(|entry| moved.touches(entry) || is_of(change.writer, entry));
     let mut managers = Managers::decode(&touched).unwrap_or_default();
+    managers.0.extend(Managers::decode(&others).unwrap_or_default().0);
     carry_out(&mut managers, change, moved);
     left.extend(managers.encode());
     if left.iter().filter(|entry| entry.operation.as_deref() == Some("Update")).count() > UPDATERS_MAX {
@@ -107,8 +111,12 @@ fn is_of(writer: &Writer, entry: &ManagedFieldsEntry) -> bool {
 
 fn carry_out(managers: &mut Managers, change: &Update<'_>, moved: Moved) {
     let Moved { mine, taken } = moved;
-    managers.keep_version(&change.writer.api_version, None);
+    let across = Across { versions: change.versions, api_version: &change.writer.api_version };
+    let mut others = across.split(managers, None);
+    let of_others = across.compare(&others, change.old, change.new);
+    versions::take(&mut others, &of_others);
     managers.take(&taken, None);
+    managers.0.extend(others.0);
     if mine.is_empty() {
         return;
     }

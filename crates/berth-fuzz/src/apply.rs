@@ -4,7 +4,7 @@
 use crate::objects::{any_resource, object, schemas};
 use arbitrary::{Result, Unstructured};
 use berth_api::k8s_openapi::{apimachinery::pkg::apis::meta::v1::Time, jiff::Timestamp};
-use berth_fieldsets::{Application, Force, Managers, Path, Root, Schema, Set, Update, Writer, apply, update, update_entries};
+use berth_fieldsets::{Application, Force, Managers, OneVersion, Path, Root, Schema, Set, Update, Writer, apply, update, update_entries};
 use serde_json::{Value, json};
 use std::{collections::BTreeMap, sync::OnceLock};
 
@@ -48,7 +48,8 @@ impl Applied {
     fn apply(&mut self, manager: &str, config: &Value, force: Force) -> bool {
         let (now, writer, ignored) = (self.tick(), writer(manager), Set::default());
         let Applied { root, empty, object: live, .. } = &*self;
-        let application = Application { root: *root, live, empty, config, writer: &writer, ignored: &ignored, now: Some(&now) };
+        let application =
+            Application { root: *root, live, empty, config, writer: &writer, ignored: &ignored, now: Some(&now), versions: &OneVersion };
         let Ok((object, managers)) = apply(&self.managers, &application, force) else { return false };
         // As an object's type does away with them.
         (self.object, self.managers) = (without_nulls(object), managers);
@@ -58,7 +59,15 @@ impl Applied {
 
     fn update(&mut self, manager: &str, new: Value) {
         let (now, writer, ignored) = (self.tick(), writer(manager), Set::default());
-        let change = Update { root: self.root, old: &self.object, new: &new, writer: &writer, ignored: &ignored, now: Some(&now) };
+        let change = Update {
+            root: self.root,
+            old: &self.object,
+            new: &new,
+            writer: &writer,
+            ignored: &ignored,
+            now: Some(&now),
+            versions: &OneVersion,
+        };
         let entries = update_entries(self.managers.encode(), &change);
         update(&mut self.managers, &change);
         assert_eq!(entries, self.managers.encode());

@@ -22,6 +22,7 @@ impl Registry {
     ) -> Result<Incoming, ApiError> {
         match body {
             Body::Object(object) if object.kind() == resource.kind() && object.api_version() == resource.api_version() => {
+                let object = resource.rules.adopt(object).map_err(|error| not_handled(resource.kind(), resource, &error.to_string()))?;
                 Ok(Incoming { object, warnings: Vec::new() })
             }
             Body::Object(object) => Err(not_handled(object.kind(), resource, "it is of another kind")),

@@ -6,7 +6,6 @@ mod wire;
 
 use crate::{
     document::{Discovery, Document},
-    events,
     resource::{Resource, Resources, Subresource},
 };
 use base64::{Engine as _, engine::general_purpose::STANDARD};
@@ -231,8 +230,9 @@ fn storage_version_hash(resource: &Resource) -> String {
     if resource.is_review() {
         return String::new();
     }
-    let group = if events::is_view(resource) { "" } else { resource.group() };
-    let hash = Sha256::digest(format!("{group}/{}/{}", resource.version(), resource.kind()));
+    let stored = resource.stored_api_version();
+    let (group, version) = stored.rsplit_once('/').unwrap_or(("", stored));
+    let hash = Sha256::digest(format!("{group}/{version}/{}", resource.kind()));
     STANDARD.encode(&hash[..8])
 }
 

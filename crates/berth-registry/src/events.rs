@@ -1,62 +1,16 @@
-//! Events: one store, two groups. `v1` is the form kept; `events.k8s.io/v1` shows the same events under other field names.
+//! How long events are kept.
 
 use crate::Resource;
 use berth_store::env::Timestamp;
-use bytes::Bytes;
 use jiff::SignedDuration;
-use serde_json::{Map, Value};
 
 /// How long an event is kept after it was last written: whatever happens again is written again.
 const TIME_TO_LIVE: SignedDuration = SignedDuration::from_hours(1);
 
-/// Fields of `v1`, each with its name in `events.k8s.io/v1`. All others have one name.
-const NAMES: &[(&str, &str)] = &[
-    ("count", "deprecatedCount"),
-    ("firstTimestamp", "deprecatedFirstTimestamp"),
-    ("involvedObject", "regarding"),
-    ("lastTimestamp", "deprecatedLastTimestamp"),
-    ("message", "note"),
-    ("reportingComponent", "reportingController"),
-    ("source", "deprecatedSource"),
-];
-
-/// Whether `resource` shows events under the names of `events.k8s.io/v1`.
-pub(crate) fn is_view(resource: &Resource) -> bool {
-    resource.group() == "events.k8s.io"
-}
-
-/// The form kept, of an event of `events.k8s.io/v1`.
-pub(crate) fn to_core(event: Value) -> Bytes {
-    renamed(event, "v1", |name| NAMES.iter().find(|(_, other)| *other == name).map(|(core, _)| *core))
-}
-
-/// The form of `events.k8s.io/v1`; `None` for bytes that are no event.
-pub(crate) fn from_core(bytes: &[u8]) -> Option<Bytes> {
-    let event: Value = serde_json::from_slice(bytes).ok()?;
-    event
-        .is_object()
-        .then(|| renamed(event, "events.k8s.io/v1", |name| NAMES.iter().find(|(core, _)| *core == name).map(|(_, other)| *other)))
-}
-
-fn renamed(event: Value, api_version: &str, name: impl Fn(&str) -> Option<&'static str>) -> Bytes {
-    let Value::Object(members) = event else { return Bytes::new() };
-    let rename = |(member, value): (String, Value)| match name(&member) {
-        Some(other) => (other.to_owned(), value),
-        None if member == "apiVersion" => (member, api_version.into()),
-        None => (member, value),
-    };
-    // Members come out sorted, so `apiVersion` is first but `kind` is not: encoders want it second.
-    let members: Map<String, Value> = members.into_iter().map(rename).collect();
-    let mut out = format!("{{\"apiVersion\":\"{api_version}\",\"kind\":\"Event\"").into_bytes();
-    for (member, value) in members.iter().filter(|(member, _)| !matches!(member.as_str(), "apiVersion" | "kind")) {
-        out.extend_from_slice(format!(",{}:{value}", Value::from(member.as_str())).as_bytes());
-    }
-    out.push(b'}');
-    out.into()
-}
+/// Where events are stored, of whichever group.
+const PREFIX: &str = "/registry/events/";
 
 /// When an object that is written now is to go; `None`: it stays.
 pub(crate) fn expires_at(resource: &Resource, now: Timestamp) -> Option<Timestamp> {
-    let is_event = resource.plural() == "events" && (resource.group().is_empty() || is_view(resource));
-    is_event.then(|| now + TIME_TO_LIVE)
+    (resource.prefix() == PREFIX).then(|| now + TIME_TO_LIVE)
 }

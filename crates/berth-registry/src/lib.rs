@@ -6,6 +6,7 @@
 
 mod actor;
 mod admission;
+pub mod age;
 pub mod allocation;
 mod answer;
 mod applying;

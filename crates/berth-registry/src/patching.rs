@@ -91,7 +91,7 @@ impl Parsed<'_> {
         let resource = &target.resource;
         let named = json!({"name": target.name, "namespace": target.namespace});
         let mut before = json!({"apiVersion": resource.api_version(), "kind": resource.kind(), "metadata": named});
-        before["status"] = stored::status(&old.entry)?;
+        before["status"] = stored::status(resource, &old.entry)?;
         let mut proposal = self.read(resource, patch::merge(before, patch), validation)?;
         let wanted = proposal.object.meta_mut();
         let (uid, resource_version) = (wanted.uid.take(), wanted.resource_version.take());
@@ -102,7 +102,7 @@ impl Parsed<'_> {
     /// What the patch applies to. A merge patch of a status needs no spec: that comes from the stored object anyway.
     fn before(&self, target: &Target, old: &Stored) -> Result<Value, ApiError> {
         match (self, target.subresource) {
-            (Self::Merge(..), Some(Subresource::Status)) => stored::status_document(&old.entry),
+            (Self::Merge(..), Some(Subresource::Status)) => stored::status_document(&target.resource, &old.entry),
             _ => stored::document(&target.resource, &old.entry),
         }
     }

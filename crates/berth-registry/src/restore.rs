@@ -1,10 +1,15 @@
 //! Storing objects as another server has them.
 
 use crate::{ApiError, Registry, Resource, Resources, decoding, events, failure::Failure, key, stored};
-use berth_api::{FeatureGates, Scope, decode::parse_json, metadata};
+use berth_api::{
+    FeatureGates, Scope,
+    decode::{from_json, parse_json},
+    metadata,
+};
 use berth_identity::GroupVersionKind;
 use berth_store::{Expected, Key, MAX_VALUE_BYTES, Purpose, env::Timestamp};
 use bytes::Bytes;
+use serde::Deserialize;
 use serde_json::Value;
 
 /// An object of an [archive](crate::archive), as an ordinary write would store it.
@@ -34,6 +39,14 @@ pub enum ArchivedFault {
     },
 }
 
+/// The type of an object.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Type {
+    api_version: String,
+    kind: String,
+}
+
 impl Resources {
     /// Checks an object of an archive as if it were written: by the schema and the rules of its kind. It must have a uid, and be where its name belongs.
     ///
@@ -41,6 +54,10 @@ impl Resources {
     /// [`ArchivedFault`].
     pub fn check_archived(&self, key: &Key, json: &[u8], now: Timestamp) -> Result<Archived, ArchivedFault> {
         let resource = self.by_key(key.as_str()).ok_or_else(|| ArchivedFault::Kind(key.clone()))?;
+        // The archive names the version in which it has the object.
+        let named =
+            from_json::<Type>(json).ok().and_then(|named| self.by_kind(&GroupVersionKind::as_written(&named.api_version, &named.kind)));
+        let resource = named.filter(|named| named.prefix() == resource.prefix()).unwrap_or(resource);
         let checked = check_archived(resource, key, json);
         let (value, unknown) = checked.map_err(|why| ArchivedFault::Object { key: key.clone(), why })?;
         Ok(Archived { value, expires_at: events::expires_at(resource, now), unknown })
@@ -73,7 +90,7 @@ fn check_archived(resource: &Resource, key: &Key, json: &[u8]) -> Result<(Bytes,
     if !faults.is_empty() {
         return Err(faults.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "));
     }
-    let value = stored::encode(resource, &*object);
+    let value = stored::encode(resource, &*object).map_err(|error| error.to_string())?;
     if MAX_VALUE_BYTES < value.len() {
         return Err(format!("a value of {} bytes is larger than {MAX_VALUE_BYTES}", value.len()));
     }

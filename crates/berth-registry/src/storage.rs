@@ -42,7 +42,7 @@ impl Storage {
         purpose: Purpose,
     ) -> Result<Arc<Entry>, Failure> {
         let expires_at = events::expires_at(resource, self.clock.now());
-        let value = stored::encode(resource, &**object);
+        let value = stored::encode(resource, &**object)?;
         let header = stored::header_of(resource, &**object, &value);
         let entry = self.write(resource, Write { expires_at, header, ..Write::put(key, value, expected, purpose) }).await?;
         if resource.is_built_in() && Fresh::takes(resource.plural(), &entry, object) {

@@ -1,6 +1,6 @@
-//! Between objects and what the store keeps of them: their JSON without resource version, events always in the core form.
+//! Between objects and what the store keeps of them: their JSON without resource version, in the version in which objects of the resource are stored.
 
-use crate::{ApiError, BoxObject, Resource, events, fresh::SharedObject, header};
+use crate::{ApiError, BoxObject, Resource, fresh::SharedObject, header};
 use berth_api::{Object, decode::from_json};
 use berth_store::{Entry, Event, Header};
 use bytes::Bytes;
@@ -21,9 +21,15 @@ pub(crate) struct Stored {
 }
 
 /// The bytes to keep of an object.
-pub(crate) fn encode(resource: &Resource, object: &dyn Object) -> Bytes {
+///
+/// # Errors
+/// The conversion's to the version in which objects of the resource are stored.
+pub(crate) fn encode(resource: &Resource, object: &dyn Object) -> Result<Bytes, ApiError> {
     debug_assert!(object.meta().resource_version.is_none(), "a resource version is spliced in when reading");
-    if events::is_view(resource) { events::to_core(object.to_value()) } else { object.encode().into() }
+    match &resource.stored_form {
+        Some(form) => form.encode(object).map_err(|why| ApiError::Internal { message: why }),
+        None => Ok(object.encode().into()),
+    }
 }
 
 /// The object of an entry, with its defaults, without resource version.
@@ -31,11 +37,12 @@ pub(crate) fn load(resource: &Resource, entry: &Entry) -> Result<BoxObject, ApiE
     let broken =
         |why: String| ApiError::Internal { message: format!("{} at revision {} cannot be read: {why}", entry.key, entry.mod_revision) };
     let converted;
-    let bytes = if events::is_view(resource) {
-        converted = events::from_core(&entry.value).ok_or_else(|| broken("it is no event".to_owned()))?;
-        &converted
-    } else {
-        &entry.value
+    let bytes = match &resource.stored_form {
+        Some(form) => {
+            converted = form.show(&entry.value).map_err(broken)?;
+            converted.as_ref().unwrap_or(&entry.value)
+        }
+        None => &entry.value,
     };
     let mut object = resource.rules.decode_stored(bytes).map_err(|error| broken(error.to_string()))?;
     object.set_defaults();
@@ -50,7 +57,8 @@ pub(crate) fn document(resource: &Resource, entry: &Arc<Entry>) -> Result<Value,
 }
 
 /// Type, metadata and status of the object's JSON as a tree, with its resource version.
-pub(crate) fn status_document(entry: &Entry) -> Result<Value, ApiError> {
+pub(crate) fn status_document(resource: &Resource, entry: &Arc<Entry>) -> Result<Value, ApiError> {
+    let entry = shown(resource, Arc::clone(entry));
     let mut part: StatusPart =
         from_json(&entry.value).map_err(|error| ApiError::Internal { message: format!("{} cannot be read: {error}", entry.key) })?;
     part.metadata["resourceVersion"] = entry.mod_revision.to_string().into();
@@ -62,7 +70,8 @@ pub(crate) fn status_document(entry: &Entry) -> Result<Value, ApiError> {
 }
 
 /// The status in the object's JSON, as a tree.
-pub(crate) fn status(entry: &Entry) -> Result<Value, ApiError> {
+pub(crate) fn status(resource: &Resource, entry: &Arc<Entry>) -> Result<Value, ApiError> {
+    let entry = shown(resource, Arc::clone(entry));
     let part: OnlyStatus =
         from_json(&entry.value).map_err(|error| ApiError::Internal { message: format!("{} cannot be read: {error}", entry.key) })?;
     Ok(part.status)
@@ -84,12 +93,11 @@ struct StatusPart {
     status: Value,
 }
 
-/// The entry as `resource` shows it: only `events.k8s.io` shows another form than the one kept.
+/// The entry as `resource` shows it.
 pub(crate) fn shown(resource: &Resource, entry: Arc<Entry>) -> Arc<Entry> {
-    if !events::is_view(resource) {
-        return entry;
-    }
-    let Some(value) = events::from_core(&entry.value) else { return entry };
+    let Some(form) = &resource.stored_form else { return entry };
+    // What cannot be converted is shown as it is: who reads it finds out.
+    let Ok(Some(value)) = form.show(&entry.value) else { return entry };
     with_value(resource, &entry, value, None)
 }
 
@@ -101,10 +109,13 @@ fn with_value(resource: &Resource, entry: &Entry, value: Bytes, header: Option<H
 }
 
 /// The entry with another object, which is not stored.
-pub(crate) fn with_object(resource: &Resource, entry: &Entry, object: &dyn Object) -> Arc<Entry> {
-    let value = encode(resource, object);
+///
+/// # Errors
+/// As [`encode`].
+pub(crate) fn with_object(resource: &Resource, entry: &Entry, object: &dyn Object) -> Result<Arc<Entry>, ApiError> {
+    let value = encode(resource, object)?;
     let header = header_of(resource, object, &value);
-    with_value(resource, entry, value, header)
+    Ok(with_value(resource, entry, value, header))
 }
 
 /// The header of the value that an object is stored as. `None`: it has to be read.
@@ -114,7 +125,7 @@ pub(crate) fn header_of(resource: &Resource, object: &dyn Object, value: &[u8]) 
 
 /// As [`shown`], of a change.
 pub(crate) fn shown_event(resource: &Resource, event: Arc<Event>) -> Arc<Event> {
-    if !events::is_view(resource) {
+    if resource.stored_form.is_none() {
         return event;
     }
     let shown = |entry: &Arc<Entry>| shown(resource, Arc::clone(entry));

@@ -1,8 +1,8 @@
 //! Watches: the changes of a collection behind a revision, through selectors, with bookmarks.
 
 use crate::{
-    Actor, ApiError, Collection, List, Registry, Resource, WatchEvent, WatchOptions, checks, events, filter::Filter, get::wanted_revision,
-    key, list::Page, shares, stored,
+    Actor, ApiError, Collection, List, Registry, Resource, WatchEvent, WatchOptions, checks, filter::Filter, get::wanted_revision, key,
+    list::Page, shares, stored,
 };
 use berth_store::{Entry, Event, EventKind, Events, ReadError, Revision, Watch, WatchItem, env::Clock};
 use futures::{
@@ -48,8 +48,8 @@ impl Registry {
             Start::State(not_before) => self.state(actor, at, &filter, &prefix, options, not_before).await?,
             Start::Behind(revision) => (Vec::new(), revision),
         };
-        // Events that are shown in another form have other fields there than in the store.
-        let changes = match filter.mark().filter(|_| !events::is_view(&at.resource)) {
+        // What is shown in another form has other fields there than in the store.
+        let changes = match filter.mark().filter(|_| at.resource.stored_form.is_none()) {
             Some(mark) => self.storage.store.watch_marked(&prefix, after, mark),
             None => self.storage.store.watch(&prefix, after),
         };

@@ -1,7 +1,7 @@
 //! A kind comes and goes while the server runs.
 
 use crate::common::{Client, TestServer, next_line, widget::widgets};
-use berth_identity::GroupVersionResource;
+use berth_identity::GroupResource;
 use berth_registry::{Registry, ResourceTable};
 use hyper::Method;
 use serde_json::{Value, json};
@@ -42,14 +42,15 @@ async fn an_added_kind_is_served_as_any_other_until_it_is_removed() {
     let before = documents(&mut client).await;
     assert_eq!((client.get(WIDGETS).await.code.as_u16(), client.get("/apis/example.com/v1").await.code.as_u16()), (404, 404));
 
-    table.add(widgets(GROUP_VERSION, &["spec.color"])).expect("nothing is called so");
+    table.define(widgets(GROUP_VERSION, &["spec.color"])).expect("nothing is called so");
     let made = client.post(WIDGETS, &widget("w", "red")).await;
     assert_eq!(made.code, 201, "{}", made.text());
     let object = made.json();
     assert_eq!((&object["spec"], &object["metadata"]["generation"]), (&json!({"color": "red", "size": 1}), &json!(1)));
     assert!(object["metadata"]["managedFields"][0]["fieldsV1"]["f:spec"]["f:color"].is_object(), "{object}");
     let refused = client.post(WIDGETS, &json!({"metadata": {"name": "x"}, "spec": {"size": 11}})).await;
-    let message = r#"Widget.example.com "x" is invalid: spec.size: Invalid value: 11: must not be above 10"#;
+    let message =
+        r#"Widget.example.com "x" is invalid: spec.size: Invalid value: 11: spec.size in body should be less than or equal to 10"#;
     assert_eq!((refused.code.as_u16(), refused.json()["message"].as_str()), (422, Some(message)));
     let strict = client.post(&format!("{WIDGETS}?fieldValidation=Strict"), &json!({"metadata": {"name": "x"}, "bogus": 1})).await;
     assert!(strict.text().contains("strict decoding error: unknown field \\\"bogus\\\""), "{}", strict.text());
@@ -96,7 +97,7 @@ async fn an_added_kind_is_served_as_any_other_until_it_is_removed() {
     let schema = &document["components"]["schemas"]["com.example.v1.Widget"];
     assert_eq!(schema["x-kubernetes-group-version-kind"], json!([{"group": "example.com", "version": "v1", "kind": "Widget"}]));
 
-    table.remove(&GroupVersionResource::from_static("example.com", "v1", "widgets")).expect("it was added");
+    assert_eq!(table.undefine(&GroupResource::from_static("example.com", "widgets")).len(), 1);
     let end = async {
         while let Some(event) = next_line(&mut watch).await {
             assert_eq!(event["type"], "MODIFIED", "what was written before it ended");
@@ -109,7 +110,7 @@ async fn an_added_kind_is_served_as_any_other_until_it_is_removed() {
     assert_eq!(client.post(WIDGETS, &widget("x", "red")).await.code, 404);
     assert_eq!(documents(&mut client).await, before);
 
-    table.add(widgets(GROUP_VERSION, &[])).expect("nothing is called so any more");
+    table.define(widgets(GROUP_VERSION, &[])).expect("nothing is called so any more");
     assert_eq!(client.get(WIDGET).await.json(), forced.json(), "objects outlive their kind");
 }
 
@@ -117,11 +118,11 @@ async fn an_added_kind_is_served_as_any_other_until_it_is_removed() {
 async fn objects_from_before_a_field_was_selectable_are_selected_by_it() {
     let (server, table) = start().await;
     let mut client = server.admin().await;
-    table.add(widgets(GROUP_VERSION, &[])).expect("nothing is called so");
+    table.define(widgets(GROUP_VERSION, &[])).expect("nothing is called so");
     assert_eq!(client.post(WIDGETS, &widget("w", "red")).await.code, 201);
     let red = format!("{WIDGETS}?fieldSelector=spec.color%3Dred");
     assert_eq!(client.get(&red).await.code, 400);
-    table.add(widgets(GROUP_VERSION, &["spec.color"])).expect("in its place");
+    table.define(widgets(GROUP_VERSION, &["spec.color"])).expect("in its place");
     assert_eq!(client.post(WIDGETS, &widget("x", "red")).await.code, 201);
     assert_eq!(client.post(WIDGETS, &widget("y", "blue")).await.code, 201);
     let list = client.get(&red).await.json();
@@ -133,7 +134,7 @@ async fn objects_from_before_a_field_was_selectable_are_selected_by_it() {
 async fn a_kind_that_is_not_built_in_takes_no_strategic_patch() {
     let (server, table) = start().await;
     let mut client = server.admin().await;
-    table.add(widgets(GROUP_VERSION, &[])).expect("nothing is called so");
+    table.define(widgets(GROUP_VERSION, &[])).expect("nothing is called so");
     let made = client.post(WIDGETS, &widget("w", "red")).await.json();
     let message = "the body of the request was in an unknown format - accepted media types include: application/json-patch+json, \
                    application/merge-patch+json, application/apply-patch+yaml";
@@ -152,7 +153,7 @@ async fn a_kind_that_is_not_built_in_takes_no_strategic_patch() {
 async fn metadata_of_a_kind_that_is_not_built_in_is_owned_as_any_other() {
     let (server, table) = start().await;
     let mut client = server.admin().await;
-    table.add(widgets(GROUP_VERSION, &[])).expect("nothing is called so");
+    table.define(widgets(GROUP_VERSION, &[])).expect("nothing is called so");
     let owner = |name: &str| json!({"apiVersion": "v1", "kind": "ConfigMap", "name": name, "uid": format!("uid-of-{name}")});
     for manager in ["first", "second"] {
         let metadata = json!({
@@ -180,7 +181,7 @@ async fn metadata_of_a_kind_that_is_not_built_in_is_owned_as_any_other() {
 #[tokio::test]
 async fn two_servers_in_one_process_serve_different_kinds() {
     let ((first, table), (second, _)) = (start().await, start().await);
-    table.add(widgets(GROUP_VERSION, &[])).expect("nothing is called so");
+    table.define(widgets(GROUP_VERSION, &[])).expect("nothing is called so");
     assert_eq!(first.admin().await.get(WIDGETS).await.code, 200);
     assert_eq!(second.admin().await.get(WIDGETS).await.code, 404);
 }

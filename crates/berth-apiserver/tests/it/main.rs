@@ -17,3 +17,4 @@ mod part;
 mod roles;
 mod server;
 mod simulated;
+mod versions;

@@ -5,15 +5,14 @@ mod widget;
 
 use super::*;
 use berth_controllers::metadata::MetaCaches;
-use berth_identity::GroupVersionResource;
-use berth_registry::Resource;
+use berth_kinds::Definition;
 use futures::FutureExt;
 use std::sync::{Mutex, Weak};
 
 const WIDGETS: GroupResource = GroupResource::from_static("example.com", "widgets");
 const CONFIG_MAPS: GroupResource = GroupResource::from_static("", "configmaps");
 
-fn widgets() -> Resource {
+fn widgets() -> Definition {
     widget::widgets("example.com/v1", &[])
 }
 
@@ -36,12 +35,12 @@ fn a_config_map(name: &str, owner: Option<&Value>) -> Value {
 impl Running {
     /// From now on widgets are served.
     fn add_widgets(&self) {
-        self.registry.table().add(widgets()).expect("nothing is called so");
+        self.registry.table().define(widgets()).expect("nothing is called so");
     }
 
     /// From now on widgets are not served; those that there are stay in the store.
     fn remove_widgets(&self) {
-        self.registry.table().remove(&GroupVersionResource::from_static("example.com", "v1", "widgets")).expect("it was added");
+        self.registry.table().undefine(&WIDGETS);
     }
 
     fn names(&self, resource: GroupResource) -> Vec<String> {

@@ -6,4 +6,5 @@ mod applying;
 mod documents;
 mod properties;
 mod updating;
+mod versions;
 mod world;

@@ -1,7 +1,8 @@
 //! A small kind, and an object of it that managers write to.
 
 use berth_fieldsets::{
-    Application, ApplyError, Force, Managers, Operation, Root, Schema, Set, Update, Writer, apply, apply_as_kubectl, update, update_entries,
+    Application, ApplyError, Force, Managers, OneVersion, Operation, Root, Schema, Set, Update, Writer, apply, apply_as_kubectl, update,
+    update_entries,
 };
 use k8s_openapi::{apimachinery::pkg::apis::meta::v1::Time, jiff::Timestamp};
 use serde_json::{Value, json};
@@ -81,7 +82,7 @@ impl World {
 
     pub(crate) fn update_as(&mut self, writer: &Writer, new: Value, ignored: &Set) {
         let now = self.tick();
-        let change = Update { root: thing(), old: &self.object, new: &new, writer, ignored, now: Some(&now) };
+        let change = Update { root: thing(), old: &self.object, new: &new, writer, ignored, now: Some(&now), versions: &OneVersion };
         let entries = update_entries(self.managers.encode(), &change);
         update(&mut self.managers, &change);
         assert_eq!(entries, self.managers.encode(), "both ways are one");
@@ -96,7 +97,16 @@ impl World {
     pub(crate) fn apply_with(&mut self, manager: &str, config: Value, force: Force) -> Result<(), ApplyError> {
         let (now, empty, writer, ignored) = (self.tick(), empty(), writer(manager, ""), main_ignores());
         let (live, config) = (&self.object, &config);
-        let application = Application { root: thing(), live, empty: &empty, config, writer: &writer, ignored: &ignored, now: Some(&now) };
+        let application = Application {
+            root: thing(),
+            live,
+            empty: &empty,
+            config,
+            writer: &writer,
+            ignored: &ignored,
+            now: Some(&now),
+            versions: &OneVersion,
+        };
         let done = if manager == "kubectl" { apply_as_kubectl } else { apply };
         let (object, managers) = done(&self.managers, &application, force)?;
         (self.object, self.managers) = (without_nulls(object), managers);

@@ -2,6 +2,7 @@
 
 use crate::{ApiError, resource, stored};
 use berth_api::{
+    Object,
     k8s_openapi::api::core::v1::ResourceQuota,
     quota::{Amounts, to_wire},
 };
@@ -57,7 +58,7 @@ impl Quotas {
     /// The store's.
     pub(super) async fn set_used(&self, entry: &Entry, mut quota: ResourceQuota, after: &Amounts) -> Result<(), WriteError> {
         quota.status.get_or_insert_default().used.get_or_insert_default().extend(to_wire(after));
-        let value = stored::encode(resource::of::<ResourceQuota>(), &quota);
+        let value = quota.encode().into();
         let write = Write::put(entry.key.clone(), value, Expected::At(entry.mod_revision), Purpose::Upkeep);
         self.store.write(write).await.map(drop)
     }

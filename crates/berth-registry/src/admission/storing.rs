@@ -25,7 +25,7 @@ impl Chain {
         let entry = if admission.removes {
             // Whoever watches gets the last value that was stored; who asked is shown what became of it.
             let gone = storage.write(resource, Write::delete(key, revision)).await?;
-            if is_same || admission.is_last_unseen { gone } else { stored::with_object(resource, &gone, &**object) }
+            if is_same || admission.is_last_unseen { gone } else { stored::with_object(resource, &gone, &**object)? }
         } else {
             storage.put(resource, key, object, Expected::At(revision), purpose(admission)).await?
         };

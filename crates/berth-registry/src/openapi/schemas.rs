@@ -3,10 +3,11 @@
 use super::atomic_lists::ATOMIC_LISTS;
 use crate::{
     patch::merge_keys::{self, KEY_DEFAULTS, PatchStrategy, Ssa},
-    resource::Resource,
+    resource::{KindSchema, Resource},
 };
-use berth_api::k8s_openapi::apimachinery::pkg::apis::meta::v1::{ListMeta, ObjectMeta};
+use berth_api::k8s_openapi::apimachinery::pkg::apis::meta::v1::ListMeta;
 use berth_identity::GroupVersionKind;
+use berth_kinds::Published;
 use schemars::{JsonSchema, Schema, SchemaGenerator, generate::SchemaSettings};
 use serde_json::{Map, Value, json};
 
@@ -43,6 +44,8 @@ pub(super) struct Schemas {
     /// Group, version and kind of the types that are objects of the API.
     kinds: Vec<(String, Value)>,
     lists: Vec<(String, Value)>,
+    /// Types that are published as they are.
+    published: Map<String, Value>,
 }
 
 /// A kind as `x-kubernetes-group-version-kind` shows it.
@@ -53,7 +56,7 @@ pub(super) fn gvk_value(kind: &GroupVersionKind) -> Value {
 impl Schemas {
     pub(super) fn new() -> Self {
         let settings = SchemaSettings::openapi3().with(|settings| settings.transforms.clear());
-        Self { generator: settings.into_generator(), kinds: Vec::new(), lists: Vec::new() }
+        Self { generator: settings.into_generator(), kinds: Vec::new(), lists: Vec::new(), published: Map::new() }
     }
 
     /// A reference to the schema of a type that is no object of the API by itself.
@@ -70,11 +73,16 @@ impl Schemas {
     /// References to the schemas of a resource's kind and of its list.
     pub(super) fn resource(&mut self, resource: &Resource) -> (Value, Value) {
         let gvk = resource.gvk();
-        let schema = resource.rules.schema(&mut self.generator);
-        if !resource.is_built_in() {
-            self.give_metadata(&schema);
-        }
-        let object = self.kind(&schema, gvk);
+        let object = match resource.rules.schema(&mut self.generator) {
+            KindSchema::Generated(schema) => self.kind(&schema, gvk),
+            KindSchema::Published(Published { name, mut schemas }) => {
+                if let Some(schema) = schemas.get_mut(&name) {
+                    mark_kind(schema, &gvk_value(gvk));
+                }
+                self.published.extend(schemas);
+                reference_to(&name)
+            }
+        };
         let list_meta = self.reference::<ListMeta>();
         let name = format!("{}List", name_of(&object));
         let reference = reference_to(&name);
@@ -94,17 +102,6 @@ impl Schemas {
             self.lists.push((name, list));
         }
         (object, reference)
-    }
-
-    /// Metadata is every kind's, whatever its schema says of it.
-    ///
-    /// Source: upstream `apiextensions-apiserver/pkg/controller/openapi/builder`, `buildKubeNative`.
-    fn give_metadata(&mut self, schema: &Schema) {
-        let metadata = self.generator.subschema_for::<ObjectMeta>();
-        let name = schema.get("$ref").and_then(Value::as_str).unwrap_or_default().trim_start_matches(REFERENCE_PREFIX);
-        if let Some(Value::Object(kind)) = self.generator.definitions_mut().get_mut(name) {
-            kind.entry("properties").or_insert_with(|| json!({}))["metadata"] = metadata.into();
-        }
     }
 
     fn kind(&mut self, schema: &Schema, gvk: &GroupVersionKind) -> Value {
@@ -129,6 +126,9 @@ impl Schemas {
             }
         }
         schemas.extend(self.lists);
+        for (name, schema) in self.published {
+            schemas.entry(name).or_insert(schema);
+        }
         schemas
     }
 }
@@ -228,6 +228,14 @@ fn take_null_out(schema: &mut Map<String, Value>) {
         schema.remove("anyOf");
         schema.extend(only);
     }
+}
+
+/// Adds what makes a type an object of the API to one that is published as it is.
+fn mark_kind(schema: &mut Value, gvk: &Value) {
+    schema["x-kubernetes-group-version-kind"] = json!([gvk]);
+    let Some(properties) = schema["properties"].as_object_mut() else { return };
+    properties.entry("apiVersion").or_insert_with(|| API_VERSION.schema());
+    properties.entry("kind").or_insert_with(|| KIND.schema());
 }
 
 /// Adds what makes a type an object of the API.

@@ -96,8 +96,9 @@ fn schema(value: Value) -> Value {
     let Value::Object(mut schema_of) = value else { return value };
     schema_of.remove("default");
     if let Some(Value::Array(parts)) = schema_of.remove("allOf") {
-        schema_of.extend(parts.into_iter().flat_map(members));
+        schema_of.extend(parts.into_iter().filter(|part| part.get("$ref").is_some()).flat_map(members));
     }
+    remove_new_words(&mut schema_of);
     // What may be an object or a list has no type there, as upstream's has none: kubectl would hold every value against the one that is named.
     if schema_of.remove("oneOf").is_some_and(|parts| is_scalar(&parts)) {
         schema_of.insert("type".to_owned(), json!("string"));
@@ -113,6 +114,18 @@ fn schema(value: Value) -> Value {
         (_, value) => (key, value),
     };
     Value::Object(schema_of.into_iter().map(convert).collect())
+}
+
+/// Removes what the older form cannot express of a custom resource. Where it could express only a part of a type, the schema has no type.
+///
+/// Source: upstream `apiextensions-apiserver/pkg/controller/openapi/v2`, `ToStructuralOpenAPIV2`.
+fn remove_new_words(schema: &mut Map<String, Value>) {
+    let is_null_allowed = schema.remove("nullable") == Some(Value::Bool(true));
+    let is_int_or_string = schema.contains_key("x-kubernetes-int-or-string");
+    if is_null_allowed || is_int_or_string {
+        ["type", "items", "properties", "additionalProperties"].iter().for_each(|word| _ = schema.remove(*word));
+    }
+    ["anyOf", "not"].iter().for_each(|word| _ = schema.remove(*word));
 }
 
 /// Whether each alternative is a number or a text.

@@ -6,6 +6,7 @@ use crate::{
 };
 use berth_fieldsets::{Path, PathElement, Schema, Set};
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 
 /// What is known of a resource's kind. Made at the first call for it, which takes some milliseconds.
 pub(super) fn fields_of(resource: &Resource) -> &KindFields {
@@ -13,13 +14,22 @@ pub(super) fn fields_of(resource: &Resource) -> &KindFields {
 }
 
 fn made(resource: &Resource) -> KindFields {
+    let others = resource.rules.other_versions();
+    let others = others.iter().map(|other| (other.api_version().to_owned(), of_version(other))).collect();
+    KindFields { others, ..of_version(resource) }
+}
+
+fn of_version(resource: &Resource) -> KindFields {
     let (name, schemas) = openapi::schemas_of(resource);
     let has = |part: &str| schemas.get(&name).is_some_and(|schema| schema["properties"].get(part).is_some());
-    let mut empty = json!({"metadata": {}});
-    for part in ["spec", "status"].into_iter().filter(|part| has(part)) {
-        empty[part] = json!({});
-    }
-    fill(&mut empty, &always_there(resource.group(), resource.kind()));
+    let empty = resource.rules.empty().unwrap_or_else(|| {
+        let mut empty = json!({"metadata": {}});
+        for part in ["spec", "status"].into_iter().filter(|part| has(part)) {
+            empty[part] = json!({});
+        }
+        fill(&mut empty, &always_there(resource.group(), resource.kind()));
+        empty
+    });
     let mut schema = Schema::default();
     schema.add_openapi(&schemas);
     let is_main_without_status = resource.subresources.contains(&Subresource::Status);
@@ -33,6 +43,7 @@ fn made(resource: &Resource) -> KindFields {
             "Pod" => paths(&[&["spec"], &["metadata", "ownerReferences"]]),
             _ => paths(&[&["spec"]]),
         },
+        others: BTreeMap::new(),
     }
 }
 

@@ -14,7 +14,8 @@ use berth_api::{
     k8s_openapi::apimachinery::pkg::apis::meta::v1::{ManagedFieldsEntry, Time},
 };
 use berth_fieldsets::{
-    Application, ApplyError, Force, LAST_APPLIED_ANNOTATION, Managers, Update, Writer, apply_as_kubectl, update, update_entries,
+    Application, ApplyError, Force, LAST_APPLIED_ANNOTATION, Managers, Root, Set, Update, Versions, Writer, apply_as_kubectl, update,
+    update_entries,
 };
 use berth_store::env::Timestamp;
 use kinds::fields_of;
@@ -165,7 +166,30 @@ fn change<T>(resource: &Resource, old: &Value, new: &Value, author: &Author<'_>,
     let kind = fields_of(resource);
     let (writer, now) = (author.writer(resource), author.time());
     let ignored = kind.ignored(author.subresource);
-    carry_out(&Update { root: kind.root(), old, new, writer: &writer, ignored, now: now.as_ref() })
+    let versions = OtherVersions { resource, kind, subresource: author.subresource };
+    carry_out(&Update { root: kind.root(), old, new, writer: &writer, ignored, now: now.as_ref(), versions: &versions })
+}
+
+/// The other versions of a resource, as far as ownership goes.
+#[derive(Debug)]
+struct OtherVersions<'a> {
+    resource: &'a Resource,
+    kind: &'a KindFields,
+    subresource: Option<Subresource>,
+}
+
+impl Versions for OtherVersions<'_> {
+    fn root(&self, api_version: &str) -> Option<Root<'_>> {
+        self.kind.others.get(api_version).map(KindFields::root)
+    }
+
+    fn ignored(&self, api_version: &str) -> &Set {
+        self.kind.others.get(api_version).unwrap_or(self.kind).ignored(self.subresource)
+    }
+
+    fn convert(&self, document: &Value, from: &str, to: &str) -> Option<Value> {
+        self.resource.rules.convert(document, from, to)
+    }
 }
 
 /// An object's fields as far as they can be owned.
@@ -199,7 +223,9 @@ pub(crate) fn apply(
     let live_document = live.map_or_else(|| kind.empty.clone(), |object| document(kind, object));
     let managers = live.map(stored).unwrap_or_default();
     let (writer, now) = (author.writer(&target.resource), author.time());
+    let versions = OtherVersions { resource: &target.resource, kind, subresource: author.subresource };
     let application = Application {
+        versions: &versions,
         root: kind.root(),
         live: &live_document,
         empty: &kind.empty,

@@ -3,6 +3,7 @@
 use super::{
     Printed, Resource, ResourceTable, Resources,
     Subresource::{Binding, Eviction, Finalize, Log, Scale, Status, Token},
+    events::AsCore,
 };
 use berth_api::{
     Kind,
@@ -85,7 +86,7 @@ fn kinds() -> Vec<Resource> {
         Resource::namespaced::<ReplicaSet>().short(&["rs"]).all().sub(&[Scale, Status]),
         Resource::namespaced::<StatefulSet>().short(&["sts"]).all().sub(&[Scale, Status]),
         Resource::namespaced::<ControllerRevision>(),
-        Resource::namespaced::<Event>().short(&["ev"]).fields(EVENT_FIELDS).put_creates(),
+        Resource::namespaced::<Event>().short(&["ev"]).fields(EVENT_FIELDS).put_creates().stored_as(AsCore),
         Resource::namespaced::<HorizontalPodAutoscaler>().short(&["hpa"]).all().sub(&[Status]),
         Resource::cluster::<IngressClass>(),
         Resource::namespaced::<Ingress>().short(&["ing"]).sub(&[Status]).stored_at("ingress"),

@@ -3,8 +3,10 @@
 use super::Subresource;
 use berth_fieldsets::{Root, Schema, Set};
 use serde_json::Value;
+use std::collections::BTreeMap;
 
 /// One kind.
+#[derive(Debug)]
 pub(crate) struct KindFields {
     pub(crate) schema: Schema,
     /// Under which `schema` has it.
@@ -15,6 +17,8 @@ pub(crate) struct KindFields {
     pub(crate) main_ignores: Set,
     /// What that of its status does.
     pub(crate) status_ignores: Set,
+    /// The same of the other versions of the kind, by `apiVersion`.
+    pub(crate) others: BTreeMap<String, KindFields>,
 }
 
 impl KindFields {

@@ -1,6 +1,8 @@
 //! The resource table: every kind that is served is one line of it.
 
 mod built_in;
+mod defined;
+mod events;
 mod kind_fields;
 pub(crate) mod printed;
 mod rules;
@@ -9,8 +11,9 @@ mod table;
 pub use built_in::{built_in, of};
 pub(crate) use kind_fields::{KindFields, fill};
 pub use printed::Printed;
-pub use rules::{BoxObject, DecodeError, Decoded, Rules};
-pub use table::{Ended, ResourceTable, Resources, Taken};
+pub(crate) use rules::StoredForm;
+pub use rules::{BoxObject, DecodeError, Decoded, KindSchema, Rules};
+pub use table::{DefineError, Ended, ResourceTable, Resources, Taken};
 
 use berth_api::Scope;
 pub use berth_api::Subresource;
@@ -89,6 +92,8 @@ pub struct Resource {
     pub selectable_fields: Vec<SelectableField>,
     /// How its objects are read, printed and described.
     pub rules: Box<dyn Rules>,
+    /// How its objects are stored. `None`: as it serves them.
+    pub(crate) stored_form: Option<Box<dyn StoredForm>>,
     /// What their keys begin with.
     prefix: String,
     api_version: String,
@@ -122,6 +127,7 @@ impl Resource {
             create_on_update: false,
             selectable_fields: Vec::new(),
             rules: Box::new(rules),
+            stored_form: None,
             is_review: false,
             added: None,
             fields: OnceLock::new(),
@@ -188,6 +194,17 @@ impl Resource {
         &self.api_version
     }
 
+    /// `apps/v1`: the version in which its objects are stored.
+    #[must_use]
+    pub fn stored_api_version(&self) -> &str {
+        self.stored_form.as_ref().map_or(&self.api_version, |form| form.api_version())
+    }
+
+    /// Whether its objects are stored in this version. Headers are those of the version in which objects are stored.
+    fn is_stored_version(&self) -> bool {
+        self.stored_api_version() == self.api_version
+    }
+
     /// Has its objects stored elsewhere: `services/specs`. Not to be changed for a kind of which objects are stored already.
     #[must_use]
     pub fn stored_at(mut self, path: &str) -> Self {
@@ -240,6 +257,11 @@ impl Resource {
 
     fn read_only(mut self, why: &'static str) -> Self {
         self.read_only = why;
+        self
+    }
+
+    fn stored_as(mut self, form: impl StoredForm) -> Self {
+        self.stored_form = Some(Box::new(form));
         self
     }
 

@@ -1,8 +1,10 @@
 //! What a kind can do that its name does not say: reading its objects, printing them, describing them.
 
-use super::{Printed, PrinterColumn};
+use super::{Printed, PrinterColumn, Resource};
 pub use berth_api::decode::DecodeError;
 use berth_api::{Object, decode};
+use berth_kinds::Published;
+use bytes::Bytes;
 use jiff::Timestamp;
 use schemars::{Schema, SchemaGenerator};
 use serde_json::Value;
@@ -34,6 +36,14 @@ pub trait Rules: Send + Sync + 'static {
         self.decode_stored(tree.to_string().as_bytes())
     }
 
+    /// An object of the kind that was made elsewhere in this process, as [`Rules::decode_stored`] would give it.
+    ///
+    /// # Errors
+    /// As [`Rules::decode_stored`].
+    fn adopt(&self, object: BoxObject) -> Result<BoxObject, DecodeError> {
+        Ok(object)
+    }
+
     /// Columns of its Table; exactly one has the format `name`.
     fn columns(&self) -> Cow<'_, [PrinterColumn<'_>]>;
 
@@ -45,8 +55,50 @@ pub trait Rules: Send + Sync + 'static {
         Vec::new()
     }
 
-    /// A reference to the JSON schema of the kind, for OpenAPI and for who owns which field; the schema itself is left in the generator.
-    fn schema(&self, generator: &mut SchemaGenerator) -> Schema;
+    /// The JSON schema of the kind, for OpenAPI and for who owns which field. The types that it refers to are left in the generator.
+    fn schema(&self, generator: &mut SchemaGenerator) -> KindSchema;
+
+    /// The other versions of the kind that are served.
+    fn other_versions(&self) -> Vec<Resource> {
+        Vec::new()
+    }
+
+    /// A document in another version of the kind. `None`: it has no counterpart.
+    fn convert(&self, _document: &Value, _from: &str, _to: &str) -> Option<Value> {
+        None
+    }
+
+    /// What every object of the kind has before a manager owns a field. `None`: metadata, and the spec and the status that its schema has.
+    fn empty(&self) -> Option<Value> {
+        None
+    }
+}
+
+/// The JSON schema of a kind.
+#[derive(Debug)]
+pub enum KindSchema {
+    /// A reference to the schema in the generator, in the words of Rust's types.
+    Generated(Schema),
+    /// As OpenAPI publishes it.
+    Published(Published),
+}
+
+/// How the objects of a resource are stored, if that can be another form than the one that it serves.
+pub(crate) trait StoredForm: Send + Sync + 'static {
+    /// `v1`: the version in which objects are stored.
+    fn api_version(&self) -> &str;
+
+    /// The bytes to store of an object.
+    ///
+    /// # Errors
+    /// Why there are none.
+    fn encode(&self, object: &dyn Object) -> Result<Bytes, String>;
+
+    /// What is shown of stored bytes. `None`: they are shown as they are.
+    ///
+    /// # Errors
+    /// Why they cannot be shown.
+    fn show(&self, stored: &[u8]) -> Result<Option<Bytes>, String>;
 }
 
 /// An object and what its JSON held besides.
@@ -93,7 +145,7 @@ impl<K: Printed> Rules for Typed<K> {
         object.downcast_ref::<K>().map(Printed::row_conditions).unwrap_or_default()
     }
 
-    fn schema(&self, generator: &mut SchemaGenerator) -> Schema {
-        generator.subschema_for::<K>()
+    fn schema(&self, generator: &mut SchemaGenerator) -> KindSchema {
+        KindSchema::Generated(generator.subschema_for::<K>())
     }
 }

@@ -2,7 +2,9 @@
 
 use super::Resource;
 use crate::document::Documents;
+use berth_api::FieldError;
 use berth_identity::{ApiName, GroupResource, GroupVersionKind, GroupVersionResource};
+use berth_kinds::{Definition, Kind};
 use futures::{
     channel::oneshot,
     future::{FutureExt, Shared},
@@ -21,7 +23,7 @@ pub struct Resources {
     by_name: Vec<Arc<Resource>>,
     /// The same by kind and version.
     by_kind: Vec<Arc<Resource>>,
-    /// The first of each place in the store, by that.
+    /// The one of each place in the store in whose version objects are stored, else the first, by the place.
     by_prefix: Vec<Arc<Resource>>,
     pub(crate) documents: Documents,
 }
@@ -37,7 +39,8 @@ impl Resources {
         let mut by_name = all.clone();
         by_name.sort_by(|a, b| order(a, b.group(), b.plural()));
         let mut by_prefix: Vec<_> = all.iter().filter(|resource| !resource.is_review()).cloned().collect();
-        by_prefix.sort_by(|a, b| a.prefix().cmp(b.prefix()));
+        // Of the versions of one resource, the one in which objects are stored knows their fields.
+        by_prefix.sort_by(|a, b| a.prefix().cmp(b.prefix()).then_with(|| b.is_stored_version().cmp(&a.is_stored_version())));
         by_prefix.dedup_by(|other, first| other.prefix() == first.prefix());
         let mut by_kind = all.clone();
         by_kind.sort_by(|a, b| a.gvk().cmp(b.gvk()));
@@ -117,6 +120,17 @@ impl Current {
     }
 }
 
+/// Why a definition cannot be served.
+#[derive(Debug, thiserror::Error)]
+pub enum DefineError {
+    /// It contradicts itself.
+    #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
+    Invalid(Vec<FieldError>),
+    /// A name or a place in the store is another resource's.
+    #[error(transparent)]
+    Taken(#[from] Taken),
+}
+
 /// Why a kind cannot be added.
 #[derive(Debug, thiserror::Error)]
 pub enum Taken {
@@ -164,23 +178,34 @@ impl ResourceTable {
     /// # Errors
     /// [`Taken`]: that is a built-in kind, or the kind is another resource's in that version, or its place in the store. Nothing changes then.
     pub fn add(&self, resource: Resource) -> Result<Arc<Resource>, Taken> {
-        let added = Arc::new(Resource { added: Some(Life::begin()), ..resource });
-        let is_same = |other: &Resource| other.plural() == added.plural() && other.api_version() == added.api_version();
-        let is_in_the_way = |other: &Arc<Resource>| {
-            if is_same(other) { other.added.is_none() } else { other.gvk() == added.gvk() }
-        };
+        self.change(|all| add(all, resource))
+    }
+
+    /// Serves the served versions of a definition, in place of those of an earlier definition of the same group and plural. Objects that are stored
+    /// in a version that the definition still has are served in all of them.
+    ///
+    /// # Errors
+    /// A definition that contradicts itself, names or a place in the store that are another resource's. Nothing changes then.
+    pub fn define(&self, definition: Definition) -> Result<Vec<Arc<Resource>>, DefineError> {
+        let kind = Kind::new(definition).map_err(DefineError::Invalid)?;
+        let is_earlier = |resource: &Arc<Resource>| resource.added.is_some() && resource.group_resource() == kind.resource();
         self.change(|all| {
-            if all.iter().any(is_in_the_way) {
-                return Err(Taken::Name { kind: added.gvk().clone(), plural: added.plural().clone() });
-            }
-            if all.iter().any(|other| !is_version_of(&added, other) && share_keys(&added, other)) {
-                return Err(Taken::Place { prefix: added.prefix().to_owned() });
-            }
-            match all.iter().position(|other| is_same(other)) {
-                Some(at) => std::mem::replace(&mut all[at], Arc::clone(&added)).end(),
-                None => all.insert(place(all, &added), Arc::clone(&added)),
-            }
-            Ok(Arc::clone(&added))
+            let mut changed: Vec<Arc<Resource>> = all.iter().filter(|resource| !is_earlier(resource)).cloned().collect();
+            let added: Result<Vec<_>, Taken> = Resource::of_kind(&kind).into_iter().map(|resource| add(&mut changed, resource)).collect();
+            let added = added?;
+            let replaced = std::mem::replace(all, changed);
+            replaced.iter().filter(|resource| is_earlier(resource)).for_each(|resource| resource.end());
+            Ok(added)
+        })
+    }
+
+    /// Serves no version of a definition any more, and ends their watches. Objects stay in the store. Returns what was served.
+    pub fn undefine(&self, name: &GroupResource) -> Vec<Arc<Resource>> {
+        self.change(|all| {
+            let is_it = |resource: &mut Arc<Resource>| resource.added.is_some() && resource.group_resource() == name;
+            let removed: Vec<_> = all.extract_if(.., is_it).collect();
+            removed.iter().for_each(|resource| resource.end());
+            removed
         })
     }
 
@@ -202,6 +227,24 @@ impl ResourceTable {
         std::mem::replace(&mut *current, Current::new(Arc::new(Resources::new(all)))).life.end();
         outcome
     }
+}
+
+/// Adds a resource to those that are served.
+fn add(all: &mut Vec<Arc<Resource>>, resource: Resource) -> Result<Arc<Resource>, Taken> {
+    let added = Arc::new(Resource { added: Some(Life::begin()), ..resource });
+    let is_same = |other: &Resource| other.plural() == added.plural() && other.api_version() == added.api_version();
+    let is_in_the_way = |other: &Arc<Resource>| if is_same(other) { other.added.is_none() } else { other.gvk() == added.gvk() };
+    if all.iter().any(is_in_the_way) {
+        return Err(Taken::Name { kind: added.gvk().clone(), plural: added.plural().clone() });
+    }
+    if all.iter().any(|other| !is_version_of(&added, other) && share_keys(&added, other)) {
+        return Err(Taken::Place { prefix: added.prefix().to_owned() });
+    }
+    match all.iter().position(|other| is_same(other)) {
+        Some(at) => std::mem::replace(&mut all[at], Arc::clone(&added)).end(),
+        None => all.insert(place(all, &added), Arc::clone(&added)),
+    }
+    Ok(added)
 }
 
 fn is_version_of(one: &Resource, other: &Resource) -> bool {

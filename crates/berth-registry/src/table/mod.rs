@@ -3,7 +3,6 @@
 //! Start with [`Printer`]: one per request; it turns what a verb gives back into a [`Table`], which serialises itself. A kind's columns
 //! and cells are its [`Printed`]. Where only metadata is asked for, see [`PartialObjectMetadata`].
 
-pub mod age;
 mod autoscaling;
 mod cluster;
 mod extensions;
@@ -16,6 +15,7 @@ mod storage;
 mod text;
 mod workloads;
 
+pub use crate::age;
 pub use partial::{PartialObjectMetadata, PartialObjectMetadataList};
 
 use crate::{

@@ -2,6 +2,7 @@
 
 use crate::world::{registry_over, showing};
 use berth_api::Scope;
+use berth_kinds::{Definition, Kind};
 use berth_registry::{
     Actor, ApiError, Body, Collection, DeleteOptions, GetOptions, List, ListOptions, Patch, Registry, Resource, ResourceTable, Target,
     WatchEvent, WatchOptions, WriteOptions,
@@ -29,7 +30,11 @@ struct Server {
 impl Server {
     fn open(open: impl FnOnce(Arc<ResourceTable>) -> Arc<dyn Store>) -> Self {
         let table = Arc::new(ResourceTable::default());
-        let add = |resource: Resource, path: &str| table.add(resource.stored_at(path)).expect("nothing is called or stored so");
+        let add = |definition: Definition, path: &str| {
+            let kind = Kind::new(definition).expect("it does not contradict itself");
+            let resource = Resource::of_kind(&kind).remove(0);
+            table.add(resource.stored_at(path)).expect("nothing is called or stored so")
+        };
         let specs = add(widgets("specs.example.com/v1", &["spec.color"]), "gadgets/specs");
         let endpoints = add(widgets("endpoints.example.com/v1", &[]), "gadgets/endpoints");
         let mut minions = widgets("minions.example.com/v1", &[]);
