@@ -26,7 +26,7 @@ ROOTS = {
     " ResourceQuota Secret Service ServiceAccount",
     "api::discovery::v1": "EndpointSlice",
     "api::events::v1": "Event",
-    "api::networking::v1": "IPAddress Ingress IngressClass NetworkPolicy ServiceCIDR",
+    "api::networking::v1": "IPAddress ServiceCIDR",
     "api::policy::v1": "PodDisruptionBudget",
     "api::rbac::v1": "ClusterRole ClusterRoleBinding Role RoleBinding",
     "api::scheduling::v1": "PriorityClass",

@@ -41,6 +41,31 @@ fn validate_requirement(requirement: &LabelSelectorRequirement, path: &Path, fau
     }
 }
 
+/// `k=v,l in (a,b),!m`, by key.
+#[must_use]
+pub fn shown(selector: Option<&LabelSelector>) -> String {
+    let mut texts: Vec<(&str, String)> = Vec::new();
+    if let Some(selector) = selector {
+        let equal = selector.match_labels.iter().flatten();
+        texts.extend(equal.map(|(key, value)| (key.as_str(), format!("{key}={value}"))));
+        for requirement in selector.match_expressions.iter().flatten() {
+            let key = requirement.key.as_str();
+            let mut values = requirement.values.clone().unwrap_or_default();
+            values.sort();
+            let text = match requirement.operator.as_str() {
+                "In" => format!("{key} in ({})", values.join(",")),
+                "NotIn" => format!("{key} notin ({})", values.join(",")),
+                "DoesNotExist" => format!("!{key}"),
+                _ => key.to_owned(),
+            };
+            texts.push((key, text));
+        }
+    }
+    texts.sort_by_key(|(key, _)| *key);
+    let texts: Vec<String> = texts.into_iter().map(|(_, text)| text).collect();
+    if texts.is_empty() { "<none>".to_owned() } else { texts.join(",") }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

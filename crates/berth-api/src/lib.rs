@@ -9,7 +9,7 @@ pub mod apps;
 mod check;
 pub mod decode;
 pub mod deletion;
-mod faults;
+pub mod faults;
 pub mod field;
 pub mod gates;
 pub mod int_or_string;

@@ -121,7 +121,8 @@ fn check_subdomain(text: &str, unit: &str) -> Vec<String> {
 /// DNS subdomain whose first label stands for any label.
 ///
 /// Source: upstream `IsWildcardDNS1123Subdomain`.
-pub(crate) fn check_wildcard(text: &str) -> Vec<String> {
+#[must_use]
+pub fn check_wildcard(text: &str) -> Vec<String> {
     let length = check_length(text, SUBDOMAIN_BYTES_MAX, CHARACTERS);
     let form = !text.strip_prefix("*.").is_some_and(is_dns_words);
     length.into_iter().chain(form.then(|| WILDCARD.message())).collect()

@@ -1,9 +1,24 @@
 //! Upstream's kinds that are data: a file each.
 
-use crate::Definition;
+mod ingress;
+mod ingress_class;
+mod network_policy;
+mod values;
 
-/// The definitions of these kinds.
-#[must_use]
-pub fn built_in() -> Vec<Definition> {
-    Vec::new()
+pub use ingress::ingress;
+pub use ingress_class::ingress_class;
+pub use network_policy::network_policy;
+
+use crate::ObjectRules;
+use berth_api::object::GenerationRule;
+
+/// What people read of the column of the name.
+const NAME_DESCRIPTION: &str = "Name of the object, unique in its namespace.";
+
+/// What is generic of an object of upstream's Go types, unless its kind differs.
+fn rules() -> ObjectRules {
+    ObjectRules { generation_rule: GenerationRule::Spec, requires_resource_version: false, ..ObjectRules::default() }
 }
+
+#[cfg(test)]
+mod tests;

@@ -6,7 +6,7 @@
 //!
 //! No clock, no randomness, no IO, no async: every function here returns the same result for the same input.
 
-mod built_in;
+pub mod built_in;
 mod content;
 mod conversion;
 mod definition;
@@ -17,7 +17,6 @@ mod reading;
 mod strategy;
 mod structural;
 
-pub use built_in::built_in;
 pub use content::Content;
 pub use conversion::{Conversion, ConversionError, Convert};
 pub use definition::{Cell, Column, Definition, Form, Names, ObjectRules, ScalePaths, SelectableField, Version};

@@ -290,29 +290,9 @@ normal! {
         fill: deprecated_source regarding;
         visit: deprecated_source metadata regarding related;
     }
-    networking::HTTPIngressPath { drop: path; visit: backend; }
-    networking::HTTPIngressRuleValue { visit: paths; }
     networking::IPAddress { visit: metadata spec; }
     networking::IPAddressSpec { visit: parent_ref; }
-    networking::IPBlock { drop: except; }
-    networking::Ingress { fill: spec status; visit: metadata spec status; }
-    networking::IngressBackend { visit: service; }
-    networking::IngressClass { fill: spec; visit: metadata spec; }
-    networking::IngressClassSpec { drop: controller; }
-    networking::IngressLoadBalancerIngress { drop: hostname ip ports; }
-    networking::IngressLoadBalancerStatus { drop: ingress; visit: ingress; }
-    networking::IngressRule { drop: host; visit: http; }
-    networking::IngressServiceBackend { fill: port; visit: port; }
-    networking::IngressSpec { drop: rules tls; visit: default_backend rules tls; }
-    networking::IngressStatus { fill: load_balancer; visit: load_balancer; }
-    networking::IngressTLS { drop: hosts secret_name; }
-    networking::NetworkPolicy { fill: spec; visit: metadata spec; }
-    networking::NetworkPolicyEgressRule { drop: ports to; visit: to; }
-    networking::NetworkPolicyIngressRule { drop: from ports; visit: from; }
-    networking::NetworkPolicyPeer { visit: ip_block namespace_selector pod_selector; }
-    networking::NetworkPolicySpec { drop: egress ingress policy_types; fill: pod_selector; visit: egress ingress pod_selector; }
     networking::ParentReference { drop: group namespace; }
-    networking::ServiceBackendPort { drop: name number; }
     networking::ServiceCIDR { fill: spec status; visit: metadata spec status; }
     networking::ServiceCIDRSpec { drop: cidrs; }
     networking::ServiceCIDRStatus { drop: conditions; visit: conditions; }

@@ -13,7 +13,7 @@ use k8s_openapi::api::{
     },
     discovery::v1::EndpointSlice,
     events::v1::Event,
-    networking::v1::{IPAddress, Ingress, IngressClass, NetworkPolicy},
+    networking::v1::IPAddress,
     storage::v1::StorageClass,
 };
 use serde_json::{Value, json};
@@ -153,28 +153,6 @@ fn an_address_whose_parent_changes_is_checked_as_a_new_one() {
         &[
             "spec.parentRef.resource: Invalid value: \"a/b\": may not contain '/'",
             "spec.parentRef: Invalid value: {\"Group\":\"\",\"Name\":\"a\",\"Namespace\":\"\",\"Resource\":\"a/b\"}: field is immutable",
-        ],
-    );
-}
-
-#[test]
-fn backends_and_ports_of_routes_are_told_at_upstreams_places() {
-    let ingress = |service: Value| named(&json!({"spec": {"defaultBackend": {"service": service}}}));
-    check_create::<Ingress>(&ingress(json!({"name": "1a", "port": {"number": 80}})), &[]);
-    check_create::<Ingress>(&ingress(json!({"name": "a"})), &["spec.defaultBackend: Required value: port name or number is required"]);
-    check_create::<IngressClass>(
-        &json!({"metadata": {"name": "a"}, "spec": {"controller": "e.com/c", "parameters": {"kind": "K", "name": "n", "namespace": "x"}}}),
-        &["spec.parameters.namespace: Forbidden: `parameters.scope` is set to 'Cluster'"],
-    );
-    check_create::<NetworkPolicy>(
-        &named(
-            &json!({"spec": {"ingress": [{"ports": [{"port": 80, "endPort": -1}], "from": [{"podSelector": {}, "ipBlock": {"cidr": ""}}]}]}}),
-        ),
-        &[
-            "spec.ingress[0].ports[0].endPort: Invalid value: 80: must be greater than or equal to `port`",
-            "spec.ingress[0].ports[0].endPort: Invalid value: -1: must be between 1 and 65535, inclusive",
-            "spec.ingress[0].from[0].ipBlock.cidr: Required value",
-            "spec.ingress[0].from[0]: Forbidden: may not specify both ipBlock and another peer",
         ],
     );
 }
@@ -441,54 +419,6 @@ fn a_persistent_volume_has_one_source_that_says_what_its_driver_needs() {
 }
 
 #[test]
-fn an_ingress_names_its_class_once_and_its_hosts_by_name() {
-    let backend = json!({"service": {"name": "s", "port": {"number": 80}}});
-    let ingress = |spec: Value| named(&json!({"spec": merged(json!({ "defaultBackend": backend }), &spec)}));
-    check_create::<Ingress>(&ingress(json!({"tls": [{"hosts": ["1.2.3.4", "*.a"]}]})), &[]);
-    check_create::<Ingress>(
-        &ingress(json!({"tls": [{"hosts": ["a.*"]}]})),
-        &["spec.tls[0].hosts[0]: Invalid value: \"a.*\": a wildcard DNS-1123 subdomain must start with '*.'…"],
-    );
-    check_create::<Ingress>(&ingress(json!({"ingressClassName": ""})), &["spec.ingressClassName: Invalid value: \"\": a lowercase…"]);
-    let both = |class: &str| {
-        let annotations = json!({"metadata": {"annotations": {"kubernetes.io/ingress.class": "a"}}});
-        merged(ingress(json!({ "ingressClassName": class })), &annotations)
-    };
-    check_create::<Ingress>(&both("a"), &[]);
-    check_create::<Ingress>(
-        &both("b"),
-        &["annotations.kubernetes.io/ingress.class: Invalid value: \"a\": must match `ingressClassName` when both are specified"],
-    );
-    check_update::<Ingress>(&both("a"), &both("b"), &[]);
-    let path = |path: Value| json!({"rules": [{"http": {"paths": [merged(json!({"backend": {}}), &path)]}}]});
-    let paths = "spec.rules[0].http.paths[0]";
-    check_create::<Ingress>(
-        &ingress(path(json!({"path": "x"}))),
-        &[&format!("{paths}.pathType: Required value: pathType must be specified")],
-    );
-    check_create::<Ingress>(
-        &ingress(merged(path(json!({"path": "//", "pathType": "X"})), &json!({"defaultBackend": {"service": null}}))),
-        &[
-            "spec.defaultBackend: Invalid value: \"\": resource or service backend is required",
-            &format!("{paths}.pathType: Unsupported value: \"X\": supported values: \"Exact\", \"ImplementationSpecific\", \"Prefix\""),
-            &format!("{paths}.backend: Invalid value: \"\": resource or service backend is required"),
-        ],
-    );
-    let class = |controller: &str| json!({"metadata": {"name": "a"}, "spec": {"controller": controller}});
-    check_create::<IngressClass>(&class("a.b/c/d"), &[]);
-    let prefixed = "must be a domain-prefixed path (such as \"acme.io/foo\")";
-    check_create::<IngressClass>(&class("/x"), &[&format!("spec.controller: Invalid value: \"/x\": {prefixed}")]);
-    check_create::<IngressClass>(
-        &class("A/b c"),
-        &[
-            "spec.controller: Invalid value: \"A\": a lowercase RFC 1123 subdomain must…",
-            "spec.controller: Invalid value: \"b c\": Invalid path (regex used for validation is '[A-Za-z0-9/\\-._~%!$&'()*+,;=:]+')",
-        ],
-    );
-    check_update::<IngressClass>(&class("A/x"), &merged(class("A/x"), &json!({"metadata": {"labels": {"a": "b"}}})), &[]);
-}
-
-#[test]
 fn new_addresses_are_those_that_all_read_alike() {
     let service = |spec: Value| named(&json!({"spec": merged(json!({"ports": [{"port": 80}]}), &spec)}));
     let mapped = "must not be an IPv4-mapped IPv6 address";
@@ -496,10 +426,6 @@ fn new_addresses_are_those_that_all_read_alike() {
     check_create::<Service>(&old, &[&format!("spec.clusterIPs[0]: Invalid value: \"::ffff:10.0.0.9\": {mapped}")]);
     check_update::<Service>(&old, &merged(old.clone(), &json!({"spec": {"selector": {"a": "b"}}})), &[]);
     let zeros = "must not have leading 0s in IP or prefix length";
-    let policy = |cidr: &str| named(&json!({"spec": {"ingress": [{"from": [{"ipBlock": {"cidr": cidr}}]}]}}));
-    let path = "spec.ingress[0].from[0].ipBlock.cidr";
-    check_create::<NetworkPolicy>(&policy("010.0.0.0/8"), &[&format!("{path}: Invalid value: \"010.0.0.0/8\": {zeros}")]);
-    check_update::<NetworkPolicy>(&policy("010.0.0.0/8"), &policy("010.0.0.0/8"), &[]);
 
     let annotation = "service.beta.kubernetes.io/load-balancer-source-ranges";
     let ranges = |type_: &str| {

@@ -9,7 +9,7 @@ use k8s_openapi::api::{
     autoscaling::v2::HorizontalPodAutoscaler,
     core::v1::{LimitRange, Node, PersistentVolume, PersistentVolumeClaim, Service},
     discovery::v1::EndpointSlice,
-    networking::v1::{IngressClass, NetworkPolicy, ServiceCIDR},
+    networking::v1::ServiceCIDR,
 };
 use serde_json::{Value, json};
 
@@ -259,38 +259,5 @@ fn faults_of_a_services_addresses_are_reported_alone() {
         &good,
         &service(json!({"clusterIP": "x", "clusterIPs": ["x"]})),
         &[&format!("spec.clusterIPs[0]: Invalid value: \"x\": {form}")],
-    );
-}
-
-#[test]
-fn an_empty_type_of_a_policy_or_group_of_parameters_is_no_absent_one() {
-    check_create::<NetworkPolicy>(
-        &named(&json!({"spec": {"policyTypes": ["Ingress", ""]}})),
-        &["spec.policyTypes[1]: Unsupported value: \"\": supported values: \"Ingress\", \"Egress\""],
-    );
-    let class = |parameters: Value| {
-        let parameters = merged(json!({"kind": "K", "name": "n"}), &parameters);
-        json!({"metadata": {"name": "a"}, "spec": {"controller": "e.com/c", "parameters": parameters}})
-    };
-    check_create::<IngressClass>(&class(json!({"apiGroup": ""})), &["spec.parameters.apiGroup: Invalid value: \"\": a lowercase…"]);
-    let scopes = "supported values: \"Cluster\", \"Namespace\"";
-    check_create::<IngressClass>(&class(json!({"scope": ""})), &[&format!("spec.parameters.scope: Unsupported value: \"\": {scopes}")]);
-    let namespace = "spec.parameters.namespace: ";
-    check_create::<IngressClass>(
-        &class(json!({"scope": "Namespace"})),
-        &[&format!("{namespace}Required value: `parameters.scope` is set to 'Namespace'")],
-    );
-    check_create::<IngressClass>(
-        &class(json!({"namespace": ""})),
-        &[&format!("{namespace}Forbidden: `parameters.scope` is set to 'Cluster'")],
-    );
-    let port = json!({"spec": {"ingress": [{"ports": [{"port": ""}]}]}});
-    let path = "spec.ingress[0].ports[0].port: Invalid value: \"\": ";
-    check_create::<NetworkPolicy>(
-        &named(&port),
-        &[
-            &format!("{path}must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)"),
-            &format!("{path}must contain at least one letter (a-z)"),
-        ],
     );
 }

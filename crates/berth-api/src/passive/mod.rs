@@ -16,7 +16,6 @@ mod network;
 mod node;
 mod rbac;
 mod reviews;
-mod routing;
 mod service;
 mod storage;
 mod subresources;

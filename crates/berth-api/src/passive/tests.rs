@@ -10,7 +10,6 @@ use k8s_openapi::api::{
     },
     discovery::v1::EndpointSlice,
     events::v1::Event,
-    networking::v1::{Ingress, IngressClass, NetworkPolicy},
     policy::v1::PodDisruptionBudget,
     scheduling::v1::PriorityClass,
     storage::v1::StorageClass,
@@ -435,54 +434,6 @@ fn of_an_event_of_the_newer_form_only_the_series_changes() {
     ] {
         check_update::<Event>(&new_event(&json!({})), &new_event(&patch), &[fault]);
     }
-}
-
-#[test]
-fn what_directs_traffic_is_defaulted_and_validated() {
-    check_stored::<NetworkPolicy>(
-        &json!({"spec": {"egress": [{"ports": [{"port": 53}]}]}}),
-        &json!({"spec": {"podSelector": {}, "policyTypes": ["Ingress", "Egress"], "egress": [{"ports": [{"port": 53, "protocol": "TCP"}]}]}}),
-    );
-    let ingress = |spec: Value| named(&json!({"spec": spec}));
-    let backend = json!({"service": {"name": "web", "port": {"number": 80}}});
-    check_create::<Ingress>(&ingress(json!({"defaultBackend": backend, "tls": [{"hosts": ["*.a.b"], "secretName": "s"}]})), &[]);
-    let path = json!({"pathType": "Prefix", "path": "/", "backend": backend});
-    check_create::<Ingress>(&ingress(json!({"rules": [{"host": "a.b", "http": {"paths": [path]}}]})), &[]);
-    check_create::<Ingress>(&ingress(json!({})), &["spec: Invalid value: null: either `defaultBackend` or `rules` must be specified"]);
-    let broken = json!([{"pathType": "X", "path": "a", "backend": {}}, {"backend": {"service": {"name": "web"}}, "path": "/"}]);
-    check_create::<Ingress>(
-        &ingress(json!({"rules": [{"host": "10.0.0.1", "http": {"paths": broken}}, {"http": {"paths": []}}]})),
-        &[
-            "spec.rules[0].host: Invalid value: \"10.0.0.1\": must be a DNS name, not an IP address",
-            "spec.rules[0].http.paths[0].pathType: Unsupported value: \"X\": supported values: \"Exact\", \"ImplementationSpecific\", \"Prefix\"",
-            "spec.rules[0].http.paths[0].backend: Invalid value: \"\": resource or service backend is required",
-            "spec.rules[0].http.paths[1].pathType: Required value: pathType must be specified",
-            "spec.rules[1].http.paths: Required value",
-        ],
-    );
-    let class = |controller: &str| named(&json!({"spec": {"controller": controller}}));
-    check_create::<IngressClass>(&class("a.b/c"), &[]);
-    check_create::<IngressClass>(&class(""), &["spec.controller: Required value"]);
-    check_update::<IngressClass>(&class("a.b/c"), &class("a.b/d"), &["spec.controller: Invalid value: \"a.b/d\": field is immutable"]);
-    let block = json!({"cidr": "10.0.0.0/8", "except": ["10.1.0.0/16", "11.0.0.0/16", "10.0.0.0/8", "x"]});
-    check_create::<NetworkPolicy>(
-        &named(&json!({"spec": {"policyTypes": ["X"], "ingress": [{
-            "from": [{"ipBlock": block}, {}, {"ipBlock": {"cidr": "y"}, "podSelector": {}}],
-            "ports": [{"port": 5, "endPort": 3}, {"port": "web", "endPort": 3}, {"endPort": 3}],
-        }]}})),
-        &[
-            "spec.ingress[0].ports[0].endPort: Invalid value: 5: must be greater than or equal to `port`",
-            "spec.ingress[0].ports[1].endPort: Invalid value: 3: may not be specified when `port` is non-numeric",
-            "spec.ingress[0].ports[2].endPort: Invalid value: 3: may not be specified when `port` is not specified",
-            "spec.ingress[0].from[0].ipBlock.except[1]: Invalid value: \"11.0.0.0/16\": must be a strict subset of `cidr`",
-            "spec.ingress[0].from[0].ipBlock.except[2]: Invalid value: \"10.0.0.0/8\": must be a strict subset of `cidr`",
-            "spec.ingress[0].from[0].ipBlock.except[3]: Invalid value: \"x\": must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)",
-            "spec.ingress[0].from[1]: Required value: must specify a peer",
-            "spec.ingress[0].from[2].ipBlock.cidr: Invalid value: \"y\": must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)",
-            "spec.ingress[0].from[2]: Forbidden: may not specify both ipBlock and another peer",
-            "spec.policyTypes[0]: Unsupported value: \"X\": supported values: \"Ingress\", \"Egress\"",
-        ],
-    );
 }
 
 #[test]

@@ -15,6 +15,9 @@ mod status_part;
 mod tests;
 mod update;
 pub(crate) mod validate;
+
+pub use validate::check_port_name;
+
 pub(crate) mod warnings;
 
 pub(crate) use defaults::fill_template;

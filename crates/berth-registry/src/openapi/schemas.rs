@@ -15,7 +15,7 @@ const REFERENCE_PREFIX: &str = "#/components/schemas/";
 /// Where the names of berth's own types stand in for upstream's.
 const OWN_TYPES_PREFIX: &str = "io.k8s.api.apps.v1.";
 /// Map types with one owner in server-side apply.
-const ATOMIC_MAP_TYPES: [&str; 20] = [
+const ATOMIC_MAP_TYPES: [&str; 19] = [
     "ConfigMapKeySelector",
     "EndpointAddress",
     "EndpointPort",
@@ -32,7 +32,6 @@ const ATOMIC_MAP_TYPES: [&str; 20] = [
     "ScopeSelector",
     "SecretKeySelector",
     "SecretReference",
-    "ServiceBackendPort",
     "Subject",
     "TopologySelectorTerm",
     "TypedLocalObjectReference",

@@ -63,12 +63,11 @@ fn always_there(group: &str, kind: &str) -> Value {
         "StatefulSet" => json!({"spec": {"selector": null, "template": template, "updateStrategy": {}}}),
         "Pod" => json!({"spec": {"containers": null}}),
         "PersistentVolumeClaim" => json!({"spec": {"resources": {}}}),
-        "Ingress" | "Service" => json!({"status": {"loadBalancer": {}}}),
+        "Service" => json!({"status": {"loadBalancer": {}}}),
         "Node" => json!({"status": {"daemonEndpoints": {"kubeletEndpoint": {}}, "nodeInfo": {}}}),
         "HorizontalPodAutoscaler" => {
             json!({"spec": {"maxReplicas": 0, "scaleTargetRef": {}}, "status": {"currentMetrics": null, "desiredReplicas": 0}})
         }
-        "NetworkPolicy" => json!({"spec": {"podSelector": {}}}),
         "LimitRange" => json!({"spec": {"limits": null}}),
         "PriorityClass" => json!({"value": 0}),
         "EndpointSlice" => json!({"endpoints": null, "ports": null}),

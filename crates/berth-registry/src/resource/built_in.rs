@@ -21,7 +21,7 @@ use berth_api::{
             },
             discovery::v1::EndpointSlice,
             events::v1::Event,
-            networking::v1::{IPAddress, Ingress, IngressClass, NetworkPolicy, ServiceCIDR},
+            networking::v1::{IPAddress, ServiceCIDR},
             policy::v1::PodDisruptionBudget,
             rbac::v1::{ClusterRole, ClusterRoleBinding, Role, RoleBinding},
             scheduling::v1::PriorityClass,
@@ -31,6 +31,10 @@ use berth_api::{
     },
 };
 use berth_identity::GroupVersionKind;
+use berth_kinds::{
+    Definition, Kind as DataKind,
+    built_in::{ingress, ingress_class, network_policy},
+};
 use std::sync::{Arc, LazyLock};
 
 static BUILT_IN: LazyLock<Arc<Resources>> =
@@ -88,10 +92,10 @@ fn kinds() -> Vec<Resource> {
         Resource::namespaced::<ControllerRevision>(),
         Resource::namespaced::<Event>().short(&["ev"]).fields(EVENT_FIELDS).put_creates().stored_as(AsCore),
         Resource::namespaced::<HorizontalPodAutoscaler>().short(&["hpa"]).all().sub(&[Status]),
-        Resource::cluster::<IngressClass>(),
-        Resource::namespaced::<Ingress>().short(&["ing"]).sub(&[Status]).stored_at("ingress"),
+        data(ingress_class()),
+        data(ingress()).stored_at("ingress"),
         Resource::cluster::<IPAddress>().short(&["ip"]),
-        Resource::namespaced::<NetworkPolicy>().short(&["netpol"]),
+        data(network_policy()),
         Resource::cluster::<ServiceCIDR>().sub(&[Status]),
         Resource::namespaced::<PodDisruptionBudget>().short(&["pdb"]).sub(&[Status]),
         Resource::cluster::<ClusterRoleBinding>().put_creates(),
@@ -107,6 +111,14 @@ fn kinds() -> Vec<Resource> {
         Resource::namespaced::<Lease>().put_creates(),
         Resource::namespaced::<EndpointSlice>(),
     ]
+}
+
+/// A kind that is data, stored at `PLURAL`.
+fn data(definition: Definition) -> Resource {
+    let kind = DataKind::new(definition).expect("built-in kinds do not contradict themselves");
+    let resource = Resource::of_kind(&kind).remove(0);
+    let place = resource.plural().to_string();
+    resource.stored_at(&place)
 }
 
 /// The kind is there so that clients which look for definitions, as kubectl does before it says that a kind is unknown, find that there are none.

@@ -10,7 +10,6 @@ mod network;
 mod partial;
 mod pod;
 mod rbac;
-mod routing;
 mod storage;
 mod text;
 mod workloads;

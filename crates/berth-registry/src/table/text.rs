@@ -5,11 +5,9 @@ use crate::resource::Column;
 pub(super) use crate::resource::printed::{NAME, name, text};
 use berth_api::k8s_openapi::{
     api::core::v1::PodSpec,
-    apimachinery::pkg::{
-        apis::meta::v1::{LabelSelector, ObjectMeta},
-        util::intstr::IntOrString,
-    },
+    apimachinery::pkg::{apis::meta::v1::ObjectMeta, util::intstr::IntOrString},
 };
+pub(super) use berth_api::label_selector::shown as selector;
 use jiff::Timestamp;
 use std::collections::BTreeMap;
 
@@ -49,30 +47,6 @@ pub(super) fn containers(spec: Option<&PodSpec>) -> (String, String) {
 /// `k=v,l=w`.
 pub(super) fn labels(labels: Option<&BTreeMap<String, String>>) -> String {
     let texts: Vec<String> = labels.into_iter().flatten().map(|(key, value)| format!("{key}={value}")).collect();
-    or(Some(&texts.join(",")), "<none>").to_owned()
-}
-
-/// `k=v,l in (a,b),!m`, by key.
-pub(super) fn selector(selector: Option<&LabelSelector>) -> String {
-    let mut texts: Vec<(&str, String)> = Vec::new();
-    if let Some(selector) = selector {
-        let equal = selector.match_labels.iter().flatten();
-        texts.extend(equal.map(|(key, value)| (key.as_str(), format!("{key}={value}"))));
-        for requirement in selector.match_expressions.iter().flatten() {
-            let key = requirement.key.as_str();
-            let mut values = requirement.values.clone().unwrap_or_default();
-            values.sort();
-            let text = match requirement.operator.as_str() {
-                "In" => format!("{key} in ({})", values.join(",")),
-                "NotIn" => format!("{key} notin ({})", values.join(",")),
-                "DoesNotExist" => format!("!{key}"),
-                _ => key.to_owned(),
-            };
-            texts.push((key, text));
-        }
-    }
-    texts.sort_by_key(|(key, _)| *key);
-    let texts: Vec<String> = texts.into_iter().map(|(_, text)| text).collect();
     or(Some(&texts.join(",")), "<none>").to_owned()
 }
 

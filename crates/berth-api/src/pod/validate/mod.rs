@@ -28,7 +28,8 @@ use k8s_openapi::api::core::v1::{PersistentVolumeClaimVolumeSource, Pod, PodReso
 use serde_json::json;
 use std::{borrow::Cow, collections::BTreeSet};
 
-pub(crate) use names::{check_config_key, check_port_name};
+pub(crate) use names::check_config_key;
+pub use names::check_port_name;
 pub(crate) use volumes::{ISCSI_TOO_LONG, is_iscsi_too_long};
 
 /// All faults of a template; `path` is `spec.template`. What a workload demands of its template besides (labels that its selector matches,

@@ -1,7 +1,8 @@
 //! Syntax that only pods and what they refer to have.
 
 /// Name of a port: an IANA service name.
-pub(crate) fn check_port_name(value: &str) -> Vec<String> {
+#[must_use]
+pub fn check_port_name(value: &str) -> Vec<String> {
     let bytes = value.as_bytes();
     let known = |byte: &u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || *byte == b'-';
     [

@@ -1,0 +1,206 @@
+//! IngressClass: who serves ingresses of a class.
+
+use super::values::{native, text};
+use crate::{Cell, Column, Content, Definition, Names, ObjectRules, Strategy, Version};
+use berth_api::{
+    FieldError, Path, Scope, Subresource,
+    faults::Faults,
+    names::{check_dns_label, check_dns_subdomain, check_path_segment},
+};
+use serde_json::{Value, json};
+use std::sync::Arc;
+
+/// The definition of the kind.
+#[must_use]
+pub fn ingress_class() -> Definition {
+    let column = |name: &str, description: &str, cell| Column { cell, ..Column::text(name, description) };
+    let version = Version {
+        columns: vec![
+            Column::of_name(super::NAME_DESCRIPTION),
+            column(
+                "Controller",
+                "Who serves ingresses of this class.",
+                Cell::Computed(|class| json!(text(&class.members()["spec"], "controller"))),
+            ),
+            column("Parameters", "The object with its settings.", Cell::Computed(shown_parameters)),
+            Column::age(),
+        ],
+        ..Version::default()
+    };
+    Definition {
+        rules: ObjectRules { checks_new_name_base: true, empty: json!({"metadata": {}, "spec": {}}), ..super::rules() },
+        strategy: Some(Arc::new(Classes)),
+        ..native("networking.k8s.io", Names::of("IngressClass", "ingressclasses"), Scope::Cluster, version, TYPES)
+    }
+}
+
+fn shown_parameters(class: &Content) -> Value {
+    let Some(parameters) = class.members()["spec"].get("parameters") else { return json!("<none>") };
+    let group = parameters.get("apiGroup").and_then(Value::as_str).map(|group| format!(".{group}")).unwrap_or_default();
+    json!(format!("{}{group}/{}", text(parameters, "kind"), text(parameters, "name")))
+}
+
+struct Classes;
+
+impl Strategy for Classes {
+    fn default(&self, class: &mut Content) {
+        if let Some(Value::Object(parameters)) = class.members_mut().get_mut("spec").and_then(|spec| spec.get_mut("parameters")) {
+            parameters.entry("scope").or_insert_with(|| json!("Cluster"));
+        }
+    }
+
+    fn validate(&self, class: &Content) -> Vec<FieldError> {
+        let mut faults = Faults::default();
+        let (path, spec) = (Path::new("spec"), &class.members()["spec"]);
+        validate_controller(text(spec, "controller"), &path.child("controller"), &mut faults);
+        validate_class_parameters(spec, &path, &mut faults);
+        faults.into_vec()
+    }
+
+    fn validate_update(&self, class: &Content, old: &Content, _: Option<Subresource>) -> Vec<FieldError> {
+        let mut faults = Faults::default();
+        let (path, spec) = (Path::new("spec"), &class.members()["spec"]);
+        let controller = text(spec, "controller");
+        if controller != text(&old.members()["spec"], "controller") {
+            faults.invalid(&path.child("controller"), controller, "field is immutable");
+            validate_controller(controller, &path.child("controller"), &mut faults);
+        }
+        validate_class_parameters(spec, &path, &mut faults);
+        faults.into_vec()
+    }
+}
+
+/// Longest name of a controller, in bytes.
+const CONTROLLER_BYTES_MAX: usize = 250;
+
+/// A domain, and a path in it.
+///
+/// Source: upstream `IsDomainPrefixedPath`.
+fn validate_controller(controller: &str, path: &Path, faults: &mut Faults) {
+    if controller.len() > CONTROLLER_BYTES_MAX {
+        faults.add([FieldError::too_long(path, CONTROLLER_BYTES_MAX)]);
+    }
+    if !faults.set(path, controller) {
+        return;
+    }
+    let Some((domain, rest)) = controller.split_once('/').filter(|(domain, rest)| !domain.is_empty() && !rest.is_empty()) else {
+        return faults.invalid(path, controller, "must be a domain-prefixed path (such as \"acme.io/foo\")");
+    };
+    faults.form(path, domain, check_dns_subdomain);
+    if !rest.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"/-._~%!$&'()*+,;=:".contains(&byte)) {
+        faults.invalid(path, rest, r"Invalid path (regex used for validation is '[A-Za-z0-9/\-._~%!$&'()*+,;=:]+')");
+    }
+}
+
+fn validate_class_parameters(spec: &Value, path: &Path, faults: &mut Faults) {
+    let Some(parameters) = spec.get("parameters") else { return };
+    let path = path.child("parameters");
+    if let Some(group) = parameters.get("apiGroup").and_then(Value::as_str) {
+        faults.form(&path.child("apiGroup"), group, check_dns_subdomain);
+    }
+    faults.set_form(&path.child("kind"), text(parameters, "kind"), check_path_segment);
+    faults.set_form(&path.child("name"), text(parameters, "name"), check_path_segment);
+    faults.known(&path.child("scope"), text(parameters, "scope"), &["Cluster", "Namespace"]);
+    let path = path.child("namespace");
+    match (text(parameters, "scope"), parameters.get("namespace").and_then(Value::as_str)) {
+        ("Namespace", None) => faults.required(&path, "`parameters.scope` is set to 'Namespace'"),
+        ("Namespace", Some(namespace)) => faults.form(&path, namespace, check_dns_label),
+        ("Cluster", Some(_)) => faults.forbidden(&path, "`parameters.scope` is set to 'Cluster'"),
+        _ => (),
+    }
+}
+
+/// Its types as OpenAPI publishes them. The marks are for what upstream's Go types leave out and what they always write.
+const TYPES: &str = r##"{
+  "io.k8s.api.networking.v1.IngressClass": {
+    "description": "IngressClass represents the class of the Ingress, referenced by the Ingress Spec. The `ingressclass.kubernetes.io/is-default-class` annotation can be used to indicate that an IngressClass should be considered default. When a single IngressClass resource has this annotation set to true, new Ingress resources without a class specified will be assigned this default class.",
+    "properties": {
+      "apiVersion": {
+        "description": "APIVersion defines the versioned schema of this representation of an object. Servers should convert recognized schemas to the latest internal value, and may reject unrecognized values. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#resources",
+        "type": "string"
+      },
+      "kind": {
+        "description": "Kind is a string value representing the REST resource this object represents. Servers may infer this from the endpoint the client submits requests to. Cannot be updated. In CamelCase. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds",
+        "type": "string"
+      },
+      "metadata": {
+        "allOf": [
+          {
+            "$ref": "#/components/schemas/io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
+          }
+        ],
+        "default": {},
+        "description": "Standard object's metadata. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#metadata"
+      },
+      "spec": {
+        "allOf": [
+          {
+            "$ref": "#/components/schemas/io.k8s.api.networking.v1.IngressClassSpec"
+          }
+        ],
+        "default": {},
+        "description": "spec is the desired state of the IngressClass. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#spec-and-status",
+        "x-berth-always": true
+      }
+    },
+    "type": "object",
+    "x-kubernetes-group-version-kind": [
+      {
+        "group": "networking.k8s.io",
+        "kind": "IngressClass",
+        "version": "v1"
+      }
+    ]
+  },
+  "io.k8s.api.networking.v1.IngressClassSpec": {
+    "description": "IngressClassSpec provides information about the class of an Ingress.",
+    "properties": {
+      "controller": {
+        "description": "controller refers to the name of the controller that should handle this class. This allows for different \"flavors\" that are controlled by the same controller. For example, you may have different parameters for the same implementing controller. This should be specified as a domain-prefixed path no more than 250 characters in length, e.g. \"acme.io/ingress-controller\". This field is immutable.",
+        "type": "string",
+        "x-berth-omit-empty": true
+      },
+      "parameters": {
+        "allOf": [
+          {
+            "$ref": "#/components/schemas/io.k8s.api.networking.v1.IngressClassParametersReference"
+          }
+        ],
+        "description": "parameters is a link to a custom resource containing additional configuration for the controller. This is optional if the controller does not require extra parameters."
+      }
+    },
+    "type": "object"
+  },
+  "io.k8s.api.networking.v1.IngressClassParametersReference": {
+    "description": "IngressClassParametersReference identifies an API object. This can be used to specify a cluster or namespace-scoped resource.",
+    "properties": {
+      "apiGroup": {
+        "description": "apiGroup is the group for the resource being referenced. If APIGroup is not specified, the specified Kind must be in the core API group. For any other third-party types, APIGroup is required.",
+        "type": "string"
+      },
+      "kind": {
+        "default": "",
+        "description": "kind is the type of resource being referenced.",
+        "type": "string"
+      },
+      "name": {
+        "default": "",
+        "description": "name is the name of resource being referenced.",
+        "type": "string"
+      },
+      "namespace": {
+        "description": "namespace is the namespace of the resource being referenced. This field is required when scope is set to \"Namespace\" and must be unset when scope is set to \"Cluster\".",
+        "type": "string"
+      },
+      "scope": {
+        "description": "scope represents if this refers to a cluster or namespace scoped resource. This may be set to \"Cluster\" (default) or \"Namespace\".",
+        "type": "string"
+      }
+    },
+    "required": [
+      "kind",
+      "name"
+    ],
+    "type": "object"
+  }
+}"##;
