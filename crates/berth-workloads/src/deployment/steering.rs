@@ -31,13 +31,15 @@ impl<'o, 'a> Steering<'o, 'a> {
         Self::of_share(observed, stand.share())
     }
 
-    /// The same for a new size of the Deployment: a new set that does not exist yet has no share, as the rollout to it has not begun. While the Deployment is
-    /// paused, a new set that was made for this size grows no more: only the rollout would give it pods.
+    /// The same for a new size of the Deployment. A new set that does not exist yet has no share, as its rollout has not begun. A paused Deployment gives a new
+    /// set no more pods if the set was sized for this size already, or has no pods beside an active set: only the rollout does.
     pub(super) fn of_new_size(observed: &'o Observed<'a>, stand: &Stand<'_>) -> Self {
         let share = match observed.new {
             None => 0,
-            Some(new) if observed.deployment().spec.paused && observed.scale_of(new).desired == Some(observed.size.desired) => {
-                stand.share().min(observed.sets[new].replicas.into())
+            Some(new) if observed.deployment().spec.paused => {
+                let set = observed.scale_of(new);
+                let waits_for_rollout = set.desired == Some(observed.size.desired) || set.size == 0 && !observed.active().is_empty();
+                if waits_for_rollout { stand.share().min(set.size) } else { stand.share() }
             }
             Some(_) => stand.share(),
         };

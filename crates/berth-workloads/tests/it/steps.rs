@@ -407,6 +407,25 @@ fn a_pause_holds_a_template_that_was_made_for_the_new_size() {
     }
 }
 
+/// A template comes back whose set has no pods and another size, and a pause comes before it gets any: a new size goes to the active set alone.
+#[test]
+fn a_pause_holds_a_template_that_came_back_before_it_has_pods() {
+    for policy in [None, Some("TerminationStarted"), Some("TerminationComplete")] {
+        for limit in [1, usize::MAX] {
+            let mut story = Story::new(1, 0, policy, limit);
+            story.roll_out(2);
+            story.roll_out(1);
+            story.scale(9);
+            assert_eq!(story.sizes(), [("web:1".to_owned(), 9)], "{policy:?}");
+            story.world.edit(&json!({"spec": {"replicas": 40, "paused": true, "template": template(2)}}));
+            for _ in 0..3 {
+                story.pass(1_000);
+                assert_eq!(story.sizes(), [("web:1".to_owned(), 40)], "{policy:?}");
+            }
+        }
+    }
+}
+
 /// A pod is a share of one: the step waits with all pods there are.
 #[test]
 fn one_pod_waits_at_its_step_too() {
