@@ -6,6 +6,7 @@ use berth_api::{
     names::{check_dns_1035_label, check_dns_subdomain},
     object::{GenerationRule, NameRule},
 };
+use schemars::{Schema, SchemaGenerator};
 use serde_json::{Value, json};
 use std::{collections::BTreeSet, fmt, sync::Arc};
 
@@ -125,7 +126,12 @@ pub enum Form {
     #[default]
     Custom,
     /// As upstream's Go types: a value of a wrong type cannot be read, a null is an empty value, and fields that are empty are left out.
-    Native(Arc<Components>),
+    Native {
+        /// What it is made of.
+        types: Arc<Components>,
+        /// Adds the Rust types of the same names to a generator. OpenAPI takes the descriptions of `types` from them.
+        described_by: fn(&mut SchemaGenerator) -> Schema,
+    },
 }
 
 /// What is generic of an object.

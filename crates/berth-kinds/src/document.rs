@@ -79,7 +79,7 @@ impl Document {
     }
 
     fn is_native(&self) -> bool {
-        matches!(self.kind.definition().form, Form::Native(_))
+        matches!(self.kind.definition().form, Form::Native { .. })
     }
 
     /// Takes a member over from another object.

@@ -132,7 +132,7 @@ impl KindVersion {
 
     /// What objects of it must be.
     pub(crate) fn wanted(&self) -> Wanted<'_> {
-        let native = matches!(self.definition().form, Form::Native(_)).then_some(&self.version().schema);
+        let native = matches!(self.definition().form, Form::Native { .. }).then_some(&self.version().schema);
         Wanted { api_version: self.api_version(), kind: &self.definition().names.kind, native }
     }
 
@@ -203,7 +203,7 @@ impl KindVersion {
     #[must_use]
     pub fn published(&self, metadata: &Value) -> Published {
         match &self.definition().form {
-            Form::Native(components) => Published { name: components.name().to_owned(), schemas: components.published() },
+            Form::Native { types, .. } => Published { name: types.name().to_owned(), schemas: types.published() },
             Form::Custom => {
                 let Definition { group, names, .. } = self.definition();
                 let group: Vec<&str> = group.rsplit('.').collect();

@@ -44,7 +44,7 @@ pub fn ingress() -> Definition {
     Definition {
         rules: ObjectRules { checks_new_name_base: true, empty, ..super::rules() },
         strategy: Some(Arc::new(Ingresses)),
-        ..native("networking.k8s.io", names, Scope::Namespaced, version, TYPES)
+        ..native::<k8s_openapi::api::networking::v1::Ingress>("networking.k8s.io", names, Scope::Namespaced, version, TYPES)
     }
 }
 
@@ -238,17 +238,14 @@ fn validate_backend(backend: &Value, path: &Path, faults: &mut Faults) {
     }
 }
 
-/// Its types as OpenAPI publishes them. The marks are for what upstream's Go types leave out and what they always write.
+/// Its types as OpenAPI publishes them, without their descriptions, which are `k8s-openapi`'s. The marks are for what upstream's Go types leave out and what they always write.
 const TYPES: &str = r##"{
   "io.k8s.api.networking.v1.Ingress": {
-    "description": "Ingress is a collection of rules that allow inbound connections to reach the endpoints defined by a backend. An Ingress can be configured to give services externally-reachable urls, load balance traffic, terminate SSL, offer name based virtual hosting etc.",
     "properties": {
       "apiVersion": {
-        "description": "APIVersion defines the versioned schema of this representation of an object. Servers should convert recognized schemas to the latest internal value, and may reject unrecognized values. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#resources",
         "type": "string"
       },
       "kind": {
-        "description": "Kind is a string value representing the REST resource this object represents. Servers may infer this from the endpoint the client submits requests to. Cannot be updated. In CamelCase. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds",
         "type": "string"
       },
       "metadata": {
@@ -257,8 +254,7 @@ const TYPES: &str = r##"{
             "$ref": "#/components/schemas/io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
           }
         ],
-        "default": {},
-        "description": "Standard object's metadata. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#metadata"
+        "default": {}
       },
       "spec": {
         "allOf": [
@@ -267,7 +263,6 @@ const TYPES: &str = r##"{
           }
         ],
         "default": {},
-        "description": "spec is the desired state of the Ingress. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#spec-and-status",
         "x-berth-always": true
       },
       "status": {
@@ -277,7 +272,6 @@ const TYPES: &str = r##"{
           }
         ],
         "default": {},
-        "description": "status is the current state of the Ingress. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#spec-and-status",
         "x-berth-always": true
       }
     },
@@ -291,22 +285,18 @@ const TYPES: &str = r##"{
     ]
   },
   "io.k8s.api.networking.v1.IngressSpec": {
-    "description": "IngressSpec describes the Ingress the user wishes to exist.",
     "properties": {
       "defaultBackend": {
         "allOf": [
           {
             "$ref": "#/components/schemas/io.k8s.api.networking.v1.IngressBackend"
           }
-        ],
-        "description": "defaultBackend is the backend that should handle requests that don't match any rule. If Rules are not specified, DefaultBackend must be specified. If DefaultBackend is not set, the handling of requests that do not match any of the rules will be up to the Ingress controller."
+        ]
       },
       "ingressClassName": {
-        "description": "ingressClassName is the name of an IngressClass cluster resource. Ingress controller implementations use this field to know whether they should be serving this Ingress resource, by a transitive connection (controller -> IngressClass -> Ingress resource). Although the `kubernetes.io/ingress.class` annotation (simple constant name) was never formally defined, it was widely supported by Ingress controllers to create a direct binding between Ingress controller and Ingress resources. Newly created Ingress resources should prefer using the field. However, even though the annotation is officially deprecated, for backwards compatibility reasons, ingress controllers should still honor that annotation if present.",
         "type": "string"
       },
       "rules": {
-        "description": "rules is a list of host rules used to configure the Ingress. If unspecified, or no rule matches, all traffic is sent to the default backend.",
         "items": {
           "$ref": "#/components/schemas/io.k8s.api.networking.v1.IngressRule"
         },
@@ -315,7 +305,6 @@ const TYPES: &str = r##"{
         "x-berth-omit-empty": true
       },
       "tls": {
-        "description": "tls represents the TLS configuration. Currently the Ingress only supports a single TLS port, 443. If multiple members of this list specify different hosts, they will be multiplexed on the same port according to the hostname specified through the SNI TLS extension, if the ingress controller fulfilling the ingress supports SNI.",
         "items": {
           "$ref": "#/components/schemas/io.k8s.api.networking.v1.IngressTLS"
         },
@@ -327,42 +316,35 @@ const TYPES: &str = r##"{
     "type": "object"
   },
   "io.k8s.api.networking.v1.IngressBackend": {
-    "description": "IngressBackend describes all endpoints for a given service and port.",
     "properties": {
       "resource": {
         "allOf": [
           {
             "$ref": "#/components/schemas/io.k8s.api.core.v1.TypedLocalObjectReference"
           }
-        ],
-        "description": "resource is an ObjectRef to another Kubernetes resource in the namespace of the Ingress object. If resource is specified, a service.Name and service.Port must not be specified. This is a mutually exclusive setting with \"Service\"."
+        ]
       },
       "service": {
         "allOf": [
           {
             "$ref": "#/components/schemas/io.k8s.api.networking.v1.IngressServiceBackend"
           }
-        ],
-        "description": "service references a service as a backend. This is a mutually exclusive setting with \"Resource\"."
+        ]
       }
     },
     "type": "object"
   },
   "io.k8s.api.core.v1.TypedLocalObjectReference": {
-    "description": "TypedLocalObjectReference contains enough information to let you locate the typed referenced object inside the same namespace.",
     "properties": {
       "apiGroup": {
-        "description": "APIGroup is the group for the resource being referenced. If APIGroup is not specified, the specified Kind must be in the core API group. For any other third-party types, APIGroup is required.",
         "type": "string"
       },
       "kind": {
         "default": "",
-        "description": "Kind is the type of resource being referenced",
         "type": "string"
       },
       "name": {
         "default": "",
-        "description": "Name is the name of resource being referenced",
         "type": "string"
       }
     },
@@ -374,11 +356,9 @@ const TYPES: &str = r##"{
     "x-kubernetes-map-type": "atomic"
   },
   "io.k8s.api.networking.v1.IngressServiceBackend": {
-    "description": "IngressServiceBackend references a Kubernetes Service as a Backend.",
     "properties": {
       "name": {
         "default": "",
-        "description": "name is the referenced service. The service must exist in the same namespace as the Ingress object.",
         "type": "string"
       },
       "port": {
@@ -387,7 +367,6 @@ const TYPES: &str = r##"{
             "$ref": "#/components/schemas/io.k8s.api.networking.v1.ServiceBackendPort"
           }
         ],
-        "description": "port of the referenced service. A port name or port number is required for a IngressServiceBackend.",
         "x-berth-always": true
       }
     },
@@ -397,15 +376,12 @@ const TYPES: &str = r##"{
     "type": "object"
   },
   "io.k8s.api.networking.v1.ServiceBackendPort": {
-    "description": "ServiceBackendPort is the service port being referenced.",
     "properties": {
       "name": {
-        "description": "name is the name of the port on the Service. This is a mutually exclusive setting with \"Number\".",
         "type": "string",
         "x-berth-omit-empty": true
       },
       "number": {
-        "description": "number is the numerical port number (e.g. 80) on the Service. This is a mutually exclusive setting with \"Name\".",
         "format": "int32",
         "type": "integer",
         "x-berth-omit-empty": true
@@ -415,10 +391,8 @@ const TYPES: &str = r##"{
     "x-kubernetes-map-type": "atomic"
   },
   "io.k8s.api.networking.v1.IngressRule": {
-    "description": "IngressRule represents the rules mapping the paths under a specified host to the related backend services. Incoming requests are first evaluated for a host match, then routed to the backend associated with the matching IngressRuleValue.",
     "properties": {
       "host": {
-        "description": "host is the fully qualified domain name of a network host, as defined by RFC 3986. Note the following deviations from the \"host\" part of the URI as defined in RFC 3986: 1. IPs are not allowed. Currently an IngressRuleValue can only apply to\n   the IP in the Spec of the parent Ingress.\n2. The `:` delimiter is not respected because ports are not allowed.\n\t  Currently the port of an Ingress is implicitly :80 for http and\n\t  :443 for https.\nBoth these may change in the future. Incoming requests are matched against the host before the IngressRuleValue. If the host is unspecified, the Ingress routes all traffic based on the specified IngressRuleValue.\n\nhost can be \"precise\" which is a domain name without the terminating dot of a network host (e.g. \"foo.bar.com\") or \"wildcard\", which is a domain name prefixed with a single wildcard label (e.g. \"*.foo.com\"). The wildcard character '*' must appear by itself as the first DNS label and matches only a single label. You cannot have a wildcard label by itself (e.g. Host == \"*\"). Requests will be matched against the Host field in the following way: 1. If host is precise, the request matches this rule if the http host header is equal to Host. 2. If host is a wildcard, then the request matches this rule if the http host header is to equal to the suffix (removing the first label) of the wildcard rule.",
         "type": "string",
         "x-berth-omit-empty": true
       },
@@ -429,10 +403,8 @@ const TYPES: &str = r##"{
     "type": "object"
   },
   "io.k8s.api.networking.v1.HTTPIngressRuleValue": {
-    "description": "HTTPIngressRuleValue is a list of http selectors pointing to backends. In the example: http://<host>/<path>?<searchpart> -> backend where where parts of the url correspond to RFC 3986, this resource will be used to match against everything after the last '/' and before the first '?' or '#'.",
     "properties": {
       "paths": {
-        "description": "paths is a collection of paths that map requests to backends.",
         "items": {
           "$ref": "#/components/schemas/io.k8s.api.networking.v1.HTTPIngressPath"
         },
@@ -446,24 +418,20 @@ const TYPES: &str = r##"{
     "type": "object"
   },
   "io.k8s.api.networking.v1.HTTPIngressPath": {
-    "description": "HTTPIngressPath associates a path with a backend. Incoming urls matching the path are forwarded to the backend.",
     "properties": {
       "backend": {
         "allOf": [
           {
             "$ref": "#/components/schemas/io.k8s.api.networking.v1.IngressBackend"
           }
-        ],
-        "description": "backend defines the referenced service endpoint to which the traffic will be forwarded to."
+        ]
       },
       "path": {
-        "description": "path is matched against the path of an incoming request. Currently it can contain characters disallowed from the conventional \"path\" part of a URL as defined by RFC 3986. Paths must begin with a '/' and must be present when using PathType with value \"Exact\" or \"Prefix\".",
         "type": "string",
         "x-berth-omit-empty": true
       },
       "pathType": {
         "default": "",
-        "description": "pathType determines the interpretation of the path matching. PathType can be one of the following values: * Exact: Matches the URL path exactly. * Prefix: Matches based on a URL path prefix split by '/'. Matching is\n  done on a path element by element basis. A path element refers is the\n  list of labels in the path split by the '/' separator. A request is a\n  match for path p if every p is an element-wise prefix of p of the\n  request path. Note that if the last element of the path is a substring\n  of the last element in request path, it is not a match (e.g. /foo/bar\n  matches /foo/bar/baz, but does not match /foo/barbaz).\n* ImplementationSpecific: Interpretation of the Path matching is up to\n  the IngressClass. Implementations can treat this as a separate PathType\n  or treat it identically to Prefix or Exact path types.\nImplementations are required to support all path types.",
         "type": "string"
       }
     },
@@ -474,10 +442,8 @@ const TYPES: &str = r##"{
     "type": "object"
   },
   "io.k8s.api.networking.v1.IngressTLS": {
-    "description": "IngressTLS describes the transport layer security associated with an ingress.",
     "properties": {
       "hosts": {
-        "description": "hosts is a list of hosts included in the TLS certificate. The values in this list must match the name/s used in the tlsSecret. Defaults to the wildcard host setting for the loadbalancer controller fulfilling this Ingress, if left unspecified.",
         "items": {
           "type": "string"
         },
@@ -486,7 +452,6 @@ const TYPES: &str = r##"{
         "x-berth-omit-empty": true
       },
       "secretName": {
-        "description": "secretName is the name of the secret used to terminate TLS traffic on port 443. Field is left optional to allow TLS routing based on SNI hostname alone. If the SNI host in a listener conflicts with the \"Host\" header field used by an IngressRule, the SNI host is used for termination and value of the \"Host\" header is used for routing.",
         "type": "string",
         "x-berth-omit-empty": true
       }
@@ -494,7 +459,6 @@ const TYPES: &str = r##"{
     "type": "object"
   },
   "io.k8s.api.networking.v1.IngressStatus": {
-    "description": "IngressStatus describe the current state of the Ingress.",
     "properties": {
       "loadBalancer": {
         "allOf": [
@@ -502,17 +466,14 @@ const TYPES: &str = r##"{
             "$ref": "#/components/schemas/io.k8s.api.networking.v1.IngressLoadBalancerStatus"
           }
         ],
-        "description": "loadBalancer contains the current status of the load-balancer.",
         "x-berth-always": true
       }
     },
     "type": "object"
   },
   "io.k8s.api.networking.v1.IngressLoadBalancerStatus": {
-    "description": "IngressLoadBalancerStatus represents the status of a load-balancer.",
     "properties": {
       "ingress": {
-        "description": "ingress is a list containing ingress points for the load-balancer.",
         "items": {
           "$ref": "#/components/schemas/io.k8s.api.networking.v1.IngressLoadBalancerIngress"
         },
@@ -524,20 +485,16 @@ const TYPES: &str = r##"{
     "type": "object"
   },
   "io.k8s.api.networking.v1.IngressLoadBalancerIngress": {
-    "description": "IngressLoadBalancerIngress represents the status of a load-balancer ingress point.",
     "properties": {
       "hostname": {
-        "description": "hostname is set for load-balancer ingress points that are DNS based.",
         "type": "string",
         "x-berth-omit-empty": true
       },
       "ip": {
-        "description": "ip is set for load-balancer ingress points that are IP based.",
         "type": "string",
         "x-berth-omit-empty": true
       },
       "ports": {
-        "description": "ports provides information about the ports exposed by this LoadBalancer.",
         "items": {
           "$ref": "#/components/schemas/io.k8s.api.networking.v1.IngressPortStatus"
         },
@@ -549,21 +506,17 @@ const TYPES: &str = r##"{
     "type": "object"
   },
   "io.k8s.api.networking.v1.IngressPortStatus": {
-    "description": "IngressPortStatus represents the error condition of a service port",
     "properties": {
       "error": {
-        "description": "error is to record the problem with the service port The format of the error shall comply with the following rules: - built-in error values shall be specified in this file and those shall use\n  CamelCase names\n- cloud provider specific error values must have names that comply with the\n  format foo.example.com/CamelCase.",
         "type": "string"
       },
       "port": {
         "default": 0,
-        "description": "port is the port number of the ingress port.",
         "format": "int32",
         "type": "integer"
       },
       "protocol": {
         "default": "",
-        "description": "protocol is the protocol of the ingress port. The supported values are: \"TCP\", \"UDP\", \"SCTP\"",
         "type": "string"
       }
     },

@@ -30,7 +30,13 @@ pub fn ingress_class() -> Definition {
     Definition {
         rules: ObjectRules { checks_new_name_base: true, empty: json!({"metadata": {}, "spec": {}}), ..super::rules() },
         strategy: Some(Arc::new(Classes)),
-        ..native("networking.k8s.io", Names::of("IngressClass", "ingressclasses"), Scope::Cluster, version, TYPES)
+        ..native::<k8s_openapi::api::networking::v1::IngressClass>(
+            "networking.k8s.io",
+            Names::of("IngressClass", "ingressclasses"),
+            Scope::Cluster,
+            version,
+            TYPES,
+        )
     }
 }
 
@@ -110,17 +116,14 @@ fn validate_class_parameters(spec: &Value, path: &Path, faults: &mut Faults) {
     }
 }
 
-/// Its types as OpenAPI publishes them. The marks are for what upstream's Go types leave out and what they always write.
+/// Its types as OpenAPI publishes them, without their descriptions, which are `k8s-openapi`'s. The marks are for what upstream's Go types leave out and what they always write.
 const TYPES: &str = r##"{
   "io.k8s.api.networking.v1.IngressClass": {
-    "description": "IngressClass represents the class of the Ingress, referenced by the Ingress Spec. The `ingressclass.kubernetes.io/is-default-class` annotation can be used to indicate that an IngressClass should be considered default. When a single IngressClass resource has this annotation set to true, new Ingress resources without a class specified will be assigned this default class.",
     "properties": {
       "apiVersion": {
-        "description": "APIVersion defines the versioned schema of this representation of an object. Servers should convert recognized schemas to the latest internal value, and may reject unrecognized values. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#resources",
         "type": "string"
       },
       "kind": {
-        "description": "Kind is a string value representing the REST resource this object represents. Servers may infer this from the endpoint the client submits requests to. Cannot be updated. In CamelCase. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds",
         "type": "string"
       },
       "metadata": {
@@ -129,8 +132,7 @@ const TYPES: &str = r##"{
             "$ref": "#/components/schemas/io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
           }
         ],
-        "default": {},
-        "description": "Standard object's metadata. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#metadata"
+        "default": {}
       },
       "spec": {
         "allOf": [
@@ -139,7 +141,6 @@ const TYPES: &str = r##"{
           }
         ],
         "default": {},
-        "description": "spec is the desired state of the IngressClass. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#spec-and-status",
         "x-berth-always": true
       }
     },
@@ -153,10 +154,8 @@ const TYPES: &str = r##"{
     ]
   },
   "io.k8s.api.networking.v1.IngressClassSpec": {
-    "description": "IngressClassSpec provides information about the class of an Ingress.",
     "properties": {
       "controller": {
-        "description": "controller refers to the name of the controller that should handle this class. This allows for different \"flavors\" that are controlled by the same controller. For example, you may have different parameters for the same implementing controller. This should be specified as a domain-prefixed path no more than 250 characters in length, e.g. \"acme.io/ingress-controller\". This field is immutable.",
         "type": "string",
         "x-berth-omit-empty": true
       },
@@ -165,35 +164,28 @@ const TYPES: &str = r##"{
           {
             "$ref": "#/components/schemas/io.k8s.api.networking.v1.IngressClassParametersReference"
           }
-        ],
-        "description": "parameters is a link to a custom resource containing additional configuration for the controller. This is optional if the controller does not require extra parameters."
+        ]
       }
     },
     "type": "object"
   },
   "io.k8s.api.networking.v1.IngressClassParametersReference": {
-    "description": "IngressClassParametersReference identifies an API object. This can be used to specify a cluster or namespace-scoped resource.",
     "properties": {
       "apiGroup": {
-        "description": "apiGroup is the group for the resource being referenced. If APIGroup is not specified, the specified Kind must be in the core API group. For any other third-party types, APIGroup is required.",
         "type": "string"
       },
       "kind": {
         "default": "",
-        "description": "kind is the type of resource being referenced.",
         "type": "string"
       },
       "name": {
         "default": "",
-        "description": "name is the name of resource being referenced.",
         "type": "string"
       },
       "namespace": {
-        "description": "namespace is the namespace of the resource being referenced. This field is required when scope is set to \"Namespace\" and must be unset when scope is set to \"Cluster\".",
         "type": "string"
       },
       "scope": {
-        "description": "scope represents if this refers to a cluster or namespace scoped resource. This may be set to \"Cluster\" (default) or \"Namespace\".",
         "type": "string"
       }
     },

@@ -27,7 +27,7 @@ pub fn network_policy() -> Definition {
     Definition {
         rules: ObjectRules { empty: json!({"metadata": {}, "spec": {"podSelector": {}}}), ..super::rules() },
         strategy: Some(Arc::new(Policies)),
-        ..native("networking.k8s.io", names, Scope::Namespaced, version, TYPES)
+        ..native::<k8s_openapi::api::networking::v1::NetworkPolicy>("networking.k8s.io", names, Scope::Namespaced, version, TYPES)
     }
 }
 
@@ -186,17 +186,14 @@ fn validate_block(block: &Value, old: &[String], path: &Path, faults: &mut Fault
     }
 }
 
-/// Its types as OpenAPI publishes them. The marks are for what upstream's Go types leave out and what they always write.
+/// Its types as OpenAPI publishes them, without their descriptions, which are `k8s-openapi`'s. The marks are for what upstream's Go types leave out and what they always write.
 const TYPES: &str = r##"{
   "io.k8s.api.networking.v1.NetworkPolicy": {
-    "description": "NetworkPolicy describes what network traffic is allowed for a set of Pods",
     "properties": {
       "apiVersion": {
-        "description": "APIVersion defines the versioned schema of this representation of an object. Servers should convert recognized schemas to the latest internal value, and may reject unrecognized values. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#resources",
         "type": "string"
       },
       "kind": {
-        "description": "Kind is a string value representing the REST resource this object represents. Servers may infer this from the endpoint the client submits requests to. Cannot be updated. In CamelCase. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds",
         "type": "string"
       },
       "metadata": {
@@ -205,8 +202,7 @@ const TYPES: &str = r##"{
             "$ref": "#/components/schemas/io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
           }
         ],
-        "default": {},
-        "description": "Standard object's metadata. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#metadata"
+        "default": {}
       },
       "spec": {
         "allOf": [
@@ -215,7 +211,6 @@ const TYPES: &str = r##"{
           }
         ],
         "default": {},
-        "description": "spec represents the specification of the desired behavior for this NetworkPolicy.",
         "x-berth-always": true
       }
     },
@@ -229,10 +224,8 @@ const TYPES: &str = r##"{
     ]
   },
   "io.k8s.api.networking.v1.NetworkPolicySpec": {
-    "description": "NetworkPolicySpec provides the specification of a NetworkPolicy",
     "properties": {
       "egress": {
-        "description": "egress is a list of egress rules to be applied to the selected pods. Outgoing traffic is allowed if there are no NetworkPolicies selecting the pod (and cluster policy otherwise allows the traffic), OR if the traffic matches at least one egress rule across all of the NetworkPolicy objects whose podSelector matches the pod. If this field is empty then this NetworkPolicy limits all outgoing traffic (and serves solely to ensure that the pods it selects are isolated by default). This field is beta-level in 1.8",
         "items": {
           "$ref": "#/components/schemas/io.k8s.api.networking.v1.NetworkPolicyEgressRule"
         },
@@ -241,7 +234,6 @@ const TYPES: &str = r##"{
         "x-berth-omit-empty": true
       },
       "ingress": {
-        "description": "ingress is a list of ingress rules to be applied to the selected pods. Traffic is allowed to a pod if there are no NetworkPolicies selecting the pod (and cluster policy otherwise allows the traffic), OR if the traffic source is the pod's local node, OR if the traffic matches at least one ingress rule across all of the NetworkPolicy objects whose podSelector matches the pod. If this field is empty then this NetworkPolicy does not allow any traffic (and serves solely to ensure that the pods it selects are isolated by default)",
         "items": {
           "$ref": "#/components/schemas/io.k8s.api.networking.v1.NetworkPolicyIngressRule"
         },
@@ -255,11 +247,9 @@ const TYPES: &str = r##"{
             "$ref": "#/components/schemas/io.k8s.apimachinery.pkg.apis.meta.v1.LabelSelector"
           }
         ],
-        "description": "podSelector selects the pods to which this NetworkPolicy object applies. The array of rules is applied to any pods selected by this field. An empty selector matches all pods in the policy's namespace. Multiple network policies can select the same set of pods. In this case, the ingress rules for each are combined additively. This field is optional. If it is not specified, it defaults to an empty selector.",
         "x-berth-always": true
       },
       "policyTypes": {
-        "description": "policyTypes is a list of rule types that the NetworkPolicy relates to. Valid options are [\"Ingress\"], [\"Egress\"], or [\"Ingress\", \"Egress\"]. If this field is not specified, it will default based on the existence of ingress or egress rules; policies that contain an egress section are assumed to affect egress, and all policies (whether or not they contain an ingress section) are assumed to affect ingress. If you want to write an egress-only policy, you must explicitly specify policyTypes [ \"Egress\" ]. Likewise, if you want to write a policy that specifies that no egress is allowed, you must specify a policyTypes value that include \"Egress\" (since such a policy would not include an egress section and would otherwise default to just [ \"Ingress\" ]). This field is beta-level in 1.8",
         "items": {
           "type": "string"
         },
@@ -271,10 +261,8 @@ const TYPES: &str = r##"{
     "type": "object"
   },
   "io.k8s.api.networking.v1.NetworkPolicyEgressRule": {
-    "description": "NetworkPolicyEgressRule describes a particular set of traffic that is allowed out of pods matched by a NetworkPolicySpec's podSelector. The traffic must match both ports and to. This type is beta-level in 1.8",
     "properties": {
       "ports": {
-        "description": "ports is a list of destination ports for outgoing traffic. Each item in this list is combined using a logical OR. If this field is empty or missing, this rule matches all ports (traffic not restricted by port). If this field is present and contains at least one item, then this rule allows traffic only if the traffic matches at least one port in the list.",
         "items": {
           "$ref": "#/components/schemas/io.k8s.api.networking.v1.NetworkPolicyPort"
         },
@@ -283,7 +271,6 @@ const TYPES: &str = r##"{
         "x-berth-omit-empty": true
       },
       "to": {
-        "description": "to is a list of destinations for outgoing traffic of pods selected for this rule. Items in this list are combined using a logical OR operation. If this field is empty or missing, this rule matches all destinations (traffic not restricted by destination). If this field is present and contains at least one item, this rule allows traffic only if the traffic matches at least one item in the to list.",
         "items": {
           "$ref": "#/components/schemas/io.k8s.api.networking.v1.NetworkPolicyPeer"
         },
@@ -295,10 +282,8 @@ const TYPES: &str = r##"{
     "type": "object"
   },
   "io.k8s.api.networking.v1.NetworkPolicyPort": {
-    "description": "NetworkPolicyPort describes a port to allow traffic on",
     "properties": {
       "endPort": {
-        "description": "endPort indicates that the range of ports from port to endPort if set, inclusive, should be allowed by the policy. This field cannot be defined if the port field is not defined or if the port field is defined as a named (string) port. The endPort must be equal or greater than port.",
         "format": "int32",
         "type": "integer"
       },
@@ -307,18 +292,15 @@ const TYPES: &str = r##"{
           {
             "$ref": "#/components/schemas/io.k8s.apimachinery.pkg.util.intstr.IntOrString"
           }
-        ],
-        "description": "port represents the port on the given protocol. This can either be a numerical or named port on a pod. If this field is not provided, this matches all port names and numbers. If present, only traffic on the specified protocol AND port will be matched."
+        ]
       },
       "protocol": {
-        "description": "protocol represents the protocol (TCP, UDP, or SCTP) which traffic must match. If not specified, this field defaults to TCP.",
         "type": "string"
       }
     },
     "type": "object"
   },
   "io.k8s.apimachinery.pkg.util.intstr.IntOrString": {
-    "description": "IntOrString is a type that can hold an int32 or a string.  When used in JSON or YAML marshalling and unmarshalling, it produces or consumes the inner type.  This allows you to have, for example, a JSON field that can accept a name or number.",
     "oneOf": [
       {
         "type": "string"
@@ -329,45 +311,38 @@ const TYPES: &str = r##"{
     ]
   },
   "io.k8s.api.networking.v1.NetworkPolicyPeer": {
-    "description": "NetworkPolicyPeer describes a peer to allow traffic to/from. Only certain combinations of fields are allowed",
     "properties": {
       "ipBlock": {
         "allOf": [
           {
             "$ref": "#/components/schemas/io.k8s.api.networking.v1.IPBlock"
           }
-        ],
-        "description": "ipBlock defines policy on a particular IPBlock. If this field is set then neither of the other fields can be."
+        ]
       },
       "namespaceSelector": {
         "allOf": [
           {
             "$ref": "#/components/schemas/io.k8s.apimachinery.pkg.apis.meta.v1.LabelSelector"
           }
-        ],
-        "description": "namespaceSelector selects namespaces using cluster-scoped labels. This field follows standard label selector semantics; if present but empty, it selects all namespaces.\n\nIf podSelector is also set, then the NetworkPolicyPeer as a whole selects the pods matching podSelector in the namespaces selected by namespaceSelector. Otherwise it selects all pods in the namespaces selected by namespaceSelector."
+        ]
       },
       "podSelector": {
         "allOf": [
           {
             "$ref": "#/components/schemas/io.k8s.apimachinery.pkg.apis.meta.v1.LabelSelector"
           }
-        ],
-        "description": "podSelector is a label selector which selects pods. This field follows standard label selector semantics; if present but empty, it selects all pods.\n\nIf namespaceSelector is also set, then the NetworkPolicyPeer as a whole selects the pods matching podSelector in the Namespaces selected by NamespaceSelector. Otherwise it selects the pods matching podSelector in the policy's own namespace."
+        ]
       }
     },
     "type": "object"
   },
   "io.k8s.api.networking.v1.IPBlock": {
-    "description": "IPBlock describes a particular CIDR (Ex. \"192.168.1.0/24\",\"2001:db8::/64\") that is allowed to the pods matched by a NetworkPolicySpec's podSelector. The except entry describes CIDRs that should not be included within this rule.",
     "properties": {
       "cidr": {
         "default": "",
-        "description": "cidr is a string representing the IPBlock Valid examples are \"192.168.1.0/24\" or \"2001:db8::/64\"",
         "type": "string"
       },
       "except": {
-        "description": "except is a slice of CIDRs that should not be included within an IPBlock Valid examples are \"192.168.1.0/24\" or \"2001:db8::/64\" Except values will be rejected if they are outside the cidr range",
         "items": {
           "type": "string"
         },
@@ -382,10 +357,8 @@ const TYPES: &str = r##"{
     "type": "object"
   },
   "io.k8s.apimachinery.pkg.apis.meta.v1.LabelSelector": {
-    "description": "A label selector is a label query over a set of resources. The result of matchLabels and matchExpressions are ANDed. An empty label selector matches all objects. A null label selector matches no objects.",
     "properties": {
       "matchExpressions": {
-        "description": "matchExpressions is a list of label selector requirements. The requirements are ANDed.",
         "items": {
           "$ref": "#/components/schemas/io.k8s.apimachinery.pkg.apis.meta.v1.LabelSelectorRequirement"
         },
@@ -397,7 +370,6 @@ const TYPES: &str = r##"{
         "additionalProperties": {
           "type": "string"
         },
-        "description": "matchLabels is a map of {key,value} pairs. A single {key,value} in the matchLabels map is equivalent to an element of matchExpressions, whose key field is \"key\", the operator is \"In\", and the values array contains only \"value\". The requirements are ANDed.",
         "type": "object",
         "x-berth-omit-empty": true
       }
@@ -406,20 +378,16 @@ const TYPES: &str = r##"{
     "x-kubernetes-map-type": "atomic"
   },
   "io.k8s.apimachinery.pkg.apis.meta.v1.LabelSelectorRequirement": {
-    "description": "A label selector requirement is a selector that contains values, a key, and an operator that relates the key and values.",
     "properties": {
       "key": {
         "default": "",
-        "description": "key is the label key that the selector applies to.",
         "type": "string"
       },
       "operator": {
         "default": "",
-        "description": "operator represents a key's relationship to a set of values. Valid operators are In, NotIn, Exists and DoesNotExist.",
         "type": "string"
       },
       "values": {
-        "description": "values is an array of string values. If the operator is In or NotIn, the values array must be non-empty. If the operator is Exists or DoesNotExist, the values array must be empty. This array is replaced during a strategic merge patch.",
         "items": {
           "type": "string"
         },
@@ -435,10 +403,8 @@ const TYPES: &str = r##"{
     "type": "object"
   },
   "io.k8s.api.networking.v1.NetworkPolicyIngressRule": {
-    "description": "NetworkPolicyIngressRule describes a particular set of traffic that is allowed to the pods matched by a NetworkPolicySpec's podSelector. The traffic must match both ports and from.",
     "properties": {
       "from": {
-        "description": "from is a list of sources which should be able to access the pods selected for this rule. Items in this list are combined using a logical OR operation. If this field is empty or missing, this rule matches all sources (traffic not restricted by source). If this field is present and contains at least one item, this rule allows traffic only if the traffic matches at least one item in the from list.",
         "items": {
           "$ref": "#/components/schemas/io.k8s.api.networking.v1.NetworkPolicyPeer"
         },
@@ -447,7 +413,6 @@ const TYPES: &str = r##"{
         "x-berth-omit-empty": true
       },
       "ports": {
-        "description": "ports is a list of ports which should be made accessible on the pods selected for this rule. Each item in this list is combined using a logical OR. If this field is empty or missing, this rule matches all ports (traffic not restricted by port). If this field is present and contains at least one item, then this rule allows traffic only if the traffic matches at least one port in the list.",
         "items": {
           "$ref": "#/components/schemas/io.k8s.api.networking.v1.NetworkPolicyPort"
         },

@@ -3,12 +3,13 @@
 use crate::{Components, Conversion, Definition, Form, Names, Version};
 use berth_api::{Scope, label_selector};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
+use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 use std::sync::Arc;
 
-/// A kind of upstream's Go types with one version, `v1`, which `types` describe. `kind` is the last part of the name of one of them.
-pub(super) fn native(group: &str, names: Names, scope: Scope, version: Version, types: &str) -> Definition {
+/// A kind of upstream's Go types with one version, `v1`, which is made of `types`. `T` describes them. `kind` is the last part of the name of one of them.
+pub(super) fn native<T: JsonSchema>(group: &str, names: Names, scope: Scope, version: Version, types: &str) -> Definition {
     let name = format!("io.k8s.api.{}.v1.{}", group.trim_end_matches(".k8s.io"), names.kind);
     let components = Components::read(&name, &[types]).expect("the types are in this file");
     let schema = components.structural().expect("the types are complete");
@@ -18,7 +19,7 @@ pub(super) fn native(group: &str, names: Names, scope: Scope, version: Version, 
         scope,
         versions: vec![Version { name: "v1".to_owned(), served: true, storage: true, schema, ..version }],
         conversion: Conversion::None,
-        form: Form::Native(Arc::new(components)),
+        form: Form::Native { types: Arc::new(components), described_by: |generator| generator.subschema_for::<T>() },
         rules: super::rules(),
         strategy: None,
     }

@@ -43,7 +43,7 @@ pub(super) struct Schemas {
     /// Group, version and kind of the types that are objects of the API.
     kinds: Vec<(String, Value)>,
     lists: Vec<(String, Value)>,
-    /// Types that are published as they are.
+    /// Types that are published as they are, with the descriptions of generated types of the same names.
     published: Map<String, Value>,
 }
 
@@ -125,8 +125,11 @@ impl Schemas {
             }
         }
         schemas.extend(self.lists);
-        for (name, schema) in self.published {
-            schemas.entry(name).or_insert(schema);
+        for (name, mut schema) in self.published {
+            if let Some(generated) = schemas.get(&name) {
+                describe(&mut schema, generated);
+            }
+            schemas.insert(name, schema);
         }
         schemas
     }
@@ -226,6 +229,24 @@ fn take_null_out(schema: &mut Map<String, Value>) {
         let only = only.clone();
         schema.remove("anyOf");
         schema.extend(only);
+    }
+}
+
+/// Gives a schema the descriptions that another of the same form has, at all depths.
+fn describe(schema: &mut Value, described: &Value) {
+    match (schema, described) {
+        (Value::Object(members), Value::Object(described)) => {
+            if let Some(text @ Value::String(_)) = described.get("description") {
+                members.entry("description").or_insert_with(|| text.clone());
+            }
+            for (name, part) in members {
+                described.get(name).into_iter().for_each(|described| describe(part, described));
+            }
+        }
+        (Value::Array(parts), Value::Array(described)) => {
+            parts.iter_mut().zip(described).for_each(|(part, described)| describe(part, described));
+        }
+        _ => (),
     }
 }
 

@@ -32,7 +32,7 @@ impl Resource {
         // A kind of upstream's Go types has one version, in which it is stored.
         let stored_form: Option<Box<dyn StoredForm>> = match form {
             Form::Custom => Some(Box::new(Versioned(kind.clone()))),
-            Form::Native(_) => None,
+            Form::Native { .. } => None,
         };
         let mut resource = Self::new(own, scope, Defined(kind));
         resource.stored_form = stored_form;
@@ -106,6 +106,9 @@ impl Rules for Defined {
     }
 
     fn schema(&self, generator: &mut SchemaGenerator) -> KindSchema {
+        if let Form::Native { described_by, .. } = self.0.definition().form {
+            described_by(generator);
+        }
         let metadata = Value::from(generator.subschema_for::<ObjectMeta>());
         let metadata = json!({"allOf": [metadata], "description": "Standard object's metadata."});
         KindSchema::Published(self.0.published(&metadata))
