@@ -117,7 +117,7 @@ impl Service for Served {
         self.answers.readiness().set_stopping();
     }
 
-    /// Who speaks no TLS that can be understood is told of; who only looks whether somebody listens is not.
+    /// Logs a client that sends something that is not TLS. A client that closes the connection without a word, as a port check does, is not logged.
     fn handshake_failed(&self, from: SocketAddr, error: &io::Error) {
         static FAILED: Rare = Rare::new();
         if error.kind() == io::ErrorKind::InvalidData

@@ -118,7 +118,7 @@ async fn accept(listener: &TcpListener, places: &Connections) -> (TcpStream, Soc
     }
 }
 
-/// Serves one connection to its end, until nobody uses it any more, or until the server stops.
+/// Serves one connection until the client closes it, it has been idle for too long, or the server stops.
 async fn connection(
     stream: TcpStream,
     origin: Origin,

@@ -152,7 +152,7 @@ impl KindVersion {
         Ok(reading::encode(&value))
     }
 
-    /// A stored object, in whichever version, as this version shows it: converted, without fields that the schema does not have, with its defaults.
+    /// Returns an object that is stored in any version, as this version shows it: converted, without fields that the schema does not have, with its defaults.
     /// `None`: it is shown as it is stored.
     ///
     /// # Errors

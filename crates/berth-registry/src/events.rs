@@ -7,7 +7,7 @@ use jiff::SignedDuration;
 /// How long an event is kept after it was last written: whatever happens again is written again.
 const TIME_TO_LIVE: SignedDuration = SignedDuration::from_hours(1);
 
-/// Where events are stored, of whichever group.
+/// The place of stored events, of both groups.
 const PREFIX: &str = "/registry/events/";
 
 /// When an object that is written now is to go; `None`: it stays.

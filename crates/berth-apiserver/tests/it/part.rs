@@ -201,6 +201,6 @@ async fn a_stop_of_a_part_waits_for_no_stranger() {
     part.stop.send(()).expect("it serves");
     part.serving.await.expect("no panic");
     assert!(begun.elapsed() < Duration::from_secs(8), "{:?}", begun.elapsed());
-    assert!(TcpStream::connect(part.address).await.is_err(), "nobody listens");
+    assert!(TcpStream::connect(part.address).await.is_err(), "the server does not listen any more");
     drop((silent, half));
 }

@@ -248,7 +248,7 @@ async fn an_applier_of_each_version_owns_its_fields() {
     let owned = json!({"f:size": {}, "f:parts": {"k:{\"name\":\"a\"}": {".": {}, "f:name": {}, "f:weight": {}}}});
     assert_eq!((&entry["apiVersion"], &entry["fieldsV1"]["f:spec"]), (&json!("example.com/v1"), &owned));
 
-    // Elements of a list with keys belong to those who apply them, in whichever version.
+    // An element of a list with keys has the owner that applied it, in any version.
     let second = gauge("v2", "g", json!({"color": "blue", "parts": [part("b", 9)]}));
     let applied = gauges.patch(&apply("v2", "second", false), APPLY, second).await;
     assert_eq!(applied.code, 200, "{}", applied.text());

@@ -309,7 +309,7 @@ async fn an_end_waits_for_no_stranger() {
     stop.send(()).unwrap();
     timeout(common::PATIENCE, serving).await.unwrap().unwrap();
     assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
-    assert!(TcpStream::connect(host).await.is_err(), "nobody listens");
+    assert!(TcpStream::connect(host).await.is_err(), "the server does not listen any more");
 }
 
 /// Whoever stops it waits for no reader, and cuts none off.

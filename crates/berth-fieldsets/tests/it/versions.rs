@@ -132,6 +132,6 @@ fn a_change_takes_fields_from_their_owners_in_other_versions() {
 #[test]
 fn what_is_owned_in_a_version_that_is_gone_is_forgotten() {
     let (live, managers) = applied(&json!({}), &Managers::default(), ("first", "v0"), json!({"length": 1}), Force::No).expect("it is free");
-    let (_, managers) = applied(&live, &managers, ("second", "v2"), json!({"length": 2}), Force::No).expect("nobody owns it");
+    let (_, managers) = applied(&live, &managers, ("second", "v2"), json!({"length": 2}), Force::No).expect("it has no owner");
     assert_eq!(owned(&managers, "first"), (String::new(), Value::Null));
 }

@@ -25,7 +25,7 @@ async fn a_request_that_is_being_answered_is_answered_and_no_other_client_is_wai
         assert_eq!(stranger.rest().await, "");
     }
     assert!(server.echo.is_stopped.load(Ordering::SeqCst));
-    assert!(TcpStream::connect(server.address).await.is_err(), "nobody listens");
+    assert!(TcpStream::connect(server.address).await.is_err(), "the server does not listen any more");
     let later = timeout(Duration::from_secs(2), alice.answer()).await;
     assert!(later.is_err(), "she may wait longer than it takes to be rid of strangers: {later:?}");
     server.echo.answers.add_permits(1);
