@@ -38,18 +38,18 @@ const press = async (page, locator) => {
 const setImage = async (page, image) => {
   await press(page, page.getByRole("link", { name: "Set image…" }));
   await page.getByLabel("Image", { exact: true }).fill(image);
-  await press(page, page.getByRole("button", { name: "What happens then?" }));
+  await press(page, page.getByRole("button", { name: "Preview" }));
   await page.getByText(`-> ${image}`).waitFor();
   await page.getByText("4 pods are deleted, 4 created.").waitFor();
   await press(page, page.getByRole("button", { name: "Set image" }));
-  await page.getByText("The image was set.").waitFor();
+  await page.getByText("Image set.").waitFor();
 };
 
 /** How many pods there shall be, up to the question. */
 const scaled = async (page, replicas) => {
   await page.getByLabel("How many pods").fill(replicas);
-  await press(page, page.getByRole("button", { name: "What happens then?" }));
-  await page.getByText(new RegExp(`It goes from \\d pods to ${replicas} pods`)).waitFor();
+  await press(page, page.getByRole("button", { name: "Preview" }));
+  await page.getByText(new RegExp(`It scales from \\d pods to ${replicas} pods`)).waitFor();
 };
 
 // Signing in: no address has the token afterwards, and the link is worth nothing then.
@@ -118,7 +118,7 @@ await other.goto(WEB);
 await live(other);
 await badge(other, "stuck");
 await press(page, page.getByRole("link", { name: "Undo…" }));
-await page.getByText("It goes back to the template of revision 2.").waitFor();
+await page.getByText("It rolls back to the template of revision 2.").waitFor();
 await shoot(page, "question");
 await press(page, page.getByRole("button", { name: "Undo" }));
 await page.getByText("Rolled back.").waitFor();
@@ -157,7 +157,7 @@ for (const [tab, replicas] of [[page, "6"], [other, "4"]]) {
 await press(other, other.getByRole("button", { name: "Scale" }));
 await other.getByText("Scaled.").waitFor();
 await press(page, page.getByRole("button", { name: "Scale" }));
-await page.getByText(/somebody has changed it since you were asked/).waitFor();
+await page.getByText(/another client has changed it/).waitFor();
 complaints.splice(0, complaints.length, ...complaints.filter((text) => !text.includes("409 (Conflict)")));
 await page.goto(WEB);
 await live(page);

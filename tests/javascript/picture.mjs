@@ -12,7 +12,7 @@ await page.goto(`${own}/ns/shop/deployments/checkout`);
 await live(page);
 await page.getByRole("link", { name: "Set image…" }).click();
 await page.getByLabel("Image", { exact: true }).fill("registry.example/shop/checkout:2.1");
-await page.getByRole("button", { name: "What happens then?" }).click();
+await page.getByRole("button", { name: "Preview" }).click();
 await page.getByRole("button", { name: "Set image" }).click();
 await page.goto(`${own}/ns/shop/deployments/checkout`);
 await live(page);
