@@ -5,7 +5,7 @@ use crate::{
     case::Seen,
     differ::{Difference, compare},
     normal::{normal, to_send},
-    rest::{Objects, at_rest, comparable, delete},
+    rest::{Objects, at_rest, comparable, delete, wanted},
     sequence::{Operation, Sequence, Workload},
     served::{Answer, Ask, Pair, Server},
 };
@@ -84,8 +84,8 @@ impl Operation {
 fn states(theirs: Option<&Objects>, ours: Option<&Objects>, workload: Workload) -> Vec<Difference> {
     match (theirs, ours) {
         (Some(theirs), Some(ours)) => {
-            let answer = |objects: &Objects| Answer { status: 200, warnings: Vec::new(), body: comparable(objects, workload) };
-            compare(&answer(theirs), &answer(ours))
+            let answer = |body: Value| Answer { status: 200, warnings: Vec::new(), body };
+            compare(&answer(wanted(comparable(theirs, workload))), &answer(comparable(ours, workload)))
         }
         (None, None) => Vec::new(),
         _ => {

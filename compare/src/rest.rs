@@ -139,11 +139,6 @@ fn named(value: &Value, names: &[(String, String)]) -> Value {
 fn workload_of(object: &Value, names: &[(String, String)]) -> Value {
     let mut status = object["status"].clone();
     status["conditions"] = conditions(&object["status"]);
-    let has_pods = object["status"]["replicas"].as_i64().is_some_and(|pods| pods > 0);
-    if object["spec"]["strategy"]["type"] == "Recreate" && !has_pods {
-        // docs/deviations.md: upstream may name the ReplicaSet before.
-        without_set(&mut status["conditions"]["Progressing"]["message"]);
-    }
     let fields = json!({
         "generation": object["metadata"]["generation"],
         "annotations": object["metadata"]["annotations"],
@@ -153,10 +148,23 @@ fn workload_of(object: &Value, names: &[(String, String)]) -> Value {
     named(&fields, names)
 }
 
-/// Leaves out which ReplicaSet a message is about: `ReplicaSet "web-7c9" has successfully progressed.`
-fn without_set(message: &mut Value) {
+/// What berth must have where upstream has this state.
+pub(crate) fn wanted(mut theirs: Value) -> Value {
+    for workload in theirs["workload"].as_array_mut().into_iter().flatten() {
+        let newest = format!("$set-{}", text(workload, "/annotations/deployment.kubernetes.io~1revision"));
+        let is_recreated = workload["spec"]["strategy"]["type"] == "Recreate";
+        if let Some(message) = workload.pointer_mut("/status/conditions/Progressing/message").filter(|_| is_recreated) {
+            // docs/deviations.md: upstream's message may name the previous ReplicaSet. berth's must name the newest one.
+            name_set(message, &newest);
+        }
+    }
+    theirs
+}
+
+/// Replaces the ReplicaSet that a message is about: `ReplicaSet "web-7c9" has successfully progressed.`
+fn name_set(message: &mut Value, set: &str) {
     if let Some((_, rest)) = message.as_str().and_then(|text| text.strip_prefix("ReplicaSet \"")?.split_once('"')) {
-        *message = json!(format!("ReplicaSet{rest}"));
+        *message = json!(format!("ReplicaSet \"{set}\"{rest}"));
     }
 }
 
@@ -238,4 +246,25 @@ fn conditions(status: &Value) -> Value {
 
 fn text(value: &Value, pointer: &str) -> String {
     value.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn berth_must_name_the_newest_set_under_recreate_whatever_upstream_names() {
+        let state = |strategy: &str, set: &str| {
+            let message = format!("ReplicaSet \"{set}\" has successfully progressed.");
+            json!({"workload": [{
+                "annotations": {"deployment.kubernetes.io/revision": "3"},
+                "spec": {"strategy": {"type": strategy}},
+                "status": {"conditions": {"Progressing": {"message": message}}},
+            }]})
+        };
+        assert_eq!(wanted(state("Recreate", "$set-2")), state("Recreate", "$set-3"));
+        assert_eq!(wanted(state("RollingUpdate", "$set-2")), state("RollingUpdate", "$set-2"));
+        let without = json!({"workload": [{"spec": {"strategy": {"type": "Recreate"}}, "status": {"conditions": {}}}]});
+        assert_eq!(wanted(without.clone()), without);
+    }
 }
