@@ -76,7 +76,19 @@ const FORECASTS: &str = "berth-plan";
 const RUN_BY_FORECASTS: &[&str] = &["berth-controllers", "berth-node", "berth-registry", "berth-store"];
 
 /// What decides about workloads, or makes the state that decisions are made from.
-const DECIDES: &[&str] = &["::plan(", "with_state", "rank::", "Ranking", "rolling::", "recreate::", "scale::", "plan_scale", "Board"];
+const DECIDES: &[&str] = &[
+    "::plan(",
+    "DeploymentState",
+    "StatefulSetState",
+    "ReplicaSetState",
+    "rank::",
+    "Ranking",
+    "rolling::",
+    "recreate::",
+    "scale::",
+    "plan_scale",
+    "Board",
+];
 
 /// Crates in `crates/` that meet the machine: the bans of `crates/clippy.toml` end there.
 const SHELLS: &[&str] = &["berth", "berth-analysis", "berth-apiserver", "berth-dashboard", "berth-http"];

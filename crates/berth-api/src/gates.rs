@@ -1,6 +1,6 @@
 //! Feature gates: the proposals' and upstream's names, one set for the API server and one for the controllers.
 
-use serde::{Serialize, Serializer};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 use std::{collections::BTreeMap, fmt};
 
 /// How far a feature has come; decides rules that the proposals tie to a stage.
@@ -98,9 +98,18 @@ impl fmt::Display for Gate {
 }
 
 /// The positions of all gates of one component.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(transparent)]
 pub struct FeatureGates {
     positions: BTreeMap<Gate, bool>,
+}
+
+impl<'de> Deserialize<'de> for FeatureGates {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let positions: BTreeMap<String, bool> = BTreeMap::deserialize(deserializer)?;
+        let settings: Vec<String> = positions.iter().map(|(gate, on)| format!("{gate}={on}")).collect();
+        Self::parse(&settings.join(",")).map_err(D::Error::custom)
+    }
 }
 
 /// Why a `--feature-gates` value is refused.

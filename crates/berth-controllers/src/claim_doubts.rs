@@ -1,14 +1,14 @@
 //! Numbers of StatefulSets whose claims may go with the wrong owners: a reconcile of a set need not read all its claims each time.
 
 use crate::{cache::Known, lock};
-use berth_identity::{ObjectKey, Uid};
+use berth_identity::{Namespace, ObjectKey, Uid};
 use berth_workloads::{
-    stateful_set::{Roster, claims_in_doubt, member_ordinal},
+    stateful_set::{Roster, claim_names, claims_in_doubt, member_ordinal},
     view::{ClaimView, StatefulSetView, View},
 };
 use std::{
     collections::{BTreeMap, BTreeSet},
-    sync::Mutex,
+    sync::{Arc, Mutex},
 };
 
 /// The doubts about all sets. By default none has been looked at, so that all is doubtful.
@@ -38,8 +38,8 @@ impl ClaimDoubts {
         let mut all = lock(&self.0);
         let known = all.remove(&set.key()).filter(|known| known.uid == set.meta.uid && known.generation == set.meta.generation);
         let candidates = known.map_or_else(|| claimed(set, claims), |known| known.ordinals);
-        let claim_named = |name: &str| claims.get(&ObjectKey::new(&set.meta.namespace, name));
-        let ordinals = claims_in_doubt(set, roster, &claim_named, candidates);
+        let found = named(claims, &set.meta.namespace, claim_names(set, candidates.iter().copied()));
+        let ordinals = claims_in_doubt(set, roster, &found, candidates);
         let doubts = Doubts { uid: set.meta.uid.clone(), generation: set.meta.generation, ordinals: ordinals.clone() };
         all.insert(set.key(), doubts);
         ordinals
@@ -61,4 +61,14 @@ fn claimed(set: &StatefulSetView, claims: &Known<ClaimView>) -> BTreeSet<i64> {
         named.filter_map(|claim| member_ordinal(&set.meta.name, claim.meta.name.strip_prefix(&*prefix)?)).collect::<Vec<_>>()
     };
     templates.flat_map(of_template).collect()
+}
+
+/// The claims of a namespace that have these names.
+pub(crate) fn named(
+    claims: &Known<ClaimView>,
+    namespace: &Namespace,
+    names: impl IntoIterator<Item = String>,
+) -> BTreeMap<String, Arc<ClaimView>> {
+    let claim = |name: String| claims.get(&ObjectKey::new(namespace, &name)).map(|claim| (name, claim));
+    names.into_iter().filter_map(claim).collect()
 }

@@ -16,8 +16,8 @@ use berth_identity::{ObjectKey, Revision, Uid};
 use berth_workloads::{
     Plan,
     analysis::Asked,
-    counts::{former_deployment, is_left_behind},
-    deployment::{self, State},
+    counts::{LeftBehind, former_deployment, is_left_behind},
+    deployment::{self, DeploymentState, Found},
     plan::{EventRecord, Wait},
     view::{DeploymentStrategy, DeploymentView, PodReplacementPolicy, PodView, ReplicaSetView, View},
 };
@@ -120,19 +120,18 @@ impl DeploymentPlanner {
     }
 }
 
-/// Makes the state that a Deployment is planned from, and gives what `decide` makes of it. The one place where that is made, for the controller and for
-/// whoever tells people what it would do.
+/// Makes the state that a Deployment is planned from. The one place where that is made, for the controller and for the commands that show what it would do.
 ///
 /// `sets` and `pods` are all of its namespace, at least: what the Deployment neither controls nor selects counts too, as a name that is taken and
 /// as the owner of pods that are not left behind. `asked` is what an analysis has come to so far.
-pub fn with_state<T>(
-    deployment: &DeploymentView,
+#[must_use]
+pub fn observe(
+    deployment: &Arc<DeploymentView>,
     sets: &Sets,
     pods: &mut PodIndex,
     look: Look<'_>,
-    asked: Option<&Asked>,
-    decide: impl FnOnce(&State<'_>) -> T,
-) -> T {
+    asked: Option<Asked>,
+) -> DeploymentState {
     let Look { last_error, gates, now } = look;
     let namespace = &deployment.meta.namespace;
     let selector = deployment.selector.as_ref().filter(|selector| !selector.is_empty());
@@ -140,10 +139,24 @@ pub fn with_state<T>(
     let own: Vec<_> = sets.index().controlled_by(&deployment.meta.uid).chain(orphans).cloned().collect();
     let to_come = to_come(deployment, sets, pods, now);
     let is_left_behind = |uid: &str| is_left_behind(&deployment.meta, sets.index().by_uid(uid).map(|set| &**set));
-    let name_taken = |name: &str| sets.get(&ObjectKey::new(namespace, name)).is_some();
-    let pods = pods.of_sets(&own, deployment, &is_left_behind, now).with_to_come(to_come);
-    let own = own.iter().map(|set| &**set).collect();
-    decide(&State { deployment, sets: own, name_taken: &name_taken, pods: &pods, last_error, asked, gates, now })
+    let mut state = DeploymentState {
+        deployment: Arc::clone(deployment),
+        pods: own.iter().map(|set| (set.meta.uid.clone(), pods.of_set(set, now))).collect(),
+        sets: own,
+        left_behind: LeftBehind { to_come, ..pods.left_behind(deployment, is_left_behind) },
+        found: Found::default(),
+        last_error: last_error.map(str::to_owned),
+        asked,
+        gates: gates.clone(),
+        now,
+    };
+    let wanted = deployment::wanted(&state);
+    state.found = Found {
+        is_name_taken: wanted.set_name.is_some_and(|name| sets.get(&ObjectKey::new(namespace, name)).is_some()),
+        all_ready_since: wanted.all_ready_since.and_then(|set| pods.all_ready_since(&set)),
+        unready_on: wanted.unready_on.map(|set| pods.unready_on(&set)).unwrap_or_default(),
+    };
+    state
 }
 
 /// How many pods sets of a former Deployment of this name are still to create: until the garbage collector has deleted the sets, their controller goes on.
@@ -250,7 +263,7 @@ impl Planner for DeploymentPlanner {
         let (sets, mut pods) = (self.sets.read(), self.pods.read());
         let look = Look { last_error, gates: &self.gates, now };
         let asked = self.analyst.asked(key);
-        let plan = with_state(&deployment, &sets, pods.index_mut(), look, asked.as_ref(), deployment::plan);
+        let plan = deployment::plan(&observe(&deployment, &sets, pods.index_mut(), look, asked));
         self.analyst.want(key, plan.question.as_ref());
         Some(plan)
     }

@@ -15,14 +15,14 @@ use berth_env::Spawner;
 use berth_identity::{GroupResource, ObjectKey};
 use berth_workloads::{
     Plan,
-    disruption::{self, State},
+    disruption::{self, DisruptionState, Workload},
     resources::BUDGETS,
     view::{APPS, BudgetView, PodView, ScaleView, View},
 };
 use event_listener::Event;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 /// Workloads that pods go back to.
 const WORKLOADS: [&str; 3] = ["deployments", "replicasets", "statefulsets"];
@@ -91,13 +91,15 @@ impl DisruptionPlanner {
         }
     }
 
-    fn workload(&self, uid: &str) -> Option<Arc<ScaleView>> {
+    fn scale(&self, uid: &str) -> Option<Arc<ScaleView>> {
         self.scales.iter().find_map(|scales| scales.read().index().by_uid(uid).cloned())
     }
 
-    fn root(&self, controller: &OwnerReference) -> OwnerReference {
-        let set = if controller.kind == "ReplicaSet" { self.workload(&controller.uid) } else { None };
-        set.and_then(|set| set.meta.controller().cloned()).unwrap_or_else(|| controller.clone())
+    /// The workload that a pod of this controller goes back to: a ReplicaSet's Deployment, else the controller itself.
+    fn workload_of(&self, controller: &OwnerReference) -> Workload {
+        let set = if controller.kind == "ReplicaSet" { self.scale(&controller.uid) } else { None };
+        let uid = set.as_ref().and_then(|set| set.meta.controller()).unwrap_or(controller).uid.clone();
+        Workload { replicas: self.scale(&uid).map(|scale| scale.replicas.into()), uid }
     }
 }
 
@@ -143,8 +145,13 @@ impl Planner for DisruptionPlanner {
         let known = self.pods.read();
         let selector = budget.selector.as_ref();
         let selected = selector.map(|selector| known.index().selected(&budget.meta.namespace, selector)).unwrap_or_default();
-        let pods = selected.into_iter().map(|pod| &**pod).collect();
-        let scale = |owner: &OwnerReference| self.workload(&owner.uid).map(|workload| workload.replicas.into());
-        Some(disruption::plan(&State { budget: &budget, pods, scale: &scale, root: &|owner| self.root(owner), now }))
+        let pods: Vec<&PodView> = selected.into_iter().map(|pod| &**pod).collect();
+        let mut workloads = BTreeMap::new();
+        for controller in disruption::controllers(&budget, &pods) {
+            if !workloads.contains_key(&controller.uid) {
+                workloads.insert(controller.uid.clone(), self.workload_of(controller));
+            }
+        }
+        Some(disruption::plan(&DisruptionState { budget: &budget, pods, workloads, now }))
     }
 }

@@ -159,7 +159,7 @@ impl Shared {
 
     fn plan_node(&self, node: &NodeView, lease: Option<&LeaseView>) -> Plan {
         let watched = self.watch(node, lease);
-        nodes::plan(&nodes::State { node, watched: &watched, now: self.clock.now() })
+        nodes::plan(&nodes::NodeState { node, watched: &watched, now: self.clock.now() })
     }
 
     async fn look_at_node(&self, key: &ObjectKey) -> Result<Looked, Unread> {
@@ -180,7 +180,7 @@ impl Shared {
         let pod: BoundPodView = raw.view()?;
         let node_key = ObjectKey::cluster_scoped(&pod.node_name);
         let Some(cached) = self.nodes.get(&node_key) else { return Ok(Looked::Finished) };
-        let plan = |node: &NodeView| pods::plan(&pods::State { pod: &pod, node, now: self.clock.now() });
+        let plan = |node: &NodeView| pods::plan(&pods::NodePodState { pod: &pod, node, now: self.clock.now() });
         let first = plan(&cached);
         if first.stages.is_empty() {
             return Ok(first.look_again.map_or(Looked::Finished, Looked::Again));

@@ -11,7 +11,7 @@ use berth_env::Clock;
 use berth_identity::ObjectKey;
 use berth_workloads::{
     Plan,
-    pod_gc::{self, State},
+    pod_gc::{self, PodGcState},
 };
 use jiff::{SignedDuration, Timestamp};
 use prometheus::IntCounter;
@@ -63,15 +63,8 @@ impl PodCollector {
         let (pods, nodes) = (self.pods.read(), self.nodes.read());
         let index = pods.index();
         let is_missing = |node: &&str| !node.is_empty() && nodes.get(&ObjectKey::cluster_scoped(*node)).is_none();
-        let state = State {
-            missing_nodes: index.nodes().filter(is_missing).collect(),
-            on_node: &|node| index.on_node(node).map(|pod| &**pod).collect(),
-            candidates: index.collectable(),
-            missing_since: missing,
-            now,
-        };
-        let (plan, now_missing) = (pod_gc::plan(&state), pod_gc::missing_since(&state));
-        *missing = now_missing;
-        plan
+        *missing = pod_gc::missing_since(index.nodes().filter(is_missing), missing, now);
+        let lost = pod_gc::lost_nodes(missing, now).flat_map(|node| index.on_node(node)).map(|pod| &**pod).collect();
+        pod_gc::plan(&PodGcState { missing: missing.clone(), lost, candidates: index.collectable(), now })
     }
 }

@@ -11,8 +11,10 @@ use crate::{
 use berth_identity::{Namespace, NodeName, ObjectKey, Uid};
 use berth_workloads::{
     cause::{self, Kind},
-    counts::{LeftBehind, NODES_MAX, PodCounts, PodSource, Role, SetPods, former_deployment, role},
+    counts::{LeftBehind, PodCounts, PodsOfSet, Role, former_deployment, role},
+    deployment::NODES_MAX,
     pod_gc::Candidates,
+    replica_set::{SinglePods, WantedPods},
     selector::{Labels, Selector},
     stateful_set::Roster,
     view::{DeploymentView, PodView, ReplicaSetView, StatefulSetView, View},
@@ -20,7 +22,6 @@ use berth_workloads::{
 use counted::{Counted, Sign};
 use jiff::Timestamp;
 use std::{
-    cell::RefCell,
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
 };
@@ -59,8 +60,8 @@ struct Owned {
     listed: Option<(Namespace, String)>,
     /// Absent until somebody asks.
     counted: Option<Counted>,
-    /// Absent until a StatefulSet asks; holds for this generation of it.
-    roster: Option<(i64, Roster)>,
+    /// Absent until a StatefulSet asks; holds for this generation of it. Shared with states: it is copied only where one is kept beyond its plan.
+    roster: Option<(i64, Arc<Roster>)>,
     /// Terminating pods by the end of their grace period.
     going: BTreeSet<(Timestamp, ObjectKey)>,
     /// Active pods that do not come up, by the rank of their causes.
@@ -89,7 +90,7 @@ impl PodIndex {
 
     /// The roster of the StatefulSet with this uid, as of the last [`PodIndex::call_roll`]; `None` if it controls no pods.
     #[must_use]
-    pub fn roster(&self, uid: &str) -> Option<&Roster> {
+    pub fn roster(&self, uid: &str) -> Option<&Arc<Roster>> {
         self.owned.get(uid)?.roster.as_ref().map(|(_, roster)| roster)
     }
 
@@ -125,28 +126,86 @@ impl PodIndex {
         &self.collectable
     }
 
-    /// A set's pods, for its plan. `related` are all sets with the same controller as `set`, itself included.
+    /// The single pods of a set that its plan reads. `siblings` gives all sets with the same controller as `set`, itself included.
     #[must_use]
-    pub fn source<'a>(&'a self, set: &'a ReplicaSetView, related: &'a [Arc<ReplicaSetView>]) -> SetPodSource<'a> {
-        SetPodSource { index: self, set, related, ranks: RefCell::default(), asked: RefCell::default() }
+    pub fn single<'a, I: IntoIterator<Item = &'a Arc<ReplicaSetView>>>(
+        &self,
+        set: &ReplicaSetView,
+        wanted: WantedPods,
+        siblings: impl FnOnce() -> I,
+    ) -> SinglePods {
+        match wanted {
+            WantedPods::None => SinglePods::default(),
+            WantedPods::Adoption => SinglePods {
+                mismatched: self.owned(set, Role::Mismatched),
+                adoptable: self.adoptable(set).cloned().collect(),
+                ..SinglePods::default()
+            },
+            WantedPods::Victims { ranked } => {
+                let active = self.owned(set, Role::Owned);
+                let related_on_node = if ranked { self.related(set, &active, siblings) } else { BTreeMap::new() };
+                SinglePods { active, related_on_node, ..SinglePods::default() }
+            }
+        }
     }
 
-    /// The pods of a Deployment's sets, for its plan. `is_left_behind` says whether the pods of the ReplicaSet with this uid are, see
-    /// [`berth_workloads::counts::is_left_behind`].
-    #[must_use]
-    pub fn of_sets<'a>(
-        &'a mut self,
-        sets: &[Arc<ReplicaSetView>],
-        deployment: &'a DeploymentView,
-        is_left_behind: &'a dyn Fn(&str) -> bool,
-        now: Timestamp,
-    ) -> DeploymentPods<'a> {
-        let counts = sets.iter().map(|set| (set.meta.uid.clone(), self.counts(set, now).0)).collect();
-        DeploymentPods { index: self, counts, deployment, is_left_behind, to_come: 0 }
+    /// Active pods of a set that have this role, by key.
+    fn owned(&self, set: &ReplicaSetView, wanted: Role) -> Vec<Arc<PodView>> {
+        self.controlled_by(&set.meta.uid).filter(|pod| pod.is_active() && role(set, pod) == wanted).cloned().collect()
     }
 
-    fn adoptable<'a>(&'a self, set: &'a ReplicaSetView) -> impl Iterator<Item = &'a PodView> {
-        self.orphans(&set.meta.namespace, set.selector.as_ref()).map(|pod| &**pod).filter(|pod| pod.is_active())
+    /// How many related pods are on the nodes of these. A set without a controller has none.
+    fn related<'a, I: IntoIterator<Item = &'a Arc<ReplicaSetView>>>(
+        &self,
+        set: &ReplicaSetView,
+        pods: &[Arc<PodView>],
+        siblings: impl FnOnce() -> I,
+    ) -> BTreeMap<NodeName, u32> {
+        if set.meta.controller().is_none() {
+            return BTreeMap::new();
+        }
+        let siblings = siblings().into_iter().collect();
+        let mut related = Related { index: self, namespace: &set.meta.namespace, siblings, asked: <[_; 2]>::default() };
+        let mut counts = BTreeMap::new();
+        for pod in pods {
+            if !counts.contains_key(&pod.node_name) {
+                counts.insert(pod.node_name.clone(), related.on_node(&pod.node_name));
+            }
+        }
+        counts
+    }
+
+    /// The pods of a Deployment's set, for its plan.
+    #[must_use]
+    pub fn of_set(&mut self, set: &Arc<ReplicaSetView>, now: Timestamp) -> PodsOfSet {
+        let (counts, _) = self.counts(set, now);
+        let Some(owned) = self.owned.get(&set.meta.uid) else { return PodsOfSet { counts, ..PodsOfSet::default() } };
+        let pod = |key: &ObjectKey| owned.pods.get(key).cloned();
+        PodsOfSet {
+            counts,
+            last_to_go: owned.going.last().and_then(|(_, key)| pod(key)),
+            failing: owned.failing.first().and_then(|(_, key)| pod(key)),
+        }
+    }
+
+    /// The nodes of active pods that this uid controls and that are not ready, at most [`NODES_MAX`] of them; the empty name means none.
+    #[must_use]
+    pub fn unready_on(&self, uid: &str) -> Vec<NodeName> {
+        let unready = self.controlled_by(uid).filter(|pod| pod.is_active() && !pod.ready);
+        let nodes: BTreeSet<_> = unready.map(|pod| pod.node_name.clone()).take(NODES_MAX).collect();
+        nodes.into_iter().collect()
+    }
+
+    /// Since when all active pods that this uid controls are ready; `None` if one is not, or there is none. Costs what it owns.
+    #[must_use]
+    pub fn all_ready_since(&self, uid: &str) -> Option<Timestamp> {
+        let active = self.controlled_by(uid).filter(|pod| pod.is_active());
+        let since: Option<Vec<_>> = active.map(|pod| pod.ready_since.filter(|_| pod.ready)).collect();
+        since?.into_iter().max()
+    }
+
+    fn adoptable<'a>(&'a self, set: &'a ReplicaSetView) -> impl Iterator<Item = &'a Arc<PodView>> {
+        self.orphans(&set.meta.namespace, set.selector.as_ref()).filter(|pod| pod.is_active())
     }
 
     fn add(&mut self, pod: &Arc<PodView>) {
@@ -194,16 +253,15 @@ impl PodIndex {
         }
     }
 
-    /// Pods that match the selector of `deployment`, of sets that may have been its own and that `is_left_behind` says are no more.
-    fn left_behind<'a>(
-        &'a self,
-        deployment: &'a DeploymentView,
-        is_left_behind: &'a dyn Fn(&str) -> bool,
-    ) -> impl Iterator<Item = &'a PodView> {
+    /// The pods that match the selector of `deployment`, of sets that may have been its own and that `is_left_behind` says are no more: see
+    /// [`berth_workloads::counts::is_left_behind`].
+    #[must_use]
+    pub fn left_behind(&self, deployment: &DeploymentView, is_left_behind: impl Fn(&str) -> bool) -> LeftBehind {
         let lists = [deployment.meta.name.as_str(), ""].map(|name| (deployment.meta.namespace.clone(), name.to_owned()));
         let uids = lists.into_iter().filter_map(|list| self.sets.get(&list)).flatten();
-        let pods = uids.filter(|uid| is_left_behind(uid)).flat_map(|uid| self.controlled_by(uid)).map(|pod| &**pod);
-        pods.filter(|pod| deployment.selector.as_ref().is_some_and(|selector| selector.matches(&pod.meta.labels)))
+        let pods = uids.filter(|uid| is_left_behind(uid)).flat_map(|uid| self.controlled_by(uid));
+        let selected = pods.filter(|pod| deployment.selector.as_ref().is_some_and(|selector| selector.matches(&pod.meta.labels)));
+        selected.fold(LeftBehind::default(), LeftBehind::with)
     }
 }
 
@@ -250,8 +308,8 @@ impl Owned {
 
     fn call_roll(&mut self, set: &StatefulSetView, now: Timestamp) {
         let known = self.roster.take().filter(|(generation, _)| *generation == set.meta.generation);
-        let (_, mut roster) = known.unwrap_or_else(|| (set.meta.generation, Roster::new(set, self.pods.values(), now)));
-        roster.advance(now);
+        let (_, mut roster) = known.unwrap_or_else(|| (set.meta.generation, Arc::new(Roster::new(set, self.pods.values(), now))));
+        Arc::make_mut(&mut roster).advance(now);
         self.roster = Some((set.meta.generation, roster));
     }
 
@@ -260,7 +318,7 @@ impl Owned {
             counted.change(&key, pod, Sign::Plus);
         }
         if let Some((_, roster)) = &mut self.roster {
-            roster.add(pod);
+            Arc::make_mut(roster).add(pod);
         }
         if let Some(until) = pod.meta.deleted.filter(|_| pod.is_terminating()) {
             self.going.insert((until, key.clone()));
@@ -278,6 +336,7 @@ impl Owned {
             counted.change(key, new, Sign::Plus);
         }
         if let Some((_, roster)) = &mut self.roster {
+            let roster = Arc::make_mut(roster);
             roster.remove(old);
             roster.add(new);
         }
@@ -292,7 +351,7 @@ impl Owned {
             counted.change(key, pod, Sign::Minus);
         }
         if let Some((_, roster)) = &mut self.roster {
-            roster.remove(pod);
+            Arc::make_mut(roster).remove(pod);
         }
         if let Some(until) = pod.meta.deleted {
             self.going.remove(&(until, key.clone()));
@@ -318,120 +377,32 @@ fn failing(pod: &PodView) -> Option<Kind> {
     cause::of_pod(pod).filter(|_| pod.is_active()).map(|cause| cause.kind)
 }
 
-/// A ReplicaSet's pods, for its plan.
-pub struct SetPodSource<'a> {
+/// Counts active pods on nodes that any of these sets selects.
+struct Related<'a> {
     index: &'a PodIndex,
-    set: &'a ReplicaSetView,
-    related: &'a [Arc<ReplicaSetView>],
-    /// Answers of `related_on_node`: each node is counted once in a look.
-    ranks: RefCell<BTreeMap<String, u32>>,
+    namespace: &'a Namespace,
+    siblings: Vec<&'a Arc<ReplicaSetView>>,
     /// The last two answers of `is_related`.
-    asked: RefCell<[Option<(Labels, bool)>; 2]>,
+    asked: [Option<(Labels, bool)>; 2],
 }
 
-impl SetPodSource<'_> {
-    fn owned(&self, wanted: Role) -> Vec<&PodView> {
-        let pods = self.index.controlled_by(&self.set.meta.uid).map(|pod| &**pod);
-        pods.filter(|pod| pod.is_active() && role(self.set, pod) == wanted).collect()
-    }
-
-    fn count_related(&self, node_name: &str) -> u32 {
-        let in_namespace = self.index.on_node(node_name).filter(|pod| pod.meta.namespace == self.set.meta.namespace);
+impl Related<'_> {
+    fn on_node(&mut self, node: &str) -> u32 {
+        let in_namespace = self.index.on_node(node).filter(|pod| pod.meta.namespace == *self.namespace);
         let count = in_namespace.filter(|pod| pod.is_active() && self.is_related(&pod.meta.labels)).count();
         u32::try_from(count).unwrap_or(u32::MAX)
     }
 
     /// Whether any sibling selects these labels. Pods of one template mostly share them, and those of two make up a rollout.
-    fn is_related(&self, labels: &Labels) -> bool {
-        let mut asked = self.asked.borrow_mut();
-        if let Some((_, is_related)) = asked.iter().flatten().find(|(known, _)| known.is_shared_with(labels)) {
+    fn is_related(&mut self, labels: &Labels) -> bool {
+        if let Some((_, is_related)) = self.asked.iter().flatten().find(|(known, _)| known.is_shared_with(labels)) {
             return *is_related;
         }
-        let is_related = self.selectors().any(|selector| selector.matches(labels));
-        asked.swap(0, 1);
-        asked[0] = Some((labels.clone(), is_related));
+        let mut selectors = self.siblings.iter().filter_map(|set| set.selector.as_ref());
+        let is_related = selectors.any(|selector| selector.matches(labels));
+        self.asked.swap(0, 1);
+        self.asked[0] = Some((labels.clone(), is_related));
         is_related
-    }
-
-    fn selectors(&self) -> impl Iterator<Item = &Selector> {
-        self.related.iter().filter_map(|set| set.selector.as_ref())
-    }
-}
-
-impl PodSource for SetPodSource<'_> {
-    fn active(&self) -> Vec<&PodView> {
-        self.owned(Role::Owned)
-    }
-
-    fn mismatched(&self) -> Vec<&PodView> {
-        self.owned(Role::Mismatched)
-    }
-
-    fn adoptable(&self) -> Vec<&PodView> {
-        self.index.adoptable(self.set).collect()
-    }
-
-    fn related_on_node(&self, node_name: &str) -> u32 {
-        if self.set.meta.controller().is_none() {
-            return 0;
-        }
-        if let Some(known) = self.ranks.borrow().get(node_name) {
-            return *known;
-        }
-        let count = self.count_related(node_name);
-        self.ranks.borrow_mut().insert(node_name.to_owned(), count);
-        count
-    }
-}
-
-/// The pods of a Deployment's ReplicaSets, for its plan.
-pub struct DeploymentPods<'a> {
-    index: &'a PodIndex,
-    counts: BTreeMap<Uid, PodCounts>,
-    deployment: &'a DeploymentView,
-    is_left_behind: &'a dyn Fn(&str) -> bool,
-    to_come: u32,
-}
-
-impl DeploymentPods<'_> {
-    /// The same, where sets of a former Deployment of the name have so many pods still to create.
-    #[must_use]
-    pub fn with_to_come(self, to_come: u32) -> Self {
-        Self { to_come, ..self }
-    }
-}
-
-impl SetPods for DeploymentPods<'_> {
-    fn counts(&self, set_uid: &Uid) -> PodCounts {
-        self.counts.get(set_uid).copied().unwrap_or_default()
-    }
-
-    fn last_to_go(&self, set_uid: &Uid) -> Option<&PodView> {
-        let owned = self.index.owned.get(set_uid)?;
-        let (_, key) = owned.going.last()?;
-        owned.pods.get(key).map(|pod| &**pod)
-    }
-
-    fn failing(&self, set_uid: &Uid) -> Option<&PodView> {
-        let owned = self.index.owned.get(set_uid)?;
-        owned.pods.get(&owned.failing.first()?.1).map(|pod| &**pod)
-    }
-
-    fn unready_on(&self, set_uid: &Uid) -> Vec<String> {
-        let unready = self.index.controlled_by(set_uid).filter(|pod| pod.is_active() && !pod.ready);
-        let nodes: BTreeSet<_> = unready.map(|pod| pod.node_name.to_string()).take(NODES_MAX).collect();
-        nodes.into_iter().collect()
-    }
-
-    fn all_ready_since(&self, set_uid: &Uid) -> Option<Timestamp> {
-        let active = self.index.controlled_by(set_uid).filter(|pod| pod.is_active());
-        let since: Option<Vec<_>> = active.map(|pod| pod.ready_since.filter(|_| pod.ready)).collect();
-        since?.into_iter().max()
-    }
-
-    fn left_behind(&self) -> LeftBehind<'_> {
-        let to_come = LeftBehind { to_come: self.to_come, ..LeftBehind::default() };
-        self.index.left_behind(self.deployment, self.is_left_behind).fold(to_come, LeftBehind::with)
     }
 }
 
@@ -529,16 +500,16 @@ mod tests {
                 prop_assert_eq!(index.counts(&set, at(now)), wanted);
                 let gone = |uid: &str| uid != "set";
                 let all = pods.values();
-                let left = all.clone().filter(|pod| pod.meta.is_controlled_by(&"other".into()) && pod.meta.labels.get("app") == Some("web")).map(|pod| &**pod);
+                let left = all.clone().filter(|pod| pod.meta.is_controlled_by(&"other".into()) && pod.meta.labels.get("app") == Some("web"));
                 let left = left.fold(LeftBehind::default(), LeftBehind::with);
                 let wanted_last = all.clone().filter(|pod| pod.is_terminating() && pod.meta.is_controlled_by(&"set".into())).map(|pod| pod.meta.deleted).max();
                 let worst = all.clone().filter(|pod| pod.meta.is_controlled_by(&"set".into())).filter_map(|pod| failing(pod)).min();
                 let meta = Meta { namespace: "ns".into(), name: "web".into(), ..Meta::default() };
                 let deployment = DeploymentView { meta, selector: set.selector.clone(), ..DeploymentView::default() };
-                let view = index.of_sets(&[Arc::clone(&set)], &deployment, &gone, at(now));
-                prop_assert_eq!(view.last_to_go(&"set".into()).map(|pod| pod.meta.deleted), wanted_last);
-                prop_assert_eq!(view.failing(&"set".into()).and_then(failing), worst);
-                let found = view.left_behind();
+                let view = index.of_set(&set, at(now));
+                prop_assert_eq!(view.last_to_go.map(|pod| pod.meta.deleted), wanted_last);
+                prop_assert_eq!(view.failing.and_then(|pod| failing(&pod)), worst);
+                let found = index.left_behind(&deployment, gone);
                 prop_assert_eq!((found.active, found.terminating), (left.active, left.terminating));
                 prop_assert_eq!(found.last.map(|pod| pod.meta.deleted), left.last.map(|pod| pod.meta.deleted));
                 let on_nodes: usize = index.nodes().map(|node| index.on_node(node).count()).sum();
@@ -606,8 +577,8 @@ mod tests {
         for (name, wanted) in [("web", 3), ("web-api", 2), ("other", 1)] {
             let meta = Meta { namespace: "ns".into(), name: name.into(), ..Meta::default() };
             let deployment = DeploymentView { meta, selector: set(1, 0).selector.clone(), ..DeploymentView::default() };
-            assert_eq!(index.of_sets(&[], &deployment, &|_| true, at(0)).left_behind().active, wanted, "{name}");
-            assert_eq!(index.of_sets(&[], &deployment, &|_| false, at(0)).left_behind().active, 0, "{name}: the sets are there");
+            assert_eq!(index.left_behind(&deployment, |_| true).active, wanted, "{name}");
+            assert_eq!(index.left_behind(&deployment, |_| false).active, 0, "{name}: the sets are there");
         }
     }
 
@@ -632,10 +603,11 @@ mod tests {
             index.change(None, Some(&pod));
         }
         let mut owned = (*set(1, 0)).clone();
-        let related = [set(1, 0)];
-        assert_eq!(index.source(&owned, &related).related_on_node("n1"), 0, "a set without a controller has no related pods");
+        let (related, pods) =
+            ([set(1, 0)], ["n1", "n2", "n3", "n1"].map(|node| Arc::new(PodView { node_name: node.into(), ..PodView::default() })));
+        assert_eq!(index.related(&owned, &pods, || &related), BTreeMap::new(), "a set without a controller has no related pods");
         owned.meta.owners = vec![OwnerReference { uid: "deployment".into(), controller: Some(true), ..OwnerReference::default() }].into();
-        let source = index.source(&owned, &related);
-        assert_eq!(["n1", "n2", "n3", "n1"].map(|node| source.related_on_node(node)), [1, 3, 0, 1]);
+        let counts = [("n1", 1), ("n2", 3), ("n3", 0)].map(|(node, count)| (NodeName::from(node), count));
+        assert_eq!(index.related(&owned, &pods, || &related), BTreeMap::from(counts));
     }
 }

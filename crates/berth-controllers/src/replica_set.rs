@@ -14,7 +14,7 @@ use berth_identity::{GroupResource, ObjectKey};
 use berth_workloads::{
     Plan,
     plan::{EventRecord, Wait},
-    replica_set::{self, State},
+    replica_set::{self, ReplicaSetState, wanted_pods},
     view::{PodView, ReplicaSetView, View},
 };
 use jiff::Timestamp;
@@ -86,22 +86,30 @@ fn is_new_orphan(delta: &Delta<PodView>) -> bool {
     }
 }
 
-/// Makes the state that a ReplicaSet is planned from, and gives what `decide` makes of it.
+/// Makes the state that a ReplicaSet is planned from.
 ///
-/// `sets` and `pods` are all of its namespace, at least: where pods of its siblings run says which of its own go first.
-pub fn with_state<T>(
+/// `sets` and `pods` are all of its namespace, at least: where pods of its siblings run decides which of its own go first. Costs what has changed, and the pods
+/// that the plan reads one by one: those to adopt, release or choose victims from.
+#[must_use]
+pub fn observe(
     set: &Arc<ReplicaSetView>,
     sets: &Known<ReplicaSetView, OwnerIndex<ReplicaSetView>>,
     pods: &mut PodIndex,
     look: Look<'_>,
-    decide: impl FnOnce(&State<'_>) -> T,
-) -> T {
+) -> ReplicaSetState {
     let Look { last_error, gates, now } = look;
-    let siblings = set.meta.controller().into_iter().flat_map(|owner| sets.index().controlled_by(&owner.uid));
-    let siblings: Vec<_> = siblings.cloned().collect();
     let (counts, next_available_at) = pods.counts(set, now);
-    let pods = pods.source(set, &siblings);
-    decide(&State { set, counts, next_available_at, pods: &pods, last_error, gates, now })
+    let siblings = || set.meta.controller().into_iter().flat_map(|owner| sets.index().controlled_by(&owner.uid));
+    let pods = pods.single(set, wanted_pods(set, &counts), siblings);
+    ReplicaSetState {
+        set: Arc::clone(set),
+        counts,
+        next_available_at,
+        pods,
+        last_error: last_error.map(str::to_owned),
+        gates: gates.clone(),
+        now,
+    }
 }
 
 impl Planner for ReplicaSetPlanner {
@@ -109,7 +117,7 @@ impl Planner for ReplicaSetPlanner {
         let set = self.sets.get(key)?;
         let (sets, mut pods) = (self.sets.read(), self.pods.read());
         let look = Look { last_error, gates: &self.gates, now };
-        let plan = with_state(&set, &sets, pods.index_mut(), look, replica_set::plan);
+        let plan = replica_set::plan(&observe(&set, &sets, pods.index_mut(), look));
         // The histogram takes floating point numbers; ratios are whole and small.
         let ratios = plan.deletion_age_ratios.iter().map(|ratio| f64::from(i32::try_from(*ratio).unwrap_or(i32::MAX)));
         ratios.for_each(|ratio| self.metrics.sorting_deletion_age_ratio.observe(ratio));

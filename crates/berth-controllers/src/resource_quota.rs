@@ -20,7 +20,7 @@ use berth_env::{Clock, Spawner};
 use berth_identity::{GroupResource, Namespace, ObjectKey, Revision, Uid};
 use berth_workloads::{
     Plan,
-    resource_quota::{self, QuotaView, State, is_charged, is_lower},
+    resource_quota::{self, QuotaView, ResourceQuotaState, is_charged, is_lower},
     resources::{CLAIMS, PODS, SERVICES},
     view::{Identity, View},
 };
@@ -271,6 +271,6 @@ impl Planner for QuotaPlanner {
         };
         // Caches that are older than the quota may miss what it was charged for: as if that had been just now.
         let charged_at = if quota.id.resource_version.is_some_and(|version| revision < version) { now } else { charged_at };
-        Some(resource_quota::plan(&State { quota: &quota, counted: &counted, charged_at, lower_since, now }))
+        Some(resource_quota::plan(&ResourceQuotaState { quota: &quota, counted: &counted, charged_at, lower_since, now }))
     }
 }

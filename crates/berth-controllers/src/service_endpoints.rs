@@ -159,8 +159,12 @@ impl Sources {
         self.pods.read().index().selected(&service.namespace, selector).into_iter().cloned().collect()
     }
 
-    fn zone(&self, node: &str) -> Option<String> {
-        self.nodes.get(&ObjectKey::cluster_scoped(node)).map(|node| node.zone.clone()).filter(|zone| !zone.is_empty())
+    /// The zones of the pods' nodes, by the names of the nodes.
+    fn zones(&self, pods: &[Arc<EndpointPodView>]) -> BTreeMap<String, String> {
+        let known = self.nodes.read();
+        let names: BTreeSet<&str> = pods.iter().map(|pod| &*pod.node_name).collect();
+        let zone = |node: &str| known.get(&ObjectKey::cluster_scoped(node)).map(|node| node.zone.clone()).filter(|zone| !zone.is_empty());
+        names.into_iter().filter_map(|node| Some((node.to_owned(), zone(node)?))).collect()
     }
 }
 
@@ -208,8 +212,9 @@ impl Planner for SlicePlanner {
         let pods = self.sources.pods_of(&service);
         let own: Vec<Arc<SliceView>> = self.slices.read().index().of(key).cloned().collect();
         let slices = own.iter().filter(|slice| is_owned(slice, &service)).map(|slice| &**slice).collect();
+        let zones = self.sources.zones(&pods);
         let pods = pods.iter().map(|pod| &**pod).collect();
-        Some(slices::plan(&slices::State { service: &service, pods, slices, zone: &|node| self.sources.zone(node) }))
+        Some(slices::plan(&slices::EndpointSliceState { service: &service, pods, slices, zones }))
     }
 }
 
@@ -252,7 +257,7 @@ impl Planner for EndpointsPlanner {
             None => Vec::new(),
         };
         let pods = pods.iter().map(|pod| &**pod).collect();
-        Some(addresses::plan(&addresses::State { service: service.as_deref(), pods, endpoints: endpoints.as_deref() }))
+        Some(addresses::plan(&addresses::EndpointsState { service: service.as_deref(), pods, endpoints: endpoints.as_deref() }))
     }
 }
 
@@ -309,6 +314,6 @@ impl Planner for BalancerPlanner {
     fn plan(&self, key: &ObjectKey, _last_error: Option<&str>, _now: Timestamp) -> Option<Plan> {
         let service = self.services.get(key)?;
         let free = if load_balancer::needs_address(&service) { self.address_for(key) } else { None };
-        Some(load_balancer::plan(&load_balancer::State { service: &service, free, range: self.range }))
+        Some(load_balancer::plan(&load_balancer::LoadBalancerState { service: &service, free, range: self.range }))
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::{
     cache::{Cache, Delta, Known},
-    claim_doubts::ClaimDoubts,
+    claim_doubts::{ClaimDoubts, named},
     metrics::Metrics,
     owners::OwnerIndex,
     plan_loop::{Look, Planner},
@@ -19,7 +19,7 @@ use berth_workloads::{
     Plan, cause,
     plan::{EventRecord, Wait},
     selector::Labels,
-    stateful_set::{self, PodName, Roster, State, member_ordinal},
+    stateful_set::{self, PodName, Roster, StatefulSetState, member_ordinal},
     view::{ClaimView, PodView, RevisionView, StatefulSetView, View},
 };
 use jiff::Timestamp;
@@ -106,38 +106,29 @@ pub struct Belongings<'a> {
     pub doubts: &'a ClaimDoubts,
 }
 
-/// Makes the state that a StatefulSet is planned from, and gives what `decide` makes of it. The one place where that is made, for the controller and
-/// for whoever tells people what it would do.
-pub fn with_state<T>(set: &StatefulSetView, of: Belongings<'_>, look: Look<'_>, decide: impl FnOnce(&State<'_>) -> T) -> T {
+/// Makes the state that a StatefulSet is planned from. The one place where that is made, for the controller and for the commands that show what it would do.
+#[must_use]
+pub fn observe(set: &Arc<StatefulSetView>, of: Belongings<'_>, look: Look<'_>) -> StatefulSetState {
     let (Belongings { revisions, pods, claims, doubts }, Look { last_error, gates, now }) = (of, look);
     let (namespace, selector) = (&set.meta.namespace, set.selector.as_ref());
-    let revision_named = |name: &str| revisions.get(&ObjectKey::new(namespace, name));
     let orphans = revisions.index().orphans(namespace, selector);
     let listed = revisions.index().controlled_by(&set.meta.uid).chain(orphans).cloned().collect();
-    let claim_named = |name: &str| claims.get(&ObjectKey::new(namespace, name));
     pods.index_mut().call_roll(set, now);
-    let is_pod_there = |name: &str| pods.get(&ObjectKey::new(namespace, name)).is_some();
-    let empty;
-    let roster = match pods.index().roster(&set.meta.uid) {
-        Some(roster) => roster,
-        None => {
-            empty = Roster::new(set, [], now);
-            &empty
-        }
-    };
-    decide(&State {
-        set,
-        revisions: listed,
-        revision_named: &revision_named,
-        roster,
-        orphans: pods.index().orphans(namespace, selector).cloned().collect(),
-        is_pod_there: &is_pod_there,
-        claim_named: &claim_named,
-        claims_in_doubt: &doubts.settle(set, roster, claims),
-        last_error,
-        gates,
-        now,
-    })
+    let roster = pods.index().roster(&set.meta.uid).cloned().unwrap_or_else(|| Arc::new(Roster::new(set, [], now)));
+    let mut state = StatefulSetState::new(Arc::clone(set), roster, gates.clone(), now);
+    state.revisions = listed;
+    state.orphans = pods.index().orphans(namespace, selector).cloned().collect();
+    state.claims_in_doubt = doubts.settle(set, &state.roster, claims);
+    state.last_error = last_error.map(str::to_owned);
+    let wanted = stateful_set::wanted(&state);
+    let is_there = |name: &String| pods.get(&ObjectKey::new(namespace, name)).is_some();
+    state.found.pods = wanted.pods.into_iter().filter(is_there).collect();
+    state.found.claims = named(claims, namespace, wanted.claims);
+    while let Some(name) = stateful_set::wanted_revision(&state) {
+        let Some(revision) = revisions.get(&ObjectKey::new(namespace, &name)) else { break };
+        state.found.revisions.insert(name, revision);
+    }
+    state
 }
 
 type Sets = Known<StatefulSetView, OwnerIndex<StatefulSetView>>;
@@ -235,10 +226,9 @@ impl Planner for StatefulSetPlanner {
         let (revisions, claims, mut pods) = (revisions.read(), claims.read(), pods.read());
         let belongings = Belongings { revisions: &revisions, pods: &mut pods, claims: &claims, doubts: &self.doubts };
         let look = Look { last_error, gates: &self.gates, now };
-        Some(with_state(&set, belongings, look, |state| {
-            self.show(&set, state.roster);
-            stateful_set::plan(state)
-        }))
+        let state = observe(&set, belongings, look);
+        self.show(&set, &state.roster);
+        Some(stateful_set::plan(&state))
     }
 
     fn wait_event(&self, key: &ObjectKey, wait: &Wait) -> Option<EventRecord> {

@@ -149,7 +149,7 @@ impl VolumeBinder {
         let class = claim.class_name().and_then(|class| self.classes.get(&ObjectKey::cluster_scoped(class)));
         let volumes = self.volumes_for(&claim);
         let users: Vec<Arc<ClaimUserView>> = self.users.read().index().users(key).cloned().collect();
-        Some(claim::plan(&claim::State {
+        Some(claim::plan(&claim::ClaimState {
             claim: &claim,
             class: class.as_deref(),
             named: volumes.named.as_deref(),
@@ -183,7 +183,7 @@ impl VolumeBinder {
     fn plan_volume(&self, key: &ObjectKey) -> Option<Plan> {
         let volume = self.volumes.get(key)?;
         let claim = volume.claim_ref.as_ref().and_then(|claim_ref| self.claims.get(&claim_key(claim_ref)));
-        Some(volume::plan(&volume::State { volume: &volume, claim: claim.as_deref() }))
+        Some(volume::plan(&volume::VolumeState { volume: &volume, claim: claim.as_deref() }))
     }
 }
 

@@ -1,10 +1,11 @@
 //! Versions.
 
+use serde::{Deserialize, Serialize};
 use std::fmt;
 
 /// A point in a backing store's one sequence of writes. `0` is before the first; the wire's `resourceVersion` is this number. Only its
 /// order means something: others may write to the same backing store, so nothing follows from how far apart two revisions are.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Revision(pub u64);
 
 impl Revision {

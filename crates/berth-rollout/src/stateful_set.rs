@@ -6,7 +6,7 @@ use berth_controllers::{cache::Known, claim_doubts::ClaimDoubts, plan_loop::Look
 use berth_workloads::{
     Wait,
     cause::{Causes, Replacement},
-    stateful_set::{self, EffectiveStrategy, Phase, member_ordinal, ordinals},
+    stateful_set::{self, EffectiveStrategy, Phase, StatefulSetState, member_ordinal, ordinals},
     view::{ClaimView, PodManagement, PodView, RevisionView, StatefulSetView},
 };
 use jiff::Timestamp;
@@ -120,19 +120,24 @@ pub fn replacement(set: &StatefulSetView, gates: &FeatureGates, heeds_repair: bo
     if waits { Replacement::ByHand { heeds_repair } } else { Replacement::ByItself }
 }
 
-/// What the set's controller sees and waits for, with the gates of the cluster's controllers; `None` where its pods cannot be read. Without its revisions nothing
-/// is known to be waited for.
-fn planned(set: &StatefulSetView, of: &Belongings, gates: &FeatureGates, now: Timestamp) -> Option<Planned> {
+/// The state that the set's controller plans from; `None` where its pods cannot be read.
+#[must_use]
+pub fn state(set: &StatefulSetView, of: &Belongings, gates: &FeatureGates, now: Timestamp) -> Option<StatefulSetState> {
     let mut pods: Known<PodView, PodIndex> = of.pods.as_ref()?.iter().cloned().collect();
     let (revisions, claims) = (of.revisions.iter().flatten().cloned().collect(), of.claims.iter().cloned().collect());
     let all = controller::Belongings { revisions: &revisions, pods: &mut pods, claims: &claims, doubts: &ClaimDoubts::default() };
-    Some(controller::with_state(set, all, PlanLook { last_error: None, gates, now }, |state| {
-        let phase = state.roster.phase_counts(&set.status.update_revision).phase(ordinals(set).replicas);
-        let mut waits = if of.revisions.is_some() { stateful_set::plan(state).waits } else { Vec::new() };
-        // The plan waits for what it creates first: as long as that cannot be made, there is nothing to wait for.
-        waits.retain(|wait| !matches!(wait, Wait::PodNotReady { pod, .. } if !(state.is_pod_there)(pod)));
-        Planned { waits, phase, unavailable: state.roster.unavailable_slots(), unwanted: state.roster.condemned().count() }
-    }))
+    Some(controller::observe(&Arc::new(set.clone()), all, PlanLook { last_error: None, gates, now }))
+}
+
+/// What the set's controller sees and waits for, with the gates of the cluster's controllers; `None` where its pods cannot be read. Without its revisions nothing
+/// is known to be waited for.
+fn planned(set: &StatefulSetView, of: &Belongings, gates: &FeatureGates, now: Timestamp) -> Option<Planned> {
+    let state = state(set, of, gates, now)?;
+    let phase = state.roster.phase_counts(&set.status.update_revision).phase(ordinals(set).replicas);
+    let mut waits = if of.revisions.is_some() { stateful_set::plan(&state).waits } else { Vec::new() };
+    // The plan waits for what it creates first: as long as that cannot be made, there is nothing to wait for.
+    waits.retain(|wait| !matches!(wait, Wait::PodNotReady { pod, .. } if !state.is_pod_there(pod)));
+    Some(Planned { waits, phase, unavailable: state.roster.unavailable_slots(), unwanted: state.roster.condemned().count() })
 }
 
 /// The pods of the set that something keeps from being ready, lowest number first.

@@ -3,14 +3,14 @@
 use berth_api::FeatureGates;
 use berth_controllers::{
     cache::Known,
-    deployment::{Sets, with_state},
+    deployment::{Sets, observe as observe_deployment},
     plan_loop::Look,
     pods::PodIndex,
     replica_set,
 };
 use berth_workloads::{
     Action, Wait,
-    deployment::{self, annotations},
+    deployment::{self, DeploymentState, annotations},
     plan::Reason,
     replica_set as workloads,
     view::{DeploymentView, PodReplacementPolicy, PodView, ReplicaSetView},
@@ -46,26 +46,27 @@ pub fn observe(
     observe_known(deployment, &sets, pods.index_mut(), gates, now)
 }
 
+/// The state that [`observe`] plans from.
+#[must_use]
+pub fn state(
+    deployment: &DeploymentView,
+    sets: &[Arc<ReplicaSetView>],
+    pods: &[Arc<PodView>],
+    gates: &FeatureGates,
+    now: Timestamp,
+) -> DeploymentState {
+    let mut pods: Known<PodView, PodIndex> = pods.iter().cloned().collect();
+    let look = Look { last_error: None, gates, now };
+    observe_deployment(&Arc::new(deployment.clone()), &sets.iter().cloned().collect(), pods.index_mut(), look, None)
+}
+
 /// As [`observe`], from what is known of all sets and pods: costs what has changed since the last time.
 #[must_use]
 pub fn observe_known(deployment: &DeploymentView, sets: &Sets, pods: &mut PodIndex, gates: &FeatureGates, now: Timestamp) -> Observed {
     // Nobody is asked for whoever only looks: what was answered last is on the set.
     let look = Look { last_error: None, gates, now };
-    let mut observed = with_state(deployment, sets, pods, look, None, |state| {
-        let own = state.sets.iter().filter(|set| set.meta.is_controlled_by(&deployment.meta.uid));
-        let terminating_of = |set: &ReplicaSetView| state.pods.counts(&set.meta.uid).all_terminating();
-        let revision = annotations::revision(&deployment.annotations);
-        let newest = own.clone().find(|set| revision.is_some() && annotations::revision(&set.annotations) == revision);
-        let terminating_newest = newest.map_or(0, |set| i32::try_from(terminating_of(set)).unwrap_or(i32::MAX));
-        let terminating = own.map(|set| terminating_of(set)).sum::<u32>();
-        let terminating = i32::try_from(terminating + state.pods.left_behind().terminating).unwrap_or(i32::MAX);
-        let plan = deployment::plan(state);
-        let goes_back_to = plan.stages.iter().flat_map(|stage| &stage.actions).find_map(|action| match action {
-            Action::Patch { reason: Reason::AutomaticRollback { to, .. }, .. } => Some(*to),
-            _ => None,
-        });
-        Observed { waits: plan.waits, terminating, terminating_newest, goes_back_to }
-    });
+    let state = observe_deployment(&Arc::new(deployment.clone()), sets, pods, look, None);
+    let mut observed = of_deployment(&state);
     for set in sets.index().controlled_by(&deployment.meta.uid) {
         let own = of_replica_set(set, sets, pods, look);
         let is_new = |wait: &Wait| observed.waits.iter().all(|known| known.metric_label() != wait.metric_label());
@@ -75,6 +76,23 @@ pub fn observe_known(deployment: &DeploymentView, sets: &Sets, pods: &mut PodInd
     observed
 }
 
+fn of_deployment(state: &DeploymentState) -> Observed {
+    let deployment = &state.deployment;
+    let own = state.sets.iter().filter(|set| set.meta.is_controlled_by(&deployment.meta.uid));
+    let terminating_of = |set: &ReplicaSetView| state.counts(&set.meta.uid).all_terminating();
+    let revision = annotations::revision(&deployment.annotations);
+    let newest = own.clone().find(|set| revision.is_some() && annotations::revision(&set.annotations) == revision);
+    let terminating_newest = newest.map_or(0, |set| i32::try_from(terminating_of(set)).unwrap_or(i32::MAX));
+    let terminating = own.map(|set| terminating_of(set)).sum::<u32>();
+    let terminating = i32::try_from(terminating + state.left_behind.terminating).unwrap_or(i32::MAX);
+    let plan = deployment::plan(state);
+    let goes_back_to = plan.stages.iter().flat_map(|stage| &stage.actions).find_map(|action| match action {
+        Action::Patch { reason: Reason::AutomaticRollback { to, .. }, .. } => Some(*to),
+        _ => None,
+    });
+    Observed { waits: plan.waits, terminating, terminating_newest, goes_back_to }
+}
+
 /// What a ReplicaSet waits for by its own plan: it replaces a pod that was deleted only when that is gone, where an annotation says so.
 #[must_use]
 pub fn of_replica_set(set: &Arc<ReplicaSetView>, sets: &Sets, pods: &mut PodIndex, look: Look<'_>) -> Vec<Wait> {
@@ -82,7 +100,7 @@ pub fn of_replica_set(set: &Arc<ReplicaSetView>, sets: &Sets, pods: &mut PodInde
     if set.deleted_pod_policy != PodReplacementPolicy::TerminationComplete {
         return Vec::new();
     }
-    replica_set::with_state(set, sets, pods, look, |state| workloads::plan(state).waits)
+    workloads::plan(&replica_set::observe(set, sets, pods, look)).waits
 }
 
 /// The same of a set that is observed by itself; `pods` are those of its namespace. One that is being deleted waits for nothing else.

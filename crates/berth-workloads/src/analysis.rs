@@ -156,7 +156,8 @@ impl fmt::Display for NoAnswer {
 }
 
 /// A question that is being asked, for plans to read.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Asked {
     /// What.
     pub question: Question,

@@ -1,23 +1,25 @@
-//! Running counts of a set's pods, and the two seams through which plans ask for the pods themselves.
+//! Running counts of a set's pods.
 //!
-//! Whoever caches pods keeps the counts current with every pod event; [`PodCounts::recount`] is their definition. Plans read the counts; only
+//! The cache of pods keeps the counts current with every pod event; [`PodCounts::recount`] is their definition. Plans read the counts; only
 //! choosing victims, adopting and releasing look at pods one by one.
 
-use crate::view::{Meta, PodView, ReplicaSetView};
+use crate::{
+    shared,
+    view::{Meta, PodView, ReplicaSetView},
+};
 use berth_api::annotations::POD_TEMPLATE_HASH;
-use berth_identity::Uid;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
-use std::collections::BTreeMap;
+use serde::{Deserialize, Serialize};
+use std::{collections::BTreeMap, sync::Arc};
 
 /// Longest name of an object.
 const NAME_LENGTH_MAX: usize = 253;
-/// How many nodes [`SetPods::unready_on`] names: they are read one by one.
-pub const NODES_MAX: usize = 16;
 
 /// How many pods a ReplicaSet has, by what they count for. A pod is in at most one of `active`, `mismatched`, `terminating` and
 /// `mismatched_terminating`; a finished pod (Succeeded, Failed) is in none.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct PodCounts {
     /// Controlled by the set, labels match, not being deleted.
     pub active: u32,
@@ -128,39 +130,25 @@ fn template_labels(set: &ReplicaSetView) -> Option<&BTreeMap<String, String>> {
     set.template.metadata.as_ref()?.labels.as_ref()
 }
 
-/// The pods of one ReplicaSet, for the plans that must look at them. Every list is in an order that does not depend on chance.
-pub trait PodSource {
-    /// Those counted in [`PodCounts::active`].
-    fn active(&self) -> Vec<&PodView>;
-    /// Those counted in [`PodCounts::mismatched`].
-    fn mismatched(&self) -> Vec<&PodView>;
-    /// Those counted in [`PodCounts::adoptable`].
-    fn adoptable(&self) -> Vec<&PodView>;
-    /// How many active pods on this node (empty: on none) match the selector of any set with the same controller as this set, this set
-    /// included. 0 if this set has no controller.
-    fn related_on_node(&self, node_name: &str) -> u32;
-}
-
-/// The pods of a Deployment's ReplicaSets, by the uid of the set that controls them.
-pub trait SetPods {
+/// The pods of one of a Deployment's ReplicaSets.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PodsOfSet {
     /// Their counts.
-    fn counts(&self, set_uid: &Uid) -> PodCounts;
+    pub counts: PodCounts,
     /// Of those being deleted and not finished, the one whose grace period ends last.
-    fn last_to_go(&self, set_uid: &Uid) -> Option<&PodView>;
+    #[serde(with = "shared::option")]
+    pub last_to_go: Option<Arc<PodView>>,
     /// Of the active ones, one that does not come up: the one whose cause ([`crate::cause::of_pod`]) ranks first.
-    fn failing(&self, set_uid: &Uid) -> Option<&PodView>;
-    /// The nodes of the active ones that are not ready, at most [`NODES_MAX`] of them; the empty name stands for none.
-    fn unready_on(&self, set_uid: &Uid) -> Vec<String>;
-    /// Since when all active ones are ready; `None` if one is not, or there is none. Costs what the set owns.
-    fn all_ready_since(&self, set_uid: &Uid) -> Option<Timestamp>;
-    /// The Deployment's pods that no set of it controls any more: see [`is_left_behind`].
-    fn left_behind(&self) -> LeftBehind<'_>;
+    #[serde(with = "shared::option")]
+    pub failing: Option<Arc<PodView>>,
 }
 
 /// Pods whose ReplicaSet was the Deployment's and is gone, or is that of a Deployment of the same name that was there before. The garbage
 /// collector deletes them; until they are gone they hold their place.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct LeftBehind<'a> {
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct LeftBehind {
     /// Neither finished nor being deleted.
     pub active: u32,
     /// Being deleted and not finished.
@@ -168,10 +156,11 @@ pub struct LeftBehind<'a> {
     /// Not there yet: those that sets of a former Deployment of the name are still to create.
     pub to_come: u32,
     /// Of the terminating ones, the one whose grace period ends last.
-    pub last: Option<&'a PodView>,
+    #[serde(with = "shared::option")]
+    pub last: Option<Arc<PodView>>,
 }
 
-impl<'a> LeftBehind<'a> {
+impl LeftBehind {
     /// Those that stay until the garbage collector comes to them, there or not.
     #[must_use]
     pub fn staying(&self) -> u32 {
@@ -180,11 +169,15 @@ impl<'a> LeftBehind<'a> {
 
     /// Counts one more pod.
     #[must_use]
-    pub fn with(mut self, pod: &'a PodView) -> Self {
+    pub fn with(mut self, pod: &Arc<PodView>) -> Self {
         self.active += u32::from(pod.is_active());
-        self.terminating += u32::from(pod.is_terminating());
-        let last = [self.last, Some(pod).filter(|pod| pod.is_terminating())].into_iter().flatten();
-        self.last = last.max_by_key(|pod| pod.meta.deleted);
+        if pod.is_terminating() {
+            self.terminating += 1;
+            // The last one of equals.
+            if self.last.as_ref().is_none_or(|last| last.meta.deleted <= pod.meta.deleted) {
+                self.last = Some(Arc::clone(pod));
+            }
+        }
         self
     }
 }
@@ -213,7 +206,6 @@ mod tests {
     use crate::view::View;
     use berth_identity::Revision;
     use serde_json::{Value, json};
-    use std::sync::Arc;
 
     fn owner(kind: &str, name: &str, uid: &str) -> Value {
         json!([{"apiVersion": "apps/v1", "kind": kind, "name": name, "uid": uid, "controller": true}])
@@ -345,7 +337,7 @@ mod tests {
             left(Some(40), "Failed"),
             left(None, "Succeeded"),
         ];
-        let all = pods.iter().fold(LeftBehind::default(), LeftBehind::with);
+        let all = pods.into_iter().fold(LeftBehind::default(), |all, pod| all.with(&Arc::new(pod)));
         assert_eq!((all.active, all.terminating, all.last.and_then(|pod| pod.meta.deleted)), (1, 3, Some(at(30))));
     }
 

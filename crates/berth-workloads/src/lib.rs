@@ -1,6 +1,6 @@
 //! What each controller decides: observed objects, gates and time in; a [`Plan`] out. No IO, no clock, no randomness, no async.
 //!
-//! Start with [`view`] (what a plan reads of an object), [`counts`] (how it asks for pods) and the `State` and `plan` of a controller:
+//! Start with [`view`] (what a plan reads of an object), [`counts`] (how it asks for pods) and the state and `plan` of a controller:
 //! [`replica_set`], [`deployment`].
 
 pub mod analysis;
@@ -32,6 +32,7 @@ pub mod rollout_record;
 mod rounding;
 pub mod second_writer;
 pub mod selector;
+mod shared;
 pub mod stateful_set;
 pub mod view;
 pub mod volume_binding;

@@ -14,7 +14,8 @@ use serde_json::json;
 use std::{collections::BTreeSet, net::IpAddr};
 
 /// What a plan is made from.
-pub struct State<'a> {
+#[derive(Clone, Debug, PartialEq)]
+pub struct LoadBalancerState<'a> {
     /// The Service.
     pub service: &'a ServiceView,
     /// The address that it gets if it needs one; `None`: all are given out.
@@ -42,7 +43,7 @@ pub fn needs_address(service: &ServiceView) -> bool {
 
 /// Gives the Service an address, if it asks for one and has none.
 #[must_use]
-pub fn plan(state: &State<'_>) -> Plan {
+pub fn plan(state: &LoadBalancerState<'_>) -> Plan {
     let service = state.service;
     if !needs_address(service) {
         return Plan::default();
@@ -85,7 +86,7 @@ mod tests {
         let service = ServiceView::decode(json.to_string().as_bytes(), Revision(1)).expect("a Service");
         let used: BTreeSet<String> = used.iter().map(ToString::to_string).collect();
         let range = "198.51.100.0/30".parse().expect("a range");
-        let plan = read_back(plan(&State { service: &service, free: free_address(&range, &used), range }));
+        let plan = read_back(plan(&LoadBalancerState { service: &service, free: free_address(&range, &used), range }));
         let patched = plan.stages.iter().flat_map(|stage| &stage.actions).map(|action| match action {
             Action::Patch { patch, .. } => patch["status"]["loadBalancer"]["ingress"][0]["ip"].to_string().replace('"', ""),
             other => panic!("{other:?}"),
@@ -114,12 +115,12 @@ mod tests {
         let service = ServiceView::decode(json.to_string().as_bytes(), Revision(6)).expect("a Service");
         let range = "198.51.100.0/30".parse().expect("a range");
         let told = |event: &EventRecord| format!("{:?} {:?} {}: {}", event.severity, event.repeat, event.reason, event.message);
-        let made = read_back(plan(&State { service: &service, free: free_address(&range, &BTreeSet::new()), range }));
+        let made = read_back(plan(&LoadBalancerState { service: &service, free: free_address(&range, &BTreeSet::new()), range }));
         let [Action::Patch { target, subresource, patch, events, .. }] = &made.stages[0].actions[..] else { panic!("{made:?}") };
         assert_eq!((target.uid.as_str(), target.resource_version, *subresource), ("u", Some(Revision(6)), Some(Subresource::Status)));
         assert_eq!(*patch, json!({"status": {"loadBalancer": {"ingress": [{"ip": "198.51.100.1", "ipMode": "VIP"}]}}}));
         assert_eq!(events.success.as_ref().map(told).as_deref(), Some("Normal Each EnsuredLoadBalancer: Ensured load balancer"));
-        let full = plan(&State { service: &service, free: None, range });
+        let full = plan(&LoadBalancerState { service: &service, free: None, range });
         assert!(full.is_idle() && told(&full.events[0]).starts_with("Warning Once SyncLoadBalancerFailed: "), "{full:?}");
     }
 

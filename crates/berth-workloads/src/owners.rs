@@ -2,7 +2,7 @@
 
 use berth_identity::Recent;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
-use serde::{Deserialize, Deserializer};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::{ops::Deref, sync::Arc};
 
 /// `metadata.ownerReferences`. Cheap to clone; objects that are read with equal owners, as the pods of one set, mostly keep them once.
@@ -30,6 +30,12 @@ thread_local! {
 impl<'de> Deserialize<'de> for OwnerReferences {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         Ok(Self::shared(&Vec::deserialize(deserializer)?))
+    }
+}
+
+impl Serialize for OwnerReferences {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.0.as_ref().serialize(serializer)
     }
 }
 

@@ -4,8 +4,8 @@ use berth_api::selector::LabelSource;
 use berth_identity::Recent;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use serde::{
-    Deserialize, Deserializer,
-    de::{MapAccess, Visitor},
+    Deserialize, Deserializer, Serialize, Serializer,
+    de::{Error as _, MapAccess, Visitor},
 };
 use std::{borrow::Cow, collections::BTreeMap, fmt, hash::Hash, sync::Arc};
 
@@ -97,6 +97,12 @@ impl<'de> Deserialize<'de> for Labels {
     }
 }
 
+impl Serialize for Labels {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.iter())
+    }
+}
+
 /// A text that is copied only where the JSON escapes it.
 #[derive(Deserialize)]
 struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
@@ -164,6 +170,20 @@ impl Selector {
     #[must_use]
     pub fn matches(&self, labels: &Labels) -> bool {
         self.0.matches(labels)
+    }
+}
+
+/// As text, in kubectl's form.
+impl Serialize for Selector {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(&self.0)
+    }
+}
+
+impl<'de> Deserialize<'de> for Selector {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        berth_api::Selector::parse(&text).map(Self).map_err(D::Error::custom)
     }
 }
 

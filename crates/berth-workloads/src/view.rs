@@ -23,7 +23,7 @@ use k8s_openapi::{
     },
     apimachinery::pkg::apis::meta::v1::{LabelSelector, OwnerReference},
 };
-use serde::{Deserialize, de::DeserializeOwned};
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use std::{collections::BTreeMap, fmt::Debug, sync::Arc};
 
 mod choices;
@@ -32,6 +32,7 @@ mod foreign;
 mod identity;
 mod metadata;
 mod of_pod;
+mod saved;
 mod stateful_set;
 mod symptoms;
 mod volumes;
@@ -50,7 +51,8 @@ pub use symptoms::{ContainerRole, ContainerSymptom, Ended, Said, Symptoms};
 pub use volumes::{PodVolume, claims_of};
 
 /// Metadata that every plan reads.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Meta {
     /// Its namespace.
     pub namespace: Namespace,
@@ -106,7 +108,8 @@ impl Meta {
 pub const APPS: &str = "apps";
 
 /// `status.phase` of a pod.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub enum PodPhase {
     /// Not set yet.
     #[default]
@@ -146,7 +149,8 @@ impl PodPhase {
 }
 
 /// What plans read of a Pod.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct PodView {
     /// Its metadata; `generation` is not read.
     pub meta: Meta,
@@ -263,7 +267,8 @@ impl PodView {
 }
 
 /// What plans read of a ReplicaSet.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(from = "saved::ReplicaSet", into = "saved::ReplicaSet")]
 pub struct ReplicaSetView {
     /// Its metadata.
     pub meta: Meta,
@@ -315,9 +320,9 @@ impl ReplicaSetView {
 }
 
 /// What is wanted of a workload that replaces its pods when its template changes.
-pub trait WorkloadSpec: Default + DeserializeOwned + Send + Sync + 'static {
+pub trait WorkloadSpec: Clone + Default + DeserializeOwned + Serialize + Send + Sync + 'static {
     /// What is observed of it.
-    type Status: Default + DeserializeOwned + Send + Sync + 'static;
+    type Status: Clone + Default + DeserializeOwned + Serialize + Send + Sync + 'static;
     /// What is chosen in it and in its annotations.
     type Choices: Clone + Debug + Default + PartialEq + Send + Sync + 'static;
     /// What it is.
@@ -377,7 +382,8 @@ pub type DeploymentView = WorkloadView<DeploymentSpec>;
 pub type StatefulSetView = WorkloadView<StatefulSetSpec>;
 
 /// What plans read of a workload.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(bound = "", from = "saved::Workload<S>", into = "saved::Workload<S>")]
 pub struct WorkloadView<S: WorkloadSpec> {
     /// Its metadata.
     pub meta: Meta,

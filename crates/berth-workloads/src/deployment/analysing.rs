@@ -1,6 +1,6 @@
 //! The wait of a step for an analysis: what is to be asked, and what the step comes to by what was answered.
 //!
-//! Who asks is told by the plan ([`crate::Plan::question`]) and tells by the state ([`super::State::asked`]). An answer that passes is written with the step after it, in one
+//! Who asks is told by the plan ([`crate::Plan::question`]) and tells by the state ([`super::DeploymentState::asked`]). An answer that passes is written with the step after it, in one
 //! patch. One that does not, or that is missing for too long, is written on the set first: whoever leads then goes back from what is written, and asks nobody again.
 
 use super::{
@@ -44,7 +44,7 @@ pub(super) fn outcome(observed: &Observed<'_>, set: &Annotations, question: &Que
     if let Some(Outcome::Passed { .. } | Outcome::Failed { .. } | Outcome::Unanswered { .. }) = kept {
         return kept;
     }
-    let asked = observed.state.asked.filter(|asked| asked.question == *question);
+    let asked = observed.state.asked.as_ref().filter(|asked| asked.question == *question);
     asked.and_then(|asked| told(asked, patience(observed), observed.state.now)).or(kept)
 }
 
@@ -59,7 +59,7 @@ fn told(asked: &Asked, patience: SignedDuration, now: Timestamp) -> Option<Outco
 
 /// When to look again for that nobody has answered.
 pub(super) fn look_again(observed: &Observed<'_>, question: &Question) -> Option<Timestamp> {
-    let asked = observed.state.asked.filter(|asked| asked.question == *question)?;
+    let asked = observed.state.asked.as_ref().filter(|asked| asked.question == *question)?;
     // One that has waited for its turn since it was due is awaited: who answers wakes.
     Some(ends_at(asked, patience(observed))).filter(|end| observed.state.now < *end)
 }

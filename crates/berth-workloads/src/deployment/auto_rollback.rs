@@ -76,6 +76,21 @@ pub(super) struct Back<'a> {
     failure: Failure,
 }
 
+impl Back<'_> {
+    /// Whether no cause of the failure is known: then nodes have to confirm it.
+    fn is_unexplained(&self) -> bool {
+        matches!(self.failure, Failure::Deadline(None))
+    }
+}
+
+/// The set whose pods' nodes have to confirm a failure, if there is one.
+pub(super) fn needs_nodes<'a>(observed: &Observed<'a>) -> Option<&'a ReplicaSetView> {
+    match fate(observed)? {
+        Fate::GoesBack(back) => back.is_unexplained().then_some(back.from),
+        Fate::Stays { .. } => None,
+    }
+}
+
 /// `None` where nothing is asked for, or nothing has failed. The missed deadline of another template is none of this one's; and one that was complete once
 /// has shown that it works.
 pub(super) fn fate<'a>(observed: &Observed<'a>) -> Option<Fate<'a>> {
@@ -141,7 +156,7 @@ fn crashing_until(observed: &Observed<'_>, new: &ReplicaSetView) -> Option<(Time
     let is_asked_for =
         deployment.choices.auto_rollback == Ok(AutoRollback::OnDeadline) && record_of(deployment, &new.annotations).is_none();
     let stand = steps::stand(observed).filter(|stand| is_asked_for && matches!(stand.step(), Step::Percent(_)))?;
-    let pod = observed.state.pods.failing(&new.meta.uid)?;
+    let pod = observed.state.pods.get(&new.meta.uid)?.failing.as_ref()?;
     let cause = cause::of_pod(pod).filter(|cause| cause.kind == Kind::Crash)?;
     let since = stand.place().since?.max(pod.meta.created?);
     let deadline = progress::deadline(deployment.spec.progress_deadline_seconds)?;
@@ -164,7 +179,7 @@ fn completed_by_counts(deployment: &DeploymentView, set: &ReplicaSetView) -> Opt
 /// When the rollout to the new set has succeeded, if its pods stay available until then. `None` where they are not all, or where it is no matter of time.
 fn succeeds_at(observed: &Observed<'_>, new: &ReplicaSetView) -> Option<Timestamp> {
     let deadline = progress::deadline(observed.deployment().spec.progress_deadline_seconds)?;
-    let since = observed.state.pods.all_ready_since(&new.meta.uid)?.max(completed_by_counts(observed.deployment(), new)?);
+    let since = observed.state.found.all_ready_since?.max(completed_by_counts(observed.deployment(), new)?);
     since.checked_add(rollback::steady(deadline)).ok()
 }
 
@@ -173,7 +188,7 @@ pub(super) fn next_look(observed: &Observed<'_>) -> Option<Timestamp> {
     let deployment = observed.deployment();
     let new = observed.new_set().filter(|new| rollback::completed_revision(&new.annotations).is_none())?;
     let fails_at = deadline_of_success(observed, new).filter(|_| deployment.choices.auto_rollback == Ok(AutoRollback::OnDeadline));
-    let succeeds_at = succeeds_at(observed, new).filter(|_| is_complete(observed, new));
+    let succeeds_at = if is_complete(observed, new) { succeeds_at(observed, new) } else { None };
     let crashes_until = crashing_until(observed, new).map(|(until, _)| until);
     [succeeds_at, fails_at, crashes_until].into_iter().flatten().filter(|at| observed.state.now < *at).min()
 }
@@ -234,12 +249,12 @@ pub(super) fn way_back(observed: &Observed<'_>, back: &Back<'_>) -> WayBack {
 
 /// Of a failure without a cause.
 fn nodes_to_confirm(observed: &Observed<'_>, back: &Back<'_>, record: &Record) -> Option<Action> {
-    if !matches!(back.failure, Failure::Deadline(None)) {
+    if !back.is_unexplained() {
         return None;
     }
     let message = format!("Revision {} {} and stays: a rollback would not help: ", record.from_revision, back.failure.words());
     let skipped = event(observed.deployment(), Severity::Warning, "AutomaticRollbackSkipped", message);
-    let nodes = observed.state.pods.unready_on(&back.from.meta.uid);
+    let nodes = observed.state.found.unready_on.iter().map(ToString::to_string).collect();
     rollback::nodes_to_confirm(nodes, record, (&back.hash, skipped), observed.state.now)
 }
 
@@ -286,7 +301,7 @@ pub(super) fn keep(drafts: &mut [Draft<'_>], observed: &Observed<'_>) {
 }
 
 /// Whether the rollout to this set is complete, with pods that show it. Where somebody else than a rollout has taken pods since, that is not known.
-fn is_complete(observed: &Observed<'_>, set: &ReplicaSetView) -> bool {
+pub(super) fn is_complete(observed: &Observed<'_>, set: &ReplicaSetView) -> bool {
     let deployment = observed.deployment();
     let has_all =
         set.replicas > 0 && set.status.available_replicas >= set.replicas && set.status.observed_generation >= set.meta.generation;

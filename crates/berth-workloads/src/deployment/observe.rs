@@ -1,7 +1,7 @@
 //! From API objects to what a rollout is decided from: limits in pods, ReplicaSets sorted and told apart.
 
 use super::{
-    State,
+    DeploymentState,
     annotations::{self, BeforeScale, DESIRED_REPLICAS, MAX_REPLICAS, REPLICAS_BEFORE_SCALE},
     limits::{Limits, NotANumber, Size},
     scale::Scale,
@@ -34,7 +34,7 @@ impl std::fmt::Display for Fault {
 
 /// A Deployment and the ReplicaSets that it controls and selects.
 pub(super) struct Observed<'a> {
-    pub(super) state: &'a State<'a>,
+    pub(super) state: &'a DeploymentState,
     pub(super) strategy: DeploymentStrategy,
     pub(super) size: Size,
     pub(super) policy: PodReplacementPolicy,
@@ -43,12 +43,10 @@ pub(super) struct Observed<'a> {
     pub(super) sets: Vec<&'a ReplicaSetView>,
     /// Which of the sets has the Deployment's template: the oldest that does.
     pub(super) new: Option<usize>,
-    /// Pods whose set is gone.
-    pub(super) left_behind: LeftBehind<'a>,
 }
 
-pub(super) fn observe<'a>(state: &'a State<'a>) -> Result<Observed<'a>, Fault> {
-    let deployment = state.deployment;
+pub(super) fn observe<'a>(state: &'a DeploymentState) -> Result<Observed<'a>, Fault> {
+    let deployment = &*state.deployment;
     let strategy = deployment.choices.strategy.clone().map_err(Fault::UnknownStrategy)?;
     let desired = desired(deployment);
     let limits = limits(deployment, desired).map_err(Fault::Limit)?;
@@ -63,7 +61,6 @@ pub(super) fn observe<'a>(state: &'a State<'a>) -> Result<Observed<'a>, Fault> {
         before_scale: if gate { BeforeScale::Managed } else { BeforeScale::Ignored },
         sets,
         new,
-        left_behind: state.pods.left_behind(),
     })
 }
 
@@ -81,18 +78,23 @@ fn limits(deployment: &DeploymentView, desired: i32) -> Result<Limits, NotANumbe
 }
 
 /// The sets that the Deployment controls and selects, oldest first.
-fn claimed<'a>(state: &State<'a>) -> Vec<&'a ReplicaSetView> {
-    let deployment = state.deployment;
+fn claimed(state: &DeploymentState) -> Vec<&ReplicaSetView> {
+    let deployment = &*state.deployment;
     let selects = |set: &ReplicaSetView| deployment.selector.as_ref().is_some_and(|selector| selector.matches(&set.meta.labels));
     let mut sets: Vec<_> =
-        state.sets.iter().copied().filter(|set| set.meta.is_controlled_by(&deployment.meta.uid) && selects(set)).collect();
+        state.sets.iter().map(|set| &**set).filter(|set| set.meta.is_controlled_by(&deployment.meta.uid) && selects(set)).collect();
     sets.sort_by(|a, b| (a.meta.created, &a.meta.name).cmp(&(b.meta.created, &b.meta.name)));
     sets
 }
 
 impl<'a> Observed<'a> {
     pub(super) fn deployment(&self) -> &'a DeploymentView {
-        self.state.deployment
+        &self.state.deployment
+    }
+
+    /// Pods whose set is gone.
+    pub(super) fn left_behind(&self) -> &'a LeftBehind {
+        &self.state.left_behind
     }
 
     pub(super) fn new_set(&self) -> Option<&'a ReplicaSetView> {
@@ -112,7 +114,7 @@ impl<'a> Observed<'a> {
 
     /// The cause that ranks first of those that keep the set's pods from coming up or from being made.
     pub(super) fn failing(&self, set: &ReplicaSetView) -> Option<Cause> {
-        let failing = self.state.pods.failing(&set.meta.uid).and_then(cause::of_pod);
+        let failing = self.state.pods.get(&set.meta.uid).and_then(|pods| cause::of_pod(pods.failing.as_ref()?));
         failing.into_iter().chain(cause::refusal_of(set)).min_by_key(|cause| cause.kind)
     }
 
@@ -134,13 +136,13 @@ impl<'a> Observed<'a> {
         match (set.status.terminating_replicas, set.status.observed_generation) {
             (Some(terminating), _) => i64::from(terminating),
             (None, 0) => 0,
-            (None, _) => i64::from(self.state.pods.counts(&set.meta.uid).all_terminating()),
+            (None, _) => i64::from(self.state.counts(&set.meta.uid).all_terminating()),
         }
     }
 
     /// Terminating pods, also those whose set is gone.
     pub(super) fn terminating(&self) -> i64 {
-        self.sets.iter().map(|set| self.terminating_of(set)).sum::<i64>() + i64::from(self.left_behind.terminating)
+        self.sets.iter().map(|set| self.terminating_of(set)).sum::<i64>() + i64::from(self.left_behind().terminating)
     }
 
     /// How many pods may be added; `None` where terminating pods do not count.
@@ -164,7 +166,7 @@ impl<'a> Observed<'a> {
             false => self.held(index),
         });
         let terminating = if counts_terminating { self.terminating() } else { 0 };
-        Some(of_sets.sum::<i64>() + i64::from(self.left_behind.staying()) + terminating)
+        Some(of_sets.sum::<i64>() + i64::from(self.left_behind().staying()) + terminating)
     }
 
     /// Whether sets may have these sizes (by place) at once, where terminating pods do not count: no more pods stay than may, or than do now.
@@ -175,7 +177,7 @@ impl<'a> Observed<'a> {
         let only = growing.next().filter(|_| growing.next().is_none());
         let after: i64 = all().map(|index| to(index).max(self.held(index))).sum();
         let before: i64 = all().map(|index| self.held(index)).sum();
-        self.lagging(only).is_none() && (after == before || after + i64::from(self.left_behind.staying()) <= self.size.max())
+        self.lagging(only).is_none() && (after == before || after + i64::from(self.left_behind().staying()) <= self.size.max())
     }
 
     /// How many pods a set has or is to have that stay.

@@ -1,7 +1,7 @@
 //! One look at one Deployment: what comes before what.
 
 use super::{
-    State, auto_rollback,
+    DeploymentState, auto_rollback,
     auto_rollback::Fate,
     draft::event,
     observe::{Observed, observe},
@@ -28,7 +28,7 @@ use serde_json::json;
 /// itself, scaling (its size has changed), rollout. A rollback that a node has to answer for comes last: scaling and the rollout go on until it does. What is
 /// held back on purpose is in the plan's waits.
 #[must_use]
-pub fn plan(state: &State<'_>) -> Plan {
+pub fn plan(state: &DeploymentState) -> Plan {
     if state.deployment.selector.as_ref().is_none_or(crate::selector::Selector::is_empty) {
         return selects_all(state);
     }
@@ -109,8 +109,8 @@ fn paused(observed: &Observed<'_>) -> Plan {
 }
 
 /// Adopts ReplicaSets that the Deployment selects and nobody controls, and releases those that it no longer selects.
-fn claims(state: &State<'_>) -> Vec<Stage> {
-    let deployment = state.deployment;
+fn claims(state: &DeploymentState) -> Vec<Stage> {
+    let deployment = &*state.deployment;
     if deployment.meta.deleted.is_some() {
         return Vec::new();
     }
@@ -124,8 +124,8 @@ fn claims(state: &State<'_>) -> Vec<Stage> {
 }
 
 /// A Deployment that selects every pod is left alone.
-fn selects_all(state: &State<'_>) -> Plan {
-    let deployment = state.deployment;
+fn selects_all(state: &DeploymentState) -> Plan {
+    let deployment = &*state.deployment;
     let message = "This deployment is selecting all pods. A non-empty selector is required.".to_owned();
     let observed = (deployment.status.observed_generation < deployment.meta.generation).then(|| Action::Patch {
         target: deployment.reference(),
@@ -142,7 +142,7 @@ fn selects_all(state: &State<'_>) -> Plan {
     }
 }
 
-fn invalid_annotations(state: &State<'_>) -> impl Iterator<Item = EventRecord> {
+fn invalid_annotations(state: &DeploymentState) -> impl Iterator<Item = EventRecord> {
     let choices = &state.deployment.choices;
     let policy = choices.policy.as_ref().err().filter(|_| state.gates.enabled(Gate::DeploymentPodReplacementPolicy));
     let policy = policy.map(|text| (BERTH_POD_REPLACEMENT_POLICY, text, "\"TerminationStarted\" or \"TerminationComplete\""));
@@ -153,6 +153,6 @@ fn invalid_annotations(state: &State<'_>) -> impl Iterator<Item = EventRecord> {
     policy.into_iter().chain(rollback).map(told).chain(steps)
 }
 
-fn once(state: &State<'_>, reason: &'static str, message: String) -> EventRecord {
-    EventRecord { repeat: Repeat::Once, ..event(state.deployment, Severity::Warning, reason, message) }
+fn once(state: &DeploymentState, reason: &'static str, message: String) -> EventRecord {
+    EventRecord { repeat: Repeat::Once, ..event(&state.deployment, Severity::Warning, reason, message) }
 }

@@ -54,7 +54,7 @@ pub(super) fn plan(observed: &Observed<'_>) -> Plan {
 
 fn old_pods(observed: &Observed<'_>) -> Vec<OldPods> {
     let pods = observed.old().map(|(_, set)| {
-        let counts = observed.state.pods.counts(&set.meta.uid);
+        let counts = observed.state.counts(&set.meta.uid);
         OldPods {
             reported: set.status.replicas.into(),
             lags: set.status.observed_generation < set.meta.generation,
@@ -62,7 +62,7 @@ fn old_pods(observed: &Observed<'_>) -> Vec<OldPods> {
             terminating: counts.all_terminating().into(),
         }
     });
-    let left = observed.left_behind;
+    let left = observed.left_behind();
     let left_behind = OldPods { running: left.staying().into(), terminating: left.terminating.into(), ..OldPods::default() };
     pods.chain([left_behind]).collect()
 }

@@ -59,12 +59,17 @@ pub(super) struct NewSet {
 /// The name that a new set would have is that of another: the next attempt must use another hash.
 pub(super) struct Collision;
 
-/// The set for the Deployment's template, which none has yet.
-pub(super) fn new_set(observed: &Observed<'_>, size: i64) -> Result<NewSet, Collision> {
+/// The name of the set for the Deployment's template, and the hash in it.
+pub(super) fn name_of_new(observed: &Observed<'_>) -> (String, String) {
     let deployment = observed.deployment();
     let hash = template_hash(&deployment.spec.template, deployment.status.collision_count);
-    let name = replica_set_name(&deployment.meta.name, &hash);
-    if (observed.state.name_taken)(&name) {
+    (replica_set_name(&deployment.meta.name, &hash), hash)
+}
+
+/// The set for the Deployment's template, which none has yet.
+pub(super) fn new_set(observed: &Observed<'_>, size: i64) -> Result<NewSet, Collision> {
+    let (name, hash) = name_of_new(observed);
+    if observed.state.found.is_name_taken {
         return Err(Collision);
     }
     let revision = observed.new_revision();

@@ -120,7 +120,7 @@ pub(super) fn pods(observed: &Observed<'_>, index: usize) -> Pods {
 /// show, of which the set's status may not tell yet. Upstream counts on all, and can so fall below the minimum.
 pub(super) fn gone_first(observed: &Observed<'_>, index: usize) -> i64 {
     let set = observed.sets[index];
-    let pods = observed.state.pods.counts(&set.meta.uid);
+    let pods = observed.state.counts(&set.meta.uid);
     let costs_count = observed.state.gates.enabled(Gate::PodDeletionCost) && 0 < pods.with_cost;
     let stay = if costs_count { set.status.ready_replicas.max(pods.ready.cast_signed()) } else { set.status.available_replicas };
     i64::from(set.replicas) - i64::from(stay)

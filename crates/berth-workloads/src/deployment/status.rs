@@ -110,14 +110,14 @@ pub(super) fn counts(observed: &Observed<'_>, wanted: i64) -> DeploymentStatus {
     let reports_terminating = observed.state.gates.enabled(Gate::DeploymentReplicaSetTerminatingReplicas);
     DeploymentStatus {
         observed_generation: observed.deployment().meta.generation,
-        replicas: sum(|status| status.replicas).saturating_add(number(observed.left_behind.active)),
+        replicas: sum(|status| status.replicas).saturating_add(number(observed.left_behind().active)),
         updated_replicas: observed.new_set().map_or(0, |set| set.status.replicas),
         ready_replicas: sum(|status| status.ready_replicas),
         available_replicas,
         unavailable_replicas: i32::try_from(unavailable).unwrap_or(i32::MAX),
         terminating_replicas: terminating_sum(observed.sets.iter().map(|set| &set.status))
             .filter(|_| reports_terminating)
-            .map(|sum| sum.saturating_add(number(observed.left_behind.terminating))),
+            .map(|sum| sum.saturating_add(number(observed.left_behind().terminating))),
         conditions: None,
         collision_count: observed.deployment().status.collision_count,
     }

@@ -79,7 +79,7 @@ fn go_on(work: &mut Work<'_, '_>, observed: &Observed<'_>, stand: &Stand<'_>, st
 /// Since when all pods of the new set have been available; `None`: one is not.
 fn available_since(observed: &Observed<'_>, new: usize) -> Option<Timestamp> {
     let set = observed.sets[new];
-    let ready = observed.state.pods.all_ready_since(&set.meta.uid)?;
+    let ready = observed.state.found.all_ready_since?;
     ready.checked_add(SignedDuration::from_secs(set.min_ready_seconds.max(0).into())).ok()
 }
 

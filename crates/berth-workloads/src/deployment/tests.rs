@@ -1,46 +1,22 @@
 //! What is read of a Deployment's sets before anything is decided, in numbers.
 
-use super::{State, observe::Observed, observe::observe, plan, scale::Scale};
+use super::{DeploymentState, Found, observe::Observed, observe::observe, plan, scale::Scale};
 use crate::{
-    counts::{LeftBehind, PodCounts, SetPods},
+    counts::{LeftBehind, PodCounts, PodsOfSet},
     plan::{Action, Plan},
     read_back::read_back,
     resources::REPLICA_SETS,
-    view::{DeploymentView, PodView, ReplicaSetView, View},
+    view::{DeploymentView, ReplicaSetView, View},
 };
 use berth_api::FeatureGates;
-use berth_identity::{Revision, Uid};
+use berth_identity::Revision;
 use jiff::Timestamp;
 use serde_json::{Value, json};
+use std::sync::Arc;
 
 /// Pods that are left behind, and the counts of each set's.
-struct Left(LeftBehind<'static>, PodCounts);
-
-impl SetPods for Left {
-    fn counts(&self, _: &Uid) -> PodCounts {
-        self.1
-    }
-
-    fn last_to_go(&self, _: &Uid) -> Option<&PodView> {
-        None
-    }
-
-    fn failing(&self, _: &Uid) -> Option<&PodView> {
-        None
-    }
-
-    fn unready_on(&self, _: &Uid) -> Vec<String> {
-        Vec::new()
-    }
-
-    fn all_ready_since(&self, _: &Uid) -> Option<Timestamp> {
-        None
-    }
-
-    fn left_behind(&self) -> LeftBehind<'_> {
-        self.0
-    }
-}
+#[derive(Clone)]
+struct Left(LeftBehind, PodCounts);
 
 /// A Deployment of so many pods that may have three too many.
 fn deployment(replicas: i64, policy: Option<&str>) -> DeploymentView {
@@ -95,22 +71,28 @@ fn has(replicas: i64) -> Value {
 
 /// What becomes of the sets: `a to 5 for 9`, `a to 5 for 9 from 3` while that is not all, `a for 9` where only the book changes. Then what is
 /// waited for, and whether the deadline is watched.
-fn check(deployment: &DeploymentView, sets: &[ReplicaSetView], left: LeftBehind<'static>, expected: &[&str]) {
+fn check(deployment: &DeploymentView, sets: &[ReplicaSetView], left: LeftBehind, expected: &[&str]) {
     check_with(deployment, sets, &Left(left, PodCounts::default()), expected);
 }
 
-fn plan_of(deployment: &DeploymentView, sets: &[ReplicaSetView], pods: &Left, last_error: Option<&str>) -> Plan {
-    let (sets, gates) = (sets.iter().collect(), FeatureGates::default());
-    read_back(plan(&State {
-        deployment,
-        sets,
-        name_taken: &|_| false,
-        pods,
-        last_error,
+fn state(deployment: &DeploymentView, sets: &[ReplicaSetView], pods: &Left) -> DeploymentState {
+    let of_set = PodsOfSet { counts: pods.1, ..PodsOfSet::default() };
+    DeploymentState {
+        deployment: Arc::new(deployment.clone()),
+        sets: sets.iter().cloned().map(Arc::new).collect(),
+        pods: sets.iter().map(|set| (set.meta.uid.clone(), of_set.clone())).collect(),
+        left_behind: pods.0.clone(),
+        found: Found::default(),
+        last_error: None,
         asked: None,
-        gates: &gates,
+        gates: FeatureGates::default(),
         now: Timestamp::UNIX_EPOCH,
-    }))
+    }
+}
+
+fn plan_of(deployment: &DeploymentView, sets: &[ReplicaSetView], pods: &Left, last_error: Option<&str>) -> Plan {
+    let state = DeploymentState { last_error: last_error.map(str::to_owned), ..state(deployment, sets, pods) };
+    read_back(plan(&state))
 }
 
 fn check_with(deployment: &DeploymentView, sets: &[ReplicaSetView], pods: &Left, expected: &[&str]) {
@@ -128,20 +110,9 @@ fn check_with(deployment: &DeploymentView, sets: &[ReplicaSetView], pods: &Left,
     assert_eq!(actions.chain(waits).collect::<Vec<_>>(), expected);
 }
 
-fn look<R>(deployment: &DeploymentView, sets: &[ReplicaSetView], left: LeftBehind<'static>, with: impl FnOnce(&Observed<'_>) -> R) -> R {
+fn look<R>(deployment: &DeploymentView, sets: &[ReplicaSetView], left: LeftBehind, with: impl FnOnce(&Observed<'_>) -> R) -> R {
     let counts = PodCounts { terminating: 40, mismatched_terminating: 2, ..PodCounts::default() };
-    let (pods, gates) = (Left(left, counts), FeatureGates::default());
-    let sets = sets.iter().collect();
-    let state = State {
-        deployment,
-        sets,
-        name_taken: &|_| false,
-        pods: &pods,
-        last_error: None,
-        asked: None,
-        gates: &gates,
-        now: Timestamp::UNIX_EPOCH,
-    };
+    let state = state(deployment, sets, &Left(left, counts));
     with(&observe(&state).unwrap_or_else(|fault| panic!("{fault}")))
 }
 
@@ -156,7 +127,7 @@ fn two() -> [ReplicaSetView; 2] {
     [set("a", 3, status(5, 1), &none()), set("b", 4, status(2, 0), &none())]
 }
 
-const LEFT: LeftBehind<'static> = LeftBehind { active: 2, terminating: 7, to_come: 0, last: None };
+const LEFT: LeftBehind = LeftBehind { active: 2, terminating: 7, to_come: 0, last: None };
 
 #[test]
 fn every_pod_that_holds_a_place_counts_against_the_limit() {
@@ -275,7 +246,7 @@ fn what_scaling_reads_of_a_set_is_in_its_annotations() {
 }
 
 const COMPLETE: Option<&str> = Some("TerminationComplete");
-const NOBODY: LeftBehind<'static> = LeftBehind { active: 0, terminating: 0, to_come: 0, last: None };
+const NOBODY: LeftBehind = LeftBehind { active: 0, terminating: 0, to_come: 0, last: None };
 
 #[test]
 fn a_scaling_in_the_middle_of_a_rollout_is_spread_in_proportion() {
@@ -285,7 +256,7 @@ fn a_scaling_in_the_middle_of_a_rollout_is_spread_in_proportion() {
     check(&deployment(0, None), &sets, NOBODY, &["a to 0 for 0", "b to 0 for 0"]);
     let left = LeftBehind { active: 1, ..NOBODY };
     let wait = "waiting for 1 pod of a deleted ReplicaSet to be deleted before creating 5 more";
-    check(&deployment(15, None), &sets, left, &[wait, "watched"]);
+    check(&deployment(15, None), &sets, left.clone(), &[wait, "watched"]);
     check(&deployment(5, None), &sets, left, &["a to 5 for 5", "b to 3 for 5"]);
 }
 
@@ -391,7 +362,7 @@ fn recreate_takes_old_sets_down_before_it_scales() {
 fn a_paused_deployment_scales_the_new_set_or_else_the_latest() {
     let paused = || {
         let mut view = deployment(3, None);
-        std::sync::Arc::make_mut(&mut view.spec).paused = true;
+        Arc::make_mut(&mut view.spec).paused = true;
         view
     };
     let idle = |name: &str| set(name, 0, has(0), &none());
@@ -410,7 +381,7 @@ fn a_paused_deployment_scales_the_new_set_or_else_the_latest() {
 fn a_paused_deployment_under_which_terminating_pods_count_changes_sizes_for_a_new_size_alone() {
     let paused = |view: DeploymentView| {
         let mut view = view;
-        std::sync::Arc::make_mut(&mut view.spec).paused = true;
+        Arc::make_mut(&mut view.spec).paused = true;
         view
     };
     let of = |replicas: i64| paused(deployment(replicas, COMPLETE));
@@ -452,7 +423,7 @@ fn recreate_waits_for_the_last_pod_of_older_templates() {
     };
     let gone = || old(has(0), 1);
     let some = PodCounts::default();
-    let wait = |policy: Option<&str>, sets: &[ReplicaSetView], left: LeftBehind<'static>, counts: PodCounts, expected: &[&str]| {
+    let wait = |policy: Option<&str>, sets: &[ReplicaSetView], left: LeftBehind, counts: PodCounts, expected: &[&str]| {
         check_with(&recreate_of(5, policy), sets, &Left(left, counts), expected);
     };
     wait(None, &gone(), NOBODY, some, &["b to 5", "watched"]);
@@ -488,7 +459,7 @@ fn recreate_makes_as_many_new_pods_as_there_is_room_for() {
 fn old_sets_beyond_the_limit_go_when_nothing_of_theirs_is_left() {
     let clean_up = |policy: Option<&str>, terminating: i64| {
         let mut view = deployment(1, policy);
-        std::sync::Arc::make_mut(&mut view.spec).revision_history_limit = Some(0);
+        Arc::make_mut(&mut view.spec).revision_history_limit = Some(0);
         let old = set("a", 0, json!({"terminatingReplicas": terminating, "observedGeneration": 1}), &none());
         look(&view, &[old], NOBODY, |observed| super::history::clean_up(observed).len())
     };
@@ -509,7 +480,7 @@ fn a_deployment_is_available_with_as_many_pods_as_may_not_be_missing() {
     let available = |count: i64| {
         let mut view = deployment(10, None);
         let limits = json!({"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 0, "maxUnavailable": 2}});
-        std::sync::Arc::make_mut(&mut view.spec).strategy = serde_json::from_value(limits).expect("a strategy");
+        Arc::make_mut(&mut view.spec).strategy = serde_json::from_value(limits).expect("a strategy");
         look(&view, &[set("a", 10, has(count), &none())], NOBODY, |observed| {
             let (mut conditions, status) = (super::status::Conditions::default(), super::status::counts(observed, 10));
             super::status::set_available(&mut conditions, observed, &status);
@@ -671,7 +642,7 @@ fn progress_is_told_only_with_a_deadline_and_of_a_deployment_that_stays() {
     let (set, counts) = under_way(1);
     let paused = |deadline: Option<i32>, deleted: bool| {
         let mut view = said(deployment(5, None), &counts, "ReplicaSetUpdated", "");
-        let spec = std::sync::Arc::make_mut(&mut view.spec);
+        let spec = Arc::make_mut(&mut view.spec);
         (spec.paused, spec.progress_deadline_seconds) = (true, deadline);
         view.meta.deleted = deleted.then_some(Timestamp::UNIX_EPOCH);
         progressing(&view, std::slice::from_ref(&set))
@@ -680,7 +651,7 @@ fn progress_is_told_only_with_a_deadline_and_of_a_deployment_that_stays() {
     assert_eq!(paused(Some(600), true).as_deref(), Some("ReplicaSetUpdated"));
     assert_eq!(paused(None, false).as_deref(), Some("ReplicaSetUpdated"));
     let mut without = said(deployment(5, None), &counts, "ReplicaSetUpdated", "");
-    std::sync::Arc::make_mut(&mut without.spec).progress_deadline_seconds = None;
+    Arc::make_mut(&mut without.spec).progress_deadline_seconds = None;
     assert_eq!(progressing(&without, &[set]), None);
 }
 

@@ -161,8 +161,8 @@ impl<'o, 'a> Work<'o, 'a> {
         }
         if let Some(set) = observed.lagging(growing) {
             self.wait(Wait::ChildNotObserved { name: set.meta.name.to_string() });
-        } else if observed.left_behind.staying() > 0 {
-            self.wait(Wait::PodsLeftBehind { pods: observed.left_behind.staying(), then_create: count(then_create) });
+        } else if observed.left_behind().staying() > 0 {
+            self.wait(Wait::PodsLeftBehind { pods: observed.left_behind().staying(), then_create: count(then_create) });
         } else if counts_terminating && observed.terminating() > 0 {
             self.wait_for_terminating(observed.terminating(), then_create);
         } else if let Some(set) = observed.shrinking(growing) {
@@ -200,8 +200,8 @@ impl<'o, 'a> Work<'o, 'a> {
 
     fn wait_for_terminating(&mut self, pods: i64, then_create: i64) {
         let observed = self.observed;
-        let last = observed.sets.iter().filter_map(|set| observed.state.pods.last_to_go(&set.meta.uid));
-        let last = last.chain(observed.left_behind.last).max_by_key(|pod| pod.meta.deleted).and_then(|pod| self.terminating(pod));
+        let last = observed.sets.iter().filter_map(|set| observed.state.pods.get(&set.meta.uid)?.last_to_go.as_ref());
+        let last = last.chain(&observed.left_behind().last).max_by_key(|pod| pod.meta.deleted).and_then(|pod| self.terminating(pod));
         self.wait(Wait::PodsTerminating { pods: count(pods), then_create: count(then_create), last });
     }
 
@@ -229,7 +229,7 @@ impl<'o, 'a> Work<'o, 'a> {
     /// Creates the set for the Deployment's template with this size, and ends the look.
     pub(super) fn create(mut self, size: i64) -> Plan {
         let Ok(new) = revision::new_set(self.observed, size) else { return self.collision() };
-        if let Some(error) = self.observed.state.last_error {
+        if let Some(error) = &self.observed.state.last_error {
             let message = format!("Failed to create new replica set \"{}\": {error}", new.name);
             return self.create_again(new, message);
         }
@@ -461,8 +461,8 @@ pub(super) fn wait_for_old_pods(work: &mut Work<'_, '_>, then_create: i64) {
         work.wait(Wait::ChildNotObserved { name: set.meta.name.to_string() });
     } else if running > 0 {
         work.wait(Wait::OldPodsRunning { pods: count(running), then_create: count(then_create) });
-    } else if then_create > 0 && observed.left_behind.staying() > 0 {
-        work.wait(Wait::PodsLeftBehind { pods: observed.left_behind.staying(), then_create: count(then_create) });
+    } else if then_create > 0 && observed.left_behind().staying() > 0 {
+        work.wait(Wait::PodsLeftBehind { pods: observed.left_behind().staying(), then_create: count(then_create) });
     } else if then_create > 0 && observed.terminating() > 0 {
         work.wait_for_terminating(observed.terminating(), then_create);
     }

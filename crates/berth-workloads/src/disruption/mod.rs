@@ -22,23 +22,39 @@ pub const DELETION_TIMEOUT: SignedDuration = SignedDuration::from_mins(2);
 const DISRUPTION_ALLOWED: &str = "DisruptionAllowed";
 
 /// What the plan of one budget is made from.
-pub struct State<'a> {
+#[derive(Clone, Debug, PartialEq)]
+pub struct DisruptionState<'a> {
     /// The budget.
     pub budget: &'a BudgetView,
     /// The pods of its namespace that its selector matches.
     pub pods: Vec<&'a PodView>,
-    /// How many pods the controller of a pod wants; `None` if it is unknown or has no scale. A ReplicaSet of a Deployment answers for the
-    /// Deployment: give the same owner for all its sets by way of [`State::root`].
-    pub scale: &'a dyn Fn(&OwnerReference) -> Option<i64>,
-    /// The controller at the root of a pod's controller: a ReplicaSet's Deployment, else the controller itself.
-    pub root: &'a dyn Fn(&OwnerReference) -> OwnerReference,
+    /// The workloads that own the pods, by the uid of the pod's controller: all that [`controllers`] names. A ReplicaSet's Deployment, else the
+    /// controller itself.
+    pub workloads: BTreeMap<String, Workload>,
     /// The time of this reading.
     pub now: Timestamp,
 }
 
+/// A workload that owns pods, itself or through a ReplicaSet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Workload {
+    /// Its uid. The ReplicaSets of a Deployment all have the Deployment's.
+    pub uid: String,
+    /// How many pods it wants; `None` if it is unknown or has no scale.
+    pub replicas: Option<i64>,
+}
+
+/// The controllers of these pods whose workloads the state needs; each once for every pod. None where the budget does not depend on them.
+pub fn controllers<'a>(budget: &BudgetView, pods: &'a [&PodView]) -> impl Iterator<Item = &'a OwnerReference> {
+    let spec = &budget.spec;
+    let is_share = spec.max_unavailable.is_some() || matches!(spec.min_available, Some(IntOrString::String(_)));
+    let pods = if is_share { pods } else { &[] };
+    pods.iter().filter_map(|pod| pod.meta.controller())
+}
+
 /// Decides what the budget's status says.
 #[must_use]
-pub fn plan(state: &State<'_>) -> Plan {
+pub fn plan(state: &DisruptionState<'_>) -> Plan {
     let (status, events) = match expectation(state) {
         Ok(expected) => status(state, expected),
         Err(error) => (failed(state, &error), vec![event(state, Severity::Warning, "CalculateExpectedPodCountFailed", error.to_string())]),
@@ -81,7 +97,7 @@ impl std::fmt::Display for Unknown {
     }
 }
 
-fn expectation(state: &State<'_>) -> Result<Expectation, Unknown> {
+fn expectation(state: &DisruptionState<'_>) -> Result<Expectation, Unknown> {
     let spec = &state.budget.spec;
     let of = |limit: &IntOrString, pods: i64| {
         let total = i32::try_from(pods).unwrap_or(i32::MAX);
@@ -103,18 +119,18 @@ fn expectation(state: &State<'_>) -> Result<Expectation, Unknown> {
 }
 
 /// How many pods the controllers of the matched pods want, each counted once. Pods without a controller count for nothing.
-fn wanted(state: &State<'_>) -> Result<i64, Unknown> {
+fn wanted(state: &DisruptionState<'_>) -> Result<i64, Unknown> {
     let mut scales = BTreeMap::new();
     for pod in &state.pods {
         let Some(controller) = pod.meta.controller() else { continue };
-        let root = (state.root)(controller);
-        let scale = (state.scale)(&root).ok_or_else(|| Unknown::NoScale { pod: pod.meta.name.to_string() })?;
-        scales.insert(root.uid, scale);
+        let known = state.workloads.get(&controller.uid).and_then(|workload| Some((&workload.uid, workload.replicas?)));
+        let (uid, replicas) = known.ok_or_else(|| Unknown::NoScale { pod: pod.meta.name.to_string() })?;
+        scales.insert(uid, replicas);
     }
     Ok(scales.values().sum())
 }
 
-fn status(state: &State<'_>, expected: Expectation) -> (PodDisruptionBudgetStatus, Vec<EventRecord>) {
+fn status(state: &DisruptionState<'_>, expected: Expectation) -> (PodDisruptionBudgetStatus, Vec<EventRecord>) {
     let (disrupted, overdue) = disrupted(state);
     let is_healthy = |pod: &&&PodView| pod.ready && pod.meta.deleted.is_none() && !disrupted.contains_key(pod.meta.name.as_str());
     let healthy = i64::try_from(state.pods.iter().filter(is_healthy).count()).unwrap_or(i64::MAX);
@@ -135,13 +151,13 @@ fn status(state: &State<'_>, expected: Expectation) -> (PodDisruptionBudgetStatu
 }
 
 /// Whether the budget asks how many pods controllers want, and a pod has no controller.
-fn are_unmanaged(state: &State<'_>) -> bool {
+fn are_unmanaged(state: &DisruptionState<'_>) -> bool {
     let spec = &state.budget.spec;
     let counts_wanted = spec.max_unavailable.is_some() || matches!(spec.min_available, Some(IntOrString::String(_)));
     counts_wanted && state.pods.iter().any(|pod| pod.meta.controller().is_none())
 }
 
-fn unmanaged(state: &State<'_>) -> String {
+fn unmanaged(state: &DisruptionState<'_>) -> String {
     let selector = state.budget.spec.selector.as_ref().map_or_else(|| "nil".to_owned(), in_go);
     format!(
         "Pods selected by this PodDisruptionBudget (selector: {selector}) were found to be unmanaged. As a result, the status of the PDB cannot be \
@@ -163,7 +179,7 @@ fn in_go(selector: &LabelSelector) -> String {
 }
 
 /// The pods whose granted eviction still has to show, and events on those that took too long.
-fn disrupted(state: &State<'_>) -> (BTreeMap<String, Time>, Vec<EventRecord>) {
+fn disrupted(state: &DisruptionState<'_>) -> (BTreeMap<String, Time>, Vec<EventRecord>) {
     let (mut waiting, mut overdue) = (BTreeMap::new(), Vec::new());
     let granted = state.budget.status.disrupted_pods.iter().flatten();
     for (name, time) in granted {
@@ -187,7 +203,7 @@ fn expiry(granted: &Time) -> Option<Timestamp> {
 }
 
 /// Nothing may be evicted as long as it is not known what there should be.
-fn failed(state: &State<'_>, error: &Unknown) -> PodDisruptionBudgetStatus {
+fn failed(state: &DisruptionState<'_>, error: &Unknown) -> PodDisruptionBudgetStatus {
     PodDisruptionBudgetStatus {
         conditions: Some(conditions(state, "False", "SyncFailed", error.to_string())),
         disruptions_allowed: Some(0),
@@ -195,7 +211,7 @@ fn failed(state: &State<'_>, error: &Unknown) -> PodDisruptionBudgetStatus {
     }
 }
 
-fn conditions(state: &State<'_>, status: &str, reason: &str, message: String) -> Vec<Condition> {
+fn conditions(state: &DisruptionState<'_>, status: &str, reason: &str, message: String) -> Vec<Condition> {
     let stored = state.budget.status.conditions.iter().flatten();
     let (current, mut others): (Vec<_>, Vec<_>) = stored.cloned().partition(|condition| condition.type_ == DISRUPTION_ALLOWED);
     let unchanged = current.into_iter().find(|condition| condition.status == status);
@@ -210,7 +226,7 @@ fn conditions(state: &State<'_>, status: &str, reason: &str, message: String) ->
     others
 }
 
-fn event(state: &State<'_>, severity: Severity, reason: &'static str, message: String) -> EventRecord {
+fn event(state: &DisruptionState<'_>, severity: Severity, reason: &'static str, message: String) -> EventRecord {
     EventRecord { repeat: Repeat::Once, ..EventRecord::new(state.budget.reference(), severity, reason, message) }
 }
 
@@ -243,8 +259,10 @@ mod tests {
     }
 
     fn plan_of(budget: &BudgetView, pods: &[PodView], scale: &dyn Fn(&OwnerReference) -> Option<i64>) -> Plan {
-        let pods = pods.iter().collect();
-        read_back(plan(&State { budget, pods, scale, root: &Clone::clone, now: NOW.parse().expect("a time") }))
+        let pods: Vec<&PodView> = pods.iter().collect();
+        let workload = |owner: &OwnerReference| Workload { uid: owner.uid.clone(), replicas: scale(owner) };
+        let workloads = controllers(budget, &pods).map(|owner| (owner.uid.clone(), workload(owner))).collect();
+        read_back(plan(&DisruptionState { budget, pods, workloads, now: NOW.parse().expect("a time") }))
     }
 
     fn planned(spec: &serde_json::Value, status: &serde_json::Value, pods: &[PodView], scale: Option<i64>) -> serde_json::Value {

@@ -27,7 +27,8 @@ const OVER_CAPACITY: &str = "endpoints.kubernetes.io/over-capacity";
 type Places = BTreeMap<(String, Uid), usize>;
 
 /// What a plan is made from.
-pub struct State<'a> {
+#[derive(Clone, Debug, PartialEq)]
+pub struct EndpointsState<'a> {
     /// The Service, if it is there.
     pub service: Option<&'a ServiceView>,
     /// The pods that it selects, by name.
@@ -39,7 +40,7 @@ pub struct State<'a> {
 /// What is to be written so that the Endpoints say where the Service's pods are. Nothing, where others say that. Endpoints that this
 /// controller made go with their Service.
 #[must_use]
-pub fn plan(state: &State<'_>) -> Plan {
+pub fn plan(state: &EndpointsState<'_>) -> Plan {
     let actions = match (state.service, state.endpoints) {
         (None, Some(endpoints)) if is_managed(endpoints) => vec![delete(endpoints)],
         (Some(service), endpoints) if has_pods(service) && !service.deleting => {
@@ -194,7 +195,7 @@ mod tests {
 
     /// The subsets as `ports: addresses | not ready`.
     fn made(service: &ServiceView, pods: &[EndpointPodView]) -> Vec<String> {
-        let plan = read_back(plan(&State { service: Some(service), pods: pods.iter().collect(), endpoints: None }));
+        let plan = read_back(plan(&EndpointsState { service: Some(service), pods: pods.iter().collect(), endpoints: None }));
         let Some(Action::Create { object, .. }) = plan.stages.first().and_then(|stage| stage.actions.first()) else { panic!("{plan:?}") };
         let text = |value: &Value, field: &str, of: &str| -> String {
             let all = value[field].as_array().into_iter().flatten();
@@ -224,7 +225,7 @@ mod tests {
         let metadata = |count: usize| {
             let pods: Vec<_> = (0..count).map(|number| pod(number, true, Some(1))).collect();
             let service = service(json!({}));
-            let plan = plan(&State { service: Some(&service), pods: pods.iter().collect(), endpoints: None });
+            let plan = plan(&EndpointsState { service: Some(&service), pods: pods.iter().collect(), endpoints: None });
             let Some(Action::Create { object, .. }) = plan.stages.first().and_then(|stage| stage.actions.first()) else {
                 panic!("{plan:?}")
             };
@@ -240,7 +241,7 @@ mod tests {
     fn endpoints_follow_the_pods() {
         let service = service(json!({"ports": [{"port": 80, "protocol": "TCP", "targetPort": 9}]}));
         let look = |pods: &[EndpointPodView], endpoints: Option<&EndpointsView>| {
-            let plan = read_back(plan(&State { service: Some(&service), pods: pods.iter().collect(), endpoints }));
+            let plan = read_back(plan(&EndpointsState { service: Some(&service), pods: pods.iter().collect(), endpoints }));
             plan.stages.into_iter().flat_map(|stage| stage.actions).next()
         };
         let pods = [pod(0, true, None), pod(1, true, None)];
@@ -275,7 +276,7 @@ mod tests {
     fn of_more_than_a_thousand_the_ready_ones_are_shown() {
         let pods: Vec<EndpointPodView> = (0..1500).map(|number| pod(number, number >= 700, Some(1))).collect();
         let service = service(json!({"ports": [{"port": 80, "protocol": "TCP", "targetPort": 9}]}));
-        let plan = plan(&State { service: Some(&service), pods: pods.iter().collect(), endpoints: None });
+        let plan = plan(&EndpointsState { service: Some(&service), pods: pods.iter().collect(), endpoints: None });
         let Some(Action::Create { object, .. }) = plan.stages.first().and_then(|stage| stage.actions.first()) else { panic!("{plan:?}") };
         let object = object.as_object().to_value();
         assert_eq!(object["metadata"]["annotations"], json!({"endpoints.kubernetes.io/over-capacity": "truncated"}));
@@ -291,7 +292,7 @@ mod tests {
             EndpointsView::decode(json.to_string().as_bytes(), Revision(9)).expect("Endpoints")
         };
         let managed = view(json!({MANAGED_BY: CONTROLLER, "x": "y"}));
-        let state = |service, endpoints| State { service, pods: Vec::new(), endpoints };
+        let state = |service, endpoints| EndpointsState { service, pods: Vec::new(), endpoints };
         assert!(plan(&state(Some(&service), Some(&managed))).stages.is_empty());
         let stale = view(json!({"old": "label"}));
         let plan_of_stale = read_back(plan(&state(Some(&service), Some(&stale))));

@@ -31,15 +31,16 @@ pub const CONTROLLER: &str = "endpointslice-controller.k8s.io";
 const NAME_MAX: usize = 63;
 
 /// What a plan is made from.
-pub struct State<'a> {
+#[derive(Clone, Debug, PartialEq)]
+pub struct EndpointSliceState<'a> {
     /// The Service.
     pub service: &'a ServiceView,
     /// The pods that it selects, by name.
     pub pods: Vec<&'a EndpointPodView>,
     /// Its slices that this controller keeps, by name.
     pub slices: Vec<&'a SliceView>,
-    /// The zone of a node, if it has one.
-    pub zone: &'a dyn Fn(&str) -> Option<String>,
+    /// The zones of the pods' nodes, by the names of the nodes. A node without a zone is absent.
+    pub zones: BTreeMap<String, String>,
 }
 
 type Ports = Vec<TargetPort>;
@@ -69,7 +70,7 @@ impl Draft<'_> {
 
 /// What is to be written so that the slices say where the Service's pods are. Nothing, where others say that.
 #[must_use]
-pub fn plan(state: &State<'_>) -> Plan {
+pub fn plan(state: &EndpointSliceState<'_>) -> Plan {
     let service = state.service;
     if !has_pods(service) || service.deleting {
         return Plan::default();
@@ -92,7 +93,7 @@ pub fn plan(state: &State<'_>) -> Plan {
 }
 
 /// All slices of a family as they should be; one that should go has no address type.
-fn drafts<'a>(state: &State<'a>, family: &str, names: &mut Names<'_>) -> Vec<Draft<'a>> {
+fn drafts<'a>(state: &EndpointSliceState<'a>, family: &str, names: &mut Names<'_>) -> Vec<Draft<'a>> {
     let mut groups = groups(state, family);
     let mut existing: Vec<&'a SliceView> = state.slices.iter().copied().filter(|slice| slice.slice.address_type == family).collect();
     if groups.is_empty() {
@@ -167,7 +168,7 @@ fn gone(slice: &SliceView) -> Draft<'_> {
 }
 
 /// The endpoints that should be, by their ports.
-fn groups(state: &State<'_>, family: &str) -> BTreeMap<Ports, Wanted> {
+fn groups(state: &EndpointSliceState<'_>, family: &str) -> BTreeMap<Ports, Wanted> {
     let mut groups: BTreeMap<Ports, Wanted> = BTreeMap::new();
     for pod in state.pods.iter().filter(|pod| !pod.is_finished) {
         let Some(address) = pod.address(family) else { continue };
@@ -178,7 +179,7 @@ fn groups(state: &State<'_>, family: &str) -> BTreeMap<Ports, Wanted> {
     groups
 }
 
-fn endpoint(state: &State<'_>, pod: &EndpointPodView, address: String) -> Endpoint {
+fn endpoint(state: &EndpointSliceState<'_>, pod: &EndpointPodView, address: String) -> Endpoint {
     let conditions = EndpointConditions {
         ready: Some(state.service.publishes_not_ready || (pod.is_ready && !pod.is_terminating)),
         serving: Some(pod.is_ready),
@@ -190,7 +191,7 @@ fn endpoint(state: &State<'_>, pod: &EndpointPodView, address: String) -> Endpoi
         hostname: hostname(state.service, pod),
         node_name: set(&pod.node_name),
         target_ref: Some(reference(pod)),
-        zone: (state.zone)(&pod.node_name),
+        zone: state.zones.get(&*pod.node_name).cloned(),
         ..Endpoint::default()
     }
 }

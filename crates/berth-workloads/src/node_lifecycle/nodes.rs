@@ -49,7 +49,8 @@ impl Watched {
 }
 
 /// What the plan of one node is made from.
-pub struct State<'a> {
+#[derive(Clone, Debug, PartialEq)]
+pub struct NodeState<'a> {
     /// The node.
     pub node: &'a NodeView,
     /// What was seen of its life, up to `now`.
@@ -60,7 +61,7 @@ pub struct State<'a> {
 
 /// Decides what the node's conditions say; if they stand, what its taints are.
 #[must_use]
-pub fn plan(state: &State<'_>) -> Plan {
+pub fn plan(state: &NodeState<'_>) -> Plan {
     if state.node.deleting {
         return Plan::default();
     }
@@ -75,7 +76,7 @@ pub fn plan(state: &State<'_>) -> Plan {
     }
 }
 
-fn mark_lost(state: &State<'_>) -> Option<Action> {
+fn mark_lost(state: &NodeState<'_>) -> Option<Action> {
     let mut conditions = state.node.conditions.clone();
     KUBELETS.iter().for_each(|type_| make_unknown(&mut conditions, type_, state));
     let patch = json!({"status": {"conditions": conditions}});
@@ -84,7 +85,7 @@ fn mark_lost(state: &State<'_>) -> Option<Action> {
     (conditions != state.node.conditions).then(|| patched(state.node, Some(Subresource::Status), patch, Reason::NodeSilent, events))
 }
 
-fn make_unknown(conditions: &mut Vec<NodeCondition>, type_: &str, state: &State<'_>) {
+fn make_unknown(conditions: &mut Vec<NodeCondition>, type_: &str, state: &NodeState<'_>) {
     let unknown = |reason: &str, message: &str, heartbeat: Option<Time>| NodeCondition {
         type_: type_.to_owned(),
         status: "Unknown".to_owned(),
@@ -111,7 +112,7 @@ fn no_longer_ready(node: &NodeView) -> EventRecord {
     EventRecord::new(node.reference(), Severity::Normal, "NodeNotReady", message)
 }
 
-fn taint(state: &State<'_>) -> Option<Action> {
+fn taint(state: &NodeState<'_>) -> Option<Action> {
     let taints = taints::wanted(state.node, state.now);
     (taints != state.node.taints).then(|| {
         // An empty list and none are the same; none is what others write.
@@ -148,7 +149,7 @@ mod tests {
     fn planned(node: &NodeView, now: i64) -> (Vec<String>, Option<i64>) {
         let seen = Watched::observe(None, node, Some(&lease(0)), at(100));
         let watched = Watched::observe(Some(&seen), node, Some(&lease(0)), at(now));
-        let plan = read_back(plan(&State { node, watched: &watched, now: at(now) }));
+        let plan = read_back(plan(&NodeState { node, watched: &watched, now: at(now) }));
         let mut written = Vec::new();
         for action in plan.stages.into_iter().flat_map(|stage| stage.actions) {
             let Action::Patch { target, patch, .. } = action else { panic!("{action:?}") };
@@ -209,7 +210,7 @@ mod tests {
         let lost = |ready: &str| {
             let node = node(Some(ready));
             let watched = Watched::observe(None, &node, None, at(100));
-            let plan = read_back(plan(&State { node: &node, watched: &watched, now: at(140) }));
+            let plan = read_back(plan(&NodeState { node: &node, watched: &watched, now: at(140) }));
             let Some(Action::Patch { subresource, patch, events, .. }) = plan.stages.into_iter().flat_map(|stage| stage.actions).next()
             else {
                 panic!("a write")

@@ -13,7 +13,8 @@ use k8s_openapi::{
 use serde_json::json;
 
 /// What the plan of one pod is made from.
-pub struct State<'a> {
+#[derive(Clone, Debug, PartialEq)]
+pub struct NodePodState<'a> {
     /// The pod.
     pub pod: &'a BoundPodView,
     /// Its node.
@@ -35,7 +36,7 @@ enum Stay {
 
 /// Decides whether the pod still counts as ready, and whether it has to leave.
 #[must_use]
-pub fn plan(state: &State<'_>) -> Plan {
+pub fn plan(state: &NodePodState<'_>) -> Plan {
     if state.pod.phase.is_finished() {
         return Plan::default();
     }
@@ -52,7 +53,7 @@ pub fn plan(state: &State<'_>) -> Plan {
 }
 
 /// The end of the shortest stay that the pod's tolerations allow.
-fn stay(state: &State<'_>) -> Stay {
+fn stay(state: &NodePodState<'_>) -> Stay {
     let mut end = None;
     for taint in state.node.evicting() {
         // The first that fits counts, as upstream.
@@ -71,7 +72,7 @@ fn stay_until(taint: &Taint, seconds: i64) -> Option<Timestamp> {
 }
 
 /// Writes what the pod's conditions should say, if they do not.
-fn mark(state: &State<'_>, leaves: bool) -> Option<Action> {
+fn mark(state: &NodePodState<'_>, leaves: bool) -> Option<Action> {
     let mut conditions = state.pod.conditions.clone();
     let ready = conditions.iter_mut().find(|condition| condition.type_ == "Ready" && condition.status == "True");
     let lost = ready.filter(|_| matches!(state.node.readiness(), Readiness::NotReady | Readiness::Unknown));
@@ -95,7 +96,7 @@ fn mark(state: &State<'_>, leaves: bool) -> Option<Action> {
     })
 }
 
-fn disruption_target(state: &State<'_>) -> PodCondition {
+fn disruption_target(state: &NodePodState<'_>) -> PodCondition {
     let stored = state.pod.conditions.iter().find(|condition| condition.type_ == "DisruptionTarget" && condition.status == "True");
     PodCondition {
         type_: "DisruptionTarget".to_owned(),
@@ -107,7 +108,7 @@ fn disruption_target(state: &State<'_>) -> PodCondition {
     }
 }
 
-fn delete(state: &State<'_>) -> Action {
+fn delete(state: &NodePodState<'_>) -> Action {
     let BoundPodView { namespace, name, .. } = state.pod;
     let marking = event(state.pod, Severity::Normal, "TaintManagerEviction", format!("Marking for deletion Pod {namespace}/{name}"));
     Action::Delete {
@@ -156,7 +157,7 @@ mod tests {
 
     /// What is done, in words, and when it looks again.
     fn check(pod: &BoundPodView, node: &NodeView, now: i64, expected: &[&str], look_again: Option<i64>) {
-        let plan = read_back(plan(&State { pod, node, now: at(now) }));
+        let plan = read_back(plan(&NodePodState { pod, node, now: at(now) }));
         let word = |action: Action| match action {
             Action::Patch { target, subresource: Some(Subresource::Status), patch, .. } => {
                 assert_eq!(target.resource_version, Some(Revision(7)));
@@ -240,7 +241,7 @@ mod tests {
         let mut pod = pod(&json!([]));
         let plan_of = |pod: &BoundPodView| {
             let node = node("Unknown", &unreachable());
-            let plan = read_back(plan(&State { pod, node: &node, now: at(160) }));
+            let plan = read_back(plan(&NodePodState { pod, node: &node, now: at(160) }));
             let mut conditions = Vec::new();
             let mut told = Vec::new();
             for action in plan.stages.into_iter().flat_map(|stage| stage.actions) {

@@ -57,40 +57,53 @@ fn is_unplaced(pod: &PodView) -> bool {
 }
 
 /// What the plan is made from.
-pub struct State<'a> {
-    /// Names of nodes that pods name and that are not there.
-    pub missing_nodes: BTreeSet<&'a str>,
-    /// The pods that name a node.
-    pub on_node: &'a dyn Fn(&str) -> Vec<&'a PodView>,
-    /// The other pods that may have to go.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PodGcState<'a> {
+    /// Nodes that pods name and that do not exist, with the time since when they have been missing: see [`missing_since`].
+    pub missing: BTreeMap<String, Timestamp>,
+    /// The pods of the nodes that [`lost_nodes`] names.
+    pub lost: Vec<&'a PodView>,
+    /// The other pods that may have to go. Shared, as there may be many.
     pub candidates: &'a Candidates,
-    /// Since when nodes that pods name have been missing, as the plan before said ([`missing_since`]).
-    pub missing_since: &'a BTreeMap<String, Timestamp>,
     /// The time of this reading.
     pub now: Timestamp,
 }
 
-/// The nodes that are missing, with the time since when: remembered from one look to the next.
+/// The nodes that are missing, with the time since when. `before` is the last reconcile's answer.
 #[must_use]
-pub fn missing_since(state: &State<'_>) -> BTreeMap<String, Timestamp> {
-    let since = |node: &str| state.missing_since.get(node).copied().unwrap_or(state.now);
-    state.missing_nodes.iter().map(|node| ((*node).to_owned(), since(node))).collect()
+pub fn missing_since(
+    missing_nodes: impl IntoIterator<Item = impl Into<String>>,
+    before: &BTreeMap<String, Timestamp>,
+    now: Timestamp,
+) -> BTreeMap<String, Timestamp> {
+    let since = |node: String| {
+        let since = before.get(&node).copied().unwrap_or(now);
+        (node, since)
+    };
+    missing_nodes.into_iter().map(|node| since(node.into())).collect()
+}
+
+/// The nodes that have been missing for [`QUARANTINE`]: the state needs their pods.
+pub fn lost_nodes(missing: &BTreeMap<String, Timestamp>, now: Timestamp) -> impl Iterator<Item = &str> {
+    let is_over = move |since: &Timestamp| quarantine_end(since).is_some_and(|end| end <= now);
+    missing.iter().filter(move |(_, since)| is_over(since)).map(|(node, _)| node.as_str())
+}
+
+fn quarantine_end(since: &Timestamp) -> Option<Timestamp> {
+    since.checked_add(QUARANTINE).ok()
 }
 
 /// Decides which pods to remove at once, without a grace period. Costs the nodes that are missing, and what is removed.
 #[must_use]
-pub fn plan(state: &State<'_>) -> Plan {
-    let missing = missing_since(state);
-    let expiry = |since: &Timestamp| since.checked_add(QUARANTINE).ok();
-    let is_over = |since: &Timestamp| expiry(since).is_some_and(|expiry| expiry <= state.now);
-    let lost: Vec<&PodView> = missing.iter().filter(|(_, since)| is_over(since)).flat_map(|(node, _)| (state.on_node)(node)).collect();
+pub fn plan(state: &PodGcState<'_>) -> Plan {
+    let lost = state.lost.clone();
     let never_placed: Vec<&PodView> = state.candidates.never_placed.values().map(|pod| &**pod).collect();
     let surplus = surplus(state.candidates, lost.iter().chain(&never_placed).copied());
     let all = [(lost, Reason::NodeGone), (never_placed, Reason::NeverPlaced), (surplus, Reason::TooManyFinished)];
     let actions: Vec<_> = all.into_iter().flat_map(|(pods, reason)| pods.into_iter().map(move |pod| remove(pod, reason.clone()))).collect();
     Plan {
         stages: if actions.is_empty() { Vec::new() } else { vec![Stage { actions }] },
-        look_again: missing.values().filter_map(expiry).filter(|expiry| *expiry > state.now).min(),
+        look_again: state.missing.values().filter_map(quarantine_end).filter(|end| *end > state.now).min(),
         ..Plan::default()
     }
 }
@@ -131,13 +144,10 @@ mod tests {
     fn removed(pods: &[PodView], missing_since: &BTreeMap<String, Timestamp>, now: i64) -> (Vec<String>, Option<Timestamp>) {
         let mut candidates = Candidates::default();
         pods.iter().for_each(|pod| candidates.add(&Arc::new(pod.clone())));
-        let plan = read_back(plan(&State {
-            missing_nodes: pods.iter().map(|pod| &*pod.node_name).filter(|node| !["", "here"].contains(node)).collect(),
-            on_node: &|node| pods.iter().filter(|pod| pod.node_name == node).collect(),
-            candidates: &candidates,
-            missing_since,
-            now: at(now),
-        }));
+        let nodes = pods.iter().map(|pod| &*pod.node_name).filter(|node| !["", "here"].contains(node));
+        let (missing, now) = (super::missing_since(nodes, missing_since, at(now)), at(now));
+        let lost = lost_nodes(&missing, now).flat_map(|node| pods.iter().filter(move |pod| pod.node_name == node)).collect();
+        let plan = read_back(plan(&PodGcState { lost, candidates: &candidates, now, missing: missing.clone() }));
         let names = plan.stages.into_iter().flat_map(|stage| stage.actions).map(|action| match action {
             Action::Delete { target, grace_period_seconds: Some(0), .. } => target.key.name.into(),
             other => panic!("{other:?}"),

@@ -1,12 +1,13 @@
 //! One look at one ReplicaSet.
 
 use super::{
-    State,
+    ReplicaSetState,
     rank::{Candidate, DeletionCost, Ranking, Rule, age_ratios},
     status::{is_counted_on, status},
 };
 use crate::{
     claim,
+    counts::PodCounts,
     plan::{Action, EventRecord, Outcome, Plan, Reason, Severity, Stage, Subresource, Urgency, Victims, Wait, merge_patch},
     resources::REPLICA_SET,
     view::{PodReplacementPolicy, PodView, ReplicaSetView},
@@ -30,7 +31,7 @@ const NAME_LENGTH_MAX: usize = 253;
 /// too many, while the status is written. A set without a valid selector is left alone. One that says that deleted pods keep their place until
 /// they are gone has them replaced only then.
 #[must_use]
-pub fn plan(state: &State<'_>) -> Plan {
+pub fn plan(state: &ReplicaSetState) -> Plan {
     if state.set.selector.is_none() {
         return Plan::default();
     }
@@ -39,7 +40,7 @@ pub fn plan(state: &State<'_>) -> Plan {
         return Plan { stages: claims, ..Plan::default() };
     }
     let (managed, error) = match manage(state) {
-        Ok(managed) => (managed, state.last_error.map(str::to_owned)),
+        Ok(managed) => (managed, state.last_error.clone()),
         Err(NoLabels) => (Managed::default(), Some(NoLabels.to_string())),
     };
     let mut managed = managed;
@@ -51,14 +52,49 @@ pub fn plan(state: &State<'_>) -> Plan {
     Plan { stages, look_again: state.next_available_at, deletion_age_ratios, waits: wait.into_iter().collect(), ..Plan::default() }
 }
 
+/// The single pods that a plan reads; all others only count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WantedPods {
+    /// None.
+    None,
+    /// Those to adopt and to release.
+    Adoption,
+    /// The active ones, of which some are deleted.
+    Victims {
+        /// Whether they are ranked, by what else runs on their nodes: not where all go.
+        ranked: bool,
+    },
+}
+
+/// The single pods that the plan of this set reads. Costs nothing. The controller reads only those into the state.
+#[must_use]
+pub fn wanted_pods(set: &ReplicaSetView, counts: &PodCounts) -> WantedPods {
+    if set.selector.is_none() || set.meta.deleted.is_some() {
+        return WantedPods::None;
+    }
+    if 0 < counts.adoptable || 0 < counts.mismatched {
+        return WantedPods::Adoption;
+    }
+    match surplus(set, counts) {
+        0 => WantedPods::None,
+        surplus => WantedPods::Victims { ranked: surplus < usize::try_from(counts.active).unwrap_or(usize::MAX) },
+    }
+}
+
+/// How many active pods this reconcile deletes.
+fn surplus(set: &ReplicaSetView, counts: &PodCounts) -> usize {
+    let surplus = i64::from(counts.active) - i64::from(set.replicas.max(0));
+    usize::try_from(surplus.max(0)).unwrap_or(usize::MAX).min(BURST_PODS)
+}
+
 /// Adopts matching orphans and releases pods that no longer match; nothing once the set is being deleted.
-fn claims(state: &State<'_>) -> Vec<Stage> {
-    let (set, counts) = (state.set, &state.counts);
-    if set.meta.deleted.is_some() || (counts.adoptable == 0 && counts.mismatched == 0) {
+fn claims(state: &ReplicaSetState) -> Vec<Stage> {
+    let set = &state.set;
+    if wanted_pods(set, &state.counts) != WantedPods::Adoption {
         return Vec::new();
     }
-    let adopt = state.pods.adoptable().into_iter().map(|pod| claim::adopt(pod.reference(), &pod.meta, owner_reference(state)));
-    let release = state.pods.mismatched().into_iter().map(|pod| claim::release(pod.reference(), &pod.meta, &set.meta.uid));
+    let adopt = state.pods.adoptable.iter().map(|pod| claim::adopt(pod.reference(), &pod.meta, owner_reference(state)));
+    let release = state.pods.mismatched.iter().map(|pod| claim::release(pod.reference(), &pod.meta, &set.meta.uid));
     claim::stages(set.reference(), adopt.collect(), release.collect())
 }
 
@@ -81,13 +117,13 @@ struct Managed {
 }
 
 /// Creates what is missing or deletes what is too many.
-fn manage(state: &State<'_>) -> Result<Managed, NoLabels> {
+fn manage(state: &ReplicaSetState) -> Result<Managed, NoLabels> {
     let (wanted, active) = (i64::from(state.set.replicas.max(0)), i64::from(state.counts.active));
     if state.set.meta.deleted.is_some() || wanted == active {
         return Ok(Managed::default());
     }
     if wanted < active {
-        return Ok(delete(state, usize::try_from(active - wanted).unwrap_or(usize::MAX).min(BURST_PODS)));
+        return Ok(delete(state, surplus(&state.set, &state.counts)));
     }
     let missing = u32::try_from(wanted - active).unwrap_or(u32::MAX);
     let leaving = if waits_for_deleted(state) { state.counts.all_terminating() } else { 0 };
@@ -99,7 +135,7 @@ fn manage(state: &State<'_>) -> Result<Managed, NoLabels> {
 }
 
 /// Whether pods keep their place until they are gone, also where somebody else deleted them: an annotation says so.
-fn waits_for_deleted(state: &State<'_>) -> bool {
+fn waits_for_deleted(state: &ReplicaSetState) -> bool {
     let asked = state.set.deleted_pod_policy == PodReplacementPolicy::TerminationComplete;
     asked && state.gates.enabled(Gate::DeploymentPodReplacementPolicy)
 }
@@ -111,7 +147,7 @@ pub fn wait_event(set: &ReplicaSetView, wait: &Wait) -> Option<EventRecord> {
     Some(EventRecord::new(set.reference(), severity, wait.event_reason()?, wait.to_string()))
 }
 
-fn create(state: &State<'_>, count: usize) -> Result<Managed, NoLabels> {
+fn create(state: &ReplicaSetState, count: usize) -> Result<Managed, NoLabels> {
     let template = Box::new(pod(state));
     if template.metadata.labels.as_ref().is_none_or(std::collections::BTreeMap::is_empty) {
         return Err(NoLabels);
@@ -121,8 +157,8 @@ fn create(state: &State<'_>, count: usize) -> Result<Managed, NoLabels> {
 }
 
 /// The pod to create, but for its name.
-fn pod(state: &State<'_>) -> Pod {
-    let set = state.set;
+fn pod(state: &ReplicaSetState) -> Pod {
+    let set = &state.set;
     let template = set.template.metadata.as_ref();
     // The dash is left out where no room is left for it; the API server cuts the rest to fit.
     let dash = if set.meta.name.len() < NAME_LENGTH_MAX { "-" } else { "" };
@@ -141,12 +177,12 @@ fn pod(state: &State<'_>) -> Pod {
     }
 }
 
-fn owner_reference(state: &State<'_>) -> OwnerReference {
+fn owner_reference(state: &ReplicaSetState) -> OwnerReference {
     claim::controller_reference(&REPLICA_SET, &state.set.meta)
 }
 
-fn delete(state: &State<'_>, count: usize) -> Managed {
-    let active = state.pods.active();
+fn delete(state: &ReplicaSetState, count: usize) -> Managed {
+    let active: Vec<&PodView> = state.pods.active.iter().map(|pod| &**pod).collect();
     let chosen = chosen(state, &active, count);
     let all: Vec<_> = chosen.iter().map(|(_, pod)| *pod).collect();
     // Pods that all go are not ranked, and say nothing about how the ranking chooses.
@@ -159,25 +195,29 @@ fn delete(state: &State<'_>, count: usize) -> Managed {
     Managed { action: Some(action), wait: None, deletion_age_ratios }
 }
 
-fn replicas(state: &State<'_>) -> Reason {
+fn replicas(state: &ReplicaSetState) -> Reason {
     Reason::Replicas { wanted: u32::try_from(state.set.replicas).unwrap_or(0), active: state.counts.active }
 }
 
 /// The `count` active pods that go first. Where all go, none is ranked.
-fn chosen<'a>(state: &State<'a>, active: &[&'a PodView], count: usize) -> Vec<(Rule, &'a PodView)> {
+fn chosen<'a>(state: &ReplicaSetState, active: &[&'a PodView], count: usize) -> Vec<(Rule, &'a PodView)> {
     if active.len() <= count {
         return active.iter().map(|pod| (Rule::AllGo, *pod)).collect();
     }
-    let candidates = active.iter().map(|pod| Candidate { pod, related: state.pods.related_on_node(&pod.node_name) }).collect();
+    let candidates = active.iter().map(|pod| Candidate { pod, related: related_on_node(state, pod) }).collect();
     ranking(state).chosen(candidates, count)
 }
 
-fn ranking(state: &State<'_>) -> Ranking {
+fn related_on_node(state: &ReplicaSetState, pod: &PodView) -> u32 {
+    state.pods.related_on_node.get(&pod.node_name).copied().unwrap_or(0)
+}
+
+fn ranking(state: &ReplicaSetState) -> Ranking {
     let cost = if state.gates.enabled(Gate::PodDeletionCost) { DeletionCost::Counts } else { DeletionCost::Ignored };
     Ranking { now: state.now, cost, min_ready_seconds: state.set.min_ready_seconds }
 }
 
-fn write_status(state: &State<'_>, error: Option<&str>) -> Option<Action> {
+fn write_status(state: &ReplicaSetState, error: Option<&str>) -> Option<Action> {
     let (stored, status) = (&state.set.status, status(state, error));
     let patch = merge_patch(stored, &status)?;
     let urgency = if is_counted_on(stored, &status) { Urgency::Now } else { Urgency::Soon };

@@ -11,7 +11,7 @@ use std::{cmp::Ordering, collections::BTreeMap};
 pub struct Candidate<'a> {
     /// The pod.
     pub pod: &'a PodView,
-    /// How many active related pods its node has ([`crate::counts::PodSource::related_on_node`]).
+    /// How many active related pods its node has ([`crate::replica_set::SinglePods::related_on_node`]).
     pub related: u32,
 }
 

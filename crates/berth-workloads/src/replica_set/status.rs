@@ -1,6 +1,6 @@
 //! What a ReplicaSet's status says.
 
-use super::State;
+use super::ReplicaSetState;
 use berth_api::{Gate, apps::ReplicaSetStatus};
 use jiff::Timestamp;
 use k8s_openapi::{api::apps::v1::ReplicaSetCondition, apimachinery::pkg::apis::meta::v1::Time};
@@ -9,7 +9,7 @@ const REPLICA_FAILURE: &str = "ReplicaFailure";
 
 /// The status that the counts of `state` make. `error` is what keeps the set from having the pods it wants.
 #[must_use]
-pub fn status(state: &State<'_>, error: Option<&str>) -> ReplicaSetStatus {
+pub fn status(state: &ReplicaSetState, error: Option<&str>) -> ReplicaSetStatus {
     let counts = &state.counts;
     let reports_terminating = state.gates.enabled(Gate::DeploymentReplicaSetTerminatingReplicas);
     ReplicaSetStatus {

@@ -1,8 +1,8 @@
 //! Plans of one ReplicaSet, as text.
 
-use super::{BURST_PODS, State, plan, wait_event};
+use super::{BURST_PODS, ReplicaSetState, SinglePods, WantedPods, plan, wait_event, wanted_pods};
 use crate::{
-    counts::{PodCounts, PodSource, Role, role},
+    counts::{PodCounts, Role, role},
     plan::{Action, Plan, Rule, Subresource, Urgency, Wait},
     read_back::read_back,
     view::{PodView, ReplicaSetView, View},
@@ -48,36 +48,25 @@ fn merge(value: &mut Value, change: &Value) {
     }
 }
 
-struct Pods<'a>(&'a ReplicaSetView, &'a [PodView]);
-
-impl Pods<'_> {
-    fn of(&self, wanted: Role) -> Vec<&PodView> {
-        self.1.iter().filter(|pod| pod.is_active() && role(self.0, pod) == wanted).collect()
-    }
-}
-
-impl PodSource for Pods<'_> {
-    fn active(&self) -> Vec<&PodView> {
-        self.of(Role::Owned)
-    }
-
-    fn mismatched(&self) -> Vec<&PodView> {
-        self.of(Role::Mismatched)
-    }
-
-    fn adoptable(&self) -> Vec<&PodView> {
-        self.of(Role::Orphan)
-    }
-
-    fn related_on_node(&self, node_name: &str) -> u32 {
-        u32::try_from(self.active().iter().filter(|pod| pod.node_name == node_name).count()).expect("few")
-    }
-}
-
 fn planned(set: &ReplicaSetView, pods: &[PodView], last_error: Option<&str>) -> Plan {
-    let (now, gates) = (Timestamp::from_second(100).expect("a time"), FeatureGates::default());
+    let now = Timestamp::from_second(100).expect("a time");
     let (counts, next_available_at) = PodCounts::recount(set, pods, now);
-    read_back(plan(&State { set, counts, next_available_at, pods: &Pods(set, pods), last_error, gates: &gates, now }))
+    let of = |wanted: Role| pods.iter().filter(|pod| pod.is_active() && role(set, pod) == wanted).cloned().map(Arc::new).collect();
+    let active: Vec<Arc<PodView>> = of(Role::Owned);
+    let mut related_on_node = BTreeMap::new();
+    active.iter().for_each(|pod| *related_on_node.entry(pod.node_name.clone()).or_default() += 1);
+    let pods = match wanted_pods(set, &counts) {
+        WantedPods::None => SinglePods::default(),
+        WantedPods::Adoption => SinglePods { mismatched: of(Role::Mismatched), adoptable: of(Role::Orphan), ..SinglePods::default() },
+        WantedPods::Victims { ranked } => {
+            SinglePods { active, related_on_node: if ranked { related_on_node } else { BTreeMap::new() }, ..SinglePods::default() }
+        }
+    };
+    let (set, last_error) = (Arc::new(set.clone()), last_error.map(str::to_owned));
+    let state = ReplicaSetState { set, counts, next_available_at, pods, last_error, gates: FeatureGates::default(), now };
+    let written = serde_json::to_string(&state).expect("JSON");
+    assert_eq!(serde_json::from_str::<ReplicaSetState>(&written).expect("a state"), state);
+    read_back(plan(&state))
 }
 
 /// What is done, but for the status; then what is waited for.

@@ -35,7 +35,8 @@ pub struct QuotaView {
 }
 
 /// What the plan is made from.
-pub struct State<'a> {
+#[derive(Clone, Debug, PartialEq)]
+pub struct ResourceQuotaState<'a> {
     /// The quota.
     pub quota: &'a QuotaView,
     /// What the objects in its scope take, by the names that its spec bounds; a name that is missing is 0.
@@ -81,7 +82,7 @@ impl QuotaView {
 
 /// Decides what to write to the quota's status. The write carries the resource version: a charge meanwhile makes it fail, not vanish.
 #[must_use]
-pub fn plan(state: &State<'_>) -> Plan {
+pub fn plan(state: &ResourceQuotaState<'_>) -> Plan {
     let (wanted, used) = (state.quota.wanted(), state.quota.used());
     let settled_at = (state.charged_at + CHARGE_SETTLES).max(state.lower_since + GIVEN_BACK_AFTER);
     let mut must_wait = false;
@@ -167,8 +168,13 @@ mod tests {
     #[track_caller]
     fn check_since(lower_since: i64, view: &QuotaView, counted: i64, now: i64, wanted: (Option<Value>, Option<i64>)) {
         let counted = Amounts::from([("pods".to_owned(), Quantity::from_integer(counted))]);
-        let plan =
-            read_back(plan(&State { quota: view, counted: &counted, charged_at: at(0), lower_since: at(lower_since), now: at(now) }));
+        let plan = read_back(plan(&ResourceQuotaState {
+            quota: view,
+            counted: &counted,
+            charged_at: at(0),
+            lower_since: at(lower_since),
+            now: at(now),
+        }));
         let patch = plan.stages.into_iter().flat_map(|stage| stage.actions).find_map(|action| match action {
             Action::Patch { target, patch, .. } if target.resource_version == Some(Revision(7)) => Some(patch["status"].clone()),
             _ => None,

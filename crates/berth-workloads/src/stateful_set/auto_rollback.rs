@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     cause::{self, Cause},
-    counts::NODES_MAX,
+    deployment::NODES_MAX,
     hash::template_hash,
     plan::{Action, EventRecord, Outcome, Reason, Repeat, Severity, Urgency, merge_patch},
     rollback::{self, Record, Stays, WayBack},
@@ -56,7 +56,7 @@ fn failing<'o>(observed: &'o Observed<'_>) -> Option<&'o RevisionView> {
 fn cause(observed: &Observed<'_>) -> Option<Cause> {
     let failing = observed.roster().failing(&observed.history.update).next().and_then(cause::of_pod);
     let missing = observed.roster().missing().count();
-    let refused = || observed.state.last_error.filter(|_| missing > 0);
+    let refused = || observed.state.last_error.as_deref().filter(|_| missing > 0);
     failing.or_else(|| cause::refusal_of_stateful_set(&observed.set().meta.name, missing, refused()?))
 }
 

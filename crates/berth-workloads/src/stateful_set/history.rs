@@ -1,11 +1,11 @@
 //! ControllerRevisions: which is the one that an update leads to, which it started from, and how many are kept.
 
 use super::{
-    RevisionName, State, controller_revision_name,
+    RevisionName, StatefulSetState, controller_revision_name,
     events::revision_outcome,
     kept_progress::Progress,
     notes::{Rollout, notes},
-    records,
+    records, revision_data,
 };
 use crate::{
     claim::controller_reference,
@@ -44,14 +44,6 @@ enum Write {
     Raise(Arc<RevisionView>, i64),
 }
 
-/// A template as a revision keeps it: a strategic merge patch that replaces the set's template.
-#[must_use]
-pub fn revision_data(template: &PodTemplateSpec) -> Value {
-    let mut template = serde_json::to_value(template).expect("API structs have string keys only");
-    template["$patch"] = json!("replace");
-    json!({"spec": {"template": template}})
-}
-
 /// Whether a revision comes to this data once what it leaves out is filled in: an older server may have stored less.
 fn means_the_same(revision: &RevisionView, data: &Value) -> bool {
     let Some(mut template) = revision.template.as_deref().cloned() else { return false };
@@ -60,12 +52,11 @@ fn means_the_same(revision: &RevisionView, data: &Value) -> bool {
 }
 
 impl History {
-    pub(super) fn observe(state: &State<'_>) -> Self {
-        let set = state.set;
+    pub(super) fn observe(state: &StatefulSetState) -> Self {
+        let set = &state.set;
         let listed = listed(state);
-        let data = revision_data(&set.spec.template);
         let stored_count = set.status.collision_count.unwrap_or(0);
-        let found = find(state, &listed, &data);
+        let found = find(state, &listed);
         let number = match &found {
             Some(Found::AsItIs(revision)) => revision.number,
             Some(Found::Older(_)) | None => next_number(&listed),
@@ -73,7 +64,7 @@ impl History {
         let (update, write, collision_count) = match found {
             Some(Found::AsItIs(revision)) => (revision.meta.name.to_string(), None, stored_count),
             Some(Found::Older(revision)) => (revision.meta.name.to_string(), Some(Write::Raise(revision, number)), stored_count),
-            None => create(state, data, number),
+            None => create(state, number),
         };
         let current = listed.iter().find(|revision| revision.meta.name == set.status.current_revision && revision.meta.name != update);
         let current = current.and_then(|revision| Some((revision.meta.name.to_string(), revision.template.clone()?)));
@@ -83,8 +74,8 @@ impl History {
 
     /// What has to be written before anything else; `failed` is how the update has missed its deadline, `progress` how far it is where there is one. Nothing
     /// is written for a set that is being deleted.
-    pub(super) fn writes(&self, state: &State<'_>, failed: Option<&Ended>, progress: Option<&Progress>) -> Vec<Action> {
-        let set = state.set;
+    pub(super) fn writes(&self, state: &StatefulSetState, failed: Option<&Ended>, progress: Option<&Progress>) -> Vec<Action> {
+        let set = &state.set;
         if set.meta.deleted.is_some() {
             return Vec::new();
         }
@@ -126,7 +117,7 @@ impl History {
     }
 
     /// Deletes the oldest of those that nobody names, as many as are above the limit. A negative limit keeps all.
-    pub(super) fn clean_up(&self, state: &State<'_>) -> Vec<Action> {
+    pub(super) fn clean_up(&self, state: &StatefulSetState) -> Vec<Action> {
         let limit = usize::try_from(state.set.spec.revision_history_limit.unwrap_or(10)).unwrap_or(usize::MAX);
         let is_live = |name: &str| name == self.update || name == self.current || state.roster.names_revision(name);
         let idle = |revision: &&Arc<RevisionView>| !is_live(&revision.meta.name) && revision.meta.deleted.is_none();
@@ -158,7 +149,7 @@ fn note(revision: &RevisionView, number: Option<i64>, notes: Option<Value>) -> O
 }
 
 /// Revisions that the set controls and selects, oldest first.
-fn listed(state: &State<'_>) -> Vec<Arc<RevisionView>> {
+fn listed(state: &StatefulSetState) -> Vec<Arc<RevisionView>> {
     let selects = |revision: &RevisionView| state.set.selector.as_ref().is_some_and(|selector| selector.matches(&revision.meta.labels));
     let own = |revision: &&Arc<RevisionView>| revision.meta.is_controlled_by(&state.set.meta.uid) && selects(revision);
     let mut listed: Vec<_> = state.revisions.iter().filter(own).cloned().collect();
@@ -177,7 +168,8 @@ enum Found {
     Older(Arc<RevisionView>),
 }
 
-fn find(state: &State<'_>, listed: &[Arc<RevisionView>], data: &Value) -> Option<Found> {
+fn find(state: &StatefulSetState, listed: &[Arc<RevisionView>]) -> Option<Found> {
+    let data = &*state.data;
     let newest = listed.last()?;
     if let Some(equal) = listed.iter().rfind(|revision| *revision.data == *data) {
         let is_newest = equal.meta.uid == newest.meta.uid;
@@ -188,25 +180,51 @@ fn find(state: &State<'_>, listed: &[Arc<RevisionView>], data: &Value) -> Option
 }
 
 /// A new revision under the first name that is not another's. One of this name with the same data is as good as a new one.
-fn create(state: &State<'_>, data: Value, number: i64) -> (String, Option<Write>, i32) {
-    let set = state.set;
-    let bytes = data.to_string().into_bytes();
+fn create(state: &StatefulSetState, number: i64) -> (String, Option<Write>, i32) {
+    let Candidate { hash, name, collisions, is_there } = candidate(state);
+    let revision = || new_revision(state, RevisionName { hash, name: name.clone() }, number);
+    let write = if is_there { None } else { Some(Write::Create(Box::new(revision()))) };
+    (name, write, collisions)
+}
+
+/// The name of a new revision, as far as it is known which ones are others'.
+struct Candidate {
+    /// The label keeps the first hash; only the name follows the collisions.
+    hash: String,
+    name: String,
+    collisions: i32,
+    /// Whether a revision with this name and the same data is there.
+    is_there: bool,
+}
+
+fn candidate(state: &StatefulSetState) -> Candidate {
+    let set = &state.set;
+    let bytes = state.data.to_string().into_bytes();
     let mut collisions = set.status.collision_count.unwrap_or(0);
-    // The label keeps the first hash; only the name follows the collisions.
     let RevisionName { hash, mut name } = controller_revision_name(&set.meta.name, &bytes, Some(collisions));
-    while let Some(taken) = (state.revision_named)(&name) {
-        if *taken.data == data {
-            return (name, None, collisions);
+    while let Some(taken) = state.found.revisions.get(&name) {
+        if taken.data == state.data {
+            return Candidate { hash, name, collisions, is_there: true };
         }
         collisions = collisions.wrapping_add(1).max(0);
         name = controller_revision_name(&set.meta.name, &bytes, Some(collisions)).name;
     }
-    let revision = new_revision(state, RevisionName { hash, name: name.clone() }, data, number);
-    (name, Some(Write::Create(Box::new(revision))), collisions)
+    Candidate { hash, name, collisions, is_there: false }
 }
 
-fn new_revision(state: &State<'_>, name: RevisionName, data: Value, number: i64) -> ControllerRevision {
-    let set = state.set;
+/// The name of the ControllerRevision that the plan needs to know of next: that of a new revision, if one is to be created. If there is one with this name,
+/// it belongs into [`super::Found::revisions`], and the plan may need another. `None`: the plan needs no other.
+#[must_use]
+pub fn wanted_revision(state: &StatefulSetState) -> Option<String> {
+    if find(state, &listed(state)).is_some() {
+        return None;
+    }
+    let candidate = candidate(state);
+    (!candidate.is_there).then_some(candidate.name)
+}
+
+fn new_revision(state: &StatefulSetState, name: RevisionName, number: i64) -> ControllerRevision {
+    let set = &state.set;
     let mut labels = set.spec.template.metadata.as_ref().and_then(|metadata| metadata.labels.clone()).unwrap_or_default();
     labels.insert(CONTROLLER_REVISION_DATA_HASH.to_owned(), name.hash);
     ControllerRevision {
@@ -218,7 +236,7 @@ fn new_revision(state: &State<'_>, name: RevisionName, data: Value, number: i64)
             owner_references: Some(vec![controller_reference(&STATEFUL_SET, &set.meta)]),
             ..ObjectMeta::default()
         },
-        data: Some(RawExtension(data)),
+        data: Some(RawExtension(Value::clone(&state.data))),
         revision: number,
     }
 }

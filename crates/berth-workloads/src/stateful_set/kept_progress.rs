@@ -1,6 +1,6 @@
 //! What a ControllerRevision keeps of the progress of its rollout.
 
-use super::{State, ordinals, partition};
+use super::{StatefulSetState, ordinals, partition};
 use crate::view::{AutoRollback, RevisionView, StatefulSetView};
 use berth_api::annotations::BERTH_PROGRESS;
 use jiff::{SignedDuration, Timestamp};
@@ -61,11 +61,11 @@ pub(super) fn begun_at(revision: i64, (from, end): (i64, i64), at: Timestamp) ->
 }
 
 /// Notes that the rollout of this number begins.
-pub(super) fn begin(annotations: &mut BTreeMap<String, String>, state: &State<'_>, revision: i64) {
-    if patience(state.set).is_some() {
-        let wanted = ordinals(state.set);
+pub(super) fn begin(annotations: &mut BTreeMap<String, String>, state: &StatefulSetState, revision: i64) {
+    if patience(&state.set).is_some() {
+        let wanted = ordinals(&state.set);
         let end = wanted.last() + 1;
-        let from = wanted.start.saturating_add(partition(state.set).unwrap_or(0).into()).min(end);
+        let from = wanted.start.saturating_add(partition(&state.set).unwrap_or(0).into()).min(end);
         annotations.insert(BERTH_PROGRESS.to_owned(), begun_at(revision, (from, end), state.now).value());
     }
 }

@@ -1,7 +1,7 @@
 //! What a ControllerRevision keeps beside its template.
 
 use super::{
-    State,
+    StatefulSetState,
     kept_progress::{self, Progress},
 };
 use crate::{
@@ -28,9 +28,9 @@ pub(super) enum Rollout<'p> {
 /// with a set that somebody replaces; the last rollback, if it is about it; that it was complete, as long as the stored status says so, which is not
 /// overwritten before, or, of a rollout that began without a deadline, as it is found so; and the progress of its rollout, which begins if it is rolled
 /// out again.
-pub(super) fn notes(state: &State<'_>, listed: &[Arc<RevisionView>], revision: &RevisionView, rollout: Rollout<'_>) -> Annotations {
+pub(super) fn notes(state: &StatefulSetState, listed: &[Arc<RevisionView>], revision: &RevisionView, rollout: Rollout<'_>) -> Annotations {
     let raised = if let Rollout::Begins { number } = rollout { Some(number) } else { None };
-    let set = state.set;
+    let set = &state.set;
     let mut notes = revision.annotations.clone();
     let remembered = rollback::remembered(all_annotations(set, listed));
     if !remembered.is_empty() {

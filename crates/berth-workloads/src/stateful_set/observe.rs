@@ -1,7 +1,7 @@
 //! From a StatefulSet to what its plan is decided from: strategy, limits, revisions.
 
 use super::{
-    EffectiveStrategy, Ordinals, Roster, State,
+    EffectiveStrategy, Ordinals, Roster, StatefulSetState,
     history::History,
     max_unavailable, ordinals,
     strategy::{block, partition, strategy},
@@ -28,7 +28,7 @@ pub(super) enum Budget {
 
 /// A StatefulSet as its plan sees it.
 pub(super) struct Observed<'a> {
-    pub(super) state: &'a State<'a>,
+    pub(super) state: &'a StatefulSetState,
     pub(super) strategy: EffectiveStrategy,
     pub(super) management: PodManagement,
     pub(super) ordinals: Ordinals,
@@ -40,9 +40,9 @@ pub(super) struct Observed<'a> {
     pub(super) history: History,
 }
 
-pub(super) fn observe<'a>(state: &'a State<'a>) -> Observed<'a> {
-    let set = state.set;
-    let strategy = strategy(set, state.gates);
+pub(super) fn observe<'a>(state: &'a StatefulSetState) -> Observed<'a> {
+    let set = &*state.set;
+    let strategy = strategy(set, &state.gates);
     Observed {
         state,
         strategy,
@@ -51,7 +51,7 @@ pub(super) fn observe<'a>(state: &'a State<'a>) -> Observed<'a> {
         partition: partition(set).map(i64::from),
         budget: if state.gates.enabled(Gate::MaxUnavailableStatefulSet) { Budget::Pods(max(set)) } else { Budget::OneByOne },
         repair: repair(set, strategy),
-        claims: Claims::new(set, state.claim_named),
+        claims: Claims::new(set, &state.found.claims),
         history: History::observe(state),
     }
 }
@@ -68,11 +68,11 @@ fn repair(set: &StatefulSetView, strategy: EffectiveStrategy) -> Repair {
 
 impl<'a> Observed<'a> {
     pub(super) fn set(&self) -> &'a StatefulSetView {
-        self.state.set
+        &self.state.set
     }
 
     pub(super) fn roster(&self) -> &'a Roster {
-        self.state.roster
+        &self.state.roster
     }
 
     /// The lowest number that an update changes.

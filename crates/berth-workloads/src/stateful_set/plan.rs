@@ -1,7 +1,7 @@
 //! One look at one StatefulSet: what comes before what.
 
 use super::{
-    EffectiveStrategy, State, auto_rollback, condemned,
+    EffectiveStrategy, StatefulSetState, auto_rollback, condemned,
     events::warn_once,
     member_ordinal,
     observe::{Observed, observe},
@@ -30,7 +30,7 @@ use std::ops::ControlFlow;
 /// places, pods that are not wanted go, and pods of older revisions are replaced. What is held back on purpose is in the plan's waits. A set
 /// without a valid selector is left alone.
 #[must_use]
-pub fn plan(state: &State<'_>) -> Plan {
+pub fn plan(state: &StatefulSetState) -> Plan {
     if state.set.selector.as_ref().is_none_or(crate::selector::Selector::is_empty) {
         return Plan::default();
     }
@@ -84,8 +84,8 @@ fn decide(observed: &Observed<'_>, work: &mut Work<'_, '_>) -> ControlFlow<()> {
 }
 
 /// Adopts pods and revisions that nobody controls, and releases pods that are no longer the set's.
-fn claims(state: &State<'_>) -> Vec<Stage> {
-    let set = state.set;
+fn claims(state: &StatefulSetState) -> Vec<Stage> {
+    let set = &*state.set;
     if set.meta.deleted.is_some() {
         return Vec::new();
     }
@@ -103,8 +103,8 @@ fn claims(state: &State<'_>) -> Vec<Stage> {
 }
 
 /// Warns of annotations that are not understood and so count as unset.
-fn invalid_annotations(state: &State<'_>) -> impl Iterator<Item = EventRecord> {
-    let set = state.set;
+fn invalid_annotations(state: &StatefulSetState) -> impl Iterator<Item = EventRecord> {
+    let set = &*state.set;
     let strategy_counts = set.choices.strategy == UpdateStrategy::OnDelete && state.gates.enabled(Gate::StatefulSetRecreateStrategy);
     let known =
         [(BERTH_REPAIR, "Revision", true), (BERTH_UPDATE_STRATEGY, RECREATE, strategy_counts), (BERTH_AUTO_ROLLBACK, "OnDeadline", true)];

@@ -1,6 +1,6 @@
 //! What is kept on a set's ControllerRevisions of their rollouts, where the gate is on ([`crate::rollout_record`]).
 
-use super::{State, kept_progress};
+use super::{StatefulSetState, kept_progress};
 use crate::{
     hash::template_hash,
     rollback::{self, Record},
@@ -24,7 +24,7 @@ pub(super) enum Place<'a> {
 }
 
 /// The annotations of a revision that is made under this number: its set's, as upstream, but for what the set says of itself; and that its rollout begins.
-pub(super) fn of_new(state: &State<'_>, number: i64) -> Annotations {
+pub(super) fn of_new(state: &StatefulSetState, number: i64) -> Annotations {
     let mut annotations = state.set.annotations.clone();
     if state.gates.enabled(Gate::RolloutRecords) {
         annotations.retain(|key, _| !RECORDS.contains(&key.as_str()));
@@ -35,11 +35,11 @@ pub(super) fn of_new(state: &State<'_>, number: i64) -> Annotations {
 }
 
 /// Brings the record among a revision's notes up to date.
-pub(super) fn note(notes: &mut Annotations, state: &State<'_>, revision: &RevisionView, place: Place<'_>) {
+pub(super) fn note(notes: &mut Annotations, state: &StatefulSetState, revision: &RevisionView, place: Place<'_>) {
     if !state.gates.enabled(Gate::RolloutRecords) {
         return;
     }
-    let (set, now) = (state.set, state.now);
+    let (set, now) = (&state.set, state.now);
     let end = match place {
         Place::Begins { number } => {
             return Rollout::begun(number, Some(revision.number), &set.annotations, now).keep(notes);

@@ -2,6 +2,8 @@
 
 use super::EffectiveStrategy;
 use crate::hash::safe_encode;
+use k8s_openapi::api::core::v1::PodTemplateSpec;
+use serde_json::{Value, json};
 
 /// How much of the set's name stays in a revision's name.
 const PARENT_LENGTH_MAX: usize = 223;
@@ -57,4 +59,12 @@ pub fn new_pod_revision(strategy: EffectiveStrategy, pod: NewPod) -> RevisionCho
     } else {
         RevisionChoice::Update
     }
+}
+
+/// A template as a revision keeps it: a strategic merge patch that replaces the set's template.
+#[must_use]
+pub fn revision_data(template: &PodTemplateSpec) -> Value {
+    let mut template = serde_json::to_value(template).expect("API structs have string keys only");
+    template["$patch"] = json!("replace");
+    json!({"spec": {"template": template}})
 }

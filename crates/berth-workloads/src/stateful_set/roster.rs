@@ -92,6 +92,16 @@ impl Roster {
         roster
     }
 
+    /// All pods: members by number, then the others by name.
+    pub(super) fn all(&self) -> impl Iterator<Item = &Arc<PodView>> {
+        self.pods.values().chain(self.strays.values())
+    }
+
+    /// Availability is as of this time.
+    pub(super) fn now(&self) -> Timestamp {
+        self.now
+    }
+
     /// Takes in a pod that the set controls and that is not in yet.
     pub fn add(&mut self, pod: &Arc<PodView>) {
         match self.set.ordinal(pod) {

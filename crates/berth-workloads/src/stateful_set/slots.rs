@@ -19,7 +19,7 @@ use serde_json::json;
 use std::ops::ControlFlow;
 
 /// How many pods one look creates at most: what is left waits for the next look, so that one set cannot keep the others waiting.
-const BURST_PODS: usize = 500;
+pub(super) const BURST_PODS: usize = 500;
 
 /// One pod at a time, lowest number first; ends the look where a pod has to be waited for.
 pub(super) fn ordered(work: &mut Work<'_, '_>) -> ControlFlow<()> {
@@ -133,7 +133,7 @@ fn create_all(work: &mut Work<'_, '_>) {
 fn prepare(work: &mut Work<'_, '_>, ordinal: i64) -> Option<Vec<Action>> {
     let observed = work.observed;
     let name = pod_name(&observed.set().meta.name, ordinal);
-    if (observed.state.is_pod_there)(&name) {
+    if observed.state.is_pod_there(&name) {
         work.wait(Wait::NameTaken { pod: name });
         return None;
     }

@@ -90,7 +90,7 @@ fn creating(observed: &Observed<'_>, there: usize, waits: &[Wait]) -> String {
         Wait::PodTerminating { pod, then, .. } => Wait::PodTerminating { pod, last: None, then },
         other => other,
     };
-    let cause = observed.state.last_error.map(str::to_owned).or_else(|| waits.first().map(|wait| lasting(wait).to_string()));
+    let cause = observed.state.last_error.clone().or_else(|| waits.first().map(|wait| lasting(wait).to_string()));
     cause.map_or_else(|| text.clone(), |cause| format!("{text}: {cause}"))
 }
 

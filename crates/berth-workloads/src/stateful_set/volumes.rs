@@ -1,7 +1,7 @@
 //! The claims of a set's pods: created before the pod, with the owners that the retention policy asks for, whether or not the pod exists.
 
 use super::{
-    Claim, ClaimOwner, Ordinals, PodFate, State, claim_owner,
+    Claim, ClaimOwner, Ordinals, PodFate, StatefulSetState, claim_owner,
     events::{Verb, claim_outcome, warn_once},
     must_wait_for_claims,
     names::{claim_name, pod_name},
@@ -20,31 +20,35 @@ use k8s_openapi::{
     apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference},
 };
 use serde_json::{Value, json};
-use std::{collections::BTreeSet, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 /// The claims of a set's pods, and what the set says of them.
 pub(super) struct Claims<'a> {
     set: &'a StatefulSetView,
-    named: &'a dyn Fn(&str) -> Option<Arc<ClaimView>>,
+    found: &'a BTreeMap<String, Arc<ClaimView>>,
     retention: Retention,
 }
 
 impl<'a> Claims<'a> {
-    pub(super) fn new(set: &'a StatefulSetView, named: &'a dyn Fn(&str) -> Option<Arc<ClaimView>>) -> Self {
-        Self { set, named, retention: set.choices.retention }
+    pub(super) fn new(set: &'a StatefulSetView, found: &'a BTreeMap<String, Arc<ClaimView>>) -> Self {
+        Self { set, found, retention: set.choices.retention }
     }
 }
 
 /// Of these numbers, those whose claims do not go with whom they should, or are another's, whether the pods are wanted or not, and exist or not. To
-/// be looked at again after a change of the set's spec, of the pod, also its removal, or of one of its claims.
+/// be looked at again after a change of the set's spec, of the pod, also its removal, or of one of its claims. `found` are the claims of the candidates that
+/// there are, by the names that [`claim_names`] gives.
 #[must_use]
 pub fn claims_in_doubt(
     set: &StatefulSetView,
     roster: &Roster,
-    claim_named: &dyn Fn(&str) -> Option<Arc<ClaimView>>,
+    found: &BTreeMap<String, Arc<ClaimView>>,
     candidates: impl IntoIterator<Item = i64>,
 ) -> BTreeSet<i64> {
-    let (claims, wanted) = (Claims::new(set, claim_named), ordinals(set));
+    let (claims, wanted) = (Claims::new(set, found), ordinals(set));
     let is_wrong = |ordinal: &i64| {
         let references = References::of(&claims, wanted, roster, Named { ordinal: *ordinal, is_free: true });
         !references.writes.is_empty() || !references.events.is_empty()
@@ -68,14 +72,25 @@ pub(super) enum Blocked {
     Deleting(String),
 }
 
-fn templates<'a>(claims: &Claims<'a>) -> impl Iterator<Item = (&'a PersistentVolumeClaim, &'a str)> {
-    let templates = claims.set.spec.volume_claim_templates.iter().flatten();
+fn templates(set: &StatefulSetView) -> impl Iterator<Item = (&PersistentVolumeClaim, &str)> {
+    let templates = set.spec.volume_claim_templates.iter().flatten();
     templates.filter_map(|template| Some((template, template.metadata.name.as_deref()?)))
 }
 
-fn named(claims: &Claims<'_>, template: &str, ordinal: i64) -> (String, Option<Arc<ClaimView>>) {
+/// Whether the set's pods have claims at all.
+pub(super) fn has_templates(set: &StatefulSetView) -> bool {
+    templates(set).next().is_some()
+}
+
+/// The names of the claims of the pods with these numbers, whether or not they exist.
+pub fn claim_names(set: &StatefulSetView, ordinals: impl IntoIterator<Item = i64>) -> impl Iterator<Item = String> {
+    let of_pod = move |ordinal: i64| templates(set).map(move |(_, template)| claim_name(template, &set.meta.name, ordinal));
+    ordinals.into_iter().flat_map(of_pod)
+}
+
+fn named<'a>(claims: &Claims<'a>, template: &str, ordinal: i64) -> (String, Option<&'a Arc<ClaimView>>) {
     let name = claim_name(template, &claims.set.meta.name, ordinal);
-    let claim = (claims.named)(&name);
+    let claim = claims.found.get(&name);
     (name, claim)
 }
 
@@ -86,13 +101,13 @@ fn named(claims: &Claims<'_>, template: &str, ordinal: i64) -> (String, Option<A
 pub(super) fn readiness(claims: &Claims<'_>, ordinal: i64, pod: Option<&PodView>) -> Readiness {
     let (pod, set) = (named_pod(claims, ordinal, pod), set_reference(claims));
     let mut writes = Vec::new();
-    for (template, name) in templates(claims) {
+    for (template, name) in templates(claims.set) {
         let (name, claim) = named(claims, name, ordinal);
         let Some(claim) = claim else {
             writes.push(create(claims, template, name, ordinal));
             continue;
         };
-        let state = with_pod(&claim, &pod);
+        let state = with_pod(claim, &pod);
         if must_wait_for_claims(claims.retention.when_scaled, &[state]) || goes_with_former(&claim.meta, &set) {
             return Readiness::Wait(Blocked::Stale(name));
         }
@@ -180,13 +195,13 @@ pub(super) struct References {
 impl References {
     /// For all claims of the set: of pods that are wanted and of those that are not, whether or not the pod exists or terminates. None where the
     /// set itself is being deleted: then they are the garbage collector's.
-    pub(super) fn observe(state: &State<'_>) -> Self {
+    pub(super) fn observe(state: &StatefulSetState) -> Self {
         let mut all = Self::default();
         if state.set.meta.deleted.is_none() {
-            let (claims, wanted) = (Claims::new(state.set, state.claim_named), ordinals(state.set));
-            for ordinal in state.claims_in_doubt {
-                let is_free = !(state.is_pod_there)(&pod_name(&state.set.meta.name, *ordinal));
-                let of_pod = Self::of(&claims, wanted, state.roster, Named { ordinal: *ordinal, is_free });
+            let (claims, wanted) = (Claims::new(&state.set, &state.found.claims), ordinals(&state.set));
+            for ordinal in &state.claims_in_doubt {
+                let is_free = !state.is_pod_there(&pod_name(&state.set.meta.name, *ordinal));
+                let of_pod = Self::of(&claims, wanted, &state.roster, Named { ordinal: *ordinal, is_free });
                 all.writes.extend(of_pod.writes);
                 all.events.extend(of_pod.events);
             }
@@ -198,10 +213,10 @@ impl References {
         let fate = if wanted.contains(pod.ordinal) { PodFate::InRange } else { PodFate::Condemned };
         let mut references = Self::default();
         let of_pod = OfPod::new(claims, pod, roster.pod(pod.ordinal), fate);
-        for (_, template) in templates(claims) {
+        for (_, template) in templates(claims.set) {
             let (name, Some(claim)) = named(claims, template, pod.ordinal) else { continue };
-            if of_pod.concerns(&claim) {
-                references.add(&of_pod, &name, &claim);
+            if of_pod.concerns(claim) {
+                references.add(&of_pod, &name, claim);
             }
         }
         references

@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ManagedFieldsEntry;
 use serde::{
-    Deserialize, Deserializer,
+    Deserialize, Deserializer, Serialize,
     de::{IgnoredAny, MapAccess, SeqAccess, Visitor},
 };
 use std::{borrow::Cow, fmt};
@@ -12,7 +12,8 @@ use std::{borrow::Cow, fmt};
 const OWN: &str = "berth";
 
 /// A write by a field manager that is not berth's.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct ForeignWrite {
     /// The field manager, such as `kube-controller-manager`.
     pub manager: Box<str>,
@@ -21,7 +22,8 @@ pub struct ForeignWrite {
 }
 
 /// The last write of each kind by a field manager that is not berth's.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct ForeignWrites {
     /// Of the status.
     pub status: Option<ForeignWrite>,

@@ -1,7 +1,10 @@
 //! Views of what belongs to a StatefulSet besides pods.
 
 use super::{Identity, Meta, View, wire};
-use crate::resources::{CLAIMS, REVISIONS};
+use crate::{
+    resources::{CLAIMS, REVISIONS},
+    shared,
+};
 use berth_api::{
     annotations::{
         BERTH_COMPLETED_AT, BERTH_COMPLETED_REVISION, BERTH_PROGRESS, BERTH_ROLLBACK, BERTH_ROLLED_BACK_TEMPLATES, BERTH_ROLLOUT,
@@ -11,12 +14,13 @@ use berth_api::{
 };
 use berth_identity::{ObjectRef, Revision};
 use k8s_openapi::api::core::v1::PodTemplateSpec;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::{collections::BTreeMap, sync::Arc};
 
 /// What plans read of a ControllerRevision.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(from = "SavedRevision", into = "SavedRevision")]
 pub struct RevisionView {
     /// Its metadata.
     pub meta: Meta,
@@ -70,8 +74,33 @@ fn template_of(data: &Value) -> Option<PodTemplateSpec> {
     PodTemplateSpec::decode_tree(&template).ok()
 }
 
+/// How a revision is written down: without the template, which is in its data.
+#[derive(Serialize, Deserialize)]
+struct SavedRevision {
+    meta: Meta,
+    number: i64,
+    #[serde(with = "shared")]
+    data: Arc<Value>,
+    annotations: BTreeMap<String, String>,
+}
+
+impl From<RevisionView> for SavedRevision {
+    fn from(view: RevisionView) -> Self {
+        let RevisionView { meta, number, data, template: _, annotations } = view;
+        Self { meta, number, data, annotations }
+    }
+}
+
+impl From<SavedRevision> for RevisionView {
+    fn from(saved: SavedRevision) -> Self {
+        let SavedRevision { meta, number, data, annotations } = saved;
+        Self { template: template_of(&data).map(Arc::new), meta, number, data, annotations }
+    }
+}
+
 /// What StatefulSets read of a PersistentVolumeClaim: that it is there, and with whom it goes.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct ClaimView {
     /// Its metadata.
     pub meta: Meta,

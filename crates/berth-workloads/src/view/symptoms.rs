@@ -2,9 +2,11 @@
 
 use super::wire::{self, ContainerStatus, PodStatus};
 use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
 
 /// What a pod tells of why it is not ready, or not gone. What has nothing to tell has none: most pods, most of the time.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Symptoms {
     /// Containers that are not ready, and init containers that have not ended well; init containers first.
     pub containers: Vec<ContainerSymptom>,
@@ -21,7 +23,8 @@ pub struct Symptoms {
 }
 
 /// A container that is not ready.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct ContainerSymptom {
     /// Its name.
     pub name: String,
@@ -38,7 +41,8 @@ pub struct ContainerSymptom {
 }
 
 /// Which list of a pod's spec a container is in.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub enum ContainerRole {
     /// `initContainers`.
     Init,
@@ -48,7 +52,8 @@ pub enum ContainerRole {
 }
 
 /// How a container ended.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Ended {
     /// Its exit code.
     pub exit_code: i32,
@@ -59,7 +64,8 @@ pub struct Ended {
 }
 
 /// A reason in CamelCase and a text for people; either may be empty.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Said {
     /// `ImagePullBackOff`.
     pub reason: String,

@@ -15,8 +15,8 @@ use serde_json::{Value, json};
 const CACHE_CATCHES_UP: SignedDuration = SignedDuration::from_millis(20);
 
 /// What the plan is made from.
-#[derive(Clone)]
-pub struct State<'a> {
+#[derive(Clone, Debug, PartialEq)]
+pub struct ClaimState<'a> {
     /// The claim.
     pub claim: &'a ClaimView,
     /// Its class, if it names one that is there.
@@ -41,7 +41,7 @@ pub struct State<'a> {
 
 /// Decides.
 #[must_use]
-pub fn plan(state: &State<'_>) -> Plan {
+pub fn plan(state: &ClaimState<'_>) -> Plan {
     let claim = state.claim;
     match (claim.meta.deleting, claim.is_bind_completed()) {
         (true, _) => plan_deletion(state),
@@ -57,7 +57,7 @@ fn is_protected(claim: &ClaimView) -> bool {
 }
 
 /// A claim goes when no pod that has a node uses it.
-fn plan_deletion(state: &State<'_>) -> Plan {
+fn plan_deletion(state: &ClaimState<'_>) -> Plan {
     let claim = state.claim;
     if !is_protected(claim) || state.users.iter().any(|user| user.is_placed) {
         return Plan::default();
@@ -68,12 +68,12 @@ fn plan_deletion(state: &State<'_>) -> Plan {
     stages([let_go(claim.reference(), &claim.meta.finalizers, CLAIM_PROTECTION, Reason::ClaimUnused)])
 }
 
-fn look_again(state: &State<'_>) -> Plan {
+fn look_again(state: &ClaimState<'_>) -> Plan {
     Plan { look_again: Some(state.now + CACHE_CATCHES_UP), ..Plan::default() }
 }
 
 /// It has had its volume: is that still there, and still its own?
-fn plan_bound(state: &State<'_>) -> Plan {
+fn plan_bound(state: &ClaimState<'_>) -> Plan {
     let claim = state.claim;
     let lost = |reason, message: &str| plan_lost(state, about_claim(claim, Severity::Warning, reason, message.to_owned()));
     if claim.volume_name.is_empty() {
@@ -88,7 +88,7 @@ fn plan_bound(state: &State<'_>) -> Plan {
     }
 }
 
-fn plan_lost(state: &State<'_>, event: EventRecord) -> Plan {
+fn plan_lost(state: &ClaimState<'_>, event: EventRecord) -> Plan {
     let claim = state.claim;
     if claim.phase == "Lost" {
         return Plan::default();
@@ -97,7 +97,7 @@ fn plan_lost(state: &State<'_>, event: EventRecord) -> Plan {
     Plan { events: vec![event], ..stages([patch_status(claim.reference(), status, Reason::VolumeLost)]) }
 }
 
-fn plan_unbound(state: &State<'_>) -> Plan {
+fn plan_unbound(state: &ClaimState<'_>) -> Plan {
     if !state.claim.volume_name.is_empty() {
         return plan_requested(state);
     }
@@ -121,7 +121,7 @@ fn plan_unbound(state: &State<'_>) -> Plan {
 }
 
 /// The claim's user has chosen the volume.
-fn plan_requested(state: &State<'_>) -> Plan {
+fn plan_requested(state: &ClaimState<'_>) -> Plan {
     let (claim, Some(volume)) = (state.claim, state.named) else { return Plan::default() };
     let refused = |reason, message| Plan { events: vec![about_claim(claim, Severity::Warning, reason, message)], ..Plan::default() };
     if volume.is_for(claim) {
@@ -136,12 +136,12 @@ fn plan_requested(state: &State<'_>) -> Plan {
     }
 }
 
-fn waits_for_consumer(state: &State<'_>) -> bool {
+fn waits_for_consumer(state: &ClaimState<'_>) -> bool {
     let waits = state.class.is_some_and(|class| class.binding_mode == BindingMode::WaitForFirstConsumer);
     waits && state.claim.selected_node().is_none()
 }
 
-fn waiting_for_consumer(state: &State<'_>) -> EventRecord {
+fn waiting_for_consumer(state: &ClaimState<'_>) -> EventRecord {
     let names: Vec<&str> = state.users.iter().filter(|user| !user.is_placed).map(|user| user.meta.name.as_str()).collect();
     let (reason, message) = match names.as_slice() {
         [] => ("WaitForFirstConsumer", "waiting for first consumer to be created before binding".to_owned()),
@@ -152,7 +152,7 @@ fn waiting_for_consumer(state: &State<'_>) -> EventRecord {
 }
 
 /// The smallest that will do; the first by name of equals.
-fn best_free<'a>(state: &State<'a>) -> Option<&'a VolumeView> {
+fn best_free<'a>(state: &ClaimState<'a>) -> Option<&'a VolumeView> {
     let claim = state.claim;
     let is_selected = |volume: &VolumeView| match &claim.selector {
         None => true,
@@ -184,12 +184,12 @@ fn misfit(volume: &VolumeView, claim: &ClaimView) -> Option<&'static str> {
     (!has_modes).then_some("incompatible accessMode")
 }
 
-fn failed_provisioning(state: &State<'_>, message: String) -> Plan {
+fn failed_provisioning(state: &ClaimState<'_>, message: String) -> Plan {
     Plan { events: vec![about_claim(state.claim, Severity::Warning, "ProvisioningFailed", message)], ..Plan::default() }
 }
 
 /// First the claim says who is to make its volume; whoever that is takes some time.
-fn plan_provisioning(state: &State<'_>, class: &ClassView) -> Plan {
+fn plan_provisioning(state: &ClaimState<'_>, class: &ClassView) -> Plan {
     let (claim, provisioner) = (state.claim, class.provisioner.as_str());
     if provisioner.starts_with("kubernetes.io/") {
         return failed_provisioning(state, format!("no volume plugin matched name: {provisioner}"));
@@ -233,7 +233,7 @@ fn provisioning(claim: &ClaimView, provisioner: &str) -> Vec<EventRecord> {
 }
 
 /// What is left to write until claim and volume know each other.
-fn plan_binding(state: &State<'_>, volume: &VolumeView) -> Plan {
+fn plan_binding(state: &ClaimState<'_>, volume: &VolumeView) -> Plan {
     let claim = state.claim;
     let spec = PersistentVolumeSpec {
         access_modes: Some(volume.access_modes.clone()),

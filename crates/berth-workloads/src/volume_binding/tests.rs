@@ -63,8 +63,8 @@ fn at(seconds: i64) -> Timestamp {
     Timestamp::from_second(seconds).expect("small")
 }
 
-fn state<'a>(claim: &'a ClaimView, class: Option<&'a ClassView>) -> claim::State<'a> {
-    claim::State {
+fn state<'a>(claim: &'a ClaimView, class: Option<&'a ClassView>) -> claim::ClaimState<'a> {
+    claim::ClaimState {
         claim,
         class,
         named: None,
@@ -98,12 +98,12 @@ fn shown(plan: &Plan) -> Vec<String> {
     plan.stages.iter().flat_map(|stage| &stage.actions).map(action).chain(events).chain(again).collect()
 }
 
-fn check_claim(state: &claim::State<'_>, expected: &[&str]) {
+fn check_claim(state: &claim::ClaimState<'_>, expected: &[&str]) {
     assert_eq!(shown(&read_back(claim::plan(state))), expected);
 }
 
 fn check_volume(volume: VolumeView, claim: Option<ClaimView>, expected: &[&str]) {
-    assert_eq!(shown(&read_back(volume::plan(&volume::State { volume: &volume, claim: claim.as_ref() }))), expected);
+    assert_eq!(shown(&read_back(volume::plan(&volume::VolumeState { volume: &volume, claim: claim.as_ref() }))), expected);
 }
 
 const NAMED: &str = r#"data @7: {"metadata":{"annotations":{"pv.kubernetes.io/bind-completed":"yes","pv.kubernetes.io/bound-by-controller":"yes"}},"spec":{"volumeName":"v"}}"#;
@@ -128,7 +128,7 @@ fn a_claim_takes_the_smallest_volume_that_will_do() {
     ]
     .map(volume);
     let free: Vec<&VolumeView> = unfit.iter().chain([&large, &good]).collect();
-    check_claim(&claim::State { free, ..state(&claim, Some(&class)) }, &[RESERVED, NAMED, BOUND]);
+    check_claim(&claim::ClaimState { free, ..state(&claim, Some(&class)) }, &[RESERVED, NAMED, BOUND]);
 }
 
 #[test]
@@ -138,7 +138,7 @@ fn a_selector_is_heeded() {
     let none = "ProvisioningFailed: no volume plugin matched name: kubernetes.io/no-provisioner";
     for (disk, expected) in [("ssd", vec![RESERVED, NAMED, BOUND]), ("tape", vec![none])] {
         let claim = claim(json!({"spec": {"selector": {"matchLabels": {"disk": disk}}}}));
-        check_claim(&claim::State { free: vec![&volume], ..state(&claim, Some(&class)) }, &expected);
+        check_claim(&claim::ClaimState { free: vec![&volume], ..state(&claim, Some(&class)) }, &expected);
     }
 }
 
@@ -146,7 +146,7 @@ fn a_selector_is_heeded() {
 fn a_volume_that_is_reserved_comes_first_and_keeps_its_users_reference() {
     let (claim, class) = (claim(json!({})), class(json!({"volumeBindingMode": "WaitForFirstConsumer"})));
     let reserved = volume(json!({"metadata": {"name": "mine"}, "spec": {"claimRef": {"namespace": "ns", "name": "data"}}}));
-    let plan = claim::plan(&claim::State { reserved: vec![&reserved], free: vec![], ..state(&claim, Some(&class)) });
+    let plan = claim::plan(&claim::ClaimState { reserved: vec![&reserved], free: vec![], ..state(&claim, Some(&class)) });
     let lines = shown(&plan);
     assert!(lines[0].starts_with(r#"mine @9: {"spec":{"claimRef":"#), "{lines:?}");
     assert_eq!(lines.len(), 3);
@@ -156,21 +156,21 @@ fn a_volume_that_is_reserved_comes_first_and_keeps_its_users_reference() {
 fn a_claim_goes_on_where_it_was_interrupted() {
     let half = volume(json!({"spec": {"claimRef": {"namespace": "ns", "name": "data", "uid": "c"}}}));
     let unbound = claim(json!({}));
-    check_claim(&claim::State { reserved: vec![&half], ..state(&unbound, None) }, &[NAMED, BOUND]);
+    check_claim(&claim::ClaimState { reserved: vec![&half], ..state(&unbound, None) }, &[NAMED, BOUND]);
     let named = claim(json!({"metadata": {"annotations": {"pv.kubernetes.io/bind-completed": "yes"}}, "spec": {"volumeName": "v"}}));
-    check_claim(&claim::State { named: Some(&half), ..state(&named, None) }, &[BOUND]);
+    check_claim(&claim::ClaimState { named: Some(&half), ..state(&named, None) }, &[BOUND]);
     let bound = claim(json!({
         "metadata": {"annotations": {"pv.kubernetes.io/bind-completed": "yes"}}, "spec": {"volumeName": "v"},
         "status": {"phase": "Bound", "capacity": {"storage": "2Gi"}, "accessModes": ["ReadWriteOnce", "ReadOnlyMany"]},
     }));
-    check_claim(&claim::State { named: Some(&half), ..state(&bound, None) }, &[]);
+    check_claim(&claim::ClaimState { named: Some(&half), ..state(&bound, None) }, &[]);
 }
 
 #[test]
 fn a_claim_that_names_its_volume_waits_for_it_or_is_told_why_not() {
     let claim = claim(json!({"spec": {"volumeName": "v"}}));
     let with = |volume: Option<&VolumeView>, expected: &[&str]| {
-        check_claim(&claim::State { named: volume, ..state(&claim, None) }, expected);
+        check_claim(&claim::ClaimState { named: volume, ..state(&claim, None) }, expected);
     };
     with(None, &[]);
     let completed = r#"data @7: {"metadata":{"annotations":{"pv.kubernetes.io/bind-completed":"yes"}}}"#;
@@ -205,7 +205,7 @@ fn making_a_volume_takes_its_time() {
     check_claim(&state(&told, Some(&class)), &["again at 1970-01-01T00:01:50Z"]);
     let named = NAMED.replace(r#""v""#, r#""pvc-c""#);
     let bound = r#"data status: {"accessModes":["ReadWriteOnce"],"capacity":{"storage":"2Gi"},"phase":"Bound"}"#;
-    check_claim(&claim::State { now: at(110), ..state(&told, Some(&class)) }, &["create pvc-c", &named, bound]);
+    check_claim(&claim::ClaimState { now: at(110), ..state(&told, Some(&class)) }, &["create pvc-c", &named, bound]);
 }
 
 #[test]
@@ -217,7 +217,7 @@ fn a_claim_without_a_volume_is_told_why() {
     let none = "FailedBinding: no persistent volumes available for this claim and no storage class is set";
     check_claim(&state(&classless, None), &[none]);
     check_claim(&state(&claim_, None), &[r#"ProvisioningFailed: storageclass.storage.k8s.io "fast" not found"#]);
-    let late = |count| claim::State { users: users(count), ..state(&claim_, Some(&late)) };
+    let late = |count| claim::ClaimState { users: users(count), ..state(&claim_, Some(&late)) };
     check_claim(&late(0), &["WaitForFirstConsumer: waiting for first consumer to be created before binding"]);
     check_claim(&late(1), &["WaitForPodScheduled: waiting for pod a to be scheduled"]);
     check_claim(&late(2), &["WaitForPodScheduled: waiting for pods a,b to be scheduled"]);
@@ -237,12 +237,12 @@ fn a_claim_whose_volume_is_gone_is_lost_once_that_is_certain() {
     );
     let lost = r#"data status: {"accessModes":null,"capacity":null,"phase":"Lost"}"#;
     let gone = "ClaimLost: Bound claim has lost its PersistentVolume. Data on the volume is lost!";
-    check_claim(&claim::State { is_all_known: false, ..state(&claim, None) }, &["again at 1970-01-01T00:01:40.02Z"]);
+    check_claim(&claim::ClaimState { is_all_known: false, ..state(&claim, None) }, &["again at 1970-01-01T00:01:40.02Z"]);
     check_claim(&state(&claim, None), &[lost, gone]);
     let others = volume(json!({"spec": {"claimRef": {"namespace": "ns", "name": "other", "uid": "o"}}}));
     let misbound = "ClaimMisbound: Two claims are bound to the same volume, this one is bound incorrectly";
-    check_claim(&claim::State { named: Some(&others), ..state(&claim, None) }, &[lost, misbound]);
-    let early = claim::State { named: Some(&others), is_all_known: false, ..state(&claim, None) };
+    check_claim(&claim::ClaimState { named: Some(&others), ..state(&claim, None) }, &[lost, misbound]);
+    let early = claim::ClaimState { named: Some(&others), is_all_known: false, ..state(&claim, None) };
     check_claim(&early, &["again at 1970-01-01T00:01:40.02Z"]);
 }
 
@@ -252,10 +252,10 @@ fn a_claim_in_use_is_held_back() {
         json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": ["example.com/x", "kubernetes.io/pvc-protection"]}}),
     );
     let (placed, unplaced) = (user("a", "node"), user("b", ""));
-    check_claim(&claim::State { users: vec![&placed], ..state(&claim, None) }, &[]);
-    check_claim(&claim::State { is_all_known: false, ..state(&claim, None) }, &["again at 1970-01-01T00:01:40.02Z"]);
+    check_claim(&claim::ClaimState { users: vec![&placed], ..state(&claim, None) }, &[]);
+    check_claim(&claim::ClaimState { is_all_known: false, ..state(&claim, None) }, &["again at 1970-01-01T00:01:40.02Z"]);
     let freed = r#"data @7: {"metadata":{"finalizers":["example.com/x"]}}"#;
-    check_claim(&claim::State { users: vec![&unplaced], ..state(&claim, None) }, &[freed]);
+    check_claim(&claim::ClaimState { users: vec![&unplaced], ..state(&claim, None) }, &[freed]);
     let held_by =
         |finalizer: &str| self::claim(json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": [finalizer]}}));
     check_claim(&state(&held_by("kubernetes.io/pvc-protection"), None), &[r#"data @7: {"metadata":{"finalizers":[]}}"#]);
@@ -329,7 +329,7 @@ fn a_volume_is_made_as_the_claim_asks_and_its_class_says() {
         "spec": {"resources": {"requests": {"storage": "2Gi", "example.com/iops": "5"}}}});
     let (claim, class) = (claim(told), class(json!({"mountOptions": ["noatime"]})));
     let made = |class: &ClassView| {
-        let plan = read_back(claim::plan(&claim::State { now: at(110), ..state(&claim, Some(class)) }));
+        let plan = read_back(claim::plan(&claim::ClaimState { now: at(110), ..state(&claim, Some(class)) }));
         let [Action::Create { object, events, .. }] = &plan.stages[0].actions[..] else { panic!("{plan:?}") };
         let event = events.success.as_ref().map(|event| format!("{:?} {}: {}", event.severity, event.reason, event.message));
         assert_eq!(event.as_deref(), Some("Normal ProvisioningSucceeded: Successfully provisioned volume pvc-c"));
@@ -392,7 +392,7 @@ fn reserved_volumes_that_go_or_do_not_fit_are_passed_over() {
     let going = reserved(json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}}));
     let small = reserved(json!({"spec": {"capacity": {"storage": "1Gi"}}}));
     let good = reserved(json!({"metadata": {"name": "good"}}));
-    let lines = shown(&claim::plan(&claim::State { reserved: vec![&going, &small, &good], ..state(&claim, Some(&class)) }));
+    let lines = shown(&claim::plan(&claim::ClaimState { reserved: vec![&going, &small, &good], ..state(&claim, Some(&class)) }));
     assert!(lines[0].starts_with("good @9: "), "{lines:?}");
 }
 
@@ -401,7 +401,7 @@ fn of_volumes_as_large_as_each_other_the_first_by_name_is_taken() {
     let (claim, class) = (claim(json!({})), class(json!({})));
     let (b, a) = (volume(json!({"metadata": {"name": "b"}})), volume(json!({"metadata": {"name": "a"}})));
     for free in [vec![&a, &b], vec![&b, &a]] {
-        assert!(shown(&claim::plan(&claim::State { free, ..state(&claim, Some(&class)) }))[0].starts_with("a @9: "));
+        assert!(shown(&claim::plan(&claim::ClaimState { free, ..state(&claim, Some(&class)) }))[0].starts_with("a @9: "));
     }
 }
 
@@ -410,7 +410,7 @@ fn a_selector_that_cannot_be_read_takes_no_volume() {
     let (class, volume) = (class(json!({"provisioner": "kubernetes.io/no-provisioner"})), volume(json!({})));
     let claim = claim(json!({"spec": {"selector": {"matchExpressions": [{"key": "disk", "operator": "Near"}]}}}));
     let none = "ProvisioningFailed: no volume plugin matched name: kubernetes.io/no-provisioner";
-    check_claim(&claim::State { free: vec![&volume], ..state(&claim, Some(&class)) }, &[none]);
+    check_claim(&claim::ClaimState { free: vec![&volume], ..state(&claim, Some(&class)) }, &[none]);
 }
 
 #[test]

@@ -13,8 +13,8 @@ use berth_identity::{ObjectKey, ObjectRef};
 use serde_json::json;
 
 /// What the plan is made from.
-#[derive(Clone, Copy)]
-pub struct State<'a> {
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct VolumeState<'a> {
     /// The volume.
     pub volume: &'a VolumeView,
     /// The claim of the name that its `claimRef` gives, if that is there.
@@ -23,7 +23,7 @@ pub struct State<'a> {
 
 /// Decides.
 #[must_use]
-pub fn plan(state: &State<'_>) -> Plan {
+pub fn plan(state: &VolumeState<'_>) -> Plan {
     let volume = state.volume;
     if !volume.meta.deleting && !is_protected(volume) {
         return stages([protect(volume.reference(), &volume.meta.finalizers, VOLUME_PROTECTION)]);

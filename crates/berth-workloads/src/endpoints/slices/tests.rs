@@ -41,8 +41,9 @@ impl World {
 
     /// Plans and carries out; gives how many objects were written.
     fn look(&mut self, pods: &[EndpointPodView]) -> usize {
-        let zone = |node: &str| (node == "n1").then(|| "z1".to_owned());
-        let state = State { service: &self.service, pods: pods.iter().collect(), slices: self.slices.values().collect(), zone: &zone };
+        let zones = [("n1".to_owned(), "z1".to_owned())].into();
+        let state =
+            EndpointSliceState { service: &self.service, pods: pods.iter().collect(), slices: self.slices.values().collect(), zones };
         let actions: Vec<Action> = read_back(plan(&state)).stages.into_iter().flat_map(|stage| stage.actions).collect();
         let count = actions.len();
         self.writes += count;
@@ -121,7 +122,7 @@ fn conditions_follow_the_pod() {
     let check = |spec: Value, is_ready, is_terminating, wanted: [bool; 3]| {
         let service = service(&spec);
         let pod = EndpointPodView { is_ready, is_terminating, ..pod(1, 1) };
-        let state = State { service: &service, pods: Vec::new(), slices: Vec::new(), zone: &|_| None };
+        let state = EndpointSliceState { service: &service, pods: Vec::new(), slices: Vec::new(), zones: BTreeMap::new() };
         let conditions = endpoint(&state, &pod, String::new()).conditions.expect("conditions");
         assert_eq!([conditions.ready, conditions.serving, conditions.terminating], wanted.map(Some), "{spec} {is_ready} {is_terminating}");
     };

@@ -1,14 +1,14 @@
 //! A model world for plans of StatefulSets: objects as JSON, no time but what a test sets. Carries plans out action by action, and checks
 //! at each what must hold at every moment.
 
-use crate::world::{Patience, merge, read_back};
+use crate::world::{Patience, is_written_down, merge, read_back};
 use berth_api::{FeatureGates, Gate, Object};
 use berth_identity::{ObjectRef, Revision};
 use berth_workloads::{
     Action, Plan,
     plan::{EventRecord, NewObject, Outcome, Repeat, Wait},
     selector::Selector,
-    stateful_set::{self, REVISION_LABEL, Roster, State, claims_in_doubt, member_ordinal, ordinals},
+    stateful_set::{self, REVISION_LABEL, Roster, StatefulSetState, claim_names, claims_in_doubt, member_ordinal, ordinals},
     view::{ClaimView, PodView, RevisionView, StatefulSetView, View},
 };
 use jiff::{SignedDuration, Timestamp};
@@ -99,14 +99,17 @@ impl World {
         Roster::new(&self.view(), pods.iter().filter(|pod| pod.meta.is_controlled_by(&"uid-web".into())), self.now)
     }
 
-    fn claim_named(&self, name: &str) -> Option<Arc<ClaimView>> {
-        self.claims.get(name).map(|claim| Arc::new(ClaimView::decode(&claim.bytes(), claim.revision).expect("a claim")))
+    /// The claims with these names.
+    fn found(&self, names: impl IntoIterator<Item = String>) -> BTreeMap<String, Arc<ClaimView>> {
+        let decode = |claim: &Stored| Arc::new(ClaimView::decode(&claim.bytes(), claim.revision).expect("a claim"));
+        names.into_iter().filter_map(|name| self.claims.get(&name).map(decode).map(|claim| (name, claim))).collect()
     }
 
     /// Numbers whose claims do not go with whom they should, whether or not there is a pod.
     pub(crate) fn in_doubt(&self) -> BTreeSet<i64> {
         let claimed = self.claims.keys().filter_map(|name| claim_ordinal(name));
-        claims_in_doubt(&self.view(), &self.roster(), &|name| self.claim_named(name), claimed)
+        let set = self.view();
+        claims_in_doubt(&set, &self.roster(), &self.found(claim_names(&set, claimed.clone())), claimed)
     }
 
     /// What the controller would do now.
@@ -116,20 +119,24 @@ impl World {
         let all: Vec<_> = self.revisions.values().map(revision).collect();
         let orphans = self.pod_views().into_iter().filter(|pod| pod.meta.controller().is_none()).collect();
         let is_mine = |meta: &berth_workloads::view::Meta| meta.controller().is_none() || meta.is_controlled_by(&"uid-web".into());
-        let roster = self.roster();
-        let plan = stateful_set::plan(&State {
-            set: &set,
-            revisions: all.iter().filter(|revision| is_mine(&revision.meta)).cloned().collect(),
-            revision_named: &|name| all.iter().find(|revision| revision.meta.name == name).cloned(),
-            roster: &roster,
-            orphans,
-            is_pod_there: &|name| self.pods.contains_key(name),
-            claims_in_doubt: &self.in_doubt(),
-            claim_named: &|name| self.claim_named(name),
-            last_error: self.last_error.as_deref(),
-            gates: &self.gates,
-            now: self.now,
-        });
+        let mut state = StatefulSetState::new(Arc::new(set), Arc::new(self.roster()), self.gates.clone(), self.now);
+        state.revisions = all.iter().filter(|revision| is_mine(&revision.meta)).cloned().collect();
+        state.orphans = orphans;
+        state.claims_in_doubt = self.in_doubt();
+        state.last_error.clone_from(&self.last_error);
+        let wanted = stateful_set::wanted(&state);
+        state.found.pods = wanted.pods.into_iter().filter(|name| self.pods.contains_key(name)).collect();
+        state.found.claims = self.found(wanted.claims);
+        while let Some(name) = stateful_set::wanted_revision(&state) {
+            let Some(revision) = all.iter().find(|revision| revision.meta.name == name) else { break };
+            state.found.revisions.insert(name, Arc::clone(revision));
+        }
+        let plan = stateful_set::plan(&state);
+        if is_written_down(self.writes) {
+            let written = serde_json::to_string(&state).expect("JSON");
+            let read: StatefulSetState = serde_json::from_str(&written).expect("a state");
+            assert_eq!((&read, stateful_set::plan(&read)), (&state, plan.clone()), "a state that is written down and read back");
+        }
         read_back(plan)
     }
 

@@ -4,17 +4,17 @@ use super::{Check, at, case, check, pod};
 use berth_api::FeatureGates;
 use berth_identity::Revision;
 use berth_workloads::{
-    counts::{PodCounts, PodSource},
+    counts::PodCounts,
     plan::SlowStart,
     replica_set::{
-        State,
+        ReplicaSetState, SinglePods,
         rank::{Candidate, DeletionCost, Ranking, related_per_node},
         status,
     },
     view::{PodView, ReplicaSetView, View},
 };
 use k8s_openapi::api::apps::v1::ReplicaSetCondition;
-use std::{cmp::Ordering, collections::BTreeMap};
+use std::{cmp::Ordering, collections::BTreeMap, sync::Arc};
 
 pub(crate) const CHECKS: &[(&str, Check)] = &[
     ("next_availability_check", next_availability),
@@ -186,27 +186,6 @@ fn conditions(text: &str) -> Vec<String> {
     })
 }
 
-/// No plan here looks at single pods.
-struct NoPods;
-
-impl PodSource for NoPods {
-    fn active(&self) -> Vec<&PodView> {
-        Vec::new()
-    }
-
-    fn mismatched(&self) -> Vec<&PodView> {
-        Vec::new()
-    }
-
-    fn adoptable(&self) -> Vec<&PodView> {
-        Vec::new()
-    }
-
-    fn related_on_node(&self, _node_name: &str) -> u32 {
-        0
-    }
-}
-
 fn counts(text: &str) -> Vec<String> {
     check(text, |case: StatusCase| {
         let json = serde_json::json!({
@@ -231,7 +210,8 @@ fn counts(text: &str) -> Vec<String> {
         let (counts, next_available_at) = PodCounts::recount(&set, &pods, at(case.now));
         let settings: Vec<_> = case.gates.iter().map(|(gate, on)| format!("{gate}={on}")).collect();
         let gates = FeatureGates::parse(&settings.join(",")).expect("gates of a case");
-        let state = State { set: &set, counts, next_available_at, pods: &NoPods, last_error: None, gates: &gates, now: at(case.now) };
+        let (set, pods, now) = (Arc::new(set), SinglePods::default(), at(case.now));
+        let state = ReplicaSetState { set, counts, next_available_at, pods, last_error: None, gates, now };
         let made = status::status(&state, None);
         let e = case.expected;
         (

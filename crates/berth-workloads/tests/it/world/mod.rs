@@ -5,15 +5,15 @@ mod patience;
 mod read_back;
 
 use berth_api::{FeatureGates, apps::ReplicaSet};
-use berth_identity::{Revision, Uid};
+use berth_identity::{NodeName, Revision, Uid};
 use berth_workloads::{
     Action, Plan, Wait,
     analysis::Asked,
     cause,
-    counts::{LeftBehind, PodCounts, PodSource, Role, SetPods, role},
-    deployment,
+    counts::{LeftBehind, PodCounts, PodsOfSet, Role, role},
+    deployment::{self, DeploymentState, Found},
     plan::NewObject,
-    replica_set,
+    replica_set::{self, ReplicaSetState, SinglePods, WantedPods, wanted_pods},
     resources::PODS,
     view::{DeploymentView, PodPhase, PodView, ReplicaSetView, View},
 };
@@ -22,7 +22,7 @@ pub(crate) use merge::merge;
 pub(crate) use patience::Patience;
 pub(crate) use read_back::read_back;
 use serde_json::{Value, json};
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
 /// An object and its resource version.
 #[derive(Clone, Debug)]
@@ -94,19 +94,67 @@ impl World {
 
     /// What the Deployment controller would do now.
     pub(crate) fn plan_deployment(&self) -> Plan {
-        let (deployment, views) = (self.deployment_view(), self.set_views());
-        let pods = Pods { world: self, views: &views };
-        let plan = deployment::plan(&deployment::State {
-            deployment: &deployment,
-            sets: views.iter().collect(),
-            name_taken: &|name| self.sets.contains_key(name),
-            pods: &pods,
-            last_error: self.last_error.as_deref(),
-            asked: self.asked.as_ref(),
-            gates: &self.gates,
-            now: self.now,
-        });
+        let state = self.deployment_state();
+        let plan = deployment::plan(&state);
+        if is_written_down(self.writes) {
+            let written = serde_json::to_string(&state).expect("JSON");
+            let read: DeploymentState = serde_json::from_str(&written).expect("a state");
+            assert_eq!((&read, deployment::plan(&read)), (&state, plan.clone()), "a state that is written down and read back");
+        }
         read_back(plan)
+    }
+
+    /// What the Deployment controller knows now.
+    fn deployment_state(&self) -> DeploymentState {
+        let sets: Vec<_> = self.set_views().into_iter().map(Arc::new).collect();
+        let mut state = DeploymentState {
+            deployment: Arc::new(self.deployment_view()),
+            pods: sets.iter().map(|set| (set.meta.uid.clone(), self.pods_of(set))).collect(),
+            left_behind: self.left_behind(&sets),
+            sets,
+            found: Found::default(),
+            last_error: self.last_error.clone(),
+            asked: self.asked.clone(),
+            gates: self.gates.clone(),
+            now: self.now,
+        };
+        let wanted = deployment::wanted(&state);
+        state.found = Found {
+            is_name_taken: wanted.set_name.is_some_and(|name| self.sets.contains_key(&name)),
+            all_ready_since: wanted.all_ready_since.and_then(|set| self.all_ready_since(&set)),
+            unready_on: wanted.unready_on.map(|set| self.unready_on(&set)).unwrap_or_default(),
+        };
+        state
+    }
+
+    fn active(&self, set: &Uid) -> impl Iterator<Item = &PodView> {
+        self.pods.iter().filter(move |pod| pod.meta.is_controlled_by(set) && pod.is_active())
+    }
+
+    fn pods_of(&self, set: &ReplicaSetView) -> PodsOfSet {
+        let uid = &set.meta.uid;
+        let terminating = self.pods.iter().filter(|pod| pod.meta.is_controlled_by(uid) && pod.is_terminating());
+        let failing = self.active(uid).filter_map(|pod| Some((cause::of_pod(pod)?.kind, pod)));
+        PodsOfSet {
+            counts: PodCounts::recount(set, &self.pods, self.now).0,
+            last_to_go: terminating.max_by_key(|pod| pod.meta.deleted).cloned().map(Arc::new),
+            failing: failing.min_by_key(|(kind, _)| *kind).map(|(_, pod)| Arc::new(pod.clone())),
+        }
+    }
+
+    fn unready_on(&self, set: &Uid) -> Vec<NodeName> {
+        self.active(set).filter(|pod| !pod.ready).map(|pod| pod.node_name.clone()).collect()
+    }
+
+    fn all_ready_since(&self, set: &Uid) -> Option<Timestamp> {
+        let since: Option<Vec<_>> = self.active(set).map(|pod| pod.ready_since.filter(|_| pod.ready)).collect();
+        since?.into_iter().max()
+    }
+
+    fn left_behind(&self, sets: &[Arc<ReplicaSetView>]) -> LeftBehind {
+        let is_known = |pod: &&PodView| sets.iter().any(|set| pod.meta.is_controlled_by(&set.meta.uid));
+        let behind = self.pods.iter().filter(|pod| pod.meta.controller().is_some() && !is_known(pod));
+        behind.fold(LeftBehind::default(), |all, pod| all.with(&Arc::new(pod.clone())))
     }
 
     /// Until when a step waits for its pods to stay available, if it does.
@@ -118,17 +166,23 @@ impl World {
     /// What the ReplicaSet controller would do now for this set.
     pub(crate) fn plan_set(&self, set: &ReplicaSetView) -> Plan {
         let (counts, next_available_at) = PodCounts::recount(set, &self.pods, self.now);
-        let pods = SetSource { world: self, set };
-        let plan = replica_set::plan(&replica_set::State {
-            set,
-            counts,
-            next_available_at,
-            pods: &pods,
-            last_error: None,
-            gates: &self.gates,
-            now: self.now,
-        });
-        read_back(plan)
+        let of = |wanted: Role| -> Vec<Arc<PodView>> {
+            self.pods.iter().filter(|pod| pod.is_active() && role(set, pod) == wanted).cloned().map(Arc::new).collect()
+        };
+        let mut related_on_node = BTreeMap::new();
+        self.pods.iter().filter(|pod| pod.is_active()).for_each(|pod| *related_on_node.entry(pod.node_name.clone()).or_default() += 1);
+        let pods = match wanted_pods(set, &counts) {
+            WantedPods::None => SinglePods::default(),
+            WantedPods::Adoption => SinglePods { mismatched: of(Role::Mismatched), adoptable: of(Role::Orphan), ..SinglePods::default() },
+            WantedPods::Victims { .. } => SinglePods { active: of(Role::Owned), related_on_node, ..SinglePods::default() },
+        };
+        let (set, gates) = (Arc::new(set.clone()), self.gates.clone());
+        let state = ReplicaSetState { set, counts, next_available_at, pods, last_error: None, gates, now: self.now };
+        if is_written_down(self.writes) {
+            let written = serde_json::to_string(&state).expect("JSON");
+            assert_eq!(serde_json::from_str::<ReplicaSetState>(&written).expect("a state"), state);
+        }
+        read_back(replica_set::plan(&state))
     }
 
     /// Carries out the first `limit` actions of a plan. Gives how many there were to carry out, what was left for later included.
@@ -283,80 +337,13 @@ impl World {
     }
 }
 
+/// Whether the state after so many writes is written down and read back: one of 32, as that costs more than its plan. The fifth is the first, so that short
+/// tests have one.
+pub(crate) fn is_written_down(writes: u64) -> bool {
+    writes % 32 == 5
+}
+
 /// A template that differs by its number.
 pub(crate) fn template(number: u32) -> Value {
     json!({"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"name": "web", "image": format!("web:{number}")}]}})
-}
-
-struct Pods<'a> {
-    world: &'a World,
-    views: &'a [ReplicaSetView],
-}
-
-impl Pods<'_> {
-    fn of<'s>(&'s self, uid: &'s Uid) -> impl Iterator<Item = &'s PodView> {
-        self.world.pods.iter().filter(move |pod| pod.meta.is_controlled_by(uid))
-    }
-}
-
-impl SetPods for Pods<'_> {
-    fn counts(&self, set_uid: &Uid) -> PodCounts {
-        let set = self.views.iter().find(|set| set.meta.uid == *set_uid);
-        set.map_or_else(PodCounts::default, |set| PodCounts::recount(set, &self.world.pods, self.world.now).0)
-    }
-
-    fn last_to_go(&self, set_uid: &Uid) -> Option<&PodView> {
-        self.world.pods.iter().filter(|pod| pod.meta.is_controlled_by(set_uid) && pod.is_terminating()).max_by_key(|pod| pod.meta.deleted)
-    }
-
-    fn failing(&self, set_uid: &Uid) -> Option<&PodView> {
-        let pods = self.world.pods.iter().filter(|pod| pod.meta.is_controlled_by(set_uid) && pod.is_active());
-        pods.filter_map(|pod| Some((cause::of_pod(pod)?.kind, pod))).min_by_key(|(kind, _)| *kind).map(|(_, pod)| pod)
-    }
-
-    fn unready_on(&self, set_uid: &Uid) -> Vec<String> {
-        let unready = self.of(set_uid).filter(|pod| pod.is_active() && !pod.ready);
-        unready.map(|pod| pod.node_name.to_string()).collect()
-    }
-
-    fn all_ready_since(&self, set_uid: &Uid) -> Option<Timestamp> {
-        let since: Option<Vec<_>> =
-            self.of(set_uid).filter(|pod| pod.is_active()).map(|pod| pod.ready_since.filter(|_| pod.ready)).collect();
-        since?.into_iter().max()
-    }
-
-    fn left_behind(&self) -> LeftBehind<'_> {
-        let known = |pod: &&PodView| self.views.iter().any(|set| self.of(&set.meta.uid).any(|other| other.meta.uid == pod.meta.uid));
-        let behind = self.world.pods.iter().filter(|pod| pod.meta.controller().is_some() && !known(pod));
-        behind.fold(LeftBehind::default(), LeftBehind::with)
-    }
-}
-
-struct SetSource<'a> {
-    world: &'a World,
-    set: &'a ReplicaSetView,
-}
-
-impl SetSource<'_> {
-    fn active_in(&self, wanted: Role) -> Vec<&PodView> {
-        self.world.pods.iter().filter(|pod| pod.is_active() && role(self.set, pod) == wanted).collect()
-    }
-}
-
-impl PodSource for SetSource<'_> {
-    fn active(&self) -> Vec<&PodView> {
-        self.active_in(Role::Owned)
-    }
-
-    fn mismatched(&self) -> Vec<&PodView> {
-        self.active_in(Role::Mismatched)
-    }
-
-    fn adoptable(&self) -> Vec<&PodView> {
-        self.active_in(Role::Orphan)
-    }
-
-    fn related_on_node(&self, node_name: &str) -> u32 {
-        u32::try_from(self.world.pods.iter().filter(|pod| pod.is_active() && pod.node_name == node_name).count()).expect("few pods")
-    }
 }

@@ -1,0 +1,46 @@
+//! Facts that few plans need and that are not free to read. A state is made in three steps: without them, [`wanted`] names those that its plan needs,
+//! and the maker of the state reads them.
+
+use super::{
+    DeploymentState, auto_rollback,
+    observe::{Observed, observe},
+    revision, steps,
+};
+use crate::view::ReplicaSetView;
+use berth_identity::Uid;
+
+/// The most nodes in [`super::Found::unready_on`]: they are read one by one.
+pub const NODES_MAX: usize = 16;
+
+/// The facts that a plan needs.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Wanted {
+    /// Whether the namespace has a ReplicaSet of this name.
+    pub set_name: Option<String>,
+    /// Since when all pods of this set are ready.
+    pub all_ready_since: Option<Uid>,
+    /// The nodes of pods of this set that are not ready.
+    pub unready_on: Option<Uid>,
+}
+
+/// The facts that the plan of this state needs, and that its maker has to read. Nothing for most states.
+#[must_use]
+pub fn wanted(state: &DeploymentState) -> Wanted {
+    let Ok(observed) = observe(state) else { return Wanted::default() };
+    let Some(new) = observed.new_set() else {
+        return Wanted { set_name: Some(revision::name_of_new(&observed).0), ..Wanted::default() };
+    };
+    Wanted {
+        set_name: None,
+        all_ready_since: needs_readiness(&observed, new).then(|| new.meta.uid.clone()),
+        unready_on: auto_rollback::needs_nodes(&observed).map(|from| from.meta.uid.clone()),
+    }
+}
+
+/// Whether the plan depends on since when the new set's pods are ready: at a step, or as long as it is not known whether the rollout has succeeded. Counts
+/// say so where they are not all ready.
+fn needs_readiness(observed: &Observed<'_>, new: &ReplicaSetView) -> bool {
+    let counts = observed.state.counts(&new.meta.uid);
+    let may_be_ready = counts.ready == counts.active && 0 < counts.active + counts.mismatched;
+    may_be_ready && (steps::stand(observed).is_some() || auto_rollback::is_complete(observed, new))
+}

@@ -1,0 +1,51 @@
+//! Facts that a plan needs of objects that are not the set's: a state is made in three steps. Without them, [`wanted`] and [`super::wanted_revision`] name
+//! those objects, and the maker of the state reads them.
+
+use super::{
+    StatefulSetState,
+    names::pod_name,
+    slots::BURST_PODS,
+    volumes::{self, claim_names},
+};
+use crate::view::{PodManagement, PodPhase};
+use std::collections::BTreeSet;
+
+/// The objects that a plan needs to know of, by name.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Wanted {
+    /// Pods: whether there are any with these names.
+    pub pods: BTreeSet<String>,
+    /// PersistentVolumeClaims.
+    pub claims: BTreeSet<String>,
+}
+
+/// The objects that the plan of this state needs to know of. Costs the pods that the plan creates, those that are pending, and the claims in doubt.
+#[must_use]
+pub fn wanted(state: &StatefulSetState) -> Wanted {
+    let set = &state.set;
+    if set.meta.deleted.is_some() {
+        return Wanted::default();
+    }
+    let (missing, pending) = unsettled(state);
+    let name = |ordinal: &i64| pod_name(&set.meta.name, *ordinal);
+    let pods = missing.iter().chain(&state.claims_in_doubt).map(name).collect();
+    let with_claims = missing.iter().chain(&pending).chain(&state.claims_in_doubt).copied();
+    let claims = if volumes::has_templates(set) { claim_names(set, with_claims).collect() } else { BTreeSet::new() };
+    Wanted { pods, claims }
+}
+
+/// The numbers of the pods that this plan may create, and of those whose claims it may create.
+fn unsettled(state: &StatefulSetState) -> (Vec<i64>, Vec<i64>) {
+    let roster = &state.roster;
+    let is_pending = |ordinal: &i64| roster.pod(*ordinal).is_some_and(|pod| pod.phase == PodPhase::Pending);
+    match state.set.choices.management {
+        PodManagement::Parallel => (roster.missing().take(BURST_PODS).collect(), roster.attention().filter(is_pending).collect()),
+        PodManagement::OrderedReady => {
+            // The first that is not available holds up those after it.
+            let mut holds_up = false;
+            let first = roster.attention().take_while(|ordinal| !std::mem::replace(&mut holds_up, !roster.is_available(*ordinal)));
+            let (present, missing): (Vec<i64>, Vec<i64>) = first.partition(|ordinal| roster.pod(*ordinal).is_some());
+            (missing, present.into_iter().filter(is_pending).collect())
+        }
+    }
+}
