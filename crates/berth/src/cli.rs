@@ -291,7 +291,9 @@ const PLAN_EXAMPLES: &str = "Examples:
 const EXPLAIN_EXAMPLES: &str = "Examples:
   berth explain deployment/web
   berth explain statefulset/db pod/db-1 -n shop
-  berth explain deployment/web -o json | jq .cause.reason";
+  berth explain deployment/web -o json | jq .cause.reason
+  berth explain deployment/web --state web.json     save what the controller plans from
+  berth explain --from-state web.json               print the plan that it makes from that";
 
 const ROLLOUT_EXAMPLES: &str = "Examples:
   berth rollout status deployment/web          wait until it is complete, and print what it waits for

@@ -1,7 +1,7 @@
 //! Why a command of `berth rollout` did not do what it was asked for.
 
 use crate::{manifests::ManifestError, progress::chain};
-use std::{borrow::Cow, time::Duration};
+use std::{borrow::Cow, path::PathBuf, time::Duration};
 
 /// The text says what to do next, where there is something.
 #[derive(Debug, thiserror::Error)]
@@ -20,6 +20,11 @@ pub(crate) enum Error {
     Refused { message: String, hint: Cow<'static, str> },
     #[error("unexpected response: {what}")]
     Decode { what: String, source: serde_json::Error },
+    /// A file of a planner's input.
+    #[error("cannot {action} the file {}", path.display())]
+    StateFile { action: &'static str, path: PathBuf, source: std::io::Error },
+    #[error("{} is not a file that berth explain --state writes", path.display())]
+    NoState { path: PathBuf, source: serde_json::Error },
     #[error("{0}")]
     Usage(String),
     /// About one workload, `deployments.apps "web"`.

@@ -318,12 +318,21 @@ impl From<FailOn> for berth_plan::Failure {
 #[derive(Args, Debug)]
 pub(crate) struct ExplainOptions {
     /// TYPE/NAME, repeatable; or a TYPE and its names. Types: deployment (deploy), statefulset (sts), replicaset (rs), pod (po).
-    #[arg(value_name = "TYPE/NAME", required = true)]
+    #[arg(value_name = "TYPE/NAME", required_unless_present = "from_state", conflicts_with = "from_state")]
     pub(crate) resources: Vec<String>,
 
     /// The output format for programs: one object per line for each resource. See docs/how-to/explain.md.
     #[arg(short, long, value_enum)]
     pub(crate) output: Option<PlanOutput>,
+
+    /// Also writes the controller's input to FILE, as JSON: what it plans from. One Deployment or StatefulSet. The file holds the whole
+    /// template, with its environment.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) state: Option<PathBuf>,
+
+    /// Prints the controller's plan from a FILE that --state wrote. Contacts no cluster.
+    #[arg(long, value_name = "FILE", conflicts_with = "state")]
+    pub(crate) from_state: Option<PathBuf>,
 
     #[command(flatten)]
     pub(crate) cluster: ClusterOptions,

@@ -142,6 +142,31 @@ async fn what_is_left_undone_on_purpose_is_explained_and_what_is_well_is_said_to
     berth.rollout(&["status", "statefulset/db"]);
     check_explained(&berth, "default", "statefulset/db", "partition", kept);
     assert_eq!(until_complete(&berth, "statefulset/db")["cause"]["reason"], "partition");
+
+    check_saved(&berth, "deployment/web", "paused: the template does not roll out until you resume it");
+    check_saved(&berth, "statefulset/db", kept);
+    let folder = TempDir::new().unwrap();
+    let file = folder.path().join("state.json");
+    let refused = berth.explain_command(&["pod/web", "--state", file.to_str().unwrap()]).output().unwrap();
+    let says = String::from_utf8_lossy(&refused.stderr);
+    assert!(!refused.status.success() && says.contains("--state requires one Deployment or StatefulSet"), "{says}");
+    assert!(!file.exists());
+}
+
+/// What the controller of a workload plans from is saved, and the plan that is made from the file waits for this.
+fn check_saved(berth: &Berth, object: &str, waits: &str) {
+    let folder = TempDir::new().unwrap();
+    let file = folder.path().join("state.json");
+    let path = file.to_str().unwrap();
+    berth.explain(&[object, "--state", path]);
+    let text = berth.explain(&["--from-state", path]);
+    assert!(text.starts_with(&format!("{object}: the controller's plan at ")) && text.contains(&format!("\n  {waits}\n")), "{text}");
+    let json: Value = serde_json::from_str(&berth.explain(&["--from-state", path, "-o", "json"])).unwrap();
+    assert_eq!((json["stages"].as_array().unwrap().len(), json["waits"].as_array().unwrap().len()), (0, 1), "{json}");
+    fs::write(&file, "{}").unwrap();
+    let refused = berth.explain_command(&["--from-state", path]).output().unwrap();
+    let says = String::from_utf8_lossy(&refused.stderr);
+    assert!(!refused.status.success() && says.contains("is not a file that berth explain --state writes"), "{says}");
 }
 
 #[tokio::test]

@@ -3,6 +3,7 @@
 mod facts;
 mod read;
 mod show;
+mod state;
 
 use super::{cluster::Connection, error::Error, options::ExplainOptions, target};
 use crate::progress::chain;
@@ -19,15 +20,28 @@ pub(crate) fn run(options: &ExplainOptions) -> Result<(), Box<dyn std::error::Er
 }
 
 async fn explain(options: &ExplainOptions) -> Result<(), Error> {
+    if let Some(file) = &options.from_state {
+        return state::print_plan(file, options.output);
+    }
     let subjects = subjects(&options.resources)?;
+    if options.state.is_some() && !matches!(subjects[..], [Subject { kind: Kind::Rolled(_), .. }]) {
+        return Err(Error::Usage("--state requires one Deployment or StatefulSet, such as deployment/web".to_owned()));
+    }
     if options.cluster.all_namespaces {
         return Err(Error::Usage("a resource cannot be retrieved by name across all namespaces".to_owned()));
     }
     let connection = Connection::open(&options.cluster).await?;
     let mut faults = Vec::new();
     for subject in &subjects {
-        match read::explanation(&connection, subject, Timestamp::now()).await {
-            Ok(explanation) => show::print(&explanation, options.output),
+        match read::explanation(&connection, subject, options.state.is_some(), Timestamp::now()).await {
+            Ok(explanation) => {
+                show::print(&explanation, options.output);
+                if let Some(file) = &options.state {
+                    let input =
+                        explanation.input.ok_or_else(|| Error::Usage(format!("--state: you may not read the pods of {}", subject.name)))?;
+                    state::write(file, *input)?;
+                }
+            }
             Err(error) => faults.push(error),
         }
     }
@@ -105,6 +119,8 @@ struct Explanation {
     unread: Vec<String>,
     /// When all that was read.
     at: Timestamp,
+    /// What the plan of a Deployment or a StatefulSet is made from, where the command saves it.
+    input: Option<Box<state::WorkloadState>>,
 }
 
 /// Something that the cluster says.

@@ -10,6 +10,7 @@ use super::{
     },
     Explanation, Kind, Next, Subject,
     facts::{self, Around, Condition},
+    state::WorkloadState,
 };
 use berth_api::{FeatureGates, decode::Codec};
 use berth_identity::{GroupResource, GroupVersionResource, Revision};
@@ -43,12 +44,17 @@ use std::{
     sync::Arc,
 };
 
-/// Reads, and explains.
+/// Reads, and explains. `keeps_input`: also returns what the workload's plan is made from.
 ///
 /// # Errors
 /// The object itself cannot be read.
-pub(super) async fn explanation(connection: &Connection, subject: &Subject, now: Timestamp) -> Result<Explanation, Error> {
-    let reader = Reader { connection, unread: Vec::new(), now };
+pub(super) async fn explanation(
+    connection: &Connection,
+    subject: &Subject,
+    keeps_input: bool,
+    now: Timestamp,
+) -> Result<Explanation, Error> {
+    let reader = Reader { connection, unread: Vec::new(), now, keeps_input, input: None };
     match subject.kind {
         Kind::Rolled(kind) => {
             let json = connection.named(&kind.gvr(), &subject.name).await?;
@@ -67,6 +73,9 @@ struct Reader<'a> {
     connection: &'a Connection,
     unread: Vec<String>,
     now: Timestamp,
+    keeps_input: bool,
+    /// What the plan of the workload is made from.
+    input: Option<Box<WorkloadState>>,
 }
 
 /// What is looked at, as far as it is told of in the same way whatever it is.
@@ -106,6 +115,9 @@ impl Reader<'_> {
             unobserved_since,
             now,
         });
+        if self.keeps_input {
+            self.input = Some(Box::new(WorkloadState::Deployment(waits::state(&deployment, &sets, pods, &gates, now))));
+        }
         let observed = waits::observe(&deployment, &sets, pods, &gates, now);
         let look = look::of_deployment(&deployment, observed, causes, &gates);
         let owned = |pod: &&Arc<PodView>| {
@@ -151,6 +163,9 @@ impl Reader<'_> {
             unobserved_since.is_none() && revisions.iter().filter(|revision| revision.meta.is_controlled_by(&set.meta.uid)).count() > 1;
         let outdated = outdated::of_stateful_set(&set, pods);
         let belongings = Belongings { revisions: Some(revisions), pods: Some(pods.clone()), claims };
+        if self.keeps_input {
+            self.input = stateful_set::state(&set, &belongings, &gates, now).map(WorkloadState::StatefulSet).map(Box::new);
+        }
         let look = stateful_set::explain(&set, &belongings, causes, &gates, now);
         let owned = pods.iter().filter(|pod| pod.meta.is_controlled_by(&set.meta.uid)).map(|pod| &**pod);
         let Look { standing, mut causes, mut waits, .. } = settled(look, owned, set.spec.min_ready_seconds, now);
@@ -295,6 +310,7 @@ impl Reader<'_> {
             notes: told.notes,
             unread: self.unread,
             at: self.now,
+            input: self.input,
         })
     }
 

@@ -121,7 +121,8 @@ struct Doing<'a> {
 
 impl<'a> Report<'a> {
     fn of(explanation: &'a Explanation) -> Self {
-        let Explanation { kind, namespace, name, state, message, obstacles, evidence, next, to_do, notes, unread, at: _ } = explanation;
+        let Explanation { kind, namespace, name, state, message, obstacles, evidence, next, to_do, notes, unread, at: _, input: _ } =
+            explanation;
         let mut reasons = obstacles.iter().map(Reason::of);
         Self {
             kind,
@@ -185,6 +186,7 @@ mod tests {
             notes: vec![said.to_owned()],
             unread: vec![said.to_owned()],
             at: "2026-01-01T00:00:42Z".parse().expect("a time"),
+            input: None,
         }
     }
 

@@ -98,11 +98,16 @@ impl Berth {
 
     /// Runs `berth explain`, expects success, gives what it printed.
     pub(crate) fn explain(&self, arguments: &[&str]) -> String {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_berth"));
-        let output = command.arg("explain").args(arguments).arg("--kubeconfig").arg(self.kubeconfig()).output().unwrap();
+        let output = self.explain_command(arguments).output().unwrap();
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
         assert!(output.status.success(), "berth explain {arguments:?}:\n{text}{}", String::from_utf8_lossy(&output.stderr));
         text
+    }
+
+    pub(crate) fn explain_command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_berth"));
+        command.arg("explain").args(arguments).arg("--kubeconfig").arg(self.kubeconfig());
+        command
     }
 
     fn rollout_command(&self, arguments: &[&str]) -> Command {
