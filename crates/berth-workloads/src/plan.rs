@@ -10,7 +10,7 @@ mod wait;
 pub use new_object::NewObject;
 pub use reason::{Reason, Rule};
 pub use show::Brief;
-pub use wait::{AtStep, Next, TerminatingPod, Wait};
+pub use wait::{AtStep, Next, TerminatingPod, Wait, WaitKind};
 
 pub use berth_api::Subresource;
 

@@ -132,10 +132,10 @@ impl Obstacle {
     fn rank(&self) -> usize {
         let is_of = |row: &Row| match (row.of, self) {
             (Of::Cause(kind), Self::Cause(cause)) => kind == cause.kind,
-            (Of::Wait(label), Self::Wait(wait)) => label == wait.metric_label(),
+            (Of::Wait(kind), Self::Wait(wait)) => kind == wait.kind(),
             _ => false,
         };
-        TABLE.iter().position(is_of).expect("a test holds the table against all kinds and waits")
+        TABLE.iter().position(is_of).expect("the table has a row for each kind, which is checked when it is compiled")
     }
 
     /// The pod that it names.

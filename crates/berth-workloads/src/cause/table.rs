@@ -1,13 +1,13 @@
 //! The table of everything that a rollout may hang on: a line each, first to last.
 
 use super::Kind;
+use crate::plan::WaitKind;
 
-/// What of a line in the table it is that it tells of.
+/// The cause or the wait that a row is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Of {
     Cause(Kind),
-    /// By [`crate::plan::Wait::metric_label`].
-    Wait(&'static str),
+    Wait(WaitKind),
 }
 
 /// One line of the table.
@@ -37,10 +37,13 @@ const DESCRIBE_POD: (&str, &str) = ("see what its node reports", "kubectl descri
 
 /// Everything, first to last: what comes first in it is told first. Waits stand behind what is in the way, for that is what they last so long for; but before
 /// what is only a suspicion.
-pub(super) static TABLE: [Row; 53] = {
+pub(super) static TABLE: [Row; ROWS.len()] = ROWS;
+
+const ROWS: [Row; 53] = {
     use self::Undo::{DoesNotHelp as No, MayHelp as Earlier};
     use Kind as K;
     use Of::{Cause, Wait};
+    use WaitKind as W;
     [
         row(
             Cause(K::ImagePull),
@@ -204,51 +207,51 @@ pub(super) static TABLE: [Row; 53] = {
             ],
         ),
         row(
-            Wait("second_writer"),
+            Wait(W::SecondWriter),
             No,
             "nothing: berth does not reconcile it until its controllers are restarted",
             &[("list the field managers that write it", "kubectl get {workload} -o yaml --show-managed-fields -n {namespace}")],
         ),
         row(
-            Wait("being_deleted"),
+            Wait(W::BeingDeleted),
             No,
             "it is deleted when its pods are deleted and no finalizer holds it. If its namespace is terminating, it cannot be recreated until the namespace is deleted",
             &[("see what holds it", "kubectl get {workload} -o jsonpath='{.metadata.finalizers}' -n {namespace}")],
         ),
         row(
-            Wait("outdated_pod_not_ready"),
+            Wait(W::OutdatedPodNotReady),
             No,
             "nothing: pods start and stop in order, and each waits for the previous one, even for a broken pod of an older template",
             &[("recreate that pod", "kubectl delete pod {pod} -n {namespace}")],
         ),
         row(
-            Wait("claim_leaving"),
+            Wait(W::ClaimLeaving),
             No,
             "its pod is created when the claim is deleted",
             &[("see what holds the claim", "kubectl describe persistentvolumeclaims -n {namespace}")],
         ),
         row(
-            Wait("pods_terminating"),
+            Wait(W::PodsTerminating),
             No,
             "it continues automatically when they are deleted, at the latest after their grace period",
             &[("list them", "kubectl get pods -n {namespace}")],
         ),
-        row(Wait("pod_terminating"), No, "it continues automatically when the pod is deleted", &[]),
-        row(Wait("old_pods_running"), No, "it continues automatically when they are deleted", &[]),
+        row(Wait(W::PodTerminating), No, "it continues automatically when the pod is deleted", &[]),
+        row(Wait(W::OldPodsRunning), No, "it continues automatically when they are deleted", &[]),
         row(
-            Wait("pods_left_behind"),
+            Wait(W::PodsLeftBehind),
             No,
             "it continues automatically when the garbage collector has deleted them",
             &[("list them", "kubectl get pods -n {namespace}")],
         ),
         row(
-            Wait("deletion_by_hand"),
+            Wait(W::DeletionByHand),
             No,
             "nothing: with OnDelete, a pod is replaced only after its manual deletion",
             &[("delete the older pods one by one", "kubectl get pods -L controller-revision-hash -n {namespace}")],
         ),
         row(
-            Wait("partition"),
+            Wait(W::Partition),
             No,
             "nothing, until the partition is lowered",
             &[(
@@ -256,21 +259,21 @@ pub(super) static TABLE: [Row; 53] = {
                 "kubectl patch {workload} --type=merge -p '{\"spec\":{\"updateStrategy\":{\"rollingUpdate\":{\"partition\":0}}}}' -n {namespace}",
             )],
         ),
-        row(Wait("paused"), No, "nothing, until it is resumed", &[("resume it", "berth rollout resume {workload} -n {namespace}")]),
+        row(Wait(W::Paused), No, "nothing, until it is resumed", &[("resume it", "berth rollout resume {workload} -n {namespace}")]),
         row(
-            Wait("step_paused"),
+            Wait(W::StepPaused),
             Earlier,
             "nothing, until you promote the rollout",
             &[("promote it", "berth rollout promote {workload} -n {namespace}")],
         ),
         row(
-            Wait("step_without_pods"),
+            Wait(W::StepWithoutPods),
             Earlier,
             "nothing, until the workload has replicas again: then the step starts with its share of them",
             &[],
         ),
         row(
-            Wait("step_failed"),
+            Wait(W::StepFailed),
             Earlier,
             "its controller rolls back to the last complete revision. If it does not, its events contain the reason",
             &[
@@ -279,7 +282,7 @@ pub(super) static TABLE: [Row; 53] = {
             ],
         ),
         row(
-            Wait("step_unanswered"),
+            Wait(W::StepUnanswered),
             Earlier,
             "the controller retries at most a minute apart, and rolls back if there is no answer within the progress deadline",
             &[
@@ -288,19 +291,19 @@ pub(super) static TABLE: [Row; 53] = {
             ],
         ),
         row(
-            Wait("step_analysed"),
+            Wait(W::StepAnalysed),
             No,
             "it continues or rolls back when the provider answers",
             &[("promote it now", "berth rollout promote {workload} -n {namespace}")],
         ),
         row(
-            Wait("step_lasts"),
+            Wait(W::StepLasts),
             No,
             "it continues automatically at that time",
             &[("promote it now", "berth rollout promote {workload} -n {namespace}")],
         ),
         row(
-            Wait("step_settles"),
+            Wait(W::StepSettles),
             No,
             "it continues automatically at that time, if its pods stay available until then",
             &[("check their state", "kubectl get pods -n {namespace}")],
@@ -315,22 +318,22 @@ pub(super) static TABLE: [Row; 53] = {
             ],
         ),
         row(
-            Wait("child_not_observed"),
+            Wait(W::ChildNotObserved),
             No,
             "it continues when the controller observes that ReplicaSet. If it never does, the controller does not run",
             &[],
         ),
         row(
-            Wait("name_taken"),
+            Wait(W::NameTaken),
             No,
             "nothing, until the pod of that name is deleted",
             &[("see its owner", "kubectl get pod {pod} -o jsonpath='{.metadata.ownerReferences}' -n {namespace}")],
         ),
-        row(Wait("pod_not_ready"), No, "it continues automatically when the pod is ready", &[]),
-        row(Wait("pod_not_available"), No, "it continues automatically after minReadySeconds", &[]),
-        row(Wait("min_ready"), No, "it continues automatically when they have been ready for that time", &[]),
-        row(Wait("settling"), No, "it is complete at that time, if its pods stay available until then", &[]),
-        row(Wait("pods_unavailable"), No, "it continues automatically when they are available", &[]),
+        row(Wait(W::PodNotReady), No, "it continues automatically when the pod is ready", &[]),
+        row(Wait(W::PodNotAvailable), No, "it continues automatically after minReadySeconds", &[]),
+        row(Wait(W::MinReady), No, "it continues automatically when they have been ready for that time", &[]),
+        row(Wait(W::Settling), No, "it is complete at that time, if its pods stay available until then", &[]),
+        row(Wait(W::PodsUnavailable), No, "it continues automatically when they are available", &[]),
         row(
             Cause(K::Overlap),
             No,
@@ -339,3 +342,31 @@ pub(super) static TABLE: [Row; 53] = {
         ),
     ]
 };
+
+/// A kind without a row, or with two, does not compile.
+const _: () = {
+    let mut kind = 0;
+    while kind < Kind::ALL.len() {
+        assert!(rows_of(Of::Cause(Kind::ALL[kind])) == 1, "each kind of a cause has one row");
+        kind += 1;
+    }
+    let mut kind = 0;
+    while kind < WaitKind::ALL.len() {
+        assert!(rows_of(Of::Wait(WaitKind::ALL[kind])) == 1, "each kind of a wait has one row");
+        kind += 1;
+    }
+};
+
+/// How many rows are about this.
+const fn rows_of(wanted: Of) -> usize {
+    let (mut rows, mut row) = (0, 0);
+    while row < ROWS.len() {
+        rows += match (ROWS[row].of, wanted) {
+            (Of::Cause(of), Of::Cause(wanted)) => (of as usize == wanted as usize) as usize,
+            (Of::Wait(of), Of::Wait(wanted)) => (of as usize == wanted as usize) as usize,
+            _ => 0,
+        };
+        row += 1;
+    }
+    rows
+}

@@ -228,6 +228,58 @@ pub struct TerminatingPod {
     pub grace_period_seconds: i64,
 }
 
+macro_rules! wait_kinds {
+    ($($name:ident: $label:literal,)*) => {
+        /// The kinds of waits: there is advice for each of them.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+        #[expect(missing_docs, reason = "the cases of Wait have the same names, and are documented")]
+        pub enum WaitKind {
+            $($name,)*
+        }
+
+        impl WaitKind {
+            /// All of them.
+            pub const ALL: &[Self] = &[$(Self::$name,)*];
+
+            /// Its name for programs, as the value of a metric's label; never changed.
+            #[must_use]
+            pub const fn label(self) -> &'static str {
+                match self {
+                    $(Self::$name => $label,)*
+                }
+            }
+        }
+    };
+}
+
+wait_kinds! {
+    PodsTerminating: "pods_terminating",
+    OldPodsRunning: "old_pods_running",
+    PodsLeftBehind: "pods_left_behind",
+    PodsUnavailable: "pods_unavailable",
+    MinReady: "min_ready",
+    Settling: "settling",
+    BeingDeleted: "being_deleted",
+    ChildNotObserved: "child_not_observed",
+    Paused: "paused",
+    StepLasts: "step_lasts",
+    StepSettles: "step_settles",
+    StepPaused: "step_paused",
+    StepWithoutPods: "step_without_pods",
+    StepAnalysed: "step_analysed",
+    StepUnanswered: "step_unanswered",
+    StepFailed: "step_failed",
+    PodNotReady: "pod_not_ready",
+    PodNotAvailable: "pod_not_available",
+    PodTerminating: "pod_terminating",
+    OutdatedPodNotReady: "outdated_pod_not_ready",
+    ClaimLeaving: "claim_leaving",
+    NameTaken: "name_taken",
+    DeletionByHand: "deletion_by_hand",
+    SecondWriter: "second_writer",
+    Partition: "partition",
+}
+
 impl Wait {
     /// The same, in a cluster whose controllers do not know the annotations of `berth.dev`: they are not advised.
     #[must_use]
@@ -241,32 +293,38 @@ impl Wait {
     /// Its kind as the value of a metric's label.
     #[must_use]
     pub fn metric_label(&self) -> &'static str {
+        self.kind().label()
+    }
+
+    /// Its kind.
+    #[must_use]
+    pub fn kind(&self) -> WaitKind {
         match self {
-            Self::PodsTerminating { .. } => "pods_terminating",
-            Self::OldPodsRunning { .. } => "old_pods_running",
-            Self::PodsLeftBehind { .. } => "pods_left_behind",
-            Self::PodsUnavailable { .. } => "pods_unavailable",
-            Self::MinReady { .. } => "min_ready",
-            Self::Settling { .. } => "settling",
-            Self::BeingDeleted { .. } => "being_deleted",
-            Self::ChildNotObserved { .. } => "child_not_observed",
-            Self::Paused => "paused",
-            Self::StepLasts { .. } => "step_lasts",
-            Self::StepSettles { .. } => "step_settles",
-            Self::StepPaused { .. } => "step_paused",
-            Self::StepWithoutPods { .. } => "step_without_pods",
-            Self::StepAnalysed { last: None, .. } => "step_analysed",
-            Self::StepAnalysed { last: Some(_), .. } => "step_unanswered",
-            Self::StepFailed { .. } => "step_failed",
-            Self::PodNotReady { .. } => "pod_not_ready",
-            Self::PodNotAvailable { .. } => "pod_not_available",
-            Self::PodTerminating { .. } => "pod_terminating",
-            Self::OutdatedPodNotReady { .. } => "outdated_pod_not_ready",
-            Self::ClaimLeaving { .. } => "claim_leaving",
-            Self::NameTaken { .. } => "name_taken",
-            Self::DeletionByHand { .. } => "deletion_by_hand",
-            Self::SecondWriter(_) => "second_writer",
-            Self::Partition { .. } => "partition",
+            Self::PodsTerminating { .. } => WaitKind::PodsTerminating,
+            Self::OldPodsRunning { .. } => WaitKind::OldPodsRunning,
+            Self::PodsLeftBehind { .. } => WaitKind::PodsLeftBehind,
+            Self::PodsUnavailable { .. } => WaitKind::PodsUnavailable,
+            Self::MinReady { .. } => WaitKind::MinReady,
+            Self::Settling { .. } => WaitKind::Settling,
+            Self::BeingDeleted { .. } => WaitKind::BeingDeleted,
+            Self::ChildNotObserved { .. } => WaitKind::ChildNotObserved,
+            Self::Paused => WaitKind::Paused,
+            Self::StepLasts { .. } => WaitKind::StepLasts,
+            Self::StepSettles { .. } => WaitKind::StepSettles,
+            Self::StepPaused { .. } => WaitKind::StepPaused,
+            Self::StepWithoutPods { .. } => WaitKind::StepWithoutPods,
+            Self::StepAnalysed { last: None, .. } => WaitKind::StepAnalysed,
+            Self::StepAnalysed { last: Some(_), .. } => WaitKind::StepUnanswered,
+            Self::StepFailed { .. } => WaitKind::StepFailed,
+            Self::PodNotReady { .. } => WaitKind::PodNotReady,
+            Self::PodNotAvailable { .. } => WaitKind::PodNotAvailable,
+            Self::PodTerminating { .. } => WaitKind::PodTerminating,
+            Self::OutdatedPodNotReady { .. } => WaitKind::OutdatedPodNotReady,
+            Self::ClaimLeaving { .. } => WaitKind::ClaimLeaving,
+            Self::NameTaken { .. } => WaitKind::NameTaken,
+            Self::DeletionByHand { .. } => WaitKind::DeletionByHand,
+            Self::SecondWriter(_) => WaitKind::SecondWriter,
+            Self::Partition { .. } => WaitKind::Partition,
         }
     }
 
