@@ -14,7 +14,7 @@ use berth_identity::{GroupResource, Name, ObjectKey, ObjectRef, Revision, Uid};
 use berth_workloads::{
     Action, Plan,
     node_lifecycle::NODE_LEASES,
-    plan::{EventRecord, NewObject, Outcome, Propagation, STAGE_CONCURRENCY, Severity, SlowStart, Victims},
+    plan::{Due, EventRecord, NewObject, Outcome, Propagation, STAGE_CONCURRENCY, Severity, SlowStart, Victims},
     resources::{LEASES, NODES, PODS},
 };
 use futures::{FutureExt, StreamExt, future::BoxFuture, stream};
@@ -51,8 +51,9 @@ pub(crate) trait Owners: Send + Sync + 'static {
 
 /// Somebody who is told what controllers decide.
 pub trait Follower: Send + Sync + 'static {
-    /// `controller` is about to carry out `plan`, which it has made for `key`; it may be one that only waits. Called in the look itself: to be quick.
-    fn planned(&self, controller: &'static str, key: &ObjectKey, plan: &Plan);
+    /// `controller` is about to carry out these actions of `plan`, which it has made for `key`; it may be one that only waits. Called in the reconcile
+    /// itself: to be quick.
+    fn planned(&self, controller: &'static str, key: &ObjectKey, plan: &Plan, due: Due);
 }
 
 /// What came of a plan, or of an action.
@@ -189,21 +190,32 @@ impl Executor {
     }
 
     /// Tells of the plan that is about to be carried out for `key`.
-    pub(crate) fn tell(&self, key: &ObjectKey, plan: &Plan) {
+    pub(crate) fn tell(&self, key: &ObjectKey, plan: &Plan, due: Due) {
         if let Some((controller, follower)) = &self.follower {
-            follower.planned(controller, key, plan);
+            follower.planned(controller, key, plan, due);
         }
+    }
+
+    /// Records an event.
+    pub(crate) fn record(&self, event: &EventRecord) {
+        self.events.record(event);
     }
 
     /// Carries the plan that was made for `key` out up to the first stage in which an action fails; that stage is still finished.
     pub async fn carry_out(&self, key: impl Display + Send, plan: Plan) -> Carried {
-        if !plan.is_idle() {
+        plan.events.iter().for_each(|event| self.events.record(event));
+        self.execute_due(key, plan, Due::All).await
+    }
+
+    /// As [`Executor::carry_out`], the due actions alone, and no events.
+    pub(crate) async fn execute_due(&self, key: impl Display + Send, plan: Plan, due: Due) -> Carried {
+        if !plan.is_idle_now(due) {
             tracing::debug!(%key, plan = %plan.brief(), "carrying out");
         }
-        plan.events.iter().for_each(|event| self.events.record(event));
         let mut carried = Carried::default();
         for stage in plan.stages {
-            carried.add(gather(stage.actions.into_iter().map(|action| self.act(action).boxed()).collect()).await);
+            let actions = stage.actions.into_iter().filter(|action| due.includes(action));
+            carried.add(gather(actions.map(|action| self.act(action).boxed()).collect()).await);
             if carried.error.is_some() {
                 break;
             }

@@ -16,7 +16,7 @@ use berth_env::Clock;
 use berth_identity::{GroupResource, ObjectKey, ObjectRef, Revision};
 use berth_workloads::{
     Plan,
-    plan::{Action, EventRecord, SOON, Wait},
+    plan::{Action, Due, EventRecord, SOON, Wait},
     resource_quota::{QuotaView, gains_room},
     second_writer::SecondWriter,
 };
@@ -167,23 +167,20 @@ impl<P: Planner> PlanLoop<P> {
     }
 
     /// Does nothing for `key`, on which another controller acts; reports it once.
-    async fn stand_back(&self, key: &ObjectKey, second: SecondWriter) -> Looked {
+    fn stand_back(&self, key: &ObjectKey, second: SecondWriter) -> Looked {
         let waits = [Wait::SecondWriter(second)];
         let begun = lock(&self.waits).take_in(key, &waits);
-        let mut plan = Plan::default();
         for wait in begun {
             tracing::error!(%key, "{wait}");
-            plan.events.extend(self.planner.wait_event(key, wait));
+            self.planner.wait_event(key, wait).iter().for_each(|event| self.executor.record(event));
         }
-        plan.waits.extend(waits.iter().cloned());
-        self.executor.tell(key, &plan);
-        drop(self.executor.carry_out(key, plan).await);
+        self.executor.tell(key, &Plan { waits: waits.to_vec(), ..Plan::default() }, Due::All);
         Looked::Finished
     }
 
     async fn look_at(&self, key: &ObjectKey) -> Looked {
         if let Some(second) = self.guard.stopped(key) {
-            return self.stand_back(key, second).await;
+            return self.stand_back(key, second);
         }
         let is_in_doubt = lock(&self.own).is_in_doubt(key);
         if is_in_doubt && let Err(error) = self.await_all(key).await {
@@ -204,17 +201,18 @@ impl<P: Planner> PlanLoop<P> {
         let room = self.room.load(Ordering::SeqCst);
         let now = self.clock.now();
         let last_error = lock(&self.errors).get(key).map(ToString::to_string);
-        let Some(mut plan) = self.planner.plan(key, last_error.as_deref(), now) else {
+        let Some(plan) = self.planner.plan(key, last_error.as_deref(), now) else {
             self.forget(key);
             return Looked::Finished;
         };
         plan.waits.iter().for_each(|wait| tracing::debug!(%key, "{wait}"));
         let begun = lock(&self.waits).take_in(key, &plan.waits);
-        plan.events.extend(begun.into_iter().filter_map(|wait| self.planner.wait_event(key, wait)));
-        let later = self.leave_for_later(key, &mut plan, now);
+        let wait_events: Vec<_> = begun.into_iter().filter_map(|wait| self.planner.wait_event(key, wait)).collect();
+        let (due, later) = self.due(key, &plan, now);
         let look_again = [plan.look_again, later].into_iter().flatten().min();
-        self.executor.tell(key, &plan);
-        let mut carried = self.executor.carry_out(key, plan).await;
+        self.executor.tell(key, &plan, due);
+        plan.events.iter().chain(&wait_events).for_each(|event| self.executor.record(event));
+        let mut carried = self.executor.execute_due(key, plan, due).await;
         self.record(key, &mut carried);
         let looked = self.after(key, &carried, last_error.is_some(), look_again.map(|at| at.max(now + SOONEST)));
         // Room that came while the plan was carried out woke nobody: the refusal was not known yet.
@@ -222,20 +220,19 @@ impl<P: Planner> PlanLoop<P> {
         if missed_room { Looked::Again(self.clock.now()) } else { looked }
     }
 
-    /// Takes out of the plan what may wait still; gives when it no longer may. The look of then, or one before, makes it anew.
-    fn leave_for_later(&self, key: &ObjectKey, plan: &mut Plan, now: Timestamp) -> Option<Timestamp> {
+    /// Which actions of the plan are executed now, and until when the others are deferred. The reconcile of then, or one before, plans them again.
+    fn due(&self, key: &ObjectKey, plan: &Plan, now: Timestamp) -> (Due, Option<Timestamp>) {
         let mut later = lock(&self.later);
         if !plan.stages.iter().flat_map(|stage| &stage.actions).any(Action::may_wait) {
             later.remove(key);
-            return None;
+            return (Due::All, None);
         }
         let until = *later.entry(key.clone()).or_insert_with(|| now + SOON * patience(self.queue.waiting()));
         if until <= now {
             later.remove(key);
-            return None;
+            return (Due::All, None);
         }
-        plan.stages.iter_mut().for_each(|stage| stage.actions.retain(|action| !action.may_wait()));
-        Some(until)
+        (Due::Urgent, Some(until))
     }
 
     fn after(&self, key: &ObjectKey, carried: &Carried, had_error: bool, look_again: Option<Timestamp>) -> Looked {

@@ -7,7 +7,7 @@ use berth_sim::network::SimCluster;
 use berth_store::env::{Clock, Timestamp};
 use berth_workloads::{
     Action, Plan, Wait,
-    plan::Severity,
+    plan::{Due, Severity},
     resources::{EVENTS, PODS},
 };
 use futures::{
@@ -98,9 +98,9 @@ impl Told {
 }
 
 impl Follower for Told {
-    fn planned(&self, controller: &'static str, key: &ObjectKey, plan: &Plan) {
+    fn planned(&self, controller: &'static str, key: &ObjectKey, plan: &Plan, due: Due) {
         let mut said = self.said();
-        for action in plan.stages.iter().flat_map(|stage| &stage.actions) {
+        for action in plan.stages.iter().flat_map(|stage| &stage.actions).filter(|action| due.includes(action)) {
             match action {
                 Action::DeletePods { victims, .. } => {
                     for group in victims {
@@ -118,7 +118,7 @@ impl Follower for Told {
             "statefulset" => "StatefulSet",
             _ => return,
         };
-        let is_at_rest = plan.is_idle() && plan.waits.iter().all(Wait::is_on_purpose);
+        let is_at_rest = plan.is_idle_now(due) && plan.waits.iter().all(Wait::is_on_purpose);
         let place = (kind, key.clone());
         if if is_at_rest { said.resting.insert(place) } else { said.resting.remove(&place) } {
             said.rests.push(Rest { at: self.clock.now(), kind, key: key.clone(), is_at_rest });

@@ -46,7 +46,13 @@ impl Plan {
     /// Whether it has no action: then it only waits, tells, or looks again.
     #[must_use]
     pub fn is_idle(&self) -> bool {
-        self.stages.iter().all(|stage| stage.actions.is_empty())
+        self.is_idle_now(Due::All)
+    }
+
+    /// Whether none of its actions is due.
+    #[must_use]
+    pub fn is_idle_now(&self, due: Due) -> bool {
+        !self.stages.iter().flat_map(|stage| &stage.actions).any(|action| due.includes(action))
     }
 }
 
@@ -175,6 +181,26 @@ pub enum Urgency {
     /// Within [`SOON`] of the first look that would make it. Nothing is decided by what it says, and it is likely to say something else at once: a
     /// status that counts pods as they come.
     Soon,
+}
+
+/// Which actions of a plan are executed. The plan marks those that can be deferred; the loop around the planner decides whether they are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Due {
+    /// All.
+    All,
+    /// All but those of [`Urgency::Soon`].
+    Urgent,
+}
+
+impl Due {
+    /// Whether this action is executed.
+    #[must_use]
+    pub fn includes(self, action: &Action) -> bool {
+        match self {
+            Self::All => true,
+            Self::Urgent => !action.may_wait(),
+        }
+    }
 }
 
 /// How long a write of [`Urgency::Soon`] waits for what comes besides. Too short for people to see; longer where many objects wait to be looked at.
