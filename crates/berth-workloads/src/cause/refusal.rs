@@ -1,4 +1,7 @@
-//! Why pods were not made, read from the API server's words.
+//! Why pods were not created, from the API server's text.
+//!
+//! Upstream's API server answers all of these with the reason `Forbidden`, and a ReplicaSet's condition has the reason `FailedCreate` for all of them. Only
+//! the text differs, so this is the only place that reads it. A text that no part matches is of the kind `Refused`, for which no template is rolled back.
 
 use super::Kind;
 

@@ -11,6 +11,7 @@ use super::{
     rollback::patch,
     status::{self, Conditions, PROGRESSING, Verdict},
     steps,
+    subject::Subject,
 };
 use crate::{
     cause::{self, Cause, Kind},
@@ -201,11 +202,7 @@ fn has_missed_deadline(deployment: &DeploymentView, new: &ReplicaSetView) -> boo
 
 /// Whether the stored condition `Progressing` is of this set, and gives this reason.
 fn progressing_says(deployment: &DeploymentView, set: &ReplicaSetView, reason: &str) -> bool {
-    let subject = format!("ReplicaSet \"{}\"", set.meta.name);
-    let mut conditions = deployment.status.conditions.iter().flatten().filter(|condition| condition.type_ == PROGRESSING);
-    conditions.any(|condition| {
-        condition.reason.as_deref() == Some(reason) && condition.message.as_deref().is_some_and(|message| message.starts_with(&subject))
-    })
+    Subject::ReplicaSet(set.meta.name.to_string()).has_reason(&deployment.status, reason)
 }
 
 /// The record of the rollback that has made the present rollout; `new` are the annotations of its set.

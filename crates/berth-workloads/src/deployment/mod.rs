@@ -22,11 +22,13 @@ pub mod status;
 mod steering;
 mod stepping;
 pub mod steps;
+mod subject;
 mod wanted;
 mod work;
 
 pub use draft::wait_event;
 pub use plan::plan;
+pub use subject::Subject;
 pub use wanted::{NODES_MAX, Wanted, wanted};
 
 use crate::{

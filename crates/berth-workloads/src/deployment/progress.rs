@@ -1,6 +1,9 @@
 //! Whether a rollout is complete, gets on, or has taken too long.
 
-use super::status::{Conditions, PROGRESSING, Verdict};
+use super::{
+    status::{Conditions, PROGRESSING, Verdict},
+    subject::Subject,
+};
 use crate::view::PodReplacementPolicy;
 use berth_api::apps::DeploymentStatus;
 use jiff::{SignedDuration, Timestamp};
@@ -132,7 +135,7 @@ pub fn set_paused(conditions: &mut Conditions, pause: Pause, now: Timestamp) {
 }
 
 /// Marks that a step waits, in the words of `wait`: the deadline rests. Or that none does any more: it begins anew.
-pub(super) fn set_step(conditions: &mut Conditions, wait: Option<String>, subject: &str, now: Timestamp) {
+pub(super) fn set_step(conditions: &mut Conditions, wait: Option<String>, subject: &Subject, now: Timestamp) {
     match wait {
         // What is waited for may change while the step is the same.
         Some(message) if conditions.get(PROGRESSING).and_then(|condition| condition.message.as_ref()) != Some(&message) => {
@@ -169,7 +172,7 @@ pub struct Progress<'a> {
     /// `None` without one.
     pub deadline: Option<SignedDuration>,
     /// `ReplicaSet "web-5d4"` or, without a new set, `Deployment "web"`.
-    pub subject: String,
+    pub subject: Subject,
     /// The time of this look.
     pub now: Timestamp,
 }
@@ -203,12 +206,11 @@ pub fn set_progress(conditions: &mut Conditions, progress: &Progress<'_>) {
 
 /// Whether the condition says nothing of what is being done: there is none, it says the end of what was done before, or it tells of another's
 /// missed deadline.
-fn is_over(progressing: Option<&DeploymentCondition>, subject: &str) -> bool {
+fn is_over(progressing: Option<&DeploymentCondition>, subject: &Subject) -> bool {
     let Some(condition) = progressing else { return true };
-    let is_of_subject = condition.message.as_deref().is_some_and(|message| message.starts_with(subject));
     match condition.reason.as_deref() {
         Some(NEW_AVAILABLE) => true,
-        Some(DEADLINE_EXCEEDED) => !is_of_subject,
+        Some(DEADLINE_EXCEEDED) => !subject.is_of(condition),
         _ => false,
     }
 }
@@ -298,7 +300,7 @@ mod tests {
             goal,
             held,
             deadline: deadline(Some(600)),
-            subject: "ReplicaSet \"web-1\"".to_owned(),
+            subject: Subject::ReplicaSet("web-1".to_owned()),
             now: at(9),
         };
         set_progress(&mut conditions, &progress);

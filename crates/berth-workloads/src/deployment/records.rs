@@ -5,8 +5,8 @@ use super::{
     draft::Draft,
     observe::Observed,
     progress::DEADLINE_EXCEEDED,
-    status::PROGRESSING,
     steps::Place,
+    subject::Subject,
 };
 use crate::{
     hash::{template_hash, without_hash},
@@ -19,7 +19,7 @@ use berth_api::{Gate, apps::DeploymentStatus};
 pub(super) struct Standing {
     pub(super) is_complete: bool,
     /// How the condition `Progressing` names the set.
-    pub(super) subject: String,
+    pub(super) subject: Subject,
 }
 
 fn is_on(observed: &Observed<'_>) -> bool {
@@ -75,20 +75,12 @@ pub(super) fn end(draft: &mut Draft<'_>, observed: &Observed<'_>, status: &Deplo
     let now = observed.state.now;
     if standing.is_complete {
         keep(draft, number, &Ended::complete(now));
-    } else if has_failed(status, &standing.subject) {
+    } else if standing.subject.has_reason(status, DEADLINE_EXCEEDED) {
         let cause = observed.failing(draft.set);
         let (available, there) = (draft.set.status.available_replicas, draft.set.status.replicas);
         let of_its_pods = || format!("{} of its {there} pods are not available", there - available);
         keep(draft, number, &Ended::failed(now, cause.as_ref(), of_its_pods));
     }
-}
-
-fn has_failed(status: &DeploymentStatus, subject: &str) -> bool {
-    let mut conditions = status.conditions.iter().flatten().filter(|condition| condition.type_ == PROGRESSING);
-    conditions.any(|condition| {
-        let names_it = condition.message.as_deref().is_some_and(|message| message.starts_with(subject));
-        condition.reason.as_deref() == Some(DEADLINE_EXCEEDED) && names_it
-    })
 }
 
 fn keep(draft: &mut Draft<'_>, number: i64, end: &Ended) {

@@ -13,6 +13,7 @@ use super::{
     revision::{self, NewSet},
     status::{self, Conditions, PROGRESSING, Verdict},
     steps,
+    subject::Subject,
 };
 use crate::{
     analysis::Question,
@@ -371,8 +372,8 @@ impl<'o, 'a> Work<'o, 'a> {
         let is_recorded = revision.as_ref() == self.observed.deployment().annotations.get(REVISION);
         let has_ended = [progress::NEW_AVAILABLE, progress::DEADLINE_EXCEEDED].contains(&conditions.reason(PROGRESSING));
         if let Some(condition) = conditions.get(PROGRESSING) {
-            let names_it = || condition.message.as_deref().is_some_and(|message| message.contains(&format!("\"{}\"", new.meta.name)));
-            let is_of_another = has_ended || conditions.reason(PROGRESSING) == progress::UPDATED && !names_it();
+            let is_its_own = || Subject::ReplicaSet(new.meta.name.to_string()).is_of(condition);
+            let is_of_another = has_ended || conditions.reason(PROGRESSING) == progress::UPDATED && !is_its_own();
             if is_recorded || !is_of_another {
                 return None;
             }
@@ -388,8 +389,8 @@ impl<'o, 'a> Work<'o, 'a> {
         'a: 'p,
     {
         let deployment = self.observed.deployment();
-        let new_name = self.created.as_ref().map(|new| new.name.as_str()).or(self.observed.new_set().map(|set| set.meta.name.as_str()));
-        let subject = new_name.map_or_else(|| format!("Deployment \"{}\"", deployment.meta.name), |name| format!("ReplicaSet \"{name}\""));
+        let new_name = self.created.as_ref().map(|new| new.name.clone()).or(self.observed.new_set().map(|set| set.meta.name.to_string()));
+        let subject = new_name.map_or_else(|| Subject::Deployment(deployment.meta.name.to_string()), Subject::ReplicaSet);
         let (goal, held, deadline, now) = (self.goal(), self.held, self.deadline(), self.observed.state.now);
         Progress { stored: &deployment.status, new, goal, held, deadline, subject, now }
     }

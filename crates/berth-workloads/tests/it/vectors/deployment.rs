@@ -4,6 +4,7 @@ use super::{Check, case, check};
 use berth_api::apps::{DeploymentStatus, ReplicaSetStatus};
 use berth_workloads::{
     deployment::{
+        Subject,
         annotations::{self, Annotations, REVISION, REVISION_HISTORY},
         history::surplus,
         limits::{Limits, Size},
@@ -256,7 +257,7 @@ fn progress_condition(text: &str) -> Vec<String> {
                 goal: goal(case.replicas, 1, PodReplacementPolicy::Unset, &case.status),
                 held: Held::No,
                 deadline: deadline(case.progress_deadline_seconds),
-                subject: "subject".to_owned(),
+                subject: Subject::ReplicaSet("web-1".to_owned()),
                 now,
             },
         );
