@@ -16,11 +16,11 @@ pub type RunningTime = Arc<dyn Fn() -> Elapsed + Send + Sync>;
 #[derive(Clone)]
 pub struct Gate {
     running: RunningTime,
-    state: Arc<State>,
+    state: Arc<GateState>,
 }
 
 #[derive(Default)]
-struct State {
+struct GateState {
     /// `None`: shut.
     lead: Mutex<Option<Lead>>,
     /// How many writes are under way.
@@ -38,7 +38,7 @@ pub(super) struct Lead {
 
 /// A write that is under way, until this is dropped.
 pub struct Pass {
-    state: Arc<State>,
+    state: Arc<GateState>,
     tenure: Arc<Tenure>,
 }
 
