@@ -3,6 +3,7 @@
 //! Each folder is a level of its own: files beside each other, with all that is below them, import each other in one direction. What a folder's own file and
 //! the files in it have of each other is no circle: they are one module to the rest. The root is one of the outermost modules, with what it defines.
 
+use crate::words::text::strings;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A module by its path; the root's is empty.
@@ -155,8 +156,13 @@ fn absolute(own: &[String], path: &[String]) -> Option<Module> {
     Some([base, rest].concat())
 }
 
-/// Without comments, and without tests: modules in files of their own, and one at the end.
-fn code(text: &str) -> String {
+/// Without comments, without the words of string literals, and without tests: modules in files of their own, and one at the end.
+pub(crate) fn code(text: &str) -> String {
+    with_strings(&without_strings(text))
+}
+
+/// As [`code`], with string literals.
+pub(crate) fn with_strings(text: &str) -> String {
     let mut parts = text.split("#[cfg(test)]\nmod ");
     let mut code = parts.next().unwrap_or_default().to_owned();
     for part in parts {
@@ -170,12 +176,24 @@ fn code(text: &str) -> String {
     code.lines().filter(|line| !line.trim_start().starts_with("//")).collect::<Vec<_>>().join("\n")
 }
 
+/// The code with empty string literals.
+fn without_strings(code: &str) -> String {
+    let mut left = String::with_capacity(code.len());
+    let mut from = 0;
+    for string in strings(code) {
+        left.push_str(&code[from..string.start]);
+        left.push_str("\"\"");
+        from = string.end;
+    }
+    left + &code[from..]
+}
+
 fn is_name(letter: char) -> bool {
     letter.is_alphanumeric() || letter == '_'
 }
 
 /// What each `use` declares.
-fn uses(code: &str) -> impl Iterator<Item = &str> {
+pub(crate) fn uses(code: &str) -> impl Iterator<Item = &str> {
     let begins = |at: &usize| {
         let before = code[..*at].rsplit('\n').next().unwrap_or_default().trim();
         before.is_empty() || before.starts_with("pub")
@@ -195,7 +213,7 @@ fn mentioned(code: &str) -> Vec<Module> {
 }
 
 /// The paths of a tree of imports, each with the name by which it is used: `a::{b, c as d}` is `a::b` by `b`, and `a::c` by `d`.
-fn leaves(tree: &str) -> Vec<(Module, String)> {
+pub(crate) fn leaves(tree: &str) -> Vec<(Module, String)> {
     if let Some(group) = tree.strip_prefix('{') {
         return members(group).flat_map(|member| leaves(member.trim())).collect();
     }
@@ -304,6 +322,8 @@ mod tests {
         assert_eq!(circles(&[("lib.rs", "mod a;\n#[B]\npub use b::B;"), ("a.rs", "use crate::B;"), ("b.rs", "use other::a;")]), [""; 0]);
         assert_eq!(circles(&[("lib.rs", "mod a;\nmod b;\nstruct Root(b::B);"), ("a.rs", "use crate::Root;"), ("b.rs", "")]), [""; 0]);
         assert_eq!(circles(&[("lib.rs", "pub use other::Word;\nstruct Root(a::A);"), ("a.rs", "use crate::{\n    Word,\n};")]), [""; 0]);
+        assert_eq!(circles(&[("a.rs", "const A: &str = \"\nuse crate::b;\n\";"), ("b.rs", "use crate::a;")]), [""; 0], "a text");
+        assert_eq!(circles(&[("a.rs", "const A: &str = r#\"crate::b::B\"#;"), ("b.rs", "use crate::a;")]), [""; 0], "a raw text");
         assert_eq!(circles(&[("main.rs", ""), ("a.rs", "use crate::b;"), ("b/mod.rs", ""), ("b/tests.rs", "use crate::a;")]), [""; 0]);
     }
 

@@ -2,7 +2,7 @@
 //!
 //! Each entry has the number of places that are still left. The numbers only go down, so that nobody adds a place while others remove them.
 
-mod text;
+pub(crate) mod text;
 
 use crate::{
     run::{Outcome, output, root, say},

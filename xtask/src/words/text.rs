@@ -35,6 +35,15 @@ pub(crate) fn rust(source: &str) -> (Vec<Name<'_>>, Vec<Word<'_>>) {
     (lexer.names, prose(&lexer.comments))
 }
 
+/// Where the string literals of a Rust source are, from the opening quote to the closing one.
+pub(crate) fn strings(source: &str) -> Vec<Range<usize>> {
+    let mut lexer = Lexer { source, line: 1, ..Lexer::default() };
+    while lexer.at < source.len() {
+        lexer.step();
+    }
+    lexer.strings
+}
+
 /// The prose of a Markdown document.
 pub(crate) fn markdown(text: &str) -> Vec<Word<'_>> {
     let lines: Vec<_> = text.lines().enumerate().map(|(index, line)| (index + 1, line)).collect();
@@ -83,6 +92,7 @@ struct Lexer<'t> {
     names: Vec<Name<'t>>,
     /// The lines of all comments, without the slashes. An empty line separates comments that do not continue each other.
     comments: Vec<(usize, &'t str)>,
+    strings: Vec<Range<usize>>,
 }
 
 impl<'t> Lexer<'t> {
@@ -94,7 +104,7 @@ impl<'t> Lexer<'t> {
             b'\n' => self.pass(1),
             b'/' if rest.starts_with("//") => self.line_comment(rest),
             b'/' if rest.starts_with("/*") => self.block_comment(rest),
-            b'"' => self.pass(string_end(rest)),
+            b'"' => self.string(0, string_end(rest)),
             b'\'' => self.pass(quote_end(rest)),
             b'0'..=b'9' => self.at += name_end(rest),
             byte => match name_end(rest) {
@@ -125,6 +135,13 @@ impl<'t> Lexer<'t> {
         self.at += length;
     }
 
+    /// Passes a string literal: what is before its quote, and the rest.
+    fn string(&mut self, before: usize, length: usize) {
+        let from = self.at + before;
+        self.strings.push(from..from + length);
+        self.pass(before + length);
+    }
+
     /// Passes what may contain line breaks.
     fn pass(&mut self, length: usize) {
         self.line += self.source[self.at..self.at + length].matches('\n').count();
@@ -135,7 +152,7 @@ impl<'t> Lexer<'t> {
         let (name, after) = rest.split_at(end);
         let hashes = after.len() - after.trim_start_matches('#').len();
         match name {
-            "r" | "br" | "cr" if after[hashes..].starts_with('"') => self.pass(end + hashes + raw_string_end(&after[hashes..], hashes)),
+            "r" | "br" | "cr" if after[hashes..].starts_with('"') => self.string(end + hashes, raw_string_end(&after[hashes..], hashes)),
             "b" if after.starts_with('\'') => self.pass(end + quote_end(after)),
             // Of a raw identifier, the name follows.
             "r" if hashes == 1 => self.at += end + 1,
@@ -349,6 +366,13 @@ mod tests {
         assert_eq!(names(r#"("fn a \" fn b", 'c', '\'', '\u{61}', b'"', b"fn d", 1usize) fn e"#), ["e"]);
         assert_eq!(names("r\"fn a\\\", r#\"fn b \" fn c\"#, br##\"fn d\"# fn e\"##, cr\"fn f\"; fn g"), ["g"]);
         assert_eq!(names("&'static str; fn f<'a>"), ["f"]);
+    }
+
+    #[test]
+    fn string_literals_are_found_in_each_form() {
+        let source = "f(\"a\\\" b\", 'c', r#\"d \" e\"#, b\"f\") // \"g\"";
+        let found: Vec<&str> = strings(source).into_iter().map(|range| &source[range]).collect();
+        assert_eq!(found, ["\"a\\\" b\"", "\"d \" e\"#", "\"f\""]);
     }
 
     #[test]
