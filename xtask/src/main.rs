@@ -11,6 +11,7 @@ mod etcd_protos;
 mod faults;
 mod foretold;
 mod fuzz;
+mod kinds;
 mod linear;
 mod nightly;
 mod pictures;

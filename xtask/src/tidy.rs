@@ -5,7 +5,7 @@
 use crate::{
     check,
     circles::Imports,
-    clients, decisions, etcd_protos,
+    clients, decisions, etcd_protos, kinds,
     run::{Outcome, output, root, say},
     words,
     workspace::{Dependency, Package, packages, texts},
@@ -147,7 +147,7 @@ pub(crate) fn run() -> Outcome {
         etcd_messages,
         one_model,
     ];
-    let of_files = [words::faults, decisions::faults].into_iter().flat_map(|check| check(&tree.files));
+    let of_files = [words::faults, decisions::faults, kinds::faults].into_iter().flat_map(|check| check(&tree.files));
     let faults: Vec<String> = checks.iter().flat_map(|check| check(&tree)).chain(simulation_reach()).chain(of_files).collect();
     for fault in &faults {
         say(fault);

@@ -12,7 +12,6 @@ mod table;
 use crate::decode::drop_empty;
 use k8s_openapi::{
     api::{autoscaling::v1::Scale, core::v1::Binding, policy::v1::Eviction},
-    apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
     apimachinery::pkg::apis::meta::v1::ObjectMeta,
 };
 use std::collections::BTreeMap;
@@ -69,7 +68,6 @@ pub(crate) use normal;
 
 normal! {
     Binding { visit: metadata; }
-    CustomResourceDefinition { visit: metadata; }
     Eviction { visit: metadata; }
     Scale { visit: metadata; }
 }

@@ -1,5 +1,6 @@
 //! Parts of objects that are reached apart.
 
+use berth_identity::GroupVersionKind;
 use serde::{Deserialize, Serialize};
 
 /// A part of an object with an endpoint of its own.
@@ -22,6 +23,18 @@ pub enum Subresource {
 }
 
 impl Subresource {
+    /// The kind that its requests and answers have. `None`: the kind of the object, or text.
+    #[must_use]
+    pub const fn gvk(self) -> Option<GroupVersionKind> {
+        match self {
+            Self::Scale => Some(GroupVersionKind::from_static("autoscaling", "v1", "Scale")),
+            Self::Eviction => Some(GroupVersionKind::from_static("policy", "v1", "Eviction")),
+            Self::Binding => Some(GroupVersionKind::from_static("", "v1", "Binding")),
+            Self::Token => Some(GroupVersionKind::from_static("authentication.k8s.io", "v1", "TokenRequest")),
+            Self::Status | Self::Finalize | Self::Log => None,
+        }
+    }
+
     /// The last segment of its path.
     #[must_use]
     pub fn as_str(self) -> &'static str {

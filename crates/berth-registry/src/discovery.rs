@@ -146,10 +146,10 @@ pub fn subresource_verbs(subresource: Subresource) -> &'static [&'static str] {
 /// What can be done with a resource, sorted.
 #[must_use]
 pub fn verbs(resource: &Resource) -> &'static [&'static str] {
-    match (resource.group().as_str(), resource.plural().as_str()) {
+    match resource {
         _ if resource.is_review() => &["create"],
         _ if !resource.read_only.is_empty() => &["get", "list", "watch"],
-        ("", "namespaces") => &["create", "delete", "get", "list", "patch", "update", "watch"],
+        _ if !resource.is_deleted_in_bulk => &["create", "delete", "get", "list", "patch", "update", "watch"],
         _ => &["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"],
     }
 }
@@ -177,17 +177,6 @@ fn group_entry(resources: &Resources, group: &ApiName) -> ApiGroup {
     ApiGroup { kind: None, api_version: None, name: group.clone(), versions, preferred_version }
 }
 
-/// The kind that a subresource speaks, where it is not the resource's own.
-fn subresource_kind(subresource: Subresource) -> Option<GroupVersionKind> {
-    match subresource {
-        Subresource::Scale => Some(GroupVersionKind::from_static("autoscaling", "v1", "Scale")),
-        Subresource::Eviction => Some(GroupVersionKind::from_static("policy", "v1", "Eviction")),
-        Subresource::Binding => Some(GroupVersionKind::from_static("", "v1", "Binding")),
-        Subresource::Token => Some(GroupVersionKind::from_static("authentication.k8s.io", "v1", "TokenRequest")),
-        Subresource::Status | Subresource::Finalize | Subresource::Log => None,
-    }
-}
-
 fn resource_entries(resource: &Resource) -> Vec<ApiResource> {
     let entry = ApiResource {
         name: resource.plural().to_string(),
@@ -207,7 +196,7 @@ fn resource_entries(resource: &Resource) -> Vec<ApiResource> {
 }
 
 fn subresource_entry(resource: &Resource, subresource: Subresource) -> ApiResource {
-    let speaks = subresource_kind(subresource);
+    let speaks = subresource.gvk();
     let kind = speaks.as_ref().unwrap_or(resource.gvk()).kind.clone();
     let foreign = speaks.map(|speaks| speaks.group_version()).filter(|speaks| *speaks != resource.gvk().group_version());
     let GroupVersion { group, version } = foreign.unwrap_or_default();
@@ -264,7 +253,7 @@ fn aggregated_resource(resource: &Resource) -> DiscoveredResource {
 
 /// An empty group and version mean the parent's.
 fn aggregated_subresource(resource: &Resource, subresource: Subresource) -> DiscoveredSubresource {
-    let kind = subresource_kind(subresource).unwrap_or_else(|| GroupVersionKind::new("", "", resource.kind()));
+    let kind = subresource.gvk().unwrap_or_else(|| GroupVersionKind::new("", "", resource.kind()));
     DiscoveredSubresource { subresource: subresource.as_str(), response_kind: kind.into(), verbs: subresource_verbs(subresource) }
 }
 

@@ -4,6 +4,7 @@
 //! An object stands here beside the bytes that it was stored as, and is given for those bytes alone: reading them would give an equal one. So whether it
 //! is here shows in nothing but time.
 
+use crate::Resource;
 use berth_api::Object;
 use berth_identity::Lookup;
 use berth_store::{Entry, Key};
@@ -23,8 +24,6 @@ const BYTES_MAX: usize = 512 << 10;
 const OVERHEAD_BYTES: usize = 256;
 /// Objects that are longer are read anew.
 const OBJECT_BYTES_MAX: usize = 16 << 10;
-/// Resources whose objects are written often, and hardly ever read; their times have fractions, of which less is stored than is there.
-const PASSED_OVER: [&str; 2] = ["events", "leases"];
 
 /// An object that is its owner's to change, or is shared; then a change is made on a copy.
 pub(crate) struct SharedObject(Arc<dyn Object>);
@@ -115,8 +114,8 @@ impl Fresh {
     }
 
     /// Whether an object is one to keep. One with recorded owners is not: they are the larger part of it, and to be taken out of it.
-    pub(crate) fn takes(plural: &str, entry: &Entry, object: &SharedObject) -> bool {
-        entry.value.len() <= OBJECT_BYTES_MAX && !PASSED_OVER.contains(&plural) && object.meta().managed_fields.is_none()
+    pub(crate) fn takes(resource: &Resource, entry: &Entry, object: &SharedObject) -> bool {
+        entry.value.len() <= OBJECT_BYTES_MAX && !resource.rarely_read && object.meta().managed_fields.is_none()
     }
 
     /// Keeps the object that the entry's value is, as long as there is room.
@@ -161,7 +160,11 @@ impl Shelf {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use berth_api::k8s_openapi::{api::core::v1::Pod, apimachinery::pkg::apis::meta::v1::ManagedFieldsEntry};
+    use crate::resource;
+    use berth_api::k8s_openapi::{
+        api::{coordination::v1::Lease, core::v1::Pod},
+        apimachinery::pkg::apis::meta::v1::ManagedFieldsEntry,
+    };
     use berth_store::{Header, Revision};
 
     fn pod(name: &str, node: usize) -> (Entry, SharedObject) {
@@ -216,11 +219,12 @@ mod tests {
     #[test]
     fn what_is_large_or_seldom_read_is_passed_over() {
         let (entry, mut object) = pod("a", 1);
-        assert!(Fresh::takes("pods", &entry, &object) && !Fresh::takes("leases", &entry, &object));
+        let (pods, leases) = (resource::of::<Pod>(), resource::of::<Lease>());
+        assert!(Fresh::takes(pods, &entry, &object) && !Fresh::takes(leases, &entry, &object));
         object.meta_mut().managed_fields = Some(vec![ManagedFieldsEntry::default()]);
-        assert!(!Fresh::takes("pods", &entry, &object));
+        assert!(!Fresh::takes(pods, &entry, &object));
         let (long, object) = pod(&"a".repeat(OBJECT_BYTES_MAX), 1);
-        assert!(!Fresh::takes("pods", &long, &object));
+        assert!(!Fresh::takes(pods, &long, &object));
     }
 
     #[test]

@@ -10,28 +10,14 @@ use serde::{
 use serde_json::value::RawValue;
 use std::{borrow::Cow, collections::BTreeMap, fmt, sync::Arc};
 
-/// Boolean fields whose absence means `false` to a selector.
-const FALSE_IF_ABSENT: &[&str] = &["spec.unschedulable", "spec.hostNetwork"];
-
-/// What a binding adds to a pod, in bytes, with half as much again: the node, a condition.
-const BINDING_BYTES: usize = 768;
-/// What its status adds until it runs, beside what is said of each container: conditions, addresses, who wrote them.
-const POD_STATUS_BYTES: usize = 1024;
-
 /// As far as there are kinds at that moment.
 impl Layout for ResourceTable {
     fn resource_prefix<'t>(&self, text: &'t str) -> Option<&'t str> {
         self.resources().by_key(text).map(|resource| &text[..resource.prefix().len()])
     }
 
-    /// A pod gets a node and a status.
     fn to_come(&self, entry: &Entry) -> usize {
-        // Only pods have both to select by.
-        let [node, phase] = ["spec.nodeName", "status.phase"].map(|name| entry.header.field(name));
-        let (Some(node), Some("" | "Pending")) = (node, phase) else { return 0 };
-        // A status repeats each container.
-        let status = POD_STATUS_BYTES + entry.value.len() / 2;
-        if node.is_empty() { BINDING_BYTES + status } else { status }
+        self.resources().by_key(entry.key.as_str()).and_then(|resource| resource.growth).map_or(0, |growth| growth(entry))
     }
 
     fn header(&self, key: &Key, value: &[u8]) -> Header {
@@ -53,8 +39,7 @@ pub(crate) fn read(selectable: &[SelectableField], value: &[u8]) -> Header {
     let Ok(meta) = serde_json::from_str::<Meta<'_>>(raw) else { return Header::default() };
     for known in selectable {
         if !found.fields.iter().any(|(there, _)| *there == known.name) {
-            let empty = if FALSE_IF_ABSENT.contains(&&*known.name) { "false" } else { "" };
-            found.fields.push((Arc::clone(&known.name), empty.to_owned()));
+            found.fields.push((Arc::clone(&known.name), known.absent.to_owned()));
         }
     }
     found.fields.sort_unstable();
@@ -285,7 +270,10 @@ mod tests {
     use super::*;
 
     fn fields() -> Vec<SelectableField> {
-        let of = |name: &str| SelectableField { name: name.into(), pointer: format!("/{}", name.replace('.', "/")) };
+        let of = |name: &str| {
+            let absent = if name == "spec.hostNetwork" { "false" } else { "" };
+            SelectableField { name: name.into(), pointer: format!("/{}", name.replace('.', "/")), absent }
+        };
         ["spec.hostNetwork", "spec.nodeName", "status.phase", "status.podIPs"].map(of).into()
     }
 

@@ -25,7 +25,6 @@ pub mod discovery;
 mod document;
 mod entailed;
 pub mod error;
-mod events;
 mod eviction;
 mod failure;
 mod filter;

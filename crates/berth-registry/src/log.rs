@@ -263,23 +263,6 @@ impl<'a> Run<'a> {
     }
 }
 
-/// Why a subresource that needs a running container, or a real network, does nothing here; `None`: it is none of these. Of the path behind the
-/// object's name only the first part counts.
-#[must_use]
-pub fn simulated(resource: &Resource, subresource: &str) -> Option<&'static str> {
-    let first = subresource.split('/').next().unwrap_or_default();
-    match (resource.group().as_str(), resource.plural().as_str(), first) {
-        ("", "pods", "exec") => Some("pods are simulated: no container runs in which a command could be executed"),
-        ("", "pods", "attach") => Some("pods are simulated: no container runs to which one could attach"),
-        ("", "pods", "portforward") => Some("pods are simulated: no container runs to which a port could be forwarded"),
-        ("", "pods", "ephemeralcontainers") => Some("pods are simulated: no ephemeral container could run beside the others"),
-        ("", "pods", "proxy") => Some("pods are simulated: no container runs that could answer"),
-        ("", "services", "proxy") => Some("pods are simulated: none of this service could answer"),
-        ("", "nodes", "proxy") => Some("nodes are simulated: no kubelet answers"),
-        _ => None,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

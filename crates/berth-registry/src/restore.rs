@@ -1,6 +1,6 @@
 //! Storing objects as another server has them.
 
-use crate::{ApiError, Registry, Resource, Resources, decoding, events, failure::Failure, key, stored};
+use crate::{ApiError, Registry, Resource, Resources, decoding, failure::Failure, key, stored};
 use berth_api::{
     FeatureGates, Scope,
     decode::{from_json, parse_json},
@@ -60,7 +60,7 @@ impl Resources {
         let resource = named.filter(|named| named.prefix() == resource.prefix()).unwrap_or(resource);
         let checked = check_archived(resource, key, json);
         let (value, unknown) = checked.map_err(|why| ArchivedFault::Object { key: key.clone(), why })?;
-        Ok(Archived { value, expires_at: events::expires_at(resource, now), unknown })
+        Ok(Archived { value, expires_at: resource.expires_at(now), unknown })
     }
 }
 

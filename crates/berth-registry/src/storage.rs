@@ -3,7 +3,6 @@
 use crate::{
     ApiError, Resource, Target,
     checks::Mode,
-    events,
     failure::Failure,
     fresh::{Fresh, SharedObject},
     led::{self, KnownLeases},
@@ -41,11 +40,11 @@ impl Storage {
         expected: Expected,
         purpose: Purpose,
     ) -> Result<Arc<Entry>, Failure> {
-        let expires_at = events::expires_at(resource, self.clock.now());
+        let expires_at = resource.expires_at(self.clock.now());
         let value = stored::encode(resource, &**object)?;
         let header = stored::header_of(resource, &**object, &value);
         let entry = self.write(resource, Write { expires_at, header, ..Write::put(key, value, expected, purpose) }).await?;
-        if resource.is_built_in() && Fresh::takes(resource.plural(), &entry, object) {
+        if resource.is_built_in() && Fresh::takes(resource, &entry, object) {
             debug_assert!(
                 stored::load(resource, &entry).is_ok_and(|read| read.same_as(&**object)),
                 "{} is read as it was written",

@@ -186,12 +186,12 @@ impl<'de> Deserializer<'de> for Node<'_> {
 
     fn deserialize_struct<V: Visitor<'de>>(
         mut self,
-        name: &'static str,
-        _fields: &'static [&'static str],
+        _name: &'static str,
+        fields: &'static [&'static str],
         visitor: V,
     ) -> Result<V::Value, DecodeError> {
-        // The template of a claim is one, whatever it says of its type. Upstream overwrites that.
-        if let ("PersistentVolumeClaim", false, Value::Object(members)) = (name, matches!(self.path, Path::Root), &mut self.value) {
+        // An object within another is of the field's type, whatever type it names. Upstream overwrites that.
+        if let (true, false, Value::Object(members)) = (is_object(fields), matches!(self.path, Path::Root), &mut self.value) {
             members.retain(|member, value| !(matches!(member.as_str(), "apiVersion" | "kind") && (value.is_string() || value.is_null())));
         }
         match self.value {
@@ -226,6 +226,11 @@ impl<'de> Deserializer<'de> for Node<'_> {
     }
 
     forward_to_deserialize_any! { i128 u128 char bytes unit unit_struct tuple tuple_struct }
+}
+
+/// Whether a type with these fields is an object of the API. References to objects have no metadata.
+fn is_object(fields: &[&str]) -> bool {
+    ["apiVersion", "kind", "metadata"].iter().all(|field| fields.contains(field))
 }
 
 /// The canonical text of a quantity. Null is nothing, and a number is read as its digits, as upstream does.

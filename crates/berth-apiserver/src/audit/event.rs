@@ -2,12 +2,21 @@
 
 use super::{AuditLog, Level, policy::Extent};
 use crate::brief::{cut, cut_all};
+use berth_identity::ApiName;
 use berth_rbac::{Attributes, User};
+use berth_registry::{
+    Subresource,
+    resource::{AuditedBody, built_in},
+};
 use hyper::StatusCode;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use std::{collections::BTreeMap, net::IpAddr, sync::Arc};
+use std::{
+    collections::BTreeMap,
+    net::IpAddr,
+    sync::{Arc, LazyLock},
+};
 
 /// Larger bodies are left out.
 const BODY_BYTES_MAX: usize = 100 << 10;
@@ -199,20 +208,28 @@ impl Drop for Watched {
     }
 }
 
-/// Kinds whose bodies are never written, wherever they were sent to.
-const SECRET_KINDS: [&str; 4] = ["Secret", "ConfigMap", "TokenReview", "TokenRequest"];
-/// What such a body has, whatever it says of its kind.
+/// The members of a body that count as secret, whatever kind it names.
 const SECRET_MEMBERS: [&str; 3] = ["data", "stringData", "binaryData"];
-/// The kind of which `data` is a template.
-const TEMPLATE_KIND: &str = "ControllerRevision";
+
+/// The kinds whose bodies are never written, wherever they were sent to.
+static SECRET_KINDS: LazyLock<Vec<ApiName>> =
+    LazyLock::new(|| kinds_with(AuditedBody::Never).chain(Subresource::Token.gvk().map(|gvk| gvk.kind)).collect());
+
+/// The kinds whose members with these names hold no secrets.
+static OPEN_KINDS: LazyLock<Vec<ApiName>> = LazyLock::new(|| kinds_with(AuditedBody::WithData).collect());
+
+fn kinds_with(body: AuditedBody) -> impl Iterator<Item = ApiName> {
+    built_in().all().iter().filter(move |resource| resource.audited_body == body).map(|resource| resource.kind().clone())
+}
 
 /// Whether a body is, or may be, one of those that are never written: a client may have sent it to the path of another kind.
 fn may_hold_secrets(body: &Value) -> bool {
     match body {
         Value::Object(members) => {
             let kind = members.get("kind").and_then(Value::as_str).unwrap_or_default();
-            let is_secret = SECRET_KINDS.iter().any(|secret| kind.starts_with(secret));
-            let has_secrets = kind != TEMPLATE_KIND && SECRET_MEMBERS.iter().any(|member| members.contains_key(*member));
+            let is_secret = SECRET_KINDS.iter().any(|secret| kind.starts_with(secret.as_str()));
+            let has_secrets =
+                !OPEN_KINDS.iter().any(|open| *open == kind) && SECRET_MEMBERS.iter().any(|member| members.contains_key(*member));
             is_secret || has_secrets || members.get("items").is_some_and(may_hold_secrets)
         }
         // A list, or a JSON patch, whose operations say where they put something.

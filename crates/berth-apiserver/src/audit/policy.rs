@@ -1,6 +1,10 @@
 //! Which requests are written, and how much of them: `audit.k8s.io/v1` Policy.
 
 use berth_rbac::{Attributes, PathAttributes, ResourceAttributes, User};
+use berth_registry::{
+    Resource, Subresource,
+    resource::{AuditedBody, built_in},
+};
 use serde::Deserialize;
 
 /// How much of a request is written.
@@ -125,12 +129,15 @@ impl Policy {
     }
 }
 
+/// Whether the bodies of a request are never written. The tokens of a subresource are secret whatever their object is.
 fn holds_secrets(attributes: &Attributes<'_>) -> bool {
     let Attributes::Resource(ResourceAttributes { group, resource, subresource, .. }) = attributes else { return false };
-    matches!(
-        (*group, *resource, *subresource),
-        ("", "secrets" | "configmaps", _) | ("authentication.k8s.io", "tokenreviews", _) | ("", "serviceaccounts", "token")
-    )
+    let is_secret = |known: &Resource| {
+        let has_tokens = *subresource == Subresource::Token.as_str() && known.subresources.contains(&Subresource::Token);
+        known.audited_body == AuditedBody::Never || has_tokens
+    };
+    let mut named = built_in().all().iter().filter(|known| known.group() == *group && known.plural() == *resource);
+    named.any(|known| is_secret(known))
 }
 
 impl Rule {

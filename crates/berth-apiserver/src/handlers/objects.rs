@@ -20,7 +20,7 @@ use crate::{
 use berth_api::Scope;
 use berth_registry::{
     ApiError, Body, Collection, Current, DeleteOptions, Deleted, Patch, Resource, Subresource, Target, WatchOptions, WriteOptions, Written,
-    log, table::Position,
+    resource::Simulated, table::Position,
 };
 use futures::FutureExt as _;
 use hyper::{
@@ -66,7 +66,7 @@ async fn collection(
         Method::GET if at.legacy_watch || exchange.query.watch() => watch(exchange, at, collection, None).await,
         Method::GET => list(exchange, &collection).await,
         Method::POST if complete => create(exchange, &collection, body).await,
-        Method::DELETE if complete && resource.kind() != "Namespace" => delete_collection(exchange, &collection, body).await,
+        Method::DELETE if complete && resource.is_deleted_in_bulk => delete_collection(exchange, &collection, body).await,
         _ => Err(ApiError::MethodNotAllowed.into()),
     }
 }
@@ -82,9 +82,9 @@ async fn object(
         return Err(ApiError::UnknownResource.into());
     }
     let namespace = at.namespace.as_deref().map(ToOwned::to_owned);
-    if let Some(why) = at.subresource.and_then(|path| log::simulated(resource, path)) {
+    if let Some(simulated) = at.subresource.and_then(|path| resource.simulated(path)) {
         let target = Target { resource: Arc::clone(resource), namespace, name: name.to_owned(), subresource: None };
-        return Err(refuse_simulated(exchange, &target, why).await);
+        return Err(refuse_simulated(exchange, &target, *simulated).await);
     }
     let subresource = at.subresource.map(|name| find_subresource(resource, name)).transpose()?;
     if at.legacy_watch && exchange.method == Method::GET {
@@ -106,15 +106,14 @@ async fn object(
     }
 }
 
-/// Says why what needs a running container cannot be done, to whoever asks it of a pod that is there. Services are reached by a name with scheme and
-/// port, so that it is not looked for them.
-async fn refuse_simulated(exchange: &Exchange<'_>, target: &Target, why: &str) -> Refusal {
-    if target.resource.kind() == "Pod"
+/// Refuses what needs a running container, with the reason, if the object is there.
+async fn refuse_simulated(exchange: &Exchange<'_>, target: &Target, simulated: Simulated) -> Refusal {
+    if simulated.names_an_object
         && let Err(error) = exchange.registry().get(target, &exchange.query.get_options()).await
     {
         return error.into();
     }
-    ApiError::NotServed { message: why.to_owned() }.into()
+    ApiError::NotServed { message: simulated.why.to_owned() }.into()
 }
 
 fn find_subresource(resource: &Resource, name: &str) -> Result<Subresource, ApiError> {

@@ -3,7 +3,6 @@
 //! Start with [`Resources::openapi`], whose documents are kept as long as nothing changes; v2 ([`Resources::openapi_v2`]) is for old clients. They
 //! are made from the resources and the kinds' own schemas.
 
-mod atomic_lists;
 mod paths;
 mod schemas;
 mod v2;

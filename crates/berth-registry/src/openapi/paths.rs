@@ -96,25 +96,14 @@ fn read_and_write(resource: &Resource, gvk: &GroupVersionKind, object: &Value, s
 }
 
 fn of_subresource(resource: &Resource, subresource: Subresource, object: &Value, schemas: &mut Schemas) -> Map<String, Value> {
-    let (object, gvk) = match subresource {
-        Subresource::Scale => {
-            let gvk = GroupVersionKind::from_static("autoscaling", "v1", "Scale");
-            (schemas.object::<Scale>(&gvk), gvk)
-        }
-        Subresource::Eviction => {
-            let gvk = GroupVersionKind::from_static("policy", "v1", "Eviction");
-            (schemas.object::<Eviction>(&gvk), gvk)
-        }
-        Subresource::Binding => {
-            let gvk = GroupVersionKind::from_static("", "v1", "Binding");
-            (schemas.object::<Binding>(&gvk), gvk)
-        }
-        Subresource::Token => {
-            let gvk = GroupVersionKind::from_static("authentication.k8s.io", "v1", "TokenRequest");
-            (schemas.object::<TokenRequest>(&gvk), gvk)
-        }
-        Subresource::Status | Subresource::Finalize => (object.clone(), resource.gvk().clone()),
-        Subresource::Log => (json!({"type": "string"}), resource.gvk().clone()),
+    let gvk = subresource.gvk().unwrap_or_else(|| resource.gvk().clone());
+    let object = match subresource {
+        Subresource::Scale => schemas.object::<Scale>(&gvk),
+        Subresource::Eviction => schemas.object::<Eviction>(&gvk),
+        Subresource::Binding => schemas.object::<Binding>(&gvk),
+        Subresource::Token => schemas.object::<TokenRequest>(&gvk),
+        Subresource::Status | Subresource::Finalize => object.clone(),
+        Subresource::Log => json!({"type": "string"}),
     };
     let suffix = capitalised(subresource.as_str());
     let mut operations = match subresource_verbs(subresource) {

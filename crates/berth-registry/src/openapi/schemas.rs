@@ -1,9 +1,11 @@
 //! Schemas of the types, as upstream writes them.
 
-use super::atomic_lists::ATOMIC_LISTS;
 use crate::{
-    patch::merge_keys::{self, KEY_DEFAULTS, PatchStrategy, Ssa},
-    resource::{KindSchema, Resource},
+    patch::merge_keys::{self, KEY_DEFAULTS},
+    resource::{
+        KindSchema, Resource,
+        merge_rules::{PatchStrategy, Ssa},
+    },
 };
 use berth_api::k8s_openapi::apimachinery::pkg::apis::meta::v1::ListMeta;
 use berth_identity::GroupVersionKind;
@@ -292,15 +294,10 @@ fn mark_fields(name: &str, schema: &mut Value) {
             property.insert("default".to_owned(), json!(default));
         }
     }
-    for list in ATOMIC_LISTS.iter().filter(|(of, _)| *of == short).flat_map(|(_, lists)| *lists) {
-        if let Some(Value::Object(property)) = schema.pointer_mut(&format!("/properties/{list}")) {
-            mark_ssa(property, Ssa::Atomic);
-        }
-    }
-    for field in merge_keys::all().iter().filter(|field| field.of == short) {
-        if let Some(Value::Object(property)) = schema.pointer_mut(&format!("/properties/{}", field.name)) {
-            mark_strategy(property, field.strategy);
-            mark_ssa(property, field.ssa);
+    for rule in merge_keys::all().filter(|rule| rule.of == short) {
+        if let Some(Value::Object(property)) = schema.pointer_mut(&format!("/properties/{}", rule.name)) {
+            mark_strategy(property, rule.strategy);
+            mark_ssa(property, rule.ssa);
         }
     }
 }

@@ -5,8 +5,11 @@ use crate::{
     resource::{KindFields, fill},
 };
 use berth_fieldsets::{Path, PathElement, Schema, Set};
-use serde_json::{Value, json};
+use serde_json::json;
 use std::collections::BTreeMap;
+
+/// What each endpoint of a status takes over from the stored object.
+const STATUS_KEEPS: &[&str] = &["spec"];
 
 /// What is known of a resource's kind. Made at the first call for it, which takes some milliseconds.
 pub(super) fn fields_of(resource: &Resource) -> &KindFields {
@@ -27,7 +30,7 @@ fn of_version(resource: &Resource) -> KindFields {
         for part in ["spec", "status"].into_iter().filter(|part| has(part)) {
             empty[part] = json!({});
         }
-        fill(&mut empty, &always_there(resource.group(), resource.kind()));
+        fill(&mut empty, &resource.always_has);
         empty
     });
     let mut schema = Schema::default();
@@ -37,46 +40,14 @@ fn of_version(resource: &Resource) -> KindFields {
         schema,
         name,
         empty,
-        main_ignores: if is_main_without_status { paths(&[&["status"]]) } else { Set::default() },
-        status_ignores: match resource.kind().as_str() {
-            "Deployment" => paths(&[&["spec"], &["metadata", "labels"]]),
-            "Pod" => paths(&[&["spec"], &["metadata", "ownerReferences"]]),
-            _ => paths(&[&["spec"]]),
-        },
+        main_ignores: if is_main_without_status { paths([["status"].as_slice()]) } else { Set::default() },
+        status_ignores: paths([STATUS_KEEPS].into_iter().chain(resource.status_keeps.iter().copied())),
         others: BTreeMap::new(),
     }
 }
 
-/// Members besides `metadata`, `spec` and `status` that upstream's types always have: to come into being there is no change.
-fn always_there(group: &str, kind: &str) -> Value {
-    let template = json!({"metadata": {}, "spec": {"containers": null}});
-    match kind {
-        "Event" if group.is_empty() => {
-            json!({"eventTime": null, "firstTimestamp": null, "lastTimestamp": null, "reportingComponent": "", "reportingInstance": "",
-                "source": {}, "involvedObject": {}})
-        }
-        "Event" => json!({"eventTime": null, "deprecatedFirstTimestamp": null, "deprecatedLastTimestamp": null, "deprecatedSource": {},
-            "regarding": {}}),
-        "ControllerRevision" => json!({"revision": 0}),
-        "Deployment" => json!({"spec": {"selector": null, "strategy": {}, "template": template}}),
-        "ReplicaSet" => json!({"spec": {"selector": null, "template": template}}),
-        "StatefulSet" => json!({"spec": {"selector": null, "template": template, "updateStrategy": {}}}),
-        "Pod" => json!({"spec": {"containers": null}}),
-        "PersistentVolumeClaim" => json!({"spec": {"resources": {}}}),
-        "Service" => json!({"status": {"loadBalancer": {}}}),
-        "Node" => json!({"status": {"daemonEndpoints": {"kubeletEndpoint": {}}, "nodeInfo": {}}}),
-        "HorizontalPodAutoscaler" => {
-            json!({"spec": {"maxReplicas": 0, "scaleTargetRef": {}}, "status": {"currentMetrics": null, "desiredReplicas": 0}})
-        }
-        "LimitRange" => json!({"spec": {"limits": null}}),
-        "PriorityClass" => json!({"value": 0}),
-        "EndpointSlice" => json!({"endpoints": null, "ports": null}),
-        _ => json!({}),
-    }
-}
-
-fn paths(paths: &[&[&str]]) -> Set {
-    Set::of(paths.iter().map(|path| Path(path.iter().copied().map(PathElement::field).collect())))
+fn paths<'p>(paths: impl IntoIterator<Item = &'p [&'p str]>) -> Set {
+    Set::of(paths.into_iter().map(|path| Path(path.iter().copied().map(PathElement::field).collect())))
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@
 mod go;
 mod json;
 mod merge;
-pub mod merge_keys;
+pub(crate) mod merge_keys;
 mod parsed;
 mod strategic;
 

@@ -1,6 +1,7 @@
 //! Kubernetes' strategic merge patch: a merge patch that knows lists by key and takes directives.
 
-use super::merge_keys::{self, Field, PatchStrategy};
+use super::merge_keys;
+use crate::resource::merge_rules::{MergeRule, PatchStrategy};
 use crate::{ApiError, Resource};
 use serde_json::{Map, Value};
 use std::collections::{BTreeMap, BTreeSet};
@@ -63,16 +64,16 @@ fn merge_objects(mut doc: Object, mut patch: Object, of: &str) -> Result<Object,
         }
         let old = doc.remove(&key);
         if !value.is_null() {
-            let merged = merge_member(old, value, merge_keys::field(of, &key))?;
+            let merged = merge_member(old, value, merge_keys::rule(of, &key))?;
             doc.insert(key, merged);
         }
     }
     Ok(doc)
 }
 
-fn merge_member(old: Option<Value>, value: Value, field: Option<&Field>) -> Result<Value, ApiError> {
-    let strategy = field.map_or(PatchStrategy::Plain, |field| field.strategy);
-    let to = field.map_or("", |field| field.to);
+fn merge_member(old: Option<Value>, value: Value, rule: Option<&MergeRule>) -> Result<Value, ApiError> {
+    let strategy = rule.map_or(PatchStrategy::Plain, |rule| rule.strategy);
+    let to = rule.map_or("", |rule| rule.to);
     match (old, value) {
         (Some(Value::Object(_)), value @ Value::Object(_)) if strategy == PatchStrategy::Replace => Ok(value),
         (Some(Value::Object(old)), Value::Object(patch)) => merge_objects(old, patch, to).map(Value::Object),
@@ -103,14 +104,14 @@ fn merge_ordered_list(doc: &mut Object, patch: &mut Object, name: &str, of: &str
     let Some(Value::Array(order)) = patch.remove(&format!("{ORDER_PREFIX}{name}")) else {
         return bad(format!("{ORDER_PREFIX}{name} must be a list"));
     };
-    let field = merge_keys::field(of, name);
-    let key = field.and_then(|field| merge_key(field.strategy));
+    let rule = merge_keys::rule(of, name);
+    let key = rule.and_then(|rule| merge_key(rule.strategy));
     let old = list_member(doc.get(name), name)?;
     let merged = match list_member(patch.get(name), name)? {
         None => old.clone(),
         Some(items) => {
             check_order(&items, &order, key, name)?;
-            let merged = merge_member(old.clone().map(Value::Array), Value::Array(items), field)?;
+            let merged = merge_member(old.clone().map(Value::Array), Value::Array(items), rule)?;
             list_member(Some(&merged), name)?
         }
     };

@@ -40,7 +40,7 @@ impl Resource {
         resource.subresources = subresources.into_iter().filter(|(has, _)| *has).map(|(_, subresource)| subresource).collect();
         let field = |field: &berth_kinds::SelectableField| {
             let pointer = field.fields.iter().map(|name| format!("/{}", name.replace('~', "~0").replace('/', "~1"))).collect();
-            SelectableField { name: field.name.as_str().into(), pointer }
+            SelectableField { name: field.name.as_str().into(), pointer, absent: "" }
         };
         resource.selectable_fields = version.selectable_fields.iter().map(field).collect();
         resource.selectable_fields.sort();

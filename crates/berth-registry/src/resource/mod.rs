@@ -1,13 +1,15 @@
-//! The resource table: every kind that is served is one line of it.
+//! The resource table: every kind that is served is one line of it. What is particular to a built-in kind is in its file in [`kinds`].
 
 mod built_in;
 mod defined;
-mod events;
 mod kind_fields;
+pub(crate) mod kinds;
+pub(crate) mod merge_rules;
 pub(crate) mod printed;
 mod rules;
 mod table;
 
+pub(crate) use built_in::merge_rules;
 pub use built_in::{built_in, of};
 pub(crate) use kind_fields::{KindFields, fill};
 pub use printed::Printed;
@@ -18,7 +20,11 @@ pub use table::{DefineError, Ended, ResourceTable, Resources, Taken};
 use berth_api::Scope;
 pub use berth_api::Subresource;
 use berth_identity::{ApiName, GroupResource, GroupVersionKind, GroupVersionResource};
+use berth_store::{Entry, env::Timestamp};
+use jiff::SignedDuration;
+use merge_rules::MergeRule;
 use rules::Typed;
+use serde_json::Value;
 use std::{
     fmt,
     sync::{Arc, OnceLock},
@@ -50,6 +56,31 @@ pub struct SelectableField {
     pub name: Arc<str>,
     /// JSON pointer of its value: `/status/phase`.
     pub pointer: String,
+    /// Its value to a selector where the object does not have it: mostly empty, of a boolean `false`.
+    pub absent: &'static str,
+}
+
+/// A subresource that needs a running container or a real network, which berth simulates.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Simulated {
+    /// The first part of the path behind the object's name.
+    pub subresource: &'static str,
+    /// Why it does nothing here.
+    pub why: &'static str,
+    /// Whether the path names an object, and nothing else besides.
+    pub names_an_object: bool,
+}
+
+/// Which bodies of a kind the audit log contains.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum AuditedBody {
+    /// Those without a member that secrets have.
+    #[default]
+    WithoutData,
+    /// All: what is called as a member of secrets is none.
+    WithData,
+    /// None.
+    Never,
 }
 
 /// What a kind is called in one version.
@@ -90,6 +121,24 @@ pub struct Resource {
     pub create_on_update: bool,
     /// Fields that a field selector may name, besides name and namespace.
     pub selectable_fields: Vec<SelectableField>,
+    /// Whether all objects of a namespace, or all of a cluster, can be deleted at once.
+    pub is_deleted_in_bulk: bool,
+    /// Subresources that are refused with a reason.
+    pub simulated: &'static [Simulated],
+    /// Which of its bodies the audit log contains.
+    pub audited_body: AuditedBody,
+    /// How patches and server-side apply treat the fields of its types.
+    pub(crate) merge_rules: &'static [MergeRule],
+    /// Members besides `metadata`, `spec` and `status` that upstream's type always has: their appearance is no change.
+    pub(crate) always_has: Value,
+    /// What a write to `/status` takes over from the stored object besides the spec.
+    pub(crate) status_keeps: &'static [&'static [&'static str]],
+    /// By how many bytes later writes by others will make an object longer.
+    pub(crate) growth: Option<fn(&Entry) -> usize>,
+    /// Whether its objects are written often and hardly ever read. Their times have fractions, of which the store keeps less.
+    pub(crate) rarely_read: bool,
+    /// How long an object is kept after it was last written. `None`: until it is deleted.
+    time_to_live: Option<SignedDuration>,
     /// How its objects are read, printed and described.
     pub rules: Box<dyn Rules>,
     /// How its objects are stored. `None`: as it serves them.
@@ -125,6 +174,15 @@ impl Resource {
             subresources: Vec::new(),
             read_only: "",
             create_on_update: false,
+            is_deleted_in_bulk: true,
+            simulated: &[],
+            audited_body: AuditedBody::default(),
+            merge_rules: &[],
+            always_has: Value::Null,
+            status_keeps: &[],
+            growth: None,
+            rarely_read: false,
+            time_to_live: None,
             selectable_fields: Vec::new(),
             rules: Box::new(rules),
             stored_form: None,
@@ -218,6 +276,19 @@ impl Resource {
         &self.prefix
     }
 
+    /// When an object that is written now expires. `None`: it does not.
+    pub(crate) fn expires_at(&self, now: Timestamp) -> Option<Timestamp> {
+        self.time_to_live.map(|time_to_live| now + time_to_live)
+    }
+
+    /// Why a subresource that needs a running container, or a real network, does nothing here. `None`: it is none of these. Of the path behind the
+    /// object's name only the first part counts.
+    #[must_use]
+    pub fn simulated(&self, path: &str) -> Option<&Simulated> {
+        let first = path.split('/').next().unwrap_or_default();
+        self.simulated.iter().find(|simulated| simulated.subresource == first)
+    }
+
     fn namespaced<K: Printed>() -> Self {
         Self::typed::<K>(Scope::Namespaced)
     }
@@ -250,8 +321,61 @@ impl Resource {
     }
 
     fn fields(mut self, fields: &[(&str, &str)]) -> Self {
-        let field = |(name, pointer): &(&str, &str)| SelectableField { name: (*name).into(), pointer: (*pointer).to_owned() };
+        let field = |(name, pointer): &(&str, &str)| SelectableField { name: (*name).into(), pointer: (*pointer).to_owned(), absent: "" };
         self.selectable_fields = fields.iter().map(field).collect();
+        self
+    }
+
+    /// Selectable booleans that are false where an object does not have them.
+    fn absent_is_false(mut self, names: &[&str]) -> Self {
+        for field in self.selectable_fields.iter_mut().filter(|field| names.contains(&&*field.name)) {
+            field.absent = "false";
+        }
+        self
+    }
+
+    fn merges(mut self, rules: &'static [MergeRule]) -> Self {
+        self.merge_rules = rules;
+        self
+    }
+
+    fn always_has(mut self, members: Value) -> Self {
+        self.always_has = members;
+        self
+    }
+
+    fn status_keeps(mut self, paths: &'static [&'static [&'static str]]) -> Self {
+        self.status_keeps = paths;
+        self
+    }
+
+    fn grows(mut self, growth: fn(&Entry) -> usize) -> Self {
+        self.growth = Some(growth);
+        self
+    }
+
+    fn rarely_read(mut self) -> Self {
+        self.rarely_read = true;
+        self
+    }
+
+    fn expires_after(mut self, time_to_live: SignedDuration) -> Self {
+        self.time_to_live = Some(time_to_live);
+        self
+    }
+
+    fn not_deleted_in_bulk(mut self) -> Self {
+        self.is_deleted_in_bulk = false;
+        self
+    }
+
+    fn refuses(mut self, simulated: &'static [Simulated]) -> Self {
+        self.simulated = simulated;
+        self
+    }
+
+    fn audited(mut self, body: AuditedBody) -> Self {
+        self.audited_body = body;
         self
     }
 
@@ -349,7 +473,7 @@ mod tests {
             let decoded = resource.rules.decode(value).expect("decodes");
             assert!(stored.same_as(&*decoded.object));
             assert_eq!(decoded.unknown, Vec::<String>::new());
-            let cells = resource.rules.cells(&*stored, jiff::Timestamp::UNIX_EPOCH);
+            let cells = resource.rules.cells(&*stored, Timestamp::UNIX_EPOCH);
             assert_eq!(cells.len(), resource.rules.columns().len(), "{resource:?}");
         }
     }

@@ -1,25 +1,16 @@
 //! Tables: what `kubectl get` prints, computed by the server.
 //!
 //! Start with [`Printer`]: one per request; it turns what a verb gives back into a [`Table`], which serialises itself. A kind's columns
-//! and cells are its [`Printed`]. Where only metadata is asked for, see [`PartialObjectMetadata`].
+//! and cells are its [`Printed`](crate::resource::Printed). Where only metadata is asked for, see [`PartialObjectMetadata`].
 
-mod autoscaling;
-mod cluster;
-mod extensions;
-mod network;
 mod partial;
-mod pod;
-mod rbac;
-mod storage;
-mod text;
-mod workloads;
 
 pub use crate::age;
 pub use partial::{PartialObjectMetadata, PartialObjectMetadataList};
 
 use crate::{
     ApiError, BoxObject, Current, List, WatchEvent,
-    resource::{Column, Printed, PrinterColumn, Resource},
+    resource::{Column, PrinterColumn, Resource, kinds::text},
 };
 use berth_api::{
     Object,

@@ -1,16 +1,34 @@
 //! HorizontalPodAutoscaler.
 
-use super::{
-    Printed,
-    text::{AGE, NAME, age_of, first_few, name, or, text},
+use super::text::{AGE, NAME, age_of, first_few, name, or, text};
+use crate::resource::{
+    Column, Printed, Resource, Subresource,
+    merge_rules::{MergeRule, atomic, conditions, to},
 };
-use crate::resource::Column;
 use berth_api::k8s_openapi::api::autoscaling::v2::{HorizontalPodAutoscaler, MetricSpec, MetricTarget};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
 /// More targets than these are only counted.
 const SHOWN_MAX: usize = 2;
+
+/// Its line of the resource table.
+pub(super) fn resource() -> Resource {
+    Resource::namespaced::<HorizontalPodAutoscaler>()
+        .short(&["hpa"])
+        .all()
+        .sub(&[Subresource::Status])
+        .merges(MERGE_RULES)
+        .always_has(json!({"spec": {"maxReplicas": 0, "scaleTargetRef": {}}, "status": {"currentMetrics": null, "desiredReplicas": 0}}))
+}
+
+const MERGE_RULES: &[MergeRule] = &[
+    to("HorizontalPodAutoscaler", "status", "HorizontalPodAutoscalerStatus"),
+    conditions("HorizontalPodAutoscalerStatus"),
+    atomic("HorizontalPodAutoscalerSpec", "metrics"),
+    atomic("HorizontalPodAutoscalerStatus", "currentMetrics"),
+    atomic("HPAScalingRules", "policies"),
+];
 
 impl Printed for HorizontalPodAutoscaler {
     const COLUMNS: &'static [Column] = &[

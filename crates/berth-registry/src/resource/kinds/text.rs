@@ -1,8 +1,7 @@
 //! Columns and cell texts that several kinds share.
 
-use super::age;
-use crate::resource::Column;
-pub(super) use crate::resource::printed::{NAME, name, text};
+pub(crate) use crate::resource::printed::{NAME, name, text};
+use crate::{age, resource::Column};
 use berth_api::k8s_openapi::{
     api::core::v1::PodSpec,
     apimachinery::pkg::{apis::meta::v1::ObjectMeta, util::intstr::IntOrString},
@@ -12,7 +11,7 @@ use jiff::Timestamp;
 use std::collections::BTreeMap;
 
 /// The column of the object's age.
-pub(super) const AGE: Column = text("Age", "How long ago the object was created.");
+pub(crate) const AGE: Column = text("Age", "How long ago the object was created.");
 pub(super) const CONTAINERS: Column = wide("Containers", "Names of the template's containers.");
 pub(super) const IMAGES: Column = wide("Images", "Images of the template's containers.");
 pub(super) const SELECTOR: Column = wide("Selector", "Which pods belong to the object.");
@@ -23,11 +22,11 @@ pub(super) const fn wide(name: &'static str, description: &'static str) -> Colum
 }
 
 /// A column of whole numbers.
-pub(super) const fn integer(name: &'static str, description: &'static str) -> Column {
+pub(crate) const fn integer(name: &'static str, description: &'static str) -> Column {
     Column { name, kind: "integer", format: "", priority: 0, description }
 }
 
-pub(super) fn age_of(meta: &ObjectMeta, now: Timestamp) -> String {
+pub(crate) fn age_of(meta: &ObjectMeta, now: Timestamp) -> String {
     age::since(meta.creation_timestamp.as_ref(), now)
 }
 

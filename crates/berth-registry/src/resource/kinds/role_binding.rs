@@ -1,18 +1,20 @@
-//! Bindings of roles.
+//! RoleBinding, and what a ClusterRoleBinding prints as it does.
 
-use super::{
-    Printed,
-    text::{AGE, NAME, age_of, name, text, wide},
-};
-use crate::resource::Column;
+use super::text::{AGE, NAME, age_of, name, text, wide};
+use crate::resource::{Column, Printed, Resource, merge_rules::atomic};
 use berth_api::k8s_openapi::{
-    api::rbac::v1::{ClusterRoleBinding, RoleBinding, RoleRef, Subject},
+    api::rbac::v1::{RoleBinding, RoleRef, Subject},
     apimachinery::pkg::apis::meta::v1::ObjectMeta,
 };
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-const COLUMNS: &[Column] = &[
+/// Its line of the resource table.
+pub(super) fn resource() -> Resource {
+    Resource::namespaced::<RoleBinding>().put_creates().merges(const { &[atomic("RoleBinding", "subjects")] })
+}
+
+pub(super) const COLUMNS: &[Column] = &[
     NAME,
     text("Role", "The role that is granted."),
     AGE,
@@ -29,15 +31,7 @@ impl Printed for RoleBinding {
     }
 }
 
-impl Printed for ClusterRoleBinding {
-    const COLUMNS: &'static [Column] = COLUMNS;
-
-    fn cells(&self, now: Timestamp) -> Vec<Value> {
-        cells(&self.metadata, &self.role_ref, self.subjects.as_deref().unwrap_or_default(), now)
-    }
-}
-
-fn cells(meta: &ObjectMeta, role: &RoleRef, subjects: &[Subject], now: Timestamp) -> Vec<Value> {
+pub(super) fn cells(meta: &ObjectMeta, role: &RoleRef, subjects: &[Subject], now: Timestamp) -> Vec<Value> {
     let of_kind = |kind: &str| {
         let texts: Vec<String> = subjects.iter().filter(|subject| subject.kind == kind).map(subject_text).collect();
         texts.join(", ")

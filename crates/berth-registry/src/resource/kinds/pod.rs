@@ -1,16 +1,101 @@
-//! Pods: what their containers are up to, in one word.
+//! Pod: what its containers do, in one word, and what it grows by.
 
-use super::{
-    Printed, age,
-    text::{AGE, NAME, age_of, name, or, text, wide},
+use super::text::{AGE, NAME, age_of, name, or, text, wide};
+use crate::{
+    age,
+    resource::{
+        Column, Printed, Resource, Simulated, Subresource,
+        merge_rules::{
+            self, MergeRule, PatchStrategy,
+            PatchStrategy::{Key, KeyRetainKeys},
+            Ssa::{Atomic, MapOf, Set},
+            atomic, list, list_of, to,
+        },
+    },
 };
-use crate::resource::Column;
 use berth_api::k8s_openapi::{
     api::core::v1::{ContainerState, ContainerStateTerminated, ContainerStatus, Pod, PodCondition, PodSpec, PodStatus},
     apimachinery::pkg::apis::meta::v1::Time,
 };
+use berth_store::Entry;
 use jiff::Timestamp;
 use serde_json::{Value, json};
+
+/// What a binding adds to a pod, in bytes, with half as much again: the node, a condition.
+const BINDING_BYTES: usize = 768;
+/// What its status adds until it runs, besides the status of each container: conditions, addresses, field owners.
+const POD_STATUS_BYTES: usize = 1024;
+
+/// Its line of the resource table.
+pub(super) fn resource() -> Resource {
+    Resource::namespaced::<Pod>()
+        .short(&["po"])
+        .all()
+        .sub(&[Subresource::Binding, Subresource::Eviction, Subresource::Log, Subresource::Status])
+        .fields(FIELDS)
+        .absent_is_false(&["spec.hostNetwork"])
+        .merges(MERGE_RULES)
+        .always_has(json!({"spec": {"containers": null}}))
+        .status_keeps(&[&["metadata", "ownerReferences"]])
+        .grows(growth)
+        .refuses(SIMULATED)
+}
+
+const FIELDS: &[(&str, &str)] = &[
+    ("spec.hostNetwork", "/spec/hostNetwork"),
+    ("spec.nodeName", "/spec/nodeName"),
+    ("spec.restartPolicy", "/spec/restartPolicy"),
+    ("spec.schedulerName", "/spec/schedulerName"),
+    ("spec.serviceAccountName", "/spec/serviceAccountName"),
+    ("status.nominatedNodeName", "/status/nominatedNodeName"),
+    ("status.phase", "/status/phase"),
+    ("status.podIP", "/status/podIP"),
+    ("status.podIPs", "/status/podIPs"),
+];
+
+const SIMULATED: &[Simulated] = &[
+    simulated("exec", "pods are simulated: no container runs in which a command could be executed"),
+    simulated("attach", "pods are simulated: no container runs to which one could attach"),
+    simulated("portforward", "pods are simulated: no container runs to which a port could be forwarded"),
+    simulated("ephemeralcontainers", "pods are simulated: no ephemeral container could run beside the others"),
+    simulated("proxy", "pods are simulated: no container runs that could answer"),
+];
+
+const fn simulated(subresource: &'static str, why: &'static str) -> Simulated {
+    Simulated { subresource, why, names_an_object: true }
+}
+
+/// A pod gets a node and a status.
+fn growth(entry: &Entry) -> usize {
+    let [node, phase] = ["spec.nodeName", "status.phase"].map(|name| entry.header.field(name));
+    let (Some(node), Some("" | "Pending")) = (node, phase) else { return 0 };
+    // A status repeats each container.
+    let status = POD_STATUS_BYTES + entry.value.len() / 2;
+    if node.is_empty() { BINDING_BYTES + status } else { status }
+}
+
+const MERGE_RULES: &[MergeRule] = &[
+    to("Pod", "spec", "PodSpec"),
+    to("Pod", "status", "PodStatus"),
+    merge_rules::conditions("PodStatus"),
+    list("PodStatus", "podIPs", Key("ip"), MapOf(&["ip"])),
+    list("PodStatus", "hostIPs", Key("ip"), Atomic),
+    list("PodStatus", "resourceClaimStatuses", KeyRetainKeys("name"), MapOf(&["name"])),
+    atomic("PodStatus", "nodeAllocatableResourceClaimStatuses"),
+    statuses("containerStatuses"),
+    statuses("initContainerStatuses"),
+    statuses("ephemeralContainerStatuses"),
+    list("ContainerStatus", "allocatedResourcesStatus", Key("name"), MapOf(&["name"])),
+    list("ContainerStatus", "volumeMounts", Key("mountPath"), MapOf(&["mountPath"])),
+    atomic("LinuxContainerUser", "supplementalGroups"),
+    list("ResourceStatus", "resources", PatchStrategy::Plain, MapOf(&["resourceID"])),
+    list("NodeAllocatableResourceClaimStatus", "containers", PatchStrategy::Plain, Set),
+    atomic("PodExtendedResourceClaimStatus", "requestMappings"),
+];
+
+const fn statuses(name: &'static str) -> MergeRule {
+    list_of("PodStatus", name, PatchStrategy::Plain, Atomic, "ContainerStatus")
+}
 
 impl Printed for Pod {
     const COLUMNS: &'static [Column] = &[

@@ -1,0 +1,93 @@
+//! The built-in kinds that are types of Rust, one file each: the line of the resource table, the columns of `kubectl get`, and everything else that is
+//! particular to the kind in this crate. Defaults and validation are in `berth-api`. The files of kinds that are data are in `berth-kinds`.
+
+mod cluster_role;
+mod cluster_role_binding;
+mod config_map;
+mod controller_revision;
+mod custom_resource_definition;
+mod deployment;
+mod endpoint_slice;
+mod endpoints;
+mod event;
+mod horizontal_pod_autoscaler;
+mod ip_address;
+mod lease;
+mod limit_range;
+mod namespace;
+mod node;
+mod persistent_volume;
+mod persistent_volume_claim;
+mod pod;
+mod pod_disruption_budget;
+mod priority_class;
+mod replica_set;
+mod resource_quota;
+mod reviews;
+mod role;
+mod role_binding;
+mod secret;
+mod service;
+mod service_account;
+mod service_cidr;
+mod shared_types;
+mod stateful_set;
+mod storage_class;
+pub(crate) mod text;
+
+pub(super) use reviews::resources as reviews;
+pub(super) use shared_types::MERGE_RULES as SHARED_MERGE_RULES;
+
+use super::Resource;
+use berth_kinds::{
+    Definition, Kind,
+    built_in::{ingress, ingress_class, network_policy},
+};
+
+/// The line of every kind that is stored, in the order in which groups are preferred and kinds are shown. Places are upstream's.
+pub(super) fn stored() -> Vec<Resource> {
+    vec![
+        namespace::resource(),
+        node::resource(),
+        pod::resource(),
+        service::resource(),
+        endpoints::resource(),
+        config_map::resource(),
+        secret::resource(),
+        service_account::resource(),
+        persistent_volume::resource(),
+        persistent_volume_claim::resource(),
+        event::core_resource(),
+        resource_quota::resource(),
+        limit_range::resource(),
+        deployment::resource(),
+        replica_set::resource(),
+        stateful_set::resource(),
+        controller_revision::resource(),
+        event::resource(),
+        horizontal_pod_autoscaler::resource(),
+        data(ingress_class()),
+        data(ingress()).stored_at("ingress"),
+        ip_address::resource(),
+        data(network_policy()),
+        service_cidr::resource(),
+        pod_disruption_budget::resource(),
+        cluster_role_binding::resource(),
+        cluster_role::resource(),
+        role_binding::resource(),
+        role::resource(),
+        storage_class::resource(),
+        custom_resource_definition::resource(),
+        priority_class::resource(),
+        lease::resource(),
+        endpoint_slice::resource(),
+    ]
+}
+
+/// A kind that is data, stored at `PLURAL`.
+fn data(definition: Definition) -> Resource {
+    let kind = Kind::new(definition).expect("built-in kinds do not contradict themselves");
+    let resource = Resource::of_kind(&kind).remove(0);
+    let place = resource.plural().to_string();
+    resource.stored_at(&place)
+}
