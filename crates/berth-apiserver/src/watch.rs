@@ -125,7 +125,7 @@ fn own_bytes(form: &WatchForm, event: &WatchEvent) -> usize {
         WatchEvent::Modified(_) if matches!(form, WatchForm::Object) => return 0,
         WatchEvent::Modified(event) => &event.entry,
         WatchEvent::Added(entry) | WatchEvent::Deleted { last: entry, .. } => entry,
-        WatchEvent::Bookmark { .. } | WatchEvent::Expired(_) => return 0,
+        WatchEvent::Bookmark { .. } | WatchEvent::Error(_) => return 0,
     };
     let factor = match form {
         WatchForm::Object | WatchForm::Log(_) => COPIED_FACTOR,
@@ -189,7 +189,7 @@ impl WatchBody {
     }
 
     fn line(&mut self, event: &WatchEvent) -> Bytes {
-        self.ended = matches!(event, WatchEvent::Expired(_));
+        self.ended = matches!(event, WatchEvent::Error(_));
         let line = encode(&self.resource, &self.form, event).unwrap_or_else(|error| {
             self.ended = true;
             error_line(&error)
@@ -225,7 +225,7 @@ fn word(event: &WatchEvent) -> &'static str {
         WatchEvent::Modified(_) => "MODIFIED",
         WatchEvent::Deleted { .. } => "DELETED",
         WatchEvent::Bookmark { .. } => "BOOKMARK",
-        WatchEvent::Expired(_) => "ERROR",
+        WatchEvent::Error(_) => "ERROR",
     }
 }
 
@@ -237,7 +237,7 @@ fn whole_line(resource: &Resource, event: &WatchEvent) -> Bytes {
         WatchEvent::Bookmark { revision, initial_events_end } => {
             json_line(word(event), &Bookmark::new(resource, *revision, *initial_events_end))
         }
-        WatchEvent::Expired(error) => error_line(error),
+        WatchEvent::Error(error) => error_line(error),
     }
 }
 
@@ -373,7 +373,7 @@ mod tests {
         for form in [WatchForm::Object, WatchForm::Metadata(MetaVersion::V1)] {
             check(
                 form,
-                &WatchEvent::Expired(Arc::new(ApiError::Expired { message: "too old".into(), continue_token: None })),
+                &WatchEvent::Error(Arc::new(ApiError::Expired { message: "too old".into(), continue_token: None })),
                 &json!({"type": "ERROR", "object": status}),
             );
         }

@@ -251,8 +251,8 @@ fn change(registry: &Registry, resource: &Resource, event: WatchEvent) -> Option
         WatchEvent::Deleted { last, revision } => Change::Deleted { key: key(&last)?, revision },
         WatchEvent::Bookmark { revision, initial_events_end: true } => Change::Synced(revision),
         WatchEvent::Bookmark { revision, initial_events_end: false } => Change::Progress(revision),
-        WatchEvent::Expired(error) => {
-            tracing::info!(%error, "a watch fell behind and restarts");
+        WatchEvent::Error(error) => {
+            tracing::info!(%error, "a watch ended with an error and restarts");
             return None;
         }
     })

@@ -90,8 +90,8 @@ pub enum WatchEvent {
         /// Whether to carry `k8s.io/initial-events-end`.
         initial_events_end: bool,
     },
-    /// The reader fell behind: 410, then the end.
-    Expired(ApiErrorBox),
+    /// Why the watch ends: mostly that the reader fell behind (410), or that an object cannot be shown in this version.
+    Error(ApiErrorBox),
 }
 
 /// A shared error inside a stream.

@@ -24,7 +24,7 @@ impl Registry {
         }
         let entry = self.storage.fetch(target).await?;
         match target.subresource {
-            None | Some(Subresource::Status | Subresource::Finalize) => Ok(Current::Stored(stored::shown(&target.resource, entry))),
+            None | Some(Subresource::Status | Subresource::Finalize) => stored::shown(&target.resource, entry).map(Current::Stored),
             Some(Subresource::Scale) => scale::view(target, &entry).map(Current::Made),
             Some(Subresource::Binding | Subresource::Eviction | Subresource::Log | Subresource::Token) => Err(ApiError::MethodNotAllowed),
         }

@@ -159,7 +159,7 @@ impl Registry {
             let range = self.storage.store.range(request.clone()).await.map_err(expired)?;
             request.at = Some(range.revision);
             let read = range.entries.len();
-            let (taken, last) = take(at, filter, range.entries, limit, &mut items);
+            let (taken, last) = take(at, filter, range.entries, limit, &mut items)?;
             let more = range.remaining.saturating_add(read - taken);
             let full = limit.is_some_and(|limit| items.len() == limit);
             let (Some(last), false) = (last, more == 0) else { return Ok(List { items, ..ended(range.revision) }) };
@@ -188,27 +188,30 @@ fn ended(revision: Revision) -> List {
     List { items: Vec::new(), revision, continue_token: String::new(), remaining: None }
 }
 
-/// Moves matching entries to `items` until those are `limit`; gives how many entries were looked at, and the key of the last of them.
+/// Moves matching entries to `items` until those are `limit`. Returns the number of entries that were read, and the key of the last of them.
+///
+/// # Errors
+/// An object that cannot be shown, as upstream: a list without it would be incomplete.
 fn take(
     at: &Collection,
     filter: &Filter,
     entries: Vec<Arc<Entry>>,
     limit: Option<usize>,
     items: &mut Vec<Arc<Entry>>,
-) -> (usize, Option<Key>) {
+) -> Result<(usize, Option<Key>), ApiError> {
     let key = |entry: &Arc<Entry>| entry.key.clone();
     let all = (entries.len(), entries.last().map(key));
     for (index, entry) in entries.into_iter().enumerate() {
         if limit.is_some_and(|limit| items.len() == limit) {
             // The one before was the last that there was room for.
-            return (index, items.last().map(key));
+            return Ok((index, items.last().map(key)));
         }
-        let shown = stored::shown(&at.resource, entry);
+        let shown = stored::shown(&at.resource, entry)?;
         if filter.matches(&shown) {
             items.push(shown);
         }
     }
-    all
+    Ok(all)
 }
 
 fn expired(error: ReadError) -> ApiError {

@@ -120,7 +120,7 @@ impl Log {
             WatchEvent::Added(entry) => self.read(resource, entry),
             WatchEvent::Modified(event) => self.read(resource, &event.entry),
             WatchEvent::Bookmark { .. } => quiet(false),
-            WatchEvent::Deleted { .. } | WatchEvent::Expired(_) => quiet(true),
+            WatchEvent::Deleted { .. } | WatchEvent::Error(_) => quiet(true),
         }
     }
 

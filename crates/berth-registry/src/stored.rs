@@ -34,31 +34,33 @@ pub(crate) fn encode(resource: &Resource, object: &dyn Object) -> Result<Bytes, 
 
 /// The object of an entry, with its defaults, without resource version.
 pub(crate) fn load(resource: &Resource, entry: &Entry) -> Result<BoxObject, ApiError> {
-    let broken =
-        |why: String| ApiError::Internal { message: format!("{} at revision {} cannot be read: {why}", entry.key, entry.mod_revision) };
     let converted;
     let bytes = match &resource.stored_form {
         Some(form) => {
-            converted = form.show(&entry.value).map_err(broken)?;
+            converted = form.show(&entry.value).map_err(|why| unreadable(entry, &why))?;
             converted.as_ref().unwrap_or(&entry.value)
         }
         None => &entry.value,
     };
-    let mut object = resource.rules.decode_stored(bytes).map_err(|error| broken(error.to_string()))?;
+    let mut object = resource.rules.decode_stored(bytes).map_err(|error| unreadable(entry, &error.to_string()))?;
     object.set_defaults();
     Ok(object)
 }
 
+fn unreadable(entry: &Entry, why: &str) -> ApiError {
+    ApiError::Internal { message: format!("{} at revision {} cannot be read: {why}", entry.key, entry.mod_revision) }
+}
+
 /// The object's JSON as a tree, with its resource version: what patches apply to.
 pub(crate) fn document(resource: &Resource, entry: &Arc<Entry>) -> Result<Value, ApiError> {
-    let entry = shown(resource, Arc::clone(entry));
+    let entry = shown(resource, Arc::clone(entry))?;
     from_json(&crate::splice::encode_entry(&entry))
         .map_err(|error| ApiError::Internal { message: format!("{} cannot be read: {error}", entry.key) })
 }
 
 /// Type, metadata and status of the object's JSON as a tree, with its resource version.
 pub(crate) fn status_document(resource: &Resource, entry: &Arc<Entry>) -> Result<Value, ApiError> {
-    let entry = shown(resource, Arc::clone(entry));
+    let entry = shown(resource, Arc::clone(entry))?;
     let mut part: StatusPart =
         from_json(&entry.value).map_err(|error| ApiError::Internal { message: format!("{} cannot be read: {error}", entry.key) })?;
     part.metadata["resourceVersion"] = entry.mod_revision.to_string().into();
@@ -71,7 +73,7 @@ pub(crate) fn status_document(resource: &Resource, entry: &Arc<Entry>) -> Result
 
 /// The status in the object's JSON, as a tree.
 pub(crate) fn status(resource: &Resource, entry: &Arc<Entry>) -> Result<Value, ApiError> {
-    let entry = shown(resource, Arc::clone(entry));
+    let entry = shown(resource, Arc::clone(entry))?;
     let part: OnlyStatus =
         from_json(&entry.value).map_err(|error| ApiError::Internal { message: format!("{} cannot be read: {error}", entry.key) })?;
     Ok(part.status)
@@ -94,11 +96,19 @@ struct StatusPart {
 }
 
 /// The entry as `resource` shows it.
-pub(crate) fn shown(resource: &Resource, entry: Arc<Entry>) -> Arc<Entry> {
-    let Some(form) = &resource.stored_form else { return entry };
-    // What cannot be converted is shown as it is: who reads it finds out.
-    let Ok(Some(value)) = form.show(&entry.value) else { return entry };
-    with_value(resource, &entry, value, None)
+///
+/// # Errors
+/// The conversion's from the version in which the object is stored.
+pub(crate) fn shown(resource: &Resource, entry: Arc<Entry>) -> Result<Arc<Entry>, ApiError> {
+    let Some(form) = &resource.stored_form else { return Ok(entry) };
+    let value = form.show(&entry.value).map_err(|why| unreadable(&entry, &why))?;
+    Ok(value.map_or_else(|| Arc::clone(&entry), |value| with_value(resource, &entry, value, None)))
+}
+
+/// As [`shown`], of an entry that was just written as `object`. The write is done, so a failed conversion back is no error: the object is shown.
+pub(crate) fn shown_after_write(resource: &Resource, entry: Arc<Entry>, object: &dyn Object) -> Arc<Entry> {
+    let shown = shown(resource, Arc::clone(&entry));
+    shown.unwrap_or_else(|_| with_value(resource, &entry, object.encode().into(), None))
 }
 
 /// The entry with another value, whose header is read if it is not known.
@@ -124,10 +134,14 @@ pub(crate) fn header_of(resource: &Resource, object: &dyn Object, value: &[u8]) 
 }
 
 /// As [`shown`], of a change.
-pub(crate) fn shown_event(resource: &Resource, event: Arc<Event>) -> Arc<Event> {
+///
+/// # Errors
+/// As [`shown`], of the object before or after the change.
+pub(crate) fn shown_event(resource: &Resource, event: Arc<Event>) -> Result<Arc<Event>, ApiError> {
     if resource.stored_form.is_none() {
-        return event;
+        return Ok(event);
     }
     let shown = |entry: &Arc<Entry>| shown(resource, Arc::clone(entry));
-    Arc::new(Event { kind: event.kind, entry: shown(&event.entry), previous: event.previous.as_ref().map(shown), encoded: OnceLock::new() })
+    let (entry, previous) = (shown(&event.entry)?, event.previous.as_ref().map(shown).transpose()?);
+    Ok(Arc::new(Event { kind: event.kind, entry, previous, encoded: OnceLock::new() }))
 }

@@ -33,7 +33,7 @@ enum Start {
 
 impl Registry {
     /// The changes of a collection: all objects first for resource version unset or `0` and for a streaming list, else what came behind
-    /// the version given. Never ends by itself, except behind [`WatchEvent::Expired`], and when the kind is served no more.
+    /// the version given. Never ends by itself, except behind [`WatchEvent::Error`], and when the kind is served no more.
     ///
     /// # Errors
     /// Bad options or selectors; a version that is gone (410), or for a streaming list one that is not there within 3 s.
@@ -156,9 +156,12 @@ struct Live {
 }
 
 impl Live {
-    /// The event that a change is to this watch, if any.
-    fn event(&self, change: Arc<Event>) -> Option<WatchEvent> {
-        let change = stored::shown_event(&self.resource, change);
+    /// The event that a change is to this watch, if any. A change that cannot be shown ends the watch.
+    fn event(&mut self, change: Arc<Event>) -> Option<WatchEvent> {
+        let change = match stored::shown_event(&self.resource, change) {
+            Ok(change) => change,
+            Err(error) => return Some(self.end(error)),
+        };
         let was = change.previous.as_ref().filter(|previous| self.filter.matches(previous));
         let revision = change.entry.mod_revision;
         if change.kind == EventKind::Deleted {
@@ -173,9 +176,10 @@ impl Live {
         }
     }
 
-    fn end(&mut self, error: ReadError) -> WatchEvent {
+    fn end(&mut self, error: ApiError) -> WatchEvent {
         self.changes = None;
-        WatchEvent::Expired(Arc::new(too_old(error)))
+        self.rest = Events::new().into_iter();
+        WatchEvent::Error(Arc::new(error))
     }
 }
 
@@ -212,7 +216,7 @@ impl Stream for Live {
                         return Poll::Ready(Some(WatchEvent::Bookmark { revision: this.seen, initial_events_end: false }));
                     }
                 }
-                Poll::Ready(Some(Err(error))) => return Poll::Ready(Some(this.end(error))),
+                Poll::Ready(Some(Err(error))) => return Poll::Ready(Some(this.end(too_old(error)))),
                 Poll::Ready(None) => return Poll::Ready(None),
                 Poll::Pending => break,
             }

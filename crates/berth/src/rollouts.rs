@@ -403,7 +403,7 @@ fn entries(registry: &Registry, kind: &str, read: fn(&[u8]) -> Option<Version>) 
         match event {
             WatchEvent::Added(entry) => read(&entry.value),
             WatchEvent::Modified(event) => read(&event.entry.value),
-            WatchEvent::Deleted { .. } | WatchEvent::Bookmark { .. } | WatchEvent::Expired(_) => None,
+            WatchEvent::Deleted { .. } | WatchEvent::Bookmark { .. } | WatchEvent::Error(_) => None,
         }
     };
     Ok(events.filter_map(read).boxed())

@@ -23,6 +23,9 @@ impl Convert for SizeIsLength {
     fn convert(&self, object: &mut Value, _: &str, to: &str) -> Result<(), String> {
         let (before, after) = if to == "v2" { ("size", "length") } else { ("length", "size") };
         let Some(spec) = object.get_mut("spec").and_then(Value::as_object_mut) else { return Ok(()) };
+        if to == "v1" && spec.get("color").is_some_and(|color| color == "green") {
+            return Err("v1 has no green".to_owned());
+        }
         spec.remove(before).and_then(|value| spec.insert(after.to_owned(), value));
         Ok(())
     }
@@ -309,6 +312,40 @@ async fn a_watch_shows_the_version_that_it_asks_for() {
             }
         }
     }
+}
+
+#[tokio::test]
+async fn an_object_that_cannot_be_converted_is_an_error_in_reads_lists_and_watches() {
+    let mut gauges = Gauges::start().await;
+    let begun = gauges.client.post(&all("v2"), &gauge("v2", "a", json!({"length": 3}))).await.json();
+    let since = begun["metadata"]["resourceVersion"].as_str().expect("a version").to_owned();
+    let mut watches = Vec::new();
+    for version in ["v1", "v2"] {
+        let mut client = gauges.server.admin().await;
+        let path = format!("{}?watch=1&resourceVersion={since}", all(version));
+        watches.push(client.open(Method::GET, &path, &[], "").await.into_body());
+    }
+    assert_eq!(gauges.client.post(&all("v2"), &gauge("v2", "g", json!({"color": "green"}))).await.code, 201);
+
+    let why = "cannot be read: conversion from example.com/v2 to example.com/v1 failed: v1 has no green";
+    let is_why = |status: &Value| status["code"] == 500 && status["message"].as_str().is_some_and(|message| message.ends_with(why));
+    let part = ("accept", "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io");
+    for (path, headers) in [(one("v1", "g"), vec![]), (all("v1"), vec![]), (all("v1"), vec![TABLE]), (all("v1"), vec![part])] {
+        let refused = gauges.client.send(Method::GET, &path, &headers, "").await;
+        assert!(refused.code == 500 && is_why(&refused.json()), "{path} {headers:?}: {}", refused.text());
+    }
+    let refused = gauges.client.get(&format!("{}?watch=1", all("v1"))).await;
+    assert!(refused.code == 500 && is_why(&refused.json()), "{}", refused.text());
+    let event = next_line(&mut watches[0]).await.expect("an error");
+    assert!(event["type"] == "ERROR" && is_why(&event["object"]), "{event}");
+    assert_eq!(next_line(&mut watches[0]).await, None, "a watch ends with its error");
+
+    // The version in which it is stored serves it.
+    let event = next_line(&mut watches[1]).await.expect("the watch goes on");
+    assert_eq!((&event["type"], &event["object"]["spec"]["color"]), (&json!("ADDED"), &json!("green")));
+    assert_eq!(gauges.client.get(&all("v2")).await.json()["items"].as_array().map(Vec::len), Some(2));
+    assert_eq!(gauges.client.send(Method::DELETE, &one("v2", "g"), &[], "").await.code, 200);
+    assert_eq!(gauges.client.get(&all("v1")).await.json()["items"].as_array().map(Vec::len), Some(1));
 }
 
 #[tokio::test]

@@ -16,7 +16,7 @@ impl Chain {
         }
         let is_same = object.same_as(&*old.object);
         if is_same && !(is_deletion && admission.removes) {
-            return Ok(Current::Stored(stored::shown(resource, Arc::clone(&old.entry))));
+            return Ok(Current::Stored(stored::shown_after_write(resource, Arc::clone(&old.entry), &**object)));
         }
         if is_dry {
             return Ok(Current::Made(with_revision(object.to_value(), &old.entry)));
@@ -30,7 +30,7 @@ impl Chain {
             storage.put(resource, key, object, Expected::At(revision), purpose(admission)).await?
         };
         self.note_history(admission, &entry);
-        Ok(Current::Stored(stored::shown(resource, entry)))
+        Ok(Current::Stored(stored::shown_after_write(resource, entry, &**object)))
     }
 
     /// Writes an object whose name must be free.
@@ -42,7 +42,7 @@ impl Chain {
         }
         let entry = storage.put(resource, key, object, Expected::Absent, purpose(admission)).await?;
         self.note_history(admission, &entry);
-        Ok(Current::Stored(stored::shown(resource, entry)))
+        Ok(Current::Stored(stored::shown_after_write(resource, entry, &**object)))
     }
 }
 
@@ -71,7 +71,7 @@ pub(crate) async fn mark_first(storage: &Storage, admission: &Admission<'_>) -> 
     let Some(old) = &admission.old else { return Ok(Current::Made(object.to_value())) };
     let (key, expected) = (old.entry.key.clone(), Expected::At(old.entry.mod_revision));
     let entry = storage.put(resource, key, object, expected, Purpose::Removal).await?;
-    Ok(Current::Stored(stored::shown(resource, entry)))
+    Ok(Current::Stored(stored::shown_after_write(resource, entry, &**object)))
 }
 
 /// The JSON of a dry run's answer shows the resource version that the change was tried on.

@@ -157,7 +157,7 @@ impl Printer {
                 *object.meta_mut() = bookmark_meta(*revision, *initial_events_end);
                 object
             }
-            WatchEvent::Expired(_) => return Ok(None),
+            WatchEvent::Error(_) => return Ok(None),
         };
         let mut table = self.single(&*object)?;
         if position == Position::Later {

@@ -72,7 +72,7 @@ impl PartialObjectMetadata {
             WatchEvent::Modified(event) => of_entry(&event.entry, event.entry.mod_revision)?,
             WatchEvent::Deleted { last, revision } => of_entry(last, *revision)?,
             WatchEvent::Bookmark { revision, initial_events_end } => Self::new(bookmark_meta(*revision, *initial_events_end)),
-            WatchEvent::Expired(_) => return Ok(None),
+            WatchEvent::Error(_) => return Ok(None),
         };
         Ok(Some(partial))
     }

@@ -119,7 +119,7 @@ fn seen(watch: &mut BoxStream<'static, WatchEvent>) -> String {
             WatchEvent::Modified(event) => format!("~{}", place(&event.entry)),
             WatchEvent::Deleted { last, .. } => format!("-{}", place(&last)),
             WatchEvent::Bookmark { .. } => ".".to_owned(),
-            WatchEvent::Expired(error) => format!("!{error}"),
+            WatchEvent::Error(error) => format!("!{error}"),
         });
     }
     seen.join(" ")

@@ -14,7 +14,7 @@ fn seen(watch: &mut BoxStream<'static, WatchEvent>) -> String {
             WatchEvent::Modified(event) => format!("~{}", name(&event.entry)),
             WatchEvent::Deleted { last, .. } => format!("-{}", name(&last)),
             WatchEvent::Bookmark { initial_events_end, .. } => if initial_events_end { "|" } else { "." }.to_owned(),
-            WatchEvent::Expired(error) => format!("!{error}"),
+            WatchEvent::Error(error) => format!("!{error}"),
         });
     }
     seen.join(" ")
