@@ -1,26 +1,8 @@
 //! What the tables of tests are checked with.
 
 use crate::{FeatureGates, Kind};
+pub(crate) use berth_testing::merged;
 use serde_json::Value;
-
-/// Lays `patch` over `base`: objects member by member, null removes, all else replaces.
-pub(crate) fn merged(mut base: Value, patch: &Value) -> Value {
-    match (&mut base, patch) {
-        (Value::Object(members), Value::Object(patch)) => {
-            for (name, patch) in patch {
-                match patch {
-                    Value::Null => _ = members.remove(name),
-                    _ => {
-                        let member = members.remove(name).unwrap_or_default();
-                        members.insert(name.clone(), merged(member, patch));
-                    }
-                }
-            }
-            base
-        }
-        _ => patch.clone(),
-    }
-}
 
 /// The object as it is after decoding and defaults.
 pub(crate) fn decoded<K: Kind>(json: &Value) -> K {

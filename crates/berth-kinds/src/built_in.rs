@@ -4,6 +4,9 @@ mod ingress;
 mod ingress_class;
 mod network_policy;
 mod values;
+// The example of CONTRIBUTING, which berth does not serve.
+#[cfg(test)]
+mod volume_attributes_class;
 
 pub use ingress::ingress;
 pub use ingress_class::ingress_class;

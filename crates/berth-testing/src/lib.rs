@@ -10,9 +10,11 @@
 )]
 
 mod kept;
+mod merged;
 mod skipped;
 mod upstream;
 
 pub use kept::kept;
+pub use merged::merged;
 pub use skipped::{SKIPPED, Tool, skip};
 pub use upstream::{Upstream, upstream_folder};

@@ -1,26 +1,8 @@
-use super::{ingress, ingress_class, network_policy};
-use crate::{Definition, Document, Kind};
+use super::{ingress, ingress_class, network_policy, volume_attributes_class::volume_attributes_class};
+use crate::{Cell, Definition, Document, Kind};
 use berth_api::{FeatureGates, FieldError, Object};
+use berth_testing::merged;
 use serde_json::{Value, json};
-
-/// Lays `patch` over `base`: objects member by member, null removes, all else replaces.
-fn merged(mut base: Value, patch: &Value) -> Value {
-    match (&mut base, patch) {
-        (Value::Object(members), Value::Object(patch)) => {
-            for (name, patch) in patch {
-                match patch {
-                    Value::Null => _ = members.remove(name),
-                    _ => {
-                        let member = members.remove(name).unwrap_or_default();
-                        members.insert(name.clone(), merged(member, patch));
-                    }
-                }
-            }
-            base
-        }
-        _ => patch.clone(),
-    }
-}
 
 fn named(patch: &Value) -> Value {
     merged(json!({"metadata": {"name": "a", "namespace": "b"}}), patch)
@@ -72,6 +54,33 @@ fn compare(faults: &[FieldError], wanted: &[&str], object: &Value) {
     };
     let all_fit = found.len() == wanted.len() && found.iter().zip(wanted).all(fits);
     assert!(all_fit, "of {object}\nfound  {found:#?}\nwanted {wanted:#?}");
+}
+
+/// The recipe of CONTRIBUTING compiles as it is written there.
+#[test]
+fn the_example_of_the_recipe_is_this_code() {
+    let (recipe, code) = (include_str!("../../../../CONTRIBUTING.md"), include_str!("volume_attributes_class.rs"));
+    let begins = recipe.find("### A kind").expect("a recipe");
+    let block = recipe[begins..].split("```rust\n").nth(1).and_then(|rest| rest.split("```").next()).expect("a block of code");
+    assert!(block == code, "CONTRIBUTING and volume_attributes_class.rs differ");
+}
+
+#[test]
+fn the_kind_of_the_recipe_is_read_printed_and_validated() {
+    let class = |driver: &str, speed: &str| json!({"metadata": {"name": "fast"}, "driverName": driver, "parameters": {"speed": speed}});
+    check_stored(
+        volume_attributes_class,
+        &json!({"driverName": "a.b", "parameters": {}}),
+        &json!({"driverName": "a.b"}),
+    );
+    check_create(volume_attributes_class, &class("a.b", "1"), &[]);
+    check_create(volume_attributes_class, &class("", "1"), &["driverName: Required value"]);
+    check_update(volume_attributes_class, &class("a.b", "1"), &class("a.b", "1"), &[]);
+    let faults = ["driverName: Forbidden: updates to driverName are forbidden.", "parameters: Forbidden: updates to parameters are forbidden."];
+    check_update(volume_attributes_class, &class("a.b", "1"), &class("c.d", "2"), &faults);
+    let [document] = decoded(volume_attributes_class, [&class("a.b", "1")]);
+    let Cell::Computed(driver) = document.version().version().columns[1].cell else { panic!("the column is computed") };
+    assert_eq!(driver(document.content()), "a.b");
 }
 
 #[test]
