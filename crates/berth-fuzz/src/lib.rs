@@ -16,6 +16,7 @@ pub mod roles;
 pub mod scalars;
 pub mod selectors;
 pub mod stored_records;
+pub mod structural;
 pub mod trace;
 pub mod validation;
 pub mod yaml_body;
@@ -37,6 +38,7 @@ pub const TARGETS: &[Target] = &[
     ("scalars", scalars::run),
     ("selectors", selectors::run),
     ("stored_records", stored_records::run),
+    ("structural", structural::run),
     ("trace", trace::run),
     ("validation", validation::run),
     ("yaml_body", yaml_body::run),

@@ -25,6 +25,9 @@ use std::{collections::BTreeMap, fmt, sync::Arc};
 /// How deep a schema is at most.
 pub const DEPTH_MAX: usize = 100;
 
+/// How many faults of an object are returned at most.
+pub const FAULTS_MAX: usize = 100;
+
 /// The members of an object that its schema does not describe: of the object itself and of an embedded one.
 const META_FIELDS: [&str; 3] = ["apiVersion", "kind", "metadata"];
 

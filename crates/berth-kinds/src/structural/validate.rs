@@ -2,13 +2,11 @@
 //!
 //! Source: upstream `kube-openapi/pkg/validation/validate` and `apiextensions-apiserver/pkg/apiserver/validation`.
 
-use super::{Additional, ListType, Structural, Type, Values, format};
+use super::{Additional, FAULTS_MAX, ListType, Structural, Type, Values, format};
 use berth_api::{FieldError, FieldErrorReason, Path};
 use serde_json::{Map, Number, Value};
 use std::collections::BTreeSet;
 
-/// How many faults of one value are collected.
-const FAULTS_MAX: usize = 100;
 /// The field of faults that upstream reports without one.
 const NO_FIELD: &str = "<nil>";
 
