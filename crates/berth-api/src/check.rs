@@ -7,9 +7,9 @@ use serde_json::Value;
 /// The object as it is after decoding and defaults.
 pub(crate) fn decoded<K: Kind>(json: &Value) -> K {
     let mut object: K = serde_json::from_value(json.clone()).expect("the test's JSON is of the kind");
-    crate::Object::set_defaults(&mut object);
+    crate::ObjectStrategy::set_defaults(&mut object);
     let once = object.clone();
-    crate::Object::set_defaults(&mut object);
+    crate::ObjectStrategy::set_defaults(&mut object);
     assert_eq!(once, object, "defaults are idempotent");
     object
 }

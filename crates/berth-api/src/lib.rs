@@ -36,7 +36,7 @@ mod unset;
 
 pub use field::{FieldError, FieldErrorReason, Path};
 pub use gates::{FeatureGates, Gate};
-pub use object::{Kind, Object, Scope};
+pub use object::{Kind, Object, ObjectRules, ObjectStrategy, Scope};
 pub use selector::{FieldSelector, Selector, SelectorError};
 pub use status_part::StatusPart;
 pub use subresource::Subresource;

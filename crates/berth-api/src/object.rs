@@ -1,6 +1,10 @@
-//! One kind's rules, typed ([`Kind`]) and with the type erased ([`Object`]).
+//! Objects: of a kind that is a type of Rust ([`Kind`], with its rules), and of any kind ([`Object`]).
 
-use crate::{FeatureGates, FieldError, decode::Codec, deletion::Grace, normal::Normal, own_annotations};
+mod strategy;
+
+pub use strategy::{ObjectRules, ObjectStrategy};
+
+use crate::{FeatureGates, FieldError, decode::Codec, deletion::Grace, normal::Normal};
 use berth_identity::{GroupResource, GroupVersionKind};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta, Time};
 use schemars::JsonSchema;
@@ -176,11 +180,11 @@ pub trait Kind:
     }
 }
 
-/// An object whose kind is known only at run time, and the rules that it has with it. Every [`Kind`] is one; a kind that is no type of Rust
-/// may be one by itself.
+/// An object whose kind is known only at run time: what it is, without its rules. Those are its [`ObjectStrategy`]. Every [`Kind`] is one, and so is an
+/// object of a kind that is data.
 ///
-/// Where a method takes a second object it must be of the same kind; the registry only pairs what it read under one resource.
-pub trait Object: Any + Debug + Send + Sync {
+/// Where a method takes a second object, it must be of the same kind. The registry only pairs objects that it read under one resource.
+pub trait Object: ObjectStrategy + Any + Debug {
     /// `apps/v1`.
     fn api_version(&self) -> &str;
     /// `Deployment`.
@@ -191,20 +195,6 @@ pub trait Object: Any + Debug + Send + Sync {
     }
     /// (`apps`, `deployments`).
     fn resource(&self) -> GroupResource;
-    /// [`Kind::NAME_RULE`].
-    fn name_rule(&self) -> NameRule;
-    /// [`Kind::CHECKS_NEW_NAME_BASE`].
-    fn checks_new_name_base(&self) -> bool {
-        false
-    }
-    /// [`Kind::GENERATION_RULE`].
-    fn generation_rule(&self) -> GenerationRule;
-    /// [`Kind::REQUIRES_RESOURCE_VERSION`].
-    fn requires_resource_version(&self) -> bool;
-    /// [`Kind::RETURNS_DELETED`].
-    fn returns_deleted(&self) -> bool {
-        false
-    }
     /// Its metadata.
     fn meta(&self) -> &ObjectMeta;
     /// Its metadata, to change.
@@ -213,58 +203,6 @@ pub trait Object: Any + Debug + Send + Sync {
     fn encode(&self) -> Vec<u8>;
     /// Its JSON as a tree.
     fn to_value(&self) -> Value;
-    /// [`Normal::normalize`].
-    fn normalize(&mut self) {}
-    /// [`Normal::normalize`], then [`Kind::set_defaults`].
-    fn set_defaults(&mut self);
-    /// [`Kind::prepare_create`].
-    fn prepare_create(&mut self, gates: &FeatureGates);
-    /// [`Kind::prepare_update`].
-    fn prepare_update(&mut self, old: &dyn Object, gates: &FeatureGates);
-    /// [`Kind::prepare_status_update`].
-    fn prepare_status_update(&mut self, old: &dyn Object, gates: &FeatureGates);
-    /// [`Kind::validate`].
-    fn validate(&self, gates: &FeatureGates) -> Vec<FieldError>;
-    /// [`Kind::validate_update`].
-    fn validate_update(&self, old: &dyn Object, gates: &FeatureGates) -> Vec<FieldError>;
-    /// [`Kind::validate_status_update`].
-    fn validate_status_update(&self, old: &dyn Object, gates: &FeatureGates) -> Vec<FieldError>;
-    /// [`Kind::warnings`].
-    fn warnings(&self, old: Option<&dyn Object>) -> Vec<String>;
-    /// [`Kind::spec_differs`].
-    fn spec_differs(&self, old: &dyn Object) -> bool;
-    /// [`Kind::prepare_finalize`].
-    fn prepare_finalize(&mut self, _old: &dyn Object) {}
-    /// [`Kind::validate_finalize`].
-    fn validate_finalize(&self) -> Vec<FieldError> {
-        Vec::new()
-    }
-    /// [`Kind::stamp`].
-    fn stamp(&mut self, _old: Option<&dyn Object>, _now: &Time) {}
-    /// [`Kind::begin_deletion`].
-    fn begin_deletion(&mut self, _now: &Time) {}
-    /// [`Kind::has_own_finalizers`].
-    fn has_own_finalizers(&self) -> bool {
-        false
-    }
-    /// [`Kind::grace`].
-    fn grace(&self, _seconds: Option<i64>) -> Grace {
-        Grace::None
-    }
-    /// [`Kind::scale`].
-    fn scale(&self) -> Option<Scaled<'_>> {
-        None
-    }
-    /// [`Kind::set_replicas`].
-    fn set_replicas(&mut self, _replicas: i32) {}
-    /// [`Kind::selectable`].
-    fn selectable(&self, _field: &str) -> Option<Cow<'_, str>> {
-        None
-    }
-    /// [`Kind::with_status`].
-    fn with_status(&self, _part: &dyn Object, _members: &[&str]) -> Option<Box<dyn Object>> {
-        None
-    }
     /// Whether both are equal in every field.
     fn same_as(&self, other: &dyn Object) -> bool;
     /// A copy.
@@ -288,10 +226,6 @@ impl dyn Object {
     pub fn downcast_mut<K: Kind>(&mut self) -> Option<&mut K> {
         self.as_any_mut().downcast_mut()
     }
-}
-
-fn same_kind<K: Kind>(object: &dyn Object) -> &K {
-    object.downcast_ref().expect("the registry pairs objects of one resource only")
 }
 
 /// How much of [`SCRATCH`] is kept: more than nearly all objects need. What is larger is given as it is.
@@ -319,26 +253,6 @@ impl<K: Kind> Object for K {
         GroupResource::from_static(K::GROUP, K::URL_PATH_SEGMENT)
     }
 
-    fn name_rule(&self) -> NameRule {
-        K::NAME_RULE
-    }
-
-    fn checks_new_name_base(&self) -> bool {
-        K::CHECKS_NEW_NAME_BASE
-    }
-
-    fn generation_rule(&self) -> GenerationRule {
-        K::GENERATION_RULE
-    }
-
-    fn requires_resource_version(&self) -> bool {
-        K::REQUIRES_RESOURCE_VERSION
-    }
-
-    fn returns_deleted(&self) -> bool {
-        K::RETURNS_DELETED
-    }
-
     fn meta(&self) -> &ObjectMeta {
         self.metadata()
     }
@@ -362,92 +276,6 @@ impl<K: Kind> Object for K {
 
     fn to_value(&self) -> Value {
         self.encode_tree()
-    }
-
-    fn normalize(&mut self) {
-        Normal::normalize(self);
-    }
-
-    fn set_defaults(&mut self) {
-        Normal::normalize(self);
-        Kind::set_defaults(self);
-    }
-
-    fn prepare_create(&mut self, gates: &FeatureGates) {
-        Kind::prepare_create(self, gates);
-    }
-
-    fn prepare_update(&mut self, old: &dyn Object, gates: &FeatureGates) {
-        Kind::prepare_update(self, same_kind(old), gates);
-    }
-
-    fn prepare_status_update(&mut self, old: &dyn Object, gates: &FeatureGates) {
-        Kind::prepare_status_update(self, same_kind(old), gates);
-    }
-
-    fn validate(&self, gates: &FeatureGates) -> Vec<FieldError> {
-        Kind::validate(self, gates)
-    }
-
-    fn validate_update(&self, old: &dyn Object, gates: &FeatureGates) -> Vec<FieldError> {
-        Kind::validate_update(self, same_kind(old), gates)
-    }
-
-    fn validate_status_update(&self, old: &dyn Object, gates: &FeatureGates) -> Vec<FieldError> {
-        Kind::validate_status_update(self, same_kind(old), gates)
-    }
-
-    fn warnings(&self, old: Option<&dyn Object>) -> Vec<String> {
-        let old = old.map(same_kind);
-        let mut warnings = Kind::warnings(self, old);
-        if old.is_none_or(|old: &K| old.meta().annotations != self.meta().annotations || Kind::spec_differs(self, old)) {
-            warnings.extend(own_annotations::of_object(K::KIND, self.meta()));
-        }
-        warnings
-    }
-
-    fn spec_differs(&self, old: &dyn Object) -> bool {
-        Kind::spec_differs(self, same_kind(old))
-    }
-
-    fn prepare_finalize(&mut self, old: &dyn Object) {
-        Kind::prepare_finalize(self, same_kind(old));
-    }
-
-    fn validate_finalize(&self) -> Vec<FieldError> {
-        Kind::validate_finalize(self)
-    }
-
-    fn stamp(&mut self, old: Option<&dyn Object>, now: &Time) {
-        Kind::stamp(self, old.map(same_kind), now);
-    }
-
-    fn begin_deletion(&mut self, now: &Time) {
-        Kind::begin_deletion(self, now);
-    }
-
-    fn has_own_finalizers(&self) -> bool {
-        Kind::has_own_finalizers(self)
-    }
-
-    fn grace(&self, seconds: Option<i64>) -> Grace {
-        Kind::grace(self, seconds)
-    }
-
-    fn scale(&self) -> Option<Scaled<'_>> {
-        Kind::scale(self)
-    }
-
-    fn set_replicas(&mut self, replicas: i32) {
-        Kind::set_replicas(self, replicas);
-    }
-
-    fn selectable(&self, field: &str) -> Option<Cow<'_, str>> {
-        Kind::selectable(self, field)
-    }
-
-    fn with_status(&self, part: &dyn Object, members: &[&str]) -> Option<Box<dyn Object>> {
-        Some(Box::new(Kind::with_status(self, part.downcast_ref()?, members)?))
     }
 
     fn same_as(&self, other: &dyn Object) -> bool {

@@ -3,7 +3,7 @@
 use crate::objects::{any_resource, has_floats, object};
 use arbitrary::{Result, Unstructured};
 use berth_api::{
-    FeatureGates,
+    FeatureGates, Subresource,
     k8s_openapi::jiff::Timestamp,
     metadata::{validate_new, validate_update},
     quota,
@@ -23,7 +23,7 @@ fn check(u: &mut Unstructured<'_>) -> Result<()> {
     assert!(new.same_as(&*once), "defaults of {once:?}\n{new:?}");
 
     new.prepare_create(&gates);
-    let mut faults = validate_new(new.meta(), new.name_rule(), resource.scope);
+    let mut faults = validate_new(new.meta(), new.rules().name_rule, resource.scope);
     faults.extend(new.validate(&gates));
     let _ = new.warnings(None);
     let cells = resource.rules.cells(&*new, Timestamp::UNIX_EPOCH);
@@ -42,20 +42,20 @@ fn check(u: &mut Unstructured<'_>) -> Result<()> {
         assert!(shown.same_as(&*new), "{}\n{new:?}", String::from_utf8_lossy(&stored));
         // What was accepted once may be sent again as it is.
         let mut again = new.clone_object();
-        again.prepare_update(&*new, &gates);
+        again.prepare_update(&*new, None, &gates);
         let mut faults = validate_update(again.meta(), new.meta());
-        faults.extend(again.validate_update(&*new, &gates));
+        faults.extend(again.validate_update(&*new, None, &gates));
         assert!(faults.is_empty(), "{faults:?} {}", String::from_utf8_lossy(&stored));
     }
 
     old.set_defaults();
     let mut changed = new.clone_object();
-    changed.prepare_update(&*old, &gates);
-    let _ = changed.validate_update(&*old, &gates);
+    changed.prepare_update(&*old, None, &gates);
+    let _ = changed.validate_update(&*old, None, &gates);
     let _ = changed.warnings(Some(&*old));
     let mut status = new.clone_object();
-    status.prepare_status_update(&*old, &gates);
-    let _ = status.validate_status_update(&*old, &gates);
+    status.prepare_update(&*old, Some(Subresource::Status), &gates);
+    let _ = status.validate_update(&*old, Some(Subresource::Status), &gates);
     Ok(())
 }
 

@@ -12,8 +12,7 @@ pub use ingress::ingress;
 pub use ingress_class::ingress_class;
 pub use network_policy::network_policy;
 
-use crate::ObjectRules;
-use berth_api::object::GenerationRule;
+use berth_api::{ObjectRules, object::GenerationRule};
 
 /// What people read of the column of the name.
 const NAME_DESCRIPTION: &str = "Name of the object, unique in its namespace.";

@@ -2,9 +2,8 @@
 
 use crate::{Components, Content, Conversion, JsonPath, Strategy, Structural, Type};
 use berth_api::{
-    FieldError, Path, Scope,
+    FieldError, ObjectRules, Path, Scope,
     names::{check_dns_1035_label, check_dns_subdomain},
-    object::{GenerationRule, NameRule},
 };
 use schemars::{Schema, SchemaGenerator};
 use serde_json::{Value, json};
@@ -25,8 +24,10 @@ pub struct Definition {
     pub conversion: Conversion,
     /// How its objects are read and written.
     pub form: Form,
-    /// What is generic of an object.
+    /// The rules that are generic of an object.
     pub rules: ObjectRules,
+    /// What every object has before a manager owns a field.
+    pub empty: Value,
     /// What a schema cannot express.
     pub strategy: Option<Arc<dyn Strategy>>,
 }
@@ -134,31 +135,11 @@ pub enum Form {
     },
 }
 
-/// What is generic of an object.
-#[derive(Clone, Debug)]
-pub struct ObjectRules {
-    /// What its name must be.
-    pub name_rule: NameRule,
-    /// Whether an update checks a new `metadata.generateName` as a create does.
-    pub checks_new_name_base: bool,
-    /// When its generation rises.
-    pub generation_rule: GenerationRule,
-    /// Whether an update must name the version that it changes.
-    pub requires_resource_version: bool,
-    /// What every object has before a manager owns a field.
-    pub empty: Value,
-}
-
-impl Default for ObjectRules {
-    /// Those of custom resources.
-    fn default() -> Self {
-        Self {
-            name_rule: NameRule::Subdomain,
-            checks_new_name_base: false,
-            generation_rule: GenerationRule::Spec,
-            requires_resource_version: true,
-            empty: json!({"metadata": {}}),
-        }
+impl Definition {
+    /// The [`empty`](Self::empty) of custom resources.
+    #[must_use]
+    pub fn only_metadata() -> Value {
+        json!({"metadata": {}})
     }
 }
 

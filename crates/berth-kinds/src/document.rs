@@ -2,10 +2,10 @@
 
 use crate::{Content, ConversionError, Form, KindVersion, ScalePaths, Strategy, reading};
 use berth_api::{
-    FeatureGates, FieldError, Object, Path, Subresource,
+    FeatureGates, FieldError, Object, ObjectRules, ObjectStrategy, Path, Subresource,
     decode::DecodeError,
     normal::Normal,
-    object::{GenerationRule, NameRule, Scaled, ScaledSelector},
+    object::{Scaled, ScaledSelector},
     own_annotations,
 };
 use berth_identity::{GroupResource, GroupVersionKind};
@@ -128,69 +128,24 @@ impl Document {
         });
         judged.collect()
     }
+
+    /// What `/status` cannot change is as it was.
+    fn prepare_status(&mut self, old: &Self) {
+        let status = self.content.members_mut().remove("status");
+        self.content.value_mut().clone_from(old.content.members());
+        self.content.members_mut().remove("status");
+        status.map(|status| self.content.members_mut().insert("status".to_owned(), status));
+        if !self.is_native() {
+            let meta = self.meta_mut();
+            let (managed_fields, resource_version) = (meta.managed_fields.take(), meta.resource_version.take());
+            *meta = ObjectMeta { managed_fields, resource_version, ..old.meta().clone() };
+        }
+    }
 }
 
-impl Object for Document {
-    fn api_version(&self) -> &str {
-        self.kind.api_version()
-    }
-
-    fn kind(&self) -> &str {
-        &self.kind.definition().names.kind
-    }
-
-    fn gvk(&self) -> GroupVersionKind {
-        self.kind.gvk().clone()
-    }
-
-    fn resource(&self) -> GroupResource {
-        self.kind.resource().clone()
-    }
-
-    fn name_rule(&self) -> NameRule {
-        self.kind.definition().rules.name_rule
-    }
-
-    fn checks_new_name_base(&self) -> bool {
-        self.kind.definition().rules.checks_new_name_base
-    }
-
-    fn generation_rule(&self) -> GenerationRule {
-        self.kind.definition().rules.generation_rule
-    }
-
-    fn requires_resource_version(&self) -> bool {
-        self.kind.definition().rules.requires_resource_version
-    }
-
-    fn meta(&self) -> &ObjectMeta {
-        &self.content.meta
-    }
-
-    fn meta_mut(&mut self) -> &mut ObjectMeta {
-        &mut self.content.meta
-    }
-
-    fn encode(&self) -> Vec<u8> {
-        let mut out = format!("{{\"apiVersion\":\"{}\",\"kind\":\"{}\"", self.api_version(), self.kind()).into_bytes();
-        let members = || self.content.members().as_object().into_iter().flatten();
-        for (name, value) in members().take_while(|(name, _)| name.as_str() < "metadata") {
-            reading::write_member(&mut out, name, value);
-        }
-        reading::write_member(&mut out, "metadata", self.meta());
-        for (name, value) in members().skip_while(|(name, _)| name.as_str() < "metadata") {
-            reading::write_member(&mut out, name, value);
-        }
-        out.push(b'}');
-        out
-    }
-
-    fn to_value(&self) -> Value {
-        let mut value = self.content.members().clone();
-        value["apiVersion"] = self.api_version().into();
-        value["kind"] = self.kind().into();
-        value["metadata"] = serde_json::to_value(self.meta()).expect("metadata have string keys only");
-        value
+impl ObjectStrategy for Document {
+    fn rules(&self) -> &ObjectRules {
+        &self.kind.definition().rules
     }
 
     fn normalize(&mut self) {
@@ -222,27 +177,20 @@ impl Object for Document {
         }
     }
 
-    fn prepare_update(&mut self, old: &dyn Object, _: &FeatureGates) {
-        let old = Self::same_kind(old);
-        if self.kind.version().status {
-            self.take("status", old);
-        }
-        if let Some(strategy) = self.strategy() {
-            strategy.prepare_update(&mut self.content, &old.content);
-        }
-    }
-
     /// Of a custom resource, `/status` writes the status alone. Of upstream's own kinds, also metadata.
-    fn prepare_status_update(&mut self, old: &dyn Object, _: &FeatureGates) {
+    fn prepare_update(&mut self, old: &dyn Object, subresource: Option<Subresource>, _: &FeatureGates) {
         let old = Self::same_kind(old);
-        let status = self.content.members_mut().remove("status");
-        self.content.value_mut().clone_from(old.content.members());
-        self.content.members_mut().remove("status");
-        status.map(|status| self.content.members_mut().insert("status".to_owned(), status));
-        if !self.is_native() {
-            let meta = self.meta_mut();
-            let (managed_fields, resource_version) = (meta.managed_fields.take(), meta.resource_version.take());
-            *meta = ObjectMeta { managed_fields, resource_version, ..old.meta().clone() };
+        match subresource {
+            Some(Subresource::Status) => self.prepare_status(old),
+            Some(Subresource::Finalize) => (),
+            _ => {
+                if self.kind.version().status {
+                    self.take("status", old);
+                }
+                if let Some(strategy) = self.strategy() {
+                    strategy.prepare_update(&mut self.content, &old.content);
+                }
+            }
         }
     }
 
@@ -253,20 +201,15 @@ impl Object for Document {
         faults
     }
 
-    fn validate_update(&self, old: &dyn Object, _: &FeatureGates) -> Vec<FieldError> {
+    fn validate_update(&self, old: &dyn Object, subresource: Option<Subresource>, _: &FeatureGates) -> Vec<FieldError> {
+        if subresource == Some(Subresource::Finalize) {
+            return Vec::new();
+        }
         let old = Self::same_kind(old);
         let mut faults = self.schema_faults(Some(old));
         faults.extend(self.scale_faults());
-        faults.extend(self.strategy().into_iter().flat_map(|strategy| strategy.validate_update(&self.content, &old.content, None)));
-        faults
-    }
-
-    fn validate_status_update(&self, old: &dyn Object, _: &FeatureGates) -> Vec<FieldError> {
-        let old = Self::same_kind(old);
-        let mut faults = self.schema_faults(Some(old));
-        faults.extend(self.scale_faults());
-        let status = Some(Subresource::Status);
-        faults.extend(self.strategy().into_iter().flat_map(|strategy| strategy.validate_update(&self.content, &old.content, status)));
+        let of_status = subresource.filter(|subresource| *subresource == Subresource::Status);
+        faults.extend(self.strategy().into_iter().flat_map(|strategy| strategy.validate_update(&self.content, &old.content, of_status)));
         faults
     }
 
@@ -312,6 +255,54 @@ impl Object for Document {
             at = &mut at[name];
         }
         *at = replicas.into();
+    }
+}
+
+impl Object for Document {
+    fn api_version(&self) -> &str {
+        self.kind.api_version()
+    }
+
+    fn kind(&self) -> &str {
+        &self.kind.definition().names.kind
+    }
+
+    fn gvk(&self) -> GroupVersionKind {
+        self.kind.gvk().clone()
+    }
+
+    fn resource(&self) -> GroupResource {
+        self.kind.resource().clone()
+    }
+
+    fn meta(&self) -> &ObjectMeta {
+        &self.content.meta
+    }
+
+    fn meta_mut(&mut self) -> &mut ObjectMeta {
+        &mut self.content.meta
+    }
+
+    fn encode(&self) -> Vec<u8> {
+        let mut out = format!("{{\"apiVersion\":\"{}\",\"kind\":\"{}\"", self.api_version(), self.kind()).into_bytes();
+        let members = || self.content.members().as_object().into_iter().flatten();
+        for (name, value) in members().take_while(|(name, _)| name.as_str() < "metadata") {
+            reading::write_member(&mut out, name, value);
+        }
+        reading::write_member(&mut out, "metadata", self.meta());
+        for (name, value) in members().skip_while(|(name, _)| name.as_str() < "metadata") {
+            reading::write_member(&mut out, name, value);
+        }
+        out.push(b'}');
+        out
+    }
+
+    fn to_value(&self) -> Value {
+        let mut value = self.content.members().clone();
+        value["apiVersion"] = self.api_version().into();
+        value["kind"] = self.kind().into();
+        value["metadata"] = serde_json::to_value(self.meta()).expect("metadata have string keys only");
+        value
     }
 
     fn same_as(&self, other: &dyn Object) -> bool {

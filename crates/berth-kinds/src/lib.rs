@@ -19,7 +19,7 @@ mod structural;
 
 pub use content::Content;
 pub use conversion::{Conversion, ConversionError, Convert};
-pub use definition::{Cell, Column, Definition, Form, Names, ObjectRules, ScalePaths, SelectableField, Version};
+pub use definition::{Cell, Column, Definition, Form, Names, ScalePaths, SelectableField, Version};
 pub use document::Document;
 pub use json_path::{JsonPath, JsonPathError};
 pub use kind::{Kind, KindVersion, Published};

@@ -138,7 +138,7 @@ impl Registry {
 
 /// Some kinds are answered with the object also when it is gone.
 fn answer(admission: &Admission<'_>, current: Current) -> Deleted {
-    if !admission.removes || (admission.object.returns_deleted() && !admission.is_last_unseen) {
+    if !admission.removes || (admission.object.rules().returns_deleted && !admission.is_last_unseen) {
         return Deleted::Object(current);
     }
     let revision = match current {

@@ -85,7 +85,7 @@ fn check_archived(resource: &Resource, key: &Key, json: &[u8]) -> Result<(Bytes,
         return Err("it has no uid".into());
     }
     object.set_defaults();
-    let mut faults = metadata::validate_new(object.meta(), object.name_rule(), resource.scope);
+    let mut faults = metadata::validate_new(object.meta(), object.rules().name_rule, resource.scope);
     faults.extend(object.validate(&FeatureGates::default()));
     if !faults.is_empty() {
         return Err(faults.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "));

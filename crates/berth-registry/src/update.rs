@@ -56,7 +56,7 @@ impl Registry {
 
 fn check_conditional(target: &Target, object: &dyn Object) -> Result<(), ApiError> {
     let version = object.meta().resource_version.as_deref().unwrap_or_default();
-    if !version.is_empty() || !object.requires_resource_version() {
+    if !version.is_empty() || !object.rules().requires_resource_version {
         return Ok(());
     }
     let field = Path::new("metadata").child("resourceVersion");

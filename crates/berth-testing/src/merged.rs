@@ -30,7 +30,10 @@ mod tests {
     #[test]
     fn members_are_added_replaced_and_removed_at_each_depth() {
         let base = json!({"a": {"b": 1, "c": 2}, "d": [1]});
-        assert_eq!(merged(base, &json!({"a": {"b": null, "c": 3, "e": {"f": 4}}, "d": [2]})), json!({"a": {"c": 3, "e": {"f": 4}}, "d": [2]}));
+        assert_eq!(
+            merged(base, &json!({"a": {"b": null, "c": 3, "e": {"f": 4}}, "d": [2]})),
+            json!({"a": {"c": 3, "e": {"f": 4}}, "d": [2]})
+        );
         assert_eq!(merged(json!(1), &json!({"a": 1})), json!({"a": 1}), "what is no object is replaced");
     }
 }

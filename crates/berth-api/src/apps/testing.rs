@@ -19,7 +19,7 @@ fn build<K: Kind>(patch: Value) -> K {
     merge(&mut value, patch);
     let (mut object, unknown) = crate::decode::decode::<K>(value).expect("decodes");
     assert_eq!(unknown, Vec::<String>::new());
-    crate::Object::set_defaults(&mut object);
+    crate::ObjectStrategy::set_defaults(&mut object);
     object
 }
 

@@ -521,7 +521,7 @@ fn the_quality_of_service_does_not_change_and_a_phase_may_be_absent() {
     let old = created::<Pod>(&with_spec(&json!({})));
     let faults = |status: Value| {
         let mut pod: Pod = serde_json::from_value(merged(with_spec(&json!({})), &json!({ "status": status }))).expect("a pod");
-        crate::Object::set_defaults(&mut pod);
+        crate::ObjectStrategy::set_defaults(&mut pod);
         pod.prepare_status_update(&old, &FeatureGates::default());
         let faults = pod.validate_status_update(&old, &FeatureGates::default());
         (faults.iter().map(ToString::to_string).collect::<Vec<_>>(), pod.status.and_then(|status| status.phase))

@@ -1,11 +1,9 @@
 //! A kind in two versions, which comes while the server runs. `v2` calls the size of `v1` a length, and objects are stored as `v2`.
 
 use crate::common::{Answer, Client, TestServer, next_line};
-use berth_api::{Path, Scope};
+use berth_api::{ObjectRules, Path, Scope};
 use berth_identity::GroupResource;
-use berth_kinds::{
-    Cell, Column, Conversion, Convert, Definition, Form, JsonPath, Names, ObjectRules, ScalePaths, SelectableField, Structural, Version,
-};
+use berth_kinds::{Cell, Column, Conversion, Convert, Definition, Form, JsonPath, Names, ScalePaths, SelectableField, Structural, Version};
 use berth_registry::{Registry, ResourceTable, Target};
 use hyper::Method;
 use serde_json::{Value, json};
@@ -95,6 +93,7 @@ fn gauges(stored: &str) -> Definition {
         conversion: Conversion::By(Arc::new(SizeIsLength)),
         form: Form::Custom,
         rules: ObjectRules::default(),
+        empty: Definition::only_metadata(),
         strategy: None,
     }
 }

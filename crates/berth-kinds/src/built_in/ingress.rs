@@ -1,9 +1,9 @@
 //! Ingress: which traffic from outside goes to which Service. No traffic flows: ingresses are kept for those who wrote them.
 
 use super::values::{list, native, text};
-use crate::{Cell, Column, Content, Definition, Names, ObjectRules, Strategy, Version};
+use crate::{Cell, Column, Content, Definition, Names, Strategy, Version};
 use berth_api::{
-    FieldError, Path, Scope, Subresource,
+    FieldError, ObjectRules, Path, Scope, Subresource,
     faults::Faults,
     ip::check_ip,
     names::{check_dns_label, check_dns_subdomain, check_path_segment, check_wildcard},
@@ -42,7 +42,8 @@ pub fn ingress() -> Definition {
     let names = Names { short_names: vec!["ing".to_owned()], ..Names::of("Ingress", "ingresses") };
     let empty = json!({"metadata": {}, "spec": {}, "status": {"loadBalancer": {}}});
     Definition {
-        rules: ObjectRules { checks_new_name_base: true, empty, ..super::rules() },
+        rules: ObjectRules { checks_new_name_base: true, ..super::rules() },
+        empty,
         strategy: Some(Arc::new(Ingresses)),
         ..native::<k8s_openapi::api::networking::v1::Ingress>("networking.k8s.io", names, Scope::Namespaced, version, TYPES)
     }

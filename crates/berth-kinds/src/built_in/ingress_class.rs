@@ -1,9 +1,9 @@
 //! IngressClass: who serves ingresses of a class.
 
 use super::values::{native, text};
-use crate::{Cell, Column, Content, Definition, Names, ObjectRules, Strategy, Version};
+use crate::{Cell, Column, Content, Definition, Names, Strategy, Version};
 use berth_api::{
-    FieldError, Path, Scope, Subresource,
+    FieldError, ObjectRules, Path, Scope, Subresource,
     faults::Faults,
     names::{check_dns_label, check_dns_subdomain, check_path_segment},
 };
@@ -28,7 +28,8 @@ pub fn ingress_class() -> Definition {
         ..Version::default()
     };
     Definition {
-        rules: ObjectRules { checks_new_name_base: true, empty: json!({"metadata": {}, "spec": {}}), ..super::rules() },
+        rules: ObjectRules { checks_new_name_base: true, ..super::rules() },
+        empty: json!({"metadata": {}, "spec": {}}),
         strategy: Some(Arc::new(Classes)),
         ..native::<k8s_openapi::api::networking::v1::IngressClass>(
             "networking.k8s.io",

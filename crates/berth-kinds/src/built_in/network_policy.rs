@@ -1,7 +1,7 @@
 //! NetworkPolicy: which traffic pods may have. No traffic flows: policies are kept for those who wrote them.
 
 use super::values::{list, native, selector, shown_selector, text};
-use crate::{Cell, Column, Content, Definition, Names, ObjectRules, Strategy, Version};
+use crate::{Cell, Column, Content, Definition, Names, Strategy, Version};
 use berth_api::{
     FieldError, Path, Scope, Subresource,
     faults::Faults,
@@ -25,7 +25,7 @@ pub fn network_policy() -> Definition {
     let version = Version { columns: vec![Column::of_name(super::NAME_DESCRIPTION), pods, Column::age()], ..Version::default() };
     let names = Names { short_names: vec!["netpol".to_owned()], ..Names::of("NetworkPolicy", "networkpolicies") };
     Definition {
-        rules: ObjectRules { empty: json!({"metadata": {}, "spec": {"podSelector": {}}}), ..super::rules() },
+        empty: json!({"metadata": {}, "spec": {"podSelector": {}}}),
         strategy: Some(Arc::new(Policies)),
         ..native::<k8s_openapi::api::networking::v1::NetworkPolicy>("networking.k8s.io", names, Scope::Namespaced, version, TYPES)
     }

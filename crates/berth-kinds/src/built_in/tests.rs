@@ -1,6 +1,6 @@
 use super::{ingress, ingress_class, network_policy, volume_attributes_class::volume_attributes_class};
 use crate::{Cell, Definition, Document, Kind};
-use berth_api::{FeatureGates, FieldError, Object};
+use berth_api::{FeatureGates, FieldError, Object, ObjectStrategy};
 use berth_testing::merged;
 use serde_json::{Value, json};
 
@@ -42,8 +42,8 @@ fn check_create(definition: fn() -> Definition, object: &Value, wanted: &[&str])
 fn check_update(definition: fn() -> Definition, old: &Value, new: &Value, wanted: &[&str]) {
     let [mut old, mut document] = decoded(definition, [old, new]);
     old.prepare_create(&FeatureGates::default());
-    document.prepare_update(&old, &FeatureGates::default());
-    compare(&document.validate_update(&old, &FeatureGates::default()), wanted, new);
+    document.prepare_update(&old, None, &FeatureGates::default());
+    compare(&document.validate_update(&old, None, &FeatureGates::default()), wanted, new);
 }
 
 fn compare(faults: &[FieldError], wanted: &[&str], object: &Value) {
@@ -68,15 +68,12 @@ fn the_example_of_the_recipe_is_this_code() {
 #[test]
 fn the_kind_of_the_recipe_is_read_printed_and_validated() {
     let class = |driver: &str, speed: &str| json!({"metadata": {"name": "fast"}, "driverName": driver, "parameters": {"speed": speed}});
-    check_stored(
-        volume_attributes_class,
-        &json!({"driverName": "a.b", "parameters": {}}),
-        &json!({"driverName": "a.b"}),
-    );
+    check_stored(volume_attributes_class, &json!({"driverName": "a.b", "parameters": {}}), &json!({"driverName": "a.b"}));
     check_create(volume_attributes_class, &class("a.b", "1"), &[]);
     check_create(volume_attributes_class, &class("", "1"), &["driverName: Required value"]);
     check_update(volume_attributes_class, &class("a.b", "1"), &class("a.b", "1"), &[]);
-    let faults = ["driverName: Forbidden: updates to driverName are forbidden.", "parameters: Forbidden: updates to parameters are forbidden."];
+    let faults =
+        ["driverName: Forbidden: updates to driverName are forbidden.", "parameters: Forbidden: updates to parameters are forbidden."];
     check_update(volume_attributes_class, &class("a.b", "1"), &class("c.d", "2"), &faults);
     let [document] = decoded(volume_attributes_class, [&class("a.b", "1")]);
     let Cell::Computed(driver) = document.version().version().columns[1].cell else { panic!("the column is computed") };

@@ -21,6 +21,7 @@ pub(super) fn native<T: JsonSchema>(group: &str, names: Names, scope: Scope, ver
         conversion: Conversion::None,
         form: Form::Native { types: Arc::new(components), described_by: |generator| generator.subschema_for::<T>() },
         rules: super::rules(),
+        empty: Definition::only_metadata(),
         strategy: None,
     }
 }

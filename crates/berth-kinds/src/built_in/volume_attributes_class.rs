@@ -1,8 +1,8 @@
 //! VolumeAttributesClass: the attributes of volumes that can change.
 
 use super::values::{native, text};
-use crate::{Cell, Column, Content, Definition, Names, ObjectRules, Strategy, Version};
-use berth_api::{FieldError, Path, Scope, Subresource, faults::Faults, object::GenerationRule};
+use crate::{Cell, Column, Content, Definition, Names, Strategy, Version};
+use berth_api::{FieldError, ObjectRules, Path, Scope, Subresource, faults::Faults, object::GenerationRule};
 use serde_json::json;
 use std::sync::Arc;
 
@@ -15,9 +15,9 @@ pub fn volume_attributes_class() -> Definition {
         Column { cell: driver, ..Column::text("DriverName", "The driver that sets the attributes.") },
         Column::age(),
     ];
-    let empty = json!({"metadata": {}, "driverName": ""});
     Definition {
-        rules: ObjectRules { generation_rule: GenerationRule::None, empty, ..super::rules() },
+        rules: ObjectRules { generation_rule: GenerationRule::None, ..super::rules() },
+        empty: json!({"metadata": {}, "driverName": ""}),
         strategy: Some(Arc::new(Classes)),
         ..native::<k8s_openapi::api::storage::v1::VolumeAttributesClass>(
             "storage.k8s.io",

@@ -2,7 +2,7 @@ use crate::{
     Cell, Column, Content, Conversion, Convert, Definition, Document, JsonPath, Kind, KindVersion, Names, ScalePaths, SelectableField,
     Strategy, Structural, Version,
 };
-use berth_api::{FeatureGates, FieldError, Object, Path, Scope, Subresource, object::ScaledSelector};
+use berth_api::{FeatureGates, FieldError, Object, ObjectRules, ObjectStrategy, Path, Scope, Subresource, object::ScaledSelector};
 use serde_json::{Value, json};
 use std::sync::Arc;
 
@@ -62,7 +62,8 @@ fn definition() -> Definition {
         conversion: Conversion::By(Arc::new(Renamed)),
         strategy: Some(Arc::new(Fixed)),
         form: crate::Form::Custom,
-        rules: crate::ObjectRules::default(),
+        rules: ObjectRules::default(),
+        empty: Definition::only_metadata(),
     }
 }
 
@@ -135,8 +136,8 @@ fn each_endpoint_writes_its_part_and_the_spec_raises_the_generation() {
     assert_eq!(made.content().members(), &json!({"spec": {"size": 1}}));
     let old = with_status(1, 1);
     let (mut spec, mut status) = (with_status(2, 2), with_status(2, 2));
-    spec.prepare_update(&old, &gates);
-    status.prepare_status_update(&old, &gates);
+    spec.prepare_update(&old, None, &gates);
+    status.prepare_update(&old, Some(Subresource::Status), &gates);
     assert_eq!(spec.content().members(), &json!({"spec": {"size": 2}, "status": {"replicas": 1}}));
     assert_eq!(status.content().members(), &json!({"spec": {"size": 1}, "status": {"replicas": 2}}));
     assert!(spec.spec_differs(&old) && !status.spec_differs(&old));
@@ -154,8 +155,8 @@ fn schema_scale_and_strategy_judge_an_object() {
     ];
     assert_eq!(texts(&sent.validate(&gates)), wanted);
     let (red, blue) = (widget(&v1, json!({"color": "red"})), widget(&v1, json!({"color": "blue"})));
-    assert_eq!(texts(&blue.validate_update(&red, &gates)), ["spec.color: Forbidden"]);
-    assert_eq!(blue.validate_status_update(&red, &gates), []);
+    assert_eq!(texts(&blue.validate_update(&red, None, &gates)), ["spec.color: Forbidden"]);
+    assert_eq!(blue.validate_update(&red, Some(Subresource::Status), &gates), []);
     assert_eq!(texts(&widget(&v1, json!({"size": "x"})).validate(&gates)).len(), 1);
 }
 

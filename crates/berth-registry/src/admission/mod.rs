@@ -289,18 +289,14 @@ impl<'a> Admission<'a> {
         let Some(old) = self.old.as_ref().map(|old| &*old.object) else {
             new.prepare_create(gates);
             new.stamp(None, &now);
-            if new.generation_rule() != GenerationRule::None {
+            if new.rules().generation_rule != GenerationRule::None {
                 new.meta_mut().generation = Some(1);
             }
             return;
         };
-        match door {
-            Some(Subresource::Status) => {
-                new.prepare_status_update(old, gates);
-                new.stamp(Some(old), &now);
-            }
-            Some(Subresource::Finalize) => new.prepare_finalize(old),
-            _ => new.prepare_update(old, gates),
+        new.prepare_update(old, door, gates);
+        if door == Some(Subresource::Status) {
+            new.stamp(Some(old), &now);
         }
         metadata::restore_immutable(new.meta_mut(), old.meta());
         // What a controller writes through `/status`, annotations included, asks for nothing new.
@@ -328,19 +324,15 @@ impl<'a> Admission<'a> {
     fn faults(&self, gates: &FeatureGates) -> Vec<FieldError> {
         let new = &*self.object;
         let Some(old) = self.old.as_ref().map(|old| &*old.object) else {
-            let mut errors = metadata::validate_new(new.meta(), new.name_rule(), self.at.resource.scope);
+            let mut errors = metadata::validate_new(new.meta(), new.rules().name_rule, self.at.resource.scope);
             errors.extend(new.validate(gates));
             return errors;
         };
         let mut errors = metadata::validate_update(new.meta(), old.meta());
-        if self.subresource().is_none() && new.checks_new_name_base() {
-            errors.extend(metadata::validate_new_name_base(new.meta(), old.meta(), new.name_rule()));
+        if self.subresource().is_none() && new.rules().checks_new_name_base {
+            errors.extend(metadata::validate_new_name_base(new.meta(), old.meta(), new.rules().name_rule));
         }
-        errors.extend(match self.subresource() {
-            Some(Subresource::Status) => new.validate_status_update(old, gates),
-            Some(Subresource::Finalize) => new.validate_finalize(),
-            _ => new.validate_update(old, gates),
-        });
+        errors.extend(new.validate_update(old, self.subresource(), gates));
         errors
     }
 
@@ -409,7 +401,7 @@ fn normalized(object: &dyn Object) -> BoxObject {
 }
 
 fn raise_generation(old: &dyn Object, new: &mut dyn Object) {
-    let raised = match new.generation_rule() {
+    let raised = match new.rules().generation_rule {
         GenerationRule::None => false,
         GenerationRule::Spec => new.spec_differs(old),
         GenerationRule::SpecAndAnnotations => new.spec_differs(old) || new.meta().annotations != old.meta().annotations,

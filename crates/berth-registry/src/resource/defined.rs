@@ -123,7 +123,7 @@ impl Rules for Defined {
     }
 
     fn empty(&self) -> Option<Value> {
-        Some(self.0.definition().rules.empty.clone())
+        Some(self.0.definition().empty.clone())
     }
 }
 
@@ -163,9 +163,9 @@ fn printed(kind: &str, value: &Value, now: Timestamp) -> Value {
 mod tests {
     use super::*;
     use crate::resource::{DefineError, ResourceTable};
-    use berth_api::Scope;
+    use berth_api::{ObjectRules, Scope};
     use berth_identity::GroupResource;
-    use berth_kinds::{Conversion, ObjectRules, Structural, Version};
+    use berth_kinds::{Conversion, Structural, Version};
 
     /// Served in these versions, and stored in the first one.
     fn definition(group: &str, plural: &str, versions: &[&str]) -> Definition {
@@ -185,6 +185,7 @@ mod tests {
             conversion: Conversion::None,
             form: Form::Custom,
             rules: ObjectRules::default(),
+            empty: Definition::only_metadata(),
             strategy: None,
         }
     }

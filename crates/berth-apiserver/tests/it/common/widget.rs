@@ -1,7 +1,7 @@
 //! A kind that no type of Rust describes: what it is called and what its objects hold is data, as of a custom resource.
 
-use berth_api::{Path, Scope};
-use berth_kinds::{Cell, Column, Conversion, Definition, Form, JsonPath, Names, ObjectRules, SelectableField, Structural, Version};
+use berth_api::{ObjectRules, Path, Scope};
+use berth_kinds::{Cell, Column, Conversion, Definition, Form, JsonPath, Names, SelectableField, Structural, Version};
 use serde_json::json;
 
 /// A widget: the group and version `api_version`, with `fields` to select by.
@@ -40,6 +40,7 @@ pub(crate) fn widgets(api_version: &str, fields: &[&str]) -> Definition {
         conversion: Conversion::None,
         form: Form::Custom,
         rules: ObjectRules::default(),
+        empty: Definition::only_metadata(),
         strategy: None,
     }
 }
