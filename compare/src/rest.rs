@@ -152,7 +152,7 @@ fn workload_of(object: &Value, names: &[(String, String)]) -> Value {
 pub(crate) fn wanted(mut theirs: Value) -> Value {
     for workload in theirs["workload"].as_array_mut().into_iter().flatten() {
         let newest = format!("$set-{}", text(workload, "/annotations/deployment.kubernetes.io~1revision"));
-        let is_recreated = workload["spec"]["strategy"]["type"] == "Recreate";
+        let is_recreated = workload["spec"]["strategy"]["type"] == "Recreate" || workload["spec"]["replicas"] == 0;
         if let Some(message) = workload.pointer_mut("/status/conditions/Progressing/message").filter(|_| is_recreated) {
             // docs/deviations.md: upstream's message may name the previous ReplicaSet. berth's must name the newest one.
             name_set(message, &newest);
@@ -171,6 +171,8 @@ fn name_set(message: &mut Value, set: &str) {
 fn replica_set(set: &Value, names: &[(String, String)]) -> Value {
     let mut status = set["status"].clone();
     status["conditions"] = conditions(&set["status"]);
+    // In how many writes a size was reached depends on time.
+    status["observedGeneration"] = json!(set["status"]["observedGeneration"] == set["metadata"]["generation"]);
     let fields = json!({
         "annotations": set["metadata"]["annotations"],
         "labels": set["metadata"]["labels"],
@@ -253,17 +255,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn berth_must_name_the_newest_set_under_recreate_whatever_upstream_names() {
-        let state = |strategy: &str, set: &str| {
+    fn berth_must_name_the_newest_set_where_upstream_may_name_the_previous_one() {
+        let state = |strategy: &str, replicas: i64, set: &str| {
             let message = format!("ReplicaSet \"{set}\" has successfully progressed.");
             json!({"workload": [{
                 "annotations": {"deployment.kubernetes.io/revision": "3"},
-                "spec": {"strategy": {"type": strategy}},
+                "spec": {"strategy": {"type": strategy}, "replicas": replicas},
                 "status": {"conditions": {"Progressing": {"message": message}}},
             }]})
         };
-        assert_eq!(wanted(state("Recreate", "$set-2")), state("Recreate", "$set-3"));
-        assert_eq!(wanted(state("RollingUpdate", "$set-2")), state("RollingUpdate", "$set-2"));
+        assert_eq!(wanted(state("Recreate", 2, "$set-2")), state("Recreate", 2, "$set-3"));
+        assert_eq!(wanted(state("RollingUpdate", 0, "$set-2")), state("RollingUpdate", 0, "$set-3"));
+        assert_eq!(wanted(state("RollingUpdate", 2, "$set-2")), state("RollingUpdate", 2, "$set-2"));
         let without = json!({"workload": [{"spec": {"strategy": {"type": "Recreate"}}, "status": {"conditions": {}}}]});
         assert_eq!(wanted(without.clone()), without);
     }
