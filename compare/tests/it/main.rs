@@ -4,7 +4,7 @@ use berth_testing::{Tool, skip, upstream_folder};
 use std::{path::Path, process::Command};
 
 /// Kinds of which no case of the first three differs. A kind that gets as far is added.
-const ALIKE: &str = "ClusterRoleBinding,ConfigMap,ControllerRevision,Deployment,EndpointSlice,Endpoints,Event,HorizontalPodAutoscaler,IPAddress,\
+const ALIKE: &str = "CSIDriver,CSIStorageCapacity,ClusterRoleBinding,ConfigMap,ControllerRevision,Deployment,EndpointSlice,Endpoints,Event,HorizontalPodAutoscaler,IPAddress,\
                      Ingress,IngressClass,Lease,LimitRange,Namespace,NetworkPolicy,Node,PersistentVolume,Pod,PodDisruptionBudget,PriorityClass,\
                      ReplicaSet,Role,RoleBinding,Secret,Service,ServiceAccount,ServiceCIDR,StatefulSet,StorageClass";
 

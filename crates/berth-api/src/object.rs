@@ -41,6 +41,8 @@ pub enum GenerationRule {
     None,
     /// At every change of the spec.
     Spec,
+    /// The same, and a create sets none (CSIDriver).
+    SpecChanges,
     /// At every change of the spec or of the annotations (Deployment).
     SpecAndAnnotations,
 }

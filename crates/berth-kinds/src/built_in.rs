@@ -1,16 +1,29 @@
 //! Upstream's kinds that are data: a file each.
 
+mod csi_driver;
+mod csi_node;
+mod csi_storage_capacity;
+mod flow_schema;
 mod ingress;
 mod ingress_class;
 mod network_policy;
+mod priority_level;
+mod runtime_class;
 mod values;
-// The example of CONTRIBUTING, which berth does not serve.
-#[cfg(test)]
+mod volume_attachment;
 mod volume_attributes_class;
 
+pub use csi_driver::csi_driver;
+pub use csi_node::csi_node;
+pub use csi_storage_capacity::csi_storage_capacity;
+pub use flow_schema::flow_schema;
 pub use ingress::ingress;
 pub use ingress_class::ingress_class;
 pub use network_policy::network_policy;
+pub use priority_level::priority_level_configuration;
+pub use runtime_class::runtime_class;
+pub use volume_attachment::volume_attachment;
+pub use volume_attributes_class::volume_attributes_class;
 
 use berth_api::{ObjectRules, object::GenerationRule};
 

@@ -3,10 +3,11 @@
 //! Type and metadata are typed in both forms. In the native form, so is everything else: the schema reads a value as upstream's Go types do. It does
 //! that as a `serde` seed, so that the reader of typed objects finds wrong types, unknown fields and nulls here too.
 
-use crate::{Additional, Content, Structural, Type};
+use crate::{Additional, Content, Structural, Type, structural::QUANTITY};
 use berth_api::decode::{DecodeError, decode_by};
 use berth_api::normal::Normal;
 use k8s_openapi::apimachinery::pkg::{
+    api::resource::Quantity,
     apis::meta::v1::{ObjectMeta, Time},
     util::intstr::IntOrString,
 };
@@ -176,6 +177,7 @@ impl<'de> DeserializeSeed<'de> for Typed<'_> {
             return tree(IntOrString::deserialize(from)?);
         }
         match (schema.kind, schema.format.as_str()) {
+            (Some(Type::String), QUANTITY) => tree(Quantity::deserialize(from)?),
             (Some(Type::String), "date-time") => tree(Time::deserialize(from)?),
             (Some(Type::String), _) => String::deserialize(from).map(Value::from),
             (Some(Type::Boolean), _) => bool::deserialize(from).map(Value::from),

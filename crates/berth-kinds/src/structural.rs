@@ -16,6 +16,7 @@ mod validate;
 mod write;
 
 pub use components::Components;
+pub(crate) use components::QUANTITY;
 use validate::Validation;
 
 use regex::Regex;

@@ -67,6 +67,7 @@ pub static KINDS: &[SnapshotKind] = &[
     kind(CORE, "PersistentVolume", "persistentvolumes", SnapshotScope::Cluster, "assuming that bound claims have their volumes"),
     kind(("storage.k8s.io", "v1"), "StorageClass", "storageclasses", SnapshotScope::Cluster, "assuming that claims get volumes"),
     kind(("scheduling.k8s.io", "v1"), "PriorityClass", "priorityclasses", SnapshotScope::Cluster, "assuming the priorities of the pods"),
+    kind(("node.k8s.io", "v1"), "RuntimeClass", "runtimeclasses", SnapshotScope::Cluster, "assuming the overhead of the pods"),
     kind(("policy", "v1"), "PodDisruptionBudget", "poddisruptionbudgets", SnapshotScope::Namespace, "assuming no disruption budget"),
     kind(APPS, "Deployment", "deployments", SnapshotScope::Namespace, "there is nothing to plan from"),
     kind(APPS, "StatefulSet", "statefulsets", SnapshotScope::Namespace, "there is nothing to plan from"),
@@ -181,7 +182,8 @@ impl Snapshot {
     pub(crate) fn stored(&self) -> Vec<Cow<'_, Value>> {
         let known = |object: &&Value| KINDS.iter().any(|kind| kind.is_of(object));
         let had = self.objects.iter().filter(known).filter(|object| uid(object).is_some()).map(as_here);
-        let supposed = [self.namespaces(), self.accounts(), self.nodes(), self.volumes(), self.priorities(), self.classes()];
+        let supposed =
+            [self.namespaces(), self.accounts(), self.nodes(), self.volumes(), self.priorities(), self.runtime_classes(), self.classes()];
         had.chain(supposed.into_iter().flatten().map(Cow::Owned)).collect()
     }
 
@@ -271,6 +273,25 @@ impl Snapshot {
         }
         let class = |(name, value): (&&str, &i64)| {
             supposed("scheduling.k8s.io/v1", "PriorityClass", "", name, &Value::Null, json!({"value": value}))
+        };
+        all.iter().map(class).collect()
+    }
+
+    /// Classes of pods, with the overhead that their pods have.
+    fn runtime_classes(&self) -> Vec<Value> {
+        let (mut all, known): (BTreeMap<&str, Value>, _) = (BTreeMap::new(), self.names("RuntimeClass"));
+        for (_, spec) in self.pod_specs() {
+            if let Some(name) = spec["runtimeClassName"].as_str().filter(|name| !known.contains(name)) {
+                let overhead = all.entry(name).or_default();
+                if spec["overhead"].is_object() {
+                    overhead.clone_from(&spec["overhead"]);
+                }
+            }
+        }
+        let class = |(name, overhead): (&&str, &Value)| {
+            let more =
+                if overhead.is_null() { json!({"handler": name}) } else { json!({"handler": name, "overhead": {"podFixed": overhead}}) };
+            supposed("node.k8s.io/v1", "RuntimeClass", "", name, &Value::Null, more)
         };
         all.iter().map(class).collect()
     }
@@ -478,7 +499,8 @@ mod tests {
     #[test]
     fn what_is_needed_and_not_there_is_supposed() {
         let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a", "namespace": "shop", "uid": "a"},
-            "spec": {"nodeName": "n1", "serviceAccountName": "till", "priorityClassName": "high", "priority": 7}});
+            "spec": {"nodeName": "n1", "serviceAccountName": "till", "priorityClassName": "high", "priority": 7,
+                "runtimeClassName": "small", "overhead": {"cpu": "250m"}}});
         let claim = json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "c", "namespace": "shop", "uid": "c"},
             "spec": {"volumeName": "v", "accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}});
         let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s", "namespace": "shop", "uid": "s"}});
@@ -497,6 +519,7 @@ mod tests {
             object.and_then(|object| object.pointer(pointer)).cloned().unwrap_or_default()
         };
         assert_eq!(value("PriorityClass", "/value"), 7, "as its pod has it");
+        assert_eq!(value("RuntimeClass", "/overhead/podFixed/cpu"), "250m", "as its pod has it");
         assert_eq!(value("PersistentVolume", "/spec/claimRef/uid"), "c");
         assert_eq!(value("StorageClass", "/metadata/annotations/storageclass.kubernetes.io~1is-default-class"), "true");
         assert_eq!(named("Secret"), [] as [&str; 0]);

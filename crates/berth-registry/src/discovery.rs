@@ -283,7 +283,9 @@ mod tests {
                 "apiextensions.k8s.io",
                 "scheduling.k8s.io",
                 "coordination.k8s.io",
+                "node.k8s.io",
                 "discovery.k8s.io",
+                "flowcontrol.apiserver.k8s.io",
                 "authentication.k8s.io",
                 "authorization.k8s.io"
             ]

@@ -16,7 +16,7 @@ mod tests;
 mod update;
 pub(crate) mod validate;
 
-pub use validate::check_port_name;
+pub use validate::{check_port_name, validate_container_limits, validate_tolerations};
 
 pub(crate) mod warnings;
 

@@ -45,7 +45,7 @@ pub fn ingress() -> Definition {
         rules: ObjectRules { checks_new_name_base: true, ..super::rules() },
         empty,
         strategy: Some(Arc::new(Ingresses)),
-        ..native::<k8s_openapi::api::networking::v1::Ingress>("networking.k8s.io", names, Scope::Namespaced, version, TYPES)
+        ..native::<k8s_openapi::api::networking::v1::Ingress>("networking.k8s.io", names, Scope::Namespaced, version, &[TYPES])
     }
 }
 

@@ -36,7 +36,7 @@ pub fn ingress_class() -> Definition {
             Names::of("IngressClass", "ingressclasses"),
             Scope::Cluster,
             version,
-            TYPES,
+            &[TYPES],
         )
     }
 }

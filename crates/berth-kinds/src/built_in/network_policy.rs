@@ -1,6 +1,6 @@
 //! NetworkPolicy: which traffic pods may have. No traffic flows: policies are kept for those who wrote them.
 
-use super::values::{list, native, selector, shown_selector, text};
+use super::values::{LABEL_SELECTOR_TYPES, list, native, selector, shown_selector, text};
 use crate::{Cell, Column, Content, Definition, Names, Strategy, Version};
 use berth_api::{
     FieldError, Path, Scope, Subresource,
@@ -27,7 +27,13 @@ pub fn network_policy() -> Definition {
     Definition {
         empty: json!({"metadata": {}, "spec": {"podSelector": {}}}),
         strategy: Some(Arc::new(Policies)),
-        ..native::<k8s_openapi::api::networking::v1::NetworkPolicy>("networking.k8s.io", names, Scope::Namespaced, version, TYPES)
+        ..native::<k8s_openapi::api::networking::v1::NetworkPolicy>(
+            "networking.k8s.io",
+            names,
+            Scope::Namespaced,
+            version,
+            &[TYPES, LABEL_SELECTOR_TYPES],
+        )
     }
 }
 
@@ -353,52 +359,6 @@ const TYPES: &str = r##"{
     },
     "required": [
       "cidr"
-    ],
-    "type": "object"
-  },
-  "io.k8s.apimachinery.pkg.apis.meta.v1.LabelSelector": {
-    "properties": {
-      "matchExpressions": {
-        "items": {
-          "$ref": "#/components/schemas/io.k8s.apimachinery.pkg.apis.meta.v1.LabelSelectorRequirement"
-        },
-        "type": "array",
-        "x-kubernetes-list-type": "atomic",
-        "x-berth-omit-empty": true
-      },
-      "matchLabels": {
-        "additionalProperties": {
-          "type": "string"
-        },
-        "type": "object",
-        "x-berth-omit-empty": true
-      }
-    },
-    "type": "object",
-    "x-kubernetes-map-type": "atomic"
-  },
-  "io.k8s.apimachinery.pkg.apis.meta.v1.LabelSelectorRequirement": {
-    "properties": {
-      "key": {
-        "default": "",
-        "type": "string"
-      },
-      "operator": {
-        "default": "",
-        "type": "string"
-      },
-      "values": {
-        "items": {
-          "type": "string"
-        },
-        "type": "array",
-        "x-kubernetes-list-type": "atomic",
-        "x-berth-omit-empty": true
-      }
-    },
-    "required": [
-      "key",
-      "operator"
     ],
     "type": "object"
   },

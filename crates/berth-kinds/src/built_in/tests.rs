@@ -1,3 +1,5 @@
+mod kept;
+
 use super::{ingress, ingress_class, network_policy, volume_attributes_class::volume_attributes_class};
 use crate::{Cell, Definition, Document, Kind};
 use berth_api::{FeatureGates, FieldError, Object, ObjectStrategy};
@@ -76,8 +78,8 @@ fn the_kind_of_the_recipe_is_read_printed_and_validated() {
         ["driverName: Forbidden: updates to driverName are forbidden.", "parameters: Forbidden: updates to parameters are forbidden."];
     check_update(volume_attributes_class, &class("a.b", "1"), &class("c.d", "2"), &faults);
     let [document] = decoded(volume_attributes_class, [&class("a.b", "1")]);
-    let Cell::Computed(driver) = document.version().version().columns[1].cell else { panic!("the column is computed") };
-    assert_eq!(driver(document.content()), "a.b");
+    let Cell::Path(driver) = &document.version().version().columns[1].cell else { panic!("the column is a path") };
+    assert_eq!(driver.first(document.content().members()), Some(&json!("a.b")));
 }
 
 #[test]

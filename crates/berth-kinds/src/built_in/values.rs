@@ -1,17 +1,17 @@
 //! What the kinds of this folder read of JSON, and how they begin.
 
-use crate::{Components, Conversion, Definition, Form, Names, Version};
-use berth_api::{Scope, label_selector};
+use crate::{Cell, Components, Content, Conversion, Definition, Form, JsonPath, Names, Version};
+use berth_api::{Path, Scope, faults::Faults, label_selector};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use schemars::JsonSchema;
-use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use serde_json::Value;
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
 /// A kind of upstream's Go types with one version, `v1`, which is made of `types`. `T` describes them. `kind` is the last part of the name of one of them.
-pub(super) fn native<T: JsonSchema>(group: &str, names: Names, scope: Scope, version: Version, types: &str) -> Definition {
-    let name = format!("io.k8s.api.{}.v1.{}", group.trim_end_matches(".k8s.io"), names.kind);
-    let components = Components::read(&name, &[types]).expect("the types are in this file");
+pub(super) fn native<T: JsonSchema>(group: &str, names: Names, scope: Scope, version: Version, types: &[&str]) -> Definition {
+    let name = format!("io.k8s.api.{}.v1.{}", group.trim_end_matches(".k8s.io").trim_end_matches(".apiserver"), names.kind);
+    let components = Components::read(&name, types).expect("the types are in this file");
     let schema = components.structural().expect("the types are complete");
     Definition {
         group: group.to_owned(),
@@ -26,6 +26,16 @@ pub(super) fn native<T: JsonSchema>(group: &str, names: Names, scope: Scope, ver
     }
 }
 
+/// The cell of a column whose value is at this path.
+pub(super) fn at(path: &str) -> Cell {
+    Cell::Path(JsonPath::parse(path).expect("a path of this crate"))
+}
+
+/// The spec of an object.
+pub(super) fn spec(object: &Content) -> &Value {
+    &object.members()["spec"]
+}
+
 /// The text of a member, empty if absent.
 pub(super) fn text<'v>(object: &'v Value, name: &str) -> &'v str {
     object.get(name).and_then(Value::as_str).unwrap_or_default()
@@ -36,12 +46,78 @@ pub(super) fn list<'v>(object: &'v Value, name: &str) -> &'v [Value] {
     object.get(name).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default()
 }
 
+/// A member as a Rust type. `None`: it is absent.
+pub(super) fn member<T: DeserializeOwned>(object: &Value, name: &str) -> Option<T> {
+    T::deserialize(object.get(name)?).ok()
+}
+
+/// Conditions have types, each once.
+pub(super) fn validate_conditions(status: &Value, faults: &mut Faults) {
+    let mut seen = BTreeSet::new();
+    for (index, condition) in list(status, "conditions").iter().enumerate() {
+        let path = Path::new("status").child("conditions").index(index).child("type");
+        if faults.set(&path, text(condition, "type")) {
+            faults.unique(&path, text(condition, "type"), &mut seen);
+        }
+    }
+}
+
 /// The selector of a member.
 pub(super) fn selector(object: &Value, name: &str) -> Option<LabelSelector> {
-    LabelSelector::deserialize(object.get(name)?).ok()
+    member(object, name)
 }
 
 /// The selector of a member as people read it.
 pub(super) fn shown_selector(object: &Value, name: &str) -> String {
     label_selector::shown(selector(object, name).as_ref())
 }
+
+/// The types of selectors, for kinds that have one.
+pub(super) const LABEL_SELECTOR_TYPES: &str = r##"{
+  "io.k8s.apimachinery.pkg.apis.meta.v1.LabelSelector": {
+    "properties": {
+      "matchExpressions": {
+        "items": {
+          "$ref": "#/components/schemas/io.k8s.apimachinery.pkg.apis.meta.v1.LabelSelectorRequirement"
+        },
+        "type": "array",
+        "x-kubernetes-list-type": "atomic",
+        "x-berth-omit-empty": true
+      },
+      "matchLabels": {
+        "additionalProperties": {
+          "type": "string"
+        },
+        "type": "object",
+        "x-berth-omit-empty": true
+      }
+    },
+    "type": "object",
+    "x-kubernetes-map-type": "atomic"
+  },
+  "io.k8s.apimachinery.pkg.apis.meta.v1.LabelSelectorRequirement": {
+    "properties": {
+      "key": {
+        "default": "",
+        "type": "string"
+      },
+      "operator": {
+        "default": "",
+        "type": "string"
+      },
+      "values": {
+        "items": {
+          "type": "string"
+        },
+        "type": "array",
+        "x-kubernetes-list-type": "atomic",
+        "x-berth-omit-empty": true
+      }
+    },
+    "required": [
+      "key",
+      "operator"
+    ],
+    "type": "object"
+  }
+}"##;

@@ -6,6 +6,8 @@ use std::{collections::BTreeMap, sync::Arc};
 
 const REFERENCE_PREFIX: &str = "#/components/schemas/";
 const OBJECT_META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta";
+/// The format of amounts, which are read and written in their shortest form.
+pub(crate) const QUANTITY: &str = "quantity";
 /// Marks a field that upstream's Go types leave out where it is empty (`omitempty`).
 pub(super) const OMIT_EMPTY: &str = "x-berth-omit-empty";
 /// Marks a field that upstream's Go types always write (a struct held by value).
@@ -81,6 +83,13 @@ impl Components {
             // Metadata are typed.
             Some(OBJECT_META) => Structural::default(),
             Some(name) if name.ends_with(".IntOrString") => Structural { int_or_string: true, ..Structural::default() },
+            Some(name) if name.ends_with(".Quantity") => {
+                Structural { kind: Some(Type::String), format: QUANTITY.to_owned(), ..Structural::default() }
+            }
+            Some(name) if name.ends_with(".RawExtension") => Structural { kind: Some(Type::Object), ..Structural::default() },
+            Some(name) if name.ends_with(".Time") => {
+                Structural { kind: Some(Type::String), format: "date-time".to_owned(), ..Structural::default() }
+            }
             Some(name) => {
                 let schema = self.schemas.get(name).ok_or_else(|| ComponentsError::Missing(name.to_owned()))?;
                 self.schema(schema, depth + 1)?

@@ -227,6 +227,10 @@ impl Reading {
     /// As a store can have it.
     fn stored(&self, object: Value) -> Value {
         let mut object = if object["kind"] == "Pod" { self.placed(object) } else { object };
+        // A recording has no RuntimeClass, without which admission rejects a pod with an overhead.
+        for template in ["/spec/template/spec", "/data/spec/template/spec"] {
+            object.pointer_mut(template).and_then(Value::as_object_mut).map(|spec| spec.remove("overhead"));
+        }
         let namespace = object["metadata"]["namespace"].as_str().unwrap_or_default().to_owned();
         // What nobody here owns, nobody shall sweep up.
         if let Some(owners) = object["metadata"]["ownerReferences"].as_array_mut() {

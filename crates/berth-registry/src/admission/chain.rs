@@ -97,6 +97,7 @@ chain![
     default_toleration_seconds::DefaultTolerationSeconds,
     default_storage_class::DefaultStorageClass,
     storage_object_in_use_protection::StorageObjectInUseProtection,
+    runtime_class::RuntimeClass,
     rollout_records::RolloutRecords,
     root_ca::RootCa,
     aggregated_roles::AggregatedRoles,

@@ -21,6 +21,7 @@ mod reviewers;
 pub(crate) mod rollout_records;
 mod room;
 mod root_ca;
+mod runtime_class;
 mod service_account;
 mod service_allocation;
 mod storage_object_in_use_protection;
@@ -289,7 +290,7 @@ impl<'a> Admission<'a> {
         let Some(old) = self.old.as_ref().map(|old| &*old.object) else {
             new.prepare_create(gates);
             new.stamp(None, &now);
-            if new.rules().generation_rule != GenerationRule::None {
+            if matches!(new.rules().generation_rule, GenerationRule::Spec | GenerationRule::SpecAndAnnotations) {
                 new.meta_mut().generation = Some(1);
             }
             return;
@@ -403,7 +404,7 @@ fn normalized(object: &dyn Object) -> BoxObject {
 fn raise_generation(old: &dyn Object, new: &mut dyn Object) {
     let raised = match new.rules().generation_rule {
         GenerationRule::None => false,
-        GenerationRule::Spec => new.spec_differs(old),
+        GenerationRule::Spec | GenerationRule::SpecChanges => new.spec_differs(old),
         GenerationRule::SpecAndAnnotations => new.spec_differs(old) || new.meta().annotations != old.meta().annotations,
     };
     if raised {

@@ -1,6 +1,6 @@
 use crate::world::{Constant, World, config_map, deployment, names, pod, target};
 use berth_api::k8s_openapi::{api::core::v1::ConfigMap, apimachinery::pkg::apis::meta::v1::ObjectMeta};
-use berth_registry::{Actor, ApiError, ListOptions, WriteOptions};
+use berth_registry::{Actor, ApiError, DeleteOptions, ListOptions, WriteOptions};
 use serde_json::{Value, json};
 use std::sync::Arc;
 
@@ -133,7 +133,7 @@ fn a_namespace_is_labelled_active_and_held_by_its_finalizer() {
 fn nothing_new_comes_into_a_terminating_namespace() {
     let world = World::new();
     world.made("namespaces", json!({"metadata": {"name": "ns"}}));
-    world.delete("namespaces", "ns", &berth_registry::DeleteOptions::default()).expect("begins to terminate");
+    world.delete("namespaces", "ns", &DeleteOptions::default()).expect("begins to terminate");
     let error = world.create("configmaps@ns", config_map("c")).expect_err("refused");
     let ApiError::Forbidden { message, causes, .. } = error else { panic!("{error}") };
     let wanted = "configmaps \"c\" is forbidden: unable to create new content in namespace ns because it is being terminated";
@@ -190,6 +190,42 @@ fn pods_get_tolerations_and_a_priority() {
 }
 
 #[test]
+fn pods_take_overhead_and_nodes_from_their_runtime_class() {
+    let world = World::new();
+    let of_class = |name: &str| {
+        let mut pod = pod(name);
+        pod["spec"]["runtimeClassName"] = "small".into();
+        pod
+    };
+    let text = world.create("pods", of_class("p")).expect_err("there is no such class").to_string();
+    assert_eq!(text, "pods \"p\" is forbidden: pod rejected: RuntimeClass \"small\" not found");
+    let class = json!({"metadata": {"name": "small"}, "handler": "h", "overhead": {"podFixed": {"cpu": "250m"}}, "scheduling": {"nodeSelector": {"a": "b"}}});
+    world.made("runtimeclasses.node.k8s.io", class);
+    let made = world.made("pods", of_class("p"));
+    assert_eq!((at(&made, "/spec/overhead"), at(&made, "/spec/nodeSelector")), (&json!({"cpu": "250m"}), &json!({"a": "b"})));
+    // A pod that is there is not judged again.
+    world.delete("runtimeclasses.node.k8s.io", "small", &DeleteOptions::default()).expect("deleted");
+    world.merge("pods", "p", json!({"metadata": {"labels": {"a": "b"}}})).expect("patched");
+    let mut alone = pod("q");
+    alone["spec"]["overhead"] = json!({"cpu": "1"});
+    let text = world.create("pods", alone).expect_err("no class has it").to_string();
+    assert_eq!(text, "pods \"q\" is forbidden: pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead");
+}
+
+/// As upstream: a create does not set it, and each change of the spec raises it.
+#[test]
+fn the_generation_of_a_driver_counts_its_changes() {
+    let world = World::new();
+    let drivers = "csidrivers.storage.k8s.io";
+    let generation = |object: &Value| object["metadata"]["generation"].clone();
+    assert_eq!(generation(&world.made(drivers, json!({"metadata": {"name": "x"}}))), Value::Null);
+    assert_eq!(generation(&world.merge(drivers, "x", json!({"metadata": {"labels": {"a": "b"}}})).expect("patched")), Value::Null);
+    assert_eq!(generation(&world.merge(drivers, "x", json!({"spec": {"podInfoOnMount": true}})).expect("patched")), 1);
+    assert_eq!(generation(&world.merge(drivers, "x", json!({"spec": {"storageCapacity": true}})).expect("patched")), 2);
+    assert_eq!(generation(&world.merge(drivers, "x", json!({"metadata": {"labels": {"a": "c"}}})).expect("patched")), 2);
+}
+
+#[test]
 fn claims_get_the_default_storage_class() {
     let world = World::new();
     let claim = |name: &str, class: Value| {
@@ -232,7 +268,7 @@ fn every_service_has_an_address_of_its_own() {
     let text = world.update("services", "a", &updated).expect_err("refused").to_string();
     assert!(text.contains("may not change once set"), "{text}");
 
-    world.delete("services", "a", &berth_registry::DeleteOptions::default()).expect("deleted");
+    world.delete("services", "a", &DeleteOptions::default()).expect("deleted");
     assert_eq!(address(&world.made("services", service("g", json!({})))), "10.96.1.1");
 }
 

@@ -187,6 +187,15 @@ fn a_status_patch_loses_nothing_of_any_kind() {
         ("ingresses.networking.k8s.io", {
             json!({"metadata": {"name": "x"}, "spec": {"defaultBackend": {"service": {"name": "s", "port": {"number": 80}}}}})
         }),
+        ("volumeattachments.storage.k8s.io", {
+            json!({"metadata": {"name": "x"}, "spec": {"attacher": "a", "nodeName": "n", "source": {"persistentVolumeName": "v"}}})
+        }),
+        ("flowschemas.flowcontrol.apiserver.k8s.io", {
+            json!({"metadata": {"name": "x"}, "spec": {"priorityLevelConfiguration": {"name": "catch-all"}}})
+        }),
+        ("prioritylevelconfigurations.flowcontrol.apiserver.k8s.io", {
+            json!({"metadata": {"name": "x"}, "spec": {"type": "Limited", "limited": {"limitResponse": {"type": "Reject"}}}})
+        }),
     ];
     let with_status = resource::built_in().stored().filter(|resource| resource.subresources.contains(&berth_registry::Subresource::Status));
     assert_eq!(with_status.count(), specs.len(), "every kind with a status is tried");

@@ -30,6 +30,8 @@ use std::{borrow::Cow, collections::BTreeSet};
 
 pub(crate) use names::check_config_key;
 pub use names::check_port_name;
+pub use resources::validate_container_limits;
+pub use scheduling::validate_tolerations;
 pub(crate) use volumes::{ISCSI_TOO_LONG, is_iscsi_too_long};
 
 /// All faults of a template; `path` is `spec.template`. What a workload demands of its template besides (labels that its selector matches,
@@ -103,7 +105,7 @@ fn validate_spec(spec: &PodSpec, path: &Path, claim_names: &[String], faults: &m
     scheduling::validate_spread(list(&spec.topology_spread_constraints), &path.child("topologySpreadConstraints"), faults);
     validate_host_users(spec, path, faults);
     validate_names(spec, path, faults);
-    scheduling::validate_tolerations(list(&spec.tolerations), &path.child("tolerations"), faults);
+    validate_tolerations(list(&spec.tolerations), &path.child("tolerations"), faults);
     validate_host_aliases(spec, &path.child("hostAliases"), faults);
     faults.optional_form(&path.child("priorityClassName"), &spec.priority_class_name, check_dns_subdomain);
     if let Some(name) = &spec.runtime_class_name {

@@ -51,6 +51,14 @@ pub(super) fn validate_requirements(resources: Option<&ResourceRequirements>, cl
     validate_claims(list(&resources.claims), claim_names, &path.child("claims"), faults);
 }
 
+/// What a pod takes besides its containers: amounts, by the rules of a container's limits.
+///
+/// Source: upstream `validateOverhead`.
+pub fn validate_container_limits(amounts: BTreeMap<String, WireQuantity>, path: &Path, faults: &mut Faults) {
+    let limits = ResourceRequirements { limits: Some(amounts), ..ResourceRequirements::default() };
+    validate_amounts(&limits, validate_container_resource, path, faults);
+}
+
 /// Source: upstream `validateResourceClaimNames`.
 fn validate_claims(claims: &[ResourceClaim], claim_names: &[&str], path: &Path, faults: &mut Faults) {
     let mut seen = BTreeSet::new();

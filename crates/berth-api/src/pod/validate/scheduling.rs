@@ -186,8 +186,10 @@ fn validate_min_domains(constraint: &TopologySpreadConstraint, path: &Path, faul
     }
 }
 
-/// Taints that the pod does not mind.
-pub(crate) fn validate_tolerations(tolerations: &[Toleration], path: &Path, faults: &mut Faults) {
+/// The taints that a pod tolerates.
+///
+/// Source: upstream `ValidateTolerations`.
+pub fn validate_tolerations(tolerations: &[Toleration], path: &Path, faults: &mut Faults) {
     for (index, toleration) in tolerations.iter().enumerate() {
         validate_toleration(toleration, &path.index(index), faults);
     }

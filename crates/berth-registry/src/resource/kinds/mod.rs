@@ -38,10 +38,16 @@ pub(crate) mod text;
 pub(super) use reviews::resources as reviews;
 pub(super) use shared_types::MERGE_RULES as SHARED_MERGE_RULES;
 
-use super::Resource;
+use super::{
+    Resource,
+    merge_rules::{MergeRule, PatchStrategy::Key, Ssa::MapOf, conditions, list, to},
+};
 use berth_kinds::{
     Definition, Kind,
-    built_in::{ingress, ingress_class, network_policy},
+    built_in::{
+        csi_driver, csi_node, csi_storage_capacity, flow_schema, ingress, ingress_class, network_policy, priority_level_configuration,
+        runtime_class, volume_attachment, volume_attributes_class,
+    },
 };
 
 /// The line of every kind that is stored, in the order in which groups are preferred and kinds are shown. Places are upstream's.
@@ -76,13 +82,27 @@ pub(super) fn stored() -> Vec<Resource> {
         cluster_role::resource(),
         role_binding::resource(),
         role::resource(),
+        data(csi_driver()),
+        data(csi_node()).merges(CSI_NODE),
+        data(csi_storage_capacity()),
         storage_class::resource(),
+        data(volume_attachment()),
+        data(volume_attributes_class()),
         custom_resource_definition::resource(),
         priority_class::resource(),
         lease::resource(),
+        data(runtime_class()).put_creates(),
         endpoint_slice::resource(),
+        data(flow_schema()).merges(FLOW_SCHEMA),
+        data(priority_level_configuration()).merges(PRIORITY_LEVEL),
     ]
 }
+
+// Strategic merge patches of kinds that are data. Server-side apply takes its rules from their schemas.
+const CSI_NODE: &[MergeRule] = &[to("CSINode", "spec", "CSINodeSpec"), list("CSINodeSpec", "drivers", Key("name"), MapOf(&["name"]))];
+const FLOW_SCHEMA: &[MergeRule] = &[to("FlowSchema", "status", "FlowSchemaStatus"), conditions("FlowSchemaStatus")];
+const PRIORITY_LEVEL: &[MergeRule] =
+    &[to("PriorityLevelConfiguration", "status", "PriorityLevelConfigurationStatus"), conditions("PriorityLevelConfigurationStatus")];
 
 /// A kind that is data, stored at `PLURAL`.
 fn data(definition: Definition) -> Resource {

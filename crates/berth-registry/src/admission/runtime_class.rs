@@ -1,0 +1,184 @@
+//! What a new pod takes from its RuntimeClass: its overhead, and where it can run.
+//!
+//! Source: upstream's plug-in `RuntimeClass`.
+
+use super::{
+    Admission,
+    plug_in::{Chain, PlugIn},
+    reader::Reader,
+};
+use crate::{ApiError, resource};
+use berth_api::k8s_openapi::api::{
+    core::v1::{Pod, PodSpec, Toleration},
+    node::v1::RuntimeClass as Class,
+};
+use berth_identity::GroupVersionKind;
+use berth_store::AsOf;
+
+pub(super) struct RuntimeClass;
+
+impl PlugIn for RuntimeClass {
+    const NAME: &'static str = "RuntimeClass";
+
+    async fn mutate(chain: &Chain, admission: &mut Admission<'_>) -> Result<(), ApiError> {
+        let as_of = admission.as_of.clone();
+        let Some(pod) = admission.created_mut::<Pod>() else { return Ok(()) };
+        let spec = pod.spec.get_or_insert_default();
+        let class = match spec.runtime_class_name.clone().filter(|name| !name.is_empty()) {
+            None => Ok(None),
+            Some(name) => {
+                class(&chain.reader, &name, &as_of).await?.map(Some).ok_or(format!("pod rejected: RuntimeClass \"{name}\" not found"))
+            }
+        };
+        class.and_then(|class| settle(spec, class)).map_err(|why| admission.forbidden(&why))
+    }
+}
+
+async fn class(reader: &Reader, name: &str, as_of: &AsOf) -> Result<Option<Class>, ApiError> {
+    let gvk = GroupVersionKind::from_static("node.k8s.io", "v1", "RuntimeClass");
+    let resource = resource::built_in().by_kind(&gvk).expect("it is a built-in kind");
+    let Some(entry) = reader.get(resource, None, name, as_of).await? else { return Ok(None) };
+    let read = serde_json::from_slice(&entry.value);
+    read.map(Some).map_err(|error| ApiError::Internal { message: format!("{} cannot be read: {error}", entry.key) })
+}
+
+/// Gives a pod what its class sets. The error is why the two contradict each other.
+fn settle(spec: &mut PodSpec, class: Option<Class>) -> Result<(), String> {
+    let overhead = class.as_ref().and_then(|class| class.overhead.as_ref()?.pod_fixed.clone());
+    match (&spec.overhead, overhead) {
+        (None, overhead) => spec.overhead = overhead,
+        (Some(own), Some(overhead)) if *own == overhead => (),
+        (Some(_), Some(_)) => return Err("pod rejected: Pod's Overhead doesn't match RuntimeClass's defined Overhead".to_owned()),
+        (Some(_), None) => {
+            return Err("pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead".to_owned());
+        }
+    }
+    let Some(scheduling) = class.and_then(|class| class.scheduling) else { return Ok(()) };
+    let nodes = spec.node_selector.get_or_insert_default();
+    for (key, value) in scheduling.node_selector.unwrap_or_default() {
+        let own = nodes.entry(key.clone()).or_insert_with(|| value.clone());
+        if *own != value {
+            return Err(format!("conflict: runtimeClass.scheduling.nodeSelector[{key}] = {value}; pod.spec.nodeSelector[{key}] = {own}"));
+        }
+    }
+    if nodes.is_empty() {
+        spec.node_selector = None;
+    }
+    let own = spec.tolerations.take().unwrap_or_default();
+    spec.tolerations = Some(merged(own, scheduling.tolerations.unwrap_or_default())).filter(|tolerations| !tolerations.is_empty());
+    Ok(())
+}
+
+/// Both lists in their order, without a toleration that another one covers.
+fn merged(mut all: Vec<Toleration>, more: Vec<Toleration>) -> Vec<Toleration> {
+    all.extend(more);
+    let is_needed = |&at: &usize| {
+        let covers = |(other_at, other): (usize, &Toleration)| match other_at.cmp(&at) {
+            std::cmp::Ordering::Less => covers(other, &all[at]),
+            std::cmp::Ordering::Equal => false,
+            // Of two that are equal, the first stays.
+            std::cmp::Ordering::Greater => *other != all[at] && covers(other, &all[at]),
+        };
+        !all.iter().enumerate().any(covers)
+    };
+    let needed: Vec<usize> = (0..all.len()).filter(is_needed).collect();
+    needed.into_iter().map(|at| all[at].clone()).collect()
+}
+
+/// Whether `wide` tolerates every taint that `narrow` tolerates, for as long.
+fn covers(wide: &Toleration, narrow: &Toleration) -> bool {
+    let text = |text: &'_ Option<String>| text.clone().unwrap_or_default();
+    if wide == narrow {
+        return true;
+    }
+    let is_any_key = text(&wide.key).is_empty() && text(&wide.operator) == "Exists";
+    if text(&wide.key) != text(&narrow.key) && !is_any_key {
+        return false;
+    }
+    if text(&wide.effect) != text(&narrow.effect) && !text(&wide.effect).is_empty() {
+        return false;
+    }
+    if text(&wide.effect) == "NoExecute"
+        && let Some(seconds) = wide.toleration_seconds
+        && narrow.toleration_seconds.is_none_or(|narrow| seconds < narrow)
+    {
+        return false;
+    }
+    match text(&wide.operator).as_str() {
+        "Exists" => true,
+        _ => matches!(text(&narrow.operator).as_str(), "" | "Equal") && text(&wide.value) == text(&narrow.value),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+
+    fn class() -> Class {
+        serde_json::from_value(json!({
+            "metadata": {"name": "rich"},
+            "handler": "h",
+            "overhead": {"podFixed": {"cpu": "250m", "memory": "64Mi"}},
+            "scheduling": {
+                "nodeSelector": {"a": "b"},
+                "tolerations": [{"key": "x", "operator": "Exists"}, {"key": "y", "operator": "Equal", "value": "1", "effect": "NoSchedule"}],
+            },
+        }))
+        .expect("it is one")
+    }
+
+    fn pod(spec: &Value) -> PodSpec {
+        let mut whole = json!({"containers": []});
+        whole.as_object_mut().unwrap().extend(spec.as_object().unwrap().clone());
+        serde_json::from_value(whole).expect("it is one")
+    }
+
+    fn settled(spec: &Value) -> Result<Value, String> {
+        let mut spec = pod(spec);
+        settle(&mut spec, Some(class()))?;
+        Ok(json!({"overhead": spec.overhead, "nodeSelector": spec.node_selector, "tolerations": spec.tolerations}))
+    }
+
+    /// Results and texts of a real 1.36.2.
+    #[test]
+    fn a_pod_takes_overhead_and_scheduling_from_its_class() {
+        let overhead = json!({"cpu": "250m", "memory": "64Mi"});
+        let (x, y) =
+            (json!({"key": "x", "operator": "Exists"}), json!({"key": "y", "operator": "Equal", "value": "1", "effect": "NoSchedule"}));
+        let bare = json!({"overhead": overhead, "nodeSelector": {"a": "b"}, "tolerations": [x, y]});
+        assert_eq!(settled(&json!({})), Ok(bare.clone()));
+        assert_eq!(settled(&json!({"overhead": overhead})), Ok(bare));
+        let z = json!({"key": "z", "operator": "Exists"});
+        let narrow = json!({"key": "x", "operator": "Exists", "effect": "NoSchedule"});
+        assert_eq!(
+            settled(&json!({"nodeSelector": {"a": "b", "d": "e"}, "tolerations": [x, z, narrow]})),
+            Ok(json!({"overhead": overhead, "nodeSelector": {"a": "b", "d": "e"}, "tolerations": [x, z, y]}))
+        );
+        let all = json!({"operator": "Exists"});
+        assert_eq!(settled(&json!({"tolerations": [narrow, all]})).unwrap()["tolerations"], json!([all]));
+    }
+
+    #[test]
+    fn a_pod_that_contradicts_its_class_is_rejected() {
+        let differs = "pod rejected: Pod's Overhead doesn't match RuntimeClass's defined Overhead";
+        assert_eq!(settled(&json!({"overhead": {"cpu": "1"}})), Err(differs.to_owned()));
+        let conflict = "conflict: runtimeClass.scheduling.nodeSelector[a] = b; pod.spec.nodeSelector[a] = c";
+        assert_eq!(settled(&json!({"nodeSelector": {"a": "c"}})), Err(conflict.to_owned()));
+        let alone = "pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead";
+        assert_eq!(settle(&mut pod(&json!({"overhead": {"cpu": "1"}})), None), Err(alone.to_owned()));
+        assert_eq!(settle(&mut pod(&json!({})), None), Ok(()));
+    }
+
+    #[test]
+    fn a_toleration_with_a_limit_covers_only_shorter_ones() {
+        let toleration = |seconds: Option<i64>| Toleration {
+            operator: Some("Exists".to_owned()),
+            effect: Some("NoExecute".to_owned()),
+            toleration_seconds: seconds,
+            ..Toleration::default()
+        };
+        assert!(covers(&toleration(Some(5)), &toleration(Some(4))) && covers(&toleration(None), &toleration(Some(4))));
+        assert!(!covers(&toleration(Some(4)), &toleration(Some(5))) && !covers(&toleration(Some(4)), &toleration(None)));
+    }
+}
