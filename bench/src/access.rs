@@ -18,7 +18,7 @@ use tokio_rustls::{
 /// The group of berth's user, and the name of the service account that asks a Kubernetes.
 pub(crate) const NAME: &str = "bench";
 
-/// Where a kubeconfig leads, and the client certificate in it. Certificates stand in it or in files that it names.
+/// The server of a kubeconfig, and its client certificate. Certificates are in it or in files that it names.
 pub(crate) fn endpoint(kubeconfig: &str) -> Endpoint {
     try_endpoint(kubeconfig).unwrap()
 }
@@ -105,7 +105,7 @@ pub(crate) async fn service_account(kubeconfig: &Path) -> Endpoint {
     let request = json!({"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {"expirationSeconds": 86_400}});
     let answer = connection.create(&format!("{accounts}/{NAME}/token"), &request).await;
     let user = with_token(&kubeconfig, answer["status"]["token"].as_str().unwrap().to_owned());
-    // Its authoriser learns of the role some moments later.
+    // Its authorizer learns of the role some moments later.
     Connection::open(&user).await.until_found("/api/v1/namespaces?limit=1").await;
     user
 }

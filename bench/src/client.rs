@@ -82,7 +82,7 @@ impl Connection {
         self.try_request_as(method, path, content_type, body).await.unwrap()
     }
 
-    /// The same where the server may be gone: then nobody knows what became of the request.
+    /// The same where the server may be gone: then the outcome of the request is unknown.
     pub(crate) async fn try_request_as(&mut self, method: &str, path: &str, content_type: &str, body: &str) -> io::Result<u16> {
         self.send(method, path, content_type, body).await?;
         self.answer().await
@@ -175,7 +175,7 @@ impl Connection {
     }
 }
 
-/// How an answer says where it ends.
+/// How an answer marks its end.
 enum Length {
     /// In bytes.
     Known(usize),

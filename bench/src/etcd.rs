@@ -2,7 +2,7 @@
 
 use crate::{
     etcd_server::Etcd,
-    figures::{Figure, Place, Runs, seconds},
+    figures::{Figure, Runs, Table, seconds},
     loads::{CONNECTIONS, LISTED, create, get, load, rollout},
     server::{Parts, Server, Target},
 };
@@ -28,19 +28,19 @@ pub(crate) async fn etcd(target: &Target) -> Vec<Figure> {
     let mut server = Server::start(target, Parts::StoreOnly).await;
     // The first ones warm up, and are what the gets read.
     load(&server, 0..LISTED, create).await;
-    figures.extend(objects(&server, "over etcd", LISTED, Place::Readme).await);
+    figures.extend(objects(&server, "over etcd", LISTED, Table::Readme).await);
     if let Target::BerthOnEtcd { .. } = target {
         server.add_one().await;
         server.add_one().await;
         let first = LISTED + RUNS * CREATES;
-        figures.extend(objects(&server, "over etcd, three servers", first, Place::Detail).await);
+        figures.extend(objects(&server, "over etcd, three servers", first, Table::Detail).await);
     }
     drop(server);
-    figures.extend(rollout(target, 1000, 5, Place::Readme).await);
+    figures.extend(rollout(target, 1000, 5, Table::Readme).await);
     figures
 }
 
-/// Transactions that create a key of 1 KiB if it is not there, with somebody who watches all of them.
+/// Transactions that create a key of 1 KiB if it is absent, with a client that watches all of them.
 async fn alone(programs: &Path) -> Vec<Figure> {
     const PUTS: usize = 20_000;
     let etcd = Etcd::start(programs);
@@ -62,7 +62,7 @@ async fn alone(programs: &Path) -> Vec<Figure> {
         runs.add(
             "etcd alone: guarded puts of 1 KiB, 64 in flight, one watcher",
             "1/s",
-            Place::Detail,
+            Table::Detail,
             PUTS as f64 / seconds(started.elapsed()),
         );
     }
@@ -71,28 +71,28 @@ async fn alone(programs: &Path) -> Vec<Figure> {
 
 /// Creates and gets as of the embedded store, and how many of etcd's reads the gets of berth took. `first` is the number of the first that is
 /// not there yet.
-async fn objects(server: &Server, what: &str, first: usize, place: Place) -> Vec<Figure> {
+async fn objects(server: &Server, what: &str, first: usize, table: Table) -> Vec<Figure> {
     const GETS: usize = 50_000;
     let mut runs = Runs::default();
     for run in 0..RUNS {
         let from = first + run * CREATES;
         let before = server.cpu_seconds_of_each();
         let rate = load(server, from..from + CREATES, create).await;
-        runs.add(&format!("creates of 1 KiB config maps {what}, HTTPS, 64 connections"), "1/s", place, rate);
+        runs.add(&format!("creates of 1 KiB config maps {what}, HTTPS, 64 connections"), "1/s", table, rate);
         let mut spent = BTreeMap::<String, f64>::new();
         for ((name, before), (_, after)) in before.into_iter().zip(server.cpu_seconds_of_each()) {
             *spent.entry(name).or_default() += after - before;
         }
         for (name, seconds) in spent {
-            runs.add(&format!("  {what}: processor time a create, {name}"), "ms", Place::Detail, seconds * 1000.0 / CREATES as f64);
+            runs.add(&format!("  {what}: processor time a create, {name}"), "ms", Table::Detail, seconds * 1000.0 / CREATES as f64);
         }
     }
     for _ in 0..5 {
         let before = server.etcd().map(Etcd::ranges);
         let rate = load(server, 0..GETS, get).await;
-        runs.add(&format!("gets {what}, likewise"), "1/s", place, rate);
+        runs.add(&format!("gets {what}, likewise"), "1/s", table, rate);
         if let (Some(etcd), Some(before)) = (server.etcd(), before) {
-            runs.add(&format!("  {what}: reads of etcd a get"), "", Place::Detail, (etcd.ranges() - before) / GETS as f64);
+            runs.add(&format!("  {what}: reads of etcd a get"), "", Table::Detail, (etcd.ranges() - before) / GETS as f64);
         }
     }
     runs.figures()

@@ -19,7 +19,7 @@ pub(crate) enum System {
 
 /// Whether a figure is in the table of docs/benchmarks.md.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum Table {
     /// In the table of docs/benchmarks.md.
     Readme,
     /// Only in the table of all figures: what changes little with other load on the machine, for comparing two commits.
@@ -31,7 +31,7 @@ pub(crate) enum Place {
 pub(crate) struct Figure {
     name: String,
     unit: &'static str,
-    place: Place,
+    table: Table,
     /// Sorted; an odd number, three at least.
     runs: Vec<f64>,
 }
@@ -39,14 +39,14 @@ pub(crate) struct Figure {
 impl Figure {
     /// # Panics
     /// If `runs` have no middle, or if there are fewer than three, which show no spread.
-    pub(crate) fn new(name: &str, unit: &'static str, place: Place, mut runs: Vec<f64>) -> Self {
+    pub(crate) fn new(name: &str, unit: &'static str, table: Table, mut runs: Vec<f64>) -> Self {
         assert!(
             runs.len() >= 3 && runs.len() % 2 == 1,
             "{name}: {} runs; an odd number of three or more has a median and a spread",
             runs.len()
         );
         runs.sort_by(f64::total_cmp);
-        Self { name: name.to_owned(), unit, place, runs }
+        Self { name: name.to_owned(), unit, table, runs }
     }
 
     /// Its run in the middle.
@@ -72,16 +72,16 @@ impl Figure {
 /// Gathers the runs of a scenario, figure by figure, in the order in which they first come.
 #[derive(Default)]
 pub(crate) struct Runs {
-    names: Vec<(String, &'static str, Place)>,
+    names: Vec<(String, &'static str, Table)>,
     values: BTreeMap<(String, &'static str), Vec<f64>>,
 }
 
 impl Runs {
     /// Adds one run of one figure.
-    pub(crate) fn add(&mut self, name: &str, unit: &'static str, place: Place, value: f64) {
+    pub(crate) fn add(&mut self, name: &str, unit: &'static str, table: Table, value: f64) {
         let key = (name.to_owned(), unit);
         if !self.values.contains_key(&key) {
-            self.names.push((name.to_owned(), unit, place));
+            self.names.push((name.to_owned(), unit, table));
         }
         self.values.entry(key).or_default().push(value);
     }
@@ -89,9 +89,9 @@ impl Runs {
     /// The figures; those that were 0 in every run are left out.
     pub(crate) fn figures(mut self) -> Vec<Figure> {
         let names = std::mem::take(&mut self.names);
-        let figure = |(name, unit, place): (String, &'static str, Place)| {
+        let figure = |(name, unit, table): (String, &'static str, Table)| {
             let runs = self.values.remove(&(name.clone(), unit)).unwrap_or_default();
-            runs.iter().any(|run| *run != 0.0).then(|| Figure::new(&name, unit, place, runs))
+            runs.iter().any(|run| *run != 0.0).then(|| Figure::new(&name, unit, table, runs))
         };
         names.into_iter().filter_map(figure).collect()
     }
@@ -108,10 +108,10 @@ pub(crate) fn table(figures: &[(System, Figure)]) -> String {
     text
 }
 
-/// The table of docs/benchmarks.md. `upstream` adds the column of Kubernetes; a row without a figure there says that it needs nodes.
+/// The table of docs/benchmarks.md. `upstream` adds the column of Kubernetes. A row without a figure there states that it needs nodes.
 pub(crate) fn markdown(figures: &[(System, Figure)], upstream: bool) -> String {
     let head = if upstream { "| | Kubernetes | berth |\n|---|---|---|\n" } else { "| | berth |\n|---|---|\n" };
-    let of = |wanted: System| figures.iter().filter(move |(system, figure)| *system == wanted && figure.place == Place::Readme);
+    let of = |wanted: System| figures.iter().filter(move |(system, figure)| *system == wanted && figure.table == Table::Readme);
     let mut text = head.to_owned();
     for (_, figure) in of(System::Berth) {
         let same = of(System::Upstream).find(|(_, other)| (&other.name, other.unit) == (&figure.name, figure.unit));
@@ -176,7 +176,7 @@ mod tests {
     use super::*;
 
     fn figure(name: &str, runs: &[f64]) -> Figure {
-        Figure::new(name, "ms", Place::Readme, runs.to_vec())
+        Figure::new(name, "ms", Table::Readme, runs.to_vec())
     }
 
     #[test]
@@ -203,7 +203,7 @@ mod tests {
     fn a_run_that_lacks_a_figure_is_noticed() {
         let mut runs = Runs::default();
         for _ in 0..2 {
-            runs.add("looks", "", Place::Detail, 1.0);
+            runs.add("looks", "", Table::Detail, 1.0);
         }
         runs.figures();
     }
@@ -213,7 +213,7 @@ mod tests {
         let figures = [
             (System::Berth, figure("start", &[1.0, 2.0, 3.0])),
             (System::Berth, figure("rollout", &[0.285, 0.28, 0.29])),
-            (System::Berth, Figure::new("writes", "", Place::Detail, vec![1.0; 3])),
+            (System::Berth, Figure::new("writes", "", Table::Detail, vec![1.0; 3])),
             (System::Upstream, figure("start", &[2310.0, 2250.0, 2400.0])),
         ];
         let both = "| | Kubernetes | berth |\n|---|---|---|\n| start | 2,310 ms (2,250–2,400, n=3) | 2.0 ms (1.0–3.0, n=3) |\n| rollout | \

@@ -2,7 +2,7 @@
 
 use crate::{
     client::{Connection, POLL},
-    figures::{Figure, Place, Runs, seconds},
+    figures::{Figure, Runs, Table, seconds},
     server::{Parts, Server, Target},
 };
 use serde_json::{Value, json};
@@ -74,7 +74,7 @@ pub(crate) async fn with_nodes(target: &Target, arguments: &[&str]) -> (Server, 
 }
 
 /// A Deployment from nothing to `replicas` available pods, then to a new image at 25 % / 25 %.
-pub(crate) async fn rollout(target: &Target, replicas: u32, repeat: usize, place: Place) -> Vec<Figure> {
+pub(crate) async fn rollout(target: &Target, replicas: u32, repeat: usize, table: Table) -> Vec<Figure> {
     let path = format!("{DEPLOYMENTS}/bench");
     let mut runs = Runs::default();
     for _ in 0..repeat {
@@ -90,9 +90,9 @@ pub(crate) async fn rollout(target: &Target, replicas: u32, repeat: usize, place
         wait_until_done(&mut connection, &path, replicas).await;
         let updated = seconds(started.elapsed());
         let after_update = server.spent(&mut connection).await;
-        runs.add(&format!("Deployment, 0 → {replicas} pods available"), "s", place, created);
-        runs.add(&format!("Deployment, 0 → {replicas} pods available"), "pods/s", Place::Detail, f64::from(replicas) / created);
-        runs.add(&format!("Deployment of {replicas}, rolling update, 25 %/25 %"), "s", place, updated);
+        runs.add(&format!("Deployment, 0 → {replicas} pods available"), "s", table, created);
+        runs.add(&format!("Deployment, 0 → {replicas} pods available"), "pods/s", Table::Detail, f64::from(replicas) / created);
+        runs.add(&format!("Deployment of {replicas}, rolling update, 25 %/25 %"), "s", table, updated);
         after_create.add_to(&mut runs, &before, &format!("{replicas} pods created"), replicas.into());
         after_update.add_to(&mut runs, &after_create, &format!("{replicas} pods updated"), replicas.into());
     }

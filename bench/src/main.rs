@@ -1,5 +1,5 @@
-//! How fast a real `berth up` is, over HTTPS, on this machine, beside a Kubernetes where one is at hand: a table for people, the table of docs/benchmarks.md,
-//! JSON for programs. Run by hand: `cargo xtask bench`. And whether it stands firm ([`torture`]): `cargo xtask torture`.
+//! How fast a real `berth up` is, over HTTPS, on this machine, next to a Kubernetes where one is available: a table for users, the table of
+//! docs/benchmarks.md, JSON for programs. Run by hand: `cargo xtask bench`. Also whether it withstands faults ([`torture`]): `cargo xtask torture`.
 #![expect(clippy::unwrap_used, clippy::print_stdout, reason = "a benchmark stops at the first surprise and prints its results")]
 
 mod access;

@@ -1,8 +1,8 @@
-//! What is measured. Every figure has an odd number of runs; a run is a server of its own unless the figure says what else is repeated.
+//! What is measured. Every figure has an odd number of runs. A run has a server of its own, unless the figure states what else is repeated.
 
 use crate::{
     etcd,
-    figures::{Figure, Place, Runs, seconds},
+    figures::{Figure, Runs, Table, seconds},
     loads::{
         CONFIG_MAPS, DEPLOYMENTS, LISTED, create, deployment, get, load, new_image, rollout, wait_until_all_done, wait_until_done,
         with_nodes,
@@ -36,10 +36,10 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
     Scenario { name: "memory", systems: Systems::Both, run: |target| idle(target).boxed_local() },
     Scenario { name: "objects", systems: Systems::Both, run: |target| objects(target).boxed_local() },
     Scenario { name: "lists", systems: Systems::Both, run: |target| lists(target).boxed_local() },
-    Scenario { name: "rollout-1000", systems: Systems::Berth, run: |target| rollout(target, 1000, 5, Place::Readme).boxed_local() },
-    Scenario { name: "rollout-100", systems: Systems::Berth, run: |target| rollout(target, 100, 7, Place::Detail).boxed_local() },
-    Scenario { name: "rollout-5000", systems: Systems::Berth, run: |target| rollout(target, 5000, 3, Place::Readme).boxed_local() },
-    Scenario { name: "rollout-10000", systems: Systems::Berth, run: |target| rollout(target, 10_000, 3, Place::Readme).boxed_local() },
+    Scenario { name: "rollout-1000", systems: Systems::Berth, run: |target| rollout(target, 1000, 5, Table::Readme).boxed_local() },
+    Scenario { name: "rollout-100", systems: Systems::Berth, run: |target| rollout(target, 100, 7, Table::Detail).boxed_local() },
+    Scenario { name: "rollout-5000", systems: Systems::Berth, run: |target| rollout(target, 5000, 3, Table::Readme).boxed_local() },
+    Scenario { name: "rollout-10000", systems: Systems::Berth, run: |target| rollout(target, 10_000, 3, Table::Readme).boxed_local() },
     Scenario { name: "fleet", systems: Systems::Berth, run: |target| fleet(target).boxed_local() },
     Scenario { name: "crowd", systems: Systems::Berth, run: |target| crowd(target).boxed_local() },
     Scenario { name: "idle-10000", systems: Systems::Berth, run: |target| idle_with_pods(target, 10_000).boxed_local() },
@@ -65,7 +65,7 @@ async fn start(target: &Target) -> Vec<Figure> {
     let mut runs = Runs::default();
     for _ in 0..9 {
         let server = Server::start(target, Parts::Controllers(&[])).await;
-        runs.add("start to `/readyz` ok, empty data folder", "ms", Place::Readme, seconds(server.ready_after) * 1000.0);
+        runs.add("start to `/readyz` ok, empty data folder", "ms", Table::Readme, seconds(server.ready_after) * 1000.0);
     }
     runs.figures()
 }
@@ -78,8 +78,8 @@ async fn idle(target: &Target) -> Vec<Figure> {
     }
     let mut runs = Runs::default();
     for (processor, memory) in at_rest(&servers, Duration::from_secs(5)).await {
-        runs.add("resident memory, idle", "MiB", Place::Readme, memory);
-        runs.add("processor, idle", "% of a core", Place::Detail, processor);
+        runs.add("resident memory, idle", "MiB", Table::Readme, memory);
+        runs.add("processor, idle", "% of a core", Table::Detail, processor);
     }
     runs.figures()
 }
@@ -105,10 +105,10 @@ async fn objects(target: &Target) -> Vec<Figure> {
     for run in 0..5 {
         let from = LISTED + run * CREATES;
         let rate = load(&server, from..from + CREATES, create).await;
-        runs.add("durable creates of 1 KiB config maps over HTTPS, 64 connections", "1/s", Place::Readme, rate);
+        runs.add("durable creates of 1 KiB config maps over HTTPS, 64 connections", "1/s", Table::Readme, rate);
     }
     for _ in 0..5 {
-        runs.add("gets, likewise", "1/s", Place::Readme, load(&server, 0..GETS, get).await);
+        runs.add("gets, likewise", "1/s", Table::Readme, load(&server, 0..GETS, get).await);
     }
     runs.figures()
 }
@@ -123,7 +123,7 @@ async fn lists(target: &Target) -> Vec<Figure> {
         let started = Instant::now();
         assert_eq!(connection.request("GET", CONFIG_MAPS, "").await, 200);
         assert!(connection.body.len() > LISTED * 1000);
-        runs.add("list of 5,000 config maps of 1 KiB", "ms", Place::Readme, seconds(started.elapsed()) * 1000.0);
+        runs.add("list of 5,000 config maps of 1 KiB", "ms", Table::Readme, seconds(started.elapsed()) * 1000.0);
     }
     runs.figures()
 }
@@ -146,8 +146,8 @@ async fn fleet(target: &Target) -> Vec<Figure> {
         wait_until_all_done(&mut connection, DEPLOYMENTS, COUNT, 4).await;
         let updated = seconds(started.elapsed());
         let after_update = server.spent(&mut connection).await;
-        runs.add("500 Deployments of 4 pods, created at once", "pods/s", Place::Readme, PODS / created);
-        runs.add("500 Deployments of 4 pods, updated at once", "pods/s", Place::Readme, PODS / updated);
+        runs.add("500 Deployments of 4 pods, created at once", "pods/s", Table::Readme, PODS / created);
+        runs.add("500 Deployments of 4 pods, updated at once", "pods/s", Table::Readme, PODS / updated);
         after_create.add_to(&mut runs, &before, "500 Deployments created", PODS);
         after_update.add_to(&mut runs, &after_create, "500 Deployments updated", PODS);
     }
@@ -168,7 +168,7 @@ async fn crowd(target: &Target) -> Vec<Figure> {
         connection.create(DEPLOYMENTS, &deployment(&name, 1)).await;
         wait_until_done(&mut connection, &format!("{DEPLOYMENTS}/{name}"), 1).await;
         let waited = seconds(started.elapsed()) * 1000.0;
-        runs.add("first pod of a new Deployment while 2,000 others roll", "ms", Place::Readme, waited);
+        runs.add("first pod of a new Deployment while 2,000 others roll", "ms", Table::Readme, waited);
     }
     runs.figures()
 }
@@ -185,8 +185,8 @@ async fn idle_with_pods(target: &Target, pods: u32) -> Vec<Figure> {
     let mut runs = Runs::default();
     // Events are still being written for a while.
     for (processor, memory) in at_rest(&servers, Duration::from_secs(15)).await {
-        runs.add(&format!("processor, idle with {pods} pods"), "% of a core", Place::Readme, processor);
-        runs.add(&format!("resident memory with {pods} pods"), "MiB", Place::Readme, memory);
+        runs.add(&format!("processor, idle with {pods} pods"), "% of a core", Table::Readme, processor);
+        runs.add(&format!("resident memory with {pods} pods"), "MiB", Table::Readme, memory);
     }
     runs.figures()
 }

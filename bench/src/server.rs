@@ -4,7 +4,7 @@ use crate::{
     access,
     client::{Connection, Endpoint},
     etcd_server::Etcd,
-    figures::{Place, Runs, System},
+    figures::{Runs, System, Table},
 };
 use serde_json::json;
 use std::{
@@ -43,7 +43,7 @@ pub(crate) enum Target {
 }
 
 impl Target {
-    /// In whose column its figures stand.
+    /// The column of its figures.
     pub(crate) fn system(&self) -> System {
         if let Self::Upstream { .. } = self { System::Upstream } else { System::Berth }
     }
@@ -54,7 +54,7 @@ impl Target {
 pub(crate) enum Parts<'a> {
     /// Neither controllers nor nodes.
     StoreOnly,
-    /// The controllers, and for berth what these arguments say. A Kubernetes gets its scheduler, and nodes as they say, if there are any.
+    /// The controllers, and for berth these arguments. A Kubernetes gets its scheduler, and nodes as the arguments specify, if there are any.
     Controllers(&'a [&'a str]),
 }
 
@@ -95,17 +95,17 @@ pub(crate) struct Spent {
     /// One for each write.
     revision: f64,
     /// Keys accepted, by work queue.
-    looks: BTreeMap<String, f64>,
+    reconciles: BTreeMap<String, f64>,
 }
 
 impl Spent {
     /// Adds what `what` cost since `before`, for each of `pods`.
     pub(crate) fn add_to(&self, runs: &mut Runs, before: &Self, what: &str, pods: f64) {
-        let mut add = |name: &str, unit, value: f64| runs.add(&format!("  {what}: {name} a pod"), unit, Place::Detail, value / pods);
+        let mut add = |name: &str, unit, value: f64| runs.add(&format!("  {what}: {name} a pod"), unit, Table::Detail, value / pods);
         add("processor time", "ms", (self.cpu_seconds - before.cpu_seconds) * 1000.0);
         add("writes", "", self.revision - before.revision);
         for queue in ["deployment", "replicaset", "statefulset", "node"] {
-            let count = |spent: &Self| spent.looks.get(queue).copied().unwrap_or_default();
+            let count = |spent: &Self| spent.reconciles.get(queue).copied().unwrap_or_default();
             add(&format!("{queue} looks"), "", count(self) - count(before));
         }
     }
@@ -162,7 +162,7 @@ impl Server {
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
         // The kubeconfig is written before this line.
         while !lines.next().unwrap().unwrap().starts_with("API server ready at ") {}
-        // Somebody has to read on, or the server blocks on a full pipe.
+        // The output must be read, or the server blocks on a full pipe.
         std::thread::spawn(move || lines.for_each(drop));
         let administrator = access::endpoint(&fs::read_to_string(folder.path().join("kubeconfig")).unwrap());
         assert_eq!(Connection::open(&administrator).await.request("GET", "/readyz", "").await, 200);
@@ -247,11 +247,11 @@ impl Server {
         assert_eq!(connection.request("GET", "/metrics", "").await, 200);
         let metrics = String::from_utf8_lossy(&connection.body);
         let adds = metrics.lines().filter_map(|line| line.strip_prefix("workqueue_adds_total{name=\""));
-        let looks =
+        let reconciles =
             adds.filter_map(|line| line.split_once("\"} ")).map(|(name, count)| (name.to_owned(), count.parse().unwrap())).collect();
         let list = connection.get("/api/v1/namespaces?limit=1").await;
         let revision = list["metadata"]["resourceVersion"].as_str().unwrap().parse().unwrap();
-        Spent { cpu_seconds: self.cpu_seconds(), revision, looks }
+        Spent { cpu_seconds: self.cpu_seconds(), revision, reconciles }
     }
 
     /// What its objects are in, if that is an etcd of berth's.

@@ -1,7 +1,7 @@
 //! StatefulSets, whose pods start at once: what is measured is the control plane.
 
 use crate::{
-    figures::{Figure, Place, Runs, seconds},
+    figures::{Figure, Runs, Table, seconds},
     loads::{load, new_image, wait_until_all_done, wait_until_done, with_nodes},
     server::Target,
 };
@@ -17,13 +17,13 @@ pub(crate) async fn one(target: &Target, replicas: u32, policy: &str, repeat: us
 }
 
 /// `maxUnavailable` of StatefulSets is behind a gate that is off by default, as upstream's is.
-const HEEDED: &[&str] = &["--feature-gates", "MaxUnavailableStatefulSet=true"];
+const HONORED: &[&str] = &["--feature-gates", "MaxUnavailableStatefulSet=true"];
 
 /// The same, a quarter of its pods at a time.
 pub(crate) async fn by_quarters(target: &Target, replicas: u32, repeat: usize) -> Vec<Figure> {
     let mut set = stateful_set("bench", replicas, "Parallel");
     set["spec"]["updateStrategy"] = json!({"rollingUpdate": {"maxUnavailable": "25%"}});
-    measured(target, HEEDED, replicas, &format!("StatefulSet of {replicas} pods, Parallel, maxUnavailable 25 %"), &set, repeat).await
+    measured(target, HONORED, replicas, &format!("StatefulSet of {replicas} pods, Parallel, maxUnavailable 25 %"), &set, repeat).await
 }
 
 async fn measured(target: &Target, arguments: &[&str], replicas: u32, what: &str, set: &Value, repeat: usize) -> Vec<Figure> {
@@ -42,8 +42,8 @@ async fn measured(target: &Target, arguments: &[&str], replicas: u32, what: &str
         wait_until_done(&mut connection, &path, replicas).await;
         let updated = f64::from(replicas) / seconds(started.elapsed());
         let after_update = server.spent(&mut connection).await;
-        runs.add(&format!("{what}, created"), "pods/s", Place::Readme, created);
-        runs.add(&format!("{what}, rolling update"), "pods/s", Place::Readme, updated);
+        runs.add(&format!("{what}, created"), "pods/s", Table::Readme, created);
+        runs.add(&format!("{what}, rolling update"), "pods/s", Table::Readme, updated);
         after_create.add_to(&mut runs, &before, &format!("{what}, created"), replicas.into());
         after_update.add_to(&mut runs, &after_create, &format!("{what}, updated"), replicas.into());
     }
@@ -63,7 +63,7 @@ pub(crate) async fn many(target: &Target, count: usize, replicas: u32) -> Vec<Fi
         load(&server, 0..count, create).await;
         wait_until_all_done(&mut connection, STATEFUL_SETS, count, replicas).await;
         let rate = pods / seconds(started.elapsed());
-        runs.add(&format!("{count} StatefulSets of {replicas} pods, Parallel, created at once"), "pods/s", Place::Readme, rate);
+        runs.add(&format!("{count} StatefulSets of {replicas} pods, Parallel, created at once"), "pods/s", Table::Readme, rate);
         server.spent(&mut connection).await.add_to(&mut runs, &before, &format!("{count} sets created"), pods);
     }
     runs.figures()

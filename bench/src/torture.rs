@@ -1,4 +1,4 @@
-//! What is done to berth to see whether it stands firm: faults of the machine below it, and users who do their worst.
+//! Tests whether berth withstands faults of the machine below it, and malicious users.
 
 mod attackers;
 pub(crate) mod attacks;
@@ -9,10 +9,10 @@ mod draw;
 mod full;
 mod memory;
 mod mortals;
-mod place;
 mod session;
 mod subject;
 mod tally;
+mod test_server;
 mod watchers;
 mod writers;
 

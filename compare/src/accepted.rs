@@ -10,7 +10,7 @@ const ACCEPTED: &str = include_str!("accepted.txt");
 pub(crate) struct Entry {
     /// The first column of its row, or how that begins.
     pub(crate) row: &'static str,
-    /// Of `KIND CLASS`; a `*` stands for any text.
+    /// Of `KIND CLASS`. A `*` matches any text.
     pub(crate) pattern: &'static str,
 }
 
@@ -60,7 +60,7 @@ mod tests {
     }
 
     #[test]
-    fn a_star_stands_for_any_text() {
+    fn a_star_matches_any_text() {
         assert!(fits("Pod field *.a: * → absent", "Pod field spec.b.a: {} → absent"));
         assert!(fits("*", "") && fits("a", "a") && !fits("a", "ab") && !fits("a*b", "a") && fits("a*b", "ab"));
     }

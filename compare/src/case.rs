@@ -115,7 +115,7 @@ impl Case<'_> {
         if self.kind.kind == "PriorityClass" && edited["globalDefault"] == true {
             edited["globalDefault"] = json!(false);
         }
-        // The real server that is at hand adds a ConfigMap of its distribution to the volume with the token of an account.
+        // The available real server adds a ConfigMap of its distribution to the volume with the token of an account.
         if self.kind.kind == "Pod"
             && let Some(Value::Object(spec)) = edited.get_mut("spec")
         {
@@ -146,7 +146,7 @@ impl Case<'_> {
         }
     }
 
-    /// A query that says what becomes of unknown fields.
+    /// A query that decides the handling of unknown fields.
     fn drawn_validation(&mut self) -> &'static str {
         self.draw.pick::<&str>(&[
             "",
@@ -180,7 +180,7 @@ impl Case<'_> {
         format!("{}/{}", self.kind.collection(), self.name)
     }
 
-    /// What the real server has stored, as both would say it.
+    /// What the real server has stored, in the form of both servers.
     fn base(&self) -> Value {
         let stored = normal(&self.stored[0], &Value::Null);
         to_send(&stored)
@@ -301,7 +301,7 @@ impl Case<'_> {
     }
 }
 
-/// An answer that says by how much the generation is more than the stored one's: what raised it once is not a difference of all that follows.
+/// Replaces the generation in an answer by its difference from the stored one: so what raised it once is not a difference in all later answers.
 fn since(stored: &Value, mut body: Value) -> Value {
     if let Some(generation) = body["metadata"]["generation"].as_i64() {
         body["metadata"]["generation"] = json!(format!("+{}", generation - stored["metadata"]["generation"].as_i64().unwrap_or(0)));

@@ -31,7 +31,7 @@ pub(crate) fn compare(theirs: &Answer, ours: &Answer) -> Vec<Difference> {
     differences
 }
 
-/// Where ours refuses a number that its field has no room for, and theirs goes on with the bits that fit: whatever that says is of another number.
+/// Where ours refuses a number that its field has no room for, and theirs continues with the bits that fit: their answer concerns another number.
 fn cut_number(theirs: &Answer, ours: &Answer) -> Option<Difference> {
     let message = |answer: &Answer| answer.body["message"].as_str().unwrap_or_default().to_owned();
     let has_no_room = !ours.is_good() && ["invalid value: integer `", "`, expected i32"].iter().all(|part| message(ours).contains(part));
@@ -168,7 +168,7 @@ fn is_named_otherwise(theirs: &Value, ours: &Value) -> bool {
     name(theirs) != name(ours)
 }
 
-/// Every field of which they say something else.
+/// Every field in which they differ.
 fn bodies(theirs: &Value, ours: &Value, path: &mut String, differences: &mut Vec<Difference>) {
     if theirs == ours {
         return;
@@ -220,7 +220,7 @@ fn are_equal_amounts(path: &str, theirs: Option<&Value>, ours: Option<&Value>) -
     is_place && amount(theirs).is_some_and(|theirs| amount(ours) == Some(theirs))
 }
 
-/// Keys of owned list items say less than their field.
+/// Keys of owned list items are less specific than their field.
 fn step(name: &str) -> &str {
     match name.split_once(':') {
         Some(("k", _)) => "k:{}",

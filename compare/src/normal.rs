@@ -1,4 +1,4 @@
-//! What two servers must say differently of one object, taken out of what they say.
+//! Removes the necessary differences between two servers' answers about one object.
 
 use serde_json::{Value, json};
 
@@ -20,8 +20,8 @@ pub(crate) fn normal(body: &Value, asked: &Value) -> Value {
     body
 }
 
-/// Who owns which fields, without fields that the object does not have, or of which it has none: docs/deviations.md lists that berth forgets their owners. Entries are in the order of
-/// their seconds, which may pass between the two answers: they are sorted by what they say.
+/// Normalizes the owners of fields. Removes fields that the object does not have, or of which it has none: docs/deviations.md lists that berth forgets
+/// their owners. Entries are in the order of their seconds, which may pass between the two answers: they are sorted by their contents.
 fn owners(body: &mut Value) {
     let object = body.clone();
     let Some(Value::Array(entries)) = body.pointer_mut("/metadata/managedFields") else { return };

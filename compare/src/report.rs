@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 struct Class {
     cases: u64,
     verbs: BTreeSet<&'static str>,
-    /// The first case that showed it, and what the servers said there.
+    /// The first case that showed it, and the servers' answers there.
     seed: u64,
     theirs: String,
     ours: String,

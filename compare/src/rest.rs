@@ -108,7 +108,7 @@ pub(crate) fn comparable(objects: &Objects, workload: Workload) -> Value {
     })
 }
 
-/// Names with hashes, and what stands for them: the revision.
+/// Names with hashes, and their replacements: the revisions.
 fn names(objects: &Objects) -> Vec<(String, String)> {
     let set = |set: &Value| {
         let revision = text(set, "/metadata/annotations/deployment.kubernetes.io~1revision");

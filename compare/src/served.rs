@@ -24,7 +24,7 @@ const LIMITS: &str = "limits";
 /// How many simulated nodes a cluster has whose controllers work.
 const NODES: &str = "4";
 
-/// A request that both servers get, each with what it has said itself in place of `$uid` and `$version`.
+/// A request that both servers get, each with its own values in place of `$uid` and `$version`.
 #[derive(Clone, Debug)]
 pub(crate) struct Ask {
     pub(crate) method: &'static str,
@@ -172,7 +172,7 @@ pub(crate) struct Pair {
 }
 
 impl Pair {
-    /// Starts both without controllers. `None` where there is no real one: says so.
+    /// Starts both without controllers. `None` where there is no real one: then it prints a note.
     pub(crate) async fn start() -> Option<Self> {
         // berth taints new nodes by a controller. What follows from their taints would hide all else of nodes.
         let upstream = Upstream::start(&["--no-controllers", "API_EXTRA=--disable-admission-plugins=TaintNodesByCondition"])?;
@@ -206,7 +206,7 @@ impl Pair {
         Self { theirs, ours, _running: (nodes, berth, upstream) }
     }
 
-    /// What cases stand on: a namespace, its service account, classes.
+    /// The objects that cases need: a namespace, its service account, classes.
     async fn prepare(&self) {
         // berth has a class of its own, which claims would get.
         let class = "/apis/storage.k8s.io/v1/storageclasses/standard".to_owned();

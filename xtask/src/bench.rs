@@ -18,7 +18,7 @@ pub(crate) struct Options {
     upstream: Option<PathBuf>,
 }
 
-/// Builds with optimisation, then runs the server's scenarios; with `--only engine` the comparison of storage engines instead.
+/// Builds with optimization, then runs the server's scenarios. With `--only engine`, runs the comparison of storage engines instead.
 pub(crate) fn run(options: &Options) -> Outcome {
     if options.only.iter().any(|name| name == "engine") {
         return command(Command::new("cargo").args(["bench", "--package", "berth-store", "--features", "embedded", "--bench", "engine"]));

@@ -1,7 +1,7 @@
-//! Licences, sources, duplicate versions and advisories of dependencies, by cargo-deny.
+//! Licenses, sources, duplicate versions and advisories of dependencies, by cargo-deny.
 
 use crate::{
-    run::{Outcome, command, say},
+    run::{Outcome, command, print},
     tools,
 };
 use std::{path::Path, process::Command};
@@ -19,7 +19,7 @@ pub(crate) fn run() -> Outcome {
     match fetchable() {
         Ok(()) => check(&program, &["advisories"]),
         Err(reason) => {
-            say(&format!("advisories are not checked, {ADVISORIES} cannot be fetched: {reason}"));
+            print(&format!("advisories are not checked, {ADVISORIES} cannot be fetched: {reason}"));
             Ok(())
         }
     }
@@ -30,7 +30,7 @@ pub(crate) fn with_tests() -> Outcome {
     match tools::cargo_tool("cargo-deny") {
         Ok(program) => check(&program, OFFLINE),
         Err(error) => {
-            say(&format!("dependencies are not checked, `cargo xtask deny` does so: {error}"));
+            print(&format!("dependencies are not checked, `cargo xtask deny` does so: {error}"));
             Ok(())
         }
     }

@@ -10,7 +10,7 @@ use crate::run::{Outcome, root};
 const PROTO: &str = "crates/berth-etcd/proto/etcd.proto";
 const MESSAGES: &str = "crates/berth-etcd/src/messages.rs";
 
-/// Writes the messages anew.
+/// Regenerates the messages.
 #[cfg(feature = "protos")]
 pub(crate) fn run() -> Outcome {
     let proto = std::fs::read_to_string(root().join(PROTO)).map_err(|error| format!("{PROTO}: {error}"))?;
@@ -30,7 +30,7 @@ fn make() -> Result<String, String> {
     let modules = files.file.into_iter().map(|file| (prost_build::Module::from_protobuf_package_name(file.package()), file)).collect();
     let made = config.generate(modules).map_err(|error| error.to_string())?;
     let text = made.into_values().next().ok_or_else(|| format!("{PROTO} says nothing"))?;
-    // The first line says by what it was made.
+    // The first line names the source.
     Ok(text.split_once('\n').map_or(text.clone(), |(_, rest)| rest.to_owned()))
 }
 
@@ -41,7 +41,7 @@ pub(crate) fn fault<'t>(text: impl Fn(&str) -> Option<&'t str>) -> Option<String
     (!is_made).then(|| format!("{MESSAGES} is not what was made of {PROTO}: run `cargo run -p xtask --features protos -- etcd-protos`"))
 }
 
-/// The first line of what is made: says of what, and that nobody has changed it since.
+/// The first line of a generated file: it names the source, and has a checksum that detects manual changes.
 fn mark(proto: &str, made: &str) -> String {
     format!("// Made from ../proto/etcd.proto {:016x} by `cargo xtask etcd-protos`: {:016x}.", sum(proto), sum(made))
 }
@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn messages_are_those_of_the_proto_and_nobody_changes_them() {
+    fn messages_are_those_of_the_proto_without_manual_changes() {
         let made = format!("{}\nstruct A;\n", mark("message A {}", "struct A;\n"));
         let check = |proto: &str, messages: &str| {
             let (proto, messages) = (proto.to_owned(), messages.to_owned());

@@ -32,7 +32,7 @@ const INSTRUMENTATION: &[&str] = &[
 ];
 /// Beyond this an input counts as slow, which is a fault. Inputs are small, and machines that run the tests may be ten times slower than ours.
 const INPUT_SECONDS_MAX: u64 = 10;
-/// Beyond this an input counts as too dear.
+/// Beyond this an input counts as too expensive.
 const MEMORY_MIB_MAX: u64 = 2048;
 const INPUT_BYTES_MAX: u64 = 4096;
 

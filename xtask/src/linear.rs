@@ -1,6 +1,6 @@
 //! Recorded histories by hand: whether what clients saw can be put in one order.
 
-use crate::run::{Outcome, say};
+use crate::run::{Outcome, print};
 use berth_linear::{Checked, Effort, check, from_lines};
 use std::{fs, path::PathBuf, time::Instant};
 
@@ -25,14 +25,14 @@ pub(crate) fn run(Options { file, tries }: &Options) -> Outcome {
     let started = Instant::now();
     match check(&history, Effort { tries_per_key: *tries }) {
         Ok(Checked { operations, keys, unknown }) => {
-            say(&format!(
+            print(&format!(
                 "{operations} operations on {keys} objects, {unknown} of unknown outcome: there is one order of all ({:.0?})",
                 started.elapsed()
             ));
             Ok(())
         }
         Err(faults) => {
-            faults.iter().for_each(|fault| say(&format!("{fault}\n")));
+            faults.iter().for_each(|fault| print(&format!("{fault}\n")));
             Err(format!("{}: {} faults", file.display(), faults.len()))
         }
     }

@@ -128,7 +128,7 @@ fn main() -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            run::say(&format!("xtask: {error}"));
+            run::print(&format!("xtask: {error}"));
             ExitCode::FAILURE
         }
     }

@@ -2,7 +2,7 @@
 
 mod pieces;
 
-use crate::run::{Outcome, append, output, root, say};
+use crate::run::{Outcome, append, output, print, root};
 use pieces::{Piece, pieces};
 use serde::{Deserialize, Serialize};
 use std::{
@@ -43,7 +43,7 @@ struct Step {
     date: String,
     seconds: u64,
     passed: bool,
-    /// The line of its output that says what came of it.
+    /// The line of its output with the result.
     figure: String,
 }
 
@@ -53,7 +53,7 @@ pub(crate) fn run(options: &Options) -> Outcome {
     let pieces = chosen(pieces()?, &options.only)?;
     let mut kept = Kept::read();
     if options.list {
-        pieces.iter().for_each(|piece| say(&format!("{}: {}\n  {}", piece.name, piece.about, kept.progress(piece))));
+        pieces.iter().for_each(|piece| print(&format!("{}: {}\n  {}", piece.name, piece.about, kept.progress(piece))));
         return Ok(());
     }
     let end = Instant::now() + Duration::try_from_secs_f64(options.hours * 3600.0).map_err(|error| format!("--hours: {error}"))?;
@@ -69,7 +69,7 @@ pub(crate) fn run(options: &Options) -> Outcome {
         let share = end.saturating_duration_since(Instant::now()) / u32::try_from(pieces.len() - index).unwrap_or(u32::MAX);
         failed.extend(run_piece(piece, tool.as_deref(), share, &mut kept, &pieces)?);
     }
-    say(&kept.summary(&pieces));
+    print(&kept.summary(&pieces));
     if failed.is_empty() { Ok(()) } else { Err(format!("{} steps failed:\n  {}", failed.len(), failed.join("\n  "))) }
 }
 
@@ -94,7 +94,7 @@ fn run_piece(piece: &Piece, tool: Option<&Path>, share: Duration, kept: &mut Kep
         let number = kept.next(piece.name);
         let step = run_step(piece, tool, number)?;
         let how = if step.passed { "passed" } else { "FAILED" };
-        say(&format!("  {how} after {} s: {}", step.seconds, step.figure));
+        print(&format!("  {how} after {} s: {}", step.seconds, step.figure));
         if !step.passed {
             failed.push(format!("{}: target/nightly/{}-{number}.log", step.command, piece.name));
         }
@@ -111,7 +111,7 @@ fn run_piece(piece: &Piece, tool: Option<&Path>, share: Duration, kept: &mut Kep
 /// Runs one step. The log of the last step that passed, and of each that failed, stays in `target/nightly`.
 fn run_step(piece: &Piece, tool: Option<&Path>, number: u64) -> Result<Step, String> {
     let command = piece.command(number);
-    say(&format!("{} {}: {command}", piece.name, piece.place(number)));
+    print(&format!("{} {}: {command}", piece.name, piece.place(number)));
     let log = folder().join(format!("{}-{number}.log", piece.name));
     let wrong = |error: std::io::Error| format!("{}: {error}", log.display());
     let file = File::create(&log).map_err(wrong)?;

@@ -1,4 +1,4 @@
-//! Running programs and saying what is done.
+//! Runs programs and prints what is done.
 
 use serde::Serialize;
 use std::{
@@ -17,7 +17,7 @@ pub(crate) fn root() -> PathBuf {
 }
 
 /// Prints one line.
-pub(crate) fn say(line: &str) {
+pub(crate) fn print(line: &str) {
     // A closed pipe is no reason to fail a test run.
     let _ = writeln!(std::io::stdout(), "{line}");
 }
@@ -30,7 +30,7 @@ pub(crate) fn program(name: &str, arguments: &[&str]) -> Outcome {
 /// Runs a prepared command in the root until it ends.
 pub(crate) fn command(command: &mut Command) -> Outcome {
     let shown = format!("{command:?}").replace('"', "");
-    say(&format!("$ {shown}"));
+    print(&format!("$ {shown}"));
     let status = command.current_dir(root()).status().map_err(|error| format!("{shown}: {error}"))?;
     if status.success() { Ok(()) } else { Err(format!("{shown} ended with {status}")) }
 }
@@ -45,7 +45,7 @@ pub(crate) fn output(name: &str, arguments: &[&str]) -> Result<String, String> {
     }
 }
 
-/// Adds a line to a file of what is done, which a broken-off run goes on from.
+/// Appends a line to the file of completed work, from which an interrupted run continues.
 pub(crate) fn append(kept: &Path, done: &impl Serialize) -> Outcome {
     let line = serde_json::to_string(done).map_err(|error| error.to_string())?;
     let write = || writeln!(fs::OpenOptions::new().create(true).append(true).open(kept)?, "{line}");

@@ -1,6 +1,6 @@
 //! Rollouts in the simulation: a range of seeds on all cores.
 
-use crate::run::{Outcome, command, program, root, say};
+use crate::run::{Outcome, command, print, program, root};
 use serde::Deserialize;
 use std::{
     iter::StepBy,
@@ -72,7 +72,7 @@ pub(crate) fn run(options: &Options) -> Outcome {
         workers.into_iter().try_for_each(|worker| worker.join().expect("a worker does not panic"))
     })?;
     let sum = progress.into_inner().unwrap_or_else(PoisonError::into_inner).sum;
-    say(&format!("seeds {:?}: {sum}", options.seeds));
+    print(&format!("seeds {:?}: {sum}", options.seeds));
     if sum.failed == 0 { Ok(()) } else { Err(format!("{} storms failed", sum.failed)) }
 }
 
@@ -102,7 +102,7 @@ fn work(program: &Path, options: &Options, progress: &Mutex<Progress>) -> Outcom
         if progress.printed.elapsed() >= PROGRESS_EVERY {
             progress.printed = Instant::now();
             let seeds_per_second = progress.sum.seeds as f64 / progress.begun.elapsed().as_secs_f64();
-            say(&format!("{}; {seeds_per_second:.1} seeds/s", progress.sum));
+            print(&format!("{}; {seeds_per_second:.1} seeds/s", progress.sum));
         }
     }
 }
@@ -121,7 +121,7 @@ impl Sum {
             match line {
                 Line::Failed { storm, seed, why } => {
                     self.failed += 1;
-                    say(&failure(&storm, seed, &why));
+                    print(&failure(&storm, seed, &why));
                 }
                 Line::Done { rollouts, scalings, checked } => {
                     is_done = true;

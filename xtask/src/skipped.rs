@@ -1,8 +1,8 @@
-//! Tests that could not run for want of a tool: a test that is passed over in silence is one that nobody misses when it breaks.
+//! Tests that could not run for lack of a tool: a silently skipped test is not missed when it breaks.
 //!
 //! A test notes itself as `berth_testing::skip` does.
 
-use crate::run::{Outcome, root, say};
+use crate::run::{Outcome, print, root};
 use berth_testing::Tool;
 use std::{collections::BTreeMap, env::consts::ARCH, fs, path::PathBuf};
 
@@ -17,9 +17,9 @@ pub(crate) fn begin() -> Result<PathBuf, String> {
 }
 
 /// Prints what was skipped. Fails only for a tool that was installed for the tests, since one that this machine cannot have is no fault of theirs.
-pub(crate) fn tell(installed: &[Tool]) -> Outcome {
+pub(crate) fn report(installed: &[Tool]) -> Outcome {
     let noted = fs::read_to_string(root().join("target/skipped")).unwrap_or_default();
-    summary(&noted).iter().for_each(|line| say(line));
+    summary(&noted).iter().for_each(|line| print(line));
     let unnoticed = unnoticed(&noted, installed, ARCH);
     if unnoticed.is_empty() { Ok(()) } else { Err(format!("tests did not find what was installed for them: {}", unnoticed.join(", "))) }
 }
@@ -65,7 +65,7 @@ mod tests {
     const NOTED: &str = "kubectl\ta\tit is not here\nhelm 3\tc\tno npm\nkubectl\tb\tit is not here\nkubectl\ta\tit is not here\n";
 
     #[test]
-    fn each_test_is_counted_once_and_told_with_what_it_lacked() {
+    fn each_test_is_counted_once_and_reported_with_its_missing_tool() {
         let told = ["3 tests were skipped", "  helm 3: 1 (no npm): c", "  kubectl: 2 (it is not here): a, b"];
         assert_eq!(summary(NOTED), told);
         assert_eq!(summary(""), ["0 tests were skipped"]);

@@ -22,7 +22,7 @@ pub(crate) fn run() -> Outcome {
     deny::with_tests()?;
     let noted = skipped::begin()?;
     let outcome = tests(&["--workspace", "--lib", "--bins", "--tests"], Some(&noted));
-    let told = skipped::tell(&had);
+    let told = skipped::report(&had);
     outcome.and(told)
 }
 
@@ -56,7 +56,7 @@ pub(crate) fn tests(selected: &[&str], noted: Option<&Path>) -> Outcome {
             tests
         }
         Err(error) => {
-            run::say(&format!("no nextest, so tests run without time limits: {error}"));
+            run::print(&format!("no nextest, so tests run without time limits: {error}"));
             let mut tests = Command::new("cargo");
             tests.args(["test", "--locked", "--no-fail-fast", "--quiet"]).args(selected).arg("--");
             tests.arg(format!("--test-threads={processors}"));

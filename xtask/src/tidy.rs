@@ -6,7 +6,7 @@ use crate::{
     check,
     circles::Imports,
     clients, decisions, etcd_protos, kinds,
-    run::{Outcome, output, root, say},
+    run::{Outcome, output, print, root},
     words,
     workspace::{Dependency, Package, packages, texts},
 };
@@ -150,7 +150,7 @@ pub(crate) fn run() -> Outcome {
     let of_files = [words::faults, decisions::faults, kinds::faults].into_iter().flat_map(|check| check(&tree.files));
     let faults: Vec<String> = checks.iter().flat_map(|check| check(&tree)).chain(simulation_reach()).chain(of_files).collect();
     for fault in &faults {
-        say(fault);
+        print(fault);
     }
     if faults.is_empty() { Ok(()) } else { Err(format!("tidy: {} faults", faults.len())) }
 }

@@ -2,7 +2,7 @@
 //!
 //! A machine may have no network, no root and no Debian: then the tests that need the tool print that they were skipped.
 
-use crate::run::{Outcome, command, exists, output, program, root, say};
+use crate::run::{Outcome, command, exists, output, print, program, root};
 use berth_testing::Tool;
 use std::{
     fs,
@@ -20,7 +20,7 @@ pub(crate) fn install() -> Vec<Tool> {
         Ok(()) => had.extend_from_slice(tools),
         Err(error) => {
             let names: Vec<_> = tools.iter().map(Tool::to_string).collect();
-            say(&format!("{} cannot be installed here, its tests will print that they were skipped: {error}", names.join(", ")));
+            print(&format!("{} cannot be installed here, its tests will print that they were skipped: {error}", names.join(", ")));
         }
     };
     note(&[Tool::Etcd], etcd());
@@ -37,7 +37,7 @@ pub(crate) fn install() -> Vec<Tool> {
 /// A browser, and what drives it.
 pub(crate) fn browser() {
     if let Err(error) = npm_packages().and_then(|()| chromium()) {
-        say(&format!("no browser can be installed here: {error}"));
+        print(&format!("no browser can be installed here: {error}"));
     }
 }
 
@@ -56,7 +56,7 @@ pub(crate) fn built(name: &str, options: &[&str]) -> Result<PathBuf, String> {
     let folder = root().join("target/tools").join(format!("{name}-built"));
     let program = folder.join("bin").join(name);
     if !program.exists() {
-        say(&format!("building {name} below target/tools, once"));
+        print(&format!("building {name} below target/tools, once"));
         // Without optimization it builds in a third of the time.
         command(Command::new("cargo").args(["install", name, "--quiet", "--locked", "--debug", "--root"]).arg(folder).args(options))?;
     }

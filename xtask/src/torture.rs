@@ -1,4 +1,4 @@
-//! Torture by hand: what is done to berth to see whether it stands firm. `bench/tests/it/torture.rs` does it shortly.
+//! Torture by hand: tests whether berth withstands faults. `bench/tests/it/torture.rs` does it shortly.
 
 use crate::run::{Outcome, command, program, root};
 use std::{

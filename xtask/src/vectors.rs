@@ -3,7 +3,7 @@
 use crate::run::{Outcome, root};
 use std::{collections::BTreeMap, fs, path::Path};
 
-/// Where somebody who works on several implementations has their common vectors.
+/// The folder in which developers of several implementations keep their common vectors.
 const BESIDE: &str = "../shared/vectors";
 
 /// Compares with what lies beside the repository, which is nothing in most clones.

@@ -1,11 +1,11 @@
 //! A deny list of words with replacements: `xtask/words.txt`.
 //!
-//! Each entry has the number of places that are still left. The numbers only go down, so that nobody adds a place while others remove them.
+//! Each entry has the number of places that are still left. The numbers only go down, so that places are only removed.
 
 pub(crate) mod text;
 
 use crate::{
-    run::{Outcome, output, root, say},
+    run::{Outcome, output, print, root},
     workspace::texts,
 };
 use std::{
@@ -40,15 +40,15 @@ pub(crate) fn run(options: &Options) -> Outcome {
     let mut list = List::read()?;
     let found = list.find(&texts());
     if let Some(word) = &options.list {
-        return list.places(word, &found).map(|places| places.iter().for_each(|place| say(place)));
+        return list.places(word, &found).map(|places| places.iter().for_each(|place| print(place)));
     }
     if options.lower {
         list.lower(&found);
         fs::write(root().join(LIST), list.to_string()).map_err(|error| format!("{LIST}: {error}"))?;
     }
     let faults = list.faults(&found, added_lines);
-    faults.iter().for_each(|fault| say(fault));
-    say(&format!("{} places are left", found.values().map(Vec::len).sum::<usize>()));
+    faults.iter().for_each(|fault| print(fault));
+    print(&format!("{} places are left", found.values().map(Vec::len).sum::<usize>()));
     if faults.is_empty() { Ok(()) } else { Err(format!("words: {} faults", faults.len())) }
 }
 

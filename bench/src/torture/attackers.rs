@@ -72,7 +72,7 @@ impl Drop for Attacker {
     }
 }
 
-/// What a process that attacks does, for ever.
+/// The work of an attacking process, indefinitely.
 pub(crate) async fn attack(attack: &Attack, kubeconfig: &Path) {
     let endpoint = access::endpoint(&std::fs::read_to_string(kubeconfig).unwrap());
     let mut connection = Connection::open(&endpoint).await;
@@ -98,7 +98,7 @@ pub(crate) async fn attack(attack: &Attack, kubeconfig: &Path) {
     .await;
 }
 
-/// Sends the request again and again over one connection, until that is cut; tells of each that is on its way.
+/// Sends the request again and again over one connection, until that is cut. Calls `sent` for each request.
 async fn attack_over(endpoint: &Endpoint, request: &Request, sent: impl Fn()) -> io::Result<()> {
     let mut connection = Connection::try_open(endpoint).await?;
     loop {
@@ -108,7 +108,7 @@ async fn attack_over(endpoint: &Endpoint, request: &Request, sent: impl Fn()) ->
     }
 }
 
-/// Counts one more connection that is at it; tells when all are.
+/// Counts one more attacking connection, and reports when all attack.
 fn count(at_it: &Cell<usize>, all: usize) {
     at_it.update(|connections| connections + 1);
     if at_it.get() == all {

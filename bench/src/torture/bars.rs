@@ -1,5 +1,5 @@
-//! What others feel while one user does their worst: each attack sixty times at once, then all of them together. Beside each stands what they felt in the minute
-//! before it, without an attack: on a machine that does other things as well, that is what to compare with.
+//! How an attack of one user affects other clients: each attack sixty times at once, then all of them together. Next to each is the effect in the
+//! minute before it, without an attack: a machine that does other work as well needs that comparison.
 
 use super::{
     attackers,
@@ -14,13 +14,13 @@ use futures::{future::join_all, join};
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
 
-/// Between two requests of somebody who is measured: people and probes wait in between, and who never does would add to the attack.
+/// The pause between two requests of a measured client: users and probes wait in between, and a client without pauses would add to the attack.
 const PAUSE: Duration = Duration::from_millis(20);
 /// What others may feel: how long the slowest of a hundred requests may take.
 const BARS: [(Who, Duration); 3] = [
     (Who::Administrator, Duration::from_millis(50)),
     (Who::Health, Duration::from_millis(50)),
-    (Who::Neighbour, Duration::from_millis(500)),
+    (Who::Neighbor, Duration::from_millis(500)),
 ];
 
 /// Who is measured.
@@ -28,13 +28,13 @@ const BARS: [(Who, Duration); 3] = [
 enum Who {
     /// Reads an object.
     Administrator,
-    /// Asks `/readyz`, as nobody.
+    /// Reads `/readyz` without authentication.
     Health,
     /// Another user: reads an object, tries to make one, and lists some.
-    Neighbour,
+    Neighbor,
 }
 
-/// How many informers the neighbour has meanwhile: ordinary users have dozens.
+/// The number of the neighbor's informers during an attack: ordinary users have dozens.
 const INFORMERS: usize = 60;
 /// What they follow.
 const INFORMED_OF: &str = "/api/v1/namespaces/default/services";
@@ -114,13 +114,13 @@ async fn fill(administrator: &Endpoint, count: usize) {
 struct Felt {
     /// What each request of each who is measured took.
     taken: [Vec<Duration>; 3],
-    /// How many lists and watches of the neighbour's informers were refused, or cut.
+    /// The number of lists and watches of the neighbor's informers that were refused, or cut.
     refused: usize,
 }
 
 async fn measure([administrator, nobody, neighbour]: [&Endpoint; 3], time: Duration) -> Felt {
     let until = Instant::now() + time;
-    let asking = (ask(administrator, Who::Administrator, until), ask(nobody, Who::Health, until), ask(neighbour, Who::Neighbour, until));
+    let asking = (ask(administrator, Who::Administrator, until), ask(nobody, Who::Health, until), ask(neighbour, Who::Neighbor, until));
     let informers = join_all((0..INFORMERS).map(|_| inform(neighbour, until)));
     let (administrator, health, neighbour, refused) = join!(asking.0, asking.1, asking.2, informers);
     Felt { taken: [administrator, health, neighbour], refused: refused.into_iter().sum() }
@@ -155,7 +155,7 @@ async fn ask(endpoint: &Endpoint, who: Who, until: Instant) -> Vec<Duration> {
     let requests: &[(&str, &str, &str)] = match who {
         Who::Administrator => &[("GET", VICTIM, "")],
         Who::Health => &[("GET", "/readyz", "")],
-        Who::Neighbour => &[
+        Who::Neighbor => &[
             ("GET", VICTIM, ""),
             ("POST", "/api/v1/namespaces/default/configmaps?dryRun=All", &object),
             ("GET", "/api/v1/namespaces/default/configmaps?limit=100", ""),

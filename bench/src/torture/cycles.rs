@@ -10,10 +10,10 @@ use super::{
     full::SmallDisk,
     memory::{Fault, What},
     mortals::Mortals,
-    place::{InProcess, Place, Process, Refusal},
     session::{Record, Session},
     subject::{End, Subject, by_key},
     tally::Tally,
+    test_server::{InProcess, Process, Refusal, TestServer},
 };
 use crate::{client::Connection, server::issue};
 use berth_linear::{Key, Object};
@@ -108,8 +108,8 @@ pub(crate) async fn run(binary: &Path, seed: u64, length: Length) -> bool {
     let process = Process::on(binary, folder.path().join("data"), folder.path().join("log"));
     let mut chamber = Chamber {
         binary: binary.to_owned(),
-        process: Subject::new(Place::Process(process), seed),
-        in_process: Subject::new(Place::InProcess(InProcess::new(seed)), seed),
+        process: Subject::new(TestServer::Process(process), seed),
+        in_process: Subject::new(TestServer::InProcess(InProcess::new(seed)), seed),
         folder,
         tally: &tally,
         writes_max: if let Length::Cycles(_) = length { 200 } else { 2000 },
@@ -135,8 +135,8 @@ pub(crate) async fn run(binary: &Path, seed: u64, length: Length) -> bool {
     if ended.is_ok() {
         ended = chamber.finish().await;
     }
-    if let Err(Refusal { status, said }) = ended {
-        tally.borrow_mut().fault(Fault::new(What::Start, format!("a server does not start ({status:?}): {said}")));
+    if let Err(Refusal { status, output }) = ended {
+        tally.borrow_mut().fault(Fault::new(What::Start, format!("a server does not start ({status:?}): {output}")));
     }
     crate::print::print(&tally.borrow().text(seed, begun.elapsed()));
     let is_clean = tally.borrow().is_clean();
@@ -180,7 +180,7 @@ impl Chamber<'_> {
 
     async fn kill(&mut self, name: &str, writes: u64, draw: &mut Draw) -> Result<(), Refusal> {
         let is_quiet = draw.one_in(4);
-        let conduct = async |session: &Session<'_>, _: &mut Place| {
+        let conduct = async |session: &Session<'_>, _: &mut TestServer| {
             session.more(writes).await;
             if is_quiet {
                 session.quiet().await;
@@ -193,16 +193,16 @@ impl Chamber<'_> {
     async fn kill_in_starts(&mut self, name: &str, writes: u64, draw: &mut Draw) -> Result<(), Refusal> {
         for _ in 0..1 + draw.below(3) {
             // A little beyond a start as well: a server that has just begun to answer.
-            self.process.place.process().kill_in_start(draw.below(130)).unwrap();
+            self.process.test_server.process().kill_in_start(draw.below(130)).unwrap();
         }
         self.kill(name, writes, draw).await
     }
 
-    /// Everything is written and looked at; then damage is done to copies of the folder.
+    /// Everything is written and checked. Then copies of the folder are damaged.
     async fn damage(&mut self, name: &str, writes: u64, draw: &mut Draw) -> Result<(), Refusal> {
         self.kill(name, writes, draw).await?;
         self.process.finish(self.tally).await?;
-        let whole = damage::read(self.process.place.process().folder()).unwrap();
+        let whole = damage::read(self.process.test_server.process().folder()).unwrap();
         for _ in 0..3 {
             let damage = Damage::draw(&whole, draw);
             let found = self.damaged(&damage, &whole).await;
@@ -215,7 +215,7 @@ impl Chamber<'_> {
         Ok(())
     }
 
-    /// Starts on a damaged copy. Whether the damage was noticed; an error where something was lost, or not said.
+    /// Starts on a damaged copy. Returns whether the damage was detected, or an error where something was lost, or not reported.
     async fn damaged(&self, damage: &Damage, whole: &Tree) -> Result<bool, String> {
         let mut damaged = whole.clone();
         damage.apply(&mut damaged);
@@ -244,8 +244,8 @@ impl Chamber<'_> {
     async fn attack(&mut self, name: &str, writes: u64, draw: &mut Draw) -> Result<(), Refusal> {
         let attacks: [&Attack; 2] = [draw.pick(ATTACKS), draw.pick(ATTACKS)];
         let (binary, kubeconfig) = (self.binary.clone(), self.folder.path().join("attacker"));
-        let conduct = async |session: &Session<'_>, place: &mut Place| {
-            let folder = place.process().folder();
+        let conduct = async |session: &Session<'_>, test_server: &mut TestServer| {
+            let folder = test_server.process().folder();
             fs::write(&kubeconfig, issue(&binary, folder, "attacker", ATTACKERS)).unwrap();
             let mut attackers = attackers::begin(&attacks, &kubeconfig).await;
             session.more(writes).await;
@@ -265,9 +265,9 @@ impl Chamber<'_> {
         *self.tally.borrow_mut().full_disks.entry(how).or_default() += 1;
         let Some(disk) = disk else { return self.full_in_process(name, writes, draw).await };
         let process = Process::on(&self.binary, disk.path().join("data"), folder.path().join("log"));
-        let mut subject = Subject::new(Place::Process(process), draw.next());
+        let mut subject = Subject::new(TestServer::Process(process), draw.next());
         let (mib_left, dies_full) = (if draw.one_in(2) { 0 } else { draw.below(60) }, draw.one_in(2));
-        let conduct = async |session: &Session<'_>, _: &mut Place| {
+        let conduct = async |session: &Session<'_>, _: &mut TestServer| {
             session.more(writes / 4).await;
             disk.fill(mib_left).unwrap();
             let refused = session.refused.get() + 100;
@@ -282,8 +282,8 @@ impl Chamber<'_> {
         };
         subject.live(self.tally, name, conduct).await?;
         if dies_full {
-            match subject.place.start().await {
-                Ok(_) => subject.place.kill(),
+            match subject.test_server.start().await {
+                Ok(_) => subject.test_server.kill(),
                 Err(refusal) if refusal.has_cause() => (),
                 Err(refusal) => return Err(refusal),
             }
@@ -294,12 +294,12 @@ impl Chamber<'_> {
 
     async fn full_in_process(&mut self, name: &str, writes: u64, draw: &mut Draw) -> Result<(), Refusal> {
         let (free_bytes, seed) = (draw.below(1 << 16), draw.next());
-        let conduct = async |session: &Session<'_>, place: &mut Place| {
+        let conduct = async |session: &Session<'_>, test_server: &mut TestServer| {
             session.more(writes / 4).await;
-            place.in_process().disk.set_free_bytes(Some(free_bytes));
+            test_server.in_process().disk.set_free_bytes(Some(free_bytes));
             let refused = session.refused.get() + 100;
             session.until(What::Start, "writes are refused", |session| refused <= session.refused.get()).await;
-            place.in_process().disk.set_free_bytes(None);
+            test_server.in_process().disk.set_free_bytes(None);
             session.more(writes / 4).await;
             session.quiet().await;
             End::PowerLoss(seed)
@@ -309,9 +309,9 @@ impl Chamber<'_> {
 
     async fn power_loss(&mut self, name: &str, draw: &mut Draw) -> Result<(), Refusal> {
         let (after, seed) = (draw.below(600), draw.next() >> draw.below(64));
-        let conduct = async |session: &Session<'_>, place: &mut Place| {
-            let place = place.in_process();
-            place.trouble_in(after, Trouble::PowerLoss);
+        let conduct = async |session: &Session<'_>, test_server: &mut TestServer| {
+            let test_server = test_server.in_process();
+            test_server.trouble_in(after, Trouble::PowerLoss);
             let is_felt = |session: &Session<'_>| 0 < session.unknown.get() + session.refused.get() || session.writing.get() == 0;
             session.until(What::Start, "the power is lost", is_felt).await;
             End::PowerLoss(seed)
@@ -321,11 +321,11 @@ impl Chamber<'_> {
 
     async fn power_loss_in_starts(&mut self, name: &str, draw: &mut Draw) -> Result<(), Refusal> {
         for _ in 0..1 + draw.below(3) {
-            let place = self.in_process.place.in_process();
-            place.disk.fail_at(place.disk.operations() + draw.below(20), Trouble::PowerLoss);
+            let test_server = self.in_process.test_server.in_process();
+            test_server.disk.fail_at(test_server.disk.operations() + draw.below(20), Trouble::PowerLoss);
             // Whether it came to that or not.
-            let _ = place.start().await;
-            place.lose_power(draw.next() >> draw.below(64));
+            let _ = test_server.start().await;
+            test_server.lose_power(draw.next() >> draw.below(64));
         }
         self.power_loss(name, draw).await
     }
@@ -333,8 +333,8 @@ impl Chamber<'_> {
     async fn failing_disk(&mut self, name: &str, writes: u64, draw: &mut Draw) -> Result<(), Refusal> {
         let failures: Vec<u64> = (0..1 + draw.below(4)).map(|_| draw.below(300)).collect();
         let (is_killed, seed) = (draw.one_in(2), draw.next());
-        let conduct = async |session: &Session<'_>, place: &mut Place| {
-            failures.iter().for_each(|after| place.in_process().trouble_in(*after, Trouble::Failure));
+        let conduct = async |session: &Session<'_>, test_server: &mut TestServer| {
+            failures.iter().for_each(|after| test_server.in_process().trouble_in(*after, Trouble::Failure));
             session.more(writes).await;
             session.quiet().await;
             if is_killed { End::Kill } else { End::PowerLoss(seed) }
@@ -350,8 +350,8 @@ impl Chamber<'_> {
             if draw.one_in(2) { step } else { -step }
         };
         let steps: Vec<i64> = (0..5).map(|_| step()).collect();
-        let conduct = async |session: &Session<'_>, place: &mut Place| {
-            if let Err(error) = set_to_and_fro(session, place, &steps, writes / steps.len() as u64).await {
+        let conduct = async |session: &Session<'_>, test_server: &mut TestServer| {
+            if let Err(error) = set_to_and_fro(session, test_server, &steps, writes / steps.len() as u64).await {
                 session.fault(Fault::new(What::Answer, format!("while the clock was set: {error}")));
             }
             session.quiet().await;
@@ -362,23 +362,23 @@ impl Chamber<'_> {
 }
 
 /// Between two steps, so many writes are waited for.
-async fn set_to_and_fro(session: &Session<'_>, place: &mut Place, steps: &[i64], writes: u64) -> io::Result<()> {
-    let mut mortals = Mortals::make(session, place).await?;
-    let mut last = place.in_process().now();
+async fn set_to_and_fro(session: &Session<'_>, test_server: &mut TestServer, steps: &[i64], writes: u64) -> io::Result<()> {
+    let mut mortals = Mortals::make(session, test_server).await?;
+    let mut last = test_server.in_process().now();
     for step in steps {
-        place.in_process().set_clock(SignedDuration::from_millis(*step));
+        test_server.in_process().set_clock(SignedDuration::from_millis(*step));
         session.more(writes).await;
-        let now = place.in_process().now();
+        let now = test_server.in_process().now();
         if now <= last {
             session.fault(Fault::new(What::Time, format!("it is {now:?} behind {last:?}, the clock being ahead by {step} ms")));
         }
         last = now;
-        mortals.look(session, place).await?;
+        mortals.check(session, test_server).await?;
     }
-    mortals.end(session, place).await?;
-    place.in_process().set_clock(SignedDuration::from_millis(steps[0]));
+    mortals.end(session, test_server).await?;
+    test_server.in_process().set_clock(SignedDuration::from_millis(steps[0]));
     session.more(writes).await;
-    mortals.look(session, place).await
+    mortals.check(session, test_server).await
 }
 
 fn text(error: io::Error) -> String {

@@ -1,6 +1,6 @@
 //! Chance, from a seed: what is drawn is the same in every run of it.
 
-/// SplitMix64: small, and even enough; nobody has to guess it.
+/// SplitMix64: small, and even enough. It need not be unpredictable.
 #[derive(Debug)]
 pub(crate) struct Draw(u64);
 

@@ -1,4 +1,4 @@
-//! What a client remembers of the objects that it alone writes, and what must follow from it. Asks nobody.
+//! What a client knows of the objects that it alone writes, and what must follow from it. Sends no requests.
 
 use berth_linear::{Object, Value};
 
@@ -7,11 +7,11 @@ use berth_linear::{Object, Value};
 pub(crate) enum What {
     /// Something acknowledged is not there.
     Lost,
-    /// Something is there that was acknowledged otherwise, or that nobody wrote.
+    /// An object differs from what was acknowledged, or no client wrote it.
     Doubled,
     /// What all clients saw of objects and their versions fits no order of what was done.
     Order,
-    /// Nor does what watchers saw: an event is missing, comes twice, or at the wrong place.
+    /// Nor does what watchers saw: an event is missing, comes twice, or at the wrong position.
     Watch,
     /// A resource version went back.
     Version,
@@ -19,7 +19,7 @@ pub(crate) enum What {
     Answer,
     /// A server did not start, or did not go on.
     Start,
-    /// Damage to the folder cost something; or a start that refused changed something, or did not say why.
+    /// Damage to the folder caused a loss. Or a refused start changed something, or did not report why.
     Damage,
     /// Time went back.
     Time,
@@ -43,7 +43,7 @@ impl Fault {
 pub(crate) enum Known {
     /// As it was acknowledged; `None`: it is not there.
     Settled(Option<Object>),
-    /// Of the last write nobody knows what became of it: the object is as it was before, or as it was to be.
+    /// The outcome of the last write is unknown: the object is as it was before, or as written.
     Unsettled { before: Option<Object>, wanted: Option<Value> },
 }
 
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_knows_happened_as_a_whole_or_not_at_all() {
+    fn an_unknown_write_happened_completely_or_not_at_all() {
         let unsettled = |before, wanted: &str| {
             let wanted = (wanted != "-").then(|| Value(wanted.to_owned()));
             Known::Unsettled { before: object(before), wanted }

@@ -2,8 +2,8 @@
 
 use super::{
     memory::{Fault, What},
-    place::Place,
     session::{NAMESPACE, PATIENCE, Session},
+    test_server::TestServer,
 };
 use crate::client::{Connection, POLL};
 use jiff::{SignedDuration, Timestamp};
@@ -15,7 +15,7 @@ const ACCOUNT: &str = "mortal";
 const EVENT_STAYS: SignedDuration = SignedDuration::from_hours(1);
 /// How long a token is asked for: the least that may be.
 const TOKEN_SECONDS: i64 = 600;
-/// Whose end is looked for has ended by then: it is more than a day, so that the clock is believed at once.
+/// What should end has ended by then: it is more than a day, so that the clock is trusted at once.
 const LEAP: SignedDuration = SignedDuration::from_hours(25);
 
 /// Both, made in this life of the server.
@@ -28,7 +28,7 @@ pub(crate) struct Mortals {
     event_ends: Timestamp,
 }
 
-/// What an answer says.
+/// The body of an answer.
 fn parsed(connection: &Connection, status: u16, what: &str) -> io::Result<Value> {
     match status {
         200 | 201 => Ok(serde_json::from_slice(&connection.body)?),
@@ -41,7 +41,7 @@ impl Mortals {
     ///
     /// # Errors
     /// The server does not.
-    pub(crate) async fn make(session: &Session<'_>, place: &mut Place) -> io::Result<Self> {
+    pub(crate) async fn make(session: &Session<'_>, test_server: &mut TestServer) -> io::Result<Self> {
         let mut connection = Connection::try_open(session.administrator()).await?;
         let [accounts, events] = ["serviceaccounts", "events"].map(|resource| format!("/api/v1/namespaces/{NAMESPACE}/{resource}"));
         // One may be there from a life before.
@@ -53,7 +53,7 @@ impl Mortals {
         let (Some(token), Some(token_ends)) = (status["token"].as_str().map(str::to_owned), ends) else {
             return Err(io::Error::other(format!("a token is none: {status}")));
         };
-        let event_ends = now(place) + EVENT_STAYS;
+        let event_ends = now(test_server) + EVENT_STAYS;
         let about = json!({"apiVersion": "v1", "kind": "ServiceAccount", "namespace": NAMESPACE, "name": ACCOUNT});
         let event = json!({"metadata": {"generateName": "mortal-"}, "involvedObject": about, "reason": "Made", "type": "Normal"});
         let status = connection.try_request_as("POST", &events, "application/json", &event.to_string()).await?;
@@ -66,10 +66,10 @@ impl Mortals {
     ///
     /// # Errors
     /// The server does not answer.
-    pub(crate) async fn look(&mut self, session: &Session<'_>, place: &mut Place) -> io::Result<()> {
-        let before = now(place);
+    pub(crate) async fn check(&mut self, session: &Session<'_>, test_server: &mut TestServer) -> io::Result<()> {
+        let before = now(test_server);
         let (is_valid, is_there) = (self.is_token_valid().await?, self.is_event_there().await?);
-        let after = now(place);
+        let after = now(test_server);
         if is_valid && self.token_ends <= before {
             session.fault(Fault::new(What::Time, format!("a token that ended at {} is valid at {before}", self.token_ends)));
         }
@@ -86,19 +86,19 @@ impl Mortals {
     ///
     /// # Errors
     /// The server does not answer.
-    pub(crate) async fn end(&mut self, session: &Session<'_>, place: &mut Place) -> io::Result<()> {
-        let ahead = now(place).duration_since(Timestamp::now()) + LEAP;
-        place.in_process().set_clock(ahead);
+    pub(crate) async fn end(&mut self, session: &Session<'_>, test_server: &mut TestServer) -> io::Result<()> {
+        let ahead = now(test_server).duration_since(Timestamp::now()) + LEAP;
+        test_server.in_process().set_clock(ahead);
         let until = Instant::now() + PATIENCE;
-        // The clock is looked at once a second, and so is what has ended.
-        while Instant::now() < until && (now(place) < self.event_ends || self.is_event_there().await?) {
+        // The clock is read once a second, and so is what has expired.
+        while Instant::now() < until && (now(test_server) < self.event_ends || self.is_event_there().await?) {
             tokio::time::sleep(POLL).await;
         }
         if self.is_event_there().await? {
-            let (at, within) = (now(place), PATIENCE.as_secs());
+            let (at, within) = (now(test_server), PATIENCE.as_secs());
             session.fault(Fault::new(What::Time, format!("an event that ended at {} is there at {at}, {within} s later", self.event_ends)));
         }
-        self.look(session, place).await
+        self.check(session, test_server).await
     }
 
     async fn is_token_valid(&mut self) -> io::Result<bool> {
@@ -117,6 +117,6 @@ impl Mortals {
 }
 
 /// What time the server thinks it is.
-fn now(place: &mut Place) -> Timestamp {
-    place.in_process().now().expect("it runs")
+fn now(test_server: &mut TestServer) -> Timestamp {
+    test_server.in_process().now().expect("it runs")
 }

@@ -21,7 +21,7 @@ use tokio::{sync::Notify, time::timeout};
 pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 /// Where clients write.
 pub(crate) const NAMESPACE: &str = "torture";
-/// What the names of objects begin with that tell watchers to stop.
+/// The prefix of the names of objects that signal watchers to stop.
 pub(crate) const LAST: &str = "last-";
 const COLLECTION: &str = "/api/v1/namespaces/torture/configmaps";
 
@@ -30,7 +30,7 @@ const COLLECTION: &str = "/api/v1/namespaces/torture/configmaps";
 pub(crate) struct Record {
     clock: Cell<u64>,
     operations: RefCell<Vec<Operation>>,
-    /// The highest version that anybody was told of.
+    /// The highest version that any client received.
     highest: Cell<u64>,
 }
 
@@ -61,7 +61,7 @@ impl Record {
         recorded
     }
 
-    /// Takes note of a version that was given out, which must be later than all that were told of before `invoked`.
+    /// Records a returned version, which must be later than all that were returned before `invoked`.
     fn given(&self, version: ResourceVersion, before: u64) -> Option<Fault> {
         self.highest.set(self.highest.get().max(version.0));
         (version.0 <= before).then(|| Fault::new(What::Version, format!("version {version} was given out when {before} was known")))
@@ -90,7 +90,7 @@ pub(crate) enum Answer {
     Otherwise,
     /// Nothing was done, as the server takes no writes, or none of this user for now.
     Refused,
-    /// Nobody knows.
+    /// The outcome is unknown.
     Unknown,
 }
 
@@ -107,7 +107,7 @@ pub(crate) struct Session<'r> {
     pub(crate) writing: Cell<usize>,
     /// Whether they are to go on.
     pub(crate) goes_on: Cell<bool>,
-    /// Whether the server is being killed: what it still answers says nothing.
+    /// Whether the server is being killed: its remaining answers prove nothing.
     pub(crate) is_over: Cell<bool>,
     /// Clients that watch.
     pub(crate) watching: Cell<usize>,
@@ -215,7 +215,7 @@ impl<'r> Session<'r> {
     /// Writes, and records it.
     ///
     /// # Errors
-    /// The connection is cut. What became of the write nobody knows, and it is recorded so.
+    /// The connection is cut. The outcome of the write is unknown, and recorded as such.
     pub(crate) async fn write(
         &self,
         client: &str,
@@ -288,7 +288,7 @@ impl<'r> Session<'r> {
         }
     }
 
-    /// Reads an object, and records it. `None` where there is no answer that says anything.
+    /// Reads an object, and records it. `None` where no answer shows it.
     ///
     /// # Errors
     /// The connection is cut.

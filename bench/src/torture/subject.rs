@@ -3,9 +3,9 @@
 use super::{
     bars::{ATTACKERS, BINDINGS, edits},
     memory::{Fault, What},
-    place::{GROUP, Place, Refusal},
     session::{LAST, NAMESPACE, PATIENCE, Record, Session, Wish},
     tally::Tally,
+    test_server::{GROUP, Refusal, TestServer},
     watchers::{WATCHERS, Watcher},
     writers::{WRITERS, Writer},
 };
@@ -25,7 +25,7 @@ pub(crate) enum End {
 }
 
 pub(crate) struct Subject {
-    pub(crate) place: Place,
+    pub(crate) test_server: TestServer,
     writers: Vec<Writer>,
     watchers: Vec<Watcher>,
     record: Record,
@@ -34,9 +34,9 @@ pub(crate) struct Subject {
 }
 
 impl Subject {
-    pub(crate) fn new(place: Place, seed: u64) -> Self {
+    pub(crate) fn new(test_server: TestServer, seed: u64) -> Self {
         Self {
-            place,
+            test_server,
             writers: (0..WRITERS).map(|number| Writer::new(seed, number)).collect(),
             watchers: (0..WATCHERS).map(|number| Watcher::new(seed, number)).collect(),
             record: Record::default(),
@@ -44,8 +44,8 @@ impl Subject {
         }
     }
 
-    /// One life: looks whether everything is there that should be, then has clients write and watch while `conduct` does what it does to the server, and says
-    /// how it dies.
+    /// One life: checks that everything is there that should be, then has clients write and watch while `conduct` acts on the server, and returns how
+    /// it dies.
     ///
     /// # Errors
     /// It does not start.
@@ -53,23 +53,23 @@ impl Subject {
         &mut self,
         tally: &RefCell<Tally>,
         name: &str,
-        conduct: impl AsyncFnOnce(&Session<'_>, &mut Place) -> End,
+        conduct: impl AsyncFnOnce(&Session<'_>, &mut TestServer) -> End,
     ) -> Result<(), Refusal> {
-        let endpoints = self.place.start().await?;
+        let endpoints = self.test_server.start().await?;
         self.settle(&endpoints, tally, name).await;
-        let Self { place, writers, watchers, record, .. } = self;
+        let Self { test_server, writers, watchers, record, .. } = self;
         let session = Session::new(endpoints, record, tally);
         session.writing.set(writers.len());
         session.watching.set(watchers.len());
         let writing = join_all(writers.iter_mut().map(|writer| writer.run(&session)));
         let watching = join_all(watchers.iter_mut().map(|watcher| watcher.run(&session)));
         let conducting = async {
-            let end = conduct(&session, place).await;
+            let end = conduct(&session, test_server).await;
             session.goes_on.set(false);
             session.is_over.set(true);
             match end {
-                End::Kill => place.kill(),
-                End::PowerLoss(seed) => place.in_process().lose_power(seed),
+                End::Kill => test_server.kill(),
+                End::PowerLoss(seed) => test_server.in_process().lose_power(seed),
             }
         };
         join!(writing, watching, conducting);
@@ -77,18 +77,18 @@ impl Subject {
         Ok(())
     }
 
-    /// A life in which nothing is done: everything is looked at once more.
+    /// A life without faults: everything is checked once more.
     ///
     /// # Errors
     /// It does not start.
     pub(crate) async fn finish(&mut self, tally: &RefCell<Tally>) -> Result<(), Refusal> {
-        let endpoints = self.place.start().await?;
+        let endpoints = self.test_server.start().await?;
         self.settle(&endpoints, tally, "end").await;
-        self.place.kill();
+        self.test_server.kill();
         Ok(())
     }
 
-    /// Looks whether what is there fits what clients were told and saw in the life before, and begins a new record with it.
+    /// Checks that the objects match what clients received in the life before, and begins a new record with them.
     async fn settle(&mut self, endpoints: &[Endpoint], tally: &RefCell<Tally>, name: &str) {
         let settled = {
             let Self { writers, watchers, record, .. } = self;
@@ -134,7 +134,7 @@ async fn settle(session: &Session<'_>, writers: &mut [Writer], watchers: &mut [W
     let listed = session.list("conductor", &mut connection).await?;
     watchers.iter_mut().for_each(|watcher| watcher.put_down(session));
     let history = session.record.take(&listed);
-    watchers.iter_mut().for_each(|watcher| watcher.begin_anew(session));
+    watchers.iter_mut().for_each(|watcher| watcher.restart(session));
     Ok((listed, history))
 }
 
@@ -184,7 +184,7 @@ fn judge(history: &[Operation], what: What, tally: &mut Tally) {
         Err(faults) => {
             for fault in faults {
                 match fault {
-                    // Without what watchers saw, it may be; what counts is whether it can be said with that.
+                    // Without the watchers' observations it may have an order. Here it counts whether it has one with them.
                     berth_linear::Fault::TooHard { .. } => tally.too_hard += u64::from(what == What::Watch),
                     fault => tally.fault(Fault::new(what, fault.to_string())),
                 }

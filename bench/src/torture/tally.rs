@@ -20,7 +20,7 @@ pub(crate) struct Tally {
     pub(crate) cycles: BTreeMap<&'static str, u64>,
     pub(crate) acknowledged: u64,
     pub(crate) refused: u64,
-    /// Writes of which nobody knew the outcome.
+    /// Writes of unknown outcome.
     pub(crate) unknown: u64,
     /// Of those on objects with one writer: how many had happened.
     pub(crate) happened: u64,
@@ -28,10 +28,10 @@ pub(crate) struct Tally {
     pub(crate) events: u64,
     /// How often a watcher went on where it was, and how often it could not.
     pub(crate) resumed: u64,
-    pub(crate) listed_anew: u64,
+    pub(crate) relisted: u64,
     /// Operations of clients that were found to fit one order.
     pub(crate) ordered: u64,
-    /// Histories of which that could not be said within the effort.
+    /// Histories for which that could not be determined within the effort.
     pub(crate) too_hard: u64,
     /// By file and damage: how often it was noticed, and how often not, when nothing was lost by it.
     pub(crate) damage: BTreeMap<String, [u64; 2]>,
@@ -80,7 +80,7 @@ impl Tally {
         line("operations checked for one order", format!("{}; too hard to say: {}", self.ordered, self.too_hard));
         line("histories that have none", count(What::Order));
         line("watch events shown", self.events.to_string());
-        line("watches gone on with; lists anew", format!("{}; {}", self.resumed, self.listed_anew));
+        line("watches gone on with; lists anew", format!("{}; {}", self.resumed, self.relisted));
         line("watchers that missed events, or saw others", count(What::Watch));
         line("answers that are none", count(What::Answer));
         line("starts that failed", count(What::Start));

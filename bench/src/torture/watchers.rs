@@ -1,4 +1,4 @@
-//! Clients that watch. Each breaks off now and then and goes on where it was, and where it cannot, as what it needs is forgotten, lists anew.
+//! Clients that watch. Each sometimes disconnects and continues after its last revision, or relists if that is compacted.
 
 use super::{
     draw::Draw,
@@ -12,7 +12,7 @@ use std::io;
 
 /// How many watch at once.
 pub(crate) const WATCHERS: usize = 8;
-/// After how many events one breaks off, on average.
+/// The average number of events before a disconnect.
 const EVENTS: u64 = 200;
 
 /// One of them, over all lives of a server.
@@ -42,7 +42,7 @@ impl Shown {
 enum End {
     /// It saw the last object.
     Last,
-    /// It was cut, or broke off.
+    /// It was cut, or disconnected.
     Cut,
     /// What it needs is no longer kept.
     Gone,
@@ -61,7 +61,7 @@ impl Watcher {
     }
 
     /// Goes on where it is, in a new record.
-    pub(crate) fn begin_anew(&mut self, session: &Session<'_>) {
+    pub(crate) fn restart(&mut self, session: &Session<'_>) {
         if let Some(shown) = &mut self.shown {
             *shown = Shown::behind(session.record.now(), shown.at);
         }
@@ -85,7 +85,7 @@ impl Watcher {
             match ended {
                 Ok(End::Last) => break,
                 Ok(End::Gone) => {
-                    session.tally.borrow_mut().listed_anew += 1;
+                    session.tally.borrow_mut().relisted += 1;
                     self.put_down(session);
                     self.shown = None;
                 }

@@ -1,4 +1,4 @@
-//! Clients that write, each remembering what it was told, and that read what others write.
+//! Clients that write, each remembering the answers, and that read what others write.
 
 use super::{
     draw::Draw,
@@ -110,8 +110,8 @@ impl Writer {
         answer.map(|_| false)
     }
 
-    /// Reads what others write too, and as often as not writes what it has just read: so most writes succeed, and an old answer to whoever reads behind
-    /// one of them fits no order. Whether it was refused.
+    /// Reads what others write too, and half of the time writes what it has just read: so most writes succeed, and an old answer to a reader after one
+    /// of them fits no order. Returns whether it was refused.
     async fn share(&mut self, session: &Session<'_>, connection: &mut Connection) -> io::Result<bool> {
         let key = Key(format!("shared-{}", self.draw.index(SHARED)));
         let Some(found) = session.read(&self.name, connection, &key).await? else { return Ok(true) };

@@ -61,7 +61,7 @@ impl<'a> Application<'a> {
 
 /// The document after the apply, and who owns it then.
 ///
-/// What the applier owned before and no longer names goes, unless somebody else owns it too.
+/// Removes fields that the applier owned before and no longer names, unless another manager owns them too.
 ///
 /// # Errors
 /// A document that does not fit the schema; without `force`, conflicts.
@@ -113,7 +113,7 @@ fn record_what_was_there(managers: &mut Managers, application: &Application<'_>)
     update(managers, &Update { root, old: empty, new: live, writer: &writer, ignored, now, versions });
 }
 
-/// Takes out what the applier owned and gave up. An element goes with all in it when nobody claims the element itself.
+/// Removes what the applier owned and gave up. An element is removed with its contents if no manager owns the element itself.
 ///
 /// Each manager's fields are compared in the version in which it wrote. `None`: a document has no counterpart in one of them.
 fn prune(application: &Application<'_>, merged: &Value, managers: &Managers, before: &Owned) -> Option<Value> {
@@ -126,7 +126,7 @@ fn prune(application: &Application<'_>, merged: &Value, managers: &Managers, bef
     let named = |set: &Set| fields::with_named_fields(Some(root), set);
     let before = named(&before.fields);
 
-    // All that the applier had, and what is below it, but for what anybody owns now ...
+    // All that the applier had, and what is below it, except for what any manager owns now ...
     let mut pruned = (at, root.remove(&merged_at, &before));
     for (version, owned) in owned_by_version(managers) {
         let Some(root) = across.root(application.root, version) else { continue };

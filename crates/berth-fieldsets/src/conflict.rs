@@ -3,7 +3,7 @@
 use crate::{ManagerId, Operation, Path};
 use std::{collections::BTreeMap, fmt};
 
-/// One field that somebody else owns.
+/// One field that another manager owns.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Conflict {
     /// Who owns it.
@@ -12,7 +12,7 @@ pub struct Conflict {
     pub path: Path,
 }
 
-/// Everything that stands against an apply; never empty. Sorted by manager.
+/// All conflicts of an apply. Never empty. Sorted by manager.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Conflicts(pub Vec<Conflict>);
 

@@ -30,7 +30,7 @@ fn of_map(root: Root<'_>, map: &MapType, value: &Value) -> Set {
     let mut set = Set::default();
     for (name, value) in value.as_object().into_iter().flatten() {
         let mut node = root.member(map, name).map_or_else(Node::leaf, |root| of(root, value));
-        // A struct's fields are there by their type; that somebody set one to nothing must still be seen.
+        // A struct's fields are there by their type. It must still be visible that a manager set one to nothing.
         node.is_member |= !map.fields.contains_key(name) || is_nothing(value);
         set.put(PathElement::field(name), node);
     }
@@ -44,7 +44,7 @@ fn is_nothing(value: &Value) -> bool {
 fn of_list(root: Root<'_>, list: &ListType, value: &Value) -> Set {
     let mut set = Set::default();
     for (element, values) in elements(root, list, Some(value)) {
-        // Which of several elements with one key a deeper field belongs to cannot be said: they are owned together.
+        // The owner of a deeper field cannot be determined if several elements have one key: they are owned together.
         let below = if let [one] = values.as_slice() { of(root.at(list.elements), one).below } else { Set::default() };
         set.put(element, Node { is_member: true, below });
     }

@@ -1,8 +1,8 @@
 //! Who owns which fields of an object: what server-side apply and `metadata.managedFields` are made of, as pure functions.
 //!
-//! Documents are trees of JSON; a [`Schema`] says which of their maps and lists are taken apart and which have one owner. A [`Set`] names
-//! fields of a document, [`Managers`] says whose they are. [`update`] is for every change that is no apply, [`apply`] for those that are.
-//! No IO and no clock: the time of a change is a parameter.
+//! Documents are trees of JSON. A [`Schema`] defines which of their maps and lists are granular and which are atomic. A [`Set`] names fields of a
+//! document, [`Managers`] has their owners. [`update`] is for every change that is no apply, [`apply`] for those that are. No IO and no clock: the time
+//! of a change is a parameter.
 //!
 //! ```text
 //!  document + Schema ── Root::fields ──> Set ── Managers::encode ──> metadata.managedFields

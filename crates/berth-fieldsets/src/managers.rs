@@ -29,7 +29,7 @@ impl Operation {
     }
 }
 
-/// What tells one entry from another.
+/// The identity of an entry.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ManagerId {
     /// `manager`.
@@ -72,7 +72,7 @@ pub enum DecodeError {
     /// An unknown type of fields.
     #[error("invalid fieldsType {kind:?} in managed fields entry {entry}")]
     FieldsType {
-        /// What it says.
+        /// Its value.
         kind: String,
         /// The entry's place.
         entry: usize,
@@ -100,7 +100,7 @@ impl Managers {
         entries
     }
 
-    /// Whether nobody owns anything.
+    /// Whether there are no owners.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
@@ -113,12 +113,12 @@ impl Managers {
         owners(self) == owners(other)
     }
 
-    /// Takes from everybody what is in `before` and not in `after`: a field that is not there is nobody's.
+    /// Removes ownership of what is in `before` and not in `after`: a field that does not exist has no owner.
     pub fn forget_removed(&mut self, root: Root<'_>, before: &Value, after: &Value) {
         self.take(&root.compare(before, after).removed, None);
     }
 
-    /// Takes fields from everybody but `except`.
+    /// Removes fields from every manager but `except`.
     pub(crate) fn take(&mut self, fields: &Set, except: Option<&ManagerId>) {
         for (id, owned) in &mut self.0 {
             if Some(id) != except {

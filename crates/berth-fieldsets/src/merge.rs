@@ -8,14 +8,14 @@ use serde_json::{Map, Value};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 impl Root<'_> {
-    /// `document` with everything that `config` says. Nothing is removed.
+    /// `document` with everything in `config`. Nothing is removed.
     #[must_use]
     pub fn merge(self, document: &Value, config: &Value) -> Value {
         merge(self, Some(document), Some(config)).unwrap_or_default()
     }
 }
 
-/// `live` with what `config` says; `None`: nothing is left to say.
+/// `live` with the contents of `config`. `None`: nothing is left.
 fn merge(root: Root<'_>, live: Option<&Value>, config: Option<&Value>) -> Option<Value> {
     let leaf = || config.or(live).cloned();
     match root.resolve() {
@@ -48,7 +48,7 @@ fn maps(root: Root<'_>, map: &MapType, live: Option<&Value>, config: Option<&Val
     (!out.is_empty()).then_some(Value::Object(out))
 }
 
-/// Elements of both keep the order of `config`; those of `live` alone stay as near as they can to where they stood.
+/// Elements of both keep the order of `config`. Those of `live` alone stay as near as they can to their old position.
 fn lists(root: Root<'_>, list: &ListType, live: Option<&Value>, config: Option<&Value>) -> Option<Value> {
     let (live, config) = (keyed(root, list, live), keyed(root, list, config));
     let wanted: BTreeMap<&PathElement, &Value> = config.iter().map(|(element, value)| (element, *value)).collect();

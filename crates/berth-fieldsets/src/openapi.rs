@@ -8,8 +8,8 @@ const REFERENCE_PREFIX: &str = "#/components/schemas/";
 impl Schema {
     /// The types of a document's `components.schemas`, under their names there. What is already known by name is not read again.
     ///
-    /// Lists are atomic unless `x-kubernetes-list-type` says otherwise, maps are granular unless `x-kubernetes-map-type` does. What the
-    /// document does not describe may be anything, and has one owner.
+    /// Lists are atomic and maps are granular, unless `x-kubernetes-list-type` or `x-kubernetes-map-type` specifies otherwise. What the document does
+    /// not describe may be anything, and has one owner.
     pub fn add_openapi(&mut self, schemas: &Map<String, Value>) {
         let mut new: Vec<(&String, &Value)> = schemas.iter().filter(|(name, _)| self.named(name).is_none()).collect();
         // A field that takes an atomic type apart copies what was read of the type.
@@ -47,7 +47,7 @@ impl Schema {
         let map_kind = |kind: &str| schema.get("x-kubernetes-map-type").is_some_and(|found| found == kind);
         let is_atomic_map = map_kind("atomic");
         if let Some(id) = self.referred(schema) {
-            // The field says otherwise than its type. The type may not have been read yet, but then nothing below it is asked for.
+            // The field overrides its type. The type may not have been read yet, but then nothing below it is needed.
             return match self.get(id).clone() {
                 Type::Map(map) if is_atomic_map => Type::Map(MapType { kind: MapKind::Atomic, ..map }),
                 Type::Map(map) if map_kind("granular") => Type::Map(MapType { kind: MapKind::Granular, ..map }),
@@ -96,13 +96,13 @@ impl Schema {
     }
 }
 
-/// Whether a field of this type says that its members have owners.
+/// Whether a field of this type declares that its members have owners.
 fn takes_apart(schema: &Value) -> bool {
     let fields = schema.get("properties").and_then(Value::as_object).into_iter().flatten();
     fields.into_iter().any(|(_, field)| field.get("x-kubernetes-map-type").is_some_and(|kind| kind == "granular"))
 }
 
-/// An object about whose members nothing is said.
+/// An object without a schema of its members.
 fn is_free(schema: &Value) -> bool {
     schema.get("properties").is_none() && !schema.get("additionalProperties").is_some_and(Value::is_object)
 }

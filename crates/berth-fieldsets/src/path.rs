@@ -42,7 +42,7 @@ impl PathElement {
         Self::Key(keys)
     }
 
-    /// As it stands in FieldsV1.
+    /// Its form in FieldsV1.
     #[must_use]
     pub fn encode(&self) -> String {
         match self {
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_element_is_told_apart_from_what_a_later_version_may_know() {
+    fn an_invalid_element_is_distinguished_from_one_of_a_later_version() {
         assert_eq!(PathElement::decode("x:later"), Ok(None));
         for bad in ["", "f", "fx", "ff:", "v:{", "k:1", "i:a", "é"] {
             PathElement::decode(bad).expect_err(bad);

@@ -1,4 +1,4 @@
-//! What a schema says about ownership: which maps and lists are taken apart, and how list elements are told apart.
+//! The ownership rules of a schema: which maps and lists are granular, and what identifies list elements.
 
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -85,7 +85,7 @@ pub enum ListKind {
     Atomic,
     /// Each element has its owners; elements are scalars, all different.
     Set,
-    /// Each element has its owners; elements are maps, told apart by these members.
+    /// Each element has its owners. Elements are maps, identified by these members.
     Map(Vec<String>),
 }
 

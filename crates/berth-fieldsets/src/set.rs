@@ -146,7 +146,7 @@ impl Set {
 
     /// Members of this set that are not in the other. A container's fields are not taken out with it.
     ///
-    /// Costs a look at the smaller set.
+    /// Costs a walk over the smaller set.
     #[must_use]
     pub fn difference(mut self, other: &Self) -> Self {
         if self.nodes.len() < other.nodes.len() {

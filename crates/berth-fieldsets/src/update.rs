@@ -12,7 +12,7 @@ use std::sync::OnceLock;
 /// Who changes an object, and by which door.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Writer {
-    /// `fieldManager`, or what stands for it.
+    /// `fieldManager`, or its default.
     pub name: String,
     /// The version of the kind that it uses.
     pub api_version: String,
@@ -53,7 +53,7 @@ pub struct Update<'a> {
 struct Moved {
     /// Fields that are the writer's now.
     mine: Set,
-    /// Fields that are nobody else's now.
+    /// Fields that belong to no other manager now.
     taken: Set,
 }
 
@@ -76,7 +76,7 @@ impl Moved {
 /// Gives the changed fields to the writer and forgets the removed ones.
 pub fn update(managers: &mut Managers, change: &Update<'_>) {
     if let Some(moved) = Moved::of(change) {
-        carry_out(managers, change, moved);
+        execute(managers, change, moved);
     }
 }
 
@@ -90,7 +90,7 @@ pub fn update_entries(entries: Vec<ManagedFieldsEntry>, change: &Update<'_>) -> 
     let (touched, mut left): (Vec<_>, Vec<_>) = entries.into_iter().partition(|entry| moved.touches(entry) || is_of(change.writer, entry));
     let mut managers = Managers::decode(&touched).unwrap_or_default();
     managers.0.extend(Managers::decode(&others).unwrap_or_default().0);
-    carry_out(&mut managers, change, moved);
+    execute(&mut managers, change, moved);
     left.extend(managers.encode());
     if left.iter().filter(|entry| entry.operation.as_deref() == Some("Update")).count() > UPDATERS_MAX {
         let mut managers = Managers::decode(&left).unwrap_or_default();
@@ -109,7 +109,7 @@ fn is_of(writer: &Writer, entry: &ManagedFieldsEntry) -> bool {
         && entry.subresource.as_deref().unwrap_or_default() == id.subresource
 }
 
-fn carry_out(managers: &mut Managers, change: &Update<'_>, moved: Moved) {
+fn execute(managers: &mut Managers, change: &Update<'_>, moved: Moved) {
     let Moved { mine, taken } = moved;
     let across = Across { versions: change.versions, api_version: &change.writer.api_version };
     let mut others = across.split(managers, None);
@@ -129,7 +129,7 @@ fn carry_out(managers: &mut Managers, change: &Update<'_>, moved: Moved) {
     managers.cap();
 }
 
-/// What names an object, and what the server alone sets, is nobody's.
+/// What names an object, and what the server alone sets, has no owner.
 pub(crate) fn never_owned() -> &'static Set {
     static SET: OnceLock<Set> = OnceLock::new();
     SET.get_or_init(|| {

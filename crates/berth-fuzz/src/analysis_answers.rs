@@ -14,7 +14,7 @@ use tokio::io::{AsyncRead, ReadBuf};
 type Verdict = Result<Answer, NoAnswer>;
 
 /// The longest text of an answer: a sign, seventeen digits, a point, an exponent.
-const TOLD_CHARS_MAX: usize = 30;
+const TEXT_CHARS_MAX: usize = 30;
 /// The longest text of what is wrong with a file: twenty faults, each with its place and a path of the file's.
 const FAULTS_CHARS_MAX: usize = 64 << 10;
 
@@ -38,7 +38,7 @@ fn brought(is_webhook: bool, bytes: &[u8], length: usize) -> Verdict {
     block_on(fuzzing::connection(is_webhook, Pieces { bytes, length }))
 }
 
-/// A finite number, or one of the words; told in a few letters, none of which steers anything.
+/// A finite number, or one of the words. Its text is a few letters, without control characters.
 fn check(verdict: Verdict) {
     let told = match verdict {
         Ok(answer) => {
@@ -55,22 +55,22 @@ fn check(verdict: Verdict) {
             why.to_string()
         }
     };
-    assert!(told.len() <= TOLD_CHARS_MAX && told.chars().all(|letter| letter.is_ascii_graphic() || letter == ' '), "{told:?}");
+    assert!(told.len() <= TEXT_CHARS_MAX && told.chars().all(|letter| letter.is_ascii_graphic() || letter == ' '), "{told:?}");
 }
 
-/// What comes of a body; it must stand in it.
+/// The result of a body. It must be in the body.
 fn of_body(is_webhook: bool, body: &[u8]) -> Verdict {
     let verdict = fuzzing::body(is_webhook, body);
     check(verdict);
     assert_eq!(verdict, fuzzing::body(is_webhook, body), "the same answer has the same verdict");
     if let Ok(answer) = verdict {
-        assert!(stands_in(is_webhook, body, f64::from(answer)), "{answer} is not what {} says", String::from_utf8_lossy(body));
+        assert!(contains(is_webhook, body, f64::from(answer)), "{answer} is not what {} says", String::from_utf8_lossy(body));
     }
     verdict
 }
 
 /// Whether a reader of any JSON finds this number, at its place.
-fn stands_in(is_webhook: bool, body: &[u8], number: f64) -> bool {
+fn contains(is_webhook: bool, body: &[u8], number: f64) -> bool {
     let Ok(document) = serde_json::from_slice::<Value>(body) else {
         // One who leaves out what it does not need reads what is nested too deeply, or not a number in Rust, for one who keeps it all.
         return serde_json::from_slice::<serde::de::IgnoredAny>(body).is_ok();
@@ -91,7 +91,7 @@ fn of_connection(is_webhook: bool, bytes: &[u8]) {
     assert_eq!(verdict, brought(is_webhook, bytes, 1), "however it comes");
 }
 
-/// A right head with a body behind it: what it says of its length counts.
+/// A correct head with a body after it: the stated length counts.
 fn of_answer(is_webhook: bool, body: &[u8]) {
     let answer = |length: usize| [format!("HTTP/1.1 200 OK\r\nContent-Length: {length}\r\n\r\n").as_bytes(), body].concat();
     assert_eq!(brought(is_webhook, &answer(body.len()), usize::MAX), of_body(is_webhook, body));
@@ -107,7 +107,7 @@ fn of_answer(is_webhook: bool, body: &[u8]) {
     assert_eq!(verdict, if body.is_empty() { of_body(is_webhook, &long) } else { Err(NoAnswer::TooLong) });
 }
 
-/// The administrator's file, and what stands in the files that it names.
+/// The administrator's file, and the contents of the files that it names.
 fn of_file(bytes: &[u8]) {
     let (text, named) = bytes.split_at(bytes.iter().rposition(|byte| *byte == 0).unwrap_or(bytes.len()));
     let Ok(text) = std::str::from_utf8(text) else { return };

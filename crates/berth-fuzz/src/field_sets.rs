@@ -1,4 +1,4 @@
-//! FieldsV1 and `managedFields` from anybody: read or refused, printed as they were read, and sets obey the laws of sets.
+//! FieldsV1 and `managedFields` from any client: accepted or refused, printed as they were read, and sets obey the laws of sets.
 
 use crate::objects::has_floats;
 use berth_api::k8s_openapi::apimachinery::pkg::apis::meta::v1::ManagedFieldsEntry;

@@ -14,7 +14,7 @@ pub const BODY_BYTES_MAX: usize = 3 << 20;
 /// How deep the objects nest that [`object`] makes.
 const DEPTH_MAX: usize = 14;
 
-/// Values that rules look at more closely: names, numbers at limits, quantities, times, enumerations' cases.
+/// Values that rules check more closely: names, numbers at limits, quantities, times, enumerations' cases.
 const WORDS: &[&str] = &[
     "",
     "a",
@@ -119,7 +119,7 @@ pub fn warm_up() {
     let _ = resource::built_in();
 }
 
-/// What a store is told of its keys and values.
+/// The layout of a store's keys and values.
 pub fn layout() -> impl Layout {
     ResourceTable::default()
 }

@@ -11,7 +11,7 @@ const SMALL_BYTES_MAX: usize = 300;
 fn check(body: &[u8], limit: usize) {
     let Ok(json) = berth_protobuf::to_json(body, limit) else { return };
     serde_json::from_slice::<&serde_json::value::RawValue>(&json).expect("what is written is JSON");
-    // The limit is looked at after each field, and no field is more than thrice as long as its bytes, quoted and escaped six times.
+    // The limit is checked after each field, and no field is more than thrice as long as its bytes, quoted and escaped six times.
     assert!(json.len() <= limit + 6 * body.len() + 1000, "{} bytes became {}", body.len(), json.len());
     let Ok(parsed) = parse_json(&json) else { return };
     let text = |name: &str| parsed.value[name].as_str().unwrap_or_default().to_owned();

@@ -1,4 +1,4 @@
-//! Rules of roles: joining them changes nothing, everybody holds what they hold, and what covers a rule allows what it allows.
+//! Rules of roles: joining them changes nothing, every rule covers itself, and what covers a rule allows what it allows.
 
 use arbitrary::{Result, Unstructured};
 use berth_api::k8s_openapi::api::rbac::v1::PolicyRule;

@@ -16,7 +16,7 @@ fn label_text(text: &str) {
     let _ = selector.matches(&BTreeMap::from([("a".to_owned(), "b".to_owned())]));
 }
 
-/// Read again, the requirements may stand in another order: they are sorted as they were written.
+/// Read again, the requirements may be in another order: they are sorted as they were written.
 fn field_text(text: &str) {
     let Ok(selector) = FieldSelector::parse(text) else { return };
     let again = FieldSelector::parse(&selector.to_string()).expect("what is printed is read");

@@ -1,7 +1,8 @@
-//! Between which versions each operation must stand for the sake of real time.
+//! Between which versions each operation must be because of real time.
 //!
-//! An operation that returned before another was invoked stands before it. So whatever version an answer has shown, what is invoked later stands behind,
-//! and what returned before stands no later than what an answer shows to be no later. Two sweeps over all operations of all objects, forth and back in time.
+//! An operation that returned before another was invoked is before it. So whatever version an answer has shown, later operations are after it. What
+//! returned before is no later than anything that an answer shows to be no later. Two sweeps over all operations of all objects, forward and backward
+//! in time.
 
 use crate::{
     Freshness, Key, Outcome, Preconditions, Reason, Request, ResourceVersion,
@@ -10,7 +11,7 @@ use crate::{
 };
 use std::cmp::{max, min};
 
-/// Where an operation may stand. Versions of writes are places; a read stands at a place or between that and the next.
+/// Where an operation may be in the order. Versions of writes are positions. A read is at a position, or between that and the next.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Bounds {
     /// Not before this.
@@ -36,7 +37,7 @@ impl Point<'_> {
 const NO_LOW: Bound = Bound { version: 0, by: None };
 const NO_HIGH: Bound = Bound { version: u64::MAX, by: None };
 
-/// Something that stands at one place in the order: an operation, or that a watcher saw a version.
+/// Something at one position in the order: an operation, or the observation of a version by a watcher.
 struct Point<'a> {
     operation: usize,
     /// Real time: from when on, and until when. What need not be new begins at 0, what has no known end ends never.
@@ -46,10 +47,10 @@ struct Point<'a> {
     kind: Kind<'a>,
 }
 
-/// What stands there.
+/// What is at the position.
 #[derive(Clone, Copy)]
 enum Kind<'a> {
-    /// No other stands at its place.
+    /// No other is at its position.
     Write,
     Read,
     /// It saw no version, but something of this object.
@@ -163,7 +164,7 @@ fn raise<'a>(points: &mut [Point<'_>], facts: &Facts<'a>, faults: &mut Faults<'a
         let low = max(low, floor);
         let is_too_late = if points[begin].is_write() { high.version <= floor.version } else { high.version < low.version };
         if is_too_late {
-            tell(&points[begin], low, facts, faults);
+            report(&points[begin], low, facts, faults);
             // Nothing else is to be blamed for it.
             points[begin].bounds.high = NO_HIGH;
         } else {
@@ -186,7 +187,7 @@ fn first_place(facts: &Facts<'_>, kind: Kind<'_>, from: Bound) -> Bound {
     turn.map_or(from, |(at, turn)| Bound { version: at.0, by: Some(turn.by.unwrap_or(turn.shown_by)) })
 }
 
-/// Back in time: what returned before something was invoked stands before it.
+/// Backward in time: what returned before something was invoked is before it.
 fn lower(points: &mut [Point<'_>]) {
     let ends = sorted(points, |point| u64::MAX - point.to);
     let mut begins = sorted(points, |point| u64::MAX - point.from).into_iter().peekable();
@@ -207,12 +208,12 @@ fn sorted(points: &[Point<'_>], by: impl Fn(&Point<'_>) -> u64) -> Vec<usize> {
     order
 }
 
-fn tell<'a>(late: &Point<'_>, floor: Bound, facts: &Facts<'a>, faults: &mut Faults<'a>) {
+fn report<'a>(late: &Point<'_>, floor: Bound, facts: &Facts<'a>, faults: &mut Faults<'a>) {
     let history = facts.history;
     let operation = &history[late.operation];
     let high = late.bounds.high;
     let before = floor.by.map(|by| (by, format!("version {} was seen here", floor.version)));
-    // Of a read: whoever wrote the version behind it.
+    // For a read: the writer of the next version.
     let next = high.by.filter(|by| *by != late.operation).map(|by| (by, format!("at {} it was no longer so", high.version + 1)));
     let shown: Vec<_> = before.into_iter().chain(next).chain([(late.operation, "older, but asked later".to_owned())]).collect();
     match operation.request.key() {

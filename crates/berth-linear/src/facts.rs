@@ -1,7 +1,7 @@
-//! What all answers together say of each object: which versions it had, who wrote them, and when it went.
+//! The facts about each object from all answers together: its versions, their writers, and its deletion.
 //!
-//! A version is a place in the one order of all writes, so what answers say of versions must agree whoever asked and whenever. That writes stand in
-//! real time as their versions do is no part of it: `bounds.rs` looks at that.
+//! A version is a position in the one order of all writes, so answers must agree on versions, whichever client asked and when. Whether the order of
+//! writes in real time matches their versions is not checked here, but in `bounds.rs`.
 
 use crate::{
     Event, Fault, Freshness, Key, Object, Operation, Outcome, Request, ResourceVersion, Uid, Value,
@@ -9,7 +9,7 @@ use crate::{
 };
 use std::collections::{BTreeMap, btree_map::Entry};
 
-/// What a history says, by object.
+/// The facts of a history, by object.
 pub(crate) struct Facts<'a> {
     pub(crate) history: &'a [Operation],
     pub(crate) keys: BTreeMap<&'a Key, Timeline<'a>>,
@@ -23,7 +23,7 @@ pub(crate) struct Facts<'a> {
 /// What is known of one object.
 #[derive(Default)]
 pub(crate) struct Timeline<'a> {
-    /// Every change that somebody saw.
+    /// Every change that a client saw.
     pub(crate) transitions: BTreeMap<ResourceVersion, Transition<'a>>,
     /// Gets, creates, updates and deletes of it.
     pub(crate) operations: Vec<usize>,
@@ -42,7 +42,7 @@ pub(crate) struct Transition<'a> {
 }
 
 impl<'a> Facts<'a> {
-    /// Reads what answers say, and finds what contradicts itself in it.
+    /// Reads the answers, and reports contradictions in them.
     pub(crate) fn read(history: &'a [Operation], faults: &mut Faults<'a>) -> Result<Self, Fault> {
         let mut facts =
             Self { history, keys: BTreeMap::new(), versions: BTreeMap::new(), changes: BTreeMap::new(), writers: writers(history)? };
@@ -62,12 +62,12 @@ impl<'a> Facts<'a> {
         Ok(facts)
     }
 
-    /// Whether this write may have been carried out, but nobody saw it.
+    /// Whether this write may have been executed, but no client saw it.
     pub(crate) fn is_unseen(&self, at: usize) -> bool {
         self.history[at].request.is_unknown_write() && !self.versions.contains_key(&at)
     }
 
-    /// Whether it may have been deleted at a version that nobody saw.
+    /// Whether it may have been deleted at a version that no client saw.
     pub(crate) fn may_have_gone(&self, timeline: &Timeline<'_>) -> bool {
         let is_deletion = |at: &usize| matches!(self.history[*at].request, Request::Delete { .. }) && self.is_somewhere(*at);
         timeline.operations.iter().any(is_deletion)
@@ -79,7 +79,7 @@ impl<'a> Facts<'a> {
         !timeline.operations.iter().any(is_somewhere)
     }
 
-    /// Whether this write was or may have been carried out, but nobody knows at which version.
+    /// Whether this write was or may have been executed at an unknown version.
     fn is_somewhere(&self, at: usize) -> bool {
         self.history[at].request.refusal().is_none() && !self.versions.contains_key(&at)
     }
@@ -168,7 +168,7 @@ impl<'a> Facts<'a> {
         known.by = known.by.or(by);
     }
 
-    /// An object of one uid is deleted once: whoever was told its uid did it.
+    /// An object of one uid is deleted once: the operation whose answer has its uid did it.
     fn attribute_deletions(&mut self, faults: &mut Faults<'a>) {
         let history = self.history;
         for (key, timeline) in &mut self.keys {

@@ -1,9 +1,10 @@
-//! What clients asked and were told, as they recorded it, and its form on disk: one operation a line, as JSON.
+//! The requests and answers of clients, as they recorded them, and their form on disk: one operation a line, as JSON.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// A time: only which of two is earlier counts. Microseconds since the test began, say. All clients of a history read one clock, and it never goes back.
+/// A time: only the order of two times counts. For example, microseconds since the test began. All clients of a history read one clock, and it never
+/// goes back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Moment(pub u64);
@@ -23,8 +24,8 @@ pub struct Key(pub String);
 #[serde(transparent)]
 pub struct Prefix(pub String);
 
-/// What was written. **No two writes of a history write the same value to a key**, so that whoever reads a value knows who wrote it: a client's name and a
-/// count will do, in a field or an annotation that nothing else changes.
+/// A written value. **No two writes of a history write the same value to a key**, so that a value identifies its writer. A client's name and a count
+/// are enough, in a field or an annotation that nothing else changes.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Value(pub String);
@@ -90,7 +91,7 @@ pub enum Request {
     },
     /// POST.
     Create {
-        /// The new object's key. Where the server chose the name and nobody knows the outcome: leave the operation out, and let no other name its value.
+        /// The new object's key. Where the server chose the name and the outcome is unknown: omit the operation, and let no other name have its value.
         key: Key,
         /// What it is to hold.
         value: Value,
@@ -116,7 +117,7 @@ pub enum Request {
         /// What must hold of the object.
         #[serde(default, skip_serializing_if = "Preconditions::is_default")]
         preconditions: Preconditions,
-        /// What was told of the object that is gone.
+        /// The answer about the deleted object.
         outcome: Outcome<Deleted>,
     },
     /// GET of a collection; with `limit`, all its pages as one operation.
@@ -159,7 +160,7 @@ pub enum Freshness {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Preconditions {
-    /// It is at this version, which somebody had seen.
+    /// It is at this version, which a client had seen.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resource_version: Option<ResourceVersion>,
     /// It is this one.
@@ -171,11 +172,11 @@ pub struct Preconditions {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Outcome<T> {
-    /// It was carried out, and this is what the answer showed.
+    /// It was executed, and this is the content of the answer.
     Ok(T),
     /// It was answered that nothing was done, and why.
     Refused(Reason),
-    /// No answer came, or one that leaves it open (`Timeout`, `InternalError`): it may have been carried out, may be carried out later, or never.
+    /// No answer came, or one that leaves it open (`Timeout`, `InternalError`): it may have been executed, may be executed later, or never.
     Unknown,
 }
 
@@ -195,14 +196,14 @@ pub enum Reason {
     Other,
 }
 
-/// What the answer to a deletion told of the object.
+/// The content of the answer to a deletion.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Deleted {
-    /// Which it was, where it was told.
+    /// Its uid, if the answer has it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub uid: Option<Uid>,
-    /// The version of the deletion itself, where it was told. Kubernetes' servers do not tell it (the object that they answer is the last state).
+    /// The version of the deletion itself, if the answer has it. Kubernetes' servers omit it (the object in their answer is the last state).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resource_version: Option<ResourceVersion>,
 }

@@ -1,22 +1,22 @@
-//! Whether what clients saw of a store can be put in one order: linearisability, for Kubernetes' verbs.
+//! Whether what clients saw of a store can be put in one order: linearizability, for Kubernetes' verbs.
 //!
-//! Clients record each request with when it was sent, when its answer was there, and what the answer was ([`Operation`]; lines of JSON on disk). Many of them
-//! do so at once, while servers are killed and started again, or while several servers share a store. [`check`] then says whether there is one order of all
-//! operations in which
+//! Clients record each request with its start, its end, and its answer ([`Operation`]; lines of JSON on disk). Many clients do so at once, while
+//! servers are killed and started again, or while several servers share a store. [`check`] then decides whether there is one order of all operations in
+//! which
 //!
-//! - each stands between its invocation and its return, so that whoever asks later sees no less;
-//! - each was answered as a store would that does one after the other: creates, compare-and-sets, deletions, reads and refusals alike;
-//! - writes stand in the order of their `resourceVersion`s, and none is given twice;
+//! - each is between its invocation and its return, so that a later request sees no less;
+//! - each was answered as by a store that executes one after the other: creates, compare-and-sets, deletions, reads and refusals alike;
+//! - writes are in the order of their `resourceVersion`s, and none is given twice;
 //! - a list is the state at its version, of each object in it and of each that is not;
-//! - a watch delivered every change behind its beginning once, in order, and nothing else, up to where it was told.
+//! - a watch delivered every change after its beginning once, in order, and nothing else, up to its last item.
 //!
 //! What has no known outcome may have happened, at any time from its invocation on, or not, but all that was seen must agree on which.
 //!
-//! Nothing in it knows how many servers there are, or what they are. It has no clock, no IO and no randomness; it takes the work that it is allowed and
-//! says where that was not enough.
+//! It does not depend on the number or the kind of servers. It has no clock, no IO and no randomness. It does at most the permitted work, and reports
+//! where that was not enough.
 //!
-//! What is not found: what can only be wrong if two deletions or unknown writes of different keys, whose versions nobody ever saw, took place in one order and
-//! not in the other. A watch over all keys leaves no such.
+//! What is not detected: faults that need two deletions or unknown writes of different keys, with unseen versions, to be in one order and not in the
+//! other. With a watch over all keys there are none.
 
 mod bounds;
 mod facts;

@@ -12,7 +12,7 @@ use std::collections::BTreeSet;
 
 /// How often the search is asked while the part that shows it is sought.
 const ASKED_MAX: usize = 400;
-/// Versions that are told of beside the operations that show it.
+/// Versions that are shown in addition to the operations that prove it.
 const CONTEXT_MAX: usize = 8;
 
 /// Why the operations on an object cannot be put in order, if they cannot.
@@ -34,7 +34,7 @@ pub(crate) fn fault(facts: &Facts<'_>, key: &Key, silence: &Silence, bounds: &[B
 struct Case<'a> {
     moves: Vec<(Move<'a>, Bounds)>,
     transitions: Vec<Step<'a>>,
-    /// Versions at which it was not there, and who said so.
+    /// Versions at which it was absent, and the operations that show it.
     absent: Vec<(u64, usize)>,
     quiet: Vec<Quiet>,
 }
@@ -44,9 +44,9 @@ struct Case<'a> {
 enum Part {
     /// A move; one that is left out may have been at any time.
     Move(usize),
-    /// That it stands behind what others had seen.
+    /// That it is after what others had seen.
     Low(usize),
-    /// That it stands before what others did.
+    /// That it is before what others did.
     High(usize),
     Absent(usize),
     Quiet(usize),
@@ -124,10 +124,10 @@ impl<'a> Case<'a> {
                 }
             }
         }
-        anomaly(facts.history, &format!("{key}: no order explains these"), &self.tell(facts, key, &kept))
+        anomaly(facts.history, &format!("{key}: no order explains these"), &self.report(facts, key, &kept))
     }
 
-    fn tell(&self, facts: &Facts<'_>, key: &Key, kept: &[Part]) -> Vec<(usize, String)> {
+    fn report(&self, facts: &Facts<'_>, key: &Key, kept: &[Part]) -> Vec<(usize, String)> {
         let of_other = |bound: Bound, own: usize| bound.by.filter(|by| *by != own);
         let mut shown = Vec::new();
         for part in kept {
@@ -179,7 +179,7 @@ fn anytime(one: Move<'_>) -> Option<Move<'_>> {
     }
 }
 
-/// What an operation does to its object and was told; `None` where it says nothing, or nothing beyond the version that it shows.
+/// What an operation does to its object, and its answer. `None` where it proves nothing, or nothing beyond the version that it shows.
 fn move_of<'a>(facts: &Facts<'a>, at: usize) -> Option<Move<'a>> {
     let operation = &facts.history[at];
     let version = facts.versions.get(&at).map(|version| version.0);

@@ -1,9 +1,9 @@
 //! Whether the operations on one object can be put in order.
 //!
-//! The search of Wing and Gong as Lowe made it fast ("Testing for linearizability", 2017), an object at a time (Horn and Kroening, "Faster linearizability
-//! checking via P-compositionality", 2015): take any operation before which no other must stand, see whether the object can answer so now, go on, and
-//! come back where that leads nowhere; remember what led nowhere. What versions say makes most of it a single way: known writes stand in their order, so only
-//! deletions and unknown writes that nobody saw leave a choice.
+//! The search of Wing and Gong as Lowe made it fast ("Testing for linearizability", 2017), one object at a time (Horn and Kroening, "Faster
+//! linearizability checking via P-compositionality", 2015). It takes any operation that no other must precede, checks that the object can give its
+//! answer now, and continues. It returns where that leads nowhere, and remembers such states. Versions leave a single choice for most of it: known
+//! writes are in their order, so only deletions and unknown writes that no client saw leave a choice.
 
 use crate::{Uid, facts::agree};
 use std::{cmp::max, collections::BTreeSet};
@@ -22,7 +22,7 @@ pub(crate) struct Problem<'a> {
 /// An operation.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Move<'a> {
-    /// Which, for whoever tells of it.
+    /// Its operation, for reports.
     pub(crate) operation: usize,
     /// In real time.
     pub(crate) from: u64,
@@ -35,7 +35,7 @@ pub(crate) struct Move<'a> {
     pub(crate) what: What<'a>,
 }
 
-/// What an operation does and was told.
+/// What an operation does, and its answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum What<'a> {
     /// It makes the object, if it is not there. A version that is known is that of a step.
@@ -44,7 +44,7 @@ pub(crate) enum What<'a> {
     Update { version: Option<u64>, only: Only<'a> },
     /// It removes the object, if it is there and as it should be.
     Delete { version: Option<u64>, uid: Option<&'a Uid>, only: Only<'a> },
-    /// Somehow the object came to be what the step of this version says.
+    /// In some way the object reached the state of this version's step.
     Somehow { version: u64 },
     /// It saw this version.
     Found(u64),
@@ -88,13 +88,13 @@ pub(crate) enum Answer {
     Ordered,
     /// There is none.
     Impossible,
-    /// Nobody knows.
+    /// It is unknown.
     TooHard,
 }
 
 /// How far the order has come.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-struct State<'a> {
+struct OrderState<'a> {
     object: Option<Held<'a>>,
     /// The version that has been reached.
     floor: u64,
@@ -105,7 +105,7 @@ struct State<'a> {
 /// The object as it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Held<'a> {
-    /// `None`: one that nobody saw.
+    /// `None`: one that no client saw.
     version: Option<u64>,
     uid: Option<&'a Uid>,
 }
@@ -115,7 +115,7 @@ struct Held<'a> {
 struct Choice<'a> {
     rank: u8,
     taken: Taken,
-    then: State<'a>,
+    then: OrderState<'a>,
 }
 
 #[derive(Clone, Copy)]
@@ -127,15 +127,15 @@ enum Taken {
 }
 
 /// A place to come back to.
-struct Place<'a> {
-    /// Reads that were taken on arrival: whoever can be answered now may be, since that changes nothing.
+struct BacktrackPoint<'a> {
+    /// Reads that were taken on arrival: a read that can be answered now may be, since it changes nothing.
     reads: Vec<usize>,
     choices: Vec<Choice<'a>>,
     next: usize,
 }
 
 /// What led nowhere: the operations that could be next, those of unknown outcome that had been taken, and the state.
-type Seen<'a> = (Vec<usize>, Vec<usize>, State<'a>);
+type Seen<'a> = (Vec<usize>, Vec<usize>, OrderState<'a>);
 
 struct Search<'p, 'a> {
     problem: &'p Problem<'a>,
@@ -160,8 +160,8 @@ pub(crate) fn solve(problem: &Problem<'_>, tries: &mut usize) -> Answer {
 impl<'a> Search<'_, 'a> {
     fn run(mut self, tries: &mut usize) -> Answer {
         let mut nowhere: BTreeSet<Seen<'a>> = BTreeSet::new();
-        let mut places: Vec<Place<'a>> = Vec::new();
-        let mut state = State::default();
+        let mut points: Vec<BacktrackPoint<'a>> = Vec::new();
+        let mut state = OrderState::default();
         loop {
             let reads = self.take_reads(state, tries);
             if self.is_done(state) {
@@ -178,10 +178,10 @@ impl<'a> Search<'_, 'a> {
                     choices.clear();
                 }
             }
-            places.push(Place { reads, choices, next: 0 });
+            points.push(BacktrackPoint { reads, choices, next: 0 });
             // Back to the last place with a choice left.
             loop {
-                let Some(place) = places.last_mut() else { return Answer::Impossible };
+                let Some(place) = points.last_mut() else { return Answer::Impossible };
                 if 0 < place.next {
                     let left = place.choices[place.next - 1].taken;
                     self.put_back(left);
@@ -192,7 +192,7 @@ impl<'a> Search<'_, 'a> {
                     state = choice.then;
                     break;
                 }
-                let place = places.pop().expect("it was there");
+                let place = points.pop().expect("it was there");
                 for read in place.reads.into_iter().rev() {
                     self.put_back(Taken::Required(read));
                 }
@@ -200,12 +200,12 @@ impl<'a> Search<'_, 'a> {
         }
     }
 
-    fn is_done(&self, state: State<'a>) -> bool {
+    fn is_done(&self, state: OrderState<'a>) -> bool {
         let end = self.required.len();
         self.after[end] == end && state.steps == self.problem.steps.len()
     }
 
-    /// The required moves before which no other must stand, and the end of the first of them to return.
+    /// The required moves that no other must precede, and the end of the first of them to return.
     fn candidates(&self) -> (Vec<usize>, u64) {
         let end = self.required.len();
         let (mut found, mut first_return) = (Vec::new(), u64::MAX);
@@ -219,7 +219,7 @@ impl<'a> Search<'_, 'a> {
     }
 
     /// Takes the reads that can be answered as things are, and those that this makes possible.
-    fn take_reads(&mut self, state: State<'a>, tries: &mut usize) -> Vec<usize> {
+    fn take_reads(&mut self, state: OrderState<'a>, tries: &mut usize) -> Vec<usize> {
         let mut taken = Vec::new();
         loop {
             let (candidates, _) = self.candidates();
@@ -240,13 +240,13 @@ impl<'a> Search<'_, 'a> {
     }
 
     /// All ways to go on; none if some operation has lost its place.
-    fn choices(&self, state: State<'a>) -> Vec<Choice<'a>> {
+    fn choices(&self, state: OrderState<'a>) -> Vec<Choice<'a>> {
         let (candidates, first_return) = self.candidates();
         if candidates.iter().any(|at| state.is_too_late_for(self.required[*at])) {
             return Vec::new();
         }
         let mut choices = Vec::new();
-        let mut add = |rank, taken, then: Option<State<'a>>| choices.extend(then.map(|then| Choice { rank, taken, then }));
+        let mut add = |rank, taken, then: Option<OrderState<'a>>| choices.extend(then.map(|then| Choice { rank, taken, then }));
         for at in candidates {
             let one = self.required[at];
             add(0, Taken::Required(at), self.read_later(state, one));
@@ -256,7 +256,7 @@ impl<'a> Search<'_, 'a> {
         add(2, Taken::Nothing, self.pass(state));
         let mut tried = BTreeSet::new();
         for (at, one) in self.optional.iter().enumerate() {
-            // Of those that do the same, the first does as well as any: it may stand wherever a later one may.
+            // Of equal operations, the first is as good as any: it may be wherever a later one may be.
             if !self.is_taken[at] && one.from <= first_return && tried.insert(one.what) {
                 add(4, Taken::Optional(at), self.known(state, one));
                 add(5, Taken::Optional(at), self.unseen(state, one));
@@ -266,18 +266,18 @@ impl<'a> Search<'_, 'a> {
         choices
     }
 
-    fn next_step(&self, state: State<'a>) -> Option<&Step<'a>> {
+    fn next_step(&self, state: OrderState<'a>) -> Option<&Step<'a>> {
         self.problem.steps.get(state.steps)
     }
 
-    /// A read that was answered as things are, but stands further on.
-    fn read_later(&self, state: State<'a>, one: &Move<'a>) -> Option<State<'a>> {
+    /// A read that was answered with the present state, but is further on.
+    fn read_later(&self, state: OrderState<'a>, one: &Move<'a>) -> Option<OrderState<'a>> {
         let there = one.low <= one.high && state.floor < one.low && state.answers(one.what) && self.reaches(state, one.low);
-        there.then_some(State { floor: one.low, ..state })
+        there.then_some(OrderState { floor: one.low, ..state })
     }
 
     /// Whether nothing that is known happens before this version is reached.
-    fn reaches(&self, state: State<'a>, version: u64) -> bool {
+    fn reaches(&self, state: OrderState<'a>, version: u64) -> bool {
         self.next_step(state).is_none_or(|step| match step.what {
             StepKind::NotThere => version <= step.version,
             StepKind::Write { .. } | StepKind::Deletion { .. } => version < step.version,
@@ -285,7 +285,7 @@ impl<'a> Search<'_, 'a> {
     }
 
     /// A write that is the next step.
-    fn known(&self, state: State<'a>, one: &Move<'a>) -> Option<State<'a>> {
+    fn known(&self, state: OrderState<'a>, one: &Move<'a>) -> Option<OrderState<'a>> {
         let step = self.next_step(state)?;
         if one.high < step.version {
             return None;
@@ -313,14 +313,14 @@ impl<'a> Search<'_, 'a> {
             (What::Somehow { version }, StepKind::Deletion { .. }, _) if version == step.version => None,
             _ => return None,
         };
-        Some(State { object, floor: step.version, steps: state.steps + 1 })
+        Some(OrderState { object, floor: step.version, steps: state.steps + 1 })
     }
 
-    /// A write that nobody saw: it has a version of its own, before the next step.
-    fn unseen(&self, state: State<'a>, one: &Move<'a>) -> Option<State<'a>> {
+    /// A write that no client saw: it has a version of its own, before the next step.
+    fn unseen(&self, state: OrderState<'a>, one: &Move<'a>) -> Option<OrderState<'a>> {
         let object = match (one.what, state.object) {
             (What::Create { version: None }, None) => Some(Held { version: None, uid: None }),
-            // One behind the other would change nothing that anybody could see.
+            // A second one after it would change nothing visible.
             (What::Update { version: None, only }, Some(held)) if held.may_be(only) && held.version.is_some() => {
                 Some(Held { version: None, ..held })
             }
@@ -328,17 +328,17 @@ impl<'a> Search<'_, 'a> {
             _ => return None,
         };
         let version = self.next_unquiet(max(state.floor, one.low).saturating_add(1));
-        (version <= one.high && self.reaches(state, version)).then_some(State { object, floor: version, ..state })
+        (version <= one.high && self.reaches(state, version)).then_some(OrderState { object, floor: version, ..state })
     }
 
     /// That it was not there, if it is not.
-    fn pass(&self, state: State<'a>) -> Option<State<'a>> {
+    fn pass(&self, state: OrderState<'a>) -> Option<OrderState<'a>> {
         let step = self.next_step(state)?;
         let is_right = matches!(step.what, StepKind::NotThere) && state.object.is_none();
-        is_right.then(|| State { floor: max(state.floor, step.version), steps: state.steps + 1, ..state })
+        is_right.then(|| OrderState { floor: max(state.floor, step.version), steps: state.steps + 1, ..state })
     }
 
-    /// This version, or the next at which something could happen that nobody saw.
+    /// This version, or the next at which an unseen change is possible.
     fn next_unquiet(&self, version: u64) -> u64 {
         let at = self.problem.quiet.partition_point(|(_, through)| *through < version);
         match self.problem.quiet.get(at) {
@@ -373,8 +373,8 @@ impl<'a> Search<'_, 'a> {
     }
 }
 
-impl<'a> State<'a> {
-    /// Whether somebody who looks now would see this.
+impl<'a> OrderState<'a> {
+    /// Whether a read now would see this.
     fn answers(&self, what: What<'a>) -> bool {
         match what {
             What::Found(version) => self.object.is_some_and(|held| held.version == Some(version)),

@@ -1,4 +1,4 @@
-//! What lists and watches say: a list is everything as of one version, a watch every change behind one, in order.
+//! The facts from lists and watches: a list is everything as of one version, a watch every change after one, in order.
 
 use crate::{
     Event, Freshness, Item, Key, Listed, Outcome, Prefix, Request, ResourceVersion, WatchEvent,
@@ -7,12 +7,12 @@ use crate::{
 };
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What lists and watches say of one object beyond the versions that they show.
+/// The facts from lists and watches about one object, beyond the versions that they show.
 #[derive(Default)]
 pub(crate) struct Silence {
-    /// It was not there at this version; who said so.
+    /// It was absent at this version. The operation that shows it.
     pub(crate) absent_at: BTreeMap<u64, usize>,
-    /// What nobody saw of it did not take place there.
+    /// No unseen change of it took place there.
     pub(crate) quiet: Vec<Quiet>,
 }
 
@@ -21,11 +21,11 @@ pub(crate) struct Silence {
 pub(crate) struct Quiet {
     pub(crate) after: u64,
     pub(crate) through: u64,
-    /// Who said so.
+    /// The operation that shows it.
     pub(crate) by: usize,
 }
 
-/// What lists and watches leave unsaid, by object; and each that contradicts what others say.
+/// What lists and watches exclude, by object. Reports each that contradicts others.
 pub(crate) fn silences<'a>(facts: &Facts<'a>, faults: &mut Faults<'a>) -> BTreeMap<&'a Key, Silence> {
     let mut silences: BTreeMap<&Key, Silence> = facts.keys.keys().map(|key| (*key, Silence::default())).collect();
     for (at, operation) in facts.history.iter().enumerate() {
@@ -71,7 +71,7 @@ impl<'a> List<'_, 'a> {
             let silence = silences.get_mut(key).expect("there is one for each key");
             if let Some(item) = items.get(key) {
                 let shown = item.object.resource_version;
-                // Otherwise something is wrong with the object that was told already.
+                // Otherwise there is a fault of the object that was already reported.
                 let Some((at, transition)) = last else { continue };
                 if *at != shown {
                     let headline = format!("a list as of {version} shows {key} at {shown}, though it was changed at {at}");

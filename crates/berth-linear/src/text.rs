@@ -6,7 +6,7 @@ use std::{
     fmt::{self, Write},
 };
 
-/// More are not told of: whoever has these has enough to do.
+/// More faults are not shown: these are enough to work on.
 const FAULTS_MAX: usize = 20;
 /// Operations in one fault.
 const LINES_MAX: usize = 30;
@@ -46,7 +46,7 @@ impl<'a> Faults<'a> {
     }
 }
 
-/// A headline and below it the operations that show it, in the order of their beginnings, each with what is to be said of it.
+/// A headline, and below it the operations that prove it, in the order of their beginnings, each with its remarks.
 pub(crate) fn anomaly(history: &[Operation], headline: &str, shown: &[(usize, String)]) -> Fault {
     let mut lines: BTreeMap<(Moment, usize), BTreeSet<&str>> = BTreeMap::new();
     for (operation, remark) in shown {
@@ -83,24 +83,24 @@ impl fmt::Display for Operation {
                     f,
                     "get {key}{}: {}",
                     Fresh(*freshness),
-                    told(outcome, |object| format!("{:?} at {}", object.value.0, object.resource_version))
+                    outcome_text(outcome, |object| format!("{:?} at {}", object.value.0, object.resource_version))
                 )
             }
             Request::Create { key, value, outcome } => {
-                write!(f, "create {key} as {:?}: {}", value.0, told(outcome, |object| format!("at {}", object.resource_version)))
+                write!(f, "create {key} as {:?}: {}", value.0, outcome_text(outcome, |object| format!("at {}", object.resource_version)))
             }
             Request::Update { key, value, preconditions, outcome } => {
-                let told = told(outcome, |object| format!("at {}", object.resource_version));
-                write!(f, "update {key} to {:?}{preconditions}: {told}", value.0)
+                let outcome_text = outcome_text(outcome, |object| format!("at {}", object.resource_version));
+                write!(f, "update {key} to {:?}{preconditions}: {outcome_text}", value.0)
             }
             Request::Delete { key, preconditions, outcome } => {
                 let at = |version| format!("deleted at {version}");
-                let told = told(outcome, |deleted| deleted.resource_version.map_or_else(|| "deleted".to_owned(), at));
-                write!(f, "delete {key}{preconditions}: {told}")
+                let outcome_text = outcome_text(outcome, |deleted| deleted.resource_version.map_or_else(|| "deleted".to_owned(), at));
+                write!(f, "delete {key}{preconditions}: {outcome_text}")
             }
             Request::List { prefix, freshness, outcome } => {
-                let told = told(outcome, |listed| format!("{} objects at {}", listed.items.len(), listed.resource_version));
-                write!(f, "list {}{}: {told}", prefix.0, Fresh(*freshness))
+                let outcome_text = outcome_text(outcome, |listed| format!("{} objects at {}", listed.items.len(), listed.resource_version));
+                write!(f, "list {}{}: {outcome_text}", prefix.0, Fresh(*freshness))
             }
             Request::Watch { prefix, from, events } => {
                 write!(f, "watch {} from {from}: {} events", prefix.0, events.len())?;
@@ -110,7 +110,7 @@ impl fmt::Display for Operation {
     }
 }
 
-fn told<T>(outcome: &Outcome<T>, ok: impl Fn(&T) -> String) -> String {
+fn outcome_text<T>(outcome: &Outcome<T>, ok: impl Fn(&T) -> String) -> String {
     match outcome {
         Outcome::Ok(answer) => ok(answer),
         Outcome::Refused(reason) => format!("{reason:?}"),

@@ -2,7 +2,7 @@
 
 use crate::Key;
 
-/// What was looked at in a history that can be put in order.
+/// What was checked in a history that can be put in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Checked {
     /// Operations.
@@ -27,10 +27,10 @@ impl Default for Effort {
     }
 }
 
-/// Why a history is not known to be linearisable. Its text tells which operations show it.
+/// Why a history is not known to be linearizable. Its text names the operations that prove it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Fault {
-    /// The recorder broke a rule of [`crate::Operation`]: nothing can be said.
+    /// The recorder broke a rule of [`crate::Operation`]: the history cannot be checked.
     #[error("the history is not recorded as it must be: {0}")]
     Malformed(String),
     /// No order explains what was seen: the store is wrong. The text holds the shortest part of the history that shows it.

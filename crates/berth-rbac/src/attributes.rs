@@ -3,7 +3,7 @@
 use crate::User;
 use std::fmt::Write as _;
 
-/// What a request wants to do, as authorisation sees it.
+/// The attributes of a request for authorization.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Attributes<'a> {
     /// Something with objects.

@@ -25,8 +25,8 @@ const ISSUER_PATHS: &[&str] =
     &["/.well-known/openid-configuration", "/.well-known/openid-configuration/", "/openid/v1/jwks", "/openid/v1/jwks/"];
 const MONITORING_PATHS: &[&str] = &["/healthz", "/healthz/*", "/livez", "/livez/*", "/metrics", "/readyz", "/readyz/*"];
 
-/// The user as whom the page of `berth up` asks, and the name of the role and the binding that say what it may. A server has them when somebody has first looked at
-/// the page.
+/// The user of the requests of `berth up`'s page, and the name of the role and the binding with its permissions. A server has them after a user has
+/// first opened the page.
 pub const DASHBOARD: &str = "berth:dashboard";
 
 /// What the page of `berth up` may: read what it shows, and change workloads by patches, which is what its actions are. Less than `edit`, which reads Secrets.
@@ -200,7 +200,7 @@ fn label(role: &mut ClusterRole, targets: &[&str]) {
     labels.extend(targets.iter().map(|target| (aggregation_label(target), "true".to_owned())));
 }
 
-/// A role that gathers those labelled for `target`, and is itself gathered into `into`.
+/// A role that aggregates those labeled for `target`, and is itself aggregated into `into`.
 fn aggregate(name: &str, into: &[&str], target: &str) -> ClusterRole {
     let match_labels = Some(BTreeMap::from([(aggregation_label(target), "true".to_owned())]));
     let selector = LabelSelector { match_labels, ..LabelSelector::default() };
@@ -248,7 +248,7 @@ pub enum BindingUpdate {
     Keep,
     /// It gets subjects, labels or annotations that it lacks.
     Replace(Box<ClusterRoleBinding>),
-    /// It binds another role, which cannot be changed: it is deleted and made anew.
+    /// It binds another role, which cannot be changed: it is deleted and recreated.
     Recreate,
 }
 

@@ -1,10 +1,9 @@
 //! Role-based access control, decided without IO: who asks ([`User`]), for what ([`Attributes`]), and whether roles and bindings grant it.
 //!
-//! Start with [`Policy`], an index of roles and bindings that whoever stores them keeps up to date, one [`Policy::put_role`] or
-//! [`Policy::put_binding`] a change. Nothing here knows where they are stored, and nothing here refuses: refusals are worded by
-//! [`Attributes::refusal`] and made by the callers.
+//! Start with [`Policy`], an index of roles and bindings. Their owner keeps it up to date with one [`Policy::put_role`] or [`Policy::put_binding`] per
+//! change. Nothing here knows where they are stored, and nothing here refuses: [`Attributes::refusal`] words refusals, and the callers return them.
 //!
-//! Everything is additive: there is no rule that takes away. The group [`MASTERS`] stands above all this.
+//! Everything is additive: no rule removes a permission. The group [`MASTERS`] is exempt from all this.
 
 mod aggregation;
 mod attributes;

@@ -8,7 +8,7 @@ use std::{
     sync::Arc,
 };
 
-/// Where a role or binding stands.
+/// Where a role or binding applies.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Scope {
     /// Beside all namespaces; what it grants holds everywhere.
@@ -84,7 +84,7 @@ enum SubjectKey {
     Group(String),
 }
 
-/// All roles and bindings. Cheap to ask: only the bindings of the user's own name and groups are looked at.
+/// All roles and bindings. A query is cheap: it reads only the bindings of the user's own name and groups.
 #[derive(Clone, Debug, Default)]
 pub struct Policy {
     roles: BTreeMap<RoleName, Arc<[PolicyRule]>>,
@@ -329,7 +329,7 @@ mod tests {
     }
 
     proptest! {
-        /// The index by subject says what a walk over all bindings says.
+        /// The index by subject has the same result as a walk over all bindings.
         #[test]
         fn the_index_finds_what_a_walk_finds(
             changes in vec((select(vec!["", "a", "b"]), select(vec!["x", "y"]), select(vec!["r", "s"]), vec(select(vec!["u", "v"]), 0..3), any::<bool>()), 0..12)

@@ -4,7 +4,7 @@ use crate::{Attributes, PathAttributes, ResourceAttributes};
 use berth_api::k8s_openapi::api::rbac::v1::PolicyRule;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Stands for all verbs, groups, resources or paths.
+/// All verbs, groups, resources or paths.
 const ALL: &str = "*";
 
 fn list(field: &Option<Vec<String>>) -> &[String] {
@@ -34,7 +34,7 @@ pub fn allows(rule: &PolicyRule, attributes: &Attributes<'_>) -> bool {
     }
 }
 
-/// `*`, `pods`, `pods/log`, `*/scale`. `pods` says nothing of `pods/log`.
+/// `*`, `pods`, `pods/log`, `*/scale`. `pods` does not include `pods/log`.
 fn covers_resource(held: &str, resource: &str, subresource: &str) -> bool {
     match held.split_once('/') {
         _ if held == ALL => true,
@@ -54,8 +54,8 @@ pub fn uncovered(held: &[PolicyRule], wanted: &[PolicyRule]) -> Vec<PolicyRule> 
     wanted.iter().flat_map(break_down).filter(|atom| !held.iter().any(|rule| covers(rule, atom))).collect()
 }
 
-/// Into how many rules of one verb and one resource, name or path [`uncovered`] takes rules apart: it looks at each of them for each rule that
-/// is held.
+/// The number of rules of one verb and one resource, name or path that [`uncovered`] makes of these rules. It checks each of them against each held
+/// rule.
 #[must_use]
 pub fn combinations(rules: &[PolicyRule]) -> usize {
     let product = |parts: [usize; 3]| parts.into_iter().fold(1_usize, usize::saturating_mul);
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn a_resource_says_nothing_of_its_subresources() {
+    fn a_resource_does_not_cover_its_subresources() {
         check("get core pods", "get core pods/log p", false);
         check("get core pods/log", "get core pods/log p", true);
         check("get core pods/log", "get core pods p", false);
@@ -329,7 +329,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whoever holds what a rule gives is refused nothing that it allows.
+        /// A user that holds the permissions of a rule is refused nothing that it allows.
         #[test]
         fn covered_rules_allow_nothing_more(held in vec(any_rule(), 0..4), wanted in any_rule()) {
             for atom in break_down(&wanted).iter().filter(|atom| uncovered(&held, std::slice::from_ref(*atom)).is_empty()) {

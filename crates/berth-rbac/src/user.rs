@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 /// The group that may do everything.
 pub const MASTERS: &str = "system:masters";
-/// The group of everybody who proved who they are.
+/// The group of every authenticated user.
 pub const AUTHENTICATED: &str = "system:authenticated";
-/// The group of everybody who did not try.
+/// The group of every unauthenticated user.
 pub const UNAUTHENTICATED: &str = "system:unauthenticated";
 /// The group of all service accounts; with `:NAMESPACE` appended, of those of one namespace.
 pub const SERVICE_ACCOUNTS: &str = "system:serviceaccounts";
@@ -17,16 +17,16 @@ const SERVICE_ACCOUNT_PREFIX: &str = "system:serviceaccount:";
 pub struct User {
     /// Its name.
     pub name: String,
-    /// Tells users of one name apart over time; may be empty.
+    /// Distinguishes users of one name over time. May be empty.
     pub uid: String,
     /// Its groups.
     pub groups: Vec<String>,
-    /// What else the proof of identity said.
+    /// Additional data from the authentication.
     pub extra: BTreeMap<String, Vec<String>>,
 }
 
 impl User {
-    /// Somebody who proved to be `name`, of these groups and of all authenticated ones.
+    /// An authenticated user `name`, in these groups and in that of all authenticated users.
     #[must_use]
     pub fn authenticated(name: &str, groups: &[String]) -> Self {
         let mut groups = groups.to_vec();
@@ -36,7 +36,7 @@ impl User {
         Self { name: name.to_owned(), groups, ..Self::default() }
     }
 
-    /// Nobody in particular.
+    /// The unauthenticated user.
     #[must_use]
     pub fn anonymous() -> Self {
         Self { name: "system:anonymous".to_owned(), groups: vec![UNAUTHENTICATED.to_owned()], ..Self::default() }
@@ -87,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn service_accounts_are_users_and_are_recognised_again() {
+    fn service_accounts_are_users_and_are_recognized_again() {
         let user = User::service_account("n", "s", "u");
         assert_eq!((user.name.as_str(), user.as_service_account()), ("system:serviceaccount:n:s", Some(("n", "s"))));
         assert_eq!(user.groups, ["system:serviceaccounts", "system:serviceaccounts:n", "system:authenticated"]);

@@ -7,7 +7,7 @@ use crate::{
 use std::path::PathBuf;
 
 /// More seeds than a test run has time for.
-const WORLDS: &str = "env BERTH_SIM_SEEDS=40 cargo test --release --package berth-sim --test it";
+const SIMULATIONS: &str = "env BERTH_SIM_SEEDS=40 cargo test --release --package berth-sim --test it";
 /// Ten times the requests that the test sends. It takes longer than nextest lets a test take.
 const OPENAPI: &str = "env BERTH_OPENAPI_EXAMPLES=20 cargo test --package berth --test it openapi::";
 /// Exit codes of cargo-mutants that has tried all of a shard.
@@ -21,7 +21,7 @@ pub(super) struct Piece {
     /// What one step does.
     pub(super) about: &'static str,
     pub(super) steps: Steps,
-    /// The last line of a step's output that contains this text says what came of it.
+    /// The last line of a step's output that contains this text has the result.
     pub(super) figure: &'static str,
     /// Exit codes of a step that has run to its end, besides 0.
     pub(super) accepted: &'static [i32],
@@ -96,7 +96,7 @@ pub(super) fn pieces() -> Result<Vec<Piece>, String> {
         }),
         once("attacks", "measures what other users feel while one user attacks", "all of them at once", "cargo xtask torture --attacks"),
         endless("faults", "kills, stops and replaces members of an etcd", "rounds in", |_| "cargo xtask faults --minutes 10".to_owned()),
-        once("worlds", "runs the simulation's tests with forty seeds each, optimized", "test result", WORLDS),
+        once("worlds", "runs the simulation's tests with forty seeds each, optimized", "test result", SIMULATIONS),
         once("openapi", "sends the server what its OpenAPI documents allow", "test result", OPENAPI),
         round("fuzz", "fuzzes one target after another", "DONE", fuzz),
         Piece {

@@ -1,4 +1,4 @@
-//! A label selector of as many requirements as are allowed, none of which says anything of most objects, over all there are.
+//! A label selector with the maximum number of requirements over all objects. None of them concerns most objects.
 
 use super::{Attack, Request, SIXTY};
 

@@ -1,4 +1,4 @@
-//! YAML in which large maps stand for each other by merge keys, as far as that is unfolded.
+//! YAML in which large maps refer to each other by merge keys, up to the limit of expansion.
 
 use super::{Attack, Request, SIXTY};
 use std::fmt::Write as _;

@@ -1,6 +1,6 @@
 //! Fields, validation, merging, comparing and removing.
 
-use crate::world::thing;
+use crate::managed_object::thing;
 use berth_fieldsets::Set;
 use serde_json::{Value, json};
 
@@ -21,7 +21,7 @@ fn the_fields_of_a_document() {
     let port = json!({".": {}, "f:containerPort": {}});
     let ports = json!({"k:{\"containerPort\":80,\"protocol\":\"TCP\"}": port});
     check(document, json!({"f:spec": {"f:containers": {"k:{\"name\":\"c\"}": {".": {}, "f:name": {}, "f:ports": ports}}}}));
-    // An empty list says nothing; a list without its keys is known by places.
+    // An empty list has no fields. A list without its keys is identified by positions.
     check(json!({"spec": {"containers": []}}), json!({}));
     check(json!({"spec": {"containers": [{"image": "i"}]}}), json!({"f:spec": {"f:containers": {"i:0": {".": {}, "f:image": {}}}}}));
     // Elements with one key are owned together.
@@ -109,7 +109,7 @@ fn elements_of_both_keep_the_order_of_the_applied_list() {
 }
 
 #[test]
-fn comparing_tells_what_was_added_changed_and_removed() {
+fn a_comparison_shows_what_was_added_changed_and_removed() {
     let check = |old: Value, new: Value, added: Value, modified: Value, removed: Value| {
         let compared = thing().compare(&json!({"spec": old}), &json!({"spec": new}));
         let found = [compared.added, compared.modified, compared.removed].map(|set: Set| set.to_value());

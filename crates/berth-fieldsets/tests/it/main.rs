@@ -4,7 +4,7 @@
 
 mod applying;
 mod documents;
+mod managed_object;
 mod properties;
 mod updating;
 mod versions;
-mod world;

@@ -1,6 +1,6 @@
 //! What holds for any documents and any managers.
 
-use crate::world::{World, thing};
+use crate::managed_object::{ManagedObject, thing};
 use berth_fieldsets::{Force, Literal, Path, PathElement, Set};
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
@@ -83,26 +83,26 @@ proptest! {
 
     #[test]
     fn applying_twice_is_applying_once(first in document("a"), second in document("a"), other in document("b")) {
-        let mut world = World::new();
-        world.apply("m", first).unwrap();
-        world.apply_with("n", other, Force::Yes).unwrap();
-        world.apply_with("m", second.clone(), Force::Yes).unwrap();
-        let once = world.clone();
-        world.apply("m", second).unwrap();
-        prop_assert_eq!(world.object, once.object);
-        prop_assert!(world.managers.same_owners(&once.managers));
+        let mut managed = ManagedObject::new();
+        managed.apply("m", first).unwrap();
+        managed.apply_with("n", other, Force::Yes).unwrap();
+        managed.apply_with("m", second.clone(), Force::Yes).unwrap();
+        let once = managed.clone();
+        managed.apply("m", second).unwrap();
+        prop_assert_eq!(managed.object, once.object);
+        prop_assert!(managed.managers.same_owners(&once.managers));
     }
 
     #[test]
     fn appliers_of_different_fields_do_not_see_each_other(a in part("a"), b in part("b"), later in part("a")) {
         let write = |order: &[(&str, &Value)]| {
-            let mut world = World::new();
+            let mut managed = ManagedObject::new();
             for (manager, config) in order {
-                world.apply(manager, (*config).clone()).unwrap();
+                managed.apply(manager, (*config).clone()).unwrap();
             }
-            let mut object = world.object;
+            let mut object = managed.object;
             sort_lists(&mut object);
-            (drop_bare(object), world.managers.0.into_iter().map(|(id, owned)| (id, owned.fields)).collect::<Vec<_>>())
+            (drop_bare(object), managed.managers.0.into_iter().map(|(id, owned)| (id, owned.fields)).collect::<Vec<_>>())
         };
         prop_assert_eq!(write(&[("a", &a), ("b", &b)]), write(&[("b", &b), ("a", &a)]));
         prop_assert_eq!(write(&[("a", &a), ("b", &b), ("a", &later)]), write(&[("a", &a), ("a", &later), ("b", &b)]));
@@ -110,52 +110,52 @@ proptest! {
 
     #[test]
     fn what_is_applied_is_there_and_what_is_given_up_is_gone(first in document("a"), second in document("a")) {
-        let mut world = World::new();
-        world.apply("m", first).unwrap();
-        world.apply("m", second.clone()).unwrap();
-        let (there, wanted) = (thing().fields(&world.object), thing().fields(&second));
+        let mut managed = ManagedObject::new();
+        managed.apply("m", first).unwrap();
+        managed.apply("m", second.clone()).unwrap();
+        let (there, wanted) = (thing().fields(&managed.object), thing().fields(&second));
         prop_assert!(wanted.clone().difference(&there).is_empty(), "{:?}", wanted.difference(&there));
-        let mut alone = World::new();
+        let mut alone = ManagedObject::new();
         alone.apply("m", second).unwrap();
-        for world in [&mut world, &mut alone] {
-            sort_lists(&mut world.object);
+        for managed in [&mut managed, &mut alone] {
+            sort_lists(&mut managed.object);
         }
-        prop_assert_eq!(drop_bare(world.object), drop_bare(alone.object));
+        prop_assert_eq!(drop_bare(managed.object), drop_bare(alone.object));
     }
 
     #[test]
-    fn what_nobody_owns_stays(config in document("a"), later in document("a"), strategy in "[a-z]{1,3}") {
-        let mut world = World::new();
+    fn fields_without_an_owner_stay(config in document("a"), later in document("a"), strategy in "[a-z]{1,3}") {
+        let mut managed = ManagedObject::new();
         let [config, later] = [config, later].map(|mut document| {
             // A struct of which the applier names nothing any more goes as a whole.
             document["spec"]["any"] = json!("x");
             document
         });
-        world.apply("m", config).unwrap();
-        world.object["spec"]["strategy"] = json!({"type": strategy});
-        world.apply("m", later).unwrap();
-        prop_assert_eq!(&world.object["spec"]["strategy"]["type"], &json!(strategy));
+        managed.apply("m", config).unwrap();
+        managed.object["spec"]["strategy"] = json!({"type": strategy});
+        managed.apply("m", later).unwrap();
+        prop_assert_eq!(&managed.object["spec"]["strategy"]["type"], &json!(strategy));
     }
 
     #[test]
     fn every_field_of_an_updated_object_has_one_owner_or_none(writes in prop::collection::vec((0..3_u8, document("a")), 1..6)) {
-        let mut world = World::new();
+        let mut managed = ManagedObject::new();
         for (manager, mut object) in writes {
             for part in ["metadata", "spec", "status"] {
                 object.as_object_mut().unwrap().entry(part).or_insert(json!({}));
             }
-            world.update(&format!("m{manager}"), object);
+            managed.update(&format!("m{manager}"), object);
         }
-        let sets: Vec<Set> = world.managers.0.values().map(|owned| owned.fields.clone()).collect();
+        let sets: Vec<Set> = managed.managers.0.values().map(|owned| owned.fields.clone()).collect();
         for (index, set) in sets.iter().enumerate() {
             for other in &sets[index + 1..] {
                 prop_assert!(set.intersection(other).is_empty());
             }
         }
-        let there = thing().fields(&world.object);
+        let there = thing().fields(&managed.object);
         let owned = sets.iter().fold(Set::default(), Set::union);
         let left = there.leaves().difference(&owned).paths();
-        // Every object has these, so nobody put them there.
+        // Every object has these, so no manager put them there.
         prop_assert!(left.iter().all(|path| [".metadata", ".spec", ".status"].contains(&path.to_string().as_str())), "{left:?}");
     }
 

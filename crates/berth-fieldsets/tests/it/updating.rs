@@ -1,6 +1,6 @@
 //! Writes that are no apply.
 
-use crate::world::{World, main_ignores, writer};
+use crate::managed_object::{ManagedObject, main_ignores, writer};
 use berth_fieldsets::{Operation::Update, Set};
 use serde_json::{Value, json};
 
@@ -10,44 +10,44 @@ fn with(spec: Value) -> Value {
 
 #[test]
 fn the_creator_owns_all_but_what_names_the_object() {
-    let mut world = World::new();
+    let mut managed = ManagedObject::new();
     let metadata = json!({"name": "n", "namespace": "ns", "generation": 1, "labels": {"a": "b"}});
-    world.update("m", json!({"metadata": metadata, "spec": {"replicas": 1, "selector": {"a": "b"}}, "status": {"phase": "x"}}));
+    managed.update("m", json!({"metadata": metadata, "spec": {"replicas": 1, "selector": {"a": "b"}}, "status": {"phase": "x"}}));
     let labels = json!({".": {}, "f:a": {}});
-    assert_eq!(world.owned("m", Update), json!({"f:metadata": {"f:labels": labels}, "f:spec": {"f:replicas": {}, "f:selector": {}}}));
+    assert_eq!(managed.owned("m", Update), json!({"f:metadata": {"f:labels": labels}, "f:spec": {"f:replicas": {}, "f:selector": {}}}));
 }
 
 #[test]
 fn a_changed_field_moves_to_who_changed_it_and_a_removed_one_is_nobodys() {
-    let mut world = World::new();
-    world.update("a", with(json!({"replicas": 1, "paused": true, "args": ["x"]})));
-    world.update("b", with(json!({"replicas": 2, "args": ["x"]})));
-    assert_eq!(world.owned("a", Update), json!({"f:spec": {"f:args": {}}}));
-    assert_eq!(world.owned("b", Update), json!({"f:spec": {"f:replicas": {}}}));
-    world.update("b", with(json!({"replicas": 2, "args": ["y"]})));
-    assert_eq!(world.owned("a", Update), Value::Null);
-    assert_eq!(world.owned("b", Update), json!({"f:spec": {"f:replicas": {}, "f:args": {}}}));
+    let mut managed = ManagedObject::new();
+    managed.update("a", with(json!({"replicas": 1, "paused": true, "args": ["x"]})));
+    managed.update("b", with(json!({"replicas": 2, "args": ["x"]})));
+    assert_eq!(managed.owned("a", Update), json!({"f:spec": {"f:args": {}}}));
+    assert_eq!(managed.owned("b", Update), json!({"f:spec": {"f:replicas": {}}}));
+    managed.update("b", with(json!({"replicas": 2, "args": ["y"]})));
+    assert_eq!(managed.owned("a", Update), Value::Null);
+    assert_eq!(managed.owned("b", Update), json!({"f:spec": {"f:replicas": {}, "f:args": {}}}));
 }
 
 #[test]
 fn nothing_changed_means_nothing_owned_and_no_new_time() {
-    let mut world = World::new();
-    world.update("a", with(json!({"replicas": 1})));
-    let before = world.managers.clone();
-    world.update("b", with(json!({"replicas": 1})));
-    assert_eq!(world.managers, before);
+    let mut managed = ManagedObject::new();
+    managed.update("a", with(json!({"replicas": 1})));
+    let before = managed.managers.clone();
+    managed.update("b", with(json!({"replicas": 1})));
+    assert_eq!(managed.managers, before);
 }
 
 #[test]
 fn subresources_have_entries_of_their_own() {
-    let mut world = World::new();
-    world.update("m", with(json!({"replicas": 1})));
+    let mut managed = ManagedObject::new();
+    managed.update("m", with(json!({"replicas": 1})));
     let ignored = Set::from_value(&json!({"f:spec": {}})).unwrap();
     let new = json!({"metadata": {}, "spec": {"replicas": 2}, "status": {"phase": "Running"}});
-    world.update_as(&writer("m", "status"), new, &ignored);
-    // What this door cannot change stays whose it was, whatever the documents say.
-    assert_eq!(world.owned("m", Update), json!({"f:spec": {"f:replicas": {}}}));
-    let entries = world.managers.encode();
+    managed.update_as(&writer("m", "status"), new, &ignored);
+    // What this subresource cannot change keeps its owner, whatever the documents contain.
+    assert_eq!(managed.owned("m", Update), json!({"f:spec": {"f:replicas": {}}}));
+    let entries = managed.managers.encode();
     assert_eq!(entries.len(), 2);
     assert_eq!(entries[1].subresource.as_deref(), Some("status"));
     assert_eq!(entries[1].fields_v1.as_ref().unwrap().0, json!({"f:status": {"f:phase": {}}}));
@@ -55,11 +55,11 @@ fn subresources_have_entries_of_their_own() {
 
 #[test]
 fn versions_that_are_gone_are_forgotten() {
-    let mut world = World::new();
+    let mut managed = ManagedObject::new();
     let mut old = writer("old", "");
     old.api_version = "v1beta1".to_owned();
-    world.update_as(&old, with(json!({"replicas": 1})), &main_ignores());
-    world.update("m", with(json!({"replicas": 1, "paused": true})));
-    assert_eq!(world.managers.encode().len(), 1);
-    assert_eq!(world.owned("m", Update), json!({"f:spec": {"f:paused": {}}}));
+    managed.update_as(&old, with(json!({"replicas": 1})), &main_ignores());
+    managed.update("m", with(json!({"replicas": 1, "paused": true})));
+    assert_eq!(managed.managers.encode().len(), 1);
+    assert_eq!(managed.owned("m", Update), json!({"f:spec": {"f:paused": {}}}));
 }

@@ -85,7 +85,7 @@ impl Maker {
     }
 }
 
-/// Runs the target; on a panic, says with which input.
+/// Runs the target. On a panic, prints the input.
 fn run(target: &str) {
     let (_, run) = berth_fuzz::TARGETS.iter().find(|(name, _)| *name == target).expect("a target of this name");
     let seeds = seeds(target);

@@ -1,6 +1,6 @@
-//! Beside a check that tries every order there is: both say the same of small histories, right and wrong ones.
+//! A second check that tries every order: both give the same result for small histories, right and wrong ones.
 
-use crate::world::{Choice, World};
+use crate::serial_store::{Choice, SerialStore};
 use berth_linear::{Effort, Freshness, Key, Moment, Operation, Outcome, Reason, Request, check};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 /// A store on the way through one order.
 #[derive(Clone, Default)]
 struct Store {
-    /// Versions and values; of a version that nobody saw, the value alone.
+    /// Versions and values. For a version that no client saw, the value alone.
     objects: BTreeMap<Key, (Option<u64>, String)>,
     version: u64,
 }
@@ -98,7 +98,7 @@ fn is_unknown(operation: &Operation) -> bool {
     }
 }
 
-/// The version that a write of unknown outcome was seen at is known: the store by force is told.
+/// The version at which a write of unknown outcome was seen is known: the brute-force store receives it.
 fn resolved(history: &[Operation]) -> Vec<Operation> {
     let seen = |key: &Key, value: &str| {
         history.iter().find_map(|operation| match &operation.request {
@@ -161,7 +161,7 @@ fn histories(names: usize) -> impl Strategy<Value = Vec<Operation>> {
     let choice = choice.prop_map(|(name, kind, early, late, fate)| Choice { name, kind, early, late, fate });
     let changes = proptest::collection::vec((0_usize..100, 0_u8..5, 0_u64..5), 0..3);
     (proptest::collection::vec(choice, 1..8), changes).prop_map(|(choices, changes)| {
-        let mut history = World::after(&choices).operations;
+        let mut history = SerialStore::after(&choices).operations;
         for (which, how, by) in changes {
             change(&mut history, &Change { which, how, by });
         }
@@ -184,7 +184,7 @@ fn without_uids(mut history: Vec<Operation>) -> Vec<Operation> {
     history
 }
 
-/// What both say; and the history, for whoever wants to know why they differ.
+/// The results of both. Also the history, to find out why they differ.
 fn both(history: &[Operation]) -> (bool, bool, String) {
     let resolved = resolved(history);
     let by_force = has_order(&Store::default(), &resolved.iter().collect::<Vec<_>>());
@@ -205,7 +205,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 4096, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn of_one_object_both_say_the_same(history in histories(1)) {
+    fn of_one_object_both_have_the_same_result(history in histories(1)) {
         let (checked, by_force, lines) = both(&history);
         prop_assert_eq!(checked, by_force, "{}", lines);
     }

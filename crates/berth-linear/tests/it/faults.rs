@@ -1,6 +1,6 @@
-//! What cannot be checked is told, not passed.
+//! A history that cannot be checked is reported, not passed.
 
-use crate::world::{Choice, World, create, created, deleted, got, got_none, watched};
+use crate::serial_store::{Choice, SerialStore, create, created, deleted, got, got_none, watched};
 use berth_linear::{Checked, Effort, Event, Fault, Operation, Outcome, ResourceVersion, check};
 
 #[test]
@@ -10,7 +10,7 @@ fn what_was_looked_at_is_counted() {
 }
 
 #[test]
-fn what_breaks_the_rules_of_recording_is_told() {
+fn a_violation_of_the_recording_rules_is_reported() {
     let told = |history: &[Operation]| match check(history, Effort::default()) {
         Err(faults) => faults[0].to_string(),
         Ok(_) => String::new(),
@@ -23,7 +23,7 @@ fn what_breaks_the_rules_of_recording_is_told() {
     assert!(told(&[bookmark(9)]).contains("while the watch is on"));
 }
 
-/// Where versions tell the order there is one way to go, so that the cost is about that of sorting.
+/// Where versions decide the order there is a single choice, so the cost is about that of sorting.
 #[test]
 fn ten_thousand_operations_on_a_hundred_objects_take_no_search() {
     let choice = |at: usize| {
@@ -31,16 +31,16 @@ fn ten_thousand_operations_on_a_hundred_objects_take_no_search() {
         let (early, late) = (part(7919, 800) as u64, part(6151, 800) as u64);
         Choice { name: part(5003, 100), kind: part(3001, 10) as u8, early, late, fate: part(1009, 40) as u8 }
     };
-    let world = World::after(&(0..10_000).map(choice).collect::<Vec<_>>());
-    let mut history = world.operations.clone();
-    history.push(world.watch(0, world.version, 10));
+    let store = SerialStore::after(&(0..10_000).map(choice).collect::<Vec<_>>());
+    let mut history = store.operations.clone();
+    history.push(store.watch(0, store.version, 10));
     let Checked { operations, keys, unknown } = check(&history, Effort { tries_per_key: 0 }).unwrap();
     assert!(operations == 10_001 && keys == 100 && 100 < unknown, "{operations} {keys} {unknown}");
 }
 
 #[test]
-fn what_takes_too_much_work_is_told() {
-    // Thirty deletions at once of what nobody saw, in any order, and then a read that none of these explains.
+fn a_history_that_takes_too_much_work_is_reported() {
+    // Thirty deletions at once of unseen objects, in any order, and then a read that none of these explains.
     let pair = |at: u64| [create((0, 1), "a", &at.to_string(), Outcome::Unknown), deleted((0, 100), "a")];
     let mut history: Vec<_> = (0..30).flat_map(pair).collect();
     history.extend([created((101, 102), "a", "last", 50), got_none((103, 104), "a"), got((105, 106), "a", "last", 50)]);

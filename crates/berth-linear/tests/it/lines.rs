@@ -1,6 +1,6 @@
 //! Histories on disk.
 
-use crate::world::{Choice, World, create, created, deleted, got_none, update, watched};
+use crate::serial_store::{Choice, SerialStore, create, created, deleted, got_none, update, watched};
 use berth_linear::{Event, Outcome, Reason, ResourceVersion, from_lines};
 
 #[test]
@@ -26,9 +26,9 @@ fn a_line_is_one_operation_and_reads_like_one() {
 #[test]
 fn what_was_written_is_read_again() {
     let choice = |at: usize| Choice { name: at, kind: (at * 7 % 10) as u8, early: 50, late: 60, fate: (at * 5 % 6) as u8 };
-    let world = World::after(&(0..60).map(choice).collect::<Vec<_>>());
-    let mut history = world.operations.clone();
-    history.push(world.watch(0, world.version, 10));
+    let store = SerialStore::after(&(0..60).map(choice).collect::<Vec<_>>());
+    let mut history = store.operations.clone();
+    history.push(store.watch(0, store.version, 10));
     history.push(create((0, 1), "x", "1", Outcome::Unknown));
     history.push(deleted((0, 1), "x"));
     history.push(got_none((0, 1), "x"));

@@ -1,6 +1,6 @@
 //! Lists: everything as of one version.
 
-use crate::world::{created, deleted, fails, got_none, holds, item, list, listed, operation, updated};
+use crate::serial_store::{created, deleted, fails, got_none, holds, item, list, listed, operation, updated};
 use berth_linear::{Freshness, Listed, Outcome, Prefix, Request, ResourceVersion};
 
 #[test]

@@ -1,4 +1,4 @@
-//! Histories that can be put in order, histories that cannot, and whether the check tells them apart.
+//! Histories that can be put in order, histories that cannot, and whether the check distinguishes them.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 mod by_force;
@@ -7,5 +7,5 @@ mod lines;
 mod lists;
 mod objects;
 mod properties;
+mod serial_store;
 mod watches;
-mod world;

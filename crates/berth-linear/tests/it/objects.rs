@@ -1,6 +1,6 @@
 //! Histories of single objects.
 
-use crate::world::{create, created, delete, deleted, fails, get, got, got_none, holds, object, update, updated};
+use crate::serial_store::{create, created, delete, deleted, fails, get, got, got_none, holds, object, update, updated};
 use berth_linear::{Deleted, Freshness, Object, Outcome, Reason, ResourceVersion, Uid};
 
 #[test]
@@ -21,7 +21,7 @@ fn what_has_no_known_outcome_may_have_been_or_not() {
         deleted((4, 5), "a"),
         created((6, 7), "a", "3", 9),
     ]);
-    // A request that was given up may still be carried out.
+    // A request that was given up may still be executed.
     holds(&[
         created((0, 1), "a", "1", 5),
         delete((2, 3), "a", None, Outcome::Unknown),
@@ -231,7 +231,7 @@ fn refusals_without_a_reason_are_found() {
         "#,
     );
     holds(&[created((0, 1), "a", "1", 5), update((2, 3), "a", "2", Some(4), Outcome::Refused(Reason::Conflict))]);
-    // What has to do with other things says nothing.
+    // A refusal for another reason proves nothing.
     holds(&[created((0, 1), "a", "1", 5), update((2, 3), "a", "2", None, Outcome::Refused(Reason::Other))]);
 }
 
@@ -257,7 +257,7 @@ fn writes_out_of_the_order_of_their_versions_are_found() {
 }
 
 #[test]
-fn a_deletion_stands_before_what_began_when_it_was_done() {
+fn a_deletion_precedes_operations_that_began_after_it() {
     let history = |version| [created((0, 1), "a", "1", 5), deleted((2, 3), "a"), created((4, 5), "b", "2", version)];
     holds(&history(7));
     // There is no version left for it.

@@ -1,6 +1,6 @@
 //! What a store did that does one thing after the other is accepted however it was overlapped, and with one thing wrong it is not.
 
-use crate::world::{Choice, World, created, got, got_none, key, listed, name, updated, version};
+use crate::serial_store::{Choice, SerialStore, created, got, got_none, key, listed, name, updated, version};
 use berth_linear::{Effort, Event, Fault, Object, Operation, Request, check};
 use proptest::prelude::*;
 
@@ -15,9 +15,9 @@ fn watches() -> impl Strategy<Value = Vec<(u64, u64, u64)>> {
     proptest::collection::vec((0_u64..100, 0_u64..100, 0_u64..1000), 0..3)
 }
 
-fn history(world: &World, watches: &[(u64, u64, u64)]) -> Vec<Operation> {
-    let watch = |(from, to, lag): &(u64, u64, u64)| world.watch(world.version * from / 100, world.version * to / 100, *lag);
-    world.operations.iter().cloned().chain(watches.iter().map(watch)).collect()
+fn history(store: &SerialStore, watches: &[(u64, u64, u64)]) -> Vec<Operation> {
+    let watch = |(from, to, lag): &(u64, u64, u64)| store.watch(store.version * from / 100, store.version * to / 100, *lag);
+    store.operations.iter().cloned().chain(watches.iter().map(watch)).collect()
 }
 
 /// Whether exactly anomalies were found.
@@ -30,7 +30,7 @@ fn end(history: &[Operation]) -> u64 {
     history.iter().map(|operation| operation.returned.0).max().unwrap_or(0) + 1
 }
 
-/// The world's changes but for one that is not the last, two in another order, or one doubled.
+/// The store's changes except for one that is not the last, or with two in another order, or with one doubled.
 fn spoil(events: &mut Vec<berth_linear::WatchEvent>, at: usize, how: u8) {
     match how {
         0 => drop(events.remove(at)),
@@ -51,8 +51,8 @@ proptest! {
 
     #[test]
     fn what_was_done_one_after_the_other_is_accepted(choices in choices(60), watches in watches()) {
-        let world = World::after(&choices);
-        let history = history(&world, &watches);
+        let store = SerialStore::after(&choices);
+        let history = history(&store, &watches);
         if let Err(faults) = check(&history, Effort::default()) {
             let lines: String = history.iter().map(|operation| format!("{operation}\n")).collect();
             prop_assert!(false, "{}\n{lines}", faults[0]);
@@ -61,15 +61,15 @@ proptest! {
 
     #[test]
     fn a_stale_read_at_the_end_is_refused(choices in choices(40), which in 0_usize..1000) {
-        let world = World::after(&choices);
-        let replaced: Vec<_> = world.changes.iter().filter_map(|change| match &change.event {
-            Event::Added(item) | Event::Modified(item) if world.objects.get(&item.key) != Some(&item.object) => Some(item),
+        let store = SerialStore::after(&choices);
+        let replaced: Vec<_> = store.changes.iter().filter_map(|change| match &change.event {
+            Event::Added(item) | Event::Modified(item) if store.objects.get(&item.key) != Some(&item.object) => Some(item),
             _ => None,
         }).collect();
         prop_assume!(!replaced.is_empty());
         let item = replaced[which % replaced.len()];
         // With the watch everything is known that there was.
-        let mut history = history(&world, &[(0, 100, 0)]);
+        let mut history = history(&store, &[(0, 100, 0)]);
         let now = end(&history);
         let name = item.key.0.rsplit('/').next().unwrap();
         history.push(got((now, now + 1), name, &item.object.value.0, item.object.resource_version.0));
@@ -80,12 +80,12 @@ proptest! {
     fn what_is_lost_at_the_end_is_missed(choices in choices(40), how in 0_u8..4) {
         // Of the first object every outcome is known.
         let known = |choice: &Choice| Choice { fate: if choice.name == 0 { choice.fate.max(2) } else { choice.fate }, ..choice.clone() };
-        let world = World::after(&choices.iter().map(known).collect::<Vec<_>>());
+        let store = SerialStore::after(&choices.iter().map(known).collect::<Vec<_>>());
         let name = &name(0);
-        let Some(object) = world.objects.get(&key(name)) else { return Err(TestCaseError::reject("it is not there at the end")) };
-        let mut history = world.operations.clone();
+        let Some(object) = store.objects.get(&key(name)) else { return Err(TestCaseError::reject("it is not there at the end")) };
+        let mut history = store.operations.clone();
         let now = end(&history);
-        let next = world.version + 1;
+        let next = store.version + 1;
         match how {
             0 => history.push(got_none((now, now + 1), name)),
             1 => history.push(created((now, now + 1), name, "new", next)),
@@ -95,9 +95,9 @@ proptest! {
                 history.push(updated((now, now + 3), name, "newer", at, next + 1));
             }
             _ => {
-                let others: Vec<_> = world.objects.iter().filter(|(of, _)| **of != key(name)).collect();
+                let others: Vec<_> = store.objects.iter().filter(|(of, _)| **of != key(name)).collect();
                 let others: Vec<_> = others.iter().map(|(of, object)| (of.0.rsplit('/').next().unwrap(), object.value.0.as_str(), object.resource_version.0)).collect();
-                history.push(listed((now, now + 1), world.version, &others));
+                history.push(listed((now, now + 1), store.version, &others));
             }
         }
         prop_assert!(is_refused(&history));
@@ -105,31 +105,31 @@ proptest! {
 
     #[test]
     fn a_watch_that_is_wrong_in_one_place_is_refused(choices in choices(40), which in 0_usize..1000, how in 0_u8..3) {
-        let world = World::after(&choices);
-        prop_assume!(1 < world.changes.len());
-        let mut history = history(&world, &[(0, 100, 0)]);
+        let store = SerialStore::after(&choices);
+        prop_assume!(1 < store.changes.len());
+        let mut history = history(&store, &[(0, 100, 0)]);
         let watch = history.last_mut().unwrap();
-        let at = which % (world.changes.len() - 1);
+        let at = which % (store.changes.len() - 1);
         let Request::Watch { events, .. } = &mut watch.request else { unreachable!("it is the last") };
-        // A deletion that nobody was told of need not have been: the object is looked at once more.
+        // An unacknowledged deletion may not have happened: the object is read once more.
         let (Event::Added(item) | Event::Modified(item) | Event::Deleted(item)) = events[at].event.clone() else { unreachable!("bookmarks come last") };
         let is_deletion = matches!(events[at].event, Event::Deleted(_));
-        let is_known = !is_deletion || world.operations.iter().any(|operation| match &operation.request {
+        let is_known = !is_deletion || store.operations.iter().any(|operation| match &operation.request {
             Request::Delete { key, outcome: berth_linear::Outcome::Ok(deleted), .. } => *key == item.key && deleted.resource_version == Some(item.object.resource_version),
             _ => false,
         });
-        prop_assume!(how != 0 || is_known && was_acknowledged(&world, &events[at].event));
+        prop_assume!(how != 0 || is_known && was_acknowledged(&store, &events[at].event));
         spoil(events, at, how);
         prop_assert!(is_refused(&history));
     }
 
     #[test]
     fn a_list_that_shows_one_object_as_it_was_before_is_refused(choices in choices(60), which in 0_usize..1000) {
-        let world = World::after(&choices);
-        let mut history = history(&world, &[(0, 100, 0)]);
+        let store = SerialStore::after(&choices);
+        let mut history = history(&store, &[(0, 100, 0)]);
         let older: Vec<(usize, usize, Object)> = history.iter().enumerate().flat_map(|(at, operation)| match &operation.request {
             Request::List { outcome: berth_linear::Outcome::Ok(listed), .. } => listed.items.iter().enumerate().filter_map(|(number, item)| {
-                let before = world.changes.iter().rev().find_map(|change| match &change.event {
+                let before = store.changes.iter().rev().find_map(|change| match &change.event {
                     Event::Added(old) | Event::Modified(old) if old.key == item.key && old.object.resource_version < item.object.resource_version => Some(old.object.clone()),
                     _ => None,
                 });
@@ -146,10 +146,10 @@ proptest! {
     }
 }
 
-/// Whether somebody besides the watcher knows of this change.
-fn was_acknowledged(world: &World, event: &Event) -> bool {
+/// Whether a client besides the watcher knows this change.
+fn was_acknowledged(store: &SerialStore, event: &Event) -> bool {
     let at = version(event);
-    world.operations.iter().any(|operation| match &operation.request {
+    store.operations.iter().any(|operation| match &operation.request {
         Request::Create { outcome: berth_linear::Outcome::Ok(object), .. }
         | Request::Update { outcome: berth_linear::Outcome::Ok(object), .. } => object.resource_version.0 == at,
         Request::Delete { outcome: berth_linear::Outcome::Ok(deleted), .. } => {

@@ -1,6 +1,6 @@
 //! Watches: every change once, in order.
 
-use crate::world::{create, created, deleted, fails, got, holds, item, updated, watched};
+use crate::serial_store::{create, created, deleted, fails, got, holds, item, updated, watched};
 use berth_linear::{Event, Operation, Outcome, Reason, ResourceVersion};
 
 fn added(name: &str, value: &str, version: u64) -> Event {
@@ -58,7 +58,7 @@ fn a_watch_that_misses_a_change_is_found() {
 }
 
 #[test]
-fn a_watch_that_misses_a_deletion_is_found_though_nobody_else_knows_its_version() {
+fn a_watch_that_misses_a_deletion_is_found_though_no_other_client_knows_its_version() {
     fails(
         &with(&[modified("a", "2", 7), added("b", "3", 9)]),
         r#"
@@ -103,7 +103,7 @@ fn a_watch_that_doubles_or_reorders_is_found() {
 }
 
 #[test]
-fn a_watch_that_tells_of_what_was_not_is_found() {
+fn a_watch_with_an_invented_change_is_found() {
     fails(
         &with(&[modified("a", "other", 7)]),
         r#"
@@ -139,7 +139,7 @@ fn a_watch_that_tells_of_what_was_not_is_found() {
 }
 
 #[test]
-fn what_a_watch_has_shown_nobody_sees_older_later() {
+fn after_a_watch_no_client_sees_older_versions() {
     let history =
         [created((0, 1), "a", "1", 5), updated((2, 40), "a", "2", None, 7), watched((2, 30), 5, vec![(20, modified("a", "2", 7))])];
     holds(&[&history[..], &[got((19, 21), "a", "1", 5)]].concat());

@@ -17,12 +17,12 @@ const USERS: [&str; 3] = ["ann", "bob", "cid"];
 pub(crate) const GROUP: &str = "writers";
 
 /// Either.
-pub(crate) enum Place {
+pub(crate) enum TestServer {
     Process(Process),
     InProcess(InProcess),
 }
 
-impl Place {
+impl TestServer {
     /// Starts a server; gives how it is reached, by the administrator and by users.
     ///
     /// # Errors

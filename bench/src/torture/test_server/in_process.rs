@@ -79,9 +79,9 @@ impl InProcess {
         self.running = Some(Running { runtime, clock });
         let (address, pki) = match started {
             Ok(started) => started,
-            Err(said) => {
+            Err(output) => {
                 self.stop();
-                return Err(Refusal { status: None, said });
+                return Err(Refusal { status: None, output });
             }
         };
         let users = self.users.get_or_insert_with(|| Users::issue(&keys).expect("the authority was made just now"));
@@ -89,9 +89,9 @@ impl InProcess {
         Ok(std::iter::once(endpoint(&address, &pki.ca_certificate, &pki.admin)).chain(users.endpoints(&address)).collect())
     }
 
-    /// Lets something go wrong when the disk has carried out so many operations more, and a few.
+    /// Injects a fault after this many operations more, and a few.
     pub(crate) fn trouble_in(&self, operations: u64, trouble: Trouble) {
-        // Some are carried out while this is said.
+        // Some are executed meanwhile.
         const MARGIN: u64 = 30;
         self.disk.fail_at(self.disk.operations() + MARGIN + operations, trouble);
     }

@@ -120,7 +120,7 @@ pub(crate) struct Change {
 
 /// A store that does one thing after the other, and what clients saw of it.
 #[derive(Default)]
-pub(crate) struct World {
+pub(crate) struct SerialStore {
     pub(crate) operations: Vec<Operation>,
     pub(crate) changes: Vec<Change>,
     pub(crate) objects: BTreeMap<Key, Object>,
@@ -132,13 +132,13 @@ pub(crate) struct World {
     pub(crate) now: u64,
 }
 
-impl World {
+impl SerialStore {
     pub(crate) fn after(choices: &[Choice]) -> Self {
-        let mut world = Self::default();
+        let mut store = Self::default();
         for choice in choices {
-            world.step(choice);
+            store.step(choice);
         }
-        world
+        store
     }
 
     /// A watch from behind one version up to another, whose events come so late.
@@ -172,7 +172,7 @@ impl World {
                 create(times, name, &value, if is_unknown { Outcome::Unknown } else { outcome })
             }
             4..=6 => {
-                // Nobody asks for a version that nobody has seen.
+                // No request has a version that no client has seen.
                 let is_shown = held.as_ref().is_some_and(|held| self.shown.contains(&held.resource_version));
                 let current = held.as_ref().map_or(1, |held| held.resource_version.0);
                 let if_at = [None, Some(current).filter(|_| is_shown), Some(current.saturating_sub(1))][usize::from(choice.kind - 4)];

@@ -59,13 +59,13 @@ pub(crate) fn thing() -> Root<'static> {
 
 /// An object and who owns it. Time passes with every write.
 #[derive(Clone, Debug)]
-pub(crate) struct World {
+pub(crate) struct ManagedObject {
     pub(crate) object: Value,
     pub(crate) managers: Managers,
     now: i64,
 }
 
-impl World {
+impl ManagedObject {
     pub(crate) fn new() -> Self {
         Self { object: empty(), managers: Managers::default(), now: 0 }
     }

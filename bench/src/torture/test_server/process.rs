@@ -12,18 +12,18 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// A server that did not start, and what it said.
+/// A server that did not start, and its output.
 #[derive(Debug)]
 pub(crate) struct Refusal {
-    /// `None`: not as a process ends that has said why.
+    /// `None`: not as a process ends that has reported why.
     pub(crate) status: Option<ExitStatus>,
-    pub(crate) said: String,
+    pub(crate) output: String,
 }
 
 pub(crate) struct Process {
     binary: PathBuf,
     folder: PathBuf,
-    /// Not in the folder, in which nothing but the server's own shall be.
+    /// Not in the folder, which must contain only the server's own files.
     log: PathBuf,
     child: Option<Child>,
     users: Option<Users>,
@@ -67,7 +67,7 @@ impl Process {
         if let Err(error) = is_ready.recv_timeout(PATIENCE) {
             let is_over = error == RecvTimeoutError::Disconnected;
             let status = if is_over { child.wait().ok() } else { child.kill().and_then(|()| child.wait()).ok() };
-            return Err(Refusal { status, said: fs::read_to_string(&self.log).unwrap_or_default() });
+            return Err(Refusal { status, output: fs::read_to_string(&self.log).unwrap_or_default() });
         }
         self.started_within = begun.elapsed();
         self.child = Some(child);
@@ -99,9 +99,9 @@ impl Process {
 }
 
 impl Refusal {
-    /// Whether it ended as a program does that has said why.
+    /// Whether it ended as a program does that has reported why.
     pub(crate) fn has_cause(&self) -> bool {
-        self.status.is_some_and(|status| status.code() == Some(1)) && !self.said.trim().is_empty()
+        self.status.is_some_and(|status| status.code() == Some(1)) && !self.output.trim().is_empty()
     }
 }
 
@@ -112,5 +112,5 @@ impl Drop for Process {
 }
 
 fn failed(error: impl ToString) -> Refusal {
-    Refusal { status: None, said: error.to_string() }
+    Refusal { status: None, output: error.to_string() }
 }
