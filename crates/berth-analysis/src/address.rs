@@ -2,12 +2,12 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// Where the machine itself, or what stands beside it, can be reached only if the administrator says so.
+/// Addresses of the machine itself, or near it, that are reachable only if the administrator allows it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Allowed {
     /// This machine.
     pub(crate) loopback: bool,
-    /// What is on the same link: among others, what clouds tell their machines, keys included.
+    /// Addresses on the same link: among others, the metadata services of clouds, which serve keys.
     pub(crate) link_local: bool,
 }
 
@@ -35,7 +35,7 @@ impl Allowed {
     }
 }
 
-/// Whether what is sent there does not leave this machine. What somebody else translates into such an address does.
+/// Whether requests to it stay on this machine. Those to an address that a network translates into such an address do not.
 pub(crate) fn is_loopback(ip: IpAddr) -> bool {
     ip.to_canonical().is_loopback()
 }
@@ -51,7 +51,7 @@ fn embedded(ip: IpAddr) -> Option<Ipv4Addr> {
         // ::ffff:a.b.c.d, and ::a.b.c.d of old.
         _ if bytes[..10] == [0; 10] && (bytes[10..12] == [0xff, 0xff] || bytes[10..12] == [0, 0]) => Some(at(12)),
         _ if bytes[..12] == translated[..12] => Some(at(12)),
-        // What a network of one's own translates (RFC 8215), as nearly everybody writes it; ::ffff:0:a.b.c.d of translators without state.
+        // Addresses that a private network translates (RFC 8215), in the usual format, and ::ffff:0:a.b.c.d of stateless translators.
         _ if bytes[..6] == [0, 0x64, 0xff, 0x9b, 0, 1] || bytes[..12] == [0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 0, 0] => Some(at(12)),
         [0x20, 0x02, ..] => Some(at(2)),
         _ => None,

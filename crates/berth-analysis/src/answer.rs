@@ -12,14 +12,14 @@ pub(crate) fn read(kind: Kind, body: &[u8]) -> Result<Answer, NoAnswer> {
     }
     let number = match kind {
         Kind::Prometheus => prometheus(body)?,
-        Kind::Webhook => serde_json::from_slice::<Told>(body).map_err(|_| NoAnswer::NotANumber)?.value,
+        Kind::Webhook => serde_json::from_slice::<ErrorBody>(body).map_err(|_| NoAnswer::NotANumber)?.value,
     };
     Answer::try_from(number)
 }
 
 /// What a webhook answers.
 #[derive(Deserialize)]
-struct Told {
+struct ErrorBody {
     value: f64,
 }
 

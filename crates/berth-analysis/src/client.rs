@@ -1,4 +1,4 @@
-//! One attempt: a connection of its own, to an address that was looked at, for one answer.
+//! One attempt: a connection of its own, to a checked address, for one answer.
 
 use crate::{
     answer,

@@ -27,9 +27,9 @@ const PROVIDERS_MAX: usize = 256;
 const NAMESPACES_MAX: usize = 4096;
 /// The longest user name, in bytes.
 const USER_BYTES_MAX: usize = 1024;
-/// How many faults are told at once.
-const FAULTS_TOLD_MAX: usize = 20;
-/// How much is told of one, in characters.
+/// The maximum number of reported faults.
+const FAULTS_MAX: usize = 20;
+/// The maximum length of a reported fault, in characters.
 const FAULT_CHARS_MAX: usize = 300;
 
 /// Why the file cannot be used.
@@ -57,7 +57,7 @@ pub enum OpenError {
         /// What, and where.
         message: String,
     },
-    /// It says what cannot be.
+    /// Its contents are invalid.
     #[error("{}: {}", path.display(), listed(faults))]
     Faults {
         /// Which file.
@@ -68,12 +68,12 @@ pub enum OpenError {
 }
 
 fn listed(faults: &[String]) -> String {
-    let more = faults.len().saturating_sub(FAULTS_TOLD_MAX);
+    let more = faults.len().saturating_sub(FAULTS_MAX);
     let told = faults[..faults.len() - more].join("; ");
     if more == 0 { told } else { format!("{told}; and {more} more") }
 }
 
-/// In one line, whatever stands in it: paths and what a parser says of a text are as long and as odd as these are.
+/// In one line, whatever it contains: paths and a parser's messages about a text are as long and as odd as these are.
 fn one_line(text: &str) -> String {
     text.chars().take(FAULT_CHARS_MAX).map(|letter| if letter.is_control() { ' ' } else { letter }).collect()
 }
@@ -126,10 +126,10 @@ pub(crate) struct Provider {
     /// Without brackets.
     pub(crate) host: String,
     pub(crate) port: u16,
-    /// What the header `Host` says.
+    /// The value of the header `Host`.
     pub(crate) authority: String,
     pub(crate) path: String,
-    /// What stands in the header of that name.
+    /// The value of the header of that name.
     pub(crate) authorization: Option<HeaderValue>,
     /// `None`: the authorities that this machine believes.
     pub(crate) roots: Option<Arc<RootCertStore>>,
@@ -153,7 +153,7 @@ impl Provider {
 /// By their names.
 pub(crate) type Known = BTreeMap<String, Provider>;
 
-/// What the administrator's file says, and what stands in the files that it names, as one look found it.
+/// The contents of the administrator's file, and of the files that it names, as of one read.
 pub(crate) struct Found {
     path: PathBuf,
     file: Result<File, OpenError>,
@@ -197,7 +197,7 @@ fn folder(path: &Path) -> &Path {
     path.parent().unwrap_or(Path::new(""))
 }
 
-/// One byte more than it may have tells that it is too long.
+/// One byte more than permitted shows that it is too long.
 fn read(path: &Path) -> io::Result<String> {
     let mut text = String::new();
     fs::File::open(path)?.take(FILE_BYTES_MAX + 1).read_to_string(&mut text)?;
@@ -211,7 +211,7 @@ fn parse(path: &Path, text: &str) -> Result<File, OpenError> {
     serde_saphyr::from_str(text).map_err(|error| OpenError::Syntax { path: path.to_owned(), message: syntax(&error) })
 }
 
-/// What is wrong and where, in one line, without the lines around it: who put a secret where its file's name belongs shall not find it in a log.
+/// The fault and its position, in one line, without the lines around it: a secret in place of its file's name must not appear in a log.
 fn syntax(error: &serde_saphyr::Error) -> String {
     let plain = serde_saphyr::DefaultMessageFormatter;
     one_line(&error.render_with_options(serde_saphyr::render_options! { formatter: &plain, snippets: serde_saphyr::SnippetMode::Off }))
@@ -248,7 +248,7 @@ fn providers(file: File, folder: &Path, named: &Named) -> Result<Known, Vec<Stri
 }
 
 fn provider(entry: Entry, folder: &Path, named: &Named, fault: &mut impl FnMut(&str, String)) -> Option<Provider> {
-    let place = place(&entry.url).map_err(|why| fault("url", why)).ok();
+    let place = provider_url(&entry.url).map_err(|why| fault("url", why)).ok();
     check_namespaces(&entry.namespaces, fault);
     let there = |path: PathBuf| folder.join(path);
     let credentials = match (entry.bearer_token_file, entry.basic_auth) {
@@ -268,7 +268,7 @@ fn provider(entry: Entry, folder: &Path, named: &Named, fault: &mut impl FnMut(&
     };
     let authorization = named.header(&credentials).map_err(|why| fault(credentials.field(), why)).ok();
     let roots = entry.ca_file.map(|file| named.roots(&there(file))).transpose().map_err(|why| fault("caFile", why)).ok();
-    let Place { is_https, host, port, authority, path } = place?;
+    let ProviderUrl { is_https, host, port, authority, path } = place?;
     if roots.as_ref().is_none_or(Option::is_some) && !is_https {
         fault("caFile", "has no effect: the url is not https".to_owned());
     }
@@ -303,7 +303,7 @@ fn check_namespaces(namespaces: &[String], fault: &mut impl FnMut(&str, String))
     }
 }
 
-struct Place {
+struct ProviderUrl {
     is_https: bool,
     host: String,
     port: u16,
@@ -311,7 +311,7 @@ struct Place {
     path: String,
 }
 
-fn place(url: &str) -> Result<Place, String> {
+fn provider_url(url: &str) -> Result<ProviderUrl, String> {
     let uri: Uri = url.parse().map_err(|error| format!("is not a URL: {error}"))?;
     let is_https = match uri.scheme_str() {
         Some("https") => true,
@@ -332,10 +332,10 @@ fn place(url: &str) -> Result<Place, String> {
         None => 80,
     };
     let host = authority.host().trim_start_matches('[').trim_end_matches(']').to_owned();
-    Ok(Place { is_https, host, port, authority: authority.to_string(), path: uri.path().to_owned() })
+    Ok(ProviderUrl { is_https, host, port, authority: authority.to_string(), path: uri.path().to_owned() })
 }
 
-/// Whether the text itself says so: a name that is found to be so may be found to be another tomorrow.
+/// Whether the text itself shows it: a name may resolve to another address tomorrow.
 fn is_this_machine(host: &str) -> bool {
     host == "localhost" || host.parse().is_ok_and(address::is_loopback)
 }
@@ -355,7 +355,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_says_who_is_asked_where_and_by_whom() {
+    fn a_file_names_providers_addresses_and_namespaces() {
         let text = "
 providers:
 - name: prod
@@ -379,7 +379,7 @@ providers:
     }
 
     #[test]
-    fn faults_are_told_with_their_places_all_at_once() {
+    fn faults_are_reported_with_their_positions_all_at_once() {
         let one = |fields: &str| format!("providers:\n- {{name: a, kind: webhook, url: 'https://a', namespaces: [b], {fields}}}\n");
         let check = |text: &str, part: &str| {
             let error = opened(text).expect_err(text);
@@ -430,7 +430,7 @@ providers:
     }
 
     #[test]
-    fn what_is_told_of_a_file_is_one_line_and_has_no_other_lines_of_it() {
+    fn a_fault_of_a_file_is_one_line_without_other_lines_of_the_file() {
         let wrong = "providers:\n- name: prod\n  token: s3cret\n  url: https://a\n";
         let told = opened(wrong).expect_err("it is wrong");
         assert!(told.contains("unknown field `token`") && told.contains("line 3") && !told.contains("s3cret"), "{told}");

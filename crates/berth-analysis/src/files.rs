@@ -89,7 +89,7 @@ impl Named {
         found.as_ref().map_err(ToString::to_string)
     }
 
-    /// What stands in the header `Authorization`.
+    /// The value of the header `Authorization`.
     pub(crate) fn header(&self, credentials: &Credentials) -> Result<Option<HeaderValue>, String> {
         let Some(file) = credentials.file() else { return Ok(None) };
         header(credentials, self.contents(file)?).map(Some).map_err(|error| error.to_string())

@@ -7,7 +7,7 @@ use crate::{
 use berth_controllers::analysis::Providers;
 use berth_env::{
     Clock,
-    followed::{Do, LOOK_EVERY, Seen},
+    followed::{Do, READ_INTERVAL, Seen},
 };
 use berth_workloads::analysis::{Answer, NoAnswer, Question};
 use futures::future::BoxFuture;
@@ -18,9 +18,9 @@ use std::{
 };
 use tokio::task::spawn_blocking;
 
-/// The providers of a file, with what stands in the files that it names.
+/// The providers of a file, with the contents of the files that it names.
 ///
-/// All of it is replaced as one, by [`FileProviders::follow`]; whoever is being asked is asked to the end as that began.
+/// [`FileProviders::follow`] replaces all of it as one. A query in progress ends with the providers of its beginning.
 #[derive(Debug)]
 pub struct FileProviders {
     path: PathBuf,
@@ -39,13 +39,13 @@ impl FileProviders {
         Ok(Self { path: path.to_owned(), used: Mutex::new(Arc::new(found.providers()?)), seen: Mutex::new(seen) })
     }
 
-    /// Looks at the files each second from now on, and takes in what they say anew. Never ends.
+    /// Reads the files each second from now on, and uses their new contents. Never returns.
     pub async fn follow(self: Arc<Self>, clock: Arc<dyn Clock>) {
         loop {
-            clock.sleep_until(clock.now() + LOOK_EVERY).await;
+            clock.sleep_until(clock.now() + READ_INTERVAL).await;
             let looking = Arc::clone(&self);
             // It may be a file that another machine has.
-            match spawn_blocking(move || looking.look()).await.map_err(tokio::task::JoinError::try_into_panic) {
+            match spawn_blocking(move || looking.reload()).await.map_err(tokio::task::JoinError::try_into_panic) {
                 Ok(()) => (),
                 // As in any other task.
                 Err(Ok(panic)) => std::panic::resume_unwind(panic),
@@ -55,24 +55,24 @@ impl FileProviders {
         }
     }
 
-    fn look(&self) {
+    fn reload(&self) {
         let found = Found::read(&self.path);
         let (file, digest) = (self.path.display(), found.digest());
         let mut seen = lock(&self.seen);
-        match seen.look(digest) {
+        match seen.check(digest) {
             Do::Nothing => (),
-            Do::TellWell => tracing::warn!("{file}: contains the current analysis providers again"),
-            todo @ (Do::Try | Do::Tell) => match found.providers() {
+            Do::ReportRecovery => tracing::warn!("{file}: contains the current analysis providers again"),
+            todo @ (Do::Try | Do::Report) => match found.providers() {
                 Ok(known) => {
                     *lock(&self.used) = Arc::new(known);
-                    // Who read that it cannot be used shall read that it can, so that is told as loudly.
+                    // A user who has seen that it is unusable must see that it is usable again, so this has the same level.
                     if seen.taken(digest) {
                         tracing::warn!("{file}: fixed and reloaded: berth uses its analysis providers from now on");
                     } else {
                         tracing::info!("{file}: reloaded: berth uses its analysis providers from now on");
                     }
                 }
-                Err(error) if todo == Do::Tell => {
+                Err(error) if todo == Do::Report => {
                     let cause = error.source().map(|cause| format!(": {cause}")).unwrap_or_default();
                     tracing::warn!("keeping the previous analysis providers: {error}{cause}");
                 }

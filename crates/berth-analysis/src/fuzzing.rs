@@ -76,7 +76,7 @@ impl<R: Unpin> AsyncWrite for Answering<R> {
 /// How many providers an administrator's file has where each file that it names has these contents.
 ///
 /// # Errors
-/// What is wrong with it, as it is told.
+/// The reported faults.
 pub fn providers(text: &str, named: &[u8]) -> Result<usize, String> {
     let path = Path::new("/providers.yaml");
     let found = Found::new(path, Ok(text.to_owned()), |path| Contents::new(path, Ok(named.to_vec())));

@@ -10,7 +10,7 @@ use crate::{
     sending,
     tls::{Shown, Tls, TlsError},
 };
-use berth_http::{Answering, Connection, Listener, Open, Origin, Owner, Place, Rare, Service, TooMany};
+use berth_http::{Answering, Connection, ConnectionSlot, Listener, Open, Origin, Owner, Rare, Service, TooMany};
 use berth_rbac::UNAUTHENTICATED;
 use futures::{
     FutureExt,
@@ -147,8 +147,8 @@ impl Connection for Connected {
         let now = self.answers.now();
         let shown = self.shown.insert(Shown::new(session, Arc::clone(&self.met), now));
         match shown.peer(&self.met, now) {
-            Peer::Known { user, .. } => belongs_to(&self.origin.place, &user),
-            Peer::Nobody | Peer::Untrusted => Ok(()),
+            Peer::Known { user, .. } => belongs_to(&self.origin.slot, &user),
+            Peer::Anonymous | Peer::Untrusted => Ok(()),
         }
     }
 
@@ -156,7 +156,7 @@ impl Connection for Connected {
         if let Some(why) = bad_host(&request) {
             return ready(answer::bad_request(why).map(sending::refusal)).boxed();
         }
-        let peer = self.shown.as_ref().map_or(Peer::Nobody, |shown| shown.peer(&self.tls.get(), self.answers.now()));
+        let peer = self.shown.as_ref().map_or(Peer::Anonymous, |shown| shown.peer(&self.tls.get(), self.answers.now()));
         Arc::clone(&self.answers).answer(peer, self.origin.clone(), request, open)
     }
 }
@@ -165,7 +165,7 @@ impl Connection for Connected {
 ///
 /// # Errors
 /// The user has too many: it stays among the strangers.
-pub(crate) fn belongs_to(place: &Place, user: &User) -> Result<(), TooMany> {
+pub(crate) fn belongs_to(place: &ConnectionSlot, user: &User) -> Result<(), TooMany> {
     if !place.is_stranger() || user.groups.iter().any(|group| group == UNAUTHENTICATED) {
         return Ok(());
     }

@@ -235,11 +235,11 @@ impl Shared {
         let user = match (peer, crate::auth::bearer_token(&head.headers)) {
             (Peer::Known { user, until }, _) if self.clock.now() < *until => Arc::clone(user),
             (_, Some(token)) => self.delegation.holder(token).await?.ok_or(Refusal::Unauthorized)?,
-            (Peer::Nobody, None) => Arc::new(User::anonymous()),
+            (Peer::Anonymous, None) => Arc::new(User::anonymous()),
             (Peer::Known { .. } | Peer::Untrusted, None) => return Err(Refusal::Unauthorized),
         };
         // Who has too many connections with a token keeps this one for as long as no stranger needs its place.
-        let _ = belongs_to(&origin.place, &user);
+        let _ = belongs_to(&origin.slot, &user);
         // All that a part has is a path, also where an API server would see an object.
         let query = Query::parse(None);
         let asked = Asked::of(&head.method, head.uri.path(), &Route::Unknown, &query);

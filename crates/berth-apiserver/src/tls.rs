@@ -109,7 +109,7 @@ impl Tls {
 
     /// Who shows these certificates.
     fn peer(&self, shown: &[CertificateDer<'_>], now: Timestamp) -> Peer {
-        let Some((leaf, chain)) = shown.split_first() else { return Peer::Nobody };
+        let Some((leaf, chain)) = shown.split_first() else { return Peer::Anonymous };
         let trusted = self.judge.as_ref().is_some_and(|judge| judge.verify_client_cert(leaf, chain, pki::unix_time(now)).is_ok());
         match trusted.then(|| x509::subject(leaf).zip(x509::not_after(leaf))).flatten() {
             Some((subject, until)) if !subject.common_name.is_empty() => {

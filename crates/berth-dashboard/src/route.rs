@@ -108,7 +108,7 @@ impl Desk {
 }
 
 /// The answer to one request.
-pub(crate) async fn answer(desk: &Desk, place: &berth_http::Place, request: Request<Incoming>) -> Answer {
+pub(crate) async fn answer(desk: &Desk, place: &berth_http::ConnectionSlot, request: Request<Incoming>) -> Answer {
     let mut answer = match desk.place.check(request.method(), request.headers()) {
         Ok(()) => served(desk, place, request).await,
         Err(refused) => text(refused.code(), refused.text()),
@@ -148,7 +148,7 @@ fn signed_in(desk: &Desk, request: &Request<Incoming>) -> Option<SignedIn> {
     })
 }
 
-async fn served(desk: &Desk, place: &berth_http::Place, request: Request<Incoming>) -> Answer {
+async fn served(desk: &Desk, place: &berth_http::ConnectionSlot, request: Request<Incoming>) -> Answer {
     let path = split_base(request.uri().path()).1.to_owned();
     match path.as_str() {
         "/style.css" => return file("text/css; charset=utf-8", pages::style()),

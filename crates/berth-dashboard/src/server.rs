@@ -198,7 +198,7 @@ impl Connection for Connected {
     }
 
     fn answer(&self, request: Request<Incoming>, open: Open) -> Answering {
-        let (desk, place) = (Arc::clone(&self.desk), Arc::clone(&self.origin.place));
+        let (desk, place) = (Arc::clone(&self.desk), Arc::clone(&self.origin.slot));
         Box::pin(async move { route::answer(&desk, &place, request).await.map(|content| content.into_body(open)) })
     }
 }

@@ -42,7 +42,7 @@ pub trait Spawner: Send + Sync + 'static {
     fn spawn(&self, name: &'static str, task: BoxFuture<'static, ()>);
 }
 
-/// Lets every other task run that can: what stands between two operations that are not one, and between the pieces of one that is long.
+/// Lets every other runnable task run: between two separate operations, and between the parts of a long one.
 pub async fn yield_now() {
     let mut yielded = false;
     poll_fn(|context| {

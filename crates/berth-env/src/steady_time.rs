@@ -1,8 +1,8 @@
 //! Wall-clock time that runs evenly, whatever is done to the machine's clock.
 //!
-//! Whoever sleeps, counts seconds or compares with a moment before needs time that neither stands still nor jumps; whoever reads a timestamp needs the
-//! time of the day. So time goes on from the wall clock's at the start as the machine's running time does. Where the wall clock is set, by hand, by NTP or
-//! by a machine that has slept, time runs faster or slower until the two agree again.
+//! Sleeps, elapsed times and comparisons need a time that neither stops nor jumps. Timestamps need the time of the day. So this time starts at the wall
+//! clock, and continues with the machine's running time. If the wall clock is set, by hand, by NTP or after a suspension, this time runs faster or
+//! slower until the two agree again.
 
 use crate::{Clock, Timestamp};
 use event_listener::Event;
@@ -16,8 +16,8 @@ use std::{
     time::Duration,
 };
 
-/// How often the machine's clock is looked at.
-const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// The interval in which the machine's clock is read.
+const READ_INTERVAL: Duration = Duration::from_secs(1);
 /// What is no difference: two readings are not made at the same moment.
 const TOLERANCE: Nanoseconds = 100_000_000;
 /// How fast time runs where the wall clock is ahead. Leases are renewed by the same time, so that none runs out; an hour is caught up in nine minutes.
@@ -25,14 +25,14 @@ const FASTER: Speed = Speed { num: 8, den: 1 };
 /// How fast where it is behind. Time never goes back; an hour takes four.
 const SLOWER: Speed = Speed { num: 3, den: 4 };
 const EVEN: Speed = Speed { num: 1, den: 1 };
-/// A wall clock that is further ahead was wrong before: what it says now is taken over at once.
+/// A larger advance of the wall clock means that it was wrong before: its new time is used at once.
 const CAUGHT_UP_MAX: Nanoseconds = 24 * 3600 * 1_000_000_000;
 
-/// What a machine tells of time.
+/// The clocks of a machine.
 pub trait Machine: Send + Sync + 'static {
-    /// How long it has run since some moment. Never goes back, and nobody can set it.
+    /// How long it has run since some moment. Never goes back, and cannot be set.
     fn running(&self) -> Duration;
-    /// What its clock says. It can be set at any moment, either way.
+    /// The time of its clock. It can be set at any moment, either way.
     fn wall_clock(&self) -> Timestamp;
     /// Resolves when it has run for so long.
     fn sleep(&self, duration: Duration) -> BoxFuture<'static, ()>;
@@ -83,7 +83,7 @@ impl Pace {
     fn time_at(&self, running: Nanoseconds) -> Nanoseconds {
         let passed = (running - self.from).max(0);
         let scaled = passed.min(self.until - self.from);
-        // Mostly time runs evenly, and whoever asks does so often.
+        // Usually time runs evenly, and callers read it often.
         let of_scaled = if scaled == 0 { 0 } else { scaled * self.speed.num / self.speed.den };
         self.at + of_scaled + (passed - scaled)
     }
@@ -120,12 +120,12 @@ impl<M: Machine> SteadyTime<M> {
         Self(Arc::new(Shared { machine, pace: RwLock::new(pace), turned: Event::new() }))
     }
 
-    /// Follows the machine's clock for ever. `told` hears by how much it is ahead whenever it has been set; less than nothing where it is behind.
-    pub async fn follow(self, told: impl Fn(SignedDuration) + Send) {
+    /// Follows the machine's clock indefinitely. Whenever it has been set, calls `report` with how far it is ahead, negative if it is behind.
+    pub async fn follow(self, report: impl Fn(SignedDuration) + Send) {
         loop {
-            self.0.machine.sleep(LOOK_EVERY).await;
-            if let Some(ahead) = self.0.look() {
-                told(SignedDuration::from_nanos_i128(ahead));
+            self.0.machine.sleep(READ_INTERVAL).await;
+            if let Some(ahead) = self.0.sample() {
+                report(SignedDuration::from_nanos_i128(ahead));
             }
         }
     }
@@ -143,7 +143,7 @@ impl<M: Machine> Shared<M> {
     }
 
     /// By how much the wall clock is ahead, if it has been set.
-    fn look(&self) -> Option<Nanoseconds> {
+    fn sample(&self) -> Option<Nanoseconds> {
         let before = nanoseconds(self.machine.running());
         let wall_clock = self.machine.wall_clock().as_nanosecond();
         let running = nanoseconds(self.machine.running());
@@ -266,7 +266,7 @@ mod tests {
 
     const MINUTE: SignedDuration = SignedDuration::from_mins(1);
 
-    /// Sets the clock by so many minutes, then looks at each minute what time it is, as minutes ahead of the wall clock.
+    /// Sets the clock by this many minutes, then reads the time each minute, as minutes ahead of the wall clock.
     fn ahead_after(set_by: i64, minutes: i32) -> Vec<i64> {
         let machine = Settable::new();
         let steady = machine.start();
@@ -328,7 +328,7 @@ mod tests {
         }
     }
 
-    /// A machine that tells what it was given, one after the other, in milliseconds since it began.
+    /// A machine that returns given readings, one after the other, in milliseconds since it began.
     struct Readings {
         running: Mutex<VecDeque<u64>>,
         wall_clock: Mutex<VecDeque<i64>>,
@@ -348,7 +348,7 @@ mod tests {
         }
     }
 
-    /// Else a busy machine would let time run slower whenever it looks at its clock.
+    /// Otherwise a busy machine would slow down the time with each read of its clock.
     #[test]
     fn a_thread_that_was_stopped_between_two_readings_does_not_turn_the_clock() {
         for (stopped, wall_clock, ahead) in [
@@ -366,8 +366,8 @@ mod tests {
         ] {
             let running = Mutex::new(VecDeque::from([0, 1_000, 1_000 + stopped]));
             let steady = SteadyTime::new(Readings { running, wall_clock: Mutex::new(VecDeque::from([0, wall_clock])) });
-            let told = steady.0.look().map(|ahead| ahead / 1_000_000);
-            assert_eq!(told, ahead, "stopped for {stopped} ms, the clock at {wall_clock}");
+            let report = steady.0.sample().map(|ahead| ahead / 1_000_000);
+            assert_eq!(report, ahead, "stopped for {stopped} ms, the clock at {wall_clock}");
         }
     }
 

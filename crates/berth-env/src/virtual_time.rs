@@ -1,4 +1,4 @@
-//! Tasks on one thread, and their time: what the simulation and tests have in place of a runtime.
+//! Tasks on one thread, and their time: the simulation and tests use this instead of a runtime.
 
 use crate::{Clock, Rng, Spawner, Timestamp};
 use futures::future::BoxFuture;
@@ -21,7 +21,7 @@ pub enum Order {
     Random,
 }
 
-/// Runs tasks one poll at a time. Time stands still while any task can run, then jumps to the next timer. Cheap to clone.
+/// Runs tasks one poll at a time. Time is frozen while any task can run, then jumps to the next timer. Cheap to clone.
 #[derive(Clone)]
 pub struct VirtualTime(Arc<Inner>);
 
@@ -77,22 +77,22 @@ struct Task {
     future: Option<BoxFuture<'static, ()>>,
     /// The same each time, so that who wakes it sees that nothing has changed.
     waker: Waker,
-    place: Place,
+    entry: QueueEntry,
 }
 
 type TaskId = u64;
 
 /// Tasks that could run, each once, in the order in which they were woken.
-type Ready = Vec<Place>;
+type Ready = Vec<QueueEntry>;
 
-/// A task's place among those that could run.
+/// A task's entry in the queue of runnable tasks.
 #[derive(Clone)]
-struct Place {
+struct QueueEntry {
     id: TaskId,
     is_taken: Arc<AtomicBool>,
 }
 
-impl Place {
+impl QueueEntry {
     fn take(&self, ready: &Mutex<Ready>) {
         if !self.is_taken.swap(true, Ordering::Relaxed) {
             lock(ready).push(self.clone());
@@ -105,9 +105,9 @@ impl Place {
 pub enum Step {
     /// A task was polled.
     Ran,
-    /// Nobody had anything to do; it is later now.
+    /// No task could run. Time has passed.
     TimePassed,
-    /// Nobody has anything to do before the given time: it is that time now.
+    /// No task can run before the given time: it is that time now.
     Quiet,
 }
 
@@ -145,7 +145,7 @@ impl VirtualTime {
             Order::Fifo => 0,
             Order::Random => self.0.rng.below(count),
         };
-        let Place { id, is_taken } = ready.remove(usize::try_from(at).expect("it is an index"));
+        let QueueEntry { id, is_taken } = ready.remove(usize::try_from(at).expect("it is an index"));
         is_taken.store(false, Ordering::Relaxed);
         Some(id)
     }
@@ -190,10 +190,10 @@ impl VirtualTime {
         }
         tasks.next += 1;
         let id = tasks.next;
-        let place = Place { id, is_taken: Arc::default() };
-        let waker = Waker::from(Arc::new(TaskWaker { place: place.clone(), ready: Arc::clone(&self.0.ready) }));
-        place.take(&self.0.ready);
-        tasks.all.insert(id, Task { process, future: Some(future), waker, place });
+        let entry = QueueEntry { id, is_taken: Arc::default() };
+        let waker = Waker::from(Arc::new(TaskWaker { entry: entry.clone(), ready: Arc::clone(&self.0.ready) }));
+        entry.take(&self.0.ready);
+        tasks.all.insert(id, Task { process, future: Some(future), waker, entry });
     }
 }
 
@@ -215,7 +215,7 @@ pub struct Process {
 }
 
 impl Process {
-    /// Stops all its tasks where they stand, without any of them noticing. Nothing it starts later runs.
+    /// Stops all its tasks at their present step, without notice. Nothing it starts later runs.
     pub fn kill(&self) {
         let mut tasks = lock(&self.time.0.tasks);
         tasks.dead.insert(self.id);
@@ -239,7 +239,7 @@ impl Process {
         let mut tasks = lock(&self.time.0.tasks);
         let waiting = tasks.paused.remove(&self.id);
         let tasks = waiting.into_iter().flatten().filter_map(|id| tasks.all.get(&id));
-        tasks.for_each(|task| task.place.take(&self.time.0.ready));
+        tasks.for_each(|task| task.entry.take(&self.time.0.ready));
     }
 }
 
@@ -249,7 +249,7 @@ impl Spawner for Process {
     }
 }
 
-/// A timer; it is taken back when it is dropped, so that time never stops for nobody.
+/// A timer. It is removed when it is dropped, so that time does not stop for an unused timer.
 struct Sleep {
     time: VirtualTime,
     at: Timestamp,
@@ -269,7 +269,7 @@ impl Future for Sleep {
         if self.time.now() >= self.at {
             return Poll::Ready(());
         }
-        // It stands there until its time has come, which it has not.
+        // It is registered until its time has come, which it has not.
         if self.timer.as_ref().is_some_and(|timer| timer.waker.will_wake(context.waker())) {
             return Poll::Pending;
         }
@@ -293,7 +293,7 @@ impl Drop for Sleep {
 }
 
 struct TaskWaker {
-    place: Place,
+    entry: QueueEntry,
     ready: Arc<Mutex<Ready>>,
 }
 
@@ -303,7 +303,7 @@ impl Wake for TaskWaker {
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
-        self.place.take(&self.ready);
+        self.entry.take(&self.ready);
     }
 }
 
@@ -330,7 +330,7 @@ mod tests {
         }
     }
 
-    fn world(seed: u64, order: Order) -> VirtualTime {
+    fn virtual_time(seed: u64, order: Order) -> VirtualTime {
         VirtualTime::new(order, Arc::new(Noise(Mutex::new(seed))), at(0))
     }
 
@@ -344,7 +344,7 @@ mod tests {
 
     /// Ten tasks that note their number, twice each.
     fn notes(seed: u64, order: Order) -> Vec<u64> {
-        let time = world(seed, order);
+        let time = virtual_time(seed, order);
         let process = time.process();
         let notes = Arc::new(Mutex::new(Vec::new()));
         for number in 0..10 {
@@ -369,7 +369,7 @@ mod tests {
 
     #[test]
     fn time_jumps_to_the_next_timer_and_not_to_one_that_was_dropped() {
-        let time = world(1, Order::Fifo);
+        let time = virtual_time(1, Order::Fifo);
         let (clock, seen) = (time.clone(), Arc::new(Mutex::new(Vec::new())));
         let sink = Arc::clone(&seen);
         let task = async move {
@@ -389,7 +389,7 @@ mod tests {
 
     #[test]
     fn a_paused_process_goes_on_later_where_it_was() {
-        let time = world(1, Order::Fifo);
+        let time = virtual_time(1, Order::Fifo);
         let paused = time.process();
         let seen = Arc::new(Mutex::new(Vec::new()));
         let (clock, sink) = (time.clone(), Arc::clone(&seen));
@@ -412,7 +412,7 @@ mod tests {
 
     #[test]
     fn a_killed_process_does_nothing_more() {
-        let time = world(1, Order::Fifo);
+        let time = virtual_time(1, Order::Fifo);
         let (killed, other) = (time.process(), time.process());
         let counts = [Arc::new(Mutex::new(0)), Arc::new(Mutex::new(0))];
         for (process, count) in [&killed, &other].into_iter().zip(&counts) {

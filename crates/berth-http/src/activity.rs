@@ -1,4 +1,4 @@
-//! Whether a connection is used: one without a request is closed after a while, one that never said anything too.
+//! Whether a connection is used: one without a request is closed after a while, as is one that never sent anything.
 
 use std::{
     sync::{
@@ -28,7 +28,7 @@ pub struct Open {
 }
 
 /// How soon it is noticed that all has been answered.
-const LOOK_EVERY: Duration = Duration::from_millis(20);
+const CHECK_INTERVAL: Duration = Duration::from_millis(20);
 
 impl Activity {
     /// A connection without a request.
@@ -47,7 +47,7 @@ impl Activity {
     /// Resolves when nothing is open but watches.
     pub(crate) async fn answered(&self) {
         while self.watching.load(Ordering::Acquire) < self.open.load(Ordering::Acquire) {
-            tokio::time::sleep(LOOK_EVERY).await;
+            tokio::time::sleep(CHECK_INTERVAL).await;
         }
     }
 
@@ -84,7 +84,7 @@ impl Drop for Open {
     fn drop(&mut self) {
         let Self { activity, is_watch } = self;
         let passed = u64::try_from(activity.began.elapsed().as_millis()).unwrap_or(u64::MAX);
-        // The time first: whoever sees that nothing is open sees also since when.
+        // The time first: a reader that sees no open request also sees since when.
         activity.last_ended.store(passed, Ordering::Relaxed);
         activity.watching.fetch_sub(usize::from(*is_watch), Ordering::Release);
         activity.open.fetch_sub(1, Ordering::Release);

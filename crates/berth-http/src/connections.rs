@@ -1,9 +1,9 @@
-//! Whose connections are open. Users whom the server knows and strangers have places of their own, so that neither shuts the other out.
+//! The owners of open connections. Users that the server knows and unauthenticated clients have separate capacity, so that neither blocks the other.
 //!
-//! Everybody comes as a stranger, and moves to the places of its owner once it has proved who it is: by its certificate in the handshake,
-//! by a token or a session with its first request. Who comes when all places of strangers are taken gets that of another: of the network that holds the
-//! most, the connection that has no request, the oldest first. Among known users it is the same, user by user, and a user that holds the
-//! most itself is refused.
+//! Every connection begins as unauthenticated. It moves to the capacity of its owner after authentication: by its certificate in the handshake, or by a
+//! token or a session with its first request. If the capacity of unauthenticated clients is full, a new connection replaces another one. That is the
+//! oldest connection without a request of the network that holds the most. Known users are handled in the same way, user by user, and a user that holds
+//! the most itself is refused.
 
 use crate::{activity::Activity, limits::Limits};
 use std::{
@@ -16,8 +16,8 @@ use std::{
 };
 use tokio::sync::oneshot;
 
-/// How many of the oldest connections of somebody are looked at for one without a request, before the oldest goes whatever it does.
-const LOOKED_AT_MAX: usize = 64;
+/// How many of a client's oldest connections are checked for one without a request, before the oldest is closed whatever it does.
+const CHECKED_MAX: usize = 64;
 /// So many answers a stranger's client may leave where they are, whatever others do: on all connections that strangers may have as many as
 /// [`Limits::strangers_unread`].
 const UNREAD_FEW: usize = 4;
@@ -41,9 +41,9 @@ struct Table {
     known: Part<String>,
 }
 
-/// A connection's place. Free again when dropped.
+/// The slot of one connection. Free again when dropped.
 #[derive(Debug)]
-pub struct Place {
+pub struct ConnectionSlot {
     connections: Arc<Connections>,
     number: u64,
     whose: Mutex<Whose>,
@@ -55,7 +55,7 @@ pub struct Place {
 
 /// An answer to a stranger that is not taken. No more so when dropped.
 #[derive(Debug)]
-pub struct Unread(Arc<Place>);
+pub struct Unread(Arc<ConnectionSlot>);
 
 impl Drop for Unread {
     fn drop(&mut self) {
@@ -85,8 +85,8 @@ pub enum Owner<'a> {
 pub struct Origin {
     /// The other end of the connection.
     pub from: SocketAddr,
-    /// The connection's place among all.
-    pub place: Arc<Place>,
+    /// The connection's slot among all.
+    pub slot: Arc<ConnectionSlot>,
 }
 
 /// An owner has all connections that it may have.
@@ -100,8 +100,8 @@ impl Connections {
         Arc::new(Self { table, per_owner: limits.per_owner, unread: AtomicUsize::new(0), unread_max })
     }
 
-    /// A place for who comes from there. The connection is to be closed at once when the receiver gets word: its place is another's.
-    pub(crate) fn enter(self: &Arc<Self>, from: IpAddr, activity: Arc<Activity>) -> (Place, oneshot::Receiver<()>) {
+    /// Returns a slot for a connection from this address. When the receiver resolves, close the connection at once: its slot belongs to another one.
+    pub(crate) fn enter(self: &Arc<Self>, from: IpAddr, activity: Arc<Activity>) -> (ConnectionSlot, oneshot::Receiver<()>) {
         let network = client_network(from);
         let (cut, is_cut) = oneshot::channel();
         let mut table = self.table();
@@ -113,7 +113,7 @@ impl Connections {
         table.strangers.add(network, number, Held { activity, cut });
         drop(table);
         let (whose, is_stranger) = (Mutex::new(Whose::Stranger(network)), AtomicBool::new(true));
-        (Place { connections: self.clone(), number, whose, is_stranger, unread: AtomicUsize::new(0) }, is_cut)
+        (ConnectionSlot { connections: self.clone(), number, whose, is_stranger, unread: AtomicUsize::new(0) }, is_cut)
     }
 
     /// Closes a stranger's connection, if there is one: the machine has no more descriptors.
@@ -127,7 +127,7 @@ impl Connections {
     }
 }
 
-impl Place {
+impl ConnectionSlot {
     /// It has turned out whose connection this is. The first to prove it counts.
     ///
     /// # Errors
@@ -143,7 +143,7 @@ impl Place {
         if let Owner::Known(name) = owner {
             table.known.make_room_for(&name.to_owned(), self.connections.per_owner)?;
         }
-        // Who was cut meanwhile has no place that could be moved.
+        // A connection that was closed meanwhile has no slot to move.
         let held = table.strangers.remove(network, self.number).ok_or(TooMany)?;
         *whose = match owner {
             Owner::Unlimited => Whose::Unlimited,
@@ -157,7 +157,7 @@ impl Place {
     }
 }
 
-impl Place {
+impl ConnectionSlot {
     /// One more answer that its client does not take yet; `None` where the server knows who that is. Closes the connection where strangers have too many of
     /// such, and this one more than a few.
     pub(crate) fn unread(self: &Arc<Self>) -> Option<Unread> {
@@ -183,13 +183,13 @@ impl Place {
         if let Whose::Stranger(network) = &*whose
             && let Some(held) = self.connections.table().strangers.remove(network, self.number)
         {
-            // Whoever has ended meanwhile need not be told.
+            // A connection that has ended meanwhile needs no signal.
             let _ = held.cut.send(());
         }
     }
 }
 
-impl Drop for Place {
+impl Drop for ConnectionSlot {
     fn drop(&mut self) {
         let mut table = self.connections.table();
         match self.whose.get_mut().unwrap_or_else(PoisonError::into_inner) {
@@ -253,16 +253,16 @@ impl<K: Ord + Clone> Part<K> {
         self.change(who, |connections| connections.remove(&number))
     }
 
-    /// Closes a connection of whoever holds the most: the oldest without a request, else the oldest.
+    /// Closes a connection of the client that holds the most: the oldest without a request, else the oldest.
     fn cut_one(&mut self) {
         let Some((_, who)) = self.by_count.last().cloned() else { return };
         let cut = self.change(&who, |connections| {
-            let idle = connections.iter().take(LOOKED_AT_MAX).find(|(_, held)| held.activity.is_idle());
+            let idle = connections.iter().take(CHECKED_MAX).find(|(_, held)| held.activity.is_idle());
             let number = idle.or_else(|| connections.iter().next()).map(|(number, _)| *number);
             number.and_then(|number| connections.remove(&number))
         });
         if let Some(held) = cut {
-            // Whoever has ended meanwhile need not be told.
+            // A connection that has ended meanwhile needs no signal.
             let _ = held.cut.send(());
         }
     }
@@ -287,7 +287,7 @@ impl<K: Ord + Clone> Part<K> {
     }
 }
 
-/// Who counts as one client by address: whoever has an IPv6 address has a network of them.
+/// The network that counts as one client: a client with an IPv6 address has a complete network.
 fn client_network(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V4(address) => IpAddr::V4(address),
@@ -327,7 +327,7 @@ mod tests {
 
     /// A connection, and what it does.
     struct Client {
-        place: Arc<Place>,
+        slot: Arc<ConnectionSlot>,
         is_cut: oneshot::Receiver<()>,
         activity: Arc<Activity>,
     }
@@ -338,14 +338,14 @@ mod tests {
         }
 
         fn is_of(&self, name: &str) -> Result<(), TooMany> {
-            self.place.belongs_to(Owner::Known(name))
+            self.slot.belongs_to(Owner::Known(name))
         }
     }
 
     fn come(connections: &Arc<Connections>, from: &str) -> Client {
         let activity = Activity::new();
-        let (place, is_cut) = connections.enter(from.parse().expect("an address"), activity.clone());
-        Client { place: Arc::new(place), is_cut, activity }
+        let (slot, is_cut) = connections.enter(from.parse().expect("an address"), activity.clone());
+        Client { slot: Arc::new(slot), is_cut, activity }
     }
 
     /// Which of them were cut since it was asked last.
@@ -354,7 +354,7 @@ mod tests {
     }
 
     #[test]
-    fn strangers_give_way_to_newcomers_the_idle_and_oldest_first_and_known_users_never() {
+    fn newcomers_replace_strangers_the_idle_and_oldest_first_and_never_known_users() {
         let all = connections(4, 4);
         let mut alice = [come(&all, HERE), come(&all, HERE)];
         assert!(alice.iter().all(|client| client.is_of("alice").is_ok()));
@@ -367,16 +367,16 @@ mod tests {
         }
         assert!(strangers[5].is_of("bob").is_ok());
         strangers.push(come(&all, HERE));
-        assert_eq!(cut(&mut strangers), NONE, "who became known left a place");
+        assert_eq!(cut(&mut strangers), NONE, "a connection that became known left a slot");
         let _requests: Vec<_> = strangers.iter().map(|client| client.activity.begin()).collect();
         strangers.push(come(&all, HERE));
         assert_eq!(cut(&mut strangers), [0], "where all have requests, the oldest");
         assert_eq!(cut(&mut alice), NONE);
-        assert_eq!(strangers[1].is_of("late"), Err(TooMany), "whose place is gone stays out");
+        assert_eq!(strangers[1].is_of("late"), Err(TooMany), "a connection without a slot stays out");
     }
 
     #[test]
-    fn the_network_with_the_most_strangers_gives_way() {
+    fn the_network_with_the_most_strangers_loses_a_connection() {
         let all = connections(4, 4);
         let mut there = [come(&all, THERE)];
         let mut here: Vec<_> = (0..3).map(|_| come(&all, HERE)).collect();
@@ -389,7 +389,7 @@ mod tests {
     }
 
     #[test]
-    fn the_user_with_the_most_connections_gives_way_and_gets_no_more() {
+    fn the_user_with_the_most_connections_loses_one_and_gets_no_more() {
         let all = connections(4, 3);
         let become_of = |name: &str| {
             let client = come(&all, HERE);
@@ -404,7 +404,7 @@ mod tests {
         assert_eq!((outcome, cut(&mut alice)), (Ok(()), vec![0]));
         assert_eq!(become_of("bob").1, Err(TooMany), "nobody holds more than bob would");
         for _ in 0..20 {
-            assert_eq!(come(&all, HERE).place.belongs_to(Owner::Unlimited), Ok(()));
+            assert_eq!(come(&all, HERE).slot.belongs_to(Owner::Unlimited), Ok(()));
         }
         assert_eq!(cut(&mut alice), NONE);
     }
@@ -413,7 +413,7 @@ mod tests {
     fn strangers_who_take_nothing_lose_their_connections_where_there_are_too_many() {
         let all = Connections::new(&Limits { strangers_unread: 10, ..limits() });
         let mut clients: Vec<_> = (0..5).map(|_| come(&all, HERE)).collect();
-        let unread = |client: &Client, count: usize| (0..count).map(|_| client.place.unread()).collect::<Vec<_>>();
+        let unread = |client: &Client, count: usize| (0..count).map(|_| client.slot.unread()).collect::<Vec<_>>();
         assert_eq!(clients[4].is_of("alice"), Ok(()));
         assert!(unread(&clients[4], 100).iter().all(Option::is_none), "the server knows who that is");
         let [six, few] = [(0, 6), (1, 4)].map(|(at, count)| unread(&clients[at], count));

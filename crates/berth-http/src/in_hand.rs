@@ -4,7 +4,7 @@
 //! it has taken over stays for as long as the client likes. So an answer counts until its last byte is written, and one of which nothing is
 //! taken for a while loses its stream (on HTTP/1 its connection), which frees what is left of it.
 
-use crate::connections::{Place, Unread};
+use crate::connections::{ConnectionSlot, Unread};
 use bytes::{Buf, Bytes};
 use futures::task::AtomicWaker;
 use hyper::rt::Executor;
@@ -19,8 +19,8 @@ use std::{
 };
 use tokio::{sync::Notify, task_local};
 
-/// So much of short answers may be in the hands of one connection without anybody waiting until it is taken: no more than a connection takes
-/// anyway, and more than a client has to come that reads what it asks for.
+/// A connection may have this many bytes of short answers in progress before its requests wait. That is no more than a connection takes anyway, and
+/// more than a client needs that reads its answers.
 const SHORT_BYTES_MAX: usize = 64 << 10;
 
 task_local! {
@@ -33,9 +33,9 @@ task_local! {
 pub(crate) struct Streams(Arc<OfConnection>);
 
 impl Streams {
-    /// Of the connection that has this place.
-    pub(crate) fn of(place: Arc<Place>) -> Self {
-        Self(Arc::new(OfConnection { place: Some(place), ..OfConnection::default() }))
+    /// The limits of the connection with this slot.
+    pub(crate) fn of(slot: Arc<ConnectionSlot>) -> Self {
+        Self(Arc::new(OfConnection { slot: Some(slot), ..OfConnection::default() }))
     }
 }
 
@@ -43,7 +43,7 @@ impl Streams {
 #[derive(Debug, Default)]
 struct OfConnection {
     short_bytes: AtomicUsize,
-    place: Option<Arc<Place>>,
+    slot: Option<Arc<ConnectionSlot>>,
 }
 
 impl<F: Future<Output: Send + 'static> + Send + 'static> Executor<F> for Streams {
@@ -95,7 +95,7 @@ impl Stream {
     /// Counts one more answer that its client does not take yet; `None`: the server knows whose connection it is. A stranger with too many loses its connection.
     #[must_use]
     pub fn unread(&self) -> Option<Unread> {
-        self.connection.place.as_ref().and_then(Place::unread)
+        self.connection.slot.as_ref().and_then(ConnectionSlot::unread)
     }
 
     /// Ends the stream. What its connection has in hand of its answer is dropped.

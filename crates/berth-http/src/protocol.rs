@@ -68,7 +68,7 @@ pub(crate) async fn serve<I, S, B>(
 where
     I: Read + Write + Unpin + 'static,
     S: Service<Request<Incoming>, Response = Response<B>, Error = Infallible>,
-    // In a box, which goes when there is an answer. What answers is large, and would be kept for as long as the client does not take what it is told.
+    // In a box, which is freed when there is an answer. The future is large, and would otherwise stay until the client has read the answer.
     S::Future: Send + Unpin + 'static,
     B: Body<Data: Send, Error: std::error::Error + Send + Sync> + Send + 'static,
 {

@@ -79,8 +79,8 @@ async fn serve(server: Listener, service: Arc<dyn Service>, limits: Arc<Limits>,
             Some(_) = connections.join_next() => {}
             (stream, from) = accept(&listener, &places), if connections.len() < limits.open_max() => {
                 let activity = Activity::new();
-                let (place, is_cut) = places.enter(from.ip(), activity.clone());
-                let origin = Origin { from, place: Arc::new(place) };
+                let (slot, is_cut) = places.enter(from.ip(), activity.clone());
+                let origin = Origin { from, slot: Arc::new(slot) };
                 let serving = connection(stream, origin, Arc::clone(&service), Arc::clone(&limits), (activity, stop.subscribe()));
                 connections.spawn(async move {
                     tokio::select! {
@@ -132,7 +132,7 @@ async fn connection(
     let _ = stream.set_nodelay(true);
     let secured = tokio::select! {
         secured = secure(StallGuard::new(stream, limits.stall_timeout), &mut *connection, limits.handshake_timeout) => secured,
-        // Who has said nothing yet is not waited for.
+        // A silent connection does not delay the end.
         _ = stopping.wait_for(|stopping| *stopping) => return,
     };
     let (stream, protocol) = match secured {
@@ -150,12 +150,12 @@ async fn connection(
     };
     let over = async {
         // A watch has ended by now, but for what its client does not take. A stranger is refused before the rest of its request comes.
-        let may_be_answered = if *is_stopping.borrow() && !origin.place.is_stranger() { limits.drain_timeout } else { Duration::ZERO };
+        let may_be_answered = if *is_stopping.borrow() && !origin.slot.is_stranger() { limits.drain_timeout } else { Duration::ZERO };
         let _ = timeout(may_be_answered, activity.answered()).await;
         sleep(GOODBYE_TIMEOUT).await;
     };
     let requests = Requests { connection, activity: Arc::clone(&activity) };
-    let as_agreed = (protocol, Streams::of(origin.place.clone()));
+    let as_agreed = (protocol, Streams::of(origin.slot.clone()));
     if let Err(error) = protocol::serve(TokioIo::new(stream), as_agreed, Bounds::of(&limits), requests, (unwanted, over)).await {
         tracing::debug!(%error, "connection ended early");
     }
@@ -177,7 +177,7 @@ async fn secure(stream: StallGuard, connection: &mut dyn Connection, within: Dur
         Err(_elapsed) => return Err(Unsecured::TooLate),
     };
     let session = stream.get_ref().1;
-    // Which protocol it is was said in the handshake: a client that then says nothing is one that has no request.
+    // The handshake has negotiated the protocol: a client that is then silent has no request.
     let protocol = if session.alpn_protocol() == Some(b"h2") { Protocol::Http2 } else { Protocol::Http1 };
     connection.secured(session).map_err(|_too_many| Unsecured::TooMany)?;
     Ok((Io::Tls(stream), protocol))

@@ -1,4 +1,4 @@
-//! A connection whose client stops reading is closed, not waited for: nothing is kept for it, and it keeps no place.
+//! A connection whose client stops reading is closed, not waited for: nothing is kept for it, and it keeps no slot.
 
 use std::{
     io,

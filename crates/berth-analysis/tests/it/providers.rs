@@ -2,7 +2,7 @@
 
 use berth_analysis::{ANSWER_BYTES_MAX, ANSWER_WITHIN, FileProviders};
 use berth_controllers::analysis::Providers;
-use berth_env::{Clock, Timestamp, followed::LOOK_EVERY};
+use berth_env::{Clock, Timestamp, followed::READ_INTERVAL};
 use berth_workloads::analysis::{NoAnswer, Question};
 use futures::future::BoxFuture;
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
@@ -29,9 +29,9 @@ use tokio_rustls::TlsAcceptor;
 enum Does {
     /// Sends this.
     Answers(String),
-    /// Sends this, and then nothing, for ever.
+    /// Sends this, and then nothing, indefinitely.
     Hangs(String),
-    /// Sends this as soon as it is told to.
+    /// Sends this when the test permits it.
     Waits(String, Arc<Semaphore>),
 }
 
@@ -144,7 +144,7 @@ impl Site {
         FileProviders::open(&self.0.path().join("providers.yaml")).expect("a good file")
     }
 
-    /// And follows the files, a look at each [`Turned::look`].
+    /// Also follows the files, with one read per [`Turned::advance`].
     fn follow(&self, providers: &[String]) -> (Arc<FileProviders>, Arc<Turned>) {
         let (providers, clock) = (Arc::new(self.open(providers)), Arc::<Turned>::default());
         tokio::spawn(Arc::clone(&providers).follow(Arc::<Turned>::clone(&clock)));
@@ -152,14 +152,14 @@ impl Site {
     }
 
     /// What was logged of this folder.
-    fn told(&self) -> Vec<String> {
+    fn warnings(&self) -> Vec<String> {
         let folder = self.0.path().display().to_string();
         let log = LOG.0.lock().expect("nobody panics");
         String::from_utf8_lossy(&log).lines().filter(|line| line.contains(&folder)).map(|line| line.replace(&folder, "FOLDER")).collect()
     }
 }
 
-/// A clock on which each sleep ends when a test says so.
+/// A clock on which each sleep ends when a test ends it.
 struct Turned {
     sleeps: watch::Sender<u64>,
     turns: Arc<Semaphore>,
@@ -177,7 +177,7 @@ impl Clock for Turned {
     }
 
     fn sleep_until(&self, at: Timestamp) -> BoxFuture<'static, ()> {
-        assert_eq!(at, self.now() + LOOK_EVERY);
+        assert_eq!(at, self.now() + READ_INTERVAL);
         self.sleeps.send_modify(|sleeps| *sleeps += 1);
         let turns = Arc::clone(&self.turns);
         Box::pin(async move { turns.acquire().await.expect("it is never closed").forget() })
@@ -186,7 +186,7 @@ impl Clock for Turned {
 
 impl Turned {
     /// Ends one sleep, and waits until who slept has looked and sleeps again.
-    async fn look(&self) {
+    async fn advance(&self) {
         let mut sleeps = self.sleeps.subscribe();
         let before = *sleeps.wait_for(|sleeps| 0 < *sleeps).await.expect("the clock is there");
         self.turns.add_permits(1);
@@ -223,7 +223,7 @@ async fn asked(providers: &FileProviders, name: &str) -> Result<f64, NoAnswer> {
 }
 
 #[tokio::test]
-async fn prometheus_is_asked_as_its_api_says_and_a_webhook_is_told_what_it_is_about() {
+async fn prometheus_is_queried_by_its_api_and_a_webhook_receives_the_subject() {
     let (prometheus, webhook) =
         (Stub::start(Does::Answers(sample("0.97")), None).await, Stub::start(Does::Answers(ok(r#"{"value": 0}"#)), None).await);
     let providers = Site::new().open(&[
@@ -245,7 +245,7 @@ async fn prometheus_is_asked_as_its_api_says_and_a_webhook_is_told_what_it_is_ab
 }
 
 #[tokio::test]
-async fn who_may_not_ask_or_asks_nobody_opens_no_connection() {
+async fn a_forbidden_query_or_one_without_a_provider_opens_no_connection() {
     let stub = Stub::start(Does::Answers(sample("1")), None).await;
     let place = format!("http://{}", stub.address);
     let elsewhere = format!("{{name: elsewhere, kind: prometheus, url: '{place}', namespaces: [pay], allowLoopback: true}}");
@@ -266,7 +266,7 @@ async fn who_may_not_ask_or_asks_nobody_opens_no_connection() {
 }
 
 #[tokio::test]
-async fn what_is_no_answer_is_told_in_a_word() {
+async fn an_invalid_answer_is_reported_in_a_word() {
     let target = Stub::start(Does::Answers(sample("1")), None).await;
     let redirect = format!("HTTP/1.1 307 Temporary Redirect\r\nLocation: http://{}/\r\nContent-Length: 0\r\n\r\n", target.address);
     let long = ok(&" ".repeat(ANSWER_BYTES_MAX + 1));
@@ -361,7 +361,7 @@ fn authorization(sent: &str) -> Option<String> {
 }
 
 #[tokio::test]
-async fn what_the_files_say_anew_counts_for_the_next_question() {
+async fn new_contents_of_the_files_apply_to_the_next_query() {
     let ((ca, localhost), (other_ca, _)) = (authority("localhost"), authority("localhost"));
     let good = Stub::start(Does::Answers(sample("1")), Some(localhost)).await;
     let plain = Stub::start(Does::Answers(ok(r#"{"value": 2}"#)), None).await;
@@ -375,31 +375,31 @@ async fn what_the_files_say_anew_counts_for_the_next_question() {
     assert_eq!((asked(&providers, "bearer").await, last().as_deref()), (Ok(1.0), Some("Bearer s3cret")));
 
     site.file("token", "renewed");
-    clock.look().await;
+    clock.advance().await;
     assert_eq!((asked(&providers, "bearer").await, last().as_deref()), (Ok(1.0), Some("Bearer renewed")));
     site.file("password", "new");
-    clock.look().await;
+    clock.advance().await;
     assert_eq!((asked(&providers, "basic").await, last().as_deref()), (Ok(1.0), Some("Basic YmVydGg6bmV3")));
 
     site.file("ca.pem", &other_ca);
-    clock.look().await;
+    clock.advance().await;
     assert_eq!(asked(&providers, "bearer").await, Err(NoAnswer::BadCertificate));
     site.file("ca.pem", &format!("{other_ca}{ca}"));
-    clock.look().await;
+    clock.advance().await;
     assert_eq!(asked(&providers, "bearer").await, Ok(1.0));
 
     assert_eq!(asked(&providers, "gate").await, Err(NoAnswer::UnknownProvider));
     site.providers(&[bearer.clone(), near("gate", "webhook", format!("http://{}", plain.address), "")]);
-    clock.look().await;
+    clock.advance().await;
     assert_eq!((asked(&providers, "gate").await, asked(&providers, "bearer").await), (Ok(2.0), Ok(1.0)));
     assert_eq!(asked(&providers, "basic").await, Err(NoAnswer::UnknownProvider));
     site.providers(&[bearer.replace("[shop]", "[pay]")]);
-    clock.look().await;
+    clock.advance().await;
     assert_eq!(asked(&providers, "bearer").await, Err(NoAnswer::NotAllowed));
 }
 
 #[tokio::test]
-async fn a_file_that_has_become_wrong_keeps_what_was_there_and_that_is_told_once_as_is_its_end() {
+async fn a_file_that_has_become_invalid_keeps_the_old_providers_and_is_reported_once_as_is_its_recovery() {
     LazyLock::force(&LOG);
     let stub = Stub::start(Does::Answers(sample("1")), None).await;
     let site = Site::new();
@@ -417,37 +417,37 @@ async fn a_file_that_has_become_wrong_keeps_what_was_there_and_that_is_told_once
         (format!("providers: [{}]", good.replace("token", "gone")), None),
     ] {
         site.file("providers.yaml", &wrong);
-        clock.look().await;
-        assert_eq!(site.told(), told, "it may be half written");
+        clock.advance().await;
+        assert_eq!(site.warnings(), told, "it may be half written");
         for _ in 0..3 {
-            clock.look().await;
+            clock.advance().await;
         }
-        let line = site.told().last().cloned().unwrap_or_default();
+        let line = site.warnings().last().cloned().unwrap_or_default();
         assert!(why.is_none_or(|why| why == line), "{line}");
         assert!(line.contains("keeping the previous analysis providers: FOLDER/providers.yaml") && !line.contains("s3cret"), "{line}");
         told.push(line);
-        assert_eq!(site.told(), told, "once");
+        assert_eq!(site.warnings(), told, "once");
         assert_eq!((asked(&providers, "prod").await, asked(&providers, "gate").await), (Ok(1.0), Err(NoAnswer::UnknownProvider)));
     }
     site.providers(&[good.replace("prod", "gate")]);
-    clock.look().await;
+    clock.advance().await;
     told.push(mended.to_owned());
-    assert_eq!((site.told(), asked(&providers, "gate").await), (told.clone(), Ok(1.0)));
+    assert_eq!((site.warnings(), asked(&providers, "gate").await), (told.clone(), Ok(1.0)));
 
     // A file that it names.
     fs::remove_file(site.0.path().join("token")).expect("it was there");
     for _ in 0..3 {
-        clock.look().await;
+        clock.advance().await;
     }
-    let line = site.told().last().cloned().unwrap_or_default();
+    let line = site.warnings().last().cloned().unwrap_or_default();
     let gone =
         "keeping the previous analysis providers: FOLDER/providers.yaml: providers[0].bearerTokenFile: could not read FOLDER/token: ";
     assert!(line.contains(gone) && asked(&providers, "gate").await == Ok(1.0), "{line}");
     site.file("token", "s3cret");
-    clock.look().await;
+    clock.advance().await;
     told.push(line);
     told.push(" WARN berth_analysis::follow: FOLDER/providers.yaml: contains the current analysis providers again".to_owned());
-    assert_eq!(site.told(), told);
+    assert_eq!(site.warnings(), told);
     assert!(stub.seen().iter().all(|sent| authorization(sent).as_deref() == Some("Bearer s3cret")));
     let log = String::from_utf8_lossy(&LOG.0.lock().expect("nobody panics")).into_owned();
     assert!(!log.contains("s3cret"), "no secret is logged, however much is");
@@ -465,14 +465,14 @@ async fn who_is_being_asked_is_asked_to_the_end_as_that_began() {
     });
     stub.seen_one().await;
     site.providers(&[]);
-    clock.look().await;
+    clock.advance().await;
     assert_eq!(asked(&providers, "prod").await, Err(NoAnswer::UnknownProvider));
     told.add_permits(1);
     assert_eq!(asking.await.expect("it ends"), Ok(1.0));
 }
 
 #[tokio::test]
-async fn who_refuses_what_it_is_asked_with_is_told_apart() {
+async fn a_provider_that_refuses_the_credentials_is_distinguished() {
     for status in ["401 Unauthorized", "403 Forbidden"] {
         let stub = Stub::start(Does::Answers(format!("HTTP/1.1 {status}\r\nContent-Length: 0\r\n\r\n")), None).await;
         let providers = Site::new().open(&[near("prod", "prometheus", format!("http://{}", stub.address), "")]);

@@ -30,7 +30,7 @@ pub(crate) const CREDENTIAL_ID: &str = "authentication.kubernetes.io/credential-
 #[derive(Clone, Debug)]
 pub enum Peer {
     /// There is none.
-    Nobody,
+    Anonymous,
     /// It is good.
     Known {
         /// Whom it names.
@@ -107,7 +107,7 @@ impl Authenticator {
                 let tokens = self.account_tokens();
                 self.holder(registry, token, tokens.audiences()).await.map(|holder| holder.user).ok_or(Unauthorized)
             }
-            (Peer::Nobody, None) => self.anonymous.clone().ok_or(Unauthorized),
+            (Peer::Anonymous, None) => self.anonymous.clone().ok_or(Unauthorized),
             (Peer::Known { .. } | Peer::Untrusted, None) => Err(Unauthorized),
         }
     }
@@ -226,7 +226,7 @@ mod tests {
 
     #[test]
     fn a_token_counts_where_no_certificate_does() {
-        for peer in [Peer::Nobody, Peer::Untrusted, certificate("alice", Timestamp::UNIX_EPOCH)] {
+        for peer in [Peer::Anonymous, Peer::Untrusted, certificate("alice", Timestamp::UNIX_EPOCH)] {
             check(Anonymous::Allowed, &peer, Some("Bearer secret"), Ok("bob"));
             check(Anonymous::Allowed, &peer, Some("bearer  secret "), Ok("bob"));
             check(Anonymous::Allowed, &peer, Some("Bearer wrong"), Err(Unauthorized));
@@ -235,9 +235,9 @@ mod tests {
 
     #[test]
     fn only_who_pretends_nothing_is_anonymous() {
-        check(Anonymous::Allowed, &Peer::Nobody, None, Ok("system:anonymous"));
-        check(Anonymous::Allowed, &Peer::Nobody, Some("Basic eDp5"), Ok("system:anonymous"));
-        check(Anonymous::Refused, &Peer::Nobody, None, Err(Unauthorized));
+        check(Anonymous::Allowed, &Peer::Anonymous, None, Ok("system:anonymous"));
+        check(Anonymous::Allowed, &Peer::Anonymous, Some("Basic eDp5"), Ok("system:anonymous"));
+        check(Anonymous::Refused, &Peer::Anonymous, None, Err(Unauthorized));
         check(Anonymous::Allowed, &Peer::Untrusted, None, Err(Unauthorized));
         check(Anonymous::Allowed, &certificate("alice", Timestamp::UNIX_EPOCH), None, Err(Unauthorized));
     }

@@ -5,7 +5,7 @@ use super::{
     files::{CredentialError, CredentialFiles, Part, ends},
 };
 use crate::{pki::RENEW_BEFORE, tls::TlsError};
-use berth_env::followed::{Do, LOOK_EVERY, Seen};
+use berth_env::followed::{Do, READ_INTERVAL, Seen};
 use jiff::Timestamp;
 use prometheus::{IntCounterVec, IntGaugeVec, Opts, Registry};
 use std::{error::Error, time::Duration};
@@ -67,7 +67,7 @@ impl Following {
     /// Hands over what they say from now on, to be used by a server ([`crate::Server::replace`]), and warns once a day of certificates that end soon. Never ends.
     pub async fn follow(mut self, mut replace: impl Fn(&Credentials) -> Result<(), TlsError> + Send + 'static) {
         // Where there is no file to look at, the process need not wake for one.
-        let pause = if self.seen.is_empty() { WARN_EVERY } else { LOOK_EVERY };
+        let pause = if self.seen.is_empty() { WARN_EVERY } else { READ_INTERVAL };
         let mut warned = Instant::now();
         loop {
             sleep(pause).await;
@@ -90,10 +90,10 @@ impl Following {
             let part = self.seen[index].0;
             let contents = self.files.contents(part);
             let digest = contents.digest();
-            match self.seen[index].1.look(digest) {
+            match self.seen[index].1.check(digest) {
                 Do::Nothing => (),
-                Do::TellWell => tracing::warn!(credentials = part.name(), "the files contain the current credentials again"),
-                todo @ (Do::Try | Do::Tell) => {
+                Do::ReportRecovery => tracing::warn!(credentials = part.name(), "the files contain the current credentials again"),
+                todo @ (Do::Try | Do::Report) => {
                     let mut credentials = self.credentials.clone();
                     let used = self.files.put(part, contents, &mut credentials).map_err(|error| chain(&error));
                     match used.and_then(|()| replace(&credentials).map_err(|error| chain(&error))) {
@@ -103,7 +103,7 @@ impl Following {
                             self.metrics.reloads.with_label_values(&[part.name()]).inc();
                             self.tell_ends();
                         }
-                        Err(error) if todo == Do::Tell => {
+                        Err(error) if todo == Do::Report => {
                             tracing::error!(credentials = part.name(), "keeping the previous credentials: {error}");
                         }
                         Err(_) => self.seen[index].1.refused(digest),

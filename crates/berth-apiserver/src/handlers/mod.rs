@@ -437,7 +437,7 @@ async fn identify(exchange: &Exchange<'_>, asker: Result<Arc<User>, Unauthorized
         return Err(Refusal::Overloaded);
     }
     // Who has too many connections with a token keeps this one for as long as no stranger needs its place.
-    let _ = belongs_to(&exchange.origin.place, &user);
+    let _ = belongs_to(&exchange.origin.slot, &user);
     if let Some(other) = impersonated(registry, &user, exchange.headers, &attributes).await? {
         exchange.audit(|entry| entry.impersonates(&other));
         user = Arc::new(other);

@@ -67,7 +67,7 @@ impl Connection for Connected {
     }
 
     fn answer(&self, request: Request<Incoming>, open: Open) -> Answering {
-        let (echo, place) = (Arc::clone(&self.0), Arc::clone(&self.1.place));
+        let (echo, place) = (Arc::clone(&self.0), Arc::clone(&self.1.slot));
         let path = request.uri().path().to_owned();
         Box::pin(async move {
             let (user, rest) = path[1..].split_once('/').unwrap_or((&path[1..], ""));

@@ -5,7 +5,7 @@ use berth_http::Limits;
 use std::time::Duration;
 
 #[tokio::test]
-async fn strangers_give_way_to_newcomers_and_known_users_do_not() {
+async fn newcomers_replace_strangers_and_not_known_users() {
     let server = start(LIMITS).await;
     let mut alice = server.connect().await;
     assert_eq!(alice.get("/alice").await.as_deref(), Some("/alice"));

@@ -1,4 +1,4 @@
-//! The server from outside, with a service that answers what a test says.
+//! The server from outside, with a service that gives the answers of a test.
 
 mod common;
 mod connections;
