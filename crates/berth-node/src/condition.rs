@@ -12,7 +12,7 @@ pub(crate) struct WireCondition {
 }
 
 impl WireCondition {
-    /// Whether it says that whatever has it is ready.
+    /// Whether this condition states that its object is ready.
     pub(crate) fn is_ready(&self) -> bool {
         self.type_ == "Ready" && self.status == "True"
     }

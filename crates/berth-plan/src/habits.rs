@@ -8,7 +8,7 @@ use crate::{
 use berth_api::{annotations::SIM_TERMINATES_AFTER, simulation::Failure};
 use berth_node::{
     ForeignNodes, Latencies, MissingImages,
-    kubelet::{Behaviour, KnownObjects, KubeletPod},
+    kubelet::{Behavior, KnownObjects, KubeletPod},
 };
 use berth_store::env::Timestamp;
 use serde_json::Value;
@@ -55,7 +55,7 @@ impl Habits {
         let failing = self.failing_owners(snapshot);
         let habits = move |pod: &KubeletPod| {
             let known = known.get(&*pod.uid).copied();
-            let mut behaviour = Behaviour::of(pod, self.latencies(pod), &missing);
+            let mut behaviour = Behavior::of(pod, self.latencies(pod), &missing);
             if let Some(gone_at) = known.and_then(|known| known.gone_at) {
                 behaviour.terminates_after = since(begins, gone_at);
             }

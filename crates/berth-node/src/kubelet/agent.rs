@@ -1,14 +1,14 @@
 //! The simulated nodes' loop: pods come in by the cache, stages move on by the clock, statuses and deletions go to the cluster.
 
 use super::{
-    behaviour::Behaviour,
+    behavior::Behavior,
     held::{Due, Held, Report},
     images::pull_error,
     node::{self, NodeShape},
     references::{Faults, Step},
     sources::Sources,
     stage::PodStage,
-    status::{DEADLINE_MESSAGE, DEADLINE_REASON, Ending, Place, backing_off, ended, status},
+    status::{DEADLINE_MESSAGE, DEADLINE_REASON, Ending, StatusInputs, backing_off, ended, status},
     view::{KubeletPod, WrittenStatus},
     volumes::Volumes,
 };
@@ -39,14 +39,15 @@ use std::{
 /// How many pods are worked on at once: what fills a group commit.
 const WORKERS: usize = 64;
 
-/// `ContainerCreating` is reported only if it lasts this long: a shorter stage is one write more that nobody sees.
+/// `ContainerCreating` is reported only if it lasts this long: a shorter stage would be a write that no user sees.
 const SHORTEST_REPORTED: Duration = Duration::from_millis(50);
 
-/// In a plan it is reported where the containers take so long that somebody would ask why. Nothing is decided by it, and it was a sixth of all writes.
+/// In a plan it is reported only where the containers take so long that a user would ask for the reason. No decision depends on it, and it was a sixth
+/// of all writes.
 const SHORTEST_PLANNED: Duration = Duration::from_secs(30);
 
 /// What each pod does on its node.
-pub type Habits = Box<dyn Fn(&KubeletPod) -> Behaviour + Send + Sync>;
+pub type Habits = Box<dyn Fn(&KubeletPod) -> Behavior + Send + Sync>;
 
 /// All simulated nodes of a cluster.
 pub struct Nodes {
@@ -57,7 +58,7 @@ pub struct Nodes {
     /// The nodes of another cluster, by name; `None`: `count` nodes of the shape.
     foreign: Option<BTreeMap<String, u32>>,
     /// How long `ContainerCreating` lasts at least where it is reported.
-    shortest_told: Duration,
+    shortest_reported: Duration,
     recorder: Recorder,
     habits: Habits,
     queue: Queue<Uid>,
@@ -67,7 +68,7 @@ pub struct Nodes {
 }
 
 impl Nodes {
-    /// Runs the pods that are bound to the nodes, for ever.
+    /// Runs the pods that are bound to the nodes, indefinitely.
     pub(super) fn begin(
         cluster: &Arc<dyn Cluster>,
         env: &Env,
@@ -81,7 +82,7 @@ impl Nodes {
             env: env.clone(),
             count,
             shape,
-            shortest_told: if foreign.is_some() { SHORTEST_PLANNED } else { SHORTEST_REPORTED },
+            shortest_reported: if foreign.is_some() { SHORTEST_PLANNED } else { SHORTEST_REPORTED },
             foreign,
             recorder: recorder.of("kubelet"),
             habits,
@@ -114,8 +115,8 @@ impl Nodes {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Reports pods again that others said not to be ready while the node counted as lost. To be called with each heartbeat, and not at once: the
-    /// node must count as well first, or the two would contradict each other without end.
+    /// Reports pods again that others reported as not ready while the node was considered lost. Call it with each heartbeat, and not at once: the node
+    /// must be considered well first, or the two would contradict each other without end.
     pub(super) fn insist(&self) {
         let contradicted = self.held().take_contradicted();
         contradicted.into_iter().for_each(|uid| self.queue.add(uid));
@@ -165,7 +166,7 @@ impl Nodes {
             return Looked::failed(&error);
         }
         let now = self.env.clock.now();
-        let (due, again) = self.held().advance(uid, now, self.shortest_told);
+        let (due, again) = self.held().advance(uid, now, self.shortest_reported);
         let done = match due {
             Due::Nothing => Ok(()),
             Due::Report(report) => self.report(uid, report).await,
@@ -175,7 +176,7 @@ impl Nodes {
         match (done, again) {
             // It is another version than what was decided by, or another pod of that name: the cache will show it.
             (Err(ClusterError::Conflict(_)), _) => Looked::Failed,
-            // Gone: the cache will tell.
+            // The pod was deleted: the cache will report it.
             (Ok(()) | Err(ClusterError::NotFound(_)), Some(at)) => Looked::Again(at),
             (Ok(()) | Err(ClusterError::NotFound(_)), None) => Looked::Finished,
             (Err(error), _) => {
@@ -202,7 +203,7 @@ impl Nodes {
         Ok(())
     }
 
-    /// Whether the ConfigMaps and Secrets are there that the step needs. If not, the pod waits for them, and events tell of it.
+    /// Whether the ConfigMaps and Secrets that the step needs exist. If not, the pod waits for them, and events report it.
     async fn has_references(&self, uid: &Uid, pod: &KubeletPod, step: Step) -> Result<bool, ClusterError> {
         let references = pod.references().map_err(|error| ClusterError::Refused(error.to_string()))?;
         let objects = references.objects(step);
@@ -218,12 +219,12 @@ impl Nodes {
         }
         let now = self.env.clock.now();
         if step == Step::Create && self.held().is_first_start(uid) {
-            self.tell_missing_pull_secrets(pod, &references.missing_pull_secrets(&found));
+            self.report_missing_pull_secrets(pod, &references.missing_pull_secrets(&found));
         }
         if faults.is_empty() {
             self.held().release(pod, step, &objects, now);
         } else if self.held().hold(pod, (step, &faults), objects, now) {
-            self.tell_faults(pod, step, &faults);
+            self.report_faults(pod, step, &faults);
         }
         Ok(faults.is_empty())
     }
@@ -231,8 +232,8 @@ impl Nodes {
     async fn report(&self, uid: &Uid, report: Report) -> Result<(), ClusterError> {
         let Report { pod, stage, node, address, contents, is_news, faults } = report;
         let missing = &self.shape.missing_images;
-        let place = Place { host_ip: &node::address(node), pod_ip: address.as_deref(), missing, faults: &faults };
-        let Some(part) = status(&pod, &written(&pod)?, &stage, &place, self.env.clock.now()) else { return Ok(()) };
+        let inputs = StatusInputs { host_ip: &node::address(node), pod_ip: address.as_deref(), missing, faults: &faults };
+        let Some(part) = status(&pod, &written(&pod)?, &stage, &inputs, self.env.clock.now()) else { return Ok(()) };
         if contents.is_empty() {
             self.cluster.put_status(part).await?;
         } else {
@@ -241,15 +242,15 @@ impl Nodes {
             self.cluster.patch(PODS, &pod.key(), Some(Subresource::Status), patch).await?;
         }
         if is_news {
-            self.tell(&pod, &stage);
+            self.report_stage(&pod, &stage);
         }
         self.held().reported(uid, stage);
         Ok(())
     }
 
     async fn let_go(&self, pod: &KubeletPod) -> Result<(), ClusterError> {
-        // A pod that has ended no longer counts. One of a controller keeps its place until it is gone, so that there are never more pods than the
-        // controller's limits say. A plan does not read it.
+        // A pod that has ended no longer counts. A pod of a controller keeps its capacity until it is deleted, so that there are never more pods than
+        // the controller's limits allow. A plan does not read it.
         let is_read = pod.has_finalizers || (!pod.has_owner && self.foreign.is_none());
         if is_read && !pod.status.finished {
             self.end(pod, Ending::Deleted).await?;
@@ -267,10 +268,10 @@ impl Nodes {
         Ok(())
     }
 
-    fn tell(&self, pod: &KubeletPod, stage: &PodStage) {
+    fn report_stage(&self, pod: &KubeletPod, stage: &PodStage) {
         let names = pod.containers.iter().map(|container| container.name.as_str()).collect::<Vec<_>>().join(", ");
         if let PodStage::PullFailing { backs_off, .. } = stage {
-            return self.tell_pull_failing(pod, *backs_off);
+            return self.report_pull_failing(pod, *backs_off);
         }
         let (severity, reason, message) = match stage {
             PodStage::Running { restarts: 0, ready, ready_at, .. } if *ready || ready_at.is_some() => {
@@ -288,7 +289,7 @@ impl Nodes {
     }
 
     /// As a kubelet: of the first init container whose image is missing, or else of each container whose is.
-    fn tell_pull_failing(&self, pod: &KubeletPod, backs_off: bool) {
+    fn report_pull_failing(&self, pod: &KubeletPod, backs_off: bool) {
         let missing = &self.shape.missing_images;
         let first = pod.init_containers.iter().find(|container| missing.fails(pod, container));
         let failing = pod.containers.iter().filter(|container| first.is_none() && missing.fails(pod, container));
@@ -305,7 +306,7 @@ impl Nodes {
     }
 
     /// As a kubelet, whenever it has tried.
-    fn tell_faults(&self, pod: &KubeletPod, step: Step, faults: &Faults) {
+    fn report_faults(&self, pod: &KubeletPod, step: Step, faults: &Faults) {
         for (name, message) in faults {
             match step {
                 Step::Mount => {
@@ -316,7 +317,7 @@ impl Nodes {
         }
     }
 
-    fn tell_missing_pull_secrets(&self, pod: &KubeletPod, missing: &[&str]) {
+    fn report_missing_pull_secrets(&self, pod: &KubeletPod, missing: &[&str]) {
         if missing.is_empty() {
             return;
         }

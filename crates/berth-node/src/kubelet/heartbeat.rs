@@ -1,4 +1,4 @@
-//! Registering the nodes, and saying again and again that they are well.
+//! Registers the nodes, and renews their heartbeats.
 
 use super::{
     agent::Nodes,
@@ -62,8 +62,8 @@ async fn run(nodes: &Nodes, known: &Cache<NodeView>) {
     }
 }
 
-/// Whether the cluster does not take the node for lost (this process may have been stopped for a while), nor for another of its name. One that
-/// somebody has deleted stays so.
+/// Whether the cluster considers this node ready, and has no other node of its name. The node can be lost if this process was stopped for a while. A
+/// node that a user has deleted stays deleted.
 fn is_known_well(known: &Cache<NodeView>, index: u32, uid: &Uid) -> bool {
     known.get(&key_of(index)).is_none_or(|node| node.ready && node.uid == *uid)
 }

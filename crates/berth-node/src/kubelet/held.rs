@@ -2,7 +2,7 @@
 
 use super::{
     addresses::Addresses,
-    behaviour::{Behaviour, back_off},
+    behavior::{Behavior, back_off},
     node,
     references::{Faults, Referenced, Step, key},
     stage::{PodStage, begin, configured, due, images_changed, mounted, next_step, step, terminating},
@@ -25,7 +25,7 @@ pub(super) struct Held {
     mounting: BTreeMap<ObjectKey, BTreeSet<Uid>>,
     /// Pods that wait for a ConfigMap or a Secret, by what they wait for.
     waiting: BTreeMap<(GroupResource, ObjectKey), BTreeSet<Uid>>,
-    /// Pods that a newer version said not to be ready although they had been reported so.
+    /// Pods that were reported ready, and are not ready in a newer version.
     contradicted: BTreeSet<Uid>,
     addresses: Addresses,
 }
@@ -34,7 +34,7 @@ pub(super) struct Held {
 struct HeldPod {
     view: Arc<KubeletPod>,
     node: u32,
-    behaviour: Behaviour,
+    behavior: Behavior,
     stage: PodStage,
     /// The stage that the pod's status shows; `None`: unknown, so it is written.
     reported: Option<PodStage>,
@@ -86,14 +86,14 @@ pub(super) struct Report {
 
 impl Held {
     /// Takes in a version of a pod; gives whether there is something to do for it.
-    pub(super) fn take_in(&mut self, pod: &Arc<KubeletPod>, node: u32, behaviour: impl Fn() -> Behaviour, now: Timestamp) -> bool {
+    pub(super) fn take_in(&mut self, pod: &Arc<KubeletPod>, node: u32, behavior: impl Fn() -> Behavior, now: Timestamp) -> bool {
         if pod.status.finished && pod.deletion_deadline.is_none() {
             // Also if another client ended it: no phase follows the last.
             self.forget(&pod.uid);
             return false;
         }
         if let Some(held) = self.pods.get_mut(&pod.uid) {
-            let due = held.update(pod, behaviour, now);
+            let due = held.update(pod, behavior, now);
             if held.is_contradicted() {
                 self.contradicted.insert(pod.uid.clone());
             }
@@ -105,7 +105,7 @@ impl Held {
         if let Some(address) = &pod.status.pod_ip {
             self.addresses.note(address);
         }
-        let held = HeldPod::new(pod, node, behaviour(), now);
+        let held = HeldPod::new(pod, node, behavior(), now);
         if held.stage == PodStage::Mounting {
             for claim in claims(pod) {
                 self.mounting.entry(claim).or_default().insert(pod.uid.clone());
@@ -135,7 +135,7 @@ impl Held {
         }
     }
 
-    /// Pods that were reported ready and that others said not to be since this was asked last. They are to be reported again.
+    /// Returns the pods that were reported ready and that others have set to not ready since the last call. They are to be reported again.
     pub(super) fn take_contradicted(&mut self) -> Vec<Uid> {
         let contradicted = std::mem::take(&mut self.contradicted);
         let mut again = Vec::new();
@@ -182,7 +182,7 @@ impl Held {
         }
     }
 
-    /// A step cannot be taken. Gives whether that is to be told: it is new, or was tried again.
+    /// Records that a step cannot be taken. Returns whether to report that: it is new, or was tried again.
     pub(super) fn hold(
         &mut self,
         pod: &KubeletPod,
@@ -203,7 +203,7 @@ impl Held {
             None => (1, now + back_off(1)),
         };
         held.is_stale |= !is_known;
-        held.behaviour.config_fails = step == Step::Create;
+        held.behavior.config_fails = step == Step::Create;
         held.waits = Some(Box::new(Waits { step, faults: faults.clone(), objects, tries, again_at }));
         !is_early
     }
@@ -215,8 +215,8 @@ impl Held {
         self.stop_waiting(pod, objects);
         self.end_waits(uid);
         let Some(held) = self.pods.get_mut(uid).filter(|held| next_step(&held.stage, now) == Some(step)) else { return };
-        held.behaviour.config_fails = false;
-        if let Some(stage) = configured(&held.stage, &held.behaviour, held.view.has_readiness_probe(), now) {
+        held.behavior.config_fails = false;
+        if let Some(stage) = configured(&held.stage, &held.behavior, held.view.has_readiness_probe(), now) {
             held.stage = stage;
         }
     }
@@ -246,7 +246,7 @@ impl Held {
     pub(super) fn mounted(&mut self, uid: &Uid, contents: Contents, now: Timestamp) {
         // It may be terminating by now.
         let Some(held) = self.pods.get_mut(uid).filter(|held| held.stage == PodStage::Mounting) else { return };
-        held.stage = mounted(&held.behaviour, now);
+        held.stage = mounted(&held.behavior, now);
         held.contents = contents;
         let pod = Arc::clone(&held.view);
         self.forget_mounting(uid, &pod);
@@ -261,7 +261,7 @@ impl Held {
     }
 
     /// Moves a pod's stage on to `now`; gives what is to be done, and when to reconcile it again.
-    pub(super) fn advance(&mut self, uid: &Uid, now: Timestamp, shortest_told: Duration) -> (Due, Option<Timestamp>) {
+    pub(super) fn advance(&mut self, uid: &Uid, now: Timestamp, shortest_reported: Duration) -> (Due, Option<Timestamp>) {
         let Some(held) = self.pods.get_mut(uid) else { return (Due::Nothing, None) };
         held.step_to(now);
         let pod = Arc::clone(&held.view);
@@ -274,7 +274,7 @@ impl Held {
             return (Due::EndIt { pod }, None);
         }
         let is_shown = held.reported.as_ref() == Some(&held.stage) && !held.is_stale;
-        if is_terminating || is_shown || held.passes_soon(now, shortest_told) {
+        if is_terminating || is_shown || held.passes_soon(now, shortest_reported) {
             return (Due::Nothing, again);
         }
         if held.address.is_none() && has_address(&held.stage) {
@@ -291,27 +291,27 @@ fn has_address(stage: &PodStage) -> bool {
 }
 
 impl HeldPod {
-    fn new(pod: &Arc<KubeletPod>, node: u32, behaviour: Behaviour, now: Timestamp) -> Self {
-        let stage = begin(pod, &behaviour, now);
+    fn new(pod: &Arc<KubeletPod>, node: u32, behavior: Behavior, now: Timestamp) -> Self {
+        let stage = begin(pod, &behavior, now);
         // What a status shows already need not be written again.
         let reported = matches!(stage, PodStage::Running { .. }).then(|| stage.clone());
         let own = || pod.host_network.then(|| node::address(node).into());
         let address = pod.status.pod_ip.clone().or_else(own);
         let is_stale = pod.status.ready && !pod.has_open_gates();
-        Self { view: Arc::clone(pod), node, behaviour, stage, reported, is_stale, address, contents: Contents::default(), waits: None }
+        Self { view: Arc::clone(pod), node, behavior, stage, reported, is_stale, address, contents: Contents::default(), waits: None }
     }
 
     /// Whether something is to be done for the pod because of its new version.
-    fn update(&mut self, pod: &Arc<KubeletPod>, behaviour: impl FnOnce() -> Behaviour, now: Timestamp) -> bool {
+    fn update(&mut self, pod: &Arc<KubeletPod>, behavior: impl FnOnce() -> Behavior, now: Timestamp) -> bool {
         let shortened = pod.deletion_deadline != self.view.deletion_deadline;
         let old = std::mem::replace(&mut self.view, Arc::clone(pod));
         if !shortened || pod.deletion_deadline.is_none() {
             let is_limited = old.active_until() != pod.active_until();
             let is_gated = old.gates != pod.gates;
             self.is_stale |= is_gated;
-            return self.replace_images(&old, behaviour, now) || is_limited || is_gated;
+            return self.replace_images(&old, behavior, now) || is_limited || is_gated;
         }
-        let stage = terminating(pod, &self.behaviour, now);
+        let stage = terminating(pod, &self.behavior, now);
         // A later delete may shorten what is left, never lengthen it.
         if due(&self.stage).is_none_or(|at| !matches!(self.stage, PodStage::Terminating { .. }) || due(&stage) < Some(at)) {
             self.stage = stage;
@@ -320,20 +320,20 @@ impl HeldPod {
     }
 
     /// What a pod does is settled when it comes, but for an image that could not be pulled and is another one now. Gives whether it is.
-    fn replace_images(&mut self, old: &KubeletPod, behaviour: impl FnOnce() -> Behaviour, now: Timestamp) -> bool {
+    fn replace_images(&mut self, old: &KubeletPod, behavior: impl FnOnce() -> Behavior, now: Timestamp) -> bool {
         if images(old).eq(images(&self.view)) {
             return false;
         }
-        let behaviour = behaviour();
-        let Some(stage) = images_changed(&self.stage, &behaviour, now) else { return false };
-        self.behaviour.pull_fails = behaviour.pull_fails;
+        let behavior = behavior();
+        let Some(stage) = images_changed(&self.stage, &behavior, now) else { return false };
+        self.behavior.pull_fails = behavior.pull_fails;
         self.stage = stage;
         true
     }
 
     fn step_to(&mut self, now: Timestamp) {
         let probed = self.view.has_readiness_probe();
-        while let Some(next) = step(&self.stage, &self.behaviour, probed, now) {
+        while let Some(next) = step(&self.stage, &self.behavior, probed, now) {
             self.stage = next;
         }
     }
@@ -365,8 +365,8 @@ impl HeldPod {
             && self.view.has_open_gates()
     }
 
-    fn passes_soon(&self, now: Timestamp, shortest_told: Duration) -> bool {
-        matches!(self.stage, PodStage::Creating { runs_at, .. } if runs_at < now + shortest_told)
+    fn passes_soon(&self, now: Timestamp, shortest_reported: Duration) -> bool {
+        matches!(self.stage, PodStage::Creating { runs_at, .. } if runs_at < now + shortest_reported)
     }
 }
 
@@ -381,7 +381,7 @@ fn claims(pod: &KubeletPod) -> impl Iterator<Item = ObjectKey> + '_ {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kubelet::{behaviour::Latencies, images::MissingImages};
+    use crate::kubelet::{behavior::Latencies, images::MissingImages};
     use berth_identity::Revision;
     use berth_workloads::{resources::CONFIG_MAPS, view::View};
     use serde_json::json;
@@ -400,7 +400,7 @@ mod tests {
         let pod = Arc::new(KubeletPod::decode(pod.to_string().as_bytes(), Revision(1)).expect("a pod"));
         let latencies = Latencies { start: Duration::ZERO, stop: Duration::ZERO };
         let mut held = Held::default();
-        assert!(held.take_in(&pod, 0, || Behaviour::of(&pod, latencies, &MissingImages::default()), at(0)));
+        assert!(held.take_in(&pod, 0, || Behavior::of(&pod, latencies, &MissingImages::default()), at(0)));
         (held, pod, BTreeSet::from([(CONFIG_MAPS, "settings".to_owned())]))
     }
 

@@ -15,7 +15,7 @@ impl MissingImages {
         Self(patterns)
     }
 
-    /// Whether the pull of the container's image fails: because of its image, or because the pod says that its containers' do.
+    /// Whether the pull of the container's image fails, because of its image, or because the pod specifies it.
     pub(super) fn fails(&self, pod: &KubeletPod, container: &ContainerView) -> bool {
         let is_told = pod.fails == Some(Failure::ImagePullBackOff) && pod.containers.iter().any(|own| own.name == container.name);
         is_told || self.0.iter().any(|pattern| matches(pattern, &container.image))
@@ -54,7 +54,7 @@ fn matches(pattern: &str, text: &str) -> bool {
     reached[pattern.len()]
 }
 
-/// What a container runtime says of an image that its registry does not have.
+/// The message of a container runtime for an image that its registry does not have.
 pub(super) fn pull_error(image: &str) -> String {
     let full = full_reference(image);
     format!(

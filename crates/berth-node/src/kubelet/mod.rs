@@ -2,7 +2,7 @@
 
 mod addresses;
 mod agent;
-mod behaviour;
+mod behavior;
 mod heartbeat;
 mod held;
 mod images;
@@ -17,7 +17,7 @@ mod volumes;
 mod waiting;
 
 pub use agent::{Habits, Nodes};
-pub use behaviour::{Behaviour, Latencies};
+pub use behavior::{Behavior, Latencies};
 pub use images::MissingImages;
 pub use node::{NodeShape, Zone, parse_amount, parse_cpu, parse_label, parse_resource};
 pub use references::required_objects;

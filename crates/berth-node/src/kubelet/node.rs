@@ -61,7 +61,7 @@ impl NodeShape {
         }
     }
 
-    /// The taint that says that nothing runs there, if the nodes have it.
+    /// The taint that keeps all pods away, if the nodes have it.
     fn taint(&self) -> Option<Taint> {
         let taint = || Taint {
             key: SIMULATED_TAINT.to_owned(),
@@ -119,7 +119,7 @@ impl FromStr for Zone {
 /// Reads `nvidia.com/gpu=8`.
 ///
 /// # Errors
-/// A sentence that says what is wrong.
+/// A sentence that describes the error.
 pub fn parse_resource(text: &str) -> Result<(String, String), String> {
     let (name, amount) = text.split_once('=').ok_or_else(|| format!("{text:?} is not NAME=QUANTITY, such as nvidia.com/gpu=8"))?;
     valid(name, names::check_qualified_name(name))?;
@@ -130,15 +130,15 @@ pub fn parse_resource(text: &str) -> Result<(String, String), String> {
 /// Reads `8` or `500m`.
 ///
 /// # Errors
-/// A sentence that says what is wrong.
+/// A sentence that describes the error.
 pub fn parse_cpu(text: &str) -> Result<String, String> {
     quantity(text).map(|_| text.to_owned())
 }
 
-/// Reads `100Gi`: so much of anything but cpu.
+/// Reads `100Gi`, an amount of anything except cpu.
 ///
 /// # Errors
-/// A sentence that says what is wrong.
+/// A sentence that describes the error.
 pub fn parse_amount(text: &str) -> Result<String, String> {
     if quantity(text)?.is_integer() { Ok(text.to_owned()) } else { Err(format!("{text:?} is not whole; only cpu has fractions")) }
 }
@@ -151,7 +151,7 @@ fn quantity(text: &str) -> Result<Quantity, String> {
 /// Reads `disk=ssd`.
 ///
 /// # Errors
-/// A sentence that says what is wrong.
+/// A sentence that describes the error.
 pub fn parse_label(text: &str) -> Result<(String, String), String> {
     let (key, value) = text.split_once('=').ok_or_else(|| format!("{text:?} is not KEY=VALUE, such as disk=ssd"))?;
     valid(key, names::check_label_key(key))?;
@@ -267,7 +267,7 @@ fn conditions(now: Timestamp, ready_since: Option<Timestamp>) -> Vec<NodeConditi
     ]
 }
 
-/// A merge patch of the status of the node `found` that says it is well and has what `shape` says, and nothing else.
+/// A merge patch for the status of the node `found`. It contains the ready condition and the amounts of `shape`, and nothing else.
 pub(super) fn heartbeat(index: u32, shape: &NodeShape, now: Timestamp, found: &Node) -> Value {
     let status = NodeStatus { conditions: Some(conditions(now, ready_since(found))), ..status(index, shape, now) };
     let mut patch = json!({"status": status});

@@ -332,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn what_may_not_be_read_is_told_in_the_servers_words_and_what_nothing_is_known_of_counts_as_there() {
+    fn a_forbidden_reference_is_reported_in_the_servers_words_and_an_unknown_one_counts_as_present() {
         let references = references(&env("secretKeyRef", "s", "k", false));
         let refused = FoundObjects::from([((SECRETS, "s".to_owned()), Found::Refused("secrets \"s\" is forbidden".to_owned()))]);
         let message = |found| references.faults(Step::Create, "shop", found).into_values().next();

@@ -39,10 +39,10 @@ impl Sources {
         Self { known: Some(objects), ..Self::cluster() }
     }
 
-    /// What is there of the objects.
+    /// Finds which of the objects exist.
     ///
     /// # Errors
-    /// The cluster cannot tell now.
+    /// The cluster cannot answer now.
     pub(super) async fn find(
         &self,
         cluster: &dyn Cluster,

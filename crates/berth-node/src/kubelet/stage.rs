@@ -1,7 +1,7 @@
 //! The life of one pod on its node, as a state machine.
 
 use super::{
-    behaviour::{Behaviour, CRASHES_AFTER, PULL_ERROR_SHOWN, back_off},
+    behavior::{Behavior, CRASHES_AFTER, PULL_ERROR_SHOWN, back_off},
     references::Step,
     view::KubeletPod,
 };
@@ -76,36 +76,36 @@ pub enum PodStage {
     Gone,
 }
 
-/// The stage of a pod that the node sees for the first time: from its status where that says how far it is, else from the start.
+/// The stage of a pod that the node sees for the first time: from its status if that records the stage, else from the start.
 #[must_use]
-pub fn begin(pod: &KubeletPod, behaviour: &Behaviour, now: Timestamp) -> PodStage {
+pub fn begin(pod: &KubeletPod, behavior: &Behavior, now: Timestamp) -> PodStage {
     if pod.deletion_deadline.is_some() {
-        return terminating(pod, behaviour, now);
+        return terminating(pod, behavior, now);
     }
     let start = pod.status.start_time;
     if pod.status.waits_to_be_created {
-        return taken_on(behaviour, start.unwrap_or(now));
+        return taken_on(behavior, start.unwrap_or(now));
     }
     match &pod.status.running {
-        Some(running) => running_on(pod, behaviour, running.started_at.unwrap_or(now), now),
+        Some(running) => running_on(pod, behavior, running.started_at.unwrap_or(now), now),
         // What it waited for is not written down; a fresh back-off is what a restarted kubelet gives it too.
         _ if pod.status.restarts > 0 => crash_loop(now, now, pod.status.restarts),
         _ if !pod.claims.is_empty() || pod.mounts_references => PodStage::Mounting,
-        _ => taken_on(behaviour, start.unwrap_or(now)),
+        _ => taken_on(behavior, start.unwrap_or(now)),
     }
 }
 
 /// The stage of a pod whose images have been changed while one could not be pulled; `None`: it goes on as before.
 #[must_use]
-pub(super) fn images_changed(stage: &PodStage, behaviour: &Behaviour, now: Timestamp) -> Option<PodStage> {
-    matches!(stage, PodStage::PullFailing { .. }).then(|| PodStage::Creating { runs_at: now, ready_at: now + behaviour.ready_after })
+pub(super) fn images_changed(stage: &PodStage, behavior: &Behavior, now: Timestamp) -> Option<PodStage> {
+    matches!(stage, PodStage::PullFailing { .. }).then(|| PodStage::Creating { runs_at: now, ready_at: now + behavior.ready_after })
 }
 
 /// The stage of a pod whose configuration is there now; `None`: it goes on as before.
 #[must_use]
-pub(super) fn configured(stage: &PodStage, behaviour: &Behaviour, probed: bool, now: Timestamp) -> Option<PodStage> {
+pub(super) fn configured(stage: &PodStage, behavior: &Behavior, probed: bool, now: Timestamp) -> Option<PodStage> {
     match stage {
-        PodStage::ConfigMissing { restarts, .. } => Some(start(now, now + behaviour.ready_after, *restarts, behaviour, probed)),
+        PodStage::ConfigMissing { restarts, .. } => Some(start(now, now + behavior.ready_after, *restarts, behavior, probed)),
         _ => None,
     }
 }
@@ -123,34 +123,34 @@ pub(super) fn next_step(stage: &PodStage, now: Timestamp) -> Option<Step> {
 
 /// The stage that follows [`PodStage::Mounting`].
 #[must_use]
-pub(super) fn mounted(behaviour: &Behaviour, now: Timestamp) -> PodStage {
-    taken_on(behaviour, now)
+pub(super) fn mounted(behavior: &Behavior, now: Timestamp) -> PodStage {
+    taken_on(behavior, now)
 }
 
-fn taken_on(behaviour: &Behaviour, at: Timestamp) -> PodStage {
-    match behaviour.fails {
+fn taken_on(behavior: &Behavior, at: Timestamp) -> PodStage {
+    match behavior.fails {
         Some(failure @ Failure::Pending) => PodStage::Stuck { failure },
-        _ => PodStage::Creating { runs_at: at + behaviour.runs_after, ready_at: at + behaviour.ready_after },
+        _ => PodStage::Creating { runs_at: at + behavior.runs_after, ready_at: at + behavior.ready_after },
     }
 }
 
-fn running_on(pod: &KubeletPod, behaviour: &Behaviour, since: Timestamp, now: Timestamp) -> PodStage {
+fn running_on(pod: &KubeletPod, behavior: &Behavior, since: Timestamp, now: Timestamp) -> PodStage {
     let ready = pod.status.ready;
     let start = pod.status.start_time.unwrap_or(now);
-    let never = ready || behaviour.fails == Some(Failure::NeverReady);
+    let never = ready || behavior.fails == Some(Failure::NeverReady);
     PodStage::Running {
         since,
         ready,
-        ready_at: (!never).then(|| (start + behaviour.ready_after).max(since)),
-        crashes_at: crashes(behaviour).then(|| since + CRASHES_AFTER),
+        ready_at: (!never).then(|| (start + behavior.ready_after).max(since)),
+        crashes_at: crashes(behavior).then(|| since + CRASHES_AFTER),
         restarts: pod.status.restarts,
     }
 }
 
 /// The pod is being deleted: it goes when it has finished its work, and never later than its grace period ends.
 #[must_use]
-pub(super) fn terminating(pod: &KubeletPod, behaviour: &Behaviour, now: Timestamp) -> PodStage {
-    let wanted = now + behaviour.terminates_after;
+pub(super) fn terminating(pod: &KubeletPod, behavior: &Behavior, now: Timestamp) -> PodStage {
+    let wanted = now + behavior.terminates_after;
     PodStage::Terminating { gone_at: pod.deletion_deadline.map_or(wanted, |deadline| wanted.min(deadline)) }
 }
 
@@ -170,37 +170,37 @@ pub fn due(stage: &PodStage) -> Option<Timestamp> {
 
 /// The next stage, if one is due by `now`. Called until it gives `None`, a late caller ends where timely ones would.
 #[must_use]
-pub fn step(stage: &PodStage, behaviour: &Behaviour, probed: bool, now: Timestamp) -> Option<PodStage> {
+pub fn step(stage: &PodStage, behavior: &Behavior, probed: bool, now: Timestamp) -> Option<PodStage> {
     let at = due(stage).filter(|at| *at <= now)?;
     Some(match *stage {
-        PodStage::Creating { ready_at, .. } => start(at, ready_at, 0, behaviour, probed),
+        PodStage::Creating { ready_at, .. } => start(at, ready_at, 0, behavior, probed),
         PodStage::PullFailing { since, failed, tries, backs_off: false } => PodStage::PullFailing { since, failed, tries, backs_off: true },
         PodStage::PullFailing { since, tries, .. } => PodStage::PullFailing { since, failed: at, tries: tries + 1, backs_off: false },
         PodStage::Running { since, crashes_at: Some(crash), restarts, .. } if crash <= at => crash_loop(since, crash, restarts + 1),
         PodStage::Running { since, crashes_at, restarts, .. } => {
             PodStage::Running { since, ready_at: None, ready: true, crashes_at, restarts }
         }
-        PodStage::CrashLoop { again_at, restarts, .. } => start(again_at, again_at, restarts, behaviour, probed),
+        PodStage::CrashLoop { again_at, restarts, .. } => start(again_at, again_at, restarts, behavior, probed),
         PodStage::Terminating { .. } => PodStage::Gone,
         PodStage::Mounting | PodStage::ConfigMissing { .. } | PodStage::Stuck { .. } | PodStage::Gone => return None,
     })
 }
 
-/// Containers start: ready at once if nobody probes them, or if the probe passes by then.
-fn start(at: Timestamp, ready_at: Timestamp, restarts: u32, behaviour: &Behaviour, probed: bool) -> PodStage {
-    if behaviour.pull_fails {
+/// Containers start. They are ready at once if they have no probe, or if the probe passes by then.
+fn start(at: Timestamp, ready_at: Timestamp, restarts: u32, behavior: &Behavior, probed: bool) -> PodStage {
+    if behavior.pull_fails {
         return PodStage::PullFailing { since: at, failed: at, tries: 1, backs_off: false };
     }
-    if behaviour.config_fails {
+    if behavior.config_fails {
         return PodStage::ConfigMissing { since: at, restarts };
     }
-    let never_ready = behaviour.fails == Some(Failure::NeverReady) || (probed && crashes(behaviour));
+    let never_ready = behavior.fails == Some(Failure::NeverReady) || (probed && crashes(behavior));
     let ready = !never_ready && (!probed || ready_at <= at);
     PodStage::Running {
         since: at,
         ready,
         ready_at: (!never_ready && !ready).then_some(ready_at),
-        crashes_at: crashes(behaviour).then(|| at + CRASHES_AFTER),
+        crashes_at: crashes(behavior).then(|| at + CRASHES_AFTER),
         restarts,
     }
 }
@@ -209,8 +209,8 @@ fn crash_loop(started: Timestamp, crashed: Timestamp, restarts: u32) -> PodStage
     PodStage::CrashLoop { started, crashed, again_at: crashed + back_off(restarts), restarts }
 }
 
-fn crashes(behaviour: &Behaviour) -> bool {
-    behaviour.fails == Some(Failure::CrashLoopBackOff)
+fn crashes(behavior: &Behavior) -> bool {
+    behavior.fails == Some(Failure::CrashLoopBackOff)
 }
 
 #[cfg(test)]
@@ -224,8 +224,8 @@ mod tests {
         Timestamp::from_second(seconds).expect("a small number")
     }
 
-    fn behaviour(fails: Option<Failure>, ready_after: u64) -> Behaviour {
-        Behaviour {
+    fn behavior(fails: Option<Failure>, ready_after: u64) -> Behavior {
+        Behavior {
             runs_after: LATENCY,
             ready_after: Duration::from_secs(ready_after),
             terminates_after: Duration::from_secs(5),
@@ -250,11 +250,11 @@ mod tests {
     }
 
     /// Follows a pod that is bound at 0; gives `second: stage` at each change until `until`.
-    fn life(behaviour: &Behaviour, probed: bool, until: i64) -> Vec<String> {
-        let mut stage = begin(&KubeletPod::default(), behaviour, at(0));
+    fn life(behavior: &Behavior, probed: bool, until: i64) -> Vec<String> {
+        let mut stage = begin(&KubeletPod::default(), behavior, at(0));
         let mut seen = vec![format!("0: {}", shown(&stage))];
         while let Some(next_at) = due(&stage).filter(|next| *next <= at(until)) {
-            stage = step(&stage, behaviour, probed, next_at).expect("it is due");
+            stage = step(&stage, behavior, probed, next_at).expect("it is due");
             seen.push(format!("{}: {}", next_at.duration_since(at(0)).as_secs_f64(), shown(&stage)));
         }
         seen
@@ -262,26 +262,26 @@ mod tests {
 
     #[test]
     fn a_pod_without_probe_is_ready_as_soon_as_it_runs() {
-        assert_eq!(life(&behaviour(None, 2), false, 60), ["0: creating", "2: running ready=true restarts=0"]);
+        assert_eq!(life(&behavior(None, 2), false, 60), ["0: creating", "2: running ready=true restarts=0"]);
     }
 
     #[test]
     fn a_probe_passes_later() {
         assert_eq!(
-            life(&behaviour(None, 7), true, 60),
+            life(&behavior(None, 7), true, 60),
             ["0: creating", "2: running ready=false restarts=0", "7: running ready=true restarts=0"]
         );
     }
 
     #[test]
     fn each_failure_shows() {
-        assert_eq!(life(&behaviour(Some(Failure::Pending), 2), false, 60), ["0: stuck Pending"]);
-        assert_eq!(life(&behaviour(Some(Failure::NeverReady), 2), false, 60), ["0: creating", "2: running ready=false restarts=0"]);
+        assert_eq!(life(&behavior(Some(Failure::Pending), 2), false, 60), ["0: stuck Pending"]);
+        assert_eq!(life(&behavior(Some(Failure::NeverReady), 2), false, 60), ["0: creating", "2: running ready=false restarts=0"]);
     }
 
     #[test]
     fn a_pull_that_fails_is_tried_again_later_and_later() {
-        let missing = behaviour(Some(Failure::ImagePullBackOff), 2);
+        let missing = behavior(Some(Failure::ImagePullBackOff), 2);
         let expected = [
             "0: creating",
             "2: pull failed 1 backs_off=false",
@@ -292,7 +292,7 @@ mod tests {
             "32.5: pull failed 3 backs_off=true",
         ];
         assert_eq!(life(&missing, false, 60), expected);
-        // A node that starts anew counts from when it took the pod on: it is late, and ends where a timely one would.
+        // A restarted node counts from when it accepted the pod: it is late, and ends where a timely one would.
         let mut pod = KubeletPod::default();
         pod.status.start_time = Some(at(0));
         (pod.status.running, pod.status.waits_to_be_created) = (Some(RunningView::default()), true);
@@ -302,19 +302,19 @@ mod tests {
         }
         assert_eq!(shown(&stage), "pull failed 3 backs_off=true");
         // The image has been put right, or the registry.
-        assert_eq!(shown(&begin(&pod, &behaviour(None, 2), at(40))), "creating");
-        let corrected = images_changed(&stage, &behaviour(None, 2), at(40)).expect("it was failing");
+        assert_eq!(shown(&begin(&pod, &behavior(None, 2), at(40))), "creating");
+        let corrected = images_changed(&stage, &behavior(None, 2), at(40)).expect("it was failing");
         assert_eq!(
-            step(&corrected, &behaviour(None, 2), false, at(40)).as_ref().map(shown),
+            step(&corrected, &behavior(None, 2), false, at(40)).as_ref().map(shown),
             Some("running ready=true restarts=0".to_owned())
         );
     }
 
     #[test]
     fn a_pod_whose_configuration_is_missing_starts_when_it_is_there() {
-        let missing = Behaviour { config_fails: true, ..behaviour(None, 5) };
+        let missing = Behavior { config_fails: true, ..behavior(None, 5) };
         assert_eq!(life(&missing, true, 60), ["0: creating", "2: configuration missing"]);
-        let there = behaviour(None, 5);
+        let there = behavior(None, 5);
         let waits = PodStage::ConfigMissing { since: at(2), restarts: 3 };
         let running = configured(&waits, &there, true, at(40)).expect("it waited for that");
         assert_eq!(running, PodStage::Running { since: at(40), ready_at: Some(at(45)), ready: false, crashes_at: None, restarts: 3 });
@@ -326,17 +326,17 @@ mod tests {
     }
 
     #[test]
-    fn a_restarted_node_looks_for_missing_configuration_again() {
+    fn a_restarted_node_checks_missing_configuration_again() {
         let mut pod = KubeletPod::default();
         (pod.status.start_time, pod.status.waits_to_be_created) = (Some(at(0)), true);
-        assert_eq!(shown(&begin(&pod, &behaviour(None, 2), at(40))), "creating");
+        assert_eq!(shown(&begin(&pod, &behavior(None, 2), at(40))), "creating");
         let mounts = KubeletPod { mounts_references: true, ..KubeletPod::default() };
-        assert_eq!(shown(&begin(&mounts, &behaviour(None, 2), at(0))), "mounting");
+        assert_eq!(shown(&begin(&mounts, &behavior(None, 2), at(0))), "mounting");
     }
 
     #[test]
     fn a_crash_loop_is_ready_for_a_moment_each_time_unless_probed() {
-        let crashing = behaviour(Some(Failure::CrashLoopBackOff), 2);
+        let crashing = behavior(Some(Failure::CrashLoopBackOff), 2);
         let unprobed = [
             "0: creating",
             "2: running ready=true restarts=0",
@@ -350,7 +350,7 @@ mod tests {
 
     #[test]
     fn a_late_caller_ends_where_timely_ones_would() {
-        let crashing = behaviour(Some(Failure::CrashLoopBackOff), 2);
+        let crashing = behavior(Some(Failure::CrashLoopBackOff), 2);
         let mut stage = begin(&KubeletPod::default(), &crashing, at(0));
         while let Some(next) = step(&stage, &crashing, false, at(20)) {
             stage = next;
@@ -361,16 +361,16 @@ mod tests {
     #[test]
     fn termination_never_outlasts_the_grace_period() {
         let pod = |deadline| KubeletPod { deletion_deadline: Some(at(deadline)), ..KubeletPod::default() };
-        assert_eq!(terminating(&pod(30), &behaviour(None, 2), at(0)), PodStage::Terminating { gone_at: at(5) });
-        assert_eq!(terminating(&pod(3), &behaviour(None, 2), at(0)), PodStage::Terminating { gone_at: at(3) });
+        assert_eq!(terminating(&pod(30), &behavior(None, 2), at(0)), PodStage::Terminating { gone_at: at(5) });
+        assert_eq!(terminating(&pod(3), &behavior(None, 2), at(0)), PodStage::Terminating { gone_at: at(3) });
     }
 
     #[test]
-    fn a_restarted_node_goes_on_where_the_status_says() {
+    fn a_restarted_node_continues_at_the_stage_of_the_status() {
         let mut pod = KubeletPod::default();
         pod.status.start_time = Some(at(0));
-        assert_eq!(shown(&begin(&pod, &behaviour(None, 2), at(100))), "creating");
+        assert_eq!(shown(&begin(&pod, &behavior(None, 2), at(100))), "creating");
         (pod.status.running, pod.status.restarts) = (Some(RunningView { started_at: Some(at(2)) }), 3);
-        assert_eq!(shown(&begin(&pod, &behaviour(None, 2), at(100))), "running ready=false restarts=3");
+        assert_eq!(shown(&begin(&pod, &behavior(None, 2), at(100))), "running ready=false restarts=3");
     }
 }

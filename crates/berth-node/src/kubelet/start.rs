@@ -2,7 +2,7 @@
 
 use super::{
     agent::{Habits, Nodes},
-    behaviour::{Behaviour, Latencies},
+    behavior::{Behavior, Latencies},
     heartbeat,
     images::MissingImages,
     node::NodeShape,
@@ -27,7 +27,7 @@ pub struct ForeignNodes {
 }
 
 impl Nodes {
-    /// Registers `count` nodes and runs the pods that are bound to them, for ever.
+    /// Registers `count` nodes and runs the pods that are bound to them, indefinitely.
     pub fn start(
         cluster: &Arc<dyn Cluster>,
         env: &Env,
@@ -36,7 +36,7 @@ impl Nodes {
         (count, shape, latencies): (u32, NodeShape, Latencies),
     ) {
         let missing = shape.missing_images.clone();
-        let habits: Habits = Box::new(move |pod| Behaviour::of(pod, latencies, &missing));
+        let habits: Habits = Box::new(move |pod| Behavior::of(pod, latencies, &missing));
         let nodes = Self::begin(cluster, env, recorder, metrics, (count, shape, None, habits), Sources::cluster());
         for resource in [CONFIG_MAPS, SECRETS] {
             waiting::follow(&nodes, resource);
@@ -44,7 +44,8 @@ impl Nodes {
         heartbeat::start(&nodes, metrics);
     }
 
-    /// Runs the pods that are bound to the nodes of another cluster, for ever. Those are there: nobody registers them, or says that they are well.
+    /// Runs the pods that are bound to the nodes of another cluster, indefinitely. These nodes exist: this crate neither registers them nor sends their
+    /// heartbeats.
     pub fn take_on(cluster: &Arc<dyn Cluster>, env: &Env, recorder: &Recorder, metrics: &Arc<Metrics>, foreign: ForeignNodes) {
         let ForeignNodes { names, missing_images, habits, objects } = foreign;
         let shape = NodeShape { missing_images, ..NodeShape::new("0", "0", 0) };

@@ -5,7 +5,7 @@ mod ended;
 pub(super) use ended::{DEADLINE_MESSAGE, DEADLINE_REASON, Ending, ended};
 
 use super::{
-    behaviour::back_off,
+    behavior::back_off,
     images::{MissingImages, pull_error},
     references::Faults,
     stage::PodStage,
@@ -25,7 +25,7 @@ use berth_api::{
 use jiff::Timestamp;
 
 /// Where a pod runs, and what it lacks there.
-pub(super) struct Place<'a> {
+pub(super) struct StatusInputs<'a> {
     /// The node's address.
     pub(super) host_ip: &'a str,
     /// The pod's own; unset until its containers are created.
@@ -44,29 +44,35 @@ enum Hindrance<'a> {
     Config(&'a str),
 }
 
-/// What a node says of a pod's status.
+/// The members of a pod's status that a node writes.
 const MEMBERS: &[&str] = &["phase", "conditions", "containerStatuses", "hostIP", "hostIPs", "podIP", "podIPs", "startTime"];
 /// And of that of a pod with init containers.
 const MEMBERS_WITH_INIT: &[&str] =
     &["phase", "conditions", "containerStatuses", "hostIP", "hostIPs", "podIP", "podIPs", "startTime", "initContainerStatuses"];
 
-/// What the pod's status is to say, in the place of the one that is `written`; `None` where the stage has nothing to report.
-pub(super) fn status(pod: &KubeletPod, written: &WrittenStatus, stage: &PodStage, place: &Place<'_>, now: Timestamp) -> Option<StatusPart> {
+/// The new status of a pod, which replaces the `written` one. `None` where the stage has nothing to report.
+pub(super) fn status(
+    pod: &KubeletPod,
+    written: &WrittenStatus,
+    stage: &PodStage,
+    inputs: &StatusInputs<'_>,
+    now: Timestamp,
+) -> Option<StatusPart> {
     if matches!(stage, PodStage::Terminating { .. } | PodStage::Gone) {
         return None;
     }
-    let containers = Containers { pod, written, stage, place };
+    let containers = Containers { pod, written, stage, inputs };
     let statuses: Vec<ContainerStatus> = pod.containers.iter().map(|container| containers.status(container)).collect();
     let started = matches!(stage, PodStage::Running { .. } | PodStage::CrashLoop { .. });
-    let ips: Vec<PodIP> = place.pod_ip.map(|ip| PodIP { ip: ip.to_owned() }).into_iter().collect();
+    let ips: Vec<PodIP> = inputs.pod_ip.map(|ip| PodIP { ip: ip.to_owned() }).into_iter().collect();
     let has_init = !pod.init_containers.is_empty();
     let status = PodStatus {
         phase: Some(if started { "Running" } else { "Pending" }.to_owned()),
         conditions: Some(conditions(&containers, &statuses, now)),
         container_statuses: Some(statuses),
-        host_ip: Some(place.host_ip.to_owned()),
-        host_ips: Some(vec![HostIP { ip: place.host_ip.to_owned() }]),
-        pod_ip: place.pod_ip.map(str::to_owned),
+        host_ip: Some(inputs.host_ip.to_owned()),
+        host_ips: Some(vec![HostIP { ip: inputs.host_ip.to_owned() }]),
+        pod_ip: inputs.pod_ip.map(str::to_owned),
         pod_ips: Some(ips),
         start_time: Some(pod.status.start_time.map_or_else(|| whole_seconds(now), Time)),
         init_container_statuses: has_init.then(|| containers.init_statuses(now)),
@@ -75,7 +81,7 @@ pub(super) fn status(pod: &KubeletPod, written: &WrittenStatus, stage: &PodStage
     Some(StatusPart { object: Box::new(named(pod, status)), members: if has_init { MEMBERS_WITH_INIT } else { MEMBERS } })
 }
 
-/// A pod that says nothing but which version of which it is, and its status.
+/// A pod with only its identity, its resource version and its status.
 fn named(pod: &KubeletPod, status: PodStatus) -> Pod {
     let metadata = ObjectMeta {
         name: Some(pod.name.to_string()),
@@ -118,7 +124,7 @@ fn conditions(containers: &Containers<'_>, statuses: &[ContainerStatus], now: Ti
     conditions
 }
 
-/// What a kubelet says of readiness gates that are not open; empty if all are.
+/// The message of a kubelet about readiness gates that are not open. Empty if all are.
 ///
 /// Source: kubernetes `pkg/kubelet/status/generate.go`, `GeneratePodReadyCondition`.
 fn shut_gates(gates: &[Gate]) -> String {
@@ -154,7 +160,7 @@ struct Containers<'a> {
     pod: &'a KubeletPod,
     written: &'a WrittenStatus,
     stage: &'a PodStage,
-    place: &'a Place<'a>,
+    inputs: &'a StatusInputs<'a>,
 }
 
 impl Containers<'_> {
@@ -172,10 +178,10 @@ impl Containers<'_> {
 
     /// The image is pulled before the configuration is read.
     fn hindrance(&self, container: &ContainerView) -> Option<Hindrance<'_>> {
-        if self.place.missing.fails(self.pod, container) {
+        if self.inputs.missing.fails(self.pod, container) {
             return Some(Hindrance::Image);
         }
-        self.place.faults.get(&container.name).map(|message| Hindrance::Config(message))
+        self.inputs.faults.get(&container.name).map(|message| Hindrance::Config(message))
     }
 
     fn init_statuses(&self, now: Timestamp) -> Vec<ContainerStatus> {
@@ -313,7 +319,7 @@ fn image_id(container: &ContainerView) -> String {
     format!("{}@sha256:simulated", container.image)
 }
 
-/// What is said of an image whose pull is held back.
+/// The message about an image whose pull is in backoff.
 pub(super) fn backing_off(image: &str) -> String {
     format!("Back-off pulling image \"{image}\"")
 }
@@ -331,7 +337,7 @@ fn last_restarts(written: &WrittenStatus, name: &str) -> i32 {
     written.container_statuses.iter().find(|status| status.name == name).map_or(0, |status| status.restart_count)
 }
 
-/// Unique per start of a container, the same for whoever computes it.
+/// Unique per start of a container, and the same in each computation.
 fn container_id(pod: &KubeletPod, container: &ContainerView, restarts: i32) -> String {
     format!("simulated://{}/{}/{restarts}", pod.uid, container.name)
 }

@@ -31,7 +31,7 @@ pub struct KubeletPod {
     pub node_name: NodeName,
     /// When its grace period ends; set while it is being deleted.
     pub deletion_deadline: Option<Timestamp>,
-    /// Whether somebody must let go of it before it can be removed.
+    /// Whether a finalizer must be removed before the pod can be deleted.
     pub has_finalizers: bool,
     /// Its containers.
     pub containers: Containers,
@@ -71,7 +71,7 @@ pub struct ContainerView {
     pub name: String,
     /// Its image.
     pub image: String,
-    /// Whether it says when it is ready.
+    /// Whether a readiness probe decides when it is ready.
     pub readiness_probe: Option<IgnoredAny>,
     /// `Always` for init containers that stay.
     pub restart_policy: Option<String>,
@@ -227,7 +227,7 @@ pub struct StatusView {
     pub waits_to_be_created: bool,
     /// The highest restart count.
     pub restarts: u32,
-    /// Since when the first container runs that says anything of itself, if it does.
+    /// Since when the first container with a probe runs, if it does.
     pub running: Option<RunningView>,
 }
 
@@ -239,7 +239,7 @@ pub struct RunningView {
     pub started_at: Option<Timestamp>,
 }
 
-/// What of a pod's status stays when it is written anew.
+/// The part of a pod's status that stays in a new status.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct WrittenStatus {
@@ -252,7 +252,7 @@ pub struct WrittenStatus {
 }
 
 impl KubeletPod {
-    /// Whether any container says itself when it is ready.
+    /// Whether any container has a readiness probe.
     #[must_use]
     pub fn has_readiness_probe(&self) -> bool {
         self.containers.iter().any(|container| container.readiness_probe.is_some())
@@ -278,7 +278,7 @@ impl KubeletPod {
         References::decode(&self.json)
     }
 
-    /// What of its status stays when it is written anew. Decodes it.
+    /// Decodes the part of its status that stays in a new status.
     ///
     /// # Errors
     /// A field has another type than a pod's.
@@ -512,7 +512,7 @@ mod tests {
     }
 
     #[test]
-    fn a_status_tells_how_far_the_pod_is() {
+    fn a_status_shows_the_stage_of_the_pod() {
         assert_eq!(read(&json!({})).status, StatusView::default());
         let waiting = |reason: &str| json!({"state": {"waiting": {"reason": reason}}});
         let running = json!({"restartCount": 3, "state": {"running": {"startedAt": "2026-01-01T00:00:02Z"}}});
@@ -594,7 +594,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_that_references_no_object_says_so() {
+    fn a_pod_without_references_reports_none() {
         let flags = |spec: Value| {
             let pod = json!({"metadata": {"name": "p"}, "spec": spec});
             let pod = KubeletPod::decode(pod.to_string().as_bytes(), Revision(1)).expect("a pod");

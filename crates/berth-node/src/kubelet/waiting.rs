@@ -10,10 +10,10 @@ use std::sync::Arc;
 pub(super) fn follow(nodes: &Arc<Nodes>, resource: GroupResource) {
     let spawner = Arc::clone(&nodes.env.spawner);
     let nodes = Arc::clone(nodes);
-    spawner.spawn("node references", Box::pin(async move { follow_forever(&nodes, resource).await }));
+    spawner.spawn("node references", Box::pin(async move { follow_all(&nodes, resource).await }));
 }
 
-async fn follow_forever(nodes: &Nodes, resource: GroupResource) {
+async fn follow_all(nodes: &Nodes, resource: GroupResource) {
     loop {
         let wanted = nodes.sources.wanted.listen();
         if !nodes.waits_for_some(&resource) {

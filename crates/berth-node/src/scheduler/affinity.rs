@@ -35,7 +35,7 @@ fn holds(requirement: &NodeSelectorRequirement, found: Option<&str>) -> bool {
     }
 }
 
-/// Whether `term`, said by one pod, means `other`.
+/// Whether `term`, of one pod, matches `other`.
 pub(super) fn shuns(term: &AntiAffinityTerm, other: &PodInfo) -> bool {
     term.namespaces.contains(&other.namespace) && term.selector.matches(&other.labels)
 }

@@ -28,7 +28,7 @@ const HOSTNAME: &str = "kubernetes.io/hostname";
 pub struct Board {
     nodes: BTreeMap<String, NodeState>,
     /// Where each pod is, or is about to be: uid to node.
-    places: Lookup<Uid, Place>,
+    assignments: Lookup<Uid, Assignment>,
     waiting: BTreeMap<Order, Arc<PodInfo>>,
     /// Pods for which no node was found; they wait again when anything changes that could help.
     parked: BTreeMap<Uid, Arc<PodInfo>>,
@@ -40,17 +40,17 @@ pub struct Board {
     tallies: Tallies,
     budgets: Budgets,
     nominations: Nominations,
-    /// Uids of pods that were told to go to make room, but do not say so yet.
+    /// Uids of pods that were evicted to make room, but do not show it yet.
     going: BTreeSet<Uid>,
     /// How many placed pods shun others beyond their own node.
     wide_terms: usize,
 }
 
 #[derive(Debug)]
-struct Place {
+struct Assignment {
     node: NodeName,
     pod: Arc<PodInfo>,
-    /// Whether the pod itself says so; else it is this scheduler's decision, not yet seen to be carried out.
+    /// Whether the pod itself shows it. Otherwise it is this scheduler's decision, whose execution was not seen yet.
     bound: bool,
 }
 
@@ -62,7 +62,7 @@ type Order = (Reverse<i32>, Option<Timestamp>, Namespace, Name, Uid);
 pub enum Placement {
     /// It fits there; it counts as being there from now on.
     Node(Arc<PodInfo>, String),
-    /// As `Node`, but these claims must be told of the node first: it is bound when they have volumes.
+    /// As `Node`, but the node must first be written to these claims: the pod is bound when they have volumes.
     Volumes(Arc<PodInfo>, String, Vec<Arc<ClaimView>>),
     /// It fits nowhere: a sentence for people.
     Nowhere(Arc<PodInfo>, String),
@@ -87,7 +87,7 @@ pub struct MakeRoom {
     pub pod: Arc<PodInfo>,
     /// Where.
     pub node: String,
-    /// The pods that have to go and have not been told yet.
+    /// The pods to evict that are not evicted yet.
     pub victims: Vec<Arc<PodInfo>>,
     /// Pods that lose the room that was being made for them there.
     pub outbid: Vec<Arc<PodInfo>>,
@@ -101,7 +101,7 @@ impl Board {
         if pod.finished {
             return self.remove_pod(&pod);
         }
-        let placed = self.places.unordered().map(|(_, place)| (&*place.pod, place.node.as_str()));
+        let placed = self.assignments.unordered().map(|(_, assignment)| (&*assignment.pod, assignment.node.as_str()));
         self.tallies.add_user(&pod, placed);
         if pod.deleting {
             self.going.remove(&pod.uid);
@@ -121,7 +121,7 @@ impl Board {
             return self.forgo(&pod.uid);
         }
         // A pod that is about to be bound needs no second look, nor does a parked one that asks for what it asked before.
-        if self.places.contains_key(&pod.uid) {
+        if self.assignments.contains_key(&pod.uid) {
             return;
         }
         self.nominations.hear(&pod);
@@ -158,7 +158,10 @@ impl Board {
             state.view = node;
         } else {
             let mut state = NodeState { view: Arc::clone(&node), ..NodeState::default() };
-            self.places.unordered().filter(|(_, place)| *place.node == *node.name).for_each(|(_, place)| state.insert(&place.pod));
+            self.assignments
+                .unordered()
+                .filter(|(_, assignment)| *assignment.node == *node.name)
+                .for_each(|(_, assignment)| state.insert(&assignment.pod));
             self.nodes.insert(node.name.to_string(), state);
         }
         self.unpark();
@@ -167,7 +170,7 @@ impl Board {
     /// Takes in that a node is gone.
     pub fn remove_node(&mut self, name: &str) {
         self.nodes.remove(name);
-        let is_there = |pod: &PodInfo| self.places.get(&pod.uid).is_some_and(|place| place.node == name);
+        let is_there = |pod: &PodInfo| self.assignments.get(&pod.uid).is_some_and(|assignment| assignment.node == name);
         let stranded: Vec<Arc<PodInfo>> = self.mounting.iter().filter(|pod| is_there(pod)).cloned().collect();
         stranded.iter().for_each(|pod| self.give_back(pod));
     }
@@ -218,9 +221,9 @@ impl Board {
         self.mounting.users(key).into_iter().for_each(|pod| _ = self.waiting.insert(order(&pod), pod));
     }
 
-    /// Takes back a decision that could not be carried out; the pod waits again, unless it is bound or gone by now.
+    /// Reverts a decision that could not be executed. The pod waits again, unless it is bound or deleted by now.
     pub fn give_back(&mut self, pod: &Arc<PodInfo>) {
-        if self.places.get(&pod.uid).is_some_and(|place| !place.bound) && self.vacate(&pod.uid) {
+        if self.assignments.get(&pod.uid).is_some_and(|assignment| !assignment.bound) && self.vacate(&pod.uid) {
             self.mounting.remove(&pod.uid);
             self.waiting.insert(order(pod), Arc::clone(pod));
         }
@@ -232,7 +235,7 @@ impl Board {
         self.forgo(&pod.uid);
     }
 
-    /// Takes in that some of the pods that were to go for this one could not be told. It waits again; the others may make room enough.
+    /// Records that some of the pods to evict for this one could not be evicted. It waits again: the others may make room enough.
     pub fn try_room_again(&mut self, pod: &Arc<PodInfo>, spared: &[Arc<PodInfo>]) {
         spared.iter().for_each(|victim| _ = self.going.remove(&victim.uid));
         if let Some(pod) = self.parked.remove(&pod.uid) {
@@ -254,7 +257,7 @@ impl Board {
 
     /// Decides about up to `count` waiting pods, one after the other, each knowing of those before it.
     pub fn decide(&mut self, count: usize) -> Vec<Placement> {
-        // Pods that come can make room as well as pods that go: a part of the cluster is no longer the emptiest by as much.
+        // New pods can make room as well as deleted ones: a part of the cluster is no longer the emptiest by as much.
         let changed = self.tallies.take_changed();
         if !changed.is_empty() {
             let helped = self.parked.extract_if(.., |_, pod| changed.may_help(pod));
@@ -313,8 +316,8 @@ impl Board {
             return None;
         }
         self.mounting.remove(&pod.uid);
-        let place = self.places.get(&pod.uid)?;
-        Some(Placement::Node(Arc::clone(pod), place.node.to_string()))
+        let assignment = self.assignments.get(&pod.uid)?;
+        Some(Placement::Node(Arc::clone(pod), assignment.node.to_string()))
     }
 
     /// The node for the pod: the one where room was made, if it can take it; else the emptiest one that can, as far as the pod's wishes about being spread
@@ -467,7 +470,7 @@ impl Board {
 
     /// Whether the pod and a pod in the same part of the cluster do not want each other.
     fn unwanted(&self, node: &NodeState, pod: &PodInfo) -> Option<Misfit> {
-        let shuns_here = |term: &AntiAffinityTerm| self.neighbours(node, &term.topology_key).any(|other| shuns(term, other));
+        let shuns_here = |term: &AntiAffinityTerm| self.neighbors(node, &term.topology_key).any(|other| shuns(term, other));
         if pod.anti_affinity.iter().any(shuns_here) {
             return Some(Misfit::AntiAffinity);
         }
@@ -478,14 +481,14 @@ impl Board {
     fn shunned_from_afar(&self, node: &NodeState, pod: &PodInfo) -> bool {
         self.nodes.values().any(|elsewhere| {
             let mut terms = elsewhere.shy.values().flat_map(|other| &other.anti_affinity);
-            // Those on the node itself have been looked at.
+            // Those on the node itself have been checked.
             elsewhere.view.name != node.view.name
                 && terms.any(|term| term.topology_key != HOSTNAME && same_part(node, elsewhere, &term.topology_key) && shuns(term, pod))
         })
     }
 
     /// The pods of all nodes that share the label's value with `node`.
-    fn neighbours<'a>(&'a self, node: &'a NodeState, topology_key: &'a str) -> Box<dyn Iterator<Item = &'a Arc<PodInfo>> + 'a> {
+    fn neighbors<'a>(&'a self, node: &'a NodeState, topology_key: &'a str) -> Box<dyn Iterator<Item = &'a Arc<PodInfo>> + 'a> {
         if topology_key == HOSTNAME {
             return Box::new(node.pods.values());
         }
@@ -500,29 +503,29 @@ impl Board {
             return;
         }
         let before = self.take_off(&pod.uid);
-        // A pod that is where it was is not counted anew: most changes are of its status.
+        // A pod that stays on its node is not counted again: most changes are of its status.
         let alike = |old: &PodInfo| old.labels == pod.labels && old.deleting == pod.deleting;
-        if before.as_ref().is_none_or(|place| place.node != node || !alike(&place.pod)) {
-            before.iter().for_each(|place| self.tallies.remove(&place.pod, &place.node));
+        if before.as_ref().is_none_or(|assignment| assignment.node != node || !alike(&assignment.pod)) {
+            before.iter().for_each(|assignment| self.tallies.remove(&assignment.pod, &assignment.node));
             self.tallies.add(pod, node);
         }
         if let Some(state) = self.nodes.get_mut(node) {
             state.insert(pod);
         }
         self.wide_terms += wide_terms(pod);
-        self.places.insert(pod.uid.clone(), Place { node: NodeName::shared(node), pod: Arc::clone(pod), bound });
+        self.assignments.insert(pod.uid.clone(), Assignment { node: NodeName::shared(node), pod: Arc::clone(pod), bound });
     }
 
     /// Takes over a pod's new version that stays where it was, if nothing is counted otherwise for it; gives whether it did. Most changes are of a status.
     fn renew(&mut self, pod: &Arc<PodInfo>, node: &str, bound: bool) -> bool {
-        let Some(place) = self.places.get_mut(&pod.uid).filter(|place| place.node == node) else { return false };
-        let old = &place.pod;
+        let Some(assignment) = self.assignments.get_mut(&pod.uid).filter(|assignment| assignment.node == node) else { return false };
+        let old = &assignment.pod;
         let is_alike =
             old.labels == pod.labels && old.deleting == pod.deleting && old.requests == pod.requests && old.priority == pod.priority;
         if !is_alike || !old.anti_affinity.is_empty() || !pod.anti_affinity.is_empty() {
             return false;
         }
-        (place.pod, place.bound) = (Arc::clone(pod), bound);
+        (assignment.pod, assignment.bound) = (Arc::clone(pod), bound);
         if let Some(here) = self.nodes.get_mut(node).and_then(|state| state.pods.get_mut(&pod.uid)) {
             *here = Arc::clone(pod);
         }
@@ -530,18 +533,18 @@ impl Board {
     }
 
     fn vacate(&mut self, uid: &str) -> bool {
-        let Some(place) = self.take_off(uid) else { return false };
-        self.tallies.remove(&place.pod, &place.node);
+        let Some(assignment) = self.take_off(uid) else { return false };
+        self.tallies.remove(&assignment.pod, &assignment.node);
         true
     }
 
-    fn take_off(&mut self, uid: &str) -> Option<Place> {
-        let place = self.places.remove(uid)?;
-        if let Some(state) = self.nodes.get_mut(place.node.as_str()) {
+    fn take_off(&mut self, uid: &str) -> Option<Assignment> {
+        let assignment = self.assignments.remove(uid)?;
+        if let Some(state) = self.nodes.get_mut(assignment.node.as_str()) {
             state.remove(uid);
         }
-        self.wide_terms -= wide_terms(&place.pod);
-        Some(place)
+        self.wide_terms -= wide_terms(&assignment.pod);
+        Some(assignment)
     }
 
     fn unqueue(&mut self, pod: &PodInfo) {
@@ -573,10 +576,10 @@ impl Board {
                 return Err(format!("{name}: {taken} of {resource} are taken, it has {}", has.get(resource)));
             }
         }
-        self.tallies.check(self.places.unordered().map(|(_, place)| (&*place.pod, place.node.as_str())))?;
+        self.tallies.check(self.assignments.unordered().map(|(_, assignment)| (&*assignment.pod, assignment.node.as_str())))?;
         let waiting = self.waiting.values().filter(|pod| !self.mounting.contains(&pod.uid));
         let queued: BTreeSet<&str> = waiting.chain(self.parked.values()).chain(self.held.iter()).map(|pod| pod.uid.as_str()).collect();
-        self.places
+        self.assignments
             .unordered()
             .find(|(uid, _)| queued.contains(uid.as_str()))
             .map_or(Ok(()), |(uid, _)| Err(format!("pod {uid} is placed and waits")))

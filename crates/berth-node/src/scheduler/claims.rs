@@ -1,4 +1,4 @@
-//! What the claims of a pod say about placing it.
+//! The restrictions of a pod's claims on its placement.
 
 use super::view::PodInfo;
 use berth_identity::{Name, ObjectKey, Uid};

@@ -101,7 +101,7 @@ impl NodeState {
         self.priorities.first_key_value().is_some_and(|(lowest, _)| *lowest < priority)
     }
 
-    /// Why the pod cannot run here, looking at this node alone: all that the first rule which it breaks has to say. Empty: it can.
+    /// Why the pod cannot run here, considering this node alone: all reasons of the first violated rule. Empty: it can.
     ///
     /// Source: the order of the filter plugins of kube-scheduler.
     pub(super) fn misfits(&self, pod: &PodInfo) -> Vec<Misfit> {

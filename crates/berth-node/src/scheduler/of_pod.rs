@@ -36,7 +36,7 @@ fn metadata(meta: &ObjectMeta) -> WireMetadata {
     }
 }
 
-/// Where a pod may go nobody asks of one that has a node.
+/// The placement rules of a pod that has a node are not read.
 fn spec(spec: &PodSpec) -> WireSpec {
     let is_bound = spec.node_name.as_ref().is_some_and(|node| !node.is_empty());
     let wishes = if is_bound {

@@ -92,16 +92,16 @@ fn protects(budget: &BudgetView, pod: &PodInfo) -> bool {
         && !budget.status.disrupted_pods.iter().flatten().any(|(name, _)| *name == pod.name)
 }
 
-/// Where room is being made, and for whom. A nomination counts from when it is decided, before the pod says so itself.
+/// Where room is being made, and for which pods. A nomination counts from when it is decided, before the pod shows it.
 #[derive(Debug, Default)]
 pub(super) struct Nominations {
     nodes: BTreeMap<String, BTreeMap<Uid, Arc<PodInfo>>>,
-    /// By uid: the node, and whether the pod says so itself.
+    /// By uid: the node, and whether the pod shows the nomination.
     pods: BTreeMap<Uid, (String, bool)>,
 }
 
 impl Nominations {
-    /// Takes in what a pod says. A decision that the pod cannot have heard of yet stays.
+    /// Records the nomination in a pod. A decision that the pod cannot show yet stays.
     pub(super) fn hear(&mut self, pod: &Arc<PodInfo>) {
         match (self.pods.get(&pod.uid), &pod.nominated_node) {
             (Some((decided, false)), said) if said.as_ref() != Some(decided) => {
@@ -140,7 +140,7 @@ impl Nominations {
         self.pods.get(uid).map(|(node, _)| node.as_str())
     }
 
-    /// The pods for which room is being made on the node, and which `pod` may not stand in the way of.
+    /// The pods for which room is being made on the node, and which `pod` may not block.
     pub(super) fn before(&self, pod: &PodInfo, node: &str) -> Vec<&Arc<PodInfo>> {
         let there = self.nodes.get(node).into_iter().flat_map(BTreeMap::values);
         there.filter(|other| other.uid != pod.uid && other.priority >= pod.priority).collect()

@@ -42,7 +42,7 @@ use std::{
 /// How many pods are decided about before their bindings are sent: what fills a few group commits.
 const BATCH: usize = 256;
 
-/// How often a pod that has to go is read again because somebody else has written it.
+/// How often a pod to evict is read again because another client has written it.
 const MARK_ATTEMPTS: u32 = 5;
 
 /// How many bindings are under way at once.
@@ -56,7 +56,7 @@ pub struct Scheduler {
     board: Mutex<Board>,
     changed: Event,
     panics: IntCounter,
-    /// Since when a batch is carried out.
+    /// Since when a batch is being executed.
     busy_since: Mutex<Option<Timestamp>>,
 }
 
@@ -69,7 +69,7 @@ impl RunningWork for Scheduler {
 }
 
 impl Scheduler {
-    /// Starts it; it runs for ever.
+    /// Starts it. It runs indefinitely.
     pub fn start(cluster: &Arc<dyn Cluster>, env: &Env, recorder: &Recorder, metrics: &Arc<Metrics>) {
         let scheduler = Arc::new(Self {
             cluster: Arc::clone(cluster),
@@ -136,28 +136,28 @@ impl Scheduler {
                 continue;
             }
             self.set_busy_since(Some(self.env.clock.now()));
-            stream::iter(placements).for_each_concurrent(BINDINGS, |placement| self.carry_out_or_give_back(placement)).await;
+            stream::iter(placements).for_each_concurrent(BINDINGS, |placement| self.execute_or_give_back(placement)).await;
             self.set_busy_since(None);
         }
     }
 
-    /// A placement that panics has failed: its pod is looked at again, a moment later.
-    async fn carry_out_or_give_back(&self, placement: Placement) {
-        let Err(Panicked(text)) = caught(self.carry_out(&placement)).await else { return };
+    /// A placement that panics has failed: its pod is requeued after a moment.
+    async fn execute_or_give_back(&self, placement: Placement) {
+        let Err(Panicked(text)) = caught(self.execute(&placement)).await else { return };
         self.panics.inc();
         let pod = placement.pod();
         tracing::error!(controller = "scheduler", key = ?pod.key(), panic = ?text, "a placement panicked; retrying");
         self.env.clock.sleep_until(self.env.clock.now() + RETRY_AFTER).await;
         match &placement {
             Placement::Node(..) | Placement::Volumes(..) => self.board().give_back(pod),
-            // What was to be told to people is not.
+            // What was to be reported to users is not.
             Placement::Nowhere(..) => (),
-            // Those who have been told to go are shown as going.
+            // Evicted pods are shown as terminating.
             Placement::Room(room) => self.board().try_room_again(pod, &room.victims),
         }
     }
 
-    async fn carry_out(&self, placement: &Placement) {
+    async fn execute(&self, placement: &Placement) {
         match placement {
             Placement::Node(pod, node) => self.bind(pod, node).await,
             Placement::Volumes(pod, node, claims) => self.select_node(pod, node, claims).await,
@@ -176,7 +176,7 @@ impl Scheduler {
         }
     }
 
-    /// Tells the claims that they get their volumes for pods of that node. The pod is bound when they have them.
+    /// Writes the node to the claims, so that their volumes are provisioned for pods of that node. The pod is bound when they have them.
     async fn select_node(&self, pod: &Arc<PodInfo>, node: &str, claims: &[Arc<ClaimView>]) {
         for claim in claims.iter().filter(|claim| claim.selected_node() != Some(node)) {
             let patch = json!({"metadata": {
@@ -192,12 +192,12 @@ impl Scheduler {
         if !matches!(error, ClusterError::NotFound(_) | ClusterError::Conflict(_)) {
             tracing::warn!(namespace = %pod.namespace, pod = %pod.name, %error, "a binding failed");
         }
-        // By then the caches tell whether the pod is gone, bound by somebody else, or still without a node, and how its claims are.
+        // By then the caches show whether the pod was deleted, bound by another scheduler, or still has no node, and the state of its claims.
         self.pause(error).await;
         self.board().give_back(pod);
     }
 
-    /// Says why the pod has no node.
+    /// Writes the reason why the pod has no node.
     async fn report(&self, pod: &PodInfo, message: &str) {
         let keeps_room = pod.nominated_node.is_none() || self.board().has_room(&pod.uid);
         if keeps_room && pod.unschedulable().is_some_and(|condition| condition.message.as_deref() == Some(message)) {
@@ -214,7 +214,7 @@ impl Scheduler {
         }
     }
 
-    /// The pod's conditions, with one that says why it has no node. When that began stays.
+    /// The pod's conditions, with one that states why it has no node. Its transition time stays.
     fn unschedulable(&self, pod: &PodInfo, message: &str) -> Vec<PodCondition> {
         let since = pod.unschedulable().and_then(|condition| condition.last_transition_time.clone());
         let condition = PodCondition {
@@ -228,13 +228,13 @@ impl Scheduler {
         with_condition(pod.wishes().conditions.clone(), condition)
     }
 
-    /// Makes room for a pod. That it has room somewhere is written first: a scheduler that starts anew in between then makes the same room, not more.
+    /// Makes room for a pod. The nomination is written first: a scheduler that restarts in between then makes the same room, not more.
     async fn make_room(&self, room: &MakeRoom) {
         let MakeRoom { pod, node, victims, outbid, why } = room;
         self.record(pod, Severity::Warning, "FailedScheduling", why.clone());
         let status = json!({"conditions": self.unschedulable(pod, why), "nominatedNodeName": node});
         if let Err(error) = self.patch_status(pod, status).await {
-            self.told(pod, &error).await;
+            self.record_failure(pod, &error).await;
             return self.board().give_room_back(pod, victims);
         }
         for other in outbid {
@@ -247,14 +247,14 @@ impl Scheduler {
         let failed = stream::iter(victims.clone()).map(told).buffer_unordered(BINDINGS).filter_map(futures::future::ready);
         let failed: Vec<(Arc<PodInfo>, ClusterError)> = failed.collect().await;
         if let Some((_, error)) = failed.first() {
-            self.told(pod, error).await;
+            self.record_failure(pod, error).await;
             let spared: Vec<Arc<PodInfo>> = failed.into_iter().map(|(victim, _)| victim).collect();
             self.board().try_room_again(pod, &spared);
         }
     }
 
-    /// Says that room could not be made, and waits a moment: by then the caches tell what has become of the pods.
-    async fn told(&self, pod: &PodInfo, error: &ClusterError) {
+    /// Records that room could not be made, and waits a moment: by then the caches show the state of the pods.
+    async fn record_failure(&self, pod: &PodInfo, error: &ClusterError) {
         if !matches!(error, ClusterError::NotFound(_) | ClusterError::Conflict(_)) {
             tracing::warn!(namespace = %pod.namespace, pod = %pod.name, %error, "room could not be made for a pod");
         }
@@ -267,7 +267,7 @@ impl Scheduler {
         self.env.clock.sleep_until(self.env.clock.now() + pause).await;
     }
 
-    /// Tells a pod to go, as gently as it wants, and says why. One that is gone need not be told.
+    /// Evicts a pod with its grace period, and writes the reason. A pod that was deleted is not an error.
     async fn preempt(&self, victim: &PodInfo, pod: &PodInfo, node: &str) -> Result<(), ClusterError> {
         match self.mark_preempted(victim).await {
             Ok(()) => (),
@@ -282,7 +282,7 @@ impl Scheduler {
         Ok(())
     }
 
-    /// Gives a pod the condition that says why it goes; its other conditions are others' and stay.
+    /// Adds the condition with the reason of the eviction to a pod. Its other conditions belong to others and stay.
     async fn mark_preempted(&self, victim: &PodInfo) -> Result<(), ClusterError> {
         let mut attempts = 0;
         loop {

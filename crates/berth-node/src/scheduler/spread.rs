@@ -1,7 +1,7 @@
 //! Topology spread constraints: how many pods like a pod there are in each part of the cluster, and how many more there may be.
 //!
-//! Pods are counted as they come and go, once for each selector that some pod's constraint uses: placing a pod costs a look at each node, not at each
-//! pod.
+//! Pods are counted as they are created and deleted, once for each selector that some pod's constraint uses: placing a pod costs one step per node, not
+//! per pod.
 
 use super::{
     affinity,
@@ -49,7 +49,7 @@ struct Tally {
 }
 
 impl Tallies {
-    /// Takes in that a pod has its constraints. `placed` are all pods that have a place, with its node; looked at only if a selector is new.
+    /// Adds the constraints of a pod. `placed` are all pods that have a node, with that node. It is read only if a selector is new.
     pub(super) fn add_user<'a>(&mut self, pod: &PodInfo, placed: impl Iterator<Item = (&'a PodInfo, &'a str)> + Clone) {
         let wanted: BTreeSet<Counted> = keys(pod).collect();
         if self.users.get(&pod.uid).map_or(wanted.is_empty(), |present| *present == wanted) {
@@ -218,9 +218,9 @@ impl<'a> Spread<'a> {
         !self.preferred.is_empty()
     }
 
-    /// How well each of `nodes`, all of which can take the pod, suits the constraints that are only wished for: 0 to 100, in their order.
+    /// How well each of `nodes`, all of which can take the pod, suits the preferred constraints: 0 to 100, in their order.
     ///
-    /// Source: kube-scheduler, plugin `PodTopologySpread`, score and its normalisation.
+    /// Source: kube-scheduler, plugin `PodTopologySpread`, score and its normalization.
     pub(super) fn scores(&self, nodes: &[&NodeState]) -> Vec<i64> {
         let has_all = |node: &NodeView| self.preferred.iter().all(|counts| node.labels.get(&counts.constraint.topology_key).is_some());
         let weights: Vec<i64> =

@@ -33,7 +33,7 @@ impl SpreadConstraint {
                 let mut written = written.clone();
                 for key in wire.match_label_keys.iter().flatten() {
                     let Some(value) = labels.get(key) else { continue };
-                    // A label that is asked for already says at least as much: the server writes these keys into new pods' selectors.
+                    // A requested label already states at least as much: the server writes these keys into new pods' selectors.
                     let asked = written.match_expressions.iter().flatten().any(|expression| expression.key == *key);
                     if !asked {
                         written.match_labels.get_or_insert_default().insert(key.clone(), value.to_owned());

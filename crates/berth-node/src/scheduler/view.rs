@@ -58,7 +58,7 @@ pub struct PodInfo {
     pub nominated_node: Option<String>,
     /// When its node took it on.
     pub started: Option<Timestamp>,
-    /// Whether it was told to go to make room for another.
+    /// Whether it was evicted to make room for another.
     pub preempted: bool,
     /// What it asks for, `pods: 1` included.
     pub requests: Amounts,
@@ -74,7 +74,7 @@ pub struct PodInfo {
     pub wishes: Option<Box<Wishes>>,
 }
 
-/// Where a pod may go, and who is to say so.
+/// Where a pod may be placed, and which scheduler decides.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Wishes {
     /// Who is to place it; empty: the default scheduler.
@@ -98,7 +98,7 @@ static NONE: Wishes = Wishes {
 };
 
 impl PodInfo {
-    /// Whether placing it comes to the same as placing `other`: nothing that the scheduler looks at differs.
+    /// Whether its placement has the same result as that of `other`: nothing that the scheduler reads differs.
     #[must_use]
     pub fn asks_as(&self, other: &Self) -> bool {
         // Everything else that counts cannot be changed as long as the pod exists.
@@ -108,20 +108,20 @@ impl PodInfo {
                 == (&others.node_selector, &others.node_terms, &others.tolerations)
     }
 
-    /// Where it may go, and who is to say so.
+    /// Where it may be placed, and which scheduler decides.
     #[must_use]
     pub fn wishes(&self) -> &Wishes {
         self.wishes.as_deref().unwrap_or(&NONE)
     }
 
-    /// What its condition `PodScheduled` says while that is False.
+    /// Its condition `PodScheduled` while that is False.
     #[must_use]
     pub fn unschedulable(&self) -> Option<&PodCondition> {
         self.wishes().conditions.iter().find(|condition| condition.type_ == "PodScheduled" && condition.status == "False")
     }
 }
 
-/// Pods that may not share a part of the cluster with the pod that says this.
+/// Pods that may not share a part of the cluster with the pod that has this term.
 #[derive(Clone, Debug)]
 pub struct AntiAffinityTerm {
     /// The node label whose values name the parts: `kubernetes.io/hostname`.
@@ -295,7 +295,7 @@ impl WirePod {
             condition.type_ == "DisruptionTarget" && condition.status == "True" && condition.reason.as_deref() == Some(PREEMPTED)
         };
         let preempted = self.status.conditions.iter().any(is_preempted);
-        // Nobody asks that of a pod that has a node, and nearly all have.
+        // No placement needs that of a pod that has a node, and nearly all have one.
         let wishes = spec.node_name.is_empty().then(|| spec.take_wishes(self.status.conditions)).filter(|wishes| *wishes != NONE);
         let affinity = spec.affinity.as_ref();
         let labels = metadata.labels.unwrap_or_default();
@@ -328,7 +328,7 @@ impl WirePod {
 }
 
 impl WireSpec {
-    /// Where the pod may go, besides what others say of it.
+    /// Where the pod may be placed, apart from the terms of other pods.
     fn take_wishes(&mut self, conditions: Vec<PodCondition>) -> Wishes {
         let terms = |affinity: &mut WireAffinity| affinity.node_affinity.take()?.required_during_scheduling_ignored_during_execution;
         Wishes {

@@ -4,7 +4,7 @@ use crate::{snapshot::entries, times::since};
 use berth_api::simulation::Failure;
 use berth_node::{
     ForeignNodes, Latencies, MissingImages,
-    kubelet::{Behaviour, KnownObjects, KubeletPod},
+    kubelet::{Behavior, KnownObjects, KubeletPod},
 };
 use berth_store::env::Timestamp;
 use serde_json::Value;
@@ -194,7 +194,7 @@ impl Lives {
 /// Pods of the replay that have been asked about.
 #[derive(Default)]
 struct Met {
-    pods: BTreeMap<String, Behaviour>,
+    pods: BTreeMap<String, Behavior>,
     counts: BTreeMap<Template, usize>,
 }
 
@@ -219,12 +219,12 @@ impl Habit {
     }
 }
 
-fn behaviour(pod: &KubeletPod, start: Duration, stop: Duration) -> Behaviour {
-    Behaviour::of(pod, Latencies { start, stop }, &MissingImages::default())
+fn behaviour(pod: &KubeletPod, start: Duration, stop: Duration) -> Behavior {
+    Behavior::of(pod, Latencies { start, stop }, &MissingImages::default())
 }
 
 /// A pod that was there goes on from where it was.
-fn of_the_beginning(pod: &KubeletPod, life: Life, times: Times, (begins, usual_stop): (Timestamp, Duration)) -> Behaviour {
+fn of_the_beginning(pod: &KubeletPod, life: Life, times: Times, (begins, usual_stop): (Timestamp, Duration)) -> Behavior {
     let from = pod.status.start_time.unwrap_or(begins);
     let start = times.ready.map_or(Duration::ZERO, |ready| since(from, ready));
     let mut behaviour = behaviour(pod, start, life.stop.unwrap_or(usual_stop));

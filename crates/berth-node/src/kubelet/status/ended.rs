@@ -19,13 +19,13 @@ pub(in crate::kubelet) enum Ending {
 
 /// `status.reason`, and of the event, of a pod past its deadline.
 pub(in crate::kubelet) const DEADLINE_REASON: &str = "DeadlineExceeded";
-/// What a kubelet says of it.
+/// The message of a kubelet about it.
 pub(in crate::kubelet) const DEADLINE_MESSAGE: &str = "Pod was active on the node longer than the specified deadline";
 
 /// The exit code of a container of which nothing is known.
 const UNKNOWN_EXIT_CODE: i32 = 137;
 
-/// What an end says of a status.
+/// The members of a status that an end writes.
 const MEMBERS: &[&str] = &["phase", "conditions", "containerStatuses", "initContainerStatuses"];
 /// And past a deadline.
 const MEMBERS_WITH_REASON: &[&str] = &["phase", "conditions", "containerStatuses", "initContainerStatuses", "reason", "message"];

@@ -53,7 +53,7 @@ fn check(nodes: Vec<NodeView>, pods: Vec<PodInfo>, expected: &[&str]) -> Board {
     board
 }
 
-/// What is decided, without what is said about preemption.
+/// The decisions, without the texts about preemption.
 fn decided(board: &mut Board) -> Vec<String> {
     let without = |text: String| text.split(" preemption: ").next().unwrap_or_default().to_owned();
     decided_in_full(board).into_iter().map(without).collect()
@@ -82,7 +82,7 @@ fn the_least_allocated_node_is_taken() {
     check(vec![node("a", 1000), node("b", 2000)], vec![pod("p-1", 500), pod("p-2", 500), pod("p-3", 500)], &["p-1@b", "p-2@a", "p-3@b"]);
 }
 
-/// Whatever a new version of a pod says otherwise, the node counts what it says now.
+/// The node counts the new version of a pod, whatever changed.
 #[test]
 fn a_new_version_of_a_pod_that_stays_counts_as_it_is_now() {
     let on_a = |pod: PodInfo| PodInfo { node_name: "a".into(), ..pod };
@@ -114,7 +114,7 @@ fn a_new_version_of_a_pod_that_stays_counts_as_it_is_now() {
 }
 
 #[test]
-fn a_pod_that_fits_nowhere_is_told_why() {
+fn a_pod_that_fits_nowhere_shows_the_reason() {
     check(vec![], vec![pod("p", 1)], &["p: no nodes available to schedule pods"]);
     check(vec![node("a", 100), node("b", 100)], vec![pod("p", 200)], &["p: 0/2 nodes are available: 2 Insufficient cpu."]);
     let cordoned = NodeView { unschedulable: true, ..node("b", 100) };
@@ -248,7 +248,7 @@ fn a_pod_waits_for_its_claims_and_only_for_them() {
 }
 
 #[test]
-fn a_claim_that_waits_for_a_node_is_told_of_it_before_its_pod_is_bound() {
+fn a_claim_that_waits_for_a_node_receives_it_before_its_pod_is_bound() {
     let mut board = check(vec![node("a", 1000), node("b", 500)], vec![], &[]);
     let late = |annotations: serde_json::Value| {
         claim("data", json!({"metadata": {"annotations": annotations}, "spec": {"storageClassName": "late"}}))
@@ -344,7 +344,7 @@ fn each_field_of_a_constraint_counts() {
     // Only pods with the same value of these labels count.
     try_one(json!({"matchLabelKeys": ["hash"]}), |pod| pod.labels = pod.labels.with("hash", "2"), "@a");
     try_one(json!({"matchLabelKeys": ["missing"]}), nobody, &why);
-    // Nodes that the pod's node selector excludes do not count, unless they shall.
+    // Nodes that the pod's node selector excludes do not count, unless the policy requires it.
     let choosy = |pod: &mut PodInfo| pod.wishes = wishing(Wishes { node_terms: vec![term("zone", "NotIn", "z")], ..Wishes::default() });
     try_one(json!({}), choosy, "@a");
     let why_not = format!(": 0/3 nodes are available: 1 node(s) didn't match Pod's node affinity/selector, 2 {SKEWED}.");
@@ -423,7 +423,7 @@ fn preempted(nodes: &[(&str, i64)], there: Vec<(PodInfo, &str)>, budgets: &[serd
 }
 
 #[test]
-fn as_few_pods_go_as_possible_and_the_least_important() {
+fn the_fewest_and_least_important_pods_are_evicted() {
     let there = || vec![(ranked("v-1", 1, 400), "a"), (ranked("v-2", 2, 300), "a"), (ranked("v-3", 3, 300), "a")];
     let room = |victims: &str| format!("new: 0/1 nodes are available: 1 Insufficient cpu. room on a of {victims}");
     preempted(&[("a", 1400)], there(), &[], &room("v-2+v-1"));
@@ -471,7 +471,7 @@ fn a_pod_that_a_budget_protects_is_kept_before_a_more_important_one() {
 }
 
 #[test]
-fn nobody_goes_where_that_would_not_help() {
+fn no_pod_is_evicted_where_that_would_not_help() {
     let why = |text: &str| format!("new: 0/1 nodes are available: 1 Insufficient cpu. preemption: {text}");
     let helpless = why("0/1 nodes are available: 1 Preemption is not helpful for scheduling.");
     preempted(&[("a", 900)], vec![(ranked("v-1", 1, 400), "a")], &[], &helpless);
@@ -492,7 +492,7 @@ fn room_is_made_once_and_kept_for_whom_it_is_made() {
     let room = "new: 0/1 nodes are available: 1 Insufficient cpu. room on a of v-1";
     let mut board = preempted(&[("a", 1000)], vec![(victim.clone(), "a")], &[], room);
     assert_eq!(decided_in_full(&mut board), [""; 0]);
-    // Before the victim shows what it was told, and while it terminates.
+    // Before the victim shows its eviction, and while it terminates.
     let waits = "0/1 nodes are available: 1 Insufficient cpu. preemption: not eligible due to a terminating pod on the nominated node.";
     board.set_node(Arc::new(NodeView { allocatable: Amounts::from([("cpu", 1001), ("pods", 9)]), ..node("a", 1001) }));
     assert_eq!(decided_in_full(&mut board), [format!("new: {waits}")]);
@@ -510,7 +510,7 @@ fn room_is_made_once_and_kept_for_whom_it_is_made() {
 }
 
 #[test]
-fn a_scheduler_that_starts_anew_keeps_to_what_the_pods_say() {
+fn a_restarted_scheduler_keeps_the_nominations_of_the_pods() {
     let mut board = Board::default();
     board.set_node(Arc::new(node("a", 1000)));
     board.set_node(Arc::new(node("b", 1000)));
@@ -536,7 +536,7 @@ fn a_higher_priority_takes_the_room_over() {
 }
 
 #[test]
-fn a_victim_that_could_not_be_told_is_tried_again() {
+fn a_victim_that_could_not_be_evicted_is_tried_again() {
     let room = "new: 0/1 nodes are available: 1 Insufficient cpu. room on a of v-1";
     let victim = ranked("v-1", 1, 1000);
     let mut board = preempted(&[("a", 1000)], vec![(victim.clone(), "a")], &[], room);

@@ -1,10 +1,10 @@
-//! What a simulated pod does, as data: the node's defaults, and what the pod's annotations say instead.
+//! What a simulated pod does, as data: the node's defaults, overridden by the pod's annotations.
 
 use super::{images::MissingImages, view::KubeletPod};
 use berth_api::simulation::Failure;
 use std::time::Duration;
 
-/// How long pods take where they do not say otherwise.
+/// The default latencies of pods.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Latencies {
     /// From being bound to being ready.
@@ -15,7 +15,7 @@ pub struct Latencies {
 
 /// What one pod does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Behaviour {
+pub struct Behavior {
     /// From being bound to its containers running.
     pub runs_after: Duration,
     /// From being bound to being ready; never before it runs.
@@ -30,7 +30,7 @@ pub struct Behaviour {
     pub config_fails: bool,
 }
 
-impl Behaviour {
+impl Behavior {
     /// What `pod` does. Without a readiness probe it is ready as soon as it runs, so that `ready-after` then delays the start of its
     /// containers; with one it runs after the node's latency and passes the probe later.
     #[must_use]
