@@ -6,7 +6,7 @@ use crate::{
     text::counted,
 };
 use berth_chart::MarkKind;
-use berth_rollout::look::{Replicas, RolloutStage};
+use berth_rollout::status::{Replicas, RolloutStage};
 use berth_workloads::cause::ToDo;
 use jiff::Timestamp;
 use std::{collections::BTreeMap, sync::Arc};

@@ -10,10 +10,10 @@ use crate::{
 use berth_chart::State;
 use berth_identity::ObjectKey;
 use berth_rollout::{
-    look::{self, Look, RolloutStage},
     outdated,
     settled::settled,
     stateful_set::{self, Belongings},
+    status::{self, RolloutStage, RolloutStatus},
     waits,
 };
 use berth_workloads::{
@@ -57,7 +57,7 @@ impl World {
         let unobserved_since = self.unobserved_since(&deployment.meta, lags, now);
         let facts = DeploymentFacts { deployment, sets: &own, pods: &own_pods, events: &events, gates: &self.gates, unobserved_since, now };
         let causes = self.beyond_pods(cause::of_deployment(&facts), &own_pods);
-        let look = look::of_deployment(deployment, observed, causes, &self.gates);
+        let look = status::of_deployment(deployment, observed, causes, &self.gates);
         let look = settled(look, own_pods.iter().map(|pod| &**pod), deployment.spec.min_ready_seconds, now);
 
         let by_uid: BTreeMap<&str, &ReplicaSetView> = own.iter().map(|set| (&*set.meta.uid, &**set)).collect();
@@ -215,9 +215,9 @@ struct Subject<'a> {
     replacement: Replacement,
 }
 
-fn card(look: Look, subject: &Subject<'_>, template: &PodTemplateSpec, is_paused: bool) -> Card {
+fn card(look: RolloutStatus, subject: &Subject<'_>, template: &PodTemplateSpec, is_paused: bool) -> Card {
     let Subject { meta, kind, has_earlier, outdated, replacement } = *subject;
-    let Look { revision, standing, rollback, goes_back_to, replicas, causes, waits, look_again, .. } = look;
+    let RolloutStatus { revision, progress: standing, rollback, goes_back_to, replicas, causes, waits, requeue_at: look_again, .. } = look;
     let has_causes = !causes.is_empty();
     let obstacles = ranked(causes, waits);
     let workload = format!("{kind}/{}", meta.name);

@@ -1,6 +1,6 @@
 //! Whether the pods of a complete rollout have stayed available: one that crashes a moment after its start is available for that moment.
 
-use crate::look::{Look, RolloutStage, Standing};
+use crate::status::{RolloutProgress, RolloutStage, RolloutStatus};
 use berth_workloads::{
     Wait,
     cause::{self, About, Cause, Kind},
@@ -11,8 +11,13 @@ use jiff::{SignedDuration, Timestamp};
 
 /// The same look, but not complete before all of these pods have stayed available for [`STEADY`]. `rollout status` does without, as kubectl does.
 #[must_use]
-pub fn settled<'p>(look: Look, pods: impl IntoIterator<Item = &'p PodView>, min_ready_seconds: i32, now: Timestamp) -> Look {
-    if look.standing.state != RolloutStage::Complete {
+pub fn settled<'p>(
+    look: RolloutStatus,
+    pods: impl IntoIterator<Item = &'p PodView>,
+    min_ready_seconds: i32,
+    now: Timestamp,
+) -> RolloutStatus {
+    if look.progress.state != RolloutStage::Complete {
         return look;
     }
     let settles_at = |pod: &PodView| {
@@ -24,16 +29,16 @@ pub fn settled<'p>(look: Look, pods: impl IntoIterator<Item = &'p PodView>, min_
     let mut young: Vec<(&PodView, Timestamp)> = pods.into_iter().filter_map(|pod| Some((pod, settles_at(pod)?))).collect();
     young.sort_by(|(a, _), (b, _)| a.meta.name.cmp(&b.meta.name));
     let Some(until) = young.iter().map(|(_, at)| *at).max() else { return look };
-    let message = format!("{}; its pods have to stay available for {}s", look.standing.message.trim_end_matches('.'), STEADY.as_secs());
+    let message = format!("{}; its pods have to stay available for {}s", look.progress.message.trim_end_matches('.'), STEADY.as_secs());
     let wait = Wait::Settling {
         pods: u32::try_from(young.len()).unwrap_or(u32::MAX),
         seconds: u32::try_from(STEADY.as_secs()).unwrap_or(u32::MAX),
     };
-    Look {
-        standing: Standing { state: RolloutStage::Waiting, message },
+    RolloutStatus {
+        progress: RolloutProgress { state: RolloutStage::Waiting, message },
         causes: look.causes.into_iter().chain(crashed(&young)).collect(),
         waits: look.waits.into_iter().chain([wait]).collect(),
-        look_again: look.look_again.into_iter().chain([until]).min(),
+        requeue_at: look.requeue_at.into_iter().chain([until]).min(),
         ..look
     }
 }
@@ -50,7 +55,7 @@ fn crashed(young: &[(&PodView, Timestamp)]) -> Option<Cause> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::look::Replicas;
+    use crate::status::Replicas;
     use berth_identity::Revision;
     use berth_workloads::view::View;
     use serde_json::json;
@@ -66,10 +71,10 @@ mod tests {
         PodView::decode(pod.to_string().as_bytes(), Revision(1)).expect("a pod")
     }
 
-    fn complete() -> Look {
-        Look {
+    fn complete() -> RolloutStatus {
+        RolloutStatus {
             revision: Some(1),
-            standing: Standing { state: RolloutStage::Complete, message: "deployment \"web\" successfully rolled out".to_owned() },
+            progress: RolloutProgress { state: RolloutStage::Complete, message: "deployment \"web\" successfully rolled out".to_owned() },
             rollback: None,
             goes_back_to: None,
             phase: None,
@@ -77,7 +82,7 @@ mod tests {
             causes: Vec::new(),
             waits: Vec::new(),
             unready_pods: Vec::new(),
-            look_again: None,
+            requeue_at: None,
         }
     }
 
@@ -85,7 +90,7 @@ mod tests {
     fn a_rollout_is_complete_when_its_pods_have_stayed_available() {
         let look = |second: i64| settled(complete(), &[pod("web-1", 0, 0), pod("web-2", 5, 0)], 0, at(second));
         let early = look(12);
-        assert_eq!((early.standing.state, early.look_again), (RolloutStage::Waiting, Some(at(15))));
+        assert_eq!((early.progress.state, early.requeue_at), (RolloutStage::Waiting, Some(at(15))));
         assert_eq!(early.waits.iter().map(ToString::to_string).collect::<Vec<_>>(), ["waiting for 1 pod to stay available for 10s"]);
         assert_eq!(early.causes, []);
         assert_eq!(look(15), complete());
@@ -105,12 +110,12 @@ mod tests {
         let mut ended = pod("web-1", 0, 3);
         ended.ready = false;
         let look = settled(complete(), &[ended], 0, at(60));
-        assert_eq!((look.standing.state, look.causes.len(), look.look_again), (RolloutStage::Waiting, 1, Some(at(70))));
+        assert_eq!((look.progress.state, look.causes.len(), look.requeue_at), (RolloutStage::Waiting, 1, Some(at(70))));
     }
 
     #[test]
     fn min_ready_seconds_come_before() {
-        let look = |second: i64| settled(complete(), &[pod("web-1", 0, 0)], 30, at(second)).standing.state;
+        let look = |second: i64| settled(complete(), &[pod("web-1", 0, 0)], 30, at(second)).progress.state;
         assert_eq!([look(39), look(40)], [RolloutStage::Waiting, RolloutStage::Complete]);
     }
 }

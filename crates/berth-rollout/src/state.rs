@@ -4,14 +4,14 @@ use berth_api::apps::DeploymentStatus;
 use berth_workloads::view::{DeploymentView, PodReplacementPolicy};
 use std::fmt;
 
-/// Where a Deployment's rollout stands.
+/// The state of a Deployment's rollout.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Rollout {
     /// Under way.
     Waiting(Pending),
     /// Every pod has the newest template and is available, and none is left over.
     Done,
-    /// Its progress deadline is over; it goes on trying. What its condition says.
+    /// Its progress deadline has passed, and it continues. The message of its condition.
     Failed(String),
 }
 
@@ -39,7 +39,7 @@ pub enum Pending {
         /// Those of the new template.
         updated: i32,
     },
-    /// A step of a progressive rollout waits, whatever the counts say.
+    /// A step of a progressive rollout waits, independent of the counts.
     Step,
     /// TerminationComplete: replaced pods are on their way out.
     Terminated {
@@ -98,7 +98,7 @@ fn counts(deployment: &DeploymentView, terminating: i32) -> Option<Pending> {
         Some(Pending::OldGone { old: replicas - updated })
     } else if available < updated {
         Some(Pending::Available { available, updated })
-    } else if says(&deployment.status, "StepWaiting") {
+    } else if has_reason(&deployment.status, "StepWaiting") {
         Some(Pending::Step)
     } else if counts_terminating && terminating > 0 {
         Some(Pending::Terminated { terminating })
@@ -109,10 +109,10 @@ fn counts(deployment: &DeploymentView, terminating: i32) -> Option<Pending> {
 
 /// Pods that terminate after the rollout was complete, by scaling down or by hand, do not make it incomplete again.
 fn was_complete(status: &DeploymentStatus) -> bool {
-    says(status, "NewReplicaSetAvailable")
+    has_reason(status, "NewReplicaSetAvailable")
 }
 
-fn says(status: &DeploymentStatus, reason: &str) -> bool {
+fn has_reason(status: &DeploymentStatus, reason: &str) -> bool {
     status.conditions.iter().flatten().any(|condition| condition.reason.as_deref() == Some(reason))
 }
 
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn every_stage_of_a_rollout_is_told_in_kubectls_words() {
+    fn every_stage_of_a_rollout_is_reported_in_kubectls_words() {
         let three = json!({"replicas": 3});
         let finish = |rest: &str| format!("Waiting for deployment \"web\" rollout to finish: {rest}...");
         let status = |replicas: i32, updated: i32, available: i32| json!({"observedGeneration": 2, "replicas": replicas, "updatedReplicas": updated, "availableReplicas": available, "terminatingReplicas": 1});

@@ -1,8 +1,10 @@
 //! How far a StatefulSet's rollout is, under every strategy, and what it waits for: the waits of the very plan that its controller makes.
 
-use crate::look::{Look, Replicas, RolloutStage, Standing, UnreadyPod, rollback_to};
+use crate::status::{Replicas, RolloutProgress, RolloutStage, RolloutStatus, UnreadyPod, rollback_to};
 use berth_api::{FeatureGates, apps::StatefulSetStatus};
-use berth_controllers::{cache::Known, claim_doubts::ClaimDoubts, plan_loop::Look as PlanLook, pods::PodIndex, stateful_set as controller};
+use berth_controllers::{
+    cache::Known, claim_doubts::ClaimDoubts, plan_loop::Look as PlanInputs, pods::PodIndex, stateful_set as controller,
+};
 use berth_workloads::{
     Wait,
     cause::{Causes, Replacement},
@@ -23,25 +25,25 @@ pub struct Belongings {
     pub claims: Vec<Arc<ClaimView>>,
 }
 
-/// How far a set's rollout is, by kubectl's rule. `causes` is what stands in its way, `gates` are those of the cluster's controllers.
+/// The status of a set's rollout, by kubectl's rule. `causes` is what blocks it, `gates` are those of the cluster's controllers.
 #[must_use]
-pub fn look(set: &StatefulSetView, of: &Belongings, causes: Causes, gates: &FeatureGates, now: Timestamp) -> Look {
-    let standing = standing(set, stateful_set::strategy(set, gates));
-    looked(set, of, (standing, causes), planned(set, of, gates, now), gates)
+pub fn status(set: &StatefulSetView, of: &Belongings, causes: Causes, gates: &FeatureGates, now: Timestamp) -> RolloutStatus {
+    let progress = progress(set, stateful_set::strategy(set, gates));
+    looked(set, of, (progress, causes), planned(set, of, gates, now), gates)
 }
 
-/// The same, and complete only where all wanted pods are available and no other is there, and where the controller's condition does not say otherwise: kubectl's
-/// rule counts pods that are not wanted.
+/// The same, but complete only if all desired pods are available, no other pod exists, and the controller's condition agrees: kubectl's rule also
+/// counts undesired pods.
 #[must_use]
-pub fn explain(set: &StatefulSetView, of: &Belongings, causes: Causes, gates: &FeatureGates, now: Timestamp) -> Look {
-    let standing = standing(set, stateful_set::strategy(set, gates));
+pub fn explain(set: &StatefulSetView, of: &Belongings, causes: Causes, gates: &FeatureGates, now: Timestamp) -> RolloutStatus {
+    let progress = progress(set, stateful_set::strategy(set, gates));
     let planned = planned(set, of, gates, now);
-    let standing = if standing.state == RolloutStage::Complete { unsettled(set, planned.as_ref()).unwrap_or(standing) } else { standing };
-    looked(set, of, (standing, causes), planned, gates)
+    let progress = if progress.state == RolloutStage::Complete { unsettled(set, planned.as_ref()).unwrap_or(progress) } else { progress };
+    looked(set, of, (progress, causes), planned, gates)
 }
 
 /// What keeps a set from being complete that counts as rolled out.
-fn unsettled(set: &StatefulSetView, planned: Option<&Planned>) -> Option<Standing> {
+fn unsettled(set: &StatefulSetView, planned: Option<&Planned>) -> Option<RolloutProgress> {
     let wanted = wanted(set);
     if let Some(Planned { unavailable, unwanted, .. }) = planned.filter(|planned| planned.unavailable > 0 || planned.unwanted > 0) {
         let text = format!("Waiting for {unavailable} of {wanted} pods to be available, and for {unwanted} unwanted pods to be deleted...");
@@ -55,23 +57,23 @@ fn unsettled(set: &StatefulSetView, planned: Option<&Planned>) -> Option<Standin
 fn looked(
     set: &StatefulSetView,
     of: &Belongings,
-    (standing, mut causes): (Standing, Causes),
+    (progress, mut causes): (RolloutProgress, Causes),
     planned: Option<Planned>,
     gates: &FeatureGates,
-) -> Look {
+) -> RolloutStatus {
     let status = &set.status;
     let strategy = stateful_set::strategy(set, gates);
     let (mut waits, phase) = planned.map_or_else(Default::default, |planned| (planned.waits, Some(planned.phase)));
-    if standing.state == RolloutStage::Complete {
+    if progress.state == RolloutStage::Complete {
         waits.retain(|wait| matches!(wait, Wait::Partition { .. }));
         causes = Causes::default();
     }
     let terminating = of.pods.iter().flatten().filter(|pod| pod.is_terminating() && pod.meta.is_controlled_by(&set.meta.uid)).count();
     let update = of.revisions.iter().flatten().find(|revision| revision.meta.name == status.update_revision);
     let revision = update.map(|revision| revision.number);
-    Look {
+    RolloutStatus {
         revision,
-        standing,
+        progress,
         rollback: rollback_to(&set.annotations, revision, &set.spec.template),
         goes_back_to: None,
         phase: phase.filter(|_| strategy == EffectiveStrategy::Recreate),
@@ -85,15 +87,15 @@ fn looked(
         causes: causes.list,
         waits,
         unready_pods: unready_pods(set, of.pods.as_deref().unwrap_or_default()),
-        look_again: causes.look_again,
+        requeue_at: causes.look_again,
     }
 }
 
 /// What is left to do, in kubectl's words where it has any; `None` if nothing is.
 #[must_use]
 pub fn pending(set: &StatefulSetView) -> Option<String> {
-    let standing = standing(set, stateful_set::strategy(set, &FeatureGates::default()));
-    (standing.state != RolloutStage::Complete).then_some(standing.message)
+    let progress = progress(set, stateful_set::strategy(set, &FeatureGates::default()));
+    (progress.state != RolloutStage::Complete).then_some(progress.message)
 }
 
 fn wanted(set: &StatefulSetView) -> i32 {
@@ -111,7 +113,8 @@ struct Planned {
     unwanted: usize,
 }
 
-/// Says whether an update of the set replaces pods that fail, or waits for them. `heeds_repair`: whether the cluster's controllers act on `berth.dev/repair`.
+/// States whether an update of the set replaces pods that fail, or waits for them. `heeds_repair`: whether the cluster's controllers act on
+/// `berth.dev/repair`.
 #[must_use]
 pub fn replacement(set: &StatefulSetView, gates: &FeatureGates, heeds_repair: bool) -> Replacement {
     let is_rolling = stateful_set::strategy(set, gates) == EffectiveStrategy::RollingUpdate;
@@ -126,7 +129,7 @@ pub fn state(set: &StatefulSetView, of: &Belongings, gates: &FeatureGates, now: 
     let mut pods: Known<PodView, PodIndex> = of.pods.as_ref()?.iter().cloned().collect();
     let (revisions, claims) = (of.revisions.iter().flatten().cloned().collect(), of.claims.iter().cloned().collect());
     let all = controller::Belongings { revisions: &revisions, pods: &mut pods, claims: &claims, doubts: &ClaimDoubts::default() };
-    Some(controller::observe(&Arc::new(set.clone()), all, PlanLook { last_error: None, gates, now }))
+    Some(controller::observe(&Arc::new(set.clone()), all, PlanInputs { last_error: None, gates, now }))
 }
 
 /// What the set's controller sees and waits for, with the gates of the cluster's controllers; `None` where its pods cannot be read. Without its revisions nothing
@@ -157,7 +160,7 @@ fn unready(set: &StatefulSetView, pod: &PodView) -> Option<UnreadyPod> {
 }
 
 /// Read from the set alone. For rolling updates in kubectl's words and order; kubectl refuses the others.
-fn standing(set: &StatefulSetView, strategy: EffectiveStrategy) -> Standing {
+fn progress(set: &StatefulSetView, strategy: EffectiveStrategy) -> RolloutProgress {
     let status = &set.status;
     let observed = status.observed_generation;
     if set.meta.deleted.is_some() {
@@ -173,7 +176,7 @@ fn standing(set: &StatefulSetView, strategy: EffectiveStrategy) -> Standing {
     }
 }
 
-fn rolling_update(status: &StatefulSetStatus, wanted: i32, partition: Option<i32>) -> Standing {
+fn rolling_update(status: &StatefulSetStatus, wanted: i32, partition: Option<i32>) -> RolloutProgress {
     let (updated, current, update) = (status.updated_replicas, &status.current_revision, &status.update_revision);
     match partition {
         _ if status.ready_replicas < wanted => pods_to_be_ready(status, wanted),
@@ -189,7 +192,7 @@ fn rolling_update(status: &StatefulSetStatus, wanted: i32, partition: Option<i32
     }
 }
 
-fn on_delete(status: &StatefulSetStatus, wanted: i32) -> Standing {
+fn on_delete(status: &StatefulSetStatus, wanted: i32) -> RolloutProgress {
     let (updated, update) = (status.updated_replicas, &status.update_revision);
     if status.replicas > updated {
         let text = "Waiting for pods to be deleted manually";
@@ -201,7 +204,7 @@ fn on_delete(status: &StatefulSetStatus, wanted: i32) -> Standing {
     }
 }
 
-fn recreate(status: &StatefulSetStatus, wanted: i32) -> Standing {
+fn recreate(status: &StatefulSetStatus, wanted: i32) -> RolloutProgress {
     let (updated, update) = (status.updated_replicas, &status.update_revision);
     let old = status.replicas - updated;
     if old > 0 {
@@ -215,16 +218,16 @@ fn recreate(status: &StatefulSetStatus, wanted: i32) -> Standing {
     }
 }
 
-fn pods_to_be_ready(status: &StatefulSetStatus, wanted: i32) -> Standing {
+fn pods_to_be_ready(status: &StatefulSetStatus, wanted: i32) -> RolloutProgress {
     waiting(format!("Waiting for {} pods to be ready...", wanted - status.ready_replicas))
 }
 
-fn waiting(message: String) -> Standing {
-    Standing { state: RolloutStage::Waiting, message }
+fn waiting(message: String) -> RolloutProgress {
+    RolloutProgress { state: RolloutStage::Waiting, message }
 }
 
-fn complete(message: String) -> Standing {
-    Standing { state: RolloutStage::Complete, message }
+fn complete(message: String) -> RolloutProgress {
+    RolloutProgress { state: RolloutStage::Complete, message }
 }
 
 #[cfg(test)]
@@ -264,11 +267,14 @@ mod tests {
 
     fn check(strategy: Value, status: Value, state: RolloutStage, message: &str) {
         let set = set(&strategy, &status);
-        assert_eq!(standing(&set, stateful_set::strategy(&set, &FeatureGates::default())), Standing { state, message: message.to_owned() });
+        assert_eq!(
+            progress(&set, stateful_set::strategy(&set, &FeatureGates::default())),
+            RolloutProgress { state, message: message.to_owned() }
+        );
     }
 
     #[test]
-    fn a_rolling_update_is_told_in_kubectls_words() {
+    fn a_rolling_update_is_reported_in_kubectls_words() {
         use RolloutStage::{Complete, Waiting};
         let rolling = || json!({"type": "RollingUpdate"});
         let partitioned = || json!({"type": "RollingUpdate", "rollingUpdate": {"partition": 1}});
@@ -294,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn a_recreate_is_told_phase_by_phase() {
+    fn a_recreate_is_reported_phase_by_phase() {
         use RolloutStage::{Complete, Waiting};
         let recreate = || json!({"type": "Recreate"});
         let text = "Waiting for 3 pods to be deleted before pods of revision db-2 are created...";
@@ -333,13 +339,13 @@ mod tests {
         Arc::new(RevisionView::decode(object.to_string().as_bytes(), Revision(1)).expect("a revision"))
     }
 
-    /// What is said of three pods of the revision before the newest.
-    fn look_at(strategy: &Value, pods: Vec<Arc<PodView>>) -> Look {
+    /// The status of three pods of the revision before the newest.
+    fn status_of(strategy: &Value, pods: Vec<Arc<PodView>>) -> RolloutStatus {
         let set = set(strategy, &status(2, 0, "db-2"));
         let newest = revision_data(&set.spec.template);
         let revisions = Some(vec![revision("db-1", 1, json!({"spec": {"template": {"$patch": "replace"}}})), revision("db-2", 2, newest)]);
         let belongings = Belongings { revisions, pods: Some(pods), claims: Vec::new() };
-        look(&set, &belongings, Causes::default(), &FeatureGates::default(), at(10))
+        super::status(&set, &belongings, Causes::default(), &FeatureGates::default(), at(10))
     }
 
     fn waits_for(reason: &str) -> Option<Box<Symptoms>> {
@@ -358,7 +364,7 @@ mod tests {
             pod.ready = false;
             pod.symptoms = waits_for("ContainerCreating");
         });
-        let look = look_at(&json!({"type": "RollingUpdate"}), vec![pod(0, |_| ()), stuck, starting]);
+        let look = status_of(&json!({"type": "RollingUpdate"}), vec![pod(0, |_| ()), stuck, starting]);
         let waits: Vec<_> = look.waits.iter().map(ToString::to_string).collect();
         assert!(waits.iter().any(|wait| wait.starts_with("waiting for db-1 to become ready")), "{waits:?}");
         assert_eq!(look.unready_pods, [UnreadyPod { name: "db-1".to_owned(), reasons: vec!["ImagePullBackOff".to_owned()] }]);
@@ -367,18 +373,18 @@ mod tests {
 
     #[test]
     fn a_pod_that_is_not_there_is_not_waited_for() {
-        let look = look_at(&json!({"type": "RollingUpdate"}), vec![pod(0, |_| ())]);
+        let look = status_of(&json!({"type": "RollingUpdate"}), vec![pod(0, |_| ())]);
         assert_eq!(look.waits, [], "db-1 is still to be created");
     }
 
     #[test]
-    fn a_pod_that_is_about_to_be_adopted_is_nobody_elses() {
+    fn a_pod_that_is_about_to_be_adopted_has_no_other_owner() {
         let owned_by = |owners: Vec<OwnerReference>| pod(1, |pod| pod.meta.owners = owners.into());
         let orphan = owned_by(Vec::new());
-        let look = look_at(&json!({"type": "RollingUpdate"}), vec![pod(0, |_| ()), orphan]);
+        let look = status_of(&json!({"type": "RollingUpdate"}), vec![pod(0, |_| ()), orphan]);
         assert_eq!(look.waits, []);
         let strange = owned_by(vec![OwnerReference { uid: "another".to_owned(), ..pod(1, |_| ()).meta.owners[0].clone() }]);
-        let look = look_at(&json!({"type": "RollingUpdate"}), vec![pod(0, |_| ()), strange]);
+        let look = status_of(&json!({"type": "RollingUpdate"}), vec![pod(0, |_| ()), strange]);
         assert_eq!(look.waits, [Wait::NameTaken { pod: "db-1".to_owned() }]);
     }
 
@@ -391,9 +397,9 @@ mod tests {
                 json!([{"type": "Progressing", "status": "True", "reason": condition, "message": "Its controller says so."}]);
             let set = set(&json!({"type": "RollingUpdate"}), &status);
             let belongings = Belongings { revisions: Some(Vec::new()), pods: Some(pods), claims: Vec::new() };
-            let by_kubectl = look(&set, &belongings, Causes::default(), &FeatureGates::default(), at(10));
-            assert_eq!(by_kubectl.standing.state, RolloutStage::Complete);
-            explain(&set, &belongings, Causes::default(), &FeatureGates::default(), at(10)).standing
+            let by_kubectl = super::status(&set, &belongings, Causes::default(), &FeatureGates::default(), at(10));
+            assert_eq!(by_kubectl.progress.state, RolloutStage::Complete);
+            explain(&set, &belongings, Causes::default(), &FeatureGates::default(), at(10)).progress
         };
         let three = || (0..3).map(|ordinal| pod(ordinal, |_| ())).collect::<Vec<_>>();
         assert_eq!(explained("NewRevisionAvailable", three()).state, RolloutStage::Complete);
@@ -433,11 +439,11 @@ mod tests {
             })
         };
         let recreate = json!({"type": "Recreate"});
-        let look = look_at(&recreate, vec![going(0), going(1)]);
+        let look = status_of(&recreate, vec![going(0), going(1)]);
         let waits: Vec<_> = look.waits.iter().map(ToString::to_string).collect();
         assert_eq!(waits, ["waiting for 2 terminating pods (db-1 has 20s of its 30s grace left) before creating 3 more"]);
         assert_eq!((look.phase, look.replicas.terminating), (Some(Phase::WaitingTermination), Some(2)));
-        assert_eq!(look_at(&recreate, vec![pod(0, |_| ())]).phase, Some(Phase::NeedsDeletion));
-        assert_eq!(look_at(&recreate, vec![]).phase, Some(Phase::ReadyForCreation));
+        assert_eq!(status_of(&recreate, vec![pod(0, |_| ())]).phase, Some(Phase::NeedsDeletion));
+        assert_eq!(status_of(&recreate, vec![]).phase, Some(Phase::ReadyForCreation));
     }
 }

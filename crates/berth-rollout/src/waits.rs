@@ -18,7 +18,7 @@ use berth_workloads::{
 use jiff::Timestamp;
 use std::sync::Arc;
 
-/// What pods and ReplicaSets say that the Deployment alone does not.
+/// The facts from pods and ReplicaSets that the Deployment alone does not have.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Observed {
     /// What is left undone on purpose, and why.
@@ -63,7 +63,7 @@ pub fn state(
 /// As [`observe`], from what is known of all sets and pods: costs what has changed since the last time.
 #[must_use]
 pub fn observe_known(deployment: &DeploymentView, sets: &Sets, pods: &mut PodIndex, gates: &FeatureGates, now: Timestamp) -> Observed {
-    // Nobody is asked for whoever only looks: what was answered last is on the set.
+    // A reader sends no queries: the set has the last answers.
     let look = Look { last_error: None, gates, now };
     let state = observe_deployment(&Arc::new(deployment.clone()), sets, pods, look, None);
     let mut observed = of_deployment(&state);
@@ -93,7 +93,7 @@ fn of_deployment(state: &DeploymentState) -> Observed {
     Observed { waits: plan.waits, terminating, terminating_newest, goes_back_to }
 }
 
-/// What a ReplicaSet waits for by its own plan: it replaces a pod that was deleted only when that is gone, where an annotation says so.
+/// The waits of a ReplicaSet by its own plan: where an annotation requires it, it replaces a terminating pod only after its deletion.
 #[must_use]
 pub fn of_replica_set(set: &Arc<ReplicaSetView>, sets: &Sets, pods: &mut PodIndex, look: Look<'_>) -> Vec<Wait> {
     // No other set's plan has waits.
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn the_plans_own_words_say_what_is_waited_for() {
+    fn the_waits_are_in_the_plans_own_words() {
         let (deployment, sets, pods) = half_way();
         let observed = observe(&deployment, &sets, &pods, &FeatureGates::default(), at("05"));
         assert_eq!(observed.terminating, 3);

@@ -10,7 +10,7 @@ use berth_follow::{
     views::NoteView,
     world::World,
 };
-use berth_rollout::look::RolloutStage;
+use berth_rollout::status::RolloutStage;
 use jiff::Timestamp;
 use std::sync::Arc;
 

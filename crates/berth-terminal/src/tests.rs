@@ -11,7 +11,7 @@ use berth_follow::{
     board::{Card, Rank},
     id::{Id, Kind},
 };
-use berth_rollout::look::{Replicas, RolloutStage};
+use berth_rollout::status::{Replicas, RolloutStage};
 use ratatui::{Terminal, backend::TestBackend, buffer::Buffer, layout::Rect};
 use std::{sync::Arc, time::Duration};
 

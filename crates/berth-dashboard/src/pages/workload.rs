@@ -9,7 +9,7 @@ use crate::{
     views::NoteView,
     world::World,
 };
-use berth_rollout::look::RolloutStage;
+use berth_rollout::status::RolloutStage;
 use berth_workloads::view::Meta;
 use jiff::Timestamp;
 use maud::{Markup, PreEscaped, html};

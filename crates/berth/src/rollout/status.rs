@@ -19,7 +19,7 @@ use berth_api::Scope;
 use berth_identity::ApiName;
 use berth_remote::Only;
 use berth_rollout::{
-    look::{Look, RolloutStage},
+    status::{RolloutStage, RolloutStatus},
     waits,
 };
 use berth_workloads::{
@@ -85,9 +85,9 @@ pub(super) async fn run(options: &Status, connection: &Connection, workload: &Fo
 async fn follow(options: &Status, connection: &Connection, workload: &Found) -> Result<(), Error> {
     let mut world = World::new(workload);
     let mut changes = changes(connection, workload)?.ready_chunks(BATCH_MAX);
-    let (mut printed, mut printed_waits): (Option<Look>, _) = (None, PrintedWaits::default());
+    let (mut printed, mut printed_waits): (Option<RolloutStatus>, _) = (None, PrintedWaits::default());
     loop {
-        let look_again = printed.as_ref().and_then(|look| look.look_again);
+        let look_again = printed.as_ref().and_then(|look| look.requeue_at);
         let lagging = printed_waits.due().filter(|at| Timestamp::now() < *at);
         let look_again = look_again.into_iter().chain(lagging).min();
         tokio::select! {
@@ -114,10 +114,10 @@ async fn follow(options: &Status, connection: &Connection, workload: &Found) -> 
             let news = if options.watch { printed_waits.news(&look.waits, Timestamp::now()) } else { look.waits.clone() };
             news.iter().for_each(|wait| line(&format!("  {wait}")));
         }
-        match look.standing.state {
+        match look.progress.state {
             RolloutStage::Failed => {
                 let hint = hint(&look, workload);
-                return Err(Error::Rollout(format!("{}{}", look.standing.message, hint.unwrap_or_default())));
+                return Err(Error::Rollout(format!("{}{}", look.progress.message, hint.unwrap_or_default())));
             }
             RolloutStage::Complete => return Ok(()),
             RolloutStage::Waiting if !options.watch => return Ok(()),
@@ -127,12 +127,12 @@ async fn follow(options: &Status, connection: &Connection, workload: &Found) -> 
 }
 
 /// The automatic rollback that has put another rollout in place of the one that was followed: that has failed, whatever becomes of this one.
-fn overtaken<'l>(before: Option<&Look>, look: &'l Look) -> Option<&'l Record> {
+fn overtaken<'l>(before: Option<&RolloutStatus>, look: &'l RolloutStatus) -> Option<&'l Record> {
     look.rollback.as_ref().filter(|record| before.is_some_and(|before| before.rollback.as_ref() != Some(record)))
 }
 
 /// What becomes of a rollout that has failed. Before the second revision there is nothing to go back to.
-fn hint(look: &Look, workload: &Found) -> Option<String> {
+fn hint(look: &RolloutStatus, workload: &Found) -> Option<String> {
     match (look.goes_back_to, &look.rollback, look.revision) {
         (Some(revision), _, _) => Some(format!("; it rolls back to revision {revision} automatically")),
         (None, Some(_), _) => Some("; it is the result of a rollback, and berth does not roll back again".to_owned()),
@@ -190,7 +190,7 @@ fn selector(workload: &Found) -> Result<Option<LabelSelector>, Error> {
     })
 }
 
-fn check_revision(options: &Status, workload: &Found, look: &Look) -> Result<(), Error> {
+fn check_revision(options: &Status, workload: &Found, look: &RolloutStatus) -> Result<(), Error> {
     match look.revision {
         _ if options.revision == 0 => Ok(()),
         Some(running) if running == options.revision => Ok(()),
@@ -203,8 +203,15 @@ fn check_revision(options: &Status, workload: &Found, look: &Look) -> Result<(),
 }
 
 /// Prints what has changed since the look before, but for waits in lines.
-fn print(options: &Status, connection: &Connection, workload: &Found, features: &Features, before: Option<&Look>, look: &Look) {
-    let is_new = before.is_none_or(|before| before.standing != look.standing);
+fn print(
+    options: &Status,
+    connection: &Connection,
+    workload: &Found,
+    features: &Features,
+    before: Option<&RolloutStatus>,
+    look: &RolloutStatus,
+) {
+    let is_new = before.is_none_or(|before| before.progress != look.progress);
     if options.output == Some(StatusOutput::Json) {
         let has_new_waits = before.map_or(!look.waits.is_empty(), |before| !waits::same(&before.waits, &look.waits));
         let (causes, pods) = before.map_or((&[] as &[_], &[] as &[_]), |before| (&*before.causes, &*before.unready_pods));
@@ -214,8 +221,8 @@ fn print(options: &Status, connection: &Connection, workload: &Found, features: 
         }
         return;
     }
-    if is_new && look.standing.state != RolloutStage::Failed {
-        line(&look.standing.message);
+    if is_new && look.progress.state != RolloutStage::Failed {
+        line(&look.progress.message);
     }
     if let Some(rollback) = look.rollback.as_ref().filter(|_| before.is_none_or(|before| before.rollback != look.rollback)) {
         line(&format!("  {rollback}"));

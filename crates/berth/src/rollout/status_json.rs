@@ -7,7 +7,7 @@ use super::{
     features::{Finding, Source},
     target::Found,
 };
-use berth_rollout::look::{Look, Replicas, RolloutStage};
+use berth_rollout::status::{Replicas, RolloutStage, RolloutStatus};
 use berth_workloads::{Wait, cause::Cause, rollback::Record, stateful_set::Phase};
 use serde::Serialize;
 
@@ -129,14 +129,14 @@ struct Feature {
 }
 
 /// Tells of one look.
-pub(super) fn report<'a>(namespace: &'a str, workload: &'a Found, features: &[Finding], look: &'a Look) -> Report<'a> {
+pub(super) fn report<'a>(namespace: &'a str, workload: &'a Found, features: &[Finding], look: &'a RolloutStatus) -> Report<'a> {
     Report {
         kind: workload.kind.name(),
         namespace,
         name: &workload.name,
         revision: look.revision,
-        state: state(look.standing.state),
-        message: &look.standing.message,
+        state: state(look.progress.state),
+        message: &look.progress.message,
         phase: look.phase.map(phase),
         rollback: look.rollback.as_ref().map(rolled_back),
         replicas: pods(look.replicas),
@@ -206,18 +206,29 @@ mod tests {
         *,
     };
     use berth_api::Gate;
-    use berth_rollout::look::{Standing, UnreadyPod};
+    use berth_rollout::status::{RolloutProgress, UnreadyPod};
     use berth_workloads::cause;
 
-    fn look() -> Look {
+    fn look() -> RolloutStatus {
         let replicas = Replicas { wanted: 3, total: 2, updated: 1, available: 0, terminating: None };
-        let standing = Standing { state: RolloutStage::Waiting, message: "wait".to_owned() };
+        let standing = RolloutProgress { state: RolloutStage::Waiting, message: "wait".to_owned() };
         let (causes, waits, unready_pods) = (Vec::new(), Vec::new(), Vec::new());
         let (rollback, goes_back_to) = (None, None);
-        Look { revision: None, standing, rollback, goes_back_to, phase: None, replicas, causes, waits, unready_pods, look_again: None }
+        RolloutStatus {
+            revision: None,
+            progress: standing,
+            rollback,
+            goes_back_to,
+            phase: None,
+            replicas,
+            causes,
+            waits,
+            unready_pods,
+            requeue_at: None,
+        }
     }
 
-    fn text(features: &[Finding], look: &Look) -> String {
+    fn text(features: &[Finding], look: &RolloutStatus) -> String {
         let workload = Found { kind: Kind::StatefulSet, name: "db".to_owned(), json: String::new() };
         json(&report("shop", &workload, features, look))
     }
@@ -230,9 +241,9 @@ mod tests {
         let about = cause::About { kind: "Pod", name: "db-1".to_owned() };
         let cause = Cause { kind: cause::Kind::ImagePull, pods: 2, about, evidence: "no".to_owned() };
         let message = cause.to_string();
-        let most = Look {
+        let most = RolloutStatus {
             revision: Some(4),
-            standing: Standing { state: RolloutStage::Failed, message: "late".to_owned() },
+            progress: RolloutProgress { state: RolloutStage::Failed, message: "late".to_owned() },
             rollback: Some(Record {
                 revision: 4,
                 template_hash: "5d4".to_owned(),

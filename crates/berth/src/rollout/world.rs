@@ -10,8 +10,8 @@ use berth_controllers::{Change, RawObject};
 use berth_identity::{ObjectKey, Revision};
 use berth_remote::WatchError;
 use berth_rollout::{
-    look::{self, Look},
     stateful_set::{self, Belongings},
+    status::{self, RolloutStatus},
     waits::{self, Observed},
 };
 use berth_workloads::{
@@ -251,7 +251,7 @@ impl<'a> World<'a> {
     ///
     /// # Errors
     /// It is there no longer, or is not of its kind.
-    pub(super) fn look(&mut self, now: Timestamp) -> Result<Option<Look>, Error> {
+    pub(super) fn look(&mut self, now: Timestamp) -> Result<Option<RolloutStatus>, Error> {
         if self.is_awaited() {
             return Ok(None);
         }
@@ -266,14 +266,14 @@ impl<'a> World<'a> {
                     now,
                 );
                 let causes = self.causes_of_deployment(&deployment, now);
-                Ok(Some(look::of_deployment(&deployment, self.observed(&deployment, now), causes, &self.features.gates)))
+                Ok(Some(status::of_deployment(&deployment, self.observed(&deployment, now), causes, &self.features.gates)))
             }
             Kind::StatefulSet => {
                 let set: StatefulSetView = current.view()?;
                 self.unobserved_since =
                     since(set.status.observed_generation < set.meta.generation, self.unobserved_since, current.changed(), now);
                 let causes = self.causes_of_stateful_set(&set, now);
-                Ok(Some(stateful_set::look(&set, &self.belongings(), causes, &self.features.gates, now)))
+                Ok(Some(stateful_set::status(&set, &self.belongings(), causes, &self.features.gates, now)))
             }
         }
     }

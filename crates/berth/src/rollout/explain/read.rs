@@ -15,10 +15,10 @@ use super::{
 use berth_api::{FeatureGates, decode::Codec};
 use berth_identity::{GroupResource, GroupVersionResource, Revision};
 use berth_rollout::{
-    look::{self, Look, RolloutStage},
     outdated,
     settled::settled,
     stateful_set::{self, Belongings},
+    status::{self, RolloutStage, RolloutStatus},
     waits,
 };
 use berth_workloads::{
@@ -119,12 +119,12 @@ impl Reader<'_> {
             self.input = Some(Box::new(WorkloadState::Deployment(waits::state(&deployment, &sets, pods, &gates, now))));
         }
         let observed = waits::observe(&deployment, &sets, pods, &gates, now);
-        let look = look::of_deployment(&deployment, observed, causes, &gates);
+        let look = status::of_deployment(&deployment, observed, causes, &gates);
         let owned = |pod: &&Arc<PodView>| {
             sets.iter().any(|set| set.meta.is_controlled_by(&deployment.meta.uid) && pod.meta.is_controlled_by(&set.meta.uid))
         };
         let look = settled(look, pods.iter().filter(owned).map(|pod| &**pod), deployment.spec.min_ready_seconds, now);
-        let Look { revision, standing, mut causes, waits, .. } = look;
+        let RolloutStatus { revision, progress: standing, mut causes, waits, .. } = look;
         causes.extend(self.neighbours("Deployment", &deployment.meta, &deployment.spec.template, &sets, pods).await?);
         let outdated = outdated::of_deployment(&deployment, &sets, pods);
         let own = sets.iter().filter(|set| set.replicas > 0 && set.meta.is_controlled_by(&deployment.meta.uid));
@@ -168,7 +168,7 @@ impl Reader<'_> {
         }
         let look = stateful_set::explain(&set, &belongings, causes, &gates, now);
         let owned = pods.iter().filter(|pod| pod.meta.is_controlled_by(&set.meta.uid)).map(|pod| &**pod);
-        let Look { standing, mut causes, mut waits, .. } = settled(look, owned, set.spec.min_ready_seconds, now);
+        let RolloutStatus { progress: standing, mut causes, mut waits, .. } = settled(look, owned, set.spec.min_ready_seconds, now);
         let heeds_annotations = features::heed_annotations(self.connection, found).await;
         if !heeds_annotations {
             waits = waits.into_iter().map(Wait::unheeded).collect();

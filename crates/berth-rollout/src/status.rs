@@ -17,13 +17,13 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::PodTemplateSpec;
 use std::collections::BTreeMap;
 
-/// One look at a workload.
+/// The status of a workload's rollout at one moment.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Look {
+pub struct RolloutStatus {
     /// The number of the revision that is rolled out.
     pub revision: Option<i64>,
     /// How far it is.
-    pub standing: Standing,
+    pub progress: RolloutProgress,
     /// The automatic rollback that has made this revision.
     pub rollback: Option<Record>,
     /// The revision that its controller is about to go back to by itself.
@@ -32,14 +32,14 @@ pub struct Look {
     pub phase: Option<Phase>,
     /// How many pods there are.
     pub replicas: Replicas,
-    /// What stands in the way, most telling first.
+    /// What blocks it, the most important first.
     pub causes: Vec<Cause>,
     /// What is left undone on purpose.
     pub waits: Vec<Wait>,
     /// Of StatefulSets: pods that something keeps from being ready.
     pub unready_pods: Vec<UnreadyPod>,
-    /// When there will be more to say although nothing has changed.
-    pub look_again: Option<Timestamp>,
+    /// When the status changes although no object has changed.
+    pub requeue_at: Option<Timestamp>,
 }
 
 /// A pod that is not ready, and why.
@@ -51,12 +51,12 @@ pub struct UnreadyPod {
     pub reasons: Vec<String>,
 }
 
-/// One look at a Deployment. `observed` and `causes` are what its sets and pods say besides; `gates` those of the cluster's controllers.
+/// The status of a Deployment. `observed` and `causes` come from its sets and pods. `gates` are those of the cluster's controllers.
 #[must_use]
-pub fn of_deployment(deployment: &DeploymentView, observed: Observed, causes: Causes, gates: &FeatureGates) -> Look {
+pub fn of_deployment(deployment: &DeploymentView, observed: Observed, causes: Causes, gates: &FeatureGates) -> RolloutStatus {
     let terminating = deployment.status.terminating_replicas.unwrap_or(observed.terminating);
     let name = &deployment.meta.name;
-    let replaced = if says_how_far(deployment) { terminating } else { terminating.saturating_sub(observed.terminating_newest) };
+    let replaced = if describes_rollout(deployment) { terminating } else { terminating.saturating_sub(observed.terminating_newest) };
     let waited_for = if gates.enabled(Gate::DeploymentPodReplacementPolicy) { replaced } else { 0 };
     let (state, message) = match state::of(deployment, waited_for) {
         _ if deployment.meta.deleted.is_some() => (RolloutStage::Waiting, format!("deployment \"{name}\" is being deleted")),
@@ -73,20 +73,20 @@ pub fn of_deployment(deployment: &DeploymentView, observed: Observed, causes: Ca
         available: status.available_replicas,
         terminating: Some(terminating),
     };
-    let (revision, standing) = (annotations::revision(&deployment.annotations), Standing { state, message });
+    let (revision, progress) = (annotations::revision(&deployment.annotations), RolloutProgress { state, message });
     let rollback = rollback_to(&deployment.annotations, revision, &deployment.spec.template);
-    let Causes { list: causes, look_again } = causes;
+    let Causes { list: causes, look_again: requeue_at } = causes;
     let goes_back_to = observed.goes_back_to;
-    Look { revision, standing, rollback, goes_back_to, phase: None, replicas, causes, waits, unready_pods: Vec::new(), look_again }
+    RolloutStatus { revision, progress, rollback, goes_back_to, phase: None, replicas, causes, waits, unready_pods: Vec::new(), requeue_at }
 }
 
-/// Whether its condition `Progressing` says how far its rollout is: not without a deadline, and not while it is paused.
-fn says_how_far(deployment: &DeploymentView) -> bool {
+/// Whether its condition `Progressing` describes its rollout: not without a deadline, and not while it is paused.
+fn describes_rollout(deployment: &DeploymentView) -> bool {
     let mut conditions = deployment.status.conditions.iter().flatten();
     !deployment.spec.paused && conditions.any(|condition| condition.type_ == "Progressing")
 }
 
-/// The automatic rollback that a workload's annotations tell of, if it has made this revision.
+/// The automatic rollback in a workload's annotations, if it has made this revision.
 #[must_use]
 pub fn rollback_to(annotations: &BTreeMap<String, String>, revision: Option<i64>, template: &PodTemplateSpec) -> Option<Record> {
     Record::of(annotations).filter(|record| revision.is_some_and(|revision| record.has_made(revision, template)))
@@ -94,7 +94,7 @@ pub fn rollback_to(annotations: &BTreeMap<String, String>, revision: Option<i64>
 
 /// How far it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Standing {
+pub struct RolloutProgress {
     /// In a word.
     pub state: RolloutStage,
     /// kubectl's sentence, where it has one.
@@ -136,7 +136,7 @@ mod tests {
 
     /// After a scale-down of a Deployment that rolled out before.
     #[test]
-    fn pods_that_a_scale_down_deletes_are_no_replaced_ones_where_no_condition_says_that_it_is_complete() {
+    fn pods_that_a_scale_down_deletes_are_no_replaced_ones_without_a_condition_of_completion() {
         let stage = |conditions: Value, paused: bool, terminating_newest| {
             let template = json!({"metadata": {}, "spec": {"containers": []}});
             let spec = json!({"replicas": 1, "podReplacementPolicy": "TerminationComplete", "paused": paused, "selector": {}, "template": template});
@@ -145,7 +145,7 @@ mod tests {
             let object = json!({"metadata": {"name": "web", "uid": "d"}, "spec": spec, "status": counts});
             let deployment = DeploymentView::decode(object.to_string().as_bytes(), Revision(0)).expect("a Deployment");
             let observed = Observed { terminating: 2, terminating_newest, ..Observed::default() };
-            of_deployment(&deployment, observed, Causes::default(), &FeatureGates::default()).standing.state
+            of_deployment(&deployment, observed, Causes::default(), &FeatureGates::default()).progress.state
         };
         let progressing = |reason: &str| json!([{"type": "Progressing", "status": "True", "reason": reason}]);
         assert_eq!(stage(json!([]), false, 2), RolloutStage::Complete, "without a deadline");
