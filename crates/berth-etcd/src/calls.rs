@@ -25,14 +25,15 @@ const AUTHENTICATE: &str = "/etcdserverpb.Auth/Authenticate";
 
 /// etcd itself gives up after seven seconds with its usual times of election, or after 27, whatever the release.
 const ANSWERED_WITHIN: Duration = Duration::from_secs(10);
-/// The same of a transaction where there is another member to repeat it at. What a member has passed on to a leader that is killed then is lost, and the member
-/// does not say so before it gives up itself; by this time there is another leader.
+/// The limit for a transaction where another member can repeat it. A write that a member has forwarded to a leader that is then killed is lost. The
+/// member does not report this before it gives up itself. By this time there is another leader.
 const WRITTEN_WITHIN: Duration = Duration::from_secs(3);
-/// How long who reads is not told that the members have no leader: an election takes one to two seconds with etcd's usual times, and takes nothing from who reads but time.
+/// How long a read hides the lack of a leader from its caller. An election takes one to two seconds with etcd's default times, and costs readers only
+/// time.
 const ELECTED_WITHIN: Duration = Duration::from_secs(3);
-/// How long after all members have said so they are asked again.
+/// The delay before the members are asked again, after all of them have reported that they have no leader.
 const ASKED_AGAIN_AFTER: Duration = Duration::from_millis(100);
-/// How long one is listened to that is repeated by who asked for it: longer than anybody waits for a write.
+/// How long a read is awaited that its caller repeats: longer than any caller waits for a write.
 const LISTENED_WITHIN: Duration = Duration::from_secs(40);
 
 /// Whether a call that may have been done can be made again.
@@ -53,7 +54,7 @@ impl Members {
     {
         let members = Arc::clone(self);
         let call = async move { members.call_any(path, request, repeat).await };
-        // On the runtime of the connections, whoever polls.
+        // On the runtime of the connections, whichever runtime polls.
         let called = self.runtime.spawn(call).await;
         called.unwrap_or_else(|_| Err(EtcdError::Unknown("the runtime of etcd's client has ended".into())))
     }
@@ -185,7 +186,7 @@ pub(crate) async fn grpc(channel: Channel, answer_bytes_max: usize) -> Result<Gr
     Ok(grpc)
 }
 
-/// With whose token it is asked, and that a member without a leader shall say so rather than wait for one.
+/// Adds the token of the user, and requires a member without a leader to fail instead of waiting for one.
 pub(crate) fn asked<T>(message: T, token: Option<Token>) -> Request<T> {
     let mut request = Request::new(message);
     request.metadata_mut().insert("hasleader", MetadataValue::from_static("true"));

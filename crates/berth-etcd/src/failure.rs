@@ -21,17 +21,17 @@ impl Failure {
         let words = format!("etcd at {endpoint}: {}", words(status));
         let text = status.message();
         let is_connecting = causes(status).iter().any(|cause| cause.is::<ConnectError>());
-        let error = if says(text, &["required revision has been compacted"]) {
+        let error = if contains_any(text, &["required revision has been compacted"]) {
             EtcdError::Compacted
-        } else if says(text, &["required revision is a future revision"]) {
+        } else if contains_any(text, &["required revision is a future revision"]) {
             EtcdError::Future
-        } else if says(text, &["database space exceeded"]) {
+        } else if contains_any(text, &["database space exceeded"]) {
             EtcdError::NoSpace
-        } else if says(text, &["request is too large", "received message larger than max"]) {
+        } else if contains_any(text, &["request is too large", "received message larger than max"]) {
             EtcdError::TooLarge(words)
-        } else if says(text, &["decoded message length too large"]) {
+        } else if contains_any(text, &["decoded message length too large"]) {
             EtcdError::TooLong
-        } else if says(text, &["requested lease not found"]) {
+        } else if contains_any(text, &["requested lease not found"]) {
             EtcdError::NoLease
         } else if is_connecting {
             EtcdError::Unreachable(words)
@@ -41,7 +41,7 @@ impl Failure {
             EtcdError::Unknown(words)
         };
         let is_the_members = matches!(error, EtcdError::Unreachable(_) | EtcdError::Unknown(_));
-        Self { error, is_the_members, is_the_tokens: is_the_tokens(status), has_no_leader: says(text, &["no leader"]) }
+        Self { error, is_the_members, is_the_tokens: is_the_tokens(status), has_no_leader: contains_any(text, &["no leader"]) }
     }
 
     pub(crate) fn late(endpoint: &str, seconds: u64) -> Self {
@@ -52,10 +52,10 @@ impl Failure {
 
 /// Whether etcd does not know the token: it lives for minutes without use, and in some members' memory alone.
 pub(crate) fn is_the_tokens(status: &Status) -> bool {
-    says(status.message(), &["invalid auth token", "revision of auth store is old"])
+    contains_any(status.message(), &["invalid auth token", "revision of auth store is old"])
 }
 
-/// Whether etcd itself said no, before it did anything. What the way to it says leaves that open, and so do time-outs and elections.
+/// Whether etcd itself rejected the request before it did anything. An error of a proxy leaves that open, and so do time-outs and elections.
 fn is_no(status: &Status) -> bool {
     let is_etcds = status.message().starts_with("etcdserver: ") && status.source().is_none();
     let says_no = matches!(
@@ -72,7 +72,7 @@ fn is_no(status: &Status) -> bool {
     is_etcds && says_no
 }
 
-fn says(text: &str, words: &[&str]) -> bool {
+fn contains_any(text: &str, words: &[&str]) -> bool {
     words.iter().any(|words| text.contains(words))
 }
 
@@ -88,7 +88,7 @@ fn words(status: &Status) -> String {
     words
 }
 
-/// What stands behind an error, the nearest first.
+/// The causes of an error, the nearest first.
 pub(crate) fn causes(error: &dyn Error) -> Vec<&(dyn Error + 'static)> {
     let mut causes = Vec::new();
     let mut next = error.source();

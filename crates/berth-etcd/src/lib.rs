@@ -1,15 +1,15 @@
-//! A client of etcd's v3 API (3.4 to 3.6), as far as a store needs one: what [`berth_store::etcd::EtcdStore`] stands on.
+//! A client of etcd's v3 API (3.4 to 3.6), as far as a store needs one. [`berth_store::etcd::EtcdStore`] depends on it.
 //!
 //! Start with [`Client::open`]. gRPC is tonic's, TLS rustls'; the messages are made from `proto/etcd.proto` and checked in. A client has two connections
 //! to a member: one for calls, one for watches, so that neither waits for the other. It speaks to one member at a time, and to the next when that
 //! one fails. Its futures may be polled anywhere; what it waits for runs on the runtime that it was opened on.
 
 mod calls;
-mod claim;
 mod failure;
 mod members;
+mod ownership;
 #[rustfmt::skip]
-#[expect(unreachable_pub, reason = "made from the proto, which says what they are")]
+#[expect(unreachable_pub, reason = "made from the proto, which describes them")]
 mod messages;
 mod open;
 mod options;
@@ -18,9 +18,9 @@ mod version;
 mod watch;
 mod wire;
 
-pub use claim::{Claim, ClaimError, Origin};
 pub use open::OpenError;
 pub use options::{Fault, Options, Tls, User};
+pub use ownership::{Origin, OwnershipError, OwnershipRequest};
 pub use version::Version;
 
 use berth_store::{
@@ -105,13 +105,13 @@ impl Client {
         unchanged: &[Unchanged],
         repeat: Repeat,
     ) -> impl Future<Output = Result<Outcome, EtcdError>> + Send + use<> {
-        let place = &self.members.place;
+        let key_prefix = &self.members.key_prefix;
         let written = puts.iter().filter_map(|put| Some((&put.key, put.expected?)));
         let compared = written.chain(unchanged.iter().map(|unchanged| (&unchanged.key, unchanged.expected())));
         let txn = messages::Txn {
-            compare: compared.clone().map(|(key, expected)| place.compare(key, expected)).collect(),
-            success: puts.iter().map(|put| place.write(put)).collect(),
-            failure: compared.map(|(key, _)| place.look(key)).collect(),
+            compare: compared.clone().map(|(key, expected)| key_prefix.compare(key, expected)).collect(),
+            success: puts.iter().map(|put| key_prefix.write(put)).collect(),
+            failure: compared.map(|(key, _)| key_prefix.read(key)).collect(),
         };
         let members = Arc::clone(&self.members);
         async move {
@@ -134,16 +134,16 @@ impl Client {
 impl Etcd for Client {
     fn revision(&self) -> BoxFuture<'_, Result<Revision, EtcdError>> {
         // Any key will do; this one is within what a user of Kubernetes' keys may read.
-        let range = messages::Range { key: self.members.place.there("/registry/"), count_only: true, ..messages::Range::default() };
+        let range = messages::Range { key: self.members.key_prefix.there("/registry/"), count_only: true, ..messages::Range::default() };
         let asked = self.members.call(calls::RANGE, range, Repeat::Yes);
         asked.map(|answer| answer.map(|answer: messages::RangeAnswer| revision_of(answer.header.as_ref()))).boxed()
     }
 
     fn range(&self, query: Query) -> BoxFuture<'_, Result<Page, EtcdError>> {
         let Query { prefix, start_after, at, limit } = query;
-        let place = &self.members.place;
-        let (first, range_end) = place.bounds(&prefix);
-        let behind = start_after.map(|key| [&place.there(key.as_str())[..], b"\0"].concat().into());
+        let key_prefix = &self.members.key_prefix;
+        let (first, range_end) = key_prefix.bounds(&prefix);
+        let behind = start_after.map(|key| [&key_prefix.there(key.as_str())[..], b"\0"].concat().into());
         let range = messages::Range {
             key: behind.map_or_else(|| first.clone(), |behind: Bytes| behind.max(first.clone())),
             range_end,
@@ -157,14 +157,14 @@ impl Etcd for Client {
             Ok(Page {
                 revision: revision_of(answer.header.as_ref()),
                 count,
-                keys: answer.kvs.into_iter().filter_map(|found| place.key_value(found)).collect(),
+                keys: answer.kvs.into_iter().filter_map(|found| key_prefix.key_value(found)).collect(),
             })
         }
         .boxed()
     }
 
     fn unchanged(&self, prefix: &str, since: Revision) -> BoxFuture<'_, Result<Option<Revision>, EtcdError>> {
-        let (key, range_end) = self.members.place.bounds(prefix);
+        let (key, range_end) = self.members.key_prefix.bounds(prefix);
         let range = messages::Range { key, range_end, ..messages::Range::default() };
         // With nothing written since, as many keys are the same keys.
         let newer = messages::Range { min_mod_revision: to_wire(since.later(1)), limit: 1, keys_only: true, ..range.clone() };
@@ -190,8 +190,8 @@ impl Etcd for Client {
         watch::watch(Arc::clone(&self.members), prefix, from)
     }
 
-    fn tells_progress(&self) -> bool {
-        self.members.tell_progress()
+    fn reports_progress(&self) -> bool {
+        self.members.reports_progress()
     }
 
     fn barred(&self) -> Option<String> {
@@ -206,11 +206,11 @@ impl Etcd for Client {
     fn status(&self) -> BoxFuture<'_, Result<Status, EtcdError>> {
         async move {
             let answer: messages::StatusAnswer = self.members.call(calls::STATUS, messages::Status {}, Repeat::Yes).await?;
-            let says = |alarm: &str| answer.errors.iter().any(|error| error.contains(alarm));
+            let contains_any = |alarm: &str| answer.errors.iter().any(|error| error.contains(alarm));
             let alarms = [(Alarm::NoSpace, "alarm:NOSPACE"), (Alarm::Corrupt, "alarm:CORRUPT")];
             Ok(Status {
                 database_bytes: answer.db_size.try_into().unwrap_or_default(),
-                alarms: alarms.into_iter().filter(|(_, text)| says(text)).map(|(alarm, _)| alarm).collect(),
+                alarms: alarms.into_iter().filter(|(_, text)| contains_any(text)).map(|(alarm, _)| alarm).collect(),
             })
         }
         .boxed()

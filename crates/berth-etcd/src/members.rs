@@ -4,7 +4,7 @@ use crate::{
     failure::causes,
     options::{Fault, Options, User},
     version::Version,
-    wire::Place,
+    wire::KeyPrefix,
 };
 use http::Uri;
 use std::{
@@ -53,15 +53,15 @@ impl Rivals {
 pub(crate) struct Members {
     pub(crate) runtime: Handle,
     pub(crate) user: Option<User>,
-    pub(crate) place: Place,
+    pub(crate) key_prefix: KeyPrefix,
     /// The user's, from whichever member.
     pub(crate) token: tokio::sync::Mutex<Option<Token>>,
-    /// Who writes there too, from when that is looked for.
+    /// The other programs that write there, once their detection has started.
     pub(crate) rivals: OnceLock<Arc<Rivals>>,
     members: Vec<Member>,
     /// The one that is spoken to.
     current: watch::Sender<usize>,
-    /// What each has said that it is.
+    /// The release that each member has reported.
     versions: Mutex<Vec<Option<Version>>>,
 }
 
@@ -81,7 +81,7 @@ impl Members {
         Ok(Arc::new(Self {
             runtime,
             user: options.user.clone(),
-            place: Place::new(&options.prefix),
+            key_prefix: KeyPrefix::new(&options.prefix),
             token: tokio::sync::Mutex::default(),
             rivals: OnceLock::new(),
             current: watch::Sender::new(0),
@@ -99,7 +99,7 @@ impl Members {
         *self.current.borrow()
     }
 
-    /// Goes on to the next, unless somebody has.
+    /// Switches to the next member, unless another caller has done so.
     pub(crate) fn leave(&self, index: usize) {
         let next = (index + 1) % self.len();
         self.current.send_if_modified(|current| {
@@ -129,7 +129,7 @@ impl Members {
         self.members[index].watches.clone()
     }
 
-    /// Forgets the token, unless somebody has got another since: it costs etcd a hash that is made to be slow.
+    /// Forgets the token, unless another caller has replaced it: a new one costs etcd a hash that is slow by design.
     pub(crate) async fn forget_token(&self, unknown: Option<&Token>) {
         let mut token = self.token.lock().await;
         if token.as_ref() == unknown {
@@ -137,12 +137,12 @@ impl Members {
         }
     }
 
-    /// Whether all members are known to tell of progress rightly.
-    pub(crate) fn tell_progress(&self) -> bool {
-        self.versions().iter().all(|version| version.is_some_and(Version::tells_progress))
+    /// Whether all members are known to report progress correctly.
+    pub(crate) fn reports_progress(&self) -> bool {
+        self.versions().iter().all(|version| version.is_some_and(Version::reports_progress))
     }
 
-    /// The member at `index` says that it is this release.
+    /// Records the release that the member at `index` has reported.
     pub(crate) fn is_known(&self, index: usize, version: Version) {
         self.versions()[index] = Some(version);
     }
@@ -204,9 +204,9 @@ mod tests {
         assert_eq!(left_of(Some(&new)), None);
     }
 
-    /// Whoever finds out late that a member does not answer must not leave the next one too.
+    /// A caller that finds out late that a member does not answer must not leave the next one too.
     #[test]
-    fn a_member_is_left_once_whoever_else_finds_out() {
+    fn a_member_is_left_once_although_several_callers_detect_it() {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
         let endpoints = (1..=3).map(|port| format!("http://127.0.0.1:{port}")).collect();
         let members = Members::new(&Options { endpoints, ..Options::default() }, runtime.handle().clone()).expect("addresses");

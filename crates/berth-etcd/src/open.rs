@@ -1,4 +1,4 @@
-//! What members say that they are: asked before they are used, and again while they are.
+//! The releases of the members: checked before they are used, and repeatedly while they are.
 
 use crate::{calls, members::Members, messages, options::Fault, version::Version};
 use berth_store::etcd::EtcdError;
@@ -23,7 +23,7 @@ pub enum OpenError {
     Version {
         /// The member.
         endpoint: String,
-        /// What it says it is.
+        /// The release that it reports.
         version: Version,
         /// Why that will not do.
         reason: &'static str,
@@ -54,14 +54,14 @@ impl Members {
         answer.map(|answer: messages::StatusAnswer| Version::parse(&answer.version)).map_err(|failure| failure.error)
     }
 
-    /// Goes on asking, for as long as somebody uses them.
+    /// Repeats the check for as long as the members are used.
     pub(crate) fn keep_checking(self: &Arc<Self>) {
         let members = Arc::downgrade(self);
         self.runtime.spawn(async move {
             loop {
                 sleep(CHECK_EVERY).await;
                 let Some(members) = members.upgrade() else { return };
-                // Whoever calls hears of what is wrong.
+                // Callers receive the errors.
                 _ = members.check().await;
             }
         });

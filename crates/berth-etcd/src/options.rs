@@ -4,7 +4,7 @@ use crate::wire::HERE;
 use http::Uri;
 use std::net::IpAddr;
 
-/// Where etcd is, and who asks. What is in files is read by whoever makes these.
+/// The address of etcd, and the credentials. The caller that makes these options reads the files.
 #[derive(Clone)]
 pub struct Options {
     /// Its members' addresses: `https://10.0.0.1:2379`.
@@ -15,7 +15,7 @@ pub struct Options {
     pub user: Option<User>,
     /// Whether `http` may leave this machine. Then everything that is stored, every Secret too, can be read and changed on the way.
     pub insecure: bool,
-    /// What the keys begin with in etcd, without a `/` at its end: there it stands instead of the store's `/registry`.
+    /// The beginning of the keys in etcd, without a `/` at its end. It replaces the store's `/registry`.
     pub prefix: String,
 }
 
@@ -104,7 +104,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn plain_http_leaves_the_machine_only_where_that_is_said() {
+    fn plain_http_leaves_the_machine_only_where_allowed() {
         let check = |endpoint: &str, insecure| {
             let options = Options { endpoints: vec![endpoint.into()], insecure, ..Options::default() };
             options

@@ -19,7 +19,7 @@ impl Version {
     /// Why it must not be used.
     pub(crate) fn fault(self) -> Option<&'static str> {
         match self {
-            // Issue 13766 of etcd: a member that is killed under load may come back without what it had said was written.
+            // Issue 13766 of etcd: a member that is killed under load may come back without writes that it had acknowledged.
             Self(3, 5, 0..=2) => Some("3.5.0 to 3.5.2 can lose acknowledged writes; use 3.5.3 or later"),
             older if older < Self(3, 4, 0) => Some("it is older than 3.4"),
             _ => None,
@@ -27,7 +27,7 @@ impl Version {
     }
 
     /// Whether a progress that is asked for comes only when the watch has shown all before it: before these releases it could overtake events.
-    pub(crate) fn tells_progress(self) -> bool {
+    pub(crate) fn reports_progress(self) -> bool {
         match self {
             Self(3, 4, patch) => 31 <= patch,
             Self(3, 5, patch) => 13 <= patch,
@@ -50,7 +50,7 @@ mod tests {
     fn releases_that_lose_data_or_overtake_events_are_known() {
         let told = |text: &str| {
             let version = Version::parse(text);
-            format!("{version} {} {}", if version.fault().is_some() { "no" } else { "yes" }, version.tells_progress())
+            format!("{version} {} {}", if version.fault().is_some() { "no" } else { "yes" }, version.reports_progress())
         };
         let seen =
             ["3.3.27", "3.4.30", "3.4.31", "3.5.0", "3.5.2", "3.5.3", "3.5.12", "3.5.13", "3.6.0-rc.1", "3.6.4", "4.0.0", "?"].map(told);

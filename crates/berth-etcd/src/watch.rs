@@ -1,4 +1,4 @@
-//! Watches: each a gRPC stream of its own, on a connection that carries nothing else. etcd tells of progress only when all watches of a stream have
+//! Watches: each a gRPC stream of its own, on a connection that carries nothing else. etcd reports progress only when all watches of a stream have
 //! caught up, so none shares one.
 
 use crate::{
@@ -6,7 +6,7 @@ use crate::{
     failure::Failure,
     members::Members,
     messages::{self, event::Kind, watch_request::Request as Asked},
-    wire::{Place, from_wire, revision_of, to_wire},
+    wire::{KeyPrefix, from_wire, revision_of, to_wire},
 };
 use berth_store::{
     Revision,
@@ -24,8 +24,8 @@ use tonic_prost::ProstCodec;
 
 /// How many answers wait for their reader; behind them etcd is held up.
 const ANSWERS_MAX: usize = 16;
-/// How large a message may be. etcd sends fragments of the size that a request may have there, 1.5 MiB unless it is told otherwise, and advises against more
-/// than 10: so what is held of a watch is bounded whatever it has to catch up with.
+/// The size limit of a message. etcd sends fragments of at most the size of a request, 1.5 MiB by default, and advises against more than 10. So the
+/// memory of a watch is bounded, however much it has to catch up with.
 const MESSAGE_BYTES_MAX: usize = 32 << 20;
 /// How many questions wait for etcd: a progress that was asked for twice is asked for once too often.
 const QUESTIONS_MAX: usize = 4;
@@ -33,7 +33,7 @@ const QUESTIONS_MAX: usize = 4;
 type Item = Result<Watched, EtcdError>;
 
 pub(crate) fn watch(members: Arc<Members>, prefix: &str, from: Revision) -> Watching {
-    let (key, range_end) = members.place.bounds(prefix);
+    let (key, range_end) = members.key_prefix.bounds(prefix);
     let create = messages::WatchCreate { key, range_end, start_revision: to_wire(from), progress_notify: true, fragment: true };
     let (ask, questions) = mpsc::channel(QUESTIONS_MAX);
     let (tell, items) = mpsc::channel(ANSWERS_MAX);
@@ -42,7 +42,7 @@ pub(crate) fn watch(members: Arc<Members>, prefix: &str, from: Revision) -> Watc
     let runtime = members.runtime.clone();
     let task = runtime.spawn(async move {
         let error = follow(&members, questions, &tell).await;
-        // Whoever has gone does not want to know.
+        // A caller that has gone needs no answer.
         _ = tell.send(Err(error)).await;
     });
     let ask_progress = move || {
@@ -97,7 +97,7 @@ async fn follow(members: &Members, mut questions: mpsc::Receiver<messages::Watch
         Ok(answers) => answers,
         Err(status) => return failed(&status).await,
     };
-    let mut whole = Whole::new(members.place.clone());
+    let mut whole = Whole::new(members.key_prefix.clone());
     let mut left = pin!(members.left(index));
     loop {
         let answer: Result<Option<messages::WatchAnswer>, _> = tokio::select! {
@@ -125,22 +125,22 @@ async fn follow(members: &Members, mut questions: mpsc::Receiver<messages::Watch
 
 /// Puts together what came in several messages.
 struct Whole {
-    place: Place,
-    /// etcd has said that the watch is there.
+    key_prefix: KeyPrefix,
+    /// etcd has confirmed the watch.
     has_begun: bool,
     changes: Vec<Change>,
 }
 
 impl Whole {
-    fn new(place: Place) -> Self {
-        Self { place, has_begun: false, changes: Vec::new() }
+    fn new(key_prefix: KeyPrefix) -> Self {
+        Self { key_prefix, has_begun: false, changes: Vec::new() }
     }
 
-    /// What an answer tells, with those before it that it is the rest of; `None`: there is more to come, or nothing to tell. Of a message of which there is
-    /// more to come, the last revision may not be whole, and waits: so what is held is a revision, not all that a watch has to catch up with.
+    /// The item of an answer, joined with the fragments before it. `None`: more fragments follow, or there is nothing to report. In a fragment that is
+    /// not the last, the last revision may be incomplete, and waits: so only one revision is held, not all that a watch has to catch up with.
     fn add(&mut self, answer: messages::WatchAnswer) -> Option<Watched> {
         let is_empty = answer.events.is_empty();
-        self.changes.extend(answer.events.into_iter().filter_map(|event| change(&self.place, event)));
+        self.changes.extend(answer.events.into_iter().filter_map(|event| change(&self.key_prefix, event)));
         if answer.created {
             self.has_begun = true;
             return Some(Watched::Begun);
@@ -152,19 +152,19 @@ impl Whole {
             return (!whole.is_empty()).then_some(Watched::Changes(whole));
         }
         if is_empty && self.changes.is_empty() {
-            // Changes that are found before etcd has said that the watch is there are kept until then, and progress that was asked for is not (3.6's
-            // sendLoop keeps answers by the number of their watch, and those have none): it overtakes them.
+            // Changes before etcd has confirmed the watch are kept until then. Requested progress is not (3.6's sendLoop keeps answers by the number of
+            // their watch, and those have none): it overtakes the changes.
             return self.has_begun.then(|| Watched::Progress(revision_of(answer.header.as_ref())));
         }
         Some(Watched::Changes(std::mem::take(&mut self.changes)))
     }
 }
 
-fn change(place: &Place, event: messages::Event) -> Option<Change> {
+fn change(key_prefix: &KeyPrefix, event: messages::Event) -> Option<Change> {
     let kind = event.kind();
     let found = event.kv?;
     let put = (kind == Kind::Put).then(|| (found.value, from_wire(found.create_revision)));
-    Some(Change { key: place.here(&found.key)?, put, revision: from_wire(found.mod_revision) })
+    Some(Change { key: key_prefix.here(&found.key)?, put, revision: from_wire(found.mod_revision) })
 }
 
 #[cfg(test)]
@@ -197,7 +197,7 @@ mod tests {
 
     #[test]
     fn a_revision_in_several_messages_comes_as_a_whole() {
-        let mut whole = Whole::new(Place::new("/registry"));
+        let mut whole = Whole::new(KeyPrefix::new("/registry"));
         assert_eq!(shown(whole.add(begun())), "begun", "that is no progress");
         assert_eq!(shown(whole.add(answer(&[("/a", 7), ("/b", 8)], true))), "/a@7", "what is whole is not held back");
         assert_eq!(shown(whole.add(answer(&[("/c", 8)], true))), "none");
@@ -207,7 +207,7 @@ mod tests {
 
     #[test]
     fn progress_of_a_watch_that_has_not_begun_is_passed_over() {
-        let mut whole = Whole::new(Place::new("/registry"));
+        let mut whole = Whole::new(KeyPrefix::new("/registry"));
         assert_eq!(shown(whole.add(answer(&[], false))), "none", "what is before it may still come");
         assert_eq!(shown(whole.add(begun())), "begun");
         assert_eq!(shown(whole.add(answer(&[("/a", 5)], false))), "/a@5");

@@ -11,11 +11,11 @@ use std::sync::Arc;
 /// What the store's keys begin with.
 pub(crate) const HERE: &str = "/registry";
 
-/// What stands in etcd instead of [`HERE`].
+/// The prefix in etcd that replaces [`HERE`].
 #[derive(Clone)]
-pub(crate) struct Place(Arc<str>);
+pub(crate) struct KeyPrefix(Arc<str>);
 
-impl Place {
+impl KeyPrefix {
     /// `prefix` has no `/` at its end.
     pub(crate) fn new(prefix: &str) -> Self {
         Self(prefix.into())
@@ -29,7 +29,7 @@ impl Place {
         }
     }
 
-    /// A key of etcd's as the store knows it; `None` for one that is no text, which nobody of Kubernetes has written.
+    /// Returns the store's key for a key of etcd. `None` for one that is no text: Kubernetes writes no such key.
     pub(crate) fn here(&self, bytes: &[u8]) -> Option<Key> {
         let text = std::str::from_utf8(bytes).ok()?;
         Some(match text.strip_prefix(&*self.0) {
@@ -38,7 +38,7 @@ impl Place {
         })
     }
 
-    /// The first key that begins with `prefix`, and what stands behind the last.
+    /// The first key that begins with `prefix`, and the end after the last one.
     pub(crate) fn bounds(&self, prefix: &str) -> (Bytes, Bytes) {
         let first = self.there(prefix);
         let mut end = first.to_vec();
@@ -58,7 +58,7 @@ impl Place {
     }
 
     pub(crate) fn compare(&self, key: &Key, expected: Expected) -> messages::Compare {
-        // A key that is not there has revision 0 to etcd; nobody expects a key there that was never written.
+        // To etcd, an absent key has revision 0. No caller expects an absent key at a revision.
         let expected = match expected {
             Expected::Absent => 0,
             Expected::At(Revision(0)) => -1,
@@ -85,7 +85,7 @@ impl Place {
     }
 
     /// Reads where a key is.
-    pub(crate) fn look(&self, key: &Key) -> messages::Operation {
+    pub(crate) fn read(&self, key: &Key) -> messages::Operation {
         let range = messages::Range { key: self.there(key.as_str()), keys_only: true, ..messages::Range::default() };
         messages::Operation { operation: Some(operation::Operation::Range(range)) }
     }

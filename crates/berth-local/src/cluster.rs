@@ -26,7 +26,7 @@ use std::{borrow::Cow, sync::Arc};
 /// How long to wait before a watch that could not begin is tried again.
 const RETRY: SignedDuration = SignedDuration::from_millis(100);
 
-/// Who writes, in `managedFields`, unless [`LocalCluster::named`] says otherwise.
+/// The writer in `managedFields`, unless [`LocalCluster::named`] sets another one.
 const FIELD_MANAGER: &str = "berth-controller-manager";
 
 /// A cluster that is this process. Cheap to clone.
@@ -35,7 +35,7 @@ pub struct LocalCluster {
     registry: Registry,
     env: Env,
     manager: &'static str,
-    /// None: it writes whoever leads.
+    /// None: it writes without leader election.
     gate: Option<Gate>,
 }
 
@@ -58,9 +58,9 @@ impl LocalCluster {
         Self { manager, ..self }
     }
 
-    /// The same cluster, written to only while whoever has made the gate leads.
+    /// Returns the same cluster, which accepts writes only while the holder of the gate is the leader.
     #[must_use]
-    pub fn led_by(self, gate: Gate) -> Self {
+    pub fn fenced_by(self, gate: Gate) -> Self {
         Self { gate: Some(gate), ..self }
     }
 
@@ -87,7 +87,7 @@ impl Cluster for LocalCluster {
     fn kinds(&self) -> BoxStream<'static, Vec<ServedKind>> {
         let next = |(table, replaced): (Arc<ResourceTable>, Option<Ended>)| async move {
             if let Some(replaced) = replaced {
-                // Whoever tells of its end drops its side.
+                // The task that replaces the objects drops its side at its end.
                 replaced.await.unwrap_or_default();
             }
             let (resources, replaced) = table.follow();
@@ -238,7 +238,7 @@ fn served(resource: &Resource) -> ServedKind {
     ServedKind { resource: resource.group_resource().clone(), kind: resource.gvk().clone(), scope: resource.scope }
 }
 
-/// What a watch event tells a cache. Nothing for the end of the stream: the list that follows tells it.
+/// The change that a watch event means for a cache. None for the end of the stream: the list that follows replaces it.
 fn change(registry: &Registry, resource: &Resource, event: WatchEvent) -> Option<Change> {
     let key = |entry: &Entry| {
         let (namespace, name) = resource.place(&entry.key)?;

@@ -17,17 +17,17 @@ use std::{net::SocketAddr, sync::Arc};
 const PUBLISH_INTERVAL: SignedDuration = SignedDuration::from_secs(10);
 /// How often claims are compared with Services.
 const REPAIR_INTERVAL: SignedDuration = SignedDuration::from_mins(1);
-/// How often one of several servers says that it lives: so that it may fail twice until others think it does not.
+/// The interval in which one of several servers renews its key: it may fail twice before the others consider it dead.
 const ALIVE_INTERVAL: SignedDuration = SignedDuration::from_secs(5);
-/// The same after a failure, and how long after it fell behind the others' words are asked for anew.
+/// The same after a failure, and the delay after which a server that fell behind reads the others' keys again.
 const RETRY_INTERVAL: SignedDuration = SignedDuration::from_secs(1);
-/// How long it may take to say that a server lives no more: its store may be gone before it.
+/// The time limit to delete the server's key: its store may be unreachable before.
 const FAREWELL_MAX: SignedDuration = SignedDuration::from_secs(2);
 
 /// Who else serves the same store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Among {
-    /// Nobody.
+    /// There are no others.
     Alone,
     /// Others, as many as like.
     Others,
@@ -65,7 +65,7 @@ pub async fn start(registry: &Registry, server: ServerAddress, among: Among, env
         loop {
             clock.sleep_until(clock.now() + REPAIR_INTERVAL).await;
             match repairer.repair_allocations().await {
-                Ok(steps) => steps.iter().for_each(tell),
+                Ok(steps) => steps.iter().for_each(log_step),
                 Err(error) => tracing::warn!(%error, "the allocations of Services could not be checked; retrying in a minute"),
             }
         }
@@ -75,7 +75,7 @@ pub async fn start(registry: &Registry, server: ServerAddress, among: Among, env
 }
 
 impl Presence {
-    /// The server is about to end: one of several is told of no more. Takes two seconds at most; what it cannot say, its key's end does.
+    /// The server is about to end: one of several deletes its key. Takes two seconds at most. If that fails, the key expires.
     pub async fn end(self) {
         self.publishing.abort();
         if self.among == Among::Alone {
@@ -101,11 +101,11 @@ fn own(server: ServerAddress) -> Option<SocketAddr> {
 async fn publish_again(registry: &Registry, server: ServerAddress, clock: &dyn Clock) {
     loop {
         clock.sleep_until(clock.now() + PUBLISH_INTERVAL).await;
-        told(registry.publish_server(server).await);
+        log_failure(registry.publish_server(server).await);
     }
 }
 
-/// Says that the server lives, and where all are that do.
+/// Renews the server's key, and publishes the addresses of all live servers.
 async fn show_alive(registry: &Registry, server: ServerAddress) -> Result<(), ApiError> {
     if let Some(own) = own(server) {
         registry.say_alive(own).await?;
@@ -117,29 +117,29 @@ async fn show_alive(registry: &Registry, server: ServerAddress) -> Result<(), Ap
 async fn live(registry: &Registry, server: ServerAddress, clock: &dyn Clock) {
     let mut due = clock.now() + ALIVE_INTERVAL;
     loop {
-        // Before it is published who lives, so that nobody comes or goes in between unseen.
+        // Before the live servers are published, so that no change in between is missed.
         let watch = registry.living_servers().await.and_then(|living| registry.watch_servers(living.revision));
         let is_due = due <= clock.now();
         let shown = if is_due { show_alive(registry, server).await } else { registry.publish_living_servers(server).await };
         if is_due || shown.is_err() {
             due = clock.now() + if shown.is_ok() { ALIVE_INTERVAL } else { RETRY_INTERVAL };
         }
-        told(shown);
-        select(somebody_comes_or_goes(watch, clock).boxed(), clock.sleep_until(due)).await;
+        log_failure(shown);
+        select(servers_change(watch, clock).boxed(), clock.sleep_until(due)).await;
     }
 }
 
-fn told(published: Result<(), ApiError>) {
+fn log_failure(published: Result<(), ApiError>) {
     if let Err(error) = published {
         tracing::debug!(%error, "the Service kubernetes is not correct; retrying");
     }
 }
 
 /// Until the set of living servers is another one, or it is unknown whether it is.
-async fn somebody_comes_or_goes(watch: Result<Watch, ApiError>, clock: &dyn Clock) {
+async fn servers_change(watch: Result<Watch, ApiError>, clock: &dyn Clock) {
     if let Ok(mut watch) = watch {
         while let Some(Ok(item)) = watch.next().await {
-            // Who says again that it lives changes nothing.
+            // A renewal changes nothing.
             let is_new = |kind: EventKind, is_first: bool| kind == EventKind::Deleted || is_first;
             if let WatchItem::Events(events) = item
                 && events.iter().any(|event| is_new(event.kind, event.previous.is_none()))
@@ -152,14 +152,14 @@ async fn somebody_comes_or_goes(watch: Result<Watch, ApiError>, clock: &dyn Cloc
     clock.sleep_until(again).await;
 }
 
-fn tell(step: &Step) {
+fn log_step(step: &Step) {
     let kind = |good: &Good| match good {
         Good::Address(_) => "cluster IP",
         Good::NodePort(_) => "node port",
     };
     match step {
         // It may be that of a Service that is being made.
-        Step::Mark(_) => (),
+        Step::WatchFilter(_) => (),
         Step::Release(good) => tracing::warn!("{} {good} was allocated, but no Service has it: released", kind(good)),
         Step::Claim(good, holder) => {
             tracing::warn!("{} {good} of Service {}/{} was not allocated: allocated now", kind(good), holder.namespace, holder.name);
@@ -183,39 +183,39 @@ mod tests {
     use std::{collections::BTreeSet, net::IpAddr};
 
     struct Servers {
-        world: TestEnv,
+        test_env: TestEnv,
         registry: Registry,
     }
 
     impl Servers {
         fn new() -> Self {
-            let world = TestEnv::default();
-            world.run_for(SignedDuration::from_secs(1_800_000_000));
-            let env = world.env();
+            let test_env = TestEnv::default();
+            test_env.run_for(SignedDuration::from_secs(1_800_000_000));
+            let env = test_env.env();
             let table = Arc::new(ResourceTable::default());
             let store = Arc::new(MemoryStore::new(Arc::clone(&table), 1 << 26));
             expiry::start(Arc::<MemoryStore>::clone(&store), &env);
             let gates = Arc::new(FeatureGates::default());
             let registry = Registry::new(store, table, Arc::clone(&env.clock), Arc::clone(&env.rng), gates);
             let bootstrap = registry.clone();
-            world.block_on(async move { bootstrap.bootstrap().await }).expect("an empty store");
-            Self { world, registry }
+            test_env.block_on(async move { bootstrap.bootstrap().await }).expect("an empty store");
+            Self { test_env, registry }
         }
 
         /// A server in a process of its own.
         fn start(&self, address: &str) -> (Presence, berth_env::virtual_time::Process) {
-            let (env, process) = self.world.another();
+            let (env, process) = self.test_env.another();
             let server: SocketAddr = address.parse().expect("an address");
             let server = ServerAddress { address: Some(server.ip()), port: server.port() };
             let registry = self.registry.clone();
-            (self.world.block_on(async move { start(&registry, server, Among::Others, &env).await }), process)
+            (self.test_env.block_on(async move { start(&registry, server, Among::Others, &env).await }), process)
         }
 
         fn list(&self, group: &str, plural: &str) -> Vec<Value> {
             let resource = self.registry.resources().by_name(&GroupResource::new(group, plural)).cloned().expect("served");
             let (registry, at) = (self.registry.clone(), Collection { resource, namespace: Some("default".to_owned()) });
             let list =
-                self.world.block_on(async move { registry.list(&Actor::System, &at, &ListOptions::default()).await }).expect("a list");
+                self.test_env.block_on(async move { registry.list(&Actor::System, &at, &ListOptions::default()).await }).expect("a list");
             list.items.iter().map(|entry| serde_json::from_slice(&entry.value).expect("stored JSON")).collect()
         }
 
@@ -244,7 +244,7 @@ mod tests {
         }
 
         fn pass(&self, milliseconds: i64) {
-            self.world.run_for(SignedDuration::from_millis(milliseconds));
+            self.test_env.run_for(SignedDuration::from_millis(milliseconds));
         }
     }
 
@@ -267,7 +267,7 @@ mod tests {
         servers.pass(7_500);
         assert_eq!(servers.published(), ["192.0.2.1:6443", "192.0.2.3:6443"]);
 
-        servers.world.block_on(first.end());
+        servers.test_env.block_on(first.end());
         assert_eq!(servers.published(), ["192.0.2.3:6443"], "at once");
         servers.pass(120_000);
         assert_eq!(servers.published(), ["192.0.2.3:6443"], "for good");
@@ -277,7 +277,7 @@ mod tests {
     fn the_last_one_is_not_taken_away() {
         let servers = Servers::new();
         let (only, _) = servers.start("192.0.2.1:6443");
-        servers.world.block_on(only.end());
+        servers.test_env.block_on(only.end());
         assert_eq!(servers.published(), ["192.0.2.1:6443"]);
     }
 
@@ -295,14 +295,14 @@ mod tests {
         servers.pass(60_000);
         assert_eq!(servers.list("", "services")[0]["metadata"]["resourceVersion"], written, "they do not write over each other");
         let [_, (second, _), (third, _)] = started;
-        servers.world.block_on(second.end());
-        servers.world.block_on(third.end());
+        servers.test_env.block_on(second.end());
+        servers.test_env.block_on(third.end());
         assert_eq!((servers.published(), port()), (vec!["192.0.2.1:6444".to_owned()], 6444.into()));
         assert_eq!(servers.list("discovery.k8s.io", "endpointslices").len(), 1, "what is not needed any more is gone");
     }
 
     #[test]
-    fn what_somebody_takes_away_comes_back() {
+    fn a_deleted_key_is_restored() {
         let servers = Servers::new();
         let _first = servers.start("192.0.2.1:6443");
         let registry = servers.registry.clone();
@@ -310,7 +310,7 @@ mod tests {
         let target =
             berth_registry::Target { resource, namespace: Some("default".to_owned()), name: "kubernetes".to_owned(), subresource: None };
         servers
-            .world
+            .test_env
             .block_on(async move { registry.delete(&Actor::System, &target, &berth_registry::DeleteOptions::default()).await })
             .expect("deleted");
         servers.pass(6_000);

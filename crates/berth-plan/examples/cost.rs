@@ -4,7 +4,7 @@
 
 use berth_node::Latencies;
 use berth_plan::{Change, Edit, Edits, Outcome, Snapshot, Suppositions, WorkloadKind, forecast};
-use berth_sim::{Options, World};
+use berth_sim::{Options, Simulation};
 use serde_json::json;
 use std::{
     fs,
@@ -48,7 +48,7 @@ fn tell(what: &str, mut took: Vec<Duration>) {
 fn brought_about(pods: usize) -> Snapshot {
     let latencies = Latencies { start: Duration::from_secs(5), stop: Duration::from_secs(20) };
     let nodes = u32::try_from(pods.div_ceil(100)).unwrap_or(u32::MAX).max(3);
-    let mut world = World::new(1, Options { latencies, nodes, ..Options::default() });
+    let mut world = Simulation::new(1, Options { latencies, nodes, ..Options::default() });
     world.create(&json!({
         "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web", "namespace": "default"},
         "spec": {

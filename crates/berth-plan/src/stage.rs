@@ -242,7 +242,7 @@ impl Stage {
         let mut step = self.time.step(first);
         if self.tell_progress_at.is_some_and(|at| at <= self.time.now()) {
             self.tell_progress_at = None;
-            self.store.0.tell_progress();
+            self.store.0.report_progress();
             step = Step::Ran;
         }
         self.hear()?;

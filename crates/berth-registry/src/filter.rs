@@ -2,7 +2,7 @@
 
 use crate::{ApiError, Resource, header, key};
 use berth_api::{FieldSelector, Selector, selector::FieldOperator};
-use berth_store::{Entry, Mark};
+use berth_store::{Entry, WatchFilter};
 use std::{cell::OnceCell, sync::Arc};
 
 /// More requirements are refused: a watch keeps its selectors for as long as it lasts. Nobody writes so many by hand, and one requirement takes
@@ -45,13 +45,13 @@ impl Filter {
     }
 
     /// What every entry that matches has, if there is such a thing: changes of others need not be looked at.
-    pub(crate) fn mark(&self) -> Option<Mark> {
+    pub(crate) fn mark(&self) -> Option<WatchFilter> {
         let mut fields = self.fields.requirements().iter().filter(|one| one.operator == FieldOperator::Equals);
         let field = fields.find(|one| one.field != "metadata.namespace").map(|one| match one.field.as_str() {
-            "metadata.name" => Mark::Name(one.value.as_str().into()),
-            field => Mark::Field { field: field.into(), value: one.value.as_str().into() },
+            "metadata.name" => WatchFilter::Name(one.value.as_str().into()),
+            field => WatchFilter::Field { field: field.into(), value: one.value.as_str().into() },
         });
-        field.or_else(|| self.labels.required_label().map(|(key, value)| Mark::Label { key: key.into(), value: value.into() }))
+        field.or_else(|| self.labels.required_label().map(|(key, value)| WatchFilter::Label { key: key.into(), value: value.into() }))
     }
 
     /// Whether an entry, as the resource shows it, matches.

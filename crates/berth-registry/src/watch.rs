@@ -50,7 +50,7 @@ impl Registry {
         };
         // What is shown in another form has other fields there than in the store.
         let changes = match filter.mark().filter(|_| at.resource.stored_form.is_none()) {
-            Some(mark) => self.storage.store.watch_marked(&prefix, after, mark),
+            Some(mark) => self.storage.store.watch_filtered(&prefix, after, mark),
             None => self.storage.store.watch(&prefix, after),
         };
         let changes = changes.map_err(too_old)?;

@@ -1,4 +1,4 @@
-//! What a server answers, and what that means to whoever asked: the one place that reads a `Status`.
+//! A server's answers, and their meaning for callers: the only place that reads a `Status`.
 
 use berth_controllers::{ClusterError, RawObject};
 use berth_identity::{Name, Namespace, ObjectKey, Revision};
@@ -11,7 +11,7 @@ use http::{
 use serde::{Deserialize, de::Error as _};
 use std::time::Duration;
 
-/// What stands in a refusal by a quota behind what is forbidden (upstream `apiserver/plugin/pkg/admission/resourcequota/controller.go`).
+/// The text in a refusal by a quota after the name of the object (upstream `apiserver/plugin/pkg/admission/resourcequota/controller.go`).
 const QUOTA: [&str; 3] = ["is forbidden: exceeded quota: ", "is forbidden: failed quota: ", "is forbidden: status unknown for quota: "];
 
 /// An answer, read whole.
@@ -22,7 +22,7 @@ pub(crate) struct Answer {
     pub(crate) body: Bytes,
 }
 
-/// What stands in a `Status`, as far as somebody asks for it.
+/// The fields of a `Status` that callers need.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub(crate) struct Status {
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_busy_says_for_how_long() {
+    fn a_busy_server_names_the_delay() {
         let busy = |seconds: Option<u64>| ClusterError::Busy { message: "said".to_owned(), retry_after: seconds.map(Duration::from_secs) };
         let too_large = json!({"causes": [{"reason": "ResourceVersionTooLarge"}], "retryAfterSeconds": 1});
         assert_eq!(refusal(504, &status("said", "Timeout", too_large)), busy(Some(1)));

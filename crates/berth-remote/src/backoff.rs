@@ -38,7 +38,7 @@ impl Backoff {
 mod tests {
     use super::*;
 
-    /// The same byte, for ever.
+    /// Returns the same byte indefinitely.
     struct Always(u8);
 
     impl Rng for Always {
@@ -48,7 +48,7 @@ mod tests {
     }
 
     #[test]
-    fn waits_double_up_to_ten_seconds_and_begin_anew_when_something_goes_well() {
+    fn delays_double_up_to_ten_seconds_and_restart_after_a_success() {
         let mut backoff = Backoff::default();
         let least: Vec<_> = (0..9).map(|_| backoff.next(&Always(0)).as_millis()).collect();
         assert_eq!(least, [50, 100, 200, 400, 800, 1600, 3200, 5000, 5000]);

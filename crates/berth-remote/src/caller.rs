@@ -85,7 +85,7 @@ pub(crate) enum TroubleKind {
 enum Patience {
     /// Another server can answer as well.
     UntilLate,
-    /// What was asked may be done already: only this server says so.
+    /// The request may be executed already: only this server knows the outcome.
     ToTheEnd,
 }
 
@@ -221,11 +221,11 @@ impl Caller {
         Ok(())
     }
 
-    /// Sends a request with this body of this type; gives the whole answer. Where a server does not answer the next one is asked, unless the request may have
-    /// been carried out.
+    /// Sends a request with this body of this type. Returns the complete answer. If a server does not answer, the next one is asked, unless the request
+    /// may have been executed.
     ///
     /// # Errors
-    /// There is none: what was asked may have been done.
+    /// There is none: the request may have been executed.
     pub(crate) async fn ask(&self, method: Method, at: At, headers: &[(HeaderName, &str)], body: Bytes) -> Result<Answer, ClusterError> {
         let mut tried = 0;
         loop {
@@ -342,14 +342,14 @@ fn request(method: Method, At(at): &At, headers: &[(HeaderName, &str)], body: By
     request.body(body.into()).expect("what stands in a path is encoded, and headers are text")
 }
 
-/// The header that says of which type a body is.
+/// The header with the type of a body.
 pub(crate) fn of_type(type_: &str) -> (HeaderName, &str) {
     (CONTENT_TYPE, type_)
 }
 
 fn page(body: &Bytes) -> Result<Page, serde_json::Error> {
     let List { metadata, items } = serde_json::from_slice(body)?;
-    // A copy of each: one object that is kept shall not keep all of its page.
+    // A copy of each, so that one kept object does not keep its complete page in memory.
     let copied = |item: &RawValue| identified(Bytes::copy_from_slice(item.get().as_bytes()));
     let objects = items.unwrap_or_default().into_iter().map(copied).collect::<Result<_, _>>()?;
     let continue_token = Some(metadata.continue_token).filter(|token| !token.is_empty());
@@ -367,8 +367,8 @@ impl Trouble {
         Self { kind, error: answer.refusal() }
     }
 
-    /// What a watch says at its end.
-    pub(crate) fn told(status: Status) -> Self {
+    /// The error at the end of a watch.
+    pub(crate) fn of_status(status: Status) -> Self {
         let kind = if status.code == 410 { TroubleKind::Expired } else { TroubleKind::Refused };
         Self { kind, error: ClusterError::Busy { message: status.message, retry_after: None } }
     }
@@ -391,7 +391,7 @@ fn chain(error: &dyn Error) -> String {
     let (mut text, mut source) = (error.to_string(), error.source());
     while let Some(cause) = source {
         let said = cause.to_string();
-        // Some say their cause themselves.
+        // Some errors contain their cause in their text.
         if !text.contains(&said) {
             text = format!("{text}: {said}");
         }
@@ -426,7 +426,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_says_whether_there_is_more() {
+    fn a_page_states_whether_there_is_more() {
         let body = r#"{"kind":"PodList","metadata":{"resourceVersion":"9","continue":"next"},"items":[{"metadata":{"name":"a","resourceVersion":"3"}}]}"#;
         let first = page(&body.into()).expect("a page");
         assert_eq!((first.revision, first.continue_token.as_deref(), first.objects.len()), (Revision(9), Some("next"), 1));

@@ -29,7 +29,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use std::sync::Arc;
 
-/// Who writes, in `managedFields`, unless [`RemoteCluster::named`] says otherwise.
+/// The writer in `managedFields`, unless [`RemoteCluster::named`] sets another one.
 const FIELD_MANAGER: &str = "berth-controller-manager";
 
 /// A cluster whose API server is asked over HTTPS. Cheap to clone.
@@ -49,7 +49,7 @@ pub enum ConnectError {
     /// It is not known where it is, or as whom to ask.
     #[error(transparent)]
     Open(#[from] OpenError),
-    /// It does not say what it serves.
+    /// The server did not return what it serves.
     #[error("cannot read which resources the cluster serves")]
     Discover(#[source] ClusterError),
 }
@@ -74,16 +74,16 @@ impl RemoteCluster {
         Self { manager, ..self }
     }
 
-    /// The same cluster, of which only what is in this namespace is followed: for somebody who may read no other. Kinds that live in no namespace are
-    /// followed as ever.
+    /// Returns the same cluster, which follows only objects in this namespace, for a user who may read no other. Kinds without a namespace are followed
+    /// as before.
     #[must_use]
     pub fn in_namespace(self, namespace: Namespace) -> Self {
         Self { within: Some(namespace), ..self }
     }
 
-    /// The same cluster, written to only while whoever has made the gate leads.
+    /// Returns the same cluster, which accepts writes only while the holder of the gate is the leader.
     #[must_use]
-    pub fn led_by(self, gate: Gate) -> Self {
+    pub fn fenced_by(self, gate: Gate) -> Self {
         Self { gate: Some(gate), ..self }
     }
 
@@ -93,7 +93,7 @@ impl RemoteCluster {
         self.caller.server()
     }
 
-    /// Whose API server it is, by what `/version` says.
+    /// The vendor of the API server, from `/version`.
     ///
     /// # Errors
     /// There is no answer, or one that cannot be read.
@@ -114,16 +114,17 @@ impl RemoteCluster {
         self.caller.namespace()
     }
 
-    /// Why something that is followed is out of reach at present, in the words of whoever noticed; `None`: nothing is, as far as is known. It is asked for again all the time.
+    /// Why a followed resource is unreachable at present, in the words of the follower. `None`: everything is reachable, as far as is known. The
+    /// requests are repeated all the time.
     #[must_use]
     pub fn lost(&self) -> Option<String> {
         self.caller.lost()
     }
 
-    /// All objects of a resource, everywhere or in one namespace, as they were at one moment, and which that was.
+    /// All objects of a resource, in all namespaces or in one, as they were at one revision, with that revision.
     ///
     /// # Errors
-    /// What the server says.
+    /// The error of the server.
     pub async fn list(
         &self,
         resource: GroupResource,
@@ -150,7 +151,7 @@ impl RemoteCluster {
         }
     }
 
-    /// Asks for a change of `what`. Nothing but what stands in `body` guards it, and whose lead it is for.
+    /// Sends a change of `what`. Only the preconditions in `body` guard it, and the leadership of this process.
     async fn write(&self, method: Method, what: What, at: At, content_type: &str, body: Bytes) -> Result<Answer, ClusterError> {
         let pass = self.may_write()?;
         let tenure = pass.as_ref().map(|pass| pass.tenure().to_string());
@@ -338,7 +339,7 @@ struct Left {
     kind: String,
 }
 
-/// What tells whether an object stays a while.
+/// The fields that decide whether an object lingers.
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 struct Leaving {
@@ -382,7 +383,7 @@ mod tests {
     }
 
     #[test]
-    fn a_deletion_says_what_it_is_for() {
+    fn a_deletion_names_its_target() {
         let params = DeleteParams {
             uid: Some("u-1".into()),
             resource_version: Some(Revision(7)),

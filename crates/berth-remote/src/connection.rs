@@ -7,7 +7,7 @@ use std::sync::{
     atomic::{AtomicUsize, Ordering},
 };
 
-/// A client of each server of a control plane, and what the kubeconfig says besides. One of the servers is asked at a time. Cheap to clone.
+/// A client of each server of a control plane, and the other settings of the kubeconfig. One of the servers is asked at a time. Cheap to clone.
 #[derive(Clone)]
 pub struct Connection {
     servers: Arc<[Server]>,
@@ -29,7 +29,7 @@ pub(crate) struct Server {
 pub(crate) enum Retries {
     /// For people, who would do the same.
     Some,
-    /// For those who wait as the server says, and know what a repeated write may come to.
+    /// For callers that wait as the server requests, and that know the effect of a repeated write.
     None,
 }
 

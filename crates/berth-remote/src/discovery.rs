@@ -120,7 +120,7 @@ mod tests {
     const ALL: [&str; 4] = ["delete", "get", "list", "watch"];
 
     #[test]
-    fn kinds_that_can_be_followed_are_told_in_order_of_preference() {
+    fn kinds_that_can_be_followed_are_returned_in_order_of_preference() {
         let core = document(json!([{"versions": [{"version": "v1", "freshness": "Current", "resources": [
             resource("pods", "Pod", "Namespaced", &ALL),
             resource("namespaces", "Namespace", "Cluster", &ALL),

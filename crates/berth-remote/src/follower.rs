@@ -27,7 +27,7 @@ use std::{mem, sync::Arc};
 pub(crate) const REFRESH: SignedDuration = SignedDuration::from_secs(30);
 /// How long a server keeps a watch open, at least; upstream's clients ask for twice as long at most, by chance, so that not all come again at once.
 const WATCH_SECONDS: u64 = 300;
-/// A watch that says nothing for longer is dead: servers tell each minute how far they are.
+/// A watch that is silent for longer is dead: servers report their progress each minute.
 const QUIET_MAX: SignedDuration = SignedDuration::from_secs(90);
 
 /// Which objects of a kind are followed. The default is all of them.
@@ -52,13 +52,13 @@ pub enum WatchError {
     Broken(String),
 }
 
-/// All objects of a resource, then every change, for ever.
+/// All objects of a resource, then every change, indefinitely.
 pub(crate) fn follow(caller: Arc<Caller>, resource: GroupResource, within: Option<Namespace>) -> BoxStream<'static, Change> {
     let only = Only { namespace: within, ..Only::default() };
     follow_closely(caller, resource, only).filter_map(|seen| ready(seen.ok())).boxed()
 }
 
-/// Some objects of a kind, then every change of them, without end. An error says why none comes for a while. The server is not asked what it serves.
+/// Some objects of a kind, then every change of them, without end. An error is the reason of a delay. The server is not asked what it serves.
 #[must_use]
 pub fn follow_some(connection: &Connection, kind: ServedKind, only: Only, env: Env) -> BoxStream<'static, Result<Change, WatchError>> {
     let resource = kind.resource.clone();
@@ -66,18 +66,19 @@ pub fn follow_some(connection: &Connection, kind: ServedKind, only: Only, env: E
 }
 
 fn follow_closely(caller: Arc<Caller>, resource: GroupResource, only: Only) -> BoxStream<'static, Seen> {
-    let follower = Follower { caller, resource, only, place: Place::Begin(Paging::On), backoff: Backoff::default(), pause: Pause::None };
-    let step = |mut follower: Follower| async move { Some((stream::iter(follower.step().await), follower)) };
+    let follower =
+        ResourceWatcher { caller, resource, only, place: Position::Begin(Paging::On), backoff: Backoff::default(), pause: Pause::None };
+    let step = |mut follower: ResourceWatcher| async move { Some((stream::iter(follower.step().await), follower)) };
     stream::unfold(follower, step).flatten().boxed()
 }
 
 type Seen = Result<Change, WatchError>;
 
-struct Follower {
+struct ResourceWatcher {
     caller: Arc<Caller>,
     resource: GroupResource,
     only: Only,
-    place: Place,
+    place: Position,
     backoff: Backoff,
     pause: Pause,
 }
@@ -93,15 +94,15 @@ enum Pause {
 }
 
 /// How far it has come.
-enum Place {
+enum Position {
     /// A new list comes next.
     Begin(Paging),
-    /// A list is told up to the page that this token asks for.
+    /// A list is delivered up to the page of this token.
     Within { token: String },
-    /// All is told up to this revision.
-    Told(Revision),
-    /// The same, and a watch tells what follows.
-    Watching { told: Revision, lines: Lines },
+    /// Everything up to this revision is delivered.
+    Delivered(Revision),
+    /// The same, and a watch delivers what follows.
+    Watching { delivered: Revision, lines: Lines },
 }
 
 /// Whether a list is asked for in pages.
@@ -112,19 +113,19 @@ enum Paging {
     Off,
 }
 
-impl Follower {
-    /// One request, or what a watch says at a time.
+impl ResourceWatcher {
+    /// Executes one request, or reads one part of a watch.
     async fn step(&mut self) -> Vec<Seen> {
         self.rest().await;
         let kind = match self.caller.kind(&self.resource) {
             Ok(kind) => kind,
             Err(error) => return vec![self.unserved(&error)],
         };
-        match mem::replace(&mut self.place, Place::Begin(Paging::On)) {
-            Place::Begin(paging) => self.list(&kind, paging, None).await,
-            Place::Within { token } => self.list(&kind, Paging::On, Some(token)).await,
-            Place::Told(told) => self.open(&kind, told).await,
-            Place::Watching { told, lines } => self.read(told, lines).await,
+        match mem::replace(&mut self.place, Position::Begin(Paging::On)) {
+            Position::Begin(paging) => self.list(&kind, paging, None).await,
+            Position::Within { token } => self.list(&kind, Paging::On, Some(token)).await,
+            Position::Delivered(delivered) => self.open(&kind, delivered).await,
+            Position::Watching { delivered, lines } => self.read(delivered, lines).await,
         }
     }
 
@@ -161,8 +162,8 @@ impl Follower {
         let page = match self.caller.page(&kind.resource.plural, self.at(kind), limit, token.as_deref()).await {
             Ok(page) => page,
             Err(trouble) => {
-                let again = token.map_or(Place::Begin(paging), |token| Place::Within { token });
-                let fresh = Place::Begin(if trouble.kind == TroubleKind::Expired { Paging::Off } else { paging });
+                let again = token.map_or(Position::Begin(paging), |token| Position::Within { token });
+                let fresh = Position::Begin(if trouble.kind == TroubleKind::Expired { Paging::Off } else { paging });
                 return vec![self.after(trouble, again, fresh)];
             }
         };
@@ -172,24 +173,24 @@ impl Follower {
         let objects = page.objects.into_iter().map(|(key, object)| Change::Applied { key, object });
         let end = page.continue_token.is_none().then_some(Change::Synced(page.revision));
         let changes = begin.into_iter().chain(objects).chain(end).map(Ok).collect();
-        self.place = page.continue_token.map_or(Place::Told(page.revision), |token| Place::Within { token });
+        self.place = page.continue_token.map_or(Position::Delivered(page.revision), |token| Position::Within { token });
         changes
     }
 
-    async fn open(&mut self, kind: &ServedKind, told: Revision) -> Vec<Seen> {
+    async fn open(&mut self, kind: &ServedKind, delivered: Revision) -> Vec<Seen> {
         let seconds = WATCH_SECONDS + self.caller.env.rng.below(WATCH_SECONDS);
-        let at = self.at(kind).with("watch", "true").with("allowWatchBookmarks", "true").with("resourceVersion", &told.to_string());
+        let at = self.at(kind).with("watch", "true").with("allowWatchBookmarks", "true").with("resourceVersion", &delivered.to_string());
         match self.caller.open_watch(at.with("timeoutSeconds", &seconds.to_string())).await {
             Ok(body) => {
                 self.caller.note_lost(&self.resource, None);
-                self.place = Place::Watching { told, lines: Lines::of(body) };
+                self.place = Position::Watching { delivered, lines: Lines::of(body) };
                 Vec::new()
             }
-            Err(trouble) => vec![self.after(trouble, Place::Told(told), Place::Begin(Paging::On))],
+            Err(trouble) => vec![self.after(trouble, Position::Delivered(delivered), Position::Begin(Paging::On))],
         }
     }
 
-    async fn read(&mut self, mut told: Revision, mut lines: Lines) -> Vec<Seen> {
+    async fn read(&mut self, mut delivered: Revision, mut lines: Lines) -> Vec<Seen> {
         let clock = Arc::clone(&self.caller.env.clock);
         let block = match select(Box::pin(lines.next()), clock.sleep_until(clock.now() + QUIET_MAX)).await {
             Either::Left((block, _)) => block,
@@ -198,7 +199,7 @@ impl Follower {
         let block = match block {
             Ok(Some(block)) => block,
             ended => {
-                self.place = Place::Told(told);
+                self.place = Position::Delivered(delivered);
                 self.pause_unless_fresh();
                 // Without an error it is the server's own end, at the latest when the watch's time is over.
                 let broken = |why: String| {
@@ -212,22 +213,22 @@ impl Follower {
         for line in block.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
             match change(line) {
                 Ok(change) => {
-                    told = told.max(revision_of(&change));
+                    delivered = delivered.max(revision_of(&change));
                     changes.push(Ok(change));
                 }
                 Err(trouble) => {
-                    changes.push(self.after(trouble, Place::Told(told), Place::Begin(Paging::On)));
+                    changes.push(self.after(trouble, Position::Delivered(delivered), Position::Begin(Paging::On)));
                     return changes;
                 }
             }
         }
         self.backoff.reset();
-        self.place = Place::Watching { told, lines };
+        self.place = Position::Watching { delivered, lines };
         changes
     }
 
     /// Goes on at `again` where the same may be asked again, and at `fresh` where it may not; not at once, unless that alone is the matter.
-    fn after(&mut self, trouble: Trouble, again: Place, fresh: Place) -> Seen {
+    fn after(&mut self, trouble: Trouble, again: Position, fresh: Position) -> Seen {
         let Trouble { kind, error } = trouble;
         self.caller.note_lost(&self.resource, (kind == TroubleKind::Lost).then(|| error.to_string()));
         self.place = if kind == TroubleKind::Lost { again } else { fresh };
@@ -248,7 +249,7 @@ impl Follower {
         Err(if kind == TroubleKind::Expired { WatchError::Expired(text) } else { WatchError::Broken(text) })
     }
 
-    /// A watch that ends without having said anything is not opened again at once.
+    /// Delays the next watch after one that ended without any item.
     fn pause_unless_fresh(&mut self) {
         if self.backoff.is_fresh() {
             self.backoff.next(&*self.caller.env.rng);
@@ -258,8 +259,8 @@ impl Follower {
     }
 
     fn pause(&mut self, retry_after: Option<std::time::Duration>) {
-        let told = retry_after.and_then(|after| SignedDuration::try_from(after).ok()).unwrap_or_default();
-        self.pause = Pause::For(self.backoff.next(&*self.caller.env.rng).max(told));
+        let asked = retry_after.and_then(|after| SignedDuration::try_from(after).ok()).unwrap_or_default();
+        self.pause = Pause::For(self.backoff.next(&*self.caller.env.rng).max(asked));
     }
 
     fn sleep(&self, duration: SignedDuration) -> BoxFuture<'static, ()> {
@@ -273,7 +274,7 @@ impl Follower {
             tracing::info!(resource = %self.resource.plural, %error, "not served yet; the watch starts as soon as it is");
         }
         self.backoff.next(&*self.caller.env.rng);
-        self.place = Place::Begin(Paging::On);
+        self.place = Position::Begin(Paging::On);
         self.pause = Pause::UntilServed;
         Err(WatchError::Broken(error.to_string()))
     }
@@ -321,7 +322,7 @@ struct Event<'a> {
     object: &'a RawValue,
 }
 
-/// What a line of a watch says.
+/// The change in a line of a watch.
 fn change(line: &[u8]) -> Result<Change, Trouble> {
     let unreadable = |error: serde_json::Error| Trouble {
         kind: TroubleKind::Refused,
@@ -330,9 +331,9 @@ fn change(line: &[u8]) -> Result<Change, Trouble> {
     let Event { type_, object } = serde_json::from_slice(line).map_err(unreadable)?;
     let text = object.get().as_bytes();
     if type_ == "ERROR" {
-        return Err(Trouble::told(serde_json::from_slice::<Status>(text).map_err(unreadable)?));
+        return Err(Trouble::of_status(serde_json::from_slice::<Status>(text).map_err(unreadable)?));
     }
-    // A copy: an object that is kept shall not keep its neighbours.
+    // A copy, so that a kept object does not keep the others of its line in memory.
     let (key, object) = identified(Bytes::copy_from_slice(text)).map_err(unreadable)?;
     Ok(match type_ {
         "BOOKMARK" => Change::Progress(object.revision),
@@ -358,13 +359,13 @@ mod tests {
     fn lines_are_whole_however_they_come() {
         let text = b"one\ntwo\n\nthree and four\nfive";
         for size in 1..=text.len() {
-            let (mut rest, mut told) = (BytesMut::new(), Vec::new());
+            let (mut rest, mut delivered) = (BytesMut::new(), Vec::new());
             for chunk in text.chunks(size) {
                 let lines = whole_lines(&mut rest, chunk);
                 assert!(lines.is_empty() || lines.ends_with(b"\n"));
-                told.extend_from_slice(&lines);
+                delivered.extend_from_slice(&lines);
             }
-            assert_eq!((told.as_slice(), &rest[..]), (&text[..24], &b"five"[..]), "chunks of {size}");
+            assert_eq!((delivered.as_slice(), &rest[..]), (&text[..24], &b"five"[..]), "chunks of {size}");
         }
     }
 
@@ -373,13 +374,13 @@ mod tests {
         let line = |type_: &str| {
             format!(r#"{{"type":"{type_}","object":{{"kind":"Pod","metadata":{{"name":"a","namespace":"b","resourceVersion":"7"}}}}}}"#)
         };
-        let told = |type_: &str| change(line(type_).as_bytes()).expect("a change");
+        let decoded = |type_: &str| change(line(type_).as_bytes()).expect("a change");
         let key = ObjectKey::new("b", "a");
-        assert!(matches!(told("ADDED"), Change::Applied { key: of, object } if of == key && object.revision == Revision(7)));
-        assert!(matches!(told("MODIFIED"), Change::Applied { key: of, .. } if of == key));
-        assert!(matches!(told("DELETED"), Change::Deleted { key: of, revision: Revision(7) } if of == key));
-        assert!(matches!(told("BOOKMARK"), Change::Progress(Revision(7))));
-        assert_eq!(revision_of(&told("DELETED")), Revision(7));
+        assert!(matches!(decoded("ADDED"), Change::Applied { key: of, object } if of == key && object.revision == Revision(7)));
+        assert!(matches!(decoded("MODIFIED"), Change::Applied { key: of, .. } if of == key));
+        assert!(matches!(decoded("DELETED"), Change::Deleted { key: of, revision: Revision(7) } if of == key));
+        assert!(matches!(decoded("BOOKMARK"), Change::Progress(Revision(7))));
+        assert_eq!(revision_of(&decoded("DELETED")), Revision(7));
     }
 
     #[test]

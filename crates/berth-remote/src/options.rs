@@ -1,4 +1,4 @@
-//! Which cluster is meant, and as whom: what kubectl's options and kubeconfigs say.
+//! The cluster and the user: kubectl's options and kubeconfigs.
 
 use http::Uri;
 use kube::{
@@ -8,10 +8,10 @@ use kube::{
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 
-/// Which cluster, and as whom. What is said here counts more than what a kubeconfig says.
+/// The cluster and the user. These options take precedence over a kubeconfig.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// The kubeconfigs to use, each of which must be there; the first that says something counts. None: the service account of the pod that this
+    /// The kubeconfigs to use, each of which must exist. The first that has a value takes precedence. None: the service account of the pod that this
     /// runs in.
     pub kubeconfigs: Vec<PathBuf>,
     /// The context to use; `None`: the current one.
@@ -38,7 +38,7 @@ pub struct Options {
     pub impersonated: Option<Impersonated>,
 }
 
-/// Somebody else.
+/// Another user.
 #[derive(Clone, Debug, Default)]
 pub struct Impersonated {
     /// The user's name.
@@ -52,7 +52,7 @@ pub struct Impersonated {
 /// Why nothing can be asked of the cluster that was meant. Nothing has been sent.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
-    /// There is nothing that says where the cluster is.
+    /// No source names the cluster.
     #[error("no cluster found: choose a kubeconfig with --kubeconfig or KUBECONFIG (`berth up` prints its own), or create ~/.kube/config")]
     NoCluster,
     /// A kubeconfig that is not there, or is none.

@@ -15,8 +15,8 @@ use std::{
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// What panics said since the last storm began, also those that a process of the world survived.
-static SAID: Mutex<Vec<String>> = Mutex::new(Vec::new());
+/// The panic messages since the last storm began, including those that a process of the simulation survived.
+static PANICS: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -29,21 +29,21 @@ fn main() -> ExitCode {
     };
     let trace = flags.iter().any(|flag| *flag == "--trace");
     let storms = || STORMS.into_iter().filter(|(name, _)| named.get(1).is_none_or(|wanted| wanted == name));
-    set_hook(Box::new(|panic| SAID.lock().unwrap_or_else(PoisonError::into_inner).push(panic.to_string())));
+    set_hook(Box::new(|panic| PANICS.lock().unwrap_or_else(PoisonError::into_inner).push(panic.to_string())));
     let mut total = Tally::default();
     for (seed, (name, storm)) in seeds.flat_map(|seed| storms().map(move |storm| (seed, storm))) {
-        SAID.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        PANICS.lock().unwrap_or_else(PoisonError::into_inner).clear();
         match catch_unwind(|| storm(seed)) {
-            Ok(Ended { tally, world }) => {
+            Ok(Ended { tally, sim }) => {
                 total.rollouts += tally.rollouts;
                 total.scalings += tally.scalings;
                 total.checked += tally.checked;
                 if trace {
-                    println!("{}\n{name} {seed}: {tally:?}", world.trace().join("\n"));
+                    println!("{}\n{name} {seed}: {tally:?}", sim.trace().join("\n"));
                 }
             }
             Err(_) => {
-                let said = SAID.lock().unwrap_or_else(PoisonError::into_inner).join("\n");
+                let said = PANICS.lock().unwrap_or_else(PoisonError::into_inner).join("\n");
                 if trace {
                     println!("{said}");
                 }

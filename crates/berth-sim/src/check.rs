@@ -31,11 +31,11 @@ pub struct Violation(pub String);
 /// moment. Its bounds therefore widen at once and tighten when every controller involved has reported the newest generation and what there is
 /// lies within the new bounds. While the size stays the same, that is: exactly `replicas + maxSurge` and `replicas - maxUnavailable`.
 ///
-/// A pod that is lost by no controller's doing ends the promise to keep pods available until the next complete rollout: what was decided before
-/// the loss was known is still carried out. So does one that goes by its deletion cost in the place of one that has just become ready.
+/// A pod that is lost without its controller ends the promise to keep pods available until the next complete rollout: earlier decisions are still
+/// executed. So does a pod that is deleted by its deletion cost instead of one that has just become ready.
 ///
-/// `maxSurge` bounds the ReplicaSets' sizes and, under every policy, the pods that nobody has asked to go, also in the stored status: a pod
-/// that a ReplicaSet has been told to delete gives its place away when it is marked, not before.
+/// `maxSurge` bounds the ReplicaSets' sizes. Under every policy it also bounds the pods without a `deletionTimestamp`, also in the stored status: a pod
+/// that its ReplicaSet deletes frees its capacity when the `deletionTimestamp` is set, not before.
 #[derive(Default)]
 pub struct Checker {
     /// By the uid of the set that controls them.
@@ -54,23 +54,23 @@ pub struct Checker {
     set_bounds: BTreeMap<Uid, i64>,
     /// The size that each set had before, while its controller has shown in no way that it knows of the smaller one.
     unseen: BTreeMap<Uid, i64>,
-    /// How each pod that is there stands in the order of going, and since when.
-    standings: BTreeMap<Uid, (replica_set::Standing, Timestamp)>,
+    /// The deletion rank of each existing pod, and since when it has this rank.
+    ranks: BTreeMap<Uid, (replica_set::DeletionRank, Timestamp)>,
     /// Of each set, the pods that must go now: another of it has gone that should have stayed longer.
     overdue: BTreeMap<Uid, Vec<replica_set::Overdue>>,
     /// When a set last came to need more pods than its controller may have known of.
     disturbed: BTreeMap<Uid, Timestamp>,
-    /// How many changes were looked at.
+    /// The number of checked changes.
     checked: u64,
-    /// Pods, and ReplicaSets, that somebody else than their controller deleted.
+    /// Pods, and ReplicaSets, that were deleted by another client than their controller.
     deleted_by_others: BTreeSet<Uid>,
-    /// Pods that were on their way when their set was deleted, or that nobody need have seen by then: nothing bounds them.
+    /// Pods whose creation was on its way when their set was deleted, or that may not have been seen by then: no limit applies to them.
     strays: BTreeSet<Uid>,
     /// Of each workload, the templates that it was rolled back from by itself, and the record of the last time.
     rolled_back: BTreeMap<Uid, (BTreeSet<String>, String)>,
     /// When pods were asked to go, or went without: those of late.
     stopped_staying: VecDeque<Timestamp>,
-    /// The controllers': without theirs no policy is honoured.
+    /// The controllers' gates: without them no policy is honored.
     gates: Arc<FeatureGates>,
     /// How much longer than usual what was decided may take until it is done.
     late_by: SignedDuration,
@@ -96,16 +96,16 @@ pub enum Presence {
     Gone,
 }
 
-/// What an Event says.
+/// The content of an Event.
 #[derive(Deserialize)]
-struct Told {
+struct EventFacts {
     #[serde(default)]
     reason: String,
     #[serde(default)]
     message: String,
 }
 
-impl Display for Told {
+impl Display for EventFacts {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.reason, self.message)
     }
@@ -133,7 +133,7 @@ impl Checker {
             "Deployment" => self.take_in_deployment(decode(changed), changed.presence, now),
             "StatefulSet" => Ok(self.take_in_stateful_set(decode::<StatefulSet>(changed), changed.presence, now)),
             "PersistentVolumeClaim" => self.take_in_claim(decode::<Owned>(changed).metadata, changed.presence),
-            "Event" => Ok(decode::<Told>(changed).to_string()),
+            "Event" => Ok(decode::<EventFacts>(changed).to_string()),
             _ => Ok(format!("{} bytes", changed.json.len())),
         }
     }
@@ -167,7 +167,7 @@ impl Checker {
         self.late_by = late_by;
     }
 
-    /// Whether what has been so since then is known to whoever acts now.
+    /// Whether every actor now knows a fact that is true since then.
     fn is_known(&self, since: Timestamp, now: Timestamp) -> bool {
         now.duration_since(since) > STALENESS_MAX + self.late_by
     }
@@ -183,7 +183,7 @@ impl Checker {
         self.deployments.values().any(|known| known.metadata.name == deployment && known.is_rolled_out())
     }
 
-    /// The names of pods that nobody has asked to go, in order.
+    /// The names of pods without a `deletionTimestamp`, in order.
     #[must_use]
     pub fn live_pods(&self) -> BTreeSet<&str> {
         self.all_pods().filter(|pod| pod.is_live()).map(|pod| pod.metadata.name.as_str()).collect()
@@ -195,20 +195,20 @@ impl Checker {
         self.rolled_back.values().map(|(templates, _)| templates.len()).sum()
     }
 
-    /// How many changes it has looked at.
+    /// The number of checked changes.
     #[must_use]
     pub fn checked(&self) -> u64 {
         self.checked
     }
 
-    /// Whether just so many pods run, all of this image, and nobody has asked any of them to go. Pods that have ended do not count.
+    /// Whether exactly this number of pods run, all of this image, and none is terminating. Pods that have ended do not count.
     #[must_use]
     pub fn run_only(&self, image: &str, pods: usize) -> bool {
         let running = || self.all_pods().filter(|pod| !pod.is_finished());
         running().count() == pods && running().all(|pod| pod.is_live() && pod.image() == image)
     }
 
-    /// Whether just these pods are there, in order of their names; all run this image and are ready, and nobody has asked any of them to go.
+    /// Whether exactly these pods exist, in order of their names. All run this image and are ready, and none is terminating.
     #[must_use]
     pub fn are_ready(&self, names: &[String], image: &str) -> bool {
         let there: BTreeSet<&str> = self.all_pods().map(|pod| pod.metadata.name.as_str()).collect();
@@ -255,7 +255,7 @@ impl Checker {
             self.unseen.remove(&set);
         }
         let deployment = self.deployment_of_set.get(&set).cloned();
-        let telling = self.deployments_telling_of(&pod);
+        let telling = self.deployments_counting(&pod);
         let is_loss = self.is_loss(before.as_ref(), &pod, presence);
         let is_unforeseen = is_loss || self.is_outbid(before.as_ref(), &pod, now);
         if let Some(deployment) = deployment.as_ref().filter(|_| is_unforeseen) {
@@ -266,7 +266,7 @@ impl Checker {
             self.note_disturbance(&set, now);
         }
         self.check_victim(before.as_ref(), &pod, now);
-        self.note_standing(&pod, presence, now);
+        self.note_rank(&pod, presence, now);
         match presence {
             Presence::There => self.check_member(before.as_ref(), &pod, now)?,
             Presence::Gone => {
@@ -286,7 +286,8 @@ impl Checker {
         Ok(text)
     }
 
-    /// A ReplicaSet is gone. Where somebody has deleted it, its Deployment may not know yet of the newest pods, as if they came later.
+    /// Handles the deletion of a ReplicaSet. Where another client has deleted it, its Deployment may not know the newest pods yet, as if they were
+    /// created later.
     fn note_strays(&mut self, set: &str, now: Timestamp) {
         if !self.deleted_by_others.contains(set) {
             return;
@@ -295,7 +296,7 @@ impl Checker {
         self.strays.extend(newest);
     }
 
-    /// Whether a pod has been there for so long that everybody knows of it.
+    /// Whether a pod has existed for so long that every controller knows it.
     fn is_old(&self, pod: &Pod, now: Timestamp) -> bool {
         pod.metadata.creation_timestamp.is_some_and(|since| self.is_known(since, now))
     }
@@ -397,7 +398,7 @@ impl Checker {
         }
     }
 
-    /// A pod whose containers run is removed by nobody but its node: another of its name could come while they still run.
+    /// Only its node may remove a pod whose containers run: otherwise another of its name could be created while they still run.
     fn check_stopped(&self, pod: &Pod) -> Result<(), Violation> {
         let may_run = !pod.spec.node_name.is_empty() && !pod.is_finished();
         if may_run && !self.let_go.contains(&pod.metadata.uid) && !self.deleted_by_others.contains(&pod.metadata.uid) {

@@ -41,8 +41,8 @@ pub fn check(scenario: &str, run: impl Fn(Crash) -> End) {
     }
 }
 
-/// Whether all times are there, and none is before its own. Times are kept in whole seconds, and a controller that starts anew does at once what it would have
-/// waited some milliseconds for: one second before may be the same.
+/// Whether all times are there, and none is earlier than the original one. Times have whole seconds, and a restarted controller does at once what it
+/// would otherwise have delayed by some milliseconds: one second earlier may be the same.
 fn is_delayed(wanted: &BTreeMap<String, Timestamp>, found: &BTreeMap<String, Timestamp>) -> bool {
     wanted.keys().eq(found.keys()) && wanted.iter().all(|(of, at)| at.duration_since(found[of]).as_secs() <= 1)
 }

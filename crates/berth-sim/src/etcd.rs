@@ -7,7 +7,7 @@ use crate::{
 use berth_store::{
     Entry, Event, EventKind, Header, Key, Revision, Unchanged,
     env::{Clock, Timestamp},
-    etcd::{Change, Etcd, EtcdError, Fate, Lease, Model, Outcome, Page, Put, Query, Status, Watched, Watching},
+    etcd::{Change, Etcd, EtcdError, Lease, Model, Outcome, Page, Put, Query, Status, TransactionFault, Watched, Watching},
     virtual_time::VirtualTime,
 };
 use futures::{
@@ -22,23 +22,28 @@ use std::{
 
 /// How often no answer comes to a transaction.
 const UNANSWERED_PER_MILLE: u32 = 15;
-/// How often a watch breaks, instead of what it would tell next.
+/// How often a watch breaks instead of its next item.
 const BREAKS_PER_MILLE: u32 = 1;
 /// How often another leader is to be found, by a transaction.
 const ELECTIONS_PER_MILLE: u32 = 2;
 /// How long that takes at most, with a network that is to heal first.
 const ELECTION_MAX_MS: u64 = 8_000;
-/// What becomes of a transaction that is not answered, or late: [`State::slow`] says how late.
-const FATES: [Fate; 5] =
-    [Fate::Lost, Fate::Done, Fate::Late, Fate::Unreachable, Fate::Slow { done: SignedDuration::ZERO, answered: SignedDuration::ZERO }];
+/// The outcome of a transaction that is not answered, or late. [`EtcdState::slow`] decides how late.
+const FAULTS: [TransactionFault; 5] = [
+    TransactionFault::Lost,
+    TransactionFault::Done,
+    TransactionFault::Late,
+    TransactionFault::Unreachable,
+    TransactionFault::Slow { done: SignedDuration::ZERO, answered: SignedDuration::ZERO },
+];
 /// How much later at most it is done, and answered then.
 const SLOW_MAX_MS: u64 = 5_000;
 
 /// An etcd as a server sees it whose connection to it fails: late and unknown outcomes, watches that break, leaders that change.
 #[derive(Clone)]
-pub(crate) struct FailingEtcd(Arc<State>);
+pub(crate) struct FailingEtcd(Arc<EtcdState>);
 
-struct State {
+struct EtcdState {
     model: Arc<Model>,
     time: VirtualTime,
     rng: SeededRng,
@@ -49,7 +54,7 @@ struct State {
 impl FailingEtcd {
     pub(crate) fn new(seed: u64, model: &Arc<Model>, time: &VirtualTime) -> Self {
         let elects_until = Mutex::new(Some(time.now()));
-        Self(Arc::new(State { model: Arc::clone(model), time: time.clone(), rng: SeededRng::new(seed, Purpose::Etcd), elects_until }))
+        Self(Arc::new(EtcdState { model: Arc::clone(model), time: time.clone(), rng: SeededRng::new(seed, Purpose::Etcd), elects_until }))
     }
 
     /// Nothing fails from now on.
@@ -58,12 +63,12 @@ impl FailingEtcd {
     }
 
     /// Once it has a leader.
-    fn led<'a, T: Send + 'a>(&self, call: BoxFuture<'a, Result<T, EtcdError>>) -> BoxFuture<'a, Result<T, EtcdError>> {
+    fn with_leader<'a, T: Send + 'a>(&self, call: BoxFuture<'a, Result<T, EtcdError>>) -> BoxFuture<'a, Result<T, EtcdError>> {
         if self.0.elects() { ready(Err(EtcdError::Unknown("there is no leader".into()))).boxed() } else { call }
     }
 }
 
-impl State {
+impl EtcdState {
     fn elects(&self) -> bool {
         lock(&self.elects_until).is_some_and(|until| self.time.now() < until)
     }
@@ -73,13 +78,13 @@ impl State {
     }
 
     /// What becomes of the next transaction.
-    fn fate(&self) -> Option<Fate> {
+    fn fate(&self) -> Option<TransactionFault> {
         if self.happens(ELECTIONS_PER_MILLE) {
             let took = i64::try_from(berth_store::env::Rng::below(&self.rng, ELECTION_MAX_MS)).expect("seconds");
             *lock(&self.elects_until) = Some(self.time.now() + SignedDuration::from_millis(took));
         }
-        (self.elects() || self.happens(UNANSWERED_PER_MILLE)).then(|| match *self.rng.choose(&FATES) {
-            Fate::Slow { .. } => Fate::Slow { done: self.slow(), answered: self.slow() },
+        (self.elects() || self.happens(UNANSWERED_PER_MILLE)).then(|| match *self.rng.choose(&FAULTS) {
+            TransactionFault::Slow { .. } => TransactionFault::Slow { done: self.slow(), answered: self.slow() },
             fate => fate,
         })
     }
@@ -91,15 +96,15 @@ impl State {
 
 impl Etcd for FailingEtcd {
     fn revision(&self) -> BoxFuture<'_, Result<Revision, EtcdError>> {
-        self.led(self.0.model.revision())
+        self.with_leader(self.0.model.revision())
     }
 
     fn range(&self, query: Query) -> BoxFuture<'_, Result<Page, EtcdError>> {
-        self.led(self.0.model.range(query))
+        self.with_leader(self.0.model.range(query))
     }
 
     fn unchanged(&self, prefix: &str, since: Revision) -> BoxFuture<'_, Result<Option<Revision>, EtcdError>> {
-        self.led(self.0.model.unchanged(prefix, since))
+        self.with_leader(self.0.model.unchanged(prefix, since))
     }
 
     fn txn_while(&self, puts: Arc<[Put]>, unchanged: Arc<[Unchanged]>) -> BoxFuture<'_, Result<Outcome, EtcdError>> {
@@ -121,12 +126,12 @@ impl Etcd for FailingEtcd {
         Watching { items: items.map(breaks).boxed(), ask_progress }
     }
 
-    fn tells_progress(&self) -> bool {
-        self.0.model.tells_progress()
+    fn reports_progress(&self) -> bool {
+        self.0.model.reports_progress()
     }
 
     fn grant(&self, seconds: i64) -> BoxFuture<'_, Result<Lease, EtcdError>> {
-        self.led(self.0.model.grant(seconds))
+        self.with_leader(self.0.model.grant(seconds))
     }
 
     fn status(&self) -> BoxFuture<'_, Result<Status, EtcdError>> {
@@ -134,7 +139,7 @@ impl Etcd for FailingEtcd {
     }
 
     fn compact(&self, revision: Revision) -> BoxFuture<'_, Result<(), EtcdError>> {
-        self.led(self.0.model.compact(revision))
+        self.with_leader(self.0.model.compact(revision))
     }
 }
 

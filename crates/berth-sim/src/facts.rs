@@ -95,7 +95,7 @@ impl Pod {
         matches!(self.status.phase.as_str(), "Succeeded" | "Failed")
     }
 
-    /// Holds a place, and nobody has asked it to go.
+    /// It counts, and has no `deletionTimestamp`.
     pub(crate) fn is_live(&self) -> bool {
         !self.is_finished() && self.metadata.deletion_timestamp.is_none()
     }
@@ -120,7 +120,7 @@ impl Pod {
         self.spec.containers.first().map_or("", |container| &container.image)
     }
 
-    /// Its containers run and pass their probes, whether or not somebody has asked it to go.
+    /// Its containers run and pass their probes, whether or not it is terminating.
     pub(crate) fn is_ready(&self) -> bool {
         self.status.conditions.iter().any(|condition| condition.type_ == "Ready" && condition.status == "True")
     }
@@ -258,7 +258,7 @@ pub(crate) struct DeploymentSpec {
 /// When the first new pods come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Recreation {
-    WhenOldPodsGo,
+    WhenOldPodsAreDeleted,
     WhenOldPodsAreGone,
 }
 
@@ -333,7 +333,7 @@ impl Deployment {
     /// Pods of different templates may not run at the same time; `None` where they may.
     pub(crate) fn recreates(&self) -> Option<Recreation> {
         match (self.spec.strategy.type_.as_str(), self.spec.pod_replacement_policy.as_str()) {
-            ("Recreate", "TerminationStarted") => Some(Recreation::WhenOldPodsGo),
+            ("Recreate", "TerminationStarted") => Some(Recreation::WhenOldPodsAreDeleted),
             ("Recreate", _) => Some(Recreation::WhenOldPodsAreGone),
             _ => None,
         }
@@ -353,7 +353,7 @@ impl Deployment {
         (self.spec.replicas - if neither { 1 } else { unavailable }).max(0)
     }
 
-    /// `kubectl rollout status` would say so; under TerminationComplete also all old pods are gone.
+    /// `kubectl rollout status` would report completion. Under TerminationComplete all old pods are deleted too.
     pub(crate) fn is_rolled_out(&self) -> bool {
         let Status { observed_generation, replicas, updated_replicas, available_replicas, terminating_replicas, .. } = self.status;
         let leaving = if self.waits_for_termination() { terminating_replicas.unwrap_or(0) } else { 0 };

@@ -1,4 +1,4 @@
-//! A machine whose clock somebody sets, while its running time is the world's.
+//! A machine whose clock tests can set, while its running time is the virtual one.
 
 use crate::lock;
 use berth_env::{Clock, Timestamp, steady_time::Machine, virtual_time::VirtualTime};
@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-/// The machine that the parts of a world run on. Cheap to clone.
+/// The machine that the parts of a simulation run on. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct SimMachine {
     time: VirtualTime,

@@ -39,14 +39,14 @@ pub struct Faults {
     pub lost_calls_per_mille: u32,
     /// Answers that are lost after the API has done what was asked, per thousand; the caller hears the same.
     pub lost_answers_per_mille: u32,
-    /// Deletions that come [`LATE_BY`] late, per thousand; the caller hears at once that the API is not available. Not in hostile worlds: no controller can
-    /// know what is still on its way, so that each takes what it was for, whatever has been decided since.
+    /// Deletions that arrive [`LATE_BY`] late, per thousand. The caller learns at once that the API is not available. Not in hostile simulations: no
+    /// controller can know what is still on its way, so each such deletion takes effect whatever has been decided since.
     pub late_deletions_per_mille: u32,
     /// Changes before which a watch stalls, per thousand.
     pub stalls_per_mille: u32,
-    /// The longest stall. Another one begins no sooner than that after it, so that nobody sees what is older.
+    /// The longest stall. The next one begins at least that much later, so no reader sees older data.
     pub stall_max: Duration,
-    /// Changes after which a watch breaks and lists anew, per thousand.
+    /// Changes after which a watch breaks and relists, per thousand.
     pub breaks_per_mille: u32,
     /// Changes that a watch shows once more, per thousand.
     pub repeats_per_mille: u32,
@@ -77,7 +77,7 @@ impl Faults {
     };
 }
 
-/// The faults of one world, which may be changed while it runs, and their randomness. Cheap to clone.
+/// The faults of one simulation, which may be changed while it runs, and their randomness. Cheap to clone.
 #[derive(Clone)]
 pub struct Network(Arc<NetworkState>);
 
@@ -155,8 +155,8 @@ struct Counted {
 }
 
 impl Writes {
-    /// Counts from 0 again, and from now on crashes as `crash` says.
-    pub fn count_anew(&self, crash: Crash) {
+    /// Counts from 0 again, and crashes as `crash` specifies from now on.
+    pub fn restart_count(&self, crash: Crash) {
         *lock(&self.0) = Counted { crash, ..Counted::default() };
     }
 
@@ -191,7 +191,7 @@ impl Writes {
     }
 }
 
-/// Uids of pods that were removed without waiting for anybody. Cheap to clone.
+/// Uids of pods that were removed without a grace period. Cheap to clone.
 pub type Removed = Arc<Mutex<Vec<String>>>;
 
 /// For whose lead something was made, and the revision.
@@ -199,9 +199,9 @@ type Made = (Arc<Tenure>, Revision);
 
 /// What those who lead have made. Cheap to clone.
 #[derive(Clone, Default)]
-pub struct Led(Arc<Mutex<Vec<Made>>>);
+pub struct Leaderships(Arc<Mutex<Vec<Made>>>);
 
-impl Led {
+impl Leaderships {
     /// What was made since the last call: by whom, and the revision.
     #[must_use]
     pub fn take_made(&self) -> Vec<Made> {
@@ -213,7 +213,7 @@ impl Led {
 struct Leading {
     gate: Gate,
     api: LocalCluster,
-    led: Led,
+    leaderships: Leaderships,
 }
 
 /// A [`Cluster`] at the other end of a [`Network`], as one process has it.
@@ -221,7 +221,7 @@ pub struct SimCluster {
     api: Arc<dyn Cluster>,
     network: Network,
     writes: Writes,
-    /// None: it writes whoever leads.
+    /// None: it writes without leader election.
     leading: Option<Leading>,
     /// Uids of the pods that this process removes at once.
     removed: Removed,
@@ -236,10 +236,10 @@ impl SimCluster {
         Self { api, network, writes, leading: None, removed: Removed::default(), crashed: AtomicBool::new(false) }
     }
 
-    /// Writes only while the gate is open, as whoever leads then, and tells it to `led`.
+    /// Writes only while the gate is open, as the leader of that moment, and records that in `leaderships`.
     #[must_use]
-    pub fn led_by(self, gate: Gate, api: LocalCluster, led: Led) -> Self {
-        Self { leading: Some(Leading { gate, api, led }), ..self }
+    pub fn fenced_by(self, gate: Gate, api: LocalCluster, leaderships: Leaderships) -> Self {
+        Self { leading: Some(Leading { gate, api, leaderships }), ..self }
     }
 
     /// Notes in `removed` what this process removes at once.
@@ -341,7 +341,7 @@ impl Cluster for SimCluster {
         let create = async move |Writing { api, pass }| {
             let made = api.create(object).await?;
             if let (Some(leading), Some(pass)) = (&self.leading, pass) {
-                lock(&leading.led.0).push((Arc::clone(pass.tenure()), made.revision));
+                lock(&leading.leaderships.0).push((Arc::clone(pass.tenure()), made.revision));
             }
             Ok(made)
         };

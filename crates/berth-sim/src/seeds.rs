@@ -28,7 +28,7 @@ pub fn seeds(usual: std::ops::Range<u64>) -> Vec<u64> {
     }
 }
 
-/// What somebody who replays a test has set.
+/// The value that a user has set to replay a test.
 #[expect(clippy::disallowed_methods, reason = "chooses what a test runs, not what happens in it")]
 pub(crate) fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok()

@@ -1,13 +1,13 @@
 //! The memory store, with other tasks let in before every operation: what a real store's IO does to the order of things.
 
 use berth_store::{
-    Entry, Key, Mark, MemoryStore, Range, RangeRequest, ReadError, Revision, Store, Usage, Watch, Write, WriteError,
+    Entry, Key, MemoryStore, Range, RangeRequest, ReadError, Revision, Store, Usage, Watch, WatchFilter, Write, WriteError,
     env::{Timestamp, yield_now},
 };
 use futures::{FutureExt, future::BoxFuture};
 use std::sync::Arc;
 
-/// A [`MemoryStore`] whose operations each give way once before they happen.
+/// A [`MemoryStore`] whose operations each yield once before they happen.
 pub struct SimStore(pub MemoryStore);
 
 impl Store for SimStore {
@@ -49,8 +49,8 @@ impl Store for SimStore {
         self.0.watch(prefix, after)
     }
 
-    fn watch_marked(&self, prefix: &str, after: Revision, mark: Mark) -> Result<Watch, ReadError> {
-        self.0.watch_marked(prefix, after, mark)
+    fn watch_filtered(&self, prefix: &str, after: Revision, mark: WatchFilter) -> Result<Watch, ReadError> {
+        self.0.watch_filtered(prefix, after, mark)
     }
 
     fn compact(&self, prefix: &str, revision: Revision) -> BoxFuture<'_, Result<(), ReadError>> {

@@ -113,7 +113,7 @@ fn processor_time() -> Duration {
     let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
     let fields = stat.rsplit(')').next().unwrap_or_default().split_whitespace();
     let ticks: u64 = fields.skip(11).take(2).filter_map(|ticks| ticks.parse::<u64>().ok()).sum();
-    // Linux tells 100 a second on every machine.
+    // Linux counts 100 ticks per second on every machine.
     Duration::from_millis(ticks * 10)
 }
 

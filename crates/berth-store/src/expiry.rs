@@ -1,4 +1,4 @@
-//! The end of values that were written with a time: for stores that must be told how late it is.
+//! The expiry of values that were written with a time to live, for stores that take the time from the caller.
 
 use crate::{Store, WriteError, env::Env};
 use futures::{FutureExt, future::BoxFuture};
@@ -8,7 +8,7 @@ use std::sync::Arc;
 /// How late a value may go: what an idle server wakes for.
 const INTERVAL: SignedDuration = SignedDuration::from_secs(1);
 
-/// A [`Store`] that looks at no clock of its own. One whose backend keeps the time, as etcd does with its leases, is none.
+/// A [`Store`] that has no clock of its own. A store whose backend keeps the time, as etcd does with its leases, does not implement it.
 pub trait Expire: Store {
     /// Deletes keys whose time is over by `now`, each by a commit of its own: all of them, or so many that others' writes need not wait long.
     /// Gives how many went; one that is written at the same moment stays.
@@ -67,7 +67,7 @@ mod tests {
         range.expect("readable").entries.len()
     }
 
-    /// More than are ended together, as behind a long rest: those whose time comes next shall not wait for them.
+    /// More values than one call expires, as after a long pause: the values that expire next must not wait for them.
     #[test]
     fn all_that_is_due_goes_at_once_however_much_it_is() {
         let time = VirtualTime::new(Order::Fifo, Arc::new(Zeros), Timestamp::UNIX_EPOCH);

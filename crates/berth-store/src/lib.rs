@@ -1,14 +1,14 @@
 //! Revisioned keys, and a watch on what changes: bytes in, bytes out.
 //!
-//! Start with [`Store`]. The crate knows bytes and [`Header`]s, no kinds and no places for them: whoever opens a store hands it a [`Layout`].
-//! Time, randomness and tasks come in through [`env`]; nothing here asks the machine for them.
+//! Start with [`Store`]. The crate knows bytes and [`Header`]s, but neither kinds nor their keys: the caller that opens a store passes a [`Layout`].
+//! Time, randomness and tasks come in through [`env`]. Nothing here asks the machine for them.
 
 mod backend;
-mod bells;
 pub mod expiry;
 pub mod files;
 mod log;
 mod mvcc;
+mod notifier;
 mod shared;
 mod space;
 
@@ -22,7 +22,7 @@ pub use files::folder::{Folder, FolderError};
 #[cfg(feature = "fuzzing")]
 pub use log::fuzzing;
 pub use log::{Fault, FileRead, Limits, LogError, OnDamage};
-pub use space::{Bound, Lack, Purpose, Usage};
+pub use space::{Bound, OutOfSpace, Purpose, Usage};
 
 use bytes::Bytes;
 use env::Timestamp;
@@ -37,10 +37,10 @@ use std::{
 /// The largest value that a store takes, in bytes: etcd's default, which clients of Kubernetes know.
 pub const MAX_VALUE_BYTES: usize = 3 << 19;
 
-/// How much history a store keeps unless told otherwise, in bytes.
+/// The history that a store keeps by default, in bytes.
 pub const DEFAULT_HISTORY_BYTES: usize = 64 << 20;
 
-/// Where a value stands: parts divided by `/`, of which the last is its name. Cheap to copy.
+/// The key of a value: parts separated by `/`. The last part is its name. Cheap to copy.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Key(Arc<str>);
 
@@ -73,7 +73,7 @@ impl fmt::Display for Key {
 /// What selectors and encoders need of a value without decoding it again. Small: a million of them must fit.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Header {
-    /// `metadata.labels`, sorted by key. Whoever makes headers may share what is alike in many.
+    /// `metadata.labels`, sorted by key. Callers that make headers may share equal labels.
     pub labels: Arc<[(Box<str>, Box<str>)]>,
     /// The kind's selectable fields besides name and namespace (`spec.nodeName`, `status.phase`, …), sorted: those that were known when the
     /// header was made.
@@ -103,7 +103,7 @@ impl Header {
     }
 }
 
-/// What whoever opens a store knows of its keys and values. May come to know more of them while the store is open.
+/// What the caller that opens a store knows about its keys and values. It may learn more while the store is open.
 pub trait Layout: Send + Sync + 'static {
     /// The part of `text`, a key or the beginning of keys, that all keys of its resource begin with, up to and with a `/`; `None` if it is of no
     /// resource, or of several. Where keys are in memory, readers of one resource do not pay for the others. No resource's keys begin as
@@ -116,9 +116,9 @@ pub trait Layout: Send + Sync + 'static {
         key[prefix.len()..].split_once('/').map(|(namespace, _)| namespace)
     }
 
-    /// What a value says that may be another program's, in a store that others write to.
-    fn understand(&self, _key: &Key, _value: &[u8]) -> Understood {
-        Understood::AsItIs
+    /// Interprets a value that another program may have written, in a store with other writers.
+    fn decode(&self, _key: &Key, _value: &[u8]) -> Decoded {
+        Decoded::Unchanged
     }
 
     /// By how many bytes others will make a value longer that is stored as it is: what else is to be written of it so that it does what it is for. They are
@@ -133,13 +133,13 @@ pub trait Layout: Send + Sync + 'static {
 
 /// What a value is to those who read the store.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Understood {
+pub enum Decoded {
     /// Itself.
-    AsItIs,
-    /// This, which says the same in the form in which values are stored here.
-    As(Bytes),
+    Unchanged,
+    /// A value of the same meaning, in the form in which values are stored here.
+    Converted(Bytes),
     /// Nothing: its key is not shown, and stays as it is.
-    Nothing,
+    Ignored,
     /// The same, because it is encrypted: nothing is stored in clear beside it.
     Encrypted,
 }
@@ -179,9 +179,9 @@ impl Entry {
     }
 }
 
-/// What an entry may be looked for by: one value of what its key and header tell.
+/// What a watch filters by: one value of a key or a header.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Mark {
+pub enum WatchFilter {
     /// The last part of its key.
     Name(Box<str>),
     /// One of its labels.
@@ -200,10 +200,10 @@ pub enum Mark {
     },
 }
 
-impl Mark {
+impl WatchFilter {
     /// Whether the entry has it.
     #[must_use]
-    pub fn is_on(&self, entry: &Entry) -> bool {
+    pub fn matches(&self, entry: &Entry) -> bool {
         match self {
             Self::Name(name) => entry.name() == &**name,
             Self::Label { key, value } => entry.header.label(key) == Some(value),
@@ -221,7 +221,7 @@ pub struct Event {
     pub entry: Arc<Entry>,
     /// The version before, absent for a key that was new.
     pub previous: Option<Arc<Entry>>,
-    /// A place for whoever serves the event to keep its encoded form, so that it is encoded once for all watchers.
+    /// A slot in which a server keeps the encoded event, so that it is encoded once for all watchers.
     pub encoded: OnceLock<Bytes>,
 }
 
@@ -232,7 +232,7 @@ impl Event {
     }
 }
 
-/// What an [`Event`] tells.
+/// The kind of change of an [`Event`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EventKind {
     /// The key has a new value.
@@ -276,13 +276,13 @@ pub struct Write {
     pub expected: Expected,
     /// The value that it gets; `None`: it is deleted.
     pub value: Option<Bytes>,
-    /// What [`Layout::header`] says of the value, where the writer knows it; `None`: it is read.
+    /// The result of [`Layout::header`] for the value, where the writer knows it. `None`: it is read from the value.
     pub header: Option<Header>,
     /// When a value is to be deleted, unless it is written again before: some seconds later at most. `None`: it stays.
     pub expires_at: Option<Timestamp>,
     /// How much of the quota it may use.
     pub purpose: Purpose,
-    /// Another key that must be unchanged for it to happen, and stays so. Keys of different backing stores are not compared in one commit: there it is looked at
+    /// Another key that must be unchanged for the write to happen. Keys of different backing stores are not compared in one commit: such a key is read
     /// before, and may change until the write happens.
     pub only_while: Option<Unchanged>,
 }
@@ -316,8 +316,8 @@ pub struct RangeRequest {
     pub at: Option<Revision>,
     /// At most so many.
     pub limit: Option<usize>,
-    /// How many keys stand behind `start_after`, where the page before said so: then they are not counted again. What is said is taken as
-    /// it is, but for a page that ends early.
+    /// The number of keys after `start_after`, from the page before, so that they are not counted again. It is not checked, except for a page that ends
+    /// early.
     pub behind: Option<usize>,
 }
 
@@ -332,13 +332,13 @@ impl RangeRequest {
 /// How new the reads of one request must be at least: as new as its first one. That asks a backing store that is far away, and those that follow do not.
 /// Whatever was answered before the request began is in all of them. Copies are of the same request.
 #[derive(Clone, Debug, Default)]
-pub struct AsOf(Arc<Mutex<Asked>>);
+pub struct MinRevision(Arc<Mutex<Asked>>);
 
 /// Of each backing store that was asked: nearly always one.
 type Asked = SmallVec<[(usize, Revision); 1]>;
 
-impl AsOf {
-    /// What the first read of a backing store came to; stores in one process are told apart by a number.
+impl MinRevision {
+    /// The revision of the first read of a backing store. A number distinguishes the stores of one process.
     pub(crate) fn of(&self, store: usize) -> Option<Revision> {
         let asked = self.0.lock().expect("nothing panics under this lock");
         asked.iter().find(|(asked, _)| *asked == store).map(|(_, revision)| *revision)
@@ -356,7 +356,7 @@ pub struct Range {
     pub entries: Vec<Arc<Entry>>,
     /// The revision that the page shows.
     pub revision: Revision,
-    /// How many more keys of the prefix stand behind the last entry.
+    /// The number of keys of the prefix after the last entry.
     pub remaining: usize,
 }
 
@@ -436,8 +436,8 @@ pub enum WriteError {
         /// The backend's own words.
         cause: String,
     },
-    /// Whether this one write happened, or still will, is unknown. Safe to repeat as it is: what it expects lets at most one of the two
-    /// happen, and whoever then meets a conflict finds out by reading.
+    /// Whether this write happened, or still will, is unknown. It is safe to repeat unchanged: its precondition lets at most one of the two succeed,
+    /// and a caller that then gets a conflict finds out by reading.
     #[error("whether {key} was written is unknown: {cause}")]
     Unknown {
         /// The key, of several the first.
@@ -447,7 +447,7 @@ pub enum WriteError {
     },
 }
 
-/// Whether a store takes writes. Reads are not about this: they are answered, or say why not.
+/// Whether a store accepts writes. Does not concern reads: they are answered, or fail with the reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Health {
     /// As far as is known.
@@ -473,7 +473,7 @@ pub type Events = SmallVec<[Arc<Event>; 1]>;
 /// What a [`Watch`] yields.
 #[derive(Clone, Debug)]
 pub enum WatchItem {
-    /// All that one revision changed under the prefix: whoever goes on behind it later has missed nothing of it.
+    /// All changes of one revision under the prefix: a reader that continues after it later has missed nothing of it.
     Events(Events),
     /// Everything under the prefix up to this revision has been yielded. Comes whenever the reader has caught up, once per revision at
     /// most, so that the revision of a quiet prefix moves on too.
@@ -498,17 +498,17 @@ pub trait Store: Send + Sync + 'static {
     /// [`ReadError::Unavailable`].
     fn get(&self, key: &Key) -> BoxFuture<'_, Result<Option<Arc<Entry>>, ReadError>>;
 
-    /// As [`Store::get`]; not older than a write that was answered before the first read with this [`AsOf`].
+    /// As [`Store::get`]; not older than a write that was answered before the first read with this [`MinRevision`].
     ///
     /// # Errors
     /// [`ReadError::Unavailable`].
-    fn get_as_of<'a>(&'a self, key: &Key, as_of: &'a AsOf) -> BoxFuture<'a, Result<Option<Arc<Entry>>, ReadError>> {
+    fn get_as_of<'a>(&'a self, key: &Key, as_of: &'a MinRevision) -> BoxFuture<'a, Result<Option<Arc<Entry>>, ReadError>> {
         let _ = as_of;
         self.get(key)
     }
 
-    /// A version of a key that was the newest a moment ago, where one is known without asking a backing store that is far away. Somebody may have changed or
-    /// deleted it since, so it is good for one thing: to try a write that is guarded by its revision, and to ask if nothing is written.
+    /// A recent version of a key, if one is known without a request to a distant backing store. Another writer may have changed or deleted it since. So
+    /// it has one use: to attempt a write that its revision guards, and to ask if nothing is written.
     fn known(&self, key: &Key) -> Option<Arc<Entry>> {
         let _ = key;
         None
@@ -520,11 +520,11 @@ pub trait Store: Send + Sync + 'static {
     /// A revision that is compacted or not there yet; [`ReadError::Unavailable`].
     fn range(&self, request: RangeRequest) -> BoxFuture<'_, Result<Range, ReadError>>;
 
-    /// As [`Store::range`]; the newest is not older than a write that was answered before the first read with this [`AsOf`].
+    /// As [`Store::range`]; the newest is not older than a write that was answered before the first read with this [`MinRevision`].
     ///
     /// # Errors
     /// As [`Store::range`].
-    fn range_as_of<'a>(&'a self, request: RangeRequest, as_of: &'a AsOf) -> BoxFuture<'a, Result<Range, ReadError>> {
+    fn range_as_of<'a>(&'a self, request: RangeRequest, as_of: &'a MinRevision) -> BoxFuture<'a, Result<Range, ReadError>> {
         let _ = as_of;
         self.range(request)
     }
@@ -573,13 +573,13 @@ pub trait Store: Send + Sync + 'static {
     /// it is reached, then yields what comes behind it.
     fn watch(&self, prefix: &str, after: Revision) -> Result<Watch, ReadError>;
 
-    /// As [`Store::watch`], for a reader who is only after entries with this mark, as they were before a change or are behind it. It may be shown
-    /// others too; a store that can leaves them out, and does not wake the reader for them.
+    /// As [`Store::watch`], for a reader that needs only changes whose entry matches the filter before or after. It may receive others too. A store that
+    /// can omits them, and does not wake the reader for them.
     ///
     /// # Errors
     /// As [`Store::watch`].
-    fn watch_marked(&self, prefix: &str, after: Revision, mark: Mark) -> Result<Watch, ReadError> {
-        drop(mark);
+    fn watch_filtered(&self, prefix: &str, after: Revision, filter: WatchFilter) -> Result<Watch, ReadError> {
+        drop(filter);
         self.watch(prefix, after)
     }
 
@@ -602,7 +602,7 @@ pub trait Store: Send + Sync + 'static {
     /// A list that was [pinned](Store::pin) has come to its end.
     fn unpin(&self, _prefix: &str, _revision: Revision, _owner: &str) {}
 
-    /// How much is stored, and how much may be; `None`: the backend does not say.
+    /// The stored bytes and their limit. `None`: the backend does not report them.
     fn usage(&self) -> Option<Usage> {
         None
     }

@@ -15,7 +15,7 @@ pub(crate) use evaluate::{Commit, Prepared, evaluate};
 pub(crate) use past::{Past, Recommit, Recovered, Since, Versioned};
 
 use crate::{
-    Entry, Event, EventKind, Events, Key, Layout, Mark, Range, RangeRequest, ReadError, Revision, Usage, WriteError,
+    Entry, Event, EventKind, Events, Key, Layout, Range, RangeRequest, ReadError, Revision, Usage, WatchFilter, WriteError,
     env::Timestamp,
     space::{Room, Space},
 };
@@ -75,8 +75,8 @@ impl Versions {
         self.since = since;
     }
 
-    /// Drops what was replaced at or before `oldest`, but what `keep` says is kept: it is told when a version came, when it was replaced, and
-    /// what it takes.
+    /// Drops versions that were replaced at or before `oldest`, except those for which `keep` returns true. Its parameters are the revision of the
+    /// version, the revision of its replacement, and its size.
     fn compact(&mut self, oldest: Revision, mut keep: impl FnMut(Revision, Revision, usize) -> bool) {
         while let Some((since, version)) = self.older.get(self.pinned) {
             let replaced = self.older.get(self.pinned + 1).map_or(self.since, |(since, _)| *since);
@@ -177,7 +177,7 @@ impl Resource {
 pub(crate) enum Next {
     /// The changes of its prefix in the first revision behind its place that has any.
     Events(Events),
-    /// No change of its prefix stands between its place and this, the newest revision.
+    /// No change of its prefix is between its position and this, the newest revision.
     CaughtUp(Revision),
     /// Its place is a revision that is not there yet.
     Future,
@@ -193,7 +193,7 @@ pub(crate) struct Mvcc {
     resources: BTreeMap<Box<str>, Resource>,
     /// All other keys.
     rest: Resource,
-    /// Revisions that changed several of them and that all still know, each as a whole: their order among each other stands nowhere else.
+    /// Revisions that changed several resources and that all of them still know, each as a whole. Their order among each other is recorded only here.
     spanning: BTreeMap<Revision, Events>,
     pins: Pins,
     expiring: Expiring,
@@ -207,7 +207,7 @@ impl Mvcc {
         Self::recovered(layout, Revision(0), Recovered::default(), history_bytes_max)
     }
 
-    /// What was found, as of `revision`. Of what is said nothing of, all before that is forgotten.
+    /// The recovered contents, as of `revision`. Where `recovered` has no start for a resource, all before that revision is forgotten.
     pub(crate) fn recovered(layout: Arc<dyn Layout>, revision: Revision, recovered: Recovered, history_bytes_max: usize) -> Self {
         let Recovered { entries, expiries, changes, since } = recovered;
         let others = since.iter().find(|(name, _)| name.is_empty()).map_or(revision, |(_, since)| *since);
@@ -235,15 +235,15 @@ impl Mvcc {
 
     /// Whether readers of the keys that begin with `prefix` pay for all others, and need not. They go on to where other keys that are kept apart
     /// begin with it, or it with theirs.
-    pub(crate) fn can_keep_apart(&self, prefix: &str) -> bool {
+    pub(crate) fn can_partition(&self, prefix: &str) -> bool {
         let next = self.resources.range::<str, _>((Bound::Included(prefix), Bound::Unbounded)).next();
         resource_of(&self.resources, prefix).is_none() && !next.is_some_and(|(next, _)| next.starts_with(prefix))
     }
 
-    /// From now on readers of the keys that begin with `prefix` do not pay for the others, if that [can be](Self::can_keep_apart). Costs a look at all
-    /// changes that are kept, and at all of these keys.
-    pub(crate) fn keep_apart(&mut self, prefix: &str) {
-        if !self.can_keep_apart(prefix) {
+    /// From now on, readers of keys that begin with `prefix` do not pay for the others, if that [is possible](Self::can_partition). Costs a scan of
+    /// all kept changes and of all these keys.
+    pub(crate) fn partition_by_prefix(&mut self, prefix: &str) {
+        if !self.can_partition(prefix) {
             return;
         }
         let mut resource = Resource::since(self.rest.oldest);
@@ -277,7 +277,7 @@ impl Mvcc {
         self.space.set_quota(quota);
     }
 
-    /// Counts a commit for which the disk has no space, and says so.
+    /// Counts a commit for which the disk has no space, and returns the error.
     pub(crate) fn no_space(&self, commit: &Commit) -> WriteError {
         self.space.count_refusal();
         WriteError::NoSpace { key: commit.events[0].entry.key.clone() }
@@ -296,8 +296,8 @@ impl Mvcc {
         self.keys.get(key)?.newest.as_ref()
     }
 
-    /// A page. Costs one look per key of the page; and one per key behind it where their number is neither kept (whole resources and whole
-    /// namespaces at the newest revision) nor told by the request.
+    /// A page. Costs one step per key of the page. It also costs one step per key after the page, unless their number is kept (complete resources and
+    /// namespaces at the newest revision) or is part of the request.
     pub(crate) fn range(&self, request: &RangeRequest) -> Result<Range, ReadError> {
         let revision = request.at.unwrap_or(self.revision);
         self.check_readable(&request.prefix, revision)?;
@@ -321,7 +321,7 @@ impl Mvcc {
         self.keys.range::<str, _>((from, Bound::Unbounded)).take_while(in_prefix).map(|(_, versions)| versions)
     }
 
-    /// The count of all keys that `request` is about, where it is known without looking at them.
+    /// The count of all keys of `request`, if it is known without a scan.
     fn live_of(&self, request: &RangeRequest, revision: Revision) -> Option<usize> {
         if request.start_after.is_some() || revision != self.revision || !request.prefix.ends_with('/') {
             return None;
@@ -374,10 +374,10 @@ impl Mvcc {
         self.resources.get(resource).map_or(0, |found| found.log.len())
     }
 
-    /// What a watcher of `prefix` (and of changes of what has `mark`) that has seen all up to `after` sees next. An error only if a change of its resource was lost to it:
-    /// the watcher of a quiet resource may lie far behind. Costs little where there is nothing to see, which is what most looks find: watchers of all
+    /// What a watcher of `prefix` (and `filter`) that has seen all up to `after` sees next. An error only if a change of its resource was lost to it: the
+    /// watcher of an unchanged resource may be far behind. Costs little where there is nothing to see, which is the most frequent case: watchers of all
     /// resources wake for progress.
-    pub(crate) fn next(&self, prefix: &str, after: Revision, mark: Option<&Mark>) -> Result<Next, ReadError> {
+    pub(crate) fn next(&self, prefix: &str, after: Revision, filter: Option<&WatchFilter>) -> Result<Next, ReadError> {
         match self.revision.cmp(&after) {
             Ordering::Less => return Ok(Next::Future),
             Ordering::Equal => return Ok(Next::CaughtUp(after)),
@@ -387,8 +387,8 @@ impl Mvcc {
         if kept.clone().any(|found| after < found.dropped) {
             return Err(ReadError::Compacted { requested: after, oldest: self.oldest(prefix) });
         }
-        let has_mark = |event: &Event| mark.is_none_or(|mark| event.versions().any(|entry| mark.is_on(entry)));
-        let is_seen = |event: &&Arc<Event>| event.entry.key.as_str().starts_with(prefix) && has_mark(event);
+        let matches = |event: &Event| filter.is_none_or(|filter| event.versions().any(|entry| filter.matches(entry)));
+        let is_seen = |event: &&Arc<Event>| event.entry.key.as_str().starts_with(prefix) && matches(event);
         let first = |found: &'_ Resource| {
             found.log.back().filter(|newest| after < newest.entry.mod_revision)?;
             let from = seen(&found.log, after);
@@ -437,7 +437,7 @@ impl Mvcc {
         self.space.count(&*self.layout, event);
         if resource_of(&self.resources, event.entry.key.as_str()).is_none() {
             let layout = Arc::clone(&self.layout);
-            layout.resource_prefix(event.entry.key.as_str()).into_iter().for_each(|prefix| self.keep_apart(prefix));
+            layout.resource_prefix(event.entry.key.as_str()).into_iter().for_each(|prefix| self.partition_by_prefix(prefix));
         }
         self.history_bytes += cost_bytes(event);
         if let Some(resource) = resource_of_mut(&mut self.resources, &event.entry.key) {
@@ -551,8 +551,8 @@ impl Mvcc {
     }
 }
 
-/// How many changes of a log come no later than `after`. Looked for from the end, since whoever follows is seldom far behind: costs what the logarithm of that
-/// distance is.
+/// The number of changes of a log that come no later than `after`. Searches from the end, since a watcher is seldom far behind: the cost is logarithmic
+/// in that distance.
 fn seen(log: &VecDeque<Arc<Event>>, after: Revision) -> usize {
     let is_seen = |at: usize| log[at].entry.mod_revision <= after;
     // All before `from` are seen, none from `to` on.

@@ -1,10 +1,10 @@
 //! The visible state, shared by readers, watchers and the one that writes.
 
 use crate::{
-    Entry, Key, Layout, Mark, Range, RangeRequest, ReadError, Revision, Watch, WatchItem,
-    bells::{Bells, WIDE},
+    Entry, Key, Layout, Range, RangeRequest, ReadError, Revision, Watch, WatchFilter, WatchItem,
     log::CommitError,
     mvcc::{Commit, Mvcc, Next},
+    notifier::{WIDE, WatcherNotifier},
 };
 use event_listener::{Event as Bell, EventListener};
 use futures::{FutureExt, Stream};
@@ -17,12 +17,12 @@ use std::{
     task::{Context, Poll, ready},
 };
 
-/// What is visible, and the bells that wake its watchers. Locks are held for a look or a batch of changes, never over IO.
+/// What is visible, and the notifier that wakes its watchers. Locks are held for a read or a batch of changes, never over IO.
 pub(crate) struct Shared {
     mvcc: RwLock<Mvcc>,
     /// Its revision, for who asks often whether there is more.
     newest: AtomicU64,
-    bells: Mutex<Bells>,
+    notifier: Mutex<WatcherNotifier>,
     layout: Arc<dyn Layout>,
 }
 
@@ -30,7 +30,7 @@ impl Shared {
     pub(crate) fn new(mvcc: Mvcc) -> Arc<Self> {
         let layout = Arc::clone(mvcc.layout());
         let newest = AtomicU64::new(mvcc.revision().0);
-        Arc::new(Self { mvcc: RwLock::new(mvcc), newest, bells: Mutex::default(), layout })
+        Arc::new(Self { mvcc: RwLock::new(mvcc), newest, notifier: Mutex::default(), layout })
     }
 
     pub(crate) fn layout(&self) -> &dyn Layout {
@@ -54,18 +54,18 @@ impl Shared {
     }
 
     pub(crate) fn range(&self, request: &RangeRequest) -> Result<Range, ReadError> {
-        // Without a limit nothing stands behind the page that would have to be counted.
+        // Without a limit there are no keys after the page to count.
         if request.limit.is_some() {
-            self.keep_apart(&request.prefix);
+            self.partition_by_prefix(&request.prefix);
         }
         self.read().range(request)
     }
 
-    /// Sees to it that whoever reads keys that begin with `prefix` does not pay for those of other resources.
-    fn keep_apart(&self, prefix: &str) {
+    /// Ensures that readers of keys that begin with `prefix` do not pay for those of other resources.
+    fn partition_by_prefix(&self, prefix: &str) {
         let Some(resource) = self.layout.resource_prefix(prefix) else { return };
-        if self.read().can_keep_apart(resource) {
-            self.write().keep_apart(resource);
+        if self.read().can_partition(resource) {
+            self.write().partition_by_prefix(resource);
         }
     }
 
@@ -79,21 +79,21 @@ impl Shared {
     /// Makes commits visible, all at once, and wakes the watchers that they concern.
     pub(crate) fn publish(&self, commits: &[Commit]) {
         self.go_on(|mvcc| commits.iter().for_each(|commit| mvcc.apply(commit)));
-        let mut bells = self.bells();
+        let mut notifier = self.notifier();
         let mvcc = self.read();
-        bells.ring(WIDE);
+        notifier.ring(WIDE);
         let mut rung = WIDE;
         for event in commits.iter().flat_map(|commit| &commit.events) {
             let resource = mvcc.resource_prefix(event.entry.key.as_str()).unwrap_or(WIDE);
             if resource != rung {
-                bells.ring(resource);
+                notifier.ring(resource);
                 rung = resource;
             }
-            bells.ring_marked(resource, event.versions(), || mvcc.kept(resource));
+            notifier.notify_matching(resource, event.versions(), || mvcc.kept(resource));
         }
     }
 
-    /// Forgets changes up to `revision`, once `remember` has seen to it that they stay forgotten. Nobody may write meanwhile.
+    /// Forgets changes up to `revision`, after `remember` has made that durable. Concurrent writes are not allowed.
     pub(crate) fn compact(&self, revision: Revision, remember: impl FnOnce() -> Result<(), CommitError>) -> Result<(), ReadError> {
         let newest = self.revision();
         if newest < revision {
@@ -108,50 +108,50 @@ impl Shared {
     pub(crate) fn advance(&self, revision: Revision) {
         if self.revision() < revision {
             self.go_on(|mvcc| mvcc.advance(revision));
-            self.ring_all();
+            self.notify_all();
         }
     }
 
-    /// Shows something else from now on. Watchers who are not as far are told that they fell behind.
+    /// Shows other contents from now on. Watchers that are behind them receive the error that they fell behind.
     pub(crate) fn replace(&self, mvcc: Mvcc) {
         self.go_on(|shown| *shown = mvcc);
-        self.ring_all();
+        self.notify_all();
     }
 
     /// Wakes all watchers, so that those of quiet resources see how far the store has come.
-    pub(crate) fn ring_all(&self) {
-        self.bells().ring_all();
+    pub(crate) fn notify_all(&self) {
+        self.notifier().notify_all();
     }
 
-    pub(crate) fn watch(self: &Arc<Self>, prefix: &str, after: Revision, mark: Option<Mark>) -> Result<Watch, ReadError> {
-        self.keep_apart(prefix);
+    pub(crate) fn watch(self: &Arc<Self>, prefix: &str, after: Revision, filter: Option<WatchFilter>) -> Result<Watch, ReadError> {
+        self.partition_by_prefix(prefix);
         self.read().check_watchable(prefix, after)?;
-        let bell = self.bell(prefix, mark.as_ref());
+        let bell = self.bell(prefix, filter.as_ref());
         let prefix = prefix.into();
-        let watcher = Watcher { shared: Arc::clone(self), bell, prefix, mark, after, reported: None, woken: None, ended: false };
+        let watcher = Watcher { shared: Arc::clone(self), bell, prefix, filter, after, reported: None, woken: None, ended: false };
         Ok(Box::pin(watcher))
     }
 
-    fn bell(&self, prefix: &str, mark: Option<&Mark>) -> Arc<Bell> {
-        let mut bells = self.bells();
+    fn bell(&self, prefix: &str, filter: Option<&WatchFilter>) -> Arc<Bell> {
+        let mut notifier = self.notifier();
         match self.read().resource_prefix(prefix) {
-            Some(resource) => bells.bell(resource, mark),
-            None => bells.bell(WIDE, None),
+            Some(resource) => notifier.bell(resource, filter),
+            None => notifier.bell(WIDE, None),
         }
     }
 
-    fn bells(&self) -> MutexGuard<'_, Bells> {
-        self.bells.lock().expect("nothing panics under this lock")
+    fn notifier(&self) -> MutexGuard<'_, WatcherNotifier> {
+        self.notifier.lock().expect("nothing panics under this lock")
     }
 }
 
-/// A reader of the log. Holds a place in it, no changes: a slow one keeps no memory, it is told that it fell behind.
+/// A reader of the log. Holds a position in it, no changes: a slow reader keeps no memory, and receives the error that it fell behind.
 struct Watcher {
     shared: Arc<Shared>,
     bell: Arc<Bell>,
     prefix: Box<str>,
     /// Only changes of what has it.
-    mark: Option<Mark>,
+    filter: Option<WatchFilter>,
     /// All up to here has been yielded.
     after: Revision,
     /// The last progress yielded.
@@ -163,12 +163,12 @@ struct Watcher {
 
 impl Watcher {
     /// The next item, if there is one now.
-    fn look(&mut self) -> Option<Result<WatchItem, ReadError>> {
+    fn read_next(&mut self) -> Option<Result<WatchItem, ReadError>> {
         // Where nothing was written since, neither a change nor the loss of one can be new.
         if self.reported == Some(self.after) && self.shared.newest.load(Ordering::Acquire) == self.after.0 {
             return None;
         }
-        match self.shared.read().next(&self.prefix, self.after, self.mark.as_ref()) {
+        match self.shared.read().next(&self.prefix, self.after, self.filter.as_ref()) {
             Err(error) => {
                 self.ended = true;
                 Some(Err(error))
@@ -195,7 +195,7 @@ impl Stream for Watcher {
             return Poll::Ready(None);
         }
         loop {
-            if let Some(item) = self.look() {
+            if let Some(item) = self.read_next() {
                 return Poll::Ready(Some(item));
             }
             match &mut self.woken {
@@ -203,7 +203,7 @@ impl Stream for Watcher {
                     ready!(woken.poll_unpin(cx));
                     self.woken = None;
                 }
-                // The next round looks again: a change before the registration did not ring for us.
+                // The next round checks again: a change before the registration did not ring for this watcher.
                 None => self.woken = Some(Box::pin(self.bell.listen())),
             }
         }
@@ -220,7 +220,7 @@ mod tests {
         task::{Wake, Waker},
     };
 
-    /// How far a watch says that it has come, if it says so now.
+    /// The progress that a watch reports now, if any.
     fn progress(watch: &mut Watch) -> Option<Revision> {
         match watch.next().now_or_never() {
             Some(Some(Ok(WatchItem::Progress(revision)))) => Some(revision),
@@ -243,7 +243,7 @@ mod tests {
         hears(3);
     }
 
-    /// Whether somebody was woken.
+    /// Whether the waker was called.
     #[derive(Default)]
     struct Woken(AtomicBool);
 
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_is_woken_by_what_is_known() {
+    fn no_watcher_is_woken_by_known_changes() {
         let shared = Shared::new(Mvcc::recovered(Arc::new(()), Revision(1), Recovered::default(), 0));
         let (mut watch, woken) = (shared.watch("/a/", Revision(1), None).expect("kept"), Arc::<Woken>::default());
         let waker = Waker::from(Arc::clone(&woken));

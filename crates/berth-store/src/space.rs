@@ -1,7 +1,7 @@
-//! How much is stored, counted with every change, and how much may be.
+//! The stored bytes, counted with every change, and their limit.
 //!
-//! A quota bounds what all keys take. Of it, a sixteenth is kept back for what keeps the rest going (statuses, leases), and no namespace takes more
-//! than half of what the others leave: so whoever fills his namespace leaves as much free as he took. What makes room is never refused.
+//! A quota bounds the size of all keys. A sixteenth of it is reserved for writes that keep the rest running (statuses, leases). No namespace takes more
+//! than half of what the others leave, so one that fills up leaves as much free as it takes. Deletions are never refused.
 
 use crate::{Entry, Event, EventKind, Key, Layout, MAX_VALUE_BYTES, WriteError};
 use std::{
@@ -31,7 +31,7 @@ pub enum Purpose {
     Removal,
 }
 
-/// A bound that a write would pass. Its words are the same each time, so that events and conditions that tell of it are.
+/// A bound that a write would exceed. Its text is the same each time, and so are the events and conditions with it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Bound {
     /// Of all that is stored.
@@ -54,7 +54,7 @@ impl fmt::Display for Bound {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Quota { quota } => write!(f, "the store's quota of {quota} bytes is used up"),
-            Self::Etcd => Lack::Etcd.fmt(f),
+            Self::Etcd => OutOfSpace::Etcd.fmt(f),
             Self::Namespace { name, quota } => {
                 write!(f, "namespace {name:?} uses half of what the other namespaces leave of the store's {quota} bytes")
             }
@@ -62,7 +62,7 @@ impl fmt::Display for Bound {
     }
 }
 
-/// What a store says of its size. In bytes, with what keys cost beside their values.
+/// The size of a store. In bytes, with the cost of keys besides their values.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
     /// What is stored.
@@ -70,7 +70,7 @@ pub struct Usage {
     /// What may be; `None`: no bound.
     pub quota: Option<u64>,
     /// What there is too little of for an object of any size; `None`: it still finds room.
-    pub lacks: Option<Lack>,
+    pub lacks: Option<OutOfSpace>,
     /// How many commits were refused since the start.
     pub refused: u64,
     /// What is stored, by what the keys of a resource begin with.
@@ -79,7 +79,7 @@ pub struct Usage {
 
 /// What a store is out of, so that it takes no [`Purpose::Growth`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Lack {
+pub enum OutOfSpace {
     /// What may be stored is, but for the reserve.
     Quota,
     /// Less is free on its disk than is kept for what goes on.
@@ -88,7 +88,7 @@ pub enum Lack {
     Etcd,
 }
 
-impl fmt::Display for Lack {
+impl fmt::Display for OutOfSpace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Quota => "the quota is used up",
@@ -146,7 +146,7 @@ impl Space {
         Usage {
             bytes: self.bytes,
             quota: self.quota,
-            lacks: left.is_some_and(is_short).then_some(Lack::Quota),
+            lacks: left.is_some_and(is_short).then_some(OutOfSpace::Quota),
             refused: self.refused.load(Ordering::Relaxed),
             resources: self.resources.iter().map(|(prefix, bytes)| (prefix.clone(), *bytes)).collect(),
         }

@@ -1,4 +1,4 @@
-//! Pictures and screens that somebody has looked at, kept in files.
+//! Reviewed pictures and screens, kept in files.
 
 /// Where this variable is `write`, what is drawn is kept instead of compared; `cargo xtask pictures` does so.
 const VARIABLE: &str = "BERTH_PICTURES";
@@ -6,7 +6,7 @@ const VARIABLE: &str = "BERTH_PICTURES";
 /// Compares what is drawn with the file `name` in `folder`.
 ///
 /// # Panics
-/// It is drawn otherwise than when somebody looked at it.
+/// The drawing differs from the reviewed one.
 #[track_caller]
 pub fn kept(folder: &str, name: &str, drawn: &str) {
     let path = format!("{folder}/{name}");

@@ -1,7 +1,7 @@
-//! What tests of several crates share about the machine that they run on: the tools that they want ([`Tool`]), how one says that it cannot run without
-//! ([`skip`]), pictures that are kept ([`kept()`]), and a real Kubernetes where one is at hand ([`Upstream`]).
+//! What tests of several crates share about the machine that they run on: the required tools ([`Tool`]), the note of a test that cannot run without one
+//! ([`skip`]), pictures that are kept ([`kept()`]), and a real Kubernetes where one is available ([`Upstream`]).
 //!
-//! For tests and `xtask` only, which tells after a run what was skipped; nothing of the product depends on it.
+//! For tests and `xtask` only, which prints after a run what was skipped. Nothing of the product depends on it.
 #![expect(
     clippy::disallowed_methods,
     clippy::disallowed_types,

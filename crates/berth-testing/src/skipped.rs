@@ -12,7 +12,7 @@ pub enum Tool {
     Browser,
     /// Any etcd that the store takes.
     Etcd,
-    /// One of today: it tells how far it is, and members of it can be replaced.
+    /// A current one: it reports its progress, and its members can be replaced.
     Etcd36,
     /// The program, with which a build finds its commit.
     Git,
@@ -26,7 +26,7 @@ pub enum Tool {
     Kubectl,
     /// Networks within the machine, as one who is not its root may make them.
     Namespaces,
-    /// Where the system tells how much memory a process has.
+    /// The system's file with the memory of a process.
     Procfs,
     /// Prometheus' own check of metrics.
     Promtool,
@@ -59,7 +59,7 @@ impl fmt::Display for Tool {
     }
 }
 
-/// Says that the running test cannot run for want of a tool; `cargo xtask test` tells at its end which did not.
+/// Notes that the running test cannot run for lack of a tool. `cargo xtask test` prints these tests at its end.
 ///
 /// # Panics
 /// The note cannot be written.

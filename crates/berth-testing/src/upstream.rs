@@ -27,8 +27,8 @@ pub struct Upstream {
 }
 
 impl Upstream {
-    /// Starts one, with these options of its script, and with those of the form `NAME=value` in its environment. `None` where there is none to be had: the
-    /// test says that it is skipped.
+    /// Starts one, with these options of its script, and with those of the form `NAME=value` in its environment. `None` where none is available: the
+    /// test then notes that it is skipped.
     ///
     /// # Panics
     /// It does not start; with what its parts logged last.
@@ -42,8 +42,8 @@ impl Upstream {
         Some(Self::start_by(&scripts, options).unwrap_or_else(|said| panic!("{said}")))
     }
 
-    /// Its script looks for free ports a second before they are taken: what another test connects from in between may be one of them. Then it is started
-    /// anew, on others.
+    /// Its script searches free ports a second before they are used: another test may connect from one of them in between. Then it is started again, on
+    /// others.
     fn start_by(scripts: &Path, options: &[&str]) -> Result<Self, String> {
         for _ in 1..PORTS_TRIED {
             match Self::start_once(scripts, options) {
@@ -54,7 +54,7 @@ impl Upstream {
         Self::start_once(scripts, options)
     }
 
-    /// Or what it said instead.
+    /// Or its output instead.
     fn start_once(scripts: &Path, options: &[&str]) -> Result<Self, String> {
         let upstream = Self { scripts: scripts.to_owned(), folder: tempfile::tempdir().expect("a temporary folder") };
         match upstream.run("start", options) {
@@ -69,12 +69,12 @@ impl Upstream {
         self.folder.path().join("admin.kubeconfig")
     }
 
-    /// What it says of itself: `ETCD_ENDPOINT`, `UPSTREAM_BIN`, …
+    /// A value that it prints: `ETCD_ENDPOINT`, `UPSTREAM_BIN`, …
     ///
     /// # Panics
-    /// It says no such thing.
+    /// It prints no such value.
     #[must_use]
-    pub fn said(&self, name: &str) -> String {
+    pub fn variable(&self, name: &str) -> String {
         let said = fs::read_to_string(self.folder.path().join("env")).expect("it has started");
         let line = said.lines().find_map(|line| line.strip_prefix(&format!("export {name}=")));
         line.unwrap_or_else(|| panic!("it says no {name}")).to_owned()
@@ -91,7 +91,7 @@ impl Upstream {
         let line = fs::read(format!("/proc/{pid}/cmdline")).expect("it runs");
         let words = line.split(|byte| *byte == 0).filter(|word| !word.is_empty());
         let words = words.map(|word| String::from_utf8_lossy(word).into_owned()).collect();
-        // One that has ended, and that nobody has asked about, runs no more either.
+        // A zombie process, which no process has waited for, does not run any more either.
         let wait = "kill $0 && for _ in $(seq 600); do case \"$(cat /proc/$0/stat 2>&1)\" in *') Z '*|*'No such'*) exit 0;; esac; sleep 0.1; done; exit 1";
         let ended = Command::new("sh").args(["-c", wait, &pid]).status();
         assert!(ended.is_ok_and(|status| status.success()), "it does not end");
@@ -147,7 +147,7 @@ mod tests {
     use super::*;
     use std::os::unix::fs::PermissionsExt as _;
 
-    /// Starts by a script that counts its runs and goes on like this; gives what it said and how often it ran.
+    /// Starts by a script that counts its runs and continues like this. Returns its output and how often it ran.
     fn started(script: &str) -> (Result<(), String>, usize) {
         let scripts = tempfile::tempdir().unwrap();
         let file = |name: &str, content: &str| {

@@ -1,6 +1,6 @@
-//! Tells the binary which commit it is of and when it was built, for `berth version`.
+//! Passes the commit and the time of the build to the binary, for `berth version`.
 //!
-//! In release builds only: each commit would otherwise build every test of this crate anew.
+//! In release builds only: otherwise each commit would rebuild every test of this crate.
 #![expect(clippy::print_stdout, reason = "this is how a build script talks to cargo")]
 
 mod stamp;

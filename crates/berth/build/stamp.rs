@@ -9,7 +9,7 @@ use std::{
 
 /// The commit that is checked out in `root`; `None` where that is no repository of its own, or there is no git.
 pub(crate) fn commit(root: &Path) -> Option<String> {
-    // A source tree that was unpacked inside somebody else's repository is not of its commits.
+    // A source tree that was unpacked inside another repository does not belong to its commits.
     let top = fs::canonicalize(git(root, &["rev-parse", "--show-toplevel"])?).ok()?;
     (top == fs::canonicalize(root).ok()?).then(|| git(root, &["rev-parse", "HEAD"]))?
 }
@@ -20,7 +20,7 @@ pub(crate) fn changing_files(root: &Path) -> Vec<PathBuf> {
     files.map(|path| root.join(path)).filter(|path| path.exists()).collect()
 }
 
-/// When the build is said to have happened, in seconds since 1970: `epoch`, else `now`.
+/// The time of the build, in seconds since 1970: `epoch`, else `now`.
 ///
 /// # Errors
 /// `epoch` is no such number.

@@ -46,7 +46,7 @@ const RETRY: SignedDuration = SignedDuration::from_secs(1);
 #[derive(Clone, Copy)]
 struct Part {
     name: &'static str,
-    /// Where upstream's tells how it is.
+    /// The port of the health endpoint, as upstream's.
     port: u16,
     /// Whether its metrics show workloads, on a cluster whose API server does not.
     shows_workloads: bool,
@@ -97,7 +97,7 @@ pub(crate) fn controller_manager(options: &ControllerManager) -> Outcome<ExitCod
     };
     let part = Part { name: "berth-controller-manager", port: 10257, shows_workloads: true };
     let aside = |health: &Health, env: &Env| {
-        // Who stands by knows what is so when it leads.
+        // A standby knows the state of the cluster when it becomes the leader.
         followed.follow(env);
         Ok(register_gates(&health.metrics, &shown)?)
     };
@@ -186,7 +186,7 @@ async fn work<'a>(
         found = standing => found?,
         _ = signals.beyond(0) => return Ok(ExitCode::SUCCESS),
     };
-    let cluster = leader.iter().fold(cluster, |cluster, leader| cluster.led_by(leader.gate()));
+    let cluster = leader.iter().fold(cluster, |cluster, leader| cluster.fenced_by(leader.gate()));
     let server = cluster.server().to_owned();
     let metrics = Arc::new(Metrics::new(&health.metrics)?);
     begin(Site { cluster: Arc::new(cluster), env, metrics: Arc::clone(&metrics) });
@@ -223,14 +223,14 @@ async fn elect(cluster: &RemoteCluster, env: &Env, health: &Health, lease: Objec
     let identity = env::identity(env);
     Output::Stdout.line(&format!("{identity} waits to acquire the lease {lease}"));
     let name = lease.name.to_string();
-    health.stands(&name);
+    health.set_standby(&name);
     let leader =
         Leader::elect(Arc::new(cluster.clone()), env.clone(), Arc::new(env::running_time), Candidacy { lease, identity, timing }).await;
     health.leads(&name, leader.gate());
     leader
 }
 
-/// Waits for a server that cannot be reached; one that says no would say it again. Also gives whose server it is.
+/// Waits for a server that cannot be reached. A refusal is final: it would be the same again. Also returns the vendor of the server.
 async fn connect(options: &PartOptions, env: &Env) -> Outcome<(RemoteCluster, Vendor)> {
     let mut is_told = false;
     loop {

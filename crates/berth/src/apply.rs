@@ -23,7 +23,7 @@ pub(crate) struct Applied {
     pub(crate) warnings: Vec<String>,
     /// What the manifest has changed of an object that existed.
     changes: Vec<Difference>,
-    /// From what the object is to what the manifest says, where that has not changed since it was applied last.
+    /// From the object to the manifest, where the manifest has not changed since it was last applied.
     kept: Vec<Difference>,
 }
 
@@ -33,7 +33,7 @@ const DIFFERENCES_MAX: usize = 10;
 const VALUE_COLUMNS_MAX: usize = 60;
 
 impl Applied {
-    /// What is printed of it: its name, what has changed, what stays although the manifest says something else.
+    /// The lines to print about it: its name, what has changed, and what stays although the manifest differs.
     pub(crate) fn lines(&self) -> Vec<String> {
         let changes = self
             .changes
@@ -46,7 +46,7 @@ impl Applied {
         [self.to_string()].into_iter().chain(some(changes)).chain(some(kept)).chain(warnings).collect()
     }
 
-    /// Whether the manifest says something else than the object is.
+    /// Whether the object keeps values that differ from the manifest.
     pub(crate) fn keeps(&self) -> bool {
         !self.kept.is_empty()
     }
@@ -121,7 +121,7 @@ impl Faults {
         self.texts.push(chain(error) + hint);
     }
 
-    /// All of them in one error; `registry` says which kinds are served.
+    /// All of them in one error. `registry` has the served kinds.
     pub(crate) fn into_result(self, registry: &Registry) -> Result<(), String> {
         let Self { texts, has_unserved } = self;
         match &texts[..] {
@@ -157,22 +157,22 @@ pub(crate) async fn apply(registry: &Registry, document: &Document) -> Result<Ap
     let configured =
         registry.configure(&Actor::System, &target, &document.object, ManifestFields::Changed, &options).await.map_err(refused)?;
     let Configuration { change, before, after, by_manifest, warnings } = configured;
-    let changes = before.map_or_else(Vec::new, |before| differences(&said(&before), &said(&after)));
-    let kept = by_manifest.map_or_else(Vec::new, |wanted| differences(&said(&after), &said(&wanted)));
+    let changes = before.map_or_else(Vec::new, |before| differences(&specified(&before), &specified(&after)));
+    let kept = by_manifest.map_or_else(Vec::new, |wanted| differences(&specified(&after), &specified(&wanted)));
     Ok(Applied { resource, namespace: target.namespace, name: target.name, change, warnings, changes, kept })
 }
 
-/// What a manifest may say of an object.
-fn said(object: &Value) -> Value {
-    let mut said = object.clone();
+/// The part of an object that a manifest may specify.
+fn specified(object: &Value) -> Value {
+    let mut specified = object.clone();
     let metadata = ["labels", "annotations", "finalizers", "ownerReferences"];
     let kept = metadata.iter().filter_map(|key| Some(((*key).to_owned(), object["metadata"].get(*key)?.clone())));
-    said["metadata"] = Value::Object(kept.collect());
-    if let Some(annotations) = said.pointer_mut("/metadata/annotations").and_then(Value::as_object_mut) {
+    specified["metadata"] = Value::Object(kept.collect());
+    if let Some(annotations) = specified.pointer_mut("/metadata/annotations").and_then(Value::as_object_mut) {
         annotations.remove(LAST_APPLIED_CONFIGURATION);
     }
-    said["status"] = json!(null);
-    said
+    specified["status"] = json!(null);
+    specified
 }
 
 fn text(object: &Value, pointer: &str) -> String {

@@ -62,7 +62,7 @@ impl<'r> Checked<'r> {
     }
 }
 
-/// Reads the store and says what is whole: 0 if all of it is, else 1.
+/// Reads the store and reports what is intact: 0 if all of it is, else 1.
 pub(crate) fn run(options: &Check) -> Result<ExitCode, Box<dyn Error>> {
     let store = store_of(options)?;
     let report = berth_store::check(&store, Arc::<ResourceTable>::default())?;

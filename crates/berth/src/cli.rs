@@ -48,7 +48,7 @@ const EXAMPLES: &str = "Examples:
 
 Every option has an environment variable, which its help names. The command line overrides it.";
 
-/// Reads the command line; on `--help` or a mistake, prints what there is to say and ends the process.
+/// Reads the command line. On `--help` or an error, prints the text and ends the process.
 pub(crate) fn parse(arguments: impl IntoIterator<Item = OsString>) -> Arguments {
     let arguments: Vec<_> = arguments.into_iter().collect();
     let command = command(arguments.first());
@@ -70,12 +70,12 @@ fn command(called: Option<&OsString>) -> clap::Command {
     if is_plugin { described().bin_name("kubectl berth") } else { described() }
 }
 
-/// The command tree with all that help says of it.
+/// The command tree with all help texts.
 pub(crate) fn described() -> clap::Command {
     variables::add(Arguments::command().mut_subcommand("test", as_test))
 }
 
-/// `berth test` takes the options of `berth up`, but by default shares no port and no folder with anybody, whatever variables say.
+/// `berth test` takes the options of `berth up`, but by default it shares no port and no folder with another process, whatever the variables contain.
 fn as_test(command: clap::Command) -> clap::Command {
     command
         .mut_arg("secure_port", |arg| arg.default_value("0").env("BERTH_TEST_SECURE_PORT").hide_env_values(true))
@@ -269,7 +269,7 @@ pub(crate) struct IssueKubeconfig {
     pub(crate) output: Option<PathBuf>,
 }
 
-/// The name of a user or a group. Others read it in logs and tables, and the empty one is nobody's.
+/// The name of a user or a group. Logs and tables show it, and it must not be empty.
 fn subject(text: &str) -> Result<String, &'static str> {
     match text {
         "" => Err("a name has at least one character"),
@@ -347,13 +347,13 @@ pub(crate) struct Test {
     pub(crate) command: Vec<OsString>,
 }
 
-/// Options of `berth up`, which serves a page as nobody else does.
+/// Options of `berth up`, the only command that also serves a page.
 #[derive(Args, Debug)]
 pub(crate) struct UpWithPage {
     #[command(flatten)]
     pub(crate) up: Up,
 
-    // The last: what follows would stand under its heading.
+    // The last: otherwise the following options would be under its heading.
     #[command(flatten)]
     pub(crate) page: PageOptions,
 }
@@ -402,7 +402,7 @@ pub(crate) struct Up {
     pub(crate) controller_feature_gates: String,
 }
 
-/// What is said of the server is asked for as often as what is said of the rest.
+/// The options of the server are read as often as the rest.
 impl Deref for Up {
     type Target = ServerOptions;
 
@@ -533,7 +533,7 @@ impl Up {
         Self { server, ..up }
     }
 
-    /// How long to wait for rollouts; for ever, where nobody waits for an end.
+    /// How long to wait for rollouts. `None`: indefinitely, or without `--wait`.
     pub(crate) fn timeout(&self) -> Option<Duration> {
         (self.wait && self.timeout > Duration::ZERO).then_some(self.timeout)
     }

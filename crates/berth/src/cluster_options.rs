@@ -1,4 +1,4 @@
-//! Options that say which cluster is meant, named as kubectl's.
+//! Options that choose the cluster, with kubectl's names.
 
 use crate::duration::duration;
 use berth_remote::{Impersonated, Options};
@@ -110,7 +110,7 @@ pub(crate) fn kubeconfigs(named: Option<&PathBuf>, names_server: bool) -> Vec<Pa
         None => (etcetera::home_dir().map(|home| home.join(".kube/config")).into_iter().collect(), false),
     };
     let found: Vec<PathBuf> = paths.iter().filter(|path| path.exists()).cloned().collect();
-    // Reading it says that it is missing.
+    // The read then reports that it is missing.
     if found.is_empty() && must_exist { paths.into_iter().take(1).collect() } else { found }
 }
 

@@ -9,7 +9,7 @@ use clap::Args;
 use futures::FutureExt;
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
-/// Which controllers run, and what those need to know that stand for something outside.
+/// Which controllers run, and the settings of those that simulate something external.
 #[derive(Args, Debug)]
 pub(crate) struct ControllerOptions {
     /// The controllers to run: * for all, NAME for one, -NAME to exclude one, -* for none. The names of scheduler and simulated nodes are

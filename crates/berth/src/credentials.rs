@@ -21,10 +21,10 @@ use tokio::sync::watch;
 
 type Outcome<T> = Result<T, Box<dyn Error>>;
 
-/// When namespaces are told again of an authority that they could not be told of.
+/// The delay after which the authority is published again to namespaces where that failed.
 const PUBLISH_AGAIN: SignedDuration = SignedDuration::from_secs(5);
 
-/// What a server is told of credentials.
+/// The options for credentials of a server.
 #[derive(Args, Debug)]
 pub(crate) struct CredentialOptions {
     /// The authorities of clients' certificates, as PEM, which several servers share. See berth pki. With this option, berth writes no
@@ -75,11 +75,11 @@ fn issuer(text: &str) -> Result<String, &'static str> {
 
 /// What a server is started with.
 pub(crate) struct Identity {
-    /// With the authority that clients are told to trust.
+    /// The followed authority that clients must trust.
     pub(crate) following: Following,
     /// The file that it is read from.
     pub(crate) root_ca_file: PathBuf,
-    /// The authorities of the control plane, as PEM: the first says whose objects they are, the others may have said so before.
+    /// The authorities of the control plane, as PEM: the first owns the objects, the others may have owned them before.
     pub(crate) authorities: Vec<String>,
     /// The administrator's certificate; `None`: others make them.
     pub(crate) admin: Option<Pair>,
@@ -89,7 +89,7 @@ impl CredentialOptions {
     /// What must be right before anything starts.
     ///
     /// # Errors
-    /// Nobody would know whom to trust.
+    /// The clients would have no authority to trust.
     pub(crate) fn check(&self) -> Outcome<()> {
         if self.tls_cert_file.is_some() && self.client_ca_file.is_none() && self.root_ca_file.is_none() {
             return Err("--tls-cert-file requires --root-ca-file: the authority that clients trust".into());
@@ -138,7 +138,7 @@ impl CredentialOptions {
     }
 }
 
-/// Has what a server's files say anew used by it, and told to all namespaces.
+/// Applies changes of a server's files to it, and publishes them to all namespaces.
 pub(crate) fn replacing(
     server: impl Fn(&Credentials) -> Result<(), TlsError> + Send + 'static,
     following: &Following,
@@ -169,7 +169,7 @@ async fn publish(registry: Registry, mut root_ca: watch::Receiver<String>, clock
     }
 }
 
-/// The certificates of a file, as PEM, each by itself, and nothing else that may stand there.
+/// The certificates of a file, as PEM, each by itself, without other contents of the file.
 pub(crate) fn authorities_in(path: &Path, option: &str) -> Outcome<Vec<String>> {
     let text = fs::read_to_string(path).map_err(|error| format!("cannot read {}: {error} ({option})", path.display()))?;
     let found = certificates(&text);

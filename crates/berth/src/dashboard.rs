@@ -65,7 +65,7 @@ pub(crate) struct DashboardOptions {
     #[arg(short, long, action = clap::ArgAction::Count)]
     pub(crate) verbose: u8,
 
-    // The last: what follows would stand under its heading.
+    // The last: otherwise the following options would be under its heading.
     #[command(flatten)]
     pub(crate) cluster: ClusterOptions,
 }
@@ -85,7 +85,7 @@ pub(crate) fn run(options: &DashboardOptions) -> Outcome<ExitCode> {
         let ended = tokio::select! {
             fault = faults.first() => Err(fault.into()),
             ended = serve(options, tls, env, &signals) => ended,
-            // Whoever does not wait for the cluster.
+            // A user who interrupts the wait for the cluster.
             signal = signals.beyond(1) => Ok(signal.exit_code()),
         };
         threads.end().await;
@@ -105,7 +105,7 @@ async fn serve(options: &DashboardOptions, tls: Option<TlsOptions>, env: berth_s
         Some(namespace) => (cluster.in_namespace(namespace.as_str().into()), format!("{server}, namespace {namespace}")),
         None => (cluster, server),
     };
-    // Who may not even ask for it has been told of more than that.
+    // A user without access to the gates has already seen a more important error.
     let (gates, unheeded) = features::of_cluster(&options.cluster).await.unwrap_or_default();
     let dashboard = Dashboard::bind(
         Options {
@@ -118,14 +118,14 @@ async fn serve(options: &DashboardOptions, tls: Option<TlsOptions>, env: berth_s
             forecaster: Some(PlanForecaster::shared(remote)),
             following: Following::AtOnce,
             first: FirstPage::Workloads,
-            tell: Box::new(|link| Output::Stdout.line(&told(link))),
+            tell: Box::new(|link| Output::Stdout.line(&link_text(link))),
         },
         Arc::new(cluster),
         env,
     )
     .await?;
     let link = dashboard.link();
-    Output::Stdout.line(&format!("{}. Ctrl-C stops it.", told(&link)));
+    Output::Stdout.line(&format!("{}. Ctrl-C stops it.", link_text(&link)));
     if options.open {
         open(&link);
     }
@@ -136,8 +136,8 @@ async fn serve(options: &DashboardOptions, tls: Option<TlsOptions>, env: berth_s
     Ok(ExitCode::SUCCESS)
 }
 
-/// What is said of a link.
-fn told(link: &str) -> String {
+/// The text about a link.
+fn link_text(link: &str) -> String {
     format!(
         "The page: {link}\n  The link works once, within a minute. Need another? Open the page and press the button; it is printed here"
     )

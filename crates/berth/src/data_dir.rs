@@ -28,7 +28,7 @@ pub(crate) enum StoreKind {
 /// What is made in it. The store shuts its own folder.
 const OWN: [&str; 5] = ["store", "store.making", "pki", "kubeconfig", LOCK];
 
-/// Which file keeps other control planes out. It also says whether there was a store.
+/// The file that keeps other control planes out. It also records whether there was a store.
 pub(crate) const LOCK: &str = "lock";
 
 /// A data folder; a throw-away one is removed with the value.
@@ -61,8 +61,8 @@ pub(crate) enum DataDirError {
 }
 
 impl DataDir {
-    /// The folder that was asked for, or the default: under the XDG data folder for what is to be kept, a temporary one for what is not.
-    /// Made if it is missing; what is in it and berth's is for its owner alone from then on, whoever made it.
+    /// The requested folder, or the default: under the XDG data folder for a persistent store, a temporary one otherwise. Creates it if it is missing.
+    /// From then on, only its owner can read berth's files in it, even if another user created it.
     pub(crate) fn open(asked: Option<PathBuf>, store: StoreKind) -> Result<Self, DataDirError> {
         if asked.is_none() && store == StoreKind::Memory {
             return Self::throw_away();
@@ -88,7 +88,7 @@ impl DataDir {
         }
     }
 
-    /// A fresh folder of its owner's, under a name that nobody can guess.
+    /// A new folder of its owner's, with an unguessable name.
     pub(crate) fn throw_away() -> Result<Self, DataDirError> {
         let made = tempfile::Builder::new().prefix("berth-").tempdir();
         let folder = made.map_err(|source| DataDirError::Create { path: std::env::temp_dir(), source })?;
@@ -121,7 +121,7 @@ fn make(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Whose a folder is matters where nothing can be done in it. What else is wrong with it is told by what is done there.
+/// Checks the owner, which matters where nothing can be done in the folder. The operations there report all other faults.
 fn check_owner(path: &Path) -> Result<(), DataDirError> {
     let user = geteuid().as_raw();
     match fs::metadata(path).map(|folder| folder.uid()) {
@@ -132,7 +132,7 @@ fn check_owner(path: &Path) -> Result<(), DataDirError> {
     }
 }
 
-/// Takes keys and the kubeconfig from everybody but their owner; and the folder itself, unless somebody keeps other things in it.
+/// Removes the permissions of keys and the kubeconfig from all users except the owner. Also those of the folder itself, unless it contains other files.
 fn shut(path: &Path) -> Result<(), DataDirError> {
     let entries = |path: &Path| {
         let listed = fs::read_dir(path).and_then(Iterator::collect::<io::Result<Vec<_>>>);

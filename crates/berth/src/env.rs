@@ -17,15 +17,15 @@ use std::{
 };
 use tokio::{runtime::Handle, sync::watch};
 
-/// The machine's time, its randomness, and tasks on `runtime`. A task that panics is told to `faults`.
+/// The machine's time, its randomness, and tasks on `runtime`. `faults` receives the panics of tasks.
 pub(crate) fn real(runtime: Handle, faults: Faults) -> Env {
     let time = SteadyTime::new(RealMachine { started: Instant::now() });
     let spawner = RealSpawner { runtime, faults };
-    spawner.spawn("clock", time.clone().follow(tell_of_clock).boxed());
+    spawner.spawn("clock", time.clone().follow(log_clock_change).boxed());
     Env { clock: Arc::new(time), rng: Arc::new(RealRng::new()), spawner: Arc::new(spawner) }
 }
 
-/// The same time and randomness, with tasks of others: on `runtime`, whose panics are told to `faults`.
+/// The same time and randomness, with separate tasks on `runtime`, whose panics `faults` receives.
 pub(crate) fn beside(env: &Env, runtime: Handle, faults: Faults) -> Env {
     Env { spawner: Arc::new(RealSpawner { runtime, faults }), ..env.clone() }
 }
@@ -34,12 +34,12 @@ pub(crate) fn beside(env: &Env, runtime: Handle, faults: Faults) -> Env {
 pub(crate) fn identity(env: &Env) -> String {
     let mut random = [0; 8];
     env.rng.fill(&mut random);
-    // It stands in a header of each write.
+    // It is part of a header of each write.
     let node = uname().nodename().to_string_lossy().replace(|letter: char| !letter.is_ascii_graphic(), "-");
     format!("{node}_{:016x}", u64::from_ne_bytes(random))
 }
 
-/// How long the machine has run, and been suspended: what others count does not stand still meanwhile.
+/// How long the machine has run or been suspended: the clocks of others continue during a suspension.
 pub(crate) fn running_time() -> Duration {
     #[cfg(target_os = "linux")]
     const CLOCK: ClockId = ClockId::Boottime;
@@ -49,8 +49,7 @@ pub(crate) fn running_time() -> Duration {
     Duration::new(u64::try_from(time.tv_sec).unwrap_or(0), u32::try_from(time.tv_nsec).unwrap_or(0))
 }
 
-/// Where it is told that a part has panicked, or lost something, without which the rest cannot go on: nobody waits for its tasks, and others rely on what they
-/// do.
+/// Receives panics of parts, and losses without which the rest cannot continue: no caller awaits the tasks of the parts, but other parts rely on them.
 #[derive(Clone, Debug)]
 pub(crate) struct Faults(watch::Sender<Option<String>>);
 
@@ -59,29 +58,29 @@ impl Faults {
         Self(watch::Sender::new(None))
     }
 
-    /// Runs the part `name` to its end; tells if that is a panic.
+    /// Runs the part `name` to its end. Reports a panic.
     pub(crate) async fn watch(self, name: &'static str, part: impl Future<Output = ()>) {
         if let Err(Panicked(text)) = caught(part).await {
             tracing::error!(part = name, panic = ?text, "a required part panicked");
-            self.tell(format!("the part {name:?} panicked: {text}; this is a bug in berth, which exits now"));
+            self.report(format!("the part {name:?} panicked: {text}; this is a bug in berth, which exits now"));
         }
     }
 
     /// Something has happened with which the rest cannot go on.
-    pub(crate) fn tell(&self, what: String) {
+    pub(crate) fn report(&self, what: String) {
         self.0.send_if_modified(|first| first.is_none() && first.replace(what).is_none());
     }
 
-    /// The first that has been told, as soon as one is.
+    /// The first reported fault, as soon as there is one.
     pub(crate) async fn first(&self) -> String {
         let mut told = self.0.subscribe();
         let first = told.wait_for(Option::is_some).await.map(|first| first.clone());
-        // This value is one of those that tell.
+        // This value is one of the reported faults.
         first.ok().flatten().unwrap_or_default()
     }
 }
 
-/// The machine as it tells of time. Its running time is counted from here, whoever sets its clock.
+/// The machine's clocks. Its running time is counted from here, also when the clock is set.
 struct RealMachine {
     started: Instant,
 }
@@ -100,8 +99,8 @@ impl Machine for RealMachine {
     }
 }
 
-/// Told when the machine's clock has been set, by how much it is ahead now.
-fn tell_of_clock(ahead: SignedDuration) {
+/// Logs that the machine's clock has been set, and by how much it is ahead now.
+fn log_clock_change(ahead: SignedDuration) {
     if ahead.is_negative() {
         tracing::warn!(behind = %ahead.abs(), "the machine's clock was set back: berth's clock is slower until both agree");
     } else {
@@ -143,7 +142,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_part_that_panics_is_told_of_and_what_it_leaves_behind_as_well_only_once() {
+    async fn a_part_that_panics_is_reported_once_with_the_tasks_that_it_leaves_behind() {
         let faults = Faults::new();
         let env = real(Handle::current(), faults.clone());
         env.spawner.spawn("cache", async { panic!("nobody saw this coming") }.boxed());

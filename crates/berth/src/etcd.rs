@@ -4,10 +4,10 @@ use crate::{
     duration::duration,
     foreign::{Foreign, Untouched},
     progress::chain,
-    stand_ins,
+    replacements,
 };
 use berth_apiserver::{Failure, Storage};
-use berth_etcd::{Claim, ClaimError, Client, Fault, Options, Origin, Tls, User};
+use berth_etcd::{Client, Fault, Options, Origin, OwnershipError, OwnershipRequest, Tls, User};
 use berth_identity::GroupResource;
 use berth_registry::ResourceTable;
 use berth_store::{
@@ -70,7 +70,7 @@ pub(crate) struct Connection {
     pub(crate) insecure_etcd: bool,
 }
 
-/// What `berth up` is told about etcd.
+/// The options of `berth up` for etcd.
 #[derive(Args, Debug)]
 pub(crate) struct EtcdOptions {
     #[command(flatten)]
@@ -98,7 +98,7 @@ pub(crate) struct Override {
 }
 
 impl Override {
-    /// As it is said in an error, and to users.
+    /// The text of it in errors and for users.
     fn resource(&self) -> String {
         format!("{}/{}", self.resource.group, self.resource.plural)
     }
@@ -144,7 +144,7 @@ impl Places {
 }
 
 impl Clients {
-    /// All, that of the rest last: what is said there is said of all.
+    /// All clients, with that of the rest last: its errors concern all.
     pub(crate) fn all(&self) -> impl Iterator<Item = &Client> {
         self.parts.iter().map(|(_, client)| client).chain([&self.rest])
     }
@@ -164,7 +164,7 @@ fn prefix(text: &str) -> Result<String, String> {
     if trimmed.len() < 2 || !trimmed.starts_with('/') { Err("write a prefix as /registry".into()) } else { Ok(trimmed.into()) }
 }
 
-/// Said of objects that are kept elsewhere: whoever names an etcd wants them there.
+/// The error where objects are stored elsewhere: a user who names an etcd wants them there.
 const UNUSED: &str = "etcd options require --store etcd";
 
 impl EtcdOptions {
@@ -176,7 +176,7 @@ impl EtcdOptions {
         if self.take_over { Err(UNUSED.into()) } else { self.connection.check_unused() }
     }
 
-    /// What health and metrics say of it.
+    /// Its health check and metrics.
     pub(crate) fn storage(&self) -> Storage {
         Storage { name: "etcd", failure: Failure::Unready, within: self.etcd_healthcheck_timeout }
     }
@@ -247,7 +247,7 @@ impl Connection {
 const SERVERS: &str = "--etcd-servers";
 const OVERRIDES: &str = "--etcd-servers-overrides";
 
-/// What the keys of a resource begin with. Whoever names one that is not there means another.
+/// The prefix of a resource's keys. An unknown resource is an error of the user.
 fn place_of(part: &Override) -> Outcome<String> {
     let resources = ResourceTable::default().resources();
     let resource = resources.by_name(&part.resource);
@@ -262,7 +262,7 @@ fn password(bytes: &[u8], path: &Path) -> Outcome<String> {
     Ok(text.strip_suffix('\n').map_or(text, |line| line.strip_suffix('\r').unwrap_or(line)).to_owned())
 }
 
-/// Says which option puts it right, where `servers` is the one that named the members.
+/// Adds the option that corrects the fault. `servers` is the option that named the members.
 fn with_option(fault: &Fault, servers: &str) -> String {
     let option = match fault {
         Fault::NoEndpoint | Fault::Endpoint(_) => servers,
@@ -275,9 +275,9 @@ fn with_option(fault: &Fault, servers: &str) -> String {
 
 /// What a store is opened with.
 pub(crate) struct Opening<'a> {
-    /// Of the control plane that it belongs to: certificates, as PEM, of which the first says from now on whose it is.
+    /// The authorities of the owning control plane: certificates, as PEM. From now on, the first is the owner.
     pub(crate) authorities: &'a [String],
-    /// Whether it goes on with what others have stored.
+    /// Whether it takes over objects that other programs have stored.
     pub(crate) take_over: bool,
     pub(crate) table: &'a Arc<ResourceTable>,
     pub(crate) history_bytes: usize,
@@ -299,20 +299,20 @@ impl Opening<'_> {
         let clients = places.open().await?;
         let (authority, before) = self.authorities.split_first().ok_or("a control plane has an authority")?;
         let mut taken_over = Vec::new();
-        // First that of the rest, where a kube-apiserver would say that it runs.
+        // The rest first: a running kube-apiserver has its entry there.
         for client in [&clients.rest].into_iter().chain(clients.parts.iter().map(|(_, client)| client)) {
-            let claim = Claim { authority, before, take_over: self.take_over };
-            if client.claim(&claim).await.map_err(with_advice)? == Origin::TakenOver {
+            let request = OwnershipRequest { authority, before, take_over: self.take_over };
+            if client.acquire(&request).await.map_err(with_advice)? == Origin::TakenOver {
                 taken_over.push(client.clone());
             }
         }
-        Client::stand_back_from_rivals(&clients.all().cloned().collect::<Vec<_>>());
+        Client::yield_to_rivals(&clients.all().cloned().collect::<Vec<_>>());
         for client in &taken_over {
-            stand_ins::take(client, &layout).await?;
+            replacements::take(client, &layout).await?;
         }
         for client in clients.all() {
             if client.is_half_given_back(authority).await.map_err(with_advice)? {
-                stand_ins::take(client, &layout).await?;
+                replacements::take(client, &layout).await?;
                 client.set_half_given_back(authority, false).await.map_err(with_advice)?;
             }
         }
@@ -335,19 +335,19 @@ impl Opening<'_> {
     }
 }
 
-pub(crate) fn with_advice(error: ClaimError) -> String {
+pub(crate) fn with_advice(error: OwnershipError) -> String {
     let advice = match &error {
-        ClaimError::Etcd(_) => return error.to_string(),
-        ClaimError::Foreign { .. } => {
+        OwnershipError::Etcd(_) => return error.to_string(),
+        OwnershipError::Foreign { .. } => {
             "if a kube-apiserver wrote them, take them over with --take-over; otherwise choose another --etcd-prefix".to_owned()
         }
-        ClaimError::Served { .. } => "stop it first. If it was killed, its entry expires within 20 s".to_owned(),
-        ClaimError::Rival { .. } => "stop it first. If it was killed, its entry expires within 15 s".to_owned(),
-        ClaimError::Layout { .. } => "start that version, or choose another --etcd-prefix".to_owned(),
-        ClaimError::Occupied { .. } => "choose another --etcd-prefix".to_owned(),
-        ClaimError::HalfImported { .. } => "run berth store import again, which starts from scratch".to_owned(),
-        ClaimError::Nobodys { .. } => "see --etcd-prefix".to_owned(),
-        ClaimError::Others { owner, .. } => {
+        OwnershipError::Served { .. } => "stop it first. If it was killed, its entry expires within 20 s".to_owned(),
+        OwnershipError::Rival { .. } => "stop it first. If it was killed, its entry expires within 15 s".to_owned(),
+        OwnershipError::Layout { .. } => "start that version, or choose another --etcd-prefix".to_owned(),
+        OwnershipError::Occupied { .. } => "choose another --etcd-prefix".to_owned(),
+        OwnershipError::HalfImported { .. } => "run berth store import again, which starts from scratch".to_owned(),
+        OwnershipError::NoOwner { .. } => "see --etcd-prefix".to_owned(),
+        OwnershipError::Others { owner, .. } => {
             format!(
                 "use the --data-dir or --client-ca-file of that control plane, or choose another --etcd-prefix. If that folder is lost: etcdctl del {owner}"
             )

@@ -6,7 +6,7 @@ use http_body_util::{BodyExt, LengthLimitError, Limited};
 use kube::{Client, Config, client::Body};
 use std::{error::Error, time::Duration};
 
-/// Attempts, and the pause between them: of answers that nobody got and of servers' own faults. Source: kubectl's `readHttpWithRetries`.
+/// Attempts, and the pause between them, for missing answers and faults of the server. Source: kubectl's `readHttpWithRetries`.
 const ATTEMPTS: u32 = 3;
 const PAUSE: Duration = Duration::from_secs(1);
 /// How long one attempt may take.
@@ -94,7 +94,7 @@ async fn send(place: &Uri) -> Result<Response<Body>, Box<dyn Error + Send + Sync
     let mut base = place.clone().into_parts();
     let path = base.path_and_query.replace("/".parse()?).map_or_else(|| "/".to_owned(), |path| path.to_string());
     let mut config = Config::new(Uri::from_parts(base)?);
-    // It would try for longer than an attempt may take, and tell of that instead of what the server said.
+    // It would retry for longer than an attempt may take, and report that instead of the server's answer.
     config.default_retry = false;
     let client = Client::try_from(config)?;
     Ok(client.send(Request::get(path).body(Body::empty())?).await?)
@@ -133,7 +133,7 @@ mod tests {
 
     type Asked = Arc<Mutex<Vec<String>>>;
 
-    /// A server that gives each answer once, the last for ever; and the paths that it was asked for.
+    /// A server that gives each answer once, and the last one indefinitely. Also returns the requested paths.
     fn serve(answers: Vec<Vec<u8>>) -> (String, Asked) {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
         let (address, asked) = (listener.local_addr().expect("bound"), Asked::default());
@@ -160,7 +160,7 @@ mod tests {
         answer("200 OK", "", b"kind: A")
     }
 
-    /// What comes of it, and which paths were asked for. `URL` stands for the address.
+    /// Checks the result, and the requested paths. `URL` is a placeholder for the address.
     #[track_caller]
     fn check(answers: Vec<Vec<u8>>, expected: Result<&str, &str>, paths: &[&str]) {
         let (url, asked) = serve(answers);
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_moved_is_followed_but_not_for_ever() {
+    fn redirects_are_followed_up_to_a_limit() {
         let moved = || answer("302 Found", "Location: /b.yaml\r\n", b"");
         check(vec![moved(), good()], Ok("kind: A"), &["/a.yaml", "/b.yaml"]);
         let paths: Vec<&str> = ["/a.yaml"].into_iter().chain(["/b.yaml"; REDIRECTS_MAX]).collect();

@@ -5,7 +5,7 @@ use berth_etcd::Client;
 use berth_protobuf::to_json;
 use berth_registry::{AdmissionRequest, ApiError, Remarks, Resource, ResourceTable, Reviewer, Subresource};
 use berth_store::{
-    Entry, Header, Key, Layout, Understood,
+    Decoded, Entry, Header, Key, Layout,
     etcd::{Etcd, EtcdError, KeyValue, Query},
 };
 use berth_workloads::resources::NAMESPACES;
@@ -30,14 +30,14 @@ impl Layout for Foreign {
         self.0.resource_prefix(text)
     }
 
-    fn understand(&self, key: &Key, value: &[u8]) -> Understood {
+    fn decode(&self, key: &Key, value: &[u8]) -> Decoded {
         if value.starts_with(OWN) {
-            return Understood::AsItIs;
+            return Decoded::Unchanged;
         }
         match self.0.resources().by_key(key.as_str()) {
-            Some(_) if value.starts_with(ENCRYPTED) => Understood::Encrypted,
-            Some(resource) => own_form(resource, value).map_or(Understood::Nothing, |json| Understood::As(json.into())),
-            None => Understood::AsItIs,
+            Some(_) if value.starts_with(ENCRYPTED) => Decoded::Encrypted,
+            Some(resource) => own_form(resource, value).map_or(Decoded::Ignored, |json| Decoded::Converted(json.into())),
+            None => Decoded::Unchanged,
         }
     }
 
@@ -81,7 +81,7 @@ fn types_first(value: &[u8]) -> Option<Vec<u8>> {
     )
 }
 
-/// What a server keeps for itself, and nobody reads as an object.
+/// Internal keys of a server, which are not objects.
 const INTERNAL: [&str; 4] = ["/registry/berth.dev/", "/registry/masterleases/", "/registry/peerserverleases/", "/registry/ranges/"];
 /// How all keys begin.
 pub(crate) const ALL: &str = "/registry/";
@@ -102,7 +102,7 @@ pub(crate) struct Untouched {
 type Found = BTreeMap<String, usize>;
 
 impl Untouched {
-    /// Looks at every key.
+    /// Reads every key.
     pub(crate) async fn survey(clients: Vec<Client>, layout: Arc<Foreign>) -> Result<Self, EtcdError> {
         let mut untouched = Self { clients, layout, found: Found::new(), encrypted: Found::new() };
         let (mut found, mut encrypted) = (Found::new(), Found::new());
@@ -113,8 +113,8 @@ impl Untouched {
         Ok(untouched)
     }
 
-    /// Says what it is, once.
-    pub(crate) fn tell(&self) {
+    /// Logs the result, once.
+    pub(crate) fn log(&self) {
         if !self.found.is_empty() {
             tracing::warn!("unchanged, because berth does not serve or cannot read it: {}", words(&self.found));
         }
@@ -147,7 +147,7 @@ impl Untouched {
             for KeyValue { key, value, .. } in &page.keys {
                 let Some(prefix) = self.layout.left_alone(key, value) else { continue };
                 *found.entry(prefix.to_owned()).or_default() += 1;
-                if self.layout.understand(key, value) == Understood::Encrypted {
+                if self.layout.decode(key, value) == Decoded::Encrypted {
                     *encrypted.entry(prefix.to_owned()).or_default() += 1;
                 }
             }
@@ -162,7 +162,7 @@ fn words(found: &Found) -> String {
 impl Foreign {
     /// What the keys of such objects begin with, if this is one that stays as it is.
     fn left_alone<'k>(&self, key: &'k Key, value: &[u8]) -> Option<&'k str> {
-        let is_readable = || !matches!(self.understand(key, value), Understood::Nothing | Understood::Encrypted);
+        let is_readable = || !matches!(self.decode(key, value), Decoded::Ignored | Decoded::Encrypted);
         if self.resource_prefix(key.as_str()).is_some() && is_readable() { None } else { self.begins(key.as_str()) }
     }
 
@@ -246,8 +246,8 @@ mod tests {
         Foreign(Arc::default())
     }
 
-    fn understood(key: &str, value: &[u8]) -> Understood {
-        layout().understand(&Key::new(key), value)
+    fn understood(key: &str, value: &[u8]) -> Decoded {
+        layout().decode(&Key::new(key), value)
     }
 
     /// What a kube-apiserver has stored is what it shows.
@@ -261,7 +261,7 @@ mod tests {
             let resources = built_in();
             let resource = resources.by_key(key.as_str()).unwrap_or_else(|| panic!("{key} is of no resource"));
             assert_eq!(layout().resource_prefix(key.as_str()), Some(resource.prefix()));
-            let Understood::As(json) = layout().understand(&key, &value) else { panic!("{key} is not understood") };
+            let Decoded::Converted(json) = layout().decode(&key, &value) else { panic!("{key} is not understood") };
             let mut shown = recorded["shown"].clone();
             shown["metadata"].as_object_mut().expect("metadata").remove("resourceVersion");
             let decoded = resource.rules.decode(shown).expect("it is of the kind");
@@ -287,7 +287,7 @@ mod tests {
             r#"{{"selector":{{}},"template":{{"metadata":{{}},"spec":{{"containers":[]}}}},"serviceName":"","volumeClaimTemplates":[{template}]}}"#
         );
         let value = format!(r#"{{"kind":"StatefulSet","apiVersion":"apps/v1","metadata":{{"name":"b","namespace":"a"}},"spec":{spec}}}"#);
-        let Understood::As(json) = understood("/registry/statefulsets/a/b", value.as_bytes()) else { panic!("it is understood") };
+        let Decoded::Converted(json) = understood("/registry/statefulsets/a/b", value.as_bytes()) else { panic!("it is understood") };
         let set: Value = serde_json::from_slice(&json).expect("JSON");
         let template = &set["spec"]["volumeClaimTemplates"][0];
         assert_eq!((&template["apiVersion"], &template["kind"]), (&"v1".into(), &"PersistentVolumeClaim".into()));
@@ -297,7 +297,7 @@ mod tests {
     #[test]
     fn json_of_others_is_put_in_order() {
         let check = |value: &str, wanted: &str| {
-            assert_eq!(understood("/registry/configmaps/a/b", value.as_bytes()), Understood::As(wanted.to_owned().into()), "{value}");
+            assert_eq!(understood("/registry/configmaps/a/b", value.as_bytes()), Decoded::Converted(wanted.to_owned().into()), "{value}");
         };
         check(
             "{\"kind\":\"ConfigMap\",\"apiVersion\":\"v1\",\"metadata\":{\"name\":\"b\",\"creationTimestamp\":null}}\n",
@@ -309,12 +309,12 @@ mod tests {
     #[test]
     fn what_cannot_be_read_is_not_shown_and_what_is_of_no_resource_is_left_alone() {
         let encrypted = b"k8s:enc:aescbc:v1:key1:\x00\x01";
-        assert_eq!(understood("/registry/secrets/a/b", encrypted), Understood::Encrypted);
+        assert_eq!(understood("/registry/secrets/a/b", encrypted), Decoded::Encrypted);
         for value in [&b"k8s\0"[..], b"\x0a\x02v1", b"{\"kind\":\"Secret\",\"apiVersion\":\"v2\"}", b""] {
-            assert_eq!(understood("/registry/secrets/a/b", value), Understood::Nothing);
+            assert_eq!(understood("/registry/secrets/a/b", value), Decoded::Ignored);
         }
-        assert_eq!(understood("/registry/daemonsets/a/b", encrypted), Understood::AsItIs);
-        assert_eq!(understood("/registry/secrets/a/b", br#"{"apiVersion":"v1","kind":"Secret"}"#), Understood::AsItIs);
+        assert_eq!(understood("/registry/daemonsets/a/b", encrypted), Decoded::Unchanged);
+        assert_eq!(understood("/registry/secrets/a/b", br#"{"apiVersion":"v1","kind":"Secret"}"#), Decoded::Unchanged);
     }
 
     #[test]

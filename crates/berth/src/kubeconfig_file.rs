@@ -10,7 +10,7 @@ use std::{
 /// What cluster, user and context are called in it.
 const NAME: &str = "berth";
 
-/// A kubeconfig that was written. One that was asked for outside the data folder is removed with the value, unless somebody else wrote there.
+/// A kubeconfig that was written. One outside the data folder is removed when the value is dropped, unless another process has changed it.
 #[derive(Debug)]
 pub(crate) struct KubeconfigFile {
     path: PathBuf,
@@ -73,7 +73,7 @@ impl KubeconfigFile {
         };
         let path = asked.map_or_else(|| data_dir.join("kubeconfig"), Path::to_path_buf);
         kubeconfig.write(&path).map_err(KubeconfigError::Write)?;
-        // Where somebody else is to find it, from wherever that is.
+        // The absolute path, so that other processes find it from any folder.
         let path = fs::canonicalize(&path).unwrap_or(path);
         let stays = path.starts_with(data_dir);
         Ok(Self { path, text: kubeconfig.render(), stays })

@@ -33,7 +33,7 @@ fn json_line(level: &str, text: &str, at: Timestamp) -> String {
 /// Starts logging. `verbose` counts -v; the variable `BERTH_LOG` overrides it with a filter of its own.
 pub(crate) fn start(format: LogFormat, verbose: u8) {
     let filter = EnvFilter::try_from_env("BERTH_LOG").unwrap_or_else(|_| EnvFilter::new(filter(verbose)));
-    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(has_colours());
+    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(has_colors());
     match format {
         LogFormat::Text => log.init(),
         LogFormat::Json => {
@@ -41,16 +41,15 @@ pub(crate) fn start(format: LogFormat, verbose: u8) {
             log.json().init();
         }
     }
-    // A line like all others. What the panic says is told by whoever catches it.
+    // A line like all others. The code that catches the panic reports its message.
     std::panic::set_hook(Box::new(|panic| {
         let place = panic.location().map(ToString::to_string).unwrap_or_default();
         tracing::error!(place, "a panic");
     }));
 }
 
-/// Controllers and nodes say what they do on the level that others use for every request. What rustls warns of, whoever can reach the
-/// server can cause without end; the server itself tells of handshakes that fail, and how many. What kube's client calls errors, whoever asked tells of
-/// in words that say what was asked.
+/// Controllers and nodes log on the level that the other crates use for every request. Any client that reaches the server can cause endless warnings of
+/// rustls. The server itself logs failed handshakes, and their number. Errors of kube's client are reported by its callers, together with the request.
 fn filter(verbose: u8) -> &'static str {
     match verbose {
         0 => "warn,rustls=error,kube_client=off",
@@ -60,8 +59,8 @@ fn filter(verbose: u8) -> &'static str {
     }
 }
 
-/// A file gets none; nor does somebody who does not want any: <https://no-color.org>.
-fn has_colours() -> bool {
+/// Files get none, and neither do users who set NO_COLOR: <https://no-color.org>.
+fn has_colors() -> bool {
     std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
 }
 

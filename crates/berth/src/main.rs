@@ -23,11 +23,11 @@ mod memory;
 mod nodes;
 mod pki;
 mod progress;
+mod replacements;
 mod rollout;
 mod rollouts;
 mod services;
 mod signals;
-mod stand_ins;
 mod store;
 mod test;
 mod threads;
@@ -46,7 +46,7 @@ fn main() -> ExitCode {
     end(run(cli::parse(std::env::args_os()).command))
 }
 
-/// Says why it failed, if it did, and with which code the process ends.
+/// Prints why it failed, if it did, and returns the exit code.
 fn end(outcome: Result<ExitCode, Box<dyn Error>>) -> ExitCode {
     match outcome {
         Ok(code) => code,

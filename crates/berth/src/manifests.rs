@@ -10,7 +10,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// One object of a manifest and where it stands.
+/// One object of a manifest, and where it is.
 #[derive(Debug)]
 pub(crate) struct Document {
     /// For messages: the file's name, and the document's number where there are several.
@@ -167,8 +167,8 @@ fn parse(place: &str, text: &str) -> Result<Vec<Document>, ManifestError> {
     Ok(documents)
 }
 
-/// The documents of a text. JSON is YAML too, but is read as JSON, which is quicker; what is wrong with it, a key that stands twice too, YAML's reader tells, with the
-/// line.
+/// The documents of a text. JSON is YAML too, but is read as JSON, which is faster. YAML's reader reports the errors in it, including duplicate keys,
+/// with the line.
 fn values(text: &str) -> Result<Vec<Value>, serde_saphyr::Error> {
     if text.trim_start().starts_with('{')
         && let Ok(parsed) = parse_json(text.as_bytes())
@@ -176,8 +176,8 @@ fn values(text: &str) -> Result<Vec<Value>, serde_saphyr::Error> {
     {
         return Ok(vec![parsed.value]);
     }
-    // Whoever runs this has chosen the file: thousands of pods may be in it, each part of which takes a byte at least. What stands for something else unfolds within
-    // the reader's own bounds.
+    // The user has chosen the file. It may contain thousands of pods, and each part of them takes at least one byte. Aliases expand within the reader's
+    // own limits.
     let options = serde_saphyr::options! {
         budget: serde_saphyr::budget! {
             max_reader_input_bytes: None,
@@ -195,7 +195,7 @@ const EVENTS: usize = 1_000_000;
 /// Likewise, in bytes.
 const SCALAR_BYTES: usize = 64 << 20;
 
-/// A `List` stands for its items, as with kubectl.
+/// A `List` is replaced by its items, as with kubectl.
 fn flatten(place: String, mut value: Value, documents: &mut Vec<Document>) -> Result<(), ManifestError> {
     if value["kind"] == "List"
         && let Some(items) = value.get_mut("items").and_then(Value::as_array_mut).map(mem::take)

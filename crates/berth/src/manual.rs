@@ -28,7 +28,7 @@ pub(crate) fn write_man_pages(options: &Man) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Prints the page of all commands, as it stands in `docs/commands.md`.
+/// Prints the page of all commands, as it is in `docs/commands.md`.
 pub(crate) fn print_page() -> io::Result<()> {
     io::stdout().write_all(page().as_bytes())
 }

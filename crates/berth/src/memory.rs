@@ -7,28 +7,27 @@ use std::{
     time::Duration,
 };
 
-/// How much may be stored where the machine does not say what it has: etcd's default.
+/// The quota where the machine does not report its memory: etcd's default.
 const QUOTA_BYTES: u64 = 2 << 30;
 
-/// The shortest and the longest time between two looks at the process's memory. Ten a second would be most of what an idle server does.
+/// The shortest and the longest interval between reads of the process's memory. Ten a second would be most of the work of an idle server.
 const INTERVAL: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(1));
 
 /// What is left up to the watermark and takes longer than a second to fill, in bytes: some twenty times what 20,000 creates of 1 KiB a second take, at the
 /// four times its bytes that an object comes to.
 const FILLED_IN_A_SECOND: u64 = 2 << 30;
 
-/// How many bytes may be stored, unless told otherwise. An object takes about four times its bytes: the views of controllers, and what
-/// happens to it while it is worked on.
+/// The default quota in bytes. An object takes about four times its bytes: the views of controllers, and the copies while it is processed.
 pub(crate) fn default_quota() -> u64 {
     available(Path::new("/")).map_or(QUOTA_BYTES, |bytes| bytes / 8)
 }
 
-/// Up to how many bytes the process may take, unless told otherwise; `None`: the machine does not say what it has.
+/// The default limit of the process's memory in bytes. `None`: the machine does not report its memory.
 pub(crate) fn default_watermark() -> Option<u64> {
     available(Path::new("/")).map(|bytes| bytes / 4 * 3)
 }
 
-/// Tells `pressure` of the process's memory for as long as the runtime lives.
+/// Reports the process's memory to `pressure` for as long as the runtime lives.
 pub(crate) fn watch(pressure: Pressure, watermark: u64) {
     tokio::spawn(async move {
         loop {
@@ -36,18 +35,18 @@ pub(crate) fn watch(pressure: Pressure, watermark: u64) {
             if let Some(used) = used {
                 pressure.set(used, watermark);
             }
-            tokio::time::sleep(until_next_look(used, watermark)).await;
+            tokio::time::sleep(until_next_read(used, watermark)).await;
         }
     });
 }
 
 /// How long a flood of writes cannot fill what is left: a process that has plenty is hardly ever woken.
-fn until_next_look(used: Option<u64>, watermark: u64) -> Duration {
+fn until_next_read(used: Option<u64>, watermark: u64) -> Duration {
     let left = used.map_or(0, |used| watermark.saturating_sub(used));
     INTERVAL.1.mul_f64(left as f64 / FILLED_IN_A_SECOND as f64).clamp(INTERVAL.0, INTERVAL.1)
 }
 
-/// What this process has of the machine's memory, in bytes; `None`: the machine does not say.
+/// This process's memory in bytes. `None`: the machine does not report it.
 pub(crate) fn of_this_process() -> Option<u64> {
     resident(Path::new("/"))
 }
@@ -120,13 +119,13 @@ mod tests {
     }
 
     #[test]
-    fn the_less_is_left_the_sooner_the_next_look() {
+    fn the_less_memory_is_left_the_sooner_is_the_next_read() {
         const GIB: u64 = 1 << 30;
-        assert_eq!(until_next_look(Some(GIB), 16 * GIB), Duration::from_secs(1));
-        assert_eq!(until_next_look(Some(15 * GIB), 16 * GIB), Duration::from_millis(500));
-        assert_eq!(until_next_look(Some(16 * GIB - GIB / 2), 16 * GIB), Duration::from_millis(250));
+        assert_eq!(until_next_read(Some(GIB), 16 * GIB), Duration::from_secs(1));
+        assert_eq!(until_next_read(Some(15 * GIB), 16 * GIB), Duration::from_millis(500));
+        assert_eq!(until_next_read(Some(16 * GIB - GIB / 2), 16 * GIB), Duration::from_millis(250));
         for used in [Some(16 * GIB), Some(20 * GIB), None] {
-            assert_eq!(until_next_look(used, 16 * GIB), Duration::from_millis(100), "{used:?}");
+            assert_eq!(until_next_read(used, 16 * GIB), Duration::from_millis(100), "{used:?}");
         }
     }
 

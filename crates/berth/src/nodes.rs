@@ -54,7 +54,7 @@ pub(crate) struct NodeOptions {
     pub(crate) pod_stop_latency: Duration,
 }
 
-/// Whether the nodes repel pods that do not say that they may run there.
+/// Whether the nodes repel pods without a toleration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Taint {
     /// They take any pod: all nodes are simulated.

@@ -120,7 +120,7 @@ fn server(text: &str) -> Result<String, &'static str> {
     address.map(|_| text.to_owned()).ok_or("write a server as https://api.example:6443")
 }
 
-/// Does what is asked, and says what is there afterwards.
+/// Runs the command, and prints the resulting files.
 pub(crate) fn run(command: &PkiCommand) -> Outcome<()> {
     let folder = match command {
         PkiCommand::Init(options) => {
@@ -136,7 +136,7 @@ pub(crate) fn run(command: &PkiCommand) -> Outcome<()> {
         }
         PkiCommand::Show(options) => &options.dir,
     };
-    tell(folder)
+    print_files(folder)
 }
 
 fn from_now(duration: Duration) -> Outcome<(Timestamp, SignedDuration)> {
@@ -145,7 +145,7 @@ fn from_now(duration: Duration) -> Outcome<(Timestamp, SignedDuration)> {
     Ok((now, holds))
 }
 
-fn tell(folder: &Path) -> Outcome<()> {
+fn print_files(folder: &Path) -> Outcome<()> {
     for found in shared_pki::show(folder)? {
         let until = found.ends.map_or_else(|| "does not expire".to_owned(), |end| format!("until {}", end.strftime("%Y-%m-%d")));
         Output::Stdout.line(&format!("{:<30}  {until:<16}  {}", found.file, found.what));

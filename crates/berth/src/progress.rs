@@ -11,13 +11,13 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Plain lines of one workload are at least so far apart, but for those that tell of an end: a thousand pods are no thousand lines.
+/// The minimum interval between plain lines of one workload, except for final ones: a thousand pods must not make a thousand lines.
 const PLAIN_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Where lines for people go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Output {
-    /// Standard output: there is nobody else's.
+    /// Standard output: no other program uses it.
     Stdout,
     /// Standard error: standard output belongs to another program.
     Stderr,
@@ -32,7 +32,7 @@ impl Output {
         }
     }
 
-    /// Whether a person looks at it.
+    /// Whether the output is a terminal.
     pub(crate) fn is_terminal(self) -> bool {
         match self {
             Self::Stdout => std::io::stdout().is_terminal(),
@@ -51,11 +51,11 @@ impl Output {
 /// Prints one line, for people and for programs that read along.
 pub(crate) fn line(text: &str) {
     let mut out = std::io::stdout().lock();
-    // Nobody reads any more: the server runs on.
+    // There is no reader any more: the server keeps running.
     let _ = writeln!(out, "{}", logging::line("INFO", &printable(text))).and_then(|()| out.flush());
 }
 
-/// Prints what has colours of its own: only what holds nothing of an object that was not made [`printable`].
+/// Prints text with its own colors. Texts from objects in it must be [`printable`].
 pub(crate) fn drawing(text: &str) {
     let mut out = std::io::stdout().lock();
     let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
@@ -63,7 +63,7 @@ pub(crate) fn drawing(text: &str) {
 
 /// Prints one line beside the output: for people, not for programs that read along.
 pub(crate) fn warn(text: &str) {
-    // Nobody reads it: what was asked for is done all the same.
+    // There is no reader: the operation continues all the same.
     let _ = writeln!(std::io::stderr(), "{}", logging::line("WARN", &printable(text)));
 }
 
@@ -138,7 +138,7 @@ impl Screen {
             return Self::Plain { output, lines: BTreeMap::new() };
         }
         let all = MultiProgress::with_draw_target(output.draw_target());
-        // Cut at the terminal's width: a line that wraps is left behind when it is drawn anew.
+        // Cut at the terminal's width: a line that wraps is left behind when it is redrawn.
         let style = ProgressStyle::with_template("  {prefix:32} {bar:24} {wide_msg}").expect("the template is a constant");
         let bars = workloads.iter().map(|workload| {
             let bar = all.add(ProgressBar::new(1).with_style(style.clone()).with_prefix(format!("{}/{}", workload.1, workload.2)));
@@ -209,7 +209,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_objects_say_cannot_steer_the_terminal() {
+    fn texts_of_objects_cannot_control_the_terminal() {
         for (text, shown) in [
             ("deployment.apps/web: 3 of 5\n\tpods é", "deployment.apps/web: 3 of 5\n\tpods é"),
             ("\u{1b}[2J\u{1b}]0;title\u{7}", "\\u{1b}[2J\\u{1b}]0;title\\u{7}"),

@@ -11,7 +11,7 @@ use std::{
 /// Fewest addresses of a range that is of any use.
 const CLUSTER_IPS_MIN: u64 = 6;
 
-/// What `berth up` is told about Services.
+/// The options of `berth up` for Services.
 #[derive(Args, Debug)]
 pub(crate) struct ServiceOptions {
     /// The address on which others reach the API server: the endpoint of the Service kubernetes [default: --bind-address, or this machine's

@@ -30,7 +30,7 @@ pub(crate) enum Signal {
 }
 
 impl Signal {
-    /// How a shell tells of somebody whom it ended: 128 and its number.
+    /// The exit code that a shell reports for a signal: 128 and its number.
     pub(crate) fn exit_code(self) -> ExitCode {
         match self {
             Self::Interrupt => ExitCode::from(130),

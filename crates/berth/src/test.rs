@@ -22,7 +22,7 @@ use tokio::process::{Child, Command};
 
 type Outcome<T> = Result<T, Box<dyn Error>>;
 
-/// What a shell says of a command that cannot be run, and of one that is not there.
+/// A shell's exit codes for a command that cannot be run, and for one that does not exist.
 const CANNOT_RUN: u8 = 126;
 const NOT_FOUND: u8 = 127;
 
@@ -31,7 +31,7 @@ pub(crate) fn run(options: &Test) -> Outcome<ExitCode> {
     let started = Instant::now();
     logging::start(options.up.log_format, options.up.verbose);
     let runtime = crate::threads::builder().build()?;
-    // Before signals are taken: whoever waits for standard input ends it as any other program.
+    // Before signals are handled: a user who waits for standard input can interrupt it as in any other program.
     let documents = runtime.block_on(manifests::read(&options.up.filename, Depth::of(options.up.recursive)))?;
     let settings = Settings::new(&options.up)?;
     runtime.block_on(serve(options, settings, &documents, started))
@@ -114,7 +114,7 @@ fn pass_on(child: &Child, signal: Signal) {
     let _ = pid.map(|pid| kill_process(pid, forwarded));
 }
 
-/// As a shell tells it: 128 and the signal's number where one ended it.
+/// As a shell reports it: 128 and the signal's number where a signal ended it.
 fn exit_code(status: ExitStatus) -> ExitCode {
     let code = status.code().or_else(|| Some(128 + status.signal()?)).and_then(|code| u8::try_from(code).ok());
     code.map_or(ExitCode::FAILURE, ExitCode::from)

@@ -9,8 +9,8 @@ use tokio::{
 /// How long their end is waited for: what a task does between two waits takes no longer.
 const ENDED_WITHIN: Duration = Duration::from_secs(1);
 
-/// After so many polls a thread that has always something to do looks for what has come meanwhile: on connections, and by the clock. Who asks something while
-/// sixty others are sent long lists waits for that look first, and a poll of each of those is half a millisecond. Looking costs a call of the system.
+/// A thread that always has work checks connections and timers after this many polls. A request that arrives while sixty other clients receive long
+/// lists waits for that check first, and each of their polls takes half a millisecond. A check costs a system call.
 const EVENT_INTERVAL: u32 = 16;
 
 /// A runtime of several threads.
@@ -40,7 +40,7 @@ impl Threads {
     /// Resolves when nothing runs on them any more.
     pub(crate) async fn end(mut self) {
         let runtime = self.0.take().expect("taken only at the end");
-        // It panics only if the runtime that this is asked on ends too, and then nobody waits.
+        // It panics only if the caller's runtime ends too, and then there is no caller.
         _ = spawn_blocking(move || runtime.shutdown_timeout(ENDED_WITHIN)).await;
     }
 }

@@ -1,4 +1,4 @@
-//! What stands in the way of workloads, read from inside the process.
+//! What blocks workloads, read from inside the process.
 
 use berth_api::FeatureGates;
 use berth_identity::{GroupVersionKind, Revision};
@@ -11,10 +11,10 @@ use berth_workloads::{
 use jiff::Timestamp;
 use std::{collections::BTreeSet, error::Error, sync::Arc};
 
-/// What stands in the way of one workload.
+/// What blocks one workload.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Trouble {
-    /// The one to look at first is first.
+    /// The most important one is first.
     pub(crate) causes: Vec<String>,
     /// Whether a pod of it keeps crashing.
     pub(crate) crashes: bool,
@@ -73,6 +73,6 @@ async fn list<V>(
     let resource = resource::built_in().by_kind(kind).ok_or("a kind is not in the resource table")?;
     let at = Collection { resource: Arc::clone(resource), namespace: Some(namespace.to_owned()) };
     let list = registry.list(&Actor::System, &at, options).await?;
-    // What cannot be read tells nothing.
+    // Unreadable entries are ignored.
     Ok(list.items.iter().filter_map(|entry| decode(&entry.value).ok().map(Arc::new)).collect())
 }

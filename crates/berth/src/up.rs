@@ -1,4 +1,4 @@
-//! `berth up`: wires the parts and tells what it does.
+//! `berth up`: wires the parts and prints the progress.
 
 mod leading;
 mod store;
@@ -73,14 +73,14 @@ const LAG_MAX: Duration = Duration::from_secs(10);
 type Outcome<T> = Result<T, Box<dyn Error>>;
 
 /// A look that takes longer hangs. The longest delete or change all that an owner or a namespace has, a few hundred objects a second on a slow disk.
-const LOOK_MAX: Duration = Duration::from_mins(5);
+const RECONCILE_MAX: Duration = Duration::from_mins(5);
 
-/// Starts everything, applies the manifests, runs until it is told to stop, or with `--wait` until they are rolled out.
+/// Starts everything, applies the manifests, and runs until a signal, or with `--wait` until they are rolled out.
 pub(crate) fn run(options: &Up, page: Option<&PageOptions>) -> Outcome<ExitCode> {
     let started = Instant::now();
     logging::start(options.log_format, options.verbose);
     let runtime = threads::builder().build()?;
-    // Before anything starts: a broken manifest leaves no trace. Before signals are taken: whoever waits for standard input ends it as
+    // Before anything starts: a broken manifest leaves no trace. Before signals are handled: a user who waits for standard input can interrupt it as in
     // any other program.
     let documents = runtime.block_on(manifests::read(&options.filename, Depth::of(options.recursive)))?;
     let settings = Settings { page: page.and_then(PageUser::of), ..Settings::new(options)? };
@@ -92,7 +92,7 @@ async fn serve(options: &Up, settings: Settings, documents: &[Document], started
     let data_dir = DataDir::open(options.data_dir.clone(), options.store)?.locked()?;
     let plane = tokio::select! {
         plane = Plane::start(options, settings, data_dir.path(), started) => plane?,
-        // What it stands on may be slow to answer.
+        // Its backend may be slow to answer.
         signal = signals.beyond(0) => return Ok(if options.wait { signal.exit_code() } else { ExitCode::SUCCESS }),
     };
     until_the_end(options, plane, data_dir.path(), documents, &signals).await
@@ -118,7 +118,7 @@ async fn live(options: &Up, plane: &Plane, data_dir: &Path, documents: &[Documen
     plane.announce(options, data_dir);
     let link = plane.page.as_ref().map(OwnPage::announce);
     let mut rollouts = Rollouts::apply(&plane.registry, &plane.controller_gates, documents, options.skip_unserved, Output::Stdout).await?;
-    // Now there is something to look at.
+    // Now there is something to see.
     plane.page.iter().zip(&link).for_each(|(page, link)| page.open_if_asked(link));
     match rollouts.settle(options.steady, options.timeout()).await {
         Verdict::Failed(why) if options.wait => return Err(why.into()),
@@ -134,7 +134,7 @@ async fn live(options: &Up, plane: &Plane, data_dir: &Path, documents: &[Documen
     match rollouts.follow().await {}
 }
 
-/// What was said on the command line and needs checking before anything starts.
+/// The options that need checks before anything starts.
 pub(crate) struct Settings {
     api_gates: Arc<FeatureGates>,
     controller_gates: Arc<FeatureGates>,
@@ -260,7 +260,7 @@ impl Plane {
         let own_addresses: Vec<String> =
             advertised.into_iter().chain([ranges.cluster_ips.host(0)]).map(|address| address.to_string()).collect();
         let identity = options.credentials.identity(data_dir, options.bind_address, &own_addresses, &env)?;
-        // Behind the keys: opening it begins a new log, and a start that a damaged key ends shall have changed nothing.
+        // After the keys: opening it begins a new log, and a start that fails on a damaged key must change nothing.
         let Opened { store, untouched, close } = open_store(options, &settings, data_dir, &identity.authorities, &table, &env).await?;
         let is_untouched = untouched.is_some();
         if is_untouched && options.control.controllers.is_none() {
@@ -280,7 +280,7 @@ impl Plane {
         }
         match untouched {
             Some(untouched) => {
-                untouched.tell();
+                untouched.log();
                 registry = registry.with_reviewers(vec![untouched]);
             }
             None => {
@@ -373,7 +373,7 @@ impl Plane {
         })
     }
 
-    /// Resolves when controllers know what there was at the start: `/readyz` says so from then on.
+    /// Resolves when controllers know the objects of the start: `/readyz` succeeds from then on.
     pub(crate) async fn synced(&self) {
         self.controllers.synced().await;
         self.are_synced.store(true, Ordering::Release);
@@ -411,7 +411,7 @@ impl Plane {
         let _ = self.stop.send(());
         let page = OptionFuture::from(self.page.map(OwnPage::end));
         let ended = async {
-            // Together: whoever looks for a server is to find another at once.
+            // Concurrently: clients must find another server at once.
             let leading = OptionFuture::from(self.leading.map(Leading::end));
             let (_, (), _, _) = tokio::join!(&mut self.serving, self.presence.end(), page, leading);
         };
@@ -437,7 +437,7 @@ fn write_kubeconfig(options: &Up, data_dir: &Path, root_ca: &str, admin: &Pair, 
     Ok(KubeconfigFile::write(options.kubeconfig_file.as_deref(), data_dir, &access)?)
 }
 
-/// Where this machine finds somebody who listens there.
+/// An address on which this machine reaches the listener.
 fn reachable_here(address: SocketAddr) -> SocketAddr {
     if address.ip().is_unspecified() { SocketAddr::new([127, 0, 0, 1].into(), address.port()) } else { address }
 }
@@ -454,7 +454,7 @@ fn start_controllers(
     let cluster: Arc<dyn Cluster> = Arc::new(local.clone());
     let metrics = Arc::new(Metrics::new(metrics)?);
     let manager = ControllerManager {
-        cluster: gate.map_or_else(|| Arc::clone(&cluster), |gate| Arc::new(local.clone().led_by(gate))),
+        cluster: gate.map_or_else(|| Arc::clone(&cluster), |gate| Arc::new(local.clone().fenced_by(gate))),
         env: env.clone(),
         gates: Arc::clone(&settings.controller_gates),
         metrics: Arc::clone(&metrics),
@@ -491,7 +491,7 @@ fn check_controllers(readiness: &Readiness, metrics: &Arc<Metrics>, are_synced: 
     });
     readiness.add("controllers", Failure::Dead, move || {
         let why = |(queue, age): (String, Duration)| format!("{queue} has reconciled one object for {} s", age.as_secs());
-        ready(looks.hanging(LOOK_MAX).map_or(Ok(()), |hanging| Err(why(hanging))))
+        ready(looks.hanging(RECONCILE_MAX).map_or(Ok(()), |hanging| Err(why(hanging))))
     });
 }
 
@@ -542,12 +542,12 @@ mod tests {
 
     /// By this test's own program, run once more.
     #[test]
-    fn a_process_of_which_a_part_panics_says_so_in_lines_of_its_log_and_ends_with_an_error() {
+    fn a_process_with_a_panicked_part_logs_it_and_ends_with_an_error() {
         const PANICS: &str = "BERTH_TEST_PANICS";
         if env::var_os(PANICS).is_some() {
             end_by_a_panic();
         }
-        let name = "up::tests::a_process_of_which_a_part_panics_says_so_in_lines_of_its_log_and_ends_with_an_error";
+        let name = "up::tests::a_process_with_a_panicked_part_logs_it_and_ends_with_an_error";
         let mut again = process::Command::new(env::current_exe().expect("it has a name"));
         let ended = again.args(["--exact", name, "--nocapture"]).env(PANICS, "1").env_remove("BERTH_LOG").output().expect("it runs");
         let told = String::from_utf8(ended.stderr).expect("text");
@@ -583,7 +583,7 @@ mod tests {
     }
 
     #[tokio::test(flavor = "multi_thread")]
-    async fn nobody_who_writes_is_left_when_the_store_is_closed() {
+    async fn no_writer_is_left_when_the_store_is_closed() {
         let folder = tempfile::tempdir().expect("a folder");
         let signals = Signals::take().expect("the machine has signals");
         let mut plane = plane(&options(), folder.path()).await;

@@ -8,7 +8,7 @@ use clap::{
 /// Gives every option that has a long name a variable: `BERTH_SECURE_PORT` for `berth up --secure-port`; options of commands other than
 /// those that start a server have the command's name in front: `BERTH_ROLLOUT_CONTEXT` for `berth rollout status --context`.
 ///
-/// What is said on the command line counts more. An option that names its variable itself keeps it.
+/// The command line takes precedence. An option that names its variable itself keeps it.
 pub(crate) fn add(command: Command) -> Command {
     command.mut_subcommands(|command| {
         let prefix = match command.get_name() {
@@ -35,8 +35,8 @@ fn spelled(name: &str) -> String {
     name.to_uppercase().replace('-', "_")
 }
 
-/// The variable that a mistake may come from, for somebody who looks for it on the command line. `command` is
-/// built; `is_set` says which variables there are.
+/// The variable that may have caused an error, for a user who searches for it on the command line. `command` is built. `is_set` returns whether a
+/// variable is set.
 pub(crate) fn blamed(error: &Error, command: &Command, is_set: impl Fn(&str) -> bool) -> Option<String> {
     let Some(ContextValue::String(wrong)) = error.get(ContextKind::InvalidArg) else { return None };
     let mut left = vec![command];

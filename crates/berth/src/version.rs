@@ -5,7 +5,7 @@ use berth_registry::discovery;
 use jiff::Timestamp;
 use serde::Serialize;
 
-/// What a build says of itself. Its JSON is stable: fields are only ever added.
+/// The version of a build. Its JSON is stable: fields are only ever added.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Version {

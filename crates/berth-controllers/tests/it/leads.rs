@@ -48,7 +48,7 @@ fn take_over(cluster: Arc<dyn Cluster>, running: &Running, identity: &str) -> (R
 
 /// The cluster as a leader writes it.
 fn led(running: &Running, leader: &Leader) -> Arc<LocalCluster> {
-    Arc::new(running.cluster.as_ref().clone().led_by(leader.gate()))
+    Arc::new(running.cluster.as_ref().clone().fenced_by(leader.gate()))
 }
 
 /// Holds the lease as long as it can, in a process of its own; gives how that ended.

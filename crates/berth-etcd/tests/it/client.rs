@@ -7,9 +7,9 @@ use crate::etcd::{
     gateway,
     tls::{self, Authority, Pair},
 };
-use berth_etcd::{Claim, ClaimError, Client, OpenError, Options, Origin, Tls, User};
+use berth_etcd::{Client, OpenError, Options, Origin, OwnershipError, OwnershipRequest, Tls, User};
 use berth_store::{
-    Bound, Expected, Header, Health, Key, Lack, Layout, Purpose, RangeRequest, Revision, Store, WatchItem, Write, WriteError,
+    Bound, Expected, Header, Health, Key, Layout, OutOfSpace, Purpose, RangeRequest, Revision, Store, WatchItem, Write, WriteError,
     env::Timestamp,
     etcd::{Etcd as _, EtcdError, EtcdStore, Outcome, Put, Query, Watched},
 };
@@ -84,7 +84,7 @@ fn nothing_that_was_acknowledged_is_lost_when_etcd_dies_and_comes_back() {
         thread::spawn(move || {
             (0..)
                 .map_while(|number| match create(&store, format!("{number:05}"), "1") {
-                    // Until a write says that it is over.
+                    // Until a write ends the loop.
                     _ if block_on(store.get(&pod("stop"))).is_ok_and(|stop| stop.is_some()) => None,
                     written => Some((format!("{number:05}"), written)),
                 })
@@ -127,10 +127,10 @@ fn nothing_that_was_acknowledged_is_lost_when_etcd_dies_and_comes_back() {
 #[test]
 fn a_member_that_does_not_answer_is_left_for_another_and_reads_go_to_etcd_meanwhile() {
     let etcd = etcd!("");
-    // Nobody serves there.
+    // No server runs there.
     let gone = "http://127.0.0.1:1".to_owned();
     let client = etcd.open(&Options { endpoints: vec![gone.clone(), etcd.endpoint.clone()], ..Options::default() }).expect("one answers");
-    assert!(!client.client.tells_progress(), "nobody knows what the other one is");
+    assert!(!client.client.reports_progress(), "nobody knows what the other one is");
     let store = etcd.store_of(&client, Arc::new(Pods), HISTORY);
     create(&store, "a", "1").expect("a new key");
     assert_eq!(names(&store), ["a"]);
@@ -139,7 +139,8 @@ fn a_member_that_does_not_answer_is_left_for_another_and_reads_go_to_etcd_meanwh
     assert!(told.starts_with(&format!("no etcd answers: etcd at {gone}: ")) && told.contains("onnection refused"), "{told}");
 }
 
-/// What a member has passed on to a leader that is killed then is lost, and the member says so after seven seconds, or 27: sooner than that another is asked.
+/// A write that a member has forwarded to a leader that is then killed is lost. The member reports that after seven seconds, or 27: another member is
+/// asked sooner.
 #[test]
 fn a_write_that_is_not_answered_is_given_up_sooner_where_another_member_can_be_asked() {
     let etcd = etcd!("");
@@ -170,9 +171,10 @@ fn a_write_that_is_not_answered_is_given_up_sooner_where_another_member_can_be_a
     assert_eq!(refused, Outcome::Refused { found: vec![revision], revision });
 }
 
-/// The first attempt is done, and its answer is held up; the second, by the other way, finds the key changed. Whose change that was only the answer tells.
+/// The first attempt is executed, and its answer is held up. The second, by the other way, finds the key changed. Only the answer shows whose change
+/// that was.
 #[test]
-fn a_change_whose_answer_comes_after_it_was_asked_for_again_is_told_as_done() {
+fn a_change_whose_answer_comes_after_its_repetition_is_reported_as_done() {
     let etcd = etcd!("");
     let tasks = Tasks::new();
     let (_, port) = etcd.endpoint.rsplit_once(':').expect("an address has a port");
@@ -182,13 +184,13 @@ fn a_change_whose_answer_comes_after_it_was_asked_for_again_is_told_as_done() {
     let store = etcd.store_of(&client, Arc::new(Pods), HISTORY);
     let made = create(&store, "a", "1").expect("a new key");
     let [first, second] = &ways;
-    let before = second.said_bytes();
+    let before = second.sent_bytes();
     first.hold_answers();
     let written = thread::scope(|scope| {
         let writing = scope.spawn(|| block_on(store.put(pod("a"), "2".into(), Expected::At(made), Purpose::Growth)));
         let another = etcd.client();
         eventually("the first is done", || another.wait(another.client.revision()).expect("it answers") == made.later(1));
-        eventually("it is asked for by the other way", || before < second.said_bytes());
+        eventually("it is asked for by the other way", || before < second.sent_bytes());
         first.let_go();
         writing.join().expect("it does not panic")
     });
@@ -222,7 +224,7 @@ fn a_watch_that_has_much_to_catch_up_with_gets_all_of_it() {
 
 /// Who is not asked for a long time learns so how far everything is, and does not fall behind what is compacted.
 #[test]
-fn etcd_tells_a_watch_of_progress_that_nobody_asks_for() {
+fn etcd_reports_progress_without_a_request() {
     // In nanoseconds. 3.6 takes only the new name, others only the old one.
     let name = if etcd::upstream().is_ok() { "watch-progress-notify-interval" } else { "experimental-watch-progress-notify-interval" };
     let etcd = etcd!(&format!("{name}: 100000000\n"));
@@ -286,16 +288,16 @@ fn keys_that_go_at_about_the_same_time_share_a_lease() {
 }
 
 #[test]
-fn without_space_only_deletions_are_written_until_somebody_makes_room() {
+fn without_space_only_deletions_are_written_until_a_user_makes_room() {
     let etcd = etcd!(with_gateway "quota-backend-bytes: 2000000\n");
     let store = etcd.store(Arc::new(Pods), HISTORY);
     let lacks = || store.usage().and_then(|usage| usage.lacks);
     let first = create(&store, "first", "1").expect("there is space");
     let refused = (0..200).find_map(|number| create(&store, number, &"x".repeat(100_000)).err()).expect("the quota is two megabytes");
     assert!(matches!(refused, WriteError::QuotaExceeded { bound: Bound::Etcd, .. }), "{refused:?}");
-    assert_eq!(lacks(), Some(Lack::Etcd));
+    assert_eq!(lacks(), Some(OutOfSpace::Etcd));
     let lately = etcd.store(Arc::new(Pods), HISTORY);
-    eventually("who has not written knows it too", || lately.usage().and_then(|usage| usage.lacks) == Some(Lack::Etcd));
+    eventually("who has not written knows it too", || lately.usage().and_then(|usage| usage.lacks) == Some(OutOfSpace::Etcd));
     block_on(store.delete(pod("first"), first)).expect("deletions make room");
     for entry in block_on(store.range(RangeRequest::all(PODS))).expect("reads go on").entries {
         block_on(store.delete(entry.key.clone(), entry.mod_revision)).expect("deletions make room");
@@ -358,22 +360,24 @@ fn an_etcd_with_keys_of_others_is_not_taken() {
     let etcd = etcd!("");
     let below = |prefix: &str| etcd.open(&Options { prefix: prefix.into(), ..etcd.options() }).expect("it answers");
     let (plain, ours) = (etcd.client(), below("/ours"));
-    let claim = |client: &etcd::TestClient, authority: &str| {
-        client.wait(client.client.claim(&Claim { authority, before: &[], take_over: false })).map_err(|error| error.to_string())
+    let acquire = |client: &etcd::TestClient, authority: &str| {
+        client
+            .wait(client.client.acquire(&OwnershipRequest { authority, before: &[], take_over: false }))
+            .map_err(|error| error.to_string())
     };
-    assert_eq!(claim(&plain, "one"), Ok(Origin::Own));
+    assert_eq!(acquire(&plain, "one"), Ok(Origin::Own));
     create(&etcd.store_of(&plain, Arc::new(Pods), HISTORY), "a", "1").expect("a new key");
-    assert_eq!(claim(&plain, "one"), Ok(Origin::Own), "it is still the same");
+    assert_eq!(acquire(&plain, "one"), Ok(Origin::Own), "it is still the same");
     let others =
         "the keys below /registry in etcd belong to a control plane with other certificates (see /registry/berth.dev/control-plane)";
-    assert_eq!(claim(&plain, "other"), Err(others.into()));
+    assert_eq!(acquire(&plain, "other"), Err(others.into()));
 
     for name in ["a", "b", "c", "d"] {
         create(&etcd.store_of(&ours, Arc::new(Pods), HISTORY), name, "1").expect("a new key");
     }
     let foreign =
         "etcd contains keys below /ours that berth did not create: /ours/pods/default/a, /ours/pods/default/b, /ours/pods/default/c";
-    assert_eq!(claim(&ours, "one"), Err(foreign.into()));
+    assert_eq!(acquire(&ours, "one"), Err(foreign.into()));
     let all =
         ours.wait(ours.client.range(Query { prefix: "/registry/".into(), start_after: None, at: None, limit: None })).expect("it answers");
     assert_eq!(all.keys.len(), 5, "with the turn of creations; nothing is written there");
@@ -387,36 +391,36 @@ fn an_etcd_with_keys_of_others_is_not_taken() {
             lease: None,
         };
         theirs.wait(theirs.client.txn(Arc::new([mark]))).expect("it answers");
-        let told = claim(&theirs, "one").expect_err("it is of another layout");
+        let told = acquire(&theirs, "one").expect_err("it is of another layout");
         assert!(told.ends_with(&format!("have the layout {layout} of another berth version; this one knows 2")), "{told}");
     }
 }
 
 #[test]
-fn a_place_is_taken_over_from_who_has_stopped_and_written_while_nobody_else_does() {
+fn keys_of_a_stopped_server_are_taken_over_and_written_while_no_other_server_runs() {
     let etcd = etcd!("");
     let client = etcd.client();
     let put = |key: &str, lease| {
         let put = Put { key: Key::new(key), expected: Some(Expected::Absent), value: Some("x".into()), lease };
         client.wait(client.client.txn(Arc::new([put]))).expect("it answers");
     };
-    let claim = |take_over: bool| client.wait(client.client.claim(&Claim { authority: "one", before: &[], take_over }));
+    let acquire = |take_over: bool| client.wait(client.client.acquire(&OwnershipRequest { authority: "one", before: &[], take_over }));
     put("/registry/pods/default/theirs", None);
     let lease = client.wait(client.client.grant(3600)).expect("it answers");
     put("/registry/masterleases/10.0.0.1", Some(lease));
     for take_over in [false, true] {
-        let told = claim(take_over).expect_err("it runs").to_string();
+        let told = acquire(take_over).expect_err("it runs").to_string();
         assert_eq!(told, "a kube-apiserver uses the keys below /registry in etcd (see /registry/masterleases/10.0.0.1)");
     }
     client.wait(client.client.revoke(lease)).expect("it answers");
-    assert!(matches!(claim(false), Err(ClaimError::Foreign { .. })));
-    assert_eq!(claim(true).expect("it is free"), Origin::TakenOver);
-    assert_eq!(claim(false).expect("it is ours"), Origin::TakenOver, "also the next time");
+    assert!(matches!(acquire(false), Err(OwnershipError::Foreign { .. })));
+    assert_eq!(acquire(true).expect("it is free"), Origin::TakenOver);
+    assert_eq!(acquire(false).expect("it is ours"), Origin::TakenOver, "also the next time");
 
     let store = etcd.store_of(&client, Arc::new(Pods), HISTORY);
     create(&store, "ours", "1").expect("nobody else is there");
     let other = etcd.open(&Options { prefix: "/events".into(), ..etcd.options() }).expect("it answers");
-    Client::stand_back_from_rivals(&[client.client.clone(), other.client.clone()]);
+    Client::yield_to_rivals(&[client.client.clone(), other.client.clone()]);
     let lease = client.wait(client.client.grant(3600)).expect("it answers");
     put("/registry/masterleases/10.0.0.2", Some(lease));
     eventually(
@@ -437,31 +441,33 @@ fn a_place_is_taken_over_from_who_has_stopped_and_written_while_nobody_else_does
     assert!(client.wait(client.client.check_own("one")).is_ok());
     assert_eq!(give_back("one"), Ok(()));
     assert_eq!(keys(&client), ["/registry/pods/default/more", "/registry/pods/default/ours", "/registry/pods/default/theirs"]);
-    assert!(matches!(client.wait(client.client.check_own("one")), Err(ClaimError::Nobodys { .. })));
+    assert!(matches!(client.wait(client.client.check_own("one")), Err(OwnershipError::NoOwner { .. })));
 }
 
 #[test]
 fn an_authority_takes_the_place_of_one_that_is_named_beside_it() {
     let etcd = etcd!("");
     let client = etcd.client();
-    let claim = |authority: &str, before: &[&str]| {
+    let acquire = |authority: &str, before: &[&str]| {
         let before: Vec<_> = before.iter().map(|before| (*before).to_owned()).collect();
-        client.wait(client.client.claim(&Claim { authority, before: &before, take_over: false })).map_err(|error| error.to_string())
+        client
+            .wait(client.client.acquire(&OwnershipRequest { authority, before: &before, take_over: false }))
+            .map_err(|error| error.to_string())
     };
     let is_refused =
         |claimed: Result<Origin, String>| claimed.is_err_and(|error| error.contains("a control plane with other certificates"));
-    assert_eq!(claim("old", &[]), Ok(Origin::Own));
-    assert!(is_refused(claim("new", &["another"])));
-    assert_eq!(claim("new", &["another", "old"]), Ok(Origin::Own));
-    assert_eq!(claim("new", &[]), Ok(Origin::Own), "it is the new one's from now on");
-    assert!(is_refused(claim("old", &[])));
+    assert_eq!(acquire("old", &[]), Ok(Origin::Own));
+    assert!(is_refused(acquire("new", &["another"])));
+    assert_eq!(acquire("new", &["another", "old"]), Ok(Origin::Own));
+    assert_eq!(acquire("new", &[]), Ok(Origin::Own), "it is the new one's from now on");
+    assert!(is_refused(acquire("old", &[])));
 }
 
 #[test]
 fn a_place_that_a_server_is_alive_over_is_not_given_back() {
     let etcd = etcd!("");
     let client = etcd.client();
-    assert!(client.wait(client.client.claim(&Claim { authority: "one", before: &[], take_over: false })).is_ok());
+    assert!(client.wait(client.client.acquire(&OwnershipRequest { authority: "one", before: &[], take_over: false })).is_ok());
     let lease = client.wait(client.client.grant(3600)).expect("it answers");
     let key = Key::new("/registry/berth.dev/servers/192.0.2.1:6443");
     let put = Put { key, expected: Some(Expected::Absent), value: Some("{}".into()), lease: Some(lease) };
@@ -481,11 +487,11 @@ fn keys(client: &etcd::TestClient) -> Vec<String> {
 }
 
 #[test]
-fn nobody_starts_over_an_import_before_it_is_whole_and_the_next_try_begins_anew() {
+fn no_server_starts_over_an_incomplete_import_and_the_next_import_restarts() {
     let etcd = etcd!("");
     let client = etcd.client();
     let begin = |authority: &str| client.wait(client.client.begin_import(authority)).map_err(|error| error.to_string());
-    let claim = || client.wait(client.client.claim(&Claim { authority: "one", before: &[], take_over: true }));
+    let acquire = || client.wait(client.client.acquire(&OwnershipRequest { authority: "one", before: &[], take_over: true }));
     let put = |name: &str| {
         let put = Put { key: pod(name), expected: Some(Expected::Absent), value: Some("x".into()), lease: None };
         client.wait(client.client.txn(Arc::new([put]))).expect("it answers");
@@ -497,14 +503,14 @@ fn nobody_starts_over_an_import_before_it_is_whole_and_the_next_try_begins_anew(
 
     assert_eq!(begin("one"), Ok(()));
     (0..150).for_each(|number| put(&format!("{number:03}")));
-    assert!(matches!(claim(), Err(ClaimError::HalfImported { .. })), "also by force");
+    assert!(matches!(acquire(), Err(OwnershipError::HalfImported { .. })), "also by force");
     assert!(begin("other").is_err_and(|error| error.contains("a control plane with other certificates")));
     assert_eq!(begin("one"), Ok(()));
     assert_eq!(keys(&client), ["/registry/berth.dev/control-plane"], "what was broken off is gone");
     put("a");
     client.wait(client.client.end_import("one")).expect("it is ours");
     client.wait(client.client.end_import("one")).expect("it is ours still");
-    assert_eq!(claim().expect("it is whole"), Origin::Own);
+    assert_eq!(acquire().expect("it is whole"), Origin::Own);
     assert_eq!(begin("one"), Err("etcd already contains objects of this control plane below /registry".into()));
     assert_eq!(names(&etcd.store_of(&client, Arc::new(Pods), HISTORY)), ["a"]);
 }
@@ -520,7 +526,7 @@ fn a_user_is_let_in_and_again_when_etcd_has_forgotten_the_token() {
     gateway::forget_tokens(&etcd.endpoint);
     create(&store, "b", "1").expect("it is let in again");
     assert_eq!(names(&store), ["a", "b"]);
-    // A watch of whoever asks for nothing else finds it out by itself.
+    // A watch detects it by itself, also in a client without other requests.
     let watching = etcd.open(&Options { user: user("secret"), ..etcd.options() }).expect("it is let in");
     gateway::forget_tokens(&etcd.endpoint);
     let first = || block_on(watching.client.watch(PODS, Revision(1)).items.next()).expect("it says something");

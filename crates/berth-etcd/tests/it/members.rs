@@ -1,7 +1,7 @@
 //! Two stores over an etcd of three members to which all kinds of things happen, and what their clients saw meanwhile: it can be put in one order
 //! (`berth-linear`), so nothing that was acknowledged is lost, no watcher misses, doubles or reorders anything, and revisions never go back.
 //!
-//! `BERTH_FAULTS_MINUTES` says for how long: `cargo xtask faults --minutes N`. A history that cannot be put in order is kept in `target/linear/`.
+//! `BERTH_FAULTS_MINUTES` is the duration: `cargo xtask faults --minutes N`. A history that cannot be put in order is kept in `target/linear/`.
 #![expect(
     clippy::disallowed_methods,
     clippy::disallowed_types,
@@ -22,8 +22,8 @@ use berth_linear::{
     ResourceVersion, Value, WatchEvent,
 };
 use berth_store::{
-    Entry, EventKind, Expected, Header, Health, Key, Lack, Layout, Purpose, RangeRequest, ReadError, Revision, Store, WatchItem, Write,
-    WriteError,
+    Entry, EventKind, Expected, Header, Health, Key, Layout, OutOfSpace, Purpose, RangeRequest, ReadError, Revision, Store, WatchItem,
+    Write, WriteError,
     etcd::{Etcd as _, EtcdError, EtcdStore, Watched},
 };
 use futures::StreamExt;
@@ -68,11 +68,11 @@ impl Layout for Pods {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fault {
     MemberKilled,
-    LeaderStandsStill,
+    LeaderHangs,
     MemberReplaced,
     MajorityLost,
-    AllStandStill,
-    /// Nothing arrives any more between one of the stores and all members, and nobody is told.
+    AllHang,
+    /// Nothing arrives any more between one of the stores and all members, without an error.
     StoreCutOff,
     CompactedUnderASlowWatcher,
     NoSpace,
@@ -84,8 +84,8 @@ enum Fault {
 
 const FAULTS: [Fault; 8] = [
     Fault::MemberKilled,
-    Fault::LeaderStandsStill,
-    Fault::AllStandStill,
+    Fault::LeaderHangs,
+    Fault::AllHang,
     Fault::MemberReplaced,
     Fault::MajorityLost,
     Fault::StoreCutOff,
@@ -161,7 +161,7 @@ impl Dice {
 struct Asker {
     name: String,
     place: usize,
-    /// The keys that it may delete. Each is one asker's: a deletion that was not answered is told as done if the key is gone, whoever has deleted it
+    /// The keys that it may delete. Each belongs to one client: an unanswered deletion is reported as done if the key is deleted, by whichever client
     /// (decision 23), so two might have deleted one version.
     own: &'static [&'static str],
     store: Arc<EtcdStore>,
@@ -306,7 +306,7 @@ fn event(change: &berth_store::Event) -> Event {
     }
 }
 
-/// As the registry tells clients; `taken` is why a write is refused that found another version.
+/// As the registry answers clients. `taken` is the reason of a write that is refused because it found another version.
 fn outcome<T>(written: Result<Arc<Entry>, WriteError>, told: impl FnOnce(&Entry) -> T, taken: Reason) -> Outcome<T> {
     match written {
         Ok(entry) => Outcome::Ok(told(&entry)),
@@ -329,7 +329,7 @@ fn unread(error: &ReadError) -> Reason {
 trait Way {
     /// Nothing arrives any more, on either side.
     fn cut(&self);
-    fn mend(&self);
+    fn restore(&self);
 }
 
 impl Way for Vec<Front> {
@@ -337,8 +337,8 @@ impl Way for Vec<Front> {
         self.iter().for_each(Front::cut);
     }
 
-    fn mend(&self) {
-        self.iter().for_each(Front::mend);
+    fn restore(&self) {
+        self.iter().for_each(Front::restore);
     }
 }
 
@@ -350,7 +350,7 @@ impl Way for Cables {
         (0..3).for_each(|member| Network::set(member, self.0, Cable::Out));
     }
 
-    fn mend(&self) {
+    fn restore(&self) {
         (0..3).for_each(|member| Network::set(member, self.0, Cable::In));
     }
 }
@@ -368,17 +368,17 @@ impl Machines for Network {
 }
 
 /// A cluster, two stores over it, and the rounds that were.
-struct World {
+struct Deployment {
     cluster: Cluster,
     stores: [Arc<EtcdStore>; 2],
-    /// Two more, and the ways of each to the members. A member that is killed refuses connections, which whoever comes by a way is not told.
+    /// Two more, and the ways of each to the members. A killed member refuses connections, but a client behind a way does not learn of that.
     by_ways: [Arc<EtcdStore>; 2],
     ways: [Box<dyn Way>; 2],
     rounds: usize,
     dice: Dice,
 }
 
-impl World {
+impl Deployment {
     fn new(seed: u64) -> Self {
         let cluster = Cluster::start("");
         let way = |endpoint: &String| {
@@ -476,7 +476,7 @@ impl World {
                 recorder.more();
                 self.cluster.start_again(&[any]);
             }
-            Fault::LeaderStandsStill => {
+            Fault::LeaderHangs => {
                 let leader = self.cluster.leader();
                 self.cluster.signal(leader, "STOP");
                 recorder.more();
@@ -489,7 +489,7 @@ impl World {
                 both("it says so", &|store| matches!(store.health(), Health::Refusing { .. }));
                 self.cluster.start_again(&others);
             }
-            Fault::AllStandStill => {
+            Fault::AllHang => {
                 (0..3).for_each(|member| self.cluster.signal(member, "STOP"));
                 both("it says so", &|store| matches!(store.health(), Health::Refusing { .. }));
                 (0..3).for_each(|member| self.cluster.signal(member, "CONT"));
@@ -506,7 +506,7 @@ impl World {
                 self.ways[cut].cut();
                 eventually("it says so", || matches!(stores[cut].health(), Health::Refusing { .. }));
                 recorder.more_of(1 - cut);
-                self.ways[cut].mend();
+                self.ways[cut].restore();
             }
             Fault::CompactedUnderASlowWatcher => {
                 recorder.is_slow.store(true, Ordering::Relaxed);
@@ -520,7 +520,7 @@ impl World {
                 let endpoint = self.cluster.endpoints()[any].clone();
                 gateway::raise_no_space(&endpoint);
                 let lacks = |store: &EtcdStore| store.usage().and_then(|usage| usage.lacks);
-                both("it is known", &|store| lacks(store) == Some(Lack::Etcd));
+                both("it is known", &|store| lacks(store) == Some(OutOfSpace::Etcd));
                 let newest = block_on(self.stores[0].revision(PODS)).expect("it answers");
                 gateway::make_room(&endpoint, newest);
                 both("it heals", &|store| lacks(store).is_none());
@@ -534,7 +534,7 @@ fn store_over(cluster: &Cluster, endpoints: Vec<String>) -> Arc<EtcdStore> {
     Arc::new(EtcdStore::new(Arc::new(client.client), Arc::new(Pods), 64 << 20, &env(cluster.runtime.handle())))
 }
 
-/// Says where the history is, if it cannot be put in order.
+/// Reports where the history is, if it cannot be put in order.
 fn checked(fault: Fault, history: &[Operation]) -> Checked {
     berth_linear::check(history, Effort::default()).unwrap_or_else(|faults| {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/linear");
@@ -551,19 +551,19 @@ fn whatever_happens_to_members_what_clients_see_can_be_put_in_one_order() {
     if !etcd::upstream_is_here() {
         return;
     }
-    rounds(World::new(u64::from(std::process::id())), &FAULTS);
+    rounds(Deployment::new(u64::from(std::process::id())), &FAULTS);
 }
 
 #[test]
 fn whatever_happens_to_cables_what_clients_see_can_be_put_in_one_order() {
     let is_here = etcd::upstream_is_here();
     if is_here && network::is_inside("members::whatever_happens_to_cables_what_clients_see_can_be_put_in_one_order", network::SWITCH) {
-        rounds(World::of_machines(u64::from(std::process::id())), &FAULTS_OF_CABLES);
+        rounds(Deployment::of_machines(u64::from(std::process::id())), &FAULTS_OF_CABLES);
     }
 }
 
-/// Each once, and then drawn by lot for as long as somebody wants.
-fn rounds(mut world: World, faults: &[Fault]) {
+/// Each fault once, and then random ones for the requested duration.
+fn rounds(mut world: Deployment, faults: &[Fault]) {
     let minutes = std::env::var("BERTH_FAULTS_MINUTES").ok().and_then(|minutes| minutes.parse().ok());
     let long = minutes.map(|minutes: u64| Duration::from_secs(60 * minutes));
     let began = Instant::now();
@@ -575,7 +575,7 @@ fn rounds(mut world: World, faults: &[Fault]) {
     println!("{} rounds in {:.0?}", world.rounds, began.elapsed());
 }
 
-/// Else it would stand still until the others are back, and nobody would know.
+/// Otherwise it would hang until the others are back, without an error.
 #[test]
 fn a_watch_ends_at_a_member_that_has_lost_the_others() {
     if !etcd::upstream_is_here() {

@@ -162,7 +162,7 @@ fn draw(dice: &mut Dice, newest: u64, leases: usize, seen: &[Expected; KEYS.len(
             at: (dice.below(2) == 0).then_some(revision),
             limit: (dice.below(2) == 0).then(|| usize::try_from(1 + dice.below(3)).expect("it fits")),
         }),
-        // Of one that is to begin later etcd does not tell how far it is.
+        // etcd reports no progress for a watch that begins at a later revision.
         13..16 => Act::Watch(dice.of(&PREFIXES), Revision(revision.0.min(newest))),
         16 => Act::Compact(Revision(revision.0 / 2)),
         17 => Act::Grant,
@@ -172,13 +172,13 @@ fn draw(dice: &mut Dice, newest: u64, leases: usize, seen: &[Expected; KEYS.len(
 }
 
 /// The model, and the time that it lives in.
-struct Modelled {
+struct Modeled {
     time: VirtualTime,
     process: Process,
     model: Arc<Model>,
 }
 
-impl Modelled {
+impl Modeled {
     fn new() -> Self {
         let time = VirtualTime::new(Order::Fifo, Arc::new(NoRng), Timestamp::UNIX_EPOCH);
         let process = time.process();
@@ -202,14 +202,14 @@ impl Modelled {
 
 #[test]
 fn the_model_answers_as_a_real_etcd_does() {
-    if !etcd::is_here() || !etcd::tells_progress() {
+    if !etcd::is_here() || !etcd::reports_progress() {
         return;
     }
     for seed in 1..=4 {
         let real = RealEtcd::start("");
         let client: TestClient = real.client();
         let clock = env(&client.runtime).clock;
-        let modelled = Modelled::new();
+        let modelled = Modeled::new();
         let sides = (
             Side::new(Arc::new(client.client.clone()), clock),
             Side::new(Arc::clone(&modelled.model) as Arc<dyn Etcd>, Arc::new(modelled.time.clone())),

@@ -4,7 +4,7 @@ use crate::common::scenario::{Hold, NAME, Pace, Scenario, template};
 use berth_node::Latencies;
 use berth_plan::{Change, Controllers, Edit, Forecast, Outcome, Snapshot, StepKind, Suppositions, TroubleKind, WorkloadKind, forecast};
 use berth_sim::{
-    Options, World,
+    Options, Simulation,
     rng::{Purpose, SeededRng},
     seeds,
 };
@@ -36,7 +36,7 @@ const PLURALS: [&str; 11] = [
     "statefulsets",
 ];
 
-fn is_complete(scenario: &Scenario, world: &World) -> bool {
+fn is_complete(scenario: &Scenario, world: &Simulation) -> bool {
     match scenario.kind {
         WorkloadKind::Deployment => world.seen().is_rolled_out(NAME),
         WorkloadKind::StatefulSet => set_is_complete(world),
@@ -47,7 +47,7 @@ fn is_tied(scenario: &Scenario, forecast: &Forecast) -> bool {
     scenario.is_tied(forecast.troubles.iter().any(|trouble| trouble.kind == TroubleKind::Quota))
 }
 
-fn snapshot(world: &World) -> Snapshot {
+fn snapshot(world: &Simulation) -> Snapshot {
     let objects = PLURALS.iter().flat_map(|plural| world.objects(plural).into_values()).collect();
     let beginning: Timestamp = "2026-01-01T00:00:00Z".parse().expect("a time");
     Snapshot { objects, at: beginning + world.elapsed(), missing: Vec::new() }
@@ -77,14 +77,14 @@ fn foretold(forecast: &Forecast, sizes_before: &BTreeMap<String, i64>) -> Happen
     }
 }
 
-fn make_true(world: &mut World, scenario: &Scenario) {
+fn make_true(world: &mut Simulation, scenario: &Scenario) {
     match scenario.kind {
         WorkloadKind::Deployment => world.patch_deployment(NAME, scenario.patch()),
         WorkloadKind::StatefulSet => world.patch_stateful_set(NAME, scenario.patch()),
     }
 }
 
-fn set_is_complete(world: &World) -> bool {
+fn set_is_complete(world: &Simulation) -> bool {
     let set = world.object("statefulsets", NAME);
     let (spec, status) = (&set["spec"], &set["status"]);
     let number = |value: &Value| value.as_i64().unwrap_or(0);
@@ -138,9 +138,9 @@ impl Truth {
 }
 
 /// Makes the change true, and follows it as far as `foretold` says that there is something to see.
-fn happens(world: &mut World, scenario: &Scenario, foretold: &Outcome, context: &str) -> Option<(Duration, Duration)> {
+fn happens(world: &mut Simulation, scenario: &Scenario, foretold: &Outcome, context: &str) -> Option<(Duration, Duration)> {
     let began = world.elapsed();
-    let is_complete = |world: &World| is_complete(scenario, world);
+    let is_complete = |world: &Simulation| is_complete(scenario, world);
     make_true(world, scenario);
     match foretold {
         Outcome::Complete { .. } => {
@@ -177,7 +177,7 @@ fn check(seed: u64) {
     let Scenario { kind, manifest, times, edits, quota, idle, hold } = &scenario;
     let latencies = Latencies { start: times.start, stop: times.stop };
     // No order's seed: a forecast of the same would give new pods the uids of old ones.
-    let mut world = World::new(!seed, Options { latencies, ..Options::default() });
+    let mut world = Simulation::new(!seed, Options { latencies, ..Options::default() });
     if let Some(pods) = quota {
         world.create(
             &json!({"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "q"}, "spec": {"hard": {"pods": pods.to_string()}}}),
@@ -274,7 +274,7 @@ fn bursts(mut names: Vec<(Duration, String)>) -> Vec<Vec<String>> {
 }
 
 /// Reads what a world's log says since the line `from`. `before` has the pods that were there.
-fn happened(world: &World, from: usize, before: &BTreeMap<String, Value>) -> Happened {
+fn happened(world: &Simulation, from: usize, before: &BTreeMap<String, Value>) -> Happened {
     let ready =
         |pod: &Value| pod["status"]["conditions"].as_array().into_iter().flatten().any(|c| c["type"] == "Ready" && c["status"] == "True");
     let mut pods: BTreeMap<String, (bool, bool)> =

@@ -3,7 +3,7 @@
 use crate::common::scenario::{deployment, stateful_set};
 use berth_node::Latencies;
 use berth_plan::{Column, Ending, Policy, Recorded, Replay, ReplayOptions, WorkloadColumn, replay, replay_charts, replay_text};
-use berth_sim::{Options, World};
+use berth_sim::{Options, Simulation};
 use berth_store::env::Timestamp;
 use berth_trace::{Ended, Frames, Header, KINDS, Naming, Reader, Recorder};
 use serde_json::{Value, json};
@@ -15,7 +15,7 @@ const LATENCIES: Latencies = Latencies { start: Duration::from_millis(3000), sto
 
 /// A world that is watched.
 struct Watched {
-    world: World,
+    world: Simulation,
     recorder: Recorder,
     lines: Vec<String>,
     is_listed: bool,
@@ -23,7 +23,7 @@ struct Watched {
 
 impl Watched {
     fn new(seed: u64, naming: Naming) -> Self {
-        let world = World::new(seed, Options { latencies: LATENCIES, ..Options::default() });
+        let world = Simulation::new(seed, Options { latencies: LATENCIES, ..Options::default() });
         let recorder = Recorder::new(naming, &[7; 32], beginning());
         Self { world, recorder, lines: Vec::new(), is_listed: false }
     }

@@ -3,10 +3,10 @@
 use super::reader::Reader;
 use crate::{ApiError, resource};
 use berth_api::Kind;
-use berth_store::{AsOf, Entry};
+use berth_store::{Entry, MinRevision};
 
 /// Classes whose JSON holds `mark`: this runs for every new pod, and hardly any class is a default.
-pub(super) async fn classes<K: Kind>(reader: &Reader, mark: &str, as_of: &AsOf) -> Result<Vec<K>, ApiError> {
+pub(super) async fn classes<K: Kind>(reader: &Reader, mark: &str, as_of: &MinRevision) -> Result<Vec<K>, ApiError> {
     let entries = reader.list(resource::of::<K>(), None, as_of).await?;
     entries.iter().filter(|entry| holds(&entry.value, mark)).map(|entry| decoded(entry)).collect()
 }

@@ -8,7 +8,7 @@ use super::{
 };
 use crate::ApiError;
 use berth_api::k8s_openapi::api::{core::v1::PersistentVolumeClaim, storage::v1::StorageClass};
-use berth_store::AsOf;
+use berth_store::MinRevision;
 
 /// The annotation that makes a storage class the one for claims that name none.
 const IS_DEFAULT: &str = "storageclass.kubernetes.io/is-default-class";
@@ -33,7 +33,7 @@ impl PlugIn for DefaultStorageClass {
 }
 
 /// Of several the newest, then the first by name.
-async fn default_storage_class(reader: &Reader, as_of: &AsOf) -> Result<Option<StorageClass>, ApiError> {
+async fn default_storage_class(reader: &Reader, as_of: &MinRevision) -> Result<Option<StorageClass>, ApiError> {
     let mut classes: Vec<StorageClass> = classes(reader, IS_DEFAULT, as_of).await?;
     let marked = |class: &StorageClass| class.metadata.annotations.as_ref()?.get(IS_DEFAULT).map(|value| value == "true");
     classes.retain(|class| marked(class) == Some(true));

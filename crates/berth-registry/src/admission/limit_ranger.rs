@@ -11,7 +11,7 @@ use berth_api::{
     k8s_openapi::api::core::v1::{LimitRange, PersistentVolumeClaim, Pod},
     limit_range,
 };
-use berth_store::AsOf;
+use berth_store::MinRevision;
 
 pub(super) struct LimitRanger;
 
@@ -41,6 +41,6 @@ impl PlugIn for LimitRanger {
     }
 }
 
-async fn limit_ranges(reader: &Reader, namespace: Option<&str>, as_of: &AsOf) -> Result<Vec<LimitRange>, ApiError> {
+async fn limit_ranges(reader: &Reader, namespace: Option<&str>, as_of: &MinRevision) -> Result<Vec<LimitRange>, ApiError> {
     reader.list(resource::of::<LimitRange>(), namespace, as_of).await?.iter().map(|entry| decoded(entry)).collect()
 }

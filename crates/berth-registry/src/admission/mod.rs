@@ -50,7 +50,7 @@ use berth_api::{
     metadata,
     object::GenerationRule,
 };
-use berth_store::{AsOf, Entry, Key};
+use berth_store::{Entry, Key, MinRevision};
 use serde_json::Value;
 use std::{mem, sync::Arc};
 
@@ -150,7 +150,7 @@ pub(crate) struct Admission<'a> {
     owners: Owners,
     since: Since,
     /// How new what the stages read must be.
-    as_of: AsOf,
+    as_of: MinRevision,
     /// What the request says about owners.
     given: Option<Vec<ManagedFieldsEntry>>,
     /// The owners of what was sent, kept apart from plug-ins and reviewers.
@@ -201,7 +201,7 @@ impl<'a> Admission<'a> {
             remarks: Remarks::default(),
             owners: Owners::Unchanged,
             since: Since(author.now),
-            as_of: AsOf::default(),
+            as_of: MinRevision::default(),
             given: None,
             recorded: None,
             sent: None,

@@ -16,7 +16,7 @@ use berth_api::{
     },
     pod_security::{Level, LevelVersion, Policy, is_significant_update, violations},
 };
-use berth_store::{AsOf, Entry};
+use berth_store::{Entry, MinRevision};
 use std::{collections::BTreeMap, sync::Arc};
 
 /// At most so many pods are looked at when a namespace gets another level.
@@ -118,7 +118,7 @@ async fn warn_of_pods(reader: &Reader, old: &Namespace, new: &Namespace) -> Resu
         return Ok(Remarks::default());
     }
     let name = new.metadata.name.as_deref().unwrap_or_default();
-    let pods = reader.list(resource::of::<Pod>(), Some(name), &AsOf::default()).await?;
+    let pods = reader.list(resource::of::<Pod>(), Some(name), &MinRevision::default()).await?;
     Ok(Remarks { warnings: told(name, now, &pods)?, audit: Vec::new() })
 }
 

@@ -11,7 +11,7 @@ use berth_api::k8s_openapi::api::{
     core::v1::{Pod, PodSpec},
     scheduling::v1::PriorityClass,
 };
-use berth_store::AsOf;
+use berth_store::MinRevision;
 
 pub(super) struct Priority;
 
@@ -40,7 +40,7 @@ fn keep_priority(old: Option<&PodSpec>, new: &mut PodSpec) {
 }
 
 /// The inner result says why the pod must not be: a class that does not exist, a priority that is not its class's.
-async fn set_priority(reader: &Reader, spec: &mut PodSpec, as_of: &AsOf) -> Result<Result<(), String>, ApiError> {
+async fn set_priority(reader: &Reader, spec: &mut PodSpec, as_of: &MinRevision) -> Result<Result<(), String>, ApiError> {
     let class = match spec.priority_class_name.as_deref().filter(|name| !name.is_empty()) {
         Some(name) => match priority_class(reader, name, as_of).await? {
             Some(class) => Some(class),
@@ -62,13 +62,13 @@ async fn set_priority(reader: &Reader, spec: &mut PodSpec, as_of: &AsOf) -> Resu
     Ok(Ok(()))
 }
 
-async fn priority_class(reader: &Reader, name: &str, as_of: &AsOf) -> Result<Option<PriorityClass>, ApiError> {
+async fn priority_class(reader: &Reader, name: &str, as_of: &MinRevision) -> Result<Option<PriorityClass>, ApiError> {
     let entry = reader.get(resource::of::<PriorityClass>(), None, name, as_of).await?;
     entry.map(|entry| decoded(&entry)).transpose()
 }
 
 /// The priority class for pods that name none. Of several the one with the lowest value, as upstream.
-async fn default_priority_class(reader: &Reader, as_of: &AsOf) -> Result<Option<PriorityClass>, ApiError> {
+async fn default_priority_class(reader: &Reader, as_of: &MinRevision) -> Result<Option<PriorityClass>, ApiError> {
     let classes: Vec<PriorityClass> = classes(reader, "\"globalDefault\":true", as_of).await?;
     Ok(classes.into_iter().filter(|class| class.global_default == Some(true)).min_by_key(|class| class.value))
 }

@@ -1,7 +1,7 @@
 //! What the steps of the chain see of what is stored.
 
 use crate::{ApiError, Collection, Resource, key};
-use berth_store::{AsOf, Entry, RangeRequest, Store};
+use berth_store::{Entry, MinRevision, RangeRequest, Store};
 use std::sync::Arc;
 
 /// Reads objects as the system: every object, whoever writes. It writes nothing.
@@ -22,7 +22,7 @@ impl Reader {
         resource: &Resource,
         namespace: Option<&str>,
         name: &str,
-        as_of: &AsOf,
+        as_of: &MinRevision,
     ) -> Result<Option<Arc<Entry>>, ApiError> {
         Ok(self.0.get_as_of(&key::key_of(resource, namespace, name), as_of).await?)
     }
@@ -31,7 +31,12 @@ impl Reader {
     ///
     /// # Errors
     /// The store's.
-    pub(super) async fn list(&self, resource: &Arc<Resource>, namespace: Option<&str>, as_of: &AsOf) -> Result<Vec<Arc<Entry>>, ApiError> {
+    pub(super) async fn list(
+        &self,
+        resource: &Arc<Resource>,
+        namespace: Option<&str>,
+        as_of: &MinRevision,
+    ) -> Result<Vec<Arc<Entry>>, ApiError> {
         let at = Collection { resource: Arc::clone(resource), namespace: namespace.map(str::to_owned) };
         Ok(self.0.range_as_of(RangeRequest::all(key::prefix_of(&at)), as_of).await?.entries)
     }

@@ -14,7 +14,7 @@ use berth_api::{
     quantity::Quantity,
     quota::{self, Amounts, PodTraits, Taken},
 };
-use berth_store::{AsOf, Entry, Key, WriteError};
+use berth_store::{Entry, Key, MinRevision, WriteError};
 use std::{mem, sync::Arc};
 
 /// How often a charge is tried again because another process charged the same quota at the same moment.
@@ -104,7 +104,7 @@ impl Chain {
         let _turn = self.quotas.turn(namespace).await;
         let mut charge = Charge { quotas: Vec::new(), amounts: due.taken.amounts.clone() };
         // Who had his turn before has changed them.
-        for entry in quotas(&self.reader, namespace, &AsOf::default()).await? {
+        for entry in quotas(&self.reader, namespace, &MinRevision::default()).await? {
             let (key, uid) = (entry.key.clone(), entry.header.uid.clone());
             match self.charge_quota(admission, due, entry).await {
                 Ok(Charged::Yes) => charge.quotas.push((key, uid)),
@@ -164,6 +164,6 @@ enum Charged {
     No,
 }
 
-async fn quotas(reader: &Reader, namespace: &str, as_of: &AsOf) -> Result<Vec<Arc<Entry>>, ApiError> {
+async fn quotas(reader: &Reader, namespace: &str, as_of: &MinRevision) -> Result<Vec<Arc<Entry>>, ApiError> {
     reader.list(resource::of::<WireQuota>(), Some(namespace), as_of).await
 }

@@ -7,7 +7,7 @@ use super::{
 };
 use crate::{ApiError, BoxObject, Subresource, checks::Mode, replicas};
 use berth_api::{Object, k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta};
-use berth_store::AsOf;
+use berth_store::MinRevision;
 
 pub(super) struct Reviewers;
 
@@ -31,7 +31,7 @@ impl Chain {
     async fn ask_to_change(&self, admission: &mut Admission<'_>) -> Result<(), ApiError> {
         admission.is_asked = true;
         // They may take long: what is read behind them is newer.
-        admission.as_of = AsOf::default();
+        admission.as_of = MinRevision::default();
         let old = old_view(admission)?;
         let is_deletion = admission.operation == Operation::Delete;
         let mut object = view(admission, &*admission.object)?.unwrap_or_else(|| admission.object.clone_object());

@@ -13,7 +13,7 @@ use berth_api::k8s_openapi::api::{
     node::v1::RuntimeClass as Class,
 };
 use berth_identity::GroupVersionKind;
-use berth_store::AsOf;
+use berth_store::MinRevision;
 
 pub(super) struct RuntimeClass;
 
@@ -34,7 +34,7 @@ impl PlugIn for RuntimeClass {
     }
 }
 
-async fn class(reader: &Reader, name: &str, as_of: &AsOf) -> Result<Option<Class>, ApiError> {
+async fn class(reader: &Reader, name: &str, as_of: &MinRevision) -> Result<Option<Class>, ApiError> {
     let gvk = GroupVersionKind::from_static("node.k8s.io", "v1", "RuntimeClass");
     let resource = resource::built_in().by_kind(&gvk).expect("it is a built-in kind");
     let Some(entry) = reader.get(resource, None, name, as_of).await? else { return Ok(None) };

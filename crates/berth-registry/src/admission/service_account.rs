@@ -14,7 +14,7 @@ use berth_api::{
     },
     names,
 };
-use berth_store::{AsOf, Entry, env::Rng};
+use berth_store::{Entry, MinRevision, env::Rng};
 use serde::Deserialize;
 
 /// The service account that every namespace has.
@@ -56,7 +56,7 @@ impl PlugIn for ServiceAccount {
 /// where it or its account says so. The result says whether the account is missing; only the default one may be.
 ///
 /// The inner error says why the pod must not be: an account that does not exist.
-async fn set_account(chain: &Chain, namespace: &str, spec: &mut PodSpec, as_of: &AsOf) -> Result<Result<bool, String>, ApiError> {
+async fn set_account(chain: &Chain, namespace: &str, spec: &mut PodSpec, as_of: &MinRevision) -> Result<Result<bool, String>, ApiError> {
     let name = spec.service_account_name.take().filter(|name| !name.is_empty()).unwrap_or_else(|| DEFAULT_ACCOUNT.to_owned());
     spec.service_account = Some(name.clone());
     let name = spec.service_account_name.insert(name);

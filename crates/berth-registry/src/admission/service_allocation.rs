@@ -6,7 +6,7 @@ use super::{
 };
 use crate::ApiError;
 use berth_api::k8s_openapi::api::core::v1::Service;
-use berth_store::AsOf;
+use berth_store::MinRevision;
 use std::mem;
 
 pub(super) struct ServiceAllocation;
@@ -22,7 +22,7 @@ impl PlugIn for ServiceAllocation {
         let (target, mode) = (admission.target(), admission.at.mode);
         // A name that is taken is told before anything is claimed.
         if admission.is_new()
-            && chain.reader.get(&target.resource, target.namespace.as_deref(), &target.name, &AsOf::default()).await?.is_some()
+            && chain.reader.get(&target.resource, target.namespace.as_deref(), &target.name, &MinRevision::default()).await?.is_some()
         {
             return Err(ApiError::already_exists(admission.at.resource, &target.name));
         }

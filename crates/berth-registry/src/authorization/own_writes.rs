@@ -3,7 +3,8 @@
 use crate::{Resource, resource};
 use berth_api::k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, Role, RoleBinding};
 use berth_store::{
-    AsOf, Entry, Health, Key, Mark, Range, RangeRequest, ReadError, Revision, Store, Usage, Watch, Write, WriteError, env::Timestamp,
+    Entry, Health, Key, MinRevision, Range, RangeRequest, ReadError, Revision, Store, Usage, Watch, WatchFilter, Write, WriteError,
+    env::Timestamp,
 };
 use futures::{FutureExt, future::BoxFuture};
 use std::sync::{
@@ -49,7 +50,7 @@ impl Store for OwnWrites {
         self.store.get(key)
     }
 
-    fn get_as_of<'a>(&'a self, key: &Key, as_of: &'a AsOf) -> BoxFuture<'a, Result<Option<Arc<Entry>>, ReadError>> {
+    fn get_as_of<'a>(&'a self, key: &Key, as_of: &'a MinRevision) -> BoxFuture<'a, Result<Option<Arc<Entry>>, ReadError>> {
         self.store.get_as_of(key, as_of)
     }
 
@@ -61,7 +62,7 @@ impl Store for OwnWrites {
         self.store.range(request)
     }
 
-    fn range_as_of<'a>(&'a self, request: RangeRequest, as_of: &'a AsOf) -> BoxFuture<'a, Result<Range, ReadError>> {
+    fn range_as_of<'a>(&'a self, request: RangeRequest, as_of: &'a MinRevision) -> BoxFuture<'a, Result<Range, ReadError>> {
         self.store.range_as_of(request, as_of)
     }
 
@@ -77,8 +78,8 @@ impl Store for OwnWrites {
         self.store.watch(prefix, after)
     }
 
-    fn watch_marked(&self, prefix: &str, after: Revision, mark: Mark) -> Result<Watch, ReadError> {
-        self.store.watch_marked(prefix, after, mark)
+    fn watch_filtered(&self, prefix: &str, after: Revision, mark: WatchFilter) -> Result<Watch, ReadError> {
+        self.store.watch_filtered(prefix, after, mark)
     }
 
     fn compact(&self, prefix: &str, revision: Revision) -> BoxFuture<'_, Result<(), ReadError>> {

@@ -3,7 +3,7 @@
 use crate::world::{World, config_map, json_of, now, pod, target};
 use berth_registry::{Actor, ApiError, Body, DeleteOptions, Patch, ResourceTable, WriteOptions};
 use berth_store::{
-    AsOf, Entry, Key, MemoryStore, Range, RangeRequest, ReadError, Revision, Store, Watch, Write, WriteError, env::Timestamp,
+    Entry, Key, MemoryStore, MinRevision, Range, RangeRequest, ReadError, Revision, Store, Watch, Write, WriteError, env::Timestamp,
 };
 use futures::future::BoxFuture;
 use serde_json::{Value, json};
@@ -48,7 +48,7 @@ impl Store for Far {
         self.inner.get(key)
     }
 
-    fn get_as_of<'a>(&'a self, key: &Key, _: &'a AsOf) -> BoxFuture<'a, Result<Option<Arc<Entry>>, ReadError>> {
+    fn get_as_of<'a>(&'a self, key: &Key, _: &'a MinRevision) -> BoxFuture<'a, Result<Option<Arc<Entry>>, ReadError>> {
         self.asked_as_of.fetch_add(1, Ordering::SeqCst);
         self.inner.get(key)
     }
@@ -62,7 +62,7 @@ impl Store for Far {
         self.inner.range(request)
     }
 
-    fn range_as_of<'a>(&'a self, request: RangeRequest, _: &'a AsOf) -> BoxFuture<'a, Result<Range, ReadError>> {
+    fn range_as_of<'a>(&'a self, request: RangeRequest, _: &'a MinRevision) -> BoxFuture<'a, Result<Range, ReadError>> {
         self.asked_as_of.fetch_add(1, Ordering::SeqCst);
         self.inner.range(request)
     }

@@ -1,6 +1,6 @@
 //! What every [`Cluster`] does, one suite for all: in process, over HTTPS, and against a real Kubernetes.
 
-use crate::common::{self, CutOff, Subject, Told};
+use crate::common::{self, Changes, CutOff, Subject};
 use berth_api::{Kind, Object, Scope, Subresource};
 use berth_controllers::{
     Change, Cluster, ClusterError, DeleteParams, Propagation, RawObject,
@@ -48,7 +48,7 @@ macro_rules! of_every_cluster {
     };
 }
 
-/// What nobody makes where no controllers run: the account of pods.
+/// Creates what controllers would create if they ran: the account of pods.
 async fn prepare(cluster: &dyn Cluster) {
     let account = object::<ServiceAccount>(json!({"metadata": {"name": "default", "namespace": "default"}}));
     let made = cluster.create(account).await;
@@ -100,15 +100,15 @@ of_every_cluster! {
     a_watch_begins_with_a_list_and_goes_on_with_each_change
     a_list_of_many_pages_is_whole
     each_write_is_guarded
-    a_refusal_says_what_can_be_done_about_it
+    a_refusal_shows_the_possible_reaction
     a_namespace_that_goes_takes_nothing_new
-    a_quota_says_so
-    a_deletion_says_whether_the_object_lingers
+    a_quota_is_reported_as_such
+    a_deletion_reports_whether_the_object_lingers
     a_pod_is_bound_by_its_uid_alone
     a_status_is_written_apart
     events_are_written_and_counted
     what_is_newest_is_not_behind_a_write
-    kinds_are_told_in_order_of_preference
+    kinds_are_returned_in_order_of_preference
 }
 
 mod claims {
@@ -127,13 +127,13 @@ mod claims {
 
     pub(super) async fn a_watch_begins_with_a_list_and_goes_on_with_each_change(cluster: Arc<dyn Cluster>) {
         cluster.create(map("watched-a", "1")).await.expect("a valid object");
-        let mut told = Told::new(cluster.watch(MAPS));
-        let list = told.about("watched-", |change| matches!(change, Change::Synced(_))).await;
+        let mut changes = Changes::new(cluster.watch(MAPS));
+        let list = changes.about("watched-", |change| matches!(change, Change::Synced(_))).await;
         assert_eq!(list.iter().map(text).collect::<Vec<_>>(), ["restarted", "watched-a=1", "synced"]);
         let patched = cluster.patch(MAPS, &key("watched-a"), None, json!({"data": {"value": "2"}})).await.expect("a valid patch");
         let made = cluster.create(map("watched-b", "1")).await.expect("a valid object");
         cluster.delete(MAPS, &key("watched-a"), DeleteParams::default()).await.expect("it is there");
-        let changes = told.about("watched-", |change| matches!(change, Change::Deleted { .. })).await;
+        let changes = changes.about("watched-", |change| matches!(change, Change::Deleted { .. })).await;
         assert_eq!(changes.iter().map(text).collect::<Vec<_>>(), ["watched-a=2", "watched-b=1", "watched-a gone"]);
         let revisions: Vec<_> = changes
             .iter()
@@ -154,8 +154,8 @@ mod claims {
             async move { cluster.create(map(&format!("page-{number}"), "1")).await.expect("a valid object") }
         };
         futures::stream::iter(0..MANY).map(make).buffer_unordered(32).collect::<Vec<_>>().await;
-        let mut told = Told::new(cluster.watch(MAPS));
-        let list = told.about("page-", |change| matches!(change, Change::Synced(_))).await;
+        let mut changes = Changes::new(cluster.watch(MAPS));
+        let list = changes.about("page-", |change| matches!(change, Change::Synced(_))).await;
         let mut names: Vec<_> = list.iter().filter(|change| matches!(change, Change::Applied { .. })).map(text).collect();
         names.sort();
         names.dedup();
@@ -182,7 +182,7 @@ mod claims {
         delete(DeleteParams { uid: Some(uid_of(&made)), ..DeleteParams::default() }).await.expect("it is that object");
     }
 
-    pub(super) async fn a_refusal_says_what_can_be_done_about_it(cluster: Arc<dyn Cluster>) {
+    pub(super) async fn a_refusal_shows_the_possible_reaction(cluster: Arc<dyn Cluster>) {
         cluster.create(map("taken", "1")).await.expect("a valid object");
         let again = cluster.create(map("taken", "2")).await;
         assert!(matches!(again, Err(ClusterError::AlreadyExists(_))), "{again:?}");
@@ -202,14 +202,14 @@ mod claims {
 
     pub(super) async fn a_namespace_that_goes_takes_nothing_new(cluster: Arc<dyn Cluster>) {
         cluster.create(object::<Namespace>(json!({"metadata": {"name": "going"}}))).await.expect("a valid object");
-        // It has a finalizer of its own, and nobody here takes it away.
+        // It has a finalizer of its own, and no client here removes it.
         let left = cluster.delete(NAMESPACES, &ObjectKey::new("", "going"), DeleteParams::default()).await.expect("it is there");
         assert!(left.is_some(), "it lingers");
         let late = cluster.create(object::<ConfigMap>(json!({"metadata": {"name": "late", "namespace": "going"}}))).await;
         assert!(matches!(late, Err(ClusterError::NamespaceTerminating(_))), "{late:?}");
     }
 
-    pub(super) async fn a_quota_says_so(cluster: Arc<dyn Cluster>) {
+    pub(super) async fn a_quota_is_reported_as_such(cluster: Arc<dyn Cluster>) {
         cluster.create(object::<Namespace>(json!({"metadata": {"name": "bounded"}}))).await.expect("a valid object");
         let metadata = json!({"name": "none", "namespace": "bounded"});
         cluster
@@ -232,7 +232,7 @@ mod claims {
         assert!(text.contains("exceeded quota: none, requested: configmaps=1, used: configmaps="), "{text}");
     }
 
-    pub(super) async fn a_deletion_says_whether_the_object_lingers(cluster: Arc<dyn Cluster>) {
+    pub(super) async fn a_deletion_reports_whether_the_object_lingers(cluster: Arc<dyn Cluster>) {
         cluster.create(map("goes", "1")).await.expect("a valid object");
         assert!(cluster.delete(MAPS, &key("goes"), DeleteParams::default()).await.expect("it is there").is_none());
         let metadata = json!({"name": "held", "namespace": "default", "finalizers": ["example.com/held"]});
@@ -243,7 +243,7 @@ mod claims {
         cluster.create(map("owner", "1")).await.expect("a valid object");
         let left = cluster.delete(MAPS, &key("owner"), foreground).await.expect("it is there").expect("it waits for its dependents");
         assert_eq!(json_of(&left)["metadata"]["finalizers"], json!(["foregroundDeletion"]));
-        // A pod on a node has its time; told to go at once, it goes.
+        // A pod on a node has its grace period. Without one, it is deleted at once.
         let pod_uid = uid_of(&cluster.create(pod("leaves")).await.expect("a valid object"));
         cluster.bind(&key("leaves"), &pod_uid, "node-1").await.expect("it is on no node");
         let marked =
@@ -275,13 +275,13 @@ mod claims {
     }
 
     pub(super) async fn events_are_written_and_counted(cluster: Arc<dyn Cluster>) {
-        let about = json!({"apiVersion": "v1", "kind": "Pod", "namespace": "default", "name": "told", "uid": "1"});
-        let event = json!({"metadata": {"name": "told.1", "namespace": "default"}, "involvedObject": about, "reason": "Started",
+        let about = json!({"apiVersion": "v1", "kind": "Pod", "namespace": "default", "name": "changes", "uid": "1"});
+        let event = json!({"metadata": {"name": "changes.1", "namespace": "default"}, "involvedObject": about, "reason": "Started",
             "message": "it runs", "type": "Normal", "count": 1, "firstTimestamp": "2026-11-23T00:00:00Z", "lastTimestamp": "2026-11-23T00:00:00Z",
             "source": {"component": "berth"}});
         cluster.create(object::<Event>(event)).await.expect("a valid object");
         let patch = json!({"count": 2, "lastTimestamp": "2026-11-23T00:00:09Z"});
-        let counted = cluster.patch(EVENTS, &key("told.1"), None, patch).await.expect("a valid patch");
+        let counted = cluster.patch(EVENTS, &key("changes.1"), None, patch).await.expect("a valid patch");
         assert_eq!(json_of(&counted)["count"], 2);
     }
 
@@ -292,17 +292,17 @@ mod claims {
             cluster.create(object::<ControllerRevision>(json!({"metadata": metadata, "revision": 1, "data": {}}))).await.expect("valid");
         let newest = cluster.newest(revisions.clone()).await.expect("a list");
         assert!(newest >= made.revision, "{newest} {}", made.revision);
-        let mut told = Told::new(cluster.watch(revisions));
+        let mut changes = Changes::new(cluster.watch(revisions));
         let shown = loop {
-            if let Change::Synced(revision) = told.next().await {
+            if let Change::Synced(revision) = changes.next().await {
                 break revision;
             }
         };
         assert!(shown >= newest, "a list that begins later shows it");
     }
 
-    pub(super) async fn kinds_are_told_in_order_of_preference(cluster: Arc<dyn Cluster>) {
-        let kinds = cluster.kinds().next().await.expect("they are told at once");
+    pub(super) async fn kinds_are_returned_in_order_of_preference(cluster: Arc<dyn Cluster>) {
+        let kinds = cluster.kinds().next().await.expect("they are delivered at once");
         let deployments = kinds.iter().find(|kind| kind.resource == DEPLOYMENTS).expect("they are served");
         assert_eq!((&deployments.kind, deployments.scope), (&DEPLOYMENT, Scope::Namespaced));
         let namespaces = kinds.iter().find(|kind| kind.resource == NAMESPACES).expect("they are served");
@@ -313,9 +313,9 @@ mod claims {
     }
 }
 
-/// What a watch over a cut line has told in the end, and of which revisions.
-async fn told_up_to(told: &mut Told, last: &str) -> (Vec<String>, Vec<Revision>) {
-    let changes = told.about("cut-", |change| is_about(change, last)).await;
+/// What a watch over a cut connection has delivered in the end, and the revisions.
+async fn changes_up_to(changes: &mut Changes, last: &str) -> (Vec<String>, Vec<Revision>) {
+    let changes = changes.about("cut-", |change| is_about(change, last)).await;
     let revision = |change: &Change| if let Change::Applied { object, .. } = change { Some(object.revision) } else { None };
     (changes.iter().map(text).collect(), changes.iter().filter_map(revision).collect())
 }
@@ -324,9 +324,9 @@ async fn told_up_to(told: &mut Told, last: &str) -> (Vec<String>, Vec<Revision>)
 async fn a_watch_whose_connection_breaks_goes_on_where_it_was() {
     let server = CutOff::start(DEFAULT_HISTORY_BYTES).await;
     server.local.create(map("cut-1", "1")).await.expect("a valid object");
-    let mut told = Told::new(server.cluster.watch(MAPS));
-    assert_eq!(told_up_to(&mut told, "cut-1").await.0, ["restarted", "cut-1=1"]);
-    assert!(matches!(told.next_change().await, Change::Synced(_)));
+    let mut changes = Changes::new(server.cluster.watch(MAPS));
+    assert_eq!(changes_up_to(&mut changes, "cut-1").await.0, ["restarted", "cut-1=1"]);
+    assert!(matches!(changes.next_change().await, Change::Synced(_)));
     let mut revisions = Vec::new();
     for round in 2..6 {
         // Some while it is whole, some while it is not; what breaks a watch in between loses nothing and repeats nothing.
@@ -334,8 +334,8 @@ async fn a_watch_whose_connection_breaks_goes_on_where_it_was() {
         server.local.create(map(&before, "1")).await.expect("a valid object");
         server.cut();
         server.local.create(map(&during, "1")).await.expect("a valid object");
-        server.mend();
-        let (texts, more) = told_up_to(&mut told, &during).await;
+        server.restore();
+        let (texts, more) = changes_up_to(&mut changes, &during).await;
         assert_eq!(texts, [format!("{before}=1"), format!("{during}=1")], "no new list, each once");
         revisions.extend(more);
     }
@@ -343,12 +343,12 @@ async fn a_watch_whose_connection_breaks_goes_on_where_it_was() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_watch_that_the_server_no_longer_remembers_is_listed_anew() {
+async fn a_watch_that_the_server_no_longer_remembers_relists() {
     let server = CutOff::start(64 << 10).await;
     server.local.create(map("cut-1", "1")).await.expect("a valid object");
-    let mut told = Told::new(server.cluster.watch(MAPS));
-    assert_eq!(told_up_to(&mut told, "cut-1").await.0, ["restarted", "cut-1=1"]);
-    assert!(matches!(told.next_change().await, Change::Synced(_)));
+    let mut changes = Changes::new(server.cluster.watch(MAPS));
+    assert_eq!(changes_up_to(&mut changes, "cut-1").await.0, ["restarted", "cut-1=1"]);
+    assert!(matches!(changes.next_change().await, Change::Synced(_)));
     server.cut();
     server.local.delete(MAPS, &key("cut-1"), DeleteParams::default()).await.expect("it is there");
     let long = "x".repeat(8 << 10);
@@ -358,14 +358,14 @@ async fn a_watch_that_the_server_no_longer_remembers_is_listed_anew() {
         server.local.patch(MAPS, &key("other"), None, json!({"data": {"value": "1"}})).await.expect("a valid patch");
     }
     server.local.create(map("cut-2", "1")).await.expect("a valid object");
-    server.mend();
-    assert_eq!(told_up_to(&mut told, "cut-2").await.0, ["restarted", "cut-2=1"], "what is gone is not named");
-    assert!(told.about("cut-", |change| matches!(change, Change::Synced(_))).await.len() == 1);
+    server.restore();
+    assert_eq!(changes_up_to(&mut changes, "cut-2").await.0, ["restarted", "cut-2=1"], "what is gone is not named");
+    assert!(changes.about("cut-", |change| matches!(change, Change::Synced(_))).await.len() == 1);
 }
 
-/// For somebody who may read one namespace: of its objects alone one is told, while kinds of no namespace, and what is asked for by name, are as ever.
+/// For a user who may read one namespace: the watch delivers only its objects. Kinds without a namespace, and reads by name, are as before.
 #[tokio::test(flavor = "multi_thread")]
-async fn in_a_namespace_one_is_told_of_its_objects_alone() {
+async fn in_a_namespace_a_watch_delivers_only_its_objects() {
     let (all, _server) = common::remote_itself().await;
     let own = all.clone().in_namespace("own".into());
     all.create(object::<Namespace>(json!({"metadata": {"name": "own"}}))).await.expect("a valid object");
@@ -373,17 +373,17 @@ async fn in_a_namespace_one_is_told_of_its_objects_alone() {
     for object in [map("in-a", "outside"), inside("in-b")] {
         all.create(object).await.expect("a valid object");
     }
-    let mut told = Told::new(own.watch(MAPS));
+    let mut changes = Changes::new(own.watch(MAPS));
     let mut texts = Vec::new();
     for last in ["in-b", "in-d"] {
-        let changes = told.about("in-", |change| is_about(change, last)).await;
+        let changes = changes.about("in-", |change| is_about(change, last)).await;
         texts.extend(changes.iter().map(text).filter(|text| text != "synced"));
         for object in [map("in-c", "outside"), inside("in-d")].into_iter().filter(|_| last == "in-b") {
             all.create(object).await.expect("a valid object");
         }
     }
     assert_eq!(texts, ["restarted", "in-b=inside", "in-d=inside"]);
-    let namespaces = Told::new(own.watch(NAMESPACES)).about("", |change| is_about(change, "own")).await;
+    let namespaces = Changes::new(own.watch(NAMESPACES)).about("", |change| is_about(change, "own")).await;
     assert!(namespaces.iter().any(|change| is_about(change, "default")), "they are in no namespace: {namespaces:?}");
     assert!(own.newest(MAPS).await.is_ok() && own.newest(NAMESPACES).await.is_ok());
     assert!(own.get(MAPS, &key("in-a")).await.expect("asked").is_some());
@@ -394,19 +394,19 @@ async fn of_several_servers_the_next_is_asked_when_one_is_gone() {
     let server = CutOff::start(DEFAULT_HISTORY_BYTES).await;
     let cluster = server.of_two().await;
     let first = cluster.server().to_owned();
-    let mut told = Told::new(cluster.watch(MAPS));
+    let mut changes = Changes::new(cluster.watch(MAPS));
     cluster.create(map("moves-a", "1")).await.expect("both run");
-    told.about("moves-", |change| is_about(change, "moves-a")).await;
+    changes.about("moves-", |change| is_about(change, "moves-a")).await;
     server.cut();
     assert!(cluster.get(MAPS, &key("moves-a")).await.expect("the other answers").is_some());
     assert_ne!(cluster.server(), first);
     cluster.create(map("moves-b", "1")).await.expect("the other answers");
-    let changes = told.about("moves-", |change| is_about(change, "moves-b")).await;
+    let changes = changes.about("moves-", |change| is_about(change, "moves-b")).await;
     assert!(!changes.iter().any(|change| matches!(change, Change::Restarted)), "the watch goes on where it was: {changes:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_cluster_says_whose_its_server_is() {
+async fn a_cluster_names_the_vendor_of_its_server() {
     let (cluster, _server) = common::remote_itself().await;
     assert_eq!(cluster.vendor().await, Ok(Vendor::Berth));
 }
@@ -419,7 +419,7 @@ async fn a_write_to_which_no_answer_comes_may_have_been_done() {
     assert!(matches!(lost, Err(ClusterError::Unknown(_))), "{lost:?}");
     let lost = server.cluster.get(MAPS, &key("cut-1")).await;
     assert!(matches!(lost, Err(ClusterError::Unknown(_))), "{lost:?}");
-    server.mend();
+    server.restore();
     let made = server.cluster.create(map("cut-1", "1")).await.expect("it goes on by itself");
     assert_eq!(json_of(&made)["metadata"]["managedFields"][0]["manager"], "berth-controller-manager");
     let (listed, revision) = server.cluster.list(MAPS, Some(&"default".into())).await.expect("a list");
@@ -427,9 +427,9 @@ async fn a_write_to_which_no_answer_comes_may_have_been_done() {
     assert!(server.cluster.list(MAPS, Some(&"elsewhere".into())).await.expect("a list").0.is_empty());
 }
 
-/// Two that both think they lead: time stands still for the first, as for a process that is stopped behind its last look at the clock.
+/// Two processes both assume that they are the leader. Time is frozen for the first, as for a process that is stopped after its last read of the clock.
 #[tokio::test(flavor = "multi_thread")]
-async fn who_led_before_writes_nothing_and_knows_it_was_refused() {
+async fn a_former_leader_writes_nothing_and_knows_it_was_refused() {
     let (cluster, _server) = common::remote_itself().await;
     let asked: Arc<dyn Cluster> = Arc::new(cluster.clone());
     let timing = Timing::new(Duration::from_secs(1), Duration::from_millis(900), Duration::from_millis(100)).expect("in order");
@@ -438,13 +438,13 @@ async fn who_led_before_writes_nothing_and_knows_it_was_refused() {
         Leader::elect(Arc::clone(&asked), common::env(), running, candidacy).await
     };
     let first = elect("first", Arc::new(|| Duration::from_secs(1))).await;
-    let first = cluster.clone().led_by(first.gate());
+    let first = cluster.clone().fenced_by(first.gate());
     first.create(map("led", "1")).await.expect("it leads");
     let bound = first.create(pod("led")).await.expect("it leads");
 
     let began = tokio::time::Instant::now();
     let second = elect("second", Arc::new(move || began.elapsed())).await;
-    let second = cluster.clone().led_by(second.gate());
+    let second = cluster.clone().fenced_by(second.gate());
     second.create(map("other", "1")).await.expect("it leads");
     let (led, patch) = (key("led"), json!({"data": {"value": "2"}}));
     let refusals = [

@@ -15,9 +15,10 @@ pub(super) struct Bounds {
     /// `spec.minReadySeconds`.
     min_ready_seconds: i64,
     ceiling: i64,
-    /// Of what the stored status tells of, which comes later than what there is.
+    /// The limit for the pods in the stored status, which follows later than the pods themselves.
     ceiling_reported: i64,
-    /// To what that may come down, and since when all that is told has been within it: whoever writes a status may have read what was before.
+    /// The value to which that limit may fall, and since when all reported numbers have been within it: the writer of a status may have read an older
+    /// state.
     reported_within: Option<(i64, Timestamp)>,
     /// Under TerminationComplete, of the pods with those that leave; `None` until the controller has seen that policy.
     ceiling_with_leaving: Option<i64>,
@@ -30,22 +31,22 @@ struct Counts {
     live: i64,
     /// Of those, the ones whose set is gone.
     left: i64,
-    /// Pods that stay of nobody's any more: a Deployment that selects them tells of them too.
+    /// Pods that stay and have no owner any more: a Deployment that selects them reports them too.
     strangers: i64,
-    /// Pods that stay, and were on their way when their set was deleted: nothing bounds them, but they are told of.
+    /// Pods that stay, and whose creation was on its way when their set was deleted: no limit applies to them, but statuses report them.
     strays: i64,
-    /// How many the stored status tells of.
+    /// The number of pods in the stored status.
     reported: i64,
-    /// How many the stored statuses of the sets tell of.
+    /// The number of pods in the stored statuses of the sets.
     reported_by_sets: i64,
     available: i64,
     /// The sum of the sets' sizes.
     wanted: i64,
-    /// What the sets may come to, or still have, with the pods that leave. A set whose controller has not seen its new size may come to the one before:
-    /// it replaces a pod that is lost at that moment. Those that leave by no controller's doing do not count: their sets
-    /// replace them at once. Where the Deployment says that they keep their place, all count, and a set has no more with them than its size.
+    /// The size that the sets may reach, or still have, with their terminating pods. A set whose controller has not seen its new size may reach the one
+    /// before: it replaces a pod that is lost at that moment. Pods that terminate without their controller do not count: their sets replace them at
+    /// once. Where the Deployment's policy counts terminating pods, all count, and a set with them has no more than its size.
     committed: i64,
-    /// Whether the Deployment says so.
+    /// Whether the Deployment's policy counts terminating pods.
     all_keep_their_place: bool,
 }
 
@@ -106,7 +107,7 @@ impl Checker {
             if after.reported.max(after.reported_by_sets) <= most && after.strangers == 0 {
                 bounds.reported_within = known.reported_within.filter(|(known, _)| *known == most).or(Some((most, now)));
             }
-            // Only a rollout that starts from a complete one promises to keep pods available. Of a pod that was just lost its status may not tell yet.
+            // Only a rollout that starts from a complete one promises to keep pods available. The status may not show yet that a pod was just lost.
             let is_complete = deployment.is_rolled_out() && wanted <= after.available;
             bounds.floor = if is_complete { deployment.min_available() } else { bounds.floor };
         }
@@ -130,7 +131,7 @@ impl Checker {
         *bounds = Bounds { ceiling: most, ceiling_reported: reported, ceiling_with_leaving: None, floor: 0, counts, ..*bounds };
     }
 
-    /// Under TerminationComplete no rollout is complete while pods go. Pods that go later do not take that back.
+    /// Under TerminationComplete no rollout is complete while pods terminate. Pods that terminate later do not revert that.
     pub(super) fn check_completion(&self, deployment: &Deployment) -> Result<(), Violation> {
         let says = |deployment: &Deployment| deployment.status.progress() == "NewReplicaSetAvailable";
         let is_new = says(deployment) && !self.deployments.get(&deployment.metadata.uid).is_some_and(says);
@@ -141,7 +142,7 @@ impl Checker {
         Ok(())
     }
 
-    /// Whether pods that leave keep their place, by what the controllers honour.
+    /// Whether terminating pods count, by the gates that the controllers honor.
     fn counts_leaving(&self, deployment: &Deployment) -> bool {
         deployment.waits_for_termination() && self.gates.enabled(Gate::DeploymentPodReplacementPolicy)
     }
@@ -212,8 +213,8 @@ impl Checker {
         Ok(())
     }
 
-    /// Under Recreate a set gets its first pods when those of the others go, or are gone, as far as anybody can know of them. What is paused rolls nothing out: where it has lost its set, it gives its
-    /// size to the latest that is left, as upstream does.
+    /// Under Recreate a set gets its first pods when those of the others terminate, or are deleted, as far as any controller can know. A paused
+    /// Deployment rolls nothing out: if it has lost its set, it gives its size to the latest remaining one, as upstream does.
     pub(super) fn check_recreation(&self, set: &ReplicaSet, now: Timestamp) -> Result<(), Violation> {
         let before = self.sets.get(&set.metadata.uid).map_or(0, |known| known.spec.replicas);
         let Some(deployment) = self.deployments.get(set.metadata.controller()) else { return Ok(()) };
@@ -267,8 +268,8 @@ impl Checker {
         }
     }
 
-    /// The Deployments whose status may tell of a pod: its own; where that is gone, all that may select it, and have seen it while it stayed.
-    pub(super) fn deployments_telling_of(&self, pod: &Pod) -> Vec<Uid> {
+    /// The Deployments whose status may count a pod: its own. If that is deleted, all Deployments that may select it and have seen it while it stayed.
+    pub(super) fn deployments_counting(&self, pod: &Pod) -> Vec<Uid> {
         if self.is_stranger(pod) {
             self.deployments.keys().cloned().collect()
         } else {
@@ -276,7 +277,7 @@ impl Checker {
         }
     }
 
-    /// Pods that somebody may not know yet to have been asked to go, or to be gone.
+    /// Pods that were deleted so recently that some controller may not know it yet.
     fn gone_of_late(&self, now: Timestamp) -> i64 {
         count(self.stopped_staying.iter().filter(|at| !self.is_known(**at, now)))
     }
@@ -292,13 +293,13 @@ impl Checker {
         count(self.pods_of(set).filter(|pod| !pod.is_finished()))
     }
 
-    /// Everybody involved has seen the newest generations.
+    /// Every controller involved has seen the newest generations.
     fn is_observed(&self, deployment: &Deployment) -> bool {
         let mut sets = self.sets.values().filter(|set| set.metadata.controller() == deployment.metadata.uid);
         deployment.is_observed() && sets.all(|set| set.status.observed_generation == set.metadata.generation)
     }
 
-    /// Everybody involved has seen the newest generations, the limits of now are kept, and no set has been lost with pods that are still there.
+    /// Every controller involved has seen the newest generations, the present limits are kept, and no set was lost whose pods still exist.
     fn is_settled(&self, deployment: &Deployment, counts: Counts) -> bool {
         let within = counts.live.max(counts.wanted) <= deployment.max() && counts.available >= deployment.min_available();
         self.is_observed(deployment) && within && counts.left == 0
@@ -308,7 +309,7 @@ impl Checker {
 /// What one step may not do.
 fn check_counts(deployment: &Deployment, before: Counts, after: Counts, bounds: &Bounds) -> Result<(), Violation> {
     check_rise(deployment, "the sizes of all ReplicaSets", (before.wanted, after.wanted), bounds.ceiling)?;
-    // Who says otherwise which pods keep their place has made none.
+    // A change of the policy itself has created no pods.
     if let Some(most) = bounds.ceiling_with_leaving.filter(|_| before.all_keep_their_place == after.all_keep_their_place) {
         let what = "what pods may come to with those that leave";
         check_rise(deployment, what, (before.committed, after.committed), most)?;
@@ -318,7 +319,7 @@ fn check_counts(deployment: &Deployment, before: Counts, after: Counts, bounds: 
     if !deployment.is_rolling() {
         return Ok(());
     }
-    // Pods that nobody has reported as available may be taken for unhealthy ones, which go first.
+    // Pods that no status reports as available may be considered unhealthy, and these are deleted first.
     let held = before.available.min(deployment.status.available_replicas) >= bounds.floor;
     if held && after.available < bounds.floor {
         let (name, had, has, least) = (&deployment.metadata.name, before.available, after.available, bounds.floor);

@@ -5,25 +5,25 @@ use crate::facts::Pod;
 use berth_api::Gate;
 use berth_store::env::Timestamp;
 
-/// How a pod stands among others of its set: the lower, the sooner it goes. What comes after its deletion cost is not looked at.
+/// The rank of a pod in its set: the lower, the sooner it is deleted. Criteria after the deletion cost are not checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Standing {
+pub(super) struct DeletionRank {
     has_node: bool,
     phase: u8,
     ready: bool,
     cost: i32,
 }
 
-/// A pod that should have gone before another one that was told to.
+/// A pod that should have been deleted before another one that was.
 #[derive(Clone, Debug)]
 pub(super) struct Overdue {
     uid: String,
-    standing: Standing,
+    standing: DeletionRank,
     /// The other's name.
     before: String,
 }
 
-impl Standing {
+impl DeletionRank {
     fn of(pod: &Pod) -> Self {
         let phase = match pod.status.phase.as_str() {
             "Running" => 2,
@@ -54,7 +54,7 @@ impl Checker {
         *bound = if settled { size } else { size.max(*bound) };
         let overdue = if settled { self.overdue.remove(uid).unwrap_or_default() } else { Vec::new() };
         for Overdue { uid: overdue, standing, before } in overdue {
-            let is_as_it_was = self.standings.get(&overdue).is_some_and(|(now, _)| *now == standing);
+            let is_as_it_was = self.ranks.get(&overdue).is_some_and(|(now, _)| *now == standing);
             if let Some(pod) = self.pods_of(uid).find(|pod| pod.metadata.uid == overdue && pod.is_live()).filter(|_| is_as_it_was) {
                 let name = &pod.metadata.name;
                 return violated(format!("pod {before} went, and pod {name} stays, which should have gone before it: {standing:?}"));
@@ -63,7 +63,8 @@ impl Checker {
         Ok(())
     }
 
-    /// A pod was told to go: those of its set that should go before it must go as well. What its controller may not have seen yet does not count.
+    /// Checks a pod that was deleted: those of its set with a lower rank must be deleted as well. Facts that its controller may not have seen yet do
+    /// not count.
     ///
     /// `pod` is not among the known ones, and its former version neither.
     pub(super) fn check_victim(&mut self, before: Option<&Pod>, pod: &Pod, now: Timestamp) {
@@ -79,10 +80,10 @@ impl Checker {
         if !self.gates.enabled(Gate::PodDeletionCost) || !self.disturbed.get(set).copied().is_none_or(is_known) {
             return;
         }
-        let Some((own, _)) = self.standings.get(uid).copied().filter(|(_, since)| is_known(*since)) else { return };
+        let Some((own, _)) = self.ranks.get(uid).copied().filter(|(_, since)| is_known(*since)) else { return };
         let others = self.pods_of(set).filter(|other| other.is_live());
         let sooner = others.filter_map(|other| {
-            let (standing, since) = *self.standings.get(&other.metadata.uid)?;
+            let (standing, since) = *self.ranks.get(&other.metadata.uid)?;
             let is_sooner = standing < own && is_known(since);
             is_sooner.then(|| Overdue { uid: other.metadata.uid.clone(), standing, before: pod.metadata.name.clone() })
         });
@@ -90,13 +91,14 @@ impl Checker {
         self.overdue.entry(set.to_owned()).or_default().extend(sooner);
     }
 
-    /// Whether a pod goes by its cost, and one of its set stays that became ready so lately that nobody may know: who made the set smaller has counted on that one to go.
+    /// Whether a pod is deleted by its cost while another of its set stays that became ready so recently that its controller may not know it. The
+    /// decision to scale the set down relied on the other one.
     pub(super) fn is_outbid(&self, before: Option<&Pod>, pod: &Pod, now: Timestamp) -> bool {
         let Some(before) = before.filter(|before| before.is_live() && pod.is_terminating()) else { return false };
-        let own = Standing::of(before);
+        let own = DeletionRank::of(before);
         let mut others = self.pods_of(pod.metadata.controller()).filter(|other| other.is_live());
         others.any(|other| {
-            let known = self.standings.get(&other.metadata.uid);
+            let known = self.ranks.get(&other.metadata.uid);
             known.is_some_and(|(other, since)| other.ready && own.cost < other.cost && !self.is_known(*since, now))
         })
     }
@@ -107,16 +109,16 @@ impl Checker {
         self.disturbed.insert(set.to_owned(), now);
     }
 
-    /// Keeps since when a pod stands as it does.
-    pub(super) fn note_standing(&mut self, pod: &Pod, presence: Presence, now: Timestamp) {
+    /// Records the rank of a pod, and since when it has this rank.
+    pub(super) fn note_rank(&mut self, pod: &Pod, presence: Presence, now: Timestamp) {
         let uid = &pod.metadata.uid;
         if presence == Presence::Gone {
-            self.standings.remove(uid);
+            self.ranks.remove(uid);
             return;
         }
-        let standing = Standing::of(pod);
-        if self.standings.get(uid).is_none_or(|(known, _)| *known != standing) {
-            self.standings.insert(uid.clone(), (standing, now));
+        let standing = DeletionRank::of(pod);
+        if self.ranks.get(uid).is_none_or(|(known, _)| *known != standing) {
+            self.ranks.insert(uid.clone(), (standing, now));
         }
     }
 

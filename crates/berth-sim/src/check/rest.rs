@@ -1,4 +1,4 @@
-//! What must hold once nothing is left to do: everything is as its spec says, and every status tells what is there.
+//! What must be true once nothing is left to do: everything is as its spec requires, and every status matches the objects.
 
 use super::{Checker, Violation, count, stateful_set::Tracked, violated};
 use crate::facts::{Deployment, Pod, ReplicaSet, StatefulSet};
@@ -6,10 +6,10 @@ use berth_api::Gate;
 use berth_store::env::Timestamp;
 
 impl Checker {
-    /// Whether every workload has become what it says, and tells so.
+    /// Checks that every workload has reached its spec, and that its status shows it.
     ///
     /// # Errors
-    /// The first thing that is not so.
+    /// The first violation.
     pub fn check_rest(&self, now: Timestamp) -> Result<(), Violation> {
         self.sets.values().try_for_each(|set| self.check_set_at_rest(set, now))?;
         self.deployments.values().try_for_each(|deployment| self.check_deployment_at_rest(deployment, now))?;
@@ -32,13 +32,13 @@ impl Checker {
                 ("replicas", status.replicas, live),
                 ("readyReplicas", status.ready_replicas, count_if(&|pod| pod.is_available(0, Timestamp::MAX))),
                 ("availableReplicas", status.available_replicas, count_if(&|pod| pod.is_available(spec.min_ready_seconds, now))),
-                ("terminatingReplicas", self.told_to_go(status.terminating_replicas), count_if(&Pod::is_terminating)),
+                ("terminatingReplicas", self.expected_terminating(status.terminating_replicas), count_if(&Pod::is_terminating)),
             ],
         )
     }
 
-    /// -1 where nothing is told, and the gate says that it should be; 0 where it says that it should not.
-    fn told_to_go(&self, told: Option<i64>) -> i64 {
+    /// -1 where the number is missing although the gate requires it. 0 where the gate forbids it.
+    fn expected_terminating(&self, told: Option<i64>) -> i64 {
         let should = self.gates.enabled(Gate::DeploymentReplicaSetTerminatingReplicas);
         told.unwrap_or(if should { -1 } else { 0 })
     }
@@ -60,7 +60,7 @@ impl Checker {
                 ("readyReplicas", status.ready_replicas, count_if(&|pod| pod.is_available(0, Timestamp::MAX))),
                 ("availableReplicas", status.available_replicas, available),
                 ("unavailableReplicas", status.unavailable_replicas, spec.replicas - available),
-                ("terminatingReplicas", self.told_to_go(status.terminating_replicas), count_if(&Pod::is_terminating)),
+                ("terminatingReplicas", self.expected_terminating(status.terminating_replicas), count_if(&Pod::is_terminating)),
             ],
         )?;
         if sets.iter().filter(|set| set.spec.replicas > 0).count() > 1 {
@@ -110,7 +110,7 @@ impl Checker {
     }
 }
 
-/// What is told beside what is there.
+/// Compares reported numbers with the existing ones.
 fn compare(whose: &str, counts: &[(&str, i64, i64)]) -> Result<(), Violation> {
     match counts.iter().find(|(_, told, there)| told != there) {
         Some((what, told, there)) => violated(format!("{whose}: {what} is said to be {told}, and it is {there}")),

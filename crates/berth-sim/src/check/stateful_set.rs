@@ -6,8 +6,8 @@ use berth_api::Gate;
 use berth_store::env::Timestamp;
 use jiff::SignedDuration;
 
-/// How long after it was told of a spec the controller may need until every claim goes with whom it should: several failed calls with their
-/// back-off, on what a stalled watch shows, after having been killed.
+/// The time after a change of the spec within which the controller must set the right owners on every claim: several failed calls with their backoff,
+/// with the data of a stalled watch, after it was killed.
 const CLAIMS_MAX: SignedDuration = SignedDuration::from_secs(30);
 
 /// A StatefulSet, and what its controller may take it for.
@@ -82,8 +82,8 @@ impl Checker {
         Ok(text)
     }
 
-    /// A claim is deleted without a request for it. That is right where all its owners are gone or go, as the garbage collector finds, and where its
-    /// number is not wanted, the policy says Delete and there is no pod that it could go with.
+    /// A claim is deleted without a request for it. That is right where all its owners are deleted or terminating, as the garbage collector determines.
+    /// It is also right where its ordinal is not desired, the policy is Delete, and there is no pod that could own it.
     fn check_lost_claim(&self, claim: &Metadata) -> Result<(), Violation> {
         let is_kept_by = |owner: &str| {
             let is_set = self.stateful_sets.get(owner).is_some_and(|set| set.newest.metadata.deletion_timestamp.is_none());
@@ -107,7 +107,8 @@ impl Checker {
         is_marked(claim) && set.specs.iter().any(is_unwanted) && !self.all_pods().any(uses)
     }
 
-    /// Whatever pods there are: each claim of a set at rest goes with whom the policy says, and none is left of a number that was scaled away where they go.
+    /// Independent of the pods: each claim of a stable set has the owners that the policy requires. If the policy deletes claims, none is left of an
+    /// ordinal that was scaled away.
     pub(super) fn check_claims_at_rest(&self, set: &StatefulSet) -> Result<(), Violation> {
         let StatefulSet { metadata, spec, .. } = set;
         for claim in self.claims.values().filter(|claim| claim.deletion_timestamp.is_none()) {
@@ -125,12 +126,12 @@ impl Checker {
         Ok(())
     }
 
-    /// A pod of a set is gone: whether its claims go with it is as the set says by now. A claim that is wanted is never lost, and one that is not
-    /// goes if it should.
+    /// Handles the deletion of a pod of a set: the present policy of the set decides whether its claims are deleted with it. A desired claim is never
+    /// lost, and an undesired one is deleted if it should be.
     pub(super) fn check_claims(&self, pod: &Pod, now: Timestamp) -> Result<(), Violation> {
         let metadata = &pod.metadata;
         let Some((set, ordinal)) = self.stateful_sets.get(metadata.controller()).zip(pod.ordinal()) else { return Ok(()) };
-        // Of a set that goes, the claims are the garbage collector's, which may have been told to leave them.
+        // The claims of a terminating set belong to the garbage collector, which may have been requested to orphan them.
         if set.newest.metadata.deletion_timestamp.is_some() {
             return Ok(());
         }
@@ -145,7 +146,7 @@ impl Checker {
             let found = match (claim.is_owned_by(&metadata.uid), claim.is_owned_by(&set.newest.metadata.uid)) {
                 (true, _) => GoesWith::Pod,
                 (false, true) => GoesWith::Set,
-                (false, false) => GoesWith::Nobody,
+                (false, false) => GoesWith::NoOwner,
             };
             if found != wanted {
                 let name = &claim.name;
@@ -184,7 +185,7 @@ impl Checker {
             return violated(format!("pod {name} is created, and its number is not wanted"));
         }
         let Some(spec) = set.settled() else { return Ok(()) };
-        // Nobody but the set's controller says with whom a claim goes, so that it knows.
+        // Only the set's controller sets the owners of a claim, so it knows them.
         for claim in spec.claims_of(name).filter_map(|name| self.claims.get(&name)) {
             for (kind, uid) in [("Pod", &pod.metadata.uid), ("StatefulSet", &set.newest.metadata.uid)] {
                 if claim.goes_with_another(kind, uid) {
@@ -201,7 +202,7 @@ impl Checker {
         if is_kept && pod.revision() == status.update_revision && status.current_revision != status.update_revision {
             return violated(format!("pod {name} is below the partition and gets the update revision"));
         }
-        // Of a set that goes, the garbage collector may have been told to let the pods before it go, and nobody be told of that yet.
+        // For a terminating set, the garbage collector may have been requested to orphan the pods, and that may not be known yet.
         let is_going = set.newest.metadata.deletion_timestamp.is_some();
         if spec.is_ordered() && !is_going && self.is_undisturbed(set, now) {
             return self.check_predecessors(spec, pod, ordinal, now);

@@ -46,7 +46,7 @@ struct Retention {
 /// With whom a claim goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum GoesWith {
-    Nobody,
+    NoOwner,
     Pod,
     Set,
 }
@@ -99,7 +99,7 @@ impl StatefulSetSpec {
         } else if when_deleted == "Delete" {
             GoesWith::Set
         } else {
-            GoesWith::Nobody
+            GoesWith::NoOwner
         }
     }
 
@@ -136,7 +136,7 @@ impl StatefulSetSpec {
         self.update_strategy.type_ != "OnDelete" && self.update_from().is_none_or(|from| from <= self.ordinals.start)
     }
 
-    /// The lowest number that a rolling update changes; `None` without a block that could say so.
+    /// The lowest ordinal that a rolling update changes. `None` without a block that could set it.
     pub(crate) fn update_from(&self) -> Option<i64> {
         self.update_strategy.rolling_update.as_ref().map(|rolling| self.ordinals.start + rolling.partition)
     }

@@ -14,7 +14,7 @@ const DELETED: [&str; 2] = ["TerminationStarted", "TerminationComplete"];
 /// Every strategy and policy, changed in the middle of rollouts.
 ///
 /// # Panics
-/// If a limit is passed, or the Deployment does not become what it says.
+/// If a limit is exceeded, or the Deployment does not reach its spec.
 #[must_use]
 pub fn deployment(seed: u64) -> Ended {
     deployment_through(Storm::new(seed))
@@ -34,15 +34,15 @@ pub fn deployment_in_etcd(seed: u64) -> Ended {
 /// # Panics
 /// As [`deployment`].
 #[must_use]
-pub fn deployment_led(seed: u64) -> Ended {
-    let mut storm = Storm::led(seed);
+pub fn deployment_with_leaders(seed: u64) -> Ended {
+    let mut storm = Storm::with_leaders(seed);
     storm.create_deployment();
     storm.wait();
     for _ in 0..CHANGES {
         storm.change_deployment();
         if storm.number(2) == 0 {
             // Most likely with something on its way.
-            storm.world.run_for(Duration::from_millis(storm.number(300)));
+            storm.sim.run_for(Duration::from_millis(storm.number(300)));
             storm.pause_a_manager(Storm::change_deployment);
         }
         storm.wait();
@@ -124,7 +124,7 @@ impl Storm {
         if self.rolls_back {
             object["metadata"]["annotations"]["berth.dev/auto-rollback"] = json!("OnDeadline");
         }
-        self.world.create(&object);
+        self.sim.create(&object);
     }
 
     fn change_deployment(&mut self) {
@@ -132,12 +132,12 @@ impl Storm {
             0..=3 => self.scale_deployment(self.number(10)),
             4..=6 => self.change_template(&Value::Null),
             7 | 8 => self.change_template(&self.failure()),
-            9 => self.world.undo("web"),
+            9 => self.sim.undo("web"),
             10 => self.patch_deployment(json!({"paused": self.number(2) == 0})),
             11 => self.patch_deployment(json!({"podReplacementPolicy": *self.rng.choose(&POLICIES)})),
             12 => self.patch_deployment(json!({"strategy": self.strategy()})),
             13 if self.weather == Weather::Losses => self.lose_a_set(),
-            14 => self.make_deployment_anew(),
+            14 => self.recreate_deployment(),
             _ => self.strike(),
         }
     }
@@ -147,7 +147,7 @@ impl Storm {
             0..=3 => self.scale_deployment(*self.rng.choose(&[0, 1, 2, 4, 8, 9, MANY])),
             4..=6 => self.change_template(&Value::Null),
             7 => self.change_template(&self.failure()),
-            8 => self.world.undo("web"),
+            8 => self.sim.undo("web"),
             9 => self.patch_deployment(json!({"paused": true})),
             10 | 11 => self.patch_deployment(json!({"paused": false})),
             12 | 13 => self.promote(),
@@ -160,28 +160,28 @@ impl Storm {
 
     /// Ends the wait that the newest rollout is at, if it is at one.
     fn promote(&mut self) {
-        let sets = self.world.objects("replicasets");
+        let sets = self.sim.objects("replicasets");
         let Some(newest) = sets.values().max_by_key(|set| revision(set)) else { return };
         let (annotations, labels) = (&newest["metadata"]["annotations"], &newest["metadata"]["labels"]);
         let Some((place, _)) = annotations["berth.dev/step"].as_str().and_then(|text| text.split_once('@')) else { return };
         let promoted = format!("{place}/{}", labels["pod-template-hash"].as_str().unwrap_or_default());
-        self.world.patch_deployment("web", json!({"metadata": {"annotations": {"berth.dev/promoted": promoted}}}));
+        self.sim.patch_deployment("web", json!({"metadata": {"annotations": {"berth.dev/promoted": promoted}}}));
     }
 
     /// Deletes the Deployment, or its set, while the set creates pods.
     fn replace_while_it_grows(&mut self) {
         self.scale_deployment(MANY);
-        self.world.run_for(Duration::from_millis(self.number(200)));
+        self.sim.run_for(Duration::from_millis(self.number(200)));
         if self.weather == Weather::Losses && self.number(2) == 0 {
             return self.lose_a_set();
         }
-        self.world.delete_if_there(DEPLOYMENTS, "web");
+        self.sim.delete_if_there(DEPLOYMENTS, "web");
         self.template = Value::Null;
         self.create_deployment();
     }
 
     fn patch_deployment(&mut self, spec: Value) {
-        self.world.patch_deployment("web", json!({"spec": spec}));
+        self.sim.patch_deployment("web", json!({"spec": spec}));
     }
 
     fn scale_deployment(&mut self, replicas: u64) {
@@ -194,43 +194,43 @@ impl Storm {
         self.patch_deployment(json!({"template": template}));
     }
 
-    fn make_deployment_anew(&mut self) {
+    fn recreate_deployment(&mut self) {
         self.delete(DEPLOYMENTS, "web");
         self.wait();
         self.template = Value::Null;
         self.create_deployment();
     }
 
-    /// Its pods go after it.
+    /// Its pods are deleted after it.
     fn lose_a_set(&mut self) {
-        let sets: Vec<String> = self.world.objects("replicasets").into_keys().collect();
+        let sets: Vec<String> = self.sim.objects("replicasets").into_keys().collect();
         if !sets.is_empty() {
             let set = self.rng.choose(&sets).clone();
-            self.world.delete_set(&set);
+            self.sim.delete_set(&set);
         }
     }
 
-    /// The last change, and peace: what the Deployment says must become so.
+    /// The last change, without faults: the Deployment must reach its spec.
     fn abate_deployment(&mut self) {
         self.calm();
         let (template, image) = self.good_template();
-        // A request to go back that nobody has seen yet would come after the last change, and so may a deadline.
+        // An unseen rollback request would come after the last change, and so may a deadline.
         let mut annotations = json!({"deprecated.deployment.rollback.to": null, "berth.dev/auto-rollback": null});
         if self.asks || self.pauses {
             // Who is asked may be against the last change too.
             annotations["berth.dev/steps"] = json!(TIMED);
         }
         let spec = json!({"paused": false, "template": template});
-        self.world.patch_deployment("web", json!({"metadata": {"annotations": annotations}, "spec": spec}));
+        self.sim.patch_deployment("web", json!({"metadata": {"annotations": annotations}, "spec": spec}));
         self.wait();
         // Without pods a step proves nothing, and is not over.
         let replicas = if self.has_steps { 1 + self.number(8) } else { self.number(8) };
         self.scale_deployment(replicas);
-        self.world.run_until_rolled_out("web", LONGEST);
+        self.sim.run_until_rolled_out("web", LONGEST);
         let wanted = usize::try_from(replicas).expect("few");
-        self.world.run_until("no pod goes or runs an old image", LONGEST, |seen| seen.run_only(&image, wanted));
-        self.world.come_to_rest(LONGEST);
-        self.check_records(&self.world.object("deployments", "web"), "replicasets", revision);
+        self.sim.run_until("no pod goes or runs an old image", LONGEST, |seen| seen.run_only(&image, wanted));
+        self.sim.come_to_rest(LONGEST);
+        self.check_records(&self.sim.object("deployments", "web"), "replicasets", revision);
     }
 }
 

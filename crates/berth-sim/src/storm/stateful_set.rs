@@ -12,16 +12,16 @@ enum Ending {
     Recreate,
     /// By itself, as asked for by `berth.dev/repair`.
     Repair,
-    /// By somebody who deletes what is not ready, as a rolling update demands.
+    /// By a user who deletes pods that are not ready, as a rolling update requires.
     RollingUpdate,
-    /// By somebody who deletes everything.
+    /// By a user who deletes everything.
     OnDelete,
 }
 
 /// Every strategy, both orders, with claims or without, changed in the middle of rollouts.
 ///
 /// # Panics
-/// If a limit is passed, or the set does not become what it says.
+/// If a limit is exceeded, or the set does not reach its spec.
 #[must_use]
 pub fn stateful_set(seed: u64) -> Ended {
     stateful_set_through(Storm::new(seed))
@@ -81,23 +81,23 @@ fn stateful_set_through(mut storm: Storm) -> Ended {
 pub fn recreation(seed: u64) -> Duration {
     let mut storm = Storm { weather: Weather::Changes, ..Storm::new(seed) };
     storm.set_gates();
-    storm.world.set_faults(crate::network::Faults::NONE);
+    storm.sim.set_faults(crate::network::Faults::NONE);
     storm.create_stateful_set();
     let replicas = 1 + storm.number(6);
     storm.patch_stateful_set(
         &json!({"updateStrategy": {"type": "Recreate", "rollingUpdate": null}, "replicas": replicas, "minReadySeconds": 0}),
     );
-    storm.world.run_for(Duration::from_secs(storm.number(300)));
+    storm.sim.run_for(Duration::from_secs(storm.number(300)));
     let starts = Duration::from_secs(storm.number(20));
     let (mut template, image) = storm.good_template();
     template["metadata"]["annotations"]["sim.berth.dev/ready-after"] = json!(format!("{}s", starts.as_secs()));
-    let begun = storm.world.elapsed();
+    let begun = storm.sim.elapsed();
     storm.patch_stateful_set(&json!({"template": template}));
-    let first = storm.world.object("statefulsets", "db")["spec"]["ordinals"]["start"].as_u64().unwrap_or(0);
+    let first = storm.sim.object("statefulsets", "db")["spec"]["ordinals"]["start"].as_u64().unwrap_or(0);
     let wanted = names(first, replicas);
-    storm.world.run_until("the set is recreated", LONGEST, |seen| seen.are_ready(&wanted, &image));
-    let took = storm.world.elapsed() - begun;
-    let ordered = storm.world.object("statefulsets", "db")["spec"]["podManagementPolicy"] == "OrderedReady";
+    storm.sim.run_until("the set is recreated", LONGEST, |seen| seen.are_ready(&wanted, &image));
+    let took = storm.sim.elapsed() - begun;
+    let ordered = storm.sim.object("statefulsets", "db")["spec"]["podManagementPolicy"] == "OrderedReady";
     let start_up = if ordered { starts * u32::try_from(replicas).expect("few") } else { starts };
     took.saturating_sub(storm.stop + start_up)
 }
@@ -140,7 +140,7 @@ impl Storm {
     fn create_stateful_set(&mut self) {
         let claims = if self.number(2) == 0 { json!([claim()]) } else { json!([]) };
         let object = self.new_stateful_set(claims);
-        self.world.create(&object);
+        self.sim.create(&object);
     }
 
     fn create_with_claims(&mut self) {
@@ -148,7 +148,7 @@ impl Storm {
         if self.number(2) == 0 {
             object["spec"]["updateStrategy"] = json!({"type": "Recreate"});
         }
-        self.world.create(&object);
+        self.sim.create(&object);
     }
 
     fn new_stateful_set(&mut self, claims: Value) -> Value {
@@ -179,7 +179,7 @@ impl Storm {
     }
 
     fn patch_stateful_set(&mut self, spec: &Value) {
-        self.world.patch_stateful_set("db", json!({"spec": spec}));
+        self.sim.patch_stateful_set("db", json!({"spec": spec}));
     }
 
     fn change_stateful_set(&mut self) {
@@ -194,7 +194,7 @@ impl Storm {
             9 => self.scale_stateful_set(&json!({"ordinals": {"start": self.number(3)}})),
             10 => self.patch_stateful_set(&json!({"minReadySeconds": *self.rng.choose(&[0, 4])})),
             11 => self.patch_stateful_set(&json!({"persistentVolumeClaimRetentionPolicy": self.retention()})),
-            12 => self.make_stateful_set_anew(),
+            12 => self.recreate_stateful_set(),
             _ => self.strike(),
         }
     }
@@ -229,8 +229,8 @@ impl Storm {
 
     /// As `kubectl rollout undo`: the template of the revision before the newest.
     fn undo_stateful_set(&mut self) {
-        let uid = self.world.object("statefulsets", "db")["metadata"]["uid"].clone();
-        let all = self.world.objects("controllerrevisions").into_values();
+        let uid = self.sim.object("statefulsets", "db")["metadata"]["uid"].clone();
+        let all = self.sim.objects("controllerrevisions").into_values();
         let mut kept: Vec<Value> = all.filter(|kept| kept["metadata"]["ownerReferences"][0]["uid"] == uid).collect();
         kept.sort_by_key(|kept| kept["revision"].as_i64());
         let Some(before) = kept.len().checked_sub(2).and_then(|place| kept.get(place)) else { return };
@@ -251,14 +251,14 @@ impl Storm {
         self.patch_stateful_set(spec);
     }
 
-    fn make_stateful_set_anew(&mut self) {
+    fn recreate_stateful_set(&mut self) {
         self.delete(STATEFUL_SETS, "db");
         self.wait();
         self.template = Value::Null;
         self.create_stateful_set();
     }
 
-    /// The last change, and peace: what the set says must become so.
+    /// The last change, without faults: the set must reach its spec.
     fn abate_stateful_set(&mut self) {
         self.calm();
         let ending = *self.rng.choose(&[Ending::Recreate, Ending::Repair, Ending::RollingUpdate, Ending::OnDelete]);
@@ -274,35 +274,35 @@ impl Storm {
             "replicas": replicas, "ordinals": {"start": start}, "template": template,
             "updateStrategy": {"type": strategy, "rollingUpdate": null},
         });
-        self.world.patch_stateful_set("db", json!({"metadata": {"annotations": {"berth.dev/repair": repair}}, "spec": spec}));
+        self.sim.patch_stateful_set("db", json!({"metadata": {"annotations": {"berth.dev/repair": repair}}, "spec": spec}));
         let wanted = names(start, replicas);
         if matches!(ending, Ending::RollingUpdate | Ending::OnDelete) {
-            self.world.run_for(Duration::from_secs(60));
+            self.sim.run_for(Duration::from_secs(60));
             // A pod that comes back with the broken revision goes again.
             for _ in 0..12 {
                 self.delete_what_holds_up(ending);
-                if self.world.try_until(Duration::from_secs(120), |seen| seen.are_ready(&wanted, &image)) {
+                if self.sim.try_until(Duration::from_secs(120), |seen| seen.are_ready(&wanted, &image)) {
                     break;
                 }
             }
         }
         let what = format!("{ending:?}: {wanted:?} run {image} and are ready");
-        self.world.run_until(&what, LONGEST, |seen| seen.are_ready(&wanted, &image));
-        self.world.come_to_rest(LONGEST);
-        let status = &self.world.object("statefulsets", "db")["status"];
+        self.sim.run_until(&what, LONGEST, |seen| seen.are_ready(&wanted, &image));
+        self.sim.come_to_rest(LONGEST);
+        let status = &self.sim.object("statefulsets", "db")["status"];
         if ending != Ending::OnDelete && status["currentRevision"] != status["updateRevision"] {
-            self.world.fail(&format!("{ending:?}: the update is over, and its revision not the current one: {status}"));
+            self.sim.fail(&format!("{ending:?}: the update is over, and its revision not the current one: {status}"));
         }
-        self.check_records(&self.world.object("statefulsets", "db"), "controllerrevisions", |kept| kept["revision"].as_i64());
+        self.check_records(&self.sim.object("statefulsets", "db"), "controllerrevisions", |kept| kept["revision"].as_i64());
     }
 
     fn delete_what_holds_up(&mut self, ending: Ending) {
-        let update = self.world.object("statefulsets", "db")["status"]["updateRevision"].clone();
+        let update = self.sim.object("statefulsets", "db")["status"]["updateRevision"].clone();
         let is_old = |pod: &Value| pod["metadata"]["labels"]["controller-revision-hash"] != update;
-        let pods = self.world.objects("pods");
-        let holds_up = |name: &str| ending == Ending::OnDelete || !self.world.seen().is_ready(name);
+        let pods = self.sim.objects("pods");
+        let holds_up = |name: &str| ending == Ending::OnDelete || !self.sim.seen().is_ready(name);
         let in_the_way = pods.iter().filter(|(name, pod)| is_old(pod) && holds_up(name));
         let in_the_way: Vec<&String> = in_the_way.map(|(name, _)| name).collect();
-        in_the_way.into_iter().for_each(|name| self.world.delete_pod(name));
+        in_the_way.into_iter().for_each(|name| self.sim.delete_pod(name));
     }
 }

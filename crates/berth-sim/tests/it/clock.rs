@@ -1,6 +1,6 @@
 //! A machine whose clock is set while everything runs: no node is lost, no pod is replaced, and things go on.
 
-use berth_sim::{Options, World};
+use berth_sim::{Options, Simulation};
 use jiff::SignedDuration;
 use serde_json::{Value, json};
 use std::{collections::BTreeMap, time::Duration};
@@ -21,11 +21,11 @@ fn is_ready(object: &Value) -> bool {
 }
 
 /// The uids of the pods, by name. All nodes and pods are ready, and no node is avoided.
-fn check_all_is_well(world: &World, when: &str) -> BTreeMap<String, String> {
+fn check_all_is_well(sim: &Simulation, when: &str) -> BTreeMap<String, String> {
     let lost: Vec<_> =
-        world.objects("nodes").into_iter().filter(|(_, node)| !is_ready(node) || node["spec"]["taints"] != Value::Null).collect();
+        sim.objects("nodes").into_iter().filter(|(_, node)| !is_ready(node) || node["spec"]["taints"] != Value::Null).collect();
     assert!(lost.is_empty(), "{when}: {lost:?}");
-    let pods = world.objects("pods");
+    let pods = sim.objects("pods");
     assert!(pods.values().all(is_ready), "{when}: {pods:?}");
     pods.into_iter().map(|(name, pod)| (name, pod["metadata"]["uid"].as_str().unwrap_or_default().to_owned())).collect()
 }
@@ -34,18 +34,18 @@ fn check_all_is_well(world: &World, when: &str) -> BTreeMap<String, String> {
 fn nodes_and_pods_stay_whichever_way_the_clock_is_set() {
     let minutes = |minutes| SignedDuration::from_mins(minutes);
     for by in [minutes(60), minutes(-60), minutes(7), minutes(-7), SignedDuration::from_secs(45)] {
-        let mut world = World::on_a_machine(1, Options::default());
-        world.create(&web());
-        world.run_until_rolled_out("web", Duration::from_secs(600));
-        let pods = check_all_is_well(&world, "before");
-        world.set_clock(by);
+        let mut sim = Simulation::on_a_machine(1, Options::default());
+        sim.create(&web());
+        sim.run_until_rolled_out("web", Duration::from_secs(600));
+        let pods = check_all_is_well(&sim, "before");
+        sim.set_clock(by);
         for second in 0..600 {
-            world.run_for(Duration::from_secs(1));
-            assert_eq!(check_all_is_well(&world, &format!("{by}, after {second} s")), pods, "{by}, after {second} s");
+            sim.run_for(Duration::from_secs(1));
+            assert_eq!(check_all_is_well(&sim, &format!("{by}, after {second} s")), pods, "{by}, after {second} s");
         }
-        world.set_clock(-by);
+        sim.set_clock(-by);
         // Pods take 20 s to start, by a clock that may run at three quarters.
-        world.scale("web", 8);
-        world.run_until("it has grown", Duration::from_secs(60), |seen| seen.is_rolled_out("web"));
+        sim.scale("web", 8);
+        sim.run_until("it has grown", Duration::from_secs(60), |seen| seen.is_rolled_out("web"));
     }
 }

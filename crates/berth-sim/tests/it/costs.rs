@@ -1,8 +1,8 @@
-//! How many writes pods cost the controllers that make and replace them. Each is a sync of the disk that others wait for, so none may be made
-//! that nobody needs.
+//! How many writes pods cost the controllers that create and replace them. Each write is a sync of the disk that others wait for, so none may be
+//! unnecessary.
 
 use berth_node::Latencies;
-use berth_sim::{Options, World, network::Crash};
+use berth_sim::{Options, Simulation, network::Crash};
 use berth_store::virtual_time::Order;
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -29,19 +29,19 @@ fn workload(kind: &str, replicas: u32, more: &Value) -> Value {
 /// What creating the workload costs, and then giving it another image.
 fn writes(workload: &Value) -> (u64, u64) {
     let latencies = Latencies { start: Duration::ZERO, stop: Duration::ZERO };
-    let mut world = World::new(1, Options { order: Order::Fifo, latencies, nodes: 2, ..Options::default() });
-    world.run_for(QUIET);
-    let mut cost = |act: &dyn Fn(&mut World)| {
-        world.crash_controllers(Crash::Never);
-        act(&mut world);
-        world.run_for(QUIET);
-        world.controller_writes()
+    let mut sim = Simulation::new(1, Options { order: Order::Fifo, latencies, nodes: 2, ..Options::default() });
+    sim.run_for(QUIET);
+    let mut cost = |act: &dyn Fn(&mut Simulation)| {
+        sim.crash_controllers(Crash::Never);
+        act(&mut sim);
+        sim.run_for(QUIET);
+        sim.controller_writes()
     };
     let image = json!({"spec": {"template": {"spec": {"containers": [{"name": "main", "image": "main:2"}]}}}});
-    let created = cost(&|world| world.create(workload));
-    let updated = cost(&|world| match workload["kind"].as_str() {
-        Some("Deployment") => world.patch_deployment("db", image.clone()),
-        _ => world.patch_stateful_set("db", image.clone()),
+    let created = cost(&|sim| sim.create(workload));
+    let updated = cost(&|sim| match workload["kind"].as_str() {
+        Some("Deployment") => sim.patch_deployment("db", image.clone()),
+        _ => sim.patch_stateful_set("db", image.clone()),
     });
     (created, updated)
 }

@@ -169,7 +169,7 @@ fn an_available_pod_may_go_by_its_cost_where_another_has_just_become_ready() {
 }
 
 #[test]
-fn a_status_that_does_not_tell_of_a_lost_pod_promises_nothing() {
+fn a_status_without_a_lost_pod_promises_nothing() {
     let goes = |is_lost: bool| {
         let mut checker = Checker::default();
         for change in [deployment(3, ""), set("old", 3), pod("a", "old"), pod("b", "old"), pod("c", "old"), deployment(3, "")] {
@@ -202,7 +202,7 @@ fn at_rest(changes: &[(&'static str, Value)]) -> Result<(), Violation> {
 }
 
 #[test]
-fn a_status_that_does_not_tell_what_is_there_is_no_rest() {
+fn a_status_that_differs_from_the_objects_is_not_stable() {
     assert_eq!(at_rest(&[]), Ok(()));
     let unready = with(pod("a", "rs"), "/status", "conditions", json!([]));
     let cases = [
@@ -223,7 +223,7 @@ fn a_status_that_does_not_tell_what_is_there_is_no_rest() {
 }
 
 #[test]
-fn a_stateful_set_is_not_at_rest_while_pods_go_or_are_of_an_older_template() {
+fn a_stateful_set_is_not_stable_while_pods_terminate_or_have_an_older_template() {
     let at_rest = |strategy: &str, replicas: i64, pod: &(&'static str, Value)| {
         let spec = json!({"replicas": replicas, "updateStrategy": {"type": strategy}});
         let status = json!({"observedGeneration": 1, "replicas": 1, "readyReplicas": 1, "availableReplicas": replicas,
@@ -242,9 +242,9 @@ fn a_stateful_set_is_not_at_rest_while_pods_go_or_are_of_an_older_template() {
     assert_eq!(going.as_deref(), Some("StatefulSet db: pods that go is said to be 0, and it is 1"));
 }
 
-/// Pods that leave keep their place under this policy, and with their set nobody would count them.
+/// Terminating pods count under this policy, and without their set they would not be counted.
 #[test]
-fn a_set_that_is_cleaned_up_while_its_pods_go_is_seen() {
+fn a_set_that_is_cleaned_up_while_its_pods_terminate_is_detected() {
     let cleaned_up = |policy: &str, by_hand: bool| {
         let mut checker = Checker::default();
         for change in [deployment(1, policy), set("new", 1), set("old", 1), pod("a", "old"), set("old", 0), terminating(pod("a", "old"))] {
@@ -271,9 +271,9 @@ fn adopted_sets_widen_the_bounds_until_they_have_shrunk() {
     assert!(found.contains("the sizes of all ReplicaSets went from 5 to 6, at most 5 are allowed"), "{found}");
 }
 
-/// Pods of a Deployment that is gone: one that selects them tells of all that stayed when its controller looked, also of those that have been told to go since.
+/// Pods of a deleted Deployment: one that selects them counts all that stayed when its controller read them, including those deleted since.
 #[test]
-fn a_status_may_tell_of_pods_that_a_former_deployment_left() {
+fn a_status_may_count_pods_that_a_former_deployment_left() {
     let left = with(set("left", 3), "/metadata", "ownerReferences", json!([{"uid": "former", "controller": true}]));
     let pods = ["a", "b", "c"].map(|name| pod(name, "left"));
     let told = |replicas: i64| {

@@ -1,10 +1,10 @@
-//! StatefulSet controllers that are killed after any write, and start anew, bring about what they would have brought about without that. Order,
-//! revisions and partition are checked after every change of the store.
+//! StatefulSet controllers that are killed after any write, and restart, have the same result as without the kill. Order, revisions and partition are
+//! checked after every change of the store.
 
 use berth_api::FeatureGates;
 use berth_node::Latencies;
 use berth_sim::{
-    Gates, Options, World,
+    Gates, Options, Simulation,
     crashes::{self, End},
     network::{Crash, Faults, LATE_BY},
 };
@@ -21,7 +21,7 @@ struct Scenario {
     /// The set `db` as it is created; all is quiet before anything else happens.
     set: Value,
     /// What its user does then. The controllers may crash from here on.
-    script: fn(&mut World),
+    script: fn(&mut Simulation),
 }
 
 fn set(replicas: u32, management: &str, strategy: &Value) -> Value {
@@ -73,34 +73,34 @@ fn keeping_records() -> Gates {
 
 fn run(scenario: &Scenario, gates: &Gates, crash: Crash) -> End {
     let latencies = Latencies { start: Duration::ZERO, stop: Duration::ZERO };
-    let mut world = World::new(1, Options { order: Order::Fifo, latencies, nodes: 1, ..Options::default() });
-    world.restart_with(gates.clone());
-    world.create(&scenario.set);
-    world.run_for(QUIET);
-    world.crash_controllers(crash);
-    (scenario.script)(&mut world);
-    world.run_for(QUIET);
+    let mut sim = Simulation::new(1, Options { order: Order::Fifo, latencies, nodes: 1, ..Options::default() });
+    sim.restart_with(gates.clone());
+    sim.create(&scenario.set);
+    sim.run_for(QUIET);
+    sim.crash_controllers(crash);
+    (scenario.script)(&mut sim);
+    sim.run_for(QUIET);
     let mut times = BTreeMap::new();
-    let state = state(&world, &mut times);
-    End { writes: world.controller_writes(), state, times }
+    let state = state(&sim, &mut times);
+    End { writes: sim.controller_writes(), state, times }
 }
 
-fn patch(world: &mut World, spec: &Value) {
-    world.patch_stateful_set("db", json!({"spec": spec}));
+fn patch(sim: &mut Simulation, spec: &Value) {
+    sim.patch_stateful_set("db", json!({"spec": spec}));
 }
 
-fn update(world: &mut World) {
+fn update(sim: &mut Simulation) {
     let template = json!({
         "metadata": {"annotations": {"sim.berth.dev/fails": null}},
         "spec": {"containers": [{"name": "main", "image": "main:2"}]},
     });
-    patch(world, &json!({"template": template}));
+    patch(sim, &json!({"template": template}));
 }
 
 /// What must not depend on crashes: all but uids, versions and times.
-fn state(world: &World, times: &mut BTreeMap<String, Timestamp>) -> String {
+fn state(sim: &Simulation, times: &mut BTreeMap<String, Timestamp>) -> String {
     let mut text = String::new();
-    let db = world.object("statefulsets", "db");
+    let db = sim.object("statefulsets", "db");
     let mut annotations = db["metadata"]["annotations"].clone();
     crashes::take_times("db", &mut annotations, times);
     writeln!(text, "{annotations}").expect("memory");
@@ -114,22 +114,22 @@ fn state(world: &World, times: &mut BTreeMap<String, Timestamp>) -> String {
     let mut conditions: Vec<_> = conditions.iter().map(|c| format!("\n{} {} {}", c["type"], c["status"], c["reason"])).collect();
     conditions.sort();
     text.push_str(&conditions.concat());
-    for (name, pod) in world.objects("pods") {
+    for (name, pod) in sim.objects("pods") {
         let image = &pod["spec"]["containers"][0]["image"];
         write!(text, "\n{name}: {image} {} {}", pod["metadata"]["labels"], pod["status"]["phase"]).expect("memory");
     }
-    for (name, revision) in world.objects("controllerrevisions") {
+    for (name, revision) in sim.objects("controllerrevisions") {
         let mut annotations = revision["metadata"]["annotations"].clone();
         crashes::take_times(&name, &mut annotations, times);
         write!(text, "\nrevision {name}: {} {annotations}", revision["revision"]).expect("memory");
     }
-    // That an update begins is told, and told once. Whether there is anything to wait for depends on when somebody looks, and the end may be
-    // written by a controller that dies with the event in its hands.
-    let events = world.objects("events").into_values().filter(|event| event["reason"] == "RecreateStarted");
+    // The start of an update is recorded, and recorded once. Whether there is anything to wait for depends on the moment of the read, and a controller
+    // may die after the last write and before its event.
+    let events = sim.objects("events").into_values().filter(|event| event["reason"] == "RecreateStarted");
     for event in events {
         write!(text, "\nevent {} {} {}", event["reason"], event["message"], event["count"]).expect("memory");
     }
-    for (name, claim) in world.objects("persistentvolumeclaims") {
+    for (name, claim) in sim.objects("persistentvolumeclaims") {
         let (owners, mark) = (&claim["metadata"]["ownerReferences"], &claim["metadata"]["annotations"]["berth.dev/when-scaled"]);
         write!(text, "\nclaim {name}: {owners} {mark} {}", claim["status"]["phase"]).expect("memory");
     }
@@ -146,10 +146,10 @@ fn a_partitioned_update() {
     check(&Scenario {
         name: "a_partitioned_update",
         set: set(3, "Parallel", &rolling(2)),
-        script: |world| {
-            update(world);
-            world.run_for(QUIET);
-            patch(world, &json!({"updateStrategy": rolling(0)}));
+        script: |sim| {
+            update(sim);
+            sim.run_for(QUIET);
+            patch(sim, &json!({"updateStrategy": rolling(0)}));
         },
     });
 }
@@ -169,9 +169,9 @@ fn a_broken_set_that_is_repaired() {
     check(&Scenario {
         name: "a_broken_set_that_is_repaired",
         set: broken(set(2, "OrderedReady", &json!({"type": "RollingUpdate"}))),
-        script: |world| {
-            world.patch_stateful_set("db", json!({"metadata": {"annotations": {"berth.dev/repair": "Revision"}}}));
-            update(world);
+        script: |sim| {
+            sim.patch_stateful_set("db", json!({"metadata": {"annotations": {"berth.dev/repair": "Revision"}}}));
+            update(sim);
         },
     });
 }
@@ -181,12 +181,12 @@ fn a_set_that_grows_with_its_claims_moves_and_shrinks() {
     check(&Scenario {
         name: "a_set_that_grows_with_its_claims_moves_and_shrinks",
         set: with_claims(set(1, "OrderedReady", &rolling(0))),
-        script: |world| {
-            patch(world, &json!({"replicas": 3}));
-            world.run_for(QUIET);
-            patch(world, &json!({"ordinals": {"start": 1}}));
-            world.run_for(QUIET);
-            patch(world, &json!({"replicas": 1}));
+        script: |sim| {
+            patch(sim, &json!({"replicas": 3}));
+            sim.run_for(QUIET);
+            patch(sim, &json!({"ordinals": {"start": 1}}));
+            sim.run_for(QUIET);
+            patch(sim, &json!({"replicas": 1}));
         },
     });
 }
@@ -199,20 +199,20 @@ fn a_stuck_recreation_whose_retention_and_size_change() {
     check(&Scenario {
         name: "a_stuck_recreation_whose_retention_and_size_change",
         set: db,
-        script: |world| {
+        script: |sim| {
             let template = json!({"metadata": {"annotations": {"sim.berth.dev/fails": "ImagePullBackOff"}}});
-            patch(world, &json!({"template": template}));
-            world.run_for(QUIET);
-            assert_eq!(world.objects("pods").len(), 1, "it is stuck");
-            patch(world, &json!({"persistentVolumeClaimRetentionPolicy": {"whenScaled": "Delete", "whenDeleted": "Retain"}}));
-            world.run_for(QUIET);
+            patch(sim, &json!({"template": template}));
+            sim.run_for(QUIET);
+            assert_eq!(sim.objects("pods").len(), 1, "it is stuck");
+            patch(sim, &json!({"persistentVolumeClaimRetentionPolicy": {"whenScaled": "Delete", "whenDeleted": "Retain"}}));
+            sim.run_for(QUIET);
             let owners = |claim: &Value| claim["metadata"]["ownerReferences"].as_array().map_or(0, Vec::len);
-            assert!(world.objects("persistentvolumeclaims").values().all(|claim| owners(claim) == 0), "all are to stay with the set's end");
-            patch(world, &json!({"replicas": 2}));
-            world.run_for(QUIET);
-            let left: Vec<String> = world.objects("persistentvolumeclaims").into_keys().collect();
+            assert!(sim.objects("persistentvolumeclaims").values().all(|claim| owners(claim) == 0), "all are to stay with the set's end");
+            patch(sim, &json!({"replicas": 2}));
+            sim.run_for(QUIET);
+            let left: Vec<String> = sim.objects("persistentvolumeclaims").into_keys().collect();
             assert_eq!(left, ["data-db-0", "data-db-1"], "that of pod 2 was to go");
-            update(world);
+            update(sim);
         },
     });
 }
@@ -221,20 +221,20 @@ fn a_stuck_recreation_whose_retention_and_size_change() {
 #[test]
 fn a_deletion_that_comes_late_takes_no_pod_that_has_come_since() {
     let latencies = Latencies { start: Duration::ZERO, stop: Duration::ZERO };
-    let mut world = World::new(1, Options { latencies, ..Options::default() });
-    world.create(&set(1, "OrderedReady", &rolling(0)));
-    world.run_for(QUIET);
-    let first = world.object("pods", "db-0")["metadata"]["uid"].clone();
-    world.set_faults(Faults { late_deletions_per_mille: 1000, ..Faults::NONE });
-    patch(&mut world, &json!({"replicas": 0}));
-    world.run_for(Duration::from_secs(1));
-    assert_eq!(world.object("pods", "db-0")["metadata"]["uid"], first, "what was asked for is on its way");
-    world.set_faults(Faults::NONE);
-    world.run_until("the pod is gone", LATE_BY - Duration::from_secs(2), |seen| seen.pod_count() == 0);
-    patch(&mut world, &json!({"replicas": 1}));
-    world.run_for(Duration::from_secs(1));
-    let second = world.object("pods", "db-0")["metadata"]["uid"].clone();
+    let mut sim = Simulation::new(1, Options { latencies, ..Options::default() });
+    sim.create(&set(1, "OrderedReady", &rolling(0)));
+    sim.run_for(QUIET);
+    let first = sim.object("pods", "db-0")["metadata"]["uid"].clone();
+    sim.set_faults(Faults { late_deletions_per_mille: 1000, ..Faults::NONE });
+    patch(&mut sim, &json!({"replicas": 0}));
+    sim.run_for(Duration::from_secs(1));
+    assert_eq!(sim.object("pods", "db-0")["metadata"]["uid"], first, "what was asked for is on its way");
+    sim.set_faults(Faults::NONE);
+    sim.run_until("the pod is gone", LATE_BY - Duration::from_secs(2), |seen| seen.pod_count() == 0);
+    patch(&mut sim, &json!({"replicas": 1}));
+    sim.run_for(Duration::from_secs(1));
+    let second = sim.object("pods", "db-0")["metadata"]["uid"].clone();
     assert!(second.is_string() && second != first, "{first} {second}");
-    world.run_for(LATE_BY);
-    assert_eq!(world.object("pods", "db-0")["metadata"]["uid"], second);
+    sim.run_for(LATE_BY);
+    assert_eq!(sim.object("pods", "db-0")["metadata"]["uid"], second);
 }

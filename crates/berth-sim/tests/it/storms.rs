@@ -33,14 +33,14 @@ fn limits_hold_in_every_storm_over_an_etcd_and_all_is_well_after_it() {
 
 /// Of two managers one leads; it is stopped with writes on their way, and goes on when the other leads. What it makes then would pass the limits.
 #[test]
-fn limits_hold_in_every_storm_whoever_leads_and_none_who_led_before_makes_anything() {
-    seeds::run(0..10, |seed| drop(storm::deployment_led(seed)));
+fn limits_hold_in_every_storm_under_every_leader_and_no_former_leader_creates_anything() {
+    seeds::run(0..10, |seed| drop(storm::deployment_with_leaders(seed)));
     // When these were chosen, a write was on its way at that moment, and was refused. One storm in some two hundred has such a write, and which one changes with
     // the order of all events. `led::who_leads_no_longer_writes_nothing` of berth-registry holds that it is refused.
-    [103, 508, 795, 1074, 1160, 1243].into_iter().for_each(|seed| drop(storm::deployment_led(seed)));
+    [103, 508, 795, 1074, 1160, 1243].into_iter().for_each(|seed| drop(storm::deployment_with_leaders(seed)));
 }
 
-/// What each of them showed is told in docs/simulation.md.
+/// docs/simulation.md states what each of them showed.
 #[test]
 fn storms_that_failed_once_do_so_no_more() {
     [345, 709, 787, 872, 300_284, 303_218, 303_306].into_iter().for_each(|seed| drop(storm::stateful_set(seed)));
@@ -51,7 +51,7 @@ fn storms_that_failed_once_do_so_no_more() {
         .into_iter()
         .for_each(|seed| drop(storm::deployment_in_etcd(seed)));
     [311_908, 402_576, 520_199, 526_219].into_iter().for_each(|seed| drop(storm::stateful_set_in_etcd(seed)));
-    [300_708, 311_164, 311_796, 402_092, 503_358, 508_955].into_iter().for_each(|seed| drop(storm::deployment_led(seed)));
+    [300_708, 311_164, 311_796, 402_092, 503_358, 508_955].into_iter().for_each(|seed| drop(storm::deployment_with_leaders(seed)));
 }
 
 /// The goal of KEP-3541: without faults every recreation is complete within the time that its pods need to stop and to start, and 30 s; and no

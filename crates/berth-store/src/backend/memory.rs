@@ -1,7 +1,7 @@
 //! Keeps everything in memory, for tests, the simulation and throw-away use; or, for the first two, in files too.
 
 use crate::{
-    Entry, Key, Lack, Layout, Mark, Range, RangeRequest, ReadError, Revision, Store, Usage, Watch, Write, WriteError,
+    Entry, Key, Layout, OutOfSpace, Range, RangeRequest, ReadError, Revision, Store, Usage, Watch, WatchFilter, Write, WriteError,
     backend::{prepare, recovered, refusal},
     env::Timestamp,
     expiry::{self, Expire},
@@ -28,7 +28,7 @@ pub struct MemoryStore {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Progress {
     EachWrite,
-    WhenTold,
+    OnRequest,
 }
 
 impl MemoryStore {
@@ -52,17 +52,17 @@ impl MemoryStore {
         Ok(Self { shared, writing: Mutex::new(Some(log)), progress: Progress::EachWrite, revision_step: 1 })
     }
 
-    /// As [`MemoryStore::new`], but a write wakes no watcher of other resources: those hear of it at the next [`MemoryStore::tell_progress`], as
-    /// they do some time later of the embedded store's commits.
+    /// As [`MemoryStore::new`], but a write wakes no watcher of other resources: those receive the progress at the next
+    /// [`MemoryStore::report_progress`], as they do some time after the embedded store's commits.
     #[must_use]
     pub fn new_quiet(layout: Arc<impl Layout>, history_bytes: usize) -> Self {
         Self::new(layout, history_bytes).quiet()
     }
 
-    /// The same store, which tells of progress as [`MemoryStore::new_quiet`] says.
+    /// Returns the same store, which reports progress as described at [`MemoryStore::new_quiet`].
     #[must_use]
     pub fn quiet(self) -> Self {
-        Self { progress: Progress::WhenTold, ..self }
+        Self { progress: Progress::OnRequest, ..self }
     }
 
     /// The same store, whose revisions go up by `step` with each write: as those of a store do that others write to as well.
@@ -71,7 +71,7 @@ impl MemoryStore {
         Self { revision_step: step, ..self }
     }
 
-    /// The same store, in which so many bytes may be stored ([`Purpose`](crate::Purpose) tells who is refused when).
+    /// Returns the same store with a limit on the stored bytes. [`Purpose`](crate::Purpose) states which writes are refused when.
     #[must_use]
     pub fn with_quota(self, bytes: Option<u64>) -> Self {
         self.shared.write().set_quota(bytes);
@@ -79,8 +79,8 @@ impl MemoryStore {
     }
 
     /// Wakes all watchers, so that those of quiet resources see how far the store has come.
-    pub fn tell_progress(&self) {
-        self.shared.ring_all();
+    pub fn report_progress(&self) {
+        self.shared.notify_all();
     }
 
     fn write(&self, writes: Vec<Write>) -> Result<Vec<Arc<Entry>>, WriteError> {
@@ -103,7 +103,7 @@ impl MemoryStore {
         }
         self.shared.publish(&[commit]);
         if self.progress == Progress::EachWrite {
-            self.shared.ring_all();
+            self.shared.notify_all();
         }
         Ok(entries)
     }
@@ -141,8 +141,8 @@ impl Store for MemoryStore {
         self.shared.watch(prefix, after, None)
     }
 
-    fn watch_marked(&self, prefix: &str, after: Revision, mark: Mark) -> Result<Watch, ReadError> {
-        self.shared.watch(prefix, after, Some(mark))
+    fn watch_filtered(&self, prefix: &str, after: Revision, filter: WatchFilter) -> Result<Watch, ReadError> {
+        self.shared.watch(prefix, after, Some(filter))
     }
 
     fn compact(&self, _prefix: &str, revision: Revision) -> BoxFuture<'_, Result<(), ReadError>> {
@@ -161,7 +161,7 @@ impl Store for MemoryStore {
     fn usage(&self) -> Option<Usage> {
         let usage = self.shared.read().usage();
         let log = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
-        let disk = || log.as_ref().filter(|log| log.is_short()).map(|_| Lack::Disk);
+        let disk = || log.as_ref().filter(|log| log.is_short()).map(|_| OutOfSpace::Disk);
         Some(Usage { lacks: usage.lacks.or_else(disk), ..usage })
     }
 }

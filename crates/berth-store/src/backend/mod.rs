@@ -80,7 +80,7 @@ fn prepare_one(layout: &dyn Layout, write: Write) -> Prepared {
     Prepared { key, expected, value, expires_at, purpose, only_while }
 }
 
-/// What the writer of `key` is told.
+/// The error for the writer of `key`.
 fn refusal(key: Key, error: &CommitError) -> WriteError {
     match error {
         CommitError::Unknown(source) => WriteError::Unknown { key, cause: cause(source) },
@@ -102,7 +102,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_write_is_refused_for_want_of_space_only_where_the_disk_says_so() {
+    fn a_write_is_refused_for_lack_of_space_only_if_the_disk_reports_it() {
         let told = |error: CommitError| format!("{:?}", refusal(Key::new("/a"), &error));
         for kind in [ErrorKind::StorageFull, ErrorKind::QuotaExceeded, ErrorKind::FileTooLarge] {
             assert_eq!(told(CommitError::Refused(kind.into())), r#"NoSpace { key: Key("/a") }"#, "{kind:?}");

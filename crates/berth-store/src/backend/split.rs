@@ -1,8 +1,8 @@
-//! One store of several: some keys stand in other backing stores than the rest.
+//! One store that consists of several: some keys are in backing stores of their own.
 
 use crate::{
-    AsOf, Entry, Health, Key, Mark, Range, RangeRequest, ReadError, Revision, Store, Unchanged, Usage, Watch, Write, WriteError,
-    env::Timestamp,
+    Entry, Health, Key, MinRevision, Range, RangeRequest, ReadError, Revision, Store, Unchanged, Usage, Watch, WatchFilter, Write,
+    WriteError, env::Timestamp,
 };
 use futures::{FutureExt, future::BoxFuture, future::ready};
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use std::sync::Arc;
 /// A [`Store`] that keeps the keys below some prefixes in stores of their own, as `--etcd-servers-overrides` asks. Each has revisions of its own, which have
 /// nothing to do with each other's.
 ///
-/// Whoever reads a prefix that is no part of one of those sees what the rest keeps.
+/// A read of a prefix outside these stores sees what the rest contains.
 pub struct SplitStore {
     rest: Arc<dyn Store>,
     parts: Vec<Part>,
@@ -44,7 +44,7 @@ impl Store for SplitStore {
         self.of(key.as_str()).get(key)
     }
 
-    fn get_as_of<'a>(&'a self, key: &Key, as_of: &'a AsOf) -> BoxFuture<'a, Result<Option<Arc<Entry>>, ReadError>> {
+    fn get_as_of<'a>(&'a self, key: &Key, as_of: &'a MinRevision) -> BoxFuture<'a, Result<Option<Arc<Entry>>, ReadError>> {
         self.of(key.as_str()).get_as_of(key, as_of)
     }
 
@@ -56,7 +56,7 @@ impl Store for SplitStore {
         self.of(&request.prefix).range(request)
     }
 
-    fn range_as_of<'a>(&'a self, request: RangeRequest, as_of: &'a AsOf) -> BoxFuture<'a, Result<Range, ReadError>> {
+    fn range_as_of<'a>(&'a self, request: RangeRequest, as_of: &'a MinRevision) -> BoxFuture<'a, Result<Range, ReadError>> {
         self.of(&request.prefix).range_as_of(request, as_of)
     }
 
@@ -90,15 +90,15 @@ impl Store for SplitStore {
         self.of(prefix).watch(prefix, after)
     }
 
-    fn watch_marked(&self, prefix: &str, after: Revision, mark: Mark) -> Result<Watch, ReadError> {
-        self.of(prefix).watch_marked(prefix, after, mark)
+    fn watch_filtered(&self, prefix: &str, after: Revision, filter: WatchFilter) -> Result<Watch, ReadError> {
+        self.of(prefix).watch_filtered(prefix, after, filter)
     }
 
     fn compact(&self, prefix: &str, revision: Revision) -> BoxFuture<'_, Result<(), ReadError>> {
         self.of(prefix).compact(prefix, revision)
     }
 
-    /// The worst that one of them says first: that of the rest before those of parts.
+    /// The worst health of the stores. The rest takes precedence over the parts.
     fn health(&self) -> Health {
         let of_parts = self.parts.iter().map(|Part { prefix, store }| match store.health() {
             Health::Ready => Health::Ready,
@@ -133,7 +133,7 @@ impl Store for SplitStore {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Expected, Lack, MemoryStore, Purpose, WatchItem};
+    use crate::{Expected, MemoryStore, OutOfSpace, Purpose, WatchItem};
     use futures::StreamExt;
     use futures_executor::block_on;
 
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn refusals_are_counted_together_and_what_one_lacks_is_told() {
+    fn refusals_are_counted_together_and_one_out_of_space_is_reported() {
         let store = |quota| Arc::new(MemoryStore::new(Arc::new(()), 1 << 20).with_quota(quota)) as Arc<dyn Store>;
         let split = SplitStore::new(store(Some(4096)), [(EVENTS.to_owned(), store(Some(570)))]);
         let large = Write { value: Some(vec![b'x'; 5000].into()), ..making("/registry/pods/a/x") };
@@ -203,7 +203,7 @@ mod tests {
             let _ = block_on(split.commit(vec![write]));
         }
         let usage = split.usage().expect("it counts");
-        assert_eq!((usage.refused, usage.quota, usage.lacks), (3, Some(4096), Some(Lack::Quota)));
+        assert_eq!((usage.refused, usage.quota, usage.lacks), (3, Some(4096), Some(OutOfSpace::Quota)));
     }
 
     #[test]
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_is_ill_is_told_of() {
+    fn an_unhealthy_store_is_reported() {
         let store = || Arc::new(MemoryStore::new(Arc::new(()), 1 << 20)) as Arc<dyn Store>;
         assert_eq!(SplitStore::new(store(), [(EVENTS.to_owned(), store())]).health(), Health::Ready);
         let split = SplitStore::new(store(), [(EVENTS.to_owned(), Arc::new(Ill(store())) as Arc<dyn Store>)]);
@@ -279,7 +279,7 @@ mod tests {
 
     /// Nothing is not little: who asks is not to take it for a store in which nothing is.
     #[test]
-    fn a_store_that_does_not_count_says_nothing_of_what_it_keeps() {
+    fn a_store_that_does_not_count_reports_no_usage() {
         let store = Arc::new(Ill(Arc::new(MemoryStore::new(Arc::new(()), 1 << 20)))) as Arc<dyn Store>;
         assert_eq!(SplitStore::new(store, []).usage(), None);
     }

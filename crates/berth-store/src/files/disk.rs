@@ -16,25 +16,25 @@ const SECTOR_BYTES: usize = 512;
 pub enum Trouble {
     /// Nothing works any more. What stays is what [`Disk::after_power_loss`] gives.
     PowerLoss,
-    /// The operation fails, once. A write may have been begun; of what a failed sync was about, nobody knows what is durable.
+    /// The operation fails, once. A write may have begun. After a failed sync it is unknown what is durable.
     Failure,
 }
 
 /// What cannot be counted on to be durable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lie {
-    /// Syncs of files whose names begin so are not carried out.
+    /// Syncs of files whose names begin with this are not executed.
     File(&'static str),
-    /// Syncs of the folder are not carried out.
+    /// Syncs of the folder are not executed.
     Folder,
 }
 
 /// The disk. Clones are the same one.
 #[derive(Clone, Default)]
-pub struct Disk(Arc<Mutex<State>>);
+pub struct Disk(Arc<Mutex<DiskState>>);
 
 #[derive(Default)]
-struct State {
+struct DiskState {
     inodes: Vec<Inode>,
     names: BTreeMap<String, usize>,
     durable_names: BTreeMap<String, usize>,
@@ -118,7 +118,7 @@ fn forget_nameless<'i>(inodes: &mut [Inode], named: impl Iterator<Item = &'i usi
     inodes.iter_mut().enumerate().filter(|(number, _)| !named.contains(number)).for_each(|(_, inode)| *inode = Inode::default());
 }
 
-/// Draws for a seed: 0 says always no, 1 always yes.
+/// Random draws from a seed: 0 is always false, 1 always true.
 struct Coin(u64);
 
 impl Coin {
@@ -137,7 +137,7 @@ impl Coin {
 }
 
 impl Disk {
-    /// How many operations were carried out that change something or make it durable.
+    /// The number of executed operations that change something or make it durable.
     #[must_use]
     pub fn operations(&self) -> u64 {
         self.state().operations
@@ -148,12 +148,12 @@ impl Disk {
         self.state().troubles.insert(at, trouble);
     }
 
-    /// Takes the power away now, from whoever is at it: what is under way fails, and so does everything behind it.
+    /// Cuts the power now, for every user of the disk: the operation in progress fails, and so does every later one.
     pub fn switch_off(&self) {
         self.state().is_off = true;
     }
 
-    /// Lets some syncs say that they were carried out and do nothing.
+    /// Makes some syncs succeed without any effect.
     pub fn lie(&self, lie: Lie) {
         self.state().lie = Some(lie);
     }
@@ -180,7 +180,7 @@ impl Disk {
         let mut names = state.durable_names.clone();
         state.moves.iter().filter(|_| coin.toss()).for_each(|moved| moved.apply(&mut names));
         forget_nameless(&mut inodes, names.values());
-        let after = State { inodes, durable_names: names.clone(), names, free_bytes: state.free_bytes, ..State::default() };
+        let after = DiskState { inodes, durable_names: names.clone(), names, free_bytes: state.free_bytes, ..DiskState::default() };
         Self(Arc::new(Mutex::new(after)))
     }
 
@@ -197,13 +197,13 @@ impl Disk {
         let mut inodes: Vec<Inode> = state.inodes.iter().map(copy).collect();
         let moved = state.moves.iter().filter_map(|moved| moved.to.as_ref()).map(|(_, inode)| inode);
         forget_nameless(&mut inodes, state.names.values().chain(state.durable_names.values()).chain(moved));
-        let after = State {
+        let after = DiskState {
             inodes,
             names: state.names.clone(),
             durable_names: state.durable_names.clone(),
             moves: state.moves.clone(),
             free_bytes: state.free_bytes,
-            ..State::default()
+            ..DiskState::default()
         };
         Self(Arc::new(Mutex::new(after)))
     }
@@ -229,13 +229,13 @@ impl Disk {
         state.moves.clear();
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
-        // A test that fails while it holds the lock shall say why, not that the lock is poisoned.
+    fn state(&self) -> MutexGuard<'_, DiskState> {
+        // A test that fails while it holds the lock must report why, not that the lock is poisoned.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Counts an operation and lets `act` do it, as well as it goes.
-    fn operate<T>(&self, act: impl FnOnce(&mut State, How) -> io::Result<T>) -> io::Result<T> {
+    fn operate<T>(&self, act: impl FnOnce(&mut DiskState, How) -> io::Result<T>) -> io::Result<T> {
         let mut state = self.state();
         let off = || io::Error::other("the power is off");
         if state.is_off {
@@ -263,7 +263,7 @@ enum How {
     Dying,
 }
 
-impl State {
+impl DiskState {
     fn change(&mut self, how: How, moved: Move) {
         if how != How::Failing {
             moved.apply(&mut self.names);
@@ -427,7 +427,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_name_leads_to_is_forgotten_when_nobody_has_it_open_any_more() {
+    fn an_unlinked_file_is_forgotten_when_its_last_handle_closes() {
         let disk = Disk::default();
         written(&disk);
         disk.remove("a").expect("no trouble");

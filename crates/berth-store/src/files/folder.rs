@@ -30,7 +30,7 @@ pub enum FolderError {
         /// The folder.
         dir: PathBuf,
     },
-    /// The file system said no.
+    /// The file system reported an error.
     #[error("could not {what} {}", path.display())]
     Io {
         /// What was being done.
@@ -61,7 +61,7 @@ impl Drop for Lock {
 }
 
 impl Folder {
-    /// Makes the folder if it is missing, takes it, and shuts it and all files in it to everybody but their owner.
+    /// Makes the folder if it is missing, locks it, and restricts it and its files to their owner.
     ///
     /// # Errors
     /// [`FolderError`].
@@ -74,7 +74,7 @@ impl Folder {
         Self::with_lock(dir, Some(lock))
     }
 
-    /// Takes the folder without changing anything in it. One without a lock file is nobody's: whoever takes it makes one first.
+    /// Locks the folder without a change to its contents. A folder without a lock file is unlocked: the caller creates the file first.
     pub(crate) fn take_as_it_is(dir: &Path) -> Result<Self, FolderError> {
         let path = dir.join(LOCK);
         let lock = match fs::File::open(&path) {
@@ -116,7 +116,7 @@ fn make(dir: &Path) -> io::Result<()> {
     fs::File::open(parent)?.sync_all()
 }
 
-/// Takes from everybody but the owner what the folder and the files in it give them.
+/// Removes the permissions of the folder and its files from all users except the owner.
 fn shut(dir: &Path) -> Result<(), FolderError> {
     set_mode(dir, FOLDER_MODE)?;
     for file in fs::read_dir(dir).map_err(FolderError::io("list", dir))? {
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_is_free_when_its_value_is_gone_whoever_still_has_its_files() {
+    fn a_folder_is_unlocked_when_its_value_is_dropped_although_files_are_open() {
         let dir = tempfile::tempdir().expect("a temporary folder");
         let folder = Folder::take(dir.path()).expect("nobody has it");
         let copy = folder._lock.as_ref().expect("taken").0.try_clone().expect("as a child process has it before its exec");
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_makes_a_folder_together_with_others_has_it() {
+    fn concurrent_creators_of_a_folder_all_find_it() {
         let above = tempfile::tempdir().expect("a temporary folder");
         let dir = above.path().join("a/b/c");
         let together = std::sync::Barrier::new(8);
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_where_the_folder_should_be_is_told_of() {
+    fn a_file_in_place_of_the_folder_is_reported() {
         let above = tempfile::tempdir().expect("a temporary folder");
         let dir = above.path().join("data");
         fs::write(&dir, "").expect("writable");
@@ -262,9 +262,9 @@ mod tests {
         assert_eq!((path, source.kind()), (dir, io::ErrorKind::AlreadyExists));
     }
 
-    /// What a full disk is recognised by.
+    /// The value by which a full disk is recognized.
     #[test]
-    fn a_real_folder_says_how_much_is_free() {
+    fn a_real_folder_reports_its_free_space() {
         let dir = tempfile::tempdir().expect("a temporary folder");
         let folder = Folder::take(dir.path()).expect("nobody has it");
         let free = folder.free_bytes().expect("a file system that knows");
@@ -289,7 +289,7 @@ mod tests {
 
     /// So that a write finds it, and the file need not become longer.
     #[test]
-    fn space_that_is_taken_ahead_is_there_and_what_stands_in_the_file_stays() {
+    fn preallocated_space_exists_and_the_contents_of_the_file_stay() {
         let dir = tempfile::tempdir().expect("a temporary folder");
         let file = Folder::take(dir.path()).expect("nobody has it").create("a").expect("writable");
         file.write_at(b"text", 0).expect("writable");
@@ -303,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lock_that_cannot_be_looked_at_is_told_of() {
+    fn an_unreadable_lock_is_reported() {
         let dir = tempfile::tempdir().expect("a temporary folder");
         std::os::unix::fs::symlink(LOCK, dir.path().join(LOCK)).expect("ours");
         let told = Folder::take_as_it_is(dir.path()).map(drop);

@@ -28,7 +28,7 @@ pub trait Files: Send + Sync + 'static {
     /// The system's.
     fn create(&self, name: &str) -> io::Result<Box<dyn File>>;
 
-    /// Gives a file another name, in place of the file that had it; whoever looks finds the one or the other. Durable as creation is.
+    /// Renames a file and replaces the file that had the new name. A reader finds the one or the other. Durable as creation is.
     ///
     /// # Errors
     /// The system's.
@@ -52,7 +52,7 @@ pub trait Files: Send + Sync + 'static {
 
 /// One open file. Renaming or removing it does not end it.
 pub trait File: Send + Sync {
-    /// Reads what stands at `offset`: how many bytes, 0 at the end.
+    /// Reads the bytes at `offset`. Returns how many, 0 at the end.
     ///
     /// # Errors
     /// The system's.

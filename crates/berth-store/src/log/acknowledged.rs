@@ -1,8 +1,8 @@
 //! A note, beside the logs, of how far writes have been acknowledged.
 //!
-//! A log ends where it cannot be read and nothing whole follows: right for a write that a crash cut off, silent loss for any other. The note
-//! tells the two apart. It is written after each commit without a sync of its own: it outlives the process, and after a power loss it is at
-//! most too modest. It lies within one sector, which a disk writes as a whole or not at all.
+//! A log ends where it is unreadable and nothing complete follows. That is right for a write that a crash cut off, and silent loss for any other. The
+//! note distinguishes the two. It is written after each commit without a sync of its own. It outlives the process, and after a power loss it is at most
+//! too low. It is within one sector, which a disk writes as a whole or not at all.
 //!
 //! Checksum u64 (seeded with that of the file's name), revision u64.
 
@@ -20,7 +20,7 @@ const BYTES: usize = 16;
 pub(crate) struct Acknowledged(Box<dyn File>);
 
 impl Acknowledged {
-    /// A new note that says `revision`, durable, in place of the one there may be.
+    /// Writes a new durable note with `revision`, and replaces an existing one.
     pub(crate) fn replace(files: &dyn Files, revision: Revision) -> io::Result<Self> {
         let file = files.create(NEW)?;
         file.write_at(&encode(revision), 0)?;
@@ -30,7 +30,7 @@ impl Acknowledged {
         Ok(Self(file))
     }
 
-    /// Says that everything up to `revision` is acknowledged, and nothing behind it.
+    /// Records that everything up to `revision` is acknowledged, and nothing after it.
     pub(crate) fn set(&self, revision: Revision) -> io::Result<()> {
         self.0.write_at(&encode(revision), 0)
     }
@@ -41,12 +41,12 @@ impl Acknowledged {
     }
 }
 
-/// What a folder's note says.
+/// The content of a folder's note.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Note {
     Missing,
     Damaged,
-    Says(Revision),
+    Revision(Revision),
 }
 
 pub(crate) fn read(files: &dyn Files) -> io::Result<Note> {
@@ -57,7 +57,7 @@ pub(crate) fn read(files: &dyn Files) -> io::Result<Note> {
     // One byte more than belongs there.
     let mut bytes = [0; BYTES + 1];
     let length = file.read_at(&mut bytes, 0)?;
-    Ok(decode(&bytes[..length]).map_or(Note::Damaged, Note::Says))
+    Ok(decode(&bytes[..length]).map_or(Note::Damaged, Note::Revision))
 }
 
 fn encode(revision: Revision) -> [u8; BYTES] {

@@ -8,9 +8,9 @@
 //! | 8 | checksum of this one: of the two fields before it, and of the body |
 //! | … | the body |
 //!
-//! Each names the one before, so that none can be missing, twice, or of another file. Behind the last frame of a file stand zeros at most, which
-//! are space that is taken already, or one torn frame: a frame is written when the one before is durable. So what is unreadable and has a whole
-//! frame behind it is damage.
+//! Each frame names the one before, so that none can be missing, duplicated, or from another file. After the last frame of a file there are at most
+//! zeros, which are preallocated space, or one torn frame: a frame is written when the one before is durable. So unreadable bytes with a complete frame
+//! after them are damage.
 
 use crate::files::File;
 use std::io::{self, BufRead, BufReader, ErrorKind, Read};
@@ -18,7 +18,7 @@ use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
 /// Begins with a control character, which JSON never has: no value that users store can look like a frame.
 const MAGIC: [u8; 4] = [0x1e, b'b', b'f', 0x03];
-/// How many bytes stand before a body.
+/// The number of bytes before a body.
 pub(crate) const HEAD_BYTES: usize = 24;
 /// No body is longer: more than what a batch takes. A damaged length cannot ask for more memory.
 pub(crate) const BODY_BYTES_MAX: usize = 256 << 20;
@@ -32,7 +32,7 @@ pub(crate) fn begin(bytes: &mut Vec<u8>) {
     bytes.resize(HEAD_BYTES, 0);
 }
 
-/// Fills in the head of the frame whose body stands in `bytes`, behind the frame with the checksum `previous`. Gives its checksum.
+/// Fills in the head of the frame whose body is in `bytes`. The frame before has the checksum `previous`. Returns the checksum of this one.
 pub(crate) fn seal(bytes: &mut [u8], previous: u64) -> u64 {
     let (head, body) = bytes.split_at_mut(HEAD_BYTES);
     assert!(body.len() <= BODY_BYTES_MAX, "batches are bounded");
@@ -49,7 +49,7 @@ fn checksum(fields: &[u8], body: &[u8]) -> u64 {
     xxh3_64_with_seed(body, xxh3_64(fields))
 }
 
-/// What the head of a whole frame says.
+/// The head of a complete frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Seal {
     pub(crate) previous: u64,
@@ -115,7 +115,7 @@ impl<'f> Reader<'f> {
         if head[..4] != MAGIC || BODY_BYTES_MAX < length {
             return Ok(None);
         }
-        // Grows with what is there, not with what a damaged length says.
+        // Grows with the available bytes, not with a damaged length.
         self.body.clear();
         let read = (&mut self.bytes).take(length as u64).read_to_end(&mut self.body)?;
         let seal = Seal { previous: field(8), checksum: field(16) };
@@ -137,7 +137,7 @@ impl<'f> Reader<'f> {
         Ok(found.is_some())
     }
 
-    /// Whether nothing stands behind the place but space that was taken ahead.
+    /// Whether only preallocated space follows.
     pub(crate) fn is_at_end(&self) -> io::Result<bool> {
         let mut bytes = from(self.file, self.end);
         loop {
@@ -263,7 +263,7 @@ mod tests {
         }
     }
 
-    /// Else a store would take it for a torn end, and go on without what stands there.
+    /// Otherwise a store would take it for a torn end, and continue without what follows.
     #[test]
     fn what_cannot_be_read_is_no_end() {
         let told = Reader::new(&Ill, 0).next().map(|seal| seal.is_some());

@@ -1,4 +1,5 @@
-//! The changes that files tell of: as many as a store keeps, forgotten as it forgets them, so that who follows a store goes on when it is opened again.
+//! The changes in the files. Keeps as many as a store keeps, and forgets them as the store forgets them, so that watchers continue when the store is
+//! opened again.
 
 use super::record::Object;
 use crate::{Key, Layout, Revision, mvcc};
@@ -68,12 +69,13 @@ pub(crate) struct History {
 }
 
 impl History {
-    /// Of a store that keeps so much: everything from its beginning on, until it is told otherwise.
+    /// The history of a store with this limit. It begins at the first change, until `begin` sets another start.
     pub(crate) fn new(layout: Arc<dyn Layout>, bytes_max: usize) -> Self {
         Self { layout: Some(layout), bytes_max, ..Self::default() }
     }
 
-    /// Only changes later than `since` will be told of a resource; of all others without a name. What is no resource any more is one of those.
+    /// Only changes later than `since` follow for a resource, or for all others if it has no name. Text that is no resource any more counts as one of
+    /// the others.
     pub(super) fn begin(&mut self, resource: &str, since: Revision) {
         let is_known = |layout: &Arc<dyn Layout>| layout.resource_prefix(resource) == Some(resource);
         let name = if self.layout.as_ref().is_some_and(is_known) { resource } else { "" };
@@ -86,7 +88,7 @@ impl History {
         let Some(layout) = &self.layout else { return };
         let name = layout.resource_prefix(key.as_str()).unwrap_or_default();
         if self.newest < revision {
-            // As whoever wrote it did: behind each commit.
+            // As the writer did: after each commit.
             self.forget_excess();
             self.newest = revision;
         }
@@ -202,7 +204,7 @@ mod tests {
         assert_eq!(kept(history), (since.to_vec(), vec![3, 4]));
     }
 
-    /// As whoever wrote it does: what a commit makes too much is forgotten behind it, of what takes most then.
+    /// As the writer does: after a commit, the excess is forgotten, from the resource that then takes most.
     #[test]
     fn what_is_forgotten_is_chosen_behind_each_commit_not_within_it() {
         let mut history = keeping(3);

@@ -1,13 +1,14 @@
 //! The durable part of the embedded store: a log of commits, and now and then a checkpoint of what they amount to.
 //!
-//! Reads never come here: everything is in memory. What is written is one frame for each batch of commits, durable before anybody sees it.
+//! Reads never come here: everything is in memory. One frame is written for each batch of commits. It is durable before the commits are visible.
 //!
-//! - `log-N` holds commits. A new log is begun at every start, for every checkpoint, and after a write that failed; its first frame names the
-//!   last frame of the log before that counts. What stands behind that one, torn by a crash or of unknown fate, is void from then on.
-//! - `checkpoint-N` holds every object as it was when `log-N` began, so that all logs before that can go: first each as it was before the changes that are
-//!   kept of it, then those changes, as a log tells them. It is written while others write; where a resource changes so fast that history forgets
-//!   what was, it holds newer versions, which `log-N` and later ones tell again (the newer version of a key counts), and no history of that resource.
-//! - `acknowledged` says how far writes have been acknowledged ([`acknowledged`]).
+//! - `log-N` holds commits. A new log begins at every start, for every checkpoint, and after a failed write. Its first frame names the last valid frame
+//!   of the log before. What follows that frame, torn by a crash or of unknown outcome, is void from then on.
+//! - `checkpoint-N` holds every object as it was when `log-N` began, so that all earlier logs can be removed. It contains each object as it was before
+//!   its kept changes, then these changes, in the format of a log. It is written while others write. Where a resource changes so fast that history
+//!   forgets the old version, the checkpoint holds newer versions and no history of that resource. `log-N` and later logs repeat these versions, and
+//!   the newer version of a key counts.
+//! - `acknowledged` records how far writes have been acknowledged ([`acknowledged`]).
 //!
 //! Each file names its format. A folder with a file of another format is refused and left as it is.
 //!
@@ -50,7 +51,7 @@ const LOST_REVISIONS_MAX: u64 = 1_000_000;
 const CHECKPOINT_FRAME_BYTES: usize = 256 << 10;
 /// After how much of a checkpoint it is synced, so that the syncs of commits never wait for much of it.
 const CHECKPOINT_SYNC_BYTES: u64 = 8 << 20;
-/// How many objects are looked at together: a lock is held for that.
+/// The number of objects that are read together: a lock is held for that.
 const CHECKPOINT_PAGE: usize = 512;
 /// A checkpoint is due at the latest when so many logs are to be read at a start.
 const LOGS_MAX: u64 = 32;
@@ -87,7 +88,7 @@ pub enum OnDamage {
 /// Why a folder cannot be opened. Nothing in it was changed that a later start would need.
 #[derive(Debug, thiserror::Error)]
 pub enum LogError {
-    /// The file system said no.
+    /// The file system reported an error.
     #[error("could not read or write its files")]
     Io(#[from] io::Error),
     /// What was written is not what is read.
@@ -110,12 +111,12 @@ fn more(count: usize) -> String {
 pub(crate) enum CommitError {
     /// Nothing of them is there, nor ever will be.
     Refused(io::Error),
-    /// Nobody knows which. Nothing more is written before [`Log::begin`] has made sure that they are void.
+    /// Which of the two is unknown. Nothing more is written before [`Log::begin`] has made sure that the commits are void.
     Unknown(io::Error),
 }
 
 impl CommitError {
-    /// What the disk said.
+    /// The error of the disk.
     pub(crate) fn source(&self) -> &io::Error {
         let (Self::Refused(source) | Self::Unknown(source)) = self;
         source
@@ -137,9 +138,9 @@ pub(crate) struct Log {
     allocated: u64,
     /// The checksum of the last frame.
     chain: u64,
-    /// Whether it is unknown what stands behind the last frame.
+    /// Whether the bytes after the last frame are unknown.
     is_broken: bool,
-    /// What stands in the logs that are to be read at a start.
+    /// What the logs contain that a start reads.
     to_read: ToRead,
     /// About what a checkpoint takes.
     live_bytes: u64,
@@ -224,7 +225,7 @@ impl Log {
         self.append(self.state)
     }
 
-    /// Makes the frame in the buffer durable, with which the store is as `state` says.
+    /// Makes the frame in the buffer durable. With it, the store is as `state` describes.
     fn append(&mut self, state: Summary) -> Result<(), CommitError> {
         if self.is_broken {
             self.begin().map_err(CommitError::Refused)?;
@@ -279,8 +280,8 @@ impl Log {
         self.is_broken
     }
 
-    /// Goes on in a new log behind the last commit. What a failed one has left behind that is void from then on, whatever of it reaches the disk:
-    /// the new log lies in a file of its own and says what it follows. Until this succeeds, nothing may be written.
+    /// Continues in a new log after the last commit. What a failed log left after that is void from then on, whatever of it reaches the disk: the new
+    /// log is a file of its own and names what it follows. Until this succeeds, nothing may be written.
     pub(crate) fn begin(&mut self) -> io::Result<()> {
         // The new log may get its place although this fails; then what is written to the old one would be void.
         self.is_broken = true;
@@ -344,7 +345,8 @@ impl Log {
     }
 }
 
-/// Whether so little is free that nothing more is taken than what keeps the rest going. A file system that does not say has to show it.
+/// Whether so little space is free that only writes that keep the system running are accepted. On a file system that does not report its free space, a
+/// write must fail first.
 pub(crate) fn is_short(files: &dyn Files, limits: &Limits) -> bool {
     files.free_bytes().is_some_and(|free| free < limits.free_bytes_min + limits.log_step_bytes)
 }
@@ -413,15 +415,15 @@ pub(crate) struct Checkpoint {
     before: ToRead,
 }
 
-/// A checkpoint that was not written. Nothing is lost: the logs stay. What the disk said, commits meet too.
+/// A checkpoint that was not written. Nothing is lost: the logs stay. Commits meet the error of the disk too.
 #[derive(Debug)]
 pub(crate) struct NotWritten {
     before: ToRead,
 }
 
 impl Checkpoint {
-    /// Writes what `as_of` gives for the revision at which its log begins, page by page, each behind the key that it is asked for; an empty one ends
-    /// it. Then the files before it go. Unless `stop` says so in between.
+    /// Writes what `as_of` returns for the revision at which the log begins. It writes page by page, each from the key after the last one, until a page
+    /// is empty. Then it removes the files before it. Stops early if `stop` returns true.
     pub(crate) fn write(
         mut self,
         as_of: impl FnMut(Revision, Option<&Key>, usize) -> Versioned,
@@ -478,7 +480,7 @@ impl Checkpoint {
         writer.finish(end.revision)
     }
 
-    /// What nobody needs any more. What stays by mistake goes at the next start.
+    /// Removes unneeded files. A file that stays by mistake is removed at the next start.
     fn remove_before(&self) -> io::Result<()> {
         for name in self.files.list()? {
             let number = Kind::Checkpoint.number(&name).or_else(|| Kind::Log.number(&name));
@@ -490,8 +492,8 @@ impl Checkpoint {
     }
 }
 
-/// From where on the changes of each resource can be told from a checkpoint that was begun at `begun`, when they were kept from `since` on: where
-/// history has forgotten what was then, it holds newer versions, of which nobody knows what they replaced.
+/// The revision from which a checkpoint that began at `begun` contains the changes of each resource, if they were kept from `since` on. Where history
+/// has forgotten the old version, the checkpoint holds newer versions, and what they replaced is unknown.
 fn still_kept(begun: Revision, since: &Since, end: &Versioned) -> Since {
     let then = |resource: &str| since.iter().find(|(name, _)| **name == *resource).map(|(_, since)| *since);
     let others = then("").unwrap_or(begun);
@@ -532,7 +534,7 @@ impl<'f> CheckpointWriter<'f> {
         self.write_if_long()
     }
 
-    /// Says from where on the changes of a resource are told. What comes behind that are changes.
+    /// Writes the revision from which the changes of a resource are complete. Changes follow.
     fn since(&mut self, resource: &str, since: Revision) -> io::Result<()> {
         record::encode_since(resource, since, &mut self.buffer);
         self.write_if_long()
@@ -554,7 +556,7 @@ impl<'f> CheckpointWriter<'f> {
         Ok(())
     }
 
-    /// Says that this is all, and that it may hold what was written up to `until`.
+    /// Ends the checkpoint, and records that it may hold what was written up to `until`.
     fn finish(mut self, until: Revision) -> io::Result<()> {
         self.write_frame()?;
         record::encode_end(self.count, until, &mut self.buffer);
@@ -564,12 +566,7 @@ impl<'f> CheckpointWriter<'f> {
 }
 
 /// Makes files of their own of these objects, without a history: a log and a checkpoint behind everything that is there. `state` is theirs.
-pub(crate) fn write_anew(
-    files: &dyn Files,
-    number: u64,
-    objects: impl IntoIterator<Item = (Key, Object)>,
-    state: Summary,
-) -> io::Result<()> {
+pub(crate) fn rewrite(files: &dyn Files, number: u64, objects: impl IntoIterator<Item = (Key, Object)>, state: Summary) -> io::Result<()> {
     Begun::make(files, number, 0, state, &Limits::default())?;
     let mut writer = CheckpointWriter::begin(files, number, state)?;
     for (key, object) in objects {
@@ -579,7 +576,7 @@ pub(crate) fn write_anew(
     writer.finish(state.revision)
 }
 
-/// Says in a folder that what [`write_anew`] wrote is all that was ever acknowledged.
+/// Records in a folder that [`rewrite`] wrote all that was ever acknowledged.
 pub(crate) fn acknowledge(files: &dyn Files, revision: Revision) -> io::Result<()> {
     Acknowledged::replace(files, revision).map(drop)
 }
@@ -596,14 +593,14 @@ pub(crate) fn read(files: &dyn Files, layout: Arc<dyn crate::Layout>) -> io::Res
     recover::read(files, History::new(layout, 0))
 }
 
-/// Makes a whole store of what could be read, beside the damaged files, and gives those names under which no start looks for them.
+/// Makes a complete store from the readable part, beside the damaged files, and gives those names that no start reads.
 fn put_damaged_aside(files: &dyn Files, found: &mut Found) -> io::Result<()> {
     found.state = Summary::of(found.highest.later(LOST_REVISIONS_MAX), &found.objects);
     let damaged: Vec<String> = files.list()?.into_iter().filter(|name| is_of_store(name)).collect();
     let highest = damaged.iter().filter_map(|name| Kind::Log.number(name).max(Kind::Checkpoint.number(name))).max();
     let number = highest.unwrap_or(0) + 1;
     let objects = found.objects.iter().map(|(key, object)| (key.clone(), object.clone()));
-    write_anew(files, number, objects, found.state)?;
+    rewrite(files, number, objects, found.state)?;
     acknowledge(files, found.state.revision)?;
     for name in damaged.iter().filter(|name| *name != acknowledged::NAME) {
         files.rename(name, &format!("damaged-{name}"))?;
@@ -611,7 +608,7 @@ fn put_damaged_aside(files: &dyn Files, found: &mut Found) -> io::Result<()> {
     files.sync()?;
     let again = recover::read(files, History::default())?;
     found.left_over.clear();
-    // Of what was lost nobody knows what it changed.
+    // What the lost revisions changed is unknown.
     found.history.compact(found.state.revision);
     (found.last, found.logs) = (again.last, again.logs);
     Ok(())

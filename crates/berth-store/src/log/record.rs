@@ -1,4 +1,4 @@
-//! Records: what the bodies of frames consist of. Numbers are little-endian; keys and values stand behind their lengths, u32 each.
+//! Records: the contents of the bodies of frames. Numbers are little-endian. Keys and values follow their lengths, u32 each.
 //!
 //! | tag | record | fields |
 //! |---|---|---|
@@ -8,7 +8,7 @@
 //! | 4 | the store as a whole, behind what the frame holds before | revision u64, count u64, sum u64 |
 //! | 5 | the beginning of a file, alone in its frame | format u64, kind u8, number u64, then as 4, before anything of the file |
 //! | 6 | the end of a checkpoint, alone in its frame | how many versions and deletions it holds u64, revision u64 |
-//! | 7 | from where on a checkpoint tells all changes of a resource; behind the first of these stand changes, as in a log | what its keys begin with, or nothing for all others; revision u64 |
+//! | 7 | the start of a resource's changes in a checkpoint: changes follow the first of these records, as in a log | the prefix of its keys, or nothing for all others; revision u64 |
 //! | 8 | a compaction: changes up to there are forgotten | revision u64 |
 
 use crate::{Entry, Key, Revision, env::Timestamp};
@@ -36,8 +36,8 @@ pub(crate) struct Object {
     pub(crate) expires_at: Option<Timestamp>,
 }
 
-/// The store as a whole. `count` and `sum` are over all objects, so that whoever reads them sees when one is missing, is back after its
-/// deletion, or is an older version than it should be.
+/// The store as a whole. `count` and `sum` are over all objects, so that a reader detects an object that is missing, is back after its deletion, or is
+/// an older version than it should be.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Summary {
     pub(crate) revision: Revision,
@@ -127,7 +127,7 @@ pub(crate) enum Record<'a> {
     Compact(Revision),
 }
 
-/// A version as it stands in a record.
+/// A version in a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Version<'a> {
     pub(crate) value: &'a [u8],
@@ -335,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn the_sum_tells_an_older_version_from_the_newest() {
+    fn the_sum_distinguishes_an_older_version_from_the_newest() {
         let key = Key::new("/a");
         let (mut old, mut new) = (Summary::default(), Summary::default());
         old.add(&key, Revision(1));

@@ -1,4 +1,4 @@
-//! Reads all files of a store, changes none, and tells whatever is wrong with them.
+//! Reads all files of a store, changes none, and reports all faults in them.
 
 use super::{
     acknowledged::{self, Note},
@@ -22,7 +22,7 @@ pub struct Fault {
     pub file: String,
     /// From which byte on, where it is a part of the file.
     pub offset: Option<u64>,
-    /// How one can tell.
+    /// The evidence for the fault.
     pub why: String,
 }
 
@@ -48,7 +48,7 @@ pub struct FileRead {
     pub torn: bool,
 }
 
-/// All that files say.
+/// All contents of the files.
 #[derive(Default)]
 pub(crate) struct Found {
     pub(crate) objects: BTreeMap<Key, Object>,
@@ -59,10 +59,10 @@ pub(crate) struct Found {
     pub(crate) acknowledged: Option<Revision>,
     /// The number of the last log and the checksum of its last frame; `None` if there is no log.
     pub(crate) last: Option<(u64, u64)>,
-    /// How many logs are to be read behind the checkpoint, and how many bytes stand in them.
+    /// The number of logs to read after the checkpoint, and their bytes.
     pub(crate) logs: (u64, u64),
     pub(crate) read: Vec<FileRead>,
-    /// Files that nobody needs any more, or that were never finished.
+    /// Files that are not needed any more, or that were never finished.
     pub(crate) left_over: Vec<String>,
     pub(crate) faults: Vec<Fault>,
     /// The format of a file that is of another one than this berth's.
@@ -79,7 +79,7 @@ struct Reading<'f> {
     read: FileRead,
     /// The checksum of the frame that the next one follows, where that is known.
     chain: Option<u64>,
-    /// How many versions and deletions the end of a checkpoint says that it holds.
+    /// The number of versions and deletions that the end of a checkpoint states.
     end: Option<u64>,
     /// How many there were so far.
     held: u64,
@@ -123,7 +123,7 @@ pub(crate) fn read(files: &dyn Files, history: History) -> io::Result<Found> {
     Ok(found)
 }
 
-/// Whether a file was never finished, or stands before the first that counts.
+/// Whether a file was never finished, or is older than the first valid one.
 fn is_left_over(name: &str, from: u64) -> bool {
     let number = |name: &str| Kind::Log.number(name).or_else(|| Kind::Checkpoint.number(name));
     match name.strip_suffix(".new") {
@@ -139,7 +139,7 @@ impl Found {
 
     fn read_note(&mut self, files: &dyn Files, has_files: bool) -> io::Result<()> {
         match acknowledged::read(files)? {
-            Note::Says(revision) => self.acknowledged = Some(revision),
+            Note::Revision(revision) => self.acknowledged = Some(revision),
             Note::Damaged => self.fault(acknowledged::NAME, None, "its checksum is wrong"),
             Note::Missing if has_files => self.fault(acknowledged::NAME, None, "it is missing"),
             Note::Missing => (),
@@ -190,8 +190,8 @@ impl Found {
         Ok(())
     }
 
-    /// Reads a log that follows the frame `chain`, up to the frame `end` where the next one says that it goes on from there: what stands behind
-    /// that was never acknowledged. Gives the checksum of the last frame.
+    /// Reads a log that follows the frame `chain`, up to the frame `end` where the next log continues: what follows that frame was never acknowledged.
+    /// Returns the checksum of the last frame.
     fn read_log(&mut self, file: &dyn File, number: u64, chain: Option<u64>, end: Option<u64>) -> io::Result<Option<u64>> {
         let of = (Kind::Log, number);
         let mut reading = Reading::new(file, of, chain);
@@ -205,8 +205,8 @@ impl Found {
         Ok(reading.chain)
     }
 
-    /// Reads the next frame and takes over what it says. What cannot be read up to the next whole one is a fault, but for a torn end if the file
-    /// `may_end`. False at the end of the file.
+    /// Reads the next frame and applies it. Unreadable bytes before the next complete frame are a fault, except for a torn end if the file `may_end`.
+    /// Returns false at the end of the file.
     fn read_frame(&mut self, reading: &mut Reading<'_>, of: (Kind, u64), may_end: bool) -> io::Result<bool> {
         let offset = reading.reader.offset();
         let Some(seal) = reading.reader.next()? else { return self.go_over(reading, may_end) };
@@ -287,7 +287,7 @@ impl Found {
         }
     }
 
-    /// A checkpoint is written while others write: it may hold what the logs tell behind it.
+    /// A checkpoint is written while others write: it can hold versions that the logs repeat after it.
     fn put(&mut self, key: Key, object: Object) {
         let (revision, value) = (object.mod_revision, object.value.clone());
         self.highest = self.highest.max(revision);

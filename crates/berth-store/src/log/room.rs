@@ -5,7 +5,7 @@ use super::{Limits, record_bytes};
 use crate::{Purpose, mvcc::Commit};
 
 impl Limits {
-    /// What must be free behind a write, in bytes. The last of it is nobody's: a start, and the checkpoint that makes room when much is deleted, begin
+    /// The bytes that must stay free after a write. The last part is reserved: a start, and the checkpoint that makes room after many deletions, create
     /// files of their own.
     pub(crate) fn kept_free(&self, purpose: Purpose) -> u64 {
         match purpose {
@@ -20,7 +20,7 @@ impl Limits {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct DiskRoom {
     pub(super) limits: Limits,
-    /// `None`: the disk does not say, so it has to show it.
+    /// `None`: the disk does not report it, so a write must fail first.
     pub(super) free: Option<u64>,
     /// What the log has taken of it ahead.
     pub(super) ahead: u64,

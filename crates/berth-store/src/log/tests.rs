@@ -43,11 +43,11 @@ struct Model {
     unknown: Option<(String, Option<Vec<u8>>)>,
     newest: Revision,
     /// All that was acknowledged, in order.
-    told: Vec<Told>,
+    reported: Vec<Observed>,
 }
 
 /// A change: its revision, its key, what that got (nothing: it was deleted) and what it had before.
-type Told = (Revision, String, Option<Vec<u8>>, Option<Vec<u8>>);
+type Observed = (Revision, String, Option<Vec<u8>>, Option<Vec<u8>>);
 
 /// The step-th write of the workload: mostly new values, of all sizes, some deletions.
 fn step(model: &Model, step: usize) -> Write {
@@ -79,7 +79,7 @@ fn run(store: &MemoryStore, model: &mut Model, steps: std::ops::Range<usize>) {
                         Some(value) => model.acknowledged.insert(name.clone(), (value, entries[0].mod_revision)),
                         None => model.acknowledged.remove(&name),
                     };
-                    model.told.push((entries[0].mod_revision, name, value, before.map(|(value, _)| value)));
+                    model.reported.push((entries[0].mod_revision, name, value, before.map(|(value, _)| value)));
                     break;
                 }
                 Err(WriteError::Unknown { .. }) => {
@@ -114,38 +114,43 @@ fn check(store: &MemoryStore, model: &Model) -> Result<(), String> {
     if found == model.acknowledged { Ok(()) } else { Err(format!("{:?}\nwhere\n{:?}", names(&found), names(&model.acknowledged))) }
 }
 
-/// What somebody is told who has seen all up to `after`.
-fn followed(store: &MemoryStore, after: Revision) -> Vec<Told> {
+/// The changes that a watcher receives that has seen all up to `after`.
+fn followed(store: &MemoryStore, after: Revision) -> Vec<Observed> {
     let mut watch = store.watch("", after).expect("nothing is forgotten");
     let value = |entry: &Entry| entry.value.to_vec();
-    let mut told = Vec::new();
+    let mut reported = Vec::new();
     while let Some(Some(item)) = watch.next().now_or_never() {
         let WatchItem::Events(events) = item.expect("nothing is forgotten") else { continue };
-        told.extend(events.iter().map(|event| {
+        reported.extend(events.iter().map(|event| {
             let now = (event.kind == EventKind::Put).then(|| value(&event.entry));
             (event.entry.mod_revision, event.entry.key.to_string(), now, event.previous.as_ref().map(|before| value(before)))
         }));
     }
-    told
+    reported
 }
 
-/// Who followed from the beginning, or to somewhere and no further, is told every acknowledged change once, in order, with what was before; and of
-/// others only of the one of unknown outcome, behind them.
+/// A watcher from the beginning, or from a revision in between, receives every acknowledged change once, in order, with the value before. Of the others
+/// it receives only the one of unknown outcome, after them.
 fn check_followers(store: &MemoryStore, model: &Model) -> Result<(), String> {
     let all = followed(store, Revision(0));
-    let is_unknown = |(_, name, value, _): &Told| model.unknown.as_ref().is_some_and(|unknown| (name, value) == (&unknown.0, &unknown.1));
-    let revisions = |told: &[Told]| told.iter().map(|change| change.0.0).collect::<Vec<_>>();
-    let is_right = match all.strip_prefix(&model.told[..]) {
+    let is_unknown =
+        |(_, name, value, _): &Observed| model.unknown.as_ref().is_some_and(|unknown| (name, value) == (&unknown.0, &unknown.1));
+    let revisions = |reported: &[Observed]| reported.iter().map(|change| change.0.0).collect::<Vec<_>>();
+    let is_right = match all.strip_prefix(&model.reported[..]) {
         Some([]) => true,
         Some([one]) => is_unknown(one),
         _ => false,
     };
     if !is_right {
-        return Err(format!("followers are told {:?} where {:?} were acknowledged", revisions(&all), revisions(&model.told)));
+        return Err(format!("watchers received {:?} where {:?} were acknowledged", revisions(&all), revisions(&model.reported)));
     }
     let (seen, rest) = all.split_at(all.len() / 2);
-    let told = followed(store, seen.last().map_or(Revision(0), |last| last.0));
-    if told == rest { Ok(()) } else { Err(format!("who has seen {:?} is told {:?}", revisions(seen), revisions(&told))) }
+    let reported = followed(store, seen.last().map_or(Revision(0), |last| last.0));
+    if reported == rest {
+        Ok(())
+    } else {
+        Err(format!("a watcher that has seen {:?} received {:?}", revisions(seen), revisions(&reported)))
+    }
 }
 
 fn names(contents: &BTreeMap<String, (Vec<u8>, Revision)>) -> Vec<String> {
@@ -185,7 +190,7 @@ fn go_on(disk: &Disk, model: &Model) -> Result<(), String> {
     let store = open(disk).map_err(|error| format!("it does not open: {error}"))?;
     check(&store, &model)?;
     check_followers(&store, &model)?;
-    model = Model { acknowledged: contents(&store), unknown: None, told: followed(&store, Revision(0)), ..model };
+    model = Model { acknowledged: contents(&store), unknown: None, reported: followed(&store, Revision(0)), ..model };
     run(&store, &mut model, STEPS..STEPS + 10);
     assert!(model.unknown.is_none(), "nothing fails any more");
     drop(store);
@@ -224,7 +229,7 @@ fn of_format(wanted: u64, disk: &Disk) -> Disk {
     other
 }
 
-/// Not as damage, of which somebody may accept the loss.
+/// Not as damage, whose loss a user may accept.
 #[test]
 fn what_a_build_of_another_format_wrote_is_refused_and_left_as_it_is_whatever_is_accepted() {
     let (disk, mut model) = (Disk::default(), Model::default());
@@ -272,7 +277,7 @@ fn a_store_goes_on_after_any_refusal_of_the_disk_and_nothing_of_what_failed_come
         disk.fail_at(at, Trouble::Failure);
         let Ok(store) = open(&disk) else { continue };
         run(&store, &mut model, 0..STEPS);
-        // Whoever reads it knows: it is not there, and will not be.
+        // A reader knows: it is not there, and will not be.
         model.unknown = None;
         assert_eq!(contents(&store), model.acknowledged, "at operation {at}");
         run(&store, &mut model, STEPS..STEPS + 10);
@@ -284,7 +289,7 @@ fn a_store_goes_on_after_any_refusal_of_the_disk_and_nothing_of_what_failed_come
     }
 }
 
-/// After a failed sync memory may show what the disk does not have, and the next one may not tell: that file is written to no more.
+/// After a failed sync, memory can show what the disk does not have, and the next sync may succeed without it. So that file is not written any more.
 #[test]
 fn behind_a_write_that_failed_a_new_log_is_begun() {
     let mut failed = 0;
@@ -319,7 +324,7 @@ fn a_refusal_of_the_disk_and_then_a_power_loss_or_a_kill_lose_nothing() {
             if disk.operations() <= then {
                 run(&store, &mut model, STEPS..STEPS + 10);
             }
-            // One of the two is void where the other happened; which, nobody need know.
+            // One of the two is void where the other happened. Which one does not matter.
             let second = model.unknown.take();
             for after in [disk.after_power_loss(0), disk.after_power_loss(at), disk.after_kill()] {
                 let go_on_behind = |unknown: &Option<_>| go_on(&after.after_kill(), &Model { unknown: unknown.clone(), ..model.clone() });
@@ -378,50 +383,50 @@ fn refused(disk: &Disk, name: &str, damaged: Option<Vec<u8>>) -> String {
     let whole = disk.read(name);
     disk.damage(name, damaged);
     let before = (files(disk), disk.operations());
-    let told = match open(disk) {
+    let reported = match open(disk) {
         Ok(store) => panic!("{name}: opened with {:?}", names(&contents(&store))),
         Err(error) => error.to_string(),
     };
     assert_eq!((files(disk), disk.operations()), before, "a start that refuses changes nothing");
     disk.damage(name, whole);
-    told
+    reported
 }
 
-/// Where the last byte that is no zero stands, behind it.
+/// The offset after the last nonzero byte.
 fn used(bytes: &[u8]) -> usize {
     bytes.iter().rposition(|byte| *byte != 0).expect("not empty") + 1
 }
 
 #[test]
-fn a_flipped_bit_anywhere_is_told_and_nothing_is_changed() {
+fn a_flipped_bit_anywhere_is_reported_and_nothing_is_changed() {
     let (disk, model) = written();
     for (name, bytes) in files(&disk) {
         for at in 0..used(&bytes) {
             let mut damaged = bytes.clone();
             damaged[at] ^= 1 << (at % 8);
-            let told = refused(&disk, &name, Some(damaged));
-            assert!(told.contains(&name), "byte {at} of {name}: {told}");
+            let reported = refused(&disk, &name, Some(damaged));
+            assert!(reported.contains(&name), "byte {at} of {name}: {reported}");
         }
     }
     check(&open(&disk).expect("whole again"), &model).expect("all of it");
 }
 
 #[test]
-fn a_file_that_is_cut_anywhere_or_missing_is_told() {
+fn a_truncated_or_missing_file_is_reported() {
     let (disk, model) = written();
     for (name, bytes) in files(&disk) {
         for end in 0..used(&bytes) {
-            let told = refused(&disk, &name, Some(bytes[..end].to_vec()));
-            assert!(told.contains(&name), "{name} cut at {end}: {told}");
+            let reported = refused(&disk, &name, Some(bytes[..end].to_vec()));
+            assert!(reported.contains(&name), "{name} cut at {end}: {reported}");
         }
-        let told = refused(&disk, &name, None);
-        assert!(told.contains(&name) && told.contains("missing"), "{name}: {told}");
+        let reported = refused(&disk, &name, None);
+        assert!(reported.contains(&name) && reported.contains("missing"), "{name}: {reported}");
     }
     check(&open(&disk).expect("whole again"), &model).expect("all of it");
 }
 
 #[test]
-fn files_of_another_place_or_time_are_told() {
+fn files_of_another_store_or_time_are_reported() {
     let (disk, _) = written();
     let log = |disk: &Disk| files(disk).into_iter().rfind(|(name, _)| name.starts_with("log")).expect("there is one");
     let (earlier, _) = log(&disk);
@@ -449,35 +454,35 @@ fn frames(bytes: &[u8]) -> Vec<usize> {
 }
 
 #[test]
-fn whole_frames_that_are_missing_or_twice_are_told() {
+fn missing_or_duplicate_frames_are_reported() {
     let (disk, _) = written();
     for (name, bytes) in files(&disk).into_iter().filter(|(name, _)| name != acknowledged::NAME) {
         let offsets = frames(&bytes);
         for (index, pair) in offsets.windows(2).enumerate() {
             let without = [&bytes[..pair[0]], &bytes[pair[1]..]].concat();
-            let told = refused(&disk, &name, Some(without));
+            let reported = refused(&disk, &name, Some(without));
             let why = if index == 0 { "header is not valid" } else { "" };
-            assert!(told.contains(&name) && told.contains(why), "{name} without frame {index}: {told}");
+            assert!(reported.contains(&name) && reported.contains(why), "{name} without frame {index}: {reported}");
             if 0 < index && index + 2 < offsets.len() {
-                assert!(told.contains("the part before it is missing"), "{name} without frame {index}: {told}");
+                assert!(reported.contains("the part before it is missing"), "{name} without frame {index}: {reported}");
             }
             let twice = [&bytes[..pair[1]], &bytes[pair[0]..]].concat();
-            let told = refused(&disk, &name, Some(twice));
+            let reported = refused(&disk, &name, Some(twice));
             let why = ["the part before it is missing", "there is data after its end"];
-            assert!(why.iter().any(|why| told.contains(why)), "{name} with frame {index} twice: {told}");
+            assert!(why.iter().any(|why| reported.contains(why)), "{name} with frame {index} twice: {reported}");
         }
     }
 }
 
 #[test]
-fn a_log_behind_the_checkpoint_of_another_store_is_told() {
+fn a_log_after_the_checkpoint_of_another_store_is_reported() {
     let (disk, _) = written();
     let other = Disk::default();
     run(&open(&other).expect("an empty disk"), &mut Model::default(), 1..STEPS + 3);
     let of = |disk: &Disk| files(disk).into_iter().find(|(name, _)| name.starts_with("log")).expect("there is one");
     let ((name, _), (foreign, bytes)) = (of(&disk), of(&other));
-    let told = refused(&disk, &name, Some(bytes));
-    assert!(told.contains(if name == foreign { "it follows revision" } else { "it was written as" }), "{told}");
+    let reported = refused(&disk, &name, Some(bytes));
+    assert!(reported.contains(if name == foreign { "it follows revision" } else { "it was written as" }), "{reported}");
 }
 
 #[test]
@@ -616,9 +621,9 @@ fn what_is_written_while_a_checkpoint_is_written_is_there_behind_it() {
     assert_eq!(changes_of(found), (0, format!("{before} {meanwhile} /e=2@13<1@9")));
 }
 
-/// Then it shows versions of different revisions, and nobody knows what the changes in between replaced.
+/// Then it shows versions of different revisions, and what the changes in between replaced is unknown.
 #[test]
-fn a_checkpoint_during_which_history_forgets_what_was_begins_the_history_anew() {
+fn a_checkpoint_during_which_history_forgets_old_versions_restarts_the_history() {
     let found = found_behind_a_checkpoint(0);
     assert_eq!(objects(&found), ["/b=2", "/d=3", "/e=2"]);
     assert_eq!(changes_of(found), (12, "/e=2@13<1@9".into()));

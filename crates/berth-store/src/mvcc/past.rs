@@ -67,7 +67,7 @@ impl Past {
 impl Mvcc {
     /// Keeps a resource apart that has lost all changes up to `since`.
     pub(super) fn keep_since(&mut self, prefix: &str, since: Revision) {
-        self.keep_apart(prefix);
+        self.partition_by_prefix(prefix);
         if let Some(resource) = self.resources.get_mut(prefix) {
             (resource.oldest, resource.dropped) = (since, since);
         }

@@ -1,7 +1,7 @@
-//! Lists that go on: the revisions that their next pages show, and the versions that are kept for them alone.
+//! Lists in progress: the revisions that their next pages show, and the versions that are kept for them alone.
 //!
-//! A version that history gives up is kept while a list at a revision that shows it goes on. What that takes is bounded: where it is too much, lists
-//! end, of whoever makes most be kept first, the oldest of his first.
+//! A version that history gives up is kept while a list at a revision that shows it continues. The memory for this is bounded: beyond the limit, lists
+//! end. The first to end are those of the client that causes most of it, oldest first.
 
 use crate::{Key, Revision, env::Timestamp};
 use std::{
@@ -29,7 +29,7 @@ struct Pin {
     bytes: usize,
 }
 
-/// A version that is kept for lists alone. Stands with the newest list that shows it.
+/// A version that is kept for lists alone. It is recorded with the newest list that shows it.
 #[derive(Debug)]
 struct Kept {
     key: Key,
@@ -163,7 +163,7 @@ impl Pins {
         wanted.map(|(resource, revision, pin)| (resource.clone(), revision, Arc::clone(&pin.owner))).collect()
     }
 
-    /// What is kept for lists, counted anew. For tests.
+    /// Counts again what is kept for lists. For tests.
     #[cfg(test)]
     pub(crate) fn check_counts(&self) -> usize {
         let pins: Vec<_> = self.by_resource.values().flat_map(BTreeMap::values).flatten().collect();

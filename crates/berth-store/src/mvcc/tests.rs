@@ -138,7 +138,7 @@ fn apply(mvcc: &mut Mvcc, model: &mut Model, op: &Op) {
             model.lists.retain(|(_, at, ..)| model.compacted <= *at);
             return;
         }
-        Op::KeepApart(number) => return mvcc.keep_apart(APART[*number]),
+        Op::KeepApart(number) => return mvcc.partition_by_prefix(APART[*number]),
         Op::Pin(number, owner, time) => {
             let (prefix, until) = (APART[*number], model.now + time);
             mvcc.pin(prefix, mvcc.revision(), &owner.to_string(), Timestamp::from_second(until).expect("a time"));
@@ -329,7 +329,7 @@ fn a_resource_is_kept_apart_unless_it_is_another_s_part() {
     let mut mvcc = Mvcc::new(Arc::new(()), 0);
     ["/r/services/specs/", "/r/services/", "/r/services/specs/a/", "/r/services/endpoints/", "/r/"]
         .iter()
-        .for_each(|prefix| mvcc.keep_apart(prefix));
+        .for_each(|prefix| mvcc.partition_by_prefix(prefix));
     let check = |text: &str, wanted: Option<&str>| assert_eq!(mvcc.resource_prefix(text), wanted, "{text}");
     check("/r/services/specs/a/b", Some("/r/services/specs/"));
     check("/r/services/specs/", Some("/r/services/specs/"));
@@ -342,7 +342,7 @@ fn a_resource_is_kept_apart_unless_it_is_another_s_part() {
 /// A store of one resource, with a kilobyte in each of ten keys.
 fn ten_keys(history_bytes: usize) -> Mvcc {
     let mut mvcc = Mvcc::new(Arc::new(()), history_bytes);
-    mvcc.keep_apart("/r/core/pods/");
+    mvcc.partition_by_prefix("/r/core/pods/");
     (0..10).for_each(|number| write(&mut mvcc, number));
     mvcc
 }
@@ -359,7 +359,7 @@ fn write_key(mvcc: &mut Mvcc, key: Key) {
     mvcc.apply(&commit);
 }
 
-/// A first page says how many follow without a look at each of them.
+/// A first page has the number of keys that follow, without a scan.
 #[test]
 fn the_keys_of_a_resource_and_of_each_namespace_are_counted_as_they_come_and_go() {
     let mut mvcc = ten_keys(1 << 20);
@@ -386,7 +386,7 @@ fn the_keys_of_a_resource_and_of_each_namespace_are_counted_as_they_come_and_go(
 #[test]
 fn who_goes_on_behind_a_key_before_the_first_begins_with_the_first() {
     let mut mvcc = ten_keys(1 << 20);
-    // Between those that others stand behind and the first.
+    // Between keys that have others after them, and the first.
     write_key(&mut mvcc, Key::new("/odd"));
     for (after, found) in [("/r/core/pods/a/8", 1), ("/r/core/pods/a/9", 0), ("/a", 10), ("/r/core/nodes/x", 10), ("/z", 0)] {
         let request = RangeRequest { start_after: Some(Key::new(after)), ..RangeRequest::all("/r/core/pods/") };
@@ -394,9 +394,9 @@ fn who_goes_on_behind_a_key_before_the_first_begins_with_the_first() {
     }
 }
 
-/// Somebody may have deleted much since the page before said it.
+/// A client may have deleted many keys since the page before counted them.
 #[test]
-fn what_is_said_to_follow_a_page_is_believed_but_for_one_that_ends_early() {
+fn the_count_of_keys_after_a_page_is_trusted_unless_the_page_ends_early() {
     let mvcc = ten_keys(1 << 20);
     let remaining = |limit, behind| {
         let request = RangeRequest { limit: Some(limit), behind, ..RangeRequest::all("/r/core/pods/") };
@@ -427,11 +427,11 @@ fn the_oldest_lists_of_who_makes_most_be_kept_end_first() {
     assert_eq!(goes_on.collect::<Vec<_>>(), [true, false, false, true]);
 }
 
-/// As what files tell of it is forgotten.
+/// As the contents of files are forgotten.
 #[test]
 fn of_what_takes_as_much_that_of_no_resource_is_forgotten_first() {
     let mut mvcc = Mvcc::new(Arc::new(()), change_bytes(1000, 0));
-    mvcc.keep_apart("/r/core/pods/");
+    mvcc.partition_by_prefix("/r/core/pods/");
     write_key(&mut mvcc, Key::new("/odd"));
     write(&mut mvcc, 0);
     assert_eq!(["/odd", "/r/core/pods/"].map(|prefix| mvcc.oldest(prefix).0), [1, 0]);

@@ -161,9 +161,9 @@ fn commits_that_come_together_do_not_pass_a_bound_together() {
     assert_eq!(mvcc.usage().refused, 1);
 }
 
-/// A layout that says nothing of what is to come.
+/// A layout that announces no growth.
 #[test]
-fn a_key_takes_what_it_is_and_what_stands_around_it() {
+fn the_size_of_a_key_includes_its_overhead() {
     let entry = Entry {
         key: Key::new("/odd"),
         value: "12".into(),
@@ -225,7 +225,7 @@ fn the_quota_is_used_up_where_an_object_of_any_size_finds_no_room() {
         space.set_quota(Some(quota));
         space.usage().lacks
     };
-    let is_short = Some(Lack::Quota);
+    let is_short = Some(OutOfSpace::Quota);
     assert_eq!([0, 256, 257, 10_000].map(|left| lacks(16 << 10, left)), [is_short, is_short, None, None]);
     let largest = MAX_VALUE_BYTES as u64;
     assert_eq!([largest, largest + 1].map(|left| lacks(128 << 20, left)), [is_short, None]);

@@ -1,11 +1,11 @@
-//! What comes back after a crash, and that damage is told.
+//! What survives a crash, and the reports of damage.
 #![cfg(feature = "embedded")]
 #![expect(clippy::disallowed_methods, clippy::disallowed_types, reason = "files are damaged here, and processes killed")]
 
 use crate::util::{self, all, block_on, create, delete, get, layout, newest, pod, range, show_entry, update};
 use berth_store::{
-    Bound, DEFAULT_HISTORY_BYTES, EmbeddedStore, Expected, FolderError, Health, Lack, Limits, MemoryStore, OnDamage, OpenError, Opening,
-    Purpose, RangeRequest, ReadError, Revision, Store, Write as StoreWrite, WriteError, check,
+    Bound, DEFAULT_HISTORY_BYTES, EmbeddedStore, Expected, FolderError, Health, Limits, MemoryStore, OnDamage, OpenError, Opening,
+    OutOfSpace, Purpose, RangeRequest, ReadError, Revision, Store, Write as StoreWrite, WriteError, check,
     env::Timestamp,
     expiry::Expire,
     files::{
@@ -207,7 +207,7 @@ fn a_torn_last_commit_is_left_out_as_a_whole() {
 
 /// The last bytes of the log: one flipped bit there, or a cut, must not cost what was acknowledged.
 #[test]
-fn damage_to_the_last_acknowledged_commit_is_told() {
+fn damage_to_the_last_acknowledged_commit_is_reported() {
     let dir = ten_pods();
     let bytes = log_bytes(&dir);
     for at in bytes.len() - 4..bytes.len() {
@@ -240,7 +240,7 @@ fn what_is_left_of_a_damaged_store_opens_if_the_loss_is_accepted() {
 
 /// Flips a bit in every place of the commit of `p5`, which others follow.
 #[test]
-fn a_damaged_commit_is_told_and_nothing_is_cut_off() {
+fn a_damaged_commit_is_reported_and_nothing_is_cut_off() {
     let dir = ten_pods();
     let bytes = log_bytes(&dir);
     let (from, to) = (place_of(&bytes, "/registry/core/pods/default/p5"), place_of(&bytes, "/registry/core/pods/default/p6"));
@@ -263,7 +263,7 @@ fn small(dir: &Path) -> EmbeddedStore {
 }
 
 #[test]
-fn what_a_checkpoint_holds_comes_back_and_damage_to_it_is_told() {
+fn the_contents_of_a_checkpoint_survive_and_damage_to_it_is_reported() {
     let dir = folder();
     let store = small(dir.path());
     let value = "x".repeat(500);
@@ -274,7 +274,7 @@ fn what_a_checkpoint_holds_comes_back_and_damage_to_it_is_told() {
         delete(&store, &pod(&format!("p{index:03}")));
     });
     drop(store);
-    // One may have been broken off by closing; the next start, with as much written, makes another.
+    // Closing may have interrupted one. The next start, after as many writes, makes another.
     let store = small(dir.path());
     (0..100).for_each(|index| {
         update(&store, &pod(&format!("p{index:03}")), &format!("{value}{index}"));
@@ -303,7 +303,7 @@ fn what_a_checkpoint_holds_comes_back_and_damage_to_it_is_told() {
 }
 
 #[test]
-fn a_damaged_or_missing_note_of_what_was_acknowledged_is_told() {
+fn a_damaged_or_missing_note_of_acknowledged_writes_is_reported() {
     let dir = ten_pods();
     fs::write(dir.path().join("acknowledged"), "nonsense, but long enough").expect("writable");
     assert!(refused(&dir).contains("acknowledged: its checksum is wrong"));
@@ -312,7 +312,7 @@ fn a_damaged_or_missing_note_of_what_was_acknowledged_is_told() {
 }
 
 #[test]
-fn a_check_tells_what_is_whole_and_changes_nothing() {
+fn a_check_reports_complete_files_and_changes_nothing() {
     let dir = ten_pods();
     let before = files(&dir);
     let report = check(dir.path(), layout()).expect("readable");
@@ -330,7 +330,7 @@ fn a_check_tells_what_is_whole_and_changes_nothing() {
     assert_eq!(files(&dir), before);
 }
 
-/// Secrets are in the files: nobody else reads them, whoever made the folder.
+/// Secrets are in the files: no other user can read them, whatever the folder's permissions were.
 #[test]
 fn files_are_their_owners_alone_in_a_folder_that_was_made_for_all() {
     let dir = folder();
@@ -346,7 +346,7 @@ fn files_are_their_owners_alone_in_a_folder_that_was_made_for_all() {
 }
 
 #[test]
-fn a_write_that_failed_is_told_and_the_store_goes_on_by_itself() {
+fn a_failed_write_is_reported_and_the_store_continues_by_itself() {
     let disk = Disk::default();
     let store = EmbeddedStore::open_on(Arc::new(disk.clone()), layout(), Opening::default()).expect("an empty disk");
     create(&store, &pod("a"), "1");
@@ -369,7 +369,7 @@ fn a_write_that_failed_is_told_and_the_store_goes_on_by_itself() {
 const CHILD: &str = "BERTH_STORE_CRASH_CHILD";
 const CHILD_WRITERS: usize = 8;
 
-/// In the child: writes for ever, and says which key is acknowledged.
+/// In the child process: writes indefinitely, and prints which key is acknowledged.
 #[test]
 fn child_that_writes_until_killed() {
     let Ok(dir) = env::var(CHILD) else { return };
@@ -475,7 +475,7 @@ fn a_store_that_is_full_when_it_opens_can_be_emptied_and_filled_again() {
 }
 
 #[test]
-fn a_disk_that_fills_up_is_left_to_what_keeps_going_then_to_what_makes_room_then_to_nobody() {
+fn a_full_disk_accepts_first_only_upkeep_then_only_deletions_then_nothing() {
     let limits = Limits { log_step_bytes: 4 * KIB, checkpoint_bytes_min: KIB * KIB, free_bytes_min: 64 * KIB };
     let opening = Opening { limits, ..Opening::default() };
     fill_up(|disk| EmbeddedStore::open_on(Arc::new(disk.clone()), layout(), opening).expect("whole"));
@@ -506,9 +506,9 @@ fn fill_up<S: Store>(open: impl Fn(&Disk) -> S) {
         let written = (0..200).take_while(is_written).count();
         let free = disk.free_bytes().expect("bounded");
         assert!((20..70).contains(&written) && (kept..kept + 4 * KIB).contains(&free), "{purpose:?}: {written}, and {free} bytes are free");
-        assert_eq!(store.usage().and_then(|usage| usage.lacks), Some(Lack::Disk));
+        assert_eq!(store.usage().and_then(|usage| usage.lacks), Some(OutOfSpace::Disk));
     }
-    // Somebody else takes of the last.
+    // Another program uses the last space.
     disk.set_free_bytes(Some(4 * KIB - 1));
     for purpose in [Some(Purpose::Growth), Some(Purpose::Removal), None] {
         assert!(matches!(write(&store, purpose), Err(WriteError::NoSpace { .. })), "{purpose:?}");

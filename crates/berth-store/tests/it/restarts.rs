@@ -1,5 +1,5 @@
-//! Any sequence of writes, ends of values, compactions, kills and power losses, beside a store that never stops: whoever follows the one, or reads it
-//! at any revision, sees what the other shows.
+//! Any sequence of writes, expiries, compactions, kills and power losses, next to a store that never stops. Watchers of the one, and readers at any
+//! revision, see what the other shows.
 
 use crate::util::{DEPLOYMENTS, NODES, PODS, all, block_on, get, layout, newest, range};
 use berth_store::{
@@ -132,7 +132,7 @@ fn next(watch: &mut Watch) -> Option<String> {
     })
 }
 
-/// All that anybody can read and follow: at every revision a page, and what comes behind it; from the first one that is kept on all of that.
+/// All that clients can read and watch: at every revision a page, and what follows it; from the first kept revision on, all of that.
 fn shown(store: &dyn Store) -> String {
     let mut shown = String::new();
     for prefix in [PODS, DEPLOYMENTS, NODES, "/registry/core/pods/a/", "/registry/of/none/", "/registry/core/", ""] {

@@ -24,7 +24,7 @@ impl Layout for TestLayout {
         known.iter().find(|prefix| text.starts_with(**prefix)).map(|prefix| &text[..prefix.len()])
     }
 
-    /// The whole value stands in `uid`, to show that headers belong to values.
+    /// `uid` holds the complete value, to show that headers belong to values.
     fn header(&self, _: &Key, value: &[u8]) -> Header {
         Header { uid: String::from_utf8_lossy(value).into(), ..Header::default() }
     }

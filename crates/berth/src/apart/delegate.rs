@@ -1,4 +1,4 @@
-//! Asks the API server that a part works on who somebody is, and what they may.
+//! Asks the API server of a part to authenticate and authorize requests.
 
 use crate::progress::chain;
 use berth_apiserver::{
@@ -46,7 +46,7 @@ impl Reviews {
     }
 }
 
-/// What a stranger is told: no word of where the API server is, or of what it thinks of who asks it. The log has that.
+/// The message for an unauthenticated client: it contains neither the address of the API server nor its opinion of the client. The log has both.
 fn unanswered(connection: &Connection, error: &kube::Error) -> Unanswered {
     if !matches!(error, kube::Error::Api(_)) {
         connection.next_server();

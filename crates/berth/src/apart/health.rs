@@ -1,4 +1,4 @@
-//! How a part is, told to probes and to Prometheus: what it listens with, and what is looked at.
+//! The health of a part, for probes and for Prometheus: the server, and the checks.
 
 use super::{Outcome, Part, delegate::Reviews, options::HealthOptions, process::Process};
 use crate::{
@@ -30,10 +30,10 @@ use std::{
     time::Duration,
 };
 
-/// How long the API server may give no answer. Who starts it anew takes less, and a lease is renewed every two seconds.
+/// How long the API server may give no answer. Its restart takes less, and a lease is renewed every two seconds.
 const SILENCE_MAX: SignedDuration = SignedDuration::from_secs(5);
 /// A look that takes longer hangs: as in `berth up`.
-const LOOK_MAX: Duration = Duration::from_mins(5);
+const RECONCILE_MAX: Duration = Duration::from_mins(5);
 
 /// How a part is.
 #[derive(Clone)]
@@ -81,14 +81,14 @@ impl Health {
             readiness: self.readiness.clone(),
             clock: Arc::clone(&env.clock),
         };
-        let server = PartServer::bind(config).await.map_err(|error| told(&error))?;
+        let server = PartServer::bind(config).await.map_err(|error| bind_failure(&error))?;
         Output::Stdout.line(&format!("health and metrics at https://{}", server.local_addr()));
         tokio::spawn(faults.clone().watch("credentials", following.follow(server.replace())));
         tokio::spawn(faults.clone().watch("health and metrics", server.serve(pending())));
         Ok(())
     }
 
-    /// The API server is there, and answers as `contact` says from now on.
+    /// Records that the API server is reachable, and that `contact` has its answers from now on.
     pub(super) fn found(&self, contact: Arc<Contact>) -> Outcome<()> {
         contact.register(&self.metrics)?;
         let writes = Arc::clone(&contact);
@@ -110,8 +110,8 @@ impl Health {
         let _ = self.workloads.set(Arc::new(Listed(cluster)));
     }
 
-    /// It stands for this lease, and does not lead.
-    pub(super) fn stands(&self, lease: &str) {
+    /// Records that the part is a standby for this lease.
+    pub(super) fn set_standby(&self, lease: &str) {
         self.leads.with_label_values(&[lease]).set(0);
     }
 
@@ -134,7 +134,7 @@ impl Health {
         });
         self.readiness.add("controllers", Failure::Dead, move || {
             let why = |(queue, age): (String, Duration)| format!("{queue} has reconciled one object for {} s", age.as_secs());
-            ready(looks.hanging(LOOK_MAX).map_or(Ok(()), |hanging| Err(why(hanging))))
+            ready(looks.hanging(RECONCILE_MAX).map_or(Ok(()), |hanging| Err(why(hanging))))
         });
         are_synced
     }
@@ -176,6 +176,6 @@ fn credentials(options: &HealthOptions, name: &str, env: &Env) -> Outcome<Follow
     Ok(Following::read(files, own)?)
 }
 
-fn told(error: &BindError) -> String {
+fn bind_failure(error: &BindError) -> String {
     format!("{} (--bind-address; --secure-port, where 0 disables it)", chain(error))
 }

@@ -68,7 +68,7 @@ pub(crate) struct PartOptions {
     #[arg(short, long, action = clap::ArgAction::Count)]
     pub(crate) verbose: u8,
 
-    // These last: what follows would stand under their headings.
+    // These last: otherwise the following options would be under their headings.
     #[command(flatten)]
     pub(crate) health: HealthOptions,
 
@@ -90,7 +90,7 @@ impl PartOptions {
     }
 }
 
-/// Where it is told how the part is, named as upstream's.
+/// The address of the part's health endpoint, with upstream's names.
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Health and metrics")]
 pub(crate) struct HealthOptions {
@@ -151,7 +151,7 @@ pub(crate) struct LeaderOptions {
 }
 
 impl LeaderOptions {
-    /// The Lease and its times; `None`: whoever runs works.
+    /// The Lease and its times. `None`: there is no leader election.
     ///
     /// # Errors
     /// [`BadTiming`]

@@ -39,8 +39,8 @@ impl Late {
         self.0.connected.get_or_try_init(|| (self.0.connect)()).await.cloned()
     }
 
-    /// What the cluster tells, as soon as there is one.
-    fn told<T: Send + 'static>(&self, ask: impl Fn(&dyn Cluster) -> BoxStream<'static, T> + Send + 'static) -> BoxStream<'static, T> {
+    /// The stream from the cluster, as soon as there is one.
+    fn stream<T: Send + 'static>(&self, ask: impl Fn(&dyn Cluster) -> BoxStream<'static, T> + Send + 'static) -> BoxStream<'static, T> {
         let late = self.clone();
         let connecting = async move {
             loop {
@@ -58,11 +58,11 @@ impl Late {
 
 impl Cluster for Late {
     fn kinds(&self) -> BoxStream<'static, Vec<ServedKind>> {
-        self.told(|cluster| cluster.kinds())
+        self.stream(|cluster| cluster.kinds())
     }
 
     fn watch(&self, resource: GroupResource) -> BoxStream<'static, Change> {
-        self.told(move |cluster| cluster.watch(resource.clone()))
+        self.stream(move |cluster| cluster.watch(resource.clone()))
     }
 
     fn get(&self, resource: GroupResource, key: &ObjectKey) -> BoxFuture<'_, Result<Option<RawObject>, ClusterError>> {

@@ -1,4 +1,5 @@
-//! The page of `berth up`: on loopback, as a user of its own, who asks the server over HTTPS as any other does. Nobody asks anything before somebody has signed in.
+//! The page of `berth up`: on loopback, as a user of its own, which sends requests over HTTPS like any other. It sends none before a user has signed
+//! in.
 
 use super::{late::Late, open};
 use crate::{
@@ -105,7 +106,7 @@ impl OwnPage {
     /// Serves the page.
     ///
     /// # Errors
-    /// Its port is somebody else's.
+    /// Another process uses its port.
     pub(crate) async fn start(user: PageUser, server: Server) -> Result<Self, Box<dyn Error>> {
         let PageUser { options, token } = user;
         // A fault of the page ends the page, and not what it shows.
@@ -145,7 +146,7 @@ impl OwnPage {
         Ok(Self { links, open: options.open, stop, serving })
     }
 
-    /// Tells of it, with a link.
+    /// Returns the announcement of the page, with a link.
     pub(crate) fn announce(&self) -> String {
         let link = self.links.another();
         Output::Stdout.line(&format!("  in the browser: {link}"));
@@ -164,12 +165,12 @@ impl OwnPage {
     /// Resolves when nothing of it is left but what its user's rights are.
     pub(crate) async fn end(self) {
         let _ = self.stop.send(());
-        // What panicked there was told.
+        // A panic there was reported.
         let _ = self.serving.await;
     }
 }
 
-/// Resolves when the page is to end: it is told so, or has a fault.
+/// Resolves when the page is to end: after a signal, or after a fault.
 async fn ended(stopped: oneshot::Receiver<()>, faults: Faults) {
     tokio::select! {
         _ = stopped => (),

@@ -1,8 +1,8 @@
 //! `berth store give-back`.
 
-use super::{At, Outcome, foreign, locked, options::StoreOptions, tell, with_advice};
-use crate::stand_ins;
-use berth_etcd::ClaimError;
+use super::{At, Outcome, foreign, locked, options::StoreOptions, print_note, with_advice};
+use crate::replacements;
+use berth_etcd::OwnershipError;
 
 pub(super) fn run(options: &StoreOptions) -> Outcome<()> {
     let At::Etcd(runtime, clients) = At::open(options)? else { return Err("only an etcd can be returned: use --store etcd".into()) };
@@ -16,8 +16,8 @@ pub(super) fn run(options: &StoreOptions) -> Outcome<()> {
         for client in clients.all() {
             match client.check_own(&authority).await {
                 Ok(()) => own.push(client),
-                // Of several one may have been given back before this was broken off.
-                Err(ClaimError::Nobodys { .. }) => (),
+                // Of several, one may have been given back before the interruption.
+                Err(OwnershipError::NoOwner { .. }) => (),
                 Err(error) => return Err(with_advice(error).into()),
             }
         }
@@ -28,12 +28,12 @@ pub(super) fn run(options: &StoreOptions) -> Outcome<()> {
         for client in &own {
             // Who starts there before this has come to its end turns back what was done.
             client.set_half_given_back(&authority, true).await.map_err(with_advice)?;
-            changed += stand_ins::give(client, &foreign()).await?;
+            changed += replacements::give(client, &foreign()).await?;
         }
         for client in own {
             client.give_back(&authority).await.map_err(with_advice)?;
         }
-        tell(&format!(
+        print_note(&format!(
             "returned; {} fields that Kubernetes 1.36 does not know as annotations. Start the kube-apiserver. berth up --take-over is the reverse.",
             if changed == 1 { "1 object has".to_owned() } else { format!("{changed} objects have") }
         ));

@@ -3,7 +3,7 @@
 use super::{
     At, Outcome, authority, counted, counting, foreign, locked,
     options::{Import, Restore, StoreOptions},
-    tell, with_advice,
+    print_note, with_advice,
 };
 use crate::{data_dir::DataDir, etcd::Clients, memory, progress::chain};
 use berth_etcd::Client;
@@ -32,15 +32,15 @@ use tempfile::NamedTempFile;
 /// How far revisions go on behind those of an archive at least, and how far for each second since it was taken: no store comes so far.
 const AHEAD_MIN: u64 = 1_000_000_000;
 const AHEAD_A_SECOND: u64 = 1_000_000;
-/// For longer than that nobody's clock counts.
+/// Later expiries are beyond every clock.
 const AHEAD_SECONDS_MAX: u64 = 100 * 366 * 24 * 3600;
 /// How far below the greatest revision an embedded store that is made of an archive begins at least: more than it comes to in decades.
 const REVISIONS_LEFT_MIN: u64 = 1 << 50;
-/// How many objects are told of that have fields which are left out.
-const TOLD_MAX: usize = 10;
+/// The maximum number of objects that are listed with their omitted fields.
+const REPORTED_MAX: usize = 10;
 /// How many writes are under way to an etcd.
 const IN_FLIGHT: usize = 64;
-/// How often a write is tried of which etcd does not say what became of it.
+/// How often a write of unknown outcome is tried.
 const TRIES: usize = 100;
 /// How many keys share a lease.
 const LEASE_KEYS: usize = 1000;
@@ -93,18 +93,18 @@ struct Archive {
     resources: Arc<Resources>,
     leaves_out: bool,
     /// What the last reading met: the first objects with fields that are not known, how many more there are, and how many are left out whole.
-    told: RefCell<Vec<(Key, Vec<String>)>>,
-    untold: Cell<u64>,
+    reported: RefCell<Vec<(Key, Vec<String>)>>,
+    unreported: Cell<u64>,
     left_out: Cell<u64>,
 }
 
 impl Archive {
     fn of(path: Option<&Path>, leaves_out: bool) -> Outcome<Self> {
         let resources = foreign().0.resources();
-        let (told, untold, left_out) = (RefCell::default(), Cell::default(), Cell::default());
+        let (reported, unreported, left_out) = (RefCell::default(), Cell::default(), Cell::default());
         if let Some(path) = path {
             let (path, name) = (path.to_owned(), path.display().to_string());
-            return Ok(Self { path, name, _kept: None, resources, leaves_out, told, untold, left_out });
+            return Ok(Self { path, name, _kept: None, resources, leaves_out, reported, unreported, left_out });
         }
         if io::stdin().is_terminal() {
             return Err("add the name of an archive, or pipe one to standard input (|)".into());
@@ -118,8 +118,8 @@ impl Archive {
             _kept: Some(kept),
             resources,
             leaves_out,
-            told,
-            untold,
+            reported,
+            unreported,
             left_out,
         })
     }
@@ -138,11 +138,11 @@ impl Archive {
         Ok(self.read()?.header().clone())
     }
 
-    /// Its objects as they are to be stored, with each read checked anew.
+    /// Its objects as they are to be stored. Each object that is read is checked again.
     fn objects(&self, now: Timestamp) -> Result<impl Iterator<Item = Result<Made, Fault>>, Fault> {
         let refused = self.refused();
-        self.told.borrow_mut().clear();
-        self.untold.set(0);
+        self.reported.borrow_mut().clear();
+        self.unreported.set(0);
         self.left_out.set(0);
         let object = move |item: Result<Item, ArchiveError>| match item.map_err(&refused) {
             Ok(Item::Object { key, value }) => self.checked(key, &value, now).transpose(),
@@ -156,12 +156,12 @@ impl Archive {
         match self.resources.check_archived(&key, value.as_bytes(), now) {
             Ok(Archived { value, expires_at, unknown }) => {
                 if !unknown.is_empty() {
-                    let mut told = self.told.borrow_mut();
+                    let mut reported = self.reported.borrow_mut();
                     // An archive of a newer version may have them in every object.
-                    if told.len() < TOLD_MAX {
-                        told.push((key.clone(), unknown));
+                    if reported.len() < REPORTED_MAX {
+                        reported.push((key.clone(), unknown));
                     } else {
-                        self.untold.set(self.untold.get() + 1);
+                        self.unreported.set(self.unreported.get() + 1);
                     }
                 }
                 Ok(Some(Made { key, value, expires_at }))
@@ -175,15 +175,15 @@ impl Archive {
     }
 
     /// Names what is not stored.
-    fn tell(&self) {
-        for (key, fields) in self.told.borrow().iter() {
-            tell(&format!("{key}: skipped, because this berth does not know them: {}", fields.join(", ")));
+    fn print_notes(&self) {
+        for (key, fields) in self.reported.borrow().iter() {
+            print_note(&format!("{key}: skipped, because this berth does not know them: {}", fields.join(", ")));
         }
-        if 0 < self.untold.get() {
-            tell(&format!("and {}", counted(self.untold.get(), "more object")));
+        if 0 < self.unreported.get() {
+            print_note(&format!("and {}", counted(self.unreported.get(), "more object")));
         }
         if 0 < self.left_out.get() {
-            tell(&format!("skipped {} of kinds that this berth does not serve", counted(self.left_out.get(), "object")));
+            print_note(&format!("skipped {} of kinds that this berth does not serve", counted(self.left_out.get(), "object")));
         }
     }
 
@@ -224,7 +224,7 @@ fn check_objects(archive: &Archive, now: Timestamp, quota: Option<u64>) -> Outco
     Ok(())
 }
 
-/// As [`ahead`], where revisions can go on from there for long: backups of the new store shall be taken, too.
+/// As [`ahead`], where revisions have much room above: the new store must be able to make backups too.
 fn far_ahead(header: &Header, now: Timestamp) -> Outcome<Revision> {
     let revision = ahead(header, now);
     if REVISION_MAX - REVISIONS_LEFT_MIN < revision.0 {
@@ -253,8 +253,8 @@ fn into_folder(archive: &Archive, data_dir: &DataDir, quota: Option<u64>) -> Out
     let values = || Ok::<_, Fault>(archive.objects(now)?.inspect(|_| counting.inc(1)));
     let objects = make_store(&store, revision, values)?;
     counting.finish_and_clear();
-    archive.tell();
-    tell(&format!(
+    archive.print_notes();
+    print_note(&format!(
         "{} as of {}: in {}. Resource versions continue far beyond all earlier ones: watches get 410, and clients relist.",
         counted(objects, "object"),
         header.taken_at,
@@ -272,12 +272,12 @@ fn put_keys(keys: &BTreeMap<String, String>, folder: &Path) -> Outcome<()> {
     if folder.exists() {
         let is_same = keys.iter().all(|(name, text)| fs::read_to_string(folder.join(name)).is_ok_and(|there| there == *text));
         if !is_same {
-            tell(&format!("{} already has keys, which stay; the keys of the backup are skipped", folder.display()));
+            print_note(&format!("{} already has keys, which stay; the keys of the backup are skipped", folder.display()));
         }
         return Ok(());
     }
     let parent = folder.parent().unwrap_or(Path::new("."));
-    // Its own for its owner alone, under a name that nobody looks for.
+    // Readable by the owner alone, under a temporary name.
     let made = tempfile::Builder::new().prefix(".pki-").tempdir_in(parent).map_err(failed)?;
     for (name, text) in keys {
         let mut file = tempfile::Builder::new().tempfile_in(made.path()).map_err(failed)?;
@@ -316,8 +316,8 @@ async fn into_etcd(archive: &Archive, clients: &Clients, options: &StoreOptions,
         client.end_import(&authority).await.map_err(with_advice)?;
     }
     counting.finish_and_clear();
-    archive.tell();
-    tell(&format!(
+    archive.print_notes();
+    print_note(&format!(
         "{} as of {}: in etcd, for the control plane of {}. Resource versions continue from this etcd's revision: restart every client that watched the previous store.",
         counted(count, "object"),
         header.taken_at,
@@ -344,7 +344,7 @@ impl Leases {
     }
 }
 
-/// Writes a key that is not there. While an import runs, nobody else writes.
+/// Writes a key that is absent. There are no other writers during an import.
 async fn put(client: &Client, made: Made, lease: Option<Lease>) -> Outcome<()> {
     let Made { key, value, .. } = made;
     let puts: Arc<[Put]> = Arc::new([Put { key: key.clone(), expected: Some(Expected::Absent), value: Some(value.clone()), lease }]);

@@ -28,7 +28,7 @@ use tokio::runtime::Runtime;
 
 type Outcome<T> = Result<T, Box<dyn Error>>;
 
-/// Carries out a command of `berth store`.
+/// Executes a command of `berth store`.
 pub(crate) fn run(command: &StoreCommand) -> Outcome<()> {
     match command {
         StoreCommand::Export(options) => out::export(options),
@@ -77,12 +77,12 @@ fn foreign() -> Arc<Foreign> {
     Arc::new(Foreign(Arc::<ResourceTable>::default()))
 }
 
-/// The data folder, which is nobody else's meanwhile.
+/// The data folder, locked against other processes.
 fn locked(asked: Option<&PathBuf>) -> Outcome<DataDir> {
     Ok(DataDir::open(asked.cloned(), StoreKind::Embedded)?.locked()?)
 }
 
-/// The certificate of the authority that says whose objects in etcd are: the first of the servers', or that in a data folder, made if it is missing.
+/// The certificate of the authority that owns the objects in etcd: the first of the servers', or that in a data folder, made if it is missing.
 fn authority(client_ca_file: Option<&PathBuf>, data_dir: &Path) -> Outcome<String> {
     if let Some(path) = client_ca_file {
         return Ok(authorities_in(path, "--client-ca-file")?.swap_remove(0));
@@ -97,8 +97,8 @@ fn counting(what: &'static str) -> ProgressBar {
     ProgressBar::new_spinner().with_style(style).with_message(what)
 }
 
-/// Says something beside what programs read.
-fn tell(text: &str) {
+/// Prints a text for users, apart from the output for programs.
+fn print_note(text: &str) {
     Output::Stderr.line(text);
 }
 

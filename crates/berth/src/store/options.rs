@@ -1,4 +1,4 @@
-//! What `berth store`, `berth backup` and `berth restore` are told.
+//! The options of `berth store`, `berth backup` and `berth restore`.
 
 use crate::{data_dir::StoreKind, etcd::Connection};
 use clap::{Args, Subcommand};

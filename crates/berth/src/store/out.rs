@@ -3,7 +3,7 @@
 use super::{
     At, Outcome, counted, counting, foreign,
     options::{Backup, Export},
-    tell,
+    print_note,
 };
 use crate::{
     data_dir,
@@ -12,7 +12,7 @@ use crate::{
 };
 use berth_registry::archive::{Header, Summary, Writer};
 use berth_store::{
-    Key, Layout, Revision, Snapshot, Understood,
+    Decoded, Key, Layout, Revision, Snapshot,
     etcd::{Etcd, EtcdError, Query},
 };
 use jiff::Timestamp;
@@ -40,7 +40,7 @@ pub(super) fn export(options: &Export) -> Outcome<()> {
             let (mut out, written) = write(&at, BufWriter::new(io::stdout().lock()), None)?;
             out.flush()?;
             drop(out);
-            say(&written, "written");
+            print_written(&written, "written");
         }
     }
     Ok(())
@@ -59,13 +59,13 @@ struct Written {
     revision: Revision,
 }
 
-fn say(written: &Written, place: &str) {
+fn print_written(written: &Written, place: &str) {
     let Written { summary, revision } = written;
     let keys = match summary.files {
         0 => "It contains every Secret in plain text",
         _ => "It contains the control plane's private keys, and every Secret in plain text",
     };
-    tell(&format!("{} as of revision {revision}: {place}. {keys}. Protect it.", counted(summary.objects, "object")));
+    print_note(&format!("{} as of revision {revision}: {place}. {keys}. Protect it.", counted(summary.objects, "object")));
 }
 
 /// Into a file that must not be there yet: under its name when all of it is on the disk.
@@ -85,7 +85,7 @@ fn to_file<'f>(
     file.as_file().sync_all().map_err(failed)?;
     file.persist_noclobber(path).map_err(|error| failed(error.error))?;
     File::open(folder).and_then(|folder| folder.sync_all()).map_err(failed)?;
-    say(&written, &path.display().to_string());
+    print_written(&written, &path.display().to_string());
     Ok(())
 }
 
@@ -114,7 +114,7 @@ fn write<W: Write>(at: &At, out: W, keys: Option<&Path>) -> Outcome<(W, Written)
                 writer.object(key, value)
             })
             .await?;
-            from.tell_rest().await?;
+            from.print_rest().await?;
             Outcome::Ok((writer, revision))
         })?,
     };
@@ -174,10 +174,10 @@ impl FromEtcd<'_> {
                 let Some(last) = page.keys.last() else { break };
                 query.start_after = Some(last.key.clone());
                 for found in &page.keys {
-                    match self.layout.understand(&found.key, &found.value) {
-                        Understood::AsItIs => take(&found.key, &found.value)?,
-                        Understood::As(value) => take(&found.key, &value)?,
-                        Understood::Nothing | Understood::Encrypted => self.unreadable += 1,
+                    match self.layout.decode(&found.key, &found.value) {
+                        Decoded::Unchanged => take(&found.key, &found.value)?,
+                        Decoded::Converted(value) => take(&found.key, &value)?,
+                        Decoded::Ignored | Decoded::Encrypted => self.unreadable += 1,
                     }
                 }
             }
@@ -186,9 +186,9 @@ impl FromEtcd<'_> {
     }
 
     /// Names what is not copied.
-    async fn tell_rest(&self) -> Outcome<()> {
+    async fn print_rest(&self) -> Outcome<()> {
         if 0 < self.unreadable {
-            tell(&format!(
+            print_note(&format!(
                 "{} skipped, because berth cannot read them: encrypted, or of a version that berth does not serve",
                 counted(self.unreadable, "object")
             ));
@@ -197,7 +197,7 @@ impl FromEtcd<'_> {
             let mut others = self.layout.found_in(client).await?;
             others.retain(|prefix| self.layout.resource_prefix(prefix).is_none());
             if !others.is_empty() {
-                tell(&format!("skipped, of kinds that berth does not serve: {}", others.join(", ")));
+                print_note(&format!("skipped, of kinds that berth does not serve: {}", others.join(", ")));
             }
         }
         Ok(())

@@ -17,7 +17,7 @@ const RELEASE_MAX: Duration = Duration::from_secs(2);
 /// By which the controllers write that run in the API server's process.
 const LEASE: (&str, &str) = ("kube-system", "berth-up");
 
-/// That the controllers lead, until it is told to end.
+/// The leader election of the controllers, until it is stopped.
 pub(super) struct Leading {
     stop: oneshot::Sender<()>,
     ended: JoinHandle<()>,
@@ -31,7 +31,7 @@ impl Leading {
             match leader.hold(stopped.map(drop)).await {
                 End::Told => leader.release().await,
                 End::Lost => {
-                    lost.tell(format!(
+                    lost.report(format!(
                         "another server has the lease {}/{} now: its controllers are the leaders, and this server ends",
                         LEASE.0, LEASE.1
                     ));
@@ -41,9 +41,9 @@ impl Leading {
         Self { stop, ended: tokio::spawn(told.watch("lease of the controllers", lead)) }
     }
 
-    /// Lets others lead at once, where that can be said soon; else the lease ends by itself.
+    /// Releases the lease if that is possible soon. Otherwise the lease expires by itself.
     pub(super) async fn end(mut self) {
-        // Nobody listens where it has ended.
+        // If it has ended, there is no receiver.
         let _ = self.stop.send(());
         let _ = timeout(RELEASE_MAX, &mut self.ended).await;
         self.ended.abort();

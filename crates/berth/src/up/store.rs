@@ -62,7 +62,7 @@ pub(super) async fn open_store(
     }
 }
 
-/// What the lock says of a folder in which there was a store once.
+/// The content of the lock file in a folder that has had a store.
 const HAS_STORE: &str = "store\n";
 
 /// A store that was there is not made again, empty, without a word.
@@ -100,7 +100,7 @@ fn check_fits(usage: Option<Usage>) -> Outcome<()> {
     Err(format!("the store has {bytes} bytes of objects, but the quota is {quota}: {why}").into())
 }
 
-/// Says what a damaged store's owner can do about it.
+/// Adds advice for the owner of a damaged store.
 fn with_advice(error: OpenError) -> Box<dyn Error> {
     let OpenError::Damaged { source, .. } = &error else { return error.into() };
     let advice = "Restore a backup of the folder, or skip the damaged parts with --accept-loss. berth check lists all damage";

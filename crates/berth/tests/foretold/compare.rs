@@ -1,4 +1,4 @@
-//! What is foretold, held against what was seen.
+//! Compares a forecast with what happened.
 
 use crate::{
     common::legs::{is_as_foretold, legs},
@@ -10,18 +10,19 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How far a time may be from the one that is foretold.
+/// The maximum difference between a forecast time and the real one.
 pub(crate) const TOLERANCE: Duration = Duration::from_millis(100);
-/// What is foretold within this time happens at once: what does not is a fifth of a second apart. Pods that become ready together are seen one by one, or not, as it happens.
+/// Forecast events within this time are simultaneous: others are a fifth of a second apart. Pods that become ready together may be seen one by one, or
+/// not.
 const AT_ONCE: Duration = Duration::from_millis(120);
-/// Rules by which a pod goes where others could go as well.
+/// Rules by which a pod is deleted where others could be as well.
 const LOTS: [&str; 2] = ["tie", "tie, by uid"];
 
-/// A number of milliseconds by which something came later than foretold; negative: sooner.
+/// The number of milliseconds by which something came later than forecast. Negative: sooner.
 pub(crate) type Late = i64;
 
-/// What is foretold of a workload: the JSON that `berth plan` prints, without its wrapping.
-pub(crate) struct Foretold<'a> {
+/// The forecast of a workload: the JSON that `berth plan` prints, without its wrapping.
+pub(crate) struct Forecast<'a> {
     workload: &'a Value,
     troubles: &'a Value,
 }
@@ -34,7 +35,7 @@ struct Victim {
     is_drawn: bool,
 }
 
-impl<'a> Foretold<'a> {
+impl<'a> Forecast<'a> {
     /// Of a forecast of one workload.
     pub(crate) fn of(forecast: &'a Value) -> Self {
         Self { workload: &forecast["workloads"][0], troubles: &forecast["troubles"] }
@@ -62,8 +63,8 @@ impl<'a> Foretold<'a> {
         self.troubles.as_array().unwrap().iter().any(|trouble| trouble["kind"] == "quota")
     }
 
-    /// Whether somebody goes for the node that they are on: how many pods that has depends on where new ones were put, and of nodes that are as good as each other one is
-    /// drawn.
+    /// Whether a pod is deleted because of its node. The number of pods on a node depends on the placement of new ones, which is random among equally
+    /// good nodes.
     pub(crate) fn goes_by_node(&self) -> bool {
         let rules = self.steps().filter_map(|step| step["pods"].as_array()).flatten().filter_map(|pod| pod["rule"].as_str());
         rules.into_iter().any(|rule| rule.starts_with("node has more than"))
@@ -86,7 +87,7 @@ impl<'a> Foretold<'a> {
         sizes
     }
 
-    /// In order of time. Steps take pods together; their lives tell to the millisecond.
+    /// In order of time. Steps combine pods. Their lives have millisecond precision.
     fn victims(&self) -> Vec<Victim> {
         let lives = self.workload["lives"].as_array().unwrap().iter();
         let told: BTreeSet<(&str, Duration)> = lives
@@ -132,14 +133,14 @@ pub(crate) struct Happened {
     victims: Vec<(Duration, String)>,
     most_pods: u64,
     fewest_available: u64,
-    /// When the workload's status said first that it is rolled out; `None`: it did not.
+    /// When the workload's status first showed a complete rollout. `None`: it did not.
     pub(crate) complete: Option<Duration>,
-    /// When, from then on, the last pod that went was gone; `None`: some still go.
+    /// When, from then on, the last deleted pod was removed. `None`: some still terminate.
     pub(crate) settled: Option<Duration>,
     /// When something happened to a pod or a ReplicaSet last.
     pub(crate) last: Duration,
-    /// When the workload itself said something last.
-    told: Duration,
+    /// When the workload's own status last changed.
+    last_status: Duration,
 }
 
 impl Happened {
@@ -167,7 +168,7 @@ impl Happened {
                     happened.sizes.entry(name.clone()).or_default().push((at, *size));
                 }
                 Line::Set(..) => (),
-                Line::Workload(_) => happened.told = at,
+                Line::Workload(_) => happened.last_status = at,
             }
             now.take_in(began, line.clone());
             happened.most_pods = happened.most_pods.max(now.pods.len() as u64);
@@ -188,11 +189,11 @@ impl Happened {
         }
     }
 
-    /// By how much it came later than foretold, each thing by itself.
+    /// By how much each event came later than forecast.
     ///
     /// # Errors
-    /// In what it differs.
-    pub(crate) fn held_against(&self, foretold: &Foretold<'_>) -> Result<Vec<Late>, String> {
+    /// A description of the difference.
+    pub(crate) fn held_against(&self, foretold: &Forecast<'_>) -> Result<Vec<Late>, String> {
         let mut late = Vec::new();
         self.compare_sizes(foretold, &mut late)?;
         self.compare_victims(foretold, &mut late)?;
@@ -205,9 +206,10 @@ impl Happened {
                 is_on_time("complete", foretold.after(), complete, &mut late)?;
                 is_on_time("settled", foretold.settled_after(), settled, &mut late)?;
             }
-            // Its status may say that it is rolled out while something is held. It comes to rest when its status has counted its pods, unless some go still.
+            // Its status may show a complete rollout while something is held. It is stable when its status has counted its pods, unless some still
+            // terminate.
             ("held", ..) => {
-                let last = if foretold.after() == foretold.settled_after() { self.last.max(self.told) } else { self.last };
+                let last = if foretold.after() == foretold.settled_after() { self.last.max(self.last_status) } else { self.last };
                 is_on_time("held", foretold.settled_after(), last, &mut late)?;
             }
             ("stuck", None, _) => (),
@@ -218,7 +220,7 @@ impl Happened {
         Ok(late)
     }
 
-    fn compare_sizes(&self, foretold: &Foretold<'_>, late: &mut Vec<Late>) -> Result<(), String> {
+    fn compare_sizes(&self, foretold: &Forecast<'_>, late: &mut Vec<Late>) -> Result<(), String> {
         let sizes = foretold.sizes();
         if let Some((name, seen)) = self.sizes.iter().find(|(name, _)| !sizes.contains_key(name.as_str())) {
             return Err(format!("sizes of {name}: {seen:?}, of which nothing is foretold"));
@@ -243,7 +245,7 @@ impl Happened {
         Ok(())
     }
 
-    fn compare_victims(&self, foretold: &Foretold<'_>, late: &mut Vec<Late>) -> Result<(), String> {
+    fn compare_victims(&self, foretold: &Forecast<'_>, late: &mut Vec<Late>) -> Result<(), String> {
         let victims = foretold.victims();
         let bursts: Vec<&[Victim]> = victims.chunk_by(|one, next| next.at <= one.at + AT_ONCE).collect();
         let begin: Vec<Duration> = bursts.iter().map(|burst| burst[0].at).collect();

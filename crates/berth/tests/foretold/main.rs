@@ -30,7 +30,7 @@ const PROGRESS_EVERY: Duration = Duration::from_secs(10);
 const TRIES: u32 = 3;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_foretold_of_random_changes_of_a_real_cluster_comes_true() {
+async fn forecasts_of_random_changes_of_a_real_cluster_come_true() {
     if let Ok(seeds) = env::var(SEEDS) {
         let (first, end) = seeds.split_once("..").unwrap();
         let at_once = env::var(AT_ONCE).map_or(1, |text| text.parse().unwrap());
@@ -46,7 +46,7 @@ async fn what_is_foretold_of_random_changes_of_a_real_cluster_comes_true() {
             tries.push(cluster.run(tries[0].seed).await);
         }
         assert!(!tries.last().is_some_and(is_different), "{tries:#?}");
-        tell(&format!("seed {} came true alone: {:?}", tries[0].seed, tries[0].ended));
+        print(&format!("seed {} came true alone: {:?}", tries[0].seed, tries[0].ended));
     }
 }
 
@@ -69,7 +69,7 @@ async fn run_range(seeds: Range<u64>, at_once: usize) {
         ended.insert(ran.seed, ran.clone());
         if printed.elapsed() >= PROGRESS_EVERY {
             printed = Instant::now();
-            tell(&counts(&ended));
+            print(&counts(&ended));
         }
     })
     .await;
@@ -77,12 +77,12 @@ async fn run_range(seeds: Range<u64>, at_once: usize) {
     let differed: Vec<u64> = ended.values().filter(|ran| is_different(ran)).map(|ran| ran.seed).collect();
     if !differed.is_empty() {
         let cluster = Cluster::up(1).await;
-        tell(&format!("again, each alone: {differed:?}"));
+        print(&format!("again, each alone: {differed:?}"));
         run(&cluster, differed, 1, |ran| drop(ended.insert(ran.seed, ran.clone()))).await;
     }
-    ended.values().filter(|ran| ran.ended != Ended::AsForetold).for_each(|ran| tell(&format!("seed {}: {:?}", ran.seed, ran.ended)));
-    tell(&lateness(ended.values().flat_map(|ran| ran.late.clone()).collect()));
-    tell(&format!("seeds {seeds:?}: {}", counts(&ended)));
+    ended.values().filter(|ran| ran.ended != Ended::AsForecast).for_each(|ran| print(&format!("seed {}: {:?}", ran.seed, ran.ended)));
+    print(&lateness(ended.values().flat_map(|ran| ran.late.clone()).collect()));
+    print(&format!("seeds {seeds:?}: {}", counts(&ended)));
     assert!(!ended.values().any(is_different), "scenarios differ from their forecasts");
 }
 
@@ -90,7 +90,7 @@ fn counts(ended: &BTreeMap<u64, Ran>) -> String {
     let of = |is: fn(&Ended) -> bool| ended.values().filter(|ran| is(&ran.ended)).count();
     format!(
         "{} as foretold, {} for the moment of the change, {} tied, {} differ",
-        of(|ended| *ended == Ended::AsForetold),
+        of(|ended| *ended == Ended::AsForecast),
         of(|ended| *ended == Ended::AtItsTime),
         of(|ended| matches!(ended, Ended::Tied { .. })),
         of(|ended| matches!(ended, Ended::Differed { .. }))
@@ -105,6 +105,6 @@ fn lateness(late: Vec<Late>) -> String {
     format!("{} times, {} ms from the forecast (median), {} ms (99 of 100), {} ms (at most)", apart.len(), part(500), part(990), part(1000))
 }
 
-fn tell(line: &str) {
+fn print(line: &str) {
     println!("{line}");
 }

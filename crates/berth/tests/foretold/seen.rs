@@ -133,7 +133,7 @@ impl Watched {
         tokio::time::timeout(longest, wait).await.is_ok()
     }
 
-    /// A namespace that nobody asks for any more.
+    /// Removes a namespace that is not needed any more.
     pub(crate) fn forget(&self, namespace: &str) {
         self.0.lock().unwrap().remove(namespace);
     }
@@ -156,7 +156,7 @@ fn line(kind: &str, object: &DynamicObject, is_there: bool) -> Option<Line> {
     })
 }
 
-/// As `kubectl rollout status` says it, and with all numbers as they are wanted.
+/// As `kubectl rollout status` decides it, and with all numbers as desired.
 fn is_rolled_out(kind: &str, object: &Value, generation: i64) -> bool {
     let (spec, status) = (&object["spec"], &object["status"]);
     let wanted = number(&spec["replicas"]);

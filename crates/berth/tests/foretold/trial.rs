@@ -1,8 +1,8 @@
-//! One scenario on a real cluster: what `berth plan` says of its change, the change, and what then happens.
+//! One scenario on a real cluster: the forecast of `berth plan` for its change, the change, and the result.
 
 use crate::{
     common::{Berth, PATIENCE, up},
-    compare::{Foretold, Happened, Late, TOLERANCE},
+    compare::{Forecast, Happened, Late, TOLERANCE},
     scenario::{Hold, NAME, Pace, Scenario, template},
     seen::{Seen, Watched},
 };
@@ -22,11 +22,11 @@ use tokio::process::Command;
 const ORDERS: (u64, u64) = (16, 200);
 /// How many nodes a scenario has to itself.
 const NODES: usize = 2;
-/// How much later than foretold the end is waited for.
+/// How much later than forecast the end is awaited.
 const LATEST: Duration = Duration::from_secs(20);
 /// How long a workload rests before a plan is made: longer than any controller puts something off.
 const RESTS: Duration = Duration::from_millis(500);
-/// How long nothing is foretold, and nothing is to happen, after what does not end as wanted: longer than any pod takes to start or to stop.
+/// How long nothing is forecast, and nothing may happen, after a change that does not end as desired: longer than any pod takes to start or to stop.
 const QUIET: Duration = Duration::from_secs(6);
 
 type Failed = Box<dyn std::error::Error + Send + Sync>;
@@ -36,16 +36,16 @@ type Failed = Box<dyn std::error::Error + Send + Sync>;
 pub(crate) struct Ran {
     pub(crate) seed: u64,
     pub(crate) ended: Ended,
-    /// By how many milliseconds what was foretold came later.
+    /// By how many milliseconds the forecast events came later.
     pub(crate) late: Vec<Late>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Ended {
-    AsForetold,
-    /// As is foretold for the moment of the change: a while after the plan was made, other ages are alike.
+    AsForecast,
+    /// As forecast for the moment of the change: a while after the plan was made, pods have other equal ages.
     AtItsTime,
-    /// As is foretold in another order of what happens at once.
+    /// As forecast in another order of simultaneous events.
     Tied {
         order: u64,
     },
@@ -59,7 +59,7 @@ pub(crate) struct Cluster {
     berth: Berth,
     client: Client,
     watched: Watched,
-    /// Places whose nodes nobody uses, and how many scenarios there were.
+    /// Unused zones of nodes, and the number of scenarios.
     free: Mutex<(Vec<usize>, usize)>,
     /// How many other orders are tried.
     orders: u64,
@@ -113,31 +113,33 @@ impl Trial<'_> {
     async fn run(&self) -> Result<(Ended, Vec<Late>), Failed> {
         self.bring_about().await?;
         let plan = self.plan().await?;
-        let foretold = Foretold::of(&plan["forecast"]);
+        let foretold = Forecast::of(&plan["forecast"]);
         let is_tied = self.scenario.is_tied(foretold.is_refused_by_quota()) || foretold.goes_by_node();
         let snapshot = self.snapshot().await?;
         let (happened, made) = self.make_true(&foretold).await?;
         let why = match happened.held_against(&foretold) {
-            Ok(late) => return Ok((Ended::AsForetold, late)),
+            Ok(late) => return Ok((Ended::AsForecast, late)),
             Err(why) => why,
         };
-        // Who asks at the moment of the change is told of the pods' ages then.
+        // A plan for the moment of the change needs the pods' ages then.
         let snapshot = Snapshot { at: made, ..snapshot };
         for order in 0..=if is_tied { self.cluster.orders } else { 0 } {
             let supposed = Suppositions { controllers: Some(Controllers::Berth), seed: order, ..Suppositions::default() };
             let other = json!(forecast(&snapshot, &self.change(), &supposed)?);
-            if let Ok(late) = happened.held_against(&Foretold::of(&other)) {
+            if let Ok(late) = happened.held_against(&Forecast::of(&other)) {
                 return Ok((if order == 0 { Ended::AtItsTime } else { Ended::Tied { order } }, late));
             }
         }
         let in_orders = if is_tied { " (a tie, and in none of the other orders)" } else { "" };
         Ok((
-            Ended::Differed { why: format!("{why}{in_orders}; {}; foretold {}", self.told(), plan["forecast"]["workloads"][0]["steps"]) },
+            Ended::Differed {
+                why: format!("{why}{in_orders}; {}; foretold {}", self.description(), plan["forecast"]["workloads"][0]["steps"]),
+            },
             Vec::new(),
         ))
     }
 
-    fn told(&self) -> String {
+    fn description(&self) -> String {
         let Scenario { kind, manifest, times, edits, quota, hold, .. } = &self.scenario;
         format!("{kind:?} {} {edits:?} {times:?} quota {quota:?} {hold:?}", manifest["spec"])
     }
@@ -180,8 +182,8 @@ impl Trial<'_> {
         Ok(())
     }
 
-    /// Waits until nothing of it goes on: whoever reads objects knows to the second only how far a pod is that starts or stops. It rests when it still does a while
-    /// later: a pause is heeded only then, and a pod that has become ready lets others go.
+    /// Waits until nothing changes any more: the stage of a pod that starts or stops is known only to the second. It is stable if nothing changes for a
+    /// while longer: only then is a pause effective, and a pod that has become ready lets others be deleted.
     async fn come_to_rest(&self) -> Result<(), Failed> {
         let (watched, began) = (&self.cluster.watched, Instant::now());
         while began.elapsed() < PATIENCE && watched.until(&self.namespace, PATIENCE, |seen| seen.is_at_rest(self.scenario.quota)).await {
@@ -231,7 +233,7 @@ impl Trial<'_> {
         self.cluster.send("PATCH", &path, "application/merge-patch+json", &patch).await
     }
 
-    /// As somebody asks for it.
+    /// As a user requests it.
     async fn plan(&self) -> Result<Value, Failed> {
         let kubeconfig: PathBuf = self.cluster.berth.kubeconfig();
         let mut command = Command::new(env!("CARGO_BIN_EXE_berth"));
@@ -275,8 +277,8 @@ impl Trial<'_> {
         Ok(Snapshot { objects, at: Timestamp::now(), missing: Vec::new() })
     }
 
-    /// Makes the change, and looks on as long as `foretold` says that there is something to see; gives what that was, and when the change was made.
-    async fn make_true(&self, foretold: &Foretold<'_>) -> Result<(Happened, Timestamp), Failed> {
+    /// Makes the change, and watches as long as `foretold` expects events. Returns what happened, and when the change was made.
+    async fn make_true(&self, foretold: &Forecast<'_>) -> Result<(Happened, Timestamp), Failed> {
         let (watched, namespace) = (&self.cluster.watched, &self.namespace);
         let before = watched.seen(namespace).lines.len();
         let written = self.patch(self.scenario.patch()).await?;
@@ -302,7 +304,7 @@ impl Trial<'_> {
     /// Gives its nodes back.
     async fn clear_away(&self) {
         let path = format!("/api/v1/namespaces/{}", self.namespace);
-        // What is left of it is in nobody's way but for its pods.
+        // The remaining objects block nothing except for their pods.
         let _ = self.cluster.send("DELETE", &path, "application/json", &json!({})).await;
         self.cluster.watched.until(&self.namespace, PATIENCE, |seen| seen.pods.is_empty()).await;
         self.cluster.watched.forget(&self.namespace);

@@ -14,7 +14,8 @@ use tempfile::TempDir;
 
 const FAST: &[&str] = &["--nodes", "2", "--pod-start-latency", "10ms", "--pod-stop-latency", "10ms"];
 
-/// Answers a query that is a number with that number, as Prometheus does; `flag` with what a test says, and where it says nothing, with an error.
+/// Answers a query that is a number with that number, as Prometheus does. Answers `flag` with the value that a test sets, and with an error without
+/// one.
 struct Prometheus {
     address: SocketAddr,
     flag: Arc<Mutex<Option<f64>>>,
@@ -29,7 +30,7 @@ impl Prometheus {
         Self { address, flag }
     }
 
-    fn say(&self, number: f64) {
+    fn set(&self, number: f64) {
         *self.flag.lock().unwrap() = Some(number);
     }
 
@@ -160,7 +161,7 @@ fn a_server_that_is_killed_while_it_waits_for_an_answer_asks_again() {
     berth.kill();
     let berth = up_in(&data, &[FAST, &providers[..]].concat());
     status_until(&berth, "no answer (error status)");
-    prometheus.say(0.0);
+    prometheus.set(0.0);
     until("the way back", || image(&berth) == "web:1");
     berth.rollout(&["status", "deployment/web"]);
 }

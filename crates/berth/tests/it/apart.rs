@@ -114,7 +114,7 @@ fn port_of(line: &str) -> String {
     rest.chars().take_while(char::is_ascii_digit).collect()
 }
 
-/// Of two controller managers one works; told to stop it lets the other begin at once, killed it lets it begin when its lease has ended.
+/// Of two controller managers one is the leader. After a signal the other takes over at once, after a kill when the lease has expired.
 #[tokio::test(flavor = "multi_thread")]
 async fn one_leads_and_another_takes_over() {
     let folder = tempfile::tempdir().unwrap();
@@ -153,11 +153,11 @@ async fn one_leads_and_another_takes_over() {
     drop(second);
     let killed = Instant::now();
     third.line_with(works);
-    // A lease, 1.2 times the time between two tries, and what it takes to start and say so.
+    // A lease, 1.2 times the time between two attempts, and the time to start and to print a line.
     assert!(killed.elapsed() < Duration::from_millis(4_600) + Duration::from_secs(5), "{:?}", killed.elapsed());
     rolled_out(&kubeconfig);
     assert_eq!(timeout(common::PATIENCE, most).await.unwrap().unwrap(), 6, "with those that go: five and one more");
-    // Who has lost its lease ends: here since somebody else's name is on it.
+    // A manager that has lost its lease ends: here because another name is on it.
     let leases = Api::<Lease>::namespaced(client(&kubeconfig).await, "kube-system");
     let patch = json!({"spec": {"holderIdentity": "somebody"}});
     leases.patch("berth-controller-manager", &PatchParams::default(), &Patch::Merge(patch)).await.unwrap();
@@ -191,7 +191,7 @@ async fn lease(kubeconfig: &Path) -> LeaseSpec {
     leases.get("berth-controller-manager").await.unwrap().spec.unwrap()
 }
 
-/// Where the server does not know the field, an annotation says the same.
+/// Where the server does not know the field, an annotation replaces it.
 #[tokio::test(flavor = "multi_thread")]
 async fn controllers_work_on_another_kubernetes() {
     // Its own controllers of the same are off.

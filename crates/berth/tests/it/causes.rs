@@ -1,4 +1,4 @@
-//! What stands in the way of a rollout, as `berth rollout status` and the controller's events tell it, against a real `berth up`.
+//! What blocks a rollout, in `berth rollout status` and the controller's events, against a real `berth up`.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use crate::common::{self, Berth, PATIENCE};
@@ -60,8 +60,8 @@ async fn create_within_quota(berth: &Berth, namespace: &str, workload: &Value) {
     Api::<DynamicObject>::namespaced_with(client, namespace, &kind).create(&PostParams::default(), &workload).await.unwrap();
 }
 
-/// Asks again and again until the first cause is this one and says this, to programs and to people. What a kubelet says of an image changes:
-/// `ErrImagePull` for a moment after each try, `ImagePullBackOff` between them.
+/// Repeats the command until the first cause is this one with this text, in JSON and in the printed text. The image reason of a kubelet alternates:
+/// `ErrImagePull` for a moment after each attempt, `ImagePullBackOff` between them.
 fn check(berth: &Berth, namespace: &str, workload: &str, reason: &str, says: &str) -> Value {
     let started = Instant::now();
     let status = ["status", workload, "-n", namespace, "--watch=false"];
@@ -78,7 +78,7 @@ fn check(berth: &Berth, namespace: &str, workload: &str, reason: &str, says: &st
     }
 }
 
-/// `berth explain` says the same, in its first line, with something that shows it, what comes next and what to do; gives it for programs.
+/// Checks that `berth explain` prints the same in its first line, with evidence, the next event and advice. Returns its JSON.
 fn check_explained(berth: &Berth, namespace: &str, object: &str, reason: &str, says: &str) -> Value {
     let started = Instant::now();
     loop {
@@ -108,7 +108,7 @@ fn until_complete(berth: &Berth, object: &str) -> Value {
 }
 
 #[tokio::test]
-async fn what_is_left_undone_on_purpose_is_explained_and_what_is_well_is_said_to_be() {
+async fn intended_waits_are_explained_and_healthy_workloads_are_reported_as_such() {
     let rolling = |partition: i32| json!({"type": "RollingUpdate", "rollingUpdate": {"partition": partition}});
     let mut db = workload("StatefulSet", "default", "db", &json!({}));
     db["spec"]["updateStrategy"] = rolling(1);
@@ -138,7 +138,7 @@ async fn what_is_left_undone_on_purpose_is_explained_and_what_is_well_is_said_to
     let overlap = paused["also"].as_array().unwrap().iter().find(|other| other["reason"] == "overlap").unwrap();
     assert_eq!(overlap["message"], "Deployment web selects pods that another workload selects too: Deployment twin");
     let kept = "the partition keeps 1 pod of older templates: only ordinals from 1 are updated";
-    // The partition is told while the pod above it is made anew too.
+    // The partition is shown although the pod above it is being recreated too.
     berth.rollout(&["status", "statefulset/db"]);
     check_explained(&berth, "default", "statefulset/db", "partition", kept);
     assert_eq!(until_complete(&berth, "statefulset/db")["cause"]["reason"], "partition");

@@ -77,7 +77,7 @@ async fn every_acknowledged_write_survives_kill_nine() {
 }
 
 /// A watch that goes on behind what it has seen last, as client libraries do it.
-struct Follower {
+struct Watcher {
     /// Config maps or secrets.
     resource: usize,
     params: WatchParams,
@@ -88,7 +88,7 @@ struct Follower {
 /// The name of the object that comes last.
 const LAST: &str = "last";
 
-impl Follower {
+impl Watcher {
     /// Until the server ends, or it has seen so much or the last object. Begins when all that are `opened` are.
     async fn follow(&mut self, apis: &[Api<DynamicObject>], enough: usize, opened: &Barrier) {
         let mut events = apis[self.resource].watch(&self.params, &self.version).await.unwrap().boxed();
@@ -133,10 +133,10 @@ async fn change(api: &Api<DynamicObject>, writer: usize, step: usize) -> kube::R
     }
 }
 
-/// Followers of everything and of selections, who keep up or are behind by any number of changes when the server is killed. All go on with the next one
-/// where they are, without a list, and are told of every change once.
+/// Watchers of everything and of selections, which keep up or are behind by any number of changes when the server is killed. All continue with the next
+/// one without a list, and receive every change once.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn whoever_watches_goes_on_behind_what_was_seen_when_the_server_was_killed() {
+async fn watchers_continue_after_their_last_revision_when_the_server_was_killed() {
     const CHANGES: usize = 240;
     let folder = TempDir::new().unwrap();
     let quiet = ["--controllers=-*", "--nodes", "0"];
@@ -147,7 +147,7 @@ async fn whoever_watches_goes_on_behind_what_was_seen_when_the_server_was_killed
         let version = api.list(&ListParams::default()).await.unwrap().metadata.resource_version.unwrap();
         for params in [WatchParams::default(), WatchParams::default().labels("color=red"), WatchParams::default().labels("color=blue")] {
             let params = params.disable_bookmarks();
-            followers.extend((0..27).map(|_| Follower { resource, params: params.clone(), version: version.clone(), seen: Vec::new() }));
+            followers.extend((0..27).map(|_| Watcher { resource, params: params.clone(), version: version.clone(), seen: Vec::new() }));
         }
     }
     let first = followers[0].version.clone();
@@ -185,8 +185,8 @@ async fn whoever_watches_goes_on_behind_what_was_seen_when_the_server_was_killed
     let opened = Barrier::new(1);
     join_all(followers.iter_mut().map(|follower| follower.follow(&after, usize::MAX, &opened))).await;
     for selection in followers.chunks(27) {
-        let Follower { resource, params, .. } = &selection[0];
-        let mut whole = Follower { resource: *resource, params: params.clone(), version: first.clone(), seen: Vec::new() };
+        let Watcher { resource, params, .. } = &selection[0];
+        let mut whole = Watcher { resource: *resource, params: params.clone(), version: first.clone(), seen: Vec::new() };
         whole.follow(&after, usize::MAX, &opened).await;
         assert!(whole.has_seen_all());
         assert!(selection.iter().all(|follower| follower.seen == whole.seen), "{params:?}");
@@ -204,7 +204,7 @@ fn berth(arguments: &[&str], folder: &Path) -> Output {
 }
 
 /// Exit code, standard output and standard error.
-fn told(output: &Output) -> (Option<i32>, String, String) {
+fn output_texts(output: &Output) -> (Option<i32>, String, String) {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     (output.status.code(), text(&output.stdout), text(&output.stderr))
 }
@@ -222,23 +222,23 @@ fn a_start_that_refuses_a_damaged_key_has_not_touched_the_store() {
     for key in ["ca.pem", "admin.pem", "service-account.key"].map(|name| folder.path().join("pki").join(name)) {
         let whole = fs::read(&key).unwrap();
         fs::write(&key, &whole[..whole.len() / 2]).unwrap();
-        let (code, _, error) = told(&berth(&["up", "--secure-port", "0"], folder.path()));
+        let (code, _, error) = output_texts(&berth(&["up", "--secure-port", "0"], folder.path()));
         assert!(code == Some(1) && error.contains("contains no usable certificate or key"), "{code:?} {error}");
         assert_eq!(store(), before, "{}", key.display());
         fs::write(&key, whole).unwrap();
     }
 }
 
-/// What its owner does about a damaged store: a start refuses, a check tells what is wrong, and a start that accepts the loss goes on.
+/// What the owner of a damaged store does: a start is refused, a check reports the damage, and a start that accepts the loss continues.
 #[test]
-fn a_damaged_store_is_told_checked_and_opened_if_the_loss_is_accepted() {
+fn a_damaged_store_is_reported_checked_and_opened_if_the_loss_is_accepted() {
     let folder = TempDir::new().unwrap();
     let quiet = ["--controllers=-*", "--nodes", "0"];
     let running = common::up_in(folder.path(), &quiet);
-    let (code, _, error) = told(&berth(&["check"], folder.path()));
+    let (code, _, error) = output_texts(&berth(&["check"], folder.path()));
     assert!(code == Some(1) && error.contains("in use by another process"), "{code:?} {error}");
     running.kill();
-    let (code, output, _) = told(&berth(&["check"], folder.path()));
+    let (code, output, _) = output_texts(&berth(&["check"], folder.path()));
     assert!(code == Some(0) && output.ends_with("Everything is intact.\n"), "{code:?} {output}");
 
     let log = folder.path().join("store/log-00000001");
@@ -246,15 +246,15 @@ fn a_damaged_store_is_told_checked_and_opened_if_the_loss_is_accepted() {
     let last = bytes.iter().rposition(|byte| *byte != 0).unwrap();
     bytes[last] ^= 1;
     fs::write(&log, &bytes).unwrap();
-    let (code, output, _) = told(&berth(&["check", "-o", "json"], folder.path()));
+    let (code, output, _) = output_texts(&berth(&["check", "-o", "json"], folder.path()));
     let found: serde_json::Value = serde_json::from_str(&output).unwrap();
     assert_eq!((code, &found["whole"], &found["faults"][0]["file"]), (Some(1), &false.into(), &"log-00000001".into()), "{output}");
-    let (code, _, error) = told(&berth(&["up", "--secure-port", "0"], folder.path()));
+    let (code, _, error) = output_texts(&berth(&["up", "--secure-port", "0"], folder.path()));
     assert!(code == Some(1) && error.contains("was acknowledged") && error.contains("--accept-loss"), "{code:?} {error}");
     assert_eq!(fs::read(&log).unwrap(), bytes, "a start that refuses changes nothing");
 
     common::up_in(folder.path(), &[&quiet[..], &["--accept-loss"]].concat()).kill();
-    assert_eq!(told(&berth(&["check"], folder.path())).0, Some(0));
-    let (code, _, error) = told(&berth(&["check"], &folder.path().join("elsewhere")));
+    assert_eq!(output_texts(&berth(&["check"], folder.path())).0, Some(0));
+    let (code, _, error) = output_texts(&berth(&["check"], &folder.path().join("elsewhere")));
     assert!(code == Some(1) && error.contains("there is no store in"), "{code:?} {error}");
 }

@@ -1,5 +1,5 @@
-//! A network that is cut between an API server and its etcd, in both directions and without a word to either side: the server says that it is not ready and
-//! why, nothing that it has acknowledged is lost, and it heals by itself.
+//! The network between an API server and its etcd is cut in both directions without an error for either side. The server reports that it is not ready
+//! and why, loses nothing that it has acknowledged, and recovers by itself.
 #![expect(clippy::unwrap_used, clippy::print_stdout, reason = "tests, which say how long things took")]
 
 use crate::{
@@ -60,14 +60,14 @@ fn note(name: &str) -> ConfigMap {
 
 /// What became of writes, by the name of what was written.
 #[derive(Debug, Default)]
-struct Told {
+struct Writes {
     done: BTreeSet<String>,
     /// Code and words of what was not.
     refused: BTreeMap<String, (u16, String)>,
 }
 
-/// Creates one object after the other, each once, until it is told to stop.
-async fn write(client: Client, told: Arc<Mutex<Told>>, is_over: Arc<AtomicBool>) {
+/// Creates one object after the other, each once, until it is stopped.
+async fn write(client: Client, writes: Arc<Mutex<Writes>>, is_over: Arc<AtomicBool>) {
     let api = Api::<ConfigMap>::default_namespaced(client);
     for number in 0.. {
         if is_over.load(Ordering::Relaxed) {
@@ -75,7 +75,7 @@ async fn write(client: Client, told: Arc<Mutex<Told>>, is_over: Arc<AtomicBool>)
         }
         let name = format!("note-{number:05}");
         let outcome = api.create(&PostParams::default(), &note(&name)).await;
-        let mut told = told.lock().unwrap();
+        let mut told = writes.lock().unwrap();
         match outcome {
             Ok(_) => _ = told.done.insert(name),
             Err(kube::Error::Api(status)) => _ = told.refused.insert(name, (status.code, status.message.clone())),
@@ -115,7 +115,7 @@ async fn until<F: Future<Output = bool>>(what: &str, mut is_so: impl FnMut() -> 
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_that_is_cut_off_from_etcd_says_so_loses_nothing_and_heals() {
+async fn a_server_that_is_cut_off_from_etcd_reports_it_loses_nothing_and_recovers() {
     if !etcd::is_here() {
         return;
     }
@@ -125,14 +125,14 @@ async fn a_server_that_is_cut_off_from_etcd_says_so_loses_nothing_and_heals() {
     is_cut_off(&format!("http://127.0.0.1:{}", way.port), &way, Duration::from_secs(15)).await;
 }
 
-/// The same where it is the network that goes. Of what was said meanwhile nobody has kept anything: the machine says it again, at longer and longer intervals, so that a
-/// connection may be silent for as long as the cut was before it goes on.
+/// The same where the network fails. Nothing in between stores the packets. The machine sends them again at longer and longer intervals, so a
+/// connection may be silent for as long as the cut was before it continues.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_whose_network_to_etcd_goes_says_so_loses_nothing_and_heals() {
+async fn a_server_whose_network_to_etcd_fails_reports_it_loses_nothing_and_recovers() {
     if !etcd::is_here() {
         return;
     }
-    if !network::is_inside("cut_off::a_server_whose_network_to_etcd_goes_says_so_loses_nothing_and_heals", network::CABLE) {
+    if !network::is_inside("cut_off::a_server_whose_network_to_etcd_fails_reports_it_loses_nothing_and_recovers", network::CABLE) {
         return;
     }
     let etcd = FarEtcd::start();
@@ -144,7 +144,7 @@ async fn a_server_whose_network_to_etcd_goes_says_so_loses_nothing_and_heals() {
 trait Way {
     /// Nothing arrives any more.
     fn cut(&self);
-    fn mend(&self);
+    fn restore(&self);
 }
 
 impl Way for Front {
@@ -152,8 +152,8 @@ impl Way for Front {
         self.cut();
     }
 
-    fn mend(&self) {
-        self.mend();
+    fn restore(&self) {
+        self.restore();
     }
 }
 
@@ -175,7 +175,7 @@ impl FarEtcd {
             etcd::PATIENT
         );
         fs::write(&file, text).unwrap();
-        // Says that it is there, and waits for the cable.
+        // Prints a line when it runs, and waits for the cable.
         let script = format!(
             "echo; read cable; ip link set lo up; ip addr add {FAR}/30 dev far; ip link set far up; exec \"$0\" -config-file \"$1\""
         );
@@ -205,7 +205,7 @@ impl Way for FarEtcd {
         self.cable("down");
     }
 
-    fn mend(&self) {
+    fn restore(&self) {
         self.cable("up");
     }
 }
@@ -227,13 +227,13 @@ async fn is_cut_off(endpoint: &str, way: &impl Way, heals_within: Duration) {
     let client = client(&folder.path().join("kubeconfig")).await;
     let api = Api::<ConfigMap>::default_namespaced(client.clone());
     let version = api.list(&ListParams::default()).await.unwrap().metadata.resource_version.unwrap();
-    let (told, seen, is_over) = (Arc::<Mutex<Told>>::default(), Arc::<Mutex<Vec<String>>>::default(), Arc::<AtomicBool>::default());
+    let (outcomes, seen, is_over) = (Arc::<Mutex<Writes>>::default(), Arc::<Mutex<Vec<String>>>::default(), Arc::<AtomicBool>::default());
     let watcher = tokio::spawn(watch(client.clone(), version, Arc::clone(&seen)));
-    let writer = tokio::spawn(write(client.clone(), Arc::clone(&told), Arc::clone(&is_over)));
-    let done = || told.lock().unwrap().done.len();
+    let writer = tokio::spawn(write(client.clone(), Arc::clone(&outcomes), Arc::clone(&is_over)));
+    let done = || outcomes.lock().unwrap().done.len();
     let is_ready = async || ask(&client, "/readyz").await.is_ok_and(|text| text == "ok");
 
-    // Shorter than a call to etcd waits; longer than it waits; longer than a connection is believed to be alive that says nothing.
+    // Shorter than the timeout of a call to etcd, longer than it, and longer than the timeout of a silent connection.
     for cut in [Duration::from_secs(1), Duration::from_secs(13), Duration::from_secs(30)] {
         let before = done();
         until("writes go on", async || before + 20 < done()).await;
@@ -250,7 +250,7 @@ async fn is_cut_off(endpoint: &str, way: &impl Way, heals_within: Duration) {
         }
         tokio::time::sleep(cut.saturating_sub(began.elapsed())).await;
         let acknowledged = done();
-        way.mend();
+        way.restore();
         let healed = until("it is ready again", is_ready).await;
         let writes = until("writes go on", async || acknowledged < done()).await;
         println!("cut for {:.1?}: ready after {healed:.1?}, the next write acknowledged after {writes:.1?}", began.elapsed());
@@ -259,14 +259,14 @@ async fn is_cut_off(endpoint: &str, way: &impl Way, heals_within: Duration) {
 
     is_over.store(true, Ordering::Relaxed);
     writer.await.unwrap();
-    let Told { done, refused } = std::mem::take(&mut *told.lock().unwrap());
-    // One is there that somebody else has made.
+    let Writes { done, refused } = std::mem::take(&mut *outcomes.lock().unwrap());
+    // Another program has created one of them.
     let written = |name: &String| name.starts_with("note-");
     let listed: BTreeSet<_> =
         api.list(&ListParams::default()).await.unwrap().items.iter().map(ResourceExt::name_any).filter(written).collect();
     assert!(done.is_subset(&listed), "lost: {:?}", done.difference(&listed));
     println!("{} acknowledged, {} not: {:?}", done.len(), refused.len(), refused.values().collect::<BTreeSet<_>>());
-    // Whoever is not told that it is done is told that it is not known, or that it was not begun, and then it is not done.
+    // A write that is not acknowledged is answered as unknown, or as not begun. In the second case it was not done.
     for (name, (code, words)) in &refused {
         let is_known_undone = *code == 503;
         assert!([503, 504].contains(code), "{name}: {code} {words}");

@@ -1,5 +1,5 @@
-//! The page, as `berth up` and `berth dashboard` serve it: requests to real processes, and journeys in Debian's Chromium, for which `cargo xtask test` installs what drives
-//! it. `BERTH_SCREENSHOTS=FOLDER` keeps pictures to look at.
+//! The page, as `berth up` and `berth dashboard` serve it: requests to real processes, and journeys in Debian's Chromium. `cargo xtask test` installs
+//! the driver for it. `BERTH_SCREENSHOTS=FOLDER` keeps screenshots.
 #![expect(clippy::unwrap_used, clippy::print_stdout, reason = "tests; the figures are for people")]
 
 use crate::common::{self, Berth, PATIENCE, end_of, terminal::Terminal, up, up_in, up_logging};
@@ -30,7 +30,7 @@ fn up_with_shop(more: &[&str]) -> Berth {
     up(&[&MEMORY[..], &["-f", &shop()], more].concat())
 }
 
-/// The link that stands in a line.
+/// The link in a line.
 fn link_in(line: &str) -> String {
     line.split_whitespace().find(|word| word.starts_with("http://")).unwrap().to_owned()
 }
@@ -47,7 +47,7 @@ fn journey(script: &str, arguments: &[&str]) -> Option<Journey> {
         skip(Tool::Browser, "Debian's chromium is not installed");
         return None;
     }
-    // Node looks for packages where the script lies, and above. Several travel at once.
+    // Node searches packages in the script's folder, and above. Several journeys run concurrently.
     let own = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/javascript");
     let there = TempDir::new_in(node.ancestors().nth(3).unwrap()).unwrap();
     for name in ["browser.mjs", script] {
@@ -73,7 +73,7 @@ fn travel(script: &str, arguments: &[&str]) -> bool {
 }
 
 #[test]
-fn the_page_is_travelled_through() {
+fn journeys_through_the_page_succeed() {
     let fast = ["--image-fails", "*:404", "--pod-start-latency", "300ms", "--pod-stop-latency", "300ms"];
     let mut berth = up_with_shop(&fast);
     berth.line_with("Running.");
@@ -84,8 +84,8 @@ fn the_page_is_travelled_through() {
 /// How often it is tried on a machine that is busy with other tests; once is enough. `BERTH_NEWCOMERS=1` has all of them come, to measure.
 const NEWCOMERS: usize = 4;
 
-/// The first command of the README, with a browser at hand as people have one. From the line that says that the server is ready to the sentence on the screen no more than
-/// five seconds go by, and however late within them somebody comes, the rollout is still under way.
+/// The first command of the README, with a browser as users have one. From the line that reports that the server is ready to the sentence on the
+/// screen, at most five seconds pass. Whenever within them the user opens the page, the rollout is still in progress.
 #[test]
 fn a_newcomer_sees_within_five_seconds_what_happens_and_why_it_waits() {
     let Some(mut travelling) = journey("newcomer.mjs", &[]) else { return };
@@ -94,7 +94,7 @@ fn a_newcomer_sees_within_five_seconds_what_happens_and_why_it_waits() {
     assert_eq!(said.next().unwrap().unwrap(), "ready");
     let mut all = Vec::new();
     for _ in 0..NEWCOMERS {
-        // It has said that it is ready.
+        // It has reported that it is ready.
         let mut berth = up(&["-f", &shop()]);
         let ready = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_millis();
         let link = link_of(&mut berth);
@@ -112,7 +112,8 @@ fn a_newcomer_sees_within_five_seconds_what_happens_and_why_it_waits() {
     assert!(all.iter().any(|seen| seen.starts_with("in time")), "{all:#?}");
 }
 
-/// The picture of the how-to: kept anew where the variable says so, as `cargo xtask pictures` does; else it is only shown that it can be taken, for no two are alike.
+/// The picture of the how-to. It is saved where the variable is set, as `cargo xtask pictures` does. Otherwise the test only shows that it can be
+/// taken, because no two are equal.
 #[test]
 fn the_picture_of_the_page_can_be_taken() {
     let folder = TempDir::new().unwrap();
@@ -161,7 +162,7 @@ impl Drop for Served {
     }
 }
 
-/// Somebody with a cookie, or none.
+/// A client with a cookie, or without.
 struct Reader {
     address: String,
     cookie: String,
@@ -244,7 +245,7 @@ async fn asked_as(berth: &Berth, user: &str, method: &str, path: &str, body: &Va
     }
 }
 
-/// A policy that has every request told, and the log.
+/// A policy that logs every request, and the log.
 fn audited(folder: &Path) -> (PathBuf, PathBuf) {
     let (policy, log) = (folder.join("policy"), folder.join("audit.log"));
     fs::write(&policy, "apiVersion: audit.k8s.io/v1\nkind: Policy\nrules: [{level: Metadata}]\n").unwrap();
@@ -274,7 +275,7 @@ async fn the_page_of_berth_up_asks_as_a_user_of_its_own_who_reads_no_secrets_and
     let link = link_of(&mut berth);
     berth.line_with("Running.");
     let user = "berth:dashboard";
-    // Until somebody looks, nothing is asked, and the user may do nothing.
+    // Until a user opens the page, it sends no requests, and its user has no permissions.
     assert_eq!(asked_as(&berth, user, "GET", "/api/v1/pods", &Value::Null).await, 403);
     assert_eq!(asked_as(&berth, "", "GET", &format!("{ROLES}/berth:dashboard"), &Value::Null).await, 404);
     common::until("the log tells of those who asked", || fs::read_to_string(&log).unwrap().contains("clusterroles"));
@@ -391,7 +392,7 @@ fn after_kill_nine_cookies_and_links_of_before_get_nothing() {
     assert_eq!(code_of(&reader.get("/")), "303", "another's cookie opens nothing for it");
 }
 
-/// Somebody looks while it is told to end: it ends at once, and with 0.
+/// A user has the page open when the process is stopped: it ends at once, and with 0.
 #[test]
 fn a_page_that_is_looked_at_holds_up_no_end() {
     let mut berth = up_with_shop(&[]);
@@ -435,9 +436,9 @@ async fn a_page_has_its_users_rights_and_no_more() {
     assert_eq!(asked_as(&berth, "alice", "GET", "/api/v1/namespaces/shop/secrets", &Value::Null).await, 403, "it could not show them");
 }
 
-/// A real Kubernetes, whose controllers know nothing of what berth's annotations ask for: page and terminal say so where that is asked for, and nowhere else.
+/// A real Kubernetes, whose controllers ignore berth's annotations: page and terminal state that on objects with such annotations, and only there.
 #[test]
-fn on_a_cluster_of_others_it_is_said_what_has_no_effect_there() {
+fn on_a_foreign_cluster_the_page_names_settings_without_effect() {
     let Some(upstream) = Upstream::start(&[]) else { return };
     let kubeconfig = upstream.kubeconfig();
     let folder = TempDir::new().unwrap();

@@ -1,11 +1,11 @@
 //! The commands that the documents and examples show, run in their order as a reader would, each document against servers of its own, and what
 //! they print compared with what is shown.
 //!
-//! In Markdown, commands are the `$ ` lines of fenced blocks in the language `console`; what follows a command, up to the next, is what it prints,
-//! and a line `...` stands for lines left out. A block that cannot run follows a comment `<!-- not run: REASON -->`. In examples/*.yaml, commands
-//! are the lines of the first comment that are indented. `berth up` goes on running, as it would in another terminal; a later one takes its
-//! place, on the same data folder. What is asked only (`kubectl get`, …) is asked again until the answer is the one shown, so that no document
-//! depends on the speed of a machine. Names that are drawn, times and the like are masked ([`masks`]).
+//! In Markdown, commands are the `$ ` lines of fenced blocks in the language `console`. The lines after a command, up to the next, are its output, and
+//! a line `...` replaces omitted lines. A block that cannot run follows a comment `<!-- not run: REASON -->`. In examples/*.yaml, commands are the
+//! indented lines of the first comment. `berth up` keeps running, as it would in another terminal. A later one replaces it, on the same data folder.
+//! Commands that only read (`kubectl get`, …) are repeated until the output is as shown, so that no document depends on the speed of a machine. Random
+//! names, times and the like are masked ([`masks`]).
 #![expect(clippy::unwrap_used, clippy::print_stdout, reason = "tests; a skipped one prints why")]
 
 use crate::common::{Lines, PATIENCE, helm, kubectl_is_here};
@@ -163,7 +163,7 @@ fn masks() -> Vec<(Regex, &'static str)> {
         (&format!("-{alphabet}{{6,10}}-{alphabet}{{5}}\\b"), "-HASH-POD"),
         (&format!("-{alphabet}{{6,10}}\\b"), "-HASH"),
         (r"\b\d+(\.\d+)? ?(ms|s|m|h|d)(\d+s)?\b", "TIME"),
-        // Said by newer kubectls.
+        // Newer kubectls print this.
         (r#"( deleted) from \S+ namespace$"#, "$1"),
         (r"\s+", " "),
     ]
@@ -268,7 +268,7 @@ impl Reader {
         Background { command: command.to_owned(), child, lines }
     }
 
-    /// Does what a reader would; says what differs from what the document shows.
+    /// Runs a step as a reader would. Returns the differences from the document.
     fn step(&mut self, step: &Step) -> Result<(), String> {
         let shown: Vec<String> = step.expected.iter().map(|line| self.masked(line)).filter(|line| !line.is_empty()).collect();
         match kind(&step.command) {
@@ -438,7 +438,7 @@ fn commands_of_documents_and_examples_do_what_is_shown() {
         return;
     }
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    // To mend one document: its name, or a part of it.
+    // To fix one document: its name, or a part of it.
     let only = std::env::var("BERTH_DOCUMENT").unwrap_or_default();
     let documents: VecDeque<_> = documents(&root).into_iter().filter(|(name, _)| name.contains(&only)).collect();
     assert!(!only.is_empty() || documents.iter().map(|(_, script)| script.steps.len()).sum::<usize>() > 100, "commands are found");

@@ -87,7 +87,7 @@ impl Running<'_> {
         code
     }
 
-    /// Its exit code once it has ended without a trace, and what it said on standard error.
+    /// Its exit code after it has ended without leftovers, and its standard error.
     fn ends(mut self) -> (Option<i32>, String) {
         let mut complaints = String::new();
         self.child.stderr.take().unwrap().read_to_string(&mut complaints).unwrap();
@@ -101,7 +101,7 @@ fn signal(pid: u32, name: &str) {
     assert!(Command::new("kill").args(["-s", name, &pid.to_string()]).status().unwrap().success());
 }
 
-fn says(output: &Output, code: i32) -> (String, String) {
+fn ended_with(output: &Output, code: i32) -> (String, String) {
     let texts = [&output.stdout, &output.stderr].map(|bytes| String::from_utf8_lossy(bytes).into_owned());
     assert_eq!(output.status.code(), Some(code), "{texts:?}");
     let [stdout, stderr] = texts;
@@ -170,7 +170,7 @@ fn a_second_signal_ends_what_the_first_has_not() {
         let mut up = run.start(&["--kubeconfig-file", kubeconfig.to_str().unwrap()]);
         let ready = up.line_with("API server ready at");
         let address = ready.split("https://").nth(1).unwrap().split(' ').next().unwrap().to_owned();
-        // Who has said nothing is not waited for; a request that is being answered is.
+        // A silent connection does not delay the end. A request in progress does.
         let _silent = TcpStream::connect(&address).unwrap();
         up.line_with("Running.");
         let mut endless = endless(kubeconfig.to_str().unwrap());
@@ -192,37 +192,37 @@ fn a_start_that_fails_leaves_nothing_behind() {
     let run = Run::new();
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = taken.local_addr().unwrap().port().to_string();
-    let (_, complaint) = says(&run.to_its_end(&["up", "--store", "memory", "--secure-port", &port]), 1);
+    let (_, complaint) = ended_with(&run.to_its_end(&["up", "--store", "memory", "--secure-port", &port]), 1);
     assert!(complaint.contains("in use"), "{complaint}");
     run.leaves_nothing();
     let widget = run.file("widget.yaml", "apiVersion: example.com/v1\nkind: Widget\nmetadata: {name: w}\n");
-    says(&run.to_its_end(&[&["up"], MEMORY, &["-f", &widget]].concat()), 1);
+    ended_with(&run.to_its_end(&[&["up"], MEMORY, &["-f", &widget]].concat()), 1);
     run.leaves_nothing();
     let other = run.file("other", "kind: Config\nclusters: [{name: production}]\n");
-    let (_, complaint) = says(&run.to_its_end(&[&["up"], MEMORY, &["--kubeconfig-file", &other]].concat()), 1);
+    let (_, complaint) = ended_with(&run.to_its_end(&[&["up"], MEMORY, &["--kubeconfig-file", &other]].concat()), 1);
     assert!(complaint.contains("its entry production would be lost"), "{complaint}");
     run.leaves_nothing();
 }
 
 #[test]
-fn a_start_that_fails_tells_why() {
+fn a_start_that_fails_prints_why() {
     let run = Run::new();
     let file = run.file("file", "");
     let below = format!("{file}/below");
-    // This address is nobody's: RFC 5737.
+    // No machine has this address: RFC 5737.
     for (arguments, what, why) in [
         (["--bind-address", "203.0.113.1"], "could not listen on 203.0.113.1:0: ", "os error 99"),
         (["--kubeconfig-file", &below], "cannot write the kubeconfig (--kubeconfig-file): could not write ", "os error"),
         (["--data-dir", &below], "cannot create the data folder ", "Not a directory"),
     ] {
-        let (_, complaint) = says(&run.to_its_end(&[&["up"], MEMORY, &arguments[..]].concat()), 1);
+        let (_, complaint) = ended_with(&run.to_its_end(&[&["up"], MEMORY, &arguments[..]].concat()), 1);
         assert!(complaint.contains(what) && complaint.contains(why), "{arguments:?}: {complaint}");
         run.leaves_nothing();
     }
 }
 
 #[test]
-fn a_folder_of_another_user_is_told_by_whose_it_is() {
+fn a_folder_of_another_user_is_reported_with_its_owner() {
     let run = Run::new();
     let folder = run.folder.path().join("theirs");
     fs::create_dir(&folder).unwrap();
@@ -235,7 +235,7 @@ fn a_folder_of_another_user_is_told_by_whose_it_is() {
     fs::set_permissions(&folder, PermissionsExt::from_mode(0o755)).unwrap();
     let nobody = 65534;
     let mut command = run.command(&["up", "--secure-port", "0", "--data-dir", folder.to_str().unwrap()]);
-    let (_, complaint) = says(&command.uid(nobody).output().unwrap(), 1);
+    let (_, complaint) = ended_with(&command.uid(nobody).output().unwrap(), 1);
     assert!(complaint.contains("its owner is the user 0, but berth runs as 65534"), "{complaint}");
 }
 
@@ -249,7 +249,7 @@ fn a_folder_serves_one_control_plane_at_a_time_whatever_the_store() {
         let kubeconfig = fs::read_to_string(format!("{folder}/kubeconfig")).unwrap();
         for second in ["memory", "embedded"] {
             let output = run.to_its_end(&["up", "--secure-port", "0", "--store", second, "--data-dir", &folder]);
-            let (_, complaint) = says(&output, 1);
+            let (_, complaint) = ended_with(&output, 1);
             assert!(complaint.contains("is in use by another berth"), "{first}, then {second}: {complaint}");
         }
         assert_eq!(fs::read_to_string(format!("{folder}/kubeconfig")).unwrap(), kubeconfig, "{first}");
@@ -259,7 +259,7 @@ fn a_folder_serves_one_control_plane_at_a_time_whatever_the_store() {
 }
 
 #[test]
-fn a_kubeconfig_is_for_somebody_and_for_their_eyes_only() {
+fn a_kubeconfig_is_for_one_user_and_only_its_owner_can_read_it() {
     let run = Run::new();
     let folder = run.folder.path().join("data").to_str().unwrap().to_owned();
     let mut up = run.start(&["--data-dir", &folder]);
@@ -271,15 +271,15 @@ fn a_kubeconfig_is_for_somebody_and_for_their_eyes_only() {
         (&["--user", "a", "--group", ""], "at least one character"),
         (&["--user", "a", "--group", "\u{1b}[31m"], "no control characters"),
     ] {
-        let (_, complaint) = says(&run.to_its_end(&[&issue, refused].concat()), 2);
+        let (_, complaint) = ended_with(&run.to_its_end(&[&issue, refused].concat()), 2);
         assert!(complaint.contains(why), "{refused:?}: {complaint}");
     }
     let file = run.folder.path().join("alice");
-    says(&run.to_its_end(&[&issue[..], &["--user", "alice", "--output", file.to_str().unwrap()]].concat()), 0);
+    ended_with(&run.to_its_end(&[&issue[..], &["--user", "alice", "--output", file.to_str().unwrap()]].concat()), 0);
     assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
     let to_standard_output = |more: &[&str]| run.command(&[&issue[..], &["--user", "alice"], more].concat());
     for more in [&[][..], &["--output", "-"]] {
-        let (shown, _) = says(&to_standard_output(more).output().unwrap(), 0);
+        let (shown, _) = ended_with(&to_standard_output(more).output().unwrap(), 0);
         assert!(shown.contains("client-key-data"), "{more:?}: {shown}");
     }
     let shown = shown_on_a_terminal(to_standard_output(&[]), (100, 200));
@@ -295,16 +295,16 @@ fn waiting_ends_with_what_became_of_the_rollouts() {
     let run = Run::new();
     let up = |manifest: &str, arguments: &[&str]| run.to_its_end(&[&["up"], MEMORY, &["--wait", "-f", manifest], arguments].concat());
     let good = run.file("good.yaml", &deployment("web", 2, "web:1"));
-    let (told, _) = says(&up(&good, &["--steady", "0s"]), 0);
+    let (told, _) = ended_with(&up(&good, &["--steady", "0s"]), 0);
     assert!(told.contains("1 Deployment rolled out after") && !told.contains("Running."), "{told}");
 
     let broken = run.file("broken.yaml", &failing("ImagePullBackOff"));
-    let (told, complaint) = says(&up(&broken, &[]), 1);
+    let (told, complaint) = ended_with(&up(&broken, &[]), 1);
     assert!(told.contains("deployment.apps/web in default: failed: ReplicaSet \"web-") && told.contains("ImagePullBackOff"), "{told}");
     assert!(told.contains("has timed out progressing: 2 pods cannot pull their images") && !told.contains("rolled out"), "{told}");
     assert_eq!(complaint, "berth: 1 of 1 Deployment not rolled out: deployment.apps/web in default\n");
 
-    let (_, complaint) = says(&up(&broken, &["--timeout", "200ms"]), 1);
+    let (_, complaint) = ended_with(&up(&broken, &["--timeout", "200ms"]), 1);
     assert_eq!(complaint, "berth: 1 of 1 Deployment not rolled out within 0.2 s: deployment.apps/web in default\n");
     run.leaves_nothing();
 }
@@ -314,7 +314,7 @@ fn pods_that_are_ready_once_and_then_crash_are_not_rolled_out() {
     let run = Run::new();
     let manifest = run.file("web.yaml", &failing("CrashLoopBackOff"));
     let output = run.to_its_end(&[&["up"], MEMORY, &["--wait", "-f", &manifest]].concat());
-    let (told, complaint) = says(&output, 1);
+    let (told, complaint) = ended_with(&output, 1);
     assert!(
         told.contains("deployment.apps/web in default: failed: 2 pods keep crashing, e.g. web-") && told.contains("CrashLoopBackOff"),
         "{told}"
@@ -339,7 +339,7 @@ fn shown_on_a_terminal(mut command: Command, (rows, columns): (u16, u16)) -> Str
 }
 
 #[test]
-fn long_failures_stand_once_on_a_terminal() {
+fn long_failures_are_printed_once_on_a_terminal() {
     let run = Run::new();
     let long = "a-deployment-with-a-name-as-long-as-those-that-charts-make";
     let manifest = run.file("web.yaml", &failing("ImagePullBackOff").replace("name: web", &format!("name: {long}")));
@@ -361,7 +361,7 @@ fn logged(verbosity: &str) -> String {
     let mut up = run.start(&[verbosity, "--kubeconfig-file", &kubeconfig]);
     up.line_with("Running.");
     let asked = run.to_its_end(&["rollout", "status", "deployment/none", "--kubeconfig", &kubeconfig]);
-    assert!(says(&asked, 1).1.contains("not found"));
+    assert!(ended_with(&asked, 1).1.contains("not found"));
     up.signal("TERM");
     let mut text = String::new();
     up.child.stderr.take().unwrap().read_to_string(&mut text).unwrap();
@@ -370,7 +370,7 @@ fn logged(verbosity: &str) -> String {
 }
 
 #[test]
-fn requests_are_logged_with_vv_alone_and_files_have_no_colours() {
+fn requests_are_logged_with_vv_alone_and_files_have_no_colors() {
     let (some, all) = (logged("-v"), logged("-vv"));
     assert!(!some.contains("answered"), "{some}");
     assert!(all.contains("answered") && all.contains("deployments/none"), "{all}");
@@ -401,16 +401,16 @@ fn a_command_finds_the_control_plane_and_gives_the_exit_code() {
     let manifest = run.file("web.yaml", &deployment("web", 2, "web:1"));
     let berth = env!("CARGO_BIN_EXE_berth");
     let status = format!("'{berth}' rollout status deployment/web && echo \"$KUBECONFIG\" && exit 7");
-    let (told, aside) = says(&run.to_its_end(&test_command(&manifest, &["sh", "-c", &status])), 7);
+    let (told, aside) = ended_with(&run.to_its_end(&test_command(&manifest, &["sh", "-c", &status])), 7);
     let (first, kubeconfig) = told.trim_end().split_once('\n').unwrap();
     assert_eq!(first, "deployment \"web\" successfully rolled out");
     assert!(!Path::new(kubeconfig).exists(), "{kubeconfig}");
     assert!(aside.contains("deployment.apps/web created") && aside.contains("1 Deployment rolled out after"), "{aside}");
     run.leaves_nothing();
-    says(&run.to_its_end(&test_command(&manifest, &["true"])), 0);
-    let (_, aside) = says(&run.to_its_end(&["test", "--", "no-such-command"]), 127);
+    ended_with(&run.to_its_end(&test_command(&manifest, &["true"])), 0);
+    let (_, aside) = ended_with(&run.to_its_end(&["test", "--", "no-such-command"]), 127);
     assert!(aside.contains("berth: cannot run no-such-command: No such file"), "{aside}");
-    says(&run.to_its_end(&["test", "--", "sh", "-c", "kill -s KILL $$"]), 137);
+    ended_with(&run.to_its_end(&["test", "--", "sh", "-c", "kill -s KILL $$"]), 137);
     run.leaves_nothing();
 }
 
@@ -418,7 +418,7 @@ fn a_command_finds_the_control_plane_and_gives_the_exit_code() {
 fn a_command_is_not_run_where_the_manifests_do_not_roll_out() {
     let run = Run::new();
     let manifest = run.file("web.yaml", &failing("ImagePullBackOff"));
-    let (told, aside) = says(&run.to_its_end(&test_command(&manifest, &["echo", "run"])), 1);
+    let (told, aside) = ended_with(&run.to_its_end(&test_command(&manifest, &["echo", "run"])), 1);
     assert_eq!(told, "");
     let end = "berth: 1 of 1 Deployment not rolled out: deployment.apps/web in default; the command was not run\n";
     assert!(aside.ends_with(end), "{aside}");
@@ -435,7 +435,7 @@ fn a_store_that_is_gone_is_not_made_again_in_silence() {
     assert_eq!(up.ends_cleanly(), Some(0));
     let store = data.path().join("store");
     fs::remove_dir_all(&store).unwrap();
-    let (_, told) = says(&run.to_its_end(&arguments), 1);
+    let (_, told) = ended_with(&run.to_its_end(&arguments), 1);
     assert!(told.contains("the store is missing in") && !store.exists(), "{told}");
     fs::remove_file(data.path().join("lock")).unwrap();
     let mut up = run.start_with(&arguments);

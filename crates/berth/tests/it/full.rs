@@ -17,7 +17,7 @@ use serde_json::json;
 use std::{collections::BTreeMap, fs, time::Instant};
 use tempfile::TempDir;
 
-/// Who is refused is told so, not made to wait: the client of `kube` repeats by itself what is answered 429.
+/// A client that does not wait after a refusal: by default, the client of `kube` repeats requests after a 429.
 async fn client_of(berth: &Berth) -> Client {
     let mut config = berth.kube_config().await;
     config.default_retry = false;
@@ -86,7 +86,7 @@ async fn pods(client: &Client) -> usize {
     Api::<Pod>::all(client.clone()).list_metadata(&ListParams::default()).await.unwrap().items.len()
 }
 
-/// By `kubectl scale --replicas=2147483647` in one namespace, and by somebody who fills all others.
+/// By `kubectl scale --replicas=2147483647` in one namespace, and by a user who fills all others.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_deployment_of_all_pods_fills_its_bound_and_a_full_server_goes_on_starts_again_and_can_be_emptied() {
     const QUOTA: u64 = 1_500_000;
@@ -152,7 +152,7 @@ async fn a_deployment_of_all_pods_fills_its_bound_and_a_full_server_goes_on_star
     Api::default_namespaced(client).create(&PostParams::default(), &config_map("again", 100_000)).await.expect("there is room again");
 }
 
-/// What users, and whoever looks after the server, are told of it; and no bound was passed.
+/// What users and administrators see of it. No limit was exceeded.
 async fn is_full(client: &Client, quota: u64) {
     let one_more = Api::default_namespaced(client.clone()).create(&PostParams::default(), &config_map("one-more", 30_000)).await;
     assert!(NO_SPACE.is(&one_more), "{one_more:?}");
@@ -167,7 +167,7 @@ async fn is_full(client: &Client, quota: u64) {
     Api::<ConfigMap>::all(client.clone()).list(&ListParams::default()).await.expect("reads go on");
 }
 
-/// What the server has of the machine's memory, in bytes; `None` where the machine does not say.
+/// The server's memory in bytes. `None` where the machine does not report it.
 fn resident(berth: &Berth) -> Option<u64> {
     let status = fs::read_to_string(format!("/proc/{}/status", berth.pid())).ok()?;
     let kilobytes = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?.trim().strip_suffix("kB")?.trim().to_owned();

@@ -110,7 +110,7 @@ fn what_others_changed_is_merged_in_three_ways() {
     helm.berth.kubectl(&["set", "env", "deployment/shop-web", "DEBUG=1"]);
     helm.berth.kubectl(&["scale", "deployment/shop-web", "--replicas=5"]);
     helm.check("upgrade --install shop CHART --set web.image=web:2 --wait --timeout 60s", "REVISION: 2");
-    // What the chart says is as it says; what it does not speak of stays.
+    // Values of the chart are as in the chart. Other values stay.
     helm.check_web("web:2", 3);
     let path = "{.metadata.labels.team} {.spec.template.spec.containers[0].env[*].name}";
     helm.check_object("deployment shop-web", path, "front DEBUG");

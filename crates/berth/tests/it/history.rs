@@ -1,4 +1,4 @@
-//! Who changed what and how it went, as kubectl's users bring it about and `berth rollout history` tells it.
+//! Who changed what and with which result, as users of kubectl cause it and `berth rollout history` prints it.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use crate::common::{self, Berth, deployment, kubectl_is_here, up, up_in};
@@ -15,7 +15,7 @@ fn revisions(berth: &Berth, workload: &str) -> Vec<Value> {
 }
 
 /// Number, cause, user and manager, and how it ended.
-fn told(revision: &Value) -> String {
+fn row(revision: &Value) -> String {
     let text = |value: &Value| value.as_str().unwrap_or("-").to_owned();
     let to = revision["cause"]["toRevision"].as_i64().map_or_else(String::new, |to| format!(" to {to}"));
     let (cause, changed) = (text(&revision["cause"]["kind"]), &revision["changed"]);
@@ -29,7 +29,7 @@ fn annotations(berth: &Berth, what: &str) -> Value {
 }
 
 #[test]
-fn what_people_do_with_kubectl_is_told_by_the_history() {
+fn the_history_shows_the_actions_of_kubectls_users() {
     if !kubectl_is_here() {
         return;
     }
@@ -56,7 +56,7 @@ fn what_people_do_with_kubectl_is_told_by_the_history() {
     settle();
     let rows = revisions(&berth, "deployment/web");
     assert_eq!(
-        rows.iter().map(told).collect::<Vec<_>>(),
+        rows.iter().map(row).collect::<Vec<_>>(),
         [
             "2 image kubernetes-admin kubectl-set Server Complete",
             "3 restart alice kubectl-rollout Server Complete",
@@ -75,7 +75,7 @@ fn what_people_do_with_kubectl_is_told_by_the_history() {
     assert_eq!(history.lines().filter(|line| line.starts_with(['2', '3', '4'])).count(), 3, "{history}");
     assert!(berth.kubectl(&["rollout", "history", "deployment/web", "--revision=4"]).contains("web:1"));
 
-    // Client-side apply goes on, and so does server-side apply, over what nobody owns.
+    // Client-side apply continues, and so does server-side apply, over fields without an owner.
     let applied = berth.kubectl(&["apply", "-f", file]);
     assert_eq!(applied, "deployment.apps/web configured\nconfigmap/web unchanged\n", "the size is the manifest's again");
     let applied = berth.kubectl(&["apply", "--server-side", "--force-conflicts", "-f", file]);
@@ -110,7 +110,7 @@ fn two_revisions_are_compared_and_one_is_made_of_the_other() {
     berth.kubectl(&["patch", "deployment", "web", "--type=merge", "--patch", patch.trim()]);
     berth.rollout(&["status", "deployment/web"]);
     let rows = revisions(&berth, "deployment/web");
-    assert_eq!(told(rows.last().unwrap()).split(' ').skip(1).take(3).collect::<Vec<_>>(), ["undo", "to", "1"], "it is revision 1 again");
+    assert_eq!(row(rows.last().unwrap()).split(' ').skip(1).take(3).collect::<Vec<_>>(), ["undo", "to", "1"], "it is revision 1 again");
     let missing = berth.rollout_fails(&["diff", "deployment/web", "--from=77"]);
     assert!(missing.contains("unable to find specified revision 77 in history"), "{missing}");
 }
@@ -128,7 +128,7 @@ spec:
 ";
 
 #[test]
-fn revisions_of_a_stateful_set_are_told_too() {
+fn the_history_shows_revisions_of_a_stateful_set_too() {
     if !kubectl_is_here() {
         return;
     }
@@ -143,13 +143,13 @@ fn revisions_of_a_stateful_set_are_told_too() {
     common::until("the last rollout is told to be complete", || is_told(&revisions(&berth, "sts/db")));
     let rows = revisions(&berth, "sts/db");
     let wanted = ["2 image kubernetes-admin kubectl-set Server Complete", "3 undo to 1 kubernetes-admin kubectl Server Complete"];
-    assert_eq!(rows.iter().map(told).collect::<Vec<_>>(), wanted);
+    assert_eq!(rows.iter().map(row).collect::<Vec<_>>(), wanted);
     let text = berth.rollout(&["diff", "sts/db", "--from=3", "--to=2"]);
     assert_eq!(text, "statefulset.apps/db: revision 3 to 2\n  spec.containers[main].image: db:1 -> db:2\n");
 }
 
 #[test]
-fn who_promoted_a_step_is_told_of_its_revision() {
+fn the_history_shows_who_promoted_a_step() {
     if !kubectl_is_here() {
         return;
     }
@@ -191,7 +191,7 @@ fn protobuf(api_version: &str, kind: &str, object: &[u8]) -> Vec<u8> {
 
 /// Clients in Go speak protobuf: what they write is recorded as what others write.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_client_writes_in_protobuf_is_told_too() {
+async fn the_history_shows_writes_in_protobuf_too() {
     const DEPLOYMENTS: &str = "/apis/apps/v1/namespaces/default/deployments";
     let berth = up(&[FAST, &["--store", "memory"]].concat());
     let client = berth.kube_client().await;
@@ -220,14 +220,14 @@ async fn what_a_client_writes_in_protobuf_is_told_too() {
     send(http::Method::PUT, &format!("{DEPLOYMENTS}/web"), web("web:2")).await;
     send(http::Method::PUT, &format!("{DEPLOYMENTS}/web/scale"), scale).await;
     let rows = revisions(&berth, "deployment/web");
-    assert_eq!(rows.iter().map(told).collect::<Vec<_>>(), ["1 created alice tool Server Complete", "2 image alice tool Server Complete"]);
+    assert_eq!(rows.iter().map(row).collect::<Vec<_>>(), ["1 created alice tool Server Complete", "2 image alice tool Server Complete"]);
     let text = berth.rollout(&["history", "deployment/web"]);
     assert!(text.contains("  scaled from 2 to 3 by alice (tool) "), "{text}");
 }
 
-/// With its own controllers and server, a Kubernetes tells the newest field manager, and believes no annotation.
+/// With its own controllers and server, a Kubernetes shows the newest field manager, and ignores the annotations.
 #[test]
-fn on_a_real_kubernetes_the_field_manager_is_told_as_one() {
+fn on_a_real_kubernetes_the_history_shows_the_field_manager() {
     if !kubectl_is_here() {
         return;
     }
@@ -260,7 +260,7 @@ fn on_a_real_kubernetes_the_field_manager_is_told_as_one() {
     assert!(remark.contains("the server does not write them"), "{remark}");
     let json: Value = serde_json::from_str(&berth(&["history", "deployment/web", "-o", "json"]).0).unwrap();
     assert_eq!(
-        json["revisions"].as_array().unwrap().iter().map(told).collect::<Vec<_>>(),
+        json["revisions"].as_array().unwrap().iter().map(row).collect::<Vec<_>>(),
         ["1 created - - - -", "2 image - kubectl-set FieldManager Complete"]
     );
     let (diff, _) = berth(&["diff", "deployment/web"]);

@@ -9,7 +9,7 @@ use std::{path::Path, process::Command};
 fn the_javascript_client_goes_its_journey() {
     let Some(node) = common::tool(Tool::JavaScriptClient, "javascript/node_modules/.bin/node") else { return };
     let berth = common::up(&["--store", "memory", "--nodes", "2", "--pod-start-latency", "10ms", "--pod-stop-latency", "10ms"]);
-    // Node looks for packages where the script lies.
+    // Node searches packages in the script's folder.
     let journey = node.ancestors().nth(3).unwrap().join("journey.mjs");
     std::fs::copy(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/javascript/journey.mjs"), &journey).unwrap();
     let output = Command::new(node).arg(journey).arg(berth.kubeconfig()).output().unwrap();

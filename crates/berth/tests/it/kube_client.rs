@@ -58,7 +58,7 @@ where
 
 /// A client that is already there asks so soon that caches still fill.
 #[tokio::test]
-async fn who_is_told_that_the_server_is_ready_finds_it_ready() {
+async fn a_server_that_is_reported_as_ready_is_ready() {
     for _ in 0..9 {
         let berth = common::up(FAST);
         let request = http::Request::get("/readyz?verbose").body(Vec::new()).unwrap();

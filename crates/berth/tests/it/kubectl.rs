@@ -77,7 +77,7 @@ fn pause_holds_a_change_back_and_resume_lets_it_go() {
 }
 
 #[test]
-fn each_cascade_does_what_it_says() {
+fn each_cascade_has_its_effect() {
     if !kubectl_is_here() {
         return;
     }
@@ -196,7 +196,7 @@ fn what_simulated_pods_cannot_do_is_refused() {
 }
 
 #[test]
-fn logs_tell_the_life_of_a_simulated_container_and_what_it_is_told_to_say() {
+fn logs_show_the_life_of_a_simulated_container_and_its_annotated_lines() {
     if !kubectl_is_here() {
         return;
     }
@@ -329,7 +329,7 @@ fn an_object_is_edited_replaced_compared_and_waited_for() {
     berth.kubectl(&["wait", "--for=delete", "deployment/web", "--timeout=60s"]);
 }
 
-/// What charts bring along. Nobody acts on it, but it is kept, checked and shown.
+/// Kinds that charts contain. No controller acts on them, but they are stored, validated and shown.
 #[test]
 fn autoscalers_ingresses_and_policies_are_kept_and_shown() {
     if !kubectl_is_here() {

@@ -1,6 +1,6 @@
 //! What several clients see of one server, killed with `kill -9` and started again, can be put in one order (`berth-linear`).
 //!
-//! A history that cannot is kept in `target/linear/`; `cargo xtask linear FILE` looks at it again.
+//! A history that cannot is kept in `target/linear/`. `cargo xtask linear FILE` checks it again.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use crate::common;
@@ -96,7 +96,7 @@ struct Stale {
     shown: watch::Sender<bool>,
 }
 
-/// Whether somebody was there to answer.
+/// Whether a server answered.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Server {
     Answers,
@@ -116,7 +116,7 @@ impl Asker {
         }
     }
 
-    /// Asks until nobody answers, or until it is told to stop.
+    /// Sends requests until no server answers, or until it is stopped.
     async fn run(mut self, stop: watch::Receiver<bool>) {
         while !*stop.borrow() && self.step().await == Server::Answers {}
     }
@@ -267,7 +267,7 @@ struct Watcher {
 }
 
 impl Watcher {
-    /// Watches on from where it was, until the end or until nobody answers.
+    /// Continues the watch, until the end or until no server answers.
     async fn run(mut self, api: Api<ConfigMap>, recorder: Arc<Recorder>) -> Self {
         self.watch(&api, &recorder).await;
         self
@@ -335,7 +335,7 @@ fn item(map: &ConfigMap) -> Option<Item> {
     Some(Item { key: key(map.metadata.name.as_deref().unwrap()), object })
 }
 
-/// What came of a request. A server that is killed tells nothing; an answer of 5xx leaves it open.
+/// The outcome of a request. A killed server gives no answer, and an answer of 5xx leaves the outcome open.
 fn outcome<T, U>(answer: Result<T, Error>, told: impl FnOnce(T) -> U) -> Outcome<U> {
     match answer {
         Ok(answer) => Outcome::Ok(told(answer)),
@@ -353,12 +353,12 @@ fn outcome<T, U>(answer: Result<T, Error>, told: impl FnOnce(T) -> U) -> Outcome
 
 async fn config_maps(berth: &common::Berth) -> Api<ConfigMap> {
     let mut config = berth.kube_config().await;
-    // A request that is sent again without saying so is two.
+    // A request that is silently repeated is two requests.
     config.default_retry = false;
     Api::default_namespaced(Client::try_from(config).unwrap())
 }
 
-/// Says where the history is, if it cannot be put in order.
+/// Reports where the history is, if it cannot be put in order.
 fn checked(name: &str, history: &[Operation]) -> Checked {
     check(history, Effort::default()).unwrap_or_else(|faults| {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/linear");
@@ -429,7 +429,7 @@ fn written(request: &Request) -> usize {
     events.iter().filter(|event| matches!(event.event, Event::Added(_) | Event::Modified(_))).count()
 }
 
-/// The first test would tell: one client is shown what was, as by a server whose cache lags.
+/// Shows that the first test would detect it: one client reads old values, as from a server whose cache lags.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_client_that_is_shown_what_was_is_found() {
     let berth = common::up(QUIET);
@@ -450,7 +450,7 @@ async fn a_client_that_is_shown_what_was_is_found() {
     }
 }
 
-/// The first test would tell: a server goes on from a copy of its folder that was made before the last writes.
+/// Shows that the first test would detect it: a server continues from a copy of its folder that was made before the last writes.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_that_has_forgotten_what_it_acknowledged_is_found() {
     let (folder, copy) = (TempDir::new().unwrap(), TempDir::new().unwrap());

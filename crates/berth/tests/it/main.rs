@@ -2,7 +2,6 @@
 
 mod analysis;
 mod apart;
-mod broken_off;
 mod causes;
 mod common;
 mod crash;
@@ -15,6 +14,7 @@ mod etcd;
 mod full;
 mod helm;
 mod history;
+mod interrupted;
 mod javascript;
 mod kube_client;
 mod kube_controller;

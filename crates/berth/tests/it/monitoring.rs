@@ -1,4 +1,4 @@
-//! Alerts and board for those who have Prometheus (`monitoring/`): what they ask for is what `/metrics` says.
+//! Alerts and dashboard for users of Prometheus (`monitoring/`): `/metrics` has the metrics that they query.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use crate::common;
@@ -91,7 +91,7 @@ fn asked_for(expression: &str) -> (Vec<Selector>, BTreeSet<String>) {
     // Every name of berth's has an underscore, and so have some functions.
     let named = Regex::new(r#"\b([a-z]+(?:_[a-z0-9]+)+|up)\b(?:\{([^}]*)\}|(\())?"#).unwrap();
     let matcher = Regex::new(r#"(\w+)(=~|!~|!=|=)"([^"]*)""#).unwrap();
-    // Names stand outside of braces and strings.
+    // Names are outside of braces and strings.
     let selectors = named.captures_iter(&rest).filter(|found| found.get(3).is_none()).map(|found| {
         let matchers = found.get(2).map_or("", |inside| inside.as_str());
         let matchers = matcher.captures_iter(matchers).map(|one| [1, 2, 3].map(|part| one[part].to_owned())).collect();
@@ -148,7 +148,7 @@ fn unanswered(expression: &str, shown: &str, samples: &[(String, BTreeMap<String
     missing
 }
 
-/// What a part says that is a process of its own.
+/// The metrics of a part that is a process of its own.
 async fn of_a_part(kubeconfig: &Path) -> String {
     let port = std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap().port().to_string();
     let options =
@@ -201,7 +201,7 @@ fn promtool(arguments: &[&str], file: &Path) {
 }
 
 #[test]
-fn alerts_are_silent_and_speak_as_their_cases_say() {
+fn alerts_fire_as_in_their_cases() {
     promtool(&["check", "rules"], &folder().join("alerts.yml"));
     promtool(&["test", "rules"], &folder().join("alerts-test.yml"));
     let cases = fs::read_to_string(folder().join("alerts-test.yml")).unwrap();

@@ -38,7 +38,7 @@ fn asking(cpu: &str) -> Value {
 }
 
 #[test]
-fn nodes_have_what_the_options_say_and_pods_are_spread_over_their_zones() {
+fn nodes_match_the_options_and_pods_are_spread_over_their_zones() {
     if !kubectl_is_here() {
         return;
     }
@@ -108,7 +108,7 @@ fn a_pod_of_a_higher_priority_gets_the_room_of_a_lower_one_when_that_has_gone_in
     assert_eq!(why["message"], "default-scheduler: preempting to accommodate a higher priority pod");
     assert!(conditions.iter().any(|condition| condition["type"] == "Ready"), "others' conditions stay: {conditions:?}");
 
-    // It goes at last; nobody else takes the place, and the nomination ends with the binding.
+    // It is deleted at last. No other pod takes the room, and the nomination ends with the binding.
     berth.kubectl(&["delete", "pod", "low", "--grace-period=1", "--wait=false"]);
     berth.kubectl_until(&["get", "pod", "low", "-o", "jsonpath={.status.phase}"], |phase| phase == "Succeeded");
     berth.kubectl(&["wait", "--for=condition=Ready", "pod/high", "--timeout=60s"]);
@@ -118,7 +118,7 @@ fn a_pod_of_a_higher_priority_gets_the_room_of_a_lower_one_when_that_has_gone_in
 }
 
 #[test]
-fn images_that_the_registry_does_not_have_fail_as_a_kubelet_tells() {
+fn images_that_the_registry_does_not_have_fail_with_a_kubelets_messages() {
     if !kubectl_is_here() {
         return;
     }

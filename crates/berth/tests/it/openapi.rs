@@ -1,5 +1,5 @@
-//! Schemathesis asks a real `berth up` what its OpenAPI documents allow, and looks whether the answers are what they promise;
-//! `cargo xtask test` installs it. Always the same requests; what is bent and why stands in tests/python/openapi_hooks.py.
+//! Schemathesis sends requests that the OpenAPI documents of a real `berth up` allow, and checks that the answers match the documents. `cargo xtask
+//! test` installs it. The requests are always the same. tests/python/openapi_hooks.py states what is adapted and why.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use crate::common;
@@ -14,12 +14,12 @@ use std::{
 
 /// Not among them:
 /// - `status_code_conformance`: the documents, as upstream's, name successes and 401 only.
-/// - `negative_data_rejection`, `positive_data_acceptance`: unknown parameters and fields are let through, as upstream does, and the rules of
-///   objects are more than a schema can say.
+/// - `negative_data_rejection`, `positive_data_acceptance`: unknown parameters and fields are accepted, as by upstream, and the rules of objects are
+///   more than a schema can express.
 /// - `unsupported_method`, `allow_header_conformance`, `missing_required_header`: about headers and methods that the documents do not have.
-/// - `ignored_auth`: a client that shows no certificate and a wrong token is asked for elsewhere (crates/berth-apiserver/tests).
+/// - `ignored_auth`: requests without a certificate and with a wrong token are tested elsewhere (crates/berth-apiserver/tests).
 const CHECKS: &str = "not_a_server_error,content_type_conformance,response_schema_conformance";
-/// Requests for each operation, unless `BERTH_OPENAPI_EXAMPLES` says another number. Deep bodies take seconds each. `cargo xtask nightly` sends more.
+/// Requests for each operation, unless `BERTH_OPENAPI_EXAMPLES` sets another number. Deep bodies take seconds each. `cargo xtask nightly` sends more.
 const EXAMPLES: &str = "2";
 /// Documents that are gone through at the same time.
 const AT_ONCE: usize = 2;

@@ -35,7 +35,7 @@ fn refused(folder: &Path, arguments: &[&str]) -> String {
     let mut command = Command::new(env!("CARGO_BIN_EXE_berth"));
     command.args(["up", "--secure-port", "0", "--data-dir"]).arg(folder).args(arguments);
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    // One that starts says so, and is not waited for.
+    // A server that starts prints this line, and is killed.
     let started = Lines::of(child.stdout.take().unwrap()).next();
     child.kill().unwrap();
     let output = child.wait_with_output().unwrap();
@@ -62,7 +62,7 @@ fn a_creation_asks_etcd_once_and_a_deletion_not_at_all() {
     }
     let (etcd, folder) = (Etcd::start(etcd::PATIENT), TempDir::new().unwrap());
     let berth = up_in(folder.path(), &["--store", "etcd", "--etcd-servers", &etcd.endpoint, "--nodes", "0", "--controllers=-*"]);
-    if !etcd.client().client.tells_progress() {
+    if !etcd.client().client.reports_progress() {
         berth_testing::skip(berth_testing::Tool::Etcd36, "this one does not tell how far a watch is, and is asked for each read");
         return;
     }
@@ -132,7 +132,7 @@ fn rollouts_go_on_whether_the_server_or_etcd_is_killed() {
     assert_eq!(berth.terminate().0, Some(0));
 }
 
-/// Who follows them asks what stands in their way, which cannot be known then.
+/// Watching them includes a read of what blocks them, which cannot be known then.
 #[test]
 fn rollouts_that_are_followed_outlive_etcds_absence() {
     if !are_here() {
@@ -222,9 +222,9 @@ fn controllers_write_by_a_lease_that_a_second_one_gets_when_the_first_is_seen_to
     assert_eq!(stored(&etcd, "/registry/pods/default/").len(), 3);
 }
 
-/// A namespace goes when all caches show what there was in it: also those of kinds that nobody writes.
+/// A namespace is deleted when all caches show its contents, including those of kinds that no client writes.
 #[test]
-fn over_an_etcd_that_does_not_tell_how_far_it_is_namespaces_go_and_the_server_stays_ready() {
+fn over_an_etcd_without_progress_reports_namespaces_are_deleted_and_the_server_stays_ready() {
     if !kubectl_is_here() {
         return;
     }
@@ -240,7 +240,7 @@ fn over_an_etcd_that_does_not_tell_how_far_it_is_namespaces_go_and_the_server_st
 }
 
 #[test]
-fn a_server_that_etcd_has_left_stops_when_it_is_told_to() {
+fn a_server_without_etcd_stops_at_a_signal() {
     if !are_here() {
         return;
     }
@@ -485,9 +485,9 @@ fn only_the_etcd_of_the_authority_is_spoken_to() {
     berth.kubectl(&["create", "configmap", "a"]);
 }
 
-/// A server that nobody answers is told to stop.
+/// A server that gets no answer is stopped.
 #[test]
-fn a_start_that_waits_for_etcd_can_be_broken_off() {
+fn a_start_that_waits_for_etcd_can_be_interrupted() {
     let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let (folder, endpoint) = (TempDir::new().unwrap(), format!("http://{}", silent.local_addr().unwrap()));
     let mut command = Command::new(env!("CARGO_BIN_EXE_berth"));

@@ -1,4 +1,4 @@
-//! What the parts of a control plane say of themselves, as processes: health for anybody, metrics for whom the API server lets.
+//! The health and metrics of the parts of a control plane, as processes: health for every client, metrics for those that the API server authorizes.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use crate::common::{PATIENCE, part::Part};
@@ -26,12 +26,12 @@ use std::{
 };
 use tempfile::TempDir;
 
-/// One that nobody has at this moment.
+/// A port that no process uses at this moment.
 fn free_port() -> String {
     TcpListener::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap().port().to_string()
 }
 
-/// A part, and where it tells how it is.
+/// A part, and the address of its health endpoint.
 fn part(arguments: &[&str], kubeconfig: &Path) -> (Part, String) {
     let port = free_port();
     let mut part = Part::start(&[arguments, &["--secure-port", &port]].concat(), Some(kubeconfig));
@@ -53,8 +53,8 @@ async fn client(kubeconfig: &Path) -> Client {
     Client::try_from(Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await.unwrap()).unwrap()
 }
 
-/// Somebody who does not ask whose certificate it is, with this token.
-fn somebody(at: &str, token: Option<&str>) -> Client {
+/// A client that does not verify the server's certificate, with this token.
+fn client_with(at: &str, token: Option<&str>) -> Client {
     let mut config = Config::new(at.parse().unwrap());
     config.accept_invalid_certs = true;
     config.default_retry = false;
@@ -119,7 +119,7 @@ async fn token_of(client: &Client, name: &str, may_read: bool) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn health_is_for_anybody_and_metrics_for_whom_the_api_server_lets() {
+async fn health_is_public_and_metrics_need_the_api_servers_authorization() {
     let folder = TempDir::new().unwrap();
     let kubeconfig = folder.path().join("kubeconfig");
     let (_server, _) = api_server(folder.path(), "0");
@@ -130,7 +130,7 @@ async fn health_is_for_anybody_and_metrics_for_whom_the_api_server_lets() {
         part.line_with(" works on https://");
     }
     for at in [&at, &at_scheduler, &at_node] {
-        let stranger = somebody(at, None);
+        let stranger = client_with(at, None);
         for path in ["/healthz", "/livez", "/readyz"] {
             assert_eq!(get(&stranger, path).await, (200, "ok".to_owned()), "{at}{path}");
         }
@@ -143,16 +143,16 @@ async fn health_is_for_anybody_and_metrics_for_whom_the_api_server_lets() {
             let (code, text) = get(&stranger, path).await;
             assert_eq!((code, message(&text)), (403, format!("forbidden: User \"system:anonymous\" cannot get path \"{path}\"")));
         }
-        let (code, text) = get(&somebody(at, Some("nobody's")), "/metrics").await;
+        let (code, text) = get(&client_with(at, Some("nobody's")), "/metrics").await;
         assert_eq!((code, message(&text)), (401, "Unauthorized".to_owned()));
         assert_eq!(send(&stranger, "POST", "/healthz").await.0, 405);
     }
     let admin = client(&kubeconfig).await;
     let [reader, other] = [token_of(&admin, "reader", true).await, token_of(&admin, "other", false).await];
-    let (code, text) = get(&somebody(&at, Some(&other)), "/metrics").await;
+    let (code, text) = get(&client_with(&at, Some(&other)), "/metrics").await;
     let told = "forbidden: User \"system:serviceaccount:default:other\" cannot get path \"/metrics\"";
     assert_eq!((code, message(&text)), (403, told.to_owned()));
-    let reads = |at: &str| somebody(at, Some(&reader));
+    let reads = |at: &str| client_with(at, Some(&reader));
     assert_eq!(get(&reads(&at), "/nope").await.0, 403, "that right is for one path");
     let (code, text) = get(&reads(&at), "/metrics").await;
     assert_eq!(code, 200, "{text}");
@@ -169,7 +169,7 @@ async fn health_is_for_anybody_and_metrics_for_whom_the_api_server_lets() {
     assert!(text.contains(r#"leader_election_master_status{name="berth-scheduler"} 1"#), "{text}");
     // An administrator may everything, and is not asked about.
     let master = fs::read_to_string(folder.path().join("pki/token")).unwrap();
-    let master = somebody(&at_node, Some(master.trim()));
+    let master = client_with(&at_node, Some(master.trim()));
     assert_eq!(get(&master, "/metrics").await.0, 200);
     assert_eq!(get(&master, "/readyz/ping").await, (200, "ok".to_owned()));
     assert_eq!(get(&master, "/nope").await.0, 404);
@@ -184,7 +184,7 @@ async fn a_part_is_ready_while_it_can_do_what_it_is_for() {
     drop(server);
     let open = ["--authorization-always-allow-paths", "/healthz*,/readyz*,/livez,/metrics"];
     let (mut first, at_first) = part(&[&["scheduler"][..], &open].concat(), &kubeconfig);
-    let stranger = somebody(&at_first, None);
+    let stranger = client_with(&at_first, None);
     let (code, text) = get(&stranger, "/readyz?verbose").await;
     assert_eq!(
         (code, text.as_str()),
@@ -197,7 +197,7 @@ async fn a_part_is_ready_while_it_can_do_what_it_is_for() {
 
     let (mut second, at_second) = part(&[&["scheduler"][..], &open].concat(), &kubeconfig);
     second.line_with("waits to acquire the lease");
-    let standing = somebody(&at_second, None);
+    let standing = client_with(&at_second, None);
     until(&standing, "/readyz", |code, _| code == 200).await;
     let leads = |number: u8| format!("leader_election_master_status{{name=\"berth-scheduler\"}} {number}\n");
     until(&standing, "/metrics", |_, text| text.contains(&leads(0))).await;
@@ -210,7 +210,7 @@ async fn a_part_is_ready_while_it_can_do_what_it_is_for() {
     // Without a lease a part outlives its server.
     let (mut third, at_third) = part(&[&["scheduler", "--leader-elect=false"][..], &open].concat(), &kubeconfig);
     third.line_with("works on");
-    let stranger = somebody(&at_third, None);
+    let stranger = client_with(&at_third, None);
     let master = fs::read_to_string(folder.path().join("pki/token")).unwrap();
     assert_eq!(get(&stranger, "/readyz").await.0, 200);
     drop(server);
@@ -219,15 +219,15 @@ async fn a_part_is_ready_while_it_can_do_what_it_is_for() {
     let (code, why) = get(&stranger, "/readyz/api-server").await;
     assert!(code == 500 && why.starts_with("internal server error: no answer for "), "{code} {why}");
     assert_eq!(get(&stranger, "/livez").await.0, 200, "to start it anew would not help");
-    // Nobody says who may read the rest.
-    let (code, text) = get(&somebody(&at_third, Some(master.trim())), "/livez/ping").await;
+    // No server decides who may read the rest.
+    let (code, text) = get(&client_with(&at_third, Some(master.trim())), "/livez/ping").await;
     assert_eq!((code, message(&text)), (503, "the API server did not authorize this request: it cannot be reached".to_owned()));
     let (_server, _) = api_server(folder.path(), &port);
     until(&stranger, "/readyz", |code, _| code == 200).await;
-    assert_eq!(get(&somebody(&at_third, Some(master.trim())), "/livez/ping").await.0, 200);
+    assert_eq!(get(&client_with(&at_third, Some(master.trim())), "/livez/ping").await.0, 200);
 }
 
-/// Lets a user do what the rules say.
+/// Permits a user what the rules allow.
 async fn allow(admin: &Client, subject: Value, name: &str, rules: Value) {
     let role: ClusterRole = serde_json::from_value(json!({"metadata": {"name": name}, "rules": rules})).unwrap();
     let to = json!({"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": name});
@@ -250,7 +250,7 @@ fn kubeconfig_with(token: &str, folder: &Path) -> PathBuf {
 const LEASES: [&str; 1] = ["leases"];
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_part_that_may_not_write_says_so_and_is_not_ready_and_ends_when_told() {
+async fn a_part_that_may_not_write_reports_it_is_not_ready_and_ends_at_a_signal() {
     let folder = TempDir::new().unwrap();
     let (_server, _) = api_server(folder.path(), "0");
     let admin = client(&folder.path().join("kubeconfig")).await;
@@ -265,7 +265,7 @@ async fn a_part_that_may_not_write_says_so_and_is_not_ready_and_ends_when_told()
     let arguments = ["controller-manager", "--controllers", "deployment", "--authorization-always-allow-paths", "/readyz*"];
     let (mut manager, at) = part(&arguments, &kubeconfig);
     manager.line_with("works on");
-    let stranger = somebody(&at, None);
+    let stranger = client_with(&at, None);
     assert_eq!(get(&stranger, "/readyz").await.0, 200);
     let template = json!({"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"name": "main", "image": "web:1"}]}});
     let web = json!({"metadata": {"name": "web"}, "spec": {"selector": {"matchLabels": {"app": "web"}}, "template": template}});
@@ -282,7 +282,7 @@ async fn a_part_that_may_not_write_says_so_and_is_not_ready_and_ends_when_told()
 
 /// Its caches are never complete: it may not list what it follows.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_part_that_may_not_list_ends_when_told_and_lets_the_next_begin() {
+async fn a_part_that_may_not_list_ends_at_a_signal_and_lets_the_next_begin() {
     let folder = TempDir::new().unwrap();
     let kubeconfig = folder.path().join("kubeconfig");
     let (_server, _) = api_server(folder.path(), "0");
@@ -293,7 +293,7 @@ async fn a_part_that_may_not_list_ends_when_told_and_lets_the_next_begin() {
     let own = kubeconfig_with(&token, folder.path());
     let arguments = ["controller-manager", "--controllers", "deployment", "--authorization-always-allow-paths", "/readyz*"];
     let (mut manager, at) = part(&arguments, &own);
-    until(&somebody(&at, None), "/readyz", |_, text| text.contains("[-]informer-sync failed")).await;
+    until(&client_with(&at, None), "/readyz", |_, text| text.contains("[-]informer-sync failed")).await;
     assert!(manager.terminate().success());
     let leases = Api::<k8s_openapi::api::coordination::v1::Lease>::namespaced(admin, "kube-system");
     let lease = leases.get("berth-controller-manager").await.unwrap().spec.unwrap();
@@ -371,7 +371,7 @@ async fn a_part_shows_its_own_certificate_and_believes_those_of_its_authority() 
     // Until that authority is named too.
     let both = fs::read_to_string(&ca).unwrap() + &fs::read_to_string(folder.path().join("pki/ca.pem")).unwrap();
     fs::write(&ca, both).unwrap();
-    // Each time over a connection of its own: a certificate is looked at when one begins.
+    // Each time over a new connection: a certificate is checked when one begins.
     eventually(async || match get(&other(), "/metrics").await.0 {
         200 => Ok(()),
         code => Err(format!("it still counts for nothing: {code}")),
@@ -394,7 +394,7 @@ async fn a_part_shows_its_own_certificate_and_believes_those_of_its_authority() 
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn namespaces_are_told_of_the_authority_that_its_file_says_anew() {
+async fn namespaces_receive_the_new_authority_of_the_file() {
     let [folder, pki, next] = [TempDir::new().unwrap(), TempDir::new().unwrap(), TempDir::new().unwrap()];
     [&pki, &next].into_iter().for_each(|pki| berth_pki(&["init"], pki.path()));
     let [ca, certificate, key, signing, root] =
@@ -445,5 +445,5 @@ async fn on_another_kubernetes_the_metrics_of_the_controllers_show_workloads_and
         r#"berth_waits{controller="statefulset",reason="second_writer"} 0"#,
     ];
     let all = |code: u16, text: &str| code == 200 && lines.iter().all(|line| text.lines().any(|shown| shown == *line));
-    until(&somebody(&at, None), "/metrics", all).await;
+    until(&client_with(&at, None), "/metrics", all).await;
 }

@@ -1,9 +1,9 @@
-//! `berth plan` against a real `berth up`: what it says comes true there, and what it needs it says.
+//! `berth plan` against a real `berth up`: its forecasts come true there, and it names its requirements.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use crate::common::{
     self, Berth,
-    legs::{BURST, Leg, is_as_foretold, legs},
+    legs::{BURST, Leg, is_as_forecast, legs},
 };
 use berth_testing::Upstream;
 use futures::{StreamExt, pin_mut};
@@ -27,7 +27,7 @@ use std::{
 use tempfile::TempDir;
 
 const UP: &[&str] = &["--store", "memory", "--nodes", "2", "--pod-start-latency", "700ms", "--pod-stop-latency", "1900ms"];
-/// How much later than foretold a busy machine may be.
+/// How much later than forecast a busy machine may be.
 const LATE: Duration = Duration::from_secs(3);
 
 /// A control plane in which these manifests are rolled out.
@@ -47,14 +47,14 @@ fn berth(kubeconfig: &Path, arguments: &[&str]) -> Output {
 }
 
 /// What it prints, and that it does.
-fn told(kubeconfig: &Path, arguments: &[&str]) -> String {
+fn printed(kubeconfig: &Path, arguments: &[&str]) -> String {
     let output = berth(kubeconfig, arguments);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).unwrap()
 }
 
 fn plan(kubeconfig: &Path, arguments: &[&str]) -> Value {
-    let text = told(kubeconfig, &[&["plan", "-o", "json", "--start", "700ms", "--stop", "1900ms"], arguments].concat());
+    let text = printed(kubeconfig, &[&["plan", "-o", "json", "--start", "700ms", "--stop", "1900ms"], arguments].concat());
     serde_json::from_str(&text).unwrap()
 }
 
@@ -82,9 +82,9 @@ fn merged(changes: &[(Duration, i64)], first: i64) -> Vec<i64> {
 }
 
 #[test]
-fn what_comes_late_is_as_foretold_and_what_goes_another_way_is_not() {
+fn late_events_match_a_forecast_and_other_sequences_do_not() {
     let at = |tenths: u64, size: i64| (Duration::from_millis(100 * tenths), size);
-    let is = |seen: &[i64], changes: &[(Duration, i64)]| is_as_foretold(seen, &legs(changes, 3, BURST));
+    let is = |seen: &[i64], changes: &[(Duration, i64)]| is_as_forecast(seen, &legs(changes, 3, BURST));
     let together = [at(0, 2), at(9, 1), at(10, 0)];
     assert!(is(&[2, 1, 0], &together) && is(&[2, 0], &together));
     assert!(!is(&[1, 0], &together), "two are not told to go at the beginning");
@@ -95,7 +95,7 @@ fn what_comes_late_is_as_foretold_and_what_goes_another_way_is_not() {
     assert_eq!((merged(&together, 3), merged(&there_and_back, 3)), (vec![2, 0], vec![3, 4]));
 }
 
-fn foretold(forecast: &Value) -> BTreeMap<String, Vec<(Duration, i64)>> {
+fn forecast_sizes(forecast: &Value) -> BTreeMap<String, Vec<(Duration, i64)>> {
     let mut sizes: BTreeMap<String, Vec<(Duration, i64)>> = BTreeMap::new();
     for step in forecast["workloads"][0]["steps"].as_array().unwrap() {
         let size = match step["does"].as_str().unwrap() {
@@ -114,7 +114,7 @@ async fn comes_true(kubeconfig: &Path, controllers: &str, context: &str) {
     let client = client(kubeconfig).await;
     let forecast = plan(kubeconfig, &["deployment/web", "--image", "main=web:2"])["forecast"].clone();
     assert_eq!((&forecast["supposed"]["controllers"], &forecast["supposed"]["missing"]), (&json!(controllers), &json!([])));
-    let foretold = foretold(&forecast);
+    let foretold = forecast_sizes(&forecast);
 
     let sets = watcher(Api::<ReplicaSet>::default_namespaced(client.clone()), watcher::Config::default()).applied_objects();
     pin_mut!(sets);
@@ -145,14 +145,14 @@ async fn comes_true(kubeconfig: &Path, controllers: &str, context: &str) {
         let seen = &seen[name];
         let sizes: Vec<i64> = seen.iter().map(|(_, size)| *size).collect();
         let legs = legs(changes, if *name == first.name_any() { 3 } else { 0 }, BURST);
-        assert!(is_as_foretold(&sizes, &legs), "{context} {name}: {seen:?} {changes:?}");
+        assert!(is_as_forecast(&sizes, &legs), "{context} {name}: {seen:?} {changes:?}");
         let (last_seen, last_foretold) = (seen.last().unwrap().0, changes.last().unwrap().0);
         assert!(last_foretold < last_seen + BURST && last_seen < last_foretold + LATE, "{context} {name}: {seen:?} {changes:?}");
     }
 }
 
 #[tokio::test]
-async fn what_is_foretold_of_a_real_cluster_comes_true() {
+async fn forecasts_of_a_real_cluster_come_true() {
     for policy in ["TerminationComplete", "TerminationStarted"] {
         let (cluster, _folder) = up(&[web(policy)]);
         comes_true(&cluster.kubeconfig(), "berth", policy).await;
@@ -160,10 +160,10 @@ async fn what_is_foretold_of_a_real_cluster_comes_true() {
 }
 
 #[tokio::test]
-async fn a_paused_deployment_scales_as_foretold_and_that_is_its_end() {
+async fn a_paused_deployment_scales_as_forecast_and_then_ends() {
     let (cluster, _folder) = up(&[web("TerminationStarted")]);
     let kubeconfig = cluster.kubeconfig();
-    told(&kubeconfig, &["rollout", "pause", "deployment/web"]);
+    printed(&kubeconfig, &["rollout", "pause", "deployment/web"]);
     // It is no failure.
     let forecast =
         plan(&kubeconfig, &["deployment/web", "--image", "main=web:2", "--replicas", "5", "--fail-on", "deadline"])["forecast"].clone();
@@ -183,7 +183,7 @@ async fn a_paused_deployment_scales_as_foretold_and_that_is_its_end() {
     assert_eq!((status.replicas, status.updated_replicas), (Some(5), None), "no pod has the new template");
     let sets = Api::<ReplicaSet>::default_namespaced(client).list(&ListParams::default()).await.unwrap();
     let [set] = &sets.items[..] else { panic!("{:?}", sets.items) };
-    let sizes: Vec<(String, Vec<i64>)> = foretold(&forecast).into_iter().map(|(name, changes)| (name, merged(&changes, 3))).collect();
+    let sizes: Vec<(String, Vec<i64>)> = forecast_sizes(&forecast).into_iter().map(|(name, changes)| (name, merged(&changes, 3))).collect();
     assert_eq!(sizes, [(set.name_any(), vec![5])]);
 }
 
@@ -207,10 +207,10 @@ async fn create(client: &Client, objects: &[(&str, Value)]) {
 }
 
 fn rolled_out(kubeconfig: &Path, workload: &str) {
-    told(kubeconfig, &["rollout", "status", workload, "--timeout", "60s"]);
+    printed(kubeconfig, &["rollout", "status", workload, "--timeout", "60s"]);
 }
 
-/// berth's nodes, for somebody else's control plane; they end with this.
+/// berth's nodes, for another control plane. They end when this value is dropped.
 struct Nodes(Child);
 
 impl Nodes {
@@ -244,7 +244,7 @@ impl Drop for Nodes {
 
 /// Kubernetes' own controllers and its own scheduler; the nodes are berth's.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_foretold_of_another_kubernetes_comes_true() {
+async fn forecasts_of_another_kubernetes_come_true() {
     let Some(upstream) = Upstream::start(&["--scheduler"]) else { return };
     let kubeconfig = upstream.kubeconfig();
     let _nodes = Nodes::start(&kubeconfig);
@@ -287,8 +287,8 @@ async fn what_is_foretold_of_another_kubernetes_comes_true() {
     rolled_out(&kubeconfig, "deployment/web");
     rolled_out(&kubeconfig, "statefulset/db");
 
-    // Nothing that berth's controllers alone heed changes anything; the two sets of rows are what upstream knows.
-    let compared = told(&kubeconfig, &["plan", "deployment/web", "statefulset/db", "--image", "main=web:2", "--compare"]);
+    // Annotations for berth's controllers alone change nothing. The two sets of rows are what upstream knows.
+    let compared = printed(&kubeconfig, &["plan", "deployment/web", "statefulset/db", "--image", "main=web:2", "--compare"]);
     assert!(compared.starts_with("Assumes Kubernetes' own controllers (they write the workloads' status)"), "{compared}");
     assert!(
         compared.contains("deployment/web Recreate")
@@ -297,7 +297,7 @@ async fn what_is_foretold_of_another_kubernetes_comes_true() {
         "{compared}"
     );
     // Who may view a namespace may not read nodes.
-    let partial = told(&kubeconfig, &["plan", "deployment/web", "--image", "main=web:2", "--as", "ada"]);
+    let partial = printed(&kubeconfig, &["plan", "deployment/web", "--image", "main=web:2", "--as", "ada"]);
     assert!(
         partial.contains("PARTIAL: nodes cannot be read (") && partial.contains("Deployment default/web, 3 pods: complete after"),
         "{partial}"
@@ -308,7 +308,7 @@ async fn what_is_foretold_of_another_kubernetes_comes_true() {
 
     // The server's own admission counts where it is asked.
     let scaled = ["plan", "deployment/web", "--replicas", "21", "--stop", "2s"];
-    assert!(told(&kubeconfig, &scaled).contains("Deployment default/web, 21 pods: complete"));
+    assert!(printed(&kubeconfig, &scaled).contains("Deployment default/web, 21 pods: complete"));
     let refused = berth(&kubeconfig, &[&scaled[..], &["--server-dry-run"]].concat());
     let said = String::from_utf8_lossy(&refused.stderr);
     assert!(
@@ -317,10 +317,10 @@ async fn what_is_foretold_of_another_kubernetes_comes_true() {
             && said.contains("no more than 20 pods"),
         "{said}"
     );
-    let asked = told(&kubeconfig, &["plan", "deployment/web", "--replicas", "4", "--stop", "2s", "--server-dry-run"]);
+    let asked = printed(&kubeconfig, &["plan", "deployment/web", "--replicas", "4", "--stop", "2s", "--server-dry-run"]);
     assert!(asked.contains("Deployment default/web, 4 pods: complete"), "{asked}");
-    // So does what it says of pods, without being asked for.
-    let never = told(&kubeconfig, &["plan", "deployment/web", "--image", "main=web:latest", "--stop", "2s"]);
+    // The same is true for pods, without a request for it.
+    let never = printed(&kubeconfig, &["plan", "deployment/web", "--image", "main=web:latest", "--stop", "2s"]);
     assert!(never.contains("NEVER COMPLETE") && never.contains("denied request: no latest"), "{never}");
     let supposes = "Assumes that admission policies and webhooks accept the pods: pods is forbidden: User \"ada\" cannot create";
     assert!(partial.contains(supposes), "{partial}");
@@ -339,7 +339,7 @@ async fn what_is_foretold_of_another_kubernetes_comes_true() {
     // A quota refuses there what it refuses here. It counts what goes: three of web and two of db are to be left of what there was.
     common::only_stay(&client, 5).await;
     create(&client, &[("/api/v1/namespaces/default/resourcequotas", quota)]).await;
-    told_in_force(&client, "few", "5").await;
+    wait_for_enforced_quota(&client, "few", "5").await;
     let forecast = plan(&kubeconfig, &["deployment/web", "--replicas", "9"])["forecast"].clone();
     assert_eq!(
         (&forecast["workloads"][0]["outcome"]["is"], &forecast["troubles"][0]["kind"]),
@@ -367,7 +367,7 @@ async fn what_is_foretold_of_another_kubernetes_comes_true() {
 }
 
 /// Until the quota is counted, it bounds nothing.
-async fn told_in_force(client: &Client, name: &str, pods: &str) {
+async fn wait_for_enforced_quota(client: &Client, name: &str, pods: &str) {
     let quotas = Api::<ResourceQuota>::default_namespaced(client.clone());
     let used = |quota: Option<&ResourceQuota>| quota?.status.as_ref()?.used.as_ref()?.get("pods").map(|used| used.0.clone());
     let is_counted = |quota: Option<&ResourceQuota>| used(quota).as_deref() == Some(pods);
@@ -436,7 +436,7 @@ fn files_need_no_cluster_and_what_ci_fails_on_has_an_exit_code() {
 }
 
 #[test]
-fn whoever_may_not_read_all_gets_a_plan_that_is_marked_partial() {
+fn a_user_who_may_not_read_all_gets_a_plan_that_is_marked_partial() {
     let bind = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding", "metadata": {"name": "view"},
         "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "view"},
         "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "ada"}]});

@@ -69,7 +69,7 @@ async fn until_rolled_out(deployments: &Api<Deployment>, replicas: i32) {
     tokio::time::timeout(common::PATIENCE, await_condition(deployments.clone(), "web", rolled_out)).await.expect("in time").unwrap();
 }
 
-/// Follows pods from now on; gives the most there ever are, once `enough` is told.
+/// Watches pods from now on. Returns the highest number of pods, once `enough` fires.
 async fn most_pods(pods: Api<Pod>, enough: tokio::sync::oneshot::Receiver<()>) -> usize {
     let now = pods.list(&ListParams::default()).await.unwrap();
     let mut there: BTreeSet<String> = now.items.iter().map(ResourceExt::name_any).collect();
@@ -111,15 +111,15 @@ async fn pods_never_exceed_size_and_surge_under_termination_complete() {
 /// The policies, and none.
 const POLICIES: [Option<&str>; 3] = [None, Some("TerminationStarted"), Some("TerminationComplete")];
 
-/// Carries `changes` out one after the other, each as soon as the controllers have seen the one before and told the pods that are too many
-/// to go; gives the most pods there were.
+/// Applies `changes` one after the other, each as soon as the controllers have seen the one before and have deleted the surplus pods. Returns the
+/// highest number of pods.
 async fn most_pods_during(client: &Client, changes: &[Value], replicas: i32) -> usize {
     let deployments: Api<Deployment> = Api::default_namespaced(client.clone());
     let (enough, told) = tokio::sync::oneshot::channel();
     let counting = tokio::spawn(most_pods(Api::default_namespaced(client.clone()), told));
     for change in changes {
         patch(&deployments, change).await;
-        let seen = |found: Option<&Deployment>| found.is_some_and(has_told_surplus_to_go);
+        let seen = |found: Option<&Deployment>| found.is_some_and(has_deleted_surplus);
         tokio::time::timeout(common::PATIENCE, await_condition(deployments.clone(), "web", seen)).await.expect("in time").unwrap();
     }
     until_rolled_out(&deployments, replicas).await;
@@ -127,7 +127,7 @@ async fn most_pods_during(client: &Client, changes: &[Value], replicas: i32) -> 
     counting.await.unwrap()
 }
 
-fn has_told_surplus_to_go(deployment: &Deployment) -> bool {
+fn has_deleted_surplus(deployment: &Deployment) -> bool {
     let (spec, status) = (deployment.spec.clone().unwrap_or_default(), deployment.status.clone().unwrap_or_default());
     let surge = i32::from(spec.strategy.unwrap_or_default().rolling_update.is_some());
     status.observed_generation >= deployment.metadata.generation && status.replicas.unwrap_or(0) <= spec.replicas.unwrap_or(1) + surge
@@ -190,7 +190,7 @@ async fn a_bad_deletion_cost_answers_400_and_its_causes() {
 }
 
 #[tokio::test]
-async fn the_cheapest_pod_goes_first() {
+async fn the_cheapest_pod_is_deleted_first() {
     let berth = common::up(SLOW_TO_STOP);
     let client = client(&berth).await;
     let (deployments, pods): (Api<Deployment>, Api<Pod>) =
@@ -212,7 +212,7 @@ async fn the_cheapest_pod_goes_first() {
 }
 
 #[tokio::test]
-async fn metrics_tell_the_gates_and_what_waits() {
+async fn metrics_show_the_gates_and_the_waits() {
     let berth = common::up(&["--store", "memory", "--feature-gates", "PodDeletionCost=false"]);
     let client = client(&berth).await;
     let deployments: Api<Deployment> = Api::default_namespaced(client.clone());

@@ -12,7 +12,7 @@ fn server_of(berth: &Berth) -> String {
 }
 
 #[test]
-fn kubectl_makes_roles_and_tells_who_may_do_what() {
+fn kubectl_makes_roles_and_shows_permissions() {
     if !kubectl_is_here() {
         return;
     }
@@ -128,7 +128,7 @@ fn a_token_file_and_an_audit_log_are_taken_at_the_start() {
 }
 
 #[test]
-fn kubectl_shows_what_security_levels_and_limit_ranges_say() {
+fn kubectl_shows_security_levels_and_limit_ranges() {
     if !kubectl_is_here() {
         return;
     }

@@ -1,10 +1,10 @@
-//! `berth record` and `berth replay` with a real `berth up`, and with a real Kubernetes: what was recorded is nobody's secret, and replayed as it was it comes to
-//! the same.
+//! `berth record` and `berth replay` with a real `berth up`, and with a real Kubernetes: a recording contains no secrets, and its unchanged replay has
+//! the same result.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use crate::common::{
     self, Lines,
-    legs::{BURST, is_as_foretold, legs},
+    legs::{BURST, is_as_forecast, legs},
     part::Part,
 };
 use berth_testing::Upstream;
@@ -26,7 +26,7 @@ use std::{
 
 /// A pod takes longer to stop than a rollout takes on a busy machine: all replaced pods are terminating at once, when it is recorded and when it is replayed.
 const UP: &[&str] = &["--store", "memory", "--nodes", "2", "--pod-start-latency", "700ms", "--pod-stop-latency", "6900ms"];
-/// How far times may be apart, in seconds; on a machine that is busy with other tests a watch tells later.
+/// The maximum difference between times, in seconds. On a machine that is busy with other tests a watch is later.
 const TOLERANCE: f64 = 0.1;
 const LATE: f64 = 3.0;
 /// In no recording.
@@ -145,7 +145,7 @@ fn check_alike(replay: &Value) {
     assert_eq!(sets.keys().collect::<Vec<_>>(), again.keys().collect::<Vec<_>>(), "{context}");
     for (template, recorded) in sets {
         let recorded: Vec<i64> = sizes(recorded).into_iter().map(|(_, size)| size).collect();
-        assert!(is_as_foretold(&recorded, &legs(&sizes(&again[template]), 0, BURST)), "{template}: {context}");
+        assert!(is_as_forecast(&recorded, &legs(&sizes(&again[template]), 0, BURST)), "{template}: {context}");
     }
     let rollouts = |workload: &Value| workload["rollouts"].as_array().unwrap().clone();
     assert_eq!(rollouts(recorded).len(), rollouts(replayed).len(), "{context}");
@@ -158,7 +158,7 @@ fn check_alike(replay: &Value) {
     }
 }
 
-/// Two rollouts and a scaling, recorded; gives what the file says.
+/// Two rollouts and a scaling, recorded. Returns the content of the file.
 async fn record_rollouts(kubeconfig: &Path, file: &Path, arguments: &[&str]) -> String {
     let client = client(kubeconfig).await;
     create(&client, "/apis/apps/v1/namespaces/default/deployments", &web("web:1")).await;
@@ -249,8 +249,8 @@ async fn a_recording_ends_by_time_and_by_size_and_is_whole() {
     assert!(output.status.code() == Some(1) && said.contains(wanted), "{said}");
 }
 
-/// The server is killed in the middle of a recording, and comes back on the same folder: the recording goes on, and says what it may have missed. It is
-/// killed again, for good: the recording ends whole, and says that too.
+/// The server is killed in the middle of a recording, and restarts on the same folder: the recording continues, and notes what it may have missed. The
+/// server is killed again, and does not restart: the recording ends complete, and notes that too.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_recording_goes_on_over_a_crash_of_its_server_and_ends_whole_without_it() {
     let folder = tempfile::tempdir().unwrap();

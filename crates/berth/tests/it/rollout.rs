@@ -41,7 +41,7 @@ impl Cluster {
         Api::default_namespaced(self.client.clone())
     }
 
-    /// Creates `web` with one container, `web:1`, and what `spec` says besides.
+    /// Creates `web` with one container, `web:1`, and the rest of `spec`.
     async fn create(&self, spec: &Value) {
         let mut web = json!({
             "apiVersion": "apps/v1", "kind": "Deployment",
@@ -95,7 +95,7 @@ impl Cluster {
         text
     }
 
-    /// Looks again and again until `holds` is true of what there is to see.
+    /// Repeats the read until `holds` is true of its result.
     fn until(&self, look: impl Fn() -> Value, holds: impl Fn(&Value) -> bool) -> Value {
         let started = Instant::now();
         loop {
@@ -124,8 +124,8 @@ fn merge(into: &mut Value, from: &Value) {
     }
 }
 
-/// Pods that go only when they are made to, and no surge.
-fn stuck_when_told_to_go() -> Value {
+/// Pods that terminate only when a test forces them, and no surge.
+fn stuck_at_termination() -> Value {
     json!({
         "replicas": 3, "podReplacementPolicy": "TerminationComplete",
         "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 0, "maxUnavailable": 3}},
@@ -137,9 +137,9 @@ fn stuck_when_told_to_go() -> Value {
 }
 
 #[tokio::test]
-async fn status_says_which_terminating_pods_hold_the_rollout_up() {
+async fn status_names_the_terminating_pods_that_block_the_rollout() {
     let cluster = Cluster::start().await;
-    cluster.create(&stuck_when_told_to_go()).await;
+    cluster.create(&stuck_at_termination()).await;
     assert!(cluster.rollout(&["status", "deployment/web"]).ends_with("deployment \"web\" successfully rolled out\n"));
 
     cluster.update(2, "second").await;
@@ -171,7 +171,7 @@ async fn status_says_which_terminating_pods_hold_the_rollout_up() {
 #[tokio::test]
 async fn a_rollout_is_complete_only_when_the_last_pod_is_gone() {
     let cluster = Cluster::start().await;
-    let mut spec = stuck_when_told_to_go();
+    let mut spec = stuck_at_termination();
     merge(&mut spec, &json!({"replicas": 1, "strategy": {"rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}}}));
     cluster.create(&spec).await;
     cluster.rollout(&["status", "deployment/web"]);
@@ -179,7 +179,7 @@ async fn a_rollout_is_complete_only_when_the_last_pod_is_gone() {
     let mut status =
         cluster.command(Path::new(env!("CARGO_BIN_EXE_berth")), &["status", "deploy", "web"]).stdout(Stdio::piped()).spawn().unwrap();
     let mut lines = Lines::of(status.stdout.take().unwrap());
-    // Which comes first is open: the reason may be seen in the pods before the Deployment's status says how far it is.
+    // The order is open: the pods may show the reason before the Deployment's status shows the progress.
     let expected =
         ["Waiting for deployment \"web\" rollout to finish: 1 replaced replicas are still terminating", "before the rollout is complete"];
     let mut missing = expected.to_vec();
@@ -235,7 +235,7 @@ async fn undo_takes_template_and_annotations_back_but_not_what_scaling_noted() {
     let annotations = cluster.annotations().await;
     assert_eq!(annotations["kubernetes.io/change-cause"], "first");
     assert!(!annotations.contains_key(BEFORE_SCALE) && !annotations.contains_key("since"), "{annotations:?}");
-    // Which revision runs is told when the controller has seen it, and not waited for, as kubectl does not.
+    // The running revision is reported when the controller has seen it, and not awaited, as with kubectl.
     cluster.rollout(&["status", "deployment/web"]);
     cluster.rollout(&["status", "deployment/web", "--revision", "3"]);
 
@@ -306,12 +306,12 @@ async fn a_paused_deployment_waits_to_be_resumed() {
     assert_eq!(cluster.rollout(&["restart", "deployment", "-l", "app=web"]), "deployment.apps/web restarted\n");
     let template = cluster.deployments().get("web").await.unwrap().spec.unwrap().template;
     assert!(template.metadata.unwrap().annotations.unwrap().contains_key("kubectl.kubernetes.io/restartedAt"));
-    // Which revision it is stands there as soon as the controller has seen the change.
+    // The revision is shown as soon as the controller has seen the change.
     cluster.rollout(&["status", "deployment/web"]);
     cluster.rollout(&["status", "deployment/web", "--revision=3"]);
 }
 
-/// A StatefulSet `db` of three pods with the image `db:1`, and what `spec` says besides.
+/// A StatefulSet `db` of three pods with the image `db:1`, and the rest of `spec`.
 async fn create_stateful_set(cluster: &Cluster, spec: &Value) -> Api<StatefulSet> {
     let mut set = json!({
         "metadata": {"name": "db"},
@@ -338,7 +338,7 @@ fn db_template(version: u32, annotations: &Value) -> Value {
 }
 
 #[tokio::test]
-async fn a_stateful_sets_rollout_is_told_listed_and_undone() {
+async fn a_stateful_sets_rollout_is_reported_listed_and_undone() {
     let cluster = Cluster::start().await;
     let sets = create_stateful_set(&cluster, &json!({})).await;
     let done = cluster.rollout(&["status", "statefulset/db"]);
@@ -371,7 +371,7 @@ async fn a_stateful_sets_rollout_is_told_listed_and_undone() {
 }
 
 #[tokio::test]
-async fn a_stuck_stateful_set_says_which_pod_holds_it_up_and_why() {
+async fn a_stuck_stateful_set_names_the_pod_that_blocks_it_and_why() {
     let cluster = Cluster::start().await;
     let sets = create_stateful_set(&cluster, &json!({})).await;
     cluster.rollout(&["status", "sts/db"]);
@@ -383,7 +383,7 @@ async fn a_stuck_stateful_set_says_which_pod_holds_it_up_and_why() {
         let line = lines.next().expect("it goes on as long as the pod is stuck");
         missing.retain(|text| !line.contains(text));
     }
-    // Between two tries a kubelet says ImagePullBackOff, and ErrImagePull for a moment after each.
+    // Between two attempts a kubelet reports ImagePullBackOff, and ErrImagePull for a moment after each.
     let now = std::iter::repeat_with(|| cluster.rollout(&["status", "sts/db", "--watch=false", "-o", "json"]))
         .take(1000)
         .map(|text| serde_json::from_str::<Value>(&text).unwrap())
@@ -533,7 +533,7 @@ async fn it_is_a_plugin_of_kubectl_too() {
 }
 
 #[tokio::test]
-async fn errors_say_what_to_do() {
+async fn errors_name_the_next_step() {
     let cluster = Cluster::start().await;
     cluster.create(&json!({})).await;
     let missing = cluster.rollout_fails(&["status", "deployment/none", "deployment/web"]);

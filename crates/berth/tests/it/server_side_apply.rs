@@ -48,7 +48,7 @@ fn managers_share_an_object_field_by_field() {
         "{refused}"
     );
     assert_eq!(field(&berth, ".spec.replicas"), "4");
-    // Dry runs say the same, and what would be.
+    // Dry runs print the same, and the result that would follow.
     apply(&berth, &web, &["--dry-run=server"]).unwrap_err();
     let tried = apply(&berth, &web, &["--dry-run=server", "--force-conflicts", "-o", "jsonpath={.spec.replicas}"]);
     assert_eq!((tried.as_deref(), field(&berth, ".spec.replicas").as_str()), (Ok("2"), "4"));
@@ -88,7 +88,7 @@ fn an_object_of_client_side_apply_moves_over() {
 }
 
 #[test]
-fn mistakes_are_told() {
+fn mistakes_are_reported() {
     if !kubectl_is_here() {
         return;
     }
@@ -104,7 +104,7 @@ fn mistakes_are_told() {
 }
 
 #[test]
-fn conflicts_are_told_in_full() {
+fn conflicts_are_reported_in_full() {
     if !kubectl_is_here() {
         return;
     }
@@ -148,7 +148,7 @@ fn a_scaler_works_beside_an_applier_who_gave_replicas_up() {
 }
 
 #[test]
-fn the_last_applied_manifest_is_kept_for_those_who_look() {
+fn the_last_applied_manifest_is_kept_for_readers() {
     if !kubectl_is_here() {
         return;
     }
@@ -158,7 +158,7 @@ fn the_last_applied_manifest_is_kept_for_those_who_look() {
     assert!(created.status.success());
     assert!(berth.kubectl(&view).contains("image: web:1"));
     assert_eq!(berth.apply(&deployment("web", 2, "web:2")), "deployment.apps/web configured\n");
-    // Whoever applied on the client side before keeps the annotation, so that the way back is open.
+    // A user who applied on the client side before keeps the annotation, and so can return to it.
     assert_eq!(apply(&berth, &deployment("web", 2, "web:3"), &[]).as_deref(), Ok(APPLIED));
     assert!(berth.kubectl(&view).contains("image: web:3"));
     assert_eq!(berth.apply(&deployment("web", 2, "web:3")), "deployment.apps/web configured\n");

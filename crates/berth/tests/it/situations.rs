@@ -1,4 +1,5 @@
-//! The situations in which somebody asks `berth explain`: one table of what there is, the first cause or wait, and the advice, tested at the command's output.
+//! The situations in which a user runs `berth explain`: one table with the objects, the first cause or wait, and the advice, tested at the command's
+//! output.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use crate::common::{self, Berth, PATIENCE, kubectl_is_here};
@@ -22,16 +23,16 @@ struct Asked {
     object: &'static str,
     /// The word of the first cause or wait.
     first: &'static str,
-    /// What its line says.
-    says: &'static str,
+    /// The text of its line.
+    text: &'static str,
     /// The beginning of an advised command; empty: any, or none.
     advises: &'static str,
-    /// What no advised command says.
+    /// A text that no advised command contains.
     never: &'static str,
 }
 
 fn asked(object: &'static str, first: &'static str, says: &'static str, advises: &'static str) -> Asked {
-    Asked { object, first, says, advises, never: "\0" }
+    Asked { object, first, text: says, advises, never: "\0" }
 }
 
 impl Asked {
@@ -405,7 +406,7 @@ fn set_up(berth: &Berth, Situation { name, objects, then, .. }: &Situation) {
     }
 }
 
-/// The object itself: `replicaset/` and `pod/web-` stand for the first of a kind whose name begins so.
+/// The object itself: `replicaset/` and `pod/web-` name the first of a kind whose name begins so.
 fn named(berth: &Berth, namespace: &str, object: &str) -> String {
     let (kind, beginning) = object.split_once('/').unwrap();
     if !object.ends_with(['/', '-']) {
@@ -425,7 +426,7 @@ fn fault(asked: &Asked, json: &Value, text: &str) -> Option<&'static str> {
     let commands: Vec<&str> = json["toDo"].as_array().into_iter().flatten().filter_map(|to_do| to_do["command"].as_str()).collect();
     if json["cause"]["reason"] != asked.first {
         Some("another cause is first")
-    } else if !first.contains(asked.says) {
+    } else if !first.contains(asked.text) {
         Some("the first line says something else")
     } else if !asked.advises.is_empty() && !commands.iter().any(|command| command.starts_with(asked.advises)) {
         Some("that is not advised")
@@ -438,7 +439,7 @@ fn fault(asked: &Asked, json: &Value, text: &str) -> Option<&'static str> {
     }
 }
 
-/// Asks until everything is explained as the table says, and names what is not.
+/// Repeats the command until every explanation is as in the table. Names the differences.
 fn check(berth: &Berth, situations: &[Situation]) {
     situations.iter().for_each(|situation| set_up(berth, situation));
     let rows = situations.iter().flat_map(|situation| situation.asked.iter().map(|asked| (situation.name, asked)));

@@ -46,7 +46,7 @@ fn merge(into: &mut Value, from: &Value) {
     }
 }
 
-/// A template with another image whose pods fail as `fails` says.
+/// A template with another image, whose pods fail as `fails` specifies.
 fn template(image: &str, fails: Option<&str>) -> Value {
     json!({"template": {
         "metadata": {"annotations": {"sim.berth.dev/fails": fails}}, "spec": {"containers": [{"name": "main", "image": image}]},
@@ -91,8 +91,8 @@ fn uids(berth: &Berth) -> BTreeMap<String, String> {
     of_pods(berth, ".metadata.uid")
 }
 
-/// Deletes pods, and waits until others stand ready in their places. A pod that is replaced within milliseconds escapes kubectl's own waiting,
-/// which then goes on for ever.
+/// Deletes pods, and waits until their replacements are ready. kubectl's own wait misses a pod that is replaced within milliseconds, and then continues
+/// indefinitely.
 fn replace_by_hand(berth: &Berth, pods: &[&str]) {
     let old = uids(berth);
     berth.kubectl(&[&["delete", "pod", "--wait=false"], pods].concat());
@@ -137,7 +137,7 @@ fn a_rolling_update_goes_from_the_last_pod_to_the_first_and_back_and_keeps_the_d
 }
 
 #[test]
-fn claims_outlive_a_scale_down_unless_the_policy_says_otherwise() {
+fn claims_outlive_a_scale_down_unless_the_policy_deletes_them() {
     if !kubectl_is_here() {
         return;
     }
@@ -188,7 +188,7 @@ fn on_delete_leaves_every_pod_to_its_owner() {
     assert_eq!((images(&berth).as_str(), contents(&berth)), ("db:2 db:2 db:2", before));
 }
 
-/// Pods that go only when they are made to.
+/// Pods that terminate only when a test forces them.
 fn slow_to_go() -> Value {
     json!({"template": {
         "metadata": {"annotations": {"sim.berth.dev/terminates-after": "1h"}}, "spec": {"terminationGracePeriodSeconds": 3600},
@@ -305,9 +305,9 @@ fn a_manifest_that_changes_the_type_is_applied_there_and_back() {
     }
 }
 
-/// The story of KEP-3541: a typo breaks a rolling update, and the corrected manifest does not mend it.
+/// The story of KEP-3541: a typo breaks a rolling update, and the corrected manifest does not fix it.
 #[test]
-fn a_corrected_manifest_mends_a_broken_set_only_with_recreate_or_repair() {
+fn a_corrected_manifest_fixes_a_broken_set_only_with_recreate_or_repair() {
     if !kubectl_is_here() {
         return;
     }
@@ -391,7 +391,7 @@ fn a_claim_that_is_deleted_takes_the_data_with_it_once_its_pod_is_gone() {
 }
 
 #[test]
-fn storage_reads_well_and_pods_say_what_they_wait_for() {
+fn storage_reads_well_and_pods_show_what_they_wait_for() {
     if !kubectl_is_here() {
         return;
     }

@@ -21,7 +21,7 @@ use std::{
 };
 use tempfile::TempDir;
 
-/// Without nodes nothing moves any more when it has been looked at.
+/// Without nodes nothing changes any more once the controllers have reconciled.
 const STILL: &[&str] = &["--nodes", "0"];
 
 const SHOP: &str = "
@@ -66,7 +66,7 @@ fn berth(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_berth")).args(arguments).stdin(Stdio::null()).output().unwrap()
 }
 
-/// What it says of a success.
+/// Its output on success.
 fn done(arguments: &[&str]) -> String {
     let output = berth(arguments);
     let told = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -86,7 +86,7 @@ fn text(path: &Path) -> &str {
     path.to_str().unwrap()
 }
 
-/// Each object that nobody makes anew, with its uid.
+/// Each object that no controller recreates, with its uid.
 fn objects(berth: &Berth) -> String {
     let kinds =
         "namespaces,secrets,services,deployments,replicasets,statefulsets,pods,controllerrevisions,clusterroles,configmaps,serviceaccounts";
@@ -112,7 +112,7 @@ fn shop(folder: &Path) -> Berth {
 }
 
 #[test]
-fn a_backup_of_a_running_server_is_restored_and_whoever_watches_lists_anew() {
+fn a_backup_of_a_running_server_is_restored_and_watchers_relist() {
     if !kubectl_is_here() {
         return;
     }
@@ -216,7 +216,7 @@ fn objects_grow_into_an_etcd_and_shrink_back() {
     let into = [&["store", "import", text(&archive), "--store", "etcd", "--etcd-servers", &etcd.endpoint][..], &of].concat();
     let over = [STILL, &["--store", "etcd", "--etcd-servers", &etcd.endpoint]].concat();
 
-    // As if an import had been broken off.
+    // As if an import had been interrupted.
     let authority = fs::read_to_string(folder.path().join("pki/ca.pem")).unwrap();
     let authority = &authority[..authority.find("-----BEGIN PRIVATE KEY").unwrap()];
     let client = etcd.client();
@@ -254,7 +254,7 @@ fn objects_grow_into_an_etcd_and_shrink_back() {
 }
 
 /// Waits until a kube-apiserver's lease has ended.
-fn nobody_else_is_there(endpoint: &str) {
+fn no_other_server_runs(endpoint: &str) {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
     let options = Options { endpoints: vec![endpoint.to_owned()], ..Options::default() };
     let client = runtime.block_on(Client::open(&options)).unwrap();
@@ -268,7 +268,7 @@ fn an_etcd_goes_from_a_kube_apiserver_to_berth_and_back_and_nothing_is_lost() {
         return;
     }
     let Some(upstream) = Upstream::start(&["--no-controllers"]) else { return };
-    let (folder, endpoint) = (TempDir::new().unwrap(), upstream.said("ETCD_ENDPOINT"));
+    let (folder, endpoint) = (TempDir::new().unwrap(), upstream.variable("ETCD_ENDPOINT"));
     let kubectl = |arguments: &[&str]| {
         let output =
             Command::new("kubectl").args(arguments).env("KUBECONFIG", upstream.kubeconfig()).env("HOME", folder.path()).output().unwrap();
@@ -281,7 +281,7 @@ fn an_etcd_goes_from_a_kube_apiserver_to_berth_and_back_and_nothing_is_lost() {
     let take_over = [&over[..], &["--take-over", "--service-cluster-ip-range", "10.0.0.0/24"]].concat();
     let give_back = [&["store", "give-back"][..], &over, &of].concat();
 
-    nobody_else_is_there(&endpoint);
+    no_other_server_runs(&endpoint);
     let berth = up_in(folder.path(), &take_over);
     assert!(berth.kubectl(&["get", "namespaces", "--output", "name"]).contains("namespace/theirs"));
     berth.apply(SHOP);
@@ -305,7 +305,7 @@ fn an_etcd_goes_from_a_kube_apiserver_to_berth_and_back_and_nothing_is_lost() {
     let told = refused(&[&["up", "--secure-port", "0"][..], &of, &take_over].concat());
     assert!(told.contains("a kube-apiserver uses the keys below /registry in etcd"), "{told}");
     _ = upstream.stop_apiserver();
-    nobody_else_is_there(&endpoint);
+    no_other_server_runs(&endpoint);
 
     let berth = up_in(folder.path(), &take_over);
     assert_eq!(fields(&berth, "deployment/web", &[".spec.podReplacementPolicy", ".spec.replicas"]), "TerminationComplete 5");

@@ -1,5 +1,6 @@
-//! Three API servers over three members of etcd, which let nobody in without a certificate, two controller managers, a scheduler and nodes, as processes; each is killed in turn during rollouts, while
-//! watchers count pods and a client writes. Bounds hold at every moment, nothing acknowledged is lost, watches go on at another server.
+//! Three API servers over three members of etcd, which require a certificate, two controller managers, a scheduler and nodes, as processes. Each is
+//! killed in turn during rollouts, while watchers count pods and a client writes. Limits hold at every moment, nothing acknowledged is lost, and
+//! watches continue at another server.
 #![expect(clippy::unwrap_used, clippy::print_stdout, reason = "tests, which say how long things took")]
 
 use crate::{
@@ -46,7 +47,7 @@ use std::{
 use tempfile::TempDir;
 
 const FAST: [&str; 6] = ["--nodes", "3", "--pod-start-latency", "10ms", "--pod-stop-latency", "10ms"];
-/// Shorter than upstream's. A write that is under way when etcd's leader is killed may take 7 s there: whoever has to renew its lease has more.
+/// Shorter than upstream's. A write in progress when etcd's leader is killed may take 7 s there: the renewal of a lease has more time.
 const LEASE: Duration = Duration::from_secs(10);
 const RETRY: Duration = Duration::from_secs(1);
 const TIMING: [&str; 6] =
@@ -121,7 +122,7 @@ impl EtcdFiles {
         Tls { authorities: fs::read(self.file("ca.crt")).unwrap(), identity: None }
     }
 
-    /// What an API server is told of them.
+    /// The options of an API server for them.
     fn options(&self) -> Vec<String> {
         let files = [("--etcd-cafile", "ca.crt"), ("--etcd-certfile", "berth.crt"), ("--etcd-keyfile", "berth.key")];
         files.into_iter().flat_map(|(option, name)| [option.to_owned(), self.file(name)]).collect()
@@ -134,7 +135,7 @@ struct Server {
     port: u16,
 }
 
-/// Starts one; `number` is the last part of the address that it says is its own.
+/// Starts one. `number` is the last part of its advertised address.
 fn server(pki: &Pki, folder: &Path, endpoints: &str, number: usize, more: &[&str]) -> Server {
     let data_dir = folder.join(format!("server-{number}")).display().to_string();
     let [ca, certificate, key, signing] = ["ca.crt", "apiserver.crt", "apiserver.key", "sa.key"].map(|name| pki.file(name));
@@ -241,7 +242,7 @@ where
     }
 }
 
-/// Creates one object after the other, each again until it is there, until it is told to stop.
+/// Creates one object after the other, each repeatedly until it exists, until it is stopped.
 async fn write(client: Client, acknowledged: Arc<Mutex<BTreeSet<String>>>, is_over: Arc<AtomicBool>) {
     let api = Api::<ConfigMap>::default_namespaced(client);
     for number in 0.. {
@@ -264,11 +265,11 @@ async fn write(client: Client, acknowledged: Arc<Mutex<BTreeSet<String>>>, is_ov
 }
 
 /// Everything that runs.
-struct World {
+struct ControlPlane {
     pki: Pki,
     folder: TempDir,
     etcd: Cluster,
-    /// What servers are told of how etcd lets them in.
+    /// The options of servers for access to etcd.
     entrance: Vec<String>,
     servers: Vec<Server>,
     front: Front,
@@ -276,7 +277,7 @@ struct World {
     client: Client,
 }
 
-impl World {
+impl ControlPlane {
     async fn start(etcd: Cluster, entrance: Vec<String>) -> Self {
         let (pki, folder) = (Pki::new(), TempDir::new().unwrap());
         let start = |number| Self::server(&pki, folder.path(), &etcd, number, &entrance);
@@ -341,8 +342,8 @@ fn is_ready(pod: &Pod) -> bool {
 }
 
 /// A token that one server made, at another.
-async fn a_token_holds_everywhere(world: &World) {
-    let [one, other] = [world.pki.client(world.servers[0].port).await, world.pki.client(world.servers[1].port).await];
+async fn a_token_holds_everywhere(plane: &ControlPlane) {
+    let [one, other] = [plane.pki.client(plane.servers[0].port).await, plane.pki.client(plane.servers[1].port).await];
     let request: TokenRequest = serde_json::from_value(json!({"spec": {"audiences": []}})).unwrap();
     let accounts = Api::<ServiceAccount>::default_namespaced(one);
     let made = accounts.create_token_request("default", &PostParams::default(), &request).await.unwrap();
@@ -365,19 +366,19 @@ async fn each_part_is_killed_during_rollouts() {
     let etcd = tokio::task::spawn_blocking(|| Cluster::of_any(secured)).await.unwrap();
     let stranger = Options { endpoints: etcd.endpoints(), tls: Some(files.of_a_stranger()), ..Options::default() };
     assert!(berth_etcd::Client::open(&stranger).await.is_err(), "whoever shows no certificate is not let in");
-    let mut world = World::start(etcd, files.options()).await;
-    until("the Service leads to all three", async || world.published(0).await == ["192.0.2.1", "192.0.2.2", "192.0.2.3"]).await;
-    a_token_holds_everywhere(&world).await;
-    let managers = world.pki.kubeconfig("controller-manager", world.front.port);
+    let mut plane = ControlPlane::start(etcd, files.options()).await;
+    until("the Service leads to all three", async || plane.published(0).await == ["192.0.2.1", "192.0.2.2", "192.0.2.3"]).await;
+    a_token_holds_everywhere(&plane).await;
+    let managers = plane.pki.kubeconfig("controller-manager", plane.front.port);
     let [mut first, mut second] = [candidate(&managers), candidate(&managers)];
-    let _scheduler = Part::start(&[&["scheduler"][..], &TIMING].concat(), Some(&world.pki.kubeconfig("scheduler", world.front.port)));
-    let _nodes = Part::start(&[&["node"][..], &FAST, &TIMING].concat(), Some(&world.pki.kubeconfig("node", world.front.port)));
-    Api::default_namespaced(world.client.clone()).create(&PostParams::default(), &deployment()).await.unwrap();
-    world.rolled_out("web:0").await;
+    let _scheduler = Part::start(&[&["scheduler"][..], &TIMING].concat(), Some(&plane.pki.kubeconfig("scheduler", plane.front.port)));
+    let _nodes = Part::start(&[&["node"][..], &FAST, &TIMING].concat(), Some(&plane.pki.kubeconfig("node", plane.front.port)));
+    Api::default_namespaced(plane.client.clone()).create(&PostParams::default(), &deployment()).await.unwrap();
+    plane.rolled_out("web:0").await;
 
     let mut direct = Vec::new();
-    for server in &world.servers {
-        direct.push(world.pki.client(server.port).await);
+    for server in &plane.servers {
+        direct.push(plane.pki.client(server.port).await);
     }
     let direct = Arc::new(Mutex::new(direct));
     let [pods, notes] = [Arc::<Mutex<Seen>>::default(), Arc::default()];
@@ -386,59 +387,59 @@ async fn each_part_is_killed_during_rollouts() {
         tokio::spawn(follow::<ConfigMap>(Arc::clone(&direct), Arc::clone(&notes))),
     ];
     let (acknowledged, is_over) = (Arc::<Mutex<BTreeSet<String>>>::default(), Arc::<AtomicBool>::default());
-    let writer = tokio::spawn(write(world.client.clone(), Arc::clone(&acknowledged), Arc::clone(&is_over)));
+    let writer = tokio::spawn(write(plane.client.clone(), Arc::clone(&acknowledged), Arc::clone(&is_over)));
 
     // The API server that both watchers are at.
-    let image = world.begin_rollout("web:1").await;
-    world.servers[0].part.kill();
+    let image = plane.begin_rollout("web:1").await;
+    plane.servers[0].part.kill();
     let killed_server = Instant::now();
-    world.rolled_out(&image).await;
+    plane.rolled_out(&image).await;
     println!("an API server was killed: rolled out after {:.1?}", killed_server.elapsed());
 
     // A member of etcd: the one that leads.
-    let image = world.begin_rollout("web:2").await;
-    let leading = world.etcd.leader();
-    world.etcd.kill(leading);
+    let image = plane.begin_rollout("web:2").await;
+    let leading = plane.etcd.leader();
+    plane.etcd.kill(leading);
     let killed_member = Instant::now();
-    world.rolled_out(&image).await;
+    plane.rolled_out(&image).await;
     println!("etcd's leader was killed: rolled out after {:.1?}", killed_member.elapsed());
-    world.etcd = tokio::task::spawn_blocking(move || {
-        let mut etcd = world.etcd;
+    plane.etcd = tokio::task::spawn_blocking(move || {
+        let mut etcd = plane.etcd;
         etcd.start_again(&[leading]);
         etcd
     })
     .await
     .unwrap();
 
-    // Who leads of the controllers.
-    let image = world.begin_rollout("web:3").await;
-    let leads = lease_holder(&world.client).await.unwrap();
+    // The leader of the controllers.
+    let image = plane.begin_rollout("web:3").await;
+    let leads = lease_holder(&plane.client).await.unwrap();
     let killed_leader = Instant::now();
     if leads == first.1 {
         first.0.kill();
     } else {
         second.0.kill();
     }
-    until("another leads", async || lease_holder(&world.client).await.is_some_and(|holder| holder != leads)).await;
+    until("another leads", async || lease_holder(&plane.client).await.is_some_and(|holder| holder != leads)).await;
     let took = killed_leader.elapsed();
     assert!(took <= LEASE + RETRY.mul_f64(1.2) + SLACK, "{took:?}");
-    world.rolled_out(&image).await;
+    plane.rolled_out(&image).await;
     println!("the controllers' leader was killed: another led after {took:.1?}, rolled out after {:.1?}", killed_leader.elapsed());
 
-    // The server's lease ends by itself, 16 s after it was renewed last; but a leader of etcd begins all leases anew when it comes to lead. It does by now.
+    // The server's lease ends by itself, 16 s after its last renewal. But a new leader of etcd restarts all leases. It is the leader by now.
     let leads_by = Instant::now();
-    until("the Service leads to the two that live", async || world.published(1).await == ["192.0.2.2", "192.0.2.3"]).await;
+    until("the Service leads to the two that live", async || plane.published(1).await == ["192.0.2.2", "192.0.2.3"]).await;
     assert!(leads_by.elapsed() < Duration::from_secs(20), "{:?}", leads_by.elapsed());
-    world.start_again(0);
-    until("the Service leads to all three again", async || world.published(1).await.len() == 3).await;
+    plane.start_again(0);
+    until("the Service leads to all three again", async || plane.published(1).await.len() == 3).await;
     let told = Instant::now();
-    assert!(world.servers[2].part.terminate().success());
-    until("it has gone", async || world.published(1).await == ["192.0.2.1", "192.0.2.2"]).await;
+    assert!(plane.servers[2].part.terminate().success());
+    until("it has gone", async || plane.published(1).await == ["192.0.2.1", "192.0.2.2"]).await;
     assert!(told.elapsed() < Duration::from_secs(8), "at once, not when its lease ends: {:?}", told.elapsed());
 
     is_over.store(true, Ordering::Relaxed);
     writer.await.unwrap();
-    let listed: BTreeSet<_> = Api::<ConfigMap>::default_namespaced(world.client.clone())
+    let listed: BTreeSet<_> = Api::<ConfigMap>::default_namespaced(plane.client.clone())
         .list(&ListParams::default())
         .await
         .unwrap()
@@ -461,9 +462,10 @@ async fn each_part_is_killed_during_rollouts() {
     watchers.iter().for_each(tokio::task::JoinHandle::abort);
 }
 
-/// A token of etcd's is what a member remembers of a password that it was shown: it is forgotten after a while without use, also by members that nobody asked.
+/// A token of etcd is a member's memory of a password that it has checked. It is forgotten after a while without use, also by members that got no
+/// requests.
 #[tokio::test(flavor = "multi_thread")]
-async fn servers_whose_tokens_of_etcd_have_ended_are_let_in_again_and_nobody_notices() {
+async fn servers_with_expired_etcd_tokens_authenticate_again_unnoticed() {
     if !etcd::upstream_is_here() {
         return;
     }
@@ -471,17 +473,17 @@ async fn servers_whose_tokens_of_etcd_have_ended_are_let_in_again_and_nobody_not
     let password = tls::file(folder.path(), "password", "secret");
     fs::set_permissions(&password, Permissions::from_mode(0o600)).unwrap();
     let start = || {
-        // Sooner than a server that nobody asks looks after etcd again.
+        // Sooner than an idle server checks etcd again.
         let etcd = Cluster::start("auth-token-ttl: 2\n");
         gateway::add_user_of_registry(&etcd.endpoints()[0], "berth");
         gateway::enable_users(&etcd.endpoints()[0]);
         etcd
     };
     let etcd = tokio::task::spawn_blocking(start).await.unwrap();
-    let mut world = World::start(etcd, ["--etcd-user", "berth", "--etcd-password-file", &password].map(str::to_owned).into()).await;
+    let mut plane = ControlPlane::start(etcd, ["--etcd-user", "berth", "--etcd-password-file", &password].map(str::to_owned).into()).await;
     let mut direct = Vec::new();
-    for server in &world.servers {
-        direct.push(world.pki.client(server.port).await);
+    for server in &plane.servers {
+        direct.push(plane.pki.client(server.port).await);
     }
     let seen = Arc::<Mutex<Seen>>::default();
     let watcher = tokio::spawn(follow::<ConfigMap>(Arc::new(Mutex::new(vec![direct[2].clone()])), Arc::clone(&seen)));
@@ -490,7 +492,7 @@ async fn servers_whose_tokens_of_etcd_have_ended_are_let_in_again_and_nobody_not
         Api::default_namespaced(direct[server].clone()).create(&PostParams::default(), &map).await
     };
     // All of them speak to the first member.
-    let first = world.etcd.endpoints()[0].clone();
+    let first = plane.etcd.endpoints()[0].clone();
     for round in 0..3 {
         let before = gateway::passwords_shown(&first);
         until("tokens have ended", async || before + 3 <= gateway::passwords_shown(&first)).await;
@@ -498,7 +500,7 @@ async fn servers_whose_tokens_of_etcd_have_ended_are_let_in_again_and_nobody_not
             create(server, round).await.unwrap();
         }
     }
-    world.etcd.kill(0);
+    plane.etcd.kill(0);
     for server in 0..3 {
         // By a request whose answer was lost, maybe.
         let is_there = |error: kube::Error| matches!(error, kube::Error::Api(status) if status.code == 409);
@@ -561,7 +563,7 @@ async fn a_former_leader_writes_nothing() {
     let (seen, clients) = (Arc::<Mutex<Seen>>::default(), Arc::new(Mutex::new(vec![client.clone()])));
     let watcher = tokio::spawn(follow::<Pod>(clients, Arc::clone(&seen)));
 
-    // It answers a change that it still hears of; what it says is held back, and it stands still.
+    // It answers a change that it still receives. Its own requests are held back, and it hangs.
     way.hold();
     sets.patch("bare", &PatchParams::default(), &Patch::Merge(json!({"spec": {"replicas": 7}}))).await.unwrap();
     until("it has sent a write", async || 0 < way.held_bytes()).await;
@@ -586,7 +588,7 @@ async fn a_former_leader_writes_nothing() {
     watcher.abort();
 }
 
-/// Nine ports in a row that nobody has at this moment; the one before them.
+/// Nine consecutive ports that no process uses at this moment. Returns the one before them.
 fn nine_ports() -> u16 {
     let are_free = |first: u16| (1..=9).all(|number| std::net::TcpListener::bind(("127.0.0.1", first + number)).is_ok());
     let start = 20_000 + u16::try_from(std::process::id() % 900).unwrap() * 10;

@@ -1,4 +1,4 @@
-//! `berth up` itself: what it says, what it refuses, what it keeps.
+//! `berth up` itself: what it prints, what it refuses, what it keeps.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use crate::common::{self, deployment, kubectl_is_here, up, up_in, up_logging};
@@ -32,7 +32,7 @@ fn check_refused(arguments: &[&str], says: &[&str]) {
 }
 
 #[test]
-fn a_manifest_is_rolled_out_and_told() {
+fn a_manifest_is_rolled_out_and_reported() {
     let folder = TempDir::new().unwrap();
     let manifest = folder.path().join("web.yaml");
     fs::write(&manifest, deployment("web", 3, "web:1")).unwrap();
@@ -40,7 +40,7 @@ fn a_manifest_is_rolled_out_and_told() {
     let mut berth = up(&[FAST, &["-f", manifest.to_str().unwrap(), "-f", database]].concat());
     berth.line_with("deployment.apps/web created");
     berth.line_with("statefulset.apps/db created");
-    // Which of the two is first, nobody promises.
+    // The order of the two is undefined.
     let (first, second) = (berth.line_with("rolled out, 3 pods available"), berth.line_with("rolled out, 3 pods available"));
     let told = [first, second].map(|line| line.split(':').next().unwrap_or_default().to_owned());
     assert_eq!(
@@ -51,7 +51,7 @@ fn a_manifest_is_rolled_out_and_told() {
     assert_eq!(berth.terminate().0, Some(0));
 }
 
-/// A web server that gives everybody this page; its address.
+/// A web server that gives each client this page. Returns its address.
 fn page(text: String) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}/page", listener.local_addr().unwrap());
@@ -138,7 +138,7 @@ fn without_controllers_and_nodes_nothing_moves() {
 }
 
 #[test]
-fn what_strangers_do_leaves_few_lines_and_no_colours_in_a_log_file() {
+fn requests_of_strangers_leave_few_lines_and_no_colors_in_a_log_file() {
     let folder = TempDir::new().unwrap();
     let log = folder.path().join("log");
     let berth = up_logging(folder.path(), FAST, File::create(&log).unwrap().into());
@@ -161,7 +161,7 @@ fn what_strangers_do_leaves_few_lines_and_no_colours_in_a_log_file() {
 }
 
 #[test]
-fn what_a_controller_does_is_told_of_in_one_line_with_its_reasons() {
+fn a_controllers_action_is_logged_in_one_line_with_its_reasons() {
     if !kubectl_is_here() {
         return;
     }
@@ -195,7 +195,7 @@ fn what_a_controller_does_is_told_of_in_one_line_with_its_reasons() {
 }
 
 #[test]
-fn health_tells_of_store_caches_and_controllers() {
+fn health_covers_store_caches_and_controllers() {
     if !kubectl_is_here() {
         return;
     }

@@ -23,7 +23,7 @@ fn stdout(output: Output) -> String {
 }
 
 #[test]
-fn the_version_is_told_to_people_and_programs() {
+fn the_version_is_printed_for_people_and_programs() {
     let text = stdout(berth(&["version"], &[]));
     let rows: Vec<(&str, &str)> = text.lines().map(|line| line.split_once(':').unwrap()).collect();
     assert_eq!(rows.iter().map(|row| row.0).collect::<Vec<_>>(), ["berth", "commit", "built", "Kubernetes", "platform"]);

@@ -51,18 +51,18 @@ fn a_terminal_is_as_it_was_whatever_ends_the_watch() {
         leave(&mut terminal);
         assert_eq!(terminal.ends(), Some(code), "{way}");
     }
-    // Before it is taken: what is wrong is told, and the terminal was never touched.
+    // Before the terminal is taken: the error is printed, and the terminal was never touched.
     let mut terminal = berth.watch(&["deployment/none"], USUAL);
     assert_eq!(terminal.ends(), Some(1));
     terminal.until_shows("deployments.apps \"none\" not found");
 }
 
-/// Says to the test below which thread shall panic in the process that it starts.
+/// Selects for the test below which thread panics in the process that it starts.
 const PANICS: &str = "BERTH_TEST_PANICS";
 
 /// The process of the test below, where that has set the variable; else nothing.
 #[test]
-fn in_a_process_of_its_own_somebody_panics_while_the_terminal_is_taken() {
+fn in_a_process_of_its_own_a_thread_panics_while_the_terminal_is_taken() {
     let Ok(thread) = env::var(PANICS) else { return };
     let mut screen = Screen::enter().unwrap();
     screen.draw(&State::new("a cluster".to_owned(), Place::List, String::new()), Colours::Off).unwrap();
@@ -71,16 +71,16 @@ fn in_a_process_of_its_own_somebody_panics_while_the_terminal_is_taken() {
         panic!("it fell over its own feet");
     }
     let _ = thread::spawn(|| panic!("it fell over its own feet")).join();
-    // Nobody but the panic itself gives the terminal back: the screen is still there.
+    // Only the panic itself restores the terminal: the screen still exists.
     loop {
         thread::park();
     }
 }
 
 #[test]
-fn after_a_panic_the_terminal_is_as_it_was_and_says_what_happened() {
+fn after_a_panic_the_terminal_is_restored_and_shows_the_message() {
     for thread in ["own", "another"] {
-        let arguments = ["--exact", "watch::in_a_process_of_its_own_somebody_panics_while_the_terminal_is_taken", "--nocapture"];
+        let arguments = ["--exact", "watch::in_a_process_of_its_own_a_thread_panics_while_the_terminal_is_taken", "--nocapture"];
         let mut terminal = Terminal::start(&env::current_exe().unwrap(), &arguments, &[(PANICS, thread)], USUAL);
         terminal.until("it is drawn on", |screen| screen.alternate_screen() && screen.contents().contains("Reading the cluster"));
         assert!(!terminal.is_given_back());
@@ -95,7 +95,7 @@ fn after_a_panic_the_terminal_is_as_it_was_and_says_what_happened() {
 }
 
 #[test]
-fn it_is_drawn_anew_for_every_size() {
+fn it_is_redrawn_for_every_size() {
     let berth = server();
     let mut terminal = berth.watch(&["deployment/web"], USUAL);
     let shown = terminal.until_shows("2 of 2 available");
@@ -178,7 +178,7 @@ fn it_is_suspended_and_goes_on() {
 }
 
 #[test]
-fn a_connection_that_is_lost_is_told_of_and_found_again() {
+fn a_lost_connection_is_reported_and_restored() {
     let berth = server();
     let way = Way::to(&berth);
     let server = format!("https://127.0.0.1:{}", way.port);

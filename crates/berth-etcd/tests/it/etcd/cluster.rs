@@ -45,7 +45,7 @@ pub(crate) struct Secured {
 }
 
 impl Secured {
-    /// Nobody is let in, or believed, without a certificate of the authority's.
+    /// Only peers with a certificate of the authority are admitted.
     fn settings(&self) -> String {
         let Self { authority, certificate, key } = self;
         let files = format!("  cert-file: {certificate}\n  key-file: {key}\n  trusted-ca-file: {authority}\n  client-cert-auth: true\n");
@@ -62,7 +62,7 @@ struct Member {
     folder: TempDir,
     client: String,
     peer: String,
-    /// Where it tells how it is, to anybody on this machine.
+    /// The address of its metrics, open to each user of this machine.
     metrics: String,
     child: Option<Child>,
 }
@@ -92,7 +92,7 @@ impl Cluster {
         let program = program.clone().expect("whoever starts one has asked whether there is one");
         let scheme = if secured.is_some() { "https" } else { "http" };
         let places: Vec<_> = (0..9).map(|_| TcpListener::bind("127.0.0.1:0").expect("a free port")).collect();
-        // A port that is free here is on a machine that nobody else has, too.
+        // A port that is free here is also free on a machine of its own.
         let address = |member: usize| machines.as_ref().map_or_else(|| "127.0.0.1".to_owned(), |machines| machines.address(member));
         let place = |(number, free): (usize, TcpListener)| {
             let port = free.local_addr().expect("it has one").port();
@@ -160,13 +160,13 @@ impl Cluster {
     pub(crate) fn leader(&self) -> usize {
         let mut leader = None;
         eventually("somebody leads", || {
-            leader = self.members.iter().position(|member| says_that_it_leads(&member.metrics));
+            leader = self.members.iter().position(|member| is_leader(&member.metrics));
             leader.is_some()
         });
         leader.expect("somebody leads")
     }
 
-    /// Sends a member a signal: `STOP`, and it stands still until `CONT`.
+    /// Sends a member a signal: after `STOP` it hangs until `CONT`.
     pub(crate) fn signal(&self, index: usize, signal: &str) {
         let id = self.members[index].child.as_ref().expect("it runs").id().to_string();
         assert!(Command::new("kill").args([&format!("-{signal}"), &id]).status().expect("it runs").success());
@@ -181,7 +181,7 @@ impl Cluster {
             // By whichever way clients come.
             Some(machines) => client.replace(&machines.address(index), "0.0.0.0"),
         };
-        // Without fsync, since only a loss of power would tell.
+        // Without fsync, since only a power loss would show the difference.
         let text = format!(
             "name: {}\ndata-dir: {}\nlisten-client-urls: {listens}\nadvertise-client-urls: {client}\nlisten-peer-urls: {peer}\n\
              initial-advertise-peer-urls: {peer}\ninitial-cluster: {}\ninitial-cluster-state: {state}\nlogger: zap\n\
@@ -215,12 +215,12 @@ impl Cluster {
     }
 }
 
-/// What is told there may be as old as a moment, and a member that is killed tells nothing.
-fn says_that_it_leads(metrics: &str) -> bool {
+/// The metrics may be slightly old, and a killed member has none.
+fn is_leader(metrics: &str) -> bool {
     const ANSWERS_WITHIN: Duration = Duration::from_secs(2);
     let address = metrics.parse().expect("an address");
     let Ok(mut stream) = TcpStream::connect_timeout(&address, ANSWERS_WITHIN) else { return false };
-    // One that stands still takes connections all the same.
+    // A hanging member accepts connections too.
     stream.set_read_timeout(Some(ANSWERS_WITHIN)).expect("that is some time");
     let mut answer = String::new();
     let asked = write!(stream, "GET /metrics HTTP/1.0\r\nHost: {metrics}\r\n\r\n").and_then(|()| stream.read_to_string(&mut answer));

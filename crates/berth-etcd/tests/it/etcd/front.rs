@@ -1,4 +1,5 @@
-//! What stands before servers: passes connections on to one that takes them, byte for byte; can hold back what clients say, be slow, and be cut, as a network is.
+//! A proxy before servers: passes connections on to one that accepts them, byte for byte. It can hold back what clients send, be slow, and be cut, like
+//! a network.
 #![allow(dead_code, reason = "each test uses a part")]
 #![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "tests have sockets and the real time")]
 
@@ -21,19 +22,19 @@ use tokio::{
 
 pub(crate) struct Front {
     pub(crate) port: u16,
-    state: Arc<State>,
+    state: Arc<FrontState>,
     accepting: JoinHandle<()>,
 }
 
-struct State {
+struct FrontState {
     servers: Mutex<Vec<u16>>,
     taken: AtomicUsize,
     is_held: watch::Sender<bool>,
     held_bytes: AtomicUsize,
-    said_bytes: AtomicUsize,
+    sent_bytes: AtomicUsize,
     are_answers_held: watch::Sender<bool>,
     is_cut: watch::Sender<bool>,
-    /// How much later what clients say arrives.
+    /// The delay of what clients send.
     latency: Mutex<Duration>,
 }
 
@@ -42,12 +43,12 @@ impl Front {
     pub(crate) async fn before(servers: Vec<u16>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let port = listener.local_addr().expect("it has one").port();
-        let state = Arc::new(State {
+        let state = Arc::new(FrontState {
             servers: Mutex::new(servers),
             taken: AtomicUsize::new(0),
             is_held: watch::Sender::new(false),
             held_bytes: AtomicUsize::new(0),
-            said_bytes: AtomicUsize::new(0),
+            sent_bytes: AtomicUsize::new(0),
             are_answers_held: watch::Sender::new(false),
             is_cut: watch::Sender::new(false),
             latency: Mutex::default(),
@@ -66,17 +67,17 @@ impl Front {
         *self.state.servers.lock().unwrap_or_else(PoisonError::into_inner) = servers;
     }
 
-    /// Passes nothing of what clients say on.
+    /// Holds back all that clients send.
     pub(crate) fn hold(&self) {
         self.state.is_held.send_replace(true);
     }
 
-    /// How much was said since then that is held back.
+    /// The number of bytes held back since then.
     pub(crate) fn held_bytes(&self) -> usize {
         self.state.held_bytes.load(Ordering::Relaxed)
     }
 
-    /// Passes nothing of what servers say on; they do what they are asked.
+    /// Holds back all that servers send. They execute the requests.
     pub(crate) fn hold_answers(&self) {
         self.state.are_answers_held.send_replace(true);
     }
@@ -87,30 +88,30 @@ impl Front {
         self.state.are_answers_held.send_replace(false);
     }
 
-    /// How much clients have said.
-    pub(crate) fn said_bytes(&self) -> usize {
-        self.state.said_bytes.load(Ordering::Relaxed)
+    /// The number of bytes that clients have sent.
+    pub(crate) fn sent_bytes(&self) -> usize {
+        self.state.sent_bytes.load(Ordering::Relaxed)
     }
 
-    /// Nothing arrives any more, on either side, and nobody is told: neither of new connections nor of the end of old ones.
+    /// Nothing arrives any more, on either side. Neither side learns of new connections or of the end of old ones.
     pub(crate) fn cut(&self) {
         self.state.is_cut.send_replace(true);
     }
 
-    /// All that was said meanwhile arrives, as TCP sends it again.
-    pub(crate) fn mend(&self) {
+    /// All that was sent meanwhile arrives, as TCP sends it again.
+    pub(crate) fn restore(&self) {
         self.state.is_cut.send_replace(false);
     }
 
-    /// What clients say arrives so much later.
+    /// Delays what clients send by this much.
     pub(crate) fn slow_down(&self, latency: Duration) {
         *self.state.latency.lock().unwrap_or_else(PoisonError::into_inner) = latency;
     }
 }
 
-impl State {
+impl FrontState {
     async fn is_whole(&self) {
-        // Whoever cuts it lives as long as this.
+        // Ends before the sender of the cut does.
         let _ = self.is_cut.subscribe().wait_for(|is_cut| !is_cut).await;
     }
 
@@ -119,7 +120,7 @@ impl State {
     }
 
     async fn hold(&self, length: usize) {
-        self.said_bytes.fetch_add(length, Ordering::Relaxed);
+        self.sent_bytes.fetch_add(length, Ordering::Relaxed);
         if *self.is_held.borrow() {
             self.held_bytes.fetch_add(length, Ordering::Relaxed);
             let _ = self.is_held.subscribe().wait_for(|is_held| !is_held).await;
@@ -131,7 +132,7 @@ impl State {
     }
 }
 
-/// Who says something.
+/// The sender.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Side {
     Client,
@@ -145,7 +146,7 @@ impl Drop for Front {
 }
 
 /// To the next server in turn that takes it.
-async fn serve(client: TcpStream, state: Arc<State>) {
+async fn serve(client: TcpStream, state: Arc<FrontState>) {
     state.is_whole().await;
     let servers = state.servers.lock().unwrap_or_else(PoisonError::into_inner).clone();
     let first = state.taken.fetch_add(1, Ordering::Relaxed);
@@ -160,7 +161,7 @@ async fn serve(client: TcpStream, state: Arc<State>) {
     }
 }
 
-async fn pass(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, side: Side, state: &State) {
+async fn pass(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, side: Side, state: &FrontState) {
     let mut buffer = vec![0; 16 << 10];
     while let Ok(length @ 1..) = from.read(&mut buffer).await {
         state.is_whole().await;

@@ -34,7 +34,7 @@ fn try_post_with(endpoint: &str, path: &str, headers: &str, body: &Value) -> Res
     serde_json::from_str(body).ok().filter(|_| is_done).ok_or(answer)
 }
 
-/// Makes `root` a user with the role of that name, and lets nobody else in.
+/// Makes `root` a user with the role of that name, and rejects all others.
 pub(crate) fn enable_users(endpoint: &str) {
     post(endpoint, "/v3/auth/user/add", &json!({"name": "root", "password": "secret"}));
     post(endpoint, "/v3/auth/role/add", &json!({"name": "root"}));
@@ -42,7 +42,7 @@ pub(crate) fn enable_users(endpoint: &str) {
     post(endpoint, "/v3/auth/enable", &json!({}));
 }
 
-/// Has etcd forget all tokens of `root`, as it does when a password is set. They outlive a restart: who was let in stands in the log.
+/// Makes etcd forget all tokens of `root`, as it does when a password is set. They outlive a restart: the log records who was authenticated.
 pub(crate) fn forget_tokens(endpoint: &str) {
     let root = json!({"name": "root", "password": "secret"});
     let token = post(endpoint, "/v3/auth/authenticate", &root)["token"].as_str().expect("a token").to_owned();
@@ -58,7 +58,7 @@ pub(crate) fn add_user_of_registry(endpoint: &str, name: &str) {
     post(endpoint, "/v3/auth/user/grant", &json!({"user": name, "role": name}));
 }
 
-/// How often somebody has shown a password since it was started.
+/// How often a password was presented since the start.
 pub(crate) fn passwords_shown(endpoint: &str) -> u64 {
     let address = endpoint.strip_prefix("http://").expect("plain http");
     let mut stream = TcpStream::connect(address).expect("it answers");

@@ -32,7 +32,7 @@ use tokio::runtime::{Handle, Runtime};
 /// How long anything may take that must happen.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Takes a value of berth's largest size with what stands around it; etcd's own default is just that size for all of a request.
+/// Accepts a value of berth's largest size with its overhead. etcd's own default is exactly that size for a complete request.
 pub(crate) const PATIENT: &str = "max-request-bytes: 1703936\n";
 
 /// One member of its own, with a runtime for its clients. Ends with this.
@@ -45,7 +45,7 @@ pub(crate) struct Etcd {
     runtime: Tasks,
 }
 
-/// A runtime, whose tasks end with it; also where somebody drops it who may not wait.
+/// A runtime, whose tasks end with it, also where the thread that drops it may not block.
 pub(crate) struct Tasks(Option<Runtime>);
 
 impl Tasks {
@@ -74,7 +74,7 @@ impl Etcd {
         Self::of(program().clone().expect("whoever starts one has asked whether there is one"), settings)
     }
 
-    /// An empty one of Debian's, which does not tell how far a watch is (that of Debian 12 does not); says so if there is none.
+    /// An empty etcd of Debian, which does not report the progress of a watch (that of Debian 12 does not). Reports if there is none.
     pub(crate) fn old() -> Option<Self> {
         let program = of_debian();
         if !program.exists() {
@@ -159,7 +159,7 @@ impl TestClient {
             thread::sleep(left);
         }
         let due_by = now + SignedDuration::from_millis(1200);
-        // Whole seconds are told, of what may be one more.
+        // etcd reports whole seconds, rounded down.
         let is_due = |left: i64| left < 0 || Timestamp::now() + SignedDuration::from_secs(left + 1) <= due_by;
         eventually("the leases end", || !self.wait(self.client.leases()).expect("it answers").iter().any(|(_, left)| is_due(*left)));
     }
@@ -177,7 +177,7 @@ pub(crate) fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
 /// Runs etcd until it serves; gives where.
 fn run(program: &Path, folder: &TempDir, settings: &str, address: &str) -> (Child, String) {
     let (file, log, data) = (folder.path().join("etcd.yaml"), folder.path().join("log"), folder.path().join("data"));
-    // Nobody but this test asks it: no peer, no advertised address. Without fsync, since only a loss of power would tell.
+    // Only this test connects: no peer, no advertised address. Without fsync, since only a power loss would show the difference.
     let text = format!(
         "name: m0\ndata-dir: {}\nlisten-client-urls: http://{address}\nadvertise-client-urls: http://127.0.0.1:1\n\
          listen-peer-urls: http://127.0.0.1:0\ninitial-advertise-peer-urls: http://127.0.0.1:1\ninitial-cluster: m0=http://127.0.0.1:1\n\
@@ -209,15 +209,15 @@ fn run(program: &Path, folder: &TempDir, settings: &str, address: &str) -> (Chil
     (child, served.expect("it serves"))
 }
 
-/// Whether there is an etcd to be had; says so if not.
+/// Whether an etcd is available. Reports if not.
 pub(crate) fn is_here() -> bool {
     program().as_ref().map_err(|reason| skip(Tool::Etcd, reason)).is_ok()
 }
 
-/// Whether it tells how far it is; says so if not.
-pub(crate) fn tells_progress() -> bool {
-    static TELLS: OnceLock<bool> = OnceLock::new();
-    let tells = *TELLS.get_or_init(|| Etcd::start("").client().client.tells_progress());
+/// Whether it reports progress. Prints a note if not.
+pub(crate) fn reports_progress() -> bool {
+    static REPORTS_PROGRESS: OnceLock<bool> = OnceLock::new();
+    let tells = *REPORTS_PROGRESS.get_or_init(|| Etcd::start("").client().client.reports_progress());
     if !tells {
         skip(Tool::Etcd36, "this one is older than 3.4.31 or 3.5.13, and what it tells of progress is not to be relied on");
     }
@@ -273,7 +273,7 @@ fn unpacked(archive: &Path, tools: &Path) -> Result<PathBuf, String> {
     Ok(program)
 }
 
-/// Whether 3.6 is to be had; says so if not.
+/// Whether 3.6 is available. Reports if not.
 pub(crate) fn upstream_is_here() -> bool {
     upstream().as_ref().map_err(|reason| skip(Tool::Etcd36, reason)).is_ok()
 }

@@ -57,7 +57,7 @@ struct Machine(Child);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Cable {
     In,
-    /// Nobody is told: what is sent is lost.
+    /// Packets are lost without an error.
     Out,
 }
 
@@ -105,7 +105,7 @@ fn port(machine: usize, switch: usize) -> String {
 
 impl Machine {
     fn start() -> Self {
-        // Says that it is there, and stays until nobody has its input any more.
+        // Reports that it runs, and stays until its input is closed.
         let mut command = Command::new("unshare");
         command.args(["-n", "sh", "-c", "ip link set lo up; echo; read end"]);
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("it ran a moment ago");

@@ -40,7 +40,7 @@ pub(crate) fn file(folder: &Path, name: &str, text: &str) -> String {
     path.display().to_string()
 }
 
-/// What an etcd is told that shows `server` and wants a certificate of the authority's.
+/// The settings of an etcd that presents `server` and requires a certificate of the authority.
 pub(crate) fn settings(folder: &Path, authority: &Authority, server: &Pair) -> String {
     format!(
         "client-transport-security:\n  cert-file: {}\n  key-file: {}\n  trusted-ca-file: {}\n  client-cert-auth: true\n",

@@ -21,7 +21,7 @@ impl Upstream {
 
     /// Writes keys into etcd, over its JSON gateway.
     pub(crate) fn put(&self, keys: &[(String, Vec<u8>)]) {
-        let endpoint = self.0.said("ETCD_ENDPOINT");
+        let endpoint = self.0.variable("ETCD_ENDPOINT");
         let address = endpoint.strip_prefix("http://").expect("plain http");
         for some in keys.chunks(100) {
             let put = |(key, value): &(String, Vec<u8>)| json!({"requestPut": {"key": BASE64_STANDARD.encode(key), "value": BASE64_STANDARD.encode(value)}});
@@ -37,10 +37,10 @@ impl Upstream {
 
     /// The names of the objects at a path of the API.
     pub(crate) fn list(&self, path: &str) -> Result<Vec<String>, String> {
-        let mut kubectl = Command::new(PathBuf::from(self.0.said("UPSTREAM_BIN")).join("kubectl"));
+        let mut kubectl = Command::new(PathBuf::from(self.0.variable("UPSTREAM_BIN")).join("kubectl"));
         let output = kubectl
             .args(["get", "--request-timeout=20s", "--raw", path])
-            .env("KUBECONFIG", self.0.said("KUBECONFIG"))
+            .env("KUBECONFIG", self.0.variable("KUBECONFIG"))
             .output()
             .expect("it runs");
         if !output.status.success() {

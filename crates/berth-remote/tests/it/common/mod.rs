@@ -1,4 +1,5 @@
-//! The clusters that the suite runs on: the registry in the test's process, berth's API server over HTTPS, and a real Kubernetes where one is at hand.
+//! The clusters that the suite runs on: the registry in the test's process, berth's API server over HTTPS, and a real Kubernetes where one is
+//! available.
 
 #![expect(clippy::disallowed_methods, reason = "tests meet the machine")]
 
@@ -188,7 +189,7 @@ impl CutOff {
     }
 
     /// Takes connections again.
-    pub(crate) fn mend(&self) {
+    pub(crate) fn restore(&self) {
         self.is_whole.send_replace(true);
     }
 }
@@ -210,10 +211,10 @@ async fn pass_on(listener: TcpListener, to: SocketAddr, is_whole: watch::Sender<
     }
 }
 
-/// What a watch tells, as text: `restarted`, `synced`, `config map a=1`, …
-pub(crate) struct Told(BoxStream<'static, Change>);
+/// The items of a watch, as text: `restarted`, `synced`, `config map a=1`, …
+pub(crate) struct Changes(BoxStream<'static, Change>);
 
-impl Told {
+impl Changes {
     pub(crate) fn new(changes: BoxStream<'static, Change>) -> Self {
         Self(changes)
     }
@@ -233,7 +234,7 @@ impl Told {
         }
     }
 
-    /// What is told of objects whose names begin so, up to the first that `is_last`.
+    /// The changes of objects whose names begin so, up to the first that `is_last`.
     pub(crate) async fn about(&mut self, prefix: &str, is_last: impl Fn(&Change) -> bool) -> Vec<Change> {
         let mut changes = Vec::new();
         loop {

@@ -22,13 +22,13 @@ use std::{
 const BATCH_WRITES_MAX: usize = 1024;
 /// The same, in bytes of values; one value more may come on top.
 const BATCH_BYTES_MAX: usize = 4 << 20;
-/// How long a quiet time must last before watchers of unchanged resources are told of the newest revision. Waking all of them for each
-/// commit would cost more than the commits.
+/// How long the store must be quiet before watchers of unchanged resources receive the newest revision. Waking all of them for each commit costs more
+/// than the commits.
 const PROGRESS_AFTER: Duration = Duration::from_millis(2);
-/// They are told at the latest after so many commits.
+/// These watchers receive the newest revision after this many commits at the latest.
 const PROGRESS_COMMITS_MAX: usize = 64;
 
-/// How long it waits after a failure before it tries to go on, unless somebody writes.
+/// The delay after a failure before the committer tries again. A write makes it try at once.
 const GO_ON_AFTER: Duration = Duration::from_secs(1);
 
 /// Where changes become durable.
@@ -94,7 +94,7 @@ pub(super) struct Committer<D> {
     engine: D,
     shared: Arc<Shared>,
     waiting: Receiver<Request>,
-    /// What others are told.
+    /// The health that callers read.
     health: Arc<Mutex<Health>>,
     /// Commits of which not all watchers know.
     untold: usize,
@@ -117,7 +117,7 @@ impl<D: Durable> Committer<D> {
                 break;
             }
         }
-        self.shared.ring_all();
+        self.shared.notify_all();
         self.engine
     }
 
@@ -138,7 +138,7 @@ impl<D: Durable> Committer<D> {
                 Err(RecvTimeoutError::Disconnected) => return None,
                 Err(RecvTimeoutError::Timeout) => {
                     let gone_on = self.engine.go_on();
-                    self.tell(gone_on.as_ref().err());
+                    self.record(gone_on.as_ref().err());
                 }
             }
         }
@@ -153,7 +153,7 @@ impl<D: Durable> Committer<D> {
             }
         }
         self.untold = 0;
-        self.shared.ring_all();
+        self.shared.notify_all();
         self.waiting.recv().ok()
     }
 
@@ -163,7 +163,7 @@ impl<D: Durable> Committer<D> {
         let (commits, answers) = self.evaluate_all(commits);
         let answers = match self.make_durable(&commits) {
             Ok(()) => answers,
-            // Not even a conflict is answered: it may tell of a write that is not there, or whose fate is unknown.
+            // Conflicts are not answered either: a conflict can refer to a write that was not made, or whose outcome is unknown.
             Err(error) => keys.into_iter().map(|key| Err(refusal(key, &error))).collect(),
         };
         for (reply, answer) in replies.into_iter().zip(answers) {
@@ -177,8 +177,8 @@ impl<D: Durable> Committer<D> {
         shared.compact(revision, || engine.compact(revision))
     }
 
-    /// Says how the last try to write went.
-    fn tell(&self, error: Option<&io::Error>) {
+    /// Records the result of the last attempt to write.
+    fn record(&self, error: Option<&io::Error>) {
         let health = error.map_or(Health::Ready, |error| Health::Refusing { cause: cause(error) });
         *self.health.lock().unwrap_or_else(PoisonError::into_inner) = health;
     }
@@ -214,7 +214,7 @@ impl<D: Durable> Committer<D> {
             return Ok(());
         }
         let committed = self.engine.commit(commits);
-        self.tell(committed.as_ref().err().map(CommitError::source));
+        self.record(committed.as_ref().err().map(CommitError::source));
         committed?;
         self.shared.publish(commits);
         self.untold += 1;
@@ -232,7 +232,7 @@ mod tests {
         sync::mpsc::{Sender, channel},
     };
 
-    /// Looks at what is visible while it commits, and fails at one commit.
+    /// Checks what is visible during a commit, and fails at one commit.
     struct Disk {
         shared: Arc<Shared>,
         /// By commit, what was visible before it and what it wrote.
@@ -290,7 +290,7 @@ mod tests {
     }
 
     /// The revision, `conflict <found>` or `unknown`.
-    fn told(answer: Pending) -> String {
+    fn outcome_text(answer: Pending) -> String {
         match answer.now_or_never().expect("answered").expect("not dropped") {
             Ok(entries) => entries[0].mod_revision.to_string(),
             Err(WriteError::Conflict { found, .. }) => format!("conflict {found}"),
@@ -317,7 +317,7 @@ mod tests {
         let answers = asked.map(|(key, expected)| ask(&requests, key, expected));
         drop(requests);
         let disk = committer.run();
-        assert_eq!(answers.map(told), ["1", "2", "conflict 2", "3"]);
+        assert_eq!(answers.map(outcome_text), ["1", "2", "conflict 2", "3"]);
         assert_eq!(disk.seen, [(Revision(0), vec![1, 2, 3])]);
         assert_eq!(disk.shared.revision(), Revision(3));
     }
@@ -328,12 +328,12 @@ mod tests {
         let answers = ["/a", "/b /a", "/b /c", "/c"].map(|keys| ask(&requests, keys, Expected::Absent));
         drop(requests);
         let disk = committer.run();
-        assert_eq!(answers.map(told), ["1", "conflict 1", "2", "conflict 2"]);
+        assert_eq!(answers.map(outcome_text), ["1", "conflict 1", "2", "conflict 2"]);
         assert_eq!(disk.seen, [(Revision(0), vec![1, 2, 2])]);
     }
 
     #[test]
-    fn after_a_failed_commit_nothing_of_it_is_told_and_what_comes_is_refused_until_it_is_void() {
+    fn after_a_failed_commit_nothing_of_it_is_answered_and_later_writes_are_refused_until_it_is_void() {
         let (requests, mut committer) = committer(2);
         let first = ask(&requests, "/a", Expected::Absent);
         let next = |committer: &mut Committer<Disk>| {
@@ -351,14 +351,14 @@ mod tests {
         let later = ask(&requests, "/c", Expected::Absent);
         next(&mut committer);
         assert_eq!(health(&committer), Health::Ready);
-        assert_eq!(told(first), "1");
-        assert_eq!(answers.map(told), ["unknown: its disk: it is gone"; 3]);
-        assert_eq!((told(refused), told(later)), ("no space is left for /c".into(), "2".into()));
+        assert_eq!(outcome_text(first), "1");
+        assert_eq!(answers.map(outcome_text), ["unknown: its disk: it is gone"; 3]);
+        assert_eq!((outcome_text(refused), outcome_text(later)), ("no space is left for /c".into(), "2".into()));
         assert!(committer.shared.get(&Key::new("/b")).is_none());
     }
 
     #[test]
-    fn it_goes_on_by_itself_when_nobody_writes() {
+    fn it_continues_by_itself_without_a_write() {
         let (requests, mut committer) = committer(1);
         let first = ask(&requests, "/a", Expected::Absent);
         let batch = committer.next_batch().expect("one waits");
@@ -371,7 +371,7 @@ mod tests {
         }
         drop(requests);
         let disk = thread.join().expect("it ends");
-        assert_eq!((told(first), disk.seen.len()), ("unknown: its disk: it is gone".into(), 1));
+        assert_eq!((outcome_text(first), disk.seen.len()), ("unknown: its disk: it is gone".into(), 1));
     }
 
     #[test]
@@ -380,7 +380,7 @@ mod tests {
         let first = ask(&requests, "/a /b", Expected::Absent);
         let batch = committer.next_batch().expect("one waits");
         committer.commit(batch.commits);
-        assert_eq!(told(first), "1");
+        assert_eq!(outcome_text(first), "1");
         let prepared = |key: &str, revision: u64, value: Option<(_, _)>, purpose| {
             vec![Prepared {
                 key: Key::new(key),
@@ -402,7 +402,7 @@ mod tests {
                 requests.send(Request::Commit { writes, reply }).expect("the receiver is in this test");
                 let batch = committer.next_batch().expect("one waits");
                 committer.commit(batch.commits);
-                told(answer)
+                outcome_text(answer)
             })
         };
         let no_space = "no space is left for /a";
@@ -420,7 +420,7 @@ mod tests {
         requests.send(Request::Close).expect("the receiver is in this test");
         let behind = ask(&requests, "/b", Expected::Absent);
         let disk = committer.run();
-        assert_eq!(told(before), "1");
+        assert_eq!(outcome_text(before), "1");
         assert!(behind.now_or_never().expect("the request is dropped").is_err());
         assert_eq!(disk.seen, [(Revision(0), vec![1])]);
     }
@@ -460,7 +460,7 @@ mod tests {
 
     /// To wake them all for each commit would cost more than the commits.
     #[test]
-    fn while_others_wait_to_write_watchers_of_what_is_quiet_are_told_every_64_commits() {
+    fn under_load_watchers_of_unchanged_resources_receive_progress_every_64_commits() {
         let (requests, mut committer) = committer(usize::MAX);
         let untold: Vec<_> = (0..130)
             .map(|number| {

@@ -34,7 +34,7 @@ impl Engine {
         Self { log, shared, checkpoint: None }
     }
 
-    /// Begins a checkpoint if one is due. What cannot be begun leaves the log so that the next commit says why.
+    /// Begins a checkpoint if one is due. If it cannot begin, the log is closed, so that the next commit reports the reason.
     fn tend(&mut self) {
         if let Some(running) = self.checkpoint.take_if(|running| running.thread.is_finished()) {
             self.end(running);
@@ -57,7 +57,7 @@ impl Engine {
     }
 
     fn end(&mut self, running: Running) {
-        // One that panicked has said so; the logs are all there.
+        // A thread that panicked has reported it. The logs are complete.
         if let Ok(ended) = running.thread.join() {
             self.log.end_checkpoint(ended);
         }

@@ -1,10 +1,11 @@
 //! Keeps everything in memory and every newest version on disk.
 //!
-//! Reads and watches never leave memory. Writes go to one thread, the committer: it takes all that wait, evaluates them in order, makes
-//! them durable with one sync, then visible, and only then answers. Conflicts are answered after that too, because they may tell of a
-//! write in the same batch.
+//! Reads and watches never leave memory. Writes go to one thread, the committer. It takes all waiting writes, evaluates them in order, makes them
+//! durable with one sync, then makes them visible, and only then answers. It answers conflicts after that too, because a conflict can refer to a write
+//! in the same batch.
 //!
-//! Over a restart all of that comes back, the history too: who followed goes on behind what was seen last. Only lists that are kept beyond the history are not.
+//! All of that survives a restart, including the history: a watcher continues after the last revision that it saw. Only lists that are kept beyond the
+//! history are lost.
 
 mod committer;
 mod engine;
@@ -13,8 +14,8 @@ mod whole;
 pub use whole::{Made, Snapshot, make_store, snapshot};
 
 use crate::{
-    DEFAULT_HISTORY_BYTES, Entry, Health, Key, Lack, Layout, Mark, Range, RangeRequest, ReadError, Revision, Store, Usage, Watch, Write,
-    WriteError,
+    DEFAULT_HISTORY_BYTES, Entry, Health, Key, Layout, OutOfSpace, Range, RangeRequest, ReadError, Revision, Store, Usage, Watch,
+    WatchFilter, Write, WriteError,
     backend::{prepare, recovered},
     env::Timestamp,
     expiry::{self, Expire},
@@ -46,7 +47,7 @@ pub enum OpenError {
     /// The folder cannot be had.
     #[error(transparent)]
     Folder(#[from] FolderError),
-    /// The file system said no.
+    /// The file system reported an error.
     #[error("could not read or write the store in {}", dir.display())]
     Io {
         /// The folder.
@@ -173,7 +174,7 @@ impl EmbeddedStore {
         &self.faults
     }
 
-    /// The same store, in which so many bytes may be stored ([`Purpose`](crate::Purpose) tells who is refused when). What is there already stays.
+    /// Returns the same store with a limit on the stored bytes. [`Purpose`](crate::Purpose) states which writes are refused when. Existing values stay.
     #[must_use]
     pub fn with_quota(self, bytes: Option<u64>) -> Self {
         self.shared.write().set_quota(bytes);
@@ -230,8 +231,8 @@ impl Store for EmbeddedStore {
         self.shared.watch(prefix, after, None)
     }
 
-    fn watch_marked(&self, prefix: &str, after: Revision, mark: Mark) -> Result<Watch, ReadError> {
-        self.shared.watch(prefix, after, Some(mark))
+    fn watch_filtered(&self, prefix: &str, after: Revision, filter: WatchFilter) -> Result<Watch, ReadError> {
+        self.shared.watch(prefix, after, Some(filter))
     }
 
     fn compact(&self, _prefix: &str, revision: Revision) -> BoxFuture<'_, Result<(), ReadError>> {
@@ -261,7 +262,7 @@ impl Store for EmbeddedStore {
 
     fn usage(&self) -> Option<Usage> {
         let usage = self.shared.read().usage();
-        let disk = || self.files.upgrade().filter(|files| log::is_short(&**files, &self.limits)).map(|_| Lack::Disk);
+        let disk = || self.files.upgrade().filter(|files| log::is_short(&**files, &self.limits)).map(|_| OutOfSpace::Disk);
         Some(Usage { lacks: usage.lacks.or_else(disk), ..usage })
     }
 }
@@ -293,7 +294,7 @@ pub struct Report {
     pub objects: usize,
     /// All files that a start reads, in that order.
     pub files: Vec<FileRead>,
-    /// Files that nobody needs; a start removes them.
+    /// Unneeded files. A start removes them.
     pub left_over: Vec<String>,
     /// What is wrong; empty if the store is whole.
     pub faults: Vec<Fault>,

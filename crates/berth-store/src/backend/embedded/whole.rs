@@ -29,8 +29,8 @@ pub struct Snapshot {
     pub objects: Vec<(Key, Bytes)>,
 }
 
-/// Reads the store in `dir` and changes nothing, whether a server has it open or not: its log tells all commits in order, and what is read of it is how the store was behind one
-/// of them. Takes as much memory as the objects.
+/// Reads the store in `dir` and changes nothing, whether a server has it open or not. The log contains all commits in order, so the result is the store
+/// after one of them. Uses as much memory as the objects.
 ///
 /// # Errors
 /// [`OpenError`]: it is damaged, cannot be read, or a version of another format wrote it.
@@ -42,7 +42,8 @@ pub fn snapshot(dir: &Path, layout: Arc<impl Layout>) -> Result<Snapshot, OpenEr
     Ok(Snapshot { revision: found.state.revision, objects })
 }
 
-/// Everything, of files that were the same before and behind. Whoever writes may be in the middle of a frame, and begins new files and removes old ones; what is wrong twice in the same place is damage.
+/// Reads everything from files that were the same before and after. A server that writes can be in the middle of a frame, and it creates new files and
+/// removes old ones. Only a fault that occurs twice in the same place is damage.
 fn read_steady(folder: &Folder, layout: Arc<impl Layout>) -> Result<Found, LogError> {
     let layout: Arc<dyn Layout> = layout;
     let mut faults = Vec::new();
@@ -107,7 +108,7 @@ where
     let folder = Folder::take(&making).map_err(OpenError::from)?;
     let mut failure = None;
     let written = objects()?.map_while(|object| object.map_err(|error| failure = Some(error)).ok());
-    let written = log::write_anew(&folder, 1, written, state);
+    let written = log::rewrite(&folder, 1, written, state);
     if let Some(failure) = failure {
         return Err(failure);
     }
@@ -119,7 +120,7 @@ where
     Ok(state.count)
 }
 
-/// Where a store is made that is to stand in `dir`.
+/// The folder in which the store for `dir` is built.
 fn beside(dir: &Path) -> PathBuf {
     let mut name = dir.file_name().unwrap_or_default().to_owned();
     name.push(".making");
@@ -171,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn a_store_that_is_there_stays_and_one_that_was_broken_off_is_not_there() {
+    fn an_existing_store_stays_and_an_interrupted_one_does_not_exist() {
         let folder = tempfile::tempdir().expect("a folder");
         let dir = folder.path().join("store");
         let broken = |at: usize| {
@@ -192,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn what_stands_where_a_store_is_to_be_made_and_cannot_be_removed_is_told_of() {
+    fn a_path_that_blocks_a_new_store_and_cannot_be_removed_is_reported() {
         let folder = tempfile::tempdir().expect("a folder");
         let dir = folder.path().join("store");
         fs::write(beside(&dir), "no folder").expect("ours");
@@ -262,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_is_told_of_as_the_system_says_it() {
+    fn an_unreadable_file_is_reported_with_the_systems_error() {
         let folder = tempfile::tempdir().expect("a folder");
         let dir = folder.path().join("store");
         make_store(&dir, Revision(0), values(&["/a"])).expect("made");

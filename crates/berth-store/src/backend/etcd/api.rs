@@ -1,4 +1,4 @@
-//! What the store asks of etcd: little, so that a model of it can stand in its place.
+//! The requests that the store sends to etcd. They are few, so that a model can replace etcd.
 
 use crate::{Expected, Key, Revision, Unchanged};
 use bytes::Bytes;
@@ -64,7 +64,7 @@ pub struct Put {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lease(pub i64);
 
-/// What stops an etcd from taking writes, until somebody disarms it.
+/// The reason why etcd rejects writes until a user disarms the alarm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Alarm {
     /// Its database has reached its quota: only deletions go on.
@@ -73,7 +73,7 @@ pub enum Alarm {
     Corrupt,
 }
 
-/// What a member says of itself and of the etcd that it is of.
+/// What a member reports about itself and its cluster.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Status {
     /// Of its database, in bytes, with what is forgotten and not yet given back.
@@ -82,7 +82,7 @@ pub struct Status {
     pub alarms: Vec<Alarm>,
 }
 
-/// What etcd says of a transaction.
+/// The answer of etcd to a transaction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// All of it is done, as this revision.
@@ -110,7 +110,7 @@ pub struct Change {
 /// What a watch yields.
 #[derive(Clone, Debug)]
 pub enum Watched {
-    /// It has begun: etcd is reached. Says nothing of how far it is.
+    /// The watch has begun: etcd is reachable. Does not state how far the watch is.
     Begun,
     /// Revisions in order, each of them whole.
     Changes(Vec<Change>),
@@ -147,7 +147,7 @@ pub enum EtcdError {
     /// The lease is over, or never was.
     #[error("the lease is over")]
     NoLease,
-    /// It, or what stands before it, said no: nothing was done.
+    /// Etcd, or a proxy before it, rejected the request: nothing was done.
     #[error("{0}")]
     Refused(String),
     /// It was not reached: nothing was done.
@@ -200,14 +200,13 @@ pub trait Etcd: Send + Sync + 'static {
     /// As [`Etcd::txn`].
     fn txn_patiently(&self, puts: Arc<[Put]>, unchanged: Arc<[Unchanged]>) -> BoxFuture<'_, Result<Outcome, EtcdError>>;
 
-    /// Changes of keys that begin with `prefix`, from revision `from` on. Fails rather than stand still while the member that serves it has no
-    /// leader.
+    /// Changes of keys that begin with `prefix`, from revision `from` on. Fails instead of blocking while the serving member has no leader.
     fn watch(&self, prefix: &str, from: Revision) -> Watching;
 
     /// Whether answers to [`Watching::ask_progress`] can be relied on.
-    fn tells_progress(&self) -> bool;
+    fn reports_progress(&self) -> bool;
 
-    /// Why nothing is to be written now; `None`: nothing stands in the way.
+    /// Why nothing may be written now. `None`: writes are allowed.
     fn barred(&self) -> Option<String> {
         None
     }
@@ -218,7 +217,7 @@ pub trait Etcd: Send + Sync + 'static {
     /// [`EtcdError`].
     fn grant(&self, seconds: i64) -> BoxFuture<'_, Result<Lease, EtcdError>>;
 
-    /// How it is, as the member says that is spoken to.
+    /// The status that the connected member reports.
     ///
     /// # Errors
     /// [`EtcdError`].

@@ -1,6 +1,8 @@
-//! What is known of a transaction that was sent several times, and that can be done once at most: what it changes or deletes is then at another revision, for good.
+//! Tracks what is known about a transaction that was sent several times. It can succeed at most once: after that, the keys that it changes or deletes
+//! are at another revision.
 //!
-//! An attempt that is late is still listened to when the next is sent. So what etcd says of one may be told before what it says of another that it did first.
+//! A late attempt can still answer after the next one is sent. So the answer of one attempt can arrive before the answer of another that etcd executed
+//! first.
 
 use super::api::{EtcdError, Outcome};
 use crate::Revision;
@@ -16,7 +18,7 @@ pub(super) struct Attempts {
     done: Option<Revision>,
     /// One found a key that was not as expected.
     refusal: Option<Refusal>,
-    /// Why the last one that says so was not done, and no other may do better.
+    /// Why the latest such attempt was not executed. No other attempt can do better.
     undone: Option<EtcdError>,
     is_given_up: bool,
 }
@@ -26,7 +28,7 @@ pub(super) struct Attempts {
 struct Refusal {
     found: Vec<Revision>,
     at: Revision,
-    /// Why the keys' histories do not show that another attempt was not done by then; `None`: nobody has looked.
+    /// Why the keys' histories do not prove that no other attempt was executed by then. `None`: the histories were not read.
     doubt: Option<String>,
 }
 
@@ -35,15 +37,15 @@ struct Refusal {
 pub(super) enum Next {
     /// It may be sent once more.
     Ask,
-    /// The histories of the keys up to `at` tell whether what was to be done is there: [`Attempts::is_in_doubt`] takes that it may be. If it is not, it is refused by
-    /// what was found.
-    Look {
+    /// Read the histories of the keys up to `at`. They show whether the intended change is there: [`Attempts::is_in_doubt`] assumes that it may be. If
+    /// it is not, the write is refused because of what was found.
+    ReadHistories {
         /// Up to where.
         at: Revision,
         /// The revisions of the keys.
         found: Vec<Revision>,
     },
-    /// Only an answer that is still to come tells.
+    /// Only a pending answer can decide.
     Listen,
     /// It is done, as this revision.
     Done(Revision),
@@ -51,7 +53,7 @@ pub(super) enum Next {
     Refused(Vec<Revision>),
     /// The same, for another reason than a key.
     Undone(EtcdError),
-    /// Nobody will know.
+    /// The outcome stays unknown.
     Unknown(String),
 }
 
@@ -101,13 +103,13 @@ impl Attempts {
             (Some(Refusal { found, .. }), None, _) => Next::Refused(found.clone()),
             (Some(Refusal { doubt: Some(_), .. }), Some(_), _) if 0 < self.unanswered && !self.is_given_up => Next::Listen,
             (Some(Refusal { doubt: Some(why), .. }), Some(cause), _) => Next::Unknown(format!("{cause}; {why}")),
-            (Some(Refusal { at, found, doubt: None }), Some(_), _) => Next::Look { at: *at, found: found.clone() },
+            (Some(Refusal { at, found, doubt: None }), Some(_), _) => Next::ReadHistories { at: *at, found: found.clone() },
             (None, Some(cause), _) if self.is_given_up => Next::Unknown(cause),
             // The lease of that attempt went meanwhile: the next has another.
             (None, None, Some(EtcdError::NoLease)) if !self.is_given_up => Next::Ask,
             (None, None, Some(error)) => Next::Undone(error.clone()),
             (None, None, None) if self.is_given_up => Next::Undone(EtcdError::Unreachable("there was no time to ask etcd".into())),
-            // What one says that was not done says nothing of the others.
+            // An answer of one attempt, that it was not executed, proves nothing about the others.
             (None, _, _) => Next::Ask,
         }
     }
@@ -139,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_is_done_is_done_whatever_the_others_say() {
+    fn an_executed_attempt_counts_whatever_the_others_answer() {
         for others in [&["done"][..], &["lost", "done"], &[REFUSED, "done"], &[REFUSED, "may be", "done"], &["no space", "done", "lost"]] {
             assert_eq!(next(3, others), "Done(Revision(7))", "{others:?}");
         }
@@ -150,8 +152,8 @@ mod tests {
         assert_eq!(next(1, &[REFUSED]), "Refused([Revision(5)])");
         assert_eq!(next(2, &[REFUSED, REFUSED]), "Refused([Revision(5)])");
         assert_eq!(next(2, &[REFUSED, "no space"]), "Refused([Revision(5)])");
-        assert_eq!(next(2, &[REFUSED]), "Look { at: Revision(9), found: [Revision(5)] }", "the other may have been done before");
-        assert_eq!(next(2, &["lost", REFUSED]), "Look { at: Revision(9), found: [Revision(5)] }");
+        assert_eq!(next(2, &[REFUSED]), "ReadHistories { at: Revision(9), found: [Revision(5)] }", "the other may have been done before");
+        assert_eq!(next(2, &["lost", REFUSED]), "ReadHistories { at: Revision(9), found: [Revision(5)] }");
         assert_eq!(next(2, &[REFUSED, "may be"]), "Listen");
         assert_eq!(next(2, &[REFUSED, "may be", REFUSED]), "Refused([Revision(5)])", "it was another's");
         assert_eq!(next(2, &[REFUSED, "may be", "lost"]), "Unknown(\"lost; may be\")");
@@ -159,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_done_for_another_reason_is_told_when_no_attempt_is_open() {
+    fn another_failure_is_answered_when_no_attempt_is_open() {
         assert_eq!(next(1, &["no space"]), "Undone(NoSpace)");
         assert_eq!(next(2, &["no space"]), "Ask", "the other may be done");
         assert_eq!(next(2, &["lost", "no space"]), "Ask");

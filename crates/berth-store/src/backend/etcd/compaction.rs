@@ -1,6 +1,6 @@
-//! Having etcd forget what was replaced. Of all servers over it one does so at a time, by upstream's protocol: once an interval each tries to write a key that
-//! it last saw an interval ago. One finds it as it was, and has etcd forget what was replaced before *it* last tried; the others find that it was
-//! written, and wait for their next turn. Nobody needs to know who the others are, and who has gone is missed for an interval at most.
+//! Compacts etcd. Of all servers over one etcd, one compacts at a time, by upstream's protocol. Once per interval, each server tries to write a key
+//! that it last saw one interval ago. One server finds the key unchanged, and compacts up to the revision of *its* last attempt. The others find the
+//! key changed, and wait for their next turn. The servers do not need to know each other, and a server that stopped is missed for at most one interval.
 
 use super::{
     api::{Etcd, EtcdError, Outcome, Put},

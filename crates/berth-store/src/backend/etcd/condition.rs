@@ -1,23 +1,23 @@
-//! How etcd is, as far as is known without asking: how the last try to reach it went, and what it said of itself a moment ago.
+//! The health of etcd, as far as it is known without a request: the result of the last attempt to reach it, and its latest status.
 
 use super::{
     api::{Alarm, Etcd, Status},
     newest::Newest,
 };
-use crate::{Health, Lack, Usage, env::Clock};
+use crate::{Health, OutOfSpace, Usage, env::Clock};
 use jiff::SignedDuration;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-/// How often it is asked, so that what has changed there is known here though nobody reads or writes.
+/// The interval of status requests, so that changes in etcd are known here even without reads or writes.
 const ASK: SignedDuration = SignedDuration::from_secs(5);
 /// The same while something is wrong.
 const ASK_AGAIN: SignedDuration = SignedDuration::from_secs(1);
 
 #[derive(Default)]
-pub(super) struct Condition(Mutex<State>);
+pub(super) struct Condition(Mutex<ConditionState>);
 
 #[derive(Default)]
-struct State {
+struct ConditionState {
     /// Why it was not reached.
     failure: Option<String>,
     status: Status,
@@ -26,8 +26,8 @@ struct State {
 }
 
 impl Condition {
-    /// Says how the last try to reach etcd went.
-    pub(super) fn tell(&self, failure: Option<&str>) {
+    /// Records the result of the last attempt to reach etcd.
+    pub(super) fn record(&self, failure: Option<&str>) {
         self.lock().failure = failure.map(str::to_owned);
     }
 
@@ -52,7 +52,7 @@ impl Condition {
 
     pub(super) fn usage(&self) -> Usage {
         let state = self.lock();
-        let lacks = state.status.alarms.contains(&Alarm::NoSpace).then_some(Lack::Etcd);
+        let lacks = state.status.alarms.contains(&Alarm::NoSpace).then_some(OutOfSpace::Etcd);
         Usage { bytes: state.status.database_bytes, lacks, refused: state.refused, ..Usage::default() }
     }
 
@@ -61,11 +61,11 @@ impl Condition {
         let mut pause = ASK_AGAIN;
         loop {
             clock.sleep_until(clock.now() + pause).await;
-            // That of the member alone: it says so without its leader, and no write is made of the question.
+            // The status of this member only: it answers without its leader, and the request writes nothing.
             let status = etcd.status().await;
             // That it can be read, and written, wants more of its members.
             let reached = newest.ask().await.err().or_else(|| status.as_ref().err().cloned());
-            self.tell(reached.map(|error| error.to_string()).as_deref());
+            self.record(reached.map(|error| error.to_string()).as_deref());
             if let Ok(status) = status {
                 self.lock().status = status;
             }
@@ -78,7 +78,7 @@ impl Condition {
         state.failure.is_none() && state.status.alarms.is_empty()
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, ConditionState> {
         self.0.lock().expect("nothing panics under this lock")
     }
 }

@@ -1,4 +1,4 @@
-//! The copies that this process keeps, one for each resource that somebody has asked for or written.
+//! The copies in this process, one for each resource that a client has read or written.
 
 use super::{
     SHOWN_WITHIN,
@@ -36,8 +36,8 @@ impl Copies {
         Arc::new(Self { etcd, env, layout, history_bytes, open: Mutex::default() })
     }
 
-    /// The copy of the resource that `text`, a key or the beginning of keys, belongs to. What belongs to none has one of its own, which whoever asks
-    /// for many resources at once pays for. It is opened if it is not there, as of `from` if that can still be read.
+    /// Returns the copy of the resource that `text`, a key or the beginning of keys, belongs to. Text of no resource has a copy of its own, so a caller
+    /// that reads many resources at once pays for it. Opens the copy if it is missing, as of `from` if that revision can still be read.
     pub(super) fn of(&self, text: &str, from: Option<Revision>) -> Arc<Copy> {
         let place = self.layout.resource_prefix(text).unwrap_or_else(|| folder_of(text));
         let mut open = self.lock();
@@ -74,7 +74,7 @@ impl Copies {
     /// Forgets what was replaced at or before `revision`, in etcd and here.
     pub(super) async fn compact(&self, revision: Revision) -> Result<(), EtcdError> {
         let copies = self.all();
-        // First, while etcd can still tell a copy of what nobody writes that nothing has changed since; else it would have to be listed anew.
+        // Before the compaction, while etcd can still report to an unchanged copy that nothing has changed. Otherwise the copy must relist.
         let reached = join_all(copies.iter().map(|copy| copy.reach(revision, SHOWN_WITHIN))).await;
         self.etcd.compact(revision).await?;
         // One that is not as far forgets when it has to.

@@ -1,4 +1,4 @@
-//! What this process has of the keys below one prefix: a list, and what a watch tells of it since.
+//! A copy of the keys below one prefix: a list, and the changes that a watch has reported since.
 
 use super::{
     api::{Change, Etcd, EtcdError, KeyValue, Query, Watched},
@@ -24,13 +24,13 @@ use std::{
 
 /// How long it waits before it tries again, at first and at most.
 const RETRY: (SignedDuration, SignedDuration) = (SignedDuration::from_millis(50), SignedDuration::from_secs(2));
-/// How often etcd is asked how far it is while somebody waits to see that: an answer comes only when the watch has caught up.
+/// The interval of progress requests while a reader waits. The answer comes only after the watch has caught up.
 const ASK_AGAIN: SignedDuration = SignedDuration::from_millis(50);
-/// The same while nobody does: a copy whose keys are quiet must not stay so far behind that its place is compacted.
+/// The interval without waiting readers: a copy of unchanged keys must not fall so far behind that its revision is compacted.
 const ASK_IDLE: SignedDuration = SignedDuration::from_secs(1);
-/// How often etcd is looked at where it cannot tell, at most: that costs it a look at all keys.
-const LOOK: SignedDuration = SignedDuration::from_secs(2);
-/// What is later than this to show what etcd has is a fault that users are told of.
+/// The minimum interval of reads from etcd where etcd reports no progress. Each one costs etcd a scan of all keys.
+const READ_INTERVAL: SignedDuration = SignedDuration::from_secs(2);
+/// A copy that lags by more than this is reported as a fault.
 const LATE: SignedDuration = SignedDuration::from_secs(5);
 
 pub(super) struct Copy {
@@ -40,29 +40,29 @@ pub(super) struct Copy {
     prefix: Box<str>,
     history_bytes: usize,
     pub(super) shared: Arc<Shared>,
-    state: Mutex<State>,
-    /// Somebody waits.
+    state: Mutex<CopyState>,
+    /// A reader waits.
     nudge: Bell,
-    /// Etcd is to be looked at.
-    look_due: Bell,
+    /// A read from etcd is due.
+    read_due: Bell,
 }
 
-struct State {
+struct CopyState {
     /// The revision to list at, if it can be.
     from: Option<Revision>,
     /// All up to here is in the copy; `None`: nothing has been listed, or the watch lost its place.
     frontier: Option<Revision>,
     /// The same, whether or not the place is lost.
     seen: Revision,
-    /// All up to here has come by the list or the watch. Behind it, up to `seen`, etcd was looked at: what is there is what is shown.
+    /// The list or the watch has delivered everything up to here. After it, up to `seen`, etcd was read: what exists is what is shown.
     watched: Revision,
-    /// When it is looked at next, at the earliest.
-    look_at: Timestamp,
+    /// The earliest time of the next read from etcd.
+    read_at: Timestamp,
     /// How far it was to be when it was last asked how far the watch is.
     asked: Revision,
     readers: BTreeMap<(Revision, u64), Reader>,
     readers_ever: u64,
-    /// The first revision that somebody has waited for and that is not shown, and since when: also where whoever waited has given up, and others wait.
+    /// The first awaited revision that is not shown, and since when. Stays when the first reader has given up and others wait.
     awaited: Option<(Revision, Timestamp)>,
     ask_progress: Arc<dyn Fn() + Send + Sync>,
     /// Why it does not follow at the moment.
@@ -71,7 +71,7 @@ struct State {
     encrypted: BTreeSet<Key>,
 }
 
-impl State {
+impl CopyState {
     fn shows(&self, revision: Revision) -> bool {
         self.frontier.is_some_and(|frontier| revision <= frontier)
     }
@@ -81,7 +81,7 @@ impl State {
 struct Reader {
     until: Timestamp,
     since: Timestamp,
-    tell: oneshot::Sender<Result<(), String>>,
+    answer: oneshot::Sender<Result<(), String>>,
 }
 
 impl Copy {
@@ -95,12 +95,12 @@ impl Copy {
         from: Option<Revision>,
     ) -> Arc<Self> {
         let shared = Shared::new(Mvcc::new(Arc::clone(&layout), history_bytes));
-        let state = State {
+        let state = CopyState {
             from,
             frontier: None,
             seen: Revision(0),
             watched: Revision(0),
-            look_at: Timestamp::UNIX_EPOCH,
+            read_at: Timestamp::UNIX_EPOCH,
             asked: Revision(0),
             readers: BTreeMap::new(),
             readers_ever: 0,
@@ -109,8 +109,8 @@ impl Copy {
             trouble: None,
             encrypted: BTreeSet::new(),
         };
-        let (state, nudge, look_due) = (Mutex::new(state), Bell::new(), Bell::new());
-        Arc::new(Self { etcd, env, layout, prefix: prefix.into(), history_bytes, shared, state, nudge, look_due })
+        let (state, nudge, read_due) = (Mutex::new(state), Bell::new(), Bell::new());
+        Arc::new(Self { etcd, env, layout, prefix: prefix.into(), history_bytes, shared, state, nudge, read_due })
     }
 
     /// Follows etcd; never ends.
@@ -128,7 +128,7 @@ impl Copy {
         }
     }
 
-    /// Asks again for those who wait, and tells those who have waited too long; never ends.
+    /// Repeats requests for waiting readers, and answers readers that have waited too long. Never returns.
     pub(super) async fn keep_time(self: Arc<Self>) {
         loop {
             let nudged = self.nudge.listen();
@@ -150,37 +150,37 @@ impl Copy {
         for at in late {
             let Some(reader) = state.readers.remove(&at) else { continue };
             let behind = format!("the copy of {} is at revision {}, behind {}: {why}", self.prefix, state.seen, at.0);
-            _ = reader.tell.send(Err(behind));
+            _ = reader.answer.send(Err(behind));
         }
         drop(state);
         self.ask_progress();
     }
 
-    /// Asks how far the watch is, where the answer means something; else has etcd looked at, once in a while.
+    /// Requests progress where the answer is reliable. Otherwise requests a read from etcd, at a limited rate.
     fn ask_progress(&self) {
-        if self.etcd.tells_progress() {
+        if self.etcd.reports_progress() {
             let ask = Arc::clone(&self.lock().ask_progress);
             return ask();
         }
         let (now, mut state) = (self.env.clock.now(), self.lock());
-        if state.look_at <= now {
-            state.look_at = now + LOOK;
-            self.look_due.notify(1);
+        if state.read_at <= now {
+            state.read_at = now + READ_INTERVAL;
+            self.read_due.notify(1);
         }
     }
 
-    /// Resolves when the copy shows `revision`, which is that of something that it will be told of; with the reason if it does not in time.
+    /// Resolves when the copy shows `revision`, the revision of a change that the watch delivers. Returns the reason if it does not in time.
     pub(super) fn come(&self, revision: Revision, within: SignedDuration) -> impl Future<Output = Result<(), String>> + Send + use<> {
-        let (tell, told) = oneshot::channel();
+        let (answer, told) = oneshot::channel();
         let since = self.env.clock.now();
         let mut state = self.lock();
         if state.shows(revision) {
-            _ = tell.send(Ok(()));
+            _ = answer.send(Ok(()));
         } else {
             let (number, is_first) = (state.readers_ever, state.readers.is_empty());
             state.readers_ever += 1;
             state.awaited.get_or_insert((revision, since));
-            state.readers.insert((revision, number), Reader { until: since + within, since, tell });
+            state.readers.insert((revision, number), Reader { until: since + within, since, answer });
             drop(state);
             if is_first {
                 self.nudge.notify(usize::MAX);
@@ -245,15 +245,15 @@ impl Copy {
         let from = self.lock().watched.later(1);
         let mut watching = self.etcd.watch(&self.prefix, from);
         self.lock().ask_progress = Arc::clone(&watching.ask_progress);
-        let mut asked = self.look_due.listen();
+        let mut asked = self.read_due.listen();
         self.ask_progress();
         loop {
             let item = match select(watching.items.next(), &mut asked).await {
                 Either::Left((Some(item), _)) => item,
                 Either::Left((None, _)) => return EtcdError::Unreachable("the watch ended".into()),
                 Either::Right(_) => {
-                    asked = self.look_due.listen();
-                    match self.look().await {
+                    asked = self.read_due.listen();
+                    match self.read_state().await {
                         Err(EtcdError::Compacted) => return self.lost(EtcdError::Compacted),
                         // Whatever else is wrong, the watch finds out by itself.
                         _ => continue,
@@ -265,7 +265,7 @@ impl Copy {
                     return self.lost(EtcdError::Refused("etcd was looked at before a change came that was there".into()));
                 }
                 Ok(Watched::Changes(changes)) => self.take(changes),
-                Ok(Watched::Progress(revision)) if self.etcd.tells_progress() => self.advance(revision),
+                Ok(Watched::Progress(revision)) if self.etcd.reports_progress() => self.advance(revision),
                 // Where nothing changes, no more may come for long.
                 Ok(Watched::Begun) => self.lock().trouble = None,
                 // What is before it may still come.
@@ -276,14 +276,15 @@ impl Copy {
         }
     }
 
-    /// What there is must be listed anew.
+    /// The copy must relist.
     fn lost(&self, error: EtcdError) -> EtcdError {
         self.lock().frontier = None;
         error
     }
 
-    /// Shows that nothing has changed, where etcd does not tell how far the watch is. What came and went may still be on its way.
-    async fn look(&self) -> Result<(), EtcdError> {
+    /// Proves that nothing has changed, where etcd does not report the progress of the watch. The events of a key that was created and deleted can
+    /// still be on their way.
+    async fn read_state(&self) -> Result<(), EtcdError> {
         let seen = self.lock().seen;
         // Else what has changed comes by the watch.
         if let Some(revision) = self.etcd.unchanged(&self.prefix, seen).await? {
@@ -292,8 +293,8 @@ impl Copy {
         Ok(())
     }
 
-    /// Whether one is of a revision by which nothing seemed to have changed: something came and went. Watchers were told that nothing did: they are to list anew, but for those who
-    /// are at the newest revision, and know what there is.
+    /// Whether a change has a revision at which nothing seemed to have changed: a key was created and deleted. Watchers were informed that nothing
+    /// changed, so they must relist. Watchers at the newest revision know what exists, and need not.
     fn are_late(&self, changes: &[Change]) -> bool {
         let state = self.lock();
         changes.iter().any(|change| state.watched < change.revision && change.revision <= state.seen)
@@ -315,7 +316,7 @@ impl Copy {
         let recovered = Recovered { entries, ..Recovered::default() };
         let mut mvcc = Mvcc::recovered(Arc::clone(&self.layout), revision, recovered, self.history_bytes);
         if let Some(resource) = self.layout.resource_prefix(&self.prefix) {
-            mvcc.keep_apart(resource);
+            mvcc.partition_by_prefix(resource);
         }
         self.shared.replace(mvcc);
         let mut state = self.lock();
@@ -402,10 +403,10 @@ impl Copy {
         }
         drop(state);
         // Who no longer waits has chosen not to know.
-        reached.into_values().for_each(|reader| _ = reader.tell.send(Ok(())));
+        reached.into_values().for_each(|reader| _ = reader.answer.send(Ok(())));
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, CopyState> {
         self.state.lock().expect("nothing panics under this lock")
     }
 }

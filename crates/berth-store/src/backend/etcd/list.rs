@@ -1,7 +1,7 @@
 //! Lists from etcd itself.
 
 use super::api::{Etcd, EtcdError, KeyValue, PAGE_BYTES, Query};
-use crate::{Entry, Key, Layout, Revision, Understood};
+use crate::{Decoded, Entry, Key, Layout, Revision};
 use bytes::Bytes;
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ pub(super) struct Listed {
     pub(super) encrypted: Vec<Key>,
     /// Which they are of.
     pub(super) revision: Revision,
-    /// How many more keys of the prefix stand behind those that were read.
+    /// The number of keys of the prefix after those that were read.
     pub(super) remaining: usize,
 }
 
@@ -30,7 +30,7 @@ pub(super) async fn list(etcd: &dyn Etcd, layout: &dyn Layout, mut query: Query)
     loop {
         query.limit = Some(page_keys.min(wanted - read));
         let page = etcd.range(query.clone()).await?;
-        // What stands behind the first page is read as it was then.
+        // The pages after the first one show the revision of the first.
         let revision = *query.at.get_or_insert(page.revision);
         let (found, remaining) = (page.keys.len(), page.count.saturating_sub(page.keys.len()));
         let bytes: usize = page.keys.iter().map(|found| found.key.as_str().len() + found.value.len()).sum();
@@ -65,12 +65,12 @@ pub(super) enum Shown {
 /// What is shown of a key.
 pub(super) fn shown(layout: &dyn Layout, found: KeyValue) -> Shown {
     let KeyValue { key, value, create_revision, mod_revision, lease: _ } = found;
-    let value = match layout.understand(&key, &value) {
+    let value = match layout.decode(&key, &value) {
         // Copied: what came is a part of a whole message, and would keep all of that alive.
-        Understood::AsItIs => Bytes::copy_from_slice(&value),
-        Understood::As(value) => value,
-        Understood::Encrypted => return Shown::Encrypted(key),
-        Understood::Nothing => return Shown::Nothing,
+        Decoded::Unchanged => Bytes::copy_from_slice(&value),
+        Decoded::Converted(value) => value,
+        Decoded::Encrypted => return Shown::Encrypted(key),
+        Decoded::Ignored => return Shown::Nothing,
     };
     let header = layout.header(&key, &value);
     Shown::Entry(Entry { value, header, key, create_revision, mod_revision })

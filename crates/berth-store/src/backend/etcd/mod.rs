@@ -1,10 +1,10 @@
-//! What is stored in etcd, which others may write to as well.
+//! A store in etcd. Other programs may write to the same etcd.
 //!
 //! Writes are transactions of etcd, guarded by the revision of each key. Reads and watches are served from copies in this process, one for each resource,
 //! each fed by a watch: a read asks etcd for its newest revision, together with all who read at that moment, and waits until the copy shows that.
-//! Where etcd cannot tell how far a watch is, reads go to etcd instead.
+//! Where etcd does not report the progress of a watch, reads go to etcd instead.
 //!
-//! No sockets are here: [`Etcd`] is what is asked of one.
+//! There are no sockets here: [`Etcd`] is the interface to one.
 
 mod api;
 mod attempts;
@@ -21,11 +21,11 @@ mod turn;
 mod writer;
 
 pub use api::{Alarm, Change, Etcd, EtcdError, KeyValue, Lease, Outcome, PAGE_BYTES, Page, Put, Query, Status, Watched, Watching};
-pub use model::{Fate, Model};
+pub use model::{Model, TransactionFault};
 pub use writer::SETTLED_WITHIN;
 
 use crate::{
-    AsOf, Entry, Health, Key, Layout, Mark, Range, RangeRequest, ReadError, Revision, Store, Usage, Watch, Write, WriteError,
+    Entry, Health, Key, Layout, MinRevision, Range, RangeRequest, ReadError, Revision, Store, Usage, Watch, WatchFilter, Write, WriteError,
     backend::check_commit, env::Env,
 };
 use condition::Condition;
@@ -80,12 +80,12 @@ impl EtcdStore {
 
     async fn newest(&self) -> Result<Revision, ReadError> {
         let newest = self.newest.ask().await;
-        self.condition.tell(newest.as_ref().err().map(ToString::to_string).as_deref());
+        self.condition.record(newest.as_ref().err().map(ToString::to_string).as_deref());
         newest.map_err(|error| ReadError::Unavailable(error.to_string()))
     }
 
     /// As far as etcd is now, or was when this request asked first.
-    async fn newest_as_of(&self, as_of: &AsOf) -> Result<Revision, ReadError> {
+    async fn newest_as_of(&self, as_of: &MinRevision) -> Result<Revision, ReadError> {
         let this = Arc::as_ptr(&self.newest).addr();
         if let Some(newest) = as_of.of(this) {
             return Ok(newest);
@@ -96,16 +96,16 @@ impl EtcdStore {
     }
 
     /// The copy of what begins so, as far as etcd is as of this request.
-    async fn current(&self, text: &str, as_of: &AsOf) -> Result<Arc<Copy>, ReadError> {
+    async fn current(&self, text: &str, as_of: &MinRevision) -> Result<Arc<Copy>, ReadError> {
         let copy = self.copies.of(text, None);
         copy.loaded(LOADED_WITHIN).await.map_err(ReadError::Unavailable)?;
         copy.reach(self.newest_as_of(as_of).await?, SHOWN_WITHIN).await.map_err(ReadError::Unavailable)?;
         Ok(copy)
     }
 
-    async fn read(&self, request: RangeRequest, as_of: &AsOf) -> Result<Range, ReadError> {
+    async fn read(&self, request: RangeRequest, as_of: &MinRevision) -> Result<Range, ReadError> {
         let Some(at) = request.at else {
-            if !self.etcd.tells_progress() {
+            if !self.etcd.reports_progress() {
                 return self.read_there(request).await;
             }
             return self.current(&request.prefix, as_of).await?.shared.range(&request);
@@ -117,7 +117,7 @@ impl EtcdStore {
             if newest < at {
                 return Err(ReadError::Future { requested: at, newest });
             }
-            if !self.etcd.tells_progress() {
+            if !self.etcd.reports_progress() {
                 return self.read_there(request).await;
             }
             copy.reach(at, SHOWN_WITHIN).await.map_err(ReadError::Unavailable)?;
@@ -132,8 +132,8 @@ impl EtcdStore {
         }
     }
 
-    async fn read_key(&self, key: Key, as_of: &AsOf) -> Result<Option<Arc<Entry>>, ReadError> {
-        if self.etcd.tells_progress() {
+    async fn read_key(&self, key: Key, as_of: &MinRevision) -> Result<Option<Arc<Entry>>, ReadError> {
+        if self.etcd.reports_progress() {
             return Ok(self.current(key.as_str(), as_of).await?.shared.get(&key));
         }
         let request = RangeRequest { limit: Some(1), ..RangeRequest::all(key.as_str()) };
@@ -152,15 +152,15 @@ impl EtcdStore {
         Ok(Range { entries, revision, remaining })
     }
 
-    fn watch_with(&self, prefix: &str, after: Revision, mark: Option<Mark>) -> Result<Watch, ReadError> {
+    fn watch_with(&self, prefix: &str, after: Revision, filter: Option<WatchFilter>) -> Result<Watch, ReadError> {
         let copy = self.copies.of(prefix, Some(after));
         if copy.frontier().is_some() {
-            return copy.shared.watch(prefix, after, mark);
+            return copy.shared.watch(prefix, after, filter);
         }
         let prefix = prefix.to_owned();
         let begin = async move {
             copy.loaded(LOADED_WITHIN).await.map_err(ReadError::Unavailable)?;
-            copy.shared.watch(&prefix, after, mark)
+            copy.shared.watch(&prefix, after, filter)
         };
         Ok(stream::once(begin).try_flatten().boxed())
     }
@@ -173,10 +173,10 @@ impl Store for EtcdStore {
 
     fn get(&self, key: &Key) -> BoxFuture<'_, Result<Option<Arc<Entry>>, ReadError>> {
         let key = key.clone();
-        async move { self.read_key(key, &AsOf::default()).await }.boxed()
+        async move { self.read_key(key, &MinRevision::default()).await }.boxed()
     }
 
-    fn get_as_of<'a>(&'a self, key: &Key, as_of: &'a AsOf) -> BoxFuture<'a, Result<Option<Arc<Entry>>, ReadError>> {
+    fn get_as_of<'a>(&'a self, key: &Key, as_of: &'a MinRevision) -> BoxFuture<'a, Result<Option<Arc<Entry>>, ReadError>> {
         self.read_key(key.clone(), as_of).boxed()
     }
 
@@ -187,10 +187,10 @@ impl Store for EtcdStore {
     }
 
     fn range(&self, request: RangeRequest) -> BoxFuture<'_, Result<Range, ReadError>> {
-        async move { self.read(request, &AsOf::default()).await }.boxed()
+        async move { self.read(request, &MinRevision::default()).await }.boxed()
     }
 
-    fn range_as_of<'a>(&'a self, request: RangeRequest, as_of: &'a AsOf) -> BoxFuture<'a, Result<Range, ReadError>> {
+    fn range_as_of<'a>(&'a self, request: RangeRequest, as_of: &'a MinRevision) -> BoxFuture<'a, Result<Range, ReadError>> {
         self.read(request, as_of).boxed()
     }
 
@@ -215,8 +215,8 @@ impl Store for EtcdStore {
         self.watch_with(prefix, after, None)
     }
 
-    fn watch_marked(&self, prefix: &str, after: Revision, mark: Mark) -> Result<Watch, ReadError> {
-        self.watch_with(prefix, after, Some(mark))
+    fn watch_filtered(&self, prefix: &str, after: Revision, filter: WatchFilter) -> Result<Watch, ReadError> {
+        self.watch_with(prefix, after, Some(filter))
     }
 
     fn compact(&self, _prefix: &str, revision: Revision) -> BoxFuture<'_, Result<(), ReadError>> {

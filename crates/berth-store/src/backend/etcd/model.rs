@@ -30,7 +30,7 @@ const CATCH_UP: SignedDuration = SignedDuration::from_millis(5);
 
 /// What becomes of a transaction whose answer does not come, or late.
 #[derive(Clone, Copy, Debug)]
-pub enum Fate {
+pub enum TransactionFault {
     /// Nothing.
     Lost,
     /// It is done.
@@ -48,7 +48,7 @@ pub enum Fate {
     Unreachable,
 }
 
-pub(super) type Told = mpsc::UnboundedSender<Result<Watched, EtcdError>>;
+pub(super) type WatchSender = mpsc::UnboundedSender<Result<Watched, EtcdError>>;
 
 /// What it holds, and what is to happen to it.
 #[derive(Default)]
@@ -57,16 +57,16 @@ pub(super) struct Kept {
     pub(super) keys: BTreeMap<Key, KeyValue>,
     pub(super) log: Vec<Change>,
     pub(super) compacted: u64,
-    pub(super) watchers: Vec<(String, Told)>,
+    pub(super) watchers: Vec<(String, WatchSender)>,
     /// Of the next transactions.
-    pub(super) fates: VecDeque<Fate>,
+    pub(super) faults: VecDeque<TransactionFault>,
     /// Nothing reaches it.
     pub(super) is_cut: bool,
-    /// It has lost the other members: it says how it is, and no more.
+    /// It has lost the other members: it reports its status, and serves nothing else.
     pub(super) is_alone: bool,
-    /// It does not say how it is, and does all else.
+    /// It does not report its status, and serves everything else.
     pub(super) hides: bool,
-    /// It tells of progress before it has sent what was before, as old releases do.
+    /// It reports progress before it has sent earlier changes, as old releases do.
     pub(super) overtakes: bool,
     /// Another program writes there.
     pub(super) is_shared: bool,
@@ -77,7 +77,7 @@ pub(super) struct Kept {
     pub(super) asked: usize,
     /// How often it was asked how far a watch is.
     pub(super) questions: usize,
-    /// When it was told to forget, and how much.
+    /// The time and the revision of each compaction request.
     pub(super) compactions: Vec<(Timestamp, u64)>,
     /// How many keys each page had.
     pub(super) pages: Vec<usize>,
@@ -99,8 +99,8 @@ impl Model {
     }
 
     /// What becomes of the next transactions.
-    pub fn fates(&self, fates: impl IntoIterator<Item = Fate>) {
-        self.kept().fates.extend(fates);
+    pub fn faults(&self, faults: impl IntoIterator<Item = TransactionFault>) {
+        self.kept().faults.extend(faults);
     }
 
     /// Whether nothing reaches it from now on.
@@ -113,8 +113,8 @@ impl Model {
 
     /// Ends all watches.
     pub fn break_watches(&self) {
-        for (_, told) in self.kept().watchers.drain(..) {
-            _ = told.unbounded_send(Err(EtcdError::Unreachable("the watch broke".into())));
+        for (_, sender) in self.kept().watchers.drain(..) {
+            _ = sender.unbounded_send(Err(EtcdError::Unreachable("the watch broke".into())));
         }
     }
 
@@ -132,10 +132,15 @@ impl Model {
     ///
     /// # Errors
     /// [`EtcdError`].
-    pub async fn txn_with(&self, puts: Arc<[Put]>, unchanged: Arc<[Unchanged]>, fate: Option<Fate>) -> Result<Outcome, EtcdError> {
+    pub async fn txn_with(
+        &self,
+        puts: Arc<[Put]>,
+        unchanged: Arc<[Unchanged]>,
+        fate: Option<TransactionFault>,
+    ) -> Result<Outcome, EtcdError> {
         self.travel().await;
         self.reached(|_| ())?;
-        self.carry_out(puts, unchanged, fate).await
+        self.execute(puts, unchanged, fate).await
     }
 
     /// The same for who does not: what comes late is not heard.
@@ -149,39 +154,39 @@ impl Model {
         }
     }
 
-    async fn carry_out(&self, puts: Arc<[Put]>, unchanged: Arc<[Unchanged]>, fate: Option<Fate>) -> Result<Outcome, EtcdError> {
+    async fn execute(&self, puts: Arc<[Put]>, unchanged: Arc<[Unchanged]>, fate: Option<TransactionFault>) -> Result<Outcome, EtcdError> {
         match fate {
-            None => self.kept().carry_out(&puts, &unchanged),
-            Some(Fate::Lost) => Err(no_answer()),
-            Some(Fate::Unreachable) => Err(EtcdError::Unreachable("it is not there".into())),
-            Some(Fate::Done) => self.kept().carry_out(&puts, &unchanged).and(Err(no_answer())),
-            Some(Fate::Late) => {
+            None => self.kept().execute(&puts, &unchanged),
+            Some(TransactionFault::Lost) => Err(no_answer()),
+            Some(TransactionFault::Unreachable) => Err(EtcdError::Unreachable("it is not there".into())),
+            Some(TransactionFault::Done) => self.kept().execute(&puts, &unchanged).and(Err(no_answer())),
+            Some(TransactionFault::Late) => {
                 let fault = self.kept().fault(&puts, &unchanged);
                 if fault.is_none() {
-                    drop(self.carry_out_later(puts, unchanged, LATE));
+                    drop(self.execute_later(puts, unchanged, LATE));
                 }
                 Err(fault.unwrap_or_else(no_answer))
             }
-            Some(Fate::Slow { done, answered }) => {
-                let answer = self.carry_out_later(puts, unchanged, done).await.unwrap_or_else(|_| Err(no_answer()));
+            Some(TransactionFault::Slow { done, answered }) => {
+                let answer = self.execute_later(puts, unchanged, done).await.unwrap_or_else(|_| Err(no_answer()));
                 self.time.sleep_until(self.time.now() + answered).await;
                 answer
             }
         }
     }
 
-    /// Also where nobody listens any more.
-    fn carry_out_later(
+    /// Executes also where no caller waits any more.
+    fn execute_later(
         &self,
         puts: Arc<[Put]>,
         unchanged: Arc<[Unchanged]>,
         later: SignedDuration,
     ) -> oneshot::Receiver<Result<Outcome, EtcdError>> {
         let (kept, later) = (Arc::clone(&self.kept), self.time.sleep_until(self.time.now() + later));
-        let (tell, told) = oneshot::channel();
-        let apply = later.map(move |()| _ = tell.send(lock(&kept).carry_out(&puts, &unchanged)));
+        let (send, sender) = oneshot::channel();
+        let apply = later.map(move |()| _ = send.send(lock(&kept).execute(&puts, &unchanged)));
         self.process.spawn("late", apply.boxed());
-        told
+        sender
     }
 
     pub(super) fn kept(&self) -> MutexGuard<'_, Kept> {
@@ -218,7 +223,7 @@ impl Kept {
         puts.iter().all(is_expected) && unchanged.iter().all(|unchanged| self.at(&unchanged.key) == unchanged.revision)
     }
 
-    fn carry_out(&mut self, puts: &[Put], unchanged: &[Unchanged]) -> Result<Outcome, EtcdError> {
+    fn execute(&mut self, puts: &[Put], unchanged: &[Unchanged]) -> Result<Outcome, EtcdError> {
         self.fault(puts, unchanged).map_or_else(|| Ok(self.apply_while(puts, unchanged)), Err)
     }
 
@@ -232,16 +237,16 @@ impl Kept {
         let changes: Vec<Change> = puts.iter().filter_map(|put| self.put(put, revision)).collect();
         if !changes.is_empty() {
             self.revision += 1;
-            self.tell(changes);
+            self.send(changes);
         }
         Outcome::Done(Revision(self.revision))
     }
 
     /// One revision.
-    fn tell(&mut self, changes: Vec<Change>) {
-        self.watchers.retain(|(prefix, told)| {
+    fn send(&mut self, changes: Vec<Change>) {
+        self.watchers.retain(|(prefix, sender)| {
             let seen: Vec<_> = changes.iter().filter(|change| change.key.as_str().starts_with(prefix)).cloned().collect();
-            seen.is_empty() || told.unbounded_send(Ok(Watched::Changes(seen))).is_ok()
+            seen.is_empty() || sender.unbounded_send(Ok(Watched::Changes(seen))).is_ok()
         });
         self.log.extend(changes);
     }
@@ -283,7 +288,7 @@ impl Kept {
         self.revision += 1;
         let revision = Revision(self.revision);
         keys.iter().for_each(|key| _ = self.keys.remove(key));
-        self.tell(keys.into_iter().map(|key| Change { key, put: None, revision }).collect());
+        self.send(keys.into_iter().map(|key| Change { key, put: None, revision }).collect());
     }
 
     /// Whether what was at that revision is known.
@@ -321,7 +326,7 @@ impl Kept {
         if self.alarms.contains(&Alarm::NoSpace) && puts.iter().any(|put| put.value.is_some()) {
             return Some(EtcdError::NoSpace);
         }
-        // Where it writes nothing it looks at no lease.
+        // Where etcd writes nothing, it checks no lease.
         (self.is_as_expected(puts, unchanged) && puts.iter().any(is_over)).then_some(EtcdError::NoLease)
     }
 }
@@ -372,57 +377,57 @@ impl Etcd for Model {
     fn txn_patiently(&self, puts: Arc<[Put]>, unchanged: Arc<[Unchanged]>) -> BoxFuture<'_, Result<Outcome, EtcdError>> {
         async move {
             self.travel().await;
-            let fate = self.reached(|kept| kept.fates.pop_front())?;
-            self.carry_out(puts, unchanged, fate).await
+            let fate = self.reached(|kept| kept.faults.pop_front())?;
+            self.execute(puts, unchanged, fate).await
         }
         .boxed()
     }
 
     fn watch(&self, prefix: &str, from: Revision) -> Watching {
-        let (tell, items) = mpsc::unbounded();
+        let (send, items) = mpsc::unbounded();
         let started = self.reached(|kept| {
-            _ = tell.unbounded_send(Ok(Watched::Begun));
+            _ = send.unbounded_send(Ok(Watched::Begun));
             if from.0 < kept.compacted {
                 return Err(EtcdError::Compacted);
             }
             let seen = kept.log.iter().filter(|change| from <= change.revision && change.key.as_str().starts_with(prefix));
             let seen: Vec<_> = seen.cloned().collect();
-            let (later, behind) = (self.time.sleep_until(self.time.now() + CATCH_UP), tell.clone());
+            let (later, behind) = (self.time.sleep_until(self.time.now() + CATCH_UP), send.clone());
             match seen.is_empty() {
                 true => (),
                 false if kept.overtakes => {
                     let catch_up = later.map(move |()| _ = behind.unbounded_send(Ok(Watched::Changes(seen))));
                     self.process.spawn("late", catch_up.boxed());
                 }
-                false => _ = tell.unbounded_send(Ok(Watched::Changes(seen))),
+                false => _ = send.unbounded_send(Ok(Watched::Changes(seen))),
             }
-            kept.watchers.push((prefix.into(), tell.clone()));
+            kept.watchers.push((prefix.into(), send.clone()));
             Ok(())
         });
         if let Err(error) = started.and_then(|started| started) {
-            _ = tell.unbounded_send(Err(error));
+            _ = send.unbounded_send(Err(error));
         }
         let kept = Arc::downgrade(&self.kept);
-        let tell = Mutex::new(Some(tell));
+        let send = Mutex::new(Some(send));
         let ask_progress = move || {
             let Some(kept) = kept.upgrade() else { return };
             let mut kept = lock(&kept);
             kept.questions += 1;
-            // Of a watch that is to begin later it does not tell how far it is.
+            // It reports no progress for a watch that begins at a later revision.
             if kept.revision < from.0 {
                 return;
             }
-            let mut tell = tell.lock().expect("nothing panics under it");
-            let is_open = |tell: &Told| kept.watchers.iter().any(|(_, told)| told.same_receiver(tell));
-            match tell.as_ref().filter(|_| !kept.is_cut) {
-                Some(told) if is_open(told) => _ = told.unbounded_send(Ok(Watched::Progress(Revision(kept.revision)))),
-                _ => *tell = None,
+            let mut send = send.lock().expect("nothing panics under it");
+            let is_open = |send: &WatchSender| kept.watchers.iter().any(|(_, sender)| sender.same_receiver(send));
+            match send.as_ref().filter(|_| !kept.is_cut) {
+                Some(sender) if is_open(sender) => _ = sender.unbounded_send(Ok(Watched::Progress(Revision(kept.revision)))),
+                _ => *send = None,
             }
         };
         Watching { items: items.boxed(), ask_progress: Arc::new(ask_progress) }
     }
 
-    fn tells_progress(&self) -> bool {
+    fn reports_progress(&self) -> bool {
         !self.kept().overtakes
     }
 

@@ -20,7 +20,7 @@ pub(super) struct Newest {
 
 #[derive(Default)]
 struct Waiting {
-    /// Somebody asks, and will go on for those who wait.
+    /// A caller sends requests, and continues for those that wait.
     asks: bool,
     next: Vec<oneshot::Sender<Answer>>,
 }

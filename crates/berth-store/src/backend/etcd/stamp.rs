@@ -42,7 +42,7 @@ impl Stamp {
     /// Whether the write that made `revision` is this one.
     ///
     /// # Errors
-    /// etcd does not say, or has compacted that revision.
+    /// etcd does not answer, or has compacted that revision.
     pub(super) async fn is_of(&self, revision: Revision, etcd: &dyn Etcd) -> Result<bool, EtcdError> {
         let query = Query { prefix: KEY.into(), start_after: None, at: Some(revision), limit: Some(1) };
         let found = etcd.range(query).await?.keys.into_iter().next();

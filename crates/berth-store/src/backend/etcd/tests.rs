@@ -1,14 +1,14 @@
 //! Over a model of etcd in virtual time: what a real one does too rarely to wait for.
 
+mod answers;
 mod edges;
 mod encrypted;
 mod late;
 mod quiet;
-mod told;
 
 use super::*;
 use crate::{
-    Expected, Lack, Purpose, Unchanged, WatchItem,
+    Expected, OutOfSpace, Purpose, Unchanged, WatchItem,
     env::{Clock, Rng, Spawner, Timestamp},
     virtual_time::{Order, Process, Step, VirtualTime},
 };
@@ -31,7 +31,7 @@ impl Rng for Seeded {
     }
 }
 
-struct World {
+struct TestStore {
     time: VirtualTime,
     process: Process,
     rng: Arc<Seeded>,
@@ -39,7 +39,7 @@ struct World {
     store: Arc<EtcdStore>,
 }
 
-impl World {
+impl TestStore {
     fn new(seed: u64) -> Self {
         let rng = Arc::new(Seeded(Mutex::new(seed)));
         let order = if seed == 0 { Order::Fifo } else { Order::Random };
@@ -123,10 +123,10 @@ const UNKNOWN: &str = "whether /registry/pods/default/a was written is unknown: 
 
 #[test]
 fn a_write_without_an_answer_is_repeated_until_etcd_has_answered_it() {
-    for fate in [Fate::Lost, Fate::Done, Fate::Late] {
-        let world = World::new(0);
+    for fate in [TransactionFault::Lost, TransactionFault::Done, TransactionFault::Late] {
+        let world = TestStore::new(0);
         assert_eq!(world.put("1", Expected::Absent), Ok(2));
-        world.model.fates([fate, fate, Fate::Unreachable]);
+        world.model.faults([fate, fate, TransactionFault::Unreachable]);
         assert_eq!(world.write(Write::delete(key("a"), Revision(2))), Ok(3), "{fate:?}");
         world.pass(1);
         assert_eq!((world.get("a").as_str(), world.model.kept().revision), ("", 3), "{fate:?}: once");
@@ -137,17 +137,17 @@ fn a_write_without_an_answer_is_repeated_until_etcd_has_answered_it() {
 #[test]
 fn a_creation_without_an_answer_is_done_once_whatever_comes_late() {
     for (fate, of_turn, made) in [
-        (Fate::Lost, Fate::Lost, 3),
-        (Fate::Lost, Fate::Done, 3),
-        (Fate::Lost, Fate::Late, 3),
-        (Fate::Done, Fate::Lost, 2),
-        (Fate::Done, Fate::Late, 2),
-        (Fate::Late, Fate::Done, 3),
+        (TransactionFault::Lost, TransactionFault::Lost, 3),
+        (TransactionFault::Lost, TransactionFault::Done, 3),
+        (TransactionFault::Lost, TransactionFault::Late, 3),
+        (TransactionFault::Done, TransactionFault::Lost, 2),
+        (TransactionFault::Done, TransactionFault::Late, 2),
+        (TransactionFault::Late, TransactionFault::Done, 3),
         // It comes before the turn ends.
-        (Fate::Late, Fate::Lost, 2),
+        (TransactionFault::Late, TransactionFault::Lost, 2),
     ] {
-        let world = World::new(0);
-        world.model.fates([fate, of_turn]);
+        let world = TestStore::new(0);
+        world.model.faults([fate, of_turn]);
         assert_eq!(world.put("1", Expected::Absent), Ok(made), "{fate:?}, {of_turn:?}");
         assert_eq!(world.write(Write::delete(key("a"), Revision(made))), Ok(4), "{fate:?}, {of_turn:?}");
         world.pass(1);
@@ -157,8 +157,8 @@ fn a_creation_without_an_answer_is_done_once_whatever_comes_late() {
 
 #[test]
 fn what_was_created_without_an_answer_and_deleted_by_another_does_not_come_back() {
-    let world = World::new(0);
-    world.model.fates([Fate::Done]);
+    let world = TestStore::new(0);
+    world.model.faults([TransactionFault::Done]);
     let store = Arc::clone(&world.store);
     let write = Write::put(key("a"), "1".into(), Expected::Absent, Purpose::Growth);
     let created = world.start(async move { store.commit(vec![write]).await });
@@ -174,12 +174,12 @@ fn what_was_created_without_an_answer_and_deleted_by_another_does_not_come_back(
 
 #[test]
 fn a_creation_goes_on_in_the_turn_that_another_server_has_begun() {
-    let world = World::new(0);
+    let world = TestStore::new(0);
     assert_eq!(world.put("1", Expected::Absent), Ok(2));
     let others = world.another();
     let write = |name: &str| Write::put(key(name), "1".into(), Expected::Absent, Purpose::Growth);
     let (one, two) = (write("b"), write("c"));
-    world.model.fates([Fate::Lost]);
+    world.model.faults([TransactionFault::Lost]);
     world.wait(async move { others.commit(vec![one]).await }).expect("nobody else writes b");
     assert_eq!(world.model.kept().keys.len(), 3, "two and the turn's");
     world.write(two).expect("nobody else writes c");
@@ -187,18 +187,18 @@ fn a_creation_goes_on_in_the_turn_that_another_server_has_begun() {
 
 #[test]
 fn what_a_former_process_has_under_way_is_not_done_behind_the_first_creation_of_the_next() {
-    let world = World::new(0);
+    let world = TestStore::new(0);
     world.write(Write::put(key("c"), "1".into(), Expected::Absent, Purpose::Growth)).expect("a new key");
     let process = world.time.process();
-    let former = World::over(&world.model, &world.time, &process);
+    let former = TestStore::over(&world.model, &world.time, &process);
     let write = Write::put(key("a"), "1".into(), Expected::Absent, Purpose::Growth);
     let unanswered = world.start_in(&process, async move { former.commit(vec![write]).await });
     // First it ends the turn that it finds.
     while world.model.kept().revision < 3 {
         world.step();
     }
-    world.model.fates([Fate::Late]);
-    while !world.model.kept().fates.is_empty() {
+    world.model.faults([TransactionFault::Late]);
+    while !world.model.kept().faults.is_empty() {
         world.step();
     }
     process.kill();
@@ -212,25 +212,25 @@ fn what_a_former_process_has_under_way_is_not_done_behind_the_first_creation_of_
 
 #[test]
 fn a_change_whose_answer_is_lost_is_known_by_its_stamp() {
-    let world = World::new(0);
+    let world = TestStore::new(0);
     assert_eq!(world.put("1", Expected::Absent), Ok(2));
-    world.model.fates([Fate::Lost, Fate::Lost]);
+    world.model.faults([TransactionFault::Lost, TransactionFault::Lost]);
     assert_eq!(world.put("2", Expected::At(Revision(2))), Ok(3), "nobody else has written");
-    world.model.fates([Fate::Done]);
+    world.model.faults([TransactionFault::Done]);
     assert_eq!(world.put("3", Expected::At(Revision(3))), Ok(4), "what is there was written by this change");
     assert_eq!(world.get("a"), "3@4");
 }
 
 #[test]
 fn a_write_that_another_came_before_is_a_conflict() {
-    let world = World::new(0);
+    let world = TestStore::new(0);
     assert_eq!(world.put("1", Expected::Absent), Ok(2));
     for (expected, other) in [(Expected::At(Revision(2)), Some("x")), (Expected::At(Revision(2)), None), (Expected::Absent, Some("y"))] {
-        world.model.fates([Fate::Lost]);
+        world.model.faults([TransactionFault::Lost]);
         let store = Arc::clone(&world.store);
         let write = Write::put(key("a"), "2".into(), expected, Purpose::Growth);
         let written = world.start(async move { store.commit(vec![write]).await });
-        while !world.model.kept().fates.is_empty() {
+        while !world.model.kept().faults.is_empty() {
             world.step();
         }
         let mut kept = world.model.kept();
@@ -245,15 +245,15 @@ fn a_write_that_another_came_before_is_a_conflict() {
 /// What becomes of a write without an answer, where a key that it only compares has changed before it is repeated.
 #[test]
 fn a_write_that_waits_somewhere_is_not_done_once_what_it_compares_has_changed() {
-    for (fate, expected) in [(Fate::Lost, None), (Fate::Late, None), (Fate::Done, Some(3))] {
-        let world = World::new(0);
+    for (fate, expected) in [(TransactionFault::Lost, None), (TransactionFault::Late, None), (TransactionFault::Done, Some(3))] {
+        let world = TestStore::new(0);
         let lease = world.write(Write::put(key("lease"), "a".into(), Expected::Absent, Purpose::Growth)).expect("a new key");
-        world.model.fates([fate]);
+        world.model.faults([fate]);
         let only_while = Some(Unchanged { key: key("lease"), revision: Revision(lease) });
         let write = Write { only_while, ..Write::put(key("a"), "1".into(), Expected::Absent, Purpose::Growth) };
         let store = Arc::clone(&world.store);
         let written = world.start(async move { store.commit(vec![write]).await });
-        while !world.model.kept().fates.is_empty() {
+        while !world.model.kept().faults.is_empty() {
             world.step();
         }
         let taken = Put { key: key("lease"), expected: Some(Expected::At(Revision(lease))), value: Some("b".into()), lease: None };
@@ -271,23 +271,23 @@ fn a_write_that_waits_somewhere_is_not_done_once_what_it_compares_has_changed() 
 
 #[test]
 fn a_write_that_etcd_never_answers_is_unknown_and_one_that_was_never_sent_is_not_done() {
-    let world = World::new(0);
-    world.model.fates([Fate::Unreachable]);
+    let world = TestStore::new(0);
+    world.model.faults([TransactionFault::Unreachable]);
     assert_eq!(world.put("1", Expected::Absent), Err("the store takes no writes: it is not there".into()));
     assert_eq!(world.store.health(), Health::Refusing { cause: "it is not there".into() });
     let began = world.time.now();
-    world.model.fates(vec![Fate::Lost; 1000]);
+    world.model.faults(vec![TransactionFault::Lost; 1000]);
     assert_eq!(world.put("1", Expected::Absent), Err(UNKNOWN.into()));
     let took = world.time.now().duration_since(began);
     assert!((34..36).contains(&took.as_secs()), "{took}");
-    world.model.kept().fates.clear();
+    world.model.kept().faults.clear();
     assert_eq!(world.put("1", Expected::Absent), Ok(2));
     assert_eq!(world.store.health(), Health::Ready);
 }
 
 #[test]
 fn a_read_joins_a_question_that_has_not_been_sent_yet() {
-    let world = World::new(0);
+    let world = TestStore::new(0);
     let ask = || {
         let store = Arc::clone(&world.store);
         world.start(async move { store.revision("/registry/pods/").await.expect("it answers") })
@@ -306,7 +306,7 @@ fn a_read_joins_a_question_that_has_not_been_sent_yet() {
 
 #[test]
 fn a_watch_that_breaks_goes_on_where_it_was() {
-    let world = World::new(0);
+    let world = TestStore::new(0);
     assert_eq!(world.put("1", Expected::Absent), Ok(2));
     let mut watch = world.store.watch("/registry/pods/", Revision(2)).expect("kept");
     world.model.break_watches();
@@ -322,13 +322,13 @@ fn a_watch_that_breaks_goes_on_where_it_was() {
 }
 
 #[test]
-fn where_progress_overtakes_changes_nobody_goes_by_it() {
-    let world = World::new(0);
+fn where_progress_overtakes_changes_it_is_not_used() {
+    let world = TestStore::new(0);
     world.model.kept().overtakes = true;
     assert_eq!(world.put("1", Expected::Absent), Ok(2));
     let late = world.another();
     let mut watch = late.watch("/registry/pods/", Revision(1)).expect("etcd has it all");
-    // It tells by itself now and then, too.
+    // It also reports progress by itself from time to time.
     while world.model.kept().watchers.len() < 2 {
         world.step();
     }
@@ -344,7 +344,7 @@ fn where_progress_overtakes_changes_nobody_goes_by_it() {
     assert!(matches!(&first, Some(Ok(WatchItem::Events(events))) if events[0].entry.mod_revision == Revision(2)), "{first:?}");
     assert_eq!(world.get("a"), "1@2", "reads are etcd's");
 
-    // Nor does anybody wait for it to know that etcd is back.
+    // It learns that etcd is back without a waiting reader.
     world.model.cut(true);
     world.pass(3);
     assert!(matches!(world.store.health(), Health::Refusing { .. }));
@@ -354,8 +354,8 @@ fn where_progress_overtakes_changes_nobody_goes_by_it() {
 }
 
 #[test]
-fn whoever_watched_where_etcd_has_forgotten_is_told_and_others_read_on() {
-    let world = World::new(0);
+fn a_watcher_behind_a_compaction_receives_an_error_and_others_continue() {
+    let world = TestStore::new(0);
     assert_eq!(world.put("1", Expected::Absent), Ok(2));
     let mut watch = world.store.watch("/registry/pods/", Revision(2)).expect("kept");
     world.model.cut(true);
@@ -382,7 +382,7 @@ fn whoever_watched_where_etcd_has_forgotten_is_told_and_others_read_on() {
 
 #[test]
 fn an_etcd_that_has_lost_what_was_seen_is_not_believed() {
-    let world = World::new(0);
+    let world = TestStore::new(0);
     assert_eq!(world.put("1", Expected::Absent), Ok(2));
     assert_eq!(world.put("2", Expected::At(Revision(2))), Ok(3));
     let mut kept = world.model.kept();
@@ -396,7 +396,7 @@ fn an_etcd_that_has_lost_what_was_seen_is_not_believed() {
 
 #[test]
 fn of_large_values_a_few_are_listed_at_a_time() {
-    let world = World::new(0);
+    let world = TestStore::new(0);
     let value = Bytes::from(vec![b'x'; 1 << 20]);
     let mut kept = world.model.kept();
     for number in 0..40 {
@@ -419,17 +419,17 @@ fn of_large_values_a_few_are_listed_at_a_time() {
 }
 
 #[test]
-fn without_space_only_deletions_are_written_until_somebody_disarms_the_alarm() {
-    let world = World::new(0);
+fn without_space_only_deletions_are_written_until_a_user_disarms_the_alarm() {
+    let world = TestStore::new(0);
     let lacks = || world.store.usage().and_then(|usage| usage.lacks);
     assert_eq!(world.put("1", Expected::Absent), Ok(2));
     world.model.raise(&[Alarm::NoSpace]);
     let told = world.put("2", Expected::At(Revision(2))).expect_err("there is no space");
     assert!(told.starts_with("mvcc: database space exceeded: etcd has raised its alarm for space (NOSPACE)"), "{told}");
-    assert_eq!((lacks(), world.store.health()), (Some(Lack::Etcd), Health::Ready), "it is known at once");
+    assert_eq!((lacks(), world.store.health()), (Some(OutOfSpace::Etcd), Health::Ready), "it is known at once");
     assert_eq!(world.write(Write::delete(key("a"), Revision(2))), Ok(3));
     world.pass(20);
-    assert_eq!(lacks(), Some(Lack::Etcd), "to delete makes room, and disarms nothing");
+    assert_eq!(lacks(), Some(OutOfSpace::Etcd), "to delete makes room, and disarms nothing");
     world.model.raise(&[]);
     world.pass(2);
     assert_eq!(lacks(), None, "nobody has written since");
@@ -437,7 +437,7 @@ fn without_space_only_deletions_are_written_until_somebody_disarms_the_alarm() {
 
     world.model.raise(&[Alarm::NoSpace]);
     world.pass(6);
-    assert_eq!(lacks(), Some(Lack::Etcd), "nor before it is known");
+    assert_eq!(lacks(), Some(OutOfSpace::Etcd), "nor before it is known");
     assert_eq!(world.store.usage().map(|usage| usage.refused), Some(1));
     world.model.raise(&[Alarm::Corrupt]);
     world.pass(2);
@@ -446,7 +446,7 @@ fn without_space_only_deletions_are_written_until_somebody_disarms_the_alarm() {
 
 #[test]
 fn nothing_is_written_while_another_program_writes_there() {
-    let world = World::new(0);
+    let world = TestStore::new(0);
     assert_eq!(world.put("1", Expected::Absent), Ok(2));
     world.model.kept().is_shared = true;
     let health = Health::Refusing { cause: "another program writes there".into() };
@@ -458,8 +458,8 @@ fn nothing_is_written_while_another_program_writes_there() {
 }
 
 #[test]
-fn an_etcd_that_was_not_there_and_is_again_is_known_to_be_though_nobody_asks() {
-    let world = World::new(0);
+fn the_return_of_an_etcd_is_detected_without_requests() {
+    let world = TestStore::new(0);
     world.model.cut(true);
     world.pass(2);
     assert!(matches!(world.store.health(), Health::Refusing { .. }));
@@ -474,10 +474,10 @@ fn an_etcd_that_was_not_there_and_is_again_is_known_to_be_though_nobody_asks() {
     assert_eq!(world.store.health(), Health::Ready);
 }
 
-/// Whether it has an alarm nobody knows then.
+/// Then its alarm state is unknown.
 #[test]
-fn an_etcd_that_does_not_say_how_it_is_is_told_of() {
-    let world = World::new(0);
+fn an_etcd_that_does_not_report_its_status_is_reported() {
+    let world = TestStore::new(0);
     world.pass(2);
     world.model.kept().hides = true;
     world.pass(6);
@@ -488,8 +488,8 @@ fn an_etcd_that_does_not_say_how_it_is_is_told_of() {
 }
 
 #[test]
-fn what_reaches_etcd_tells_that_it_is_there_and_what_does_not_that_it_is_not() {
-    let world = World::new(0);
+fn each_request_shows_whether_etcd_is_reachable() {
+    let world = TestStore::new(0);
     world.pass(2);
     let read = || {
         let store = Arc::clone(&world.store);
@@ -511,7 +511,7 @@ fn what_reaches_etcd_tells_that_it_is_there_and_what_does_not_that_it_is_not() {
 
 #[test]
 fn a_revision_that_is_still_to_come_cannot_be_read() {
-    let world = World::new(0);
+    let world = TestStore::new(0);
     assert_eq!(world.put("1", Expected::Absent), Ok(2));
     let read = |at| {
         let store = Arc::clone(&world.store);
@@ -528,7 +528,7 @@ fn a_revision_that_is_still_to_come_cannot_be_read() {
 
 #[test]
 fn of_one_key_etcd_is_asked_for_no_other() {
-    let world = World::new(0);
+    let world = TestStore::new(0);
     let mut kept = world.model.kept();
     kept.overtakes = true;
     for name in ["a", "ab", "abc", "b"] {
@@ -539,11 +539,11 @@ fn of_one_key_etcd_is_asked_for_no_other() {
     assert_eq!(world.model.kept().pages, [1, 1]);
 }
 
-/// Two servers compact every minute, for twenty of which the first is there for ten, while somebody writes.
+/// Two servers compact every minute while a client writes. The first server runs for ten of twenty minutes.
 #[test]
 fn one_server_at_a_time_has_etcd_forget() {
     for seed in 0..20 {
-        let mut world = World::new(seed);
+        let mut world = TestStore::new(seed);
         let minute = SignedDuration::from_mins(1);
         let other = world.another();
         [&world.store, &other].into_iter().for_each(|store| store.keep_compacting(minute));
@@ -572,7 +572,7 @@ fn one_server_at_a_time_has_etcd_forget() {
 
 #[test]
 fn keys_that_go_at_about_the_same_time_share_a_lease() {
-    let world = World::new(0);
+    let world = TestStore::new(0);
     let event = |number: usize, seconds: i64| {
         let expires_at = Some(world.time.now() + SignedDuration::from_secs(seconds));
         let write = Write { expires_at, ..Write::put(key(&number.to_string()), "1".into(), Expected::Absent, Purpose::Growth) };
@@ -589,14 +589,14 @@ fn keys_that_go_at_about_the_same_time_share_a_lease() {
 
 #[test]
 fn the_reads_of_one_request_ask_once() {
-    let world = World::new(0);
+    let world = TestStore::new(0);
     assert_eq!(world.put("1", Expected::Absent), Ok(2));
     let asked = world.model.kept().asked;
-    let (store, as_of) = (Arc::clone(&world.store), AsOf::default());
+    let (store, as_of) = (Arc::clone(&world.store), MinRevision::default());
     let read = async move {
         let found = store.get_as_of(&key("a"), &as_of).await.expect("read").map(|entry| entry.mod_revision);
         let range = store.range_as_of(RangeRequest::all("/registry/pods/"), &as_of).await.expect("read");
-        // Of another resource, which nobody has asked for before.
+        // Of another resource, which was not read before.
         let others = store.range_as_of(RangeRequest::all("/registry/nodes/"), &as_of).await.expect("read");
         (found, range.entries.len(), others.entries.len())
     };
@@ -607,12 +607,12 @@ fn the_reads_of_one_request_ask_once() {
 /// What was answered before the request began is in all of its reads, also where this server's copy does not have it yet.
 #[test]
 fn a_read_of_a_request_is_not_older_than_its_first() {
-    let world = World::new(0);
+    let world = TestStore::new(0);
     assert_eq!(world.put("1", Expected::Absent), Ok(2));
     let other = world.another();
     let written = world.wait(async move { other.commit(vec![Write::put(key("b"), "2".into(), Expected::Absent, Purpose::Growth)]).await });
     let written = written.expect("written")[0].mod_revision;
-    let (store, as_of) = (Arc::clone(&world.store), AsOf::default());
+    let (store, as_of) = (Arc::clone(&world.store), MinRevision::default());
     let read = async move {
         store.get_as_of(&Key::new("/registry/nodes/n"), &as_of).await.expect("read");
         store.get_as_of(&key("b"), &as_of).await.expect("read").map(|entry| entry.mod_revision)
@@ -622,7 +622,7 @@ fn a_read_of_a_request_is_not_older_than_its_first() {
 
 #[test]
 fn what_is_known_is_what_the_copy_shows() {
-    let world = World::new(0);
+    let world = TestStore::new(0);
     assert_eq!(world.store.known(&key("a")).map(|entry| entry.mod_revision), None, "nothing was read yet");
     assert_eq!(world.put("1", Expected::Absent), Ok(2));
     let asked = world.model.kept().asked;

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 /// All servers of a place share it. Not there until a turn has ended.
 const KEY: &str = "/registry/berth.dev/turn";
-/// To an etcd that nobody has written to nothing is on its way.
+/// No write to a new etcd is on its way.
 const EMPTY: Revision = Revision(1);
 
 pub(super) struct Turn {
@@ -60,13 +60,13 @@ impl Turn {
         }
     }
 
-    /// The turn after the one that began then. Broken off without an answer it can be asked again.
+    /// The turn after the one that began then. The request can be repeated if it is interrupted without an answer.
     async fn next(&self, began: Revision) -> Result<Revision, EtcdError> {
         let expected = if began == Revision(0) { Expected::Absent } else { Expected::At(began) };
         let put = Put { key: Key::new(KEY), expected: Some(expected), value: Some(began.to_string().into()), lease: None };
         match self.etcd.txn([put].into()).await? {
             Outcome::Done(revision) => Ok(revision),
-            // Another was quicker. Were it deleted by somebody, creations would wait until they are given up.
+            // Another server was first. If a user deleted the key, creations would wait until they are given up.
             Outcome::Refused { found, .. } => Ok(found.first().copied().unwrap_or_default()),
         }
     }

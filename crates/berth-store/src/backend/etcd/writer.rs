@@ -22,10 +22,10 @@ use futures::{
 use jiff::SignedDuration;
 use std::{pin::pin, sync::Arc};
 
-/// How long a write of unknown outcome is repeated before its writer is told so. Upstream's API server waits for etcd as long.
+/// How long a write of unknown outcome is repeated before its writer is answered. Upstream's API server waits for etcd as long.
 pub const SETTLED_WITHIN: SignedDuration = SignedDuration::from_secs(34);
-/// How long an attempt has been under way when the next one joins it, by how many are: an etcd that stands still is not asked all the time, and
-/// one at which an attempt was lost is soon.
+/// The age of an attempt at which the next one is sent, by the number of open attempts. A hanging etcd is not asked constantly, and a lost attempt is
+/// soon followed by another.
 const LATE: [SignedDuration; 3] = [SignedDuration::from_secs(3), SignedDuration::from_secs(6), SignedDuration::from_secs(12)];
 /// How long it waits before it goes on, at first and at most.
 const REPEAT: (SignedDuration, SignedDuration) = (SignedDuration::from_millis(20), SignedDuration::from_secs(1));
@@ -72,7 +72,7 @@ impl Writer {
         let mut parts = Vec::with_capacity(writes.len());
         for write in writes {
             let copy = self.copies.of(write.key.as_str(), None);
-            // A change that the copy's first list shows already could not be told from one that was always there.
+            // A change that the copy's first list already shows could not be distinguished from one that was always there.
             copy.loaded(SHOWN_WITHIN).await.map_err(|cause| WriteError::Unavailable { cause })?;
             if let Some((prefix, values)) = copy.encrypted().filter(|_| write.value.is_some()) {
                 return Err(WriteError::Encrypted { prefix: prefix.to_owned(), values });
@@ -83,9 +83,9 @@ impl Writer {
         }
         let written = self.write(&parts).await;
         match &written {
-            Err(WriteError::Unavailable { cause } | WriteError::Unknown { cause, .. }) => self.condition.tell(Some(cause)),
+            Err(WriteError::Unavailable { cause } | WriteError::Unknown { cause, .. }) => self.condition.record(Some(cause)),
             Err(WriteError::QuotaExceeded { .. }) => self.condition.is_full(),
-            _ => self.condition.tell(None),
+            _ => self.condition.record(None),
         }
         written
     }
@@ -108,7 +108,7 @@ impl Writer {
                 Next::Refused(found) => return Err(conflict(parts, &found)),
                 Next::Undone(error) => return Err(refused(&parts[0].write.key, error)),
                 Next::Unknown(cause) => return Err(unknown(parts, &cause)),
-                Next::Look { at, found } => {
+                Next::ReadHistories { at, found } => {
                     match select(pin!(self.find(parts, at, &stamp, patience.ends)), pin!(answer(&mut under_way))).await {
                         Either::Right((answer, _)) => attempts.answered(answer),
                         Either::Left((Err(why), _)) => attempts.is_in_doubt(why),
@@ -242,7 +242,7 @@ impl Writer {
         let Some(until) = write.expires_at.filter(|_| write.value.is_some()) else { return Ok(None) };
         match self.leases.until(until, self.copies.env.clock.now()).await {
             Ok(lease) => Ok(Some(lease)),
-            // A lease that nobody knows of ends by itself; of the write nothing was sent.
+            // An unknown lease ends by itself. Nothing of the write was sent.
             Err(EtcdError::Unknown(cause)) => Err(EtcdError::Unreachable(cause)),
             Err(error) => Err(error),
         }
@@ -299,7 +299,7 @@ async fn done(parts: &[Part], revision: Revision) -> Result<Entries, WriteError>
     Ok(entries)
 }
 
-/// What the next of those under way says; never ends where none is.
+/// The answer of the next open attempt. Never returns if there is none.
 async fn answer(under_way: &mut FuturesUnordered<impl Future<Output = Result<Outcome, EtcdError>>>) -> Result<Outcome, EtcdError> {
     match under_way.next().await {
         Some(answer) => answer,
@@ -307,8 +307,8 @@ async fn answer(under_way: &mut FuturesUnordered<impl Future<Output = Result<Out
     }
 }
 
-/// The changes that are just what was to be done, all in one revision up to this one, by the histories of the keys; `None` if there are none. Fails with the reason
-/// where that cannot be told. What is created names its owner or has a uid, so that it is nobody else's.
+/// The changes that are exactly the intended ones, all in one revision up to this one, from the histories of the keys. `None` if there are none. Fails
+/// with the reason where this cannot be determined. A created object names its owner or has a uid, so it is no other writer's.
 async fn as_written(parts: &[Part], revision: Revision) -> Result<Option<Vec<Arc<Event>>>, String> {
     let mut events: Vec<Arc<Event>> = Vec::with_capacity(parts.len());
     for part in parts {

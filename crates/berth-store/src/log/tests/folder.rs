@@ -41,20 +41,20 @@ fn only_the_damaged_store_is_put_aside_when_its_loss_is_accepted() {
 }
 
 #[test]
-fn a_checkpoint_tells_changes_of_what_was_not_forgotten_behind_its_beginning() {
+fn a_checkpoint_contains_the_changes_that_were_not_forgotten_after_its_beginning() {
     let since = |since: &[(&str, u64)]| since.iter().map(|(name, since)| ((*name).into(), Revision(*since))).collect::<Since>();
     let end = Versioned { entries: Vec::new(), revision: Revision(9), since: since(&[("", 5), ("/a/", 6), ("/b/", 5)]) };
     assert_eq!(still_kept(Revision(5), &since(&[("", 2), ("/a/", 3)]), &end), since(&[("", 2), ("/a/", 9), ("/b/", 2)]));
 }
 
-/// A checkpoint may hold versions that only a later part of the log tells. Where that part is damaged, they are all that is left of them.
+/// A checkpoint can hold versions that only a later part of the log repeats. Where that part is damaged, the checkpoint has the only copy.
 #[test]
-fn what_a_checkpoint_holds_stays_though_the_log_that_tells_it_is_damaged() {
+fn the_contents_of_a_checkpoint_stay_though_the_log_that_repeats_them_is_damaged() {
     let disk = behind_a_checkpoint(0);
     let log = names_of(&disk).into_iter().rfind(|name| name.starts_with("log")).expect("there is one");
     let bytes = disk.read(&log).expect("listed");
     let frames = frames(&bytes);
-    // The last three tell `/d=3`, `/e=2`, and where the file ends.
+    // The last three contain `/d=3`, `/e=2`, and the end of the file.
     let last = frames.len() - 3;
     let mut damaged = bytes;
     damaged[frames[last] + frame::HEAD_BYTES] ^= 1;
@@ -75,7 +75,7 @@ fn what_is_there_is_counted() {
     let of = |objects: &[(Key, Object)]| Summary::of(Revision(7), objects.iter().map(|(key, object)| (key, object)));
     let faults = |said: Summary| {
         let disk = Disk::default();
-        write_anew(&disk, 1, objects.clone(), said).expect("memory");
+        rewrite(&disk, 1, objects.clone(), said).expect("memory");
         acknowledge(&disk, Revision(7)).expect("memory");
         recover::read(&disk, keeping(HISTORY_BYTES)).expect("memory").faults
     };
@@ -88,7 +88,7 @@ fn what_is_there_is_counted() {
 }
 
 #[test]
-fn a_frame_that_was_never_whole_is_told_of_and_space_that_was_taken_ahead_is_none() {
+fn an_incomplete_frame_is_reported_and_preallocated_space_is_no_frame() {
     let (disk, _) = written();
     let torn = || recover::read(&disk, keeping(0)).expect("memory").read.last().expect("a log is read last").torn;
     let log = names_of(&disk).into_iter().rfind(|name| name.starts_with("log")).expect("there is one");
@@ -110,7 +110,7 @@ fn a_long_checkpoint_is_written_in_frames_of_bounded_length() {
     };
     let objects = ["/a", "/b", "/c"].map(object);
     let state = Summary::of(Revision(1), objects.iter().map(|(key, object)| (key, object)));
-    write_anew(&disk, 1, objects, state).expect("memory");
+    rewrite(&disk, 1, objects, state).expect("memory");
     acknowledge(&disk, Revision(1)).expect("memory");
     let found = recover::read(&disk, keeping(0)).expect("memory");
     assert_eq!((found.faults.len(), found.objects.len()), (0, 3));
@@ -119,13 +119,13 @@ fn a_long_checkpoint_is_written_in_frames_of_bounded_length() {
 }
 
 #[test]
-fn of_several_faults_the_first_is_told_and_how_many_more_there_are() {
+fn of_several_faults_the_first_is_reported_with_the_number_of_others() {
     let fault = |file: &str| Fault { file: file.into(), offset: None, why: "it is missing".into() };
-    let told = |files: &[&str]| LogError::Damaged(files.iter().map(|file| fault(file)).collect()).to_string();
-    assert_eq!([told(&["a"]), told(&["a", "b", "c"])], ["a: it is missing", "a: it is missing; and 2 more"]);
+    let reported = |files: &[&str]| LogError::Damaged(files.iter().map(|file| fault(file)).collect()).to_string();
+    assert_eq!([reported(&["a"]), reported(&["a", "b", "c"])], ["a: it is missing", "a: it is missing; and 2 more"]);
 }
 
-/// Without that it says less than it could to who looks for damage.
+/// Without that, a check reports less than it could.
 #[cfg(feature = "embedded")]
 #[test]
 fn the_note_of_what_was_acknowledged_outlives_a_power_loss_once_the_log_is_closed() {
@@ -136,9 +136,9 @@ fn the_note_of_what_was_acknowledged_outlives_a_power_loss_once_the_log_is_close
         Prepared { key: Key::new("/a"), expected: Expected::Absent, value, expires_at: None, purpose: Purpose::Growth, only_while: None };
     log.commit(&[evaluate(vec![write], Revision(1), |_| None).expect("nothing is there")]).expect("no trouble");
     let note = || acknowledged::read(&disk.after_power_loss(0)).expect("memory");
-    assert_eq!(note(), acknowledged::Note::Says(Revision(0)));
+    assert_eq!(note(), acknowledged::Note::Revision(Revision(0)));
     log.close().expect("no trouble");
-    assert_eq!(note(), acknowledged::Note::Says(Revision(1)));
+    assert_eq!(note(), acknowledged::Note::Revision(Revision(1)));
 }
 
 /// A log whose objects take so much, with so much in its files, on a disk with so much free.
@@ -214,7 +214,7 @@ fn a_checkpoint_that_was_not_written_is_tried_again_behind_half_as_much() {
     assert!(log.is_checkpoint_due());
 }
 
-/// The new files stand beside the old ones until they are whole.
+/// The new files are beside the old ones until they are complete.
 #[test]
 fn a_checkpoint_wants_space_for_itself_and_an_eighth_more() {
     let has_room = |history, free| log_with(80_008, 0, Some(free)).has_room_for(history);

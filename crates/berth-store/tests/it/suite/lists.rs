@@ -1,10 +1,10 @@
 //! Lists that are read in pages while others write.
-use super::{History, Open, World};
+use super::{History, Open, TestStore};
 use crate::util::{PODS, pod};
 use berth_store::ReadError;
 
 pub(crate) fn a_list_that_goes_on_shows_its_revision_until_its_time_is_over(open: Open) {
-    let world = World::with_history(open, 100_000);
+    let world = TestStore::with_history(open, 100_000);
     for name in ["a", "b", "c"] {
         world.create(&pod(name), "1");
     }
@@ -22,9 +22,9 @@ pub(crate) fn a_list_that_goes_on_shows_its_revision_until_its_time_is_over(open
     }
 }
 
-/// Whoever has read all pages keeps nobody else's history.
+/// A client that has read all pages does not keep the history of other clients.
 pub(crate) fn a_list_that_has_come_to_its_end_keeps_nothing(open: Open) {
-    let world = World::with_history(open, 100_000);
+    let world = TestStore::with_history(open, 100_000);
     world.create(&pod("a"), "1");
     world.store.pin(PODS, world.at(1), "somebody", world.second(3600));
     world.update_often(&pod("a"));

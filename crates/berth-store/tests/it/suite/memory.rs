@@ -2,8 +2,8 @@
 use super::making;
 use crate::util::{self, PODS, block_on, layout, pod};
 use berth_store::{
-    DEFAULT_HISTORY_BYTES, Entry, Expected, Header, Key, Mark, MemoryStore, RangeRequest, Revision, Store, Unchanged, Watch, WatchItem,
-    Write, env::Timestamp, expiry::Expire,
+    DEFAULT_HISTORY_BYTES, Entry, Expected, Header, Key, MemoryStore, RangeRequest, Revision, Store, Unchanged, Watch, WatchFilter,
+    WatchItem, Write, env::Timestamp, expiry::Expire,
 };
 use bytes::Bytes;
 use futures::StreamExt;
@@ -15,7 +15,7 @@ use std::{
     task::{Context, Poll, Wake, Waker},
 };
 
-/// Whether somebody was woken.
+/// Whether the waker was called.
 #[derive(Default)]
 struct Woken(AtomicBool);
 
@@ -32,16 +32,16 @@ struct Sleeper {
 }
 
 impl Sleeper {
-    fn of(store: &MemoryStore, mark: Mark) -> Self {
+    fn of(store: &MemoryStore, filter: WatchFilter) -> Self {
         let newest = util::newest(store);
-        let mut sleeper = Self { watch: store.watch_marked(PODS, newest, mark).expect("kept"), woken: Arc::default() };
+        let mut sleeper = Self { watch: store.watch_filtered(PODS, newest, filter).expect("kept"), woken: Arc::default() };
         sleeper.woken.0.store(true, Ordering::SeqCst);
-        sleeper.look();
+        sleeper.poll_text();
         sleeper
     }
 
-    /// What it sees; `None`: nobody has woken it.
-    fn look(&mut self) -> Option<String> {
+    /// What it sees. `None`: it was not woken.
+    fn poll_text(&mut self) -> Option<String> {
         if !self.woken.0.swap(false, Ordering::SeqCst) {
             return None;
         }
@@ -66,53 +66,53 @@ fn a_mark_is_on_what_has_it_or_may_have_it() {
         ..Header::default()
     };
     let entry = Entry { key: pod("a"), value: Bytes::new(), header, create_revision: Revision(1), mod_revision: Revision(1) };
-    let label = |key: &str, value: &str| Mark::Label { key: key.into(), value: value.into() };
-    let field = |field: &str, value: &str| Mark::Field { field: field.into(), value: value.into() };
+    let label = |key: &str, value: &str| WatchFilter::Label { key: key.into(), value: value.into() };
+    let field = |field: &str, value: &str| WatchFilter::Field { field: field.into(), value: value.into() };
     let on = [
-        Mark::Name("a".into()),
+        WatchFilter::Name("a".into()),
         label("app", "web"),
         field("spec.nodeName", "n1"),
         field("status.phase", ""),
         field("not.known.then", "x"),
     ];
     let off = [
-        Mark::Name("default".into()),
+        WatchFilter::Name("default".into()),
         label("app", "db"),
         label("web", "app"),
         field("spec.nodeName", "n2"),
         field("status.phase", "Running"),
     ];
-    assert!(on.iter().all(|mark| mark.is_on(&entry)) && !off.iter().any(|mark| mark.is_on(&entry)));
+    assert!(on.iter().all(|filter| filter.matches(&entry)) && !off.iter().any(|filter| filter.matches(&entry)));
 }
 
 #[test]
 fn a_marked_watch_is_woken_for_its_mark() {
     let store = MemoryStore::new_quiet(layout(), DEFAULT_HISTORY_BYTES);
-    let (mut a, mut b) = (Sleeper::of(&store, Mark::Name("a".into())), Sleeper::of(&store, Mark::Name("b".into())));
-    // The first changes wake everybody now and then, as long as there are few.
+    let (mut a, mut b) = (Sleeper::of(&store, WatchFilter::Name("a".into())), Sleeper::of(&store, WatchFilter::Name("b".into())));
+    // The first changes sometimes wake all watchers, as long as there are few.
     (0..100).for_each(|number| _ = util::create(&store, &pod(&format!("other-{number}")), ""));
-    a.look();
-    b.look();
+    a.poll_text();
+    b.poll_text();
     util::create(&store, &pod("other"), "");
-    assert_eq!((a.look(), b.look()), (None, None));
+    assert_eq!((a.poll_text(), b.poll_text()), (None, None));
     util::create(&store, &pod("a"), "");
-    assert_eq!((a.look().as_deref(), b.look()), (Some("a"), None));
+    assert_eq!((a.poll_text().as_deref(), b.poll_text()), (Some("a"), None));
     util::delete(&store, &pod("a"));
-    assert_eq!((a.look().as_deref(), b.look()), (Some("a"), None));
+    assert_eq!((a.poll_text().as_deref(), b.poll_text()), (Some("a"), None));
 }
 
 #[test]
 fn a_marked_watch_does_not_fall_behind_while_nothing_is_for_it() {
     let store = MemoryStore::new_quiet(layout(), 20_000);
-    let mut sleeper = Sleeper::of(&store, Mark::Name("a".into()));
+    let mut sleeper = Sleeper::of(&store, WatchFilter::Name("a".into()));
     util::create(&store, &pod("busy"), "");
     let mut looks = 0;
     for number in 0..1000 {
         util::update(&store, &pod("busy"), &number.to_string());
-        looks += usize::from(sleeper.look().is_some());
+        looks += usize::from(sleeper.poll_text().is_some());
     }
     util::create(&store, &pod("a"), "");
-    assert_eq!(sleeper.look().as_deref(), Some("a"));
+    assert_eq!(sleeper.poll_text().as_deref(), Some("a"));
     assert!((10..200).contains(&looks), "{looks} looks for nothing");
 }
 
@@ -121,11 +121,11 @@ fn who_watches_a_resource_is_woken_by_its_changes_and_by_no_others() {
     let store = MemoryStore::new_quiet(layout(), DEFAULT_HISTORY_BYTES);
     let mut sleeper = Sleeper { watch: store.watch(PODS, Revision(0)).expect("kept"), woken: Arc::default() };
     sleeper.woken.0.store(true, Ordering::SeqCst);
-    sleeper.look();
+    sleeper.poll_text();
     util::create(&store, &Key::new("/registry/apps/deployments/default/web"), "");
-    assert_eq!(sleeper.look(), None);
+    assert_eq!(sleeper.poll_text(), None);
     util::create(&store, &pod("a"), "");
-    assert_eq!(sleeper.look().as_deref(), Some("a"));
+    assert_eq!(sleeper.poll_text().as_deref(), Some("a"));
 }
 
 #[test]
@@ -135,13 +135,13 @@ fn a_key_that_is_to_be_unchanged_is_expected_as_it_is() {
 }
 
 #[test]
-fn who_watches_what_is_quiet_is_woken_when_progress_is_told() {
+fn a_watcher_of_unchanged_keys_is_woken_when_progress_is_reported() {
     let store = MemoryStore::new_quiet(layout(), DEFAULT_HISTORY_BYTES);
-    let mut sleeper = Sleeper::of(&store, Mark::Name("a".into()));
+    let mut sleeper = Sleeper::of(&store, WatchFilter::Name("a".into()));
     util::create(&store, &Key::new("/registry/apps/deployments/default/web"), "");
-    assert_eq!(sleeper.look(), None);
-    store.tell_progress();
-    assert_eq!(sleeper.look().as_deref(), Some(""));
+    assert_eq!(sleeper.poll_text(), None);
+    store.report_progress();
+    assert_eq!(sleeper.poll_text().as_deref(), Some(""));
 }
 
 #[test]

@@ -11,8 +11,8 @@ use crate::{
     util::{self, DEPLOYMENTS, ENDPOINTS, NODES, PODS, SERVICES, all, block_on, get, layout, pod, put, range, show_entry},
 };
 use berth_store::{
-    COMMIT_WRITES_MAX, DEFAULT_HISTORY_BYTES, Event, EventKind, Expected, Key, Limits, MAX_VALUE_BYTES, Mark, MemoryStore, Purpose,
-    RangeRequest, ReadError, Revision, Store, Unchanged, Watch, WatchItem, Write, WriteError, env::Timestamp, expiry::Expire,
+    COMMIT_WRITES_MAX, DEFAULT_HISTORY_BYTES, Event, EventKind, Expected, Key, Limits, MAX_VALUE_BYTES, MemoryStore, Purpose, RangeRequest,
+    ReadError, Revision, Store, Unchanged, Watch, WatchFilter, WatchItem, Write, WriteError, env::Timestamp, expiry::Expire,
     files::disk::Disk,
 };
 use bytes::Bytes;
@@ -21,13 +21,13 @@ use jiff::SignedDuration;
 use lists::{a_list_that_goes_on_shows_its_revision_until_its_time_is_over, a_list_that_has_come_to_its_end_keeps_nothing};
 use std::{any::Any, cell::RefCell, sync::Arc, thread};
 
-/// A store, how it is told the time, and its folder if it has one.
+/// A store, the way to set its time, and its folder if it has one.
 struct Opened {
     store: Arc<dyn Store>,
     /// Until all that is due by then is gone. A store that keeps the time itself waits here.
     pass: Box<dyn Fn(Timestamp)>,
     history: History,
-    /// What it stands on.
+    /// What it depends on.
     _kept: Box<dyn Any>,
 }
 
@@ -36,12 +36,12 @@ struct Opened {
 enum History {
     /// The store, when it becomes too much.
     Bounded,
-    /// Whoever compacts; watches are served from a part of it that is bounded.
+    /// Compacted by a client. Watches are served from a bounded part of the history.
     Compacted,
 }
 
 impl Opened {
-    fn told_the_time(store: impl Expire, kept: impl Any) -> Self {
+    fn with_clock(store: impl Expire, kept: impl Any) -> Self {
         let store = Arc::new(store);
         let told = Arc::clone(&store);
         let pass = move |now| {
@@ -52,12 +52,12 @@ impl Opened {
 }
 
 fn memory(history_bytes: usize) -> Opened {
-    Opened::told_the_time(MemoryStore::new(layout(), history_bytes), ())
+    Opened::with_clock(MemoryStore::new(layout(), history_bytes), ())
 }
 
 /// As one that is shared with others, whose revisions lie between ours.
 fn memory_with_gaps(history_bytes: usize) -> Opened {
-    Opened::told_the_time(MemoryStore::new(layout(), history_bytes).with_revision_step(7), ())
+    Opened::with_clock(MemoryStore::new(layout(), history_bytes).with_revision_step(7), ())
 }
 
 /// So small that checkpoints are made all the time.
@@ -65,14 +65,14 @@ const SMALL: Limits = Limits { log_step_bytes: 4096, checkpoint_bytes_min: 8192,
 
 fn on_disk(history_bytes: usize) -> Opened {
     let disk = Arc::new(Disk::default());
-    Opened::told_the_time(MemoryStore::open(disk, SMALL, layout(), history_bytes).expect("an empty disk opens"), ())
+    Opened::with_clock(MemoryStore::open(disk, SMALL, layout(), history_bytes).expect("an empty disk opens"), ())
 }
 
 #[cfg(feature = "embedded")]
 fn embedded(history_bytes: usize) -> Opened {
     let dir = tempfile::tempdir().expect("a temporary folder");
     let store = berth_store::EmbeddedStore::open(dir.path(), layout(), history_bytes).expect("an empty folder opens");
-    Opened::told_the_time(store, dir)
+    Opened::with_clock(store, dir)
 }
 
 fn in_etcd(history_bytes: usize) -> Opened {
@@ -100,7 +100,7 @@ for_each_store! {
     a_write_is_seen_at_once
     a_put_must_find_what_it_expects
     a_delete_must_find_what_it_expects
-    a_recreated_key_begins_anew
+    a_recreated_key_starts_from_scratch
     several_keys_are_written_together_or_not_at_all
     a_write_may_want_another_key_unchanged
     a_commit_names_each_key_once
@@ -120,10 +120,10 @@ for_each_store! {
     a_marked_watch_shows_what_has_the_mark
     a_watch_of_the_future_is_silent_until_then
     a_watch_from_forgotten_revisions_is_refused
-    a_reader_that_fell_behind_is_told
+    a_reader_that_fell_behind_receives_an_error
     a_quiet_reader_survives_compaction_of_others
     a_quiet_reader_is_woken_by_progress
-    resources_are_kept_apart_wherever_they_stand
+    resources_are_partitioned_wherever_they_are
     events_carry_the_version_before
     a_deletion_shows_the_last_value_that_was_stored
     concurrent_writers_lose_nothing_and_readers_see_all_in_order
@@ -133,7 +133,7 @@ for_each_store! {
     another_write_moves_the_time_or_takes_it_away
 }
 
-/// What only an etcd can show that tells how far it is: others say nothing of keys that do not change.
+/// Tests that need an etcd that reports its progress: others report nothing about unchanged keys.
 const WANT_PROGRESS: &[&str] = &[
     "a_busy_resource_does_not_expire_the_others",
     "a_marked_watch_shows_what_has_the_mark",
@@ -141,17 +141,17 @@ const WANT_PROGRESS: &[&str] = &[
     "a_value_with_a_time_goes_when_that_has_come",
     "a_watch_sees_its_prefix_only",
     "a_watch_yields_a_revision_as_a_whole",
-    "resources_are_kept_apart_wherever_they_stand",
+    "resources_are_partitioned_wherever_they_are",
 ];
 
 fn run_in_etcd(name: &str, test: fn(Open)) {
-    if etcd::is_here() && (!WANT_PROGRESS.contains(&name) || etcd::tells_progress()) {
+    if etcd::is_here() && (!WANT_PROGRESS.contains(&name) || etcd::reports_progress()) {
         test(in_etcd);
     }
 }
 
 /// A store, and what was written to it: revisions are shown as numbers of writes, since others may write between ours.
-struct World {
+struct TestStore {
     store: Arc<dyn Store>,
     /// Before the first write, and of each.
     revisions: RefCell<Vec<Revision>>,
@@ -165,7 +165,7 @@ struct World {
     _kept: Box<dyn Any>,
 }
 
-impl World {
+impl TestStore {
     fn new(open: Open) -> Self {
         Self::with_history(open, DEFAULT_HISTORY_BYTES)
     }
@@ -269,7 +269,7 @@ fn making(key: Key, value: &'static str) -> Write {
 }
 
 fn a_write_is_seen_at_once(open: Open) {
-    let world = World::new(open);
+    let world = TestStore::new(open);
     let store = &*world.store;
     assert_eq!(world.newest(), 0);
     assert_eq!(world.create(&pod("a"), "1"), 1);
@@ -290,7 +290,7 @@ fn conflict_of<T: std::fmt::Debug>(result: Result<T, WriteError>) -> Revision {
 }
 
 fn a_put_must_find_what_it_expects(open: Open) {
-    let world = World::new(open);
+    let world = TestStore::new(open);
     let store = &*world.store;
     assert_eq!(conflict_of(put(store, &pod("a"), "x", Expected::At(Revision(1)))), Revision(0));
     world.create(&pod("a"), "1");
@@ -302,7 +302,7 @@ fn a_put_must_find_what_it_expects(open: Open) {
 }
 
 fn a_delete_must_find_what_it_expects(open: Open) {
-    let world = World::new(open);
+    let world = TestStore::new(open);
     let delete_at = |revision| block_on(world.store.delete(pod("a"), revision));
     assert_eq!(conflict_of(delete_at(Revision(0))), Revision(0));
     assert_eq!(conflict_of(delete_at(Revision(1))), Revision(0));
@@ -316,7 +316,7 @@ fn a_delete_must_find_what_it_expects(open: Open) {
 }
 
 fn a_write_may_want_another_key_unchanged(open: Open) {
-    let world = World::new(open);
+    let world = TestStore::new(open);
     world.create(&pod("lease"), "a");
     let tried = |write: Write, lease: Revision| {
         let only_while = Some(Unchanged { key: pod("lease"), revision: lease });
@@ -349,8 +349,8 @@ fn a_write_may_want_another_key_unchanged(open: Open) {
     names_the_lease(tried(making(pod("r"), "1"), Revision(0)), world.at(8));
 }
 
-fn a_recreated_key_begins_anew(open: Open) {
-    let world = World::new(open);
+fn a_recreated_key_starts_from_scratch(open: Open) {
+    let world = TestStore::new(open);
     world.create(&pod("a"), "1");
     world.delete(&pod("a"));
     world.create(&pod("a"), "2");
@@ -360,7 +360,7 @@ fn a_recreated_key_begins_anew(open: Open) {
 }
 
 fn several_keys_are_written_together_or_not_at_all(open: Open) {
-    let world = World::new(open);
+    let world = TestStore::new(open);
     world.create(&pod("a"), "1");
     world.create(&pod("b"), "1");
     let put = |name: &str, value: &str, expected| Write::put(pod(name), value.to_owned().into(), expected, Purpose::Growth);
@@ -383,7 +383,7 @@ fn several_keys_are_written_together_or_not_at_all(open: Open) {
 }
 
 fn a_commit_names_each_key_once(open: Open) {
-    let world = World::new(open);
+    let world = TestStore::new(open);
     let panics = |writes: Vec<Write>| {
         let call = std::panic::AssertUnwindSafe(|| drop(block_on(world.store.commit(writes))));
         std::panic::catch_unwind(call).is_err()
@@ -396,7 +396,7 @@ fn a_commit_names_each_key_once(open: Open) {
 }
 
 fn too_large_values_change_nothing(open: Open) {
-    let world = World::new(open);
+    let world = TestStore::new(open);
     let largest = Bytes::from(vec![b'x'; MAX_VALUE_BYTES]);
     world.commit(vec![Write::put(pod("a"), largest, Expected::Absent, Purpose::Growth)]).expect("just small enough");
     let larger = Bytes::from(vec![b'x'; MAX_VALUE_BYTES + 1]);
@@ -406,7 +406,7 @@ fn too_large_values_change_nothing(open: Open) {
 }
 
 fn a_range_is_sorted_and_of_one_prefix(open: Open) {
-    let world = World::new(open);
+    let world = TestStore::new(open);
     let keys =
         ["/registry/core/pods/b/x", "/registry/core/pods/a/y", "/registry/core/podtemplates/a/z", "/registry/apps/pods/a/v", "/other"];
     keys.iter().for_each(|key| _ = world.create(&Key::new(key), ""));
@@ -418,7 +418,7 @@ fn a_range_is_sorted_and_of_one_prefix(open: Open) {
 }
 
 fn pages_of_one_revision_do_not_see_later_writes(open: Open) {
-    let world = World::new(open);
+    let world = TestStore::new(open);
     for name in ["a", "b", "c", "d", "e"] {
         world.create(&pod(name), "1");
     }
@@ -436,7 +436,7 @@ fn pages_of_one_revision_do_not_see_later_writes(open: Open) {
 }
 
 fn a_range_of_the_future_or_the_forgotten_is_refused(open: Open) {
-    let world = World::new(open);
+    let world = TestStore::new(open);
     world.create(&pod("a"), "1");
     let newest = world.at(1);
     let future = Revision(newest.0 + 1);
@@ -449,7 +449,7 @@ fn a_range_of_the_future_or_the_forgotten_is_refused(open: Open) {
 }
 
 fn compaction_keeps_what_is_readable_from_there_on(open: Open) {
-    let world = World::new(open);
+    let world = TestStore::new(open);
     world.create(&pod("a"), "1");
     world.update(&pod("a"), "2");
     world.create(&pod("b"), "1");
@@ -464,7 +464,7 @@ fn compaction_keeps_what_is_readable_from_there_on(open: Open) {
 }
 
 fn compaction_forgets_a_revision_as_a_whole(open: Open) {
-    let world = World::new(open);
+    let world = TestStore::new(open);
     let creates = ["a", "b", "c"].map(|name| making(pod(name), "1"));
     world.commit(creates.to_vec()).expect("new keys");
     world.update(&pod("a"), "2");
@@ -476,7 +476,7 @@ fn compaction_forgets_a_revision_as_a_whole(open: Open) {
 }
 
 fn history_stays_within_its_bytes(open: Open) {
-    let world = World::with_history(open, 100_000);
+    let world = TestStore::with_history(open, 100_000);
     world.create(&pod("a"), "");
     world.update_often(&pod("a"));
     let oldest = match world.store.watch(PODS, world.at(0)) {
@@ -489,7 +489,7 @@ fn history_stays_within_its_bytes(open: Open) {
 }
 
 fn a_busy_resource_does_not_expire_the_others(open: Open) {
-    let world = World::with_history(open, 100_000);
+    let world = TestStore::with_history(open, 100_000);
     let deployment = Key::new("/registry/apps/deployments/default/web");
     world.create(&deployment, "1");
     world.update(&deployment, "2");
@@ -502,7 +502,7 @@ fn a_busy_resource_does_not_expire_the_others(open: Open) {
 }
 
 fn a_watch_yields_changes_behind_its_revision(open: Open) {
-    let world = World::new(open);
+    let world = TestStore::new(open);
     world.create(&pod("a"), "1");
     world.create(&pod("b"), "1");
     let mut watch = world.watch(PODS, 1);
@@ -514,7 +514,7 @@ fn a_watch_yields_changes_behind_its_revision(open: Open) {
 }
 
 fn a_watch_yields_a_revision_as_a_whole(open: Open) {
-    let world = World::new(open);
+    let world = TestStore::new(open);
     world.create(&pod("a"), "1");
     let (mut pods, mut deployments, mut wide) = (world.watch(PODS, 0), world.watch(DEPLOYMENTS, 0), world.watch("/registry/", 0));
     let together =
@@ -528,7 +528,7 @@ fn a_watch_yields_a_revision_as_a_whole(open: Open) {
 }
 
 fn a_watch_sees_its_prefix_only(open: Open) {
-    let world = World::new(open);
+    let world = TestStore::new(open);
     let mut watches = ["/registry/core/pods/a/", PODS, "/registry/core/", "", DEPLOYMENTS].map(|prefix| world.watch(prefix, 0));
     world.create(&Key::new("/registry/core/pods/a/x"), "");
     world.create(&Key::new("/registry/core/pods/b/y"), "");
@@ -538,32 +538,32 @@ fn a_watch_sees_its_prefix_only(open: Open) {
 }
 
 fn a_marked_watch_shows_what_has_the_mark(open: Open) {
-    let world = World::new(open);
-    let mut watch = world.store.watch_marked(PODS, world.at(0), Mark::Name("a".into())).expect("kept");
+    let world = TestStore::new(open);
+    let mut watch = world.store.watch_filtered(PODS, world.at(0), WatchFilter::Name("a".into())).expect("kept");
     world.watched.borrow_mut().push(PODS.into());
     world.create(&pod("a"), "1");
     world.create(&pod("b"), "1");
     world.update(&pod("a"), "2");
     world.create(&Key::new("/registry/core/secrets/default/a"), "");
     // Others may be shown too.
-    let mut marked = || {
+    let mut filtered = || {
         let shown = world.drain(&mut watch);
         shown.split(' ').filter(|one| !one.contains("b=")).collect::<Vec<_>>().join(" ")
     };
-    assert_eq!(marked(), "+a=1@1 +a=2@3 !4");
+    assert_eq!(filtered(), "+a=1@1 +a=2@3 !4");
     world.delete(&pod("b"));
     world.delete(&pod("a"));
-    assert_eq!(marked(), "-a=2@6 !6");
+    assert_eq!(filtered(), "-a=2@6 !6");
 }
 
 fn a_watch_of_the_future_is_silent_until_then(open: Open) {
-    let world = World::new(open);
+    let world = TestStore::new(open);
     let future = Revision(world.at(0).0 + 1);
     let mut watch = world.store.watch(PODS, future).expect("the future is no error");
     world.watched.borrow_mut().push(PODS.into());
     assert_eq!(world.drain(&mut watch), "");
     world.create(&pod("a"), "");
-    // Where nobody else writes, the first write is that revision, and only what comes behind it is shown.
+    // Where no other client writes, the first write is that revision, and only later changes are shown.
     let is_it = world.at(1) == future;
     assert_eq!(world.drain(&mut watch), if is_it { "!1" } else { "+a=@1 !1" });
     world.create(&pod("b"), "");
@@ -571,7 +571,7 @@ fn a_watch_of_the_future_is_silent_until_then(open: Open) {
 }
 
 fn a_watch_from_forgotten_revisions_is_refused(open: Open) {
-    let world = World::new(open);
+    let world = TestStore::new(open);
     world.create(&pod("a"), "");
     world.create(&pod("b"), "");
     world.compact(2).expect("there");
@@ -581,8 +581,8 @@ fn a_watch_from_forgotten_revisions_is_refused(open: Open) {
     assert!(world.store.watch(PODS, kept).is_ok());
 }
 
-fn a_reader_that_fell_behind_is_told(open: Open) {
-    let world = World::new(open);
+fn a_reader_that_fell_behind_receives_an_error(open: Open) {
+    let world = TestStore::new(open);
     let mut watch = world.watch(PODS, 0);
     world.create(&pod("a"), "");
     world.create(&pod("b"), "");
@@ -593,7 +593,7 @@ fn a_reader_that_fell_behind_is_told(open: Open) {
 }
 
 fn a_quiet_reader_survives_compaction_of_others(open: Open) {
-    let world = World::new(open);
+    let world = TestStore::new(open);
     let deployment = Key::new("/registry/apps/deployments/default/web");
     world.create(&deployment, "1");
     let mut watch = world.watch(DEPLOYMENTS, 1);
@@ -605,7 +605,7 @@ fn a_quiet_reader_survives_compaction_of_others(open: Open) {
 }
 
 fn a_quiet_reader_is_woken_by_progress(open: Open) {
-    let world = World::new(open);
+    let world = TestStore::new(open);
     let mut watch = world.watch(DEPLOYMENTS, 0);
     assert_eq!(world.drain(&mut watch), "!0");
     let waiting = thread::spawn(move || block_on(watch.next()));
@@ -614,8 +614,8 @@ fn a_quiet_reader_is_woken_by_progress(open: Open) {
     assert!(matches!(item, Some(Ok(WatchItem::Progress(revision))) if world.at(1) <= revision), "{item:?}");
 }
 
-fn resources_are_kept_apart_wherever_they_stand(open: Open) {
-    let world = World::new(open);
+fn resources_are_partitioned_wherever_they_are(open: Open) {
+    let world = TestStore::new(open);
     let places = [(SERVICES, "a/x"), (SERVICES, "a/y"), (SERVICES, "b/z"), (ENDPOINTS, "a/x"), (NODES, "x")];
     let keys = places.map(|(prefix, rest)| Key::new(&format!("{prefix}{rest}")));
     keys.iter().for_each(|key| _ = world.create(key, ""));
@@ -637,7 +637,7 @@ fn resources_are_kept_apart_wherever_they_stand(open: Open) {
 }
 
 /// All events that a watch shows.
-fn events(world: &World, watch: &mut Watch) -> Vec<Arc<Event>> {
+fn events(world: &TestStore, watch: &mut Watch) -> Vec<Arc<Event>> {
     world.catch_up();
     let mut seen = Vec::new();
     while let Some(Some(Ok(item))) = watch.next().now_or_never() {
@@ -649,7 +649,7 @@ fn events(world: &World, watch: &mut Watch) -> Vec<Arc<Event>> {
 }
 
 fn events_carry_the_version_before(open: Open) {
-    let world = World::new(open);
+    let world = TestStore::new(open);
     let mut watch = world.watch(PODS, 0);
     world.create(&pod("a"), "1");
     world.update(&pod("a"), "2");
@@ -663,7 +663,7 @@ fn events_carry_the_version_before(open: Open) {
 }
 
 fn a_deletion_shows_the_last_value_that_was_stored(open: Open) {
-    let world = World::new(open);
+    let world = TestStore::new(open);
     let mut watch = world.watch(PODS, 0);
     world.create(&pod("a"), "1");
     world.update(&pod("a"), "2");
@@ -679,7 +679,7 @@ fn concurrent_writers_lose_nothing_and_readers_see_all_in_order(open: Open) {
     const WRITERS: u64 = 8;
     const ROUNDS: u64 = 50;
     const CHANGES: usize = (WRITERS * ROUNDS * 3) as usize;
-    let world = World::new(open);
+    let world = TestStore::new(open);
     let follow = || {
         let mut watch = world.watch(PODS, 0);
         thread::spawn(move || {
@@ -716,7 +716,7 @@ fn concurrent_writers_lose_nothing_and_readers_see_all_in_order(open: Open) {
 }
 
 fn of_concurrent_creates_one_wins(open: Open) {
-    let world = World::new(open);
+    let world = TestStore::new(open);
     let created: Vec<Revision> = thread::scope(|scope| {
         let store = &*world.store;
         let attempts: Vec<_> = (0..16).map(|_| scope.spawn(|| put(store, &pod("a"), "1", Expected::Absent))).collect();
@@ -727,7 +727,7 @@ fn of_concurrent_creates_one_wins(open: Open) {
 }
 
 fn a_dropped_put_happens_all_the_same(open: Open) {
-    let world = World::new(open);
+    let world = TestStore::new(open);
     let mut watch = world.watch(PODS, 0);
     drop(world.store.put(pod("a"), "1".into(), Expected::Absent, Purpose::Growth));
     let happened = loop {
@@ -739,7 +739,7 @@ fn a_dropped_put_happens_all_the_same(open: Open) {
 }
 
 fn a_value_with_a_time_goes_when_that_has_come(open: Open) {
-    let world = World::new(open);
+    let world = TestStore::new(open);
     let mut watch = world.watch(PODS, 0);
     let until = |name: &str, seconds| Write { expires_at: Some(world.second(seconds)), ..making(pod(name), "1") };
     world.commit(vec![until("soon", 4), until("later", 3600), making(pod("never"), "1")]).expect("new keys");
@@ -753,7 +753,7 @@ fn a_value_with_a_time_goes_when_that_has_come(open: Open) {
 }
 
 fn another_write_moves_the_time_or_takes_it_away(open: Open) {
-    let world = World::new(open);
+    let world = TestStore::new(open);
     let put = |name: &str, expected, seconds: Option<i64>| {
         let expires_at = seconds.map(|seconds| world.second(seconds));
         world.commit(vec![Write { expires_at, ..Write::put(pod(name), "1".into(), expected, Purpose::Growth) }]).expect("as expected");

@@ -1,11 +1,11 @@
-//! What is foretold of a ReplicaSet's size, held against what a real cluster shows.
+//! Compares the forecast sizes of a ReplicaSet with those in a real cluster.
 
 use std::time::Duration;
 
 /// Changes that are no further apart are one, where a machine may be busy.
 pub(crate) const BURST: Duration = Duration::from_millis(300);
 
-/// A part of what is foretold of a set's size: changes that follow each other closely.
+/// A part of the forecast sizes of a set: changes that follow each other closely.
 pub(crate) struct Leg {
     /// When the first of them comes.
     pub(crate) begins: Duration,
@@ -23,8 +23,8 @@ impl Leg {
         self.end() == self.from
     }
 
-    /// Whether a set that has these sizes one after the other goes this way. Pods that are foretold together may be seen one by one, so that it takes more
-    /// steps, or fewer; it goes neither beyond what is foretold, nor back where only one direction is foretold.
+    /// Whether a set with this sequence of sizes follows this part. Pods of one forecast change may be seen one by one, so there can be more steps, or
+    /// fewer. The size must not exceed the forecast, nor reverse where only one direction is forecast.
     pub(crate) fn is_gone_by(&self, seen: &[i64]) -> bool {
         let foretold = || std::iter::once(self.from).chain(self.sizes.iter().copied());
         let way = || std::iter::once(self.from).chain(seen.iter().copied());
@@ -47,9 +47,9 @@ pub(crate) fn legs(changes: &[(Duration, i64)], first: i64, within: Duration) ->
     legs
 }
 
-/// Whether a set had these sizes as it was foretold. When they came says nothing of it: a busy machine is late with each pod by itself.
-pub(crate) fn is_as_foretold(seen: &[i64], legs: &[Leg]) -> bool {
+/// Whether a set had the forecast sizes. Their times do not matter: a busy machine is late with each pod separately.
+pub(crate) fn is_as_forecast(seen: &[i64], legs: &[Leg]) -> bool {
     let Some((leg, rest)) = legs.split_first() else { return seen.is_empty() };
     // Where one ends is not seen if the next one's way leads through the same size.
-    (0..=seen.len()).any(|count| leg.is_gone_by(&seen[..count]) && is_as_foretold(&seen[count..], rest))
+    (0..=seen.len()).any(|count| leg.is_gone_by(&seen[..count]) && is_as_forecast(&seen[count..], rest))
 }

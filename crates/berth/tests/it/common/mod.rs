@@ -89,7 +89,7 @@ impl Berth {
         String::from_utf8_lossy(&output.stderr).into_owned()
     }
 
-    /// `berth rollout watch` as somebody types it.
+    /// `berth rollout watch` as a user types it.
     pub(crate) fn watch(&self, arguments: &[&str], (rows, columns): (u16, u16)) -> terminal::Terminal {
         let kubeconfig = self.kubeconfig();
         let all = [&["rollout", "watch", "--kubeconfig", kubeconfig.to_str().unwrap()], arguments].concat();
@@ -267,7 +267,7 @@ pub(crate) fn end_of(child: &mut Child) -> ExitStatus {
     child.wait().unwrap()
 }
 
-/// Waits until all pods of the default namespace that are told to go are gone, and so many are left.
+/// Waits until all terminating pods of the default namespace are deleted, and this many are left.
 pub(crate) async fn only_stay(client: &Client, count: usize) {
     let pods = Api::<Pod>::default_namespaced(client.clone());
     loop {
@@ -298,7 +298,7 @@ pub(crate) fn kubectl_is_here() -> bool {
     true
 }
 
-/// What `cargo xtask test` installed at this path below `target/tools`; says that it is not there.
+/// What `cargo xtask test` installed at this path below `target/tools`. Reports if it is missing.
 pub(crate) fn tool(tool: Tool, path: &str) -> Option<PathBuf> {
     let found = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/tools").join(path);
     if found.exists() {
@@ -313,7 +313,7 @@ pub(crate) fn helm() -> Option<PathBuf> {
     tool(Tool::Helm3, "javascript/node_modules/.bin/helm")
 }
 
-/// Kills a server in the middle of a rollout, and looks at what the next one makes of it; gives that one.
+/// Kills a server in the middle of a rollout, and checks that the next one continues it. Returns the next server.
 pub(crate) fn goes_on_after_kill_nine(folder: &Path, arguments: &[&str]) -> Berth {
     let berth = up_in(folder, arguments);
     berth.apply(&deployment("web", 6, "web:1"));

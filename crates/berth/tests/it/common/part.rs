@@ -33,7 +33,7 @@ impl Part {
         self.output.by_ref().find(|line| line.contains(text)).unwrap_or_else(|| panic!("it ended without printing {text:?}"))
     }
 
-    /// Tells it to end, and waits until it has.
+    /// Sends SIGTERM, and waits until the process has ended.
     pub(crate) fn terminate(&mut self) -> ExitStatus {
         self.signal(Signal::TERM);
         end_of(&mut self.child)

@@ -1,4 +1,4 @@
-//! A terminal with somebody before it: what it shows, and what is typed.
+//! A terminal with a user: what it shows, and what is typed.
 
 use super::{PATIENCE, end_of};
 use rustix::{
@@ -24,7 +24,7 @@ pub(crate) fn pair((rows, columns): (u16, u16)) -> (OwnedFd, File) {
     unlockpt(&screen).unwrap();
     tcsetwinsize(&screen, size(rows, columns)).unwrap();
     let name = ptsname(&screen, Vec::new()).unwrap();
-    // It becomes nobody's controlling terminal by being opened.
+    // Opening it does not make it the controlling terminal of this process.
     let flags = i32::try_from(OFlags::NOCTTY.bits()).unwrap();
     (screen, File::options().read(true).write(true).custom_flags(flags).open(name.to_str().unwrap()).unwrap())
 }
@@ -101,7 +101,7 @@ impl Terminal {
         assert!(Command::new("kill").args(["-s", name, &self.child.id().to_string()]).status().unwrap().success());
     }
 
-    /// As the system tells: `S` it waits, `T` it is stopped.
+    /// The state that the system reports: `S` it waits, `T` it is stopped.
     pub(crate) fn state(&self) -> char {
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id())).unwrap();
         stat.rsplit_once(") ").and_then(|(_, rest)| rest.chars().next()).unwrap()

@@ -4,7 +4,7 @@ use super::*;
 use crate::{EventKind, Header, env::Env};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-/// An etcd that says nothing which it need not say. Counts how often it is watched.
+/// An etcd that reports only what it must. Counts its watches.
 struct Plain {
     model: Arc<Model>,
     watches: AtomicUsize,
@@ -38,8 +38,8 @@ impl Etcd for Plain {
         self.model.watch(prefix, from)
     }
 
-    fn tells_progress(&self) -> bool {
-        self.model.tells_progress()
+    fn reports_progress(&self) -> bool {
+        self.model.reports_progress()
     }
 
     fn grant(&self, seconds: i64) -> BoxFuture<'_, Result<Lease, EtcdError>> {
@@ -55,12 +55,12 @@ impl Etcd for Plain {
     }
 }
 
-impl World {
+impl TestStore {
     fn env(&self) -> Env {
         Env { clock: Arc::new(self.time.clone()), rng: Arc::new(Seeded(Mutex::new(1))), spawner: Arc::new(self.process.clone()) }
     }
 
-    /// The same, whose server is over an etcd that says no more than it must.
+    /// The same, with a server over an etcd that reports only what it must.
     fn over_plain() -> (Self, Arc<Plain>) {
         let mut world = Self::new(0);
         let plain = Arc::new(Plain { model: Arc::clone(&world.model), watches: AtomicUsize::new(0), loses_leases: AtomicBool::new(false) });
@@ -84,8 +84,8 @@ fn making(name: &str) -> Write {
 }
 
 #[test]
-fn an_etcd_that_says_nothing_of_others_is_written_to() {
-    let (world, _) = World::over_plain();
+fn an_etcd_that_reports_no_rivals_is_written_to() {
+    let (world, _) = TestStore::over_plain();
     assert_eq!((world.store.health(), world.put("1", Expected::Absent)), (Health::Ready, Ok(2)));
     assert_eq!((world.store.health(), world.put("2", Expected::At(Revision(2)))), (Health::Ready, Ok(3)));
 }
@@ -93,7 +93,7 @@ fn an_etcd_that_says_nothing_of_others_is_written_to() {
 /// Each try costs an etcd that is about to come back something; but who was just there is back at once, mostly.
 #[test]
 fn an_etcd_that_is_not_there_is_tried_seldom_and_one_that_was_is_tried_at_once() {
-    let (world, plain) = World::over_plain();
+    let (world, plain) = TestStore::over_plain();
     assert_eq!(world.put("1", Expected::Absent), Ok(2));
     let watches = || plain.watches.swap(0, Ordering::Relaxed);
     watches();
@@ -111,7 +111,7 @@ fn an_etcd_that_is_not_there_is_tried_seldom_and_one_that_was_is_tried_at_once()
 
 #[test]
 fn what_this_process_shows_can_be_read_at_its_revision_while_etcd_is_not_there() {
-    let world = World::new(0);
+    let world = TestStore::new(0);
     assert_eq!(world.put("1", Expected::Absent), Ok(2));
     world.model.cut(true);
     let store = Arc::clone(&world.store);
@@ -120,11 +120,11 @@ fn what_this_process_shows_can_be_read_at_its_revision_while_etcd_is_not_there()
     assert_eq!((range.entries.len(), range.revision), (1, Revision(2)));
 }
 
-/// Where etcd tells how far a watch is, this process comes to show it; else only etcd itself can.
+/// Where etcd reports the progress of a watch, the copy comes to show the revision. Otherwise only etcd itself can.
 #[test]
-fn a_revision_that_is_not_shown_yet_is_read_here_where_progress_is_told_and_else_from_etcd() {
+fn a_revision_that_is_not_shown_yet_is_read_here_where_progress_is_reported_and_else_from_etcd() {
     for (overtakes, pages) in [(false, vec![]), (true, vec![1])] {
-        let world = World::new(0);
+        let world = TestStore::new(0);
         world.model.kept().overtakes = overtakes;
         assert_eq!(world.put("1", Expected::Absent), Ok(2));
         let mut kept = world.model.kept();
@@ -142,7 +142,7 @@ fn a_revision_that_is_not_shown_yet_is_read_here_where_progress_is_told_and_else
 
 #[test]
 fn a_copy_is_late_when_what_is_waited_for_has_not_come_for_more_than_five_seconds() {
-    let world = World::new(0);
+    let world = TestStore::new(0);
     assert_eq!(world.put("1", Expected::Absent), Ok(2));
     let copies = Copies::new(Arc::clone(&world.model) as Arc<dyn Etcd>, world.env(), Arc::new(()), 0);
     let copy = copies.of(key("a").as_str(), None);
@@ -158,7 +158,7 @@ fn a_copy_is_late_when_what_is_waited_for_has_not_come_for_more_than_five_second
 #[test]
 fn a_copy_that_cannot_begin_where_it_was_asked_to_begins_at_once_with_what_there_is() {
     for (asked, compacted) in [(3, 7), (9, 0)] {
-        let world = World::new(0);
+        let world = TestStore::new(0);
         let mut kept = world.model.kept();
         (kept.revision, kept.compacted) = (7, compacted);
         drop(kept);
@@ -168,10 +168,10 @@ fn a_copy_that_cannot_begin_where_it_was_asked_to_begins_at_once_with_what_there
     }
 }
 
-/// Where etcd does not tell how far a watch is it is looked at, and what was compacted cannot be compared with what is there.
+/// Where etcd does not report the progress of a watch, the copy reads from etcd. Compacted changes cannot be compared with the current keys.
 #[test]
-fn whoever_watches_quiet_keys_lists_anew_where_their_place_was_compacted() {
-    let world = World::new(0);
+fn a_watcher_of_unchanged_keys_relists_after_its_revision_was_compacted() {
+    let world = TestStore::new(0);
     world.model.kept().overtakes = true;
     let mut watch = world.store.watch("/registry/pods/", Revision(1)).expect("it is there");
     world.pass(1);
@@ -190,8 +190,8 @@ fn whoever_watches_quiet_keys_lists_anew_where_their_place_was_compacted() {
 }
 
 #[test]
-fn a_change_that_is_told_twice_is_shown_once() {
-    let world = World::new(0);
+fn a_change_that_is_delivered_twice_is_shown_once() {
+    let world = TestStore::new(0);
     assert_eq!(world.put("1", Expected::Absent), Ok(2));
     let mut watch = world.store.watch("/registry/pods/", Revision(1)).expect("kept");
     let again = world.model.kept().log.clone();
@@ -210,10 +210,10 @@ fn a_change_that_is_told_twice_is_shown_once() {
     assert_eq!(seen, [Revision(2), Revision(3)]);
 }
 
-/// Also where the watch tells of several at once, as one does that catches up.
+/// Also where a watch that catches up delivers several changes at once.
 #[test]
 fn of_changes_that_come_together_each_carries_the_one_before() {
-    let world = World::new(0);
+    let world = TestStore::new(0);
     let put = |expected, value: Option<&str>| {
         let value = value.map(|value| value.to_owned().into());
         world.model.kept().apply(&[Put { key: key("a"), expected: Some(expected), value, lease: None }]);
@@ -239,7 +239,7 @@ fn of_changes_that_come_together_each_carries_the_one_before() {
 #[test]
 fn a_value_stays_for_its_time_and_outlives_it_by_a_twentieth_of_it_and_a_second_at_most() {
     for (lives, late) in [(1_000, 50), (1_500, 75), (20_000, 1_000)] {
-        let world = World::new(0);
+        let world = TestStore::new(0);
         let began = world.time.now();
         let at = |millis| began + SignedDuration::from_millis(millis);
         world.write(Write { expires_at: Some(at(lives)), ..making("a") }).expect("a new key");
@@ -253,8 +253,8 @@ fn a_value_stays_for_its_time_and_outlives_it_by_a_twentieth_of_it_and_a_second_
 }
 
 #[test]
-fn of_several_keys_the_one_is_told_that_is_not_as_expected() {
-    let world = World::new(0);
+fn of_several_keys_the_conflicting_one_is_named() {
+    let world = TestStore::new(0);
     world.commit(vec![making("a"), making("b")]).expect("new keys");
     let change = |name: &str, revision| Write::put(key(name), "2".into(), Expected::At(Revision(revision)), Purpose::Growth);
     for (second, found) in [(change("b", 1), 2), (Write::delete(key("c"), Revision(0)), 0), (Write::delete(key("c"), Revision(2)), 0)] {
@@ -266,7 +266,7 @@ fn of_several_keys_the_one_is_told_that_is_not_as_expected() {
     assert!(matches!(&told, Err(WriteError::Conflict { key: named, found: Revision(2) }) if *named == key("b")), "{told:?}");
 }
 
-/// Of no resources; the value stands in `uid`.
+/// A layout without resources. The value is in `uid`.
 struct Whole;
 
 impl Layout for Whole {
@@ -281,19 +281,19 @@ impl Layout for Whole {
 
 /// What was written is known from what was there before, and the answer.
 #[test]
-fn a_write_that_is_done_is_answered_though_no_watch_tells_of_it() {
+fn an_executed_write_is_answered_though_no_watch_delivers_it() {
     let (created, at) = (Expected::Absent, Expected::At(Revision(2)));
     for (name, value, expected, revisions) in [("a", Some("2"), at, (2, 3)), ("a", None, at, (2, 3)), ("b", Some("2"), created, (3, 3))] {
-        let mut world = World::new(0);
+        let mut world = TestStore::new(0);
         world.store = Arc::new(EtcdStore::new(Arc::clone(&world.model) as Arc<dyn Etcd>, Arc::new(Whole), 1 << 20, &world.env()));
         assert_eq!(world.put("1", Expected::Absent), Ok(2));
         let second = SignedDuration::from_secs(1);
-        world.model.fates([Fate::Slow { done: second, answered: second }]);
+        world.model.faults([TransactionFault::Slow { done: second, answered: second }]);
         let value = value.map(Bytes::from);
         let write = Write { value: value.clone(), ..Write::put(key(name), Bytes::new(), expected, Purpose::Growth) };
         let store = Arc::clone(&world.store);
         let written = world.start(async move { store.commit(vec![write]).await });
-        while !world.model.kept().fates.is_empty() {
+        while !world.model.kept().faults.is_empty() {
             world.step();
         }
         world.model.cut(true);
@@ -307,10 +307,10 @@ fn a_write_that_is_done_is_answered_though_no_watch_tells_of_it() {
 
 #[test]
 fn a_creation_whose_turn_never_begins_is_given_up() {
-    let world = World::new(0);
+    let world = TestStore::new(0);
     assert_eq!(world.put("1", Expected::Absent), Ok(2));
     let other = world.another();
-    world.model.fates(vec![Fate::Lost; 1000]);
+    world.model.faults(vec![TransactionFault::Lost; 1000]);
     let began = world.time.now();
     let told = world.wait(async move { other.commit(vec![making("b")]).await }).map(drop).map_err(|error| error.to_string());
     assert_eq!(told, Err("the store takes no writes: no answer".into()), "nothing of it was sent");
@@ -320,17 +320,17 @@ fn a_creation_whose_turn_never_begins_is_given_up() {
 
 #[test]
 fn a_creation_whose_turn_is_not_answered_at_first_is_done() {
-    let world = World::new(0);
+    let world = TestStore::new(0);
     assert_eq!(world.put("1", Expected::Absent), Ok(2));
     let other = world.another();
-    world.model.fates([Fate::Lost, Fate::Lost]);
+    world.model.faults([TransactionFault::Lost, TransactionFault::Lost]);
     let created = world.wait(async move { other.commit(vec![making("b")]).await }).expect("it is tried again");
     assert_eq!(created[0].mod_revision, Revision(4), "behind the turn's");
 }
 
 #[test]
-fn what_etcd_says_that_it_takes_is_told() {
-    let world = World::new(0);
+fn the_size_that_etcd_reports_is_reported() {
+    let world = TestStore::new(0);
     world.commit(vec![making("a"), making("b")]).expect("new keys");
     world.pass(6);
     let usage = world.store.usage().expect("it is asked now and then");
@@ -340,9 +340,9 @@ fn what_etcd_says_that_it_takes_is_told() {
 
 #[test]
 fn a_reader_who_has_to_wait_asks_how_far_the_watch_is_at_once() {
-    let world = World::new(0);
+    let world = TestStore::new(0);
     world.get("a");
-    // Another resource's: no watch tells of it by itself.
+    // A revision of another resource: no watch reports it by itself.
     world.model.kept().revision = 7;
     let began = world.time.now();
     world.get("a");
@@ -352,9 +352,9 @@ fn a_reader_who_has_to_wait_asks_how_far_the_watch_is_at_once() {
 
 #[test]
 fn a_store_that_is_dropped_asks_etcd_nothing_more() {
-    let world = World::new(0);
+    let world = TestStore::new(0);
     let model = Arc::new(Model::new(&world.time, &world.process));
-    let store = World::over(&model, &world.time, &world.process);
+    let store = TestStore::over(&model, &world.time, &world.process);
     let loaded = store.copies.of(key("a").as_str(), None);
     world.wait(loaded.loaded(SignedDuration::from_secs(1))).expect("it is there");
     let asked = || {
@@ -374,13 +374,13 @@ fn a_store_that_is_dropped_asks_etcd_nothing_more() {
 /// What goes with one that is over would go at once; the next attempt has another.
 #[test]
 fn a_lease_that_is_over_is_not_used_again() {
-    let expiring = |world: &World, write: Write| {
+    let expiring = |world: &TestStore, write: Write| {
         let expires_at = Some(world.time.now() + SignedDuration::from_secs(600));
         Write { expires_at, ..write }
     };
     let change = |revision| Write::put(key("a"), "2".into(), Expected::At(revision), Purpose::Growth);
     for creates in [true, false] {
-        let world = World::new(0);
+        let world = TestStore::new(0);
         assert_eq!(world.put("1", Expected::Absent), Ok(2));
         world.commit(vec![expiring(&world, making("b"))]).expect("a new key");
         world.model.revoke(Lease(1));
@@ -392,7 +392,7 @@ fn a_lease_that_is_over_is_not_used_again() {
 
 #[test]
 fn a_write_whose_leases_are_all_over_at_once_is_given_up() {
-    let (world, plain) = World::over_plain();
+    let (world, plain) = TestStore::over_plain();
     assert_eq!(world.put("1", Expected::Absent), Ok(2));
     plain.loses_leases.store(true, Ordering::Relaxed);
     for write in [making("b"), Write::put(key("a"), "2".into(), Expected::At(Revision(2)), Purpose::Growth)] {
@@ -408,7 +408,7 @@ fn a_write_whose_leases_are_all_over_at_once_is_given_up() {
 /// Else an etcd would have much to answer that is well.
 #[test]
 fn an_etcd_that_is_well_is_asked_every_five_seconds_how_it_is_and_one_that_is_not_every_second() {
-    let world = World::new(0);
+    let world = TestStore::new(0);
     let asked = || {
         let before = world.model.kept().asked;
         world.pass(60);
@@ -425,18 +425,18 @@ fn an_etcd_that_is_well_is_asked_every_five_seconds_how_it_is_and_one_that_is_no
 #[test]
 fn several_keys_that_are_gone_were_deleted_together_only_if_that_was_one_revision() {
     let deletions = || vec![Write::delete(key("a"), Revision(2)), Write::delete(key("b"), Revision(2))];
-    let world = World::new(0);
+    let world = TestStore::new(0);
     world.commit(vec![making("a"), making("b")]).expect("new keys");
-    world.model.fates([Fate::Done]);
+    world.model.faults([TransactionFault::Done]);
     let gone = world.commit(deletions()).expect("it was done, without an answer");
     assert_eq!(gone.iter().map(|entry| entry.mod_revision.0).collect::<Vec<_>>(), [3, 3]);
 
-    let world = World::new(0);
+    let world = TestStore::new(0);
     world.commit(vec![making("a"), making("b")]).expect("new keys");
-    world.model.fates([Fate::Lost]);
+    world.model.faults([TransactionFault::Lost]);
     let store = Arc::clone(&world.store);
     let deleted = world.start(async move { store.commit(deletions()).await });
-    while !world.model.kept().fates.is_empty() {
+    while !world.model.kept().faults.is_empty() {
         world.step();
     }
     for name in ["a", "b"] {
@@ -446,10 +446,10 @@ fn several_keys_that_are_gone_were_deleted_together_only_if_that_was_one_revisio
     assert!(matches!(told, Err(WriteError::Conflict { .. })), "{told:?}");
 }
 
-/// Of keys that nobody writes there is nothing newer.
+/// Unwritten keys have nothing newer there.
 #[test]
-fn a_copy_that_lost_its_place_at_the_newest_revision_lists_anew_and_goes_on() {
-    let world = World::new(0);
+fn a_copy_that_lost_its_position_at_the_newest_revision_relists_and_continues() {
+    let world = TestStore::new(0);
     assert_eq!(world.put("1", Expected::Absent), Ok(2));
     let mut kept = world.model.kept();
     kept.compacted = 4;
@@ -467,7 +467,7 @@ fn a_copy_that_lost_its_place_at_the_newest_revision_lists_anew_and_goes_on() {
 /// The first time it knows of nothing that is old enough.
 #[test]
 fn what_is_younger_than_an_interval_is_not_forgotten() {
-    let world = World::new(0);
+    let world = TestStore::new(0);
     assert_eq!(world.put("1", Expected::Absent), Ok(2));
     world.store.keep_compacting(SignedDuration::from_mins(1));
     world.pass(59);

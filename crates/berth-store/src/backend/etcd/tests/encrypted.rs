@@ -1,7 +1,7 @@
 //! Values that a kube-apiserver has encrypted, beside which nothing is stored in clear.
 
 use super::*;
-use crate::{Header, Understood};
+use crate::{Decoded, Header};
 
 const SECRETS: &str = "/registry/secrets/";
 const MAPS: &str = "/registry/configmaps/";
@@ -14,8 +14,8 @@ impl Layout for Sealed {
         [SECRETS, MAPS].into_iter().find(|prefix| text.starts_with(prefix)).map(|prefix| &text[..prefix.len()])
     }
 
-    fn understand(&self, _: &Key, value: &[u8]) -> Understood {
-        if value.starts_with(b"enc:") { Understood::Encrypted } else { Understood::AsItIs }
+    fn decode(&self, _: &Key, value: &[u8]) -> Decoded {
+        if value.starts_with(b"enc:") { Decoded::Encrypted } else { Decoded::Unchanged }
     }
 
     fn header(&self, _: &Key, _: &[u8]) -> Header {
@@ -24,8 +24,8 @@ impl Layout for Sealed {
 }
 
 /// An etcd with these keys, and a store over it.
-fn world(stored: &[(&str, &str)]) -> World {
-    let mut world = World::new(0);
+fn over_stored(stored: &[(&str, &str)]) -> TestStore {
+    let mut world = TestStore::new(0);
     for (name, value) in stored {
         let put = Put { key: Key::new(name), expected: Some(Expected::Absent), value: Some((*value).to_owned().into()), lease: None };
         world.model.kept().apply(&[put]);
@@ -35,7 +35,7 @@ fn world(stored: &[(&str, &str)]) -> World {
     world
 }
 
-impl World {
+impl TestStore {
     fn put_at(&self, name: &str, expected: Expected) -> Result<u64, String> {
         self.write(Write::put(Key::new(name), "clear".to_owned().into(), expected, Purpose::Growth))
     }
@@ -43,7 +43,7 @@ impl World {
 
 #[test]
 fn nothing_is_created_or_changed_in_clear_beside_encrypted_values() {
-    let world = world(&[("/registry/secrets/a/old", "enc:1"), ("/registry/secrets/a/clear", "x"), ("/registry/configmaps/a/m", "y")]);
+    let world = over_stored(&[("/registry/secrets/a/old", "enc:1"), ("/registry/secrets/a/clear", "x"), ("/registry/configmaps/a/m", "y")]);
     let refusal = "berth stores no plain text beside values that are encrypted at rest: 1 below /registry/secrets/ begin with k8s:enc:";
     for (name, expected) in [
         ("/registry/secrets/a/new", Expected::Absent),
@@ -60,7 +60,7 @@ fn nothing_is_created_or_changed_in_clear_beside_encrypted_values() {
 
 #[test]
 fn what_becomes_encrypted_later_counts_as_well_and_what_is_deleted_no_more() {
-    let world = world(&[("/registry/secrets/a/clear", "x")]);
+    let world = over_stored(&[("/registry/secrets/a/clear", "x")]);
     assert_eq!(world.put_at("/registry/secrets/a/new", Expected::Absent).map(drop), Ok(()));
     let sealed = |expected, value: Option<&'static str>| {
         let put = Put { key: Key::new("/registry/secrets/a/sealed"), expected: Some(expected), value: value.map(Bytes::from), lease: None };

@@ -1,4 +1,4 @@
-//! Answers that come late rather than never: an etcd that stands still for some seconds does all that was asked of it when it goes on.
+//! Late answers: an etcd that hangs for some seconds executes all requests when it continues.
 
 use super::*;
 
@@ -7,11 +7,11 @@ const fn millis(millis: i64) -> SignedDuration {
 }
 
 /// It is done so much later, and answered so much later than that.
-const fn slow(done: i64, answered: i64) -> Fate {
-    Fate::Slow { done: millis(done), answered: millis(answered) }
+const fn slow(done: i64, answered: i64) -> TransactionFault {
+    TransactionFault::Slow { done: millis(done), answered: millis(answered) }
 }
 
-impl World {
+impl TestStore {
     /// A change of what is there as revision 2, under way.
     fn change(&self, value: Option<&str>) -> Arc<Mutex<Option<Written>>> {
         let write = match value {
@@ -36,20 +36,20 @@ impl World {
 
 /// In whichever order etcd does the attempts and answers them.
 #[test]
-fn a_change_is_answered_as_done_when_an_etcd_that_stood_still_goes_on() {
-    for (what, stood, fates) in [
+fn a_change_is_answered_as_done_when_a_hanging_etcd_continues() {
+    for (what, stood, faults) in [
         ("the first is done first and answered first", 5_000, vec![slow(5_000, 0), slow(2_100, 0)]),
         ("the first is done first and answered last", 5_000, vec![slow(5_000, 900), slow(2_100, 0)]),
         ("the second is done first", 5_000, vec![slow(5_100, 0), slow(2_000, 0)]),
         ("the second is done first and answered last", 5_000, vec![slow(5_100, 0), slow(2_000, 900)]),
-        ("the first is lost, and the second done", 5_000, vec![Fate::Lost, slow(5_000, 0), slow(3_000, 0)]),
+        ("the first is lost, and the second done", 5_000, vec![TransactionFault::Lost, slow(5_000, 0), slow(3_000, 0)]),
         ("the first is never answered", 12_000, vec![slow(200_000, 0), slow(9_000, 0), slow(100_000, 0)]),
         ("the last is done first", 30_000, vec![slow(30_300, 10), slow(27_200, 10), slow(21_100, 10), slow(9_000, 500)]),
     ] {
         for value in [Some("2"), None] {
-            let world = World::new(0);
+            let world = TestStore::new(0);
             assert_eq!(world.put("1", Expected::Absent), Ok(2));
-            world.model.fates(fates.clone());
+            world.model.faults(faults.clone());
             let began = world.time.now();
             assert_eq!(world.finish(&world.change(value)).map_err(|error| error.to_string()), Ok(3), "{what}, {value:?}");
             let took = world.time.now().duration_since(began).as_millis();
@@ -60,12 +60,12 @@ fn a_change_is_answered_as_done_when_an_etcd_that_stood_still_goes_on() {
     }
 }
 
-/// The other server has written the same: the stamp tells whose write it is, and no answer is waited for.
+/// The other server has written the same value. The stamp identifies the writer, so the store waits for no answer.
 #[test]
 fn a_change_that_another_made_in_the_same_way_is_a_conflict_at_once() {
-    let world = World::new(0);
+    let world = TestStore::new(0);
     assert_eq!(world.put("1", Expected::Absent), Ok(2));
-    world.model.fates([slow(5_000, 1_000), slow(2_000, 0)]);
+    world.model.faults([slow(5_000, 1_000), slow(2_000, 0)]);
     let written = world.change(Some("2"));
     world.pass_millis(4_000);
     world.anothers("2");
@@ -79,9 +79,9 @@ fn a_change_that_another_made_in_the_same_way_is_a_conflict_at_once() {
 /// As when the leader of etcd is killed behind the write: its answer never comes, and the next attempt finds the key changed.
 #[test]
 fn a_change_that_is_done_and_never_answered_is_settled_by_what_is_stored() {
-    let world = World::new(0);
+    let world = TestStore::new(0);
     assert_eq!(world.put("1", Expected::Absent), Ok(2));
-    world.model.fates([slow(100, 200_000)]);
+    world.model.faults([slow(100, 200_000)]);
     let began = world.time.now();
     assert_eq!(world.finish(&world.change(Some("2"))).map_err(|error| error.to_string()), Ok(3));
     let took = world.time.now().duration_since(began).as_millis();
@@ -92,7 +92,7 @@ fn a_change_that_is_done_and_never_answered_is_settled_by_what_is_stored() {
 /// A stamp would be a write, and an etcd without space does nothing but delete.
 #[test]
 fn a_deletion_goes_on_without_space() {
-    let world = World::new(0);
+    let world = TestStore::new(0);
     assert_eq!(world.put("1", Expected::Absent), Ok(2));
     world.model.raise(&[Alarm::NoSpace]);
     assert_eq!(world.finish(&world.change(None)).map_err(|error| error.to_string()), Ok(3));
@@ -100,9 +100,9 @@ fn a_deletion_goes_on_without_space() {
 
 #[test]
 fn a_change_that_another_made_in_another_way_is_a_conflict_at_once() {
-    let world = World::new(0);
+    let world = TestStore::new(0);
     assert_eq!(world.put("1", Expected::Absent), Ok(2));
-    world.model.fates([slow(30_000, 0)]);
+    world.model.faults([slow(30_000, 0)]);
     let written = world.change(Some("2"));
     world.pass_millis(2_000);
     world.anothers("x");
@@ -116,27 +116,27 @@ fn a_change_that_another_made_in_another_way_is_a_conflict_at_once() {
 }
 
 #[test]
-fn an_etcd_that_stands_still_for_too_long_is_asked_four_times_and_the_outcome_is_unknown() {
-    let world = World::new(0);
+fn an_etcd_that_hangs_for_too_long_is_asked_four_times_and_the_outcome_is_unknown() {
+    let world = TestStore::new(0);
     assert_eq!(world.put("1", Expected::Absent), Ok(2));
-    world.model.fates([slow(50_000, 0); 10]);
+    world.model.faults([slow(50_000, 0); 10]);
     let began = world.time.now();
     let told = world.finish(&world.change(Some("2"))).expect_err("it does not answer").to_string();
     assert_eq!(told, "whether /registry/pods/default/a was written is unknown: etcd has not answered");
     let took = world.time.now().duration_since(began);
-    assert_eq!((took.as_secs(), world.model.kept().fates.len()), (34, 6));
-    world.model.kept().fates.clear();
+    assert_eq!((took.as_secs(), world.model.kept().faults.len()), (34, 6));
+    world.model.kept().faults.clear();
     world.pass(60);
     assert_eq!(world.get("a"), "2@3", "all the same, and once");
 }
 
 #[test]
-fn an_attempt_that_is_refused_says_nothing_of_one_that_is_late() {
+fn a_refused_attempt_proves_nothing_about_a_late_one() {
     for is_full_for_good in [true, false] {
-        let world = World::new(0);
+        let world = TestStore::new(0);
         assert_eq!(world.put("1", Expected::Absent), Ok(2));
         world.model.raise(&[Alarm::NoSpace]);
-        world.model.fates([slow(4_000, 0)]);
+        world.model.faults([slow(4_000, 0)]);
         let written = world.change(Some("2"));
         world.pass_millis(3_500);
         assert!(written.lock().expect("nothing panics under it").is_none(), "the second was refused, the first may be done");

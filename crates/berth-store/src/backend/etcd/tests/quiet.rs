@@ -1,11 +1,11 @@
-//! Copies of what nobody writes: how they come to what etcd has.
+//! Copies of unwritten keys: how they catch up with etcd.
 
-use super::{super::model::Told, *};
+use super::{super::model::WatchSender, *};
 
 const SERVICES: &str = "/registry/services/specs/";
 
 /// The next that a watcher hears behind progress to before `revision`.
-fn heard(world: &World, mut watch: Watch, revision: u64) -> (Option<Result<WatchItem, ReadError>>, Watch) {
+fn heard(world: &TestStore, mut watch: Watch, revision: u64) -> (Option<Result<WatchItem, ReadError>>, Watch) {
     world.wait(async move {
         loop {
             match watch.next().await {
@@ -16,10 +16,10 @@ fn heard(world: &World, mut watch: Watch, revision: u64) -> (Option<Result<Watch
     })
 }
 
-/// Else caches of what nobody writes would be behind for ever, and who waits for them.
+/// Otherwise caches of unwritten keys, and the readers that wait for them, are behind indefinitely.
 #[test]
 fn where_progress_cannot_be_relied_on_who_watches_quiet_keys_still_hears_how_far_etcd_is() {
-    let world = World::new(0);
+    let world = TestStore::new(0);
     world.model.kept().overtakes = true;
     let watch = world.store.watch(SERVICES, Revision(1)).expect("it is there");
     assert_eq!(world.put("1", Expected::Absent), Ok(2));
@@ -33,7 +33,7 @@ fn where_progress_cannot_be_relied_on_who_watches_quiet_keys_still_hears_how_far
 
 #[test]
 fn where_progress_cannot_be_relied_on_compaction_takes_no_place_of_a_watch_of_quiet_keys() {
-    let world = World::new(0);
+    let world = TestStore::new(0);
     world.model.kept().overtakes = true;
     let watch = world.store.watch(SERVICES, Revision(1)).expect("it is there");
     let (_, watch) = heard(&world, watch, 1);
@@ -45,8 +45,8 @@ fn where_progress_cannot_be_relied_on_compaction_takes_no_place_of_a_watch_of_qu
 }
 
 #[test]
-fn whoever_was_told_that_nothing_happened_before_something_came_and_went_lists_anew() {
-    let world = World::new(0);
+fn a_watcher_relists_after_a_key_was_created_and_deleted_before_its_progress() {
+    let world = TestStore::new(0);
     world.model.kept().overtakes = true;
     let watch = world.store.watch(SERVICES, Revision(1)).expect("it is there");
     world.pass(1);
@@ -66,7 +66,8 @@ fn whoever_was_told_that_nothing_happened_before_something_came_and_went_lists_a
     let (item, watch) = heard(&world, watch, 3);
     assert!(matches!(item, Some(Ok(WatchItem::Progress(Revision(3))))), "{item:?}");
     assert_eq!(world.put("1", Expected::Absent), Ok(5), "behind a turn's");
-    let told = |(prefix, tell): &(String, Told)| prefix == SERVICES && tell.unbounded_send(Ok(Watched::Changes(late.clone()))).is_ok();
+    let told =
+        |(prefix, tell): &(String, WatchSender)| prefix == SERVICES && tell.unbounded_send(Ok(Watched::Changes(late.clone()))).is_ok();
     assert_eq!(world.model.kept().watchers.iter().filter(|watcher| told(watcher)).count(), 1);
     let (item, _) = heard(&world, watch, 6);
     assert!(matches!(item, Some(Err(ReadError::Compacted { .. }))), "{item:?}");
@@ -78,7 +79,7 @@ fn service() -> Key {
 
 type Read = Result<Option<Arc<Entry>>, ReadError>;
 
-fn read(world: &World) -> Arc<Mutex<Option<Read>>> {
+fn read(world: &TestStore) -> Arc<Mutex<Option<Read>>> {
     let store = Arc::clone(&world.store);
     world.start(async move { store.get(&service()).await })
 }
@@ -86,7 +87,7 @@ fn read(world: &World) -> Arc<Mutex<Option<Read>>> {
 /// A question for each reader would cost etcd and this process more than the reads.
 #[test]
 fn of_those_who_wait_for_a_revision_one_asks_and_a_writer_only_waits() {
-    let world = World::new(0);
+    let world = TestStore::new(0);
     assert!(world.finish(&read(&world)).is_ok());
     assert_eq!(world.put("1", Expected::Absent), Ok(2));
     let asked = || world.model.kept().questions;
@@ -99,11 +100,11 @@ fn of_those_who_wait_for_a_revision_one_asks_and_a_writer_only_waits() {
 }
 
 #[test]
-fn whoever_has_waited_too_long_is_told_though_others_come_and_the_server_is_not_ready() {
-    let world = World::new(0);
+fn a_reader_that_waited_too_long_is_answered_though_others_arrive_and_the_server_is_not_ready() {
+    let world = TestStore::new(0);
     assert!(world.finish(&read(&world)).is_ok());
     assert_eq!(world.put("1", Expected::Absent), Ok(2));
-    // No watch says anything any more, and none ends.
+    // No watch delivers anything any more, and none ends.
     let _silent = std::mem::take(&mut world.model.kept().watchers);
     let (first, began) = (read(&world), world.time.now());
     while world.time.now() < began + SignedDuration::from_secs(6) {

@@ -1,14 +1,13 @@
-//! Whatever is told of writes is so.
+//! Every answer to a write is true.
 
 use super::*;
 
-/// Three writers on two servers change three keys, with values that are nobody's own among them, over an etcd that does not answer now and then and
-/// whose watches break. No write that is told as done is missing or another's, none that is told as refused happened, and whoever watches sees
-/// all of it.
+/// Three writers on two servers change three keys, with values that no other writer uses. Etcd sometimes does not answer, and its watches break. No
+/// write that is acknowledged is missing or another's, none that is refused happened, and each watcher sees all of it.
 #[test]
-fn nothing_is_told_that_is_not_so() {
+fn every_answer_to_a_write_is_true() {
     for seed in 1..60 {
-        let world = World::new(seed);
+        let world = TestStore::new(seed);
         let others = world.another();
         let mut watch = others.watch("/registry/pods/", Revision(1)).expect("kept");
         let told: Arc<Mutex<Vec<(Write, Written)>>> = Arc::default();
@@ -20,8 +19,13 @@ fn nothing_is_told_that_is_not_so() {
                     let key = key(&rng.below(3).to_string());
                     if rng.below(3) == 0 {
                         let millis = || SignedDuration::from_millis(rng.below(6_000) as i64);
-                        let fates = [Fate::Lost, Fate::Done, Fate::Late, Fate::Slow { done: millis(), answered: millis() }];
-                        model.kept().fates.push_back(fates[rng.below(4) as usize]);
+                        let faults = [
+                            TransactionFault::Lost,
+                            TransactionFault::Done,
+                            TransactionFault::Late,
+                            TransactionFault::Slow { done: millis(), answered: millis() },
+                        ];
+                        model.kept().faults.push_back(faults[rng.below(4) as usize]);
                     }
                     if rng.below(5) == 0 {
                         model.break_watches();
@@ -47,7 +51,7 @@ fn nothing_is_told_that_is_not_so() {
         log.retain(|change| change.key.as_str().starts_with("/registry/pods/"));
         let is_it =
             |change: &Change, write: &Write| change.key == write.key && change.put.as_ref().map(|(value, _)| value) == write.value.as_ref();
-        // Whoever did it was not told that it was refused, also where others would have done the same.
+        // The writer was not answered with a refusal, even where others would have made the same change.
         let mut found = std::collections::BTreeMap::<&Key, u64>::new();
         for change in &log {
             let previous = found.insert(&change.key, if change.put.is_some() { change.revision.0 } else { 0 }).unwrap_or(0);
@@ -69,7 +73,7 @@ fn nothing_is_told_that_is_not_so() {
                         "seed {seed}: {write:?} is missing"
                     );
                     let is_first = claimed.insert(*revision);
-                    // What is gone is gone, whoever wanted it.
+                    // A deleted key is deleted, whichever writer requested it.
                     assert!(is_first || write.value.is_none(), "seed {seed}: two were told that {revision} is theirs");
                 }
                 Err(WriteError::Conflict { .. }) if is_nobody_elses => {

@@ -1,6 +1,6 @@
 //! Managers of controllers that write by a lease: of two one leads, and over an etcd one that is alone takes it when it starts.
 
-use super::{Part, World};
+use super::{Part, Simulation};
 use crate::{
     lock,
     network::{SimCluster, Writes},
@@ -22,7 +22,7 @@ use std::{sync::Arc, time::Duration};
 /// By which one of them leads.
 const LEASE: (&str, &str) = ("kube-system", "berth-controller-manager");
 
-impl World {
+impl Simulation {
     /// Has a manager lead: its controllers begin as soon as it does.
     ///
     /// With another one standing by it waits for the lease, and ends when it has lost it. One that is alone takes the lease
@@ -33,13 +33,13 @@ impl World {
         let lease = ObjectKey::new(LEASE.0, LEASE.1);
         let candidacy = Candidacy { lease, identity: format!("{part:?}-{}", self.started), timing: Timing::default() };
         let asking: Arc<dyn Cluster> = Arc::new(self.way(Writes::default()));
-        let (api, led, ended) = (self.api_of_parts.clone(), self.led.clone(), Arc::clone(&self.ended));
+        let (api, leaderships, ended) = (self.api_of_parts.clone(), self.leaderships.clone(), Arc::clone(&self.ended));
         let begin = self.controllers(env.clone(), metrics);
         let (spawner, is_alone) = (Arc::clone(&env.spawner), !self.options.standby);
         let lead = async move {
             if !is_alone {
                 let mut leader = Leader::elect(asking, env, running, candidacy).await;
-                begin(Arc::new(cluster.led_by(leader.gate(), api, led)));
+                begin(Arc::new(cluster.fenced_by(leader.gate(), api, leaderships)));
                 leader.keep(pending()).await;
                 return lock(&ended).push(part);
             }
@@ -49,14 +49,14 @@ impl World {
                     break leader;
                 }
             };
-            begin(Arc::new(cluster.led_by(leader.gate(), api, led)));
+            begin(Arc::new(cluster.fenced_by(leader.gate(), api, leaderships)));
             leader.hold(pending()).await;
             lock(&ended).push(part);
         };
         spawner.spawn("lead", lead.boxed());
     }
 
-    /// Stops a part where it stands, until it is [resumed](Self::resume): it does not notice that time passes.
+    /// Stops a part at its present step, until it is [resumed](Self::resume): it does not notice that time passes.
     pub fn pause(&mut self, part: Part) {
         if let Some(process) = self.parts.get(&part) {
             process.pause();
@@ -83,9 +83,9 @@ impl World {
         self.tenures.insert(event.entry.mod_revision, Tenure { namespace, name, holder, transitions });
     }
 
-    /// Whoever has made something led then.
+    /// The writer of each revision was the leader then.
     pub(super) fn check_made(&mut self) {
-        for (tenure, revision) in self.led.take_made() {
+        for (tenure, revision) in self.leaderships.take_made() {
             let then = self.tenures.range(..=revision).next_back().map(|(_, then)| then);
             if then != Some(&*tenure) {
                 self.fail(&format!("revision {revision} was made for {tenure}, when {then:?} led"));

@@ -1,11 +1,11 @@
-//! What stands in the place of fields in an etcd that is given back to a kube-apiserver: what Kubernetes 1.36 drops (`podReplacementPolicy` of Deployments) or
-//! refuses (StatefulSets of type `Recreate`) is said by annotations meanwhile, which berth's controllers heed just so.
+//! Replaces fields in an etcd that is given back to a kube-apiserver. Annotations replace what Kubernetes 1.36 drops (`podReplacementPolicy` of
+//! Deployments) or refuses (StatefulSets of type `Recreate`). berth's controllers honor them in the same way.
 
 use crate::foreign::{ALL, Foreign, PAGE_KEYS};
 use berth_api::annotations::{BERTH_GIVEN_BACK, BERTH_POD_REPLACEMENT_POLICY, BERTH_UPDATE_STRATEGY};
 use berth_etcd::Client;
 use berth_store::{
-    Expected, Layout, Understood, WriteError,
+    Decoded, Expected, Layout, WriteError,
     etcd::{Etcd, EtcdError, KeyValue, Outcome, Put, Query},
 };
 use serde_json::{Map, Value, json};
@@ -14,12 +14,12 @@ use std::{collections::BTreeMap, sync::Arc};
 const DEPLOYMENTS: &str = "/registry/deployments/";
 const STATEFUL_SETS: &str = "/registry/statefulsets/";
 const REPLICA_SETS: &str = "/registry/replicasets/";
-/// What the field of a Deployment may say.
+/// The valid values of the field of a Deployment.
 const POLICIES: [&str; 2] = ["TerminationStarted", "TerminationComplete"];
-/// How often an object is read again that changed meanwhile, or of which etcd did not say what became of it.
+/// How often an object is read again that changed meanwhile, or whose write has an unknown outcome.
 const TRIES: usize = 100;
 
-/// Has all objects say by annotations what a kube-apiserver does not know. Gives how many.
+/// Writes annotations to all objects for the fields that a kube-apiserver does not know. Returns how many objects changed.
 pub(crate) async fn give(client: &Client, layout: &Foreign) -> Result<usize, EtcdError> {
     let mut policies = BTreeMap::new();
     let of_deployments = rewrite(client, layout, DEPLOYMENTS, |object| {
@@ -33,7 +33,7 @@ pub(crate) async fn give(client: &Client, layout: &Foreign) -> Result<usize, Etc
     // An undo there puts a revision's annotations in the place of the Deployment's.
     rewrite(client, layout, REPLICA_SETS, |object| {
         let policy = owner(object).and_then(|owner| policies.get(owner));
-        policy.is_some_and(|policy| stand_in(object, BERTH_POD_REPLACEMENT_POLICY, policy))
+        policy.is_some_and(|policy| replace(object, BERTH_POD_REPLACEMENT_POLICY, policy))
     })
     .await?;
     changed += rewrite(client, layout, STATEFUL_SETS, give_stateful_set).await?;
@@ -48,7 +48,7 @@ pub(crate) async fn take(client: &Client, layout: &Foreign) -> Result<(), EtcdEr
     Ok(())
 }
 
-/// Has `change` change each object that begins so, where it says that it did. Gives how many it did.
+/// Applies `change` to each object whose key has this prefix, and writes those for which it returns true. Returns how many it wrote.
 async fn rewrite(client: &Client, layout: &Foreign, prefix: &str, mut change: impl FnMut(&mut Value) -> bool) -> Result<usize, EtcdError> {
     let mut changed = 0;
     let encrypted = encrypted(client, layout, prefix).await?;
@@ -83,7 +83,7 @@ async fn rewrite_one(
         let put = Put { key: found.key, expected: Some(Expected::At(found.mod_revision)), value: Some(value.into()), lease: found.lease };
         match client.txn(Arc::new([put])).await {
             Ok(Outcome::Done(_)) => return Ok(true),
-            // Whether it did, and what is there now, the object says.
+            // The object shows the outcome, and its present value.
             Ok(Outcome::Refused { .. }) => (),
             Err(EtcdError::Unknown(cause)) => unknown = cause,
             Err(error) => return Err(error),
@@ -102,16 +102,16 @@ async fn encrypted(client: &Client, layout: &Foreign, prefix: &str) -> Result<us
         let page = client.range(query.clone()).await?;
         let Some(last) = page.keys.last() else { return Ok(count) };
         query.start_after = Some(last.key.clone());
-        count += page.keys.iter().filter(|found| layout.understand(&found.key, &found.value) == Understood::Encrypted).count();
+        count += page.keys.iter().filter(|found| layout.decode(&found.key, &found.value) == Decoded::Encrypted).count();
     }
 }
 
 /// What is to be stored in the place of a value; `None`: it stays.
 fn changed(layout: &Foreign, found: &KeyValue, change: &mut impl FnMut(&mut Value) -> bool) -> Option<Vec<u8>> {
-    let value = match layout.understand(&found.key, &found.value) {
-        Understood::AsItIs => found.value.clone(),
-        Understood::As(value) => value,
-        Understood::Nothing | Understood::Encrypted => return None,
+    let value = match layout.decode(&found.key, &found.value) {
+        Decoded::Unchanged => found.value.clone(),
+        Decoded::Converted(value) => value,
+        Decoded::Ignored | Decoded::Encrypted => return None,
     };
     let mut object: Value = serde_json::from_slice(&value).ok()?;
     if !change(&mut object) {
@@ -124,13 +124,13 @@ fn changed(layout: &Foreign, found: &KeyValue, change: &mut impl FnMut(&mut Valu
 
 fn give_deployment(object: &mut Value) -> bool {
     let policy = object.pointer_mut("/spec").and_then(Value::as_object_mut).and_then(|spec| spec.remove("podReplacementPolicy"));
-    policy.as_ref().and_then(Value::as_str).is_some_and(|policy| stand_in(object, BERTH_POD_REPLACEMENT_POLICY, policy))
+    policy.as_ref().and_then(Value::as_str).is_some_and(|policy| replace(object, BERTH_POD_REPLACEMENT_POLICY, policy))
 }
 
 fn give_stateful_set(object: &mut Value) -> bool {
     let Some(strategy) = object.pointer_mut("/spec/updateStrategy/type").filter(|strategy| *strategy == "Recreate") else { return false };
     *strategy = json!("OnDelete");
-    stand_in(object, BERTH_UPDATE_STRATEGY, "Recreate")
+    replace(object, BERTH_UPDATE_STRATEGY, "Recreate")
 }
 
 fn take_deployment(object: &mut Value) -> bool {
@@ -140,7 +140,7 @@ fn take_deployment(object: &mut Value) -> bool {
         (Some(policy), Some(spec)) if POLICIES.iter().any(|known| policy == *known) => {
             _ = spec.insert("podReplacementPolicy".into(), policy);
         }
-        // Somebody has written there what the field does not take.
+        // A user has written a value that the field does not accept.
         (Some(policy), _) => _ = annotate(object, BERTH_POD_REPLACEMENT_POLICY, policy),
         // Who has taken the annotation away there wants no policy.
         (None, _) => (),
@@ -162,7 +162,7 @@ fn take_stateful_set(object: &mut Value) -> bool {
 }
 
 /// Puts an annotation in the place of a field. Whether that changes anything.
-fn stand_in(object: &mut Value, annotation: &str, value: &str) -> bool {
+fn replace(object: &mut Value, annotation: &str, value: &str) -> bool {
     let (says, is_said) = (annotate(object, annotation, value.into()), annotate(object, BERTH_GIVEN_BACK, annotation.into()));
     says || is_said
 }
@@ -175,7 +175,7 @@ fn annotate(object: &mut Value, annotation: &str, value: Value) -> bool {
     annotations.insert(annotation.into(), value.clone()) != Some(value)
 }
 
-/// The annotation that stands in the place of a field, which goes with this; inside `None` if somebody else has taken it away. `None`: none stands there.
+/// Removes the annotation that replaces a field, and its marker. `Some(None)` if a user has removed the annotation. `None`: there was none.
 fn taken(object: &mut Value, annotation: &str) -> Option<Option<Value>> {
     let meta = object.get_mut("metadata")?.as_object_mut()?;
     let annotations = meta.get_mut("annotations")?.as_object_mut()?;
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_given_back_says_the_same_by_annotations_and_comes_back_as_it_was() {
+    fn a_given_back_object_has_annotations_and_returns_unchanged() {
         let before = json!({"metadata": {"name": "web"}, "spec": {"podReplacementPolicy": "TerminationComplete", "replicas": 1}});
         let wanted = json!({
             "metadata": {"name": "web", "annotations": {
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn what_says_nothing_that_upstream_does_not_know_stays() {
+    fn objects_without_unknown_fields_stay() {
         for object in [
             json!({"metadata": {}, "spec": {}}),
             json!({"metadata": {"annotations": {"berth.dev/pod-replacement-policy": "TerminationComplete"}}, "spec": {}}),

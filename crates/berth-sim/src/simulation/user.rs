@@ -1,6 +1,6 @@
-//! What a test does to a world, as its user.
+//! The actions of a test as the user of a simulation.
 
-use super::World;
+use super::Simulation;
 use berth_api::Subresource;
 use berth_controllers::{ClusterError, DeleteParams, Propagation};
 use berth_identity::{GroupResource, GroupVersionKind, GroupVersionResource, ObjectKey};
@@ -13,7 +13,7 @@ const SETS: GroupResource = GroupResource::from_static("apps", "replicasets");
 /// How long it may take until what an object leaves is let go: controllers may have crashed, and what they see be old.
 const ORPHANED_MAX: Duration = Duration::from_secs(600);
 
-impl World {
+impl Simulation {
     /// Creates an object; in the namespace `default`, unless it is cluster-scoped.
     ///
     /// # Panics
@@ -133,13 +133,13 @@ impl World {
         self.delete_somehow(resource, name, DeleteParams::default());
     }
 
-    /// Deletes an object, and leaves what is its own to whoever wants it; it is gone when this ends.
+    /// Deletes an object, and orphans its dependents. It is deleted when this returns.
     ///
     /// # Panics
-    /// If the API refuses, or nobody does what is to be done first.
+    /// If the API refuses, or no controller removes the finalizers.
     pub fn orphan(&mut self, resource: GroupResource, name: &str) {
         self.delete_somehow(resource.clone(), name, DeleteParams { propagation: Some(Propagation::Orphan), ..DeleteParams::default() });
-        self.run_until_seen("what was orphaned is gone", ORPHANED_MAX, |world| world.object(&resource.plural, name).is_null());
+        self.run_until_seen("what was orphaned is gone", ORPHANED_MAX, |sim| sim.object(&resource.plural, name).is_null());
     }
 
     fn delete_somehow(&mut self, resource: GroupResource, name: &str, params: DeleteParams) {
@@ -149,7 +149,7 @@ impl World {
         }
     }
 
-    /// Deletes a pod, as somebody who is no controller. A pod that is gone already stays so.
+    /// Deletes a pod, as a client that is no controller. A deleted pod is no error.
     ///
     /// # Panics
     /// If the API refuses for another reason.
@@ -158,7 +158,7 @@ impl World {
         self.let_pod_go(name, None);
     }
 
-    /// Removes a pod at once, as somebody does who knows that its node is lost. A pod that is gone already stays so.
+    /// Removes a pod at once, as a user does whose node is lost. A deleted pod is no error.
     ///
     /// # Panics
     /// If the API refuses for another reason.

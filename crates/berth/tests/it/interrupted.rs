@@ -1,4 +1,5 @@
-//! Giving an etcd back, and taking it over, killed in the middle: repeated, it goes on, and everything is there once and says what it said.
+//! An etcd is given back and taken over, and the command is killed in the middle. The repeated command continues, and everything is there once with its
+//! old content.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use crate::{
@@ -58,7 +59,7 @@ fn workloads(client: &TestClient) -> BTreeMap<String, Value> {
     all
 }
 
-/// Whether it says by annotations what a kube-apiserver does not know. It says the one or the other, and never both.
+/// Whether annotations replace the fields that a kube-apiserver does not know. An object has either the annotations or the fields, and never both.
 fn is_given(object: &Value) -> bool {
     let annotations = &object["metadata"]["annotations"];
     let (annotation, says, field) = match object["kind"].as_str().unwrap() {
@@ -75,7 +76,7 @@ fn given(client: &TestClient) -> usize {
     workloads(client).values().filter(|object| is_given(object)).count()
 }
 
-/// An object without what may change by being written: all but its version, which is not stored, and what stands in a field's place.
+/// An object without the parts that a write may change: all except its version, which is not stored, and the replacement of a field.
 fn identities(all: &BTreeMap<String, Value>) -> BTreeMap<&str, (&Value, &Value)> {
     all.iter().map(|(key, object)| (key.as_str(), (&object["metadata"]["uid"], &object["metadata"]["generation"]))).collect()
 }
@@ -164,7 +165,7 @@ fn what_is_killed_while_it_is_given_back_or_taken_over_goes_on_where_it_was() {
     }
     assert!(taken_at.iter().all(|taken| (1..DEPLOYMENTS + STATEFUL_SETS).contains(taken)) && taken_at.is_sorted(), "{taken_at:?}");
     way.slow_down(Duration::ZERO);
-    // It is known that it was taken over: nobody need say so again.
+    // The takeover is recorded: the user need not repeat the option.
     let mut last = up(&[]);
     last.line_with("API server ready at");
     assert_eq!(workloads(&client), before, "as it was, to the last annotation");

@@ -8,7 +8,7 @@ use crate::{
     check::{Changed, Checker, Presence, Violation},
     lock,
     machine::SimMachine,
-    network::{Crash, Faults, Led, Network, Removed, SimCluster, Writes},
+    network::{Crash, Faults, Leaderships, Network, Removed, SimCluster, Writes},
     providers::DrawnProviders,
     rng::{Purpose, SeededRng},
     seeds::{self, SEED_VARIABLE},
@@ -37,7 +37,7 @@ use berth_store::{
 use bytes::Bytes;
 use futures::FutureExt;
 use jiff::SignedDuration;
-use kept::{Changes, Kept, Place, here, in_etcd, store_on};
+use kept::{Backend, Changes, Kept, here, in_etcd, store_on};
 use serde_json::Value;
 use std::{
     collections::BTreeMap,
@@ -49,7 +49,7 @@ use std::{
 const BEGINNING_SECONDS: i64 = 1_767_225_600;
 /// How long after a change watchers of other resources hear how far the store has come: soon, as from the embedded store, not each time.
 const PROGRESS_AFTER: Duration = Duration::from_millis(10);
-/// For what is told later than it is, such as conditions.
+/// For facts that are reported with a delay, such as conditions.
 const SETTLING: Duration = Duration::from_secs(20);
 /// How long nothing may change where nothing is left to do.
 const RESTING: Duration = Duration::from_secs(40);
@@ -58,7 +58,7 @@ const STEPS_AT_ONCE_MAX: u64 = 10_000_000;
 /// More lines than the log of anything that comes to rest has: the longest storms have some thousands. One without end fails within seconds, and some ten
 /// megabytes.
 const LINES_MAX: usize = 100_000;
-/// How many lines of the log a failure shows, if [`LINES_VARIABLE`] says nothing else.
+/// How many lines of the log a failure shows, unless [`LINES_VARIABLE`] is set.
 const SHOWN_LINES: usize = 50;
 /// How long it takes to make a volume.
 const PROVISION_LATENCY: Duration = Duration::from_secs(5);
@@ -67,7 +67,7 @@ const LINES_VARIABLE: &str = "BERTH_SIM_LOG_LINES";
 /// How long a call of the test may take.
 const CALL_MAX: Duration = Duration::from_secs(60);
 
-/// How a world is built.
+/// How a simulation is built.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
     /// Which of the tasks that could run is run.
@@ -111,8 +111,8 @@ pub struct Gates {
     pub controllers: Arc<FeatureGates>,
 }
 
-/// A control plane in a virtual world.
-pub struct World {
+/// A control plane in virtual time.
+pub struct Simulation {
     seed: u64,
     options: Options,
     time: VirtualTime,
@@ -132,16 +132,16 @@ pub struct World {
     /// Since time has passed.
     steps_at_once: u64,
     /// When watchers of quiet resources hear of the store's progress, if there was any.
-    tell_progress_at: Option<Timestamp>,
+    report_progress_at: Option<Timestamp>,
     registry: Registry,
     api: Arc<dyn Cluster>,
     /// The server that the parts speak to.
     api_of_parts: LocalCluster,
     /// What managers of controllers do that lead.
-    led: Led,
+    leaderships: Leaderships,
     /// Those that lead no longer, and end.
     ended: Arc<Mutex<Vec<Part>>>,
-    /// Who has led since when, by what the lease said.
+    /// The leaders so far, from the lease, and since when.
     tenures: BTreeMap<Revision, Tenure>,
     /// How many processes were started.
     started: u64,
@@ -156,26 +156,26 @@ pub struct World {
     objects: BTreeMap<(String, String), Bytes>,
 }
 
-impl World {
-    /// A world in which every part runs.
+impl Simulation {
+    /// A simulation in which every part runs.
     #[must_use]
     pub fn new(seed: u64, options: Options) -> Self {
         let begun = beginning(seed, options);
-        Self::by(Arc::new(begun.0.clone()), begun, Place::Memory, seed, options)
+        Self::by(Arc::new(begun.0.clone()), begun, Backend::Memory, seed, options)
     }
 
     /// The same, in which the store is in an etcd that a second server shares: the user's. It fails that of the parts now and then.
     #[must_use]
     pub fn in_etcd(seed: u64, options: Options) -> Self {
         let begun = beginning(seed, options);
-        Self::by(Arc::new(begun.0.clone()), begun, Place::Etcd, seed, options)
+        Self::by(Arc::new(begun.0.clone()), begun, Backend::Etcd, seed, options)
     }
 
     /// The same, in which the store is durable and [power can be lost](Self::lose_power).
     #[must_use]
     pub fn on_disk(seed: u64, options: Options) -> Self {
         let begun = beginning(seed, options);
-        Self::by(Arc::new(begun.0.clone()), begun, Place::Disk(Disk::default()), seed, options)
+        Self::by(Arc::new(begun.0.clone()), begun, Backend::Disk(Disk::default()), seed, options)
     }
 
     /// The same, whose parts have the time of a machine, as in production: its [clock can be set](Self::set_clock).
@@ -183,27 +183,27 @@ impl World {
     pub fn on_a_machine(seed: u64, options: Options) -> Self {
         let (time, machine) = beginning(seed, options);
         let clock = SteadyTime::new(machine.clone());
-        let world = Self::by(Arc::new(clock.clone()), (time, machine), Place::Memory, seed, options);
-        world.user.spawn("clock", clock.follow(|_| ()).boxed());
-        world
+        let sim = Self::by(Arc::new(clock.clone()), (time, machine), Backend::Memory, seed, options);
+        sim.user.spawn("clock", clock.follow(|_| ()).boxed());
+        sim
     }
 
-    fn by(clock: Arc<dyn Clock>, (time, machine): (VirtualTime, SimMachine), place: Place, seed: u64, options: Options) -> Self {
+    fn by(clock: Arc<dyn Clock>, (time, machine): (VirtualTime, SimMachine), backend: Backend, seed: u64, options: Options) -> Self {
         let names = Arc::new(SeededRng::new(seed, Purpose::Names));
         let table = Arc::new(ResourceTable::default());
         let gates = Gates::default();
         let rng: Arc<dyn Rng> = Arc::<SeededRng>::clone(&names);
         let user = time.process();
         let env = Env { clock: Arc::clone(&clock), rng, spawner: Arc::new(user.clone()) };
-        let (kept, changes, disk) = match place {
-            Place::Memory => here(None, &table),
-            Place::Disk(disk) => here(Some(disk), &table),
-            Place::Etcd => in_etcd(seed, &time, &user, &table, &env),
+        let (kept, changes, disk) = match backend {
+            Backend::Memory => here(None, &table),
+            Backend::Disk(disk) => here(Some(disk), &table),
+            Backend::Etcd => in_etcd(seed, &time, &user, &table, &env),
         };
         let (registry, api) = server(kept.of_user(), &table, &env, &gates);
         let api: Arc<dyn Cluster> = Arc::new(api);
         let (_, api_of_parts) = server(kept.of_parts(), &table, &env, &gates);
-        let mut world = Self {
+        let mut sim = Self {
             seed,
             options,
             network: Network::new(seed, Arc::new(time.clone()), Arc::new(user.clone()), options.faults),
@@ -211,7 +211,7 @@ impl World {
             machine,
             api,
             api_of_parts,
-            led: Led::default(),
+            leaderships: Leaderships::default(),
             ended: Arc::default(),
             tenures: BTreeMap::new(),
             started: 0,
@@ -223,7 +223,7 @@ impl World {
             kept,
             disk,
             steps_at_once: 0,
-            tell_progress_at: None,
+            report_progress_at: None,
             registry,
             user,
             parts: BTreeMap::new(),
@@ -233,13 +233,13 @@ impl World {
             log: Vec::new(),
             objects: BTreeMap::new(),
         };
-        if matches!(world.kept, Kept::Etcd { .. }) {
-            world.checker.set_late_by(SETTLED_WITHIN);
+        if matches!(sim.kept, Kept::Etcd { .. }) {
+            sim.checker.set_late_by(SETTLED_WITHIN);
         }
-        let registry = world.registry.clone();
-        world.block_on(async move { registry.bootstrap().await }).expect("the store is empty");
-        world.parts().into_iter().for_each(|part| world.start(part));
-        world
+        let registry = sim.registry.clone();
+        sim.block_on(async move { registry.bootstrap().await }).expect("the store is empty");
+        sim.parts().into_iter().for_each(|part| sim.start(part));
+        sim
     }
 
     /// The processes that there are to be.
@@ -291,7 +291,7 @@ impl World {
         let enabled = Enabled::parse("*").expect("all are known");
         let gates = Arc::clone(&self.gates.controllers);
         let load_balancer_range = "198.51.100.0/24".parse().expect("a range");
-        // Each process is answered anew.
+        // Each process gets new answers.
         let rng = Arc::new(SeededRng::new(self.seed ^ (self.started << 32), Purpose::Analyses));
         let providers = Arc::new(DrawnProviders { rng, clock: Arc::clone(&env.clock) });
         move |cluster| {
@@ -311,7 +311,7 @@ impl World {
         }
     }
 
-    /// Stops a part where it stands, as `kill -9` would.
+    /// Stops a part at its present step, as `kill -9` would.
     pub fn kill(&mut self, part: Part) {
         if let Some(process) = self.parts.remove(&part) {
             process.kill();
@@ -355,12 +355,12 @@ impl World {
         self.parts().into_iter().for_each(|part| self.start(part));
     }
 
-    /// From now on the controllers crash as `crash` says, and start anew at once. Writes are counted from here.
+    /// From now on the controllers crash as `crash` specifies, and restart at once. Writes are counted from here.
     pub fn crash_controllers(&mut self, crash: Crash) {
-        self.writes.count_anew(crash);
+        self.writes.restart_count(crash);
     }
 
-    /// How many writes the controllers have made since [`World::crash_controllers`], or since the beginning; events do not count.
+    /// How many writes the controllers have made since [`Simulation::crash_controllers`], or since the beginning; events do not count.
     #[must_use]
     pub fn controller_writes(&self) -> u64 {
         self.writes.count()
@@ -371,14 +371,14 @@ impl World {
         self.network.set_faults(faults);
     }
 
-    /// From now on the etcd fails nobody, where there is one.
+    /// From now on the etcd has no faults, if there is one.
     pub fn calm_etcd(&mut self) {
         if let Kept::Etcd { failing, .. } = &self.kept {
             failing.calm();
         }
     }
 
-    /// Sets the machine's clock forward, or back. Only a world that is [`World::on_a_machine`] has one.
+    /// Sets the machine's clock forward, or back. Only a simulation that is [`Simulation::on_a_machine`] has one.
     pub fn set_clock(&mut self, by: SignedDuration) {
         self.machine.set_clock(by);
         self.note(&format!("clock set by {by}"));
@@ -397,7 +397,7 @@ impl World {
         Duration::try_from(elapsed).expect("time does not go back")
     }
 
-    /// What there is, as far as the checks look at it.
+    /// The objects, as far as the checks read them.
     #[must_use]
     pub fn seen(&self) -> &Checker {
         &self.checker
@@ -436,7 +436,7 @@ impl World {
     /// # Panics
     /// If it does not within `longest`, or if a limit is passed.
     pub fn run_until(&mut self, what: &str, longest: Duration, condition: impl Fn(&Checker) -> bool) {
-        if !self.run(longest, |world| condition(&world.checker)) {
+        if !self.run(longest, |sim| condition(&sim.checker)) {
             self.fail(&format!("after {longest:?}, still not: {what}"));
         }
     }
@@ -454,15 +454,15 @@ impl World {
     /// # Panics
     /// If a limit is passed.
     pub fn try_until(&mut self, longest: Duration, condition: impl Fn(&Checker) -> bool) -> bool {
-        self.run(longest, |world| condition(&world.checker))
+        self.run(longest, |sim| condition(&sim.checker))
     }
 
-    /// Lets time pass until everything is as it says and tells so, and sees that it stays so.
+    /// Lets time pass until everything has reached its spec and every status shows it, and checks that it stays so.
     ///
     /// # Panics
-    /// If it does not come to rest within `longest`, or if a limit is passed.
+    /// If it does not become stable within `longest`, or if a limit is exceeded.
     pub fn come_to_rest(&mut self, longest: Duration) {
-        if !self.run(longest, |world| world.checker.check_rest(world.clock.now()).is_ok())
+        if !self.run(longest, |sim| sim.checker.check_rest(sim.clock.now()).is_ok())
             && let Err(Violation(why)) = self.checker.check_rest(self.clock.now())
         {
             self.fail(&format!("after {longest:?}, still not at rest: {why}"));
@@ -475,17 +475,17 @@ impl World {
         }
     }
 
-    /// Lets time pass until `condition` holds of the world, which is looked at after each change.
+    /// Lets time pass until `condition` holds for the simulation. It is evaluated after each change.
     ///
     /// # Panics
-    /// If it does not within `longest`, or if a limit is passed.
+    /// If it does not within `longest`, or if a limit is exceeded.
     pub fn run_until_seen(&mut self, what: &str, longest: Duration, condition: impl Fn(&Self) -> bool) {
         if !self.run(longest, condition) {
             self.fail(&format!("after {longest:?}, still not: {what}"));
         }
     }
 
-    /// Steps until `condition` holds, which is looked at after each change; gives whether it came to hold within `longest`.
+    /// Steps until `condition` holds, which is evaluated after each change. Returns whether it held within `longest`.
     fn run(&mut self, longest: Duration, condition: impl Fn(&Self) -> bool) -> bool {
         let until = self.time.now() + longest;
         let held = loop {
@@ -524,14 +524,14 @@ impl World {
         }
     }
 
-    /// One step of anybody, and all that it changed in the store.
+    /// One step of any task, and all its changes of the store.
     fn step(&mut self, until: Timestamp) -> Step {
-        let first = self.tell_progress_at.map_or(until, |at| at.min(until));
+        let first = self.report_progress_at.map_or(until, |at| at.min(until));
         let mut step = self.time.step(first);
-        if self.tell_progress_at.is_some_and(|at| at <= self.time.now()) {
-            self.tell_progress_at = None;
+        if self.report_progress_at.is_some_and(|at| at <= self.time.now()) {
+            self.report_progress_at = None;
             if let Kept::Here(store) = &self.kept {
-                store.0.tell_progress();
+                store.0.report_progress();
             }
             step = Step::Ran;
         }
@@ -564,7 +564,7 @@ impl World {
     }
 
     fn take_in(&mut self, event: &Event) {
-        self.tell_progress_at.get_or_insert(self.time.now() + PROGRESS_AFTER);
+        self.report_progress_at.get_or_insert(self.time.now() + PROGRESS_AFTER);
         // What is no object is the claim of a node port.
         let resources = self.registry.resources();
         let Some(resource) = resources.by_key(event.entry.key.as_str()) else { return };
@@ -594,13 +594,13 @@ impl World {
         self.log.push(format!("{:>5}.{:09} {line}", elapsed.as_secs(), elapsed.subsec_nanos()));
     }
 
-    /// The whole log, but for leases, which nodes renew for ever.
+    /// The complete log except for leases, which nodes renew indefinitely.
     #[must_use]
     pub fn trace(&self) -> Vec<&str> {
         self.log.iter().map(String::as_str).filter(|line| !line.contains(" leases ")).collect()
     }
 
-    /// Ends the test, and says how to see it again.
+    /// Fails the test, and prints how to repeat it.
     pub(crate) fn fail(&self, what: &str) -> ! {
         let (seed, elapsed) = (self.seed, self.elapsed());
         let crash = match self.writes.crash() {
@@ -620,14 +620,14 @@ fn server(store: Arc<dyn Store>, table: &Arc<ResourceTable>, env: &Env, gates: &
     (registry.clone(), LocalCluster::new(registry, env.clone()))
 }
 
-impl Drop for World {
-    /// Tasks hold the time that holds them: without this no world would ever give its memory back.
+impl Drop for Simulation {
+    /// Tasks and the virtual time hold each other: without this no simulation would ever free its memory.
     fn drop(&mut self) {
         self.parts.values().chain([&self.user]).for_each(Process::kill);
     }
 }
 
-/// The world's time, and its machine, at their beginning.
+/// The virtual time, and the machine, at their beginning.
 fn beginning(seed: u64, options: Options) -> (VirtualTime, SimMachine) {
     let beginning = Timestamp::from_second(BEGINNING_SECONDS).expect("a year of this century");
     let time = VirtualTime::new(options.order, Arc::new(SeededRng::new(seed, Purpose::Order)), beginning);

@@ -1,4 +1,4 @@
-//! Whose keys are in an etcd: one control plane's, and of a layout that this berth knows.
+//! The owner of the keys in an etcd: one control plane, with a layout that this berth knows.
 
 use crate::Client;
 use berth_store::{
@@ -8,9 +8,9 @@ use berth_store::{
 use serde_json::{Value, json};
 use std::sync::Arc;
 
-/// Beside the keys of all resources: no group is called so.
+/// Beside the keys of all resources: no group has this name.
 const OWNER: &str = "/registry/berth.dev/control-plane";
-/// Where that is, with how many keys there are at most: two of the place's own, and one of each server that lives.
+/// The prefix of this key, and the maximum number of keys below it: two of the control plane, and one of each live server.
 const OURS: (&str, usize) = ("/registry/berth.dev/", 3 + SERVERS_MAX);
 /// What the keys of servers begin with that live (`living_servers.rs` in berth-registry).
 const SERVERS: &str = "/registry/berth.dev/servers/";
@@ -22,15 +22,15 @@ const LAYOUT: u64 = 2;
 const IMPORTING: &str = "import";
 /// Keys that berth alone has: a node port each.
 const PORTS: &str = "/registry/ranges/servicenodeports/";
-/// How often it is tried: another may begin at the same moment, and etcd may not say what became of a write.
+/// The number of attempts: another server may begin at the same moment, and etcd may not report the outcome of a write.
 const TRIES: usize = 5;
 /// How many keys of others are named.
 const NAMED_MAX: usize = 3;
 
 /// Why an etcd cannot be used.
 #[derive(Debug, thiserror::Error)]
-pub enum ClaimError {
-    /// Nobody has said whose it is, and it is not empty.
+pub enum OwnershipError {
+    /// The keys are not empty, and have no ownership record.
     #[error("etcd contains keys below {prefix} that berth did not create: {}", keys.join(", "))]
     Foreign {
         /// Below which.
@@ -43,7 +43,7 @@ pub enum ClaimError {
     Others {
         /// Below which.
         prefix: String,
-        /// The key that says whose it is, as etcd has it.
+        /// The ownership record, as etcd has it.
         owner: String,
     },
     /// A kube-apiserver runs over it.
@@ -54,15 +54,15 @@ pub enum ClaimError {
         /// The key that it renews, as etcd has it.
         lease: String,
     },
-    /// What says whose it is cannot be understood.
+    /// The ownership record has an unknown layout.
     #[error("the keys below {prefix} in etcd have the layout {layout} of another berth version; this one knows {LAYOUT}")]
     Layout {
         /// Below which.
         prefix: String,
-        /// What stands there.
+        /// The layout in the record.
         layout: String,
     },
-    /// An import was broken off there.
+    /// An import was interrupted there.
     #[error("the keys below {prefix} in etcd are part of an interrupted import")]
     HalfImported {
         /// Below which.
@@ -84,26 +84,26 @@ pub enum ClaimError {
     },
     /// No berth has it.
     #[error("the keys below {prefix} in etcd do not belong to berth")]
-    Nobodys {
+    NoOwner {
         /// Below which.
         prefix: String,
     },
-    /// etcd does not say.
+    /// etcd did not answer.
     #[error(transparent)]
     Etcd(#[from] EtcdError),
 }
 
-/// Who claims a place in an etcd, and what for.
-pub struct Claim<'c> {
+/// Who acquires the keys in an etcd, and how.
+pub struct OwnershipRequest<'c> {
     /// The certificate of the control plane's authority, PEM.
     pub authority: &'c str,
-    /// Authorities that may have said so before: where one of them does, the place is said to be that of `authority` from now on.
+    /// Earlier authorities of the control plane: if one of them owns the keys, `authority` becomes the owner.
     pub before: &'c [String],
     /// Whether it takes over what a kube-apiserver has stored there.
     pub take_over: bool,
 }
 
-/// What a place was before it was claimed first.
+/// What the keys were before they were acquired first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origin {
     /// Empty.
@@ -112,39 +112,40 @@ pub enum Origin {
     TakenOver,
 }
 
-/// What is written there.
-struct Mark<'m> {
+/// The value of the key [`OWNER`].
+struct OwnershipRecord<'m> {
     layout: Value,
     authority: &'m str,
     origin: Origin,
-    /// Somebody has begun to give it back.
+    /// A server has begun to give it back.
     is_half_given_back: bool,
 }
 
 impl Client {
-    /// Makes the place that of the control plane with this authority, until it is [given back](Self::give_back), if it is empty or taken over; else looks
-    /// whether it is.
+    /// Makes the control plane with this authority the owner of the keys, until it [gives them back](Self::give_back), if they are empty or taken over.
+    /// Otherwise checks that it is the owner.
     ///
-    /// It says who may use it, not who does: the control plane itself is to see to it that it runs once. No kube-apiserver may run over it.
+    /// The record states who may use the keys, not who does: the control plane itself must ensure that it runs once. No kube-apiserver may run over
+    /// them.
     ///
     /// # Errors
-    /// [`ClaimError`]. Unless it is etcd that fails, nothing is written then.
-    pub async fn claim(&self, claim: &Claim<'_>) -> Result<Origin, ClaimError> {
+    /// [`OwnershipError`]. Unless it is etcd that fails, nothing is written then.
+    pub async fn acquire(&self, request: &OwnershipRequest<'_>) -> Result<Origin, OwnershipError> {
         let mut tries = 1..TRIES;
         loop {
-            match self.claim_once(claim).await {
-                Err(ClaimError::Etcd(EtcdError::Unknown(_))) if tries.next().is_some() => (),
+            match self.claim_once(request).await {
+                Err(OwnershipError::Etcd(EtcdError::Unknown(_))) if tries.next().is_some() => (),
                 claimed => return claimed,
             }
         }
     }
 
-    async fn claim_once(&self, claim: &Claim<'_>) -> Result<Origin, ClaimError> {
+    async fn claim_once(&self, request: &OwnershipRequest<'_>) -> Result<Origin, OwnershipError> {
         let prefix = self.as_in_etcd("/registry");
         if let Some(lease) = self.rival().await? {
-            return Err(ClaimError::Rival { prefix, lease });
+            return Err(OwnershipError::Rival { prefix, lease });
         }
-        let authority = claim.authority;
+        let authority = request.authority;
         let Some(found) = self.first_keys(OWNER, 1).await?.into_iter().next() else {
             let mut keys = self.first_keys("/registry/", NAMED_MAX + OURS.1).await?;
             let is_owned = keys.iter().any(|found| found.key.as_str() == OWNER);
@@ -152,76 +153,80 @@ impl Client {
             keys.truncate(NAMED_MAX);
             let origin = match &keys[..] {
                 [] => Origin::Own,
-                [..] if claim.take_over => Origin::TakenOver,
-                // Somebody was quicker: the next look sees whose it is.
+                [..] if request.take_over => Origin::TakenOver,
+                // Another server was first: the next read shows the owner.
                 [..] if is_owned => Origin::Own,
                 [..] => {
                     let keys = keys.into_iter().map(|found| self.as_in_etcd(found.key.as_str())).collect();
-                    return Err(ClaimError::Foreign { prefix, keys });
+                    return Err(OwnershipError::Foreign { prefix, keys });
                 }
             };
-            self.mark(&Mark { layout: LAYOUT.into(), authority, origin, is_half_given_back: false }, Expected::Absent).await?;
+            self.record(&OwnershipRecord { layout: LAYOUT.into(), authority, origin, is_half_given_back: false }, Expected::Absent).await?;
             return Ok(origin);
         };
-        let (mark, is_renamed) = match self.read_mark(&found, authority) {
-            Err(ClaimError::Others { prefix, owner }) => {
-                let earlier = claim.before.iter().find_map(|before| self.read_mark(&found, before).ok());
-                (earlier.map(|mark| Mark { authority, ..mark }).ok_or(ClaimError::Others { prefix, owner })?, true)
+        let (record, is_renamed) = match self.read_record(&found, authority) {
+            Err(OwnershipError::Others { prefix, owner }) => {
+                let earlier = request.before.iter().find_map(|before| self.read_record(&found, before).ok());
+                (earlier.map(|record| OwnershipRecord { authority, ..record }).ok_or(OwnershipError::Others { prefix, owner })?, true)
             }
-            mark => (mark?, false),
+            record => (record?, false),
         };
-        if mark.layout == IMPORTING {
-            return Err(ClaimError::HalfImported { prefix });
+        if record.layout == IMPORTING {
+            return Err(OwnershipError::HalfImported { prefix });
         }
         if is_renamed {
-            self.mark(&mark, Expected::At(found.mod_revision)).await?;
+            self.record(&record, Expected::At(found.mod_revision)).await?;
         }
-        Ok(mark.origin)
+        Ok(record.origin)
     }
 
-    /// Whether the place is that of the control plane with this authority, and no kube-apiserver runs over it.
+    /// Whether the control plane with this authority owns the keys, and no kube-apiserver runs over them.
     ///
     /// # Errors
-    /// [`ClaimError`]; [`ClaimError::Nobodys`]: nobody has it.
-    pub async fn check_own(&self, authority: &str) -> Result<(), ClaimError> {
+    /// [`OwnershipError`]; [`OwnershipError::NoOwner`]: there is no owner.
+    pub async fn check_own(&self, authority: &str) -> Result<(), OwnershipError> {
         let prefix = self.as_in_etcd("/registry");
         if let Some(lease) = self.rival().await? {
-            return Err(ClaimError::Rival { prefix, lease });
+            return Err(OwnershipError::Rival { prefix, lease });
         }
-        let Some(found) = self.first_keys(OWNER, 1).await?.into_iter().next() else { return Err(ClaimError::Nobodys { prefix }) };
-        match self.read_mark(&found, authority)?.layout {
-            layout if layout == IMPORTING => Err(ClaimError::HalfImported { prefix }),
+        let Some(found) = self.first_keys(OWNER, 1).await?.into_iter().next() else { return Err(OwnershipError::NoOwner { prefix }) };
+        match self.read_record(&found, authority)?.layout {
+            layout if layout == IMPORTING => Err(OwnershipError::HalfImported { prefix }),
             _ => Ok(()),
         }
     }
 
-    /// Whether somebody has begun to give back the place of the control plane with this authority, and has not come to the end.
+    /// Whether a server has begun to give back the keys of the control plane with this authority, and has not finished.
     ///
     /// # Errors
-    /// [`ClaimError`].
-    pub async fn is_half_given_back(&self, authority: &str) -> Result<bool, ClaimError> {
+    /// [`OwnershipError`].
+    pub async fn is_half_given_back(&self, authority: &str) -> Result<bool, OwnershipError> {
         let found = self.first_keys(OWNER, 1).await?.into_iter().next();
-        Ok(found.map(|found| self.read_mark(&found, authority)).transpose()?.is_some_and(|mark| mark.is_half_given_back))
+        Ok(found.map(|found| self.read_record(&found, authority)).transpose()?.is_some_and(|record| record.is_half_given_back))
     }
 
-    /// Says that it is being given back, or that it is kept after all: whoever starts there next must know what the objects say.
+    /// Records that the keys are being given back, or that they are kept after all: the next server that starts there needs to know the contents of the
+    /// objects.
     ///
     /// # Errors
-    /// [`ClaimError`]; [`ClaimError::Nobodys`]: nobody has it.
-    pub async fn set_half_given_back(&self, authority: &str, is_half_given_back: bool) -> Result<(), ClaimError> {
-        self.set_mark(authority, |mark| (mark.is_half_given_back != is_half_given_back).then_some(Mark { is_half_given_back, ..mark }))
-            .await
+    /// [`OwnershipError`]; [`OwnershipError::NoOwner`]: there is no owner.
+    pub async fn set_half_given_back(&self, authority: &str, is_half_given_back: bool) -> Result<(), OwnershipError> {
+        self.set_record(authority, |record| {
+            (record.is_half_given_back != is_half_given_back).then_some(OwnershipRecord { is_half_given_back, ..record })
+        })
+        .await
     }
 
-    /// Gives up the place of the control plane with this authority, with what only berth has keys for: whoever starts there next may take it. Broken off, it goes on with the next call.
+    /// Gives up the keys of the control plane with this authority, and deletes the keys that only berth uses. The next server that starts there may own
+    /// them. After an interruption, the next call continues.
     ///
     /// # Errors
-    /// [`ClaimError`]: it is another's, or etcd does not answer.
-    pub async fn give_back(&self, authority: &str) -> Result<(), ClaimError> {
+    /// [`OwnershipError`]: it is another's, or etcd does not answer.
+    pub async fn give_back(&self, authority: &str) -> Result<(), OwnershipError> {
         while let Some(found) = self.first_keys(OWNER, 1).await?.into_iter().next() {
-            self.read_mark(&found, authority)?;
+            self.read_record(&found, authority)?;
             if let Some(served) = self.first_keys(SERVERS, 1).await?.first() {
-                return Err(ClaimError::Served { prefix: self.as_in_etcd("/registry"), server: self.as_in_etcd(served.key.as_str()) });
+                return Err(OwnershipError::Served { prefix: self.as_in_etcd("/registry"), server: self.as_in_etcd(served.key.as_str()) });
             }
             let ports = self.first_keys(PORTS, COMMIT_WRITES_MAX).await?;
             let ours = self.first_keys(OURS.0, OURS.1).await?;
@@ -230,28 +235,28 @@ impl Client {
         Ok(())
     }
 
-    /// Makes an empty place that of the control plane with this authority, and keeps every server from it until [`Client::end_import`]. What an import that was
-    /// broken off has left there is deleted.
+    /// Makes the control plane with this authority the owner of empty keys, and keeps every server from them until [`Client::end_import`]. Deletes what
+    /// an interrupted import has left there.
     ///
     /// # Errors
-    /// [`ClaimError`]. Unless it is etcd that fails, nothing is written then.
-    pub async fn begin_import(&self, authority: &str) -> Result<(), ClaimError> {
+    /// [`OwnershipError`]. Unless it is etcd that fails, nothing is written then.
+    pub async fn begin_import(&self, authority: &str) -> Result<(), OwnershipError> {
         let prefix = self.as_in_etcd("/registry");
         if let Some(lease) = self.rival().await? {
-            return Err(ClaimError::Rival { prefix, lease });
+            return Err(OwnershipError::Rival { prefix, lease });
         }
         let Some(found) = self.first_keys(OWNER, 1).await?.into_iter().next() else {
             let keys = self.first_keys("/registry/", NAMED_MAX).await?;
             if !keys.is_empty() {
                 let keys = keys.into_iter().map(|found| self.as_in_etcd(found.key.as_str())).collect();
-                return Err(ClaimError::Foreign { prefix, keys });
+                return Err(OwnershipError::Foreign { prefix, keys });
             }
-            let mark = Mark { layout: IMPORTING.into(), authority, origin: Origin::Own, is_half_given_back: false };
-            self.mark(&mark, Expected::Absent).await?;
+            let record = OwnershipRecord { layout: IMPORTING.into(), authority, origin: Origin::Own, is_half_given_back: false };
+            self.record(&record, Expected::Absent).await?;
             return Ok(());
         };
-        if self.read_mark(&found, authority)?.layout != IMPORTING {
-            return Err(ClaimError::Occupied { prefix });
+        if self.read_record(&found, authority)?.layout != IMPORTING {
+            return Err(OwnershipError::Occupied { prefix });
         }
         loop {
             let mut left = self.first_keys("/registry/", COMMIT_WRITES_MAX).await?;
@@ -263,30 +268,34 @@ impl Client {
         }
     }
 
-    /// Says that all of an import is there: from now on the control plane may start over it.
+    /// Records that an import is complete: from now on the control plane may start over it.
     ///
     /// # Errors
-    /// [`ClaimError`].
-    pub async fn end_import(&self, authority: &str) -> Result<(), ClaimError> {
-        self.set_mark(authority, |mark| (mark.layout != LAYOUT).then_some(Mark { layout: LAYOUT.into(), ..mark })).await
+    /// [`OwnershipError`].
+    pub async fn end_import(&self, authority: &str) -> Result<(), OwnershipError> {
+        self.set_record(authority, |record| (record.layout != LAYOUT).then_some(OwnershipRecord { layout: LAYOUT.into(), ..record })).await
     }
 
     /// Changes what is written there, until it needs no change.
-    async fn set_mark<'m>(&self, authority: &'m str, change: impl Fn(Mark<'m>) -> Option<Mark<'m>>) -> Result<(), ClaimError> {
+    async fn set_record<'m>(
+        &self,
+        authority: &'m str,
+        change: impl Fn(OwnershipRecord<'m>) -> Option<OwnershipRecord<'m>>,
+    ) -> Result<(), OwnershipError> {
         loop {
             let Some(found) = self.first_keys(OWNER, 1).await?.into_iter().next() else {
-                return Err(ClaimError::Nobodys { prefix: self.as_in_etcd("/registry") });
+                return Err(OwnershipError::NoOwner { prefix: self.as_in_etcd("/registry") });
             };
-            let Some(mark) = change(self.read_mark(&found, authority)?) else { return Ok(()) };
-            match self.mark(&mark, Expected::At(found.mod_revision)).await {
-                // The next look tells.
+            let Some(record) = change(self.read_record(&found, authority)?) else { return Ok(()) };
+            match self.record(&record, Expected::At(found.mod_revision)).await {
+                // The next read shows the outcome.
                 Ok(_) | Err(EtcdError::Unknown(_)) => (),
                 Err(error) => return Err(error.into()),
             }
         }
     }
 
-    /// Deletes keys that have not changed since they were read. Whether it did, the next look tells.
+    /// Deletes keys that have not changed since they were read. The next read shows the outcome.
     async fn delete(&self, keys: Vec<KeyValue>) -> Result<(), EtcdError> {
         let delete = |found: KeyValue| Put { key: found.key, expected: Some(Expected::At(found.mod_revision)), value: None, lease: None };
         match self.txn(keys.into_iter().map(delete).collect()).await {
@@ -295,28 +304,28 @@ impl Client {
         }
     }
 
-    /// What stands there, if it is of this control plane and this build can read it.
-    fn read_mark<'m>(&self, found: &KeyValue, authority: &'m str) -> Result<Mark<'m>, ClaimError> {
+    /// The ownership record, if it is of this control plane and this build can read it.
+    fn read_record<'m>(&self, found: &KeyValue, authority: &'m str) -> Result<OwnershipRecord<'m>, OwnershipError> {
         let prefix = self.as_in_etcd("/registry");
         let said: Value = serde_json::from_slice(&found.value).unwrap_or_default();
         let layout = said["layout"].clone();
         if layout != LAYOUT && layout != IMPORTING {
-            return Err(ClaimError::Layout { prefix, layout: layout.to_string() });
+            return Err(OwnershipError::Layout { prefix, layout: layout.to_string() });
         }
         if said["certificateAuthority"] != authority {
-            return Err(ClaimError::Others { prefix, owner: self.as_in_etcd(OWNER) });
+            return Err(OwnershipError::Others { prefix, owner: self.as_in_etcd(OWNER) });
         }
         let origin = if said["takenOver"] == true { Origin::TakenOver } else { Origin::Own };
-        Ok(Mark { layout, authority, origin, is_half_given_back: said["givingBack"] == true })
+        Ok(OwnershipRecord { layout, authority, origin, is_half_given_back: said["givingBack"] == true })
     }
 
     /// Writes whose it is, and its layout.
-    async fn mark(&self, mark: &Mark<'_>, expected: Expected) -> Result<Revision, EtcdError> {
-        let mut value = json!({"layout": mark.layout, "certificateAuthority": mark.authority});
-        if mark.origin == Origin::TakenOver {
+    async fn record(&self, record: &OwnershipRecord<'_>, expected: Expected) -> Result<Revision, EtcdError> {
+        let mut value = json!({"layout": record.layout, "certificateAuthority": record.authority});
+        if record.origin == Origin::TakenOver {
             value["takenOver"] = true.into();
         }
-        if mark.is_half_given_back {
+        if record.is_half_given_back {
             value["givingBack"] = true.into();
         }
         match self
@@ -334,6 +343,6 @@ impl Client {
     }
 
     pub(crate) fn as_in_etcd(&self, text: &str) -> String {
-        String::from_utf8_lossy(&self.members.place.there(text)).into_owned()
+        String::from_utf8_lossy(&self.members.key_prefix.there(text)).into_owned()
     }
 }

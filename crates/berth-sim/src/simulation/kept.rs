@@ -1,4 +1,4 @@
-//! Where a world's objects are, and how it learns what changes.
+//! Where a simulation's objects are stored, and how it learns of changes.
 
 use crate::{
     etcd::{FailingEtcd, Followed},
@@ -18,7 +18,7 @@ use std::sync::Arc;
 
 /// How much history the store keeps: more than a scenario writes.
 const HISTORY_BYTES: usize = 1 << 30;
-/// How often an etcd forgets: often enough that whoever has lost its place for long finds it gone.
+/// The interval of etcd compaction: often enough that a watch that was behind for long finds its revision compacted.
 const COMPACTED_EVERY: SignedDuration = SignedDuration::from_secs(20);
 
 /// What keeps the objects.
@@ -45,14 +45,14 @@ impl Kept {
     }
 }
 
-/// How the world learns what changes.
+/// How the simulation learns of changes.
 pub(super) enum Changes {
     Of(Watch),
     InEtcd(Followed),
 }
 
-/// Where a world's objects are.
-pub(super) enum Place {
+/// Where a simulation's objects are stored.
+pub(super) enum Backend {
     Memory,
     Disk(Disk),
     Etcd,
