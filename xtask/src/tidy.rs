@@ -34,6 +34,7 @@ const LAYERS: &[&str] = &[
     "berth-registry",
     "berth-store",
     "berth-trace",
+    "berth-chart",
     "berth-workloads",
     "berth-fieldsets",
     "berth-rbac",
@@ -43,7 +44,6 @@ const LAYERS: &[&str] = &[
     "berth-env",
     "berth-linear",
     "berth-testing",
-    "berth-chart",
 ];
 
 /// Arrows that point down and are wrong all the same, with the reason.

@@ -20,6 +20,7 @@ pub use svg::{STYLE, fragment, svg};
 pub use terminal::{Ink, Line, Span, ansi, lines, plain, terminal_colour};
 pub use text::{one_line, printable, width};
 
+use berth_workloads::pod_state::{PodCounts, PodState};
 use std::time::Duration;
 
 /// One workload's rollout. Times are counted from where the axis begins.
@@ -53,41 +54,7 @@ pub struct Sample {
     /// From when on.
     pub at: Duration,
     /// Of each revision, in their order; those that are left out have none.
-    pub counts: Vec<Counts>,
-}
-
-/// How many pods of one revision are in which state.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
-    /// Ready for as long as is asked for.
-    pub available: u32,
-    /// Ready, not yet for so long.
-    pub ready: u32,
-    /// With a node, not ready.
-    pub starting: u32,
-    /// Without a node.
-    pub pending: u32,
-    /// Failed.
-    pub failed: u32,
-    /// Told to go, and still there.
-    pub terminating: u32,
-}
-
-/// How far a pod is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum State {
-    /// Ready for as long as is asked for.
-    Available,
-    /// Ready, not yet for so long.
-    Ready,
-    /// With a node, not ready.
-    Starting,
-    /// Without a node.
-    Pending,
-    /// Failed.
-    Failed,
-    /// Told to go, and still there.
-    Terminating,
+    pub counts: Vec<PodCounts>,
 }
 
 /// A pod's life.
@@ -98,7 +65,7 @@ pub struct Pod {
     /// The place of its revision among the chart's.
     pub revision: usize,
     /// Its states from when on, in order of time; `None`: it is gone.
-    pub states: Vec<(Duration, Option<State>)>,
+    pub states: Vec<(Duration, Option<PodState>)>,
 }
 
 /// A number of pods from then on.
@@ -130,48 +97,4 @@ pub enum MarkKind {
     Trouble,
     /// It is complete.
     Done,
-}
-
-impl State {
-    /// All, as they are stacked: from the ground up.
-    pub(crate) const ALL: [Self; 6] = [Self::Available, Self::Ready, Self::Starting, Self::Pending, Self::Failed, Self::Terminating];
-
-    /// `available`.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Available => "available",
-            Self::Ready => "ready",
-            Self::Starting => "starting",
-            Self::Pending => "pending",
-            Self::Failed => "failed",
-            Self::Terminating => "terminating",
-        }
-    }
-}
-
-impl Counts {
-    /// How many are in this state.
-    #[must_use]
-    pub fn of(&self, state: State) -> u32 {
-        match state {
-            State::Available => self.available,
-            State::Ready => self.ready,
-            State::Starting => self.starting,
-            State::Pending => self.pending,
-            State::Failed => self.failed,
-            State::Terminating => self.terminating,
-        }
-    }
-
-    fn plus(self, other: Self) -> Self {
-        Self {
-            available: self.available.saturating_add(other.available),
-            ready: self.ready.saturating_add(other.ready),
-            starting: self.starting.saturating_add(other.starting),
-            pending: self.pending.saturating_add(other.pending),
-            failed: self.failed.saturating_add(other.failed),
-            terminating: self.terminating.saturating_add(other.terminating),
-        }
-    }
 }

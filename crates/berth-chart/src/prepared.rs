@@ -1,9 +1,10 @@
 //! A chart as it is drawn: in milliseconds, thinned out to what can be seen, of a few revisions.
 
 use crate::{
-    Chart, Counts, Level, Mark, Pod, Sample, State,
+    Chart, Level, Mark, Pod, Sample,
     scale::{millis, place},
 };
+use berth_workloads::pod_state::{PodCounts, PodState};
 
 /// As many revisions as there are colours; older ones are one.
 pub(crate) const REVISIONS_MAX: usize = 6;
@@ -51,14 +52,14 @@ pub(crate) struct Part {
 pub(crate) struct Stack {
     pub(crate) at: u64,
     /// Of each revision.
-    pub(crate) counts: Vec<Counts>,
+    pub(crate) counts: Vec<PodCounts>,
 }
 
 pub(crate) struct Lane {
     pub(crate) name: String,
     pub(crate) revision: usize,
     /// From, until, state.
-    pub(crate) spans: Vec<(u64, u64, State)>,
+    pub(crate) spans: Vec<(u64, u64, PodState)>,
 }
 
 impl Frame {
@@ -76,20 +77,20 @@ impl Frame {
 
 impl Stack {
     /// How many are in such a state.
-    pub(crate) fn sum(&self, of: impl Fn(State) -> bool) -> u64 {
+    pub(crate) fn sum(&self, of: impl Fn(PodState) -> bool) -> u64 {
         sum(&self.counts, of)
     }
 
     /// The bands from the ground up: revision, state, and how many there are.
-    pub(crate) fn bands(&self) -> impl Iterator<Item = (usize, State, u64)> {
+    pub(crate) fn bands(&self) -> impl Iterator<Item = (usize, PodState, u64)> {
         let of_state =
-            |state: State| self.counts.iter().enumerate().map(move |(revision, counts)| (revision, state, u64::from(counts.of(state))));
-        State::ALL.into_iter().flat_map(of_state)
+            |state: PodState| self.counts.iter().enumerate().map(move |(revision, counts)| (revision, state, u64::from(counts.of(state))));
+        PodState::ALL.into_iter().flat_map(of_state)
     }
 }
 
-fn sum(counts: &[Counts], of: impl Fn(State) -> bool) -> u64 {
-    let states = State::ALL.into_iter().filter(|state| of(*state));
+fn sum(counts: &[PodCounts], of: impl Fn(PodState) -> bool) -> u64 {
+    let states = PodState::ALL.into_iter().filter(|state| of(*state));
     states.flat_map(|state| counts.iter().map(move |counts| u64::from(counts.of(state)))).sum()
 }
 
@@ -126,7 +127,8 @@ impl Prepared {
 
     /// Whether any of its pods are drawn.
     pub(crate) fn is_in_view(&self, revision: usize) -> bool {
-        let has = |stack: &Stack| stack.counts.get(revision).is_some_and(|counts| State::ALL.into_iter().any(|state| 0 < counts.of(state)));
+        let has =
+            |stack: &Stack| stack.counts.get(revision).is_some_and(|counts| PodState::ALL.into_iter().any(|state| 0 < counts.of(state)));
         self.parts.iter().flat_map(|part| &part.stacks).any(has) || self.lanes.iter().any(|lane| lane.revision == revision)
     }
 
@@ -138,9 +140,9 @@ impl Prepared {
 
 /// In order of time, from nothing on, of so many revisions, of which the oldest stands for `folded` more.
 fn stacks(samples: &[Sample], revisions: usize, folded: usize, end: u64) -> Vec<Stack> {
-    let mut stacks = vec![Stack { at: 0, counts: vec![Counts::default(); revisions] }];
+    let mut stacks = vec![Stack { at: 0, counts: vec![PodCounts::default(); revisions] }];
     for sample in samples {
-        let mut counts = vec![Counts::default(); revisions];
+        let mut counts = vec![PodCounts::default(); revisions];
         // A chart that names fewer revisions than it has counts of shows the others nowhere.
         for (index, of) in sample.counts.iter().enumerate() {
             if let Some(known) = counts.get_mut(index.saturating_sub(folded)) {
@@ -175,7 +177,7 @@ fn thinned(stacks: Vec<Stack>, column: impl Fn(&Stack) -> u64) -> Vec<Stack> {
     for of_column in stacks.chunk_by(|one, next| column(one) == column(next)) {
         let index = |of: &dyn Fn(&Stack) -> u64| (0..of_column.len()).max_by_key(|index| of(&of_column[*index]));
         let largest = index(&|stack| stack.sum(|_| true));
-        let fewest = index(&|stack| u64::MAX - stack.sum(|state| state == State::Available));
+        let fewest = index(&|stack| u64::MAX - stack.sum(|state| state == PodState::Available));
         let mut places: Vec<usize> =
             [Some(0).filter(|_| kept.is_empty()), largest, fewest, Some(of_column.len() - 1)].into_iter().flatten().collect();
         places.sort_unstable();
@@ -197,7 +199,7 @@ fn lanes(pods: &[Pod], revisions: usize, folded: usize, end: u64) -> Vec<Lane> {
         return Vec::new();
     }
     let lane = |pod: &Pod| {
-        let mut states: Vec<(u64, Option<State>)> = pod.states.iter().map(|(at, state)| (millis(*at), *state)).collect();
+        let mut states: Vec<(u64, Option<PodState>)> = pod.states.iter().map(|(at, state)| (millis(*at), *state)).collect();
         states.sort_by_key(|(at, _)| *at);
         let spans = states.iter().enumerate().filter_map(|(index, (from, state))| {
             let until = states.get(index + 1).map_or(end, |(at, _)| *at).min(end);
@@ -219,7 +221,7 @@ mod tests {
     use std::time::Duration;
 
     fn at(millis: u64, available: u32, terminating: u32) -> Sample {
-        Sample { at: Duration::from_millis(millis), counts: vec![Counts { available, terminating, ..Counts::default() }] }
+        Sample { at: Duration::from_millis(millis), counts: vec![PodCounts { available, terminating, ..PodCounts::default() }] }
     }
 
     fn chart(samples: Vec<Sample>) -> Chart {
@@ -232,7 +234,7 @@ mod tests {
     fn shown(chart: &Chart, columns: u64) -> Vec<(bool, Shown)> {
         let prepared = Prepared::new(chart, Frame::of(std::slice::from_ref(chart)), columns);
         let stack =
-            |stack: &Stack| (stack.at, stack.sum(|state| state == State::Available), stack.sum(|state| state == State::Terminating));
+            |stack: &Stack| (stack.at, stack.sum(|state| state == PodState::Available), stack.sum(|state| state == PodState::Terminating));
         prepared.parts.iter().map(|part| (part.is_planned, part.stacks.iter().map(stack).collect())).collect()
     }
 
@@ -259,16 +261,16 @@ mod tests {
         let odd = chart(vec![at(5000, 2, 0), at(1000, 1, 0), at(5000, 3, 0)]);
         assert_eq!(shown(&odd, 100), [(false, vec![(0, 0, 0), (1000, 1, 0), (5000, 3, 0)])]);
         assert_eq!(shown(&Chart::default(), 100), [(false, vec![(0, 0, 0)])]);
-        let more = Sample { at: Duration::ZERO, counts: vec![Counts::default(), Counts { ready: 7, ..Counts::default() }] };
+        let more = Sample { at: Duration::ZERO, counts: vec![PodCounts::default(), PodCounts { ready: 7, ..PodCounts::default() }] };
         assert_eq!(shown(&chart(vec![more]), 100), [(false, vec![(0, 0, 0)])], "the chart names one revision");
     }
 
     #[test]
     fn the_oldest_revisions_are_one_where_there_are_many() {
-        let one = Counts { available: 1, ..Counts::default() };
+        let one = PodCounts { available: 1, ..PodCounts::default() };
         let many = Chart {
             revisions: (0..9).map(|number| number.to_string()).collect(),
-            pods: vec![Pod { name: "a".to_owned(), revision: 2, states: vec![(Duration::ZERO, Some(State::Ready))] }],
+            pods: vec![Pod { name: "a".to_owned(), revision: 2, states: vec![(Duration::ZERO, Some(PodState::Ready))] }],
             ..chart(vec![Sample { at: Duration::ZERO, counts: vec![one; 9] }])
         };
         let prepared = Prepared::new(&many, Frame::of(std::slice::from_ref(&many)), 100);
@@ -280,18 +282,18 @@ mod tests {
 
     #[test]
     fn a_revision_is_in_view_while_pods_of_it_are_drawn() {
-        let one = Counts { terminating: 1, ..Counts::default() };
-        let at = |seconds, counts: &[Counts]| Sample { at: Duration::from_secs(seconds), counts: counts.to_vec() };
+        let one = PodCounts { terminating: 1, ..PodCounts::default() };
+        let at = |seconds, counts: &[PodCounts]| Sample { at: Duration::from_secs(seconds), counts: counts.to_vec() };
         let mut three = Chart {
             revisions: ["gone", "going", "new"].map(str::to_owned).to_vec(),
-            ..chart(vec![at(0, &[Counts::default(), one]), at(11, &[one])])
+            ..chart(vec![at(0, &[PodCounts::default(), one]), at(11, &[one])])
         };
         let seen = |chart: &Chart| {
             let prepared = Prepared::new(chart, Frame::of(std::slice::from_ref(chart)), 100);
             [0, 1, 2].map(|revision| prepared.is_in_view(revision))
         };
         assert_eq!(seen(&three), [false, true, false], "what is behind the end is not drawn");
-        three.pods = vec![Pod { name: "a".to_owned(), revision: 2, states: vec![(Duration::ZERO, Some(State::Pending))] }];
+        three.pods = vec![Pod { name: "a".to_owned(), revision: 2, states: vec![(Duration::ZERO, Some(PodState::Pending))] }];
         assert_eq!(seen(&three), [false, true, true], "it has a lane");
     }
 
@@ -300,7 +302,7 @@ mod tests {
         let pod = |name: &str, revision, from| Pod {
             name: name.to_owned(),
             revision,
-            states: vec![(Duration::from_secs(from), Some(State::Starting)), (Duration::from_secs(8), None)],
+            states: vec![(Duration::from_secs(from), Some(PodState::Starting)), (Duration::from_secs(8), None)],
         };
         let mut few =
             Chart { pods: vec![pod("c", 1, 0), pod("b", 0, 2), pod("a", 0, 2), pod("gone", 0, 9), pod("odd", 7, 0)], ..chart(Vec::new()) };
@@ -309,7 +311,7 @@ mod tests {
         let names =
             |chart: &Chart| -> Vec<String> { Prepared::new(chart, frame, 100).lanes.iter().map(|lane| lane.name.clone()).collect() };
         assert_eq!(names(&few), ["a", "b", "gone", "c"]);
-        assert_eq!(Prepared::new(&few, frame, 100).lanes[0].spans, [(2000, 8000, State::Starting)]);
+        assert_eq!(Prepared::new(&few, frame, 100).lanes[0].spans, [(2000, 8000, PodState::Starting)]);
         few.pods = vec![few.pods[0].clone(); LANES_MAX + 1];
         assert_eq!(names(&few), [] as [&str; 0]);
     }

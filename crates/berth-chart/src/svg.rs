@@ -1,11 +1,12 @@
 //! Charts as SVG, one below the other over the same axes. No script, nothing from elsewhere; colours follow the reader's theme.
 
 use crate::{
-    Chart, MarkKind, State,
+    Chart, MarkKind,
     prepared::{Frame, Lane, MARKS_MAX, Part, Prepared, Stack},
     scale::{count_ticks, moment_text, place, time_text, time_ticks},
     text::{escaped, one_line, width},
 };
+use berth_workloads::pod_state::PodState;
 use std::{
     collections::BTreeSet,
     fmt::{self, Display, Formatter, Write},
@@ -111,7 +112,7 @@ struct Drawing {
     left: u64,
     frame: Frame,
     /// Patterns that are drawn: colour and state.
-    used: BTreeSet<(usize, State)>,
+    used: BTreeSet<(usize, PodState)>,
 }
 
 /// Where numbers are.
@@ -217,9 +218,9 @@ impl Drawing {
     }
 
     /// A shape in the colour of a revision, with the pattern of a state.
-    fn filled(&mut self, shape: &str, what: &str, hue: usize, state: State) -> fmt::Result {
-        let colour = if state == State::Failed { "x".to_owned() } else { hue.to_string() };
-        if state == State::Available {
+    fn filled(&mut self, shape: &str, what: &str, hue: usize, state: PodState) -> fmt::Result {
+        let colour = if state == PodState::Failed { "x".to_owned() } else { hue.to_string() };
+        if state == PodState::Available {
             return writeln!(self.out, r#"<{shape} class="c{colour}" fill="currentColor" {what}/>"#);
         }
         self.used.insert((hue, state));
@@ -279,13 +280,13 @@ impl Drawing {
     }
 
     fn lines(&mut self, prepared: &Prepared, part: &Part, ground: Ground) -> fmt::Result {
-        let of = |state: State| -> Vec<(u64, u64)> { part.stacks.iter().map(|stack| (stack.at, stack.sum(|is| is == state))).collect() };
-        let terminating = of(State::Terminating);
+        let of = |state: PodState| -> Vec<(u64, u64)> { part.stacks.iter().map(|stack| (stack.at, stack.sum(|is| is == state))).collect() };
+        let terminating = of(PodState::Terminating);
         if terminating.iter().any(|(_, count)| 0 < *count) {
             self.line("k e", &terminating, part, ground)?;
         }
         self.line("k w", &within(&prepared.wanted, part), part, ground)?;
-        self.line("k", &of(State::Available), part, ground)?;
+        self.line("k", &of(PodState::Available), part, ground)?;
         self.line("b", &within(&prepared.bound, part), part, ground)
     }
 
@@ -362,18 +363,18 @@ impl Drawing {
         for (_, prepared) in charts {
             let in_view = prepared.revisions.iter().enumerate().filter(|(revision, _)| prepared.is_in_view(*revision));
             for (revision, name) in in_view.rev() {
-                let entry = (Sample::Fill(prepared.hue(revision), State::Available), safe(name, NAME_COLUMNS));
+                let entry = (Sample::Fill(prepared.hue(revision), PodState::Available), safe(name, NAME_COLUMNS));
                 if !entries.contains(&entry) {
                     entries.push(entry);
                 }
             }
         }
         // What is solid is available.
-        let states: BTreeSet<State> = self.used.iter().map(|(_, state)| *state).chain([State::Available]).collect();
+        let states: BTreeSet<PodState> = self.used.iter().map(|(_, state)| *state).chain([PodState::Available]).collect();
         entries.extend(states.into_iter().map(|state| (Sample::Fill(NEUTRAL, state), state.name().to_owned())));
         let has = |of: &dyn Fn(&Prepared) -> bool| charts.iter().any(|(_, prepared)| of(prepared));
         let terminates = |prepared: &Prepared| {
-            prepared.parts.iter().flat_map(|part| &part.stacks).any(|stack| 0 < stack.sum(|is| is == State::Terminating))
+            prepared.parts.iter().flat_map(|part| &part.stacks).any(|stack| 0 < stack.sum(|is| is == PodState::Terminating))
         };
         let mut line = |class, name: &str, is_there: bool| entries.extend(is_there.then(|| (Sample::Line(class), name.to_owned())));
         line("b", "bound", has(&|prepared| !prepared.bound.is_empty()));
@@ -422,14 +423,14 @@ impl Drawing {
 /// A line of the legend.
 #[derive(PartialEq)]
 enum Sample {
-    Fill(usize, State),
+    Fill(usize, PodState),
     Line(&'static str),
 }
 
 /// The lower and the upper edge of each band.
 fn edges(stack: &Stack) -> Vec<(u64, u64)> {
     let mut ground = 0;
-    let edge = |(_, _, count): (usize, State, u64)| {
+    let edge = |(_, _, count): (usize, PodState, u64)| {
         let below = ground;
         ground += count;
         (below, ground)
@@ -443,16 +444,16 @@ fn within(levels: &[(u64, u64)], part: &Part) -> Vec<(u64, u64)> {
     first.into_iter().chain(levels.iter().copied().filter(|(at, _)| part.from < *at && *at < part.until)).collect()
 }
 
-fn pattern(hue: usize, state: State) -> String {
+fn pattern(hue: usize, state: PodState) -> String {
     let (paler, ink) = match state {
-        State::Available => return String::new(),
-        State::Ready => (".45", r#"<rect width="2" height="6" fill="currentColor"/>"#),
-        State::Starting => (".2", r#"<path d="M-1 7L7 -1M-1 1L1 -1M5 7L7 5" stroke="currentColor" stroke-width="1.5"/>"#),
-        State::Pending => (".08", r#"<circle cx="3" cy="3" r="1" fill="currentColor"/>"#),
-        State::Failed => (".25", r#"<path d="M3 0V6M0 3H6" stroke="currentColor" stroke-width="1.5"/>"#),
-        State::Terminating => (".1", r#"<path d="M-1 -1L7 7M7 -1L-1 7" stroke="currentColor"/>"#),
+        PodState::Available => return String::new(),
+        PodState::Ready => (".45", r#"<rect width="2" height="6" fill="currentColor"/>"#),
+        PodState::Starting => (".2", r#"<path d="M-1 7L7 -1M-1 1L1 -1M5 7L7 5" stroke="currentColor" stroke-width="1.5"/>"#),
+        PodState::Pending => (".08", r#"<circle cx="3" cy="3" r="1" fill="currentColor"/>"#),
+        PodState::Failed => (".25", r#"<path d="M3 0V6M0 3H6" stroke="currentColor" stroke-width="1.5"/>"#),
+        PodState::Terminating => (".1", r#"<path d="M-1 -1L7 7M7 -1L-1 7" stroke="currentColor"/>"#),
     };
-    let colour = if state == State::Failed { "x".to_owned() } else { hue.to_string() };
+    let colour = if state == PodState::Failed { "x".to_owned() } else { hue.to_string() };
     format!(
         "<pattern id=\"bc{hue}-{}\" class=\"c{colour}\" width=\"6\" height=\"6\" patternUnits=\"userSpaceOnUse\"><rect width=\"6\" height=\"6\" fill=\"currentColor\" opacity=\"{paler}\"/>{ink}</pattern>\n",
         state.name()

@@ -1,11 +1,12 @@
 //! Charts in the cells of a terminal. Legible without colours too: states have letters of their own, and the newest revision's are apart from those of older ones.
 
 use crate::{
-    Chart, MarkKind, State,
+    Chart, MarkKind,
     prepared::{Frame, Lane, Prepared, Stack},
     scale::{count_ticks, moment_text, place, time_text, time_ticks},
     text::{one_line, width},
 };
+use berth_workloads::pod_state::PodState;
 use std::{
     collections::{BTreeMap, BTreeSet},
     fmt::Write,
@@ -119,20 +120,20 @@ fn drawn(lines: &[Line], code: impl Fn(Ink) -> String) -> String {
 }
 
 /// The letter of a state, of the newest revision or of older ones.
-fn letter(state: State, is_newest: bool) -> char {
+fn letter(state: PodState, is_newest: bool) -> char {
     match (state, is_newest) {
-        (State::Available, true) => '█',
-        (State::Ready, true) => '▓',
-        (State::Starting, true) => '▒',
-        (State::Pending, true) => '░',
-        (State::Failed, true) => '!',
-        (State::Terminating, true) => 'X',
-        (State::Available, false) => 'o',
-        (State::Ready, false) => '=',
-        (State::Starting, false) => ':',
-        (State::Pending, false) => '.',
-        (State::Failed, false) => '?',
-        (State::Terminating, false) => 'x',
+        (PodState::Available, true) => '█',
+        (PodState::Ready, true) => '▓',
+        (PodState::Starting, true) => '▒',
+        (PodState::Pending, true) => '░',
+        (PodState::Failed, true) => '!',
+        (PodState::Terminating, true) => 'X',
+        (PodState::Available, false) => 'o',
+        (PodState::Ready, false) => '=',
+        (PodState::Starting, false) => ':',
+        (PodState::Pending, false) => '.',
+        (PodState::Failed, false) => '?',
+        (PodState::Terminating, false) => 'x',
     }
 }
 
@@ -216,9 +217,9 @@ impl Drawing {
             next = next.max(1);
             let within = &all[first..next];
             let Some((is_planned, stack)) = within.iter().max_by_key(|(_, stack)| stack.sum(|_| true)).copied() else { continue };
-            let of = |state: State| within.iter().map(move |(_, stack)| stack.sum(|is| is == state));
-            let fewest = of(State::Available).min().unwrap_or(0);
-            columns.push(Column { is_planned, until, stack, fewest, terminating: of(State::Terminating).max().unwrap_or(0) });
+            let of = |state: PodState| within.iter().map(move |(_, stack)| stack.sum(|is| is == state));
+            let fewest = of(PodState::Available).min().unwrap_or(0);
+            columns.push(Column { is_planned, until, stack, fewest, terminating: of(PodState::Terminating).max().unwrap_or(0) });
         }
         columns
     }
@@ -230,7 +231,7 @@ impl Drawing {
             .iter()
             .map(|column| {
                 // The state that takes the most of the column.
-                let within = |(begins, ends, state): &(u64, u64, State)| {
+                let within = |(begins, ends, state): &(u64, u64, PodState)| {
                     let both = (*ends).min(column.until).saturating_sub((*begins).max(from));
                     (0 < both).then_some((both, *state))
                 };
@@ -329,7 +330,7 @@ impl Drawing {
         let stacks = || prepared.parts.iter().flat_map(|part| &part.stacks);
         let in_view = prepared.revisions.iter().enumerate().filter(|(revision, _)| prepared.is_in_view(*revision));
         for (revision, name) in in_view.rev() {
-            let states = State::ALL
+            let states = PodState::ALL
                 .into_iter()
                 .filter(|state| stacks().any(|stack| stack.counts.get(revision).is_some_and(|counts| 0 < counts.of(*state))));
             let hue = prepared.hue(revision);

@@ -13,6 +13,7 @@ use berth_api::Gate;
 use berth_identity::Uid;
 use berth_workloads::{
     deployment::annotations,
+    pod_state::PodState,
     stateful_set::revision_of,
     view::{AutoRollback, DeploymentView, Meta, PodReplacementPolicy, PodView, StatefulSetView},
 };
@@ -37,7 +38,7 @@ pub struct Revision {
     pub created: Option<Timestamp>,
     /// What whoever made it wrote down.
     pub cause: Option<String>,
-    /// How many pods it has.
+    /// How many pods it has that have not ended.
     pub pods: usize,
     /// What its pods are made from.
     pub template: Option<Arc<PodTemplateSpec>>,
@@ -130,17 +131,17 @@ fn of_deployment(world: &World, deployment: &DeploymentView, now: Timestamp) -> 
     let (mut rows, mut revisions) = (Vec::new(), Vec::new());
     for set in &sets {
         let number = annotations::revision(&set.annotations);
-        let own: Vec<Arc<PodView>> = pods.index().controlled_by(&set.meta.uid).cloned().collect();
+        let own: Vec<Row> = pods.index().controlled_by(&set.meta.uid).map(|pod| Row::new(Arc::clone(pod), min_ready, now)).collect();
         revisions.extend(number.map(|number| Revision {
             number,
             keeper: format!("ReplicaSet {}", set.meta.name),
             keeper_uid: set.meta.uid.clone(),
             created: set.meta.created,
             cause: set.annotations.get(CHANGE_CAUSE).cloned(),
-            pods: own.len(),
+            pods: own.iter().filter(|row| row.state.is_some()).count(),
             template: Some(Arc::clone(&set.template)),
         }));
-        rows.extend(own.into_iter().map(|pod| Row { revision: number, ..Row::new(pod, min_ready, now) }));
+        rows.extend(own.into_iter().map(|row| Row { revision: number, ..row }));
     }
     drop(pods);
     let conditions =
@@ -178,7 +179,7 @@ fn of_stateful_set(world: &World, set: &StatefulSetView, now: Timestamp) -> Fact
         keeper_uid: revision.meta.uid.clone(),
         created: revision.meta.created,
         cause: None,
-        pods: rows.iter().filter(|row| row.revision == Some(revision.number)).count(),
+        pods: rows.iter().filter(|row| row.revision == Some(revision.number) && row.state.is_some()).count(),
         template: revision.template.clone(),
     });
     let conditions =
@@ -229,6 +230,6 @@ fn newest_first(mut revisions: Vec<Revision>) -> Vec<Revision> {
 
 fn about<'a>(meta: &'a Meta, parts: impl IntoIterator<Item = &'a Meta>, pods: &'a [Row]) -> Vec<String> {
     // Those that are not available have something to tell.
-    let telling = pods.iter().filter(|row| row.state != berth_chart::State::Available).take(TELLING_PODS_MAX).map(|row| &row.pod.meta);
+    let telling = pods.iter().filter(|row| row.state != Some(PodState::Available)).take(TELLING_PODS_MAX).map(|row| &row.pod.meta);
     [meta].into_iter().chain(parts).chain(telling).map(|meta| meta.uid.to_string()).collect()
 }

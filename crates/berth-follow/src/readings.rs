@@ -7,7 +7,6 @@ use crate::{
     views::Notes,
     world::World,
 };
-use berth_chart::State;
 use berth_identity::ObjectKey;
 use berth_rollout::{
     outdated,
@@ -20,6 +19,7 @@ use berth_workloads::{
     Wait,
     cause::{self, Causes, DeploymentFacts, Obstacle, Place, Replacement, StatefulSetFacts, ranked},
     deployment::{annotations, limits::Limits},
+    pod_state::PodState,
     stateful_set::{pod_name, revision_of},
     view::{
         DeploymentStrategy, DeploymentView, EventView, Meta, PodReplacementPolicy, PodView, ReplicaSetView, RevisionView, StatefulSetView,
@@ -65,7 +65,8 @@ impl World {
         let mut present = Present { wanted: count(deployment.spec.replicas.unwrap_or(1)), bound: bound(deployment), ..Present::default() };
         for pod in &own_pods {
             let Some(set) = pod.meta.controller().and_then(|owner| by_uid.get(owner.uid.as_str())) else { continue };
-            present.add(&pod.meta.uid, &pod.meta.name, revision(set), state_of(pod, deployment.spec.min_ready_seconds, now));
+            let state = PodState::of(pod, deployment.spec.min_ready_seconds, now);
+            state.into_iter().for_each(|state| present.add(&pod.meta.uid, &pod.meta.name, revision(set), state));
         }
         present.keepers = own.iter().filter(|set| 0 < revision(set)).map(|set| (set.meta.uid.clone(), revision(set))).collect();
         // The newest has its colour also while it has no pods.
@@ -97,7 +98,8 @@ impl World {
         let mut present = Present { wanted: count(set.spec.replicas.unwrap_or(1)), bound: None, ..Present::default() };
         for pod in pods.iter().filter(|pod| pod.meta.is_controlled_by(&set.meta.uid)) {
             let number = numbers.get(revision_of(pod)).map_or(0, |revision| revision.number);
-            present.add(&pod.meta.uid, &pod.meta.name, number, state_of(pod, set.spec.min_ready_seconds, now));
+            let state = PodState::of(pod, set.spec.min_ready_seconds, now);
+            state.into_iter().for_each(|state| present.add(&pod.meta.uid, &pod.meta.name, number, state));
         }
         present.keepers = revisions.iter().map(|revision| (revision.meta.uid.clone(), revision.number)).collect();
         let shown = revisions
@@ -256,36 +258,19 @@ fn card(look: RolloutStatus, subject: &Subject<'_>, template: &PodTemplateSpec, 
 
 /// What takes its time where nothing is in the way: of the pods that come, those that are least far; else of those that go.
 fn on_the_way(present: &Present, min_ready_seconds: i32) -> Option<String> {
-    let count = |of: State| present.counts.values().map(|counts| counts.of(of)).fold(0, u32::saturating_add);
+    let count = |of: PodState| present.counts.values().map(|counts| counts.of(of)).fold(0, u32::saturating_add);
     let are = |pods: u32, one: &str, many: &str| if pods == 1 { format!("1 pod {one}") } else { format!("{pods} pods {many}") };
     let texts = [
-        (State::Pending, "has no node yet", "have no node yet"),
-        (State::Starting, "is starting", "are starting"),
-        (State::Ready, "is ready and has to stay so", "are ready and have to stay so"),
-        (State::Terminating, "is terminating", "are terminating"),
+        (PodState::Pending, "has no node yet", "have no node yet"),
+        (PodState::Starting, "is starting", "are starting"),
+        (PodState::Ready, "is ready and has to stay so", "are ready and have to stay so"),
+        (PodState::Terminating, "is terminating", "are terminating"),
     ];
     let (state, text) = texts.into_iter().find_map(|(state, one, many)| {
         let pods = count(state);
         (0 < pods).then(|| (state, are(pods, one, many)))
     })?;
-    Some(if state == State::Ready && 0 < min_ready_seconds { format!("{text} for {min_ready_seconds} s") } else { text })
-}
-
-/// How far a pod is.
-pub(crate) fn state_of(pod: &PodView, min_ready_seconds: i32, now: Timestamp) -> State {
-    if pod.meta.deleted.is_some() {
-        State::Terminating
-    } else if cause::is_in_trouble(pod) {
-        State::Failed
-    } else if pod.available_at(min_ready_seconds).is_some_and(|at| at <= now) {
-        State::Available
-    } else if pod.ready {
-        State::Ready
-    } else if pod.node_name.is_empty() {
-        State::Pending
-    } else {
-        State::Starting
-    }
+    Some(if state == PodState::Ready && 0 < min_ready_seconds { format!("{text} for {min_ready_seconds} s") } else { text })
 }
 
 #[cfg(test)]
@@ -306,15 +291,15 @@ mod tests {
 
     #[test]
     fn where_nothing_is_in_the_way_it_is_said_what_takes_its_time() {
-        let said = |states: &[State], min_ready| {
+        let said = |states: &[PodState], min_ready| {
             let mut present = Present::default();
             states.iter().for_each(|state| present.add(&"u".into(), "p", 1, *state));
             on_the_way(&present, min_ready)
         };
-        assert_eq!(said(&[State::Starting, State::Available, State::Starting], 0).as_deref(), Some("2 pods are starting"));
-        assert_eq!(said(&[State::Starting, State::Pending], 0).as_deref(), Some("1 pod has no node yet"));
-        assert_eq!(said(&[State::Ready, State::Terminating], 5).as_deref(), Some("1 pod is ready and has to stay so for 5 s"));
-        assert_eq!(said(&[State::Available, State::Terminating], 5).as_deref(), Some("1 pod is terminating"));
-        assert_eq!(said(&[State::Available], 5), None);
+        assert_eq!(said(&[PodState::Starting, PodState::Available, PodState::Starting], 0).as_deref(), Some("2 pods are starting"));
+        assert_eq!(said(&[PodState::Starting, PodState::Pending], 0).as_deref(), Some("1 pod has no node yet"));
+        assert_eq!(said(&[PodState::Ready, PodState::Terminating], 5).as_deref(), Some("1 pod is ready and has to stay so for 5 s"));
+        assert_eq!(said(&[PodState::Available, PodState::Terminating], 5).as_deref(), Some("1 pod is terminating"));
+        assert_eq!(said(&[PodState::Available], 5), None);
     }
 }

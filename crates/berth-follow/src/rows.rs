@@ -1,8 +1,11 @@
 //! Pods one by one, and what each waits for.
 
-use crate::{id::Id, readings::state_of, text::shown, world::World};
-use berth_chart::State;
-use berth_workloads::{cause, view::PodView};
+use crate::{id::Id, text::shown, world::World};
+use berth_workloads::{
+    cause,
+    pod_state::PodState,
+    view::{PodPhase, PodView},
+};
 use jiff::Timestamp;
 use std::{cmp::Reverse, sync::Arc};
 
@@ -11,52 +14,62 @@ use std::{cmp::Reverse, sync::Arc};
 pub struct Row {
     /// Itself.
     pub pod: Arc<PodView>,
-    /// How far it is.
-    pub state: State,
+    /// Its state; `None`: it has ended.
+    pub state: Option<PodState>,
     /// Of a workload's pods their revision.
     pub revision: Option<i64>,
-    /// Of a node's pods whose they are.
+    /// Of a node's pods the workload that controls them.
     pub owner: Option<Id>,
 }
 
-/// In words, most telling first.
-pub const STATES: [(State, &str); 6] = [
-    (State::Failed, "in trouble"),
-    (State::Pending, "without a node"),
-    (State::Starting, "starting"),
-    (State::Terminating, "terminating"),
-    (State::Ready, "ready"),
-    (State::Available, "available"),
-];
+/// The states in words, as rows are sorted. Pods that need attention are first.
+const ORDER: [&str; 8] =
+    ["in trouble", "ended (failed)", "without a node", "starting", "terminating", "ready", "available", "ended (succeeded)"];
 
 impl Row {
     /// Nothing is known from elsewhere.
     #[must_use]
     pub fn new(pod: Arc<PodView>, min_ready_seconds: i32, now: Timestamp) -> Self {
-        Self { state: state_of(&pod, min_ready_seconds, now), pod, revision: None, owner: None }
+        Self { state: PodState::of(&pod, min_ready_seconds, now), pod, revision: None, owner: None }
     }
 
     /// Its state in words.
     #[must_use]
     pub fn words(&self) -> &'static str {
-        STATES[rank(self.state)].1
+        ORDER[self.rank()]
+    }
+
+    /// Whether something is wrong with the pod that the template may cause, or it has ended with a failure.
+    #[must_use]
+    pub fn is_in_trouble(&self) -> bool {
+        self.state == Some(PodState::Failed) || (self.state.is_none() && self.pod.phase == PodPhase::Failed)
+    }
+
+    /// Its place in [`ORDER`].
+    fn rank(&self) -> usize {
+        match self.state {
+            Some(PodState::Failed) => 0,
+            None if self.pod.phase == PodPhase::Failed => 1,
+            Some(PodState::Pending) => 2,
+            Some(PodState::Starting) => 3,
+            Some(PodState::Terminating) => 4,
+            Some(PodState::Ready) => 5,
+            Some(PodState::Available) => 6,
+            None => 7,
+        }
     }
 }
 
-fn rank(state: State) -> usize {
-    STATES.iter().position(|(of, _)| *of == state).unwrap_or(STATES.len() - 1)
-}
-
-/// Those first that have something to tell, then those of the newest revision.
+/// Sorts pods that need attention first, then by revision, the newest first.
 pub fn sort(rows: &mut [Row]) {
-    rows.sort_by_cached_key(|row| (rank(row.state), Reverse(row.revision), row.pod.meta.name.clone()));
+    rows.sort_by_cached_key(|row| (row.rank(), Reverse(row.revision), row.pod.meta.name.clone()));
 }
 
-/// How many are in which state, and in words which; those first that are as they should be.
+/// How many pods are in each state, with the state in words. Healthy pods are first. States without pods are left out.
 #[must_use]
 pub fn counts(rows: &[Row]) -> Vec<(usize, &'static str)> {
-    let count = |state: State| rows.iter().filter(|row| row.state == state).count();
-    STATES.iter().rev().map(|(state, words)| (count(*state), *words)).filter(|(count, _)| 0 < *count).collect()
+    let count = |rank: usize| rows.iter().filter(|row| row.rank() == rank).count();
+    ORDER.iter().enumerate().rev().map(|(rank, words)| (count(rank), *words)).filter(|(count, _)| 0 < *count).collect()
 }
 
 /// Of a pod that waits for nothing.
@@ -79,7 +92,7 @@ pub fn waits_for(world: &World, pod: &PodView, now: Timestamp) -> String {
         let text = cause.to_string();
         return shown(text.strip_prefix(name).map_or(text.as_str(), str::trim_start));
     }
-    if pod.ready {
+    if pod.ready || pod.phase.is_finished() {
         return NOTHING.to_owned();
     }
     let reasons = pod.waiting_reasons();
@@ -91,5 +104,31 @@ pub fn waits_for(world: &World, pod: &PodView, now: Timestamp) -> String {
         }
         (false, false) => shown(&reasons.join(", ")),
         (false, true) => "its containers to be ready".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use berth_identity::Revision;
+    use berth_workloads::view::View;
+    use serde_json::json;
+
+    fn row(name: &str, phase: &str, ready: &str) -> Row {
+        let pod = json!({"metadata": {"name": name, "namespace": "n", "uid": name}, "spec": {"nodeName": "node-1"},
+            "status": {"phase": phase, "conditions": [{"type": "Ready", "status": ready}]}});
+        Row::new(Arc::new(PodView::decode(pod.to_string().as_bytes(), Revision(1)).expect("a pod")), 0, Timestamp::UNIX_EPOCH)
+    }
+
+    #[test]
+    fn ended_pods_have_words_of_their_own_and_only_failed_ones_are_in_trouble() {
+        let mut rows =
+            [row("a", "Succeeded", "False"), row("b", "Running", "True"), row("c", "Failed", "False"), row("d", "Running", "False")];
+        sort(&mut rows);
+        let shown: Vec<_> = rows.iter().map(|row| (&*row.pod.meta.name, row.words(), row.is_in_trouble())).collect();
+        let expected =
+            [("c", "ended (failed)", true), ("d", "starting", false), ("b", "available", false), ("a", "ended (succeeded)", false)];
+        assert_eq!(shown, expected);
+        assert_eq!(counts(&rows), [(1, "ended (succeeded)"), (1, "available"), (1, "starting"), (1, "ended (failed)")]);
     }
 }

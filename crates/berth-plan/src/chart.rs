@@ -3,10 +3,11 @@
 use crate::{
     change::{Change, WorkloadKind},
     compare::Alternative,
-    forecast::{About, Forecast, Lane, Life, Outcome, PodCounts, PodState, Trouble, TroubleKind, WorkloadForecast},
+    forecast::{About, Forecast, Lane, Life, Outcome, Trouble, TroubleKind, WorkloadForecast},
     text::{End, pods},
 };
-use berth_chart::{Chart, Counts, Level, Mark, MarkKind, Pod, Sample, State};
+use berth_chart::{Chart, Level, Mark, MarkKind, Pod, Sample};
+use berth_workloads::pod_state::PodCounts;
 use std::{collections::BTreeMap, time::Duration};
 
 /// How much of the axis lies behind the end: one part in so many, and a second.
@@ -31,7 +32,7 @@ fn chart(forecast: &Forecast, change: &Change, workload: &WorkloadForecast) -> C
     let revisions = revisions(&workload.lanes, workload.newest.as_deref());
     let level = |pods: i64| Level { at: Duration::ZERO, pods: u32::try_from(pods).unwrap_or(0) };
     let sample = |lane: &Lane| {
-        let counts = revisions.iter().map(|revision| lane.revisions.get(revision).map(counts).unwrap_or_default());
+        let counts = revisions.iter().map(|revision| lane.revisions.get(revision).copied().unwrap_or_default());
         Sample { at: lane.at, counts: counts.collect() }
     };
     let end = workload.outcome.ends();
@@ -70,26 +71,10 @@ pub(crate) fn revisions(lanes: &[Lane], newest: Option<&str>) -> Vec<String> {
     others.chain(newest).map(str::to_owned).collect()
 }
 
-pub(crate) fn counts(counts: &PodCounts) -> Counts {
-    let PodCounts { pending, starting, failed, ready, available, terminating } = *counts;
-    Counts { available, ready, starting, pending, failed, terminating }
-}
-
 pub(crate) fn pod(life: &Life, revisions: &[String]) -> Pod {
     let revision = revisions.iter().position(|revision| *revision == life.revision).unwrap_or(usize::MAX);
-    let states = life.states.iter().map(|state| (state.at, Some(of(state.is)))).chain(life.gone.map(|gone| (gone, None)));
+    let states = life.states.iter().map(|state| (state.at, Some(state.is))).chain(life.gone.map(|gone| (gone, None)));
     Pod { name: life.pod.clone(), revision, states: states.collect() }
-}
-
-fn of(state: PodState) -> State {
-    match state {
-        PodState::Pending => State::Pending,
-        PodState::Starting => State::Starting,
-        PodState::Failed => State::Failed,
-        PodState::Ready => State::Ready,
-        PodState::Available => State::Available,
-        PodState::Terminating => State::Terminating,
-    }
 }
 
 /// The change, what goes wrong, and the end.

@@ -1,10 +1,11 @@
 //! A forecast in a few sentences: what a person is asked about before an action.
 
 use crate::{
-    forecast::{Forecast, Life, Outcome, PodState, StepKind, WorkloadForecast},
+    forecast::{Forecast, Life, Outcome, StepKind, WorkloadForecast},
     learn::Source,
     text::{Shown, pods},
 };
+use berth_workloads::pod_state::PodState;
 
 /// How many troubles, and how many things that could not be read, are named.
 const NAMED_MAX: usize = 3;

@@ -6,6 +6,7 @@ use crate::{
 };
 use berth_api::Gate;
 use berth_store::env::Timestamp;
+use berth_workloads::pod_state::{PodCounts, PodState};
 use serde::Serialize;
 use std::{collections::BTreeMap, time::Duration};
 
@@ -230,42 +231,6 @@ pub struct WaitSpan {
     /// When it is over; `None`: it is not.
     #[serde(rename = "untilSeconds", serialize_with = "maybe_seconds", skip_serializing_if = "Option::is_none")]
     pub until: Option<Duration>,
-}
-
-/// How many pods are how far.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct PodCounts {
-    /// Without a node.
-    pub pending: u32,
-    /// With a node, not ready.
-    pub starting: u32,
-    /// Not ready, and something is wrong that may be the template's.
-    pub failed: u32,
-    /// Ready, not yet for `minReadySeconds`.
-    pub ready: u32,
-    /// Available.
-    pub available: u32,
-    /// Told to go, and still there.
-    pub terminating: u32,
-}
-
-/// How far a pod is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub enum PodState {
-    /// Without a node.
-    Pending,
-    /// With a node, not ready.
-    Starting,
-    /// Not ready, and something is wrong that may be the template's: it cannot pull its image, it crashes.
-    Failed,
-    /// Ready, not yet for `minReadySeconds`.
-    Ready,
-    /// Available.
-    Available,
-    /// Told to go, and still there.
-    Terminating,
 }
 
 /// What becomes of one pod.

@@ -43,8 +43,8 @@ pub use consequences::consequences;
 pub use dry_run::{Write, WriteBody, writes};
 pub use error::PlanError;
 pub use forecast::{
-    About, Failure, Forecast, Lane, Life, LifeState, NodeRoom, Outcome, Peak, PodCounts, PodState, QuotaPeak, Step, StepKind, Supposed,
-    Trouble, TroubleKind, Victim, WaitSpan, WorkloadForecast,
+    About, Failure, Forecast, Lane, Life, LifeState, NodeRoom, Outcome, Peak, QuotaPeak, Step, StepKind, Supposed, Trouble, TroubleKind,
+    Victim, WaitSpan, WorkloadForecast,
 };
 pub use learn::{Source, Timing};
 pub use read::{KnownGates, Suppositions, forecast};

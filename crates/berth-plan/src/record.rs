@@ -2,9 +2,9 @@
 
 use crate::{
     change::{Target, WorkloadKind},
-    forecast::{PodState, QuotaPeak, Step, StepKind, Trouble, TroubleKind, Victim},
+    forecast::{QuotaPeak, Step, StepKind, Trouble, TroubleKind, Victim},
     nodes::Nodes,
-    tally::{Tally, state},
+    tally::Tally,
     times::since,
     told::Said,
     tracked::{Tracked, Tracking},
@@ -16,6 +16,7 @@ use berth_node::{resources::Amounts, scheduler::PodInfo};
 use berth_store::{Entry, EventKind, env::Timestamp};
 use berth_workloads::{
     deployment::annotations,
+    pod_state::PodState,
     stateful_set::member_ordinal,
     view::{BudgetView, DeploymentView, EventView, PodView, ReplicaSetView, StatefulSetView},
 };
@@ -291,8 +292,9 @@ impl Record {
             self.nodes.take(&pod.node, &pod.requests);
             self.note_room(at);
         }
-        let ripe_at = pod.target.and_then(|index| view.available_at(self.tracked[index].min_ready_seconds()));
-        let state = state(view, ripe_at, now);
+        let min_ready_seconds = pod.target.map(|index| self.tracked[index].min_ready_seconds());
+        let ripe_at = min_ready_seconds.and_then(|seconds| view.available_at(seconds));
+        let state = PodState::of(view, min_ready_seconds.unwrap_or(0), now);
         if state.is_none() && pod.state.is_some() {
             self.give_back(&mut pod);
         }

@@ -1,10 +1,9 @@
 //! Counts of one workload's pods, and when they were highest and lowest.
 
-use crate::forecast::{Lane, Life, LifeState, Peak, PodCounts, PodState};
+use crate::forecast::{Lane, Life, LifeState, Peak};
 use berth_identity::Uid;
 use berth_node::resources::Amounts;
-use berth_store::env::Timestamp;
-use berth_workloads::{cause, view::PodView};
+use berth_workloads::pod_state::{PodCounts, PodState};
 use std::{collections::BTreeMap, time::Duration};
 
 /// How many lanes are kept at the most.
@@ -41,46 +40,6 @@ struct Lives {
     are_many: bool,
 }
 
-pub(crate) fn place(counts: &mut PodCounts, state: PodState) -> &mut u32 {
-    match state {
-        PodState::Pending => &mut counts.pending,
-        PodState::Starting => &mut counts.starting,
-        PodState::Failed => &mut counts.failed,
-        PodState::Ready => &mut counts.ready,
-        PodState::Available => &mut counts.available,
-        PodState::Terminating => &mut counts.terminating,
-    }
-}
-
-/// How far a pod is; `None`: it has ended.
-pub(crate) fn state(view: &PodView, ripe_at: Option<Timestamp>, now: Timestamp) -> Option<PodState> {
-    if view.phase.is_finished() {
-        return None;
-    }
-    Some(match (view.meta.deleted, view.ready, view.node_name.is_empty()) {
-        (Some(_), ..) => PodState::Terminating,
-        (None, true, _) if ripe_at.is_some_and(|ripe| ripe <= now) => PodState::Available,
-        (None, true, _) => PodState::Ready,
-        (None, false, _) if cause::is_in_trouble(view) => PodState::Failed,
-        (None, false, true) => PodState::Pending,
-        (None, false, false) => PodState::Starting,
-    })
-}
-
-impl PodCounts {
-    /// How many there are.
-    #[must_use]
-    pub fn total(&self) -> u32 {
-        self.live() + self.terminating
-    }
-
-    /// How many of them are not told to go.
-    #[must_use]
-    pub fn live(&self) -> u32 {
-        self.pending + self.starting + self.failed + self.ready + self.available
-    }
-}
-
 impl Tally {
     /// The change is made now.
     pub(crate) fn begin(&mut self) {
@@ -99,8 +58,7 @@ impl Tally {
     pub(crate) fn change(&mut self, revision: &str, from: Option<PodState>, to: Option<PodState>, at: Duration) {
         let counts = self.revisions.entry(revision.to_owned()).or_default();
         for counts in [counts, &mut self.all] {
-            from.into_iter().for_each(|state| *place(counts, state) -= 1);
-            to.into_iter().for_each(|state| *place(counts, state) += 1);
+            counts.moved(from, to);
         }
         if self.revisions[revision].total() == 0 {
             self.revisions.remove(revision);

@@ -220,7 +220,7 @@ impl Tracked {
             gates.enabled(Gate::DeploymentPodReplacementPolicy) && view.choices.policy == Ok(PodReplacementPolicy::TerminationComplete);
         match (grows, counts_terminating) {
             (true, true) => format!("{} pods exist, including terminating pods; limit {}", all.total(), size.max()),
-            (true, false) => format!("{} pods exist, without terminating pods; limit {}", all.live(), size.max()),
+            (true, false) => format!("{} pods exist, without terminating pods; limit {}", all.active(), size.max()),
             (false, _) => format!("{} pods available; minimum {}", all.available, size.min_available),
         }
     }

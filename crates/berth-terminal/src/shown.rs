@@ -134,7 +134,7 @@ fn sheet(world: &World, id: &Id, now: Timestamp) -> Option<Sheet> {
     let pod = |row: &Row| PodLine {
         name: row.pod.meta.name.to_string(),
         state: row.words(),
-        is_in_trouble: row.state == berth_chart::State::Failed,
+        is_in_trouble: row.is_in_trouble(),
         revision: row.revision.map_or_else(|| "–".to_owned(), |revision| format!("#{revision}")),
         node: if row.pod.node_name.is_empty() { "–".to_owned() } else { row.pod.node_name.to_string() },
         age: age(row.pod.meta.created),

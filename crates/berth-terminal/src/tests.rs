@@ -5,13 +5,14 @@ use crate::{
     shown::{EventLine, PodLine, RevisionLine, Sheet, What},
     step,
 };
-use berth_chart::{Chart, Counts, Level, Line, Mark, MarkKind, Sample, width};
+use berth_chart::{Chart, Level, Line, Mark, MarkKind, Sample, width};
 use berth_follow::{
     act::{Prepared, Question, Refusal, Said, Verb},
     board::{Card, Rank},
     id::{Id, Kind},
 };
 use berth_rollout::status::{Replicas, RolloutStage};
+use berth_workloads::pod_state::PodCounts;
 use ratatui::{Terminal, backend::TestBackend, buffer::Buffer, layout::Rect};
 use std::{sync::Arc, time::Duration};
 
@@ -54,15 +55,19 @@ fn card(rank: Rank) -> Card {
 
 fn chart() -> Chart {
     let at = Duration::from_secs;
-    let sample = |seconds, old: Counts, new: Counts| Sample { at: at(seconds), counts: vec![old, new] };
-    let available = |available| Counts { available, ..Counts::default() };
+    let sample = |seconds, old: PodCounts, new: PodCounts| Sample { at: at(seconds), counts: vec![old, new] };
+    let available = |available| PodCounts { available, ..PodCounts::default() };
     Chart {
         end: at(30),
         revisions: vec!["#1 registry.example/web:1".to_owned(), "#2 registry.example/web:2".to_owned()],
         samples: vec![
-            sample(0, available(3), Counts::default()),
-            sample(5, Counts { available: 2, terminating: 1, ..Counts::default() }, Counts { starting: 1, ..Counts::default() }),
-            sample(20, available(2), Counts { failed: 1, ..Counts::default() }),
+            sample(0, available(3), PodCounts::default()),
+            sample(
+                5,
+                PodCounts { available: 2, terminating: 1, ..PodCounts::default() },
+                PodCounts { starting: 1, ..PodCounts::default() },
+            ),
+            sample(20, available(2), PodCounts { failed: 1, ..PodCounts::default() }),
         ],
         wanted: vec![Level { at: at(0), pods: 3 }],
         bound: vec![Level { at: at(0), pods: 4 }],

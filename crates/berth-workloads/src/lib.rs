@@ -21,6 +21,7 @@ pub mod ordinals;
 pub mod owners;
 pub mod plan;
 pub mod pod_gc;
+pub mod pod_state;
 #[cfg(test)]
 #[path = "../tests/it/world/read_back.rs"]
 mod read_back;

@@ -1,7 +1,8 @@
 //! What strangers write is drawn as text, whatever it is; odd data is drawn somehow.
 
 use crate::common::{self, few};
-use berth_chart::{Chart, Counts, Ink, Level, Mark, MarkKind, Pod, Sample, State, ansi, html, lines, one_line, plain, svg};
+use berth_chart::{Chart, Ink, Level, Mark, MarkKind, Pod, Sample, ansi, html, lines, one_line, plain, svg};
+use berth_workloads::pod_state::{PodCounts, PodState};
 use proptest::{collection::vec, option, prelude::*};
 use roxmltree::Document;
 use std::{collections::BTreeSet, time::Duration};
@@ -147,9 +148,9 @@ fn ten_thousand_pods_are_a_small_picture() {
     texts(&drawn);
 }
 
-fn counts() -> impl Strategy<Value = Counts> {
+fn counts() -> impl Strategy<Value = PodCounts> {
     [0..5_u32, 0..3_u32, 0..3_u32, 0..2_u32, 0..2_u32, 0..u32::MAX].prop_map(
-        |[available, ready, starting, pending, failed, terminating]| Counts {
+        |[available, ready, starting, pending, failed, terminating]| PodCounts {
             available,
             ready,
             starting,
@@ -164,8 +165,8 @@ fn duration() -> impl Strategy<Value = Duration> {
     prop_oneof![(0..100_000_u64).prop_map(Duration::from_millis), any::<u64>().prop_map(Duration::from_secs)]
 }
 
-fn state() -> impl Strategy<Value = Option<State>> {
-    option::of(prop_oneof![Just(State::Available), Just(State::Ready), Just(State::Failed), Just(State::Terminating)])
+fn state() -> impl Strategy<Value = Option<PodState>> {
+    option::of(prop_oneof![Just(PodState::Available), Just(PodState::Ready), Just(PodState::Failed), Just(PodState::Terminating)])
 }
 
 prop_compose! {

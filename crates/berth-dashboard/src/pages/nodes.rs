@@ -24,7 +24,9 @@ pub(super) fn all(world: &World, now: Timestamp) -> Vec<(&'static str, Markup)> 
     let counts: Vec<(usize, usize)> = {
         let pods = world.pods.read();
         let count = |node: &Arc<NodeView>| {
-            pods.index().on_node(node.name()).fold((0, 0), |(all, unready), pod| (all + 1, unready + usize::from(!pod.ready)))
+            // A node's capacity is not used by pods that have ended.
+            let pods = pods.index().on_node(node.name()).filter(|pod| !pod.phase.is_finished());
+            pods.fold((0, 0), |(all, unready), pod| (all + 1, unready + usize::from(!pod.ready)))
         };
         nodes.iter().take(NODES_MAX).map(count).collect()
     };

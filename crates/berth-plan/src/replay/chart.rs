@@ -1,7 +1,7 @@
 //! Replays as pictures: what `berth-chart` draws, a chart of each workload in each column, over one axis.
 
 use crate::{
-    chart::{counts, pod, revisions},
+    chart::{pod, revisions},
     replay::column::{Column, Ending, Replay, WorkloadColumn},
 };
 use berth_chart::{Chart, Level, Mark, MarkKind, Sample};
@@ -37,7 +37,7 @@ fn chart(column: &str, workload: &WorkloadColumn, lasts: Duration) -> Chart {
     let revisions = revisions(lanes, None);
     let sample = |lane: &crate::forecast::Lane| Sample {
         at: lane.at,
-        counts: revisions.iter().map(|revision| lane.revisions.get(revision).map(counts).unwrap_or_default()).collect(),
+        counts: revisions.iter().map(|revision| lane.revisions.get(revision).copied().unwrap_or_default()).collect(),
     };
     let level = |(at, pods): &(Duration, u32)| Level { at: *at, pods: *pods };
     let how = if ["recorded", "replayed"].contains(&column) { column.to_owned() } else { format!("under {column}") };

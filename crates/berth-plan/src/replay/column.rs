@@ -1,10 +1,11 @@
 //! What is told of a recording, or of a replay of it: data, whose JSON is an interface (docs/how-to/record-and-replay.md names the fields).
 
 use crate::{
-    forecast::{Lane, Life, Peak, PodCounts},
+    forecast::{Lane, Life, Peak},
     times::{maybe_seconds, seconds},
 };
 use berth_store::env::Timestamp;
+use berth_workloads::pod_state::PodCounts;
 use serde::Serialize;
 use std::{collections::BTreeMap, time::Duration};
 

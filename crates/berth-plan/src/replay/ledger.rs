@@ -1,10 +1,10 @@
 //! What workloads cost while time passes: counted from objects as they change, whether these are a recording's or a simulation's.
 
 use crate::{
-    forecast::{Peak, PodCounts, PodState},
+    forecast::Peak,
     learn::WorkloadKey,
     replay::column::{Column, Ending, Rollout, Size, Sum, WorkloadColumn},
-    tally::{Tally, place, state},
+    tally::Tally,
     times::since,
     tracked::Tracking,
 };
@@ -12,7 +12,10 @@ use berth_api::FeatureGates;
 use berth_identity::{ObjectKey, Revision};
 use berth_node::{resources::Amounts, scheduler::PodInfo};
 use berth_store::env::Timestamp;
-use berth_workloads::view::{DeploymentView, Meta, PodView, ReplicaSetView, StatefulSetView, View};
+use berth_workloads::{
+    pod_state::{PodCounts, PodState},
+    view::{DeploymentView, Meta, PodView, ReplicaSetView, StatefulSetView, View},
+};
 use std::{
     collections::{BTreeMap, BTreeSet},
     time::Duration,
@@ -88,14 +91,6 @@ impl Totals {
         let passed = at.saturating_sub(self.last).as_millis();
         self.pod_millis += passed * u128::from(self.counts.total());
         self.last = self.last.max(at);
-    }
-
-    fn change(&mut self, from: Option<PodState>, to: Option<PodState>) {
-        for (state, by) in [(from, -1_i64), (to, 1)] {
-            let Some(state) = state else { continue };
-            let place = place(&mut self.counts, state);
-            *place = place.saturating_add_signed(i32::try_from(by).unwrap_or(0));
-        }
     }
 
     fn note(&mut self, at: Duration) {
@@ -318,7 +313,7 @@ impl Ledger {
         }
         let min_ready = book.as_ref().and_then(|book| self.books.get(book)).map_or(0, |book| book.tracking.min_ready_seconds());
         let ripe = view.available_at(min_ready);
-        let state = state(&view, ripe, now);
+        let state = PodState::of(&view, min_ready, now);
         let ripe_at = ripe.filter(|_| state == Some(PodState::Ready));
         if let Some(ripe) = ripe_at {
             self.ripening.insert((ripe, key.clone()));
@@ -370,7 +365,7 @@ impl Ledger {
             if counts {
                 totals.pass(at);
             }
-            totals.change(from, to);
+            totals.counts.moved(from, to);
             match (from, to) {
                 (None, Some(_)) => totals.held.add(requests),
                 (Some(_), None) => totals.held.subtract(requests),

@@ -9,6 +9,7 @@ use berth_plan::{
     Change, Controllers, Edit, Edits, Failure, Forecast, Outcome, Snapshot, StepKind, Suppositions, TroubleKind, WorkloadKind, WriteBody,
     charts, compare, forecast, forecast_many, text, victims, writes,
 };
+use berth_workloads::pod_state::PodCounts;
 use serde_json::{Value, json};
 use std::time::Duration;
 
@@ -319,7 +320,7 @@ fn a_chart_tells_what_the_forecast_tells() {
         sample.counts.iter().map(|counts| counts.available + counts.starting + counts.pending + counts.terminating).sum::<u32>()
     };
     assert_eq!(chart.samples.iter().map(total).max(), Some(4));
-    assert!(chart.samples.last().is_some_and(|last| last.counts[1].available == 3 && last.counts[0] == berth_chart::Counts::default()));
+    assert!(chart.samples.last().is_some_and(|last| last.counts[1].available == 3 && last.counts[0] == PodCounts::default()));
 }
 
 #[test]

@@ -2,8 +2,9 @@
 
 use crate::common::scenario::deployment;
 use berth_api::annotations::BERTH_REPAIR;
-use berth_chart::{Chart, Counts, Pod, Sample};
+use berth_chart::{Chart, Pod, Sample};
 use berth_plan::{Change, Controllers, Edit, Edits, Snapshot, Suppositions, WorkloadKind, charts, compare, forecast};
+use berth_workloads::pod_state::PodCounts;
 use serde_json::{Value, json};
 use std::time::Duration;
 
@@ -70,7 +71,7 @@ fn named(chart: Chart) -> Chart {
     };
     let places: Vec<usize> = chart.revisions.iter().map(place).collect();
     let sample = |sample: Sample| {
-        let mut counts = vec![Counts::default(); 3];
+        let mut counts = vec![PodCounts::default(); 3];
         places.iter().zip(sample.counts).for_each(|(place, of)| counts[*place] = of);
         Sample { counts, ..sample }
     };

@@ -10,6 +10,7 @@ use berth_plan::{
     Change, Controllers, Edit, Edits, Failure, Forecast, KnownGates, Outcome, RefusedPod, Snapshot, StepKind, Suppositions, TroubleKind,
     WorkloadKind, WriteBody, asked_pods, charts, compare, forecast, forecast_many, text, victims,
 };
+use berth_workloads::pod_state::PodState;
 use serde_json::{Value, json};
 use std::time::Duration;
 
@@ -296,20 +297,9 @@ fn a_pod_is_available_at_the_moment_when_its_time_is_over() {
     web["spec"]["progressDeadlineSeconds"] = json!(1201);
     let forecast = foretell(vec![web], &edit(WorkloadKind::Deployment, new_image()));
     let workload = &forecast.workloads[0];
-    let ready = workload
-        .lives
-        .iter()
-        .flat_map(|life| &life.states)
-        .filter(|state| state.is == berth_plan::PodState::Ready)
-        .map(|state| state.at)
-        .max();
-    let available = workload
-        .lives
-        .iter()
-        .flat_map(|life| &life.states)
-        .filter(|state| state.is == berth_plan::PodState::Available)
-        .map(|state| state.at)
-        .max();
+    let ready = workload.lives.iter().flat_map(|life| &life.states).filter(|state| state.is == PodState::Ready).map(|state| state.at).max();
+    let available =
+        workload.lives.iter().flat_map(|life| &life.states).filter(|state| state.is == PodState::Available).map(|state| state.at).max();
     let apart = available.expect("it is") - ready.expect("it is");
     assert!(apart.abs_diff(Duration::from_secs(1200)) <= Duration::from_secs(1), "{apart:?}: the times of conditions are whole seconds");
     assert!(

@@ -1,7 +1,8 @@
 //! Rollouts to draw.
 #![allow(dead_code, reason = "each test uses a part")]
 
-use berth_chart::{Chart, Counts, Level, Mark, MarkKind, Pod, Sample, State};
+use berth_chart::{Chart, Level, Mark, MarkKind, Pod, Sample};
+use berth_workloads::pod_state::{PodCounts, PodState};
 use std::time::Duration;
 
 pub(crate) fn at(millis: u64) -> Duration {
@@ -22,15 +23,18 @@ pub(crate) fn few() -> Chart {
         name: format!("web-868fb45f6-old{number}"),
         revision: 0,
         states: vec![
-            (Duration::ZERO, Some(State::Available)),
-            (at(number * 22_000), Some(State::Terminating)),
+            (Duration::ZERO, Some(PodState::Available)),
+            (at(number * 22_000), Some(PodState::Terminating)),
             (at(number * 22_000 + 20_000), None),
         ],
     };
     let new = |number: u64| {
         let comes = number * 22_000 - if number == 0 { 0 } else { 2_000 };
-        let states =
-            vec![(at(comes), Some(State::Pending)), (at(comes + 400), Some(State::Starting)), (at(comes + 2_000), Some(State::Available))];
+        let states = vec![
+            (at(comes), Some(PodState::Pending)),
+            (at(comes + 400), Some(PodState::Starting)),
+            (at(comes + 2_000), Some(PodState::Available)),
+        ];
         Pod { name: format!("web-548756569-new{number}"), revision: 1, states }
     };
     let pods: Vec<Pod> = (0..3).map(old).chain((0..3).map(new)).collect();
@@ -54,27 +58,14 @@ fn counted(pods: &[Pod], revisions: usize) -> Vec<Sample> {
     times.sort();
     times.dedup();
     let sample = |at: Duration| {
-        let mut counts = vec![Counts::default(); revisions];
+        let mut counts = vec![PodCounts::default(); revisions];
         for pod in pods {
             let state = pod.states.iter().rev().find(|(from, _)| *from <= at).and_then(|(_, state)| *state);
-            if let Some(state) = state {
-                *count(&mut counts[pod.revision], state) += 1;
-            }
+            counts[pod.revision].moved(None, state);
         }
         Sample { at, counts }
     };
     times.into_iter().map(sample).collect()
-}
-
-fn count(counts: &mut Counts, state: State) -> &mut u32 {
-    match state {
-        State::Available => &mut counts.available,
-        State::Ready => &mut counts.ready,
-        State::Starting => &mut counts.starting,
-        State::Pending => &mut counts.pending,
-        State::Failed => &mut counts.failed,
-        State::Terminating => &mut counts.terminating,
-    }
 }
 
 /// Ten thousand pods, replaced over twenty minutes in waves, with more changes than there are columns.
@@ -83,12 +74,12 @@ pub(crate) fn many() -> Chart {
         let new = step * 4;
         let old = 10_000 - new;
         let wave = 300 + step % 40 * 10;
-        let counts = |available: u32| Counts { available, ..Counts::default() };
-        let coming = Counts { ready: wave / 6, starting: wave / 3, pending: wave / 8, ..counts(new.saturating_sub(wave)) };
-        let going = Counts { terminating: if step % 100 < 60 { wave } else { 20 }, ..counts(old) };
+        let counts = |available: u32| PodCounts { available, ..PodCounts::default() };
+        let coming = PodCounts { ready: wave / 6, starting: wave / 3, pending: wave / 8, ..counts(new.saturating_sub(wave)) };
+        let going = PodCounts { terminating: if step % 100 < 60 { wave } else { 20 }, ..counts(old) };
         Sample { at: at(u64::from(step) * 480), counts: vec![going, coming] }
     };
-    let done = Sample { at: at(1_212_000), counts: vec![Counts::default(), Counts { available: 10_000, ..Counts::default() }] };
+    let done = Sample { at: at(1_212_000), counts: vec![PodCounts::default(), PodCounts { available: 10_000, ..PodCounts::default() }] };
     Chart {
         title: "Deployment shop/checkout, 10000 pods, RollingUpdate, TerminationStarted".to_owned(),
         note: "complete after 20m12s; at most 10690 pods, at least 9310 available".to_owned(),
@@ -109,9 +100,9 @@ pub(crate) fn many() -> Chart {
 
 /// Two revisions of which one fails, then what is to come of undoing that.
 pub(crate) fn undone() -> Chart {
-    let counts = |available, starting, failed, terminating| Counts { available, starting, failed, terminating, ..Counts::default() };
-    let sample = |millis, counts: [Counts; 3]| Sample { at: at(millis), counts: counts.to_vec() };
-    let none = Counts::default();
+    let counts = |available, starting, failed, terminating| PodCounts { available, starting, failed, terminating, ..PodCounts::default() };
+    let sample = |millis, counts: [PodCounts; 3]| Sample { at: at(millis), counts: counts.to_vec() };
+    let none = PodCounts::default();
     Chart {
         title: "StatefulSet shop/cart, 5 pods, RollingUpdate, Parallel".to_owned(),
         note: "waits for cart-4: it crashes with exit code 1".to_owned(),
