@@ -1,6 +1,6 @@
 //! Where a workload has its page.
 
-use crate::id::Id;
+use berth_workloads::workload::WorkloadId;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use std::borrow::Cow;
 
@@ -8,7 +8,7 @@ use std::borrow::Cow;
 const PLAIN: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
 /// A workload's page.
-pub(crate) fn path(id: &Id) -> String {
+pub(crate) fn path(id: &WorkloadId) -> String {
     format!("/ns/{}/{}/{}", plain(&id.namespace), id.kind.resource().plural, plain(&id.name))
 }
 

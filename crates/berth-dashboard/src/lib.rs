@@ -17,6 +17,6 @@ mod server;
 mod session;
 mod stream;
 
-use berth_follow::{act, board, facts, id, rows, text, views, world};
+use berth_follow::{act, board, facts, rows, text, views, world};
 pub use route::FirstPage;
 pub use server::{BindError, Dashboard, Following, Links, Options, TlsOptions};

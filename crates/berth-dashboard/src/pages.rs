@@ -13,10 +13,10 @@ mod workload;
 
 use crate::{
     address::{path, plain},
-    id::{Id, Kind},
     text::{self, counted, shown},
     world::World,
 };
+use berth_workloads::workload::{WorkloadId, WorkloadKind};
 use jiff::Timestamp;
 use maud::{Markup, html};
 use sha2::{Digest, Sha256};
@@ -37,7 +37,7 @@ pub(crate) fn style() -> String {
 pub(crate) enum Page {
     Workloads(list::Filter),
     Workload {
-        id: Id,
+        id: WorkloadId,
         /// Which page of its pods, from 1 on.
         pods: usize,
     },
@@ -89,7 +89,7 @@ impl Page {
                 page: value("page").and_then(|page| page.parse().ok()).filter(|page| 0 < *page).unwrap_or(1),
             })),
             ["ns", namespace, plural, name] if !namespace.is_empty() && !name.is_empty() => {
-                Some(Self::Workload { id: Id::new(Kind::of_plural(plural)?, *namespace, *name), pods: pods() })
+                Some(Self::Workload { id: WorkloadId::new(WorkloadKind::of_plural(plural)?, *namespace, *name), pods: pods() })
             }
             ["nodes"] => Some(Self::Nodes),
             ["nodes", name] if !name.is_empty() => Some(Self::Node { name: (*name).to_owned(), pods: pods() }),

@@ -5,13 +5,13 @@ use crate::{
     address::{self, below, plain},
     board::Rank,
     guard::{self, HEADERS, Place, Refused},
-    id::Id,
     pages::{self, Page, Reader},
     session::{BASE_START, Session, Sessions, is_same},
     stream,
     world::{World, lock},
 };
 use berth_http::{Body, Open, Owner, Piece};
+use berth_workloads::workload::WorkloadId;
 use bytes::Bytes;
 use futures::{StreamExt as _, stream::BoxStream};
 use http_body_util::{BodyExt, Limited, StreamBody};
@@ -282,7 +282,7 @@ async fn changed(desk: &Desk, request: Request<Incoming>, path: &str, reader: &S
 }
 
 /// `/ns/shop/deployments/web/undo`: what is to be done, and to what.
-fn action(path: &str) -> Option<(Id, Verb)> {
+fn action(path: &str) -> Option<(WorkloadId, Verb)> {
     let (workload, verb) = path.rsplit_once('/')?;
     match Page::parse(workload, "")? {
         Page::Workload { id, .. } => Some((id, Verb::parse(verb)?)),

@@ -1,13 +1,7 @@
 //! What a reader can have done: first a question that says what will happen, then the write. Both are made anew from the object as it is: what is written is what was asked
 //! about, or nothing.
 
-use crate::{
-    board::Card,
-    difference::differences,
-    id::{Id, Kind},
-    text::number,
-    world::World,
-};
+use crate::{board::Card, difference::differences, text::number, world::World};
 use berth_controllers::{ClusterError, RawObject};
 use berth_identity::ObjectKey;
 use berth_rollout::verbs;
@@ -15,6 +9,7 @@ use berth_workloads::{
     deployment::annotations,
     resources::{APPS_V1, REPLICA_SETS, REVISIONS},
     view::{DeploymentView, ReplicaSetView},
+    workload::{WorkloadId, WorkloadKind},
 };
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use serde::Deserialize;
@@ -96,13 +91,13 @@ impl Verb {
 
     /// What makes sense for a workload as it is.
     #[must_use]
-    pub fn of(kind: Kind, card: &Card) -> Vec<Self> {
+    pub fn of(kind: WorkloadKind, card: &Card) -> Vec<Self> {
         let has_earlier = card.revision.is_some_and(|revision| 1 < revision);
         let fits = |verb: &Self| match verb {
             Self::Promote => card.waits_at_step,
             Self::Undo => has_earlier && !card.is_paused,
-            Self::Pause => kind == Kind::Deployment && !card.is_paused,
-            Self::Resume => kind == Kind::Deployment && card.is_paused,
+            Self::Pause => kind == WorkloadKind::Deployment && !card.is_paused,
+            Self::Resume => kind == WorkloadKind::Deployment && card.is_paused,
             Self::Restart => !card.is_paused,
             Self::Scale | Self::SetImage => true,
         };
@@ -167,7 +162,7 @@ impl World {
     ///
     /// # Errors
     /// [`Refusal`]: it makes no sense, or the cluster says no.
-    pub async fn prepare(&self, id: &Id, verb: Verb, said: &Said) -> Result<Prepared, Refusal> {
+    pub async fn prepare(&self, id: &WorkloadId, verb: Verb, said: &Said) -> Result<Prepared, Refusal> {
         let (_, object) = self.object(id).await?;
         let mut prepared = self.question(id, verb, said, &object).await?;
         if let Prepared::Question(question) = &mut prepared
@@ -179,7 +174,7 @@ impl World {
     }
 
     /// What the change does to the pods: as it is forecast, else what is certain of it.
-    async fn consequences(&self, id: &Id, verb: Verb, object: &Value, patch: &Value) -> Vec<String> {
+    async fn consequences(&self, id: &WorkloadId, verb: Verb, object: &Value, patch: &Value) -> Vec<String> {
         let Some(forecaster) = self.forecaster.get() else { return certain(id.kind, verb, object) };
         let mut changed = object.clone();
         merge(&mut changed, patch);
@@ -194,7 +189,7 @@ impl World {
     ///
     /// # Errors
     /// [`Refusal`].
-    pub async fn carry_out(&self, id: &Id, verb: Verb, said: &Said) -> Result<(), Refusal> {
+    pub async fn carry_out(&self, id: &WorkloadId, verb: Verb, said: &Said) -> Result<(), Refusal> {
         let asked_about = (said.get("uid").cloned(), said.get("generation").and_then(|text| text.parse::<i64>().ok()));
         for _ in 0..TRIES_MAX {
             let (raw, object) = self.object(id).await?;
@@ -215,14 +210,14 @@ impl World {
         Err(Refusal::Text("other clients keep changing it: try again".to_owned()))
     }
 
-    async fn object(&self, id: &Id) -> Result<(RawObject, Value), Refusal> {
+    async fn object(&self, id: &WorkloadId) -> Result<(RawObject, Value), Refusal> {
         let raw = self.cluster.get(id.kind.resource(), &id.key()).await?;
         let raw = raw.ok_or_else(|| Refusal::Text(format!("{} in {} no longer exists", id.title(), id.namespace)))?;
         let object = serde_json::from_slice(&raw.json).map_err(|error| Refusal::Text(error.to_string()))?;
         Ok((raw, object))
     }
 
-    async fn question(&self, id: &Id, verb: Verb, said: &Said, object: &Value) -> Result<Prepared, Refusal> {
+    async fn question(&self, id: &WorkloadId, verb: Verb, said: &Said, object: &Value) -> Result<Prepared, Refusal> {
         let refused = |why: String| Refusal::Text(format!("{} {why}", id.title()));
         let wanted = object["spec"]["replicas"].as_i64().unwrap_or(1);
         let (patch, says) = match verb {
@@ -270,7 +265,7 @@ impl World {
         }))
     }
 
-    fn promote(&self, id: &Id) -> Result<Value, String> {
+    fn promote(&self, id: &WorkloadId) -> Result<Value, String> {
         only_deployments(id).map_err(|_| "has no steps".to_owned())?;
         let deployment = self.deployments.get(&id.key()).ok_or("no longer exists")?;
         let sets: Vec<_> = self.sets.read().index().controlled_by(&deployment.meta.uid).cloned().collect();
@@ -278,7 +273,7 @@ impl World {
     }
 
     /// The revision to go back to, and how.
-    async fn back(&self, id: &Id, to: Option<&String>, object: &Value) -> Result<(i64, Result<Value, String>), Refusal> {
+    async fn back(&self, id: &WorkloadId, to: Option<&String>, object: &Value) -> Result<(i64, Result<Value, String>), Refusal> {
         let to = to
             .filter(|to| !to.is_empty())
             .map(|to| to.parse::<i64>().map_err(|_| Refusal::Text(format!("{to:?} is not a revision"))))
@@ -293,22 +288,22 @@ impl World {
             return Err(Refusal::Text(format!("{} has no such revision to roll back to", id.title())));
         };
         let resource = match id.kind {
-            Kind::Deployment => REPLICA_SETS,
-            Kind::StatefulSet => REVISIONS,
+            WorkloadKind::Deployment => REPLICA_SETS,
+            WorkloadKind::StatefulSet => REVISIONS,
         };
         let raw = self.cluster.get(resource, keeper).await?.ok_or(Refusal::Changed)?;
         let keeper: Value = serde_json::from_slice(&raw.json).map_err(|error| Refusal::Text(error.to_string()))?;
         let patch = match id.kind {
-            Kind::Deployment => verbs::back_to_set(object, &keeper),
-            Kind::StatefulSet => verbs::back_to_revision(object, &keeper),
+            WorkloadKind::Deployment => verbs::back_to_set(object, &keeper),
+            WorkloadKind::StatefulSet => verbs::back_to_revision(object, &keeper),
         };
         Ok((*number, patch))
     }
 
     /// Its revisions, oldest first, each with the object that keeps it.
-    pub fn kept(&self, id: &Id) -> BTreeMap<i64, ObjectKey> {
+    pub fn kept(&self, id: &WorkloadId) -> BTreeMap<i64, ObjectKey> {
         match id.kind {
-            Kind::Deployment => {
+            WorkloadKind::Deployment => {
                 let Some(deployment): Option<std::sync::Arc<DeploymentView>> = self.deployments.get(&id.key()) else {
                     return BTreeMap::new();
                 };
@@ -317,7 +312,7 @@ impl World {
                 own.filter_map(|set: &std::sync::Arc<ReplicaSetView>| Some((annotations::revision(&set.annotations)?, set.meta.key())))
                     .collect()
             }
-            Kind::StatefulSet => {
+            WorkloadKind::StatefulSet => {
                 let Some(set) = self.stateful_sets.get(&id.key()) else { return BTreeMap::new() };
                 let revisions = self.revisions.read();
                 let own = revisions.index().controlled_by(&set.meta.uid);
@@ -327,10 +322,10 @@ impl World {
     }
 }
 
-fn only_deployments(id: &Id) -> Result<(), String> {
+fn only_deployments(id: &WorkloadId) -> Result<(), String> {
     match id.kind {
-        Kind::Deployment => Ok(()),
-        Kind::StatefulSet => Err("cannot be paused: it is not a Deployment".to_owned()),
+        WorkloadKind::Deployment => Ok(()),
+        WorkloadKind::StatefulSet => Err("cannot be paused: it is not a Deployment".to_owned()),
     }
 }
 
@@ -339,7 +334,7 @@ fn pods(count: i64) -> String {
 }
 
 /// What is certain of a change without a forecast.
-fn certain(kind: Kind, verb: Verb, object: &Value) -> Vec<String> {
+fn certain(kind: WorkloadKind, verb: Verb, object: &Value) -> Vec<String> {
     let wanted = object["spec"]["replicas"].as_i64().unwrap_or(1);
     match verb {
         Verb::Restart | Verb::SetImage => vec![format!("Every pod is replaced ({}), {}.", pods(wanted), manner(kind, object))],
@@ -349,18 +344,18 @@ fn certain(kind: Kind, verb: Verb, object: &Value) -> Vec<String> {
 }
 
 /// How pods are replaced.
-fn manner(kind: Kind, object: &Value) -> String {
+fn manner(kind: WorkloadKind, object: &Value) -> String {
     let strategy = match kind {
-        Kind::Deployment => &object["spec"]["strategy"],
-        Kind::StatefulSet => &object["spec"]["updateStrategy"],
+        WorkloadKind::Deployment => &object["spec"]["strategy"],
+        WorkloadKind::StatefulSet => &object["spec"]["updateStrategy"],
     };
     let rolling = &strategy["rollingUpdate"];
     match (kind, strategy["type"].as_str().unwrap_or("RollingUpdate")) {
-        (Kind::Deployment, "RollingUpdate") => {
+        (WorkloadKind::Deployment, "RollingUpdate") => {
             let limit = |name: &str| number(IntOrString::deserialize(&rolling[name]).ok().as_ref());
             format!("with maxSurge {} and maxUnavailable {}", limit("maxSurge"), limit("maxUnavailable"))
         }
-        (Kind::StatefulSet, "RollingUpdate") => "one after the other".to_owned(),
+        (WorkloadKind::StatefulSet, "RollingUpdate") => "one after the other".to_owned(),
         (_, "Recreate") => "all at once: for a while no pod exists".to_owned(),
         (_, "OnDelete") => "each after its manual deletion".to_owned(),
         (_, other) => format!("as {other} defines"),
@@ -406,13 +401,16 @@ mod tests {
 
     #[test]
     fn a_question_says_how_pods_are_replaced() {
-        let deployment = |strategy: Value| manner(Kind::Deployment, &json!({"spec": {"strategy": strategy}}));
+        let deployment = |strategy: Value| manner(WorkloadKind::Deployment, &json!({"spec": {"strategy": strategy}}));
         assert_eq!(
             deployment(json!({"type": "RollingUpdate", "rollingUpdate": {"maxSurge": "25%", "maxUnavailable": 1}})),
             "with maxSurge 25% and maxUnavailable 1"
         );
         assert_eq!(deployment(json!({"type": "Recreate"})), "all at once: for a while no pod exists");
-        assert_eq!(manner(Kind::StatefulSet, &json!({"spec": {"updateStrategy": {"type": "OnDelete"}}})), "each after its manual deletion");
+        assert_eq!(
+            manner(WorkloadKind::StatefulSet, &json!({"spec": {"updateStrategy": {"type": "OnDelete"}}})),
+            "each after its manual deletion"
+        );
     }
 
     #[test]

@@ -1,13 +1,12 @@
 //! All workloads as they were looked at last, and what was before. Pure: what is seen of one is put in.
 
 use crate::{
-    id::Id,
     past::{Past, Present},
     text::counted,
 };
 use berth_chart::MarkKind;
 use berth_rollout::status::{Replicas, RolloutStage};
-use berth_workloads::cause::ToDo;
+use berth_workloads::{cause::ToDo, workload::WorkloadId};
 use jiff::Timestamp;
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -121,11 +120,11 @@ impl Card {
 
     /// Whether its name, place, kind, image or sentence has the text in it.
     #[must_use]
-    pub fn matches(&self, id: &Id, text: &str) -> bool {
+    pub fn matches(&self, id: &WorkloadId, text: &str) -> bool {
         let text = text.trim().to_lowercase();
         let has = |of: &str| of.to_lowercase().contains(&text);
         text.is_empty()
-            || [&*id.name, &*id.namespace, id.kind.word(), self.rank.words()].into_iter().any(has)
+            || [&*id.name, &*id.namespace, id.kind.singular(), self.rank.words()].into_iter().any(has)
             || self.images.iter().chain(&self.obstacles).any(|of| has(of))
     }
 }
@@ -168,7 +167,7 @@ pub struct Reading {
 /// All workloads.
 #[derive(Debug, Default)]
 pub struct Board {
-    entries: BTreeMap<Id, Entry>,
+    entries: BTreeMap<WorkloadId, Entry>,
 }
 
 #[derive(Debug)]
@@ -179,7 +178,7 @@ struct Entry {
 
 impl Board {
     /// Takes in a look; says whether anything is new.
-    pub fn put(&mut self, id: Id, reading: Reading, now: Timestamp) -> bool {
+    pub fn put(&mut self, id: WorkloadId, reading: Reading, now: Timestamp) -> bool {
         let Reading { card, present } = reading;
         let Some(entry) = self.entries.get_mut(&id) else {
             let mut past = Past::default();
@@ -197,32 +196,32 @@ impl Board {
     }
 
     /// It is gone; says whether it was there.
-    pub fn remove(&mut self, id: &Id) -> bool {
+    pub fn remove(&mut self, id: &WorkloadId) -> bool {
         self.entries.remove(id).is_some()
     }
 
     /// Those of which the time alone has changed something.
     #[must_use]
-    pub fn due(&self, now: Timestamp) -> Vec<Id> {
+    pub fn due(&self, now: Timestamp) -> Vec<WorkloadId> {
         let is_due = |entry: &Entry| entry.card.look_again.is_some_and(|at| at <= now);
         self.entries.iter().filter(|(_, entry)| is_due(entry)).map(|(id, _)| id.clone()).collect()
     }
 
     /// How it stands.
     #[must_use]
-    pub fn card(&self, id: &Id) -> Option<Arc<Card>> {
+    pub fn card(&self, id: &WorkloadId) -> Option<Arc<Card>> {
         self.entries.get(id).map(|entry| Arc::clone(&entry.card))
     }
 
     /// What was.
     #[must_use]
-    pub fn past(&self, id: &Id) -> Option<&Past> {
+    pub fn past(&self, id: &WorkloadId) -> Option<&Past> {
         self.entries.get(id).map(|entry| &entry.past)
     }
 
     /// All, those first that need attention most.
     #[must_use]
-    pub fn by_attention(&self) -> Vec<(&Id, &Arc<Card>)> {
+    pub fn by_attention(&self) -> Vec<(&WorkloadId, &Arc<Card>)> {
         let mut all: Vec<_> = self.entries.iter().map(|(id, entry)| (id, &entry.card)).collect();
         all.sort_by_key(|(_, card)| card.rank);
         all
@@ -259,7 +258,7 @@ fn happened(before: &Card, now: &Card) -> Vec<(MarkKind, String)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::id::Kind;
+    use berth_workloads::workload::WorkloadKind;
 
     fn card(rank: Rank, revision: i64, wanted: i32) -> Card {
         let stage = if rank == Rank::Complete { RolloutStage::Complete } else { RolloutStage::Waiting };
@@ -314,12 +313,15 @@ mod tests {
             ("f", Rank::RolledBack),
         ] {
             let reading = Reading { card: card(rank, 1, 1), present: Present::default() };
-            assert!(board.put(Id::new(Kind::Deployment, "shop", name), reading, at));
+            assert!(board.put(WorkloadId::new(WorkloadKind::Deployment, "shop", name), reading, at));
         }
         let names: Vec<_> = board.by_attention().into_iter().map(|(id, _)| id.name.to_string()).collect();
         assert_eq!(names, ["c", "d", "f", "e", "b", "a"]);
         let again = Reading { card: card(Rank::Complete, 1, 1), present: Present::default() };
-        assert!(!board.put(Id::new(Kind::Deployment, "shop", "a"), again, at), "nothing is new");
-        assert!(board.remove(&Id::new(Kind::Deployment, "shop", "a")) && !board.remove(&Id::new(Kind::Deployment, "shop", "a")));
+        assert!(!board.put(WorkloadId::new(WorkloadKind::Deployment, "shop", "a"), again, at), "nothing is new");
+        assert!(
+            board.remove(&WorkloadId::new(WorkloadKind::Deployment, "shop", "a"))
+                && !board.remove(&WorkloadId::new(WorkloadKind::Deployment, "shop", "a"))
+        );
     }
 }

@@ -2,7 +2,6 @@
 
 use crate::{
     compared::{Compared, Kept},
-    id::{Id, Kind},
     readings::images,
     rows::Row,
     text::number,
@@ -16,6 +15,7 @@ use berth_workloads::{
     pod_state::PodState,
     stateful_set::revision_of,
     view::{AutoRollback, DeploymentView, Meta, PodReplacementPolicy, PodView, StatefulSetView},
+    workload::{WorkloadId, WorkloadKind},
 };
 use jiff::Timestamp;
 use k8s_openapi::{api::core::v1::PodTemplateSpec, apimachinery::pkg::apis::meta::v1::Time};
@@ -98,10 +98,10 @@ pub struct Facts {
 impl World {
     /// What is known of a workload; `None` if it is not there.
     #[must_use]
-    pub fn facts(&self, id: &Id, now: Timestamp) -> Option<Facts> {
+    pub fn facts(&self, id: &WorkloadId, now: Timestamp) -> Option<Facts> {
         match id.kind {
-            Kind::Deployment => self.deployments.get(&id.key()).map(|deployment| of_deployment(self, &deployment, now)),
-            Kind::StatefulSet => self.stateful_sets.get(&id.key()).map(|set| of_stateful_set(self, &set, now)),
+            WorkloadKind::Deployment => self.deployments.get(&id.key()).map(|deployment| of_deployment(self, &deployment, now)),
+            WorkloadKind::StatefulSet => self.stateful_sets.get(&id.key()).map(|set| of_stateful_set(self, &set, now)),
         }
     }
 

@@ -1,6 +1,6 @@
 //! What a change does to the pods of a workload, asked before it is made.
 
-use crate::id::Id;
+use berth_workloads::workload::WorkloadId;
 use futures::future::BoxFuture;
 use serde_json::Value;
 
@@ -15,5 +15,5 @@ pub trait Forecaster: Send + Sync {
     ///
     /// # Errors
     /// [`NoForecast`].
-    fn forecast<'a>(&'a self, id: &'a Id, changed: Value) -> BoxFuture<'a, Result<Vec<String>, NoForecast>>;
+    fn forecast<'a>(&'a self, id: &'a WorkloadId, changed: Value) -> BoxFuture<'a, Result<Vec<String>, NoForecast>>;
 }

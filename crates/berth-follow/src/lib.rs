@@ -12,7 +12,6 @@ pub mod compared;
 pub mod difference;
 pub mod facts;
 pub mod forecaster;
-pub mod id;
 mod newest;
 pub mod past;
 mod readings;

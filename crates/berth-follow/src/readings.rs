@@ -2,7 +2,6 @@
 
 use crate::{
     board::{Card, Rank, Reading},
-    id::{Id, Kind},
     past::Present,
     views::Notes,
     world::World,
@@ -24,6 +23,7 @@ use berth_workloads::{
     view::{
         DeploymentStrategy, DeploymentView, EventView, Meta, PodReplacementPolicy, PodView, ReplicaSetView, RevisionView, StatefulSetView,
     },
+    workload::{WorkloadId, WorkloadKind},
 };
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::PodTemplateSpec;
@@ -36,10 +36,10 @@ const OBSTACLES_MAX: usize = 8;
 
 impl World {
     /// How a workload is; `None` if it is not there.
-    pub(crate) fn reading(&self, id: &Id, now: Timestamp) -> Option<Reading> {
+    pub(crate) fn reading(&self, id: &WorkloadId, now: Timestamp) -> Option<Reading> {
         match id.kind {
-            Kind::Deployment => self.deployments.get(&id.key()).map(|deployment| self.deployment(&deployment, now)),
-            Kind::StatefulSet => self.stateful_sets.get(&id.key()).map(|set| self.stateful_set(&set, now)),
+            WorkloadKind::Deployment => self.deployments.get(&id.key()).map(|deployment| self.deployment(&deployment, now)),
+            WorkloadKind::StatefulSet => self.stateful_sets.get(&id.key()).map(|set| self.stateful_set(&set, now)),
         }
     }
 

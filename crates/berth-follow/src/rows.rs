@@ -1,10 +1,11 @@
 //! Pods one by one, and what each waits for.
 
-use crate::{id::Id, text::shown, world::World};
+use crate::{text::shown, world::World};
 use berth_workloads::{
     cause,
     pod_state::PodState,
     view::{PodPhase, PodView},
+    workload::WorkloadId,
 };
 use jiff::Timestamp;
 use std::{cmp::Reverse, sync::Arc};
@@ -19,7 +20,7 @@ pub struct Row {
     /// Of a workload's pods their revision.
     pub revision: Option<i64>,
     /// Of a node's pods the workload that controls them.
-    pub owner: Option<Id>,
+    pub owner: Option<WorkloadId>,
 }
 
 /// The states in words, as rows are sorted. Pods that need attention are first.

@@ -4,7 +4,6 @@ use crate::{
     board::Board,
     compared::Comparisons,
     forecaster::Forecaster,
-    id::{Id, Kind},
     newest::newest,
     views::{NodeView, NoteView, Notes, QuotaView},
 };
@@ -21,6 +20,7 @@ use berth_identity::{ApiName, GroupResource, ObjectKey, Uid};
 use berth_workloads::{
     resources::{CLAIMS, DEPLOYMENTS, EVENTS, NODES, PODS, QUOTAS, REPLICA_SETS, REVISIONS, STATEFUL_SETS},
     view::{ClaimView, DeploymentView, Meta, PodView, ReplicaSetView, RevisionView, StatefulSetView, View},
+    workload::{WorkloadId, WorkloadKind},
 };
 use futures::FutureExt;
 use jiff::{SignedDuration, Timestamp};
@@ -122,7 +122,7 @@ struct News {
 /// Something to look at again.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Dirty {
-    Workload(Id),
+    Workload(WorkloadId),
     /// Whoever controls this ReplicaSet.
     OwnerOfSet(ObjectKey),
 }
@@ -200,8 +200,8 @@ impl World {
     }
 
     fn follow(self: &Arc<Self>, resources: &[GroupResource]) {
-        self.on(&self.deployments, |_, view| vec![Dirty::Workload(id(Kind::Deployment, &view.meta))]);
-        self.on(&self.stateful_sets, |_, view| vec![Dirty::Workload(id(Kind::StatefulSet, &view.meta))]);
+        self.on(&self.deployments, |_, view| vec![Dirty::Workload(id(WorkloadKind::Deployment, &view.meta))]);
+        self.on(&self.stateful_sets, |_, view| vec![Dirty::Workload(id(WorkloadKind::StatefulSet, &view.meta))]);
         self.on(&self.sets, |_, view| controller(&view.meta).into_iter().collect());
         self.on(&self.revisions, |_, view| controller(&view.meta).into_iter().collect());
         self.on(&self.pods, |_, view| controller(&view.meta).into_iter().collect());
@@ -239,8 +239,8 @@ impl World {
         if kind == "ReplicaSet" {
             return vec![Dirty::OwnerOfSet(key)];
         }
-        if let Some(kind) = Kind::named(kind) {
-            return vec![Dirty::Workload(Id { namespace: key.namespace, kind, name: key.name })];
+        if let Some(kind) = WorkloadKind::named(kind) {
+            return vec![Dirty::Workload(WorkloadId { namespace: key.namespace, kind, name: key.name })];
         }
         let pod = (kind == "Pod").then(|| self.pods.get(&key)).flatten();
         pod.and_then(|pod| controller(&pod.meta)).into_iter().collect()
@@ -259,7 +259,7 @@ impl World {
                 continue;
             }
             let dirty = std::mem::take(&mut *lock(&self.news.dirty));
-            let mut ids: BTreeSet<Id> = dirty.into_iter().filter_map(|dirty| self.resolved(dirty)).collect();
+            let mut ids: BTreeSet<WorkloadId> = dirty.into_iter().filter_map(|dirty| self.resolved(dirty)).collect();
             ids.extend(lock(&self.board).due(self.env.clock.now()));
             let mut has_changed = false;
             for (place, id) in ids.into_iter().enumerate() {
@@ -290,7 +290,7 @@ impl World {
         }
     }
 
-    fn resolved(&self, dirty: Dirty) -> Option<Id> {
+    fn resolved(&self, dirty: Dirty) -> Option<WorkloadId> {
         match dirty {
             Dirty::Workload(id) => Some(id),
             Dirty::OwnerOfSet(key) => match self.sets.get(&key).and_then(|set| controller(&set.meta)) {
@@ -300,7 +300,7 @@ impl World {
         }
     }
 
-    fn look_again(&self, id: Id) -> bool {
+    fn look_again(&self, id: WorkloadId) -> bool {
         let now = self.env.clock.now();
         match self.reading(&id, now) {
             Some(reading) => lock(&self.board).put(id, reading, now),
@@ -371,17 +371,17 @@ impl World {
     }
 }
 
-fn id(kind: Kind, meta: &Meta) -> Id {
-    Id { namespace: meta.namespace.clone(), kind, name: meta.name.clone() }
+fn id(kind: WorkloadKind, meta: &Meta) -> WorkloadId {
+    WorkloadId { namespace: meta.namespace.clone(), kind, name: meta.name.clone() }
 }
 
 /// What controls an object, if that is something that is looked at.
 fn controller(meta: &Meta) -> Option<Dirty> {
     let owner = meta.controller()?;
     let key = ObjectKey { namespace: meta.namespace.clone(), name: owner.name.as_str().into() };
-    match (owner.kind.as_str(), Kind::named(&owner.kind)) {
+    match (owner.kind.as_str(), WorkloadKind::named(&owner.kind)) {
         ("ReplicaSet", _) => Some(Dirty::OwnerOfSet(key)),
-        (_, Some(kind)) => Some(Dirty::Workload(Id { namespace: key.namespace, kind, name: key.name })),
+        (_, Some(kind)) => Some(Dirty::Workload(WorkloadId { namespace: key.namespace, kind, name: key.name })),
         _ => None,
     }
 }

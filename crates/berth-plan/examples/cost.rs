@@ -3,8 +3,9 @@
 #![expect(clippy::disallowed_methods, clippy::disallowed_types, clippy::print_stdout, reason = "the one part that meets the machine")]
 
 use berth_node::Latencies;
-use berth_plan::{Change, Edit, Edits, Outcome, Snapshot, Suppositions, WorkloadKind, forecast};
+use berth_plan::{Change, Edit, Edits, Outcome, Snapshot, Suppositions, forecast};
 use berth_sim::{Options, Simulation};
+use berth_workloads::workload::{WorkloadId, WorkloadKind};
 use serde_json::json;
 use std::{
     fs,
@@ -67,7 +68,7 @@ fn brought_about(pods: usize) -> Snapshot {
 
 fn run(snapshot: &Snapshot) -> (Duration, Duration) {
     let edits = Edits { images: vec![("main".to_owned(), "main:2".to_owned())], ..Edits::default() };
-    let edit = Edit { kind: WorkloadKind::Deployment, namespace: "default".to_owned(), name: "web".to_owned(), edits };
+    let edit = Edit { workload: WorkloadId::new(WorkloadKind::Deployment, "default", "web"), edits };
     let change = Change { edits: vec![edit], ..Change::default() };
     let supposed = Suppositions { start: Some(Duration::from_secs(5)), stop: Some(Duration::from_secs(20)), ..Suppositions::default() };
     let (begun, ran) = (Instant::now(), on_processor());

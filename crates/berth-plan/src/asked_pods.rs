@@ -1,19 +1,20 @@
 //! Pods that a live server is asked about, by dry run: what its admission policies and webhooks refuse, a forecast has refused too.
 
 use crate::{
-    change::{Change, Changed, WorkloadKind},
+    change::{Change, Changed},
     dry_run::{Write, WriteBody},
     error::PlanError,
     snapshot::{Snapshot, entries},
     stage::{Server, Stage, Subject},
 };
 use berth_api::{Object, decode::Codec, k8s_openapi::api::core::v1::PodTemplateSpec};
-use berth_identity::{ApiName, Revision};
+use berth_identity::Revision;
 use berth_registry::{AdmissionRequest, ApiError, Operation, Remarks, Reviewer};
 use berth_workloads::{
     hash::same_template,
-    resources::{APPS_V1, POD, PODS},
+    resources::{POD, PODS},
     view::{ReplicaSetView, RevisionView, View},
+    workload::{WorkloadId, WorkloadKind},
 };
 use futures::{FutureExt, future::BoxFuture};
 use serde_json::{Value, json};
@@ -25,9 +26,7 @@ const REVISION: &str = "controller-revision-hash";
 /// A pod as the controller of a workload would create it after the change, but for its owner and its name.
 #[derive(Clone, Debug)]
 pub struct AskedPod {
-    kind: WorkloadKind,
-    namespace: String,
-    name: String,
+    workload: WorkloadId,
     template: Value,
     /// Its create.
     pub write: Write,
@@ -56,7 +55,7 @@ pub fn asked_pods(snapshot: &Snapshot, change: &Change) -> Result<Vec<AskedPod>,
 }
 
 fn asked(Changed { subject, after, .. }: &Changed) -> Option<AskedPod> {
-    let kind = WorkloadKind::ALL.into_iter().find(|kind| subject.kind == APPS_V1.with_kind(ApiName::from_static(kind.name())))?;
+    let kind = WorkloadKind::ALL.into_iter().find(|kind| subject.kind == kind.gvk())?;
     if after["spec"]["replicas"] == 0 {
         return None;
     }
@@ -80,16 +79,15 @@ fn asked(Changed { subject, after, .. }: &Changed) -> Option<AskedPod> {
         name: name.clone(),
         what: WriteBody::Create(pod),
     };
-    Some(AskedPod { kind, namespace: namespace.clone(), name: name.clone(), template: template.clone(), write })
+    let workload = WorkloadId::new(kind, namespace.as_str(), name.as_str());
+    Some(AskedPod { workload, template: template.clone(), write })
 }
 
 /// Refuses what the server refuses: pods of the template that it was asked about, and none of those that there were before.
 pub(crate) struct Refusals(Vec<Rule>);
 
 struct Rule {
-    kind: WorkloadKind,
-    namespace: String,
-    name: String,
+    workload: WorkloadId,
     message: String,
     /// ReplicaSets, or revisions, that have another template.
     others: BTreeSet<String>,
@@ -98,9 +96,7 @@ struct Rule {
 impl Refusals {
     pub(crate) fn of(snapshot: &Snapshot, refused: &[RefusedPod]) -> Self {
         let rule = |RefusedPod { pod, message }: &RefusedPod| Rule {
-            kind: pod.kind,
-            namespace: pod.namespace.clone(),
-            name: pod.name.clone(),
+            workload: pod.workload.clone(),
             message: message.clone(),
             others: others(snapshot, pod),
         };
@@ -114,14 +110,18 @@ impl Refusals {
     fn refuses(&self, pod: &dyn Object) -> Option<&Rule> {
         let owner = pod.meta().owner_references.iter().flatten().find(|owner| owner.controller == Some(true))?;
         let revision = pod.meta().labels.as_ref().and_then(|labels| labels.get(REVISION));
-        self.0.iter().filter(|rule| pod.meta().namespace.as_deref() == Some(&*rule.namespace)).find(|rule| match rule.kind {
-            WorkloadKind::Deployment => {
-                owner.kind == "ReplicaSet"
-                    && owner.name.rsplit_once('-').is_some_and(|(name, _)| name == rule.name)
-                    && !rule.others.contains(&owner.name)
-            }
-            WorkloadKind::StatefulSet => {
-                owner.kind == "StatefulSet" && owner.name == rule.name && revision.is_none_or(|revision| !rule.others.contains(revision))
+        self.0.iter().filter(|rule| pod.meta().namespace.as_deref() == Some(&*rule.workload.namespace)).find(|rule| {
+            match rule.workload.kind {
+                WorkloadKind::Deployment => {
+                    owner.kind == "ReplicaSet"
+                        && owner.name.rsplit_once('-').is_some_and(|(name, _)| name == &*rule.workload.name)
+                        && !rule.others.contains(&owner.name)
+                }
+                WorkloadKind::StatefulSet => {
+                    owner.kind == "StatefulSet"
+                        && owner.name == *rule.workload.name
+                        && revision.is_none_or(|revision| !rule.others.contains(revision))
+                }
             }
         })
     }
@@ -130,8 +130,9 @@ impl Refusals {
 /// What keeps another template of the workload, by name.
 fn others(snapshot: &Snapshot, pod: &AskedPod) -> BTreeSet<String> {
     let Ok(template) = PodTemplateSpec::decode_tree(&pod.template) else { return BTreeSet::new() };
-    let keepers =
-        snapshot.of_kinds(&["ReplicaSet", "ControllerRevision"]).filter(|object| object["metadata"]["namespace"] == pod.namespace);
+    let keepers = snapshot
+        .of_kinds(&["ReplicaSet", "ControllerRevision"])
+        .filter(|object| object["metadata"]["namespace"] == *pod.workload.namespace);
     let is_other = |object: &&Value| {
         let bytes = object.to_string();
         let kept = match object["kind"].as_str() {

@@ -6,8 +6,7 @@ use crate::{
     snapshot::{KINDS, entries},
     stage::{Stage, Subject},
 };
-use berth_identity::{ApiName, ObjectKey};
-use berth_workloads::resources::APPS_V1;
+use berth_workloads::workload::{WorkloadId, WorkloadKind};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
 
@@ -31,12 +30,8 @@ pub struct Change {
 /// A change of one workload.
 #[derive(Clone, Debug)]
 pub struct Edit {
-    /// What it is.
-    pub kind: WorkloadKind,
-    /// Its namespace.
-    pub namespace: String,
-    /// Its name.
-    pub name: String,
+    /// Which workload.
+    pub workload: WorkloadId,
     /// What is changed.
     pub edits: Edits,
 }
@@ -54,34 +49,10 @@ pub struct Edits {
     pub strategy: Option<String>,
 }
 
-/// A kind of workload that rolls out.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum WorkloadKind {
-    /// A Deployment.
-    Deployment,
-    /// A StatefulSet.
-    StatefulSet,
+/// The kind of a manifest, if it is a workload.
+fn kind_of(manifest: &Value) -> Option<WorkloadKind> {
+    WorkloadKind::of_manifest(manifest["apiVersion"].as_str()?, manifest["kind"].as_str()?)
 }
-
-impl WorkloadKind {
-    pub(crate) const ALL: [Self; 2] = [Self::Deployment, Self::StatefulSet];
-
-    /// `Deployment`.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Deployment => "Deployment",
-            Self::StatefulSet => "StatefulSet",
-        }
-    }
-
-    fn of(object: &Value) -> Option<Self> {
-        Self::ALL.into_iter().find(|kind| object["kind"] == kind.name() && object["apiVersion"] == "apps/v1")
-    }
-}
-
-/// A workload that is changed: kind, namespace, name.
-pub(crate) type Target = (WorkloadKind, String, String);
 
 /// What a change makes of an object; `Null`: it is not there.
 pub(crate) struct Changed {
@@ -112,13 +83,13 @@ impl Changed {
         self.before.is_null() || difference(&self.before, &self.after).is_some()
     }
 
-    pub(crate) fn is_of(&self, kind: &str, key: &ObjectKey) -> bool {
-        self.subject.kind.kind == kind && self.subject.namespace == *key.namespace && self.subject.name == *key.name
+    pub(crate) fn is_of(&self, workload: &WorkloadId) -> bool {
+        self.subject == subject(workload)
     }
 }
 
-fn workload(kind: WorkloadKind, namespace: &str, name: &str) -> Subject {
-    Subject { kind: APPS_V1.with_kind(ApiName::from_static(kind.name())), namespace: namespace.to_owned(), name: name.to_owned() }
+fn subject(workload: &WorkloadId) -> Subject {
+    Subject { kind: workload.kind.gvk(), namespace: workload.namespace.to_string(), name: workload.name.to_string() }
 }
 
 impl Change {
@@ -126,13 +97,13 @@ impl Change {
     ///
     /// # Errors
     /// There is none.
-    pub(crate) fn targets(&self) -> Result<Vec<Target>, PlanError> {
+    pub(crate) fn targets(&self) -> Result<Vec<WorkloadId>, PlanError> {
         let of_manifests = self.manifests.iter().filter_map(|manifest| {
-            Some((WorkloadKind::of(manifest)?, self.namespace_of(manifest).to_owned(), manifest["metadata"]["name"].as_str()?.to_owned()))
+            Some(WorkloadId::new(kind_of(manifest)?, self.namespace_of(manifest), manifest["metadata"]["name"].as_str()?))
         });
-        let of_edits = self.edits.iter().map(|edit| (edit.kind, edit.namespace.clone(), edit.name.clone()));
+        let of_edits = self.edits.iter().map(|edit| edit.workload.clone());
         let mut seen = BTreeSet::new();
-        let targets: Vec<Target> = of_manifests.chain(of_edits).filter(|target| seen.insert(target.clone())).collect();
+        let targets: Vec<WorkloadId> = of_manifests.chain(of_edits).filter(|target| seen.insert(target.clone())).collect();
         if targets.is_empty() { Err(PlanError::NoTarget) } else { Ok(targets) }
     }
 
@@ -169,7 +140,7 @@ impl Change {
     /// A workload that is not there, a container that it does not have; what the API server would refuse.
     pub(crate) fn outcome(&self, stage: &mut Stage) -> Result<Vec<Changed>, PlanError> {
         let of_manifests = self.known_manifests().map(|manifest| Subject::of(manifest, self.namespace_of(manifest)));
-        let of_targets = self.targets()?.into_iter().map(|(kind, namespace, name)| workload(kind, &namespace, &name));
+        let of_targets = self.targets()?.iter().map(subject).collect::<Vec<_>>();
         let mut subjects: Vec<Subject> = Vec::new();
         for subject in of_manifests.chain(of_targets) {
             if !subjects.contains(&subject) {
@@ -185,20 +156,22 @@ impl Change {
             None => self.make_own(&mut aside)?,
         }
         for target in self.targets()? {
-            self.of_all(target.0).make(&mut aside, &target)?;
+            self.of_all(target.kind).make(&mut aside, &target)?;
         }
         let outcome = |(subject, before): (Subject, Value)| aside.get(&subject).map(|after| Changed { subject, before, after });
         subjects.into_iter().zip(before).map(outcome).collect()
     }
 
     /// What is changed in a workload, in a few words.
-    pub(crate) fn words(&self, kind: WorkloadKind, namespace: &str, name: &str) -> String {
-        let is_it = |edit: &&Edit| (edit.kind, edit.namespace.as_str(), edit.name.as_str()) == (kind, namespace, name);
+    pub(crate) fn words(&self, workload: &WorkloadId) -> String {
+        let is_it = |edit: &&Edit| edit.workload == *workload;
         let applied = |manifest: &&Value| {
-            WorkloadKind::of(manifest) == Some(kind) && self.namespace_of(manifest) == namespace && manifest["metadata"]["name"] == name
+            kind_of(manifest) == Some(workload.kind)
+                && *self.namespace_of(manifest) == *workload.namespace
+                && manifest["metadata"]["name"] == *workload.name
         };
         let manifest = self.manifests.iter().find(applied).map(|_| "manifest applied".to_owned());
-        let edits = self.edits.iter().filter(is_it).map(|edit| &edit.edits).chain([self.of_all(kind)]);
+        let edits = self.edits.iter().filter(is_it).map(|edit| &edit.edits).chain([self.of_all(workload.kind)]);
         let words: Vec<String> = manifest.into_iter().chain(edits.flat_map(Edits::words)).collect();
         words.join(", ")
     }
@@ -209,8 +182,8 @@ impl Change {
             stage.make_namespace(namespace)?;
             stage.apply(manifest, namespace)?;
         }
-        for Edit { kind, namespace, name, edits } in &self.edits {
-            edits.make(stage, &(*kind, namespace.clone(), name.clone()))?;
+        for Edit { workload, edits } in &self.edits {
+            edits.make(stage, workload)?;
         }
         Ok(())
     }
@@ -231,13 +204,13 @@ impl Edits {
         images.chain(replicas).chain(choices).collect()
     }
 
-    fn make(&self, stage: &mut Stage, (kind, namespace, name): &Target) -> Result<(), PlanError> {
-        let subject = workload(*kind, namespace, name);
+    fn make(&self, stage: &mut Stage, workload: &WorkloadId) -> Result<(), PlanError> {
+        let subject = subject(workload);
         let live = stage.get(&subject)?;
         if live.is_null() {
-            return Err(PlanError::NoWorkload { kind: kind.name(), namespace: namespace.clone(), name: name.clone() });
+            return Err(PlanError::NoWorkload { workload: workload.clone() });
         }
-        let patch = self.patch(*kind, &live)?;
+        let patch = self.patch(workload.kind, &live)?;
         if patch.is_empty() { Ok(()) } else { stage.patch(&subject, json!({"spec": patch})) }
     }
 
@@ -330,8 +303,7 @@ mod tests {
     #[test]
     fn a_change_has_words_for_what_it_does_to_a_workload() {
         let images = vec![("main".to_owned(), "a:2".to_owned())];
-        let edit =
-            |name: &str, edits: Edits| Edit { kind: WorkloadKind::Deployment, namespace: "shop".to_owned(), name: name.to_owned(), edits };
+        let edit = |name: &str, edits: Edits| Edit { workload: WorkloadId::new(WorkloadKind::Deployment, "shop", name), edits };
         let change = Change {
             manifests: vec![json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"}})],
             namespace: "shop".to_owned(),
@@ -339,7 +311,7 @@ mod tests {
             deployments: Edits { policy: Some("TerminationComplete".to_owned()), ..Edits::default() },
             ..Change::default()
         };
-        let words = |kind, namespace| change.words(kind, namespace, "web");
+        let words = |kind, namespace: &str| change.words(&WorkloadId::new(kind, namespace, "web"));
         assert_eq!(words(WorkloadKind::Deployment, "shop"), "manifest applied, image main=a:2, replicas 4, TerminationComplete");
         assert_eq!(words(WorkloadKind::Deployment, "other"), "TerminationComplete");
         assert_eq!(words(WorkloadKind::StatefulSet, "shop"), "");
@@ -348,14 +320,14 @@ mod tests {
     #[test]
     fn a_change_is_about_each_workload_once() {
         let manifest = |kind: &str, name: &str| json!({"apiVersion": if kind == "Service" { "v1" } else { "apps/v1" }, "kind": kind, "metadata": {"name": name}});
-        let edit = Edit { kind: WorkloadKind::Deployment, namespace: "shop".to_owned(), name: "web".to_owned(), edits: Edits::default() };
+        let edit = Edit { workload: WorkloadId::new(WorkloadKind::Deployment, "shop", "web"), edits: Edits::default() };
         let change = Change {
             manifests: vec![manifest("Deployment", "web"), manifest("Service", "web")],
             namespace: "shop".to_owned(),
             edits: vec![edit],
             ..Change::default()
         };
-        assert_eq!(change.targets().expect("one"), [(WorkloadKind::Deployment, "shop".to_owned(), "web".to_owned())]);
+        assert_eq!(change.targets().expect("one"), [WorkloadId::new(WorkloadKind::Deployment, "shop", "web")]);
         assert!(matches!(Change::default().targets(), Err(PlanError::NoTarget)));
     }
 }

@@ -1,13 +1,13 @@
 //! Forecasts as pictures: what `berth-chart` draws.
 
 use crate::{
-    change::{Change, WorkloadKind},
+    change::Change,
     compare::Alternative,
-    forecast::{About, Forecast, Lane, Life, Outcome, Trouble, TroubleKind, WorkloadForecast},
+    forecast::{Forecast, Lane, Life, Outcome, Trouble, TroubleKind, WorkloadForecast},
     text::{End, pods},
 };
 use berth_chart::{Chart, Level, Mark, MarkKind, Pod, Sample};
-use berth_workloads::pod_state::PodCounts;
+use berth_workloads::{pod_state::PodCounts, workload::WorkloadId};
 use std::{collections::BTreeMap, time::Duration};
 
 /// How much of the axis lies behind the end: one part in so many, and a second.
@@ -23,7 +23,7 @@ impl Alternative {
     /// A chart of each workload that has its policy.
     #[must_use]
     pub fn charts(&self, change: &Change) -> Vec<Chart> {
-        let workloads = self.forecast.workloads.iter().filter(|workload| workload.kind == self.kind);
+        let workloads = self.forecast.workloads.iter().filter(|workload| workload.workload.kind == self.kind);
         workloads.map(|workload| chart(&self.forecast, change, workload)).collect()
     }
 }
@@ -36,13 +36,13 @@ fn chart(forecast: &Forecast, change: &Change, workload: &WorkloadForecast) -> C
         Sample { at: lane.at, counts: counts.collect() }
     };
     let end = workload.outcome.ends();
-    let WorkloadForecast { kind, namespace, name, policy, replicas, .. } = workload;
+    let WorkloadForecast { workload: id, policy, replicas, .. } = workload;
     let (most, least) = (workload.pods.value, workload.available.value);
     // Its first line: what stands in the way is among the marks.
     let outcome = End(workload).to_string();
     let outcome = outcome.lines().next().unwrap_or_default();
     Chart {
-        title: format!("{kind} {namespace}/{name}, {}, {policy}", pods(*replicas)),
+        title: format!("{id}, {}, {policy}", pods(*replicas)),
         note: format!("{outcome}; at most {}, including terminating pods, at least {least} available", pods(i64::from(most))),
         end: end + end / BEHIND + Duration::from_secs(1),
         now: None,
@@ -79,11 +79,10 @@ pub(crate) fn pod(life: &Life, revisions: &[String]) -> Pod {
 
 /// The change, what goes wrong, and the end.
 fn marks(forecast: &Forecast, change: &Change, workload: &WorkloadForecast) -> Vec<Mark> {
-    let kind = if workload.kind == WorkloadKind::Deployment.name() { WorkloadKind::Deployment } else { WorkloadKind::StatefulSet };
     let mark = |at, kind, text: &str| Mark { at, kind, text: text.to_owned() };
-    let words = change.words(kind, &workload.namespace, &workload.name);
+    let words = change.words(&workload.workload);
     let mut marks: Vec<Mark> = Some(mark(Duration::ZERO, MarkKind::Change, &words)).filter(|_| !words.is_empty()).into_iter().collect();
-    let is_it = |about: &About| (about.kind, &about.namespace, &about.name) == (workload.kind, &workload.namespace, &workload.name);
+    let is_it = |about: &WorkloadId| *about == workload.workload;
     // Who shares a quota with others is in their trouble too.
     let is_its = |trouble: &&Trouble| trouble.kind == TroubleKind::Quota || trouble.about.as_ref().is_none_or(is_it);
     let troubles = forecast.troubles.iter().filter(is_its);

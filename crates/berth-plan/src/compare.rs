@@ -1,7 +1,7 @@
 //! Several forecasts of one change: under other policies, and with other seeds.
 
 use crate::{
-    change::{Change, WorkloadKind},
+    change::Change,
     error::PlanError,
     forecast::{Forecast, Outcome},
     read::{Suppositions, forecast as forecast_of},
@@ -9,14 +9,15 @@ use crate::{
     times::seconds,
 };
 use berth_api::Gate;
+use berth_workloads::workload::WorkloadKind;
 use serde::Serialize;
 use std::time::Duration;
 
 /// A forecast under another policy of the workloads of one kind.
 #[derive(Clone, Debug, Serialize)]
 pub struct Alternative {
-    /// The kind of workload that has the policy: `Deployment`, `StatefulSet`.
-    pub kind: &'static str,
+    /// The kind of workload that has the policy.
+    pub kind: WorkloadKind,
     /// `TerminationComplete`.
     pub policy: &'static str,
     /// What it would do.
@@ -49,12 +50,12 @@ pub struct Spread {
 /// Those of a forecast.
 pub fn compare(snapshot: &Snapshot, change: &Change, suppositions: &Suppositions) -> Result<Vec<Alternative>, PlanError> {
     let targets = change.targets()?;
-    let has = |kind| targets.iter().any(|(of, ..)| *of == kind);
+    let has = |kind| targets.iter().any(|target| target.kind == kind);
     let mut alternatives = Vec::new();
     let mut add = |kind: WorkloadKind, policy: &'static str, edit: &dyn Fn(&mut Change)| {
         let mut change = change.clone();
         edit(&mut change);
-        alternatives.push((kind.name(), policy, change));
+        alternatives.push((kind, policy, change));
     };
     // Kubernetes' own controllers know neither the policies of Deployments nor a Recreate of StatefulSets, nor do berth's whose gates are off.
     let controllers = suppositions.controllers.unwrap_or_else(|| snapshot.controllers().0);
@@ -77,7 +78,7 @@ pub fn compare(snapshot: &Snapshot, change: &Change, suppositions: &Suppositions
             add(WorkloadKind::StatefulSet, strategy, &|change| change.stateful_sets.strategy = Some(strategy.to_owned()));
         }
     }
-    let forecast = |(kind, policy, change): (&'static str, &'static str, Change)| {
+    let forecast = |(kind, policy, change): (WorkloadKind, &'static str, Change)| {
         Ok(Alternative { kind, policy, forecast: forecast_of(snapshot, &change, suppositions)? })
     };
     alternatives.into_iter().map(forecast).collect()

@@ -1,19 +1,16 @@
 //! Why there is no forecast.
 
 use berth_registry::ApiError;
+use berth_workloads::workload::WorkloadId;
 
 /// Why there is no forecast.
 #[derive(Debug, thiserror::Error)]
 pub enum PlanError {
     /// The change names a workload that the snapshot does not have.
-    #[error("there is no {kind} {name} in namespace {namespace}")]
+    #[error("there is no {} {} in namespace {}", workload.kind.name(), workload.name, workload.namespace)]
     NoWorkload {
-        /// `Deployment`, `StatefulSet`.
-        kind: &'static str,
-        /// Where it was looked for.
-        namespace: String,
-        /// Its name.
-        name: String,
+        /// The missing workload.
+        workload: WorkloadId,
     },
     /// The change cannot be made to what is there.
     #[error("{0}")]

@@ -6,7 +6,10 @@ use crate::{
 };
 use berth_api::Gate;
 use berth_store::env::Timestamp;
-use berth_workloads::pod_state::{PodCounts, PodState};
+use berth_workloads::{
+    pod_state::{PodCounts, PodState},
+    workload::WorkloadId,
+};
 use serde::Serialize;
 use std::{collections::BTreeMap, time::Duration};
 
@@ -61,12 +64,9 @@ pub struct Supposed {
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct WorkloadForecast {
-    /// `Deployment`, `StatefulSet`.
-    pub kind: &'static str,
-    /// Its namespace.
-    pub namespace: String,
-    /// Its name.
-    pub name: String,
+    /// Which workload.
+    #[serde(flatten)]
+    pub workload: WorkloadId,
     /// How its pods give way: `RollingUpdate, TerminationComplete`.
     pub policy: String,
     /// How many pods it is to have.
@@ -314,18 +314,7 @@ pub struct Trouble {
     pub text: String,
     /// Whose it is; `None`: of no workload in particular.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub about: Option<About>,
-}
-
-/// A workload of the change.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct About {
-    /// `Deployment`, `StatefulSet`.
-    pub kind: &'static str,
-    /// Its namespace.
-    pub namespace: String,
-    /// Its name.
-    pub name: String,
+    pub about: Option<WorkloadId>,
 }
 
 /// What goes wrong.
@@ -404,6 +393,11 @@ impl Outcome {
 impl WorkloadForecast {
     fn beyond_bound(&self) -> Option<String> {
         let most = self.most.filter(|most| *most < i64::from(self.pods.value))?;
-        Some(format!("{} {} has {} pods, including terminating pods, but its limit is {most}", self.kind, self.name, self.pods.value))
+        Some(format!(
+            "{} {} has {} pods, including terminating pods, but its limit is {most}",
+            self.workload.kind.name(),
+            self.workload.name,
+            self.pods.value
+        ))
     }
 }

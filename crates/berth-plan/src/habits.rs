@@ -1,7 +1,7 @@
 //! What each pod does on its simulated node: as long as pods of its workload took, and as far as the snapshot's pods are already.
 
 use crate::{
-    learn::{Timings, WorkloadKey, annotated, keys_by_name},
+    learn::{Timings, annotated, workloads_by_pod_name},
     snapshot::{SUPPOSED_NODE, Snapshot, entries, told_to_go, uid},
     times::since,
 };
@@ -11,6 +11,7 @@ use berth_node::{
     kubelet::{Behavior, KnownObjects, KubeletPod},
 };
 use berth_store::env::Timestamp;
+use berth_workloads::workload::WorkloadId;
 use serde_json::Value;
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -24,7 +25,7 @@ const FOR_EVER: Duration = Duration::from_secs(10 * 365 * 86_400);
 
 /// What is known of pods.
 pub(crate) struct Habits {
-    pub(crate) timings: BTreeMap<WorkloadKey, Timings>,
+    pub(crate) timings: BTreeMap<WorkloadId, Timings>,
     /// Of all other pods.
     pub(crate) others: Timings,
     /// 0: all take as long as is typical.
@@ -70,7 +71,7 @@ impl Habits {
     }
 
     fn timings(&self, namespace: &str, pod: &str) -> &Timings {
-        keys_by_name(namespace, pod).iter().find_map(|key| self.timings.get(key)).unwrap_or(&self.others)
+        workloads_by_pod_name(namespace, pod).iter().find_map(|key| self.timings.get(key)).unwrap_or(&self.others)
     }
 
     fn latencies(&self, pod: &KubeletPod) -> Latencies {

@@ -9,6 +9,7 @@ use berth_api::{
     simulation::duration,
 };
 use berth_store::env::Timestamp;
+use berth_workloads::workload::{WorkloadId, WorkloadKind};
 use serde::Serialize;
 use serde_json::Value;
 use std::{collections::BTreeMap, time::Duration};
@@ -79,9 +80,6 @@ impl Timing {
     }
 }
 
-/// Kind, namespace and name of a workload.
-pub(crate) type WorkloadKey = (&'static str, String, String);
-
 /// Start and stop of the pods of one workload.
 #[derive(Clone, Debug)]
 pub(crate) struct Timings {
@@ -92,14 +90,14 @@ pub(crate) struct Timings {
 /// What the snapshot tells of each workload's pods.
 #[derive(Debug, Default)]
 pub(crate) struct Learned {
-    starts: BTreeMap<WorkloadKey, Vec<Duration>>,
-    stops: BTreeMap<WorkloadKey, Vec<Duration>>,
+    starts: BTreeMap<WorkloadId, Vec<Duration>>,
+    stops: BTreeMap<WorkloadId, Vec<Duration>>,
     /// By events.
-    told_starts: BTreeMap<WorkloadKey, Vec<Duration>>,
-    told_stops: BTreeMap<WorkloadKey, Vec<Duration>>,
-    graces: BTreeMap<WorkloadKey, u64>,
+    told_starts: BTreeMap<WorkloadId, Vec<Duration>>,
+    told_stops: BTreeMap<WorkloadId, Vec<Duration>>,
+    graces: BTreeMap<WorkloadId, u64>,
     /// By annotations of templates: to start, to stop.
-    annotated: BTreeMap<WorkloadKey, (Option<Duration>, Option<Duration>)>,
+    annotated: BTreeMap<WorkloadId, (Option<Duration>, Option<Duration>)>,
 }
 
 impl Learned {
@@ -117,14 +115,14 @@ impl Learned {
             }
         }
         for workload in snapshot.of_kinds(&["Deployment", "StatefulSet"]) {
-            if let Some(key) = key_of(workload) {
+            if let Some(key) = id_of(workload) {
                 let template = &workload["spec"]["template"];
                 learned.graces.insert(key.clone(), grace(&template["spec"]));
                 learned.annotated.insert(key, (annotated(template, SIM_READY_AFTER), annotated(template, SIM_TERMINATES_AFTER)));
             }
         }
-        for manifest in coming.iter().filter(|manifest| ["Deployment", "StatefulSet"].iter().any(|kind| manifest["kind"] == *kind)) {
-            if let Some(key) = key_of(manifest) {
+        for manifest in coming.iter().filter(|manifest| manifest["kind"].as_str().and_then(WorkloadKind::named).is_some()) {
+            if let Some(key) = id_of(manifest) {
                 let template = &manifest["spec"]["template"];
                 learned.graces.entry(key.clone()).or_insert_with(|| grace(&template["spec"]));
                 let stop = || annotated(template, SIM_TERMINATES_AFTER);
@@ -148,7 +146,7 @@ impl Learned {
             named(events, "Scheduled").map(|event| ((event.namespace, event.name), event.at)).collect();
         for event in named(events, "Started") {
             let Some(from) = scheduled.get(&(event.namespace, event.name)) else { continue };
-            for key in keys_by_name(event.namespace, event.name) {
+            for key in workloads_by_pod_name(event.namespace, event.name) {
                 self.told_starts.entry(key).or_default().push(since(*from, event.at));
             }
         }
@@ -161,7 +159,7 @@ impl Learned {
             // Another of its name is created once it is gone; that it is gone by now is known of all.
             let successors = living.iter().filter(|pod| pod.uid != uid && (pod.namespace, pod.name) == (event.namespace, event.name));
             let gone_by = successors.map(|pod| pod.since).filter(|since| event.at <= *since).min().unwrap_or(snapshot.at);
-            for key in keys_by_name(event.namespace, event.name) {
+            for key in workloads_by_pod_name(event.namespace, event.name) {
                 let (took, grace) = (since(event.at, gone_by), self.graces.get(&key).copied().unwrap_or(GRACE_SECONDS));
                 // Longer ago than that says nothing.
                 if took <= Duration::from_secs(grace) {
@@ -171,9 +169,14 @@ impl Learned {
         }
     }
 
+    /// The times of a workload of which nothing is known.
+    pub(crate) fn of_any(&self, start: Option<Duration>, stop: Option<Duration>) -> Timings {
+        self.of(&WorkloadId::new(WorkloadKind::Deployment, "", ""), start, stop)
+    }
+
     /// What is known of a workload, or said.
-    pub(crate) fn of(&self, key: &WorkloadKey, start: Option<Duration>, stop: Option<Duration>) -> Timings {
-        let samples = |of: &BTreeMap<WorkloadKey, Vec<Duration>>, source| Timing::of(of.get(key).cloned().unwrap_or_default(), source);
+    pub(crate) fn of(&self, key: &WorkloadId, start: Option<Duration>, stop: Option<Duration>) -> Timings {
+        let samples = |of: &BTreeMap<WorkloadId, Vec<Duration>>, source| Timing::of(of.get(key).cloned().unwrap_or_default(), source);
         let learned_start = || samples(&self.starts, Source::Pods).or_else(|| samples(&self.told_starts, Source::Events));
         let grace = || Duration::from_secs(self.graces.get(key).copied().unwrap_or(GRACE_SECONDS));
         let (ready_after, terminates_after) = self.annotated.get(key).copied().unwrap_or_default();
@@ -271,33 +274,33 @@ fn time(value: &Value) -> Option<Timestamp> {
     value.as_str()?.parse().ok()
 }
 
-fn key_of(workload: &Value) -> Option<WorkloadKey> {
-    let kind = if workload["kind"] == "Deployment" { "Deployment" } else { "StatefulSet" };
+/// The identity of a workload's manifest.
+pub(crate) fn id_of(workload: &Value) -> Option<WorkloadId> {
     let (namespace, name) = (&workload["metadata"]["namespace"], &workload["metadata"]["name"]);
-    Some((kind, namespace.as_str().unwrap_or("default").to_owned(), name.as_str()?.to_owned()))
+    Some(WorkloadId::new(WorkloadKind::named(workload["kind"].as_str()?)?, namespace.as_str().unwrap_or("default"), name.as_str()?))
 }
 
 /// The workload that a pod's owner belongs to, by its name.
-pub(crate) fn workload_of(pod: &Value) -> Option<WorkloadKey> {
+pub(crate) fn workload_of(pod: &Value) -> Option<WorkloadId> {
     let owner = entries(&pod["metadata"]["ownerReferences"]).find(|owner| owner["controller"] == true)?;
-    let namespace = pod["metadata"]["namespace"].as_str()?.to_owned();
+    let namespace = pod["metadata"]["namespace"].as_str()?;
     let name = owner["name"].as_str()?;
     match owner["kind"].as_str()? {
-        "StatefulSet" => Some(("StatefulSet", namespace, name.to_owned())),
-        "ReplicaSet" => Some(("Deployment", namespace, name.rsplit_once('-')?.0.to_owned())),
+        "StatefulSet" => Some(WorkloadId::new(WorkloadKind::StatefulSet, namespace, name)),
+        "ReplicaSet" => Some(WorkloadId::new(WorkloadKind::Deployment, namespace, name.rsplit_once('-')?.0)),
         _ => None,
     }
 }
 
 /// The workloads that a pod of this name may be of.
-pub(crate) fn keys_by_name(namespace: &str, pod: &str) -> Vec<WorkloadKey> {
+pub(crate) fn workloads_by_pod_name(namespace: &str, pod: &str) -> Vec<WorkloadId> {
     let Some((owner, last)) = pod.rsplit_once('-') else { return Vec::new() };
     let mut keys = Vec::new();
     if last.bytes().all(|byte| byte.is_ascii_digit()) {
-        keys.push(("StatefulSet", namespace.to_owned(), owner.to_owned()));
+        keys.push(WorkloadId::new(WorkloadKind::StatefulSet, namespace, owner));
     }
     if let Some((deployment, _)) = owner.rsplit_once('-') {
-        keys.push(("Deployment", namespace.to_owned(), deployment.to_owned()));
+        keys.push(WorkloadId::new(WorkloadKind::Deployment, namespace, deployment));
     }
     keys
 }
@@ -336,8 +339,8 @@ mod tests {
             "status": {"startTime": at(0), "conditions": [{"type": "Ready", "status": "True", "lastTransitionTime": at(ready_after)}]}})
     }
 
-    fn web() -> WorkloadKey {
-        ("Deployment", "shop".to_owned(), "web".to_owned())
+    fn web() -> WorkloadId {
+        WorkloadId::new(WorkloadKind::Deployment, "shop", "web")
     }
 
     #[test]
@@ -374,19 +377,23 @@ mod tests {
                 "involvedObject": {"kind": "Pod", "namespace": "shop", "name": pod, "uid": uid}})
         };
         let killed = |pod: &str, uid: &str, second: i64| event("Killing", "Stopping container main", pod, uid, second);
-        let stop = |kind: &'static str, name: &str, events: Vec<Value>, now: i64| {
+        let stop = |kind: WorkloadKind, name: &str, events: Vec<Value>, now: i64| {
             let mut snapshot = Snapshot::of_documents(events);
             snapshot.at = Timestamp::from_second(1_800_000_000 + now).expect("in range");
-            let stop = Learned::from(&snapshot, &[]).of(&(kind, "shop".to_owned(), name.to_owned()), None, None).stop;
+            let stop = Learned::from(&snapshot, &[]).of(&WorkloadId::new(kind, "shop", name), None, None).stop;
             (stop.typical.as_secs(), stop.samples, stop.source)
         };
         let replaced = || vec![killed("db-0", "a", 10), event("Scheduled", "", "db-0", "b", 17)];
-        assert_eq!(stop("StatefulSet", "db", replaced(), 4000), (7, 1, Source::Events));
+        assert_eq!(stop(WorkloadKind::StatefulSet, "db", replaced(), 4000), (7, 1, Source::Events));
         let gone = || vec![killed("web-7d4b9-x1", "a", 10)];
-        assert_eq!(stop("Deployment", "web", gone(), 15), (5, 1, Source::Events));
-        assert_eq!(stop("Deployment", "web", gone(), 4000).2, Source::GracePeriod, "that it is gone after an hour says nothing");
+        assert_eq!(stop(WorkloadKind::Deployment, "web", gone(), 15), (5, 1, Source::Events));
+        assert_eq!(
+            stop(WorkloadKind::Deployment, "web", gone(), 4000).2,
+            Source::GracePeriod,
+            "that it is gone after an hour says nothing"
+        );
         let restarted = vec![event("Killing", "Container main failed liveness probe, will be restarted", "db-0", "a", 10)];
-        assert_eq!(stop("StatefulSet", "db", restarted, 12).2, Source::GracePeriod);
+        assert_eq!(stop(WorkloadKind::StatefulSet, "db", restarted, 12).2, Source::GracePeriod);
     }
 
     #[test]

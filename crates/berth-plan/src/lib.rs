@@ -36,15 +36,15 @@ mod version;
 
 pub use analyses::Analyses;
 pub use asked_pods::{AskedPod, RefusedPod, asked_pods};
-pub use change::{Change, Edit, Edits, WorkloadKind};
+pub use change::{Change, Edit, Edits};
 pub use chart::charts;
 pub use compare::{Alternative, Spread, compare, forecast_many};
 pub use consequences::consequences;
 pub use dry_run::{Write, WriteBody, writes};
 pub use error::PlanError;
 pub use forecast::{
-    About, Failure, Forecast, Lane, Life, LifeState, NodeRoom, Outcome, Peak, QuotaPeak, Step, StepKind, Supposed, Trouble, TroubleKind,
-    Victim, WaitSpan, WorkloadForecast,
+    Failure, Forecast, Lane, Life, LifeState, NodeRoom, Outcome, Peak, QuotaPeak, Step, StepKind, Supposed, Trouble, TroubleKind, Victim,
+    WaitSpan, WorkloadForecast,
 };
 pub use learn::{Source, Timing};
 pub use read::{KnownGates, Suppositions, forecast};

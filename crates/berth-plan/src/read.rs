@@ -3,12 +3,12 @@
 use crate::{
     analyses::Analyses,
     asked_pods::{Refusals, RefusedPod},
-    change::{Change, Changed, WorkloadKind},
+    change::{Change, Changed},
     demand::Demand,
     error::PlanError,
     forecast::{Forecast, Outcome, Supposed, Trouble, TroubleKind, WorkloadForecast},
     habits::Habits,
-    learn::{Learned, Timings, WorkloadKey},
+    learn::{Learned, Timings, id_of},
     record::{Record, warning_views},
     snapshot::{Controllers, Snapshot},
     stage::{Server, Stage},
@@ -16,7 +16,7 @@ use crate::{
     tracked::{End, Tracked, Tracking},
 };
 use berth_api::{FeatureGates, Gate};
-use berth_identity::{GroupResource, ObjectKey, Revision};
+use berth_identity::{GroupResource, Revision};
 use berth_node::kubelet::KnownObjects;
 use berth_registry::Reviewer;
 use berth_store::env::Timestamp;
@@ -24,6 +24,7 @@ use berth_workloads::{
     cause::{self, DeploymentFacts, StatefulSetFacts},
     resources::{PODS, REPLICA_SETS},
     view::{PodView, ReplicaSetView, View},
+    workload::WorkloadId,
 };
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -95,7 +96,7 @@ pub fn forecast(snapshot: &Snapshot, change: &Change, suppositions: &Supposition
     stage.gates = controllers.gates_of(&suppositions.gates.controllers);
     let mut record = Record::new(&targets, stage.gates.clone());
     stage.restore(snapshot.stored())?;
-    let others = Learned::default().of(&("", String::new(), String::new()), suppositions.start, suppositions.stop);
+    let others = Learned::default().of_any(suppositions.start, suppositions.stop);
     let knows_references = !suppositions.objects.is_empty();
     let habits = Habits { timings: timings.clone(), others, seed: suppositions.seed, knows_references };
     let nodes = habits.nodes(snapshot, begins, change.with_applied(&suppositions.objects));
@@ -113,7 +114,7 @@ pub fn forecast(snapshot: &Snapshot, change: &Change, suppositions: &Supposition
         demand.add(Demand::of(&object.after));
     }
     demand.check()?;
-    let is_changed = |kind: &str, key: &ObjectKey| changed.iter().any(|object| object.is_news() && object.is_of(kind, key));
+    let is_changed = |workload: &WorkloadId| changed.iter().any(|object| object.is_news() && object.is_of(workload));
     stage.told().said().begin(stage.now(), is_changed);
     Changed::make(changed, &mut stage)?;
     let patience = |record: &Record| record.patience(slowest);
@@ -136,25 +137,15 @@ struct Found<'a> {
     controllers: Controllers,
     because: String,
     suppositions: &'a Suppositions,
-    timings: BTreeMap<WorkloadKey, Timings>,
+    timings: BTreeMap<WorkloadId, Timings>,
 }
 
 /// Of all workloads that the snapshot knows, and of those that come.
-fn timings(
-    snapshot: &Snapshot,
-    suppositions: &Suppositions,
-    change: &Change,
-    targets: &[crate::change::Target],
-) -> BTreeMap<WorkloadKey, Timings> {
+fn timings(snapshot: &Snapshot, suppositions: &Suppositions, change: &Change, targets: &[WorkloadId]) -> BTreeMap<WorkloadId, Timings> {
     let learned = Learned::from(snapshot, &change.namespaced());
-    let known = snapshot.of_kinds(&["Deployment", "StatefulSet"]).filter_map(|object| {
-        let kind = if object["kind"] == "Deployment" { "Deployment" } else { "StatefulSet" };
-        let namespace = object["metadata"]["namespace"].as_str().unwrap_or("default").to_owned();
-        Some((kind, namespace, object["metadata"]["name"].as_str()?.to_owned()))
-    });
-    let coming = targets.iter().map(|(kind, namespace, name)| (kind.name(), namespace.clone(), name.clone()));
-    let timed = |key: WorkloadKey| (key.clone(), learned.of(&key, suppositions.start, suppositions.stop));
-    known.chain(coming).map(timed).collect()
+    let known = snapshot.of_kinds(&["Deployment", "StatefulSet"]).filter_map(id_of);
+    let timed = |id: WorkloadId| (id.clone(), learned.of(&id, suppositions.start, suppositions.stop));
+    known.chain(targets.iter().cloned()).map(timed).collect()
 }
 
 /// Makes the snapshot's manifests; gives whether there are any.
@@ -231,7 +222,7 @@ fn finish(stage: &Stage, mut record: Record, found: Found<'_>) -> Forecast {
         if let Outcome::Stuck { after, why } = outcome {
             let tracked = &record.tracked[index];
             let cause = why.first().map_or_else(String::new, |why| format!(": {why}"));
-            let text = format!("the rollout of {} {} never completes{cause}", tracked.kind.name(), tracked.name);
+            let text = format!("the rollout of {} {} never completes{cause}", tracked.id.kind.name(), tracked.id.name);
             record.trouble(TroubleKind::Never, *after, Some(index), text);
         }
     }
@@ -242,13 +233,12 @@ fn finish(stage: &Stage, mut record: Record, found: Found<'_>) -> Forecast {
     let newest: Vec<Option<String>> = (0..record.tracked.len()).map(|index| record.newest(index)).collect();
     let workloads = record.tracked.into_iter().zip(outcomes).zip(newest).map(|((mut tracked, outcome), newest)| {
         let lives = tracked.tally.take_lives();
-        let key = (tracked.kind.name(), tracked.namespace.clone(), tracked.name.clone());
-        let timings = found.timings[&key].clone();
-        let (about, is_complete) = (Some(tracked.about()), matches!(outcome, Outcome::Complete { .. }));
+        let timings = found.timings[&tracked.id].clone();
+        let (about, is_complete) = (Some(tracked.id.clone()), matches!(outcome, Outcome::Complete { .. }));
         let goes_back = |trouble: &Trouble| trouble.kind == TroubleKind::RolledBack && trouble.about == about;
         let (size, replicas, policy) = (tracked.size(), tracked.replicas(), tracked.policy(gates));
         WorkloadForecast {
-            kind: tracked.kind.name(),
+            workload: tracked.id,
             policy,
             replicas,
             most: size.map(berth_workloads::deployment::limits::Size::max),
@@ -266,8 +256,6 @@ fn finish(stage: &Stage, mut record: Record, found: Found<'_>) -> Forecast {
             lives,
             newest,
             lanes: tracked.tally.lanes,
-            namespace: tracked.namespace,
-            name: tracked.name,
         }
     });
     let supposed = Supposed {
@@ -301,8 +289,8 @@ fn judge_availability(record: &mut Record) {
         if i64::from(lowest.value) < size.min_available && size.min_available <= i64::from(had) {
             let text = format!(
                 "{} {} has {} available pods, but its strategy requires {}",
-                tracked.kind.name(),
-                tracked.name,
+                tracked.id.kind.name(),
+                tracked.id.name,
                 lowest.value,
                 size.min_available
             );
@@ -332,18 +320,18 @@ fn outcome(stage: &Stage, record: &Record, tracked: &Tracked) -> Outcome {
 fn causes(stage: &Stage, tracked: &Tracked) -> Vec<String> {
     let (said, gates, now) = (stage.told().said(), &stage.gates, stage.now());
     let events = warning_views(&said);
-    let pods: Vec<Arc<PodView>> = views(stage, &PODS, &tracked.namespace, |view: &PodView| view.meta.namespace.to_string());
-    let found = match (&tracked.view, tracked.kind) {
-        (Tracking::Deployment(deployment), _) => {
+    let pods: Vec<Arc<PodView>> = views(stage, &PODS, &tracked.id.namespace, |view: &PodView| view.meta.namespace.to_string());
+    let found = match &tracked.view {
+        Tracking::Deployment(deployment) => {
             let sets: Vec<Arc<ReplicaSetView>> =
-                views(stage, &REPLICA_SETS, &tracked.namespace, |view: &ReplicaSetView| view.meta.namespace.to_string());
+                views(stage, &REPLICA_SETS, &tracked.id.namespace, |view: &ReplicaSetView| view.meta.namespace.to_string());
             let facts = DeploymentFacts { deployment, sets: &sets, pods: &pods, events: &events, gates, unobserved_since: None, now };
             cause::of_deployment(&facts)
         }
-        (Tracking::StatefulSet(set), _) => {
+        Tracking::StatefulSet(set) => {
             cause::of_stateful_set(&StatefulSetFacts { set, pods: &pods, events: &events, unobserved_since: None, now })
         }
-        (Tracking::Nothing, WorkloadKind::Deployment | WorkloadKind::StatefulSet) => return Vec::new(),
+        Tracking::Nothing => return Vec::new(),
     };
     found.list.iter().map(ToString::to_string).collect()
 }

@@ -1,7 +1,6 @@
 //! What is read of a world while it goes on: only what its store shows and its controllers say.
 
 use crate::{
-    change::{Target, WorkloadKind},
     forecast::{QuotaPeak, Step, StepKind, Trouble, TroubleKind, Victim},
     nodes::Nodes,
     tally::Tally,
@@ -19,6 +18,7 @@ use berth_workloads::{
     pod_state::PodState,
     stateful_set::member_ordinal,
     view::{BudgetView, DeploymentView, EventView, PodView, ReplicaSetView, StatefulSetView},
+    workload::{WorkloadId, WorkloadKind},
 };
 use serde::Deserialize;
 use serde_json::Value;
@@ -98,11 +98,9 @@ struct WireQuotaStatus {
 }
 
 impl Record {
-    pub(crate) fn new(targets: &[Target], gates: FeatureGates) -> Self {
-        let tracked = |(kind, namespace, name): &Target| Tracked {
-            kind: *kind,
-            namespace: namespace.clone(),
-            name: name.clone(),
+    pub(crate) fn new(targets: &[WorkloadId], gates: FeatureGates) -> Self {
+        let tracked = |id: &WorkloadId| Tracked {
+            id: id.clone(),
             uid: Uid::default(),
             view: Tracking::Nothing,
             tally: Tally::default(),
@@ -204,12 +202,14 @@ impl Record {
         }
     }
 
-    fn tracked(&self, kind: WorkloadKind, namespace: &str, name: &str) -> Option<usize> {
-        self.tracked.iter().position(|tracked| (tracked.kind, &*tracked.namespace, &*tracked.name) == (kind, namespace, name))
+    fn tracked(&self, kind: WorkloadKind, key: &ObjectKey) -> Option<usize> {
+        self.tracked
+            .iter()
+            .position(|tracked| tracked.id.kind == kind && tracked.id.namespace == key.namespace && tracked.id.name == key.name)
     }
 
     fn put_deployment(&mut self, view: DeploymentView, now: Timestamp) {
-        let Some(index) = self.tracked(WorkloadKind::Deployment, &view.meta.namespace, &view.meta.name) else { return };
+        let Some(index) = self.tracked(WorkloadKind::Deployment, &view.meta.key()) else { return };
         let at = self.at(now);
         let is_late =
             view.status.conditions.iter().flatten().any(|condition| condition.reason.as_deref() == Some("ProgressDeadlineExceeded"));
@@ -226,7 +226,7 @@ impl Record {
     }
 
     fn put_stateful_set(&mut self, view: StatefulSetView, now: Timestamp) {
-        let Some(index) = self.tracked(WorkloadKind::StatefulSet, &view.meta.namespace, &view.meta.name) else { return };
+        let Some(index) = self.tracked(WorkloadKind::StatefulSet, &view.meta.key()) else { return };
         let at = self.at(now);
         let tracked = &mut self.tracked[index];
         tracked.uid = view.meta.uid.clone();
@@ -276,8 +276,8 @@ impl Record {
             let pod = self.new_pod(view, version);
             if let Some(index) = pod.target {
                 let (owner, name) = (pod.owner.clone(), pod.name.clone());
-                let is_numbered = self.tracked[index].kind == WorkloadKind::StatefulSet;
-                let ordinal = member_ordinal(&self.tracked[index].name, &name).filter(|_| is_numbered);
+                let is_numbered = self.tracked[index].id.kind == WorkloadKind::StatefulSet;
+                let ordinal = member_ordinal(&self.tracked[index].id.name, &name).filter(|_| is_numbered);
                 self.tracked[index].ordinals.extend(ordinal);
                 let names = if is_numbered { vec![name] } else { Vec::new() };
                 self.tracked[index].tally.hold(&pod.requests, at);
@@ -331,12 +331,12 @@ impl Record {
         let requests = if view.phase.is_finished() { Amounts::default() } else { asks() };
         let owner = view.meta.controller().map(|owner| Uid::from(owner.uid.clone())).unwrap_or_default();
         let set = self.sets.get(&owner).filter(|set| set.target.is_some());
-        let workload = self.tracked.iter().position(|tracked| tracked.kind == WorkloadKind::StatefulSet && tracked.uid == owner);
+        let workload = self.tracked.iter().position(|tracked| tracked.id.kind == WorkloadKind::StatefulSet && tracked.uid == owner);
         let (target, owner, revision) = match (set, workload) {
             (Some(set), _) => (set.target, set.name.clone(), set.name.clone()),
             (None, Some(index)) => {
                 let revision = view.meta.labels.get("controller-revision-hash").map(ToString::to_string).unwrap_or_default();
-                (Some(index), self.tracked[index].name.clone(), revision)
+                (Some(index), self.tracked[index].id.name.to_string(), revision)
             }
             (None, None) => (None, String::new(), String::new()),
         };
@@ -372,7 +372,7 @@ impl Record {
         self.give_back(&mut pod);
         let (at, Some(index)) = (self.at(now), pod.target) else { return };
         self.count(index, uid, &pod, None, at);
-        if let Some(ordinal) = member_ordinal(&self.tracked[index].name, &pod.name) {
+        if let Some(ordinal) = member_ordinal(&self.tracked[index].id.name, &pod.name) {
             self.tracked[index].ordinals.remove(&ordinal);
         }
         self.progressed = now;
@@ -405,7 +405,7 @@ impl Record {
 
     fn put_budget(&mut self, view: &BudgetView, now: Timestamp) {
         let (at, key) = (self.at(now), view.meta.key());
-        if !self.tracked.iter().any(|tracked| *tracked.namespace == *key.namespace) {
+        if !self.tracked.iter().any(|tracked| tracked.id.namespace == key.namespace) {
             return;
         }
         let (healthy, wanted) = (view.status.current_healthy.unwrap_or(0), view.status.desired_healthy.unwrap_or(0));
@@ -420,7 +420,7 @@ impl Record {
     fn put_quota(&mut self, entry: &Entry, now: Timestamp) {
         let (Ok(quota), Ok(meta)) = (from_json::<WireQuota>(&entry.value), from_json::<Meta>(&entry.value)) else { return };
         let key = ObjectKey::new(meta.metadata.namespace.as_str(), meta.metadata.name.as_str());
-        if !self.tracked.iter().any(|tracked| *tracked.namespace == *key.namespace) {
+        if !self.tracked.iter().any(|tracked| tracked.id.namespace == key.namespace) {
             return;
         }
         let at = self.at(now);
@@ -437,7 +437,7 @@ impl Record {
 
     /// Of the workload with that index; `None`: of none in particular.
     pub(crate) fn trouble(&mut self, kind: TroubleKind, at: Duration, workload: Option<usize>, text: String) {
-        let about = workload.map(|index| self.tracked[index].about());
+        let about = workload.map(|index| self.tracked[index].id.clone());
         if self.is_begun && !self.troubles.iter().any(|known| (known.kind, &known.text, &known.about) == (kind, &text, &about)) {
             self.troubles.push(Trouble { kind, at, text, about });
         }
@@ -484,13 +484,13 @@ impl Record {
     pub(crate) fn hear(&mut self, said: &mut Said) {
         for waiting in std::mem::take(&mut said.waits) {
             let at = self.at(waiting.at);
-            if let Some(index) = self.said_of(waiting.kind, &waiting.key) {
+            if let Some(index) = self.said_of(&waiting.workload) {
                 self.tracked[index].wait(&waiting.waits, at);
                 self.judge(index, at);
             }
         }
         for rest in std::mem::take(&mut said.rests) {
-            if let Some(index) = self.said_of(rest.kind, &rest.key) {
+            if let Some(index) = self.said_of(&rest.workload) {
                 self.tracked[index].is_at_rest = rest.is_at_rest;
                 self.judge(index, self.at(rest.at));
             }
@@ -501,9 +501,8 @@ impl Record {
     }
 
     /// The workload that something is said of since the change.
-    fn said_of(&self, kind: &str, key: &ObjectKey) -> Option<usize> {
-        let mine = |tracked: &Tracked| tracked.kind.name() == kind && *tracked.namespace == *key.namespace && *tracked.name == *key.name;
-        self.tracked.iter().position(mine).filter(|_| self.is_begun)
+    fn said_of(&self, workload: &WorkloadId) -> Option<usize> {
+        self.tracked.iter().position(|tracked| tracked.id == *workload).filter(|_| self.is_begun)
     }
 
     /// Takes in the warnings about the workloads and what is theirs.
@@ -528,7 +527,7 @@ impl Record {
             let whose = self.pods.get(&uid).map_or_else(name, |pod| format!("a pod of {}", pod.owner));
             let about = if kind == TroubleKind::Unschedulable { format!("no node fits {whose}: ") } else { format!("{whose}: ") };
             // The figures change, the trouble is the same.
-            let of = Some(self.tracked[index].about());
+            let of = Some(self.tracked[index].id.clone());
             if !self.troubles.iter().any(|known| known.kind == kind && known.about == of && known.text.starts_with(&about)) {
                 self.trouble(kind, self.at(*time), Some(index), about + &without_name(message));
             }
@@ -549,7 +548,7 @@ impl Record {
             for step in &mut tracked.steps {
                 let StepKind::DeletePods { pods, .. } = &mut step.kind else { continue };
                 for victim in pods {
-                    let key = ObjectKey::new(tracked.namespace.as_str(), victim.pod.as_str());
+                    let key = ObjectKey::new(tracked.id.namespace.clone(), victim.pod.as_str());
                     said.rules.get(&key).into_iter().for_each(|rule| victim.rule.clone_from(rule));
                 }
             }

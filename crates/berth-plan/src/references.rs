@@ -13,9 +13,11 @@ impl Change {
     #[must_use]
     pub fn references(&self, snapshot: &Snapshot) -> BTreeSet<(GroupResource, ObjectKey)> {
         let edited = self.edits.iter().filter_map(|edit| {
-            let meta = |object: &Value| object["metadata"]["namespace"] == edit.namespace && object["metadata"]["name"] == edit.name;
-            let is_it = |object: &&Value| object["kind"] == edit.kind.name() && meta(object);
-            Some((edit.namespace.as_str(), snapshot.objects.iter().find(is_it)?))
+            let meta = |object: &Value| {
+                object["metadata"]["namespace"] == *edit.workload.namespace && object["metadata"]["name"] == *edit.workload.name
+            };
+            let is_it = |object: &&Value| object["kind"] == edit.workload.kind.name() && meta(object);
+            Some((&*edit.workload.namespace, snapshot.objects.iter().find(is_it)?))
         });
         let applied = self.manifests.iter().map(|manifest| (self.namespace_of(manifest), manifest));
         edited.chain(applied).flat_map(|(namespace, workload)| of_template(namespace, &workload["spec"]["template"]["spec"])).collect()
@@ -55,7 +57,8 @@ fn of_template(namespace: &str, spec: &Value) -> Vec<(GroupResource, ObjectKey)>
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::change::{Edit, Edits, WorkloadKind};
+    use crate::change::{Edit, Edits};
+    use berth_workloads::workload::{WorkloadId, WorkloadKind};
     use serde_json::json;
 
     fn workload(name: &str, config_map: &str) -> Value {
@@ -66,7 +69,7 @@ mod tests {
     #[test]
     fn the_objects_are_those_of_the_workloads_that_change() {
         let snapshot = Snapshot::of_documents([workload("web", "settings"), workload("other", "unused")]);
-        let edit = Edit { kind: WorkloadKind::Deployment, namespace: "shop".to_owned(), name: "web".to_owned(), edits: Edits::default() };
+        let edit = Edit { workload: WorkloadId::new(WorkloadKind::Deployment, "shop", "web"), edits: Edits::default() };
         let mut change = Change { edits: vec![edit], manifests: vec![workload("new", "more")], ..Change::default() };
         let named = |change: &Change| change.references(&snapshot).into_iter().map(|(_, key)| key.name.to_string()).collect::<Vec<_>>();
         assert_eq!(named(&change), ["more", "settings"]);

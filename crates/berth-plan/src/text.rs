@@ -103,8 +103,8 @@ fn write_suppositions(out: &mut String, forecast: &Forecast) -> fmt::Result {
 }
 
 fn write_workload(out: &mut String, workload: &WorkloadForecast) -> fmt::Result {
-    let WorkloadForecast { kind, namespace, name, replicas, .. } = workload;
-    writeln!(out, "{kind} {namespace}/{name}, {}: {}", pods(*replicas), End(workload))?;
+    let WorkloadForecast { workload: id, replicas, .. } = workload;
+    writeln!(out, "{id}, {}: {}", pods(*replicas), End(workload))?;
     writeln!(out, "  pods start in {}, stop in {}", Took(&workload.start), Took(&workload.stop))?;
     write_steps(out, workload)?;
     let bound = workload.most.map(|most| format!(" (limit {most}; the policy decides if terminating pods count)"));
@@ -254,13 +254,13 @@ pub fn compared(alternatives: &[Alternative]) -> String {
     let header = ["", "COMPLETE", "SETTLED", "PODS", "TERMINATING", "AVAILABLE", "PROBLEMS"].map(str::to_owned).to_vec();
     let mut rows = vec![header];
     for Alternative { kind, policy, forecast } in alternatives {
-        for workload in forecast.workloads.iter().filter(|workload| workload.kind == *kind) {
+        for workload in forecast.workloads.iter().filter(|workload| workload.workload.kind == *kind) {
             let (complete, settled) = match &workload.outcome {
                 Outcome::Complete { after, settled_after } => (Shown(*after).to_string(), Shown(*settled_after).to_string()),
                 Outcome::Held { after, settled_after, .. } => (format!("held, {}", Shown(*after)), Shown(*settled_after).to_string()),
                 Outcome::Stuck { .. } => ("never".to_owned(), "never".to_owned()),
             };
-            let title = format!("{}/{} {policy}", workload.kind.to_lowercase(), workload.name);
+            let title = format!("{} {policy}", workload.workload.title());
             let counts = [workload.pods.value, workload.terminating.value, workload.available.value].map(|count| count.to_string());
             let troubles = forecast.troubles.len().to_string();
             rows.push([vec![title, complete, settled], counts.to_vec(), vec![troubles]].concat());

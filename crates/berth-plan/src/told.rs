@@ -9,6 +9,7 @@ use berth_workloads::{
     Action, Plan, Wait,
     plan::{Due, Severity},
     resources::{EVENTS, PODS},
+    workload::{WorkloadId, WorkloadKind},
 };
 use futures::{
     FutureExt,
@@ -33,10 +34,10 @@ pub(crate) struct Said {
     pub(crate) warnings: Vec<(Timestamp, Value)>,
     /// What looks at workloads waited for, where that is another than in the look before.
     pub(crate) waits: Vec<Waiting>,
-    last: BTreeMap<(&'static str, ObjectKey), Vec<Wait>>,
+    last: BTreeMap<WorkloadId, Vec<Wait>>,
     /// Workloads that looks began or ceased to leave as they are.
     pub(crate) rests: Vec<Rest>,
-    resting: BTreeSet<(&'static str, ObjectKey)>,
+    resting: BTreeSet<WorkloadId>,
     /// Why pods go, by their key.
     pub(crate) rules: BTreeMap<ObjectKey, String>,
 }
@@ -44,30 +45,27 @@ pub(crate) struct Said {
 /// What one workload waits for.
 pub(crate) struct Waiting {
     pub(crate) at: Timestamp,
-    pub(crate) kind: &'static str,
-    pub(crate) key: ObjectKey,
+    pub(crate) workload: WorkloadId,
     pub(crate) waits: Vec<Wait>,
 }
 
 /// Whether the look at one workload left nothing to do, and nothing to wait for but what its owner keeps to themselves.
 pub(crate) struct Rest {
     pub(crate) at: Timestamp,
-    pub(crate) kind: &'static str,
-    pub(crate) key: ObjectKey,
+    pub(crate) workload: WorkloadId,
     pub(crate) is_at_rest: bool,
 }
 
 impl Said {
     /// A change is about to be made. Nothing is said yet but how the workloads stand that are at rest and are not `changed`: nobody need look at them again.
-    pub(crate) fn begin(&mut self, now: Timestamp, changed: impl Fn(&str, &ObjectKey) -> bool) {
+    pub(crate) fn begin(&mut self, now: Timestamp, changed: impl Fn(&WorkloadId) -> bool) {
         let Self { mut last, resting, .. } = std::mem::take(self);
-        for (kind, key) in resting.into_iter().filter(|(kind, key)| !changed(kind, key)) {
-            let place = (kind, key.clone());
-            let waits = last.remove(&place).unwrap_or_default();
-            self.waits.push(Waiting { at: now, kind, key: key.clone(), waits: waits.clone() });
-            self.rests.push(Rest { at: now, kind, key, is_at_rest: true });
-            self.last.insert(place.clone(), waits);
-            self.resting.insert(place);
+        for workload in resting.into_iter().filter(|workload| !changed(workload)) {
+            let waits = last.remove(&workload).unwrap_or_default();
+            self.waits.push(Waiting { at: now, workload: workload.clone(), waits: waits.clone() });
+            self.rests.push(Rest { at: now, workload: workload.clone(), is_at_rest: true });
+            self.last.insert(workload.clone(), waits);
+            self.resting.insert(workload);
         }
     }
 
@@ -114,24 +112,24 @@ impl Follower for Told {
             }
         }
         let kind = match controller {
-            "deployment" => "Deployment",
-            "statefulset" => "StatefulSet",
+            "deployment" => WorkloadKind::Deployment,
+            "statefulset" => WorkloadKind::StatefulSet,
             _ => return,
         };
+        let workload = WorkloadId::of_key(kind, key.clone());
         let is_at_rest = plan.is_idle_now(due) && plan.waits.iter().all(Wait::is_on_purpose);
-        let place = (kind, key.clone());
-        if if is_at_rest { said.resting.insert(place) } else { said.resting.remove(&place) } {
-            said.rests.push(Rest { at: self.clock.now(), kind, key: key.clone(), is_at_rest });
+        let is_news = if is_at_rest { said.resting.insert(workload.clone()) } else { said.resting.remove(&workload) };
+        if is_news {
+            said.rests.push(Rest { at: self.clock.now(), workload: workload.clone(), is_at_rest });
         }
         let labels = || plan.waits.iter().map(Wait::metric_label);
-        let place = (kind, key.clone());
-        let is_known = said.last.get(&place).is_some_and(|last| last.iter().map(Wait::metric_label).eq(labels()));
+        let is_known = said.last.get(&workload).is_some_and(|last| last.iter().map(Wait::metric_label).eq(labels()));
         // A look that waits for a child to be observed has not got as far as the other waits.
         if is_known || labels().any(|label| label == "child_not_observed") {
             return;
         }
-        said.last.insert(place, plan.waits.clone());
-        said.waits.push(Waiting { at: self.clock.now(), kind, key: key.clone(), waits: plan.waits.clone() });
+        said.last.insert(workload.clone(), plan.waits.clone());
+        said.waits.push(Waiting { at: self.clock.now(), workload, waits: plan.waits.clone() });
     }
 }
 

@@ -1,8 +1,7 @@
 //! A workload that is changed, as it goes on.
 
 use crate::{
-    change::WorkloadKind,
-    forecast::{About, Step, WaitSpan},
+    forecast::{Step, WaitSpan},
     tally::Tally,
 };
 use berth_api::{
@@ -18,6 +17,7 @@ use berth_workloads::{
     },
     stateful_set::{EffectiveStrategy, ordinals, partition, strategy},
     view::{DeploymentStrategy, DeploymentView, PodReplacementPolicy, StatefulSetView},
+    workload::WorkloadId,
 };
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -31,9 +31,7 @@ const DEADLINE_MAX: Duration = Duration::from_secs(3600);
 
 /// A workload that is changed.
 pub(crate) struct Tracked {
-    pub(crate) kind: WorkloadKind,
-    pub(crate) namespace: String,
-    pub(crate) name: String,
+    pub(crate) id: WorkloadId,
     pub(crate) uid: Uid,
     pub(crate) view: Tracking,
     pub(crate) tally: Tally,
@@ -198,10 +196,6 @@ fn is_set_complete(view: &StatefulSetView, gates: &FeatureGates) -> bool {
 }
 
 impl Tracked {
-    pub(crate) fn about(&self) -> About {
-        About { kind: self.kind.name(), namespace: self.namespace.clone(), name: self.name.clone() }
-    }
-
     /// The numbers that the strategy keeps to; `None`: it has none.
     pub(crate) fn size(&self) -> Option<Size> {
         self.view.size()
@@ -284,7 +278,7 @@ impl Tracked {
     /// How far it is, by its counts.
     pub(crate) fn how_far(&self) -> String {
         let (updated, available, observed, generation) = match &self.view {
-            Tracking::Nothing => return format!("{} {} does not exist", self.kind.name(), self.name),
+            Tracking::Nothing => return format!("{} {} does not exist", self.id.kind.name(), self.id.name),
             Tracking::Deployment(view) => {
                 let status = &view.status;
                 (status.updated_replicas, status.available_replicas, status.observed_generation, view.meta.generation)
@@ -296,7 +290,7 @@ impl Tracked {
         };
         let (wanted, terminating) = (self.replicas(), self.tally.all().terminating);
         if observed < generation {
-            return format!("no controller acts on {} {}", self.kind.name(), self.name);
+            return format!("no controller acts on {} {}", self.id.kind.name(), self.id.name);
         }
         format!("{updated} of {wanted} pods have the newest template, {available} pods are available, {terminating} terminate")
     }

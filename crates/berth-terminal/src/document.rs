@@ -8,9 +8,9 @@ use crate::{
 use berth_chart::{Ink, Line, Span};
 use berth_follow::{
     board::{Card, Rank},
-    id::Id,
     text::counted,
 };
+use berth_workloads::workload::WorkloadId;
 use std::sync::Arc;
 
 /// Narrower than this no picture can be read.
@@ -155,8 +155,8 @@ fn trouble(document: &mut Document, card: &Card, room: usize) {
     }
 }
 
-fn of_list(all: &[(Id, Arc<Card>)], chosen: Option<&Id>, room: usize) -> Vec<Line> {
-    let row = |(id, card): &(Id, Arc<Card>)| {
+fn of_list(all: &[(WorkloadId, Arc<Card>)], chosen: Option<&WorkloadId>, room: usize) -> Vec<Line> {
+    let row = |(id, card): &(WorkloadId, Arc<Card>)| {
         let is_chosen = chosen == Some(id);
         let own = if is_chosen { Ink::Strong } else { Ink::Plain };
         let why = card.why().unwrap_or(if card.rank == Rank::Complete { "" } else { card.what() });

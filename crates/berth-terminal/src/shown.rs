@@ -4,13 +4,13 @@ use berth_chart::Chart;
 use berth_follow::{
     board::Card,
     facts::Revision,
-    id::Id,
     rows::{self, Row, waits_for},
     text::ago,
     views::NoteView,
     world::World,
 };
 use berth_rollout::status::RolloutStage;
+use berth_workloads::workload::WorkloadId;
 use jiff::Timestamp;
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ pub enum Place {
     /// At all workloads.
     List,
     /// At one.
-    Workload(Id),
+    Workload(WorkloadId),
 }
 
 /// What is to be read.
@@ -51,7 +51,7 @@ pub struct Shown {
 
 #[derive(Clone, Debug)]
 pub(crate) enum What {
-    List(Vec<(Id, Arc<Card>)>),
+    List(Vec<(WorkloadId, Arc<Card>)>),
     Workload(Box<Sheet>),
     /// There is no such workload.
     Missing,
@@ -118,7 +118,7 @@ impl Shown {
     }
 }
 
-fn sheet(world: &World, id: &Id, now: Timestamp) -> Option<Sheet> {
+fn sheet(world: &World, id: &WorkloadId, now: Timestamp) -> Option<Sheet> {
     let (card, chart) = {
         let board = world.board();
         let card = board.card(id)?;

@@ -4,8 +4,8 @@ use crate::shown::{Place, Shown, Wants, What};
 use berth_follow::{
     act::{Prepared, Question, Refusal, Said, Verb},
     board::Card,
-    id::{Id, Kind},
 };
+use berth_workloads::workload::{WorkloadId, WorkloadKind};
 use std::{ops::Range, sync::Arc};
 
 /// No longer text can be typed in.
@@ -61,7 +61,7 @@ pub enum Event {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ask {
     /// To what.
-    pub id: Id,
+    pub id: WorkloadId,
     /// What.
     pub verb: Verb,
     /// How.
@@ -144,7 +144,7 @@ pub struct State {
     shown: Option<Shown>,
     search: String,
     is_searching: bool,
-    chosen: Option<Id>,
+    chosen: Option<WorkloadId>,
     /// How many lines of the document are above the screen.
     scroll: usize,
     extent: Extent,
@@ -240,7 +240,7 @@ impl State {
             return;
         }
         if let What::List(all) = &shown.what {
-            let is_there = |id: &Id| all.iter().any(|(of, _)| of == id);
+            let is_there = |id: &WorkloadId| all.iter().any(|(of, _)| of == id);
             if !self.chosen.as_ref().is_some_and(is_there) {
                 // The one that has come to its place.
                 let place = self.chosen_place().unwrap_or(0).min(all.len().saturating_sub(1));
@@ -461,7 +461,7 @@ impl State {
         self.extent.rows.max(1)
     }
 
-    fn all(&self) -> &[(Id, Arc<Card>)] {
+    fn all(&self) -> &[(WorkloadId, Arc<Card>)] {
         match self.shown.as_ref().map(|shown| &shown.what) {
             Some(What::List(all)) => all,
             _ => &[],
@@ -473,7 +473,7 @@ impl State {
     }
 
     /// The workload that keys are about.
-    pub(crate) fn subject(&self) -> Option<(Id, Arc<Card>)> {
+    pub(crate) fn subject(&self) -> Option<(WorkloadId, Arc<Card>)> {
         match (&self.shown.as_ref()?.what, &self.place) {
             (What::Workload(sheet), Place::Workload(id)) => Some((id.clone(), Arc::clone(&sheet.card))),
             (What::List(all), Place::List) => all.get(self.chosen_place()?).cloned(),
@@ -501,7 +501,7 @@ impl State {
         self.shown.as_ref()
     }
 
-    pub(crate) fn chosen(&self) -> Option<&Id> {
+    pub(crate) fn chosen(&self) -> Option<&WorkloadId> {
         self.chosen.as_ref()
     }
 
@@ -550,7 +550,7 @@ pub(crate) const VERBS: [(char, Verb); 7] = [
 ];
 
 /// The keys of what makes sense for a workload as it is.
-pub(crate) fn keys(kind: Kind, card: &Card) -> Vec<(char, Verb)> {
+pub(crate) fn keys(kind: WorkloadKind, card: &Card) -> Vec<(char, Verb)> {
     let fits = Verb::of(kind, card);
     VERBS.into_iter().filter(|(_, verb)| fits.contains(verb)).collect()
 }

@@ -9,17 +9,19 @@ use berth_chart::{Chart, Level, Line, Mark, MarkKind, Sample, width};
 use berth_follow::{
     act::{Prepared, Question, Refusal, Said, Verb},
     board::{Card, Rank},
-    id::{Id, Kind},
 };
 use berth_rollout::status::{Replicas, RolloutStage};
-use berth_workloads::pod_state::PodCounts;
+use berth_workloads::{
+    pod_state::PodCounts,
+    workload::{WorkloadId, WorkloadKind},
+};
 use ratatui::{Terminal, backend::TestBackend, buffer::Buffer, layout::Rect};
 use std::{sync::Arc, time::Duration};
 
 const WEB: &str = "web";
 
-fn id(name: &str) -> Id {
-    Id::new(Kind::Deployment, "shop", name)
+fn id(name: &str) -> WorkloadId {
+    WorkloadId::new(WorkloadKind::Deployment, "shop", name)
 }
 
 fn card(rank: Rank) -> Card {
@@ -121,7 +123,7 @@ fn workload(rank: Rank) -> State {
     state
 }
 
-fn entries() -> Vec<(Id, Arc<Card>)> {
+fn entries() -> Vec<(WorkloadId, Arc<Card>)> {
     let ranks = [Rank::Stuck, Rank::Held, Rank::UnderWay].into_iter().chain([Rank::Complete; 40]);
     let names = ["checkout", "cart", WEB].map(str::to_owned).into_iter().chain((0..40).map(|number| format!("shop-{number:02}")));
     names.zip(ranks).map(|(name, rank)| (id(&name), Arc::new(card(rank)))).collect()

@@ -37,5 +37,6 @@ mod shared;
 pub mod stateful_set;
 pub mod view;
 pub mod volume_binding;
+pub mod workload;
 
 pub use plan::{Action, Plan, Stage, Wait};

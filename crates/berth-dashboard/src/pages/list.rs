@@ -4,10 +4,10 @@ use super::{Page, shown, turns};
 use crate::{
     address::path,
     board::{Card, Rank, attention, in_need, summary},
-    id::Id,
     text::counted,
     world::World,
 };
+use berth_workloads::workload::WorkloadId;
 use maud::{Markup, html};
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -26,7 +26,7 @@ pub(crate) struct Filter {
 }
 
 impl Filter {
-    fn takes(&self, id: &Id, card: &Card) -> bool {
+    fn takes(&self, id: &WorkloadId, card: &Card) -> bool {
         (self.namespace.is_empty() || *id.namespace == *self.namespace) && card.matches(id, &self.search)
     }
 }
@@ -38,7 +38,7 @@ pub(super) fn parts(world: &World, filter: &Filter) -> Vec<(&'static str, Markup
     vec![("headline", headline(&taken, others_in_need, filter, world.is_filled())), ("workloads", rows(&taken, filter))]
 }
 
-fn headline(taken: &[(&Id, &Arc<Card>)], others_in_need: usize, filter: &Filter, is_filled: bool) -> Markup {
+fn headline(taken: &[(&WorkloadId, &Arc<Card>)], others_in_need: usize, filter: &Filter, is_filled: bool) -> Markup {
     let cards = taken.iter().map(|(_, card)| &***card);
     let in_need = in_need(cards.clone());
     let is_all = filter.namespace.is_empty() && filter.search.is_empty();
@@ -71,13 +71,13 @@ fn sought(filter: &Filter) -> String {
 }
 
 /// What happens and why it waits, in one sentence.
-fn sentence(id: &Id, card: &Card) -> Markup {
+fn sentence(id: &WorkloadId, card: &Card) -> Markup {
     html! {
         a href=(path(id)) { (shown(&id.name)) } ": " (shown(&card.sentence()))
     }
 }
 
-fn rows(taken: &[(&Id, &Arc<Card>)], filter: &Filter) -> Markup {
+fn rows(taken: &[(&WorkloadId, &Arc<Card>)], filter: &Filter) -> Markup {
     let pages = taken.len().div_ceil(ROWS).max(1);
     let page = filter.page.min(pages);
     let here = taken.iter().skip((page - 1) * ROWS).take(ROWS);
@@ -88,7 +88,7 @@ fn rows(taken: &[(&Id, &Arc<Card>)], filter: &Filter) -> Markup {
     }
 }
 
-fn row(id: &Id, card: &Card) -> Markup {
+fn row(id: &WorkloadId, card: &Card) -> Markup {
     let replicas = &card.replicas;
     html! {
         li {

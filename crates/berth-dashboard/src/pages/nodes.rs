@@ -1,15 +1,12 @@
 //! Nodes, and what runs there.
 
 use super::{Page, ago, counted, pods, shown};
-use crate::{
-    address::plain,
-    id::{Id, Kind},
-    rows::Row,
-    views::NodeView,
-    world::World,
-};
+use crate::{address::plain, rows::Row, views::NodeView, world::World};
 use berth_identity::ObjectKey;
-use berth_workloads::view::PodView;
+use berth_workloads::{
+    view::PodView,
+    workload::{WorkloadId, WorkloadKind},
+};
 use jiff::Timestamp;
 use maud::{Markup, html};
 use std::sync::Arc;
@@ -95,13 +92,13 @@ pub(super) fn one(world: &World, name: &str, page: usize, now: Timestamp) -> Opt
 }
 
 /// Whose pod it is.
-fn owner(world: &World, pod: &PodView) -> Option<Id> {
+fn owner(world: &World, pod: &PodView) -> Option<WorkloadId> {
     let owner = pod.meta.controller()?;
     let namespace = pod.meta.namespace.clone();
-    if let Some(kind) = Kind::named(&owner.kind) {
-        return Some(Id::new(kind, namespace, owner.name.as_str()));
+    if let Some(kind) = WorkloadKind::named(&owner.kind) {
+        return Some(WorkloadId::new(kind, namespace, owner.name.as_str()));
     }
     let set = world.sets.get(&ObjectKey { namespace: namespace.clone(), name: owner.name.as_str().into() })?;
     let owner = set.meta.controller()?;
-    Some(Id::new(Kind::named(&owner.kind)?, namespace, owner.name.as_str()))
+    Some(WorkloadId::new(WorkloadKind::named(&owner.kind)?, namespace, owner.name.as_str()))
 }

@@ -4,16 +4,16 @@ use super::{Page, shown};
 use crate::{
     act::{Prepared, Question, Refusal, Said, Verb},
     address::path,
-    id::Id,
     pages::frame::{Reader, framed},
 };
+use berth_workloads::workload::WorkloadId;
 use maud::{Markup, html};
 
 /// So many lines of a difference.
 const LINES_MAX: usize = 500;
 
 /// The page: a question, what must be said first, or why not.
-pub(crate) fn page(reader: Reader<'_>, id: &Id, verb: Verb, said: &Said, prepared: &Result<Prepared, Refusal>) -> String {
+pub(crate) fn page(reader: Reader<'_>, id: &WorkloadId, verb: Verb, said: &Said, prepared: &Result<Prepared, Refusal>) -> String {
     let title = format!("{} {}", verb.label(), shown(&id.name));
     let body = html! {
         p { a href=(path(id)) { "← " (shown(&id.name)) } }
@@ -31,11 +31,11 @@ pub(crate) fn page(reader: Reader<'_>, id: &Id, verb: Verb, said: &Said, prepare
     framed(&title, reader, None, Some(&Page::Workload { id: id.clone(), pods: 1 }), &body)
 }
 
-pub(crate) fn address(id: &Id, verb: Verb) -> String {
+pub(crate) fn address(id: &WorkloadId, verb: Verb) -> String {
     format!("{}/{}", path(id), verb.word())
 }
 
-fn asked(reader: Reader<'_>, id: &Id, verb: Verb, said: &Said, question: &Question) -> Markup {
+fn asked(reader: Reader<'_>, id: &WorkloadId, verb: Verb, said: &Said, question: &Question) -> Markup {
     let kept = ["replicas", "container", "image", "to"].into_iter().filter_map(|key| Some((key, said.get(key)?)));
     html! {
         @for sentence in &question.says { p .lead { (shown(sentence)) } }
@@ -57,7 +57,7 @@ fn asked(reader: Reader<'_>, id: &Id, verb: Verb, said: &Said, question: &Questi
     }
 }
 
-fn replicas(id: &Id, verb: Verb, now: i64) -> Markup {
+fn replicas(id: &WorkloadId, verb: Verb, now: i64) -> Markup {
     html! {
         form .filter method="get" action=(address(id, verb)) {
             div {
@@ -69,7 +69,7 @@ fn replicas(id: &Id, verb: Verb, now: i64) -> Markup {
     }
 }
 
-fn image(id: &Id, verb: Verb, containers: &[(String, String)]) -> Markup {
+fn image(id: &WorkloadId, verb: Verb, containers: &[(String, String)]) -> Markup {
     html! {
         form .filter method="get" action=(address(id, verb)) {
             div {

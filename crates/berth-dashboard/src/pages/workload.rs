@@ -5,12 +5,11 @@ use crate::{
     act::Verb,
     board::{Card, Rank},
     facts::{Condition, Facts, Revision},
-    id::Id,
     views::NoteView,
     world::World,
 };
 use berth_rollout::status::RolloutStage;
-use berth_workloads::view::Meta;
+use berth_workloads::{view::Meta, workload::WorkloadId};
 use jiff::Timestamp;
 use maud::{Markup, PreEscaped, html};
 
@@ -19,15 +18,15 @@ const EVENTS_MAX: usize = 25;
 const REVISIONS_MAX: usize = 20;
 
 /// What its page is called, if it is there: how it stands is seen in the list of open pages.
-pub(super) fn title(world: &World, id: &Id) -> Option<String> {
+pub(super) fn title(world: &World, id: &WorkloadId) -> Option<String> {
     world.board().card(id).map(|card| called(id, &card))
 }
 
-fn called(id: &Id, card: &Card) -> String {
+fn called(id: &WorkloadId, card: &Card) -> String {
     format!("{}: {}", shown(&id.name), card.rank.words())
 }
 
-pub(super) fn parts(world: &World, id: &Id, page: usize, now: Timestamp) -> Option<Vec<(&'static str, Markup)>> {
+pub(super) fn parts(world: &World, id: &WorkloadId, page: usize, now: Timestamp) -> Option<Vec<(&'static str, Markup)>> {
     let (card, chart) = {
         let board = world.board();
         let card = board.card(id)?;
@@ -50,7 +49,7 @@ pub(super) fn parts(world: &World, id: &Id, page: usize, now: Timestamp) -> Opti
     ])
 }
 
-fn headline(id: &Id, card: &Card) -> Markup {
+fn headline(id: &WorkloadId, card: &Card) -> Markup {
     html! {
         hgroup {
             h1 data-title=(format!("{} · berth", called(id, card))) { (shown(&id.name)) }
@@ -73,7 +72,7 @@ fn state(card: &Card, (manner, in_vain): (&str, Option<&str>), meta: &Meta, now:
 }
 
 /// Actions, each with confirmation.
-fn actions(id: &Id, card: &Card, revisions: &[Revision]) -> Markup {
+fn actions(id: &WorkloadId, card: &Card, revisions: &[Revision]) -> Markup {
     let earlier = revisions.len() > 1;
     html! {
         nav aria-label="Actions" {
@@ -116,7 +115,7 @@ fn trouble(card: &Card) -> Markup {
     }
 }
 
-fn revisions_part(world: &World, id: &Id, revisions: &[Revision], newest: Option<i64>, now: Timestamp) -> Markup {
+fn revisions_part(world: &World, id: &WorkloadId, revisions: &[Revision], newest: Option<i64>, now: Timestamp) -> Markup {
     let current = revisions.iter().find(|revision| Some(revision.number) == newest).or(revisions.first());
     html! {
         h2 #revisions-title { "Revisions" }
@@ -135,7 +134,7 @@ fn revisions_part(world: &World, id: &Id, revisions: &[Revision], newest: Option
     }
 }
 
-fn revision_line(world: &World, id: &Id, revision: &Revision, newest: Option<&Revision>, now: Timestamp) -> Markup {
+fn revision_line(world: &World, id: &WorkloadId, revision: &Revision, newest: Option<&Revision>, now: Timestamp) -> Markup {
     let is_newest = newest.is_some_and(|newest| newest.number == revision.number);
     let compared = newest.filter(|_| !is_newest).map(|newest| world.compared(revision, newest)).unwrap_or_default();
     html! {

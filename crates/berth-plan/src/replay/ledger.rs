@@ -2,19 +2,19 @@
 
 use crate::{
     forecast::Peak,
-    learn::WorkloadKey,
     replay::column::{Column, Ending, Rollout, Size, Sum, WorkloadColumn},
     tally::Tally,
     times::since,
     tracked::Tracking,
 };
 use berth_api::FeatureGates;
-use berth_identity::{ObjectKey, Revision};
+use berth_identity::{Name, Namespace, ObjectKey, Revision};
 use berth_node::{resources::Amounts, scheduler::PodInfo};
 use berth_store::env::Timestamp;
 use berth_workloads::{
     pod_state::{PodCounts, PodState},
-    view::{DeploymentView, Meta, PodView, ReplicaSetView, StatefulSetView, View},
+    view::{DeploymentView, PodView, ReplicaSetView, StatefulSetView, View},
+    workload::{WorkloadId, WorkloadKind},
 };
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -34,7 +34,7 @@ pub(crate) struct Ledger {
     began: Option<Timestamp>,
     /// From then on only rollouts are followed.
     closed: Option<Duration>,
-    books: BTreeMap<WorkloadKey, Book>,
+    books: BTreeMap<Group, Book>,
     sets: BTreeMap<ObjectKey, Set>,
     pods: BTreeMap<ObjectKey, Pod>,
     /// Pods whose set was not seen yet.
@@ -56,6 +56,24 @@ struct Totals {
     last: Duration,
 }
 
+/// What pods are counted for.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Group {
+    Workload(WorkloadId),
+    /// A ReplicaSet that no Deployment controls.
+    ReplicaSet(ObjectKey),
+}
+
+impl Group {
+    /// Kind, namespace and name: the order of reports.
+    fn parts(&self) -> (&'static str, &Namespace, &Name) {
+        match self {
+            Self::Workload(id) => (id.kind.name(), &id.namespace, &id.name),
+            Self::ReplicaSet(key) => ("ReplicaSet", &key.namespace, &key.name),
+        }
+    }
+}
+
 /// One workload.
 #[derive(Default)]
 struct Book {
@@ -71,14 +89,14 @@ struct Book {
 }
 
 struct Set {
-    book: WorkloadKey,
+    book: Group,
     template: String,
     replicas: i64,
 }
 
 struct Pod {
     view: PodView,
-    book: Option<WorkloadKey>,
+    book: Option<Group>,
     revision: String,
     state: Option<PodState>,
     requests: Amounts,
@@ -199,14 +217,14 @@ impl Ledger {
             "deployments" => {
                 if let Ok(view) = DeploymentView::decode(json, Revision(0)) {
                     let template = template_of(view.spec.template.spec.as_ref());
-                    let key = key("Deployment", &view.meta);
+                    let key = WorkloadId::of_key(WorkloadKind::Deployment, view.meta.key());
                     self.put_workload(key, Tracking::Deployment(Box::new(view)), template, now);
                 }
             }
             "statefulsets" => {
                 if let Ok(view) = StatefulSetView::decode(json, Revision(0)) {
                     let template = template_of(view.spec.template.spec.as_ref());
-                    let key = key("StatefulSet", &view.meta);
+                    let key = WorkloadId::of_key(WorkloadKind::StatefulSet, view.meta.key());
                     self.put_workload(key, Tracking::StatefulSet(Box::new(view)), template, now);
                 }
             }
@@ -222,22 +240,22 @@ impl Ledger {
         match plural {
             "pods" => self.remove_pod(&key, at),
             "replicasets" => drop(self.sets.remove(&key)),
-            "deployments" | "statefulsets" => {
-                let kind = if plural == "deployments" { "Deployment" } else { "StatefulSet" };
-                if let Some(book) = self.books.get_mut(&(kind, namespace.to_owned(), name.to_owned())) {
+            _ => {
+                let group = WorkloadKind::of_plural(plural).map(|kind| Group::Workload(WorkloadId::of_key(kind, key)));
+                if let Some(book) = group.and_then(|group| self.books.get_mut(&group)) {
                     book.tracking = Tracking::Nothing;
                     book.template.clear();
                     book.end(at, Ending::Deleted);
                     book.want(at, 0);
                 }
             }
-            _ => (),
         }
     }
 
-    fn put_workload(&mut self, key: WorkloadKey, tracking: Tracking, template: String, now: Timestamp) {
+    fn put_workload(&mut self, workload: WorkloadId, tracking: Tracking, template: String, now: Timestamp) {
         let (at, has_begun) = (self.at(now), self.began.is_some());
-        let book = self.books.entry(key.clone()).or_insert_with(|| Book::new(has_begun));
+        let group = Group::Workload(workload.clone());
+        let book = self.books.entry(group.clone()).or_insert_with(|| Book::new(has_begun));
         let is_first = book.template.is_empty();
         let is_new = book.template != template;
         book.tracking = tracking;
@@ -248,25 +266,24 @@ impl Ledger {
             if is_new {
                 book.end(at, Ending::Superseded);
                 book.open(at, if is_first { Ending::First } else { Ending::Replacing });
-                self.told.push((at, format!("{} {}/{}: a rollout begins", key.0, key.1, key.2)));
+                self.told.push((at, format!("{workload}: a rollout begins")));
             }
         }
-        self.judge(&key, at);
+        self.judge(&group, at);
     }
 
     fn put_set(&mut self, view: &ReplicaSetView, now: Timestamp) {
         let (at, has_begun) = (self.at(now), self.began.is_some());
         let set = view.meta.key();
         let owner = view.meta.controller().filter(|owner| owner.kind == "Deployment");
-        let namespace = view.meta.namespace.to_string();
         let book = match owner {
-            Some(owner) => ("Deployment", namespace, owner.name.clone()),
-            None => ("ReplicaSet", namespace, view.meta.name.to_string()),
+            Some(owner) => Group::Workload(WorkloadId::new(WorkloadKind::Deployment, view.meta.namespace.clone(), owner.name.as_str())),
+            None => Group::ReplicaSet(set.clone()),
         };
         let (template, replicas) = (template_of(view.template.spec.as_ref()), i64::from(view.replicas));
         let known = self.sets.insert(set.clone(), Set { book: book.clone(), template: template.clone(), replicas });
         let entry = self.books.entry(book.clone()).or_insert_with(|| Book::new(has_begun));
-        if book.0 == "ReplicaSet" && has_begun {
+        if matches!(book, Group::ReplicaSet(_)) && has_begun {
             entry.want(at, u32::try_from(replicas).unwrap_or(0));
         }
         if known.as_ref().is_none_or(|known| known.replicas != replicas || known.template != template) {
@@ -325,12 +342,13 @@ impl Ledger {
     }
 
     /// The workload that a pod is of, and its template.
-    fn owner_of(&mut self, view: &PodView, key: &ObjectKey) -> (Option<WorkloadKey>, String) {
+    fn owner_of(&mut self, view: &PodView, key: &ObjectKey) -> (Option<Group>, String) {
         let Some(owner) = view.meta.controller() else { return (None, String::new()) };
         match owner.kind.as_str() {
             "StatefulSet" => {
                 let revision = view.meta.labels.get("controller-revision-hash").map(ToString::to_string).unwrap_or_default();
-                (Some(("StatefulSet", key.namespace.to_string(), owner.name.clone())), revision)
+                let workload = WorkloadId::new(WorkloadKind::StatefulSet, key.namespace.clone(), owner.name.as_str());
+                (Some(Group::Workload(workload)), revision)
             }
             "ReplicaSet" => {
                 let set = ObjectKey::new(&*key.namespace, owner.name.as_str());
@@ -348,7 +366,7 @@ impl Ledger {
 
     fn change(
         &mut self,
-        key: &WorkloadKey,
+        key: &Group,
         revision: &str,
         (from, to): (Option<PodState>, Option<PodState>),
         requests: &Amounts,
@@ -406,7 +424,7 @@ impl Ledger {
     }
 
     /// Whether the rollout is complete now.
-    fn judge(&mut self, key: &WorkloadKey, at: Duration) {
+    fn judge(&mut self, key: &Group, at: Duration) {
         let Some(book) = self.books.get_mut(key).filter(|book| book.is_open) else { return };
         if !book.tracking.is_complete(&self.gates) {
             return;
@@ -415,7 +433,9 @@ impl Ledger {
         let Some(rollout) = book.rollouts.last_mut() else { return };
         if rollout.complete.is_none() {
             rollout.complete = Some(at);
-            self.told.push((at, format!("{} {}/{}: the rollout is complete", key.0, key.1, key.2)));
+            if let Group::Workload(workload) = key {
+                self.told.push((at, format!("{workload}: the rollout is complete")));
+            }
         }
         if is_settled {
             rollout.settled = Some(at);
@@ -426,7 +446,9 @@ impl Ledger {
     /// What there is to say.
     pub(crate) fn column(self, name: String, notes: Vec<String>) -> Column {
         let (all, gates) = (self.all, self.gates);
-        let workloads = self.books.into_iter().filter_map(|(key, book)| book.column(key, &gates));
+        let mut books: Vec<(Group, Book)> = self.books.into_iter().collect();
+        books.sort_by(|(one, _), (other, _)| one.parts().cmp(&other.parts()));
+        let workloads = books.into_iter().filter_map(|(group, book)| book.column(&group, &gates));
         Column { name, workloads: workloads.collect(), sum: all.sum(), notes }
     }
 }
@@ -462,17 +484,18 @@ impl Book {
         }
     }
 
-    fn column(mut self, (kind, namespace, name): WorkloadKey, gates: &FeatureGates) -> Option<WorkloadColumn> {
+    fn column(mut self, group: &Group, gates: &FeatureGates) -> Option<WorkloadColumn> {
         let totals = self.frozen.unwrap_or(self.totals);
         let has_any = 0 < totals.pods.value || !self.rollouts.is_empty() || !matches!(self.tracking, Tracking::Nothing);
         // Sets that were scaled down long ago are nobody's workload.
-        let is_one = has_any || (kind == "ReplicaSet" && self.wanted.iter().any(|(_, wanted)| 0 < *wanted));
+        let is_one = has_any || (matches!(group, Group::ReplicaSet(_)) && self.wanted.iter().any(|(_, wanted)| 0 < *wanted));
         is_one.then(|| {
             let lowest = self.rollouts.iter().filter_map(|rollout| rollout.lowest).min_by_key(|lowest| lowest.value);
+            let (kind, namespace, name) = group.parts();
             WorkloadColumn {
                 kind,
-                namespace,
-                name,
+                namespace: namespace.to_string(),
+                name: name.to_string(),
                 policy: self.tracking.policy(gates),
                 available: lowest,
                 rollouts: self.rollouts,
@@ -485,10 +508,6 @@ impl Book {
             }
         })
     }
-}
-
-fn key(kind: &'static str, meta: &Meta) -> WorkloadKey {
-    (kind, meta.namespace.to_string(), meta.name.to_string())
 }
 
 /// Which template it is: in a recording, and in what is made of one, the first container's image says so.

@@ -6,10 +6,13 @@ use crate::common::{
     suppositions,
 };
 use berth_plan::{
-    Change, Controllers, Edit, Edits, Failure, Forecast, Outcome, Snapshot, StepKind, Suppositions, TroubleKind, WorkloadKind, WriteBody,
-    charts, compare, forecast, forecast_many, text, victims, writes,
+    Change, Controllers, Edit, Edits, Failure, Forecast, Outcome, Snapshot, StepKind, Suppositions, TroubleKind, WriteBody, charts,
+    compare, forecast, forecast_many, text, victims, writes,
 };
-use berth_workloads::pod_state::PodCounts;
+use berth_workloads::{
+    pod_state::PodCounts,
+    workload::{WorkloadId, WorkloadKind},
+};
 use serde_json::{Value, json};
 use std::time::Duration;
 
@@ -240,7 +243,7 @@ fn only_what_the_controllers_know_is_compared_and_each_kind_with_its_own() {
     let mut set = stateful_set(2, &json!({}));
     set["metadata"]["name"] = json!("db");
     let snapshot = Snapshot::of_documents([deployment(2, &json!({})), set]);
-    let edit = |kind, name: &str| Edit { kind, namespace: "default".to_owned(), name: name.to_owned(), edits: new_image() };
+    let edit = |kind, name: &str| Edit { workload: WorkloadId::new(kind, "default", name), edits: new_image() };
     let change = Change { edits: vec![edit(WorkloadKind::Deployment, "web"), edit(WorkloadKind::StatefulSet, "db")], ..Change::default() };
     let rows = |controllers| -> Vec<String> {
         let suppositions = Suppositions { controllers: Some(controllers), ..suppositions(5, 20) };
@@ -248,8 +251,8 @@ fn only_what_the_controllers_know_is_compared_and_each_kind_with_its_own() {
         let charts = alternatives.iter().map(|alternative| alternative.charts(&change).len()).sum::<usize>();
         assert_eq!(charts, alternatives.len(), "a chart each");
         // Strategy and image are one write: under Recreate nothing new comes before all that is old is gone.
-        let recreate = alternatives.iter().find(|one| (one.kind, one.policy) == ("Deployment", "Recreate")).expect("it is known to both");
-        let web = recreate.forecast.workloads.iter().find(|workload| workload.name == "web").expect("it is changed");
+        let recreate = alternatives.iter().find(|one| (one.kind, one.policy) == (WorkloadKind::Deployment, "Recreate")).expect("it is known to both");
+        let web = recreate.forecast.workloads.iter().find(|workload| *workload.workload.name == *"web").expect("it is changed");
         assert_eq!((web.pods.value, web.available.value), (2, 0), "{controllers:?}");
         berth_plan::compared(&alternatives)
             .lines()
@@ -294,7 +297,7 @@ fn what_a_server_answers_counts_in_place_of_the_change() {
         json!([{"name": "main", "image": "main:2"}, {"name": "side", "image": "side:1"}]);
     let suppositions = Suppositions { controllers: Some(Controllers::Berth), ..suppositions(5, 20) };
     let forecast = forecast(&snapshot, &change.answered(answers), &suppositions).expect("a forecast");
-    let sizes: Vec<(&str, i64)> = forecast.workloads.iter().map(|workload| (workload.name.as_str(), workload.replicas)).collect();
+    let sizes: Vec<(&str, i64)> = forecast.workloads.iter().map(|workload| (&*workload.workload.name, workload.replicas)).collect();
     assert_eq!(sizes, [("new", 3), ("web", 5)]);
 }
 

@@ -2,14 +2,17 @@
 
 use crate::common::scenario::{Hold, NAME, Pace, Scenario, template};
 use berth_node::Latencies;
-use berth_plan::{Change, Controllers, Edit, Forecast, Outcome, Snapshot, StepKind, Suppositions, TroubleKind, WorkloadKind, forecast};
+use berth_plan::{Change, Controllers, Edit, Forecast, Outcome, Snapshot, StepKind, Suppositions, TroubleKind, forecast};
 use berth_sim::{
     Options, Simulation,
     rng::{Purpose, SeededRng},
     seeds,
 };
 use berth_store::env::Timestamp;
-use berth_workloads::plan::SOON;
+use berth_workloads::{
+    plan::SOON,
+    workload::{WorkloadId, WorkloadKind},
+};
 use serde_json::{Value, json};
 use std::{collections::BTreeMap, time::Duration};
 
@@ -198,7 +201,7 @@ fn check(seed: u64) {
     let (snapshot, before, from) = (snapshot(&world), world.objects("pods"), world.log().len());
     let sizes_before: BTreeMap<String, i64> =
         world.objects("replicasets").iter().map(|(name, set)| (name.clone(), set["spec"]["replicas"].as_i64().unwrap_or(0))).collect();
-    let edit = Edit { kind: *kind, namespace: "default".to_owned(), name: NAME.to_owned(), edits: edits.clone() };
+    let edit = Edit { workload: WorkloadId::new(*kind, "default", NAME), edits: edits.clone() };
     let change = Change { edits: vec![edit], ..Change::default() };
     // What takes how long is given, so that seeds differ in the order of what happens at once, and in nothing else.
     let forecast_by = |order: u64| {

@@ -7,9 +7,10 @@ use crate::common::{
 };
 use berth_plan::Snapshot;
 use berth_plan::{
-    Analyses, Change, Edits, Failure, Forecast, Outcome, StepKind, Suppositions, TroubleKind, WorkloadKind, charts, compare, compared,
-    forecast, forecast_many, text,
+    Analyses, Change, Edits, Failure, Forecast, Outcome, StepKind, Suppositions, TroubleKind, charts, compare, compared, forecast,
+    forecast_many, text,
 };
+use berth_workloads::workload::WorkloadKind;
 use serde_json::{Value, json};
 
 const PAUSED: &str = "paused: the template does not roll out until you resume it";

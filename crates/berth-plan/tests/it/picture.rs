@@ -3,8 +3,11 @@
 use crate::common::scenario::deployment;
 use berth_api::annotations::BERTH_REPAIR;
 use berth_chart::{Chart, Pod, Sample};
-use berth_plan::{Change, Controllers, Edit, Edits, Snapshot, Suppositions, WorkloadKind, charts, compare, forecast};
-use berth_workloads::pod_state::PodCounts;
+use berth_plan::{Change, Controllers, Edit, Edits, Snapshot, Suppositions, charts, compare, forecast};
+use berth_workloads::{
+    pod_state::PodCounts,
+    workload::{WorkloadId, WorkloadKind},
+};
 use serde_json::{Value, json};
 use std::time::Duration;
 
@@ -17,7 +20,7 @@ fn three_policies_are_drawn_as_they_were() {
     let strategy = json!({"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 1}});
     let snapshot = Snapshot::of_documents([deployment(6, &json!({"strategy": strategy}))]);
     let edits = Edits { images: vec![("main".to_owned(), "main:2".to_owned())], ..Edits::default() };
-    let edit = Edit { kind: WorkloadKind::Deployment, namespace: "default".to_owned(), name: "web".to_owned(), edits };
+    let edit = Edit { workload: WorkloadId::new(WorkloadKind::Deployment, "default", "web"), edits };
     let change = Change { edits: vec![edit], ..Change::default() };
     let suppositions = Suppositions { start: Some(Duration::from_secs(4)), stop: Some(Duration::from_secs(20)), ..Suppositions::default() };
     let draw = || {
@@ -48,7 +51,7 @@ fn how_each_strategy_mends_a_broken_stateful_set_is_drawn_as_it_was() {
         }
         let images = vec![("main".to_owned(), "registry.example/db:3".to_owned())];
         let edits = Edits { images, strategy: Some(strategy.to_owned()), ..Edits::default() };
-        let edit = Edit { kind: WorkloadKind::StatefulSet, namespace: "default".to_owned(), name: "db".to_owned(), edits };
+        let edit = Edit { workload: WorkloadId::new(WorkloadKind::StatefulSet, "default", "db"), edits };
         let change = Change { edits: vec![edit], ..Change::default() };
         let forecast = forecast(&Snapshot::of_documents(objects), &change, &suppositions).expect("a forecast");
         let repaired = if repair { ", berth.dev/repair: Revision" } else { "" };

@@ -8,9 +8,12 @@ use crate::common::{
 use berth_api::FeatureGates;
 use berth_plan::{
     Change, Controllers, Edit, Edits, Failure, Forecast, KnownGates, Outcome, RefusedPod, Snapshot, StepKind, Suppositions, TroubleKind,
-    WorkloadKind, WriteBody, asked_pods, charts, compare, forecast, forecast_many, text, victims,
+    WriteBody, asked_pods, charts, compare, forecast, forecast_many, text, victims,
 };
-use berth_workloads::pod_state::PodState;
+use berth_workloads::{
+    pod_state::PodState,
+    workload::{WorkloadId, WorkloadKind},
+};
 use serde_json::{Value, json};
 use std::time::Duration;
 
@@ -53,7 +56,7 @@ fn texts(forecast: &Forecast, kind: TroubleKind) -> Vec<&str> {
 }
 
 fn workload<'a>(forecast: &'a Forecast, name: &str) -> &'a berth_plan::WorkloadForecast {
-    forecast.workloads.iter().find(|workload| workload.name == name).expect("it is changed")
+    forecast.workloads.iter().find(|workload| *workload.workload.name == *name).expect("it is changed")
 }
 
 /// One template fails and gives way; the other Deployment knows nothing of it.
@@ -70,10 +73,9 @@ fn who_goes_back_is_the_one_whose_template_fails() {
     };
     let change = applied(deployments(true, "main:2"));
     let forecast = foretell(deployments(false, "main:1"), &change);
-    let went_back: Vec<(&str, bool)> = forecast.workloads.iter().map(|workload| (workload.name.as_str(), workload.rolled_back)).collect();
+    let went_back: Vec<(&str, bool)> = forecast.workloads.iter().map(|workload| (&*workload.workload.name, workload.rolled_back)).collect();
     assert_eq!(went_back, [("web", true), ("till", false)]);
-    let about: Vec<Option<&str>> =
-        forecast.troubles.iter().map(|trouble| trouble.about.as_ref().map(|about| about.name.as_str())).collect();
+    let about: Vec<Option<&str>> = forecast.troubles.iter().map(|trouble| trouble.about.as_ref().map(|about| &*about.name)).collect();
     assert!(about.len() >= 2 && about.iter().all(|name| *name == Some("web")), "{:?}", forecast.troubles);
     assert_eq!(texts(&forecast, TroubleKind::Deadline), ["Deployment web exceeds its progress deadline of 60 s"]);
     assert!(
@@ -145,7 +147,7 @@ fn a_trouble_is_told_once_of_each_workload_whatever_its_figures() {
     let refused = texts(&forecast, TroubleKind::Quota);
     assert_eq!(refused.len(), 2, "{refused:?}");
     let about: Vec<&str> =
-        forecast.troubles.iter().filter(|t| t.kind == TroubleKind::Quota).filter_map(|t| Some(t.about.as_ref()?.name.as_str())).collect();
+        forecast.troubles.iter().filter(|t| t.kind == TroubleKind::Quota).filter_map(|t| Some(&*t.about.as_ref()?.name)).collect();
     assert!(about.contains(&"web") && about.contains(&"till"), "{about:?}");
     // Who shares a quota with others is in their trouble too.
     let marked = |at: usize| charts(&forecast, &change)[at].marks.iter().filter(|mark| mark.text.contains("exceeded quota")).count();
@@ -518,7 +520,7 @@ fn policies_other_than_rolling_have_no_figures_left() {
 
 #[test]
 fn two_edits_of_one_object_are_one_change() {
-    let first = Edit { kind: WorkloadKind::Deployment, namespace: "default".to_owned(), name: "web".to_owned(), edits: scaled(4) };
+    let first = Edit { workload: WorkloadId::new(WorkloadKind::Deployment, "default", "web"), edits: scaled(4) };
     let second = Edit { edits: new_image(), ..first.clone() };
     let change = Change {
         edits: vec![first, second],

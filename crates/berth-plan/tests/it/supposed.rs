@@ -8,11 +8,14 @@ use crate::common::{
 use berth_identity::ObjectKey;
 use berth_node::kubelet::KnownObject;
 use berth_plan::{
-    Change, Controllers, Edit, Edits, Forecast, Outcome, PlanError, Snapshot, Source, StepKind, Suppositions, TroubleKind, WorkloadKind,
-    WriteBody, forecast, forecast_many, text, victims, writes,
+    Change, Controllers, Edit, Edits, Forecast, Outcome, PlanError, Snapshot, Source, StepKind, Suppositions, TroubleKind, WriteBody,
+    forecast, forecast_many, text, victims, writes,
 };
 use berth_store::env::Timestamp;
-use berth_workloads::resources::CONFIG_MAPS;
+use berth_workloads::{
+    resources::CONFIG_MAPS,
+    workload::{WorkloadId, WorkloadKind},
+};
 use serde_json::{Value, json};
 use std::time::Duration;
 
@@ -222,7 +225,7 @@ fn a_manifest_without_a_namespace_is_of_the_changes_own_and_other_api_versions_a
     let of = |manifests: Vec<Value>, own: &str| {
         let change = Change { manifests, namespace: own.to_owned(), ..Change::default() };
         let forecast = forecast(&Snapshot::default(), &change, &suppositions(5, 20)).expect("a forecast");
-        forecast.workloads.iter().map(|workload| workload.namespace.clone()).collect::<Vec<_>>()
+        forecast.workloads.iter().map(|workload| workload.workload.namespace.to_string()).collect::<Vec<_>>()
     };
     assert_eq!(of(vec![manifest(Value::Null)], "shop"), ["shop"]);
     assert_eq!(of(vec![manifest(json!(""))], ""), ["default"]);
@@ -318,7 +321,7 @@ fn a_quota_that_the_change_brings_counts_and_its_peak_is_told_with_its_time() {
 fn both_kinds_are_changed_at_once_each_by_what_it_knows() {
     let mut set = stateful_set(1, &json!({}));
     set["metadata"]["name"] = json!("db");
-    let edit = |kind, name: &str| Edit { kind, namespace: "default".to_owned(), name: name.to_owned(), edits: Edits::default() };
+    let edit = |kind, name: &str| Edit { workload: WorkloadId::new(kind, "default", name), edits: Edits::default() };
     let change = Change {
         edits: vec![edit(WorkloadKind::Deployment, "web"), edit(WorkloadKind::StatefulSet, "db")],
         deployments: Edits { policy: Some("TerminationComplete".to_owned()), ..scaled(2) },

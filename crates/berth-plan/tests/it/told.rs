@@ -5,9 +5,8 @@ use crate::common::{
     scenario::{deployment, stateful_set},
     suppositions,
 };
-use berth_plan::{
-    Edits, Forecast, Snapshot, Spread, Suppositions, WorkloadKind, charts, consequences, forecast, forecast_many, text, victims,
-};
+use berth_plan::{Edits, Forecast, Snapshot, Spread, Suppositions, charts, consequences, forecast, forecast_many, text, victims};
+use berth_workloads::workload::WorkloadKind;
 use serde_json::{Value, json};
 use std::time::Duration;
 

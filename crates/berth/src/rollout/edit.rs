@@ -1,15 +1,11 @@
 //! `berth rollout pause`, `resume`, `restart` and `promote`: one small patch each.
 
-use super::{
-    cluster::Connection,
-    error::Error,
-    history,
-    options::Change,
-    report,
-    target::{Found, Kind},
-};
+use super::{cluster::Connection, error::Error, history, options::Change, report, target::Found};
 use berth_rollout::verbs;
-use berth_workloads::view::{DeploymentView, ReplicaSetView};
+use berth_workloads::{
+    view::{DeploymentView, ReplicaSetView},
+    workload::WorkloadKind,
+};
 use jiff::Timestamp;
 use serde_json::Value;
 
@@ -30,7 +26,7 @@ pub(super) async fn restart(change: &Change, connection: &Connection, workload: 
 
 /// Ends the wait of a step. What is written names rollout and step: it means nothing to any other.
 pub(super) async fn promote(change: &Change, connection: &Connection, workload: &Found) -> Result<(), Error> {
-    if workload.kind == Kind::StatefulSet {
+    if workload.kind == WorkloadKind::StatefulSet {
         return Err(workload.fault("has no steps: promoting is not supported"));
     }
     let deployment = history::deployment(workload)?;
@@ -67,8 +63,8 @@ fn restart_patch(workload: &Found, now: Timestamp) -> Result<Value, Error> {
 
 fn only_deployments(workload: &Found, otherwise: &str) -> Result<(), Error> {
     match workload.kind {
-        Kind::StatefulSet => Err(workload.fault(otherwise)),
-        Kind::Deployment => Ok(()),
+        WorkloadKind::StatefulSet => Err(workload.fault(otherwise)),
+        WorkloadKind::Deployment => Ok(()),
     }
 }
 
@@ -83,7 +79,7 @@ mod tests {
     use berth_workloads::view::View;
     use serde_json::json;
 
-    fn found(kind: Kind, spec: &Value) -> Found {
+    fn found(kind: WorkloadKind, spec: &Value) -> Found {
         Found { kind, name: "web".to_owned(), json: json!({"metadata": {"name": "web", "uid": "u"}, "spec": spec}).to_string() }
     }
 
@@ -94,11 +90,11 @@ mod tests {
     #[test]
     fn only_what_runs_is_paused_and_only_what_is_paused_is_resumed() {
         let (running, paused) = (json!({}), json!({"paused": true}));
-        check(pause_patch(&found(Kind::Deployment, &running)), Ok(json!({"spec": {"paused": true}})));
-        check(pause_patch(&found(Kind::Deployment, &paused)), Err("deployments.apps \"web\" is already paused"));
-        check(resume_patch(&found(Kind::Deployment, &paused)), Ok(json!({"spec": {"paused": null}})));
-        check(resume_patch(&found(Kind::Deployment, &running)), Err("deployments.apps \"web\" is not paused"));
-        check(pause_patch(&found(Kind::StatefulSet, &running)), Err("statefulsets.apps \"web\" pausing is not supported"));
+        check(pause_patch(&found(WorkloadKind::Deployment, &running)), Ok(json!({"spec": {"paused": true}})));
+        check(pause_patch(&found(WorkloadKind::Deployment, &paused)), Err("deployments.apps \"web\" is already paused"));
+        check(resume_patch(&found(WorkloadKind::Deployment, &paused)), Ok(json!({"spec": {"paused": null}})));
+        check(resume_patch(&found(WorkloadKind::Deployment, &running)), Err("deployments.apps \"web\" is not paused"));
+        check(pause_patch(&found(WorkloadKind::StatefulSet, &running)), Err("statefulsets.apps \"web\" pausing is not supported"));
     }
 
     #[test]
@@ -117,7 +113,7 @@ mod tests {
             let object = json!({"metadata": {"name": image.to_string(), "labels": {"pod-template-hash": "5d4"}, "annotations": annotations}, "spec": {"template": template(image)}});
             ReplicaSetView::decode(&decode(&object), Revision(0)).expect("a ReplicaSet")
         };
-        let found = found(Kind::Deployment, &json!({}));
+        let found = found(WorkloadKind::Deployment, &json!({}));
         let patch = |steps: Option<&str>, sets: &[&ReplicaSetView]| promote_patch(&found, &deployment(steps), sets);
         let steps = Some("10%, 5m, 50%, pause, 100%");
         let at = |place: &str| json!({"deployment.kubernetes.io/revision": "7", "berth.dev/step": place});
@@ -137,11 +133,12 @@ mod tests {
         let now = "2026-01-02T03:04:05.6Z".parse().expect("a time");
         let annotations = |at: &str| json!({"template": {"metadata": {"annotations": {"kubectl.kubernetes.io/restartedAt": at}}}});
         let patch = json!({"spec": annotations("2026-01-02T03:04:05Z")});
-        check(restart_patch(&found(Kind::Deployment, &json!({})), now), Ok(patch.clone()));
-        check(restart_patch(&found(Kind::Deployment, &annotations("2026-01-02T03:04:04Z")), now), Ok(patch));
-        let again = restart_patch(&found(Kind::Deployment, &annotations("2026-01-02T03:04:05Z")), now).expect_err("within a second");
+        check(restart_patch(&found(WorkloadKind::Deployment, &json!({})), now), Ok(patch.clone()));
+        check(restart_patch(&found(WorkloadKind::Deployment, &annotations("2026-01-02T03:04:04Z")), now), Ok(patch));
+        let again =
+            restart_patch(&found(WorkloadKind::Deployment, &annotations("2026-01-02T03:04:05Z")), now).expect_err("within a second");
         assert!(again.to_string().contains("within the past second"), "{again}");
-        let paused = restart_patch(&found(Kind::Deployment, &json!({"paused": true})), now);
+        let paused = restart_patch(&found(WorkloadKind::Deployment, &json!({"paused": true})), now);
         check(paused, Err("deployments.apps \"web\" can't restart paused deployment (run rollout resume first)"));
     }
 }

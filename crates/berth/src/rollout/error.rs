@@ -1,6 +1,7 @@
 //! Why a command of `berth rollout` did not do what it was asked for.
 
 use crate::{manifests::ManifestError, progress::chain};
+use berth_identity::GroupResource;
 use std::{borrow::Cow, path::PathBuf, time::Duration};
 
 /// The text says what to do next, where there is something.
@@ -29,7 +30,7 @@ pub(crate) enum Error {
     Usage(String),
     /// About one workload, `deployments.apps "web"`.
     #[error("{resource} \"{name}\" {message}")]
-    Workload { resource: &'static str, name: String, message: String },
+    Workload { resource: GroupResource, name: String, message: String },
     /// What the rollout itself came to.
     #[error("{0}")]
     Rollout(String),

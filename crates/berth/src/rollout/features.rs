@@ -1,11 +1,6 @@
 //! Whether the cluster's controllers do what a workload asks for: without the feature they do as if it had not asked.
 
-use super::{
-    cluster::Connection,
-    error::Error,
-    target::{Found, Kind},
-    told::Records,
-};
+use super::{cluster::Connection, error::Error, target::Found, told::Records};
 use crate::cluster_options::ClusterOptions;
 use berth_api::{FeatureGates, Gate};
 use berth_identity::ApiName;
@@ -13,6 +8,7 @@ use berth_plan::KnownGates;
 use berth_workloads::{
     resources::APPS_V1,
     view::{DeploymentView, PodReplacementPolicy, StatefulSetView},
+    workload::WorkloadKind,
 };
 use serde_json::Value;
 
@@ -57,7 +53,7 @@ impl Feature {
     pub(super) fn needed_by(workload: &Found) -> Result<Option<Self>, Error> {
         let written_by_berth = is_written_by_berth(&workload.json);
         Ok(match workload.kind {
-            Kind::Deployment => {
+            WorkloadKind::Deployment => {
                 let deployment: DeploymentView = workload.view()?;
                 let asked = !matches!(deployment.choices.policy, Ok(PodReplacementPolicy::Unset) | Err(_));
                 asked.then_some(Self {
@@ -68,7 +64,7 @@ impl Feature {
                     written_by_berth,
                 })
             }
-            Kind::StatefulSet => {
+            WorkloadKind::StatefulSet => {
                 let set: StatefulSetView = workload.view()?;
                 let mut conditions = set.status.conditions.iter().flatten();
                 set.choices.strategy.asks_for_recreate().then(|| Self {
@@ -373,7 +369,7 @@ mod tests {
                 },
                 "spec": {},
             });
-            let workload = Found { kind: Kind::Deployment, name: "web".to_owned(), json: json.to_string() };
+            let workload = Found { kind: WorkloadKind::Deployment, name: "web".to_owned(), json: json.to_string() };
             let feature = Feature::needed_by(&workload).expect("a Deployment").expect("it asks for a policy");
             let missing = Finding { gate: feature.gate, enabled: false, source: Source::Missing, why: String::new() };
             let found = heeded(&feature, missing);

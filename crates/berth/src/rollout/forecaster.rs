@@ -2,11 +2,9 @@
 
 use super::{cluster::Connection, plan};
 use crate::progress::chain;
-use berth_follow::{
-    forecaster::{Forecaster, NoForecast},
-    id::{Id, Kind},
-};
-use berth_plan::{Change, Edit, Edits, Suppositions, WorkloadKind};
+use berth_follow::forecaster::{Forecaster, NoForecast};
+use berth_plan::{Change, Edit, Edits, Suppositions};
+use berth_workloads::workload::WorkloadId;
 use futures::{FutureExt, future::BoxFuture};
 use serde_json::Value;
 use std::{sync::Arc, time::Duration};
@@ -37,14 +35,10 @@ impl PlanForecaster {
         Arc::new(Self { remote, connected: OnceCell::new(), turn: Arc::new(Semaphore::new(1)) })
     }
 
-    async fn of_change(&self, id: &Id, changed: Value) -> Result<Vec<String>, NoForecast> {
+    async fn of_change(&self, id: &WorkloadId, changed: Value) -> Result<Vec<String>, NoForecast> {
         let connection = self.connected.get_or_try_init(|| Connection::of(&self.remote)).await.map_err(|error| because(&error))?;
         let connection = connection.in_namespace(&id.namespace);
-        let kind = match id.kind {
-            Kind::Deployment => WorkloadKind::Deployment,
-            Kind::StatefulSet => WorkloadKind::StatefulSet,
-        };
-        let edit = Edit { kind, namespace: id.namespace.to_string(), name: id.name.to_string(), edits: Edits::default() };
+        let edit = Edit { workload: id.clone(), edits: Edits::default() };
         let wanted = changed["spec"]["replicas"].as_u64().and_then(|pods| usize::try_from(pods).ok()).unwrap_or_default();
         let change = Change { namespace: id.namespace.to_string(), edits: vec![edit], ..Change::default() }.answered(vec![changed]);
         let mut snapshot = plan::read(&connection, &change).await.map_err(|error| because(&error))?;
@@ -66,7 +60,7 @@ impl PlanForecaster {
 }
 
 impl Forecaster for PlanForecaster {
-    fn forecast<'a>(&'a self, id: &'a Id, changed: Value) -> BoxFuture<'a, Result<Vec<String>, NoForecast>> {
+    fn forecast<'a>(&'a self, id: &'a WorkloadId, changed: Value) -> BoxFuture<'a, Result<Vec<String>, NoForecast>> {
         let late = |_| Err(NoForecast(format!("the forecast takes longer than {} s; use `berth plan`", LONGEST.as_secs())));
         async move { timeout(LONGEST, self.of_change(id, changed)).await.unwrap_or_else(late) }.boxed()
     }

@@ -7,7 +7,7 @@ use super::{
     options::{History, HistoryOutput},
     report, revisions,
     selector::selector_text,
-    target::{Found, Kind},
+    target::Found,
     told::{self, By, Cause, Course, Evidence, Promoted, Records, Scaled, Source, Standing, State},
 };
 use crate::progress::{line, warn};
@@ -28,6 +28,7 @@ use berth_workloads::{
     rollback::Record,
     rollout_record::Rollout as RolloutRecord,
     view::{DeploymentStrategy, DeploymentView, ReplicaSetView, View},
+    workload::WorkloadKind,
 };
 use jiff::Timestamp;
 use k8s_openapi::{api::apps::v1::DeploymentCondition, apimachinery::pkg::apis::meta::v1::Time};
@@ -195,13 +196,13 @@ fn of_workload(workload: &Found, kept: &[Kept]) -> Result<Workload, Error> {
     let by_fields = By::of_fields(&object);
     let newest = kept.iter().map(|kept| kept.revision).max();
     Ok(match workload.kind {
-        Kind::Deployment => {
+        WorkloadKind::Deployment => {
             let view = deployment(workload)?;
             let newest = newest.filter(|newest| annotations::revision(&view.annotations) == Some(*newest));
             let ends_first = matches!(view.choices.strategy, Ok(DeploymentStrategy::Recreate));
             Workload { standing: of_deployment(&view), newest, by_fields, ends_first, annotations: view.annotations }
         }
-        Kind::StatefulSet => {
+        WorkloadKind::StatefulSet => {
             let view = revisions::stateful_set(workload)?;
             let message = stateful_set::pending(&view);
             let state = if message.is_some() { State::InProgress } else { State::Complete };
@@ -251,7 +252,7 @@ pub(super) async fn sets(connection: &Connection, workload: &Found, deployment: 
 pub(super) struct Kept {
     pub(super) revision: i64,
     name: String,
-    kind: Kind,
+    kind: WorkloadKind,
     annotations: Annotations,
     created: Option<Timestamp>,
     /// The numbers that the template had before, as far as they are known, oldest first.
@@ -264,8 +265,8 @@ pub(super) struct Kept {
 /// The workload's revisions, oldest first; what has not been rolled out has none.
 pub(super) async fn kept(connection: &Connection, workload: &Found) -> Result<Vec<Kept>, Error> {
     let mut kept = match workload.kind {
-        Kind::Deployment => of_sets(sets(connection, workload, &deployment(workload)?).await?)?,
-        Kind::StatefulSet => {
+        WorkloadKind::Deployment => of_sets(sets(connection, workload, &deployment(workload)?).await?)?,
+        WorkloadKind::StatefulSet => {
             let all = revisions::list(connection, workload, &revisions::stateful_set(workload)?).await?;
             all.into_iter().map(of_controller_revision).collect()
         }
@@ -282,7 +283,7 @@ fn of_sets(sets: Vec<Set>) -> Result<Vec<Kept>, Error> {
             revision,
             given_up,
             name: view.meta.name.to_string(),
-            kind: Kind::Deployment,
+            kind: WorkloadKind::Deployment,
             former: told::former_revisions(&view.annotations),
             annotations: view.annotations,
             created: view.meta.created,
@@ -298,7 +299,7 @@ fn of_controller_revision(kept: revisions::Kept) -> Kept {
     Kept {
         revision,
         name: metadata.name.unwrap_or_default(),
-        kind: Kind::StatefulSet,
+        kind: WorkloadKind::StatefulSet,
         former: RolloutRecord::of(&annotations, revision).and_then(|rollout| rollout.former_revision).into_iter().collect(),
         annotations,
         created: metadata.creation_timestamp.map(|time| time.0),
@@ -339,8 +340,8 @@ fn row(kept: &Kept, before: Option<&Kept>, about: &Workload, records: &Records, 
         revision: kept.revision,
         change_cause: kept.annotations.get(CHANGE_CAUSE).filter(|cause| !cause.is_empty()).cloned(),
         images: images(&kept.template),
-        replica_set: keeper(Kind::Deployment),
-        controller_revision: keeper(Kind::StatefulSet),
+        replica_set: keeper(WorkloadKind::Deployment),
+        controller_revision: keeper(WorkloadKind::StatefulSet),
         created: kept.created,
         changed,
         cause,

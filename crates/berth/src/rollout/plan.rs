@@ -6,7 +6,7 @@ use super::{
     features,
     options::{PlanOptions, PlanOutput, Target, Victims},
     picture, report,
-    target::{Kind, Selection},
+    target::Selection,
 };
 use crate::{
     cluster_options::ClusterOptions,
@@ -17,9 +17,11 @@ use berth_identity::{GroupResource, GroupVersionKind, ObjectKey};
 use berth_node::kubelet::{KnownObject, KnownObjects};
 use berth_plan::{
     Change, Edit, Edits, Failure, Forecast, KINDS, KnownGates, RefusedPod, Snapshot, SnapshotKind, SnapshotScope, Suppositions,
-    WorkloadKind,
 };
-use berth_workloads::resources::{EVENT, EVENTS, SECRETS, v1};
+use berth_workloads::{
+    resources::{EVENT, EVENTS, SECRETS, v1},
+    workload::{WorkloadId, WorkloadKind},
+};
 use indicatif::{ProgressBar, ProgressStyle};
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -250,12 +252,9 @@ fn edits_of(resources: &[String], edits: &Edits, place: &Place) -> Result<Vec<Ed
     let Selection::Named(names) = Selection::parse(&target)? else {
         return Err(Error::Usage("add the workload as TYPE/NAME, such as deployment/web".to_owned()));
     };
-    let edit = |(kind, name): (Kind, String)| {
-        let kind = match kind {
-            Kind::Deployment => WorkloadKind::Deployment,
-            Kind::StatefulSet => WorkloadKind::StatefulSet,
-        };
-        Edit { kind, namespace: place.namespace().to_owned(), name, edits: edits.clone() }
+    let edit = |(kind, name): (WorkloadKind, String)| {
+        let workload = WorkloadId::new(kind, place.namespace(), name);
+        Edit { workload, edits: edits.clone() }
     };
     Ok(names.into_iter().map(edit).collect())
 }
@@ -308,7 +307,7 @@ impl Place {
 
 pub(super) async fn read(connection: &Connection, change: &Change) -> Result<Snapshot, Error> {
     let of_manifests = change.manifests.iter().filter_map(|manifest| manifest["metadata"]["namespace"].as_str());
-    let of_edits = change.edits.iter().map(|edit| edit.namespace.as_str());
+    let of_edits = change.edits.iter().map(|edit| &*edit.workload.namespace);
     let namespaces: BTreeSet<&str> = of_manifests.chain(of_edits).chain([connection.namespace()]).collect();
     let (mut objects, mut missing) = (Vec::new(), Vec::new());
     for kind in KINDS {

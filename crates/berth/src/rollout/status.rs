@@ -1,14 +1,14 @@
 //! `berth rollout status`: how far a rollout is and what it waits for, line by line, until it is complete.
 
 use super::{
-    cluster::{Connection, served},
+    cluster::Connection,
     error::Error,
     features::{self, Features},
     options::{Status, StatusOutput},
     report,
     selector::selector_text,
     status_json,
-    target::{Found, Kind},
+    target::Found,
     world::{Of, Seen, World},
 };
 use crate::{
@@ -16,7 +16,7 @@ use crate::{
     progress::line,
 };
 use berth_api::Scope;
-use berth_identity::ApiName;
+use berth_controllers::ServedKind;
 use berth_remote::Only;
 use berth_rollout::{
     status::{RolloutStage, RolloutStatus},
@@ -25,9 +25,10 @@ use berth_rollout::{
 use berth_workloads::{
     Wait,
     cause::Cause,
-    resources::{APPS_V1, CORE_V1},
+    resources::{CLAIMS, EVENT, EVENTS, POD, PODS, REPLICA_SET, REPLICA_SETS, REVISIONS, kind_of},
     rollback::Record,
     view::{DeploymentView, StatefulSetView},
+    workload::WorkloadKind,
 };
 use futures::{StreamExt, stream};
 use jiff::{SignedDuration, Timestamp};
@@ -155,17 +156,17 @@ fn changes(connection: &Connection, workload: &Found) -> Result<stream::BoxStrea
     let env = env::real(Handle::current(), Faults::new());
     let watch = |of: &Of| {
         let of = *of;
-        let (version, kind, plural) = match of {
-            Of::Workload => (APPS_V1, workload.kind.name(), workload.kind.plural()),
-            Of::Sets => (APPS_V1, "ReplicaSet", "replicasets"),
-            Of::Revisions => (APPS_V1, "ControllerRevision", "controllerrevisions"),
-            Of::Claims => (CORE_V1, "PersistentVolumeClaim", "persistentvolumeclaims"),
-            Of::Pods => (CORE_V1, "Pod", "pods"),
-            Of::Events => (CORE_V1, "Event", "events"),
+        let (resource, kind) = match of {
+            Of::Workload => (workload.kind.resource(), workload.kind.gvk()),
+            Of::Sets => (REPLICA_SETS, REPLICA_SET),
+            Of::Revisions => (REVISIONS, kind_of(&REVISIONS)),
+            Of::Claims => (CLAIMS, kind_of(&CLAIMS)),
+            Of::Pods => (PODS, POD),
+            Of::Events => (EVENTS, EVENT),
         };
-        let kind = version.with_kind(ApiName::from_static(kind));
+        let served = ServedKind { resource, kind, scope: Scope::Namespaced };
         let only = Only { namespace: Some(connection.namespace().into()), ..which(of, workload, &selected) };
-        connection.watch(served(kind, plural, Scope::Namespaced), only, &env).map(move |seen| (of, seen)).boxed()
+        connection.watch(served, only, &env).map(move |seen| (of, seen)).boxed()
     };
     Ok(stream::select_all(Of::all(workload.kind).iter().map(watch)).boxed())
 }
@@ -177,16 +178,16 @@ fn which(of: Of, workload: &Found, selected: &str) -> Only {
     let fields = |fields: String| Only { fields: Some(fields), ..Only::default() };
     match (of, workload.kind) {
         (Of::Workload, _) => fields(format!("metadata.name={}", workload.name)),
-        (Of::Sets | Of::Revisions | Of::Claims, _) | (Of::Pods, Kind::StatefulSet) => Only::default(),
-        (Of::Pods, Kind::Deployment) => Only { labels: Some(selected.to_owned()), ..Only::default() },
+        (Of::Sets | Of::Revisions | Of::Claims, _) | (Of::Pods, WorkloadKind::StatefulSet) => Only::default(),
+        (Of::Pods, WorkloadKind::Deployment) => Only { labels: Some(selected.to_owned()), ..Only::default() },
         (Of::Events, _) => fields("type=Warning".to_owned()),
     }
 }
 
 fn selector(workload: &Found) -> Result<Option<LabelSelector>, Error> {
     Ok(match workload.kind {
-        Kind::Deployment => workload.view::<DeploymentView>()?.spec.selector.clone(),
-        Kind::StatefulSet => workload.view::<StatefulSetView>()?.spec.selector.clone(),
+        WorkloadKind::Deployment => workload.view::<DeploymentView>()?.spec.selector.clone(),
+        WorkloadKind::StatefulSet => workload.view::<StatefulSetView>()?.spec.selector.clone(),
     })
 }
 
@@ -266,11 +267,11 @@ mod tests {
     fn what_the_controllers_know_by_name_or_owner_is_seen_whatever_its_labels() {
         let workload = |kind| Found { kind, name: "web".to_owned(), json: String::new() };
         let labels = |of, kind| which(of, &workload(kind), "app=web").labels;
-        for kind in [Kind::Deployment, Kind::StatefulSet] {
+        for kind in WorkloadKind::ALL {
             assert_eq!([Of::Sets, Of::Revisions, Of::Claims].map(|of| labels(of, kind)), [None, None, None]);
             assert_eq!(which(Of::Workload, &workload(kind), "app=web").fields.as_deref(), Some("metadata.name=web"));
         }
-        assert_eq!(labels(Of::Pods, Kind::Deployment).as_deref(), Some("app=web"));
-        assert_eq!(labels(Of::Pods, Kind::StatefulSet), None, "their names tell whose they are");
+        assert_eq!(labels(Of::Pods, WorkloadKind::Deployment).as_deref(), Some("app=web"));
+        assert_eq!(labels(Of::Pods, WorkloadKind::StatefulSet), None, "their names tell whose they are");
     }
 }

@@ -201,13 +201,10 @@ fn feature(finding: &Finding) -> Feature {
 
 #[cfg(test)]
 mod tests {
-    use super::{
-        super::{report::json, target::Kind},
-        *,
-    };
+    use super::{super::report::json, *};
     use berth_api::Gate;
     use berth_rollout::status::{RolloutProgress, UnreadyPod};
-    use berth_workloads::cause;
+    use berth_workloads::{cause, workload::WorkloadKind};
 
     fn look() -> RolloutStatus {
         let replicas = Replicas { wanted: 3, total: 2, updated: 1, available: 0, terminating: None };
@@ -229,7 +226,7 @@ mod tests {
     }
 
     fn text(features: &[Finding], look: &RolloutStatus) -> String {
-        let workload = Found { kind: Kind::StatefulSet, name: "db".to_owned(), json: String::new() };
+        let workload = Found { kind: WorkloadKind::StatefulSet, name: "db".to_owned(), json: String::new() };
         json(&report("shop", &workload, features, look))
     }
 

@@ -9,91 +9,33 @@ use crate::{
     cluster_options::ClusterOptions,
     manifests::{self, Depth, Document},
 };
-use berth_identity::{GroupVersionResource, Revision};
-use berth_workloads::{
-    resources::{DEPLOYMENTS, STATEFUL_SETS, v1},
-    view::View,
-};
+use berth_identity::Revision;
+use berth_workloads::{view::View, workload::WorkloadKind};
 use jiff::Timestamp;
 use serde_json::Value;
 
-/// Kinds that can be rolled out.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
-    Deployment,
-    StatefulSet,
-}
-
-impl Kind {
-    /// Reads a type as kubectl does: singular, plural or short, with or without version and group.
-    pub(super) fn parse(text: &str) -> Result<Self, Error> {
-        let unknown = || Error::Usage(format!("berth does not roll out the type {text}; write deployment or statefulset"));
-        let (kind, group) = text.split_once('.').unwrap_or((text, ""));
-        if !["", "apps", "v1.apps"].contains(&group) {
-            return Err(unknown());
-        }
-        match kind.to_ascii_lowercase().as_str() {
-            "deployment" | "deployments" | "deploy" => Ok(Self::Deployment),
-            "statefulset" | "statefulsets" | "sts" => Ok(Self::StatefulSet),
-            "daemonset" | "daemonsets" | "ds" => Err(Error::Usage("berth does not roll out DaemonSets; use kubectl rollout".to_owned())),
-            _ => Err(unknown()),
-        }
+/// Reads a type as kubectl does: singular, plural or short, with or without version and group.
+///
+/// # Errors
+/// berth does not roll out this type.
+pub(super) fn parse_kind(text: &str) -> Result<WorkloadKind, Error> {
+    let unknown = || Error::Usage(format!("berth does not roll out the type {text}; write deployment or statefulset"));
+    let (kind, group) = text.split_once('.').unwrap_or((text, ""));
+    if !["", "apps", "v1.apps"].contains(&group) {
+        return Err(unknown());
     }
-
-    /// The kind of an object; `None` of those that are not rolled out.
-    fn of(object: &Value) -> Option<Self> {
-        match (object["apiVersion"].as_str()?, object["kind"].as_str()?) {
-            ("apps/v1", "Deployment") => Some(Self::Deployment),
-            ("apps/v1", "StatefulSet") => Some(Self::StatefulSet),
-            _ => None,
-        }
-    }
-
-    /// `Deployment`.
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            Self::Deployment => "Deployment",
-            Self::StatefulSet => "StatefulSet",
-        }
-    }
-
-    /// What paths name.
-    pub(super) fn gvr(self) -> GroupVersionResource {
-        v1(match self {
-            Self::Deployment => DEPLOYMENTS,
-            Self::StatefulSet => STATEFUL_SETS,
-        })
-    }
-
-    /// `deployments`.
-    pub(super) fn plural(self) -> &'static str {
-        match self {
-            Self::Deployment => "deployments",
-            Self::StatefulSet => "statefulsets",
-        }
-    }
-
-    /// `deployments.apps`.
-    pub(super) fn resource(self) -> &'static str {
-        match self {
-            Self::Deployment => "deployments.apps",
-            Self::StatefulSet => "statefulsets.apps",
-        }
-    }
-
-    /// `deployment.apps`, as what was done is told.
-    fn singular(self) -> &'static str {
-        match self {
-            Self::Deployment => "deployment.apps",
-            Self::StatefulSet => "statefulset.apps",
-        }
+    match kind.to_ascii_lowercase().as_str() {
+        "deployment" | "deployments" | "deploy" => Ok(WorkloadKind::Deployment),
+        "statefulset" | "statefulsets" | "sts" => Ok(WorkloadKind::StatefulSet),
+        "daemonset" | "daemonsets" | "ds" => Err(Error::Usage("berth does not roll out DaemonSets; use kubectl rollout".to_owned())),
+        _ => Err(unknown()),
     }
 }
 
 /// A workload that a command is about, as the server had it.
 #[derive(Debug)]
 pub(super) struct Found {
-    pub(super) kind: Kind,
+    pub(super) kind: WorkloadKind,
     pub(super) name: String,
     /// The whole object.
     pub(super) json: String,
@@ -102,7 +44,7 @@ pub(super) struct Found {
 impl Found {
     /// `deployment.apps/web`.
     pub(super) fn title(&self) -> String {
-        format!("{}/{}", self.kind.singular(), self.name)
+        format!("{}.{}/{}", self.kind.singular(), self.kind.resource().group, self.name)
     }
 
     /// `deployment.apps/web --namespace shop`: it, for the command line.
@@ -152,11 +94,11 @@ pub(super) fn changed(json: &str) -> Option<Timestamp> {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Selection {
     /// These.
-    Named(Vec<(Kind, String)>),
+    Named(Vec<(WorkloadKind, String)>),
     /// All of a type, or those with the labels.
-    All(Kind, Option<String>),
+    All(WorkloadKind, Option<String>),
     /// Those of manifests: each with its namespace, if one is named there.
-    Manifests(Vec<(Kind, Option<String>, String)>),
+    Manifests(Vec<(WorkloadKind, Option<String>, String)>),
 }
 
 impl Selection {
@@ -180,7 +122,7 @@ impl Selection {
     fn of_manifests(documents: &[Document], cluster: &ClusterOptions) -> Result<Self, Error> {
         let mut found = Vec::new();
         for Document { place, object } in documents {
-            let Some(kind) = Kind::of(object) else { continue };
+            let Some(kind) = WorkloadKind::of_manifest(text_of(&object["apiVersion"]), text_of(&object["kind"])) else { continue };
             let text = |key: &str| object["metadata"][key].as_str().filter(|text| !text.is_empty()).map(str::to_owned);
             let Some(name) = text("name") else { continue };
             if let (Some(own), Some(asked)) = (text("namespace"), &cluster.namespace)
@@ -206,7 +148,7 @@ impl Selection {
     pub(super) async fn everything(connection: &Connection, cluster: &ClusterOptions) -> Result<Vec<(Connection, Found)>, Error> {
         let mut found = Vec::new();
         let mut fault = None;
-        for kind in [Kind::Deployment, Kind::StatefulSet] {
+        for kind in WorkloadKind::ALL {
             match Self::All(kind, None).find(connection, cluster).await {
                 Ok(of_kind) => found.extend(of_kind),
                 Err(Error::Usage(why)) => fault = Some(Error::Usage(why)),
@@ -228,7 +170,7 @@ impl Selection {
             Self::Named(target.resources.iter().map(|text| type_and_name(text)).collect::<Result<_, _>>()?)
         } else {
             let (kind, names) = target.resources.split_first().ok_or_else(|| Error::Usage("write TYPE/NAME".to_owned()))?;
-            let kind = match (Kind::parse(kind), names) {
+            let kind = match (parse_kind(kind), names) {
                 (Err(why), []) => {
                     return Err(Error::Usage(format!("write TYPE/NAME: deployment/{kind} ({why})")));
                 }
@@ -276,7 +218,7 @@ impl Selection {
                     }
                 };
                 if items.is_empty() {
-                    return Err(Error::Usage(format!("no {} found in {place}", kind.plural())));
+                    return Err(Error::Usage(format!("no {} found in {place}", kind.resource().plural)));
                 }
                 let each = |item: Item| (connection.in_namespace(&item.namespace), Found { kind: *kind, name: item.name, json: item.json });
                 found.extend(items.into_iter().map(each));
@@ -286,14 +228,18 @@ impl Selection {
     }
 }
 
-async fn read(connection: &Connection, kind: Kind, name: &str) -> Result<Found, Error> {
+async fn read(connection: &Connection, kind: WorkloadKind, name: &str) -> Result<Found, Error> {
     let json = connection.named(&kind.gvr(), name).await?;
     Ok(Found { kind, name: name.to_owned(), json })
 }
 
-fn type_and_name(text: &str) -> Result<(Kind, String), Error> {
+fn text_of(value: &Value) -> &str {
+    value.as_str().unwrap_or_default()
+}
+
+fn type_and_name(text: &str) -> Result<(WorkloadKind, String), Error> {
     match text.split_once('/') {
-        Some((kind, name)) if !name.is_empty() && !name.contains('/') => Ok((Kind::parse(kind)?, name.to_owned())),
+        Some((kind, name)) if !name.is_empty() && !name.contains('/') => Ok((parse_kind(kind)?, name.to_owned())),
         _ => Err(Error::Usage(format!("{text:?} is not TYPE/NAME like the others; write, for example, deployment/web"))),
     }
 }
@@ -313,12 +259,12 @@ mod tests {
     fn workloads_are_named_in_every_way_of_kubectl() {
         let one = |kind, name: &str| Ok(Selection::Named(vec![(kind, name.to_owned())]));
         for text in ["deployment/web", "deploy/web", "deployments.apps/web", "deployment.v1.apps/web", "deploy web", "Deployment web"] {
-            assert_eq!(parse(text, None), one(Kind::Deployment, "web"), "{text}");
+            assert_eq!(parse(text, None), one(WorkloadKind::Deployment, "web"), "{text}");
         }
-        assert_eq!(parse("sts db", None), one(Kind::StatefulSet, "db"));
-        let both = vec![(Kind::Deployment, "a".to_owned()), (Kind::StatefulSet, "b".to_owned())];
+        assert_eq!(parse("sts db", None), one(WorkloadKind::StatefulSet, "db"));
+        let both = vec![(WorkloadKind::Deployment, "a".to_owned()), (WorkloadKind::StatefulSet, "b".to_owned())];
         assert_eq!(parse("deploy/a sts/b", None), Ok(Selection::Named(both)));
-        assert_eq!(parse("deploy", Some("a=b")), Ok(Selection::All(Kind::Deployment, Some("a=b".to_owned()))));
+        assert_eq!(parse("deploy", Some("a=b")), Ok(Selection::All(WorkloadKind::Deployment, Some("a=b".to_owned()))));
     }
 
     #[test]
@@ -330,7 +276,10 @@ mod tests {
         let documents =
             [document("Service", "v1", None), document("Deployment", "apps/v1", Some("shop")), document("StatefulSet", "apps/v1", None)];
         let anywhere = ClusterOptions::default();
-        let expected = vec![(Kind::Deployment, Some("shop".to_owned()), "web".to_owned()), (Kind::StatefulSet, None, "web".to_owned())];
+        let expected = vec![
+            (WorkloadKind::Deployment, Some("shop".to_owned()), "web".to_owned()),
+            (WorkloadKind::StatefulSet, None, "web".to_owned()),
+        ];
         let found = Selection::of_manifests(&documents, &anywhere).map_err(|error| error.to_string());
         assert_eq!(found, Ok(Selection::Manifests(expected)));
         let elsewhere = ClusterOptions { namespace: Some("bank".to_owned()), ..ClusterOptions::default() };

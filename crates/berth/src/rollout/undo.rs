@@ -8,7 +8,7 @@ use super::{
     options::{DryRun, Undo},
     report,
     revisions::{self, Kept},
-    target::{Found, Kind},
+    target::Found,
 };
 use crate::progress::{line, warn};
 use berth_workloads::{
@@ -18,6 +18,7 @@ use berth_workloads::{
     },
     hash::same_template,
     view::DeploymentView,
+    workload::WorkloadKind,
 };
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -28,8 +29,8 @@ pub(super) async fn run(options: &Undo, connection: &Connection, workload: &Foun
         warn("Warning: --dry-run is deprecated and can be replaced with --dry-run=client.");
     }
     match workload.kind {
-        Kind::Deployment => of_deployment(options, connection, workload).await,
-        Kind::StatefulSet => of_stateful_set(options, connection, workload).await,
+        WorkloadKind::Deployment => of_deployment(options, connection, workload).await,
+        WorkloadKind::StatefulSet => of_stateful_set(options, connection, workload).await,
     }
 }
 
@@ -78,7 +79,7 @@ async fn write(
         warn(&format!(
             "Warning: resource {}/{} was previously managed with 'kubectl apply'. Rolling back will not update the {LAST_APPLIED} annotation, \
              so the next apply of its manifest reverts this rollback. Update the manifest.",
-            workload.kind.plural(),
+            workload.kind.resource().plural,
             workload.name
         ));
     }
@@ -143,7 +144,7 @@ fn patch(deployment: &DeploymentView, set: &Set) -> Result<Value, Error> {
 
 #[cfg(test)]
 mod tests {
-    use super::{super::target::Kind, *};
+    use super::*;
     use berth_identity::Revision;
     use berth_workloads::view::View;
 
@@ -203,7 +204,7 @@ mod tests {
 
     #[test]
     fn the_revision_is_found_or_the_reason_given_in_kubectls_words() {
-        let workload = Found { kind: Kind::Deployment, name: "web".to_owned(), json: String::new() };
+        let workload = Found { kind: WorkloadKind::Deployment, name: "web".to_owned(), json: String::new() };
         let sets = ["3", "10", "9"].map(|revision| set(revision, &json!({})));
         let choose = |sets: &[Set], revision, spec: &Value| {
             let chosen = choose(&workload, &deployment(&json!({}), spec), sets, revision).map_err(|error| error.to_string())?;
@@ -222,7 +223,7 @@ mod tests {
 
     #[test]
     fn a_stateful_set_goes_back_to_the_revision_before_or_the_one_that_is_named() {
-        let workload = Found { kind: Kind::StatefulSet, name: "db".to_owned(), json: String::new() };
+        let workload = Found { kind: WorkloadKind::StatefulSet, name: "db".to_owned(), json: String::new() };
         let kept = [2, 3, 7].map(|number| {
             let revision = json!({"metadata": {}, "revision": number, "data": {"spec": {"template": {"$patch": "replace", "spec": {}}}}});
             Kept(serde_json::from_value(revision).expect("a revision"))

@@ -3,7 +3,7 @@
 use super::{
     error::Error,
     features::{Feature, Features},
-    target::{Found, Kind},
+    target::Found,
 };
 use crate::progress::warn;
 use berth_controllers::{Change, RawObject};
@@ -18,6 +18,7 @@ use berth_workloads::{
     cause::{self, Causes, DeploymentFacts, StatefulSetFacts},
     stateful_set::member_ordinal,
     view::{ClaimView, DeploymentView, EventView, PodView, ReplicaSetView, RevisionView, StatefulSetView, View},
+    workload::WorkloadKind,
 };
 use jiff::Timestamp;
 use std::{collections::BTreeMap, sync::Arc};
@@ -113,10 +114,10 @@ pub(super) enum Of {
 
 impl Of {
     /// What a report on a workload of this kind is made from.
-    pub(super) fn all(kind: Kind) -> &'static [Self] {
+    pub(super) fn all(kind: WorkloadKind) -> &'static [Self] {
         match kind {
-            Kind::Deployment => &[Self::Workload, Self::Sets, Self::Pods, Self::Events],
-            Kind::StatefulSet => &[Self::Workload, Self::Revisions, Self::Claims, Self::Pods, Self::Events],
+            WorkloadKind::Deployment => &[Self::Workload, Self::Sets, Self::Pods, Self::Events],
+            WorkloadKind::StatefulSet => &[Self::Workload, Self::Revisions, Self::Claims, Self::Pods, Self::Events],
         }
     }
 }
@@ -179,7 +180,7 @@ impl<'a> World<'a> {
             Of::Claims => self.claims.take(change, |json| ClaimView::decode(json, Revision(0))),
             Of::Pods => {
                 let (kind, name) = (self.subject.kind, &self.subject.name);
-                let is_its_own = |pod: &PodView| kind != Kind::StatefulSet || member_ordinal(name, &pod.meta.name).is_some();
+                let is_its_own = |pod: &PodView| kind != WorkloadKind::StatefulSet || member_ordinal(name, &pod.meta.name).is_some();
                 self.pods.take_if(change, |json| PodView::decode(json, Revision(0)), is_its_own)
             }
             Of::Events => self.events.take(change, EventView::decode),
@@ -257,7 +258,7 @@ impl<'a> World<'a> {
         }
         let Some(current) = self.workload.shown.values().next() else { return Err(self.subject.fault("has been deleted")) };
         match current.kind {
-            Kind::Deployment => {
+            WorkloadKind::Deployment => {
                 let deployment: DeploymentView = current.view()?;
                 self.unobserved_since = since(
                     deployment.status.observed_generation < deployment.meta.generation,
@@ -268,7 +269,7 @@ impl<'a> World<'a> {
                 let causes = self.causes_of_deployment(&deployment, now);
                 Ok(Some(status::of_deployment(&deployment, self.observed(&deployment, now), causes, &self.features.gates)))
             }
-            Kind::StatefulSet => {
+            WorkloadKind::StatefulSet => {
                 let set: StatefulSetView = current.view()?;
                 self.unobserved_since =
                     since(set.status.observed_generation < set.meta.generation, self.unobserved_since, current.changed(), now);

@@ -6,8 +6,9 @@ use crate::{
     scenario::{Hold, NAME, Pace, Scenario, template},
     seen::{Seen, Watched},
 };
-use berth_plan::{Change, Controllers, Edit, KINDS, Snapshot, SnapshotScope, Suppositions, WorkloadKind, forecast};
+use berth_plan::{Change, Controllers, Edit, KINDS, Snapshot, SnapshotScope, Suppositions, forecast};
 use berth_sim::rng::{Purpose, SeededRng};
+use berth_workloads::workload::{WorkloadId, WorkloadKind};
 use jiff::Timestamp;
 use kube::Client;
 use serde_json::{Value, json};
@@ -254,7 +255,7 @@ impl Trial<'_> {
 
     fn change(&self) -> Change {
         let Scenario { kind, edits, .. } = &self.scenario;
-        let edit = Edit { kind: *kind, namespace: self.namespace.clone(), name: NAME.to_owned(), edits: edits.clone() };
+        let edit = Edit { workload: WorkloadId::new(*kind, self.namespace.as_str(), NAME), edits: edits.clone() };
         Change { edits: vec![edit], ..Change::default() }
     }
 

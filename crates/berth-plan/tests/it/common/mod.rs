@@ -3,13 +3,14 @@
 
 pub(crate) mod scenario;
 
-use berth_plan::{Change, Edit, Edits, Forecast, Snapshot, Suppositions, WorkloadKind, forecast};
+use berth_plan::{Change, Edit, Edits, Forecast, Snapshot, Suppositions, forecast};
+use berth_workloads::workload::{WorkloadId, WorkloadKind};
 use scenario::deployment;
 use serde_json::{Value, json};
 use std::time::Duration;
 
 pub(crate) fn edit(kind: WorkloadKind, edits: Edits) -> Change {
-    let edit = Edit { kind, namespace: "default".to_owned(), name: "web".to_owned(), edits };
+    let edit = Edit { workload: WorkloadId::new(kind, "default", "web"), edits };
     Change { edits: vec![edit], ..Change::default() }
 }
 

@@ -1,8 +1,9 @@
 //! Random changes of random workloads: what plans are held against, in a world of the simulation and on a real cluster.
 
-use berth_plan::{Edits, WorkloadKind};
+use berth_plan::Edits;
 use berth_sim::rng::SeededRng;
 use berth_store::env::Rng;
+use berth_workloads::workload::WorkloadKind;
 use serde_json::{Value, json};
 use std::time::Duration;
 

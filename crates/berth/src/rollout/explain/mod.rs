@@ -7,7 +7,10 @@ mod state;
 
 use super::{cluster::Connection, error::Error, options::ExplainOptions, target};
 use crate::progress::chain;
-use berth_workloads::cause::{Obstacle, ToDo};
+use berth_workloads::{
+    cause::{Obstacle, ToDo},
+    workload::WorkloadKind,
+};
 use jiff::Timestamp;
 
 /// Explains what the command line names, one after the other.
@@ -55,7 +58,7 @@ async fn explain(options: &ExplainOptions) -> Result<(), Error> {
 /// What can be explained.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
-    Rolled(target::Kind),
+    Rolled(WorkloadKind),
     ReplicaSet,
     Pod,
 }
@@ -65,7 +68,7 @@ impl Kind {
         match text.to_ascii_lowercase().as_str() {
             "replicaset" | "replicasets" | "rs" | "replicaset.apps" | "replicasets.apps" => Ok(Self::ReplicaSet),
             "pod" | "pods" | "po" => Ok(Self::Pod),
-            _ => target::Kind::parse(text).map(Self::Rolled).map_err(|_| {
+            _ => target::parse_kind(text).map(Self::Rolled).map_err(|_| {
                 Error::Usage(format!("berth cannot explain the type {text}; write deployment, statefulset, replicaset or pod"))
             }),
         }
@@ -153,9 +156,9 @@ mod tests {
     #[test]
     fn workloads_and_pods_are_named_as_in_kubectl() {
         let subject = |kind, name: &str| Subject { kind, name: name.to_owned() };
-        let web = || subject(Kind::Rolled(target::Kind::Deployment), "web");
+        let web = || subject(Kind::Rolled(WorkloadKind::Deployment), "web");
         assert_eq!(parse("deployment/web"), Ok(vec![web()]));
-        assert_eq!(parse("deploy web shop"), Ok(vec![web(), subject(Kind::Rolled(target::Kind::Deployment), "shop")]));
+        assert_eq!(parse("deploy web shop"), Ok(vec![web(), subject(Kind::Rolled(WorkloadKind::Deployment), "shop")]));
         assert_eq!(parse("rs/web-1 po/web-1-a"), Ok(vec![subject(Kind::ReplicaSet, "web-1"), subject(Kind::Pod, "web-1-a")]));
         for (text, says) in [
             ("service/web", "berth cannot explain the type service"),

@@ -6,7 +6,7 @@ use super::{
         error::Error,
         features::{self, Feature},
         selector::selector_text,
-        target::{self, Found, changed},
+        target::{Found, changed},
     },
     Explanation, Kind, Next, Subject,
     facts::{self, Around, Condition},
@@ -32,6 +32,7 @@ use berth_workloads::{
     view::{
         BudgetView, ClaimView, DeploymentView, EventView, Meta, PodPhase, PodView, ReplicaSetView, RevisionView, StatefulSetView, View,
     },
+    workload::WorkloadKind,
 };
 use jiff::Timestamp;
 use k8s_openapi::{
@@ -60,8 +61,8 @@ pub(super) async fn explanation(
             let json = connection.named(&kind.gvr(), &subject.name).await?;
             let found = Found { kind, name: subject.name.clone(), json };
             match kind {
-                target::Kind::Deployment => reader.deployment(&found).await,
-                target::Kind::StatefulSet => reader.stateful_set(&found).await,
+                WorkloadKind::Deployment => reader.deployment(&found).await,
+                WorkloadKind::StatefulSet => reader.stateful_set(&found).await,
             }
         }
         Kind::ReplicaSet => reader.replica_set(&connection.named(&v1(REPLICA_SETS), &subject.name).await?).await,

@@ -10,7 +10,7 @@ use super::{
     forecaster::PlanForecaster,
     options::{Status, Target, Watch},
     status,
-    target::{self, Selection},
+    target::Selection,
 };
 use crate::{
     cluster_options::ClusterOptions,
@@ -19,13 +19,11 @@ use crate::{
     threads::Threads,
 };
 use berth_controllers::Cluster;
-use berth_follow::{
-    id::{Id, Kind},
-    world::World,
-};
+use berth_follow::world::World;
 use berth_remote::RemoteCluster;
 use berth_store::env::Env;
 use berth_terminal::{Ask, Colours, Effect, Ending, Event, Place, Shown, State, step};
+use berth_workloads::workload::WorkloadId;
 use screen::{Input, Screen};
 use std::{process::ExitCode, sync::Arc, time::Duration};
 use tokio::{
@@ -88,18 +86,11 @@ fn beginning(options: &Watch, namespace: &str) -> Result<(Place, String), Error>
     }
     match Selection::parse(&Target { resources: options.resources.clone(), ..Target::default() })? {
         Selection::Named(names) => match names.as_slice() {
-            [(kind, name)] => Ok((Place::Workload(Id::new(kind_of(*kind), namespace, name.as_str())), String::new())),
+            [(kind, name)] => Ok((Place::Workload(WorkloadId::new(*kind, namespace, name.as_str())), String::new())),
             _ => Err(Error::Usage("write one TYPE/NAME, or none to list all workloads".to_owned())),
         },
-        Selection::All(kind, _) => Ok((Place::List, kind_of(kind).word().to_owned())),
+        Selection::All(kind, _) => Ok((Place::List, kind.singular().to_owned())),
         Selection::Manifests(_) => Ok((Place::List, String::new())),
-    }
-}
-
-fn kind_of(kind: target::Kind) -> Kind {
-    match kind {
-        target::Kind::Deployment => Kind::Deployment,
-        target::Kind::StatefulSet => Kind::StatefulSet,
     }
 }
 
