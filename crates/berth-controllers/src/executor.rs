@@ -54,6 +54,22 @@ pub trait Follower: Send + Sync + 'static {
     /// `controller` is about to carry out these actions of `plan`, which it has made for `key`; it may be one that only waits. Called in the reconcile
     /// itself: to be quick.
     fn planned(&self, controller: &'static str, key: &ObjectKey, plan: &Plan, due: Due);
+
+    /// An object of a plan could not be created. Called when the event about it is recorded.
+    fn not_created(&self, _: &NotCreated<'_>) {}
+}
+
+/// An object of a plan that could not be created.
+#[derive(Debug)]
+pub struct NotCreated<'a> {
+    /// The object that the event is about: a ReplicaSet whose pod it is, a Deployment whose ReplicaSet it is.
+    pub about: &'a ObjectRef,
+    /// The name that was drawn for the object; `None`: the plan names it.
+    pub drawn_name: Option<&'a str>,
+    /// The message of the event.
+    pub message: &'a str,
+    /// Why.
+    pub error: &'a ClusterError,
 }
 
 /// What came of a plan, or of an action.
@@ -201,6 +217,12 @@ impl Executor {
         self.events.record(event);
     }
 
+    fn tell_not_created(&self, about: &ObjectRef, drawn_name: Option<&str>, message: &str, error: &CarryError) {
+        if let (Some((_, follower)), CarryError::Cluster(error)) = (&self.follower, error) {
+            follower.not_created(&NotCreated { about, drawn_name, message, error });
+        }
+    }
+
     /// Carries the plan that was made for `key` out up to the first stage in which an action fails; that stage is still finished.
     pub async fn carry_out(&self, key: impl Display + Send, plan: Plan) -> Carried {
         plan.events.iter().for_each(|event| self.events.record(event));
@@ -243,7 +265,14 @@ impl Executor {
             Action::ConfirmNodeReady { nodes, answered_since, events, .. } => {
                 self.noted(events, self.confirm_node_ready(nodes, answered_since)).await
             }
-            Action::Create { object, events, .. } => self.noted(events, self.create(object)).await.reported(),
+            Action::Create { object, events, .. } => {
+                let failure = events.failure.clone();
+                let carried = self.noted(events, self.create(object)).await.reported();
+                if let (Some(error), Some(failure), true) = (&carried.error, failure, carried.reportable.is_some()) {
+                    self.tell_not_created(&failure.about, None, &format!("{}{error}", failure.message), error);
+                }
+                carried
+            }
             Action::Patch { target, subresource, patch, events, .. } => self.noted(events, self.patch(&target, subresource, patch)).await,
             Action::Delete { target, propagation, grace_period_seconds, events, .. } => {
                 self.noted(events, self.delete(&target, propagation, grace_period_seconds)).await
@@ -385,7 +414,11 @@ impl Executor {
             None => self.record_pod(owner, Severity::Normal, "SuccessfulCreate", format!("Created pod: {name}")),
             // Its pods are being deleted with it: nothing to report, nothing to retry.
             Some(CarryError::Cluster(ClusterError::NamespaceTerminating(_))) => return Carried::default(),
-            Some(error) => self.record_pod(owner, Severity::Warning, "FailedCreate", format!("Error creating: {error}")),
+            Some(error) => {
+                let message = format!("Error creating: {error}");
+                self.tell_not_created(owner, Some(&name), &message, error);
+                self.record_pod(owner, Severity::Warning, "FailedCreate", message);
+            }
         }
         carried
     }

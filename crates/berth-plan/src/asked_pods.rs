@@ -4,8 +4,8 @@ use crate::{
     change::{Change, Changed},
     dry_run::{Write, WriteBody},
     error::PlanError,
+    simulation::{Server, Simulation, Subject},
     snapshot::{Snapshot, entries},
-    stage::{Server, Stage, Subject},
 };
 use berth_api::{Object, decode::Codec, k8s_openapi::api::core::v1::PodTemplateSpec};
 use berth_identity::Revision;
@@ -46,11 +46,11 @@ pub struct RefusedPod {
 /// # Errors
 /// Those of making the change.
 pub fn asked_pods(snapshot: &Snapshot, change: &Change) -> Result<Vec<AskedPod>, PlanError> {
-    let mut stage = Stage::new(0, snapshot.at, &Server::default());
+    let mut simulation = Simulation::new(0, snapshot.at, &Server::default());
     // Only the workloads themselves are read: the others may be many.
     let is_large = |object: &Value| ["Pod", "ReplicaSet", "ControllerRevision"].iter().any(|kind| object["kind"] == *kind);
-    stage.restore(snapshot.stored().into_iter().filter(|object| !is_large(object)))?;
-    let changed = change.outcome(&mut stage)?;
+    simulation.restore(snapshot.stored().into_iter().filter(|object| !is_large(object)))?;
+    let changed = change.outcome(&mut simulation)?;
     Ok(changed.iter().filter_map(asked).collect())
 }
 

@@ -3,8 +3,8 @@
 use crate::{
     difference::{difference, written},
     error::PlanError,
+    simulation::{Simulation, Subject},
     snapshot::{KINDS, entries},
-    stage::{Stage, Subject},
 };
 use berth_workloads::workload::{WorkloadId, WorkloadKind};
 use serde_json::{Map, Value, json};
@@ -66,13 +66,13 @@ impl Changed {
     ///
     /// # Errors
     /// What the API server would refuse.
-    pub(crate) fn make(all: Vec<Self>, stage: &mut Stage) -> Result<(), PlanError> {
+    pub(crate) fn make(all: Vec<Self>, simulation: &mut Simulation) -> Result<(), PlanError> {
         for Self { subject, before, after } in all {
             if before.is_null() {
-                stage.make_namespace(&subject.namespace)?;
-                stage.apply(&written(&after), &subject.namespace)?;
+                simulation.make_namespace(&subject.namespace)?;
+                simulation.apply(&written(&after), &subject.namespace)?;
             } else if let Some(patch) = difference(&before, &after) {
-                stage.patch(&subject, patch)?;
+                simulation.patch(&subject, patch)?;
             }
         }
         Ok(())
@@ -138,7 +138,7 @@ impl Change {
     ///
     /// # Errors
     /// A workload that is not there, a container that it does not have; what the API server would refuse.
-    pub(crate) fn outcome(&self, stage: &mut Stage) -> Result<Vec<Changed>, PlanError> {
+    pub(crate) fn outcome(&self, simulation: &mut Simulation) -> Result<Vec<Changed>, PlanError> {
         let of_manifests = self.known_manifests().map(|manifest| Subject::of(manifest, self.namespace_of(manifest)));
         let of_targets = self.targets()?.iter().map(subject).collect::<Vec<_>>();
         let mut subjects: Vec<Subject> = Vec::new();
@@ -148,8 +148,8 @@ impl Change {
             }
         }
         // Step by step in a place of its own, where nobody looks.
-        let mut aside = Stage::new(0, stage.now(), &stage.server);
-        let before = subjects.iter().map(|subject| stage.get(subject)).collect::<Result<Vec<_>, _>>()?;
+        let mut aside = Simulation::new(0, simulation.now(), &simulation.server);
+        let before = subjects.iter().map(|subject| simulation.get(subject)).collect::<Result<Vec<_>, _>>()?;
         aside.restore(before.iter().filter(|object| !object.is_null()))?;
         match &self.served {
             Some(answers) => answers.iter().try_for_each(|answer| aside.take(answer))?,
@@ -176,14 +176,14 @@ impl Change {
         words.join(", ")
     }
 
-    fn make_own(&self, stage: &mut Stage) -> Result<(), PlanError> {
+    fn make_own(&self, simulation: &mut Simulation) -> Result<(), PlanError> {
         for manifest in self.known_manifests() {
             let namespace = self.namespace_of(manifest);
-            stage.make_namespace(namespace)?;
-            stage.apply(manifest, namespace)?;
+            simulation.make_namespace(namespace)?;
+            simulation.apply(manifest, namespace)?;
         }
         for Edit { workload, edits } in &self.edits {
-            edits.make(stage, workload)?;
+            edits.make(simulation, workload)?;
         }
         Ok(())
     }
@@ -204,14 +204,14 @@ impl Edits {
         images.chain(replicas).chain(choices).collect()
     }
 
-    fn make(&self, stage: &mut Stage, workload: &WorkloadId) -> Result<(), PlanError> {
+    fn make(&self, simulation: &mut Simulation, workload: &WorkloadId) -> Result<(), PlanError> {
         let subject = subject(workload);
-        let live = stage.get(&subject)?;
+        let live = simulation.get(&subject)?;
         if live.is_null() {
             return Err(PlanError::NoWorkload { workload: workload.clone() });
         }
         let patch = self.patch(workload.kind, &live)?;
-        if patch.is_empty() { Ok(()) } else { stage.patch(&subject, json!({"spec": patch})) }
+        if patch.is_empty() { Ok(()) } else { simulation.patch(&subject, json!({"spec": patch})) }
     }
 
     /// A merge patch of the spec.

@@ -4,7 +4,7 @@ use crate::{
     change::Change,
     error::PlanError,
     forecast::{Forecast, Outcome},
-    read::{Suppositions, forecast as forecast_of},
+    run::{Suppositions, forecast as forecast_of},
     snapshot::Snapshot,
     times::seconds,
 };

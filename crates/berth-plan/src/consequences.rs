@@ -2,7 +2,7 @@
 
 use crate::{
     forecast::{Forecast, Life, Outcome, StepKind, WorkloadForecast},
-    learn::Source,
+    pod_timings::Source,
     text::{Shown, pods},
 };
 use berth_workloads::pod_state::PodState;

@@ -4,8 +4,8 @@ use crate::{
     change::{Change, Changed},
     difference::{difference, written},
     error::PlanError,
+    simulation::{Server, Simulation, Subject},
     snapshot::{KINDS, Snapshot, SnapshotKind, SnapshotScope},
-    stage::{Server, Stage, Subject},
 };
 use berth_identity::{GroupVersionKind, GroupVersionResource};
 use serde_json::Value;
@@ -39,10 +39,10 @@ pub enum WriteBody {
 /// # Errors
 /// Those of making the change.
 pub fn writes(snapshot: &Snapshot, change: &Change) -> Result<Vec<Write>, PlanError> {
-    let mut stage = Stage::new(0, snapshot.at, &Server::default());
-    stage.restore(snapshot.stored())?;
+    let mut simulation = Simulation::new(0, snapshot.at, &Server::default());
+    simulation.restore(snapshot.stored())?;
     let mut writes = Vec::new();
-    for Changed { subject, before, after } in change.outcome(&mut stage)? {
+    for Changed { subject, before, after } in change.outcome(&mut simulation)? {
         let what =
             if before.is_null() { Some(WriteBody::Create(written(&after))) } else { difference(&before, &after).map(WriteBody::Patch) };
         let known = KINDS.iter().find(|kind| kind.kind == subject.kind);

@@ -1,7 +1,7 @@
 //! What is told of a change: data, whose JSON is an interface ([`Forecast`] and all in it; docs/how-to/plan.md names the fields).
 
 use crate::{
-    learn::Timing,
+    pod_timings::Timing,
     times::{maybe_seconds, seconds},
 };
 use berth_api::Gate;

@@ -4,8 +4,8 @@
 //! `berth up` runs go on from it in virtual time, over simulated nodes whose pods take as long as pods of the cluster did. What then happens is the
 //! [`Forecast`]: data. There is no other model: nothing in this crate decides about a workload, and a check of the tree keeps it so.
 //!
-//! Pure but for the time that it takes: no clock, no IO, no randomness but the seed's. Start with [`forecast`], then `stage.rs` (the world) and
-//! `record.rs` (what is read of it).
+//! Pure but for the time that it takes: no clock, no IO, no randomness but the seed's. Start with [`forecast`], then `simulation.rs` (the simulated cluster)
+//! and `observer.rs` (what a forecast reads of it).
 
 mod analyses;
 mod asked_pods;
@@ -13,25 +13,25 @@ mod change;
 mod chart;
 mod compare;
 mod consequences;
+mod controller_log;
+mod count_history;
 mod demand;
 mod difference;
 mod dry_run;
 mod error;
 mod forecast;
-mod habits;
-mod learn;
 mod nodes;
-mod read;
-mod record;
+mod observer;
+mod pod_behavior;
+mod pod_timings;
 mod references;
 mod replay;
+mod run;
+mod simulation;
 mod snapshot;
-mod stage;
-mod tally;
 mod text;
 mod times;
-mod told;
-mod tracked;
+mod tracked_workload;
 mod version;
 
 pub use analyses::Analyses;
@@ -46,11 +46,11 @@ pub use forecast::{
     Failure, Forecast, Lane, Life, LifeState, NodeRoom, Outcome, Peak, QuotaPeak, Step, StepKind, Supposed, Trouble, TroubleKind, Victim,
     WaitSpan, WorkloadForecast,
 };
-pub use learn::{Source, Timing};
-pub use read::{KnownGates, Suppositions, forecast};
+pub use pod_timings::{Source, Timing};
 pub use replay::{
     Column, Ending, Facts, Missed, Passing, Policy, Recorded, Replay, ReplayError, ReplayOptions, Rollout, Size, Sum, WorkloadColumn,
     charts as replay_charts, replay, text as replay_text,
 };
+pub use run::{KnownGates, Suppositions, forecast};
 pub use snapshot::{Controllers, KINDS, Snapshot, SnapshotKind, SnapshotScope};
 pub use text::{compared, text, victims};

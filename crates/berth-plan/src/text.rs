@@ -3,7 +3,7 @@
 use crate::{
     compare::{Alternative, Spread},
     forecast::{Forecast, Outcome, Peak, Step, StepKind, WorkloadForecast},
-    learn::{Source, Timing},
+    pod_timings::{Source, Timing},
 };
 use std::{
     collections::BTreeMap,

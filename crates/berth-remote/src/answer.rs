@@ -1,5 +1,6 @@
 //! A server's answers, and their meaning for callers: the only place that reads a `Status`.
 
+use crate::refusal::Refusal;
 use berth_controllers::{ClusterError, RawObject};
 use berth_identity::{Name, Namespace, ObjectKey, Revision};
 use berth_workloads::view::read_metadata;
@@ -10,9 +11,6 @@ use http::{
 };
 use serde::{Deserialize, de::Error as _};
 use std::time::Duration;
-
-/// The text in a refusal by a quota after the name of the object (upstream `apiserver/plugin/pkg/admission/resourcequota/controller.go`).
-const QUOTA: [&str; 3] = ["is forbidden: exceeded quota: ", "is forbidden: failed quota: ", "is forbidden: status unknown for quota: "];
 
 /// An answer, read whole.
 #[derive(Debug)]
@@ -59,8 +57,7 @@ impl Answer {
     /// The server's words, if the user lacks the right to do this. Other refusals with this code are of the object: a quota, an admission plug-in.
     pub(crate) fn denial(&self) -> Option<String> {
         let status: Status = (self.code == StatusCode::FORBIDDEN).then(|| serde_json::from_slice(&self.body).unwrap_or_default())?;
-        let says_so = status.message.contains("forbidden: User \"") && status.message.contains("\" cannot ");
-        says_so.then_some(status.message)
+        (Refusal::of(self.code.as_u16(), &status.message) == Refusal::Right).then_some(status.message)
     }
 
     /// Why the server did not do what it was asked.
@@ -80,7 +77,7 @@ impl Answer {
             // A patch for an object with another uid: uids do not change.
             422 if has_cause(|cause| cause.field == "metadata.uid") => ClusterError::Conflict(text),
             403 if has_cause(|cause| cause.reason == "NamespaceTerminating") => ClusterError::NamespaceTerminating(text),
-            403 if QUOTA.iter().any(|words| text.contains(words)) => ClusterError::ExceedsQuota(text),
+            403 if Refusal::of(403, &text) == Refusal::Quota => ClusterError::ExceedsQuota(text),
             504 if !has_cause(|cause| cause.reason == "ResourceVersionTooLarge") => ClusterError::Unknown(text),
             410 | 429 | 504 | 507 => {
                 let told = status.details.and_then(|details| details.retry_after_seconds).filter(|seconds| *seconds > 0);

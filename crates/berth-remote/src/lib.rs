@@ -17,6 +17,7 @@ mod denials;
 mod discovery;
 mod follower;
 mod options;
+mod refusal;
 mod vendor;
 
 pub use cluster::{ConnectError, RemoteCluster};
@@ -24,4 +25,5 @@ pub use connection::Connection;
 pub use contact::Contact;
 pub use follower::{Only, WatchError, follow_some};
 pub use options::{Impersonated, OpenError, Options};
+pub use refusal::Refusal;
 pub use vendor::Vendor;

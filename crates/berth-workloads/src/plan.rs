@@ -8,7 +8,7 @@ mod show;
 mod wait;
 
 pub use new_object::NewObject;
-pub use reason::{Reason, Rule};
+pub use reason::{Reason, Rule, SizeLimit};
 pub use show::Brief;
 pub use wait::{AtStep, Next, TerminatingPod, Wait, WaitKind};
 

@@ -1,11 +1,11 @@
 //! What workloads cost while time passes: counted from objects as they change, whether these are a recording's or a simulation's.
 
 use crate::{
+    count_history::CountHistory,
     forecast::Peak,
     replay::column::{Column, Ending, Rollout, Size, Sum, WorkloadColumn},
-    tally::Tally,
     times::since,
-    tracked::Tracking,
+    tracked_workload::LiveWorkload,
 };
 use berth_api::FeatureGates;
 use berth_identity::{Name, Namespace, ObjectKey, Revision};
@@ -77,9 +77,9 @@ impl Group {
 /// One workload.
 #[derive(Default)]
 struct Book {
-    tracking: Tracking,
+    tracking: LiveWorkload,
     template: String,
-    tally: Tally,
+    tally: CountHistory,
     totals: Totals,
     frozen: Option<Totals>,
     rollouts: Vec<Rollout>,
@@ -175,7 +175,7 @@ impl Ledger {
             book.sizes.values_mut().for_each(keep);
             book.rollouts.clear();
             book.is_open = false;
-            if !matches!(book.tracking, Tracking::Nothing) && !book.tracking.is_complete(&self.gates) {
+            if !matches!(book.tracking, LiveWorkload::Nothing) && !book.tracking.is_complete(&self.gates) {
                 book.open(Duration::ZERO, Ending::UnderWay);
             }
         }
@@ -218,14 +218,14 @@ impl Ledger {
                 if let Ok(view) = DeploymentView::decode(json, Revision(0)) {
                     let template = template_of(view.spec.template.spec.as_ref());
                     let key = WorkloadId::of_key(WorkloadKind::Deployment, view.meta.key());
-                    self.put_workload(key, Tracking::Deployment(Box::new(view)), template, now);
+                    self.put_workload(key, LiveWorkload::Deployment(Box::new(view)), template, now);
                 }
             }
             "statefulsets" => {
                 if let Ok(view) = StatefulSetView::decode(json, Revision(0)) {
                     let template = template_of(view.spec.template.spec.as_ref());
                     let key = WorkloadId::of_key(WorkloadKind::StatefulSet, view.meta.key());
-                    self.put_workload(key, Tracking::StatefulSet(Box::new(view)), template, now);
+                    self.put_workload(key, LiveWorkload::StatefulSet(Box::new(view)), template, now);
                 }
             }
             _ => (),
@@ -243,7 +243,7 @@ impl Ledger {
             _ => {
                 let group = WorkloadKind::of_plural(plural).map(|kind| Group::Workload(WorkloadId::of_key(kind, key)));
                 if let Some(book) = group.and_then(|group| self.books.get_mut(&group)) {
-                    book.tracking = Tracking::Nothing;
+                    book.tracking = LiveWorkload::Nothing;
                     book.template.clear();
                     book.end(at, Ending::Deleted);
                     book.want(at, 0);
@@ -252,7 +252,7 @@ impl Ledger {
         }
     }
 
-    fn put_workload(&mut self, workload: WorkloadId, tracking: Tracking, template: String, now: Timestamp) {
+    fn put_workload(&mut self, workload: WorkloadId, tracking: LiveWorkload, template: String, now: Timestamp) {
         let (at, has_begun) = (self.at(now), self.began.is_some());
         let group = Group::Workload(workload.clone());
         let book = self.books.entry(group.clone()).or_insert_with(|| Book::new(has_begun));
@@ -486,7 +486,7 @@ impl Book {
 
     fn column(mut self, group: &Group, gates: &FeatureGates) -> Option<WorkloadColumn> {
         let totals = self.frozen.unwrap_or(self.totals);
-        let has_any = 0 < totals.pods.value || !self.rollouts.is_empty() || !matches!(self.tracking, Tracking::Nothing);
+        let has_any = 0 < totals.pods.value || !self.rollouts.is_empty() || !matches!(self.tracking, LiveWorkload::Nothing);
         // Sets that were scaled down long ago are nobody's workload.
         let is_one = has_any || (matches!(group, Group::ReplicaSet(_)) && self.wanted.iter().any(|(_, wanted)| 0 < *wanted));
         is_one.then(|| {

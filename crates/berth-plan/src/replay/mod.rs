@@ -4,7 +4,7 @@
 mod chart;
 mod column;
 mod ledger;
-mod lives;
+mod pod_times;
 mod recorded;
 mod run;
 mod text;

@@ -6,7 +6,7 @@ use crate::{
     replay::{
         column::{Column, Facts, Missed},
         ledger::Ledger,
-        lives::{Lives, Watched},
+        pod_times::{Lives, Watched},
     },
     snapshot::{Controllers, entries},
 };

@@ -8,8 +8,8 @@ use crate::{
         ledger::Ledger,
         recorded::{Input, Place, Recorded, imaged, place, wanted},
     },
+    simulation::{Server, Simulation, Subject},
     snapshot::{Controllers, Snapshot},
-    stage::{Server, Stage, Subject},
 };
 use berth_api::{
     annotations::{BERTH_ANALYSIS_PROVIDER, BERTH_ANALYSIS_QUERY, BERTH_STEPS},
@@ -119,8 +119,8 @@ struct Run {
     seed: u64,
 }
 
-struct World<'a> {
-    stage: Stage,
+struct OngoingReplay<'a> {
+    simulation: Simulation,
     ledger: Ledger,
     run: &'a Run,
     /// As it was wanted last.
@@ -142,8 +142,8 @@ impl Run {
         let objects: Vec<Value> = recorded.initial.iter().cloned().map(|object| self.given(object)).collect();
         let before = recorded.begins - WARM_UP;
         let gates = self.controllers.gates();
-        let mut stage = Stage::new(self.seed, before, &Server::default());
-        stage.gates.clone_from(&gates);
+        let mut simulation = Simulation::new(self.seed, before, &Server::default());
+        simulation.gates.clone_from(&gates);
         let known = objects.iter().map(|object| (place(object), object.clone())).collect();
         let accounts = accounts(&objects);
         let snapshot = Snapshot { objects, at: recorded.begins, missing: Vec::new() };
@@ -151,29 +151,29 @@ impl Run {
         stored.extend(accounts.into_iter().map(Cow::Owned));
         let mut nodes = recorded.nodes.clone();
         nodes.extend(stored.iter().filter(|object| object["kind"] == "Node").map(|node| place(node).2));
-        stage.restore(stored)?;
-        stage.start_with_deletions(recorded.lives.nodes(nodes, before));
+        simulation.restore(stored)?;
+        simulation.start_with_deletions(recorded.lives.nodes(nodes, before));
         let ledger = Ledger::new(gates);
-        let mut world = World { stage, ledger, run: self, known, notes: Vec::new(), unsaid: 0 };
-        world.follow(recorded.begins, passing)?;
-        world.ledger.begin(recorded.begins);
+        let mut ongoing = OngoingReplay { simulation, ledger, run: self, known, notes: Vec::new(), unsaid: 0 };
+        ongoing.follow(recorded.begins, passing)?;
+        ongoing.ledger.begin(recorded.begins);
         for (at, input) in &recorded.inputs {
-            world.follow(recorded.begins + *at, passing)?;
-            world.make(input)?;
+            ongoing.follow(recorded.begins + *at, passing)?;
+            ongoing.make(input)?;
         }
         let end = recorded.begins + recorded.facts.lasts;
-        world.follow(end, passing)?;
-        world.ledger.close(end.max(world.stage.now()));
-        world.finish_rollouts(end + AFTER_MAX, passing)?;
-        world.stage.check_panics()?;
-        if world.unsaid > 0 {
-            world.notes.push(format!("{} more changes could not be replayed", world.unsaid));
+        ongoing.follow(end, passing)?;
+        ongoing.ledger.close(end.max(ongoing.simulation.now()));
+        ongoing.finish_rollouts(end + AFTER_MAX, passing)?;
+        ongoing.simulation.check_panics()?;
+        if ongoing.unsaid > 0 {
+            ongoing.notes.push(format!("{} more changes could not be replayed", ongoing.unsaid));
         }
-        Ok(world.ledger.column(self.name.to_owned(), world.notes))
+        Ok(ongoing.ledger.column(self.name.to_owned(), ongoing.notes))
     }
 }
 
-impl World<'_> {
+impl OngoingReplay<'_> {
     /// Lets time pass.
     fn follow(&mut self, until: Timestamp, passing: &mut dyn FnMut(&Passing<'_>)) -> Result<(), PlanError> {
         while self.step(until)? {
@@ -193,8 +193,8 @@ impl World<'_> {
 
     fn step(&mut self, until: Timestamp) -> Result<bool, PlanError> {
         let mut events = Vec::new();
-        let goes_on = self.stage.step(until, |plural, changed| events.push((plural.to_owned(), changed.event)))?;
-        let now = self.stage.now();
+        let goes_on = self.simulation.step(until, |plural, changed| events.push((plural.to_owned(), changed.event)))?;
+        let now = self.simulation.now();
         for (plural, event) in events {
             match event.kind {
                 EventKind::Put => self.ledger.put(&plural, &event.entry.value, now),
@@ -208,8 +208,8 @@ impl World<'_> {
             }
         }
         self.ledger.ripen(now);
-        // What it says meanwhile nobody reads here.
-        self.stage.told().said().forget();
+        // A replay does not read the log.
+        self.simulation.log().observations().discard();
         Ok(goes_on)
     }
 
@@ -249,22 +249,22 @@ impl World<'_> {
         let (place, subject) = (place(&object), Subject::of(&object, ""));
         let before = self.known.insert(place, object.clone());
         if !subject.namespace.is_empty() && before.is_none() {
-            self.stage.make_namespace(&subject.namespace)?;
+            self.simulation.make_namespace(&subject.namespace)?;
         }
         match (object["kind"].as_str(), before) {
             // On a node already: nobody here placed it.
-            (Some("Pod"), _) => self.stage.restore([imaged(object, None)]),
-            (Some("Node"), None) => self.stage.restore([object]),
+            (Some("Pod"), _) => self.simulation.restore([imaged(object, None)]),
+            (Some("Node"), None) => self.simulation.restore([object]),
             (Some("Node"), Some(before)) => {
                 if let Some(patch) = difference(&wanted(&before), &wanted(&object)) {
-                    self.stage.patch(&subject, patch)?;
+                    self.simulation.patch(&subject, patch)?;
                 }
-                self.stage.patch_status(&subject, json!({"status": object["status"]}))
+                self.simulation.patch_status(&subject, json!({"status": object["status"]}))
             }
-            (_, None) => self.stage.apply(&wanted(&object), &subject.namespace),
+            (_, None) => self.simulation.apply(&wanted(&object), &subject.namespace),
             (_, Some(before)) => {
                 let patch = difference(&wanted(&before), &wanted(&object));
-                patch.map_or(Ok(()), |patch| self.stage.patch(&subject, patch))
+                patch.map_or(Ok(()), |patch| self.simulation.patch(&subject, patch))
             }
         }
     }
@@ -275,7 +275,7 @@ impl World<'_> {
         let api_version = known.map(|object| object["apiVersion"].as_str().unwrap_or_default().to_owned()).unwrap_or_default();
         let subject = Subject { kind: GroupVersionKind::as_written(&api_version, kind), namespace: namespace.clone(), name: name.clone() };
         // A pod that somebody else runs is gone when it is gone.
-        self.stage.delete(&subject, (*kind == "Pod").then_some(0))
+        self.simulation.delete(&subject, (*kind == "Pod").then_some(0))
     }
 }
 

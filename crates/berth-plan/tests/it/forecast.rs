@@ -251,7 +251,8 @@ fn only_what_the_controllers_know_is_compared_and_each_kind_with_its_own() {
         let charts = alternatives.iter().map(|alternative| alternative.charts(&change).len()).sum::<usize>();
         assert_eq!(charts, alternatives.len(), "a chart each");
         // Strategy and image are one write: under Recreate nothing new comes before all that is old is gone.
-        let recreate = alternatives.iter().find(|one| (one.kind, one.policy) == (WorkloadKind::Deployment, "Recreate")).expect("it is known to both");
+        let recreate =
+            alternatives.iter().find(|one| (one.kind, one.policy) == (WorkloadKind::Deployment, "Recreate")).expect("it is known to both");
         let web = recreate.forecast.workloads.iter().find(|workload| *workload.workload.name == *"web").expect("it is changed");
         assert_eq!((web.pods.value, web.available.value), (2, 0), "{controllers:?}");
         berth_plan::compared(&alternatives)

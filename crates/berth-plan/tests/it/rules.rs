@@ -289,7 +289,7 @@ fn a_set_that_is_cleaned_away_is_a_step() {
     let last = forecast.workloads[0].steps.last().expect("some");
     assert!(matches!(last.kind, StepKind::DeleteSet { .. }), "{:?}", forecast.workloads[0].steps);
     let told = text(&forecast, None);
-    assert!(told.contains("  delete ReplicaSet web-") && told.contains(": beyond revisionHistoryLimit"), "{told}");
+    assert!(told.contains("  delete ReplicaSet web-") && told.contains(": revision 1 is beyond revisionHistoryLimit"), "{told}");
 }
 
 #[test]
@@ -350,17 +350,17 @@ fn the_reason_of_a_size_counts_terminating_pods_as_the_policy_does() {
     let (reason, policy) = reasons("TerminationComplete", Controllers::Berth);
     assert_eq!(
         (reason.as_str(), policy.as_str()),
-        ("3 pods exist, including terminating pods; limit 4", "RollingUpdate, TerminationComplete")
+        ("3 pods count, including terminating pods; limit 4", "RollingUpdate, TerminationComplete")
     );
     let (reason, policy) = reasons("TerminationStarted", Controllers::Berth);
     assert_eq!(
         (reason.as_str(), policy.as_str()),
-        ("3 pods exist, without terminating pods; limit 4", "RollingUpdate, TerminationStarted")
+        ("3 pods count, without terminating pods; limit 4", "RollingUpdate, TerminationStarted")
     );
     let (reason, policy) = reasons("TerminationComplete", Controllers::Kubernetes);
     assert_eq!(
         (reason.as_str(), policy.as_str()),
-        ("3 pods exist, without terminating pods; limit 4", "RollingUpdate, its podReplacementPolicy has no effect")
+        ("3 pods count, without terminating pods; limit 4", "RollingUpdate, its podReplacementPolicy has no effect")
     );
 }
 

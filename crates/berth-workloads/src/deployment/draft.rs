@@ -2,6 +2,7 @@
 
 use super::{
     annotations::{Annotations, BeforeScale, DESIRED_REPLICAS, MAX_REPLICAS, REPLICAS_BEFORE_SCALE},
+    observe::Observed,
     scale::Scale,
 };
 use crate::{
@@ -74,10 +75,11 @@ impl<'a> Draft<'a> {
     }
 
     /// The write that makes it so; `None` if it is so already.
-    pub(super) fn action(&self, deployment: &DeploymentView) -> Option<Action> {
-        let patch = self.patch()?;
+    pub(super) fn action(&self, observed: &Observed<'_>) -> Option<Action> {
+        let (patch, deployment) = (self.patch()?, observed.deployment());
         let from = self.set.replicas;
-        let reason = if self.is_resized() { Reason::Resized { from: from.into(), to: self.size } } else { Reason::FollowsDeployment };
+        let resize = || Reason::Resized { from: from.into(), to: self.size, limit: observed.limit_of(self.set, self.size) };
+        let reason = if self.is_resized() { resize() } else { Reason::FollowsDeployment };
         let resized = self.is_resized().then(|| scaled(deployment, &self.set.meta.name, from.into(), self.size));
         let success = resized.or_else(|| self.told.clone());
         Some(Action::Patch {

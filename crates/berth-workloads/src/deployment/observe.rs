@@ -10,6 +10,7 @@ use crate::{
     cause::{self, Cause},
     counts::LeftBehind,
     hash::same_template,
+    plan::SizeLimit,
     view::{DeploymentStrategy, DeploymentView, PodReplacementPolicy, ReplicaSetView},
 };
 use berth_api::Gate;
@@ -167,6 +168,23 @@ impl<'a> Observed<'a> {
         });
         let terminating = if counts_terminating { self.terminating() } else { 0 };
         Some(of_sets.sum::<i64>() + i64::from(self.left_behind().staying()) + terminating)
+    }
+
+    /// Returns the limit that this size of a set respects; `None`: the strategy sets none, or the figures are not known.
+    pub(super) fn limit_of(&self, set: &ReplicaSetView, size: i64) -> Option<SizeLimit> {
+        if self.strategy != DeploymentStrategy::RollingUpdate {
+            return None;
+        }
+        if size <= i64::from(set.replicas) {
+            let available = self.sets.iter().map(|set| i64::from(set.status.available_replicas)).sum();
+            return Some(SizeLimit::Available { available, min: self.size.min_available });
+        }
+        let index = self.sets.iter().position(|known| known.meta.uid == set.meta.uid);
+        let (pods, max) = (self.used(index)?, self.size.max());
+        Some(match self.policy {
+            PodReplacementPolicy::TerminationComplete => SizeLimit::AllPods { pods, max },
+            PodReplacementPolicy::Unset | PodReplacementPolicy::TerminationStarted => SizeLimit::StayingPods { pods, max },
+        })
     }
 
     /// Whether sets may have these sizes (by place) at once, where terminating pods do not count: no more pods stay than may, or than do now.

@@ -274,11 +274,11 @@ impl<'o, 'a> Work<'o, 'a> {
             self.record_end(&status);
         }
         self.report_failing_pods();
-        let deployment = self.observed.deployment();
+        let observed = self.observed;
         let revision = self.created.as_ref().map(|new| new.revision.to_string()).or_else(|| self.stored_revision());
         let is_growth = |draft: &&Draft<'_>| draft.size > i64::from(draft.set.replicas);
         let (growing, others): (Vec<_>, Vec<_>) = self.drafts.iter().partition(is_growth);
-        let actions = |drafts: Vec<&Draft<'_>>| drafts.into_iter().filter_map(|draft| draft.action(deployment)).collect::<Vec<_>>();
+        let actions = |drafts: Vec<&Draft<'_>>| drafts.into_iter().filter_map(|draft| draft.action(observed)).collect::<Vec<_>>();
         let status_write = self.write_deployment(&status, revision);
         let create = self.created.take().map(|new| self.create_action(new));
         let last = status_write.into_iter().chain(self.deletes).collect();

@@ -76,6 +76,8 @@ pub enum Reason {
         from: i64,
         /// In pods.
         to: i64,
+        /// The limit that the new size respects, with its figures; `None`: the strategy sets none.
+        limit: Option<SizeLimit>,
     },
     /// What a ReplicaSet has from its Deployment besides its size is not as there.
     FollowsDeployment,
@@ -182,6 +184,42 @@ pub enum Reason {
     NotReclaimable,
 }
 
+/// A limit of a Deployment's strategy on the size of a ReplicaSet, and the figures behind it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum SizeLimit {
+    /// `replicas` + `maxSurge`, to which terminating pods count.
+    AllPods {
+        /// The pods that count, wanted ones included.
+        pods: i64,
+        /// The most that there may be.
+        max: i64,
+    },
+    /// `replicas` + `maxSurge`, to which terminating pods do not count.
+    StayingPods {
+        /// The pods that count, wanted ones included.
+        pods: i64,
+        /// The most that there may be.
+        max: i64,
+    },
+    /// `replicas` - `maxUnavailable`.
+    Available {
+        /// The available pods of all ReplicaSets.
+        available: i64,
+        /// The fewest that there must be.
+        min: i64,
+    },
+}
+
+impl Display for SizeLimit {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::AllPods { pods, max } => write!(f, "{pods} pods count, including terminating pods; limit {max}"),
+            Self::StayingPods { pods, max } => write!(f, "{pods} pods count, without terminating pods; limit {max}"),
+            Self::Available { available, min } => write!(f, "{available} pods available; minimum {min}"),
+        }
+    }
+}
+
 impl Display for Reason {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let text = match self {
@@ -207,7 +245,7 @@ impl Display for Reason {
                 return write!(f, "revision {revision} is beyond revisionHistoryLimit");
             }
             Self::BeyondHistoryLimit { revision: None } => "it is beyond revisionHistoryLimit",
-            Self::Resized { from, to } => return write!(f, "{from} to {to} pods"),
+            Self::Resized { from, to, limit: _ } => return write!(f, "{from} to {to} pods"),
             Self::FollowsDeployment => "its annotations or minReadySeconds differ from the Deployment's",
             Self::NameTaken => "the name of its new ReplicaSet is taken",
             Self::Rollback { revision } => return write!(f, "an annotation asks for revision {revision}"),

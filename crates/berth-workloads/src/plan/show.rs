@@ -139,7 +139,7 @@ mod tests {
     }
 
     fn patch(urgency: Urgency, subresource: Option<Subresource>) -> Action {
-        let (target, reason) = (object(REPLICA_SETS, "web"), Reason::Resized { from: 3, to: 2 });
+        let (target, reason) = (object(REPLICA_SETS, "web"), Reason::Resized { from: 3, to: 2, limit: None });
         Action::Patch { target, subresource, patch: json!({}), urgency, reason, events: Outcome::default() }
     }
 

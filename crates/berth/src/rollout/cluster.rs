@@ -54,7 +54,7 @@ pub(super) enum Keep {
 }
 
 /// The status of an answer about an object that does not exist.
-const NOT_FOUND: u16 = 404;
+pub(super) const NOT_FOUND: u16 = 404;
 
 /// How much of an object is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -130,7 +130,7 @@ impl Connection {
         match self.in_time(self.client().request_text(request)).await? {
             Err(kube::Error::Api(status)) if status.code == NOT_FOUND => {
                 let hint = self.elsewhere(resource, name).await.into();
-                Err(Error::Refused { message: status.message, hint })
+                Err(Error::Refused { code: status.code, message: status.message, hint })
             }
             answer => answer.map_err(|error| self.refused(error)),
         }
@@ -140,9 +140,7 @@ impl Connection {
     async fn elsewhere(&self, resource: &GroupVersionResource, name: &str) -> String {
         let here = &self.namespace;
         let namespace = self.text(&format!("/api/v1/namespaces/{here}")).await;
-        if let Err(Error::Refused { message, .. }) = namespace
-            && message.contains("not found")
-        {
+        if let Err(Error::Refused { code: NOT_FOUND, .. }) = namespace {
             return format!("; namespace {here} does not exist (--namespace, --context)");
         }
         let field = format!("metadata.name={name}");
@@ -258,7 +256,7 @@ impl Connection {
 
     fn refused(&self, error: kube::Error) -> Error {
         match error {
-            kube::Error::Api(status) => Error::Refused { hint: hint(status.code).into(), message: status.message },
+            kube::Error::Api(status) => Error::Refused { code: status.code, hint: hint(status.code).into(), message: status.message },
             source => Error::Unreachable { server: self.remote.server().to_owned(), source },
         }
     }

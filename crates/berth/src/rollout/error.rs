@@ -18,7 +18,7 @@ pub(crate) enum Error {
     Manifest(#[from] ManifestError),
     /// The API server's own words.
     #[error("{message}{hint}")]
-    Refused { message: String, hint: Cow<'static, str> },
+    Refused { code: u16, message: String, hint: Cow<'static, str> },
     #[error("unexpected response: {what}")]
     Decode { what: String, source: serde_json::Error },
     /// A file of a planner's input.

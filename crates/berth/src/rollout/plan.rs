@@ -1,7 +1,7 @@
 //! `berth plan` and `berth rollout victims`: what a change will do, from a snapshot of any cluster or of files. What there is to say is `berth-plan`'s.
 
 use super::{
-    cluster::{Connection, Item, Part},
+    cluster::{Connection, Item, NOT_FOUND, Part},
     error::Error,
     features,
     options::{PlanOptions, PlanOutput, Target, Victims},
@@ -18,6 +18,7 @@ use berth_node::kubelet::{KnownObject, KnownObjects};
 use berth_plan::{
     Change, Edit, Edits, Failure, Forecast, KINDS, KnownGates, RefusedPod, Snapshot, SnapshotKind, SnapshotScope, Suppositions,
 };
+use berth_remote::Refusal;
 use berth_workloads::{
     resources::{EVENT, EVENTS, SECRETS, v1},
     workload::{WorkloadId, WorkloadKind},
@@ -193,8 +194,8 @@ async fn answered(connection: &Connection, snapshot: &Snapshot, change: Change) 
     let mut answers = Vec::new();
     for write in berth_plan::writes(snapshot, &change).map_err(|error| Error::Usage(progress::chain(&error)))? {
         let mut answer = connection.dry_run(&write).await.map_err(|error| match error {
-            Error::Refused { message, hint } => {
-                Error::Refused { message: format!("the server would reject {} {}: {message}", write.kind.kind, write.name), hint }
+            Error::Refused { code, message, hint } => {
+                Error::Refused { code, message: format!("the server would reject {} {}: {message}", write.kind.kind, write.name), hint }
             }
             other => other,
         })?;
@@ -211,39 +212,15 @@ async fn ask_about_pods(connection: &Connection, snapshot: &Snapshot, change: &C
     for pod in pods {
         match connection.dry_run(&pod.write).await {
             Ok(_) => (),
-            Err(Error::Refused { message, .. }) => match of_refusal(&message) {
-                OfRefusal::Quota => (),
-                OfRefusal::Pod => asked.refused.push(RefusedPod { pod, message }),
-                OfRefusal::Question => asked.unasked = Some(message),
+            Err(Error::Refused { code, message, .. }) => match Refusal::of(code, &message) {
+                Refusal::Quota => (),
+                Refusal::Object => asked.refused.push(RefusedPod { pod, message }),
+                Refusal::Right | Refusal::Request => asked.unasked = Some(message),
             },
             Err(error) => return Err(error),
         }
     }
     Ok(asked)
-}
-
-/// What a server refuses that is asked about a pod.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum OfRefusal {
-    /// The pod, for want of room in a quota.
-    Quota,
-    /// The pod.
-    Pod,
-    /// To answer: the user may not ask, or a webhook takes no dry run.
-    Question,
-}
-
-fn of_refusal(message: &str) -> OfRefusal {
-    let says = |text: &str| message.contains(text);
-    if says("exceeded quota: ") || says("failed quota: ") || says("status unknown for quota: ") {
-        OfRefusal::Quota
-    } else if says(" cannot create resource \"pods\"") || says("does not support dry run") {
-        OfRefusal::Question
-    } else if says(" is forbidden: ") || says("denied the request") || says("failed calling webhook ") || says(" is invalid: ") {
-        OfRefusal::Pod
-    } else {
-        OfRefusal::Question
-    }
 }
 
 /// An edit of each workload that the command line names.
@@ -342,7 +319,7 @@ async fn kind_of(connection: &Connection, kind: &SnapshotKind, namespaces: &BTre
         for namespace in namespaces {
             match connection.text(&format!("/api/v1/namespaces/{namespace}")).await {
                 Ok(text) => objects.extend(serde_json::from_str::<Value>(&text).ok()),
-                Err(Error::Refused { message, .. }) if message.contains("not found") => (),
+                Err(Error::Refused { code: NOT_FOUND, .. }) => (),
                 Err(error) => return Err(error),
             }
         }
@@ -372,28 +349,4 @@ fn typed(kind: &GroupVersionKind, item: &Item) -> Option<Value> {
     object["apiVersion"] = json!(kind.group_version());
     object["kind"] = json!(kind.kind);
     Some(object)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_refusal_of_a_pod_is_told_from_one_of_the_question() {
-        for (message, wanted) in [
-            ("pods \"web-x\" is forbidden: exceeded quota: few, requested: pods=1, used: pods=2, limited: pods=2", OfRefusal::Quota),
-            ("pods \"web-x\" is forbidden: ValidatingAdmissionPolicy 'a' with binding 'b' denied request: no latest", OfRefusal::Pod),
-            ("admission webhook \"policy.example.com\" denied the request: no", OfRefusal::Pod),
-            ("Internal error occurred: failed calling webhook \"policy.example.com\": connection refused", OfRefusal::Pod),
-            ("pods \"web-x\" is forbidden: error looking up service account shop/web: serviceaccount \"web\" not found", OfRefusal::Pod),
-            (
-                "pods is forbidden: User \"joe\" cannot create resource \"pods\" in API group \"\" in the namespace \"shop\"",
-                OfRefusal::Question,
-            ),
-            ("admission webhook \"a\" does not support dry run", OfRefusal::Question),
-            ("namespaces \"new\" not found", OfRefusal::Question),
-        ] {
-            assert_eq!(of_refusal(message), wanted, "{message}");
-        }
-    }
 }

@@ -1,8 +1,8 @@
 //! A workload that is changed, as it goes on.
 
 use crate::{
+    count_history::CountHistory,
     forecast::{Step, WaitSpan},
-    tally::Tally,
 };
 use berth_api::{
     FeatureGates, Gate,
@@ -30,11 +30,11 @@ const BEING_DELETED: &str = "being_deleted";
 const DEADLINE_MAX: Duration = Duration::from_secs(3600);
 
 /// A workload that is changed.
-pub(crate) struct Tracked {
+pub(crate) struct TrackedWorkload {
     pub(crate) id: WorkloadId,
     pub(crate) uid: Uid,
-    pub(crate) view: Tracking,
-    pub(crate) tally: Tally,
+    pub(crate) view: LiveWorkload,
+    pub(crate) tally: CountHistory,
     /// The numbers of the pods that exist, of a StatefulSet.
     pub(crate) ordinals: BTreeSet<i64>,
     pub(crate) steps: Vec<Step>,
@@ -60,14 +60,14 @@ pub(crate) enum End {
 
 /// A workload as it is now.
 #[derive(Default)]
-pub(crate) enum Tracking {
+pub(crate) enum LiveWorkload {
     #[default]
     Nothing,
     Deployment(Box<DeploymentView>),
     StatefulSet(Box<StatefulSetView>),
 }
 
-impl Tracking {
+impl LiveWorkload {
     pub(crate) fn is_complete(&self, gates: &FeatureGates) -> bool {
         match self {
             Self::Nothing => false,
@@ -195,7 +195,7 @@ fn is_set_complete(view: &StatefulSetView, gates: &FeatureGates) -> bool {
     }
 }
 
-impl Tracked {
+impl TrackedWorkload {
     /// The numbers that the strategy keeps to; `None`: it has none.
     pub(crate) fn size(&self) -> Option<Size> {
         self.view.size()
@@ -203,20 +203,6 @@ impl Tracked {
 
     pub(crate) fn min_ready_seconds(&self) -> i32 {
         self.view.min_ready_seconds()
-    }
-
-    /// Why a set may grow, or shrink, now.
-    pub(crate) fn figures(&self, grows: bool, gates: &FeatureGates) -> String {
-        let Some(size) = self.size() else { return String::new() };
-        let Tracking::Deployment(view) = &self.view else { return String::new() };
-        let all = self.tally.all();
-        let counts_terminating =
-            gates.enabled(Gate::DeploymentPodReplacementPolicy) && view.choices.policy == Ok(PodReplacementPolicy::TerminationComplete);
-        match (grows, counts_terminating) {
-            (true, true) => format!("{} pods exist, including terminating pods; limit {}", all.total(), size.max()),
-            (true, false) => format!("{} pods exist, without terminating pods; limit {}", all.active(), size.max()),
-            (false, _) => format!("{} pods available; minimum {}", all.available, size.min_available),
-        }
     }
 
     pub(crate) fn wait(&mut self, waits: &[Wait], at: Duration) {
@@ -264,7 +250,7 @@ impl Tracked {
 
     /// Whether just those pods exist that a StatefulSet numbers.
     fn has_its_numbers(&self) -> bool {
-        let Tracking::StatefulSet(view) = &self.view else { return true };
+        let LiveWorkload::StatefulSet(view) = &self.view else { return true };
         let wanted = ordinals(view);
         self.ordinals.iter().copied().eq(wanted.start..=wanted.last())
     }
@@ -278,12 +264,12 @@ impl Tracked {
     /// How far it is, by its counts.
     pub(crate) fn how_far(&self) -> String {
         let (updated, available, observed, generation) = match &self.view {
-            Tracking::Nothing => return format!("{} {} does not exist", self.id.kind.name(), self.id.name),
-            Tracking::Deployment(view) => {
+            LiveWorkload::Nothing => return format!("{} {} does not exist", self.id.kind.name(), self.id.name),
+            LiveWorkload::Deployment(view) => {
                 let status = &view.status;
                 (status.updated_replicas, status.available_replicas, status.observed_generation, view.meta.generation)
             }
-            Tracking::StatefulSet(view) => {
+            LiveWorkload::StatefulSet(view) => {
                 let status = &view.status;
                 (status.updated_replicas, status.available_replicas, status.observed_generation, view.meta.generation)
             }

@@ -1,12 +1,12 @@
-//! What is read of a world while it goes on: only what its store shows and its controllers say.
+//! Observes a simulation while it runs: only what its store shows and its controllers report.
 
 use crate::{
+    controller_log::{ControllerLog, Observations, RejectedBy, SetChange},
+    count_history::CountHistory,
     forecast::{QuotaPeak, Step, StepKind, Trouble, TroubleKind, Victim},
     nodes::Nodes,
-    tally::Tally,
     times::since,
-    told::Said,
-    tracked::{Tracked, Tracking},
+    tracked_workload::{LiveWorkload, TrackedWorkload},
     version::{Changed, Version},
 };
 use berth_api::{FeatureGates, Object, decode::from_json, quantity::Quantity};
@@ -33,11 +33,12 @@ const ONE_STEP: Duration = Duration::from_millis(150);
 /// How long a rollout may stand still where it has no deadline, beyond what its pods take.
 const PATIENCE: Duration = Duration::from_secs(600);
 
-/// The world since the change.
-pub(crate) struct Record {
+/// What was observed since the change.
+pub(crate) struct Observer {
     gates: FeatureGates,
+    log: Arc<ControllerLog>,
     pub(crate) began: Timestamp,
-    pub(crate) tracked: Vec<Tracked>,
+    pub(crate) tracked: Vec<TrackedWorkload>,
     /// What there was before the change, by key: plural and JSON.
     before: BTreeMap<String, (String, Arc<Entry>)>,
     is_begun: bool,
@@ -70,7 +71,7 @@ struct Pod {
     owner: String,
     revision: String,
     state: Option<PodState>,
-    is_told_to_go: bool,
+    is_terminating: bool,
     /// One that crashes and comes back brings nothing forward.
     was_available: bool,
     ripe_at: Option<Timestamp>,
@@ -97,13 +98,13 @@ struct WireQuotaStatus {
     used: BTreeMap<String, String>,
 }
 
-impl Record {
-    pub(crate) fn new(targets: &[WorkloadId], gates: FeatureGates) -> Self {
-        let tracked = |id: &WorkloadId| Tracked {
+impl Observer {
+    pub(crate) fn new(targets: &[WorkloadId], gates: FeatureGates, log: Arc<ControllerLog>) -> Self {
+        let tracked = |id: &WorkloadId| TrackedWorkload {
             id: id.clone(),
             uid: Uid::default(),
-            view: Tracking::Nothing,
-            tally: Tally::default(),
+            view: LiveWorkload::Nothing,
+            tally: CountHistory::default(),
             steps: Vec::new(),
             waits: Vec::new(),
             open: BTreeMap::new(),
@@ -115,6 +116,7 @@ impl Record {
         };
         Self {
             gates,
+            log,
             began: Timestamp::UNIX_EPOCH,
             tracked: targets.iter().map(tracked).collect(),
             before: BTreeMap::new(),
@@ -170,6 +172,11 @@ impl Record {
         }
     }
 
+    /// The reason of the controller that made a change of a ReplicaSet.
+    fn reason(&self, set: ObjectKey, change: SetChange) -> String {
+        self.log.observations().take_reason(set, change)
+    }
+
     fn at(&self, now: Timestamp) -> Duration {
         since(self.began, now)
     }
@@ -198,7 +205,8 @@ impl Record {
     fn remove_set(&mut self, view: &ReplicaSetView, now: Timestamp) {
         let Some(set) = self.sets.remove(&view.meta.uid) else { return };
         if let Some(target) = set.target {
-            self.step(target, StepKind::DeleteSet { set: set.name }, "beyond revisionHistoryLimit".to_owned(), now);
+            let reason = self.reason(view.meta.key(), SetChange::Delete);
+            self.step(target, StepKind::DeleteSet { set: set.name }, reason, now);
         }
     }
 
@@ -218,7 +226,7 @@ impl Record {
         (tracked.is_late, tracked.uid) = (is_late, view.meta.uid.clone());
         let name = format!("Deployment {}", view.meta.name);
         let deadline = view.spec.progress_deadline_seconds.unwrap_or(600);
-        tracked.view = Tracking::Deployment(Box::new(view));
+        tracked.view = LiveWorkload::Deployment(Box::new(view));
         if is_new {
             self.trouble(TroubleKind::Deadline, at, Some(index), format!("{name} exceeds its progress deadline of {deadline} s"));
         }
@@ -230,7 +238,7 @@ impl Record {
         let at = self.at(now);
         let tracked = &mut self.tracked[index];
         tracked.uid = view.meta.uid.clone();
-        tracked.view = Tracking::StatefulSet(Box::new(view));
+        tracked.view = LiveWorkload::StatefulSet(Box::new(view));
         self.judge(index, at);
     }
 
@@ -260,9 +268,12 @@ impl Record {
         let known = self.sets.insert(view.meta.uid.clone(), Set { name: name.clone(), target, replicas, number });
         let Some(target) = target else { return };
         match known {
-            None => self.step(target, StepKind::CreateSet { set: name, replicas }, "nothing has the new template yet".to_owned(), now),
+            None => {
+                let reason = self.reason(view.meta.key(), SetChange::Create);
+                self.step(target, StepKind::CreateSet { set: name, replicas }, reason, now);
+            }
             Some(known) if known.replicas != replicas => {
-                let reason = self.tracked[target].figures(known.replicas < replicas, &self.gates);
+                let reason = self.reason(view.meta.key(), SetChange::Resize(replicas));
                 self.step(target, StepKind::Resize { set: name, from: known.replicas, to: replicas }, reason, now);
             }
             Some(_) => (),
@@ -299,8 +310,8 @@ impl Record {
             self.give_back(&mut pod);
         }
         if let Some(index) = pod.target {
-            if view.meta.deleted.is_some() && !pod.is_told_to_go {
-                pod.is_told_to_go = true;
+            if view.meta.deleted.is_some() && !pod.is_terminating {
+                pod.is_terminating = true;
                 let (owner, victim) = (pod.owner.clone(), Victim { pod: pod.name.clone(), rule: String::new() });
                 self.step(index, StepKind::DeletePods { owner, pods: vec![victim] }, String::new(), now);
                 self.progressed = now;
@@ -347,7 +358,7 @@ impl Record {
             owner,
             revision,
             state: None,
-            is_told_to_go: false,
+            is_terminating: false,
             was_available: false,
             ripe_at: None,
             node: NodeName::default(),
@@ -480,59 +491,77 @@ impl Record {
         self.nodes.note(asked, at);
     }
 
-    /// Takes in what controllers have said since.
-    pub(crate) fn hear(&mut self, said: &mut Said) {
-        for waiting in std::mem::take(&mut said.waits) {
+    /// Takes in what controllers have reported since.
+    pub(crate) fn read_log(&mut self) {
+        let log = Arc::clone(&self.log);
+        let observations = &mut *log.observations();
+        for waiting in std::mem::take(&mut observations.waits) {
             let at = self.at(waiting.at);
-            if let Some(index) = self.said_of(&waiting.workload) {
+            if let Some(index) = self.index_of(&waiting.workload) {
                 self.tracked[index].wait(&waiting.waits, at);
                 self.judge(index, at);
             }
         }
-        for rest in std::mem::take(&mut said.rests) {
-            if let Some(index) = self.said_of(&rest.workload) {
+        for rest in std::mem::take(&mut observations.rests) {
+            if let Some(index) = self.index_of(&rest.workload) {
                 self.tracked[index].is_at_rest = rest.is_at_rest;
                 self.judge(index, self.at(rest.at));
             }
         }
         if self.is_begun {
-            self.hear_warnings(said);
+            self.take_rejections(observations);
+            self.take_warnings(observations);
         }
     }
 
-    /// The workload that something is said of since the change.
-    fn said_of(&self, workload: &WorkloadId) -> Option<usize> {
+    /// The place of a workload of the change, once the change is made.
+    fn index_of(&self, workload: &WorkloadId) -> Option<usize> {
         self.tracked.iter().position(|tracked| tracked.id == *workload).filter(|_| self.is_begun)
     }
 
-    /// Takes in the warnings about the workloads and what is theirs.
-    fn hear_warnings(&mut self, said: &Said) {
-        for (time, event) in &said.warnings[self.heard.min(said.warnings.len())..] {
+    /// Takes in objects of the workloads that could not be created.
+    fn take_rejections(&mut self, observations: &mut Observations) {
+        for rejection in std::mem::take(&mut observations.rejections) {
+            let Some(index) = self.workload_of(&rejection.about).filter(|_| self.began <= rejection.at) else { continue };
+            let kind = match rejection.by {
+                RejectedBy::Quota => TroubleKind::Quota,
+                RejectedBy::Server => TroubleKind::Refused,
+            };
+            let whose = match self.sets.get(&rejection.about) {
+                Some(set) => set.name.clone(),
+                None => self.tracked[index].id.name.to_string(),
+            };
+            self.first_trouble(kind, self.at(rejection.at), index, (format!("{whose}: "), &rejection.message));
+        }
+    }
+
+    /// Takes in the warnings about the workloads and their objects.
+    fn take_warnings(&mut self, observations: &Observations) {
+        for (time, event) in &observations.warnings[self.heard.min(observations.warnings.len())..] {
             let about = &event["involvedObject"];
             let uid = Uid::from(about["uid"].as_str().unwrap_or_default().to_owned());
             let Some(index) = self.workload_of(&uid).filter(|_| self.began <= *time) else { continue };
-            let message = event["message"].as_str().unwrap_or_default();
             let kind = match event["reason"].as_str().unwrap_or_default() {
                 "FailedScheduling" => TroubleKind::Unschedulable,
-                "FailedCreate" | "ReplicaSetCreateError" if message.contains("exceeded quota") || message.contains("failed quota") => {
-                    TroubleKind::Quota
-                }
-                "FailedCreate" | "ReplicaSetCreateError" => TroubleKind::Refused,
                 "AutomaticRollback" => TroubleKind::RolledBack,
                 "AutomaticRollbackSkipped" | "RollbackFailed" => TroubleKind::Never,
                 _ => continue,
             };
-            // Pods have names that nobody knows before.
+            // The names of a ReplicaSet's pods are not known before.
             let name = || about["name"].as_str().unwrap_or_default().to_owned();
             let whose = self.pods.get(&uid).map_or_else(name, |pod| format!("a pod of {}", pod.owner));
             let about = if kind == TroubleKind::Unschedulable { format!("no node fits {whose}: ") } else { format!("{whose}: ") };
-            // The figures change, the trouble is the same.
-            let of = Some(self.tracked[index].id.clone());
-            if !self.troubles.iter().any(|known| known.kind == kind && known.about == of && known.text.starts_with(&about)) {
-                self.trouble(kind, self.at(*time), Some(index), about + &without_name(message));
-            }
+            self.first_trouble(kind, self.at(*time), index, (about, event["message"].as_str().unwrap_or_default()));
         }
-        self.heard = said.warnings.len();
+        self.heard = observations.warnings.len();
+    }
+
+    /// Records the first trouble of this kind about this object: later ones have other figures only.
+    fn first_trouble(&mut self, kind: TroubleKind, at: Duration, index: usize, (about, message): (String, &str)) {
+        let workload = Some(&self.tracked[index].id);
+        if !self.troubles.iter().any(|known| known.kind == kind && known.about.as_ref() == workload && known.text.starts_with(&about)) {
+            self.trouble(kind, at, Some(index), about + message);
+        }
     }
 
     /// Which workload it is, or is a pod or a set of.
@@ -542,14 +571,16 @@ impl Record {
         of_set.or_else(of_pod).or_else(|| self.tracked.iter().position(|tracked| tracked.uid == *uid))
     }
 
-    /// Gives the victims' rules, which controllers have said.
-    pub(crate) fn explain_victims(&mut self, said: &Said) {
+    /// Adds the rules by which the controllers chose the deleted pods.
+    pub(crate) fn explain_victims(&mut self) {
+        let log = Arc::clone(&self.log);
+        let observations = log.observations();
         for tracked in &mut self.tracked {
             for step in &mut tracked.steps {
                 let StepKind::DeletePods { pods, .. } = &mut step.kind else { continue };
                 for victim in pods {
                     let key = ObjectKey::new(tracked.id.namespace.clone(), victim.pod.as_str());
-                    said.rules.get(&key).into_iter().for_each(|rule| victim.rule.clone_from(rule));
+                    observations.rules.get(&key).into_iter().for_each(|rule| victim.rule.clone_from(rule));
                 }
             }
         }
@@ -557,7 +588,7 @@ impl Record {
 
     /// The revision of a workload's template, as its pods are told by it.
     pub(crate) fn newest(&self, index: usize) -> Option<String> {
-        if let Tracking::StatefulSet(view) = &self.tracked[index].view {
+        if let LiveWorkload::StatefulSet(view) = &self.tracked[index].view {
             return Some(view.status.update_revision.clone()).filter(|name| !name.is_empty());
         }
         let own = self.sets.values().filter(|set| set.target == Some(index) && set.number.is_some());
@@ -599,17 +630,8 @@ struct Named {
     name: String,
 }
 
-/// A refusal without the name of the pod that it was for, which is drawn anew each time.
-fn without_name(message: &str) -> String {
-    let text = message.strip_prefix("Error creating: ").unwrap_or(message);
-    match (text.starts_with("pods \""), text.find("\" is forbidden")) {
-        (true, Some(end)) => format!("a pod{}", &text[end + 1..]),
-        _ => text.to_owned(),
-    }
-}
-
 /// An event as the readers of causes have it.
-pub(crate) fn warning_views(said: &Said) -> Vec<Arc<EventView>> {
+pub(crate) fn warning_views(observations: &Observations) -> Vec<Arc<EventView>> {
     let view = |event: &Value| EventView::decode(event.to_string().as_bytes()).ok();
-    said.warnings.iter().filter_map(|(_, event)| view(event)).map(Arc::new).collect()
+    observations.warnings.iter().filter_map(|(_, event)| view(event)).map(Arc::new).collect()
 }

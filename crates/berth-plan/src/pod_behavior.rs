@@ -1,7 +1,7 @@
 //! What each pod does on its simulated node: as long as pods of its workload took, and as far as the snapshot's pods are already.
 
 use crate::{
-    learn::{Timings, annotated, workloads_by_pod_name},
+    pod_timings::{Timings, annotated, workloads_by_pod_name},
     snapshot::{SUPPOSED_NODE, Snapshot, entries, told_to_go, uid},
     times::since,
 };
@@ -24,7 +24,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const FOR_EVER: Duration = Duration::from_secs(10 * 365 * 86_400);
 
 /// What is known of pods.
-pub(crate) struct Habits {
+pub(crate) struct PodBehaviors {
     pub(crate) timings: BTreeMap<WorkloadId, Timings>,
     /// Of all other pods.
     pub(crate) others: Timings,
@@ -42,7 +42,7 @@ struct Known {
     fails: Option<Failure>,
 }
 
-impl Habits {
+impl PodBehaviors {
     /// The nodes of the snapshot; `begins` is when their pods go on, `objects` are the ConfigMaps and Secrets that are known.
     pub(crate) fn nodes(self, snapshot: &Snapshot, begins: Timestamp, objects: KnownObjects) -> ForeignNodes {
         let pods = || snapshot.of_kinds(&["Pod"]);

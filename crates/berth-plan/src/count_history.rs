@@ -14,7 +14,7 @@ const LIVES_MAX: usize = 64;
 
 /// The pods of one workload.
 #[derive(Default)]
-pub(crate) struct Tally {
+pub(crate) struct CountHistory {
     revisions: BTreeMap<String, PodCounts>,
     all: PodCounts,
     held: Amounts,
@@ -40,7 +40,7 @@ struct Lives {
     are_many: bool,
 }
 
-impl Tally {
+impl CountHistory {
     /// The change is made now.
     pub(crate) fn begin(&mut self) {
         self.began = true;
@@ -152,7 +152,7 @@ mod tests {
 
     #[test]
     fn peaks_are_of_the_time_after_the_change_and_first_reached() {
-        let mut tally = Tally::default();
+        let mut tally = CountHistory::default();
         (0..3).for_each(|_| tally.change("old", None, Some(PodState::Available), Duration::ZERO));
         tally.begin();
         tally.change("new", None, Some(PodState::Pending), SECOND);
@@ -168,7 +168,7 @@ mod tests {
 
     #[test]
     fn resources_peak_with_terminating_pods_among_them() {
-        let mut tally = Tally::default();
+        let mut tally = CountHistory::default();
         let pod = Amounts::from([("cpu", 500), ("pods", 1)]);
         tally.hold(&pod, Duration::ZERO);
         tally.begin();
@@ -180,7 +180,7 @@ mod tests {
 
     #[test]
     fn pods_are_followed_one_by_one_unless_they_are_many() {
-        let mut tally = Tally::default();
+        let mut tally = CountHistory::default();
         let mut follow = |number: usize, to, at| tally.follow(&Uid::from(number.to_string()), "web", "new", to, at);
         follow(0, Some(PodState::Pending), Duration::ZERO);
         follow(1, None, SECOND);
@@ -194,7 +194,7 @@ mod tests {
 
     #[test]
     fn lanes_are_thinned_out_and_end_with_the_newest() {
-        let mut tally = Tally::default();
+        let mut tally = CountHistory::default();
         tally.begin();
         for second in 1..=5000 {
             tally.change("new", None, Some(PodState::Available), SECOND * second);

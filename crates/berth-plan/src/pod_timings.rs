@@ -89,7 +89,7 @@ pub(crate) struct Timings {
 
 /// What the snapshot tells of each workload's pods.
 #[derive(Debug, Default)]
-pub(crate) struct Learned {
+pub(crate) struct LearnedTimings {
     starts: BTreeMap<WorkloadId, Vec<Duration>>,
     stops: BTreeMap<WorkloadId, Vec<Duration>>,
     /// By events.
@@ -100,7 +100,7 @@ pub(crate) struct Learned {
     annotated: BTreeMap<WorkloadId, (Option<Duration>, Option<Duration>)>,
 }
 
-impl Learned {
+impl LearnedTimings {
     /// `coming` are manifests of the change: their pods start, those of the snapshot stop.
     pub(crate) fn from(snapshot: &Snapshot, coming: &[Value]) -> Self {
         let mut learned = Self::default();
@@ -345,7 +345,7 @@ mod tests {
 
     #[test]
     fn pods_tell_how_long_they_took_and_what_is_said_counts_more() {
-        let learned = Learned::from(&Snapshot::of_documents([pod("a", 3), pod("b", 9), pod("c", 4)]), &[]);
+        let learned = LearnedTimings::from(&Snapshot::of_documents([pod("a", 3), pod("b", 9), pod("c", 4)]), &[]);
         let Timings { start, stop } = learned.of(&web(), None, None);
         let seconds = [start.typical, start.fastest, start.slowest].map(|time| time.as_secs());
         assert_eq!((seconds, start.samples, start.source), ([4, 3, 9], 3, Source::Pods));
@@ -363,9 +363,9 @@ mod tests {
                 "involvedObject": {"kind": "Pod", "namespace": "shop", "name": "web-7d4b9-x1"}})
         };
         let snapshot = Snapshot::of_documents([event("Scheduled", "2026-03-01T10:00:00Z"), event("Started", "2026-03-01T10:00:06Z")]);
-        let start = Learned::from(&snapshot, &[]).of(&web(), None, None).start;
+        let start = LearnedTimings::from(&snapshot, &[]).of(&web(), None, None).start;
         assert_eq!((start.typical.as_secs(), start.source), (6, Source::Events));
-        assert_eq!(Learned::default().of(&web(), None, None).start.source, Source::Supposed);
+        assert_eq!(LearnedTimings::default().of(&web(), None, None).start.source, Source::Supposed);
     }
 
     /// A StatefulSet's pods have the same names again; of the others it is known that they are gone by now.
@@ -380,7 +380,7 @@ mod tests {
         let stop = |kind: WorkloadKind, name: &str, events: Vec<Value>, now: i64| {
             let mut snapshot = Snapshot::of_documents(events);
             snapshot.at = Timestamp::from_second(1_800_000_000 + now).expect("in range");
-            let stop = Learned::from(&snapshot, &[]).of(&WorkloadId::new(kind, "shop", name), None, None).stop;
+            let stop = LearnedTimings::from(&snapshot, &[]).of(&WorkloadId::new(kind, "shop", name), None, None).stop;
             (stop.typical.as_secs(), stop.samples, stop.source)
         };
         let replaced = || vec![killed("db-0", "a", 10), event("Scheduled", "", "db-0", "b", 17)];
@@ -406,13 +406,13 @@ mod tests {
         let snapshot = Snapshot::of_documents([pod("a", 3), deployment("7s", "20s")]);
         let check = |coming: &[Value], wanted: [u64; 2]| {
             let Timings { start, stop } =
-                Learned::from(&snapshot, coming).of(&web(), Some(Duration::from_secs(1)), Some(Duration::from_secs(1)));
+                LearnedTimings::from(&snapshot, coming).of(&web(), Some(Duration::from_secs(1)), Some(Duration::from_secs(1)));
             assert_eq!([start.typical.as_secs(), stop.typical.as_secs()], wanted);
             assert_eq!((start.source, stop.source), (Source::Annotations, Source::Annotations));
         };
         check(&[], [7, 20]);
         check(&[deployment("9s", "2s")], [9, 20]);
-        let new = Learned::from(&Snapshot::default(), &[deployment("9s", "2m")]).of(&web(), None, None);
+        let new = LearnedTimings::from(&Snapshot::default(), &[deployment("9s", "2m")]).of(&web(), None, None);
         assert_eq!([new.start.typical.as_secs(), new.stop.typical.as_secs()], [9, 45], "a grace period ends it");
     }
 
@@ -422,7 +422,7 @@ mod tests {
         held["metadata"]["deletionTimestamp"] = json!("2027-01-15T08:01:00Z");
         held["metadata"]["deletionGracePeriodSeconds"] = json!(30);
         held["status"]["containerStatuses"] = json!([{"state": {"terminated": {"finishedAt": "2027-01-15T08:00:37Z"}}}]);
-        let stop = Learned::from(&Snapshot::of_documents([held]), &[]).of(&web(), None, None).stop;
+        let stop = LearnedTimings::from(&Snapshot::of_documents([held]), &[]).of(&web(), None, None).stop;
         assert_eq!((stop.typical.as_secs(), stop.source), (7, Source::Pods));
     }
 }

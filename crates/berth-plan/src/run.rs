@@ -7,13 +7,13 @@ use crate::{
     demand::Demand,
     error::PlanError,
     forecast::{Forecast, Outcome, Supposed, Trouble, TroubleKind, WorkloadForecast},
-    habits::Habits,
-    learn::{Learned, Timings, id_of},
-    record::{Record, warning_views},
+    observer::{Observer, warning_views},
+    pod_behavior::PodBehaviors,
+    pod_timings::{LearnedTimings, Timings, id_of},
+    simulation::{Server, Simulation},
     snapshot::{Controllers, Snapshot},
-    stage::{Server, Stage},
     times::since,
-    tracked::{End, Tracked, Tracking},
+    tracked_workload::{End, LiveWorkload, TrackedWorkload},
 };
 use berth_api::{FeatureGates, Gate};
 use berth_identity::{GroupResource, Revision};
@@ -90,38 +90,40 @@ pub fn forecast(snapshot: &Snapshot, change: &Change, suppositions: &Supposition
     let timings = timings(snapshot, suppositions, change, &targets);
     let slowest = timings.values().flat_map(|of| [of.start.slowest, of.stop.slowest]).max().unwrap_or_default();
     let begins = snapshot.at - WARM_UP;
-    let mut stage = Stage::new(suppositions.seed, begins, &server(snapshot, suppositions));
-    (stage.analyses, stage.controllers) = (suppositions.analyses, controllers);
-    stage.writes_max = suppositions.writes_max.unwrap_or(stage.writes_max);
-    stage.gates = controllers.gates_of(&suppositions.gates.controllers);
-    let mut record = Record::new(&targets, stage.gates.clone());
-    stage.restore(snapshot.stored())?;
-    let others = Learned::default().of_any(suppositions.start, suppositions.stop);
+    let mut simulation = Simulation::new(suppositions.seed, begins, &server(snapshot, suppositions));
+    (simulation.analyses, simulation.controllers) = (suppositions.analyses, controllers);
+    simulation.writes_max = suppositions.writes_max.unwrap_or(simulation.writes_max);
+    simulation.gates = controllers.gates_of(&suppositions.gates.controllers);
+    let mut observer = Observer::new(&targets, simulation.gates.clone(), simulation.log());
+    simulation.restore(snapshot.stored())?;
+    let others = LearnedTimings::default().of_any(suppositions.start, suppositions.stop);
     let knows_references = !suppositions.objects.is_empty();
-    let habits = Habits { timings: timings.clone(), others, seed: suppositions.seed, knows_references };
+    let habits = PodBehaviors { timings: timings.clone(), others, seed: suppositions.seed, knows_references };
     let nodes = habits.nodes(snapshot, begins, change.with_applied(&suppositions.objects));
-    let has_manifests = make_manifests(&mut stage, snapshot)?;
-    stage.start(nodes);
-    let until = snapshot.at.max(stage.now());
-    follow(&mut stage, &mut record, until, |_, _| false)?;
+    let has_manifests = make_manifests(&mut simulation, snapshot)?;
+    simulation.start(nodes);
+    let until = snapshot.at.max(simulation.now());
+    follow(&mut simulation, &mut observer, until, |_, _| false)?;
     if has_manifests {
-        settle(&mut stage, &mut record)?;
+        settle(&mut simulation, &mut observer)?;
     }
-    record.begin(stage.now(), |entry| stage.written_lately(entry));
-    let changed = change.outcome(&mut stage)?;
+    observer.begin(simulation.now(), |entry| simulation.written_lately(entry));
+    let changed = change.outcome(&mut simulation)?;
     for object in &changed {
         demand.subtract(Demand::of(&object.before));
         demand.add(Demand::of(&object.after));
     }
     demand.check()?;
     let is_changed = |workload: &WorkloadId| changed.iter().any(|object| object.is_news() && object.is_of(workload));
-    stage.told().said().begin(stage.now(), is_changed);
-    Changed::make(changed, &mut stage)?;
-    let patience = |record: &Record| record.patience(slowest);
-    let longest = stage.now() + LONGEST;
-    follow(&mut stage, &mut record, longest, |record, now| record.is_settled() || record.progressed + patience(record) < now)?;
-    stage.check_panics()?;
-    Ok(finish(&stage, record, Found { snapshot, controllers, because, suppositions, timings }))
+    simulation.log().observations().begin(simulation.now(), is_changed);
+    Changed::make(changed, &mut simulation)?;
+    let patience = |observer: &Observer| observer.patience(slowest);
+    let longest = simulation.now() + LONGEST;
+    follow(&mut simulation, &mut observer, longest, |observer, now| {
+        observer.is_settled() || observer.progressed + patience(observer) < now
+    })?;
+    simulation.check_panics()?;
+    Ok(finish(&simulation, observer, Found { snapshot, controllers, because, suppositions, timings }))
 }
 
 /// The API server of the cluster, as far as it is known.
@@ -142,67 +144,72 @@ struct Found<'a> {
 
 /// Of all workloads that the snapshot knows, and of those that come.
 fn timings(snapshot: &Snapshot, suppositions: &Suppositions, change: &Change, targets: &[WorkloadId]) -> BTreeMap<WorkloadId, Timings> {
-    let learned = Learned::from(snapshot, &change.namespaced());
+    let learned = LearnedTimings::from(snapshot, &change.namespaced());
     let known = snapshot.of_kinds(&["Deployment", "StatefulSet"]).filter_map(id_of);
     let timed = |id: WorkloadId| (id.clone(), learned.of(&id, suppositions.start, suppositions.stop));
     known.chain(targets.iter().cloned()).map(timed).collect()
 }
 
 /// Makes the snapshot's manifests; gives whether there are any.
-fn make_manifests(stage: &mut Stage, snapshot: &Snapshot) -> Result<bool, PlanError> {
+fn make_manifests(simulation: &mut Simulation, snapshot: &Snapshot) -> Result<bool, PlanError> {
     let mut any = false;
     for manifest in snapshot.manifests() {
         let namespace = manifest["metadata"]["namespace"].as_str().unwrap_or("default").to_owned();
-        stage.make_namespace(&namespace)?;
-        stage.apply(manifest, &namespace)?;
+        simulation.make_namespace(&namespace)?;
+        simulation.apply(manifest, &namespace)?;
         any = true;
     }
     Ok(any)
 }
 
 /// Lets what there is come to rest.
-fn settle(stage: &mut Stage, record: &mut Record) -> Result<(), PlanError> {
-    let end = stage.now() + SETTLE_MAX;
-    let mut changed_at = stage.now();
+fn settle(simulation: &mut Simulation, observer: &mut Observer) -> Result<(), PlanError> {
+    let end = simulation.now() + SETTLE_MAX;
+    let mut changed_at = simulation.now();
     let mut changes = 0;
-    while stage.now() < end && stage.now() < changed_at + RESTING {
-        let next = (stage.now() + Duration::from_secs(1)).min(end);
+    while simulation.now() < end && simulation.now() < changed_at + RESTING {
+        let next = (simulation.now() + Duration::from_secs(1)).min(end);
         let before = changes;
         loop {
-            let now = stage.now();
-            let goes_on = stage.step(next, |plural, changed| {
+            let now = simulation.now();
+            let goes_on = simulation.step(next, |plural, changed| {
                 changes += u64::from(plural == "pods");
-                record.take_in(plural, &changed, now);
+                observer.take_in(plural, &changed, now);
             })?;
             if !goes_on {
                 break;
             }
         }
         if changes != before {
-            changed_at = stage.now();
+            changed_at = simulation.now();
         }
     }
     Ok(())
 }
 
 /// Lets time pass until `is_over`, which is looked at after each change, at most to `until`.
-fn follow(stage: &mut Stage, record: &mut Record, until: Timestamp, is_over: impl Fn(&Record, Timestamp) -> bool) -> Result<(), PlanError> {
+fn follow(
+    simulation: &mut Simulation,
+    observer: &mut Observer,
+    until: Timestamp,
+    is_over: impl Fn(&Observer, Timestamp) -> bool,
+) -> Result<(), PlanError> {
     loop {
         let mut changed = false;
-        let before = stage.now();
+        let before = simulation.now();
         let mut events = Vec::new();
-        let goes_on = stage.step(until, |plural, changed| {
+        let goes_on = simulation.step(until, |plural, changed| {
             events.push((plural.to_owned(), changed));
         })?;
-        let now = stage.now();
+        let now = simulation.now();
         for (plural, change) in events {
-            record.take_in(&plural, &change, now);
+            observer.take_in(&plural, &change, now);
             changed = true;
         }
         if changed || before != now {
-            record.ripen(now);
-            record.hear(&mut stage.told().said());
-            if is_over(record, now) {
+            observer.ripen(now);
+            observer.read_log();
+            if is_over(observer, now) {
                 return Ok(());
             }
         }
@@ -212,26 +219,24 @@ fn follow(stage: &mut Stage, record: &mut Record, until: Timestamp, is_over: imp
     }
 }
 
-fn finish(stage: &Stage, mut record: Record, found: Found<'_>) -> Forecast {
-    let said = stage.told().said();
-    record.explain_victims(&said);
-    drop(said);
-    judge_availability(&mut record);
-    let outcomes: Vec<Outcome> = record.tracked.iter().map(|tracked| outcome(stage, &record, tracked)).collect();
+fn finish(simulation: &Simulation, mut observer: Observer, found: Found<'_>) -> Forecast {
+    observer.explain_victims();
+    judge_availability(&mut observer);
+    let outcomes: Vec<Outcome> = observer.tracked.iter().map(|tracked| outcome(simulation, &observer, tracked)).collect();
     for (index, outcome) in outcomes.iter().enumerate() {
         if let Outcome::Stuck { after, why } = outcome {
-            let tracked = &record.tracked[index];
+            let tracked = &observer.tracked[index];
             let cause = why.first().map_or_else(String::new, |why| format!(": {why}"));
             let text = format!("the rollout of {} {} never completes{cause}", tracked.id.kind.name(), tracked.id.name);
-            record.trouble(TroubleKind::Never, *after, Some(index), text);
+            observer.trouble(TroubleKind::Never, *after, Some(index), text);
         }
     }
-    record.troubles.sort_by_key(|trouble| trouble.at);
+    observer.troubles.sort_by_key(|trouble| trouble.at);
     let total = outcomes.iter().map(Outcome::ends).max().unwrap_or_default();
-    let (quotas, nodes, gates) = (record.quota_peaks(), record.nodes.room(), &stage.gates);
-    let asks = record.tracked.iter().any(|tracked| tracked.view.asks());
-    let newest: Vec<Option<String>> = (0..record.tracked.len()).map(|index| record.newest(index)).collect();
-    let workloads = record.tracked.into_iter().zip(outcomes).zip(newest).map(|((mut tracked, outcome), newest)| {
+    let (quotas, nodes, gates) = (observer.quota_peaks(), observer.nodes.room(), &simulation.gates);
+    let asks = observer.tracked.iter().any(|tracked| tracked.view.asks());
+    let newest: Vec<Option<String>> = (0..observer.tracked.len()).map(|index| observer.newest(index)).collect();
+    let workloads = observer.tracked.into_iter().zip(outcomes).zip(newest).map(|((mut tracked, outcome), newest)| {
         let lives = tracked.tally.take_lives();
         let timings = found.timings[&tracked.id].clone();
         let (about, is_complete) = (Some(tracked.id.clone()), matches!(outcome, Outcome::Complete { .. }));
@@ -244,7 +249,7 @@ fn finish(stage: &Stage, mut record: Record, found: Found<'_>) -> Forecast {
             most: size.map(berth_workloads::deployment::limits::Size::max),
             least: size.map(|size| size.min_available),
             outcome,
-            rolled_back: is_complete && record.troubles.iter().any(goes_back),
+            rolled_back: is_complete && observer.troubles.iter().any(goes_back),
             start: timings.start,
             stop: timings.stop,
             steps: tracked.steps,
@@ -265,11 +270,11 @@ fn finish(stage: &Stage, mut record: Record, found: Found<'_>) -> Forecast {
         unasked_pods: found.suppositions.unasked.clone(),
         unknown_gates: found.suppositions.gates.unknown.clone().filter(|_| found.controllers == Controllers::Berth),
         analysis: asks.then(|| found.suppositions.analyses.name()),
-        at: record.began,
+        at: observer.began,
         missing: found.snapshot.missing.clone(),
         seed: found.suppositions.seed,
     };
-    Forecast { supposed, workloads: workloads.collect(), quotas, nodes, troubles: record.troubles, total }
+    Forecast { supposed, workloads: workloads.collect(), quotas, nodes, troubles: observer.troubles, total }
 }
 
 /// The gates that these controllers know and that are not as by default.
@@ -280,9 +285,9 @@ fn told_gates(controllers: Controllers, gates: &FeatureGates) -> BTreeMap<Gate, 
 }
 
 /// A rolling update that falls below what it promises does so because of what was so before it.
-fn judge_availability(record: &mut Record) {
+fn judge_availability(observer: &mut Observer) {
     let mut short = Vec::new();
-    for (index, tracked) in record.tracked.iter().enumerate() {
+    for (index, tracked) in observer.tracked.iter().enumerate() {
         let Some(size) = tracked.size() else { continue };
         let had = tracked.tally.lanes.first().map_or(0, |lane| lane.revisions.values().map(|counts| counts.available).sum::<u32>());
         let lowest = tracked.tally.available;
@@ -297,46 +302,46 @@ fn judge_availability(record: &mut Record) {
             short.push((lowest.at, index, text));
         }
     }
-    short.into_iter().for_each(|(at, index, text)| record.trouble(TroubleKind::Unavailable, at, Some(index), text));
+    short.into_iter().for_each(|(at, index, text)| observer.trouble(TroubleKind::Unavailable, at, Some(index), text));
 }
 
-fn outcome(stage: &Stage, record: &Record, tracked: &Tracked) -> Outcome {
+fn outcome(simulation: &Simulation, observer: &Observer, tracked: &TrackedWorkload) -> Outcome {
     let settled_after = |after| tracked.settled.unwrap_or(after);
     match tracked.ended {
         Some((End::Complete, after)) => Outcome::Complete { after, settled_after: settled_after(after) },
         Some((End::Held, after)) => Outcome::Held { after, settled_after: settled_after(after), why: tracked.held_by() },
         None => {
-            let mut why = causes(stage, tracked);
+            let mut why = causes(simulation, tracked);
             why.extend(tracked.open_waits().map(|wait| wait.text.clone()));
             if why.is_empty() {
                 why.push(tracked.how_far());
             }
-            Outcome::Stuck { after: since(record.began, record.progressed), why }
+            Outcome::Stuck { after: since(observer.began, observer.progressed), why }
         }
     }
 }
 
 /// The words that `berth rollout status` has for what stands in the way.
-fn causes(stage: &Stage, tracked: &Tracked) -> Vec<String> {
-    let (said, gates, now) = (stage.told().said(), &stage.gates, stage.now());
-    let events = warning_views(&said);
-    let pods: Vec<Arc<PodView>> = views(stage, &PODS, &tracked.id.namespace, |view: &PodView| view.meta.namespace.to_string());
+fn causes(simulation: &Simulation, tracked: &TrackedWorkload) -> Vec<String> {
+    let (gates, now) = (&simulation.gates, simulation.now());
+    let events = warning_views(&simulation.log().observations());
+    let pods: Vec<Arc<PodView>> = views(simulation, &PODS, &tracked.id.namespace, |view: &PodView| view.meta.namespace.to_string());
     let found = match &tracked.view {
-        Tracking::Deployment(deployment) => {
+        LiveWorkload::Deployment(deployment) => {
             let sets: Vec<Arc<ReplicaSetView>> =
-                views(stage, &REPLICA_SETS, &tracked.id.namespace, |view: &ReplicaSetView| view.meta.namespace.to_string());
+                views(simulation, &REPLICA_SETS, &tracked.id.namespace, |view: &ReplicaSetView| view.meta.namespace.to_string());
             let facts = DeploymentFacts { deployment, sets: &sets, pods: &pods, events: &events, gates, unobserved_since: None, now };
             cause::of_deployment(&facts)
         }
-        Tracking::StatefulSet(set) => {
+        LiveWorkload::StatefulSet(set) => {
             cause::of_stateful_set(&StatefulSetFacts { set, pods: &pods, events: &events, unobserved_since: None, now })
         }
-        Tracking::Nothing => return Vec::new(),
+        LiveWorkload::Nothing => return Vec::new(),
     };
     found.list.iter().map(ToString::to_string).collect()
 }
 
-fn views<V: View>(stage: &Stage, resource: &GroupResource, namespace: &str, of: impl Fn(&V) -> String) -> Vec<Arc<V>> {
-    let decoded = stage.all(resource).into_iter().filter_map(|entry| V::decode_shared(&entry.value, Revision(0)).ok());
+fn views<V: View>(simulation: &Simulation, resource: &GroupResource, namespace: &str, of: impl Fn(&V) -> String) -> Vec<Arc<V>> {
+    let decoded = simulation.all(resource).into_iter().filter_map(|entry| V::decode_shared(&entry.value, Revision(0)).ok());
     decoded.filter(|view| of(view) == namespace).map(Arc::new).collect()
 }

@@ -1,13 +1,13 @@
-//! The world of a forecast: a store, the API rules, the controllers, the scheduler and the nodes, wired as `berth up` wires them, in virtual time.
+//! The simulation of a forecast: a store, the API rules, the controllers, the scheduler and the nodes, wired as `berth up` wires them, in virtual time.
 
-mod hands;
+mod replayed_writes;
 
 use crate::{
     analyses::Analyses,
+    controller_log::{ControllerLog, DiscardEvents},
     difference::{difference, written},
     error::PlanError,
     snapshot::Controllers,
-    told::{Eventless, Told},
     version::Changed,
 };
 use berth_api::{FeatureGates, Object};
@@ -59,7 +59,7 @@ const PROGRESS_AFTER: Duration = Duration::from_millis(10);
 const POLLS_MAX: usize = 64;
 /// How long a write of the forecast's own may take.
 const CALL_MAX: Duration = Duration::from_secs(60);
-/// How many writes a world may see: pods that are made again and again come to no end otherwise. It takes the better part of an hour.
+/// How many writes a simulation may make: pods that are made again and again come to no end otherwise. It takes the better part of an hour.
 const WRITES_MAX: u64 = 20_000_000;
 /// How long it takes to make a volume.
 const PROVISION_LATENCY: Duration = Duration::from_secs(5);
@@ -68,8 +68,8 @@ const CONTROLLERS: &str = "deployment,disruption,persistentvolume-binder,replica
 /// Who makes the change.
 const MANAGER: &str = "berth-plan";
 
-/// A world that stands on a snapshot.
-pub(crate) struct Stage {
+/// A simulated cluster that begins as a snapshot.
+pub(crate) struct Simulation {
     time: VirtualTime,
     store: Arc<SimStore>,
     registry: Registry,
@@ -85,10 +85,10 @@ pub(crate) struct Stage {
     writes: u64,
     /// How many there may be.
     pub(crate) writes_max: u64,
-    /// What was changed, and nobody was told of yet.
-    untold: VecDeque<Arc<Event>>,
-    tell_progress_at: Option<Timestamp>,
-    told: Arc<Told>,
+    /// Changes that no caller has received yet.
+    undelivered: VecDeque<Arc<Event>>,
+    progress_due: Option<Timestamp>,
+    log: Arc<ControllerLog>,
     metrics: Arc<Metrics>,
     /// How analyses end.
     pub(crate) analyses: Analyses,
@@ -100,7 +100,7 @@ pub(crate) struct Stage {
     pub(crate) gates: FeatureGates,
 }
 
-/// What the API server of a world is made of.
+/// The API server of a simulation.
 #[derive(Clone, Default)]
 pub(crate) struct Server {
     pub(crate) gates: FeatureGates,
@@ -126,8 +126,8 @@ pub(crate) struct Subject {
     pub(crate) name: String,
 }
 
-impl Stage {
-    /// An empty world at `begins`.
+impl Simulation {
+    /// An empty cluster at `begins`.
     pub(crate) fn new(seed: u64, begins: Timestamp, server: &Server) -> Self {
         let time = VirtualTime::new(Order::Random, Arc::new(SeededRng::new(seed, Purpose::Order)), begins);
         let rng: Arc<dyn Rng> = Arc::new(SeededRng::new(seed, Purpose::Names));
@@ -142,7 +142,7 @@ impl Stage {
         let env = Env { clock: Arc::clone(&clock), rng: Arc::clone(&rng), spawner: Arc::new(user.clone()) };
         let api: Arc<dyn Cluster> = Arc::new(LocalCluster::new(registry.clone(), env));
         let metrics = Arc::new(Metrics::new(&prometheus::Registry::new()).expect("the registry is empty"));
-        let told = Arc::new(Told::new(clock));
+        let log = Arc::new(ControllerLog::new(clock));
         Self {
             time,
             store,
@@ -156,9 +156,9 @@ impl Stage {
             has_changed: Arc::new(Flag(AtomicBool::new(true))),
             writes: 0,
             writes_max: WRITES_MAX,
-            untold: VecDeque::new(),
-            tell_progress_at: None,
-            told,
+            undelivered: VecDeque::new(),
+            progress_due: None,
+            log,
             metrics,
             analyses: Analyses::default(),
             controllers: Controllers::Berth,
@@ -205,7 +205,7 @@ impl Stage {
         let network = Network::new(self.seed, Arc::clone(&clock), Arc::clone(&spawner), Faults::NONE);
         let env = Env { clock, rng: Arc::clone(&self.rng), spawner };
         let inner = SimCluster::new(Arc::clone(&self.api), network, Writes::default());
-        let cluster: Arc<dyn Cluster> = Arc::new(Eventless { inner, told: Arc::clone(&self.told) });
+        let cluster: Arc<dyn Cluster> = Arc::new(DiscardEvents { inner, log: Arc::clone(&self.log) });
         let metrics = Arc::clone(&self.metrics);
         let events = Recorder::new(Arc::clone(&cluster), env.clone(), Arc::clone(&metrics), "default-scheduler");
         Scheduler::start(&cluster, &env, &events, &metrics);
@@ -219,7 +219,7 @@ impl Stage {
             provision_latency: PROVISION_LATENCY,
             load_balancer_range: "198.51.100.0/24".parse().expect("a range"),
             providers: Arc::new(self.analyses),
-            follower: Some(Arc::<Told>::clone(&self.told) as Arc<dyn Follower>),
+            follower: Some(Arc::<ControllerLog>::clone(&self.log) as Arc<dyn Follower>),
             second_writers: SecondWriters::Ignore,
         }
         .start();
@@ -229,19 +229,19 @@ impl Stage {
         self.time.now()
     }
 
-    pub(crate) fn told(&self) -> &Told {
-        &self.told
+    pub(crate) fn log(&self) -> Arc<ControllerLog> {
+        Arc::clone(&self.log)
     }
 
-    /// One step of anybody, not beyond `until`; `changed` is told of all that it changed in the store. Gives whether anything is left to do before then.
+    /// Runs one task, not beyond `until`. `changed` receives each change of the store. Returns whether anything is left to do before then.
     ///
     /// # Errors
     /// A fault in berth, and [`PlanError::TooLong`].
     pub(crate) fn step(&mut self, until: Timestamp, mut changed: impl FnMut(&str, Changed)) -> Result<bool, PlanError> {
-        let first = self.tell_progress_at.map_or(until, |at| at.min(until));
+        let first = self.progress_due.map_or(until, |at| at.min(until));
         let mut step = self.time.step(first);
-        if self.tell_progress_at.is_some_and(|at| at <= self.time.now()) {
-            self.tell_progress_at = None;
+        if self.progress_due.is_some_and(|at| at <= self.time.now()) {
+            self.progress_due = None;
             self.store.0.report_progress();
             step = Step::Ran;
         }
@@ -250,7 +250,7 @@ impl Stage {
             return Err(PlanError::TooLong { writes: self.writes_max });
         }
         let resources = self.registry.resources();
-        for event in self.untold.drain(..) {
+        for event in self.undelivered.drain(..) {
             // What is no object is a claim of something.
             if let Some(resource) = resources.by_key(event.entry.key.as_str()) {
                 let object = self.registry.written_lately(&event.entry);
@@ -269,9 +269,9 @@ impl Stage {
         while let Poll::Ready(Some(item)) = self.changes.poll_next_unpin(&mut Context::from_waker(&waker)) {
             match item {
                 Ok(WatchItem::Events(events)) => {
-                    self.tell_progress_at.get_or_insert(self.time.now() + PROGRESS_AFTER);
+                    self.progress_due.get_or_insert(self.time.now() + PROGRESS_AFTER);
                     self.writes += events.len() as u64;
-                    self.untold.extend(events.iter().cloned());
+                    self.undelivered.extend(events.iter().cloned());
                 }
                 Ok(WatchItem::Progress(_)) => (),
                 Err(error) => return Err(PlanError::Fault(format!("the store's changes cannot be followed: {error}"))),
@@ -280,12 +280,12 @@ impl Stage {
         Ok(())
     }
 
-    /// A server survives a panic in a look; a forecast is wrong then.
+    /// A server survives a panic in a reconcile; a forecast is wrong then.
     ///
     /// # Errors
     /// There was one.
     pub(crate) fn check_panics(&self) -> Result<(), PlanError> {
-        if self.metrics.has_panics() { Err(PlanError::Fault("a look panicked".to_owned())) } else { Ok(()) }
+        if self.metrics.has_panics() { Err(PlanError::Fault("a reconcile panicked".to_owned())) } else { Ok(()) }
     }
 
     /// The object as it is; `Null` if it is not there.
@@ -402,8 +402,8 @@ impl Subject {
     }
 }
 
-impl Drop for Stage {
-    /// Tasks hold the time that holds them: without this no world would ever give its memory back.
+impl Drop for Simulation {
+    /// Tasks hold the time that holds them: without this the memory of a simulation would never be freed.
     fn drop(&mut self) {
         [&self.user, &self.parts].into_iter().for_each(Process::kill);
     }

@@ -1,13 +1,13 @@
-//! What a replay does to a world besides a plan: it deletes, and tells what nodes report.
+//! The writes of a replay that a forecast does not make: deletions, and what nodes report.
 
-use super::{CONTROLLERS, Stage, Subject, options};
+use super::{CONTROLLERS, Simulation, Subject, options};
 use crate::error::PlanError;
 use berth_api::Subresource;
 use berth_node::ForeignNodes;
 use berth_registry::{Actor, ApiError, DeleteOptions, Patch};
 use serde_json::Value;
 
-impl Stage {
+impl Simulation {
     /// Starts what a plan starts, and who deletes what nobody owns any more: workloads go in a recording.
     pub(crate) fn start_with_deletions(&self, nodes: ForeignNodes) {
         self.start_these(nodes, &format!("{CONTROLLERS},garbagecollector"));
