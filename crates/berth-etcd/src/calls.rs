@@ -6,6 +6,7 @@ use crate::{
     messages,
 };
 use berth_store::etcd::{EtcdError, PAGE_BYTES};
+use futures::future::{Either, select};
 use http::uri::PathAndQuery;
 use std::{future::pending, pin::pin, sync::Arc, time::Duration};
 use tokio::time::{Instant, sleep, timeout};
@@ -80,10 +81,10 @@ impl Members {
                     Repeat::ByTheCaller => self.listen_to(index, path, request.clone()).await,
                 }
             };
-            let answer = tokio::select! {
-                answer = call => answer,
-                // Others have found out that it does not answer.
-                () = left => continue,
+            let answer = match select(pin!(call), pin!(left)).await {
+                Either::Left((answer, _)) => answer,
+                // Other calls have found that the member does not answer.
+                Either::Right(_) => continue,
             };
             let failure = match answer {
                 Ok(answer) => return Ok(answer),
@@ -117,12 +118,14 @@ impl Members {
         Q: prost::Message + 'static,
         A: prost::Message + Default + 'static,
     {
-        let mut call = pin!(self.call_within(index, path, request, LISTENED_WITHIN));
-        tokio::select! {
-            answer = &mut call => return answer,
-            () = sleep(WRITTEN_WITHIN) => self.leave(index),
+        let call = pin!(self.call_within(index, path, request, LISTENED_WITHIN));
+        match select(call, pin!(sleep(WRITTEN_WITHIN))).await {
+            Either::Left((answer, _)) => answer,
+            Either::Right(((), call)) => {
+                self.leave(index);
+                call.await
+            }
         }
-        call.await
     }
 
     /// Makes a call at one member. A token that etcd does not know any more is forgotten: the next call has another.

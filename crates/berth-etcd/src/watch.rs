@@ -12,7 +12,11 @@ use berth_store::{
     Revision,
     etcd::{Change, EtcdError, Watched, Watching},
 };
-use futures::{Stream, StreamExt, stream::poll_fn};
+use futures::{
+    Stream, StreamExt,
+    future::{Either, select},
+    stream::poll_fn,
+};
 use http::uri::PathAndQuery;
 use std::{
     pin::{Pin, pin},
@@ -100,10 +104,10 @@ async fn follow(members: &Members, mut questions: mpsc::Receiver<messages::Watch
     let mut whole = Whole::new(members.key_prefix.clone());
     let mut left = pin!(members.left(index));
     loop {
-        let answer: Result<Option<messages::WatchAnswer>, _> = tokio::select! {
-            answer = answers.message() => answer,
-            // Calls find out long before a watch does that a member is only silent.
-            () = &mut left => return EtcdError::Unreachable(format!("etcd at {} no longer answers", members.endpoint(index))),
+        let answer: Result<Option<messages::WatchAnswer>, _> = match select(pin!(answers.message()), &mut left).await {
+            Either::Left((answer, _)) => answer,
+            // Calls find long before a watch that a member is silent.
+            Either::Right(_) => return EtcdError::Unreachable(format!("etcd at {} no longer answers", members.endpoint(index))),
         };
         let answer = match answer {
             Ok(Some(answer)) => answer,

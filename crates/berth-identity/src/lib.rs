@@ -10,7 +10,7 @@ mod text;
 
 pub use api_name::ApiName;
 pub use group_version::{GroupKind, GroupResource, GroupVersion, GroupVersionKind, GroupVersionResource, ParseGroupVersionError};
-pub use lookup::{Hashes, Lookup};
+pub use lookup::{Hashes, Lookup, seed_hashes};
 pub use object::{ObjectKey, ObjectRef};
 pub use recent::Recent;
 pub use revision::Revision;

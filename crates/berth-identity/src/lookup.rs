@@ -2,23 +2,44 @@
 
 use std::{
     borrow::Borrow,
-    hash::{BuildHasher, Hash},
+    hash::{BuildHasher, DefaultHasher, Hash, Hasher},
+    sync::OnceLock,
 };
 
-/// Names are their users' choice: were the hashes known beforehand, somebody could have ten thousand objects in one place, and each lookup pass them all.
-#[expect(clippy::disallowed_types, reason = "other hashes in each run, and no order that anybody could see them by")]
+/// Users choose names. If users could compute the hashes, they could put ten thousand objects into one bucket, and each lookup would compare them all.
+#[expect(clippy::disallowed_types, reason = "hashes with a secret seed, and an order that nothing exposes")]
 type Places<K, V> = std::collections::HashMap<K, V, Hashes>;
 
-/// Hashes that are others in each run.
-#[derive(Clone, Debug, Default)]
-#[expect(clippy::disallowed_types, reason = "nothing may be made of a hash but a place")]
-pub struct Hashes(std::hash::RandomState);
+/// The seed of this process; unset: 0, as in tests and in the simulation, whose runs are then the same in every detail.
+static SEED: OnceLock<u64> = OnceLock::new();
+
+/// Seeds the hashes of all maps that this process creates from now on. Only the first call has an effect.
+///
+/// A process that serves users calls it before it reads an object, with a number that they cannot predict.
+pub fn seed_hashes(seed: u64) {
+    // A later seed would hash the keys of known maps differently.
+    let _ = SEED.set(seed);
+}
+
+/// Hashes that depend on the seed of the process ([`seed_hashes`]).
+#[derive(Clone, Debug)]
+pub struct Hashes {
+    seed: u64,
+}
+
+impl Default for Hashes {
+    fn default() -> Self {
+        Self { seed: SEED.get().copied().unwrap_or_default() }
+    }
+}
 
 impl BuildHasher for Hashes {
-    type Hasher = std::hash::DefaultHasher;
+    type Hasher = DefaultHasher;
 
     fn build_hasher(&self) -> Self::Hasher {
-        self.0.build_hasher()
+        let mut hasher = DefaultHasher::new();
+        hasher.write_u64(self.seed);
+        hasher
     }
 }
 

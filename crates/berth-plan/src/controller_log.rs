@@ -10,7 +10,7 @@ use berth_sim::network::SimCluster;
 use berth_store::env::{Clock, Timestamp};
 use berth_workloads::{
     Action, Plan, Wait,
-    plan::{Reason, Severity},
+    plan::{Due, Reason, Severity},
     resources::{EVENTS, PODS, REPLICA_SETS},
     workload::{WorkloadId, WorkloadKind},
 };

@@ -17,12 +17,16 @@ use std::{
 };
 use tokio::{runtime::Handle, sync::watch};
 
-/// The machine's time, its randomness, and tasks on `runtime`. `faults` receives the panics of tasks.
+/// The machine's time, its randomness, and tasks on `runtime`. `faults` receives the panics of tasks. Seeds the hashes of this process.
 pub(crate) fn real(runtime: Handle, faults: Faults) -> Env {
     let time = SteadyTime::new(RealMachine { started: Instant::now() });
     let spawner = RealSpawner { runtime, faults };
     spawner.spawn("clock", time.clone().follow(log_clock_change).boxed());
-    Env { clock: Arc::new(time), rng: Arc::new(RealRng::new()), spawner: Arc::new(spawner) }
+    let rng = RealRng::new();
+    let mut seed = [0; 8];
+    rng.fill(&mut seed);
+    berth_identity::seed_hashes(u64::from_ne_bytes(seed));
+    Env { clock: Arc::new(time), rng: Arc::new(rng), spawner: Arc::new(spawner) }
 }
 
 /// The same time and randomness, with separate tasks on `runtime`, whose panics `faults` receives.

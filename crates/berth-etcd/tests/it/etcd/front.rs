@@ -3,7 +3,9 @@
 #![allow(dead_code, reason = "each test uses a part")]
 #![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "tests have sockets and the real time")]
 
+use futures::future::select;
 use std::{
+    pin::pin,
     sync::{
         Arc, Mutex, PoisonError,
         atomic::{AtomicUsize, Ordering},
@@ -153,10 +155,7 @@ async fn serve(client: TcpStream, state: Arc<FrontState>) {
     for index in 0..servers.len() {
         let Ok(server) = TcpStream::connect(("127.0.0.1", servers[(first + index) % servers.len()])).await else { continue };
         let ((from_client, to_client), (from_server, to_server)) = (client.into_split(), server.into_split());
-        tokio::select! {
-            () = pass(from_client, to_server, Side::Client, &state) => (),
-            () = pass(from_server, to_client, Side::Server, &state) => (),
-        }
+        select(pin!(pass(from_client, to_server, Side::Client, &state)), pin!(pass(from_server, to_client, Side::Server, &state))).await;
         return;
     }
 }

@@ -14,10 +14,10 @@ use berth_store::{DEFAULT_HISTORY_BYTES, MemoryStore};
 use berth_testing::Upstream;
 use futures::{
     StreamExt,
-    future::{BoxFuture, pending},
+    future::{BoxFuture, pending, select},
     stream::BoxStream,
 };
-use std::{net::SocketAddr, sync::Arc, time::Duration};
+use std::{net::SocketAddr, pin::pin, sync::Arc, time::Duration};
 use tempfile::TempDir;
 use tokio::{
     io::copy_bidirectional,
@@ -203,10 +203,8 @@ async fn pass_on(listener: TcpListener, to: SocketAddr, is_whole: watch::Sender<
         }
         tokio::spawn(async move {
             let Ok(mut far) = TcpStream::connect(to).await else { return };
-            tokio::select! {
-                _ = copy_bidirectional(&mut near, &mut far) => (),
-                _ = whole.wait_for(|whole| !whole) => (),
-            }
+            let is_cut = whole.wait_for(|whole| !whole);
+            select(pin!(copy_bidirectional(&mut near, &mut far)), pin!(is_cut)).await;
         });
     }
 }
