@@ -19,7 +19,7 @@ const COOKIES_MAX: usize = 16;
 
 /// Where we are, as browsers name it.
 #[derive(Clone, Debug)]
-pub(crate) struct Place {
+pub(crate) struct ServerAddress {
     /// `127.0.0.1:8443`, `localhost:8443`, …: in lower case.
     hosts: Vec<String>,
     is_tls: bool,
@@ -58,7 +58,7 @@ impl Refused {
     }
 }
 
-impl Place {
+impl ServerAddress {
     /// Where somebody who listens at `address` is found; `names` are further ones.
     pub(crate) fn new(address: SocketAddr, names: &[String], is_tls: bool) -> Self {
         let loopback = ["localhost", "127.0.0.1", "[::1]"].map(str::to_owned);
@@ -161,12 +161,12 @@ pub(crate) const HEADERS: &[(&str, &str)] = &[
 mod tests {
     use super::*;
 
-    fn place() -> Place {
-        Place::new("127.0.0.1:7777".parse().expect("an address"), &[], false)
+    fn server_address() -> ServerAddress {
+        ServerAddress::new("127.0.0.1:7777".parse().expect("an address"), &[], false)
     }
 
     fn check(method: &Method, headers: &[(&'static str, &str)]) -> Result<(), Refused> {
-        place().check(method, &map(headers))
+        server_address().check(method, &map(headers))
     }
 
     fn map(headers: &[(&'static str, &str)]) -> HeaderMap {
@@ -185,8 +185,8 @@ mod tests {
         assert_eq!(check(&Method::GET, &[]), Err(Refused::Host));
         let mut twice = map(&[("host", "127.0.0.1:7777")]);
         twice.append(HOST, HeaderValue::from_static("evil.example"));
-        assert_eq!(place().check(&Method::GET, &twice), Err(Refused::Host));
-        let elsewhere = Place::new("192.0.2.1:443".parse().expect("an address"), &["berth.example".to_owned()], true);
+        assert_eq!(server_address().check(&Method::GET, &twice), Err(Refused::Host));
+        let elsewhere = ServerAddress::new("192.0.2.1:443".parse().expect("an address"), &["berth.example".to_owned()], true);
         let found = |host: &str| elsewhere.check(&Method::GET, &map(&[("host", host)])).is_ok();
         assert_eq!(["192.0.2.1", "berth.example", "berth.example:443", "localhost"].map(found), [true, true, true, false]);
     }
@@ -209,13 +209,13 @@ mod tests {
 
     #[test]
     fn no_script_other_site_or_other_port_gets_the_cookie() {
-        let cookies = |text: &str| place().session_cookies(&map(&[("cookie", text)])).join(" ");
+        let cookies = |text: &str| server_address().session_cookies(&map(&[("cookie", text)])).join(" ");
         assert_eq!(cookies("a=b; berth-7777=secret; c=d"), "secret");
         assert_eq!(cookies("berth-7778=secret"), "");
         assert_eq!(cookies("berth-7777=one; berth-7777=two"), "one two");
         assert_eq!(cookies(&"berth-7777=a;".repeat(100)).len(), 2 * COOKIES_MAX - 1);
-        assert_eq!(place().set_cookie("s", "/~b"), "berth-7777=s; Path=/~b; HttpOnly; SameSite=Strict");
-        let tls = Place::new("192.0.2.1:8443".parse().expect("an address"), &[], true);
+        assert_eq!(server_address().set_cookie("s", "/~b"), "berth-7777=s; Path=/~b; HttpOnly; SameSite=Strict");
+        let tls = ServerAddress::new("192.0.2.1:8443".parse().expect("an address"), &[], true);
         assert_eq!(tls.set_cookie("", "/~b"), "__Secure-berth-8443=; Path=/~b; HttpOnly; SameSite=Strict; Secure; Max-Age=0");
     }
 }

@@ -17,6 +17,6 @@ mod server;
 mod session;
 mod stream;
 
-use berth_follow::{act, board, facts, rows, text, views, world};
+use berth_follow::{act, board, cluster_cache, facts, rows, text, views};
 pub use route::FirstPage;
 pub use server::{BindError, Dashboard, Following, Links, Options, TlsOptions};

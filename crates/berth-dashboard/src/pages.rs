@@ -13,8 +13,8 @@ mod workload;
 
 use crate::{
     address::{path, plain},
+    cluster_cache::ClusterCache,
     text::{self, counted, shown},
-    world::World,
 };
 use berth_workloads::workload::{WorkloadId, WorkloadKind};
 use jiff::Timestamp;
@@ -118,10 +118,10 @@ impl Page {
     }
 
     /// What it is called.
-    fn title(&self, world: &World) -> String {
+    fn title(&self, cluster_cache: &ClusterCache) -> String {
         match self {
             Self::Workloads(_) => "Workloads".to_owned(),
-            Self::Workload { id, .. } => workload::title(world, id).unwrap_or_else(|| shown(&id.name)),
+            Self::Workload { id, .. } => workload::title(cluster_cache, id).unwrap_or_else(|| shown(&id.name)),
             Self::Nodes => "Nodes".to_owned(),
             Self::Node { name, .. } => shown(name),
             Self::Quotas { .. } => "Quotas".to_owned(),
@@ -130,24 +130,24 @@ impl Page {
 }
 
 /// The parts of a page, as they are now; `None` if what it is about is not there.
-pub(crate) fn parts(world: &World, page: &Page) -> Option<Vec<Part>> {
-    let now = world.env.clock.now();
+pub(crate) fn parts(cluster_cache: &ClusterCache, page: &Page) -> Option<Vec<Part>> {
+    let now = cluster_cache.env.clock.now();
     let parts = match page {
-        Page::Workloads(filter) => list::parts(world, filter),
-        Page::Workload { id, pods } => workload::parts(world, id, *pods, now)?,
-        Page::Nodes => nodes::all(world, now),
-        Page::Node { name, pods } => nodes::one(world, name, *pods, now)?,
-        Page::Quotas { namespace } => quotas::parts(world, namespace),
+        Page::Workloads(filter) => list::parts(cluster_cache, filter),
+        Page::Workload { id, pods } => workload::parts(cluster_cache, id, *pods, now)?,
+        Page::Nodes => nodes::all(cluster_cache, now),
+        Page::Node { name, pods } => nodes::one(cluster_cache, name, *pods, now)?,
+        Page::Quotas { namespace } => quotas::parts(cluster_cache, namespace),
     };
-    let notes = ("notes", notes(world));
+    let notes = ("notes", notes(cluster_cache));
     Some([notes].into_iter().chain(parts).map(|(name, html)| Part { name, html: html.into_string() }).collect())
 }
 
 /// What keeps the page from being whole.
-fn notes(world: &World) -> Markup {
-    let unreadable = world.unreadable();
+fn notes(cluster_cache: &ClusterCache) -> Markup {
+    let unreadable = cluster_cache.unreadable();
     html! {
-        @if !world.is_filled() { p .note { "Reading the cluster…" } }
+        @if !cluster_cache.is_filled() { p .note { "Reading the cluster…" } }
         @if !unreadable.is_empty() {
             div .note {
                 p { "You may not read all of the cluster, so this page is incomplete:" }

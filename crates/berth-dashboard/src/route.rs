@@ -4,11 +4,11 @@ use crate::{
     act::Verb,
     address::{self, below, plain},
     board::Rank,
-    guard::{self, HEADERS, Place, Refused},
+    cluster_cache::{ClusterCache, lock},
+    guard::{self, HEADERS, Refused, ServerAddress},
     pages::{self, Page, Reader},
     session::{BASE_START, Session, Sessions, is_same},
     stream,
-    world::{World, lock},
 };
 use berth_http::{Body, Open, Owner, Piece};
 use berth_workloads::workload::WorkloadId;
@@ -43,9 +43,9 @@ pub enum FirstPage {
 }
 
 /// All that answers are made of.
-pub(crate) struct Desk {
-    pub(crate) world: std::sync::Arc<World>,
-    pub(crate) place: Place,
+pub(crate) struct DashboardContext {
+    pub(crate) cluster_cache: std::sync::Arc<ClusterCache>,
+    pub(crate) address: ServerAddress,
     /// Which cluster is shown, and as whom.
     pub(crate) title: String,
     /// `http://127.0.0.1:7777`.
@@ -78,23 +78,23 @@ impl Content {
     }
 }
 
-impl Desk {
+impl DashboardContext {
     pub(crate) fn link(&self) -> String {
-        let env = &self.world.env;
+        let env = &self.cluster_cache.env;
         self.address_of(&lock(&self.sessions).link(&*env.rng, env.clock.now()))
     }
 
     /// Ends what is open: nobody is signed in any more.
     pub(crate) fn close(&self) {
         lock(&self.sessions).end_all();
-        self.world.tell();
+        self.cluster_cache.tell();
     }
 
     /// Where somebody goes who has signed in and did not say where to.
     async fn first_page(&self) -> String {
         if self.first == FirstPage::UnderWay {
-            self.world.looked(FIRST_LOOK_MAX).await;
-            let board = self.world.board();
+            self.cluster_cache.looked(FIRST_LOOK_MAX).await;
+            let board = self.cluster_cache.board();
             if let Some((id, _)) = board.by_attention().first().filter(|(_, card)| card.rank != Rank::Complete) {
                 return address::path(id);
             }
@@ -108,9 +108,9 @@ impl Desk {
 }
 
 /// The answer to one request.
-pub(crate) async fn answer(desk: &Desk, place: &berth_http::ConnectionSlot, request: Request<Incoming>) -> Answer {
-    let mut answer = match desk.place.check(request.method(), request.headers()) {
-        Ok(()) => served(desk, place, request).await,
+pub(crate) async fn answer(context: &DashboardContext, slot: &berth_http::ConnectionSlot, request: Request<Incoming>) -> Answer {
+    let mut answer = match context.address.check(request.method(), request.headers()) {
+        Ok(()) => served(context, slot, request).await,
         Err(refused) => text(refused.code(), refused.text()),
     };
     for (name, value) in HEADERS {
@@ -138,51 +138,51 @@ struct SignedIn {
 }
 
 /// Who asks, if that is a client that has signed in. Below the path of a session that session alone counts.
-fn signed_in(desk: &Desk, request: &Request<Incoming>) -> Option<SignedIn> {
-    let now = desk.world.env.clock.now();
+fn signed_in(context: &DashboardContext, request: &Request<Incoming>) -> Option<SignedIn> {
+    let now = context.cluster_cache.env.clock.now();
     let (base, _) = split_base(request.uri().path());
-    let mut sessions = lock(&desk.sessions);
-    desk.place.session_cookies(request.headers()).into_iter().find_map(|cookie| {
+    let mut sessions = lock(&context.sessions);
+    context.address.session_cookies(request.headers()).into_iter().find_map(|cookie| {
         let session = sessions.find(cookie, now).filter(|session| base.is_empty() || is_same(base, &session.base))?;
         Some(SignedIn { session, cookie: cookie.to_owned(), base: base.to_owned() })
     })
 }
 
-async fn served(desk: &Desk, place: &berth_http::ConnectionSlot, request: Request<Incoming>) -> Answer {
+async fn served(context: &DashboardContext, slot: &berth_http::ConnectionSlot, request: Request<Incoming>) -> Answer {
     let path = split_base(request.uri().path()).1.to_owned();
     match path.as_str() {
         "/style.css" => return file("text/css; charset=utf-8", pages::style()),
         "/live.js" => return file("text/javascript; charset=utf-8", pages::SCRIPT.to_owned()),
-        "/sign-in" => return sign_in(desk, request).await,
+        "/sign-in" => return sign_in(context, request).await,
         _ => (),
     }
-    let Some(reader) = signed_in(desk, &request) else { return stranger(&request, &path) };
-    // A reader beyond those that there may be keeps a stranger's place.
-    let _ = place.belongs_to(Owner::Known(READER));
+    let Some(reader) = signed_in(context, &request) else { return stranger(&request, &path) };
+    // A reader above the limit keeps the slot of an anonymous client.
+    let _ = slot.belongs_to(Owner::Known(READER));
     if *request.method() == Method::POST {
-        return changed(desk, request, &path, &reader).await;
+        return changed(context, request, &path, &reader).await;
     }
     let query = request.uri().query().unwrap_or_default();
     if path == "/stream" {
-        return opened(desk, &request, &reader);
+        return opened(context, &request, &reader);
     }
-    let (by, base) = (Reader { title: &desk.title, form_token: &reader.session.form_token }, reader.base.as_str());
+    let (by, base) = (Reader { title: &context.title, form_token: &reader.session.form_token }, reader.base.as_str());
     let said = pairs(query.as_bytes());
     if let Some((id, verb)) = action(&path) {
-        let prepared = desk.world.prepare(&id, verb, &said).await;
+        let prepared = context.cluster_cache.prepare(&id, verb, &said).await;
         let code = if prepared.is_ok() { StatusCode::OK } else { StatusCode::CONFLICT };
         return html(code, &below(base, &pages::question::page(by, &id, verb, &said, &prepared)));
     }
-    let Some(page) = Page::parse(&path, query) else { return missing(desk, &reader, None) };
+    let Some(page) = Page::parse(&path, query) else { return missing(context, &reader, None) };
     let done = said.get("done").and_then(|word| Verb::parse(word));
-    match pages::whole(&desk.world, &page, by, done) {
+    match pages::whole(&context.cluster_cache, &page, by, done) {
         Some(page) => html(StatusCode::OK, &below(base, &page)),
-        None => missing(desk, &reader, Some(&page)),
+        None => missing(context, &reader, Some(&page)),
     }
 }
 
-fn missing(desk: &Desk, reader: &SignedIn, page: Option<&Page>) -> Answer {
-    let by = Reader { title: &desk.title, form_token: &reader.session.form_token };
+fn missing(context: &DashboardContext, reader: &SignedIn, page: Option<&Page>) -> Answer {
+    let by = Reader { title: &context.title, form_token: &reader.session.form_token };
     html(StatusCode::NOT_FOUND, &below(&reader.base, &pages::missing(by, page)))
 }
 
@@ -197,29 +197,29 @@ fn stranger(request: &Request<Incoming>, path: &str) -> Answer {
 }
 
 /// Signing in: by a link, or by what is typed in from it.
-async fn sign_in(desk: &Desk, request: Request<Incoming>) -> Answer {
+async fn sign_in(context: &DashboardContext, request: Request<Incoming>) -> Answer {
     let is_from_elsewhere = guard::comes_from_elsewhere(request.headers());
     let query = pairs(request.uri().query().unwrap_or_default().as_bytes());
-    let env = &desk.world.env;
+    let env = &context.cluster_cache.env;
     let now = env.clock.now();
     if *request.method() == Method::POST {
         let Some(form) = form(request).await else { return text(StatusCode::BAD_REQUEST, "this form is not valid\n") };
         let next = own_path(form.get("next"));
         if form.contains_key("ask") {
-            let token = lock(&desk.sessions).another_link(&*env.rng, now);
-            token.iter().for_each(|token| (desk.tell)(&desk.address_of(token)));
+            let token = lock(&context.sessions).another_link(&*env.rng, now);
+            token.iter().for_each(|token| (context.tell)(&context.address_of(token)));
             return html(StatusCode::OK, &pages::sign_in(&next, pages::SignIn::Told));
         }
         let token = form.get("token").map(|token| token.trim()).unwrap_or_default();
         // Whoever takes the whole link.
         let token = token.rsplit_once("token=").map_or(token, |(_, token)| token);
-        return enter(desk, token, &next).await;
+        return enter(context, token, &next).await;
     }
     let next = own_path(query.get("next"));
     if let Some(token) = query.get("token") {
-        return enter(desk, token, &next).await;
+        return enter(context, token, &next).await;
     }
-    if let Some(reader) = signed_in(desk, &request) {
+    if let Some(reader) = signed_in(context, &request) {
         return to(&format!("{}{next}", reader.base));
     }
     // A browser that follows a link of another site leaves the cookie at home; where it comes again from here it brings it.
@@ -227,15 +227,15 @@ async fn sign_in(desk: &Desk, request: Request<Incoming>) -> Answer {
     html(StatusCode::OK, &pages::sign_in(&next, state))
 }
 
-async fn enter(desk: &Desk, token: &str, next: &str) -> Answer {
-    let env = &desk.world.env;
-    let opened = lock(&desk.sessions).open(token, &*env.rng, env.clock.now());
+async fn enter(context: &DashboardContext, token: &str, next: &str) -> Answer {
+    let env = &context.cluster_cache.env;
+    let opened = lock(&context.sessions).open(token, &*env.rng, env.clock.now());
     match opened {
         Some((cookie, base)) => {
-            desk.world.begin();
-            let next = if next == "/" { desk.first_page().await } else { next.to_owned() };
+            context.cluster_cache.begin();
+            let next = if next == "/" { context.first_page().await } else { next.to_owned() };
             let mut answer = to(&format!("{base}{next}"));
-            answer.headers_mut().insert(SET_COOKIE, desk.place.set_cookie(&cookie, &base));
+            answer.headers_mut().insert(SET_COOKIE, context.address.set_cookie(&cookie, &base));
             answer
         }
         None => html(StatusCode::FORBIDDEN, &pages::sign_in(next, pages::SignIn::Refused)),
@@ -254,28 +254,28 @@ fn own_path(next: Option<&String>) -> String {
 }
 
 /// What changes something.
-async fn changed(desk: &Desk, request: Request<Incoming>, path: &str, reader: &SignedIn) -> Answer {
+async fn changed(context: &DashboardContext, request: Request<Incoming>, path: &str, reader: &SignedIn) -> Answer {
     let SignedIn { session, cookie, base } = reader;
     let Some(form) = form(request).await else { return text(StatusCode::BAD_REQUEST, "this form is not valid\n") };
     if let Err(refused) = guard::check_form(session, form.get("form-token").map(String::as_str)) {
         return text(refused.code(), Refused::text(refused));
     }
     if path == "/sign-out" {
-        lock(&desk.sessions).end(cookie);
+        lock(&context.sessions).end(cookie);
         // Its streams end when they look.
-        desk.world.tell();
+        context.cluster_cache.tell();
         let mut answer = to("/sign-in");
-        answer.headers_mut().insert(SET_COOKIE, desk.place.set_cookie("", &session.base));
+        answer.headers_mut().insert(SET_COOKIE, context.address.set_cookie("", &session.base));
         return answer;
     }
-    let Some((id, verb)) = action(path) else { return missing(desk, reader, None) };
-    match desk.world.carry_out(&id, verb, &form).await {
+    let Some((id, verb)) = action(path) else { return missing(context, reader, None) };
+    match context.cluster_cache.carry_out(&id, verb, &form).await {
         Ok(()) => {
             tracing::info!(workload = %id.title(), namespace = %id.namespace, verb = verb.word(), "done from the page");
             to(&format!("{base}{}?done={}", address::path(&id), verb.word()))
         }
         Err(refusal) => {
-            let by = Reader { title: &desk.title, form_token: &session.form_token };
+            let by = Reader { title: &context.title, form_token: &session.form_token };
             html(StatusCode::CONFLICT, &below(base, &pages::question::page(by, &id, verb, &form, &Err(refusal))))
         }
     }
@@ -291,14 +291,14 @@ fn action(path: &str) -> Option<(WorkloadId, Verb)> {
 }
 
 /// The stream of changes of a page.
-fn opened(desk: &Desk, request: &Request<Incoming>, reader: &SignedIn) -> Answer {
+fn opened(context: &DashboardContext, request: &Request<Incoming>, reader: &SignedIn) -> Answer {
     let query = pairs(request.uri().query().unwrap_or_default().as_bytes());
     let (path, rest) = query.get("page").map(|page| page.split_once('?').unwrap_or((page, ""))).unwrap_or_default();
     let Some(page) = Page::parse(path, rest) else { return text(StatusCode::NOT_FOUND, "there is no such page\n") };
     let Some(place) = reader.session.stream() else { return text(StatusCode::TOO_MANY_REQUESTS, "too many streams are open\n") };
     let last = request.headers().get("last-event-id").and_then(|id| id.to_str().ok());
     let seen = last.or(query.get("seen").map(String::as_str)).unwrap_or_default();
-    let events = stream::events(std::sync::Arc::clone(&desk.world), (page, &reader.base), seen, place);
+    let events = stream::events(std::sync::Arc::clone(&context.cluster_cache), (page, &reader.base), seen, place);
     let mut answer = Response::new(Content::Events(events));
     answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
     answer

@@ -1,10 +1,10 @@
 //! Where the page is served, and how much its connections may take.
 
 use crate::{
-    guard::Place,
-    route::{self, Desk, FirstPage},
+    cluster_cache::ClusterCache,
+    guard::ServerAddress,
+    route::{self, DashboardContext, FirstPage},
     session::Sessions,
-    world::World,
 };
 use berth_api::FeatureGates;
 use berth_controllers::Cluster;
@@ -111,7 +111,7 @@ pub enum BindError {
 pub struct Dashboard {
     listener: Listener,
     tls: Option<Arc<ServerConfig>>,
-    desk: Arc<Desk>,
+    context: Arc<DashboardContext>,
 }
 
 impl Dashboard {
@@ -127,7 +127,7 @@ impl Dashboard {
         let tls = tls.map(|tls| config(&tls)).transpose()?;
         let listener = Listener::bind(bind).await.map_err(|source| BindError::Listen { address: bind, source })?;
         let address = listener.local_addr();
-        let place = Place::new(address, &names, tls.is_some());
+        let server_address = ServerAddress::new(address, &names, tls.is_some());
         let host = names.first().cloned().unwrap_or_else(|| match address.ip() {
             ip if ip.is_unspecified() => "localhost".to_owned(),
             _ if address.is_ipv6() => format!("[{}]", address.ip()),
@@ -135,13 +135,21 @@ impl Dashboard {
         });
         let scheme = if tls.is_some() { "https" } else { "http" };
         let root = format!("{scheme}://{host}:{}", address.port());
-        let world = World::new(cluster, env, gates, unheeded);
-        forecaster.into_iter().for_each(|forecaster| world.ask(forecaster));
+        let cluster_cache = ClusterCache::new(cluster, env, gates, unheeded);
+        forecaster.into_iter().for_each(|forecaster| cluster_cache.ask(forecaster));
         if following == Following::AtOnce {
-            world.begin();
+            cluster_cache.begin();
         }
-        let desk = Desk { world, place, title, root, first, tell, sessions: Mutex::new(Sessions::default()) };
-        Ok(Self { listener, tls, desk: Arc::new(desk) })
+        let context = DashboardContext {
+            cluster_cache,
+            address: server_address,
+            title,
+            root,
+            first,
+            tell,
+            sessions: Mutex::new(Sessions::default()),
+        };
+        Ok(Self { listener, tls, context: Arc::new(context) })
     }
 
     /// Where it listens.
@@ -153,42 +161,42 @@ impl Dashboard {
     /// A new link: it works once, for a minute. The one before works no more.
     #[must_use]
     pub fn link(&self) -> String {
-        self.desk.link()
+        self.context.link()
     }
 
     /// What makes links while this is served.
     #[must_use]
     pub fn links(&self) -> Links {
-        Links(Arc::clone(&self.desk))
+        Links(Arc::clone(&self.context))
     }
 
     /// Answers requests until `shutdown` resolves. Then streams end, and what is being answered may go on for a second.
     pub fn serve<'s>(self, shutdown: impl Future<Output = ()> + Send + 's) -> BoxFuture<'s, ()> {
-        let Self { listener, tls, desk } = self;
-        listener.serve(Arc::new(Served { tls, desk }), LIMITS, shutdown.boxed())
+        let Self { listener, tls, context } = self;
+        listener.serve(Arc::new(Served { tls, context }), LIMITS, shutdown.boxed())
     }
 }
 
 /// The dashboard, as its server sees it.
 struct Served {
     tls: Option<Arc<ServerConfig>>,
-    desk: Arc<Desk>,
+    context: Arc<DashboardContext>,
 }
 
 impl Service for Served {
     fn connect(&self, origin: &Origin) -> Box<dyn Connection> {
-        Box::new(Connected { tls: self.tls.clone(), desk: Arc::clone(&self.desk), origin: origin.clone() })
+        Box::new(Connected { tls: self.tls.clone(), context: Arc::clone(&self.context), origin: origin.clone() })
     }
 
     /// Streams have no other end.
     fn stop(&self) {
-        self.desk.close();
+        self.context.close();
     }
 }
 
 struct Connected {
     tls: Option<Arc<ServerConfig>>,
-    desk: Arc<Desk>,
+    context: Arc<DashboardContext>,
     origin: Origin,
 }
 
@@ -198,14 +206,14 @@ impl Connection for Connected {
     }
 
     fn answer(&self, request: Request<Incoming>, open: Open) -> Answering {
-        let (desk, place) = (Arc::clone(&self.desk), Arc::clone(&self.origin.slot));
-        Box::pin(async move { route::answer(&desk, &place, request).await.map(|content| content.into_body(open)) })
+        let (context, slot) = (Arc::clone(&self.context), Arc::clone(&self.origin.slot));
+        Box::pin(async move { route::answer(&context, &slot, request).await.map(|content| content.into_body(open)) })
     }
 }
 
 /// Makes links to a dashboard that is served.
 #[derive(Clone)]
-pub struct Links(Arc<Desk>);
+pub struct Links(Arc<DashboardContext>);
 
 impl Links {
     /// As [`Dashboard::link`].

@@ -5,14 +5,14 @@
 
 use crate::{
     address::below,
+    cluster_cache::ClusterCache,
     pages::{self, Page, Part},
     session::StreamPlace,
-    world::World,
 };
 use bytes::Bytes;
-use futures::{StreamExt, stream::BoxStream};
+use futures::{StreamExt, future::select, stream::BoxStream};
 use jiff::SignedDuration;
-use std::sync::Arc;
+use std::{pin::pin, sync::Arc};
 use tokio::sync::watch;
 
 /// Not more often than so is a page rendered again.
@@ -23,7 +23,7 @@ const REFRESH: SignedDuration = SignedDuration::from_secs(5);
 const LOOKS_MAX: u32 = 20_000;
 
 struct Streaming {
-    world: Arc<World>,
+    cluster_cache: Arc<ClusterCache>,
     page: Page,
     /// Below which path its links lead.
     base: String,
@@ -35,10 +35,15 @@ struct Streaming {
 }
 
 /// All changes of a page, from what the reader has `seen` on.
-pub(crate) fn events(world: Arc<World>, (page, base): (Page, &str), seen: &str, place: StreamPlace) -> BoxStream<'static, Bytes> {
+pub(crate) fn events(
+    cluster_cache: Arc<ClusterCache>,
+    (page, base): (Page, &str),
+    seen: &str,
+    place: StreamPlace,
+) -> BoxStream<'static, Bytes> {
     let has = seen.split('.').map(str::to_owned).collect();
-    let changes = world.changes();
-    let streaming = Streaming { world, page, base: base.to_owned(), has, changes, looks: 0, place };
+    let changes = cluster_cache.changes();
+    let streaming = Streaming { cluster_cache, page, base: base.to_owned(), has, changes, looks: 0, place };
     futures::stream::unfold(streaming, |mut streaming| async move {
         let text = streaming.next().await?;
         Some((Bytes::from(text), streaming))
@@ -49,17 +54,14 @@ pub(crate) fn events(world: Arc<World>, (page, base): (Page, &str), seen: &str, 
 impl Streaming {
     /// What comes next; `None` at the end.
     async fn next(&mut self) -> Option<String> {
-        let clock = &self.world.env.clock;
+        let clock = &self.cluster_cache.env.clock;
         if LOOKS_MAX <= self.looks || !self.place.is_open() {
             return None;
         }
         // The first look is at once, for whoever comes again.
         if 0 < self.looks {
             clock.sleep_until(clock.now() + PAUSE).await;
-            tokio::select! {
-                _ = self.changes.changed() => (),
-                () = clock.sleep_until(clock.now() + REFRESH) => (),
-            }
+            select(pin!(self.changes.changed()), clock.sleep_until(clock.now() + REFRESH)).await;
         }
         if !self.place.is_open() {
             return None;
@@ -67,7 +69,7 @@ impl Streaming {
         self.changes.mark_unchanged();
         let text = if self.looks == 0 { "retry: 1000\n\n".to_owned() } else { String::new() };
         self.looks += 1;
-        let Some(parts) = pages::parts(&self.world, &self.page) else {
+        let Some(parts) = pages::parts(&self.cluster_cache, &self.page) else {
             self.looks = LOOKS_MAX;
             return Some("event: gone\ndata: {}\n\n".to_owned());
         };

@@ -1,7 +1,7 @@
 //! What a reader can have done: first a question that says what will happen, then the write. Both are made anew from the object as it is: what is written is what was asked
 //! about, or nothing.
 
-use crate::{board::Card, difference::differences, text::number, world::World};
+use crate::{board::Card, cluster_cache::ClusterCache, difference::differences, text::number};
 use berth_controllers::{ClusterError, RawObject};
 use berth_identity::ObjectKey;
 use berth_rollout::verbs;
@@ -120,10 +120,10 @@ pub struct Question {
     pub patch: Value,
 }
 
-/// What has to be said first.
+/// What has to be fields first.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Prepared {
-    /// All is said.
+    /// All is fields.
     Question(Question),
     /// How many pods; there are so many.
     Replicas {
@@ -154,17 +154,17 @@ impl From<ClusterError> for Refusal {
     }
 }
 
-/// What a reader has said: fields of an address or a form.
-pub type Said = BTreeMap<String, String>;
+/// What a reader has fields: fields of an address or a form.
+pub type ActionFields = BTreeMap<String, String>;
 
-impl World {
+impl ClusterCache {
     /// What will happen.
     ///
     /// # Errors
     /// [`Refusal`]: it makes no sense, or the cluster says no.
-    pub async fn prepare(&self, id: &WorkloadId, verb: Verb, said: &Said) -> Result<Prepared, Refusal> {
+    pub async fn prepare(&self, id: &WorkloadId, verb: Verb, fields: &ActionFields) -> Result<Prepared, Refusal> {
         let (_, object) = self.object(id).await?;
-        let mut prepared = self.question(id, verb, said, &object).await?;
+        let mut prepared = self.question(id, verb, fields, &object).await?;
         if let Prepared::Question(question) = &mut prepared
             && verb != Verb::Pause
         {
@@ -189,11 +189,11 @@ impl World {
     ///
     /// # Errors
     /// [`Refusal`].
-    pub async fn carry_out(&self, id: &WorkloadId, verb: Verb, said: &Said) -> Result<(), Refusal> {
-        let asked_about = (said.get("uid").cloned(), said.get("generation").and_then(|text| text.parse::<i64>().ok()));
+    pub async fn carry_out(&self, id: &WorkloadId, verb: Verb, fields: &ActionFields) -> Result<(), Refusal> {
+        let asked_about = (fields.get("uid").cloned(), fields.get("generation").and_then(|text| text.parse::<i64>().ok()));
         for _ in 0..TRIES_MAX {
             let (raw, object) = self.object(id).await?;
-            let Prepared::Question(question) = self.question(id, verb, said, &object).await? else { return Err(Refusal::Changed) };
+            let Prepared::Question(question) = self.question(id, verb, fields, &object).await? else { return Err(Refusal::Changed) };
             if asked_about != (Some(question.uid.clone()), Some(question.generation)) {
                 return Err(Refusal::Changed);
             }
@@ -217,45 +217,50 @@ impl World {
         Ok((raw, object))
     }
 
-    async fn question(&self, id: &WorkloadId, verb: Verb, said: &Said, object: &Value) -> Result<Prepared, Refusal> {
-        let refused = |why: String| Refusal::Text(format!("{} {why}", id.title()));
+    async fn question(&self, id: &WorkloadId, verb: Verb, fields: &ActionFields, object: &Value) -> Result<Prepared, Refusal> {
+        let refused = |why: String| refused(id, &why);
         let wanted = object["spec"]["replicas"].as_i64().unwrap_or(1);
         let (patch, says) = match verb {
             Verb::Pause => (
-                only_deployments(id).and_then(|()| verbs::pause(object)),
+                only_deployments(id).and_then(|()| verbs::pause(object).map_err(refused)),
                 vec![
                     "Changes of its template wait until you resume it.".to_owned(),
                     "Running pods stay, and scaling continues.".to_owned(),
                 ],
             ),
-            Verb::Resume => {
-                (only_deployments(id).and_then(|()| verbs::resume(object)), vec!["Changes that waited roll out from now on.".to_owned()])
-            }
-            Verb::Restart => {
-                (verbs::restart(object, self.env.clock.now()), vec!["Only the restart time in the template changes.".to_owned()])
-            }
+            Verb::Resume => (
+                only_deployments(id).and_then(|()| verbs::resume(object).map_err(refused)),
+                vec!["Changes that waited roll out from now on.".to_owned()],
+            ),
+            Verb::Restart => (
+                verbs::restart(object, self.env.clock.now()).map_err(refused),
+                vec!["Only the restart time in the template changes.".to_owned()],
+            ),
             Verb::Promote => (self.promote(id), vec!["The wait of this step ends: the next step can start.".to_owned()]),
             Verb::Scale => {
-                let Some(text) = said.get("replicas").filter(|text| !text.trim().is_empty()) else {
+                let Some(text) = fields.get("replicas").filter(|text| !text.trim().is_empty()) else {
                     return Ok(Prepared::Replicas { now: wanted });
                 };
                 let replicas: i32 = text.trim().parse().map_err(|_| refused(format!("cannot have {text:?} pods")))?;
-                (verbs::scale(object, replicas), vec![format!("It scales from {} to {}.", pods(wanted), pods(replicas.into()))])
+                (
+                    verbs::scale(object, replicas).map_err(refused),
+                    vec![format!("It scales from {} to {}.", pods(wanted), pods(replicas.into()))],
+                )
             }
             Verb::SetImage => {
                 let (Some(container), Some(image)) =
-                    (said.get("container"), said.get("image").map(|image| image.trim()).filter(|image| !image.is_empty()))
+                    (fields.get("container"), fields.get("image").map(|image| image.trim()).filter(|image| !image.is_empty()))
                 else {
                     return Ok(Prepared::Image { containers: containers(object) });
                 };
-                (verbs::set_image(object, container, image), Vec::new())
+                (verbs::set_image(object, container, image).map_err(refused), Vec::new())
             }
             Verb::Undo => {
-                let (number, patch) = self.back(id, said.get("to"), object).await?;
-                (patch, vec![format!("It rolls back to the template of revision {number}.")])
+                let (number, patch) = self.back(id, fields.get("to"), object).await?;
+                (Ok(patch), vec![format!("It rolls back to the template of revision {number}.")])
             }
         };
-        let patch = patch.map_err(refused)?;
+        let patch = patch?;
         Ok(Prepared::Question(Question {
             says,
             lines: patch["spec"].get("template").map(|_| lines(object, &patch)).unwrap_or_default(),
@@ -265,15 +270,15 @@ impl World {
         }))
     }
 
-    fn promote(&self, id: &WorkloadId) -> Result<Value, String> {
-        only_deployments(id).map_err(|_| "has no steps".to_owned())?;
-        let deployment = self.deployments.get(&id.key()).ok_or("no longer exists")?;
+    fn promote(&self, id: &WorkloadId) -> Result<Value, Refusal> {
+        only_deployments(id).map_err(|_| refused(id, "has no steps"))?;
+        let deployment = self.deployments.get(&id.key()).ok_or_else(|| refused(id, "no longer exists"))?;
         let sets: Vec<_> = self.sets.read().index().controlled_by(&deployment.meta.uid).cloned().collect();
-        verbs::promote(&deployment, &sets.iter().map(|set| &**set).collect::<Vec<_>>())
+        verbs::promote(&deployment, &sets.iter().map(|set| &**set).collect::<Vec<_>>()).map_err(|why| refused(id, &why))
     }
 
     /// The revision to go back to, and how.
-    async fn back(&self, id: &WorkloadId, to: Option<&String>, object: &Value) -> Result<(i64, Result<Value, String>), Refusal> {
+    async fn back(&self, id: &WorkloadId, to: Option<&String>, object: &Value) -> Result<(i64, Value), Refusal> {
         let to = to
             .filter(|to| !to.is_empty())
             .map(|to| to.parse::<i64>().map_err(|_| Refusal::Text(format!("{to:?} is not a revision"))))
@@ -297,7 +302,7 @@ impl World {
             WorkloadKind::Deployment => verbs::back_to_set(object, &keeper),
             WorkloadKind::StatefulSet => verbs::back_to_revision(object, &keeper),
         };
-        Ok((*number, patch))
+        Ok((*number, patch.map_err(|why| refused(id, &why))?))
     }
 
     /// Its revisions, oldest first, each with the object that keeps it.
@@ -322,10 +327,15 @@ impl World {
     }
 }
 
-fn only_deployments(id: &WorkloadId) -> Result<(), String> {
+/// A refusal about a workload.
+fn refused(id: &WorkloadId, why: &str) -> Refusal {
+    Refusal::Text(format!("{} {why}", id.title()))
+}
+
+fn only_deployments(id: &WorkloadId) -> Result<(), Refusal> {
     match id.kind {
         WorkloadKind::Deployment => Ok(()),
-        WorkloadKind::StatefulSet => Err("cannot be paused: it is not a Deployment".to_owned()),
+        WorkloadKind::StatefulSet => Err(refused(id, "cannot be paused: it is not a Deployment")),
     }
 }
 

@@ -22,14 +22,20 @@ use berth_workloads::{
     view::{ClaimView, DeploymentView, Meta, PodView, ReplicaSetView, RevisionView, StatefulSetView, View},
     workload::{WorkloadId, WorkloadKind},
 };
-use futures::FutureExt;
+use futures::{
+    FutureExt,
+    future::{Either, select},
+};
 use jiff::{SignedDuration, Timestamp};
 use std::{
     collections::{BTreeMap, BTreeSet},
+    future::poll_fn,
+    pin::pin,
     sync::{
         Arc, Mutex, MutexGuard, OnceLock, PoisonError,
         atomic::{AtomicBool, Ordering},
     },
+    task::Poll,
 };
 use tokio::sync::{Notify, watch};
 
@@ -47,7 +53,7 @@ const TURN: usize = 32;
 const WORKLOADS: [GroupResource; 7] = [DEPLOYMENTS, STATEFUL_SETS, REPLICA_SETS, REVISIONS, PODS, CLAIMS, EVENTS];
 
 /// All that is known of a cluster, and what is made of it.
-pub struct World {
+pub struct ClusterCache {
     /// Where it is read and written.
     pub cluster: Arc<dyn Cluster>,
     /// Time, randomness, tasks.
@@ -90,7 +96,7 @@ pub struct World {
 
 /// Which caches are started.
 struct Start<'a> {
-    world: &'a World,
+    cluster_cache: &'a ClusterCache,
     metrics: &'a Arc<Metrics>,
     resources: &'a [GroupResource],
 }
@@ -98,14 +104,14 @@ struct Start<'a> {
 impl Start<'_> {
     fn one<V: View, I: Index<V>>(&self, cache: &Arc<Cache<V, I>>) {
         if self.resources.contains(&cache.resource()) {
-            cache.start(&*self.world.cluster, &*self.world.env.spawner, self.metrics);
+            cache.start(&*self.cluster_cache.cluster, &*self.cluster_cache.env.spawner, self.metrics);
         }
     }
 
     /// The newest events alone: all of an hour are more than anybody looks at.
     fn notes(&self, cache: &Arc<Cache<NoteView, Notes>>) {
         if self.resources.contains(&EVENTS) {
-            cache.start_of(newest(self.world.cluster.watch(EVENTS)), &*self.world.env.spawner, self.metrics);
+            cache.start_of(newest(self.cluster_cache.cluster.watch(EVENTS)), &*self.cluster_cache.env.spawner, self.metrics);
         }
     }
 }
@@ -117,6 +123,19 @@ struct News {
     bell: Notify,
     /// Counts looks that have changed something.
     seen: watch::Sender<u64>,
+}
+
+/// Lets other tasks run first.
+async fn yield_now() {
+    let mut has_yielded = false;
+    poll_fn(|context| {
+        if std::mem::replace(&mut has_yielded, true) {
+            return Poll::Ready(());
+        }
+        context.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
 }
 
 /// Something to look at again.
@@ -144,8 +163,8 @@ pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl World {
-    /// Nothing is known as yet, and nothing is asked before [`World::begin`].
+impl ClusterCache {
+    /// Nothing is known as yet, and nothing is asked before [`ClusterCache::begin`].
     #[must_use]
     pub fn new(cluster: Arc<dyn Cluster>, env: Env, gates: FeatureGates, unheeded: Option<String>) -> Arc<Self> {
         Arc::new(Self {
@@ -210,7 +229,7 @@ impl World {
         self.on(&self.nodes, |_, _| Vec::new());
         self.on(&self.quotas, |_, _| Vec::new());
         let metrics = Arc::new(Metrics::new(&prometheus::Registry::new()).expect("nothing else is in it"));
-        let start = Start { world: self, metrics: &metrics, resources };
+        let start = Start { cluster_cache: self, metrics: &metrics, resources };
         start.one(&self.deployments);
         start.one(&self.stateful_sets);
         start.one(&self.sets);
@@ -224,11 +243,11 @@ impl World {
 
     /// Has a change of the cache make dirty what `of` says.
     fn on<V: View, I: Index<V>>(self: &Arc<Self>, cache: &Cache<V, I>, of: impl Fn(&Self, &V) -> Vec<Dirty> + Send + Sync + 'static) {
-        let world = Arc::downgrade(self);
+        let cluster_cache = Arc::downgrade(self);
         cache.on_change(move |delta| {
-            let Some(world) = world.upgrade() else { return };
-            let dirty: Vec<_> = delta.sides().flat_map(|view| of(&world, view)).collect();
-            if dirty.is_empty() { world.news.tell() } else { world.news.add(dirty) }
+            let Some(cluster_cache) = cluster_cache.upgrade() else { return };
+            let dirty: Vec<_> = delta.sides().flat_map(|view| of(&cluster_cache, view)).collect();
+            if dirty.is_empty() { cluster_cache.news.tell() } else { cluster_cache.news.add(dirty) }
         });
     }
 
@@ -250,9 +269,8 @@ impl World {
     async fn keep_board(self: Arc<Self>) {
         loop {
             let tick = self.env.clock.sleep_until(self.env.clock.now() + TICK);
-            tokio::select! {
-                () = self.news.bell.notified() => self.env.clock.sleep_until(self.env.clock.now() + GATHER).await,
-                () = tick => (),
+            if let Either::Left(_) = select(pin!(self.news.bell.notified()), tick).await {
+                self.env.clock.sleep_until(self.env.clock.now() + GATHER).await;
             }
             // A picture must not begin with pods that are not read yet.
             if !self.is_filled() {
@@ -265,7 +283,7 @@ impl World {
             for (place, id) in ids.into_iter().enumerate() {
                 has_changed |= self.look_again(id);
                 if place % TURN == TURN - 1 {
-                    tokio::task::yield_now().await;
+                    yield_now().await;
                 }
             }
             let is_first = !self.has_looked.swap(true, Ordering::SeqCst);
@@ -284,10 +302,7 @@ impl World {
                 let _ = changes.changed().await;
             }
         };
-        tokio::select! {
-            () = looked => (),
-            () = self.env.clock.sleep_until(self.env.clock.now() + longest) => (),
-        }
+        select(pin!(looked), self.env.clock.sleep_until(self.env.clock.now() + longest)).await;
     }
 
     fn resolved(&self, dirty: Dirty) -> Option<WorkloadId> {

@@ -1,12 +1,12 @@
 //! What is shown of one workload besides how it stands: its pods, its revisions, its conditions, what was told of it.
 
 use crate::{
+    cluster_cache::ClusterCache,
     compared::{Compared, Kept},
     readings::images,
     rows::Row,
     text::number,
     views::NoteView,
-    world::World,
 };
 use berth_api::Gate;
 use berth_identity::Uid;
@@ -95,7 +95,7 @@ pub struct Facts {
     pub in_vain: Option<String>,
 }
 
-impl World {
+impl ClusterCache {
     /// What is known of a workload; `None` if it is not there.
     #[must_use]
     pub fn facts(&self, id: &WorkloadId, now: Timestamp) -> Option<Facts> {
@@ -124,9 +124,9 @@ impl World {
     }
 }
 
-fn of_deployment(world: &World, deployment: &DeploymentView, now: Timestamp) -> Facts {
-    let sets: Vec<_> = world.sets.read().index().controlled_by(&deployment.meta.uid).cloned().collect();
-    let pods = world.pods.read();
+fn of_deployment(cluster_cache: &ClusterCache, deployment: &DeploymentView, now: Timestamp) -> Facts {
+    let sets: Vec<_> = cluster_cache.sets.read().index().controlled_by(&deployment.meta.uid).cloned().collect();
+    let pods = cluster_cache.pods.read();
     let min_ready = deployment.spec.min_ready_seconds;
     let (mut rows, mut revisions) = (Vec::new(), Vec::new());
     for set in &sets {
@@ -157,16 +157,16 @@ fn of_deployment(world: &World, deployment: &DeploymentView, now: Timestamp) -> 
         about: about(&deployment.meta, sets.iter().map(|set| &set.meta), &rows),
         meta: deployment.meta.clone(),
         conditions: conditions.collect(),
-        in_vain: vain_wishes_of_deployment(world, deployment),
+        in_vain: vain_wishes_of_deployment(cluster_cache, deployment),
         manner: format!("{}{}{}", strategy.type_, limits.unwrap_or_default(), policy.unwrap_or_default()),
         revisions: newest_first(revisions),
         pods: rows,
     }
 }
 
-fn of_stateful_set(world: &World, set: &StatefulSetView, now: Timestamp) -> Facts {
-    let kept: Vec<_> = world.revisions.read().index().controlled_by(&set.meta.uid).cloned().collect();
-    let own: Vec<Arc<PodView>> = world.pods.read().index().controlled_by(&set.meta.uid).cloned().collect();
+fn of_stateful_set(cluster_cache: &ClusterCache, set: &StatefulSetView, now: Timestamp) -> Facts {
+    let kept: Vec<_> = cluster_cache.revisions.read().index().controlled_by(&set.meta.uid).cloned().collect();
+    let own: Vec<Arc<PodView>> = cluster_cache.pods.read().index().controlled_by(&set.meta.uid).cloned().collect();
     let numbers: BTreeMap<&str, i64> = kept.iter().map(|revision| (&*revision.meta.name, revision.number)).collect();
     let row = |pod: Arc<PodView>| {
         let revision = numbers.get(revision_of(&pod)).copied();
@@ -190,37 +190,37 @@ fn of_stateful_set(world: &World, set: &StatefulSetView, now: Timestamp) -> Fact
         about: about(&set.meta, [], &rows),
         meta: set.meta.clone(),
         conditions: conditions.collect(),
-        in_vain: vain_wishes_of_set(world, set),
+        in_vain: vain_wishes_of_set(cluster_cache, set),
         manner: format!("{}, {}", set.spec.update_strategy.type_, set.spec.pod_management_policy),
         revisions: newest_first(revisions.collect()),
         pods: rows,
     }
 }
 
-fn vain_wishes_of_deployment(world: &World, deployment: &DeploymentView) -> Option<String> {
+fn vain_wishes_of_deployment(cluster_cache: &ClusterCache, deployment: &DeploymentView) -> Option<String> {
     let choices = &deployment.choices;
     let asks_for_policy = !matches!(choices.policy, Ok(PodReplacementPolicy::Unset) | Err(_));
     let asks = asks_for_policy
         || choices.steps.as_ref().is_ok_and(|steps| !steps.is_empty())
         || choices.auto_rollback != Ok(AutoRollback::default());
     let off = asks_for_policy.then_some((Gate::DeploymentPodReplacementPolicy, "podReplacementPolicy"));
-    vain_wishes(world, asks, off)
+    vain_wishes(cluster_cache, asks, off)
 }
 
-fn vain_wishes_of_set(world: &World, set: &StatefulSetView) -> Option<String> {
+fn vain_wishes_of_set(cluster_cache: &ClusterCache, set: &StatefulSetView) -> Option<String> {
     let choices = &set.choices;
     let asks_for_recreate = choices.strategy.asks_for_recreate();
     let asks = asks_for_recreate || choices.repairs || choices.auto_rollback != AutoRollback::default();
-    vain_wishes(world, asks, asks_for_recreate.then_some((Gate::StatefulSetRecreateStrategy, "Recreate")))
+    vain_wishes(cluster_cache, asks, asks_for_recreate.then_some((Gate::StatefulSetRecreateStrategy, "Recreate")))
 }
 
 /// What is said where `asks` for something of berth's, and for what a gate is for, is not heeded.
-fn vain_wishes(world: &World, asks: bool, gated: Option<(Gate, &str)>) -> Option<String> {
+fn vain_wishes(cluster_cache: &ClusterCache, asks: bool, gated: Option<(Gate, &str)>) -> Option<String> {
     let switched_off = || {
-        let (gate, wish) = gated.filter(|(gate, _)| !world.gates.enabled(*gate))?;
+        let (gate, wish) = gated.filter(|(gate, _)| !cluster_cache.gates.enabled(*gate))?;
         Some(format!("{wish} has no effect: the controllers have the feature {gate} off"))
     };
-    world.unheeded.clone().filter(|_| asks).or_else(switched_off)
+    cluster_cache.unheeded.clone().filter(|_| asks).or_else(switched_off)
 }
 
 fn newest_first(mut revisions: Vec<Revision>) -> Vec<Revision> {

@@ -2,9 +2,9 @@
 
 use crate::{
     board::{Card, Rank, Reading},
+    cluster_cache::ClusterCache,
     past::Present,
     views::Notes,
-    world::World,
 };
 use berth_identity::ObjectKey;
 use berth_rollout::{
@@ -34,7 +34,7 @@ const TELLING_PODS_MAX: usize = 50;
 /// So many other things that it hangs on are shown.
 const OBSTACLES_MAX: usize = 8;
 
-impl World {
+impl ClusterCache {
     /// How a workload is; `None` if it is not there.
     pub(crate) fn reading(&self, id: &WorkloadId, now: Timestamp) -> Option<Reading> {
         match id.kind {

@@ -1,6 +1,6 @@
 //! Pods one by one, and what each waits for.
 
-use crate::{text::shown, world::World};
+use crate::{cluster_cache::ClusterCache, text::shown};
 use berth_workloads::{
     cause,
     pod_state::PodState,
@@ -78,7 +78,7 @@ pub const NOTHING: &str = "–";
 
 /// What keeps it from being ready, or from being gone; [`NOTHING`]: it is as it should be.
 #[must_use]
-pub fn waits_for(world: &World, pod: &PodView, now: Timestamp) -> String {
+pub fn waits_for(cluster_cache: &ClusterCache, pod: &PodView, now: Timestamp) -> String {
     if let Some(until) = pod.meta.deleted {
         let left = until.duration_since(now).as_secs();
         let held = pod.symptoms.iter().flat_map(|symptoms| &symptoms.finalizers).next();
@@ -99,7 +99,7 @@ pub fn waits_for(world: &World, pod: &PodView, now: Timestamp) -> String {
     let reasons = pod.waiting_reasons();
     match (pod.node_name.is_empty(), reasons.is_empty()) {
         (true, _) => {
-            let notes = world.notes.read();
+            let notes = cluster_cache.notes.read();
             let said = notes.index().about(&pod.meta.uid).filter(|note| note.is_warning).max_by_key(|note| note.event.last);
             said.map_or_else(|| "a node".to_owned(), |note| shown(&note.event.message))
         }

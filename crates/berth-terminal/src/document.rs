@@ -2,7 +2,7 @@
 
 use crate::{
     shown::{Sheet, What},
-    state::State,
+    state::WatchState,
     table::{Cell, Column, lines, wrapped},
 };
 use berth_chart::{Ink, Line, Span};
@@ -73,7 +73,7 @@ impl Document {
 }
 
 /// What a state has to show, in so many columns.
-pub(crate) fn document(state: &State, room: usize) -> Document {
+pub(crate) fn document(state: &WatchState, room: usize) -> Document {
     match state.shown().map(|shown| &shown.what) {
         Some(What::Workload(sheet)) => of_sheet(sheet, room),
         Some(What::List(all)) => Document { lines: of_list(all, state.chosen(), room), parts: vec![0] },

@@ -2,8 +2,8 @@
 
 use crate::{
     document::{document, ink},
-    shown::{Place, What},
-    state::{Dialog, State, keys},
+    shown::{Location, What},
+    state::{Dialog, WatchState, keys},
     table::wrapped,
 };
 use berth_chart::{Ink, Line, Span, one_line, width};
@@ -33,7 +33,7 @@ pub enum Colours {
 }
 
 /// Draws the state over all of the buffer.
-pub fn draw(state: &State, colours: Colours, buffer: &mut Buffer) {
+pub fn draw(state: &WatchState, colours: Colours, buffer: &mut Buffer) {
     let area = buffer.area;
     buffer.reset();
     for (row, line) in (area.y..area.bottom()).zip(screen(state, area)) {
@@ -61,7 +61,7 @@ fn style(ink: Ink, colours: Colours) -> Style {
 }
 
 /// As many lines as there are rows.
-pub(crate) fn screen(state: &State, area: Rect) -> Vec<Line> {
+pub(crate) fn screen(state: &WatchState, area: Rect) -> Vec<Line> {
     let (columns, rows) = (usize::from(area.width), usize::from(area.height));
     let mut lines = heading(state, columns, rows);
     let foot = foot(state, columns);
@@ -78,7 +78,7 @@ pub(crate) fn screen(state: &State, area: Rect) -> Vec<Line> {
 }
 
 /// How many rows there are for the document, or for what is asked.
-pub(crate) fn body_rows(state: &State) -> usize {
+pub(crate) fn body_rows(state: &WatchState) -> usize {
     let (columns, rows) = state.size();
     if state.dialog().is_some() && columns < ASKED_FROM {
         return 0;
@@ -91,7 +91,7 @@ fn line(text: &str, columns: usize, ink: Ink) -> Line {
 }
 
 /// At most half of the screen, the first line first.
-fn heading(state: &State, columns: usize, rows: usize) -> Vec<Line> {
+fn heading(state: &WatchState, columns: usize, rows: usize) -> Vec<Line> {
     let mut lines = Vec::new();
     let mut sentence = |text: &str, ink: Ink, most: usize| {
         let wrapped = wrapped(text, columns);
@@ -104,7 +104,7 @@ fn heading(state: &State, columns: usize, rows: usize) -> Vec<Line> {
     };
     let shown = state.shown();
     match (state.place(), shown.map(|shown| &shown.what)) {
-        (Place::Workload(id), Some(What::Workload(sheet))) => {
+        (Location::Workload(id), Some(What::Workload(sheet))) => {
             let card = &sheet.card;
             let replicas = &card.replicas;
             sentence(&format!("{} in {} – {}", id.title(), id.namespace, card.rank.words()), Ink::Strong, 1);
@@ -122,14 +122,14 @@ fn heading(state: &State, columns: usize, rows: usize) -> Vec<Line> {
                 sentence(rollback, Ink::Strong, 2);
             }
         }
-        (Place::Workload(id), what) => {
+        (Location::Workload(id), what) => {
             sentence(&format!("{} in {}", id.title(), id.namespace), Ink::Strong, 1);
             match what {
                 Some(What::Missing) if shown.is_some_and(|shown| shown.is_filled) => sentence("There is no such workload.", Ink::Alarm, 1),
                 _ => sentence("Reading the cluster…", Ink::Faint, 1),
             }
         }
-        (Place::List, Some(What::List(all))) => {
+        (Location::List, Some(What::List(all))) => {
             let cards = all.iter().map(|(_, card)| &**card);
             let is_filled = shown.is_some_and(|shown| shown.is_filled);
             if !is_filled {
@@ -148,7 +148,7 @@ fn heading(state: &State, columns: usize, rows: usize) -> Vec<Line> {
                 sentence(state.title(), Ink::Faint, 1);
             }
         }
-        (Place::List, _) => sentence("Reading the cluster…", Ink::Faint, 1),
+        (Location::List, _) => sentence("Reading the cluster…", Ink::Faint, 1),
     }
     if let Some(lost) = shown.and_then(|shown| shown.lost.as_ref()) {
         let text = format!("No connection: this is the last known state. Reconnecting. ({lost})");
@@ -167,7 +167,7 @@ fn heading(state: &State, columns: usize, rows: usize) -> Vec<Line> {
 }
 
 /// What was done, what is searched for, or the keys.
-fn foot(state: &State, columns: usize) -> Line {
+fn foot(state: &WatchState, columns: usize) -> Line {
     let (search, is_searching) = state.search();
     if let Some(dialog) = state.dialog() {
         return line(&dialog_keys(state, dialog), columns, Ink::Faint);
@@ -185,14 +185,14 @@ fn foot(state: &State, columns: usize) -> Line {
         keys_shown.extend(keys(id.kind, &card).into_iter().map(|(key, verb)| format!("{key} {}", verb.label().to_lowercase())));
     }
     match state.place() {
-        Place::List if search.is_empty() => keys_shown.extend(["Enter open", "/ search"].map(str::to_owned)),
-        Place::List => keys_shown.extend(["Enter open".to_owned(), format!("/{search} (Esc: all)")]),
-        Place::Workload(_) => keys_shown.extend(["↑↓ scroll", "Tab next part", "w all workloads"].map(str::to_owned)),
+        Location::List if search.is_empty() => keys_shown.extend(["Enter open", "/ search"].map(str::to_owned)),
+        Location::List => keys_shown.extend(["Enter open".to_owned(), format!("/{search} (Esc: all)")]),
+        Location::Workload(_) => keys_shown.extend(["↑↓ scroll", "Tab next part", "w all workloads"].map(str::to_owned)),
     }
     line(&keys_shown.join("  "), columns, Ink::Faint)
 }
 
-fn dialog_keys(state: &State, dialog: &Dialog) -> String {
+fn dialog_keys(state: &WatchState, dialog: &Dialog) -> String {
     let left = state.left_to_read();
     match dialog {
         _ if state.is_too_small() => "Too small: make the window larger, or Esc".to_owned(),

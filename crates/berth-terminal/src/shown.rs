@@ -3,11 +3,11 @@
 use berth_chart::Chart;
 use berth_follow::{
     board::Card,
+    cluster_cache::ClusterCache,
     facts::Revision,
     rows::{self, Row, waits_for},
     text::ago,
     views::NoteView,
-    world::World,
 };
 use berth_rollout::status::RolloutStage;
 use berth_workloads::workload::WorkloadId;
@@ -21,7 +21,7 @@ const REVISIONS_MAX: usize = 10;
 
 /// Where somebody looks.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum Location {
     /// At all workloads.
     List,
     /// At one.
@@ -32,7 +32,7 @@ pub enum Place {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wants {
     /// Of what.
-    pub place: Place,
+    pub place: Location,
     /// Only workloads that have this in them.
     pub search: String,
 }
@@ -104,29 +104,29 @@ pub(crate) struct RevisionLine {
 impl Shown {
     /// Reads what is wanted, as it is now. `lost`: why nothing new is heard.
     #[must_use]
-    pub fn read(world: &World, wants: &Wants, lost: Option<String>, now: Timestamp) -> Self {
+    pub fn read(cluster_cache: &ClusterCache, wants: &Wants, lost: Option<String>, now: Timestamp) -> Self {
         let what = match &wants.place {
-            Place::List => {
-                let board = world.board();
+            Location::List => {
+                let board = cluster_cache.board();
                 let all = board.by_attention().into_iter().filter(|(id, card)| card.matches(id, &wants.search));
                 What::List(all.map(|(id, card)| (id.clone(), Arc::clone(card))).collect())
             }
-            Place::Workload(id) => sheet(world, id, now).map_or(What::Missing, |sheet| What::Workload(Box::new(sheet))),
+            Location::Workload(id) => sheet(cluster_cache, id, now).map_or(What::Missing, |sheet| What::Workload(Box::new(sheet))),
         };
-        let unreadable = world.unreadable().into_iter().map(|(what, why)| format!("{what}: {why}")).collect();
-        Self { is_filled: world.is_filled(), unreadable, lost, what }
+        let unreadable = cluster_cache.unreadable().into_iter().map(|(what, why)| format!("{what}: {why}")).collect();
+        Self { is_filled: cluster_cache.is_filled(), unreadable, lost, what }
     }
 }
 
-fn sheet(world: &World, id: &WorkloadId, now: Timestamp) -> Option<Sheet> {
+fn sheet(cluster_cache: &ClusterCache, id: &WorkloadId, now: Timestamp) -> Option<Sheet> {
     let (card, chart) = {
-        let board = world.board();
+        let board = cluster_cache.board();
         let card = board.card(id)?;
         // Title and sentence stand above.
         let chart = board.past(id)?.chart(String::new(), String::new(), now, card.stage == RolloutStage::Waiting);
         (card, chart)
     };
-    let facts = world.facts(id, now)?;
+    let facts = cluster_cache.facts(id, now)?;
     let age = |then: Option<Timestamp>| then.map_or_else(|| "–".to_owned(), |then| ago(then, now));
     let mut pods = facts.pods;
     let counts = rows::counts(&pods);
@@ -139,7 +139,7 @@ fn sheet(world: &World, id: &WorkloadId, now: Timestamp) -> Option<Sheet> {
         node: if row.pod.node_name.is_empty() { "–".to_owned() } else { row.pod.node_name.to_string() },
         age: age(row.pod.meta.created),
         restarts: row.pod.restarts.to_string(),
-        waits_for: waits_for(world, &row.pod, now),
+        waits_for: waits_for(cluster_cache, &row.pod, now),
     };
     let event = |note: &Arc<NoteView>| EventLine {
         age: age(note.event.last),
@@ -161,7 +161,7 @@ fn sheet(world: &World, id: &WorkloadId, now: Timestamp) -> Option<Sheet> {
         pods_count: pods.len(),
         counts,
         pods: pods.iter().take(PODS_MAX).map(pod).collect(),
-        events: world.told(&facts.about).iter().take(EVENTS_MAX).map(event).collect(),
+        events: cluster_cache.told(&facts.about).iter().take(EVENTS_MAX).map(event).collect(),
         revisions: facts.revisions.iter().take(REVISIONS_MAX).map(revision).collect(),
     })
 }

@@ -1,8 +1,8 @@
 //! What somebody looks at and is asked, and how it changes.
 
-use crate::shown::{Place, Shown, Wants, What};
+use crate::shown::{Location, Shown, Wants, What};
 use berth_follow::{
-    act::{Prepared, Question, Refusal, Said, Verb},
+    act::{ActionFields, Prepared, Question, Refusal, Verb},
     board::Card,
 };
 use berth_workloads::workload::{WorkloadId, WorkloadKind};
@@ -65,7 +65,7 @@ pub struct Ask {
     /// What.
     pub verb: Verb,
     /// How.
-    pub said: Said,
+    pub said: ActionFields,
 }
 
 /// What the caller has to do.
@@ -134,12 +134,12 @@ struct Reading {
 
 /// All that a screen is made of. [`step`](crate::step()) moves it on.
 #[derive(Clone, Debug)]
-pub struct State {
+pub struct WatchState {
     /// Which cluster it is, and what of it is followed.
     title: String,
-    place: Place,
+    place: Location,
     /// Where it began: Esc leaves there.
-    first: Place,
+    first: Location,
     size: (u16, u16),
     shown: Option<Shown>,
     search: String,
@@ -154,10 +154,10 @@ pub struct State {
     told: Option<String>,
 }
 
-impl State {
+impl WatchState {
     /// Nothing is known as yet. `title`: which cluster, and what of it; `search`: what the list begins with.
     #[must_use]
-    pub fn new(title: String, place: Place, search: String) -> Self {
+    pub fn new(title: String, place: Location, search: String) -> Self {
         Self {
             title,
             first: place.clone(),
@@ -233,8 +233,10 @@ impl State {
     }
 
     fn show(&mut self, shown: Shown) {
-        let is_of_this =
-            matches!((&shown.what, &self.place), (What::List(_), Place::List) | (What::Workload(_) | What::Missing, Place::Workload(_)));
+        let is_of_this = matches!(
+            (&shown.what, &self.place),
+            (What::List(_), Location::List) | (What::Workload(_) | What::Missing, Location::Workload(_))
+        );
         // It was read before somebody went elsewhere.
         if !is_of_this {
             return;
@@ -294,23 +296,23 @@ impl State {
         self.told = None;
         match (key, self.place.clone()) {
             (Key::Char('q'), _) => return Some(Effect::End(Ending::Left)),
-            (Key::Esc, Place::List) if !self.search.is_empty() && self.first == Place::List => self.look_for(String::new()),
+            (Key::Esc, Location::List) if !self.search.is_empty() && self.first == Location::List => self.look_for(String::new()),
             (Key::Esc, place) if place == self.first => return Some(Effect::End(Ending::Left)),
             (Key::Esc, _) => self.go(self.first.clone()),
-            (Key::Char('w'), Place::Workload(_)) => self.go(Place::List),
+            (Key::Char('w'), Location::Workload(_)) => self.go(Location::List),
             (Key::Char('?'), _) => self.open(Dialog::Help),
-            (Key::Char('/'), Place::List) => self.is_searching = true,
-            (Key::Enter, Place::List) => {
+            (Key::Char('/'), Location::List) => self.is_searching = true,
+            (Key::Enter, Location::List) => {
                 if let Some(id) = self.chosen.clone() {
-                    self.go(Place::Workload(id));
+                    self.go(Location::Workload(id));
                 }
             }
-            (Key::Up | Key::Char('k'), Place::List) => self.choose(|place, _| place.saturating_sub(1)),
-            (Key::Down | Key::Char('j'), Place::List) => self.choose(|place, _| place + 1),
-            (Key::PageUp, Place::List) => self.choose(usize::saturating_sub),
-            (Key::PageDown, Place::List) => self.choose(|place, rows| place + rows),
-            (Key::Home, Place::List) => self.choose(|_, _| 0),
-            (Key::End, Place::List) => self.choose(|_, _| usize::MAX),
+            (Key::Up | Key::Char('k'), Location::List) => self.choose(|place, _| place.saturating_sub(1)),
+            (Key::Down | Key::Char('j'), Location::List) => self.choose(|place, _| place + 1),
+            (Key::PageUp, Location::List) => self.choose(usize::saturating_sub),
+            (Key::PageDown, Location::List) => self.choose(|place, rows| place + rows),
+            (Key::Home, Location::List) => self.choose(|_, _| 0),
+            (Key::End, Location::List) => self.choose(|_, _| usize::MAX),
             (Key::Up | Key::Char('k'), _) => self.scroll = self.scroll.saturating_sub(1),
             (Key::Down | Key::Char('j'), _) => self.scroll = self.scroll.saturating_add(1),
             (Key::PageUp, _) => self.scroll = self.scroll.saturating_sub(self.rows()),
@@ -331,7 +333,7 @@ impl State {
             'p' if card.is_paused => Verb::Resume,
             _ => VERBS.into_iter().find(|(key, _)| *key == char)?.1,
         };
-        Some(self.prepare(Ask { id, verb, said: Said::new() }))
+        Some(self.prepare(Ask { id, verb, said: ActionFields::new() }))
     }
 
     fn prepare(&mut self, ask: Ask) -> Effect {
@@ -437,8 +439,8 @@ impl State {
         }
     }
 
-    fn go(&mut self, place: Place) {
-        if let Place::Workload(id) = &self.place {
+    fn go(&mut self, place: Location) {
+        if let Location::Workload(id) = &self.place {
             self.chosen = Some(id.clone());
         }
         (self.place, self.scroll, self.shown, self.is_searching) = (place, 0, None, false);
@@ -475,8 +477,8 @@ impl State {
     /// The workload that keys are about.
     pub(crate) fn subject(&self) -> Option<(WorkloadId, Arc<Card>)> {
         match (&self.shown.as_ref()?.what, &self.place) {
-            (What::Workload(sheet), Place::Workload(id)) => Some((id.clone(), Arc::clone(&sheet.card))),
-            (What::List(all), Place::List) => all.get(self.chosen_place()?).cloned(),
+            (What::Workload(sheet), Location::Workload(id)) => Some((id.clone(), Arc::clone(&sheet.card))),
+            (What::List(all), Location::List) => all.get(self.chosen_place()?).cloned(),
             _ => None,
         }
     }
@@ -485,7 +487,7 @@ impl State {
         &self.title
     }
 
-    pub(crate) fn place(&self) -> &Place {
+    pub(crate) fn place(&self) -> &Location {
         &self.place
     }
 

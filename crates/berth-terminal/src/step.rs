@@ -3,11 +3,11 @@
 use crate::{
     document::document,
     draw::{asked, body_rows},
-    state::{Effect, Event, Extent, State},
+    state::{Effect, Event, Extent, WatchState},
 };
 
 /// Takes in what has happened; says what is to be done.
-pub fn step(state: &mut State, event: Event) -> Option<Effect> {
+pub fn step(state: &mut WatchState, event: Event) -> Option<Effect> {
     let effect = state.take(event);
     let (columns, rows) = (state.size().0, body_rows(state));
     let extent = match state.dialog() {

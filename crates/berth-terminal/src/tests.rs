@@ -1,13 +1,13 @@
 //! Screens as they were when somebody looked at them (`cargo xtask pictures` draws them anew), and that nothing is done that nobody has said yes to.
 
 use crate::{
-    Ask, Colours, Effect, Ending, Event, Key, Place, Shown, State, draw,
+    Ask, Colours, Effect, Ending, Event, Key, Location, Shown, WatchState, draw,
     shown::{EventLine, PodLine, RevisionLine, Sheet, What},
     step,
 };
 use berth_chart::{Chart, Level, Line, Mark, MarkKind, Sample, width};
 use berth_follow::{
-    act::{Prepared, Question, Refusal, Said, Verb},
+    act::{ActionFields, Prepared, Question, Refusal, Verb},
     board::{Card, Rank},
 };
 use berth_rollout::status::{Replicas, RolloutStage};
@@ -117,8 +117,8 @@ fn shown(what: What) -> Event {
     Event::Shown(Shown { is_filled: true, unreadable: Vec::new(), lost: None, what })
 }
 
-fn workload(rank: Rank) -> State {
-    let mut state = State::new("https://127.0.0.1:6443, namespace shop".to_owned(), Place::Workload(id(WEB)), String::new());
+fn workload(rank: Rank) -> WatchState {
+    let mut state = WatchState::new("https://127.0.0.1:6443, namespace shop".to_owned(), Location::Workload(id(WEB)), String::new());
     step(&mut state, shown(What::Workload(Box::new(sheet(rank)))));
     state
 }
@@ -129,17 +129,17 @@ fn entries() -> Vec<(WorkloadId, Arc<Card>)> {
     names.zip(ranks).map(|(name, rank)| (id(&name), Arc::new(card(rank)))).collect()
 }
 
-fn list() -> State {
-    let mut state = State::new("https://127.0.0.1:6443, namespace shop (-A: all)".to_owned(), Place::List, String::new());
+fn list() -> WatchState {
+    let mut state = WatchState::new("https://127.0.0.1:6443, namespace shop (-A: all)".to_owned(), Location::List, String::new());
     step(&mut state, shown(What::List(entries())));
     state
 }
 
-fn press(state: &mut State, keys: &[Key]) -> Vec<Effect> {
+fn press(state: &mut WatchState, keys: &[Key]) -> Vec<Effect> {
     keys.iter().filter_map(|key| step(state, Event::Key(*key))).collect()
 }
 
-fn screen(state: &State, columns: u16, rows: u16) -> String {
+fn screen(state: &WatchState, columns: u16, rows: u16) -> String {
     let mut state = state.clone();
     step(&mut state, Event::Resized(columns, rows));
     let mut terminal = Terminal::new(TestBackend::new(columns, rows)).expect("nothing can fail");
@@ -149,7 +149,7 @@ fn screen(state: &State, columns: u16, rows: u16) -> String {
     (0..rows).map(row).collect()
 }
 
-fn check(name: &str, state: &State, sizes: &[(u16, u16)]) {
+fn check(name: &str, state: &WatchState, sizes: &[(u16, u16)]) {
     for (columns, rows) in sizes {
         let drawn = screen(state, *columns, *rows);
         assert!(!drawn.contains(|char: char| char.is_control() && char != '\n'), "a control character reaches the terminal");
@@ -198,7 +198,7 @@ fn what_is_wrong_with_the_connection_is_drawn_as_it_was() {
 }
 
 fn ask(verb: Verb) -> Ask {
-    Ask { id: id(WEB), verb, said: Said::new() }
+    Ask { id: id(WEB), verb, said: ActionFields::new() }
 }
 
 fn question() -> Question {
@@ -215,7 +215,7 @@ fn question() -> Question {
 }
 
 /// Somebody is asked whether to undo.
-fn asked() -> State {
+fn asked() -> WatchState {
     let mut state = workload(Rank::Stuck);
     assert_eq!(press(&mut state, &[Key::Char('u')]), [Effect::Prepare(ask(Verb::Undo))]);
     step(&mut state, Event::Prepared(ask(Verb::Undo), Ok(Prepared::Question(question()))));
@@ -324,11 +324,11 @@ fn a_search_narrows_the_list_and_esc_ends_it_before_anything_else() {
 fn one_is_opened_and_esc_goes_back_to_the_same_place() {
     let mut state = list();
     press(&mut state, &[Key::Down, Key::Down, Key::Enter]);
-    assert_eq!(state.wants().place, Place::Workload(id(WEB)));
+    assert_eq!(state.wants().place, Location::Workload(id(WEB)));
     step(&mut state, shown(What::List(entries())));
     assert!(state.shown().is_none(), "a list that was read before is not shown in its place");
     press(&mut state, &[Key::Esc]);
-    assert_eq!((state.wants().place, state.chosen().cloned()), (Place::List, Some(id(WEB))));
+    assert_eq!((state.wants().place, state.chosen().cloned()), (Location::List, Some(id(WEB))));
 }
 
 #[test]

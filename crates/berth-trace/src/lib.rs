@@ -19,7 +19,7 @@ mod template;
 
 pub use allowed::{KINDS, TracedKind};
 pub use frames::Frames;
-pub use line::{Ended, Gone, Header, Item, Moment};
+pub use line::{Ended, Header, Item, Moment, ObjectId};
 pub use names::{KEY_BYTES, Naming};
 pub use reader::{Reader, TraceError};
 pub use recorder::Recorder;

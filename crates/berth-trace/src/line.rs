@@ -1,5 +1,6 @@
 //! Lines: what each says, and how it is written.
 
+use crate::allowed::KINDS;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -41,7 +42,7 @@ pub enum Item {
     /// An object is there, or is another now. What is not on the list of what may be kept is not in it.
     Put(Value),
     /// An object is gone.
-    Gone(Gone),
+    Gone(ObjectId),
     /// Changes of a kind were missed, or seen late, for so long.
     Gap {
         /// `pods`.
@@ -49,21 +50,31 @@ pub enum Item {
         /// Until this line.
         lasted: Duration,
     },
-    /// All that there was at the beginning is told.
+    /// All objects of the start are recorded.
     Listed,
     /// The recording was ended in order.
     Ended(Ended),
 }
 
-/// Which object is gone.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Gone {
-    /// `Pod`.
+/// A recorded object.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ObjectId {
+    /// Its kind: `Pod`.
     pub kind: &'static str,
-    /// Empty, if its kind has none.
+    /// Its namespace; empty, if its kind has none.
     pub namespace: String,
     /// Its name.
     pub name: String,
+}
+
+impl ObjectId {
+    /// Returns the identity of an object; `None`: its kind is not recorded.
+    #[must_use]
+    pub fn of(object: &Value) -> Option<Self> {
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let kind = KINDS.iter().find(|kind| object["kind"] == kind.kind)?;
+        Some(Self { kind: kind.kind, namespace: text(&object["metadata"]["namespace"]), name: text(&object["metadata"]["name"]) })
+    }
 }
 
 /// Why a recording ended.

@@ -3,7 +3,7 @@
 
 use crate::{
     allowed::{KINDS, kind},
-    line::{Ended, Gone, Header, Item, Moment, VERSION},
+    line::{Ended, Header, Item, Moment, ObjectId, VERSION},
     names::is_name,
     shape::{Fault, Shape, Sieve, shown},
 };
@@ -213,7 +213,7 @@ impl<R: Read> Reader<R> {
     fn moment(&mut self, text: &[u8]) -> Result<Moment, TraceError> {
         let line = self.line;
         let fault = |Fault { field, why }: Fault| TraceError::Line { line, field, why };
-        let members = object_of(text).map_err(|why| fault(Fault { field: "it".to_owned(), why }))?;
+        let members = object_of(text).map_err(|why| fault(Fault { field: "it".to_owned(), why: why.to_string() }))?;
         let (at, item) = item_of(&members).map_err(fault)?;
         if at < self.at {
             return Err(fault(wrong("ms", format!("goes back from {} to {}", self.at.as_millis(), at.as_millis()))));
@@ -244,7 +244,7 @@ impl<R: Read> Reader<R> {
                     return Err(TraceError::TooMuch { line, what: "bytes of objects at once", most: self.object_bytes_max as u64 });
                 }
             }
-            Item::Gone(Gone { kind, namespace, name }) => {
+            Item::Gone(ObjectId { kind, namespace, name }) => {
                 self.object_bytes -= self.places.remove(&(*kind, namespace.clone(), name.clone())).unwrap_or(0);
             }
             Item::Ended(_) => self.has_end = true,
@@ -298,11 +298,20 @@ fn wrong(field: &str, why: impl Into<String>) -> Fault {
     Fault { field: field.to_owned(), why: why.into() }
 }
 
-fn object_of(text: &[u8]) -> Result<Map<String, Value>, String> {
+/// Why a line is no object.
+#[derive(Debug, thiserror::Error)]
+enum NotAnObject {
+    #[error("is not a JSON object")]
+    OtherValue,
+    #[error("is not JSON: {0}")]
+    NotJson(#[source] serde_json::Error),
+}
+
+fn object_of(text: &[u8]) -> Result<Map<String, Value>, NotAnObject> {
     match serde_json::from_slice(text) {
         Ok(Value::Object(members)) => Ok(members),
-        Ok(_) => Err("is not a JSON object".to_owned()),
-        Err(error) => Err(format!("is not JSON: {error}")),
+        Ok(_) => Err(NotAnObject::OtherValue),
+        Err(error) => Err(NotAnObject::NotJson(error)),
     }
 }
 
@@ -383,7 +392,7 @@ fn gone(value: &Value) -> Result<Item, Fault> {
     if !is_name(&name) || !is_name(&namespace) || name.is_empty() || namespace.is_empty() == kind.is_namespaced {
         return Err(wrong("gone", "does not identify an object"));
     }
-    Ok(Item::Gone(Gone { kind: kind.kind, namespace, name }))
+    Ok(Item::Gone(ObjectId { kind: kind.kind, namespace, name }))
 }
 
 #[cfg(test)]

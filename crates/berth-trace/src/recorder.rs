@@ -2,7 +2,7 @@
 
 use crate::{
     allowed::TracedKind,
-    line::{Ended, line},
+    line::{Ended, ObjectId, line},
     names::{KEY_BYTES, Names, Naming},
     selectors::{ALWAYS, take_keys},
     shape::Sieve,
@@ -23,14 +23,11 @@ pub struct Recorder {
     began: Timestamp,
     last: Duration,
     keys: BTreeSet<String>,
-    objects: BTreeMap<Place, Kept>,
-    /// What a list that goes on has named so far.
-    listing: BTreeMap<&'static str, BTreeSet<(String, String)>>,
+    objects: BTreeMap<ObjectId, Kept>,
+    /// The objects of each unfinished list, by kind.
+    listing: BTreeMap<&'static str, BTreeSet<ObjectId>>,
     lines: Vec<String>,
 }
-
-/// Plural, namespace, name.
-type Place = (&'static str, String, String);
 
 struct Kept {
     uid: String,
@@ -71,8 +68,9 @@ impl Recorder {
     pub fn put(&mut self, kind: &'static TracedKind, object: &Value, now: Timestamp) {
         let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned();
         let (namespace, name, uid) = (text("/metadata/namespace"), text("/metadata/name"), text("/metadata/uid"));
-        if let Some(listed) = self.listing.get_mut(kind.plural) {
-            listed.insert((namespace.clone(), name.clone()));
+        let id = ObjectId { kind: kind.kind, namespace, name };
+        if let Some(listed) = self.listing.get_mut(kind.kind) {
+            listed.insert(id.clone());
         }
         let mut typed = prepared(kind, object, &self.names);
         let Some(members) = typed.as_object_mut() else { return };
@@ -84,9 +82,8 @@ impl Recorder {
         if !has("/metadata/name") || !has("/metadata/uid") || has("/metadata/namespace") != kind.is_namespaced {
             return;
         }
-        let place = (kind.plural, namespace, name);
-        if self.objects.get(&place).is_some_and(|known| known.uid != uid) {
-            self.forget(&place, now);
+        if self.objects.get(&id).is_some_and(|known| known.uid != uid) {
+            self.forget(&id, now);
         }
         let new_keys: Vec<String> = kind
             .selects
@@ -98,29 +95,29 @@ impl Recorder {
             self.show_labels(&new_keys, now);
         }
         let wide = wide.to_string();
-        let known = self.objects.entry(place.clone()).or_insert(Kept { uid, wide: String::new(), written: String::new() });
+        let known = self.objects.entry(id.clone()).or_insert(Kept { uid, wide: String::new(), written: String::new() });
         if known.wide != wide {
             known.wide = wide;
-            self.write(&place, now);
+            self.write(&id, now);
         }
     }
 
     /// An object is gone.
     pub fn gone(&mut self, kind: &'static TracedKind, namespace: &str, name: &str, now: Timestamp) {
-        self.forget(&(kind.plural, namespace.to_owned(), name.to_owned()), now);
+        self.forget(&ObjectId { kind: kind.kind, namespace: namespace.to_owned(), name: name.to_owned() }, now);
     }
 
-    /// All objects of a kind are told of anew.
+    /// A list of all objects of a kind begins.
     pub fn list_begins(&mut self, kind: &'static TracedKind) {
-        self.listing.insert(kind.plural, BTreeSet::new());
+        self.listing.insert(kind.kind, BTreeSet::new());
     }
 
-    /// They are: what was not told of is gone.
+    /// The list is complete: objects that it does not contain are gone.
     pub fn list_ends(&mut self, kind: &'static TracedKind, now: Timestamp) {
-        let Some(listed) = self.listing.remove(kind.plural) else { return };
-        let is_gone = |(plural, namespace, name): &&Place| *plural == kind.plural && !listed.contains(&(namespace.clone(), name.clone()));
-        let gone: Vec<Place> = self.objects.keys().filter(is_gone).cloned().collect();
-        gone.iter().for_each(|place| self.forget(place, now));
+        let Some(listed) = self.listing.remove(kind.kind) else { return };
+        let is_gone = |id: &&ObjectId| id.kind == kind.kind && !listed.contains(*id);
+        let gone: Vec<ObjectId> = self.objects.keys().filter(is_gone).cloned().collect();
+        gone.iter().for_each(|id| self.forget(id, now));
     }
 
     /// Since `since` changes of a kind were missed, or came late.
@@ -130,7 +127,7 @@ impl Recorder {
         self.push("gap", &json!({"plural": kind.plural, "ms": lasted}), now);
     }
 
-    /// All that there was is told.
+    /// All objects of the start are recorded.
     pub fn listed(&mut self, now: Timestamp) {
         self.push("listed", &json!(true), now);
     }
@@ -144,13 +141,13 @@ impl Recorder {
     /// Labels count that did not.
     fn show_labels(&mut self, keys: &[String], now: Timestamp) {
         let names_one = |kept: &Kept| keys.iter().any(|key| kept.wide.contains(key.as_str()));
-        let changed: Vec<Place> = self.objects.iter().filter(|(_, kept)| names_one(kept)).map(|(place, _)| place.clone()).collect();
-        changed.iter().for_each(|place| self.write(place, now));
+        let changed: Vec<ObjectId> = self.objects.iter().filter(|(_, kept)| names_one(kept)).map(|(id, _)| id.clone()).collect();
+        changed.iter().for_each(|id| self.write(id, now));
     }
 
-    fn write(&mut self, place: &Place, now: Timestamp) {
-        let Some(kind) = crate::allowed::KINDS.iter().find(|kind| kind.plural == place.0) else { return };
-        let Some(kept) = self.objects.get_mut(place) else { return };
+    fn write(&mut self, id: &ObjectId, now: Timestamp) {
+        let Some(kind) = crate::allowed::KINDS.iter().find(|kind| kind.kind == id.kind) else { return };
+        let Some(kept) = self.objects.get_mut(id) else { return };
         let Ok(wide) = serde_json::from_str(&kept.wide) else { return };
         let sieve = Sieve::Record { names: &self.names, keys: Some(&self.keys) };
         let Ok(Some(object)) = sieve.keep(&kind.shape, &wide, &mut Vec::new()) else { return };
@@ -161,14 +158,13 @@ impl Recorder {
         }
     }
 
-    fn forget(&mut self, place: &Place, now: Timestamp) {
-        let Some(kept) = self.objects.remove(place) else { return };
+    fn forget(&mut self, id: &ObjectId, now: Timestamp) {
+        let Some(kept) = self.objects.remove(id) else { return };
         if kept.written.is_empty() {
             return;
         }
-        let kind = crate::allowed::KINDS.iter().find(|kind| kind.plural == place.0).map_or("", |kind| kind.kind);
-        let (namespace, name) = (self.names.name(&place.1), self.names.name(&place.2));
-        self.push("gone", &json!({"kind": kind, "namespace": namespace, "name": name}), now);
+        let (namespace, name) = (self.names.name(&id.namespace), self.names.name(&id.name));
+        self.push("gone", &json!({"kind": id.kind, "namespace": namespace, "name": name}), now);
     }
 
     fn push(&mut self, member: &str, value: &Value, now: Timestamp) {

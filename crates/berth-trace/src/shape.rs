@@ -94,7 +94,7 @@ impl Sieve<'_> {
         };
         match kept {
             Ok(kept) => Ok(Some(kept)),
-            Err(why) => self.leave_out(field, why),
+            Err(Misfit(why)) => self.leave_out(field, why),
         }
     }
 
@@ -165,12 +165,12 @@ impl Sieve<'_> {
             field.push(format!("[{}]", shown(key)));
             let named = match of {
                 Shape::Amount if is_key(key) => Ok(key.clone()),
-                Shape::Amount => Err("is not a resource name".to_owned()),
+                Shape::Amount => Err(Misfit::from("is not a resource name")),
                 _ => self.key(key),
             };
             let named = match named {
                 Ok(named) => named,
-                Err(why) => {
+                Err(Misfit(why)) => {
                     self.leave_out(field, why)?;
                     field.pop();
                     continue;
@@ -190,53 +190,57 @@ impl Sieve<'_> {
         (!is_emptied).then_some(Value::Object(kept))
     }
 
-    fn key(&self, key: &str) -> Result<String, String> {
+    fn key(&self, key: &str) -> Result<String, Misfit> {
         match self {
-            _ if !is_key(key) => Err("is not a label key".to_owned()),
+            _ if !is_key(key) => Err(Misfit::from("is not a label key")),
             Self::Record { names, .. } => Ok(names.key(key)),
             Self::Check => Ok(key.to_owned()),
         }
     }
 
     /// What is no list and no object.
-    fn text(&self, shape: &Shape, value: &Value) -> Result<Value, String> {
-        let text = || value.as_str().ok_or_else(|| "is not a string".to_owned());
+    fn text(&self, shape: &Shape, value: &Value) -> Result<Value, Misfit> {
+        let text = || value.as_str().ok_or(Misfit::from("is not a string"));
         let word = |most: usize, is_sign: fn(u8) -> bool, what: &str| {
             let text = text()?;
             let fits = text.len() <= most && text.bytes().all(is_sign);
-            if fits { Ok(Value::from(text)) } else { Err(format!("{} is {what}", shown(text))) }
+            if fits { Ok(Value::from(text)) } else { Err(Misfit(format!("{} is {what}", shown(text)))) }
         };
         match shape {
             Shape::Number(least, most) => {
-                let number = value.as_i64().ok_or("is not an integer")?;
+                let number = value.as_i64().ok_or(Misfit::from("is not an integer"))?;
                 let fits = (*least..=*most).contains(&number);
-                if fits { Ok(value.clone()) } else { Err(format!("{number} is not from {least} to {most}")) }
+                if fits { Ok(value.clone()) } else { Err(Misfit(format!("{number} is not from {least} to {most}"))) }
             }
             Shape::Flag if value.is_boolean() => Ok(value.clone()),
-            Shape::Flag => Err("is neither true nor false".to_owned()),
+            Shape::Flag => Err(Misfit::from("is neither true nor false")),
             Shape::Time => {
                 let text = text()?;
                 let fits = text.len() <= WORD_MAX && text.parse::<Timestamp>().is_ok_and(is_plausible);
-                if fits { Ok(Value::from(text)) } else { Err(format!("{} is not a time from 1970 to 2199", shown(text))) }
+                if fits { Ok(Value::from(text)) } else { Err(Misfit(format!("{} is not a time from 1970 to 2199", shown(text)))) }
             }
             Shape::Word => word(WORD_MAX, |byte| byte.is_ascii_alphanumeric(), "not a word of letters and digits"),
             Shape::Version => word(NAME_MAX, |byte| byte.is_ascii_alphanumeric() || b"./-".contains(&byte), "not an API version"),
             Shape::Mark => word(MARK_MAX, |byte| byte.is_ascii_alphanumeric() || b" %+,-./:@".contains(&byte), "an unknown annotation"),
             Shape::OneOf(words) => {
                 let text = text()?;
-                if words.contains(&text) { Ok(Value::from(text)) } else { Err(format!("{} is none of {}", shown(text), words.join(", "))) }
+                if words.contains(&text) {
+                    Ok(Value::from(text))
+                } else {
+                    Err(Misfit(format!("{} is none of {}", shown(text), words.join(", "))))
+                }
             }
             Shape::Share if value.is_number() => self.text(&Shape::Number(0, i32::MAX.into()), value),
             Shape::Share => {
                 let text = text()?;
                 let figures = text.strip_suffix('%').filter(|figures| is_figures(figures, 6));
-                figures.map(|_| Value::from(text)).ok_or_else(|| format!("{} is neither a number nor a percentage", shown(text)))
+                figures.map(|_| Value::from(text)).ok_or_else(|| Misfit(format!("{} is neither a number nor a percentage", shown(text))))
             }
             Shape::Amount => amount(value),
             Shape::Name => {
                 let text = text()?;
                 match self {
-                    _ if !is_name(text) => Err(format!("{} is not a name", shown(text))),
+                    _ if !is_name(text) => Err(Misfit(format!("{} is not a name", shown(text)))),
                     Self::Record { names, .. } => Ok(Value::from(names.name(text))),
                     Self::Check => Ok(Value::from(text)),
                 }
@@ -246,11 +250,22 @@ impl Sieve<'_> {
                 let text = text()?;
                 let digits = text.strip_prefix("t-").filter(|digits| digits.len() == 32);
                 let fits = digits.is_some_and(|digits| digits.bytes().all(|byte| byte.is_ascii_hexdigit()));
-                if fits { Ok(Value::from(text)) } else { Err(format!("{} is not a template hash", shown(text))) }
+                if fits { Ok(Value::from(text)) } else { Err(Misfit(format!("{} is not a template hash", shown(text)))) }
             }
             // Gone through above.
-            Shape::List(..) | Shape::Labels | Shape::Amounts | Shape::Pairs | Shape::Members(_) => Err("has parts".to_owned()),
+            Shape::List(..) | Shape::Labels | Shape::Amounts | Shape::Pairs | Shape::Members(_) => Err(Misfit::from("has parts")),
         }
+    }
+}
+
+/// Why a value does not have the shape that its field requires.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+struct Misfit(String);
+
+impl From<&str> for Misfit {
+    fn from(why: &str) -> Self {
+        Self(why.to_owned())
     }
 }
 
@@ -266,16 +281,16 @@ fn is_key(key: &str) -> bool {
     (1..=KEY_MAX).contains(&key.len()) && key.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_./".contains(&byte))
 }
 
-fn amount(value: &Value) -> Result<Value, String> {
+fn amount(value: &Value) -> Result<Value, Misfit> {
     let text = match value {
         Value::String(text) => text.clone(),
         Value::Number(number) => number.to_string(),
-        _ => return Err("is not a quantity".to_owned()),
+        _ => return Err(Misfit::from("is not a quantity")),
     };
     let quantity: Option<Quantity> = Some(&text).filter(|text| text.len() <= WORD_MAX).and_then(|text| text.parse().ok());
     match quantity {
         Some(quantity) if (-AMOUNT_MAX..=AMOUNT_MAX).contains(&quantity.value()) => Ok(Value::from(text)),
-        _ => Err(format!("{} is not a quantity within the limits", shown(&text))),
+        _ => Err(Misfit(format!("{} is not a quantity within the limits", shown(&text)))),
     }
 }
 

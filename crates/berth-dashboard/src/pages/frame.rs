@@ -1,7 +1,7 @@
 //! What stands around the parts of a page, and the page to sign in.
 
 use super::{Page, Part, list, parts, seen, shown};
-use crate::{act::Verb, address::plain, world::World};
+use crate::{act::Verb, address::plain, cluster_cache::ClusterCache};
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 /// Who reads, and what.
@@ -27,11 +27,11 @@ pub(crate) enum SignIn {
 }
 
 /// The whole page; `None` if what it is about is not there.
-pub(crate) fn whole(world: &World, page: &Page, reader: Reader<'_>, done: Option<Verb>) -> Option<String> {
-    let parts = parts(world, page)?;
+pub(crate) fn whole(cluster_cache: &ClusterCache, page: &Page, reader: Reader<'_>, done: Option<Verb>) -> Option<String> {
+    let parts = parts(cluster_cache, page)?;
     let seen = seen(&parts);
     let filter = match page {
-        Page::Workloads(filter) => list::form(world, filter),
+        Page::Workloads(filter) => list::form(cluster_cache, filter),
         _ => html! {},
     };
     let (head, rest) = parts.split_at(parts.len().min(2));
@@ -41,7 +41,7 @@ pub(crate) fn whole(world: &World, page: &Page, reader: Reader<'_>, done: Option
         (filter)
         @for part in rest { (placed(part)) }
     };
-    Some(framed(&page.title(world), reader, Some((&page.address(), &seen)), Some(page), &body))
+    Some(framed(&page.title(cluster_cache), reader, Some((&page.address(), &seen)), Some(page), &body))
 }
 
 fn placed(part: &Part) -> Markup {

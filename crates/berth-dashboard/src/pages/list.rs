@@ -4,8 +4,8 @@ use super::{Page, shown, turns};
 use crate::{
     address::path,
     board::{Card, Rank, attention, in_need, summary},
+    cluster_cache::ClusterCache,
     text::counted,
-    world::World,
 };
 use berth_workloads::workload::WorkloadId;
 use maud::{Markup, html};
@@ -31,11 +31,11 @@ impl Filter {
     }
 }
 
-pub(super) fn parts(world: &World, filter: &Filter) -> Vec<(&'static str, Markup)> {
-    let board = world.board();
+pub(super) fn parts(cluster_cache: &ClusterCache, filter: &Filter) -> Vec<(&'static str, Markup)> {
+    let board = cluster_cache.board();
     let (taken, others): (Vec<_>, Vec<_>) = board.by_attention().into_iter().partition(|(id, card)| filter.takes(id, card));
     let others_in_need = in_need(others.iter().map(|(_, card)| &***card));
-    vec![("headline", headline(&taken, others_in_need, filter, world.is_filled())), ("workloads", rows(&taken, filter))]
+    vec![("headline", headline(&taken, others_in_need, filter, cluster_cache.is_filled())), ("workloads", rows(&taken, filter))]
 }
 
 fn headline(taken: &[(&WorkloadId, &Arc<Card>)], others_in_need: usize, filter: &Filter, is_filled: bool) -> Markup {
@@ -106,8 +106,8 @@ fn row(id: &WorkloadId, card: &Card) -> Markup {
 }
 
 /// What one looks for.
-pub(super) fn form(world: &World, filter: &Filter) -> Markup {
-    let namespaces: BTreeSet<String> = world.board().by_attention().iter().map(|(id, _)| id.namespace.to_string()).collect();
+pub(super) fn form(cluster_cache: &ClusterCache, filter: &Filter) -> Markup {
+    let namespaces: BTreeSet<String> = cluster_cache.board().by_attention().iter().map(|(id, _)| id.namespace.to_string()).collect();
     html! {
         form .filter method="get" action="/" role="search" {
             div {

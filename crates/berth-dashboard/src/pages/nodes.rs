@@ -1,7 +1,7 @@
 //! Nodes, and what runs there.
 
 use super::{Page, ago, counted, pods, shown};
-use crate::{address::plain, rows::Row, views::NodeView, world::World};
+use crate::{address::plain, cluster_cache::ClusterCache, rows::Row, views::NodeView};
 use berth_identity::ObjectKey;
 use berth_workloads::{
     view::PodView,
@@ -14,12 +14,12 @@ use std::sync::Arc;
 /// So many nodes are shown, those first that are not ready.
 const NODES_MAX: usize = 500;
 
-pub(super) fn all(world: &World, now: Timestamp) -> Vec<(&'static str, Markup)> {
-    let mut nodes: Vec<Arc<NodeView>> = world.nodes.read().iter().cloned().collect();
+pub(super) fn all(cluster_cache: &ClusterCache, now: Timestamp) -> Vec<(&'static str, Markup)> {
+    let mut nodes: Vec<Arc<NodeView>> = cluster_cache.nodes.read().iter().cloned().collect();
     nodes.sort_by(|one, other| (one.is_ready, one.name()).cmp(&(other.is_ready, other.name())));
     let unready = nodes.iter().filter(|node| !node.is_ready).count();
     let counts: Vec<(usize, usize)> = {
-        let pods = world.pods.read();
+        let pods = cluster_cache.pods.read();
         let count = |node: &Arc<NodeView>| {
             // A node's capacity is not used by pods that have ended.
             let pods = pods.index().on_node(node.name()).filter(|pod| !pod.phase.is_finished());
@@ -27,7 +27,7 @@ pub(super) fn all(world: &World, now: Timestamp) -> Vec<(&'static str, Markup)> 
         };
         nodes.iter().take(NODES_MAX).map(count).collect()
     };
-    let is_unreadable = world.unreadable().contains_key("nodes");
+    let is_unreadable = cluster_cache.unreadable().contains_key("nodes");
     let headline = html! {
         h1 { "Nodes" }
         p .lead {
@@ -71,9 +71,9 @@ fn state(node: &NodeView) -> Markup {
     }
 }
 
-pub(super) fn one(world: &World, name: &str, page: usize, now: Timestamp) -> Option<Vec<(&'static str, Markup)>> {
-    let node = world.nodes.get(&ObjectKey::cluster_scoped(name));
-    let pods: Vec<Arc<PodView>> = world.pods.read().index().on_node(name).cloned().collect();
+pub(super) fn one(cluster_cache: &ClusterCache, name: &str, page: usize, now: Timestamp) -> Option<Vec<(&'static str, Markup)>> {
+    let node = cluster_cache.nodes.get(&ObjectKey::cluster_scoped(name));
+    let pods: Vec<Arc<PodView>> = cluster_cache.pods.read().index().on_node(name).cloned().collect();
     // Its pods may be read by somebody who may not read nodes.
     if node.is_none() && pods.is_empty() {
         return None;
@@ -83,22 +83,22 @@ pub(super) fn one(world: &World, name: &str, page: usize, now: Timestamp) -> Opt
         @if let Some(node) = &node { p .lead { "It is " (state(node)) "." } }
     };
     let row = |pod: Arc<PodView>| {
-        let owner = owner(world, &pod);
+        let owner = owner(cluster_cache, &pod);
         Row { owner, ..Row::new(pod, 0, now) }
     };
     let rows = pods.into_iter().map(row).collect();
     let address = |pods| Page::Node { name: name.to_owned(), pods }.address();
-    Some(vec![("headline", headline), ("pods", pods::table(world, rows, page, now, address))])
+    Some(vec![("headline", headline), ("pods", pods::table(cluster_cache, rows, page, now, address))])
 }
 
 /// Whose pod it is.
-fn owner(world: &World, pod: &PodView) -> Option<WorkloadId> {
+fn owner(cluster_cache: &ClusterCache, pod: &PodView) -> Option<WorkloadId> {
     let owner = pod.meta.controller()?;
     let namespace = pod.meta.namespace.clone();
     if let Some(kind) = WorkloadKind::named(&owner.kind) {
         return Some(WorkloadId::new(kind, namespace, owner.name.as_str()));
     }
-    let set = world.sets.get(&ObjectKey { namespace: namespace.clone(), name: owner.name.as_str().into() })?;
+    let set = cluster_cache.sets.get(&ObjectKey { namespace: namespace.clone(), name: owner.name.as_str().into() })?;
     let owner = set.meta.controller()?;
     Some(WorkloadId::new(WorkloadKind::named(&owner.kind)?, namespace, owner.name.as_str()))
 }

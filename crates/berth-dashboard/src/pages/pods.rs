@@ -3,8 +3,8 @@
 use super::{ago, counted, shown, turns};
 use crate::{
     address::{path, plain},
+    cluster_cache::ClusterCache,
     rows::{NOTHING, Row, counts, sort, waits_for},
-    world::World,
 };
 use berth_chart::one_line;
 use berth_identity::Uid;
@@ -17,7 +17,13 @@ const ROWS: usize = 50;
 const BEGINNING_COLUMNS: usize = 90;
 
 /// How many there are of which kind, and a page of them: those first that have something to tell.
-pub(super) fn table(world: &World, mut rows: Vec<Row>, page: usize, now: Timestamp, address: impl Fn(usize) -> String) -> Markup {
+pub(super) fn table(
+    cluster_cache: &ClusterCache,
+    mut rows: Vec<Row>,
+    page: usize,
+    now: Timestamp,
+    address: impl Fn(usize) -> String,
+) -> Markup {
     let counts: Vec<String> = counts(&rows).into_iter().map(|(count, words)| counted(count, words, words)).collect();
     let total = counted(rows.len(), "pod", "pods");
     let pages = rows.len().div_ceil(ROWS).max(1);
@@ -42,7 +48,7 @@ pub(super) fn table(world: &World, mut rows: Vec<Row>, page: usize, now: Timesta
                             th scope="col" role="columnheader" class=[(*title == "Restarts").then_some("number")] { (title) }
                         }
                     } }
-                    tbody role="rowgroup" { @for row in here { (line(world, row, has_owners, now)) } }
+                    tbody role="rowgroup" { @for row in here { (line(cluster_cache, row, has_owners, now)) } }
                 }
             }
             (turns(page, pages, address))
@@ -50,7 +56,7 @@ pub(super) fn table(world: &World, mut rows: Vec<Row>, page: usize, now: Timesta
     }
 }
 
-fn line(world: &World, row: &Row, has_owners: bool, now: Timestamp) -> Markup {
+fn line(cluster_cache: &ClusterCache, row: &Row, has_owners: bool, now: Timestamp) -> Markup {
     let pod = &row.pod;
     html! {
         tr role="row" {
@@ -64,7 +70,7 @@ fn line(world: &World, row: &Row, has_owners: bool, now: Timestamp) -> Markup {
             }
             td .meta role="cell" data-before="age " { (ago(pod.meta.created, now)) }
             td .meta.number role="cell" data-after=(if pod.restarts == 1 { " restart" } else { " restarts" }) { (pod.restarts) }
-            (waits(&pod.meta.uid, &waits_for(world, pod, now)))
+            (waits(&pod.meta.uid, &waits_for(cluster_cache, pod, now)))
         }
     }
 }

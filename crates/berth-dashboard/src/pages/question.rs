@@ -2,7 +2,7 @@
 
 use super::{Page, shown};
 use crate::{
-    act::{Prepared, Question, Refusal, Said, Verb},
+    act::{ActionFields, Prepared, Question, Refusal, Verb},
     address::path,
     pages::frame::{Reader, framed},
 };
@@ -13,7 +13,7 @@ use maud::{Markup, html};
 const LINES_MAX: usize = 500;
 
 /// The page: a question, what must be said first, or why not.
-pub(crate) fn page(reader: Reader<'_>, id: &WorkloadId, verb: Verb, said: &Said, prepared: &Result<Prepared, Refusal>) -> String {
+pub(crate) fn page(reader: Reader<'_>, id: &WorkloadId, verb: Verb, said: &ActionFields, prepared: &Result<Prepared, Refusal>) -> String {
     let title = format!("{} {}", verb.label(), shown(&id.name));
     let body = html! {
         p { a href=(path(id)) { "← " (shown(&id.name)) } }
@@ -35,7 +35,7 @@ pub(crate) fn address(id: &WorkloadId, verb: Verb) -> String {
     format!("{}/{}", path(id), verb.word())
 }
 
-fn asked(reader: Reader<'_>, id: &WorkloadId, verb: Verb, said: &Said, question: &Question) -> Markup {
+fn asked(reader: Reader<'_>, id: &WorkloadId, verb: Verb, said: &ActionFields, question: &Question) -> Markup {
     let kept = ["replicas", "container", "image", "to"].into_iter().filter_map(|key| Some((key, said.get(key)?)));
     html! {
         @for sentence in &question.says { p .lead { (shown(sentence)) } }

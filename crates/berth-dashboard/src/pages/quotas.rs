@@ -1,7 +1,7 @@
 //! Quotas, and how full they are.
 
 use super::{counted, shown};
-use crate::{views::QuotaView, world::World};
+use crate::{cluster_cache::ClusterCache, views::QuotaView};
 use berth_api::quantity::Quantity;
 use maud::{Markup, html};
 use std::sync::Arc;
@@ -9,8 +9,8 @@ use std::sync::Arc;
 /// So many quotas are shown, the fullest first.
 const QUOTAS_MAX: usize = 200;
 
-pub(super) fn parts(world: &World, namespace: &str) -> Vec<(&'static str, Markup)> {
-    let known: Vec<Arc<QuotaView>> = world.quotas.read().iter().cloned().collect();
+pub(super) fn parts(cluster_cache: &ClusterCache, namespace: &str) -> Vec<(&'static str, Markup)> {
+    let known: Vec<Arc<QuotaView>> = cluster_cache.quotas.read().iter().cloned().collect();
     let mut quotas: Vec<(u8, Arc<QuotaView>)> = known
         .into_iter()
         .filter(|quota| namespace.is_empty() || quota.namespace() == namespace)

@@ -4,9 +4,9 @@ use super::{Page, ago, counted, pods, question, shown};
 use crate::{
     act::Verb,
     board::{Card, Rank},
+    cluster_cache::ClusterCache,
     facts::{Condition, Facts, Revision},
     views::NoteView,
-    world::World,
 };
 use berth_rollout::status::RolloutStage;
 use berth_workloads::{view::Meta, workload::WorkloadId};
@@ -18,23 +18,23 @@ const EVENTS_MAX: usize = 25;
 const REVISIONS_MAX: usize = 20;
 
 /// What its page is called, if it is there: how it stands is seen in the list of open pages.
-pub(super) fn title(world: &World, id: &WorkloadId) -> Option<String> {
-    world.board().card(id).map(|card| called(id, &card))
+pub(super) fn title(cluster_cache: &ClusterCache, id: &WorkloadId) -> Option<String> {
+    cluster_cache.board().card(id).map(|card| called(id, &card))
 }
 
 fn called(id: &WorkloadId, card: &Card) -> String {
     format!("{}: {}", shown(&id.name), card.rank.words())
 }
 
-pub(super) fn parts(world: &World, id: &WorkloadId, page: usize, now: Timestamp) -> Option<Vec<(&'static str, Markup)>> {
+pub(super) fn parts(cluster_cache: &ClusterCache, id: &WorkloadId, page: usize, now: Timestamp) -> Option<Vec<(&'static str, Markup)>> {
     let (card, chart) = {
-        let board = world.board();
+        let board = cluster_cache.board();
         let card = board.card(id)?;
         let is_under_way = card.stage == RolloutStage::Waiting;
         let chart = board.past(id)?.chart(format!("{} in {}", id.title(), id.namespace), card.message.clone(), now, is_under_way);
         (card, chart)
     };
-    let Facts { pods, revisions, conditions, about, manner, in_vain, meta } = world.facts(id, now)?;
+    let Facts { pods, revisions, conditions, about, manner, in_vain, meta } = cluster_cache.facts(id, now)?;
     let address = |pods| Page::Workload { id: id.clone(), pods }.address();
     Some(vec![
         ("headline", headline(id, &card)),
@@ -42,10 +42,10 @@ pub(super) fn parts(world: &World, id: &WorkloadId, page: usize, now: Timestamp)
         ("actions", actions(id, &card, &revisions)),
         ("picture", picture(&chart)),
         ("events-new", trouble(&card)),
-        ("pods", pods::table(world, pods, page, now, address)),
-        ("revisions", revisions_part(world, id, &revisions, card.revision, now)),
+        ("pods", pods::table(cluster_cache, pods, page, now, address)),
+        ("revisions", revisions_part(cluster_cache, id, &revisions, card.revision, now)),
         ("conditions", conditions_part(&conditions, now)),
-        ("events", events(world, &about, now)),
+        ("events", events(cluster_cache, &about, now)),
     ])
 }
 
@@ -115,7 +115,7 @@ fn trouble(card: &Card) -> Markup {
     }
 }
 
-fn revisions_part(world: &World, id: &WorkloadId, revisions: &[Revision], newest: Option<i64>, now: Timestamp) -> Markup {
+fn revisions_part(cluster_cache: &ClusterCache, id: &WorkloadId, revisions: &[Revision], newest: Option<i64>, now: Timestamp) -> Markup {
     let current = revisions.iter().find(|revision| Some(revision.number) == newest).or(revisions.first());
     html! {
         h2 #revisions-title { "Revisions" }
@@ -127,16 +127,16 @@ fn revisions_part(world: &World, id: &WorkloadId, revisions: &[Revision], newest
                         th .number scope="col" { "Revision" } th .number scope="col" { "Pods" } th scope="col" { "Images" }
                         th scope="col" { "Age" } th scope="col" { "Differences from the newest" }
                     } }
-                    tbody { @for revision in revisions.iter().take(REVISIONS_MAX) { (revision_line(world, id, revision, current, now)) } }
+                    tbody { @for revision in revisions.iter().take(REVISIONS_MAX) { (revision_line(cluster_cache, id, revision, current, now)) } }
                 }
             }
         }
     }
 }
 
-fn revision_line(world: &World, id: &WorkloadId, revision: &Revision, newest: Option<&Revision>, now: Timestamp) -> Markup {
+fn revision_line(cluster_cache: &ClusterCache, id: &WorkloadId, revision: &Revision, newest: Option<&Revision>, now: Timestamp) -> Markup {
     let is_newest = newest.is_some_and(|newest| newest.number == revision.number);
-    let compared = newest.filter(|_| !is_newest).map(|newest| world.compared(revision, newest)).unwrap_or_default();
+    let compared = newest.filter(|_| !is_newest).map(|newest| cluster_cache.compared(revision, newest)).unwrap_or_default();
     html! {
         tr {
             td .number { (revision.number) }
@@ -182,8 +182,8 @@ fn conditions_part(conditions: &[Condition], now: Timestamp) -> Markup {
     }
 }
 
-fn events(world: &World, about: &[String], now: Timestamp) -> Markup {
-    let notes = world.told(about);
+fn events(cluster_cache: &ClusterCache, about: &[String], now: Timestamp) -> Markup {
+    let notes = cluster_cache.told(about);
     let count = notes.len();
     html! {
         h2 #events-title { "Events" }

@@ -12,7 +12,7 @@ use crate::{
 };
 use berth_api::annotations::REVISION;
 use berth_store::env::Timestamp;
-use berth_trace::{Gone, Item, KINDS, Reader, TraceError};
+use berth_trace::{Item, KINDS, ObjectId, Reader, TraceError};
 use serde_json::{Value, json};
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -61,25 +61,17 @@ pub struct Recorded {
 pub(crate) enum Input {
     /// An object as JSON: it takes a tenth of the memory that its values take.
     Put(Box<str>),
-    Gone(Gone),
-}
-
-/// Kind, namespace, name.
-pub(crate) type Place = (String, String, String);
-
-pub(crate) fn place(object: &Value) -> Place {
-    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    (text(&object["kind"]), text(&object["metadata"]["namespace"]), text(&object["metadata"]["name"]))
+    Gone(ObjectId),
 }
 
 struct Reading {
-    objects: BTreeMap<Place, Value>,
+    objects: BTreeMap<ObjectId, Value>,
     watched: Watched,
     ledger: Ledger,
     inputs: Vec<(Duration, Input)>,
     nodes: BTreeSet<String>,
     gaps: Vec<Missed>,
-    wanted: BTreeMap<Place, Demand>,
+    wanted: BTreeMap<ObjectId, Demand>,
     wants: Demand,
     input_bytes: usize,
 }
@@ -156,21 +148,20 @@ impl Recorded {
 
 impl Reading {
     fn put(&mut self, object: Value, since: Option<Duration>, now: Timestamp, line: u64) -> Result<(), ReplayError> {
-        let place = place(&object);
-        let kind = KINDS.iter().find(|kind| kind.kind == place.0);
-        let Some(kind) = kind else { return Ok(()) };
-        self.want(&place, &object, line)?;
+        let Some(id) = ObjectId::of(&object) else { return Ok(()) };
+        let Some(kind) = KINDS.iter().find(|kind| kind.kind == id.kind) else { return Ok(()) };
+        self.want(&id, &object, line)?;
         match kind.kind {
             "Pod" => self.watched.pod(&object, since.is_none(), now),
             "ReplicaSet" | "ControllerRevision" => self.watched.template(kind.kind, &object),
-            "Node" => drop(self.nodes.insert(place.2.clone())),
+            "Node" => drop(self.nodes.insert(id.name.clone())),
             _ => (),
         }
         let text = object.to_string();
         self.ledger.put(kind.plural, text.as_bytes(), now);
         let object = if kind.kind == "Pod" { object } else { unowned(object) };
         if let Some(since) = since {
-            let is_change = is_input(&object) && self.objects.get(&place).is_none_or(|known| differ(known, &object));
+            let is_change = is_input(&object) && self.objects.get(&id).is_none_or(|known| differ(known, &object));
             if is_change {
                 if self.inputs.len() == CHANGES_MAX {
                     return Err(ReplayError::Unfit { line, why: format!("it has more than {CHANGES_MAX} changes") });
@@ -183,35 +174,34 @@ impl Reading {
                 self.inputs.push((since, Input::Put(input)));
             }
             if is_input(&object) {
-                self.objects.insert(place, object);
+                self.objects.insert(id, object);
             }
         } else {
-            self.objects.insert(place, object);
+            self.objects.insert(id, object);
         }
         Ok(())
     }
 
-    fn gone(&mut self, gone: Gone, since: Option<Duration>, now: Timestamp) {
-        let place = (gone.kind.to_owned(), gone.namespace.clone(), gone.name.clone());
+    fn gone(&mut self, gone: ObjectId, since: Option<Duration>, now: Timestamp) {
         if let Some(kind) = KINDS.iter().find(|kind| kind.kind == gone.kind) {
             self.ledger.remove(kind.plural, &gone.namespace, &gone.name, now);
         }
         if gone.kind == "Pod" {
             self.watched.gone(&gone.namespace, &gone.name, now);
         }
-        self.wants.subtract(self.wanted.remove(&place).unwrap_or_default());
-        let was_input = self.objects.remove(&place).is_some_and(|object| is_input(&object));
+        self.wants.subtract(self.wanted.remove(&gone).unwrap_or_default());
+        let was_input = self.objects.remove(&gone).is_some_and(|object| is_input(&object));
         if let Some(since) = since.filter(|_| was_input && self.inputs.len() < CHANGES_MAX) {
             self.inputs.push((since, Input::Gone(gone)));
         }
     }
 
-    fn want(&mut self, place: &Place, object: &Value, line: u64) -> Result<(), ReplayError> {
-        if !["Deployment", "StatefulSet", "ReplicaSet"].contains(&place.0.as_str()) {
+    fn want(&mut self, id: &ObjectId, object: &Value, line: u64) -> Result<(), ReplayError> {
+        if !["Deployment", "StatefulSet", "ReplicaSet"].contains(&id.kind) {
             return Ok(());
         }
         let wants = Demand::of(object);
-        self.wants.subtract(self.wanted.insert(place.clone(), wants).unwrap_or_default());
+        self.wants.subtract(self.wanted.insert(id.clone(), wants).unwrap_or_default());
         self.wants.add(wants);
         self.wants.check().map(drop).map_err(|error| ReplayError::Unfit { line, why: format!("put.spec.replicas: {error}") })
     }
@@ -219,7 +209,7 @@ impl Reading {
     /// All that there is now, owners before what they own.
     fn initial(&self) -> Vec<Value> {
         let of = |kind: &str| -> Vec<Value> {
-            self.objects.iter().filter(|(place, _)| place.0 == kind).map(|(_, object)| object.clone()).collect()
+            self.objects.iter().filter(|(id, _)| id.kind == kind).map(|(_, object)| object.clone()).collect()
         };
         KINDS.iter().flat_map(|kind| of(kind.kind)).map(|object| self.stored(object)).collect()
     }
@@ -236,9 +226,9 @@ impl Reading {
         if let Some(owners) = object["metadata"]["ownerReferences"].as_array_mut() {
             owners.retain(|owner| {
                 let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-                self.objects
-                    .get(&(text(&owner["kind"]), namespace.clone(), text(&owner["name"])))
-                    .is_some_and(|own| own["metadata"]["uid"] == owner["uid"])
+                let kind = KINDS.iter().find(|kind| owner["kind"] == kind.kind);
+                let id = kind.map(|kind| ObjectId { kind: kind.kind, namespace: namespace.clone(), name: text(&owner["name"]) });
+                id.and_then(|id| self.objects.get(&id)).is_some_and(|own| own["metadata"]["uid"] == owner["uid"])
             });
         }
         object
@@ -253,7 +243,8 @@ impl Reading {
             Some("ReplicaSet") => ("ReplicaSet", text(&owner["name"]), "/spec/template"),
             _ => ("ControllerRevision", text(&pod["metadata"]["labels"]["controller-revision-hash"]), "/data/spec/template"),
         };
-        let template = self.objects.get(&(of.0.to_owned(), text(&namespace), of.1)).and_then(|object| object.pointer(of.2));
+        let template =
+            self.objects.get(&ObjectId { kind: of.0, namespace: text(&namespace), name: of.1 }).and_then(|object| object.pointer(of.2));
         let image = template.and_then(|template| template["spec"]["containers"][0]["image"].as_str()).map(str::to_owned);
         imaged(pod, image.as_deref())
     }

@@ -6,7 +6,7 @@ use crate::{
     replay::{
         column::{Column, Replay},
         ledger::Ledger,
-        recorded::{Input, Place, Recorded, imaged, place, wanted},
+        recorded::{Input, Recorded, imaged, wanted},
     },
     simulation::{Server, Simulation, Subject},
     snapshot::{Controllers, Snapshot},
@@ -17,7 +17,7 @@ use berth_api::{
 };
 use berth_identity::GroupVersionKind;
 use berth_store::{EventKind, env::Timestamp};
-use berth_trace::Gone;
+use berth_trace::ObjectId;
 use serde_json::{Value, json};
 use std::{
     borrow::Cow,
@@ -124,7 +124,7 @@ struct OngoingReplay<'a> {
     ledger: Ledger,
     run: &'a Run,
     /// As it was wanted last.
-    known: BTreeMap<Place, Value>,
+    known: BTreeMap<ObjectId, Value>,
     notes: Vec<String>,
     unsaid: usize,
 }
@@ -144,13 +144,14 @@ impl Run {
         let gates = self.controllers.gates();
         let mut simulation = Simulation::new(self.seed, before, &Server::default());
         simulation.gates.clone_from(&gates);
-        let known = objects.iter().map(|object| (place(object), object.clone())).collect();
+        let known = objects.iter().filter_map(|object| Some((ObjectId::of(object)?, object.clone()))).collect();
         let accounts = accounts(&objects);
         let snapshot = Snapshot { objects, at: recorded.begins, missing: Vec::new() };
         let mut stored = snapshot.stored();
         stored.extend(accounts.into_iter().map(Cow::Owned));
         let mut nodes = recorded.nodes.clone();
-        nodes.extend(stored.iter().filter(|object| object["kind"] == "Node").map(|node| place(node).2));
+        let is_node = |object: &&Cow<'_, Value>| object["kind"] == "Node";
+        nodes.extend(stored.iter().filter(is_node).filter_map(|node| Some(node["metadata"]["name"].as_str()?.to_owned())));
         simulation.restore(stored)?;
         simulation.start_with_deletions(recorded.lives.nodes(nodes, before));
         let ledger = Ledger::new(gates);
@@ -246,8 +247,8 @@ impl OngoingReplay<'_> {
     }
 
     fn put(&mut self, object: Value) -> Result<(), PlanError> {
-        let (place, subject) = (place(&object), Subject::of(&object, ""));
-        let before = self.known.insert(place, object.clone());
+        let subject = Subject::of(&object, "");
+        let before = ObjectId::of(&object).and_then(|id| self.known.insert(id, object.clone()));
         if !subject.namespace.is_empty() && before.is_none() {
             self.simulation.make_namespace(&subject.namespace)?;
         }
@@ -269,9 +270,9 @@ impl OngoingReplay<'_> {
         }
     }
 
-    fn delete(&mut self, gone: &Gone) -> Result<(), PlanError> {
-        let Gone { kind, namespace, name } = gone;
-        let known = self.known.remove(&((*kind).to_owned(), namespace.clone(), name.clone()));
+    fn delete(&mut self, gone: &ObjectId) -> Result<(), PlanError> {
+        let ObjectId { kind, namespace, name } = gone;
+        let known = self.known.remove(gone);
         let api_version = known.map(|object| object["apiVersion"].as_str().unwrap_or_default().to_owned()).unwrap_or_default();
         let subject = Subject { kind: GroupVersionKind::as_written(&api_version, kind), namespace: namespace.clone(), name: name.clone() };
         // A pod that somebody else runs is gone when it is gone.

@@ -1,6 +1,6 @@
 //! Whether the cluster's controllers do what a workload asks for: without the feature they do as if it had not asked.
 
-use super::{cluster::Connection, error::Error, target::Found, told::Records};
+use super::{cluster::Connection, error::Error, revision_report::Records, target::Found};
 use crate::cluster_options::ClusterOptions;
 use berth_api::{FeatureGates, Gate};
 use berth_identity::ApiName;

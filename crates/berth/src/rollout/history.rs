@@ -5,10 +5,11 @@ use super::{
     error::Error,
     features,
     options::{History, HistoryOutput},
-    report, revisions,
+    report,
+    revision_report::{self, By, Cause, Course, Evidence, Promoted, Records, RolloutOutcome, RolloutStatus, Scaled, Source},
+    revisions,
     selector::selector_text,
     target::Found,
-    told::{self, By, Cause, Course, Evidence, Promoted, Records, Scaled, Source, Standing, State},
 };
 use crate::progress::{line, warn};
 use berth_api::{
@@ -128,7 +129,7 @@ struct Workload {
     /// The number of its newest rollout.
     newest: Option<i64>,
     /// How that stands.
-    standing: Standing,
+    standing: RolloutStatus,
     /// Who its managed fields say it was.
     by_fields: Option<By>,
     /// Whether a rollout begins with the end of the pods before, as under Recreate.
@@ -205,27 +206,27 @@ fn of_workload(workload: &Found, kept: &[Kept]) -> Result<Workload, Error> {
         WorkloadKind::StatefulSet => {
             let view = revisions::stateful_set(workload)?;
             let message = stateful_set::pending(&view);
-            let state = if message.is_some() { State::InProgress } else { State::Complete };
-            let standing = Standing { state, since: None, message };
+            let state = if message.is_some() { RolloutOutcome::InProgress } else { RolloutOutcome::Complete };
+            let standing = RolloutStatus { state, since: None, message };
             Workload { standing, newest, by_fields, ends_first: false, annotations: view.annotations }
         }
     })
 }
 
-fn of_deployment(view: &DeploymentView) -> Standing {
+fn of_deployment(view: &DeploymentView) -> RolloutStatus {
     let of_type = |condition: &&DeploymentCondition| condition.type_ == "Progressing";
     let progressing = view.status.conditions.iter().flatten().find(of_type);
     let since = progressing.and_then(|condition| condition.last_update_time.as_ref()).map(|time| time.0);
     let (state, message) = match state::of(view, view.status.terminating_replicas.unwrap_or_default()) {
-        Rollout::Waiting(_) if view.spec.paused => (State::InProgress, Some("paused".to_owned())),
-        Rollout::Waiting(pending) => (State::InProgress, Some(pending.to_string())),
-        Rollout::Done => (State::Complete, None),
-        Rollout::Failed(message) => (State::Failed, Some(message)),
+        Rollout::Waiting(_) if view.spec.paused => (RolloutOutcome::InProgress, Some("paused".to_owned())),
+        Rollout::Waiting(pending) => (RolloutOutcome::InProgress, Some(pending.to_string())),
+        Rollout::Done => (RolloutOutcome::Complete, None),
+        Rollout::Failed(message) => (RolloutOutcome::Failed, Some(message)),
     };
     let message = progressing
         .filter(|condition| condition.reason.as_deref() == Some("StepWaiting"))
         .map_or(message, |condition| condition.message.clone());
-    Standing { state, since, message }
+    RolloutStatus { state, since, message }
 }
 
 /// The Deployment.
@@ -284,7 +285,7 @@ fn of_sets(sets: Vec<Set>) -> Result<Vec<Kept>, Error> {
             given_up,
             name: view.meta.name.to_string(),
             kind: WorkloadKind::Deployment,
-            former: told::former_revisions(&view.annotations),
+            former: revision_report::former_revisions(&view.annotations),
             annotations: view.annotations,
             created: view.meta.created,
             template,
@@ -324,9 +325,9 @@ fn row(kept: &Kept, before: Option<&Kept>, about: &Workload, records: &Records, 
     let began = if kept.former.is_empty() { kept.created } else { changed.as_ref().map(|by| by.at) };
     let changed_at = changed.as_ref().map(|by| by.at);
     let given_up = before.filter(|_| about.ends_first).and_then(|before| began_by(before.given_up?, changed_at, kept.created?));
-    let course = told::course(rollout.as_ref(), is_newest.then(|| about.standing.clone()), began, given_up, now);
+    let course = revision_report::course(rollout.as_ref(), is_newest.then(|| about.standing.clone()), began, given_up, now);
     let rollback = Record::of(&kept.annotations);
-    let cause = told::cause(&Evidence {
+    let cause = revision_report::cause(&Evidence {
         revision: kept.revision,
         by: changed.as_ref(),
         rollback: rollback.as_ref(),
@@ -375,7 +376,7 @@ fn table(rows: &[Row], now: Timestamp) -> String {
     let cells = |row: &Row| {
         let course = &row.course;
         let took = |seconds| match course.state {
-            Some(State::InProgress) => format!("{} so far", age::of_seconds(seconds)),
+            Some(RolloutOutcome::InProgress) => format!("{} so far", age::of_seconds(seconds)),
             _ => age::of_seconds(seconds),
         };
         let text = |text: Option<String>| one_line(text.as_deref().unwrap_or("-"), CELL_COLUMNS_MAX);
@@ -440,8 +441,11 @@ mod tests {
         let mut kept = of_sets(sets).expect("templates");
         kept.sort_by_key(|kept| kept.revision);
         let annotations: Annotations = annotations.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
-        let standing =
-            Standing { state: State::InProgress, since: None, message: Some("1 out of 3 new replicas have been updated".to_owned()) };
+        let standing = RolloutStatus {
+            state: RolloutOutcome::InProgress,
+            since: None,
+            message: Some("1 out of 3 new replicas have been updated".to_owned()),
+        };
         let about =
             Workload { newest: kept.iter().map(|kept| kept.revision).max(), standing, by_fields: None, ends_first: false, annotations };
         rows(&kept, &about, records, "2026-01-01T00:05:00Z".parse().expect("a time"))
@@ -487,7 +491,7 @@ mod tests {
         assert_eq!(lines[4..], ["  2: failed: it crashes", "  3: in progress: 1 out of 3 new replicas have been updated"]);
         let rows = of(sets(), &[], &Records::NotKept);
         assert!(rows.iter().all(|row| row.changed.is_none()), "anybody may have written it");
-        assert_eq!(rows[0].course.state, Some(State::Complete), "what became of it is the controller's word");
+        assert_eq!(rows[0].course.state, Some(RolloutOutcome::Complete), "what became of it is the controller's word");
     }
 
     #[test]
@@ -532,7 +536,7 @@ mod tests {
             let kept = of_sets(vec![set("1", 0, 1, resized), set("2", 3, 20, 20)]).expect("templates");
             let at = second(changed).parse().expect("a time");
             let by_fields = Some(By { at, user: None, manager: "kubectl".to_owned(), source: Source::FieldManager });
-            let standing = Standing { state: State::Complete, since: second(25).parse().ok(), message: None };
+            let standing = RolloutStatus { state: RolloutOutcome::Complete, since: second(25).parse().ok(), message: None };
             let about = Workload { newest: Some(2), standing, by_fields, ends_first, annotations: Annotations::new() };
             rows(&kept, &about, &Records::NotKept, second(30).parse().expect("a time"))[1].course.took_seconds
         };

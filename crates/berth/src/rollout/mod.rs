@@ -14,16 +14,16 @@ pub(crate) mod plan;
 pub(crate) mod record;
 pub(crate) mod replay;
 mod report;
+mod revision_report;
 mod revisions;
 mod selector;
 mod status;
 mod status_json;
 mod target;
-mod told;
 pub(crate) mod trace_options;
 mod undo;
 mod watch;
-mod world;
+mod watched_workload;
 
 use cluster::Connection;
 use error::Error;

@@ -96,10 +96,10 @@ fn judged(forecast: &Forecast, options: &PlanOptions) -> ExitCode {
 /// Tells which pods would go.
 pub(super) async fn victims(options: &Victims, cluster: &ClusterOptions) -> Result<(), Error> {
     let edits = Edits { replicas: Some(options.replicas), ..Edits::default() };
-    let mut place = Place::open(&options.from, cluster).await?;
-    let change = Change { edits: edits_of(&options.target.resources, &edits, &place)?, ..Change::default() };
-    let snapshot = place.snapshot(&change).await?;
-    let gates = place.gates().await;
+    let mut source = SnapshotSource::open(&options.from, cluster).await?;
+    let change = Change { edits: edits_of(&options.target.resources, &edits, &source)?, ..Change::default() };
+    let snapshot = source.snapshot(&change).await?;
+    let gates = source.gates().await;
     let suppositions = Suppositions { controllers: options.controllers.map(Into::into), gates, ..Suppositions::default() };
     let forecast = berth_plan::forecast(&snapshot, &change, &suppositions).map_err(|error| Error::Usage(progress::chain(&error)))?;
     match options.output {
@@ -124,25 +124,25 @@ struct Asked {
 
 /// What a plan is made from.
 async fn prepare(options: &PlanOptions) -> Result<(Snapshot, Change, Suppositions), Error> {
-    let mut place = Place::open(&options.from, &options.cluster).await?;
+    let mut source = SnapshotSource::open(&options.from, &options.cluster).await?;
     let images = options.image.clone();
     let edits = Edits { images, replicas: options.replicas, policy: options.policy.clone(), strategy: options.strategy.clone() };
-    let mut change = Change { namespace: place.namespace().to_owned(), ..Change::default() };
+    let mut change = Change { namespace: source.namespace().to_owned(), ..Change::default() };
     if options.filename.is_empty() {
         if edits == Edits::default() {
             return Err(Error::Usage("no change given: add -f, --image, --replicas, --policy or --strategy".to_owned()));
         }
-        change.edits = edits_of(&options.resources, &edits, &place)?;
+        change.edits = edits_of(&options.resources, &edits, &source)?;
     } else {
         let documents = manifests::read(&options.filename, Depth::of(options.recursive)).await?;
         change.manifests = documents.into_iter().map(|document| document.object).collect();
         (change.deployments, change.stateful_sets) = (edits.clone(), Edits { policy: None, ..edits });
     }
-    let mut snapshot = place.snapshot(&change).await?;
-    if let Some(connection) = place.cluster().filter(|_| options.server_dry_run) {
+    let mut snapshot = source.snapshot(&change).await?;
+    if let Some(connection) = source.cluster().filter(|_| options.server_dry_run) {
         change = answered(connection, &snapshot, change).await?;
     }
-    let suppositions = match place.cluster() {
+    let suppositions = match source.cluster() {
         Some(connection) => suppositions(connection, &mut snapshot, &change).await?,
         None => Suppositions::default(),
     };
@@ -224,25 +224,25 @@ async fn ask_about_pods(connection: &Connection, snapshot: &Snapshot, change: &C
 }
 
 /// An edit of each workload that the command line names.
-fn edits_of(resources: &[String], edits: &Edits, place: &Place) -> Result<Vec<Edit>, Error> {
+fn edits_of(resources: &[String], edits: &Edits, source: &SnapshotSource) -> Result<Vec<Edit>, Error> {
     let target = Target { resources: resources.to_vec(), ..Target::default() };
     let Selection::Named(names) = Selection::parse(&target)? else {
         return Err(Error::Usage("add the workload as TYPE/NAME, such as deployment/web".to_owned()));
     };
     let edit = |(kind, name): (WorkloadKind, String)| {
-        let workload = WorkloadId::new(kind, place.namespace(), name);
+        let workload = WorkloadId::new(kind, source.namespace(), name);
         Edit { workload, edits: edits.clone() }
     };
     Ok(names.into_iter().map(edit).collect())
 }
 
 /// Where a snapshot comes from.
-enum Place {
+enum SnapshotSource {
     Files { documents: Vec<Value>, namespace: String },
     Cluster(Box<Connection>),
 }
 
-impl Place {
+impl SnapshotSource {
     async fn open(from: &[PathBuf], cluster: &ClusterOptions) -> Result<Self, Error> {
         if from.is_empty() {
             return Ok(Self::Cluster(Box::new(Connection::open(cluster).await?)));

@@ -49,8 +49,8 @@ const LOOKED_AT: u32 = 50;
 const LAST: [&str; 2] = ["nodes", "pods"];
 
 /// What a watch says.
-type Said = Result<Change, WatchError>;
-type Watches<'a> = SelectAll<Pin<Box<dyn Stream<Item = (&'static TracedKind, Said)> + Send + 'a>>>;
+type WatchResult = Result<Change, WatchError>;
+type Watches<'a> = SelectAll<Pin<Box<dyn Stream<Item = (&'static TracedKind, WatchResult)> + Send + 'a>>>;
 
 /// Records until somebody ends it.
 ///
@@ -250,9 +250,9 @@ impl Recording {
     }
 
     /// Takes in what a watch says; gives whether its list is whole now.
-    fn take(&mut self, kind: &'static TracedKind, said: Said) -> bool {
+    fn take(&mut self, kind: &'static TracedKind, result: WatchResult) -> bool {
         let now = Timestamp::now();
-        let change = match said {
+        let change = match result {
             Ok(change) => change,
             Err(error) => {
                 let seen = self.seen.get(kind.plural).copied().unwrap_or(now);
@@ -294,7 +294,9 @@ impl Recording {
 }
 
 /// A watch that begins anew where it breaks, with a list: one that goes on where it was says nothing of it until something happens.
-fn lasting<'a, S: Stream<Item = Said> + Send + Unpin + 'a>(begin: impl Fn() -> S + Send + 'a) -> impl Stream<Item = Said> + Send + 'a {
+fn lasting<'a, S: Stream<Item = WatchResult> + Send + Unpin + 'a>(
+    begin: impl Fn() -> S + Send + 'a,
+) -> impl Stream<Item = WatchResult> + Send + 'a {
     let (first, last) = AGAIN_AFTER;
     let watch = begin();
     unfold((begin, Some(watch), first), move |(begin, watch, again_after)| async move {

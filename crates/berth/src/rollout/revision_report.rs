@@ -217,7 +217,7 @@ pub(super) struct Course {
     pub(super) began: Option<Timestamp>,
     /// `Complete`, `Failed`, `Superseded`, `RolledBack`, or `InProgress`; missing where nobody has kept it.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) state: Option<State>,
+    pub(super) state: Option<RolloutOutcome>,
     /// When it ended.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) ended: Option<Timestamp>,
@@ -236,7 +236,7 @@ pub(super) struct Course {
 
 /// How a rollout stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub(super) enum State {
+pub(super) enum RolloutOutcome {
     InProgress,
     Complete,
     Failed,
@@ -244,7 +244,7 @@ pub(super) enum State {
     RolledBack,
 }
 
-impl From<How> for State {
+impl From<How> for RolloutOutcome {
     fn from(how: How) -> Self {
         match how {
             How::Complete => Self::Complete,
@@ -257,8 +257,8 @@ impl From<How> for State {
 
 /// How the newest rollout stands by its workload, where nothing was kept of its end.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Standing {
-    pub(super) state: State,
+pub(super) struct RolloutStatus {
+    pub(super) state: RolloutOutcome,
     /// When that was said.
     pub(super) since: Option<Timestamp>,
     /// What it waits for, or why it failed.
@@ -269,7 +269,7 @@ pub(super) struct Standing {
 /// before, if that is how it began.
 pub(super) fn course(
     kept: Option<&Rollout>,
-    standing: Option<Standing>,
+    standing: Option<RolloutStatus>,
     began: Option<Timestamp>,
     given_up: Option<Timestamp>,
     now: Timestamp,
@@ -288,9 +288,9 @@ pub(super) fn course(
             message: ended.message,
         };
     }
-    let Some(Standing { state, since, message }) = standing else { return Course { began, ..Course::default() } };
-    let ended = since.filter(|since| state != State::InProgress && began.is_none_or(|began| began <= *since));
-    let until = if state == State::InProgress { Some(now) } else { ended };
+    let Some(RolloutStatus { state, since, message }) = standing else { return Course { began, ..Course::default() } };
+    let ended = since.filter(|since| state != RolloutOutcome::InProgress && began.is_none_or(|began| began <= *since));
+    let until = if state == RolloutOutcome::InProgress { Some(now) } else { ended };
     Course { began, state: Some(state), ended, took_seconds: until.and_then(seconds), next_revision: None, reason: None, message }
 }
 
@@ -300,11 +300,11 @@ impl Course {
         let next = |text: &str| self.next_revision.map_or_else(|| text.to_owned(), |next| format!("{text} by {next}"));
         match self.state {
             None => "-".to_owned(),
-            Some(State::InProgress) => "in progress".to_owned(),
-            Some(State::Complete) => "complete".to_owned(),
-            Some(State::Failed) => "failed".to_owned(),
-            Some(State::Superseded) => next("superseded"),
-            Some(State::RolledBack) => "rolled back".to_owned(),
+            Some(RolloutOutcome::InProgress) => "in progress".to_owned(),
+            Some(RolloutOutcome::Complete) => "complete".to_owned(),
+            Some(RolloutOutcome::Failed) => "failed".to_owned(),
+            Some(RolloutOutcome::Superseded) => next("superseded"),
+            Some(RolloutOutcome::RolledBack) => "rolled back".to_owned(),
         }
     }
 }
@@ -494,7 +494,7 @@ mod tests {
         let begun = Rollout { revision: 2, began: at(10), former_revision: None, by: None, ended: None };
         let complete = Rollout { ended: Some(Ended::complete(at(25))), ..begun.clone() };
         let superseded = Rollout { ended: Some(Ended::superseded(at(20), 3, None)), ..begun.clone() };
-        let waits = || Some(Standing { state: State::InProgress, since: None, message: None });
+        let waits = || Some(RolloutStatus { state: RolloutOutcome::InProgress, since: None, message: None });
         let told = |kept: Option<&Rollout>, standing, began| {
             let course = course(kept, standing, began, None, at(50));
             (course.outcome(), course.took_seconds)
@@ -503,7 +503,7 @@ mod tests {
         assert_eq!(told(Some(&superseded), None, None), ("superseded by 3".to_owned(), Some(10)));
         assert_eq!(told(Some(&begun), waits(), None), ("in progress".to_owned(), Some(40)));
         assert_eq!(told(Some(&begun), None, None), ("-".to_owned(), None), "it is not the newest, and nobody saw its end");
-        let done = |since| Some(Standing { state: State::Complete, since, message: None });
+        let done = |since| Some(RolloutStatus { state: RolloutOutcome::Complete, since, message: None });
         assert_eq!(told(None, done(Some(at(30))), Some(at(10))), ("complete".to_owned(), Some(20)));
         assert_eq!(told(None, done(Some(at(5))), Some(at(10))), ("complete".to_owned(), None), "that was of another");
         assert_eq!(told(None, done(None), Some(at(10))), ("complete".to_owned(), None));

@@ -9,7 +9,7 @@ use super::{
     selector::selector_text,
     status_json,
     target::Found,
-    world::{Of, Seen, World},
+    watched_workload::{Of, Seen, WatchedWorkload},
 };
 use crate::{
     env::{self, Faults},
@@ -84,7 +84,7 @@ pub(super) async fn run(options: &Status, connection: &Connection, workload: &Fo
 }
 
 async fn follow(options: &Status, connection: &Connection, workload: &Found) -> Result<(), Error> {
-    let mut world = World::new(workload);
+    let mut watched = WatchedWorkload::new(workload);
     let mut changes = changes(connection, workload)?.ready_chunks(BATCH_MAX);
     let (mut printed, mut printed_waits): (Option<RolloutStatus>, _) = (None, PrintedWaits::default());
     loop {
@@ -93,24 +93,24 @@ async fn follow(options: &Status, connection: &Connection, workload: &Found) -> 
         let look_again = look_again.into_iter().chain(lagging).min();
         tokio::select! {
             batch = changes.next() => match batch {
-                Some(batch) => batch.into_iter().try_for_each(|seen| world.take(seen))?,
+                Some(batch) => batch.into_iter().try_for_each(|seen| watched.take(seen))?,
                 None => return Ok(()),
             },
             () = until(look_again) => (),
         }
-        while let Some(feature) = world.open_feature()? {
+        while let Some(feature) = watched.open_feature()? {
             let finding = features::find(connection, &feature).await;
             if options.output.is_none() {
                 finding.note(&feature).iter().for_each(|note| line(&format!("  {note}")));
             }
-            world.features.add(finding);
+            watched.features.add(finding);
         }
-        let Some(look) = world.look(Timestamp::now())? else { continue };
+        let Some(look) = watched.look(Timestamp::now())? else { continue };
         check_revision(options, workload, &look)?;
         if let Some(record) = overtaken(printed.as_ref(), &look) {
             return Err(Error::Rollout(format!("{}: {record}", workload.title())));
         }
-        print(options, connection, workload, &world.features, printed.as_ref(), &look);
+        print(options, connection, workload, &watched.features, printed.as_ref(), &look);
         if options.output.is_none() {
             let news = if options.watch { printed_waits.news(&look.waits, Timestamp::now()) } else { look.waits.clone() };
             news.iter().for_each(|wait| line(&format!("  {wait}")));

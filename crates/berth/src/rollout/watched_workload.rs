@@ -126,7 +126,7 @@ impl Of {
 pub(super) type Seen = (Of, Result<Change, WatchError>);
 
 /// All that a report is made from.
-pub(super) struct World<'a> {
+pub(super) struct WatchedWorkload<'a> {
     subject: &'a Found,
     workload: Mirror<Found>,
     sets: Mirror<ReplicaSetView>,
@@ -142,7 +142,7 @@ pub(super) struct World<'a> {
     warning: String,
 }
 
-impl<'a> World<'a> {
+impl<'a> WatchedWorkload<'a> {
     /// Nothing seen yet of the workload that is followed.
     pub(super) fn new(subject: &'a Found) -> Self {
         Self {

@@ -19,10 +19,10 @@ use crate::{
     threads::Threads,
 };
 use berth_controllers::Cluster;
-use berth_follow::world::World;
+use berth_follow::cluster_cache::ClusterCache;
 use berth_remote::RemoteCluster;
 use berth_store::env::Env;
-use berth_terminal::{Ask, Colours, Effect, Ending, Event, Place, Shown, State, step};
+use berth_terminal::{Ask, Colours, Effect, Ending, Event, Location, Shown, WatchState, step};
 use berth_workloads::workload::WorkloadId;
 use screen::{Input, Screen};
 use std::{process::ExitCode, sync::Arc, time::Duration};
@@ -80,17 +80,17 @@ pub(super) fn run(options: &Watch, cluster: &ClusterOptions) -> Outcome {
 }
 
 /// What is asked for on the command line: where to begin, and what the list is narrowed down to.
-fn beginning(options: &Watch, namespace: &str) -> Result<(Place, String), Error> {
+fn beginning(options: &Watch, namespace: &str) -> Result<(Location, String), Error> {
     if options.resources.is_empty() {
-        return Ok((Place::List, String::new()));
+        return Ok((Location::List, String::new()));
     }
     match Selection::parse(&Target { resources: options.resources.clone(), ..Target::default() })? {
         Selection::Named(names) => match names.as_slice() {
-            [(kind, name)] => Ok((Place::Workload(WorkloadId::new(*kind, namespace, name.as_str())), String::new())),
+            [(kind, name)] => Ok((Location::Workload(WorkloadId::new(*kind, namespace, name.as_str())), String::new())),
             _ => Err(Error::Usage("write one TYPE/NAME, or none to list all workloads".to_owned())),
         },
-        Selection::All(kind, _) => Ok((Place::List, kind.singular().to_owned())),
-        Selection::Manifests(_) => Ok((Place::List, String::new())),
+        Selection::All(kind, _) => Ok((Location::List, kind.singular().to_owned())),
+        Selection::Manifests(_) => Ok((Location::List, String::new())),
     }
 }
 
@@ -98,7 +98,7 @@ async fn show(options: &Watch, cluster: &ClusterOptions, env: Env) -> Outcome {
     let remote = RemoteCluster::connect(&cluster.remote(), env.clone()).await?.named("berth-rollout");
     let namespace = cluster.namespace.clone().unwrap_or_else(|| remote.namespace().to_owned());
     let (place, search) = beginning(options, &namespace)?;
-    if let Place::Workload(id) = &place {
+    if let Location::Workload(id) = &place {
         if cluster.all_namespaces {
             return Err(Error::Usage("a resource cannot be retrieved by name across all namespaces".to_owned()).into());
         }
@@ -114,11 +114,11 @@ async fn show(options: &Watch, cluster: &ClusterOptions, env: Env) -> Outcome {
         false => (remote.clone().in_namespace(namespace.as_str().into()), format!("{server}, namespace {namespace} (-A: all)")),
     };
     let (gates, unheeded) = features::of_cluster(cluster).await.unwrap_or_default();
-    let world = World::new(Arc::new(followed), env, gates, unheeded);
-    world.ask(PlanForecaster::shared(cluster.remote()));
-    world.begin_workloads();
-    let state = State::new(title, place, search);
-    Shell { world, remote, state, screen: Screen::enter()?, colours: colours() }.run().await
+    let cluster_cache = ClusterCache::new(Arc::new(followed), env, gates, unheeded);
+    cluster_cache.ask(PlanForecaster::shared(cluster.remote()));
+    cluster_cache.begin_workloads();
+    let state = WatchState::new(title, place, search);
+    Shell { cluster_cache, remote, state, screen: Screen::enter()?, colours: colours() }.run().await
 }
 
 /// As <https://no-color.org> has it.
@@ -127,9 +127,9 @@ fn colours() -> Colours {
 }
 
 struct Shell {
-    world: Arc<World>,
+    cluster_cache: Arc<ClusterCache>,
     remote: RemoteCluster,
-    state: State,
+    state: WatchState,
     screen: Screen,
     colours: Colours,
 }
@@ -141,7 +141,7 @@ impl Shell {
             (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?, signal(SignalKind::hangup())?);
         let mut input = screen::input();
         let (answers, mut answered) = mpsc::unbounded_channel();
-        let mut changes = self.world.changes();
+        let mut changes = self.cluster_cache.changes();
         let mut tick = tokio::time::interval(TICK);
         tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let (columns, rows) = self.screen.size()?;
@@ -167,7 +167,7 @@ impl Shell {
                     None => return Err("the terminal closed its input".into()),
                 },
                 Some(event) = answered.recv() => step(&mut self.state, event),
-                // The world lives as long as this.
+                // The cluster_cache lives as long as this.
                 _ = changes.changed() => self.look(),
                 _ = tick.tick() => self.look(),
             };
@@ -183,20 +183,20 @@ impl Shell {
     }
 
     fn look(&mut self) -> Option<Effect> {
-        let now = self.world.env.clock.now();
-        let shown = Shown::read(&self.world, &self.state.wants(), self.remote.lost(), now);
+        let now = self.cluster_cache.env.clock.now();
+        let shown = Shown::read(&self.cluster_cache, &self.state.wants(), self.remote.lost(), now);
         step(&mut self.state, Event::Shown(shown))
     }
 
     /// Asks the cluster, or has it do what was asked about; the answer comes when it comes.
     fn ask(&self, ask: Ask, answers: mpsc::UnboundedSender<Event>, is_to_be_done: bool) {
-        let world = Arc::clone(&self.world);
+        let cluster_cache = Arc::clone(&self.cluster_cache);
         tokio::spawn(async move {
             let event = if is_to_be_done {
-                let done = world.carry_out(&ask.id, ask.verb, &ask.said).await;
+                let done = cluster_cache.carry_out(&ask.id, ask.verb, &ask.said).await;
                 Event::Done(ask, done)
             } else {
-                let prepared = world.prepare(&ask.id, ask.verb, &ask.said).await;
+                let prepared = cluster_cache.prepare(&ask.id, ask.verb, &ask.said).await;
                 Event::Prepared(ask, prepared)
             };
             // Somebody has left meanwhile.

@@ -1,6 +1,6 @@
 //! The terminal itself: taken, drawn on, and given back as it was, whatever happens.
 
-use berth_terminal::{Colours, Key, State, draw};
+use berth_terminal::{Colours, Key, WatchState, draw};
 use crossterm::{
     cursor::Show,
     event::{self, KeyCode, KeyEventKind, KeyModifiers},
@@ -49,7 +49,7 @@ impl Screen {
     }
 
     /// Draws what has changed.
-    pub(super) fn draw(&mut self, state: &State, colours: Colours) -> io::Result<()> {
+    pub(super) fn draw(&mut self, state: &WatchState, colours: Colours) -> io::Result<()> {
         self.terminal.draw(|frame| draw(state, colours, frame.buffer_mut())).map(drop)
     }
 
