@@ -218,12 +218,17 @@ impl Roster {
     /// Wanted pods that are not there, or not available, or being deleted, or whose identity or volumes are not right; ascending.
     pub fn attention(&self) -> impl Iterator<Item = i64> {
         let mut missing = self.missing().peekable();
-        let mut unsettled = self.unsettled.range(self.wanted()).copied().peekable();
+        let mut unsettled = self.unsettled().peekable();
         std::iter::from_fn(move || match (missing.peek(), unsettled.peek()) {
             (Some(absent), Some(present)) if absent < present => missing.next(),
             (_, Some(_)) => unsettled.next(),
             (_, None) => missing.next(),
         })
+    }
+
+    /// The pods of [`Roster::attention`] that exist. Costs only these, however many are missing.
+    pub fn unsettled(&self) -> impl Iterator<Item = i64> {
+        self.unsettled.range(self.wanted()).copied()
     }
 
     /// Pods that are there but not wanted, highest number first.

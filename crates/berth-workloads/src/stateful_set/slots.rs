@@ -42,7 +42,7 @@ pub(super) fn ordered(work: &mut Work<'_, '_>) -> ControlFlow<()> {
 /// All at once; waits for none.
 pub(super) fn parallel(work: &mut Work<'_, '_>) {
     let observed = work.observed;
-    for ordinal in observed.roster().attention() {
+    for ordinal in observed.roster().unsettled() {
         if let Some(pod) = observed.roster().pod(ordinal)
             && !upkeep(work, ordinal, pod)
         {

@@ -39,7 +39,7 @@ fn unsettled(state: &StatefulSetState) -> (Vec<i64>, Vec<i64>) {
     let roster = &state.roster;
     let is_pending = |ordinal: &i64| roster.pod(*ordinal).is_some_and(|pod| pod.phase == PodPhase::Pending);
     match state.set.choices.management {
-        PodManagement::Parallel => (roster.missing().take(BURST_PODS).collect(), roster.attention().filter(is_pending).collect()),
+        PodManagement::Parallel => (roster.missing().take(BURST_PODS).collect(), roster.unsettled().filter(is_pending).collect()),
         PodManagement::OrderedReady => {
             // The first that is not available holds up those after it.
             let mut holds_up = false;
