@@ -232,7 +232,7 @@ impl Executor {
     /// As [`Executor::carry_out`], the due actions alone, and no events.
     pub(crate) async fn execute_due(&self, key: impl Display + Send, plan: Plan, due: Due) -> Carried {
         if !plan.is_idle_now(due) {
-            tracing::debug!(%key, plan = %plan.brief(), "carrying out");
+            tracing::debug!(%key, plan = %plan.brief(due), "carrying out");
         }
         let mut carried = Carried::default();
         for stage in plan.stages {

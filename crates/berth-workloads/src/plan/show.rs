@@ -1,6 +1,6 @@
 //! How plans are shown to people.
 
-use super::{Action, Plan, Urgency, Victims};
+use super::{Action, Due, Plan, Urgency, Victims};
 use crate::resources::kind_of;
 use berth_identity::{GroupResource, ObjectKey, ObjectRef};
 use std::fmt::{Display, Formatter, Result};
@@ -12,13 +12,16 @@ const NAMES_MAX: usize = 3;
 
 /// A plan's actions in one line, of a length that does not grow with the number of objects: see [`Plan::brief`].
 #[derive(Clone, Copy, Debug)]
-pub struct Brief<'a>(&'a Plan);
+pub struct Brief<'a> {
+    plan: &'a Plan,
+    due: Due,
+}
 
 impl Plan {
-    /// The actions in one line: the first of them, each with the number of its stage, and how many more there are.
+    /// The due actions in one line: the first of them, each with the number of its stage, and how many more there are.
     #[must_use]
-    pub fn brief(&self) -> Brief<'_> {
-        Brief(self)
+    pub fn brief(&self, due: Due) -> Brief<'_> {
+        Brief { plan: self, due }
     }
 
     /// Actions with the numbers of their stages, from 1.
@@ -29,12 +32,13 @@ impl Plan {
 
 impl Display for Brief<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
+        let due = || self.plan.numbered().filter(|(_, action)| self.due.includes(action));
         let mut separator = "";
-        for (number, action) in self.0.numbered().take(ACTIONS_MAX) {
+        for (number, action) in due().take(ACTIONS_MAX) {
             write!(f, "{separator}{number}. {action}")?;
             separator = "; ";
         }
-        more(f, self.0.numbered().count(), ACTIONS_MAX)
+        more(f, due().count(), ACTIONS_MAX)
     }
 }
 
@@ -203,13 +207,14 @@ mod tests {
                     3. delete 0 pods of ReplicaSet shop/web: 2 wanted, 7 there\n\
                     paused: the template does not roll out until you resume it\n";
         assert_eq!(read_back(plan).to_string(), text);
-        assert_eq!((Plan::default().to_string(), Plan::default().brief().to_string()), (String::new(), String::new()));
+        assert_eq!((Plan::default().to_string(), Plan::default().brief(Due::All).to_string()), (String::new(), String::new()));
     }
 
     #[test]
     fn the_brief_form_does_not_grow_with_the_number_of_objects() {
-        let of =
-            |count: usize| plan(vec![vec![delete_pods(vec![Victims { rule: Rule::Newer, pods: pods(count) }]); count]]).brief().to_string();
+        let of = |count: usize| {
+            plan(vec![vec![delete_pods(vec![Victims { rule: Rule::Newer, pods: pods(count) }]); count]]).brief(Due::All).to_string()
+        };
         assert!(of(2).ends_with("; 1. delete 2 pods of ReplicaSet shop/web: 2 wanted, 7 there, web-0, web-1 (newer)"), "{}", of(2));
         assert!(of(1000).ends_with(" and 990 more") && of(1000).len() < 1200, "{}", of(1000));
     }
