@@ -111,7 +111,7 @@ fn validate_spec(spec: &PodSpec, path: &Path, claim_names: &[String], faults: &m
     if let Some(name) = &spec.runtime_class_name {
         faults.form(&path.child("runtimeClassName"), name, check_dns_subdomain);
     }
-    faults.optional_one_of(&path.child("preemptionPolicy"), &spec.preemption_policy, &["Never", "PreemptLowerPriority"]);
+    faults.optional_one_of(&path.child("preemptionPolicy"), &spec.preemption_policy, &["PreemptLowerPriority", "Never"]);
     resources::validate_overhead(spec.overhead.as_ref(), &path.child("overhead"), faults);
     os::validate(spec, path, faults);
 }
