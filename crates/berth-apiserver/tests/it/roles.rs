@@ -121,6 +121,12 @@ fn body(entry: &Entry, namespace: &str) -> Value {
         (_, "ClusterRole" | "Role") => json!({"rules": []}),
         (_, "StorageClass") => json!({"provisioner": "a.b/c"}),
         (_, "PriorityClass") => json!({"value": 1}),
+        (_, "CSIStorageCapacity") => json!({"storageClassName": "a"}),
+        (_, "VolumeAttachment") => json!({"spec": {"attacher": "a.b", "nodeName": "x", "source": {"persistentVolumeName": "x"}}}),
+        (_, "VolumeAttributesClass") => json!({"driverName": "a.b", "parameters": {"a": "b"}}),
+        (_, "RuntimeClass") => json!({"handler": "a"}),
+        (_, "FlowSchema") => json!({"spec": {"priorityLevelConfiguration": {"name": "x"}}}),
+        (_, "PriorityLevelConfiguration") => json!({"spec": {"type": "Limited", "limited": {"limitResponse": {"type": "Reject"}}}}),
         (_, "HorizontalPodAutoscaler") => {
             json!({"spec": {"maxReplicas": 3, "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "x"}}})
         }

@@ -46,7 +46,7 @@ impl Strategy for Capacities {
         faults.form(&Path::new("storageClassName"), text(members, "storageClassName"), check_dns_subdomain);
         for field in ["capacity", "maximumVolumeSize"] {
             let Some(amount) = members.get(field).and_then(Value::as_str) else { continue };
-            if amount.parse::<Quantity>().is_ok_and(|amount| amount.is_negative()) {
+            if amount.parse::<Quantity>().is_ok_and(Quantity::is_negative) {
                 faults.invalid(&Path::new(field), amount, "must be greater than or equal to 0");
             }
         }

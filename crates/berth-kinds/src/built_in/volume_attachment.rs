@@ -11,7 +11,7 @@ const ATTACHER_BYTES_MAX: usize = 63;
 /// Longest message of an error, in bytes.
 const MESSAGE_BYTES_MAX: usize = 1 << 18;
 /// What an inline volume cannot have.
-const NOT_INLINE: [&str; 5] = ["capacity", "claimRef", "persistentVolumeReclaimPolicy", "storageClassName", "volumeMode"];
+const NOT_INLINE: [&str; 6] = ["capacity", "claimRef", "nodeAffinity", "persistentVolumeReclaimPolicy", "storageClassName", "volumeMode"];
 
 /// The definition of the kind.
 #[must_use]

@@ -440,7 +440,7 @@ mod tests {
             assert!(resource.subresources.iter().map(|s| s.as_str()).is_sorted(), "{resource:?}");
             assert!(resource.selectable_fields.is_sorted(), "{resource:?}");
             // Upstream gives a second column this format: the driver of a VolumeAttachment.
-            let names: Vec<&str> = resource.rules.columns().iter().filter(|c| c.format == "name").map(|c| &*c.name).collect();
+            let names: Vec<&str> = resource.rules.columns().iter().filter(|c| c.format == "name").map(|c| c.name).collect();
             assert!(names == ["Name"] || names == ["Name", "Attacher"], "{resource:?}");
         }
     }

@@ -246,7 +246,7 @@ fn a_priority_level_is_defaulted_and_validated() {
         &["spec.exempt: Forbidden: must be nil if the type is Limited"],
     );
     let of_response = |response: Value, wanted: &[&str]| {
-        check_create(priority_level_configuration, &super::merged(named(&json!({})), &limited(response)), wanted)
+        check_create(priority_level_configuration, &super::merged(named(&json!({})), &limited(response)), wanted);
     };
     of_response(
         json!({"type": "Z"}),
