@@ -9,7 +9,10 @@ use berth_api::{
     object::GenerationRule,
 };
 use serde_json::{Value, json};
-use std::{collections::BTreeSet, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 /// Longest name of a driver, in bytes.
 const DRIVER_BYTES_MAX: usize = 63;
@@ -55,8 +58,9 @@ impl Strategy for Nodes {
     fn validate_update(&self, node: &Content, old: &Content, _: Option<Subresource>) -> Vec<FieldError> {
         let mut faults = Faults::default();
         faults.add(self.validate(node));
+        let known: BTreeMap<&str, &Value> = list(spec(old), "drivers").iter().map(|driver| (text(driver, "name"), driver)).collect();
         for driver in list(spec(node), "drivers") {
-            let before = list(spec(old), "drivers").iter().find(|before| text(before, "name") == text(driver, "name"));
+            let before = known.get(text(driver, "name"));
             if before.is_some_and(|before| identity(before) != identity(driver)) {
                 faults.invalid(&Path::new("spec").child("drivers"), driver.clone(), "field is immutable");
             }

@@ -69,25 +69,30 @@ fn settle(spec: &mut PodSpec, class: Option<Class>) -> Result<(), String> {
     Ok(())
 }
 
-/// Both lists in their order, without a toleration that another one covers.
+/// How many tolerations are compared with each other. A covered one changes nothing, so longer lists keep theirs: the work of one request is bounded.
+const COMPARED_MAX: usize = 256;
+
+/// Both lists in their order, without a toleration that another one covers. Of two that cover each other, one stays.
 fn merged(mut all: Vec<Toleration>, more: Vec<Toleration>) -> Vec<Toleration> {
     all.extend(more);
-    let is_needed = |&at: &usize| {
-        let covers = |(other_at, other): (usize, &Toleration)| match other_at.cmp(&at) {
-            std::cmp::Ordering::Less => covers(other, &all[at]),
-            std::cmp::Ordering::Equal => false,
-            // Of two that are equal, the first stays.
-            std::cmp::Ordering::Greater => *other != all[at] && covers(other, &all[at]),
-        };
-        !all.iter().enumerate().any(covers)
-    };
-    let needed: Vec<usize> = (0..all.len()).filter(is_needed).collect();
-    needed.into_iter().map(|at| all[at].clone()).collect()
+    if COMPARED_MAX < all.len() {
+        return all;
+    }
+    let mut kept: Vec<Toleration> = Vec::new();
+    for (at, toleration) in all.iter().enumerate() {
+        let later = all[at + 1..].iter().any(|other| other != toleration && covers(other, toleration));
+        if !later && !kept.iter().any(|other| covers(other, toleration)) {
+            kept.push(toleration.clone());
+        }
+    }
+    kept
 }
 
 /// Whether `wide` tolerates every taint that `narrow` tolerates, for as long.
 fn covers(wide: &Toleration, narrow: &Toleration) -> bool {
-    let text = |text: &'_ Option<String>| text.clone().unwrap_or_default();
+    fn text(text: &Option<String>) -> &str {
+        text.as_deref().unwrap_or_default()
+    }
     if wide == narrow {
         return true;
     }
@@ -104,9 +109,9 @@ fn covers(wide: &Toleration, narrow: &Toleration) -> bool {
     {
         return false;
     }
-    match text(&wide.operator).as_str() {
+    match text(&wide.operator) {
         "Exists" => true,
-        _ => matches!(text(&narrow.operator).as_str(), "" | "Equal") && text(&wide.value) == text(&narrow.value),
+        _ => matches!(text(&narrow.operator), "" | "Equal") && text(&wide.value) == text(&narrow.value),
     }
 }
 
@@ -169,6 +174,25 @@ mod tests {
         let alone = "pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead";
         assert_eq!(settle(&mut pod(&json!({"overhead": {"cpu": "1"}})), None), Err(alone.to_owned()));
         assert_eq!(settle(&mut pod(&json!({})), None), Ok(()));
+    }
+
+    #[test]
+    fn of_two_tolerations_that_cover_each_other_one_stays() {
+        let equal = |operator: Option<&str>| Toleration {
+            key: Some("a".to_owned()),
+            operator: operator.map(str::to_owned),
+            value: Some("x".to_owned()),
+            ..Toleration::default()
+        };
+        let kept = merged(vec![equal(Some("Equal"))], vec![equal(None)]);
+        assert_eq!(kept, [equal(None)]);
+        assert_eq!(merged(vec![equal(None)], vec![equal(None)]), [equal(None)]);
+    }
+
+    #[test]
+    fn a_long_list_of_tolerations_keeps_all() {
+        let all = vec![Toleration { operator: Some("Exists".to_owned()), ..Toleration::default() }; 50_000];
+        assert_eq!(merged(all, Vec::new()).len(), 50_000);
     }
 
     #[test]
