@@ -1,6 +1,7 @@
 //! Volume claims and with whom they go.
 
-use super::world::{Stored, World, broken, claim_ordinal, template};
+use super::world::{World, broken, claim_ordinal, template};
+use crate::world::Stored;
 use berth_workloads::stateful_set::ordinals;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -347,31 +348,46 @@ fn later_changes() -> [Value; 5] {
     [json!({}), replicas(1), replicas(3), retention("Retain"), retention("Delete")]
 }
 
+#[test]
+fn no_wanted_claim_is_lost_and_no_unwanted_one_stays_in_any_phase_of_recreate_in_order() {
+    in_any_phase("Recreate", "OrderedReady");
+}
+
+#[test]
+fn no_wanted_claim_is_lost_and_no_unwanted_one_stays_in_any_phase_of_recreate_in_parallel() {
+    in_any_phase("Recreate", "Parallel");
+}
+
+#[test]
+fn no_wanted_claim_is_lost_and_no_unwanted_one_stays_in_any_phase_of_a_rolling_update() {
+    in_any_phase("RollingUpdate", "OrderedReady");
+}
+
+#[test]
+fn no_wanted_claim_is_lost_and_no_unwanted_one_stays_in_any_phase_of_on_delete() {
+    in_any_phase("OnDelete", "Parallel");
+}
+
 /// After each change one reconcile; then all terminating pods are gone. No claim of a wanted number is lost, and each of a number that became unwanted is,
 /// if the policy says so, whether its pod exists, terminates or was never created. That the owners are right after every reconcile the world checks itself.
-#[test]
-fn no_wanted_claim_is_lost_and_no_unwanted_one_stays_in_any_phase() {
-    for (strategy, management) in
-        [("Recreate", "OrderedReady"), ("Recreate", "Parallel"), ("RollingUpdate", "OrderedReady"), ("OnDelete", "Parallel")]
-    {
-        for (phase, prepare) in PHASES {
-            for (scaled, deleted) in [("Delete", "Retain"), ("Delete", "Delete"), ("Retain", "Delete"), ("Retain", "Retain")] {
-                let mut spec = spec(scaled, deleted);
-                spec["replicas"] = json!(3);
-                spec["podManagementPolicy"] = json!(management);
-                spec["updateStrategy"] = json!({"type": strategy, "rollingUpdate": null});
-                let mut before = World::new(&spec);
-                before.settle();
-                let mut before = Watched::new(before);
-                prepare(&mut before.world);
-                for first in changes() {
-                    let mut once = before.clone();
-                    once.change(&first);
-                    for second in later_changes() {
-                        let mut twice = once.clone();
-                        twice.change(&second);
-                        twice.check_loss(&format!("{strategy} {management} {scaled} {deleted}, {phase}: {first}, {second}"));
-                    }
+fn in_any_phase(strategy: &str, management: &str) {
+    for (phase, prepare) in PHASES {
+        for (scaled, deleted) in [("Delete", "Retain"), ("Delete", "Delete"), ("Retain", "Delete"), ("Retain", "Retain")] {
+            let mut spec = spec(scaled, deleted);
+            spec["replicas"] = json!(3);
+            spec["podManagementPolicy"] = json!(management);
+            spec["updateStrategy"] = json!({"type": strategy, "rollingUpdate": null});
+            let mut before = World::new(&spec);
+            before.settle();
+            let mut before = Watched::new(before);
+            prepare(&mut before.world);
+            for first in changes() {
+                let mut once = before.clone();
+                once.change(&first);
+                for second in later_changes() {
+                    let mut twice = once.clone();
+                    twice.change(&second);
+                    twice.check_loss(&format!("{strategy} {management} {scaled} {deleted}, {phase}: {first}, {second}"));
                 }
             }
         }

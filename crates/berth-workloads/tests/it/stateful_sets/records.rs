@@ -28,7 +28,7 @@ fn run(world: &mut World, limit: usize) {
 
 /// What is told of each revision, oldest first: number, by whom, the number it had before, how it ended, and what took its place.
 fn told(world: &World) -> Vec<String> {
-    let mut revisions: Vec<&Value> = world.revisions.values().map(|revision| &revision.json).collect();
+    let mut revisions: Vec<&Value> = world.revisions.values().map(|revision| &*revision.json).collect();
     revisions.sort_by_key(|revision| revision["revision"].as_i64());
     let one = |revision: &Value| {
         let annotations = &revision["metadata"]["annotations"];

@@ -78,7 +78,7 @@ fn a_template_that_fails_gives_way_once_under_every_strategy_whenever_the_contro
             assert_eq!(record.message, "1 of its 1 pods are not available", "{what}");
             // Both revisions tell of it, and the one that it went to that it is complete again.
             let kept = |number: i64| {
-                let of = |revision: &&super::world::Stored| revision.json["revision"] == number;
+                let of = |revision: &&crate::world::Stored| revision.json["revision"] == number;
                 world.revisions.values().find(of).expect("a revision").json["metadata"]["annotations"].clone()
             };
             assert_eq!([&kept(2)["berth.dev/rollback"], &kept(3)["berth.dev/rollback"]], [&json!(record.value()); 2], "{what}");
@@ -462,7 +462,7 @@ fn a_set_gets_its_pods_while_no_node_answers_for_its_rollback() {
 #[test]
 fn progress_is_kept_where_there_is_a_deadline_and_no_rollout_is_complete_without_pods() {
     let kept = |world: &World, number: i64, key: &str| {
-        let of = |revision: &&super::world::Stored| revision.json["revision"] == number;
+        let of = |revision: &&crate::world::Stored| revision.json["revision"] == number;
         world.revisions.values().find(of).expect("a revision").json["metadata"]["annotations"][key].clone()
     };
     for (policy, is_asked) in [("OnDeadline", true), ("Never", false)] {

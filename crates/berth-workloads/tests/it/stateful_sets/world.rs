@@ -1,7 +1,7 @@
 //! A model world for plans of StatefulSets: objects as JSON, no time but what a test sets. Carries plans out action by action, and checks
 //! at each what must hold at every moment.
 
-use crate::world::{Patience, is_written_down, merge, read_back};
+use crate::world::{Patience, Stored, is_written_down, merge, read_back};
 use berth_api::{FeatureGates, Gate, Object};
 use berth_identity::{ObjectRef, Revision};
 use berth_workloads::{
@@ -9,7 +9,7 @@ use berth_workloads::{
     plan::{EventRecord, NewObject, Outcome, Repeat, Wait},
     selector::Selector,
     stateful_set::{self, REVISION_LABEL, Roster, StatefulSetState, claim_names, claims_in_doubt, member_ordinal, ordinals},
-    view::{ClaimView, PodView, RevisionView, StatefulSetView, View},
+    view::{ClaimView, PodView, RevisionView, StatefulSetView},
 };
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
@@ -17,19 +17,6 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
 };
-
-/// An object and its resource version.
-#[derive(Clone, Debug)]
-pub(crate) struct Stored {
-    pub(crate) json: Value,
-    pub(crate) revision: Revision,
-}
-
-impl Stored {
-    fn bytes(&self) -> Vec<u8> {
-        self.json.to_string().into_bytes()
-    }
-}
 
 /// One StatefulSet `web` and what belongs to it.
 #[derive(Clone, Debug)]
@@ -66,7 +53,7 @@ impl World {
             "metadata": {"name": "web", "namespace": "shop", "uid": "uid-web", "generation": 1}, "spec": full,
         });
         Self {
-            set: Stored { json, revision: Revision(1) },
+            set: Stored::new(json, Revision(1)),
             revisions: BTreeMap::new(),
             claims: BTreeMap::new(),
             pods: BTreeMap::new(),
@@ -87,42 +74,48 @@ impl World {
     }
 
     pub(crate) fn view(&self) -> StatefulSetView {
-        StatefulSetView::decode(&self.set.bytes(), self.set.revision).expect("a set")
+        Arc::unwrap_or_clone(self.set.view())
     }
 
     pub(crate) fn pod_views(&self) -> Vec<Arc<PodView>> {
-        self.pods.values().map(|pod| Arc::new(PodView::decode(&pod.bytes(), pod.revision).expect("a pod"))).collect()
+        self.pods.values().map(Stored::view).collect()
     }
 
     pub(crate) fn roster(&self) -> Roster {
-        let pods = self.pod_views();
-        Roster::new(&self.view(), pods.iter().filter(|pod| pod.meta.is_controlled_by(&"uid-web".into())), self.now)
+        self.roster_of(&self.view(), &self.pod_views())
+    }
+
+    fn roster_of(&self, set: &StatefulSetView, pods: &[Arc<PodView>]) -> Roster {
+        Roster::new(set, pods.iter().filter(|pod| pod.meta.is_controlled_by(&"uid-web".into())), self.now)
     }
 
     /// The claims with these names.
     fn found(&self, names: impl IntoIterator<Item = String>) -> BTreeMap<String, Arc<ClaimView>> {
-        let decode = |claim: &Stored| Arc::new(ClaimView::decode(&claim.bytes(), claim.revision).expect("a claim"));
-        names.into_iter().filter_map(|name| self.claims.get(&name).map(decode).map(|claim| (name, claim))).collect()
+        names.into_iter().filter_map(|name| self.claims.get(&name).map(Stored::view).map(|claim| (name, claim))).collect()
     }
 
     /// Numbers whose claims do not go with whom they should, whether or not there is a pod.
     pub(crate) fn in_doubt(&self) -> BTreeSet<i64> {
+        self.in_doubt_of(&self.view(), &self.roster())
+    }
+
+    fn in_doubt_of(&self, set: &StatefulSetView, roster: &Roster) -> BTreeSet<i64> {
         let claimed = self.claims.keys().filter_map(|name| claim_ordinal(name));
-        let set = self.view();
-        claims_in_doubt(&set, &self.roster(), &self.found(claim_names(&set, claimed.clone())), claimed)
+        claims_in_doubt(set, roster, &self.found(claim_names(set, claimed.clone())), claimed)
     }
 
     /// What the controller would do now.
     pub(crate) fn plan(&self) -> Plan {
-        let set = self.view();
-        let revision = |stored: &Stored| Arc::new(RevisionView::decode(&stored.bytes(), stored.revision).expect("a revision"));
-        let all: Vec<_> = self.revisions.values().map(revision).collect();
-        let orphans = self.pod_views().into_iter().filter(|pod| pod.meta.controller().is_none()).collect();
+        let (set, pods) = (self.set.view::<StatefulSetView>(), self.pod_views());
+        let roster = self.roster_of(&set, &pods);
+        let in_doubt = self.in_doubt_of(&set, &roster);
+        let all: Vec<Arc<RevisionView>> = self.revisions.values().map(Stored::view).collect();
+        let orphans = pods.into_iter().filter(|pod| pod.meta.controller().is_none()).collect();
         let is_mine = |meta: &berth_workloads::view::Meta| meta.controller().is_none() || meta.is_controlled_by(&"uid-web".into());
-        let mut state = StatefulSetState::new(Arc::new(set), Arc::new(self.roster()), self.gates.clone(), self.now);
+        let mut state = StatefulSetState::new(set, Arc::new(roster), self.gates.clone(), self.now);
         state.revisions = all.iter().filter(|revision| is_mine(&revision.meta)).cloned().collect();
         state.orphans = orphans;
-        state.claims_in_doubt = self.in_doubt();
+        state.claims_in_doubt = in_doubt;
         state.last_error.clone_from(&self.last_error);
         let wanted = stateful_set::wanted(&state);
         state.found.pods = wanted.pods.into_iter().filter(|name| self.pods.contains_key(name)).collect();
@@ -136,8 +129,9 @@ impl World {
             let written = serde_json::to_string(&state).expect("JSON");
             let read: StatefulSetState = serde_json::from_str(&written).expect("a state");
             assert_eq!((&read, stateful_set::plan(&read)), (&state, plan.clone()), "a state that is written down and read back");
+            return read_back(plan);
         }
-        read_back(plan)
+        plan
     }
 
     /// Plans, and carries out the first `limit` actions: then the controller dies. Gives how many there were to carry out.
@@ -278,7 +272,7 @@ impl World {
             "PersistentVolumeClaim" => &mut self.claims,
             _ => &mut self.revisions,
         };
-        assert!(kept.insert(name.clone(), Stored { json, revision }).is_none(), "{name} is there already");
+        assert!(kept.insert(name.clone(), Stored::new(json, revision)).is_none(), "{name} is there already");
     }
 
     /// What must hold whenever a pod is created.

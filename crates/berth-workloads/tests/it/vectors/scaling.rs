@@ -64,9 +64,7 @@ fn add_set(world: &mut World, name: &str, number: u32, created: i64, spec: i64, 
         "ownerReferences": [{"apiVersion": "apps/v1", "kind": "Deployment", "name": "web", "uid": "uid-web", "controller": true}],
     });
     let spec = json!({"replicas": spec, "selector": {"matchLabels": {"app": "web"}}, "template": template(number)});
-    world
-        .sets
-        .insert(name.to_owned(), Stored { json: json!({"metadata": metadata, "spec": spec, "status": status}), revision: Revision(1) });
+    world.sets.insert(name.to_owned(), Stored::new(json!({"metadata": metadata, "spec": spec, "status": status}), Revision(1)));
 }
 
 fn proportional(text: &str) -> Vec<String> {

@@ -3,6 +3,7 @@
 mod merge;
 mod patience;
 mod read_back;
+mod stored;
 
 use berth_api::{FeatureGates, apps::ReplicaSet};
 use berth_identity::{NodeName, Revision, Uid};
@@ -23,15 +24,7 @@ pub(crate) use patience::Patience;
 pub(crate) use read_back::read_back;
 use serde_json::{Value, json};
 use std::{collections::BTreeMap, sync::Arc};
-
-/// An object and its resource version.
-#[derive(Clone, Debug)]
-pub(crate) struct Stored {
-    /// Its JSON.
-    pub(crate) json: Value,
-    /// Raised by every write.
-    pub(crate) revision: Revision,
-}
+pub(crate) use stored::Stored;
 
 /// One Deployment, its ReplicaSets and their pods.
 #[derive(Clone, Debug)]
@@ -69,7 +62,7 @@ impl World {
         });
         let now = Timestamp::from_second(1_000_000).expect("a time");
         Self {
-            deployment: Stored { json, revision: Revision(1) },
+            deployment: Stored::new(json, Revision(1)),
             sets: BTreeMap::new(),
             pods: Vec::new(),
             now,
@@ -83,13 +76,12 @@ impl World {
 
     /// The Deployment as plans see it.
     pub(crate) fn deployment_view(&self) -> DeploymentView {
-        DeploymentView::decode(self.deployment.json.to_string().as_bytes(), self.deployment.revision).expect("a Deployment")
+        Arc::unwrap_or_clone(self.deployment.view())
     }
 
     /// The sets as plans see them.
-    pub(crate) fn set_views(&self) -> Vec<ReplicaSetView> {
-        let view = |set: &Stored| ReplicaSetView::decode(set.json.to_string().as_bytes(), set.revision).expect("a ReplicaSet");
-        self.sets.values().map(view).collect()
+    pub(crate) fn set_views(&self) -> Vec<Arc<ReplicaSetView>> {
+        self.sets.values().map(Stored::view).collect()
     }
 
     /// What the Deployment controller would do now.
@@ -100,15 +92,16 @@ impl World {
             let written = serde_json::to_string(&state).expect("JSON");
             let read: DeploymentState = serde_json::from_str(&written).expect("a state");
             assert_eq!((&read, deployment::plan(&read)), (&state, plan.clone()), "a state that is written down and read back");
+            return read_back(plan);
         }
-        read_back(plan)
+        plan
     }
 
     /// What the Deployment controller knows now.
     fn deployment_state(&self) -> DeploymentState {
-        let sets: Vec<_> = self.set_views().into_iter().map(Arc::new).collect();
+        let sets = self.set_views();
         let mut state = DeploymentState {
-            deployment: Arc::new(self.deployment_view()),
+            deployment: self.deployment.view(),
             pods: sets.iter().map(|set| (set.meta.uid.clone(), self.pods_of(set))).collect(),
             left_behind: self.left_behind(&sets),
             sets,
@@ -181,8 +174,9 @@ impl World {
         if is_written_down(self.writes) {
             let written = serde_json::to_string(&state).expect("JSON");
             assert_eq!(serde_json::from_str::<ReplicaSetState>(&written).expect("a state"), state);
+            return read_back(replica_set::plan(&state));
         }
-        read_back(replica_set::plan(&state))
+        replica_set::plan(&state)
     }
 
     /// Carries out the first `limit` actions of a plan. Gives how many there were to carry out, what was left for later included.
@@ -242,7 +236,7 @@ impl World {
         // Each set a second younger than the one before, so that their ages are in order.
         let created = Timestamp::from_second(500_000 + i64::try_from(self.writes).expect("few writes")).expect("a time");
         json["metadata"]["creationTimestamp"] = json!(created.to_string());
-        assert!(self.sets.insert(name.clone(), Stored { json, revision: Revision(self.writes) }).is_none(), "{name} is there already");
+        assert!(self.sets.insert(name.clone(), Stored::new(json, Revision(self.writes))).is_none(), "{name} is there already");
     }
 
     fn create_pod(&mut self, template: &k8s_openapi::api::core::v1::Pod) {
@@ -314,7 +308,7 @@ impl World {
     fn new_set(&self) -> Option<&Value> {
         let image = |template: &Value| template["spec"]["containers"][0]["image"].clone();
         let newest = image(&self.deployment.json["spec"]["template"]);
-        self.sets.values().map(|set| &set.json).find(|set| image(&set["spec"]["template"]) == newest)
+        self.sets.values().map(|set| &*set.json).find(|set| image(&set["spec"]["template"]) == newest)
     }
 
     /// Sizes of the sets by name.
@@ -324,7 +318,7 @@ impl World {
 
     /// Pods in use: those that are there and those that sets still want.
     pub(crate) fn in_use(&self) -> i64 {
-        let held = |set: &ReplicaSetView| {
+        let held = |set: &Arc<ReplicaSetView>| {
             let (counts, _) = PodCounts::recount(set, &self.pods, self.now);
             i64::from(set.replicas).max(counts.active.into()) + i64::from(counts.terminating)
         };
