@@ -2,15 +2,15 @@
 //!
 //! It keeps nothing that anybody would miss: whoever leads next asks anew. Who is asked, and how, is behind [`Providers`].
 
-mod desk;
+mod question_queue;
 
 use crate::{lock, panics::caught, worker::Queue};
 use berth_env::{Clock, Env, Spawner};
 use berth_identity::ObjectKey;
 use berth_workloads::analysis::{Answer, Asked, NoAnswer, Question};
-use desk::{Attempt, Desk};
 use event_listener::Event;
 use futures::future::{BoxFuture, select};
+use question_queue::{Attempt, QuestionQueue};
 use std::sync::{
     Arc, Mutex, OnceLock,
     atomic::{AtomicBool, Ordering},
@@ -40,7 +40,7 @@ struct Shared {
     providers: Arc<dyn Providers>,
     clock: Arc<dyn Clock>,
     spawner: Arc<dyn Spawner>,
-    desk: Mutex<Desk>,
+    desk: Mutex<QuestionQueue>,
     changed: Event,
     /// Where keys go that have something new.
     queue: OnceLock<Queue<ObjectKey>>,
@@ -126,6 +126,7 @@ mod tests {
     use super::*;
     use crate::metrics::Metrics;
     use berth_env::testing::TestEnv;
+    use berth_identity::RolloutRevision;
     use futures::FutureExt;
     use jiff::{SignedDuration, Timestamp};
     use std::collections::VecDeque;
@@ -155,8 +156,8 @@ mod tests {
             query: query.to_owned(),
             namespace: "shop".to_owned(),
             deployment: "web".to_owned(),
-            revision: 2,
-            template_hash: "h".to_owned(),
+            revision: RolloutRevision(2),
+            template_hash: "h".into(),
             step: 2,
         }
     }
@@ -177,7 +178,7 @@ mod tests {
         let woken = |seconds: i32| {
             world.run_for(second * seconds);
             let next = queue.next().now_or_never();
-            next.iter().for_each(|key| queue.finish(key, &crate::worker::Looked::Finished));
+            next.iter().for_each(|key| queue.finish(key, &crate::worker::ReconcileResult::Finished));
             next.is_some()
         };
         assert!(woken(2));

@@ -121,11 +121,11 @@ enum Decoded<V> {
 }
 
 /// A cache whatever it holds, for those who wait for several.
-pub trait Warm: Send + Sync {
+pub trait AnyCache: Send + Sync {
     /// Resolves when the first consistent list is complete.
-    fn warm(&self) -> BoxFuture<'_, ()>;
+    fn synced(&self) -> BoxFuture<'_, ()>;
     /// Whether the first consistent list is complete.
-    fn is_warm(&self) -> bool;
+    fn is_synced(&self) -> bool;
     /// [`Cache::revision`].
     fn revision(&self) -> Revision;
     /// [`Cache::resource`].
@@ -241,16 +241,16 @@ impl<V: View, I: Index<V>> Filling for Cache<V, I> {
     }
 
     fn synced(&self) -> BoxFuture<'_, ()> {
-        self.warm()
+        AnyCache::synced(self)
     }
 }
 
-impl<V: View, I: Index<V>> Warm for Cache<V, I> {
-    fn warm(&self) -> BoxFuture<'_, ()> {
+impl<V: View, I: Index<V>> AnyCache for Cache<V, I> {
+    fn synced(&self) -> BoxFuture<'_, ()> {
         Box::pin(async move {
             loop {
                 let synced = self.synced.listen();
-                if self.is_warm() {
+                if self.is_synced() {
                     return;
                 }
                 synced.await;
@@ -258,7 +258,7 @@ impl<V: View, I: Index<V>> Warm for Cache<V, I> {
         })
     }
 
-    fn is_warm(&self) -> bool {
+    fn is_synced(&self) -> bool {
         self.read().synced
     }
 

@@ -2,11 +2,11 @@
 
 use crate::{
     analysis::Analyst,
-    cache::{Cache, Delta, Known, Warm},
+    cache::{AnyCache, Cache, Delta, Known},
     creations::Creations,
     lock,
     owners::OwnerIndex,
-    plan_loop::{Look, Planner},
+    plan_loop::{PlanInputs, Planner},
     pods::PodIndex,
     replica_set::{PodCache, ReplicaSetCache},
     worker::Queue,
@@ -129,10 +129,10 @@ pub fn observe(
     deployment: &Arc<DeploymentView>,
     sets: &Sets,
     pods: &mut PodIndex,
-    look: Look<'_>,
+    inputs: PlanInputs<'_>,
     asked: Option<Asked>,
 ) -> DeploymentState {
-    let Look { last_error, gates, now } = look;
+    let PlanInputs { last_error, gates, now } = inputs;
     let namespace = &deployment.meta.namespace;
     let selector = deployment.selector.as_ref().filter(|selector| !selector.is_empty());
     let orphans = sets.index().orphans(namespace, selector);
@@ -261,9 +261,9 @@ impl Planner for DeploymentPlanner {
             return Some(Plan::default());
         }
         let (sets, mut pods) = (self.sets.read(), self.pods.read());
-        let look = Look { last_error, gates: &self.gates, now };
+        let inputs = PlanInputs { last_error, gates: &self.gates, now };
         let asked = self.analyst.asked(key);
-        let plan = deployment::plan(&observe(&deployment, &sets, pods.index_mut(), look, asked));
+        let plan = deployment::plan(&observe(&deployment, &sets, pods.index_mut(), inputs, asked));
         self.analyst.want(key, plan.question.as_ref());
         Some(plan)
     }
@@ -276,13 +276,14 @@ impl Planner for DeploymentPlanner {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use berth_workloads::view::{ContainerSymptom, PodPhase, Said, Symptoms};
+    use berth_workloads::view::{ContainerSymptom, PodPhase, ReasonMessage, Symptoms};
 
     /// What a Deployment is woken for: a thousand pods that start are no news, one that cannot is.
     #[test]
     fn a_pod_that_starts_wakes_nobody_and_one_that_fails_does() {
         let pod = |phase, waiting: &str| {
-            let waiting = Some(Said { reason: waiting.to_owned(), ..Said::default() }).filter(|said| !said.reason.is_empty());
+            let waiting =
+                Some(ReasonMessage { reason: waiting.to_owned(), ..ReasonMessage::default() }).filter(|said| !said.reason.is_empty());
             let containers = vec![ContainerSymptom { waiting, ..ContainerSymptom::default() }];
             PodView { phase, symptoms: Some(Box::new(Symptoms { containers, ..Symptoms::default() })), ..PodView::default() }
         };

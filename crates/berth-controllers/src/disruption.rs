@@ -3,7 +3,7 @@
 //! What workloads want is only read where there is a budget: until the first one is made, no cache of them is filled.
 
 use crate::{
-    cache::{Cache, Delta, Warm},
+    cache::{AnyCache, Cache, Delta},
     cluster::Cluster,
     metrics::Metrics,
     owners::OwnerIndex,
@@ -67,17 +67,17 @@ impl DisruptionPlanner {
 
     /// What plans are made from.
     #[must_use]
-    pub fn caches(&self) -> Vec<Arc<dyn Warm>> {
-        let own = self.scales.iter().map(|scales| -> Arc<dyn Warm> { Arc::<ScaleCache>::clone(scales) });
-        let (budgets, pods): (Arc<dyn Warm>, Arc<dyn Warm>) =
+    pub fn caches(&self) -> Vec<Arc<dyn AnyCache>> {
+        let own = self.scales.iter().map(|scales| -> Arc<dyn AnyCache> { Arc::<ScaleCache>::clone(scales) });
+        let (budgets, pods): (Arc<dyn AnyCache>, Arc<dyn AnyCache>) =
             (Arc::<BudgetCache>::clone(&self.budgets), Arc::<PodCache>::clone(&self.pods));
         [budgets, pods].into_iter().chain(own).collect()
     }
 
     /// Starts the cache of budgets; resolves when there is one and all that its plan is made from is known.
-    pub async fn warm(&self, cluster: &dyn Cluster, spawner: &dyn Spawner, metrics: &Arc<Metrics>) {
+    pub async fn synced(&self, cluster: &dyn Cluster, spawner: &dyn Spawner, metrics: &Arc<Metrics>) {
         self.budgets.start(cluster, spawner, metrics);
-        self.budgets.warm().await;
+        self.budgets.synced().await;
         loop {
             let made = self.made.listen();
             if !self.budgets.read().is_empty() {
@@ -87,7 +87,7 @@ impl DisruptionPlanner {
         }
         self.scales.iter().for_each(|scales| scales.start(cluster, spawner, metrics));
         for cache in self.caches() {
-            cache.warm().await;
+            cache.synced().await;
         }
     }
 

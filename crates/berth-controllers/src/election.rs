@@ -182,7 +182,7 @@ pub struct Election {
     next_try: Elapsed,
     /// What was written last without an answer, and when that was begun.
     unanswered: Option<(Record, Elapsed)>,
-    standing: Standing,
+    role: Role,
 }
 
 #[derive(Debug)]
@@ -194,7 +194,7 @@ struct Observed {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Standing {
+enum Role {
     Follows,
     Leads {
         /// Before the write that renewed it last.
@@ -208,13 +208,13 @@ impl Election {
     /// Somebody new. `identity` is nobody else's, not even of the same program that was started before.
     #[must_use]
     pub fn new(identity: String, timing: Timing) -> Self {
-        Self { identity, timing, observed: None, is_fresh: false, next_try: Elapsed::ZERO, unanswered: None, standing: Standing::Follows }
+        Self { identity, timing, observed: None, is_fresh: false, next_try: Elapsed::ZERO, unanswered: None, role: Role::Follows }
     }
 
     /// What to do at `now`. `wall` is what people are told; `chance` from 0 to 1, so that not all try at once.
     pub fn next(&mut self, now: Elapsed, wall: Timestamp, chance: f64) -> Move {
-        if self.standing == Standing::Stopped || self.acts_until().is_some_and(|until| until <= now) {
-            self.standing = Standing::Stopped;
+        if self.role == Role::Stopped || self.acts_until().is_some_and(|until| until <= now) {
+            self.role = Role::Stopped;
             return Move::Stop;
         }
         if now < self.next_try {
@@ -241,10 +241,10 @@ impl Election {
         };
         self.observed = found.map(|(record, revision)| Observed { since: since(&record), record, revision });
         let is_anothers = self.observed.as_ref().is_some_and(|observed| observed.record.holder != self.identity);
-        if is_anothers && matches!(self.standing, Standing::Leads { .. }) {
-            self.standing = Standing::Stopped;
+        if is_anothers && matches!(self.role, Role::Leads { .. }) {
+            self.role = Role::Stopped;
         }
-        if self.standing == Standing::Stopped {
+        if self.role == Role::Stopped {
             return;
         }
         let own = self.observed.as_ref().filter(|observed| observed.record.holder == self.identity);
@@ -252,7 +252,7 @@ impl Election {
         let done = done.map(|(_, (record, began))| (record.transitions, *began));
         // Others count from when they saw it, which was not before it was begun.
         if let Some((transitions, renewed_at)) = done.filter(|(_, began)| now < *began + self.timing.renew_deadline) {
-            self.standing = Standing::Leads { renewed_at, transitions };
+            self.role = Role::Leads { renewed_at, transitions };
         }
     }
 
@@ -266,13 +266,13 @@ impl Election {
         self.is_fresh = false;
         match outcome {
             Outcome::Written(revision) if claim.record.holder == self.identity => {
-                self.standing = Standing::Leads { renewed_at: began, transitions: claim.record.transitions };
+                self.role = Role::Leads { renewed_at: began, transitions: claim.record.transitions };
                 self.observed = Some(Observed { record: claim.record, revision, since: now });
                 self.unanswered = None;
                 (self.is_fresh, self.next_try) = (true, now + self.timing.retry_period);
             }
             // Whose it is now is the next question: at once for who leads.
-            Outcome::Raced if matches!(self.standing, Standing::Leads { .. }) => (),
+            Outcome::Raced if matches!(self.role, Role::Leads { .. }) => (),
             Outcome::Written(_) | Outcome::Raced => self.next_try = now + self.timing.retry_period,
             Outcome::Unknown => {
                 self.next_try = now + self.timing.retry_period;
@@ -286,26 +286,26 @@ impl Election {
     /// Until when it may act: from this moment on, nothing. `None`: it does not lead.
     #[must_use]
     pub fn acts_until(&self) -> Option<Elapsed> {
-        match self.standing {
-            Standing::Leads { renewed_at, .. } => Some(renewed_at + self.timing.renew_deadline),
-            Standing::Follows | Standing::Stopped => None,
+        match self.role {
+            Role::Leads { renewed_at, .. } => Some(renewed_at + self.timing.renew_deadline),
+            Role::Follows | Role::Stopped => None,
         }
     }
 
     /// How often the lease has changed hands until it was this one's. `None`: it does not lead.
     #[must_use]
     pub fn transitions(&self) -> Option<i32> {
-        match self.standing {
-            Standing::Leads { transitions, .. } => Some(transitions),
-            Standing::Follows | Standing::Stopped => None,
+        match self.role {
+            Role::Leads { transitions, .. } => Some(transitions),
+            Role::Follows | Role::Stopped => None,
         }
     }
 
     /// Stops, and gives the lease as it is to be written so that the next can take it at once; `None`: it is not held.
     #[must_use]
     pub fn release(&mut self, wall: Timestamp) -> Option<Claim> {
-        let Standing::Leads { transitions, .. } = self.standing else { return None };
-        self.standing = Standing::Stopped;
+        let Role::Leads { transitions, .. } = self.role else { return None };
+        self.role = Role::Stopped;
         let over = self.observed.as_ref().map(|observed| observed.revision)?;
         let lease_duration = Duration::from_secs(1);
         Some(Claim {
@@ -325,11 +325,11 @@ impl Election {
         let wall = Timestamp::from_microsecond(wall.as_microsecond()).unwrap_or(wall);
         let before = self.observed.as_ref();
         let own = before.filter(|observed| observed.record.holder == self.identity);
-        let transitions = match (own, before, self.standing) {
+        let transitions = match (own, before, self.role) {
             (Some(own), _, _) => own.record.transitions,
             (None, Some(before), _) => before.record.transitions.saturating_add(1),
             // Somebody has deleted it.
-            (None, None, Standing::Leads { transitions, .. }) => transitions,
+            (None, None, Role::Leads { transitions, .. }) => transitions,
             (None, None, _) => 0,
         };
         let record = Record {

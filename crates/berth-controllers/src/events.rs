@@ -6,7 +6,7 @@ use crate::{
     metrics::Metrics,
 };
 use berth_env::{Env, Rng};
-use berth_identity::{ObjectKey, Uid};
+use berth_identity::{ObjectKey, RolloutRevision, Uid};
 use berth_workloads::{
     lru::Lru,
     plan::{EventRecord, Repeat, Severity},
@@ -237,7 +237,7 @@ struct SeriesKey {
     message: String,
     severity: &'static str,
     /// Which time, of what is told once each time.
-    occurrence: Option<i64>,
+    occurrence: Option<RolloutRevision>,
 }
 
 impl SeriesKey {
@@ -481,7 +481,15 @@ mod tests {
     #[test]
     fn an_event_that_is_recorded_once_each_time_is_told_again_the_next_time() {
         let of = Repeat::OnceOf;
-        check(&[(0, "1", "m", of(1)), (1, "1", "m", of(1)), (2, "1", "m", of(2)), (3, "1", "m", of(1))], &["new", "known", "new", "known"]);
+        check(
+            &[
+                (0, "1", "m", of(RolloutRevision(1))),
+                (1, "1", "m", of(RolloutRevision(1))),
+                (2, "1", "m", of(RolloutRevision(2))),
+                (3, "1", "m", of(RolloutRevision(1))),
+            ],
+            &["new", "known", "new", "known"],
+        );
     }
 
     #[test]
@@ -493,13 +501,13 @@ mod tests {
                 other => panic!("{other:?}"),
             }
         };
-        let first = name("1", "m", Repeat::OnceOf(1));
+        let first = name("1", "m", Repeat::OnceOf(RolloutRevision(1)));
         assert!(first.starts_with("web.") && first.len() == "web.".len() + 16, "{first}");
-        assert_eq!(name("1", "m", Repeat::OnceOf(1)), first);
+        assert_eq!(name("1", "m", Repeat::OnceOf(RolloutRevision(1))), first);
         let others = [
-            name("2", "m", Repeat::OnceOf(1)),
-            name("1", "n", Repeat::OnceOf(1)),
-            name("1", "m", Repeat::OnceOf(2)),
+            name("2", "m", Repeat::OnceOf(RolloutRevision(1))),
+            name("1", "n", Repeat::OnceOf(RolloutRevision(1))),
+            name("1", "m", Repeat::OnceOf(RolloutRevision(2))),
             name("1", "m", Repeat::Once),
         ];
         assert!(!others.contains(&first), "{others:?}");

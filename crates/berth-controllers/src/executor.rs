@@ -6,7 +6,7 @@ use crate::{
     events::Recorder,
     own_writes::{Unsettled, Writes},
     panics::{Panicked, caught},
-    worker::Looked,
+    worker::ReconcileResult,
 };
 use berth_api::{Subresource, decode::from_json, names};
 use berth_env::Rng;
@@ -38,7 +38,7 @@ pub struct Executor {
     cluster: Arc<dyn Cluster>,
     rng: Arc<dyn Rng>,
     events: Recorder,
-    follower: Option<(&'static str, Arc<dyn Follower>)>,
+    follower: Option<(&'static str, Arc<dyn PlanObserver>)>,
     owners: Option<Arc<dyn Owners>>,
     creations: Arc<Creations>,
 }
@@ -50,7 +50,7 @@ pub(crate) trait Owners: Send + Sync + 'static {
 }
 
 /// Somebody who is told what controllers decide.
-pub trait Follower: Send + Sync + 'static {
+pub trait PlanObserver: Send + Sync + 'static {
     /// `controller` is about to carry out these actions of `plan`, which it has made for `key`; it may be one that only waits. Called in the reconcile
     /// itself: to be quick.
     fn planned(&self, controller: &'static str, key: &ObjectKey, plan: &Plan, due: Due);
@@ -74,18 +74,18 @@ pub struct NotCreated<'a> {
 
 /// What came of a plan, or of an action.
 #[derive(Debug, Default)]
-pub struct Carried {
+pub struct Execution {
     /// What the caches must show before the same key is planned again.
     pub writes: Writes,
     /// The first action that failed.
-    pub error: Option<CarryError>,
+    pub error: Option<ExecutionError>,
     /// Why something could not be created or deleted, for its owner's status; a lost race is no reason.
     pub reportable: Option<ClusterError>,
 }
 
 /// An action that failed. What was done before it stays done.
 #[derive(Debug, thiserror::Error)]
-pub enum CarryError {
+pub enum ExecutionError {
     /// The API refused, or could not be reached.
     #[error(transparent)]
     Cluster(#[from] ClusterError),
@@ -118,13 +118,13 @@ pub enum CarryError {
     Panicked(#[from] Panicked),
 }
 
-impl CarryError {
+impl ExecutionError {
     /// What a look comes to that ends with it.
-    pub(crate) fn looked(&self) -> Looked {
+    pub(crate) fn looked(&self) -> ReconcileResult {
         match self {
-            Self::Cluster(error) => Looked::failed(error),
-            Self::Panicked(panicked) => Looked::Panicked(panicked.clone()),
-            Self::NotAlive { .. } | Self::StillThere { .. } | Self::NodesLost { .. } | Self::Taken { .. } => Looked::Failed,
+            Self::Cluster(error) => ReconcileResult::failed(error),
+            Self::Panicked(panicked) => ReconcileResult::Panicked(panicked.clone()),
+            Self::NotAlive { .. } | Self::StillThere { .. } | Self::NodesLost { .. } | Self::Taken { .. } => ReconcileResult::Failed,
         }
     }
 }
@@ -145,8 +145,8 @@ struct KnownMeta {
     owner_references: Option<Vec<OwnerReference>>,
 }
 
-impl Carried {
-    fn failed(error: impl Into<CarryError>) -> Self {
+impl Execution {
+    fn failed(error: impl Into<ExecutionError>) -> Self {
         Self { error: Some(error.into()), ..Self::default() }
     }
 
@@ -174,7 +174,7 @@ impl Carried {
     /// Makes the error one that the owner's status may tell of.
     fn reported(mut self) -> Self {
         self.reportable = match &self.error {
-            Some(CarryError::Cluster(error)) if !is_lost_race(error) => Some(error.clone()),
+            Some(ExecutionError::Cluster(error)) if !is_lost_race(error) => Some(error.clone()),
             _ => None,
         };
         self
@@ -196,7 +196,7 @@ impl Executor {
 
     /// The same, whose plans, those of `controller`, somebody is told of.
     #[must_use]
-    pub fn followed_by(self, follower: Option<&Arc<dyn Follower>>, controller: &'static str) -> Self {
+    pub fn followed_by(self, follower: Option<&Arc<dyn PlanObserver>>, controller: &'static str) -> Self {
         Self { follower: follower.map(|follower| (controller, Arc::clone(follower))), ..self }
     }
 
@@ -217,24 +217,24 @@ impl Executor {
         self.events.record(event);
     }
 
-    fn tell_not_created(&self, about: &ObjectRef, drawn_name: Option<&str>, message: &str, error: &CarryError) {
-        if let (Some((_, follower)), CarryError::Cluster(error)) = (&self.follower, error) {
+    fn tell_not_created(&self, about: &ObjectRef, drawn_name: Option<&str>, message: &str, error: &ExecutionError) {
+        if let (Some((_, follower)), ExecutionError::Cluster(error)) = (&self.follower, error) {
             follower.not_created(&NotCreated { about, drawn_name, message, error });
         }
     }
 
     /// Carries the plan that was made for `key` out up to the first stage in which an action fails; that stage is still finished.
-    pub async fn carry_out(&self, key: impl Display + Send, plan: Plan) -> Carried {
+    pub async fn carry_out(&self, key: impl Display + Send, plan: Plan) -> Execution {
         plan.events.iter().for_each(|event| self.events.record(event));
         self.execute_due(key, plan, Due::All).await
     }
 
     /// As [`Executor::carry_out`], the due actions alone, and no events.
-    pub(crate) async fn execute_due(&self, key: impl Display + Send, plan: Plan, due: Due) -> Carried {
+    pub(crate) async fn execute_due(&self, key: impl Display + Send, plan: Plan, due: Due) -> Execution {
         if !plan.is_idle_now(due) {
             tracing::debug!(%key, plan = %plan.brief(due), "carrying out");
         }
-        let mut carried = Carried::default();
+        let mut carried = Execution::default();
         for stage in plan.stages {
             let actions = stage.actions.into_iter().filter(|action| due.includes(action));
             carried.add(gather(actions.map(|action| self.act(action).boxed()).collect()).await);
@@ -246,7 +246,7 @@ impl Executor {
     }
 
     /// Repeats writes of unknown outcome. Those that are still unknown are in the answer.
-    pub async fn settle(&self, unsettled: Vec<Unsettled>) -> Carried {
+    pub async fn settle(&self, unsettled: Vec<Unsettled>) -> Execution {
         gather(unsettled.into_iter().map(|write| self.settle_one(write).boxed()).collect()).await
     }
 
@@ -258,7 +258,7 @@ impl Executor {
         self.cluster.newest(resource).await
     }
 
-    async fn act(&self, action: Action) -> Carried {
+    async fn act(&self, action: Action) -> Execution {
         match action {
             Action::ConfirmAlive { target, .. } => self.confirm_alive(&target).await,
             Action::ConfirmGone { target, .. } => self.confirm_gone(&target).await,
@@ -283,13 +283,13 @@ impl Executor {
     }
 
     /// Waits for `action`, then records the event for how it ended.
-    async fn noted(&self, events: Outcome, action: impl Future<Output = Carried>) -> Carried {
+    async fn noted(&self, events: Outcome, action: impl Future<Output = Execution>) -> Execution {
         let carried = action.await;
         match (&carried.error, events.success, events.failure) {
             (None, Some(success), _) => self.events.record(&success),
             // Somebody else was first: the next look sees what they did.
-            (Some(CarryError::Taken { .. }), _, _) => (),
-            (Some(CarryError::Cluster(error)), _, _) if is_lost_race(error) => (),
+            (Some(ExecutionError::Taken { .. }), _, _) => (),
+            (Some(ExecutionError::Cluster(error)), _, _) if is_lost_race(error) => (),
             (Some(error), _, Some(mut failure)) => {
                 failure.message.push_str(&error.to_string());
                 self.events.record(&failure);
@@ -299,31 +299,31 @@ impl Executor {
         carried
     }
 
-    async fn confirm_alive(&self, target: &ObjectRef) -> Carried {
+    async fn confirm_alive(&self, target: &ObjectRef) -> Execution {
         match self.cluster.get(target.resource.clone(), &target.key).await.map(|object| object.as_ref().map(known)) {
-            Ok(Some(known)) if known.uid == target.uid && known.deletion_timestamp.is_none() => Carried::default(),
-            Ok(_) => Carried::failed(CarryError::NotAlive { name: target.key.name.clone() }),
-            Err(error) => Carried::failed(error),
+            Ok(Some(known)) if known.uid == target.uid && known.deletion_timestamp.is_none() => Execution::default(),
+            Ok(_) => Execution::failed(ExecutionError::NotAlive { name: target.key.name.clone() }),
+            Err(error) => Execution::failed(error),
         }
     }
 
-    async fn confirm_gone(&self, target: &ObjectRef) -> Carried {
+    async fn confirm_gone(&self, target: &ObjectRef) -> Execution {
         match self.cluster.get(target.resource.clone(), &target.key).await.map(|object| object.as_ref().map(known)) {
-            Ok(Some(known)) if known.uid == target.uid => Carried::failed(CarryError::StillThere { name: target.key.name.clone() }),
-            Ok(_) => Carried::default(),
-            Err(error) => Carried::failed(error),
+            Ok(Some(known)) if known.uid == target.uid => Execution::failed(ExecutionError::StillThere { name: target.key.name.clone() }),
+            Ok(_) => Execution::default(),
+            Err(error) => Execution::failed(error),
         }
     }
 
-    async fn confirm_node_ready(&self, nodes: Vec<String>, answered_since: Timestamp) -> Carried {
+    async fn confirm_node_ready(&self, nodes: Vec<String>, answered_since: Timestamp) -> Execution {
         for node in &nodes {
             match self.cluster.get(NODES, &ObjectKey::new("", node)).await {
-                Ok(Some(object)) if is_ready_node(&object) && self.answers(node, answered_since).await => return Carried::default(),
+                Ok(Some(object)) if is_ready_node(&object) && self.answers(node, answered_since).await => return Execution::default(),
                 Ok(_) => (),
-                Err(error) => return Carried::failed(error),
+                Err(error) => return Execution::failed(error),
             }
         }
-        Carried::failed(CarryError::NodesLost { nodes: nodes.join(", ") })
+        Execution::failed(ExecutionError::NodesLost { nodes: nodes.join(", ") })
     }
 
     /// Whether a node has renewed its lease since then. That of one without a lease, or whose lease may not be read, is not known: its status counts.
@@ -332,52 +332,52 @@ impl Executor {
         lease.ok().flatten().and_then(|lease| renewed(&lease)).is_none_or(|renewed| since <= renewed)
     }
 
-    async fn create(&self, object: NewObject) -> Carried {
+    async fn create(&self, object: NewObject) -> Execution {
         match self.cluster.create(object.clone().into_object()).await {
-            Ok(written) => Carried::wrote(object.resource(), &written),
+            Ok(written) => Execution::wrote(object.resource(), &written),
             Err(ClusterError::AlreadyExists(_)) => self.accept_own(&object).await,
-            Err(error) => Carried::unknown_or(error, || Unsettled::Create(object)),
+            Err(error) => Execution::unknown_or(error, || Unsettled::Create(object)),
         }
     }
 
     /// That another has its name is success if that has the same controller.
-    async fn accept_own(&self, object: &NewObject) -> Carried {
+    async fn accept_own(&self, object: &NewObject) -> Execution {
         let (resource, key, controller) = (object.resource(), object.key(), controller_uid(object));
         match self.cluster.get(resource.clone(), &key).await {
-            Ok(Some(object)) if controller.is_some() && controller == controller_of(&known(&object)) => Carried::wrote(resource, &object),
-            Ok(_) => Carried::failed(CarryError::Taken { name: key.name }),
-            Err(error) => Carried::failed(error),
+            Ok(Some(object)) if controller.is_some() && controller == controller_of(&known(&object)) => Execution::wrote(resource, &object),
+            Ok(_) => Execution::failed(ExecutionError::Taken { name: key.name }),
+            Err(error) => Execution::failed(error),
         }
     }
 
-    async fn patch(&self, target: &ObjectRef, subresource: Option<Subresource>, mut patch: Value) -> Carried {
+    async fn patch(&self, target: &ObjectRef, subresource: Option<Subresource>, mut patch: Value) -> Execution {
         patch["metadata"]["uid"] = json!(target.uid);
         if let Some(version) = target.resource_version {
             patch["metadata"]["resourceVersion"] = json!(version.to_string());
         }
         match self.cluster.patch(target.resource.clone(), &target.key, subresource, patch).await {
-            Ok(written) => Carried::wrote(target.resource.clone(), &written),
-            Err(error) => Carried::unknown_or(error, || Unsettled::Read(target.clone())),
+            Ok(written) => Execution::wrote(target.resource.clone(), &written),
+            Err(error) => Execution::unknown_or(error, || Unsettled::Read(target.clone())),
         }
     }
 
-    async fn delete(&self, target: &ObjectRef, propagation: Option<Propagation>, grace_period_seconds: Option<i64>) -> Carried {
+    async fn delete(&self, target: &ObjectRef, propagation: Option<Propagation>, grace_period_seconds: Option<i64>) -> Execution {
         self.delete_with(target.clone(), DeleteParams { propagation, grace_period_seconds, ..params(target) }).await.1
     }
 
     /// Deletes; also says whether the object was still there.
-    async fn delete_with(&self, target: ObjectRef, params: DeleteParams) -> (Presence, Carried) {
+    async fn delete_with(&self, target: ObjectRef, params: DeleteParams) -> (Presence, Execution) {
         match self.cluster.delete(target.resource.clone(), &target.key, params.clone()).await {
-            Ok(Some(lingering)) => (Presence::Present, Carried::wrote(target.resource, &lingering)),
-            Ok(None) => (Presence::Present, Carried::gone(target)),
-            Err(ClusterError::NotFound(_)) => (Presence::Absent, Carried::gone(target)),
-            Err(error) => (Presence::Present, Carried::unknown_or(error, || Unsettled::Delete(target, params))),
+            Ok(Some(lingering)) => (Presence::Present, Execution::wrote(target.resource, &lingering)),
+            Ok(None) => (Presence::Present, Execution::gone(target)),
+            Err(ClusterError::NotFound(_)) => (Presence::Absent, Execution::gone(target)),
+            Err(error) => (Presence::Present, Execution::unknown_or(error, || Unsettled::Delete(target, params))),
         }
     }
 
     /// In [`SlowStart`] batches, as long as the owner is there.
-    async fn create_pods(&self, template: &Pod, count: usize, owner: &ObjectRef) -> Carried {
-        let mut carried = Carried::default();
+    async fn create_pods(&self, template: &Pod, count: usize, owner: &ObjectRef) -> Execution {
+        let mut carried = Execution::default();
         for size in SlowStart::new(count) {
             carried.add(gather((0..size).map(|_| self.create_pod_if_owned(template, owner).boxed()).collect()).await);
             if carried.error.is_some() {
@@ -388,32 +388,32 @@ impl Executor {
     }
 
     /// None, if the owner is gone: the garbage collector would delete it, and until then it would hold a place that another set may have been given.
-    async fn create_pod_if_owned(&self, template: &Pod, owner: &ObjectRef) -> Carried {
+    async fn create_pod_if_owned(&self, template: &Pod, owner: &ObjectRef) -> Execution {
         let mut creation = self.creations.begin(&owner.uid);
         if self.owners.as_ref().is_some_and(|owners| owners.have_lost(owner)) {
-            return Carried::default();
+            return Execution::default();
         }
         let carried = self.create_pod(template, owner).await;
         carried.writes.revisions.get(&PODS).into_iter().for_each(|revision| creation.wrote(*revision));
         carried
     }
 
-    async fn create_pod(&self, template: &Pod, owner: &ObjectRef) -> Carried {
+    async fn create_pod(&self, template: &Pod, owner: &ObjectRef) -> Execution {
         let mut name = String::new();
-        let mut carried = Carried::default();
+        let mut carried = Execution::default();
         for _ in 0..NAME_TRIES {
             let mut pod = template.clone();
             name = names::generated(pod.metadata.generate_name.as_deref().unwrap_or_default(), |bound| self.rng.below(bound));
             pod.metadata.name = Some(name.clone());
             carried = self.create(pod.into()).await;
-            if !matches!(carried.error, Some(CarryError::Taken { .. })) {
+            if !matches!(carried.error, Some(ExecutionError::Taken { .. })) {
                 break;
             }
         }
         match &carried.error {
             None => self.record_pod(owner, Severity::Normal, "SuccessfulCreate", format!("Created pod: {name}")),
             // Its pods are being deleted with it: nothing to report, nothing to retry.
-            Some(CarryError::Cluster(ClusterError::NamespaceTerminating(_))) => return Carried::default(),
+            Some(ExecutionError::Cluster(ClusterError::NamespaceTerminating(_))) => return Execution::default(),
             Some(error) => {
                 let message = format!("Error creating: {error}");
                 self.tell_not_created(owner, Some(&name), &message, error);
@@ -423,11 +423,11 @@ impl Executor {
         carried
     }
 
-    async fn delete_pods(&self, victims: &[Victims], owner: &ObjectRef) -> Carried {
+    async fn delete_pods(&self, victims: &[Victims], owner: &ObjectRef) -> Execution {
         gather(victims.iter().flat_map(|victims| &victims.pods).map(|pod| self.delete_pod(pod, owner).boxed()).collect()).await
     }
 
-    async fn delete_pod(&self, pod: &ObjectRef, owner: &ObjectRef) -> Carried {
+    async fn delete_pod(&self, pod: &ObjectRef, owner: &ObjectRef) -> Execution {
         let (presence, carried) = self.delete_with(pod.clone(), params(pod)).await;
         match (&carried.error, presence) {
             (None, Presence::Present) => {
@@ -441,29 +441,29 @@ impl Executor {
         carried
     }
 
-    async fn settle_one(&self, write: Unsettled) -> Carried {
+    async fn settle_one(&self, write: Unsettled) -> Execution {
         match write {
             Unsettled::Create(object) => {
                 let carried = self.create(object.clone()).await;
                 match carried.error {
                     // Refused now, but the first try may have succeeded (a quota that it filled refuses the second).
-                    Some(CarryError::Cluster(_)) if carried.writes.unsettled.is_empty() => self.find_own(&object).await,
+                    Some(ExecutionError::Cluster(_)) if carried.writes.unsettled.is_empty() => self.find_own(&object).await,
                     _ => carried,
                 }
             }
             Unsettled::Delete(target, params) => self.delete_with(target, params).await.1,
             Unsettled::Read(target) => match self.cluster.get(target.resource.clone(), &target.key).await {
-                Ok(Some(object)) => Carried::wrote(target.resource, &object),
-                Ok(None) => Carried::gone(target),
-                Err(error) => Carried::unknown_or(error, || Unsettled::Read(target)),
+                Ok(Some(object)) => Execution::wrote(target.resource, &object),
+                Ok(None) => Execution::gone(target),
+                Err(error) => Execution::unknown_or(error, || Unsettled::Read(target)),
             },
         }
     }
 
     /// The object of this name, if its controller has this uid. That there is none is settled too.
-    async fn find_own(&self, object: &NewObject) -> Carried {
+    async fn find_own(&self, object: &NewObject) -> Execution {
         let carried = self.accept_own(object).await;
-        if matches!(carried.error, Some(CarryError::Taken { .. })) { Carried::default() } else { carried }
+        if matches!(carried.error, Some(ExecutionError::Taken { .. })) { Execution::default() } else { carried }
     }
 
     fn record_pod(&self, owner: &ObjectRef, severity: Severity, reason: &'static str, message: String) {
@@ -478,10 +478,10 @@ enum Presence {
 }
 
 /// Runs actions together, at most [`STAGE_CONCURRENCY`] at once. Where one panics the others are finished: none is left under way.
-async fn gather(actions: Vec<BoxFuture<'_, Carried>>) -> Carried {
-    let guarded: Vec<_> = actions.into_iter().map(|action| caught(action).map(|done| done.unwrap_or_else(Carried::panicked))).collect();
+async fn gather(actions: Vec<BoxFuture<'_, Execution>>) -> Execution {
+    let guarded: Vec<_> = actions.into_iter().map(|action| caught(action).map(|done| done.unwrap_or_else(Execution::panicked))).collect();
     let mut running = stream::iter(guarded).buffer_unordered(STAGE_CONCURRENCY);
-    let mut carried = Carried::default();
+    let mut carried = Execution::default();
     while let Some(one) = running.next().await {
         carried.add(one);
     }

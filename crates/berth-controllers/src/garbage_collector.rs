@@ -8,7 +8,7 @@ use crate::{
     lock,
     metadata::{MetaCaches, MetaView},
     metrics::Metrics,
-    worker::{Looked, Queue, Reconcile},
+    worker::{Queue, Reconcile, ReconcileResult},
 };
 use berth_api::Scope;
 use berth_env::Env;
@@ -326,25 +326,25 @@ impl GarbageCollector {
 }
 
 impl Reconcile<Uid> for AttemptToDelete {
-    fn look<'a>(&'a self, uid: &'a Uid) -> BoxFuture<'a, Looked> {
+    fn look<'a>(&'a self, uid: &'a Uid) -> BoxFuture<'a, ReconcileResult> {
         Box::pin(async move { looked(uid, self.0.attempt_to_delete(uid).await) })
     }
 }
 
 impl Reconcile<Uid> for AttemptToOrphan {
-    fn look<'a>(&'a self, uid: &'a Uid) -> BoxFuture<'a, Looked> {
+    fn look<'a>(&'a self, uid: &'a Uid) -> BoxFuture<'a, ReconcileResult> {
         Box::pin(async move { looked(uid, self.0.attempt_to_orphan(uid).await) })
     }
 }
 
-fn looked(uid: &Uid, result: Result<(), Unfinished>) -> Looked {
+fn looked(uid: &Uid, result: Result<(), Unfinished>) -> ReconcileResult {
     match result {
-        Ok(()) => Looked::Finished,
+        Ok(()) => ReconcileResult::Finished,
         Err(error) => {
             tracing::debug!(%uid, %error, "requeued");
             match error {
-                Unfinished::Cluster(error) => Looked::failed(&error),
-                _ => Looked::Failed,
+                Unfinished::Cluster(error) => ReconcileResult::failed(&error),
+                _ => ReconcileResult::Failed,
             }
         }
     }

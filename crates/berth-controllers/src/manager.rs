@@ -3,13 +3,13 @@
 use crate::{
     analysis::{Analyst, Providers},
     autoscaler::AutoscalerPlanner,
-    cache::Warm,
+    cache::AnyCache,
     cluster::Cluster,
     creations::Creations,
     deployment::{DeploymentCache, DeploymentPlanner},
     disruption::DisruptionPlanner,
     events::Recorder,
-    executor::{Executor, Follower},
+    executor::{Executor, PlanObserver},
     garbage_collector::GarbageCollector,
     guard::{Guard, SecondWriters},
     metadata::MetaCaches,
@@ -134,7 +134,7 @@ pub struct ControllerManager {
     /// Who is asked by analyses of progressive rollouts.
     pub providers: Arc<dyn Providers>,
     /// Who is told of their plans.
-    pub follower: Option<Arc<dyn Follower>>,
+    pub follower: Option<Arc<dyn PlanObserver>>,
     /// Whether they stop where another controller acts.
     pub second_writers: SecondWriters,
 }
@@ -202,7 +202,7 @@ impl ControllerManager {
                 guard.watch_objects(&sets, &queue);
                 guard.watch_owned("Pod", pods, &sets, &queue);
             }
-            let caches = vec![warm(&sets), warm(pods)];
+            let caches = vec![any_cache(&sets), any_cache(pods)];
             self.run("replicaset", planner, queue, events.of("replicaset-controller"), quotas, (caches, guard));
         }
         if deployment {
@@ -224,7 +224,7 @@ impl ControllerManager {
                 guard.watch_objects(&deployments, &queue);
                 guard.watch_owned("ReplicaSet", &sets, &deployments, &queue);
             }
-            let caches = vec![warm(&deployments), warm(&sets), warm(pods)];
+            let caches = vec![any_cache(&deployments), any_cache(&sets), any_cache(pods)];
             self.run("deployment", planner, queue, events.of("deployment-controller"), quotas, (caches, guard));
             deployments.start(&*self.cluster, &*self.env.spawner, &self.metrics);
         }
@@ -235,18 +235,18 @@ impl ControllerManager {
         let sets = Arc::new(StatefulSetCache::new(GroupResource::from_static(APPS, "statefulsets")));
         let (revisions, claims) = (Arc::new(RevisionCache::new(REVISIONS)), Arc::new(ClaimCache::new(CLAIMS)));
         let pods = Arc::clone(pods);
-        let warm_caches = vec![warm(&sets), warm(&revisions), warm(&pods), warm(&claims)];
-        let caches_pods = Arc::clone(&pods);
-        let caches = StatefulSetCaches { sets: Arc::clone(&sets), revisions: Arc::clone(&revisions), pods, claims: Arc::clone(&claims) };
-        let planner = StatefulSetPlanner::new(caches, Arc::clone(&self.gates), Arc::clone(&self.metrics));
+        let caches = vec![any_cache(&sets), any_cache(&revisions), any_cache(&pods), any_cache(&claims)];
+        let watched_pods = Arc::clone(&pods);
+        let own = StatefulSetCaches { sets: Arc::clone(&sets), revisions: Arc::clone(&revisions), pods, claims: Arc::clone(&claims) };
+        let planner = StatefulSetPlanner::new(own, Arc::clone(&self.gates), Arc::clone(&self.metrics));
         let (queue, guard) = (self.queue("statefulset"), Guard::default());
         planner.wake(&queue);
         if self.second_writers == SecondWriters::Stop {
             guard.watch_objects(&sets, &queue);
-            guard.watch_owned("Pod", &caches_pods, &sets, &queue);
+            guard.watch_owned("Pod", &watched_pods, &sets, &queue);
             guard.watch_owned("ControllerRevision", &revisions, &sets, &queue);
         }
-        self.run("statefulset", planner, queue, events, quotas, (warm_caches, guard));
+        self.run("statefulset", planner, queue, events, quotas, (caches, guard));
         let (cluster, spawner) = (&*self.cluster, &*self.env.spawner);
         revisions.start(cluster, spawner, &self.metrics);
         claims.start(cluster, spawner, &self.metrics);
@@ -257,7 +257,7 @@ impl ControllerManager {
         let collector = GarbageCollector::new(Arc::clone(&self.cluster), Arc::clone(metadata), events, &self.env, &self.metrics);
         let (metadata, env) = (Arc::clone(metadata), self.env.clone());
         let begin = async move {
-            metadata.warm().await;
+            metadata.synced().await;
             collector.start(&env);
         };
         self.env.spawner.spawn("garbage collector", Box::pin(begin));
@@ -270,7 +270,7 @@ impl ControllerManager {
         controller.wake(&queue);
         let (metadata, env) = (Arc::clone(metadata), self.env.clone());
         let begin = async move {
-            metadata.warm().await;
+            metadata.synced().await;
             queue.start(&env, "namespace", WORKERS, &controller);
         };
         self.env.spawner.spawn("namespace", Box::pin(begin));
@@ -293,7 +293,7 @@ impl ControllerManager {
         planner.wake(&queue);
         let looks = self.looks("disruption", planner.clone(), &queue, events, planner.caches());
         let (cluster, env, metrics) = (Arc::clone(&self.cluster), self.env.clone(), Arc::clone(&self.metrics));
-        self.begin("disruption", queue, looks, async move { planner.warm(&*cluster, &*env.spawner, &metrics).await });
+        self.begin("disruption", queue, looks, async move { planner.synced(&*cluster, &*env.spawner, &metrics).await });
     }
 
     fn start_autoscalers(&self, events: Recorder) {
@@ -301,9 +301,9 @@ impl ControllerManager {
         let queue = self.queue("horizontalpodautoscaling");
         planner.wake(&queue);
         let cache = Arc::clone(&planner.0);
-        let looks = self.looks("horizontalpodautoscaling", planner, &queue, events, vec![warm(&cache)]);
+        let looks = self.looks("horizontalpodautoscaling", planner, &queue, events, vec![any_cache(&cache)]);
         cache.start(&*self.cluster, &*self.env.spawner, &self.metrics);
-        self.begin("horizontalpodautoscaling", queue, looks, async move { cache.warm().await });
+        self.begin("horizontalpodautoscaling", queue, looks, async move { cache.synced().await });
     }
 
     fn start_node_lifecycle(&self, pods: &Arc<PodCache>, events: Recorder) {
@@ -316,9 +316,9 @@ impl ControllerManager {
         let planner = QuotaPlanner::new(Arc::clone(quotas), Arc::clone(metadata), Arc::clone(&self.env.clock));
         let queue = self.queue("resourcequota");
         planner.wake(&queue);
-        let looks = self.looks("resourcequota", planner.clone(), &queue, events, vec![warm(quotas)]);
+        let looks = self.looks("resourcequota", planner.clone(), &queue, events, vec![any_cache(quotas)]);
         let (cluster, env, metrics) = (Arc::clone(&self.cluster), self.env.clone(), Arc::clone(&self.metrics));
-        self.begin("resourcequota", queue, looks, async move { planner.warm(&cluster, &env.spawner, &metrics).await });
+        self.begin("resourcequota", queue, looks, async move { planner.synced(&cluster, &env.spawner, &metrics).await });
     }
 
     fn start_volume_binder(&self, events: Recorder) {
@@ -327,7 +327,7 @@ impl ControllerManager {
         binder.wake(&queue);
         let looks = self.looks("persistentvolume-binder", binder.clone(), &queue, events, binder.caches());
         let (cluster, env, metrics) = (Arc::clone(&self.cluster), self.env.clone(), Arc::clone(&self.metrics));
-        self.begin("persistentvolume-binder", queue, looks, async move { binder.warm(&*cluster, &*env.spawner, &metrics).await });
+        self.begin("persistentvolume-binder", queue, looks, async move { binder.synced(&*cluster, &*env.spawner, &metrics).await });
     }
 
     /// The controllers that write down where Services lead; they share what they read.
@@ -338,7 +338,7 @@ impl ControllerManager {
             let planner = SlicePlanner::new(sources.clone());
             let (queue, own) = (self.queue("endpointslice"), Arc::clone(&planner.slices));
             planner.wake(&queue);
-            self.run_over(&sources, "endpointslice", planner, queue, events.of("endpoint-slice-controller"), warm(&own));
+            self.run_over(&sources, "endpointslice", planner, queue, events.of("endpoint-slice-controller"), any_cache(&own));
             own.start(&*self.cluster, &*self.env.spawner, &self.metrics);
             is_used = true;
         }
@@ -346,7 +346,7 @@ impl ControllerManager {
             let planner = EndpointsPlanner::new(sources.clone());
             let (queue, own) = (self.queue("endpoint"), Arc::clone(&planner.endpoints));
             planner.wake(&queue);
-            self.run_over(&sources, "endpoint", planner, queue, events.of("endpoint-controller"), warm(&own));
+            self.run_over(&sources, "endpoint", planner, queue, events.of("endpoint-controller"), any_cache(&own));
             own.start(&*self.cluster, &*self.env.spawner, &self.metrics);
             is_used = true;
         }
@@ -354,7 +354,7 @@ impl ControllerManager {
             let planner = BalancerPlanner::new(Arc::clone(sources.services()), self.load_balancer_range);
             let queue = self.queue("service");
             planner.wake(&queue);
-            self.run_over(&sources, "service", planner, queue, events.of("service-controller"), warm(sources.services()));
+            self.run_over(&sources, "service", planner, queue, events.of("service-controller"), any_cache(sources.services()));
             is_used = true;
         }
         if is_used {
@@ -371,13 +371,13 @@ impl ControllerManager {
         planner: impl Planner,
         queue: Queue<ObjectKey>,
         events: Recorder,
-        own: Arc<dyn Warm>,
+        own: Arc<dyn AnyCache>,
     ) {
         let looks = self.looks(name, planner, &queue, events, vec![Arc::clone(&own)]);
         let (sources, env) = (sources.clone(), self.env.clone());
         let begin = async move {
-            sources.services().warm().await;
-            own.warm().await;
+            sources.services().synced().await;
+            own.synced().await;
             queue.start(&env, name, WORKERS, &looks);
             sources.wake_when_known(&queue).await;
         };
@@ -392,13 +392,13 @@ impl ControllerManager {
         queue: Queue<ObjectKey>,
         events: Recorder,
         quotas: &QuotaCache,
-        (caches, guard): (Vec<Arc<dyn Warm>>, Guard),
+        (caches, guard): (Vec<Arc<dyn AnyCache>>, Guard),
     ) {
         let looks = self.guarded_looks(name, planner, &queue, events, caches.clone(), guard.clone());
         looks.retry_when_room(quotas);
         self.begin(name, queue, looks, async move {
             for cache in &caches {
-                cache.warm().await;
+                cache.synced().await;
             }
             guard.start();
         });
@@ -411,7 +411,7 @@ impl ControllerManager {
         planner: P,
         queue: &Queue<ObjectKey>,
         events: Recorder,
-        caches: Vec<Arc<dyn Warm>>,
+        caches: Vec<Arc<dyn AnyCache>>,
     ) -> Arc<PlanLoop<P>> {
         self.guarded_looks(name, planner, queue, events, caches, Guard::default())
     }
@@ -423,7 +423,7 @@ impl ControllerManager {
         planner: P,
         queue: &Queue<ObjectKey>,
         events: Recorder,
-        caches: Vec<Arc<dyn Warm>>,
+        caches: Vec<Arc<dyn AnyCache>>,
         guard: Guard,
     ) -> Arc<PlanLoop<P>> {
         let executor =
@@ -453,7 +453,7 @@ impl ControllerManager {
     }
 }
 
-fn warm<C: Warm + 'static>(cache: &Arc<C>) -> Arc<dyn Warm> {
+fn any_cache<C: AnyCache + 'static>(cache: &Arc<C>) -> Arc<dyn AnyCache> {
     Arc::<C>::clone(cache)
 }
 

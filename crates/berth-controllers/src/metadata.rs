@@ -1,7 +1,7 @@
 //! The metadata of all objects of all kinds: what the garbage collector and the namespace controller know.
 
 use crate::{
-    cache::{Cache, Index, Warm},
+    cache::{AnyCache, Cache, Index},
     cluster::{Cluster, ClusterError, ServedKind},
     lock,
     metrics::Metrics,
@@ -263,7 +263,7 @@ impl MetaCaches {
     }
 
     /// Resolves when all kinds that are served have their first consistent list.
-    pub async fn warm(&self) {
+    pub async fn synced(&self) {
         loop {
             let told = self.told.listen();
             if lock(&self.kinds).is_told {
@@ -272,7 +272,7 @@ impl MetaCaches {
             told.await;
         }
         for (_, cache) in self.all() {
-            cache.warm().await;
+            cache.synced().await;
         }
     }
 

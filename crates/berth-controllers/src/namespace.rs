@@ -6,7 +6,7 @@ use crate::{
     cluster::{Cluster, ClusterError, DeleteParams, RawObject, ServedKind},
     lock,
     metadata::{MetaCache, MetaCaches, MetaView},
-    worker::{Looked, Queue, Reconcile},
+    worker::{Queue, Reconcile, ReconcileResult},
 };
 use berth_api::{Scope, Subresource, decode::Codec};
 use berth_env::Clock;
@@ -227,15 +227,15 @@ fn note_terminating(terminating: &Mutex<BTreeSet<Name>>, delta: &Delta<MetaView>
 }
 
 impl Reconcile<ObjectKey> for NamespaceController {
-    fn look<'a>(&'a self, key: &'a ObjectKey) -> BoxFuture<'a, Looked> {
+    fn look<'a>(&'a self, key: &'a ObjectKey) -> BoxFuture<'a, ReconcileResult> {
         Box::pin(async move {
             match self.look_at(key).await {
-                Ok(()) => Looked::Finished,
+                Ok(()) => ReconcileResult::Finished,
                 Err(error) => {
                     tracing::debug!(namespace = %key, %error, "requeued");
                     match error {
-                        Unfinished::Cluster(error) => Looked::failed(&error),
-                        _ => Looked::Failed,
+                        Unfinished::Cluster(error) => ReconcileResult::failed(&error),
+                        _ => ReconcileResult::Failed,
                     }
                 }
             }

@@ -4,13 +4,13 @@
 //! was cut off from the API server must not take its own silence for a node's.
 
 use crate::{
-    cache::{Cache, Delta, Warm},
+    cache::{AnyCache, Cache, Delta},
     cluster::{Cluster, ClusterError},
     executor::Executor,
     lock,
     metrics::Metrics,
     replica_set::PodCache,
-    worker::{Looked, Queue, Reconcile},
+    worker::{Queue, Reconcile, ReconcileResult},
 };
 use berth_env::{Clock, Env};
 use berth_identity::{Name, ObjectKey, Uid};
@@ -98,9 +98,9 @@ impl NodeLifecycle {
         let started = env.clone();
         let begin = async move {
             let shared = self.shared;
-            shared.nodes.warm().await;
-            shared.leases.warm().await;
-            shared.pods.warm().await;
+            shared.nodes.synced().await;
+            shared.leases.synced().await;
+            shared.pods.synced().await;
             self.node_queue.start(&started, "nodelifecycle", WORKERS, &Arc::new(NodeLooks(Arc::clone(&shared))));
             self.pod_queue.start(&started, "nodelifecycle pods", WORKERS, &Arc::new(PodLooks(shared)));
         };
@@ -162,41 +162,41 @@ impl Shared {
         nodes::plan(&nodes::NodeState { node, watched: &watched, now: self.clock.now() })
     }
 
-    async fn look_at_node(&self, key: &ObjectKey) -> Result<Looked, Unread> {
-        let Some(cached) = self.nodes.get(key) else { return Ok(Looked::Finished) };
+    async fn look_at_node(&self, key: &ObjectKey) -> Result<ReconcileResult, Unread> {
+        let Some(cached) = self.nodes.get(key) else { return Ok(ReconcileResult::Finished) };
         let plan = self.plan_node(&cached, self.lease_of(&key.name).as_deref());
         if plan.stages.is_empty() {
-            return Ok(plan.look_again.map_or(Looked::Finished, Looked::Again));
+            return Ok(plan.look_again.map_or(ReconcileResult::Finished, ReconcileResult::Again));
         }
-        let Some(node) = self.read_node(key).await? else { return Ok(Looked::Finished) };
+        let Some(node) = self.read_node(key).await? else { return Ok(ReconcileResult::Finished) };
         let lease =
             self.cluster.get(LEASES, &ObjectKey::new(NODE_LEASES, &key.name)).await?.map(|raw| raw.view::<LeaseView>()).transpose()?;
         let plan = self.plan_node(&node, lease.as_ref());
         Ok(self.carry_out(key, plan).await)
     }
 
-    async fn look_at_pod(&self, key: &ObjectKey) -> Result<Looked, Unread> {
-        let Some(raw) = self.cluster.get(PODS, key).await? else { return Ok(Looked::Finished) };
+    async fn look_at_pod(&self, key: &ObjectKey) -> Result<ReconcileResult, Unread> {
+        let Some(raw) = self.cluster.get(PODS, key).await? else { return Ok(ReconcileResult::Finished) };
         let pod: BoundPodView = raw.view()?;
         let node_key = ObjectKey::cluster_scoped(&pod.node_name);
-        let Some(cached) = self.nodes.get(&node_key) else { return Ok(Looked::Finished) };
+        let Some(cached) = self.nodes.get(&node_key) else { return Ok(ReconcileResult::Finished) };
         let plan = |node: &NodeView| pods::plan(&pods::NodePodState { pod: &pod, node, now: self.clock.now() });
         let first = plan(&cached);
         if first.stages.is_empty() {
-            return Ok(first.look_again.map_or(Looked::Finished, Looked::Again));
+            return Ok(first.look_again.map_or(ReconcileResult::Finished, ReconcileResult::Again));
         }
-        let Some(node) = self.read_node(&node_key).await? else { return Ok(Looked::Finished) };
+        let Some(node) = self.read_node(&node_key).await? else { return Ok(ReconcileResult::Finished) };
         Ok(self.carry_out(key, plan(&node)).await)
     }
 
-    async fn carry_out(&self, key: &ObjectKey, plan: Plan) -> Looked {
+    async fn carry_out(&self, key: &ObjectKey, plan: Plan) -> ReconcileResult {
         let look_again: Option<Timestamp> = plan.look_again;
         match self.executor.carry_out(key, plan).await.error {
             Some(error) => {
                 tracing::debug!(%error, "requeued");
                 error.looked()
             }
-            None => look_again.map_or(Looked::Finished, Looked::Again),
+            None => look_again.map_or(ReconcileResult::Finished, ReconcileResult::Again),
         }
     }
 
@@ -211,23 +211,23 @@ struct NodeLooks(Arc<Shared>);
 struct PodLooks(Arc<Shared>);
 
 impl Reconcile<ObjectKey> for NodeLooks {
-    fn look<'a>(&'a self, key: &'a ObjectKey) -> BoxFuture<'a, Looked> {
+    fn look<'a>(&'a self, key: &'a ObjectKey) -> BoxFuture<'a, ReconcileResult> {
         Box::pin(async move { or_failed(key, self.0.look_at_node(key).await) })
     }
 }
 
 impl Reconcile<ObjectKey> for PodLooks {
-    fn look<'a>(&'a self, key: &'a ObjectKey) -> BoxFuture<'a, Looked> {
+    fn look<'a>(&'a self, key: &'a ObjectKey) -> BoxFuture<'a, ReconcileResult> {
         Box::pin(async move { or_failed(key, self.0.look_at_pod(key).await) })
     }
 }
 
-fn or_failed(key: &ObjectKey, looked: Result<Looked, Unread>) -> Looked {
+fn or_failed(key: &ObjectKey, looked: Result<ReconcileResult, Unread>) -> ReconcileResult {
     looked.unwrap_or_else(|error| {
         tracing::debug!(%key, %error, "requeued");
         match error {
-            Unread::Cluster(error) => Looked::failed(&error),
-            Unread::Unreadable(_) => Looked::Failed,
+            Unread::Cluster(error) => ReconcileResult::failed(&error),
+            Unread::Unreadable(_) => ReconcileResult::Failed,
         }
     })
 }

@@ -1,15 +1,15 @@
 //! One look of a controller that decides by a plan: settle what is unknown, wait for own writes, plan, carry out.
 
 use crate::{
-    cache::{Cache, Warm},
+    cache::{AnyCache, Cache},
     cluster::ClusterError,
     creations::Creations,
-    executor::{Carried, Executor, Owners},
+    executor::{Execution, Executor, Owners},
     guard::Guard,
     lock,
     own_writes::{OwnWrites, Shown},
     waits::Waits,
-    worker::{Looked, Queue, Reconcile},
+    worker::{Queue, Reconcile, ReconcileResult},
 };
 use berth_api::FeatureGates;
 use berth_env::Clock;
@@ -40,7 +40,7 @@ const PATIENCE: i32 = 10;
 
 /// What a state is made from besides objects.
 #[derive(Clone, Copy)]
-pub struct Look<'a> {
+pub struct PlanInputs<'a> {
     /// Why pods or objects could not be made or deleted last time.
     pub last_error: Option<&'a str>,
     /// The controllers' feature gates.
@@ -88,7 +88,7 @@ pub struct PlanLoop<P> {
 
 /// The caches that a plan is made from.
 #[derive(Clone)]
-struct Caches(Vec<Arc<dyn Warm>>);
+struct Caches(Vec<Arc<dyn AnyCache>>);
 
 impl<P: Planner> PlanLoop<P> {
     /// A loop over `queue`. Own writes to the resources of `caches` are awaited there. To be called before the caches start.
@@ -98,7 +98,7 @@ impl<P: Planner> PlanLoop<P> {
         executor: Executor,
         clock: Arc<dyn Clock>,
         queue: Queue<ObjectKey>,
-        caches: Vec<Arc<dyn Warm>>,
+        caches: Vec<Arc<dyn AnyCache>>,
         waits: Waits,
         guard: Guard,
     ) -> Arc<Self> {
@@ -144,7 +144,7 @@ impl<P: Planner> PlanLoop<P> {
     }
 
     /// From now on `key` waits for what was written. If the caches were faster, it is looked at again at once.
-    fn record(&self, key: &ObjectKey, carried: &mut Carried) {
+    fn record(&self, key: &ObjectKey, carried: &mut Execution) {
         lock(&self.own).record(key, std::mem::take(&mut carried.writes));
         self.wake();
     }
@@ -167,7 +167,7 @@ impl<P: Planner> PlanLoop<P> {
     }
 
     /// Does nothing for `key`, on which another controller acts; reports it once.
-    fn stand_back(&self, key: &ObjectKey, second: SecondWriter) -> Looked {
+    fn stand_back(&self, key: &ObjectKey, second: SecondWriter) -> ReconcileResult {
         let waits = [Wait::SecondWriter(second)];
         let begun = lock(&self.waits).take_in(key, &waits);
         for wait in begun {
@@ -175,16 +175,16 @@ impl<P: Planner> PlanLoop<P> {
             self.planner.wait_event(key, wait).iter().for_each(|event| self.executor.record(event));
         }
         self.executor.tell(key, &Plan { waits: waits.to_vec(), ..Plan::default() }, Due::All);
-        Looked::Finished
+        ReconcileResult::Finished
     }
 
-    async fn look_at(&self, key: &ObjectKey) -> Looked {
+    async fn look_at(&self, key: &ObjectKey) -> ReconcileResult {
         if let Some(second) = self.guard.stopped(key) {
             return self.stand_back(key, second);
         }
         let is_in_doubt = lock(&self.own).is_in_doubt(key);
         if is_in_doubt && let Err(error) = self.await_all(key).await {
-            return Looked::failed(&error);
+            return ReconcileResult::failed(&error);
         }
         let unsettled = lock(&self.own).take_unsettled(key);
         if !unsettled.is_empty() {
@@ -196,14 +196,14 @@ impl<P: Planner> PlanLoop<P> {
         }
         if let Some(resource) = lock(&self.own).blocked(key, &self.caches) {
             self.planner.put_off(resource);
-            return Looked::Finished;
+            return ReconcileResult::Finished;
         }
         let room = self.room.load(Ordering::SeqCst);
         let now = self.clock.now();
         let last_error = lock(&self.errors).get(key).map(ToString::to_string);
         let Some(plan) = self.planner.plan(key, last_error.as_deref(), now) else {
             self.forget(key);
-            return Looked::Finished;
+            return ReconcileResult::Finished;
         };
         plan.waits.iter().for_each(|wait| tracing::debug!(%key, "{wait}"));
         let begun = lock(&self.waits).take_in(key, &plan.waits);
@@ -217,7 +217,7 @@ impl<P: Planner> PlanLoop<P> {
         let looked = self.after(key, &carried, last_error.is_some(), look_again.map(|at| at.max(now + SOONEST)));
         // Room that came while the plan was carried out woke nobody: the refusal was not known yet.
         let missed_room = carried.reportable.as_ref().is_some_and(exceeds_quota) && room != self.room.load(Ordering::SeqCst);
-        if missed_room { Looked::Again(self.clock.now()) } else { looked }
+        if missed_room { ReconcileResult::Again(self.clock.now()) } else { looked }
     }
 
     /// Which actions of the plan are executed now, and until when the others are deferred. The reconcile of then, or one before, plans them again.
@@ -235,7 +235,7 @@ impl<P: Planner> PlanLoop<P> {
         (Due::Urgent, Some(until))
     }
 
-    fn after(&self, key: &ObjectKey, carried: &Carried, had_error: bool, look_again: Option<Timestamp>) -> Looked {
+    fn after(&self, key: &ObjectKey, carried: &Execution, had_error: bool, look_again: Option<Timestamp>) -> ReconcileResult {
         if let Some(error) = &carried.error {
             tracing::debug!(%key, %error, "a plan could not be executed; requeued");
             if let Some(error) = &carried.reportable {
@@ -246,9 +246,9 @@ impl<P: Planner> PlanLoop<P> {
         if had_error {
             // The status still tells of the error that is no more.
             lock(&self.errors).remove(key);
-            return Looked::Again(self.clock.now());
+            return ReconcileResult::Again(self.clock.now());
         }
-        look_again.map_or(Looked::Finished, Looked::Again)
+        look_again.map_or(ReconcileResult::Finished, ReconcileResult::Again)
     }
 
     fn forget(&self, key: &ObjectKey) {
@@ -260,7 +260,7 @@ impl<P: Planner> PlanLoop<P> {
 }
 
 impl<P: Planner> Reconcile<ObjectKey> for PlanLoop<P> {
-    fn look<'a>(&'a self, key: &'a ObjectKey) -> BoxFuture<'a, Looked> {
+    fn look<'a>(&'a self, key: &'a ObjectKey) -> BoxFuture<'a, ReconcileResult> {
         Box::pin(self.look_at(key))
     }
 }
@@ -280,7 +280,7 @@ fn wake(own: &Mutex<OwnWrites<ObjectKey>>, queue: &Queue<ObjectKey>, resource: &
 }
 
 impl Caches {
-    fn of(&self, resource: &GroupResource) -> Option<&Arc<dyn Warm>> {
+    fn of(&self, resource: &GroupResource) -> Option<&Arc<dyn AnyCache>> {
         self.0.iter().find(|cache| cache.resource() == *resource)
     }
 }
@@ -305,7 +305,7 @@ impl Shown for Caches {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{cluster::Cluster, events::Recorder, executor::CarryError, metrics::Metrics, queue::WorkQueue, testing::FakeCluster};
+    use crate::{cluster::Cluster, events::Recorder, executor::ExecutionError, metrics::Metrics, queue::WorkQueue, testing::FakeCluster};
     use berth_env::testing::TestEnv;
     use berth_identity::Uid;
     use berth_workloads::resources::PODS;
@@ -347,7 +347,7 @@ mod tests {
 
     /// The same, with caches.
     fn looking_at<P: Planner>(
-        caches: Vec<Arc<dyn Warm>>,
+        caches: Vec<Arc<dyn AnyCache>>,
         planner: P,
         queue: &Queue<ObjectKey>,
         world: &TestEnv,
@@ -363,11 +363,11 @@ mod tests {
     /// A cache of pods that shows everything up to a revision, and wakes nobody.
     struct PodsUpTo(AtomicU64);
 
-    impl Warm for PodsUpTo {
-        fn warm(&self) -> BoxFuture<'_, ()> {
+    impl AnyCache for PodsUpTo {
+        fn synced(&self) -> BoxFuture<'_, ()> {
             Box::pin(async {})
         }
-        fn is_warm(&self) -> bool {
+        fn is_synced(&self) -> bool {
             true
         }
         fn revision(&self) -> Revision {
@@ -399,7 +399,7 @@ mod tests {
             let calls = cluster.calls().split_off(seen);
             seen += calls.len();
             let words = calls.iter().map(|call| call.split(' ').nth(2).unwrap_or_default().to_owned()).collect();
-            (words, matches!(looked, Looked::Again(_)))
+            (words, matches!(looked, ReconcileResult::Again(_)))
         };
         after.iter().map(look).collect()
     }
@@ -407,9 +407,9 @@ mod tests {
     #[test]
     fn who_is_busy_is_left_alone_for_as_long_as_it_says() {
         let busy = |retry_after| ClusterError::Busy { message: "too many requests".into(), retry_after };
-        let looked = |error: ClusterError| CarryError::Cluster(error).looked();
-        assert!(matches!(looked(busy(Some(Duration::from_secs(7)))), Looked::NotBefore(after) if after == Duration::from_secs(7)));
-        assert!(matches!(looked(busy(None)), Looked::Failed));
+        let looked = |error: ClusterError| ExecutionError::Cluster(error).looked();
+        assert!(matches!(looked(busy(Some(Duration::from_secs(7)))), ReconcileResult::NotBefore(after) if after == Duration::from_secs(7)));
+        assert!(matches!(looked(busy(None)), ReconcileResult::Failed));
         let mut queue = WorkQueue::new(None);
         queue.add_rate_limited_after("a", Duration::from_secs(7), Timestamp::UNIX_EPOCH);
         assert_eq!(queue.next_wakeup(), Some(Timestamp::UNIX_EPOCH + Duration::from_secs(7)));
@@ -443,9 +443,9 @@ mod tests {
             let looks = Arc::clone(&looks);
             world.block_on(async move { looks.look_at(&ObjectKey::new("ns", "web")).await })
         };
-        assert!(matches!(look(), Looked::Panicked(_)));
+        assert!(matches!(look(), ReconcileResult::Panicked(_)));
         // A pod may have been made that the cache does not show.
-        assert!(matches!(look(), Looked::Finished));
+        assert!(matches!(look(), ReconcileResult::Finished));
         assert_eq!(cluster.calls().len(), 0, "{:?}", cluster.calls());
         shown.0.store(cluster.newest_revision().0, Ordering::Relaxed);
         look();

@@ -1,8 +1,8 @@
 //! The pod garbage collector: looks for pods that nobody will finish, now and then.
 
 use crate::{
-    cache::Warm,
-    executor::{CarryError, Executor},
+    cache::AnyCache,
+    executor::{ExecutionError, Executor},
     metadata::MetaCache,
     panics::caught,
     replica_set::PodCache,
@@ -37,13 +37,13 @@ pub struct PodCollector {
 impl PodCollector {
     /// Looks every 20 s, for ever, once the caches are complete.
     pub async fn run(self) {
-        self.pods.warm().await;
-        self.nodes.warm().await;
+        self.pods.synced().await;
+        self.nodes.synced().await;
         let mut missing = BTreeMap::new();
         loop {
             match caught(self.look(&mut missing)).await {
                 Ok(None) => (),
-                Ok(Some(CarryError::Panicked(panicked))) | Err(panicked) => {
+                Ok(Some(ExecutionError::Panicked(panicked))) | Err(panicked) => {
                     self.panics.inc();
                     tracing::error!(controller = "podgc", panic = ?panicked.0, "a reconcile panicked; requeued");
                 }
@@ -53,7 +53,7 @@ impl PodCollector {
         }
     }
 
-    async fn look(&self, missing: &mut BTreeMap<String, Timestamp>) -> Option<CarryError> {
+    async fn look(&self, missing: &mut BTreeMap<String, Timestamp>) -> Option<ExecutionError> {
         let plan = self.plan(missing, self.clock.now());
         self.executor.carry_out("all pods", plan).await.error
     }

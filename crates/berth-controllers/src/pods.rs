@@ -8,7 +8,7 @@ use crate::{
     owners::{Orphans, remove_from},
     sorted::Sorted,
 };
-use berth_identity::{Namespace, NodeName, ObjectKey, Uid};
+use berth_identity::{Generation, Namespace, NodeName, ObjectKey, Uid};
 use berth_workloads::{
     cause::{self, Kind},
     counts::{LeftBehind, PodCounts, PodsOfSet, Role, former_deployment, role},
@@ -16,7 +16,7 @@ use berth_workloads::{
     pod_gc::Candidates,
     replica_set::{SinglePods, WantedPods},
     selector::{Labels, Selector},
-    stateful_set::Roster,
+    stateful_set::ControlledPods,
     view::{DeploymentView, PodView, ReplicaSetView, StatefulSetView, View},
 };
 use counted::{Counted, Sign};
@@ -61,7 +61,7 @@ struct Owned {
     /// Absent until somebody asks.
     counted: Option<Counted>,
     /// Absent until a StatefulSet asks; holds for this generation of it. Shared with states: it is copied only where one is kept beyond its plan.
-    roster: Option<(i64, Arc<Roster>)>,
+    controlled: Option<(Generation, Arc<ControlledPods>)>,
     /// Terminating pods by the end of their grace period.
     going: BTreeSet<(Timestamp, ObjectKey)>,
     /// Active pods that do not come up, by the rank of their causes.
@@ -79,7 +79,7 @@ impl PodIndex {
         (counts, next)
     }
 
-    /// Brings the roster of a StatefulSet's pods up to `now`, which must not go backwards.
+    /// Brings a StatefulSet's pods up to `now`, which must not go backwards.
     ///
     /// Costs what became available since the last call; after a change of the set's spec, what the set owns.
     pub fn call_roll(&mut self, set: &StatefulSetView, now: Timestamp) {
@@ -88,10 +88,10 @@ impl PodIndex {
         }
     }
 
-    /// The roster of the StatefulSet with this uid, as of the last [`PodIndex::call_roll`]; `None` if it controls no pods.
+    /// The pods of the StatefulSet with this uid, as of the last [`PodIndex::call_roll`]; `None` if it controls no pods.
     #[must_use]
-    pub fn roster(&self, uid: &str) -> Option<&Arc<Roster>> {
-        self.owned.get(uid)?.roster.as_ref().map(|(_, roster)| roster)
+    pub fn controlled(&self, uid: &str) -> Option<&Arc<ControlledPods>> {
+        self.owned.get(uid)?.controlled.as_ref().map(|(_, controlled)| controlled)
     }
 
     /// Pods of a namespace that nobody controls and that `selector` matches, by key. No selector matches nothing.
@@ -307,18 +307,19 @@ impl Owned {
     }
 
     fn call_roll(&mut self, set: &StatefulSetView, now: Timestamp) {
-        let known = self.roster.take().filter(|(generation, _)| *generation == set.meta.generation);
-        let (_, mut roster) = known.unwrap_or_else(|| (set.meta.generation, Arc::new(Roster::new(set, self.pods.values(), now))));
-        Arc::make_mut(&mut roster).advance(now);
-        self.roster = Some((set.meta.generation, roster));
+        let known = self.controlled.take().filter(|(generation, _)| *generation == set.meta.generation);
+        let (_, mut controlled) =
+            known.unwrap_or_else(|| (set.meta.generation, Arc::new(ControlledPods::new(set, self.pods.values(), now))));
+        Arc::make_mut(&mut controlled).advance(now);
+        self.controlled = Some((set.meta.generation, controlled));
     }
 
     fn add(&mut self, key: ObjectKey, pod: &Arc<PodView>) {
         if let Some(counted) = &mut self.counted {
             counted.change(&key, pod, Sign::Plus);
         }
-        if let Some((_, roster)) = &mut self.roster {
-            Arc::make_mut(roster).add(pod);
+        if let Some((_, controlled)) = &mut self.controlled {
+            Arc::make_mut(controlled).add(pod);
         }
         if let Some(until) = pod.meta.deleted.filter(|_| pod.is_terminating()) {
             self.going.insert((until, key.clone()));
@@ -335,10 +336,10 @@ impl Owned {
             counted.change(key, old, Sign::Minus);
             counted.change(key, new, Sign::Plus);
         }
-        if let Some((_, roster)) = &mut self.roster {
-            let roster = Arc::make_mut(roster);
-            roster.remove(old);
-            roster.add(new);
+        if let Some((_, controlled)) = &mut self.controlled {
+            let controlled = Arc::make_mut(controlled);
+            controlled.remove(old);
+            controlled.add(new);
         }
         let until = |pod: &PodView| pod.meta.deleted.filter(|_| pod.is_terminating());
         move_in(&mut self.going, (until(old), until(new)), key);
@@ -350,8 +351,8 @@ impl Owned {
         if let Some(counted) = &mut self.counted {
             counted.change(key, pod, Sign::Minus);
         }
-        if let Some((_, roster)) = &mut self.roster {
-            Arc::make_mut(roster).remove(pod);
+        if let Some((_, controlled)) = &mut self.controlled {
+            Arc::make_mut(controlled).remove(pod);
         }
         if let Some(until) = pod.meta.deleted {
             self.going.remove(&(until, key.clone()));
@@ -411,7 +412,7 @@ mod tests {
     use super::*;
     use berth_workloads::{
         owners::OwnerReferences,
-        view::{ContainerSymptom, Meta, PodPhase, Said, Symptoms},
+        view::{ContainerSymptom, Meta, PodPhase, ReasonMessage, Symptoms},
     };
     use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, OwnerReference};
     use proptest::prelude::*;
@@ -423,12 +424,13 @@ mod tests {
     fn set(generation: i64, min_ready_seconds: i32) -> Arc<ReplicaSetView> {
         let labels: BTreeMap<_, _> = [("app".to_owned(), "web".to_owned())].into();
         let selector = LabelSelector { match_labels: Some(labels), ..LabelSelector::default() };
-        let meta = Meta { namespace: "ns".into(), name: "web".into(), uid: "set".into(), generation, ..Meta::default() };
+        let meta =
+            Meta { namespace: "ns".into(), name: "web".into(), uid: "set".into(), generation: Generation(generation), ..Meta::default() };
         Arc::new(ReplicaSetView { meta, selector: Selector::parse(&selector), min_ready_seconds, ..ReplicaSetView::default() })
     }
 
     fn waits_for(reason: &str) -> Box<Symptoms> {
-        let waiting = Some(Said { reason: reason.to_owned(), ..Said::default() });
+        let waiting = Some(ReasonMessage { reason: reason.to_owned(), ..ReasonMessage::default() });
         Box::new(Symptoms { containers: vec![ContainerSymptom { waiting, ..ContainerSymptom::default() }], ..Symptoms::default() })
     }
 

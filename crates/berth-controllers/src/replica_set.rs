@@ -1,11 +1,11 @@
 //! The ReplicaSet controller: which changes wake which set, and what its plan is made from.
 
 use crate::{
-    cache::{Cache, Delta, Known, Warm},
+    cache::{AnyCache, Cache, Delta, Known},
     creations::Creations,
     metrics::Metrics,
     owners::OwnerIndex,
-    plan_loop::{Look, Planner},
+    plan_loop::{PlanInputs, Planner},
     pods::{PodIndex, counts_change},
     worker::Queue,
 };
@@ -95,9 +95,9 @@ pub fn observe(
     set: &Arc<ReplicaSetView>,
     sets: &Known<ReplicaSetView, OwnerIndex<ReplicaSetView>>,
     pods: &mut PodIndex,
-    look: Look<'_>,
+    inputs: PlanInputs<'_>,
 ) -> ReplicaSetState {
-    let Look { last_error, gates, now } = look;
+    let PlanInputs { last_error, gates, now } = inputs;
     let (counts, next_available_at) = pods.counts(set, now);
     let siblings = || set.meta.controller().into_iter().flat_map(|owner| sets.index().controlled_by(&owner.uid));
     let pods = pods.single(set, wanted_pods(set, &counts), siblings);
@@ -116,8 +116,8 @@ impl Planner for ReplicaSetPlanner {
     fn plan(&self, key: &ObjectKey, last_error: Option<&str>, now: Timestamp) -> Option<Plan> {
         let set = self.sets.get(key)?;
         let (sets, mut pods) = (self.sets.read(), self.pods.read());
-        let look = Look { last_error, gates: &self.gates, now };
-        let plan = replica_set::plan(&observe(&set, &sets, pods.index_mut(), look));
+        let inputs = PlanInputs { last_error, gates: &self.gates, now };
+        let plan = replica_set::plan(&observe(&set, &sets, pods.index_mut(), inputs));
         // The histogram takes floating point numbers; ratios are whole and small.
         let ratios = plan.deletion_age_ratios.iter().map(|ratio| f64::from(i32::try_from(*ratio).unwrap_or(i32::MAX)));
         ratios.for_each(|ratio| self.metrics.sorting_deletion_age_ratio.observe(ratio));

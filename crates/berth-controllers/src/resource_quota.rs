@@ -3,7 +3,7 @@
 //! What there is is only read where there is a quota: until the first one is made, no cache of objects is filled for it.
 
 use crate::{
-    cache::{Cache, Delta, Index, Warm},
+    cache::{AnyCache, Cache, Delta, Index},
     cluster::Cluster,
     lock,
     metadata::MetaCaches,
@@ -204,8 +204,8 @@ impl QuotaPlanner {
     }
 
     /// Resolves when there is a quota to plan and all that it counts is known.
-    pub async fn warm(&self, cluster: &Arc<dyn Cluster>, spawner: &Arc<dyn Spawner>, metrics: &Arc<Metrics>) {
-        self.quotas.warm().await;
+    pub async fn synced(&self, cluster: &Arc<dyn Cluster>, spawner: &Arc<dyn Spawner>, metrics: &Arc<Metrics>) {
+        self.quotas.synced().await;
         loop {
             let changed = self.changed.listen();
             if !self.quotas.read().is_empty() {
@@ -214,14 +214,14 @@ impl QuotaPlanner {
             changed.await;
         }
         self.metadata.start(cluster, spawner, metrics);
-        self.metadata.warm().await;
+        self.metadata.synced().await;
         let (Measured { pods, services, claims }, cluster, spawner) = (&*self.measured, &**cluster, &**spawner);
         pods.start(cluster, spawner, metrics);
         services.start(cluster, spawner, metrics);
         claims.start(cluster, spawner, metrics);
-        pods.warm().await;
-        services.warm().await;
-        claims.warm().await;
+        pods.synced().await;
+        services.synced().await;
+        claims.synced().await;
     }
 
     /// What there is of everything that the quota bounds, and the revision up to which all of it is known.

@@ -3,7 +3,7 @@
 //! Pods are only followed once a Service selects some: without one they cost nothing here.
 
 use crate::{
-    cache::{Cache, Delta, Index, Warm},
+    cache::{AnyCache, Cache, Delta, Index},
     cluster::Cluster,
     labelled::Labelled,
     lock,
@@ -116,7 +116,7 @@ impl Sources {
     /// Follows Services; pods and nodes too, once a Service selects pods. To be called once all handlers are in place.
     pub async fn follow(self, cluster: Arc<dyn Cluster>, spawner: Arc<dyn Spawner>, metrics: Arc<Metrics>) {
         self.services.start(&*cluster, &*spawner, &metrics);
-        self.services.warm().await;
+        self.services.synced().await;
         loop {
             let selecting = self.selecting.listen();
             if self.services.read().iter().any(|service| service.selector.is_some()) {
@@ -144,13 +144,13 @@ impl Sources {
 
     /// Resolves when pods are known; then every Service is to be looked at.
     pub async fn wake_when_known(&self, queue: &Queue<ObjectKey>) {
-        self.pods.warm().await;
-        self.nodes.warm().await;
+        self.pods.synced().await;
+        self.nodes.synced().await;
         self.services.read().iter().for_each(|service| queue.add(service.key()));
     }
 
     fn is_known(&self) -> bool {
-        self.pods.is_warm() && self.nodes.is_warm()
+        self.pods.is_synced() && self.nodes.is_synced()
     }
 
     /// The pods that a Service selects, by name.

@@ -5,7 +5,7 @@ use crate::{
     claim_doubts::{ClaimDoubts, named},
     metrics::Metrics,
     owners::OwnerIndex,
-    plan_loop::{Look, Planner},
+    plan_loop::{PlanInputs, Planner},
     pods::{PodIndex, counts_change},
     replica_set::PodCache,
     worker::Queue,
@@ -14,12 +14,12 @@ use berth_api::{
     FeatureGates,
     apps::stateful_set::{ORDERED_READY, PARALLEL},
 };
-use berth_identity::ObjectKey;
+use berth_identity::{ObjectKey, Ordinal};
 use berth_workloads::{
     Plan, cause,
     plan::{EventRecord, Wait},
     selector::Labels,
-    stateful_set::{self, PodName, Roster, StatefulSetState, member_ordinal},
+    stateful_set::{self, ControlledPods, PodName, StatefulSetState, member_ordinal},
     view::{ClaimView, PodView, RevisionView, StatefulSetView, View},
 };
 use jiff::Timestamp;
@@ -75,8 +75,8 @@ impl StatefulSetPlanner {
         claims.on_change(move |delta| wake_for_claim(&known.read(), &woken, &doubts, delta));
     }
 
-    fn show(&self, set: &StatefulSetView, roster: &Roster) {
-        let Some(figures) = stateful_set::figures(set, roster, &self.gates) else { return };
+    fn show(&self, set: &StatefulSetView, controlled: &ControlledPods) {
+        let Some(figures) = stateful_set::figures(set, controlled, &self.gates) else { return };
         let labels = [&*set.meta.namespace, &*set.meta.name, &*set.spec.pod_management_policy];
         self.metrics.stateful_set_unavailable.with_label_values(&labels).set(figures.unavailable);
         self.metrics.stateful_set_max_unavailable.with_label_values(&labels).set(figures.max_unavailable);
@@ -102,23 +102,23 @@ pub struct Belongings<'a> {
     pub pods: &'a mut Known<PodView, PodIndex>,
     /// The claims.
     pub claims: &'a Known<ClaimView>,
-    /// Which claims need a look.
+    /// Which claims must be checked.
     pub doubts: &'a ClaimDoubts,
 }
 
 /// Makes the state that a StatefulSet is planned from. The one place where that is made, for the controller and for the commands that show what it would do.
 #[must_use]
-pub fn observe(set: &Arc<StatefulSetView>, of: Belongings<'_>, look: Look<'_>) -> StatefulSetState {
-    let (Belongings { revisions, pods, claims, doubts }, Look { last_error, gates, now }) = (of, look);
+pub fn observe(set: &Arc<StatefulSetView>, of: Belongings<'_>, inputs: PlanInputs<'_>) -> StatefulSetState {
+    let (Belongings { revisions, pods, claims, doubts }, PlanInputs { last_error, gates, now }) = (of, inputs);
     let (namespace, selector) = (&set.meta.namespace, set.selector.as_ref());
     let orphans = revisions.index().orphans(namespace, selector);
     let listed = revisions.index().controlled_by(&set.meta.uid).chain(orphans).cloned().collect();
     pods.index_mut().call_roll(set, now);
-    let roster = pods.index().roster(&set.meta.uid).cloned().unwrap_or_else(|| Arc::new(Roster::new(set, [], now)));
-    let mut state = StatefulSetState::new(Arc::clone(set), roster, gates.clone(), now);
+    let controlled = pods.index().controlled(&set.meta.uid).cloned().unwrap_or_else(|| Arc::new(ControlledPods::new(set, [], now)));
+    let mut state = StatefulSetState::new(Arc::clone(set), controlled, gates.clone(), now);
     state.revisions = listed;
     state.orphans = pods.index().orphans(namespace, selector).cloned().collect();
-    state.claims_in_doubt = doubts.settle(set, &state.roster, claims);
+    state.claims_in_doubt = doubts.settle(set, &state.pods, claims);
     state.last_error = last_error.map(str::to_owned);
     let wanted = stateful_set::wanted(&state);
     let is_there = |name: &String| pods.get(&ObjectKey::new(namespace, name)).is_some();
@@ -210,7 +210,7 @@ fn wake_for_claim(sets: &Sets, queue: &Queue<ObjectKey>, doubts: &ClaimDoubts, d
             prefix.is_some_and(|prefix| templates.into_iter().any(|template| template == prefix))
         };
         for set in sets.in_namespace(&claim.meta.namespace).filter(is_of) {
-            ordinal.into_iter().for_each(|ordinal| doubts.add(&set.key(), ordinal.into()));
+            ordinal.into_iter().for_each(|ordinal| doubts.add(&set.key(), Ordinal(ordinal.into())));
             queue.add(set.key());
         }
     }
@@ -225,9 +225,9 @@ impl Planner for StatefulSetPlanner {
         let StatefulSetCaches { revisions, pods, claims, .. } = &self.caches;
         let (revisions, claims, mut pods) = (revisions.read(), claims.read(), pods.read());
         let belongings = Belongings { revisions: &revisions, pods: &mut pods, claims: &claims, doubts: &self.doubts };
-        let look = Look { last_error, gates: &self.gates, now };
-        let state = observe(&set, belongings, look);
-        self.show(&set, &state.roster);
+        let inputs = PlanInputs { last_error, gates: &self.gates, now };
+        let state = observe(&set, belongings, inputs);
+        self.show(&set, &state.pods);
         Some(stateful_set::plan(&state))
     }
 

@@ -7,7 +7,7 @@ mod index;
 pub use index::{ClaimCache, ClaimIndex, ClaimUserCache, ClaimUserIndex, ClassCache, VolumeCache, VolumeIndex, claim_key};
 
 use crate::{
-    cache::{Delta, Warm},
+    cache::{AnyCache, Delta},
     cluster::Cluster,
     lock,
     metrics::Metrics,
@@ -86,18 +86,18 @@ impl VolumeBinder {
 
     /// What own writes show in.
     #[must_use]
-    pub fn caches(&self) -> Vec<Arc<dyn Warm>> {
+    pub fn caches(&self) -> Vec<Arc<dyn AnyCache>> {
         vec![Arc::<ClaimCache>::clone(&self.claims), Arc::<VolumeCache>::clone(&self.volumes)]
     }
 
     /// Resolves when there is a claim or volume to plan and all that plans are made from is known.
-    pub async fn warm(&self, cluster: &dyn Cluster, spawner: &dyn Spawner, metrics: &Arc<Metrics>) {
+    pub async fn synced(&self, cluster: &dyn Cluster, spawner: &dyn Spawner, metrics: &Arc<Metrics>) {
         self.claims.start(cluster, spawner, metrics);
         self.volumes.start(cluster, spawner, metrics);
         self.classes.start(cluster, spawner, metrics);
-        self.claims.warm().await;
-        self.volumes.warm().await;
-        self.classes.warm().await;
+        self.claims.synced().await;
+        self.volumes.synced().await;
+        self.classes.synced().await;
         loop {
             let appeared = self.appeared.listen();
             if !self.claims.read().is_empty() || !self.volumes.read().is_empty() {
@@ -106,7 +106,7 @@ impl VolumeBinder {
             appeared.await;
         }
         self.users.start(cluster, spawner, metrics);
-        self.users.warm().await;
+        self.users.synced().await;
     }
 
     fn claim_changed(&self, delta: &Delta<ClaimView>, queue: &Queue<ObjectKey>) {

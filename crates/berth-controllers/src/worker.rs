@@ -35,7 +35,7 @@ struct Shared<K> {
 
 /// What a look at one key came to.
 #[derive(Debug)]
-pub enum Looked {
+pub enum ReconcileResult {
     /// Nothing more to do until something changes.
     Finished,
     /// As `Finished`, but look again at this time in any case.
@@ -48,7 +48,7 @@ pub enum Looked {
     Panicked(Panicked),
 }
 
-impl Looked {
+impl ReconcileResult {
     /// What a look comes to that ends with this error.
     #[must_use]
     pub fn failed(error: &ClusterError) -> Self {
@@ -59,7 +59,7 @@ impl Looked {
 /// What a controller does with one key. It looks at the state, never at what woke it.
 pub trait Reconcile<K>: Send + Sync + 'static {
     /// One look.
-    fn look<'a>(&'a self, key: &'a K) -> BoxFuture<'a, Looked>;
+    fn look<'a>(&'a self, key: &'a K) -> BoxFuture<'a, ReconcileResult>;
 }
 
 impl<K: Ord + Clone + Send + Sync + 'static> Queue<K> {
@@ -140,17 +140,17 @@ impl<K: Ord + Clone + Send + Sync + 'static> Queue<K> {
     }
 
     /// Gives a key back that [`Queue::next`] gave out.
-    pub fn finish(&self, key: &K, looked: &Looked) {
+    pub fn finish(&self, key: &K, looked: &ReconcileResult) {
         let now = self.shared.clock.now();
         self.change(|queue| {
             match looked {
-                Looked::Failed | Looked::Panicked(_) => queue.add_rate_limited(key.clone(), now),
-                Looked::NotBefore(after) => queue.add_rate_limited_after(key.clone(), *after, now),
-                Looked::Again(at) => {
+                ReconcileResult::Failed | ReconcileResult::Panicked(_) => queue.add_rate_limited(key.clone(), now),
+                ReconcileResult::NotBefore(after) => queue.add_rate_limited_after(key.clone(), *after, now),
+                ReconcileResult::Again(at) => {
                     queue.forget(key);
                     queue.add_after(key.clone(), *at, now);
                 }
-                Looked::Finished => queue.forget(key),
+                ReconcileResult::Finished => queue.forget(key),
             }
             queue.done(key, now);
         });
@@ -204,8 +204,8 @@ impl<K: Ord + Clone + Debug + Send + Sync + 'static> Queue<K> {
 async fn work<K: Ord + Clone + Debug + Send + Sync + 'static>(queue: Queue<K>, name: &'static str, reconcile: Arc<impl Reconcile<K>>) {
     loop {
         let key = queue.next().await;
-        let looked = caught(async { reconcile.look(&key).await }).await.unwrap_or_else(Looked::Panicked);
-        if let Looked::Panicked(Panicked(text)) = &looked {
+        let looked = caught(async { reconcile.look(&key).await }).await.unwrap_or_else(ReconcileResult::Panicked);
+        if let ReconcileResult::Panicked(Panicked(text)) = &looked {
             queue.shared.panics.inc();
             tracing::error!(controller = name, ?key, panic = ?text, "a reconcile panicked; requeued with backoff");
         }
@@ -243,12 +243,12 @@ mod tests {
     }
 
     impl Reconcile<&'static str> for Looks {
-        fn look<'a>(&'a self, key: &'a &'static str) -> BoxFuture<'a, Looked> {
+        fn look<'a>(&'a self, key: &'a &'static str) -> BoxFuture<'a, ReconcileResult> {
             let mut seen = lock(&self.seen);
             let times = seen.entry(key).or_default();
             times.push(self.clock.now());
             assert!(*key != "bad" || self.panics < times.len(), "nobody saw this coming");
-            Box::pin(async { Looked::Finished })
+            Box::pin(async { ReconcileResult::Finished })
         }
     }
 
@@ -294,12 +294,12 @@ mod tests {
     struct Slow(Arc<dyn Clock>, Mutex<Vec<(u32, Timestamp)>>);
 
     impl Reconcile<u32> for Slow {
-        fn look<'a>(&'a self, key: &'a u32) -> BoxFuture<'a, Looked> {
+        fn look<'a>(&'a self, key: &'a u32) -> BoxFuture<'a, ReconcileResult> {
             lock(&self.1).push((*key, self.0.now()));
             let over = self.0.now() + SignedDuration::from_secs(1);
             Box::pin(async move {
                 self.0.sleep_until(over).await;
-                Looked::Finished
+                ReconcileResult::Finished
             })
         }
     }

@@ -3,8 +3,8 @@
 
 use crate::{board::Card, cluster_cache::ClusterCache, difference::differences, text::number};
 use berth_controllers::{ClusterError, RawObject};
-use berth_identity::ObjectKey;
-use berth_rollout::verbs;
+use berth_identity::{Generation, ObjectKey, RolloutRevision};
+use berth_rollout::verbs::{self, Refused};
 use berth_workloads::{
     deployment::annotations,
     resources::{APPS_V1, REPLICA_SETS, REVISIONS},
@@ -14,7 +14,7 @@ use berth_workloads::{
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, fmt};
 
 /// How often a write is tried that others were quicker than.
 const TRIES_MAX: u32 = 8;
@@ -92,7 +92,7 @@ impl Verb {
     /// What makes sense for a workload as it is.
     #[must_use]
     pub fn of(kind: WorkloadKind, card: &Card) -> Vec<Self> {
-        let has_earlier = card.revision.is_some_and(|revision| 1 < revision);
+        let has_earlier = card.revision.is_some_and(|revision| RolloutRevision::FIRST < revision);
         let fits = |verb: &Self| match verb {
             Self::Promote => card.waits_at_step,
             Self::Undo => has_earlier && !card.is_paused,
@@ -115,7 +115,7 @@ pub struct Question {
     /// The object that it was asked about: another is not changed.
     pub uid: String,
     /// Its generation then: a later one is not changed.
-    pub generation: i64,
+    pub generation: Generation,
     /// What is written then.
     pub patch: Value,
 }
@@ -190,7 +190,7 @@ impl ClusterCache {
     /// # Errors
     /// [`Refusal`].
     pub async fn carry_out(&self, id: &WorkloadId, verb: Verb, fields: &ActionFields) -> Result<(), Refusal> {
-        let asked_about = (fields.get("uid").cloned(), fields.get("generation").and_then(|text| text.parse::<i64>().ok()));
+        let asked_about = (fields.get("uid").cloned(), fields.get("generation").and_then(|text| text.parse::<Generation>().ok()));
         for _ in 0..TRIES_MAX {
             let (raw, object) = self.object(id).await?;
             let Prepared::Question(question) = self.question(id, verb, fields, &object).await? else { return Err(Refusal::Changed) };
@@ -218,7 +218,7 @@ impl ClusterCache {
     }
 
     async fn question(&self, id: &WorkloadId, verb: Verb, fields: &ActionFields, object: &Value) -> Result<Prepared, Refusal> {
-        let refused = |why: String| refused(id, &why);
+        let refused = |why: Refused| refused(id, why);
         let wanted = object["spec"]["replicas"].as_i64().unwrap_or(1);
         let (patch, says) = match verb {
             Verb::Pause => (
@@ -241,7 +241,7 @@ impl ClusterCache {
                 let Some(text) = fields.get("replicas").filter(|text| !text.trim().is_empty()) else {
                     return Ok(Prepared::Replicas { now: wanted });
                 };
-                let replicas: i32 = text.trim().parse().map_err(|_| refused(format!("cannot have {text:?} pods")))?;
+                let replicas: i32 = text.trim().parse().map_err(|_| self::refused(id, format_args!("cannot have {text:?} pods")))?;
                 (
                     verbs::scale(object, replicas).map_err(refused),
                     vec![format!("It scales from {} to {}.", pods(wanted), pods(replicas.into()))],
@@ -265,7 +265,7 @@ impl ClusterCache {
             says,
             lines: patch["spec"].get("template").map(|_| lines(object, &patch)).unwrap_or_default(),
             uid: object["metadata"]["uid"].as_str().unwrap_or_default().to_owned(),
-            generation: object["metadata"]["generation"].as_i64().unwrap_or_default(),
+            generation: Generation(object["metadata"]["generation"].as_i64().unwrap_or_default()),
             patch,
         }))
     }
@@ -274,14 +274,14 @@ impl ClusterCache {
         only_deployments(id).map_err(|_| refused(id, "has no steps"))?;
         let deployment = self.deployments.get(&id.key()).ok_or_else(|| refused(id, "no longer exists"))?;
         let sets: Vec<_> = self.sets.read().index().controlled_by(&deployment.meta.uid).cloned().collect();
-        verbs::promote(&deployment, &sets.iter().map(|set| &**set).collect::<Vec<_>>()).map_err(|why| refused(id, &why))
+        verbs::promote(&deployment, &sets.iter().map(|set| &**set).collect::<Vec<_>>()).map_err(|why| refused(id, why))
     }
 
     /// The revision to go back to, and how.
-    async fn back(&self, id: &WorkloadId, to: Option<&String>, object: &Value) -> Result<(i64, Value), Refusal> {
+    async fn back(&self, id: &WorkloadId, to: Option<&String>, object: &Value) -> Result<(RolloutRevision, Value), Refusal> {
         let to = to
             .filter(|to| !to.is_empty())
-            .map(|to| to.parse::<i64>().map_err(|_| Refusal::Text(format!("{to:?} is not a revision"))))
+            .map(|to| to.parse::<RolloutRevision>().map_err(|_| Refusal::Text(format!("{to:?} is not a revision"))))
             .transpose()?;
         let kept = self.kept(id);
         // As undo does it: the one with the second highest number.
@@ -302,11 +302,11 @@ impl ClusterCache {
             WorkloadKind::Deployment => verbs::back_to_set(object, &keeper),
             WorkloadKind::StatefulSet => verbs::back_to_revision(object, &keeper),
         };
-        Ok((*number, patch.map_err(|why| refused(id, &why))?))
+        Ok((*number, patch.map_err(|why| refused(id, why))?))
     }
 
     /// Its revisions, oldest first, each with the object that keeps it.
-    pub fn kept(&self, id: &WorkloadId) -> BTreeMap<i64, ObjectKey> {
+    pub fn kept(&self, id: &WorkloadId) -> BTreeMap<RolloutRevision, ObjectKey> {
         match id.kind {
             WorkloadKind::Deployment => {
                 let Some(deployment): Option<std::sync::Arc<DeploymentView>> = self.deployments.get(&id.key()) else {
@@ -328,7 +328,7 @@ impl ClusterCache {
 }
 
 /// A refusal about a workload.
-fn refused(id: &WorkloadId, why: &str) -> Refusal {
+fn refused(id: &WorkloadId, why: impl fmt::Display) -> Refusal {
     Refusal::Text(format!("{} {why}", id.title()))
 }
 

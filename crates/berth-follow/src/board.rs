@@ -5,6 +5,7 @@ use crate::{
     text::counted,
 };
 use berth_chart::MarkKind;
+use berth_identity::RolloutRevision;
 use berth_rollout::status::{Replicas, RolloutStage};
 use berth_workloads::{cause::ToDo, workload::WorkloadId};
 use jiff::Timestamp;
@@ -78,7 +79,7 @@ pub struct Card {
     /// What a person can do.
     pub to_do: Vec<ToDo>,
     /// The number of the newest.
-    pub revision: Option<i64>,
+    pub revision: Option<RolloutRevision>,
     /// Those of its template.
     pub images: Vec<String>,
     /// Its changes are held back.
@@ -260,7 +261,7 @@ mod tests {
     use super::*;
     use berth_workloads::workload::WorkloadKind;
 
-    fn card(rank: Rank, revision: i64, wanted: i32) -> Card {
+    fn card(rank: Rank, revision: RolloutRevision, wanted: i32) -> Card {
         let stage = if rank == Rank::Complete { RolloutStage::Complete } else { RolloutStage::Waiting };
         Card {
             rank,
@@ -283,21 +284,25 @@ mod tests {
     #[test]
     fn what_happened_is_marked_once() {
         let texts = |before: &Card, now: &Card| happened(before, now).into_iter().map(|(_, text)| text).collect::<Vec<_>>();
-        let (before, now) = (card(Rank::Complete, 1, 3), card(Rank::UnderWay, 2, 5));
+        let (before, now) = (card(Rank::Complete, RolloutRevision(1), 3), card(Rank::UnderWay, RolloutRevision(2), 5));
         assert_eq!(texts(&before, &now), ["revision 2: web:2", "scaled from 3 to 5"]);
         assert_eq!(texts(&now, &now), [""; 0]);
-        assert_eq!(texts(&now, &card(Rank::Stuck, 2, 5)), ["web-1 keeps crashing"]);
-        assert_eq!(texts(&now, &card(Rank::Complete, 2, 5)), ["complete"]);
+        assert_eq!(texts(&now, &card(Rank::Stuck, RolloutRevision(2), 5)), ["web-1 keeps crashing"]);
+        assert_eq!(texts(&now, &card(Rank::Complete, RolloutRevision(2), 5)), ["complete"]);
         assert_eq!(texts(&now, &Card { is_paused: true, ..now.clone() }), ["paused"]);
     }
 
     #[test]
     fn an_automatic_rollback_needs_attention_and_says_why() {
         let why = "Rolled back to revision 1: 2 pods keep crashing.";
-        let back = Card { rollback: Some(why.to_owned()), message: "successfully rolled out".to_owned(), ..card(Rank::RolledBack, 3, 3) };
+        let back = Card {
+            rollback: Some(why.to_owned()),
+            message: "successfully rolled out".to_owned(),
+            ..card(Rank::RolledBack, RolloutRevision(3), 3)
+        };
         assert_eq!(back.sentence(), "successfully rolled out – Rolled back to revision 1: 2 pods keep crashing.");
-        assert_eq!(attention([&back, &card(Rank::Complete, 1, 1)]), "1 workload needs attention");
-        assert_eq!(summary([&back, &card(Rank::Complete, 1, 1)]), "2 workloads: 1 rolled back, 1 complete");
+        assert_eq!(attention([&back, &card(Rank::Complete, RolloutRevision(1), 1)]), "1 workload needs attention");
+        assert_eq!(summary([&back, &card(Rank::Complete, RolloutRevision(1), 1)]), "2 workloads: 1 rolled back, 1 complete");
     }
 
     #[test]
@@ -312,12 +317,12 @@ mod tests {
             ("e", Rank::Held),
             ("f", Rank::RolledBack),
         ] {
-            let reading = Reading { card: card(rank, 1, 1), present: Present::default() };
+            let reading = Reading { card: card(rank, RolloutRevision(1), 1), present: Present::default() };
             assert!(board.put(WorkloadId::new(WorkloadKind::Deployment, "shop", name), reading, at));
         }
         let names: Vec<_> = board.by_attention().into_iter().map(|(id, _)| id.name.to_string()).collect();
         assert_eq!(names, ["c", "d", "f", "e", "b", "a"]);
-        let again = Reading { card: card(Rank::Complete, 1, 1), present: Present::default() };
+        let again = Reading { card: card(Rank::Complete, RolloutRevision(1), 1), present: Present::default() };
         assert!(!board.put(WorkloadId::new(WorkloadKind::Deployment, "shop", "a"), again, at), "nothing is new");
         assert!(
             board.remove(&WorkloadId::new(WorkloadKind::Deployment, "shop", "a"))

@@ -10,7 +10,7 @@ use crate::{
 use berth_api::FeatureGates;
 use berth_controllers::{
     Cluster, ClusterError,
-    cache::{Cache, Index, Warm},
+    cache::{AnyCache, Cache, Index},
     metrics::Metrics,
     owners::OwnerIndex,
     pods::PodIndex,
@@ -370,8 +370,9 @@ impl ClusterCache {
     #[must_use]
     pub fn is_filled(&self) -> bool {
         let unreadable = lock(&self.unreadable);
-        let caches: [&dyn Warm; 6] = [&*self.deployments, &*self.stateful_sets, &*self.sets, &*self.revisions, &*self.pods, &*self.notes];
-        caches.iter().all(|cache| cache.is_warm() || unreadable.contains_key(&cache.resource().plural))
+        let caches: [&dyn AnyCache; 6] =
+            [&*self.deployments, &*self.stateful_sets, &*self.sets, &*self.revisions, &*self.pods, &*self.notes];
+        caches.iter().all(|cache| cache.is_synced() || unreadable.contains_key(&cache.resource().plural))
     }
 
     /// Has whoever waits for changes look.

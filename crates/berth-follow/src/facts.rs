@@ -9,7 +9,7 @@ use crate::{
     views::NoteView,
 };
 use berth_api::Gate;
-use berth_identity::Uid;
+use berth_identity::{RolloutRevision, Uid};
 use berth_workloads::{
     deployment::annotations,
     pod_state::PodState,
@@ -29,7 +29,7 @@ const CHANGE_CAUSE: &str = "kubernetes.io/change-cause";
 #[derive(Clone, Debug)]
 pub struct Revision {
     /// Which.
-    pub number: i64,
+    pub number: RolloutRevision,
     /// The object that keeps it.
     pub keeper: String,
     /// Its uid.
@@ -167,7 +167,7 @@ fn of_deployment(cluster_cache: &ClusterCache, deployment: &DeploymentView, now:
 fn of_stateful_set(cluster_cache: &ClusterCache, set: &StatefulSetView, now: Timestamp) -> Facts {
     let kept: Vec<_> = cluster_cache.revisions.read().index().controlled_by(&set.meta.uid).cloned().collect();
     let own: Vec<Arc<PodView>> = cluster_cache.pods.read().index().controlled_by(&set.meta.uid).cloned().collect();
-    let numbers: BTreeMap<&str, i64> = kept.iter().map(|revision| (&*revision.meta.name, revision.number)).collect();
+    let numbers: BTreeMap<&str, RolloutRevision> = kept.iter().map(|revision| (&*revision.meta.name, revision.number)).collect();
     let row = |pod: Arc<PodView>| {
         let revision = numbers.get(revision_of(&pod)).copied();
         Row { revision, ..Row::new(pod, set.spec.min_ready_seconds, now) }

@@ -1,7 +1,7 @@
 //! What was: how many pods a workload had in which state, for a while. Bounded, whatever happens.
 
 use berth_chart::{Chart, Level, Mark, MarkKind, Pod, Sample};
-use berth_identity::Uid;
+use berth_identity::{RolloutRevision, Uid};
 use berth_workloads::pod_state::{PodCounts, PodState};
 use jiff::{SignedDuration, Timestamp};
 use std::{
@@ -31,21 +31,21 @@ pub struct Past {
     marks: VecDeque<(Timestamp, MarkKind, String)>,
     lives: BTreeMap<Uid, Life>,
     /// What revisions are called.
-    names: BTreeMap<i64, String>,
+    names: BTreeMap<RolloutRevision, String>,
     /// The number that each had, by the uid of what keeps it.
-    keepers: BTreeMap<Uid, i64>,
+    keepers: BTreeMap<Uid, RolloutRevision>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Moment {
     at: Timestamp,
-    counts: Vec<(i64, PodCounts)>,
+    counts: Vec<(RolloutRevision, PodCounts)>,
 }
 
 #[derive(Clone, Debug)]
 struct Life {
     name: String,
-    revision: i64,
+    revision: RolloutRevision,
     states: Vec<(Timestamp, Option<PodState>)>,
 }
 
@@ -53,22 +53,22 @@ struct Life {
 #[derive(Clone, Debug, Default)]
 pub struct Present {
     /// By revision.
-    pub counts: BTreeMap<i64, PodCounts>,
+    pub counts: BTreeMap<RolloutRevision, PodCounts>,
     /// How many are wanted.
     pub wanted: u32,
     /// How many there may be.
     pub bound: Option<u32>,
     /// One by one, where they are few.
-    pub pods: Vec<(Uid, String, i64, PodState)>,
+    pub pods: Vec<(Uid, String, RolloutRevision, PodState)>,
     /// What revisions are called.
-    pub names: BTreeMap<i64, String>,
+    pub names: BTreeMap<RolloutRevision, String>,
     /// What keeps them.
-    pub keepers: BTreeMap<Uid, i64>,
+    pub keepers: BTreeMap<Uid, RolloutRevision>,
 }
 
 impl Present {
     /// PodCounts one pod.
-    pub fn add(&mut self, uid: &Uid, name: &str, revision: i64, state: PodState) {
+    pub fn add(&mut self, uid: &Uid, name: &str, revision: RolloutRevision, state: PodState) {
         self.counts.entry(revision).or_default().moved(None, Some(state));
         if self.pods.len() <= PODS_MAX {
             self.pods.push((uid.clone(), name.to_owned(), revision, state));
@@ -98,14 +98,14 @@ impl Past {
     }
 
     /// A revision that somebody goes back to gets a new number: what is remembered of it is remembered under that one, so that its pods are those of the newest.
-    fn renumber(&mut self, keepers: &BTreeMap<Uid, i64>) {
-        let moved: BTreeMap<i64, i64> =
+    fn renumber(&mut self, keepers: &BTreeMap<Uid, RolloutRevision>) {
+        let moved: BTreeMap<RolloutRevision, RolloutRevision> =
             keepers.iter().filter_map(|(keeper, now)| self.keepers.get(keeper).filter(|was| *was != now).map(|was| (*was, *now))).collect();
         self.keepers.clone_from(keepers);
         if moved.is_empty() {
             return;
         }
-        let renumbered = |number: &mut i64| *number = moved.get(number).copied().unwrap_or(*number);
+        let renumbered = |number: &mut RolloutRevision| *number = moved.get(number).copied().unwrap_or(*number);
         for moment in &mut self.moments {
             moment.counts.iter_mut().for_each(|(number, _)| renumbered(number));
             moment.counts.sort_by_key(|(number, _)| *number);
@@ -169,8 +169,8 @@ impl Past {
         let begin = changed.max(first).max(longest);
         let since = |at: Timestamp| Duration::try_from(at.duration_since(begin)).unwrap_or_default();
         let length = since(end);
-        let revisions: Vec<i64> = self.names.keys().copied().collect();
-        let seen = |revision: i64| revisions.iter().position(|known| *known == revision);
+        let revisions: Vec<RolloutRevision> = self.names.keys().copied().collect();
+        let seen = |revision: RolloutRevision| revisions.iter().position(|known| *known == revision);
         let sample = |moment: &Moment| {
             let mut counts = vec![PodCounts::default(); revisions.len()];
             for (revision, of) in &moment.counts {
@@ -240,7 +240,7 @@ mod tests {
         Timestamp::from_second(1_800_000_000 + seconds).expect("in range")
     }
 
-    fn present(revision: i64, pods: usize, state: PodState) -> Present {
+    fn present(revision: RolloutRevision, pods: usize, state: PodState) -> Present {
         let mut present = Present { wanted: 3, names: BTreeMap::from([(revision, format!("#{revision}"))]), ..Present::default() };
         for pod in 0..pods {
             present.add(&Uid::from(format!("{revision}-{pod}").as_str()), &format!("pod-{revision}-{pod}"), revision, state);
@@ -254,7 +254,7 @@ mod tests {
         for second in 0..20_000 {
             let revision = second / 100;
             let state = if second % 2 == 0 { PodState::Starting } else { PodState::Available };
-            past.note(&present(revision, usize::try_from(second % 7).expect("small"), state), at(second));
+            past.note(&present(RolloutRevision(revision), usize::try_from(second % 7).expect("small"), state), at(second));
             past.mark(at(second), MarkKind::Change, second.to_string());
         }
         let [moments, levels, marks, lives, names] = past.size();
@@ -272,9 +272,9 @@ mod tests {
     #[test]
     fn many_pods_have_no_lives_of_their_own() {
         let mut past = Past::default();
-        past.note(&present(1, 3, PodState::Starting), at(0));
+        past.note(&present(RolloutRevision(1), 3, PodState::Starting), at(0));
         assert_eq!(past.size()[3], 3);
-        past.note(&present(1, 10_000, PodState::Starting), at(1));
+        past.note(&present(RolloutRevision(1), 10_000, PodState::Starting), at(1));
         assert_eq!(past.size()[3], 0);
         let chart = past.chart(String::new(), String::new(), at(5), true);
         assert_eq!(chart.samples.last().map(|sample| sample.counts[0].starting), Some(10_000));
@@ -283,10 +283,10 @@ mod tests {
     #[test]
     fn what_is_settled_is_drawn_the_same_however_late_it_is() {
         let mut past = Past::default();
-        past.note(&present(1, 3, PodState::Available), at(0));
+        past.note(&present(RolloutRevision(1), 3, PodState::Available), at(0));
         past.mark(at(100), MarkKind::Change, "revision 2".to_owned());
-        past.note(&present(2, 3, PodState::Starting), at(101));
-        past.note(&present(2, 3, PodState::Available), at(110));
+        past.note(&present(RolloutRevision(2), 3, PodState::Starting), at(101));
+        past.note(&present(RolloutRevision(2), 3, PodState::Available), at(110));
         past.mark(at(110), MarkKind::Done, "complete".to_owned());
         let draw = |second, is_under_way| past.chart("web".to_owned(), String::new(), at(second), is_under_way);
         assert_eq!(draw(120, false), draw(9000, false));
@@ -301,20 +301,28 @@ mod tests {
 
     #[test]
     fn after_an_undo_the_pods_of_the_old_revision_are_those_of_the_newest() {
-        let keepers = |pairs: &[(&str, i64)]| pairs.iter().map(|(uid, number)| (Uid::from(*uid), *number)).collect::<BTreeMap<_, _>>();
+        let keepers =
+            |pairs: &[(&str, RolloutRevision)]| pairs.iter().map(|(uid, number)| (Uid::from(*uid), *number)).collect::<BTreeMap<_, _>>();
         let mut past = Past::default();
-        past.note(&Present { keepers: keepers(&[("a", 1)]), ..present(1, 3, PodState::Available) }, at(0));
-        let mut both = present(1, 2, PodState::Available);
-        both.add(&Uid::from("new"), "new", 2, PodState::Starting);
-        both.names.insert(2, "#2".to_owned());
-        past.note(&Present { keepers: keepers(&[("a", 1), ("b", 2)]), ..both }, at(10));
+        past.note(
+            &Present { keepers: keepers(&[("a", RolloutRevision(1))]), ..present(RolloutRevision(1), 3, PodState::Available) },
+            at(0),
+        );
+        let mut both = present(RolloutRevision(1), 2, PodState::Available);
+        both.add(&Uid::from("new"), "new", RolloutRevision(2), PodState::Starting);
+        both.names.insert(RolloutRevision(2), "#2".to_owned());
+        past.note(&Present { keepers: keepers(&[("a", RolloutRevision(1)), ("b", RolloutRevision(2))]), ..both }, at(10));
         // It goes back: what keeps the old revision has the number 3 now, and so have its pods.
-        let mut undone = Present { names: BTreeMap::from([(2, "#2".to_owned()), (3, "#3".to_owned())]), wanted: 3, ..Present::default() };
+        let mut undone = Present {
+            names: BTreeMap::from([(RolloutRevision(2), "#2".to_owned()), (RolloutRevision(3), "#3".to_owned())]),
+            wanted: 3,
+            ..Present::default()
+        };
         for pod in 0..2 {
-            undone.add(&Uid::from(format!("1-{pod}").as_str()), &format!("pod-1-{pod}"), 3, PodState::Available);
+            undone.add(&Uid::from(format!("1-{pod}").as_str()), &format!("pod-1-{pod}"), RolloutRevision(3), PodState::Available);
         }
-        undone.add(&Uid::from("new"), "new", 2, PodState::Terminating);
-        past.note(&Present { keepers: keepers(&[("a", 3), ("b", 2)]), ..undone }, at(20));
+        undone.add(&Uid::from("new"), "new", RolloutRevision(2), PodState::Terminating);
+        past.note(&Present { keepers: keepers(&[("a", RolloutRevision(3)), ("b", RolloutRevision(2))]), ..undone }, at(20));
         let chart = past.chart(String::new(), String::new(), at(20), true);
         assert_eq!(chart.revisions, ["#2", "#3"], "the old one is the newest");
         let counts: Vec<_> =
@@ -328,8 +336,8 @@ mod tests {
     #[test]
     fn nothing_is_drawn_of_the_time_before_a_workload_was_seen() {
         let mut past = Past::default();
-        past.note(&present(1, 3, PodState::Starting), at(0));
-        past.note(&present(1, 3, PodState::Available), at(4));
+        past.note(&present(RolloutRevision(1), 3, PodState::Starting), at(0));
+        past.note(&present(RolloutRevision(1), 3, PodState::Available), at(4));
         let chart = past.chart(String::new(), String::new(), at(4), true);
         let counts = |sample: &Sample| (sample.at.as_secs(), sample.counts[0].starting, sample.counts[0].available);
         assert_eq!(chart.samples.iter().map(counts).collect::<Vec<_>>(), [(0, 3, 0), (4, 0, 3)]);

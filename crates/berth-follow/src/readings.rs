@@ -6,7 +6,7 @@ use crate::{
     past::Present,
     views::Notes,
 };
-use berth_identity::ObjectKey;
+use berth_identity::{ObjectKey, RolloutRevision};
 use berth_rollout::{
     outdated,
     settled::settled,
@@ -16,10 +16,10 @@ use berth_rollout::{
 };
 use berth_workloads::{
     Wait,
-    cause::{self, Causes, DeploymentFacts, Obstacle, Place, Replacement, StatefulSetFacts, ranked},
+    cause::{self, AdviceContext, Causes, DeploymentFacts, Obstacle, Replacement, StatefulSetFacts, ranked},
     deployment::{annotations, limits::Limits},
     pod_state::PodState,
-    stateful_set::{pod_name, revision_of},
+    stateful_set::{member_ordinal, ordinals, revision_of},
     view::{
         DeploymentStrategy, DeploymentView, EventView, Meta, PodReplacementPolicy, PodView, ReplicaSetView, RevisionView, StatefulSetView,
     },
@@ -61,20 +61,21 @@ impl ClusterCache {
         let look = settled(look, own_pods.iter().map(|pod| &**pod), deployment.spec.min_ready_seconds, now);
 
         let by_uid: BTreeMap<&str, &ReplicaSetView> = own.iter().map(|set| (&*set.meta.uid, &**set)).collect();
-        let revision = |set: &ReplicaSetView| annotations::revision(&set.annotations).unwrap_or(0);
+        let revision = |set: &ReplicaSetView| annotations::revision(&set.annotations).unwrap_or_default();
         let mut present = Present { wanted: count(deployment.spec.replicas.unwrap_or(1)), bound: bound(deployment), ..Present::default() };
         for pod in &own_pods {
             let Some(set) = pod.meta.controller().and_then(|owner| by_uid.get(owner.uid.as_str())) else { continue };
             let state = PodState::of(pod, deployment.spec.min_ready_seconds, now);
             state.into_iter().for_each(|state| present.add(&pod.meta.uid, &pod.meta.name, revision(set), state));
         }
-        present.keepers = own.iter().filter(|set| 0 < revision(set)).map(|set| (set.meta.uid.clone(), revision(set))).collect();
+        present.keepers =
+            own.iter().filter(|set| RolloutRevision::UNSET < revision(set)).map(|set| (set.meta.uid.clone(), revision(set))).collect();
         // The newest has its colour also while it has no pods.
         let newest = own.iter().map(|set| revision(set)).max();
-        let is_shown = |number: i64| present.counts.contains_key(&number) || Some(number) == newest;
+        let is_shown = |number: RolloutRevision| present.counts.contains_key(&number) || Some(number) == newest;
         let shown = own.iter().filter(|set| is_shown(revision(set)) || 0 < set.replicas);
         present.names = shown.map(|set| (revision(set), named(revision(set), &set.template))).collect();
-        let has_earlier = !lags && look.revision.is_some_and(|revision| 1 < revision);
+        let has_earlier = !lags && look.revision.is_some_and(|revision| RolloutRevision::FIRST < revision);
         let outdated = &outdated::of_deployment(deployment, &own, &own_pods);
         let subject = Subject { meta: &deployment.meta, kind: "deployment", has_earlier, outdated, replacement: Replacement::ByItself };
         let on_the_way = on_the_way(&present, deployment.spec.min_ready_seconds);
@@ -97,7 +98,7 @@ impl ClusterCache {
         let numbers: BTreeMap<&str, &RevisionView> = revisions.iter().map(|revision| (&*revision.meta.name, &**revision)).collect();
         let mut present = Present { wanted: count(set.spec.replicas.unwrap_or(1)), bound: None, ..Present::default() };
         for pod in pods.iter().filter(|pod| pod.meta.is_controlled_by(&set.meta.uid)) {
-            let number = numbers.get(revision_of(pod)).map_or(0, |revision| revision.number);
+            let number = numbers.get(revision_of(pod)).map_or(RolloutRevision::UNSET, |revision| revision.number);
             let state = PodState::of(pod, set.spec.min_ready_seconds, now);
             state.into_iter().for_each(|state| present.add(&pod.meta.uid, &pod.meta.name, number, state));
         }
@@ -130,13 +131,10 @@ impl ClusterCache {
     /// Those that it controls, and those that have the names of its own: as many as there are, however many it wants.
     fn pods_of(&self, set: &StatefulSetView) -> Vec<Arc<PodView>> {
         let pods = self.pods.read();
-        let start = i64::from(set.spec.ordinals.as_ref().and_then(|ordinals| ordinals.start).unwrap_or(0));
-        let wanted = start..start + i64::from(set.spec.replicas.unwrap_or(1));
+        let wanted = ordinals(set);
         let beginning = format!("{}-", set.meta.name);
-        let has_its_name = |pod: &&Arc<PodView>| {
-            let ordinal = pod.meta.name.strip_prefix(&*beginning).and_then(|ordinal| ordinal.parse().ok());
-            ordinal.is_some_and(|ordinal| wanted.contains(&ordinal) && *pod.meta.name == *pod_name(&set.meta.name, ordinal))
-        };
+        let has_its_name =
+            |pod: &&Arc<PodView>| member_ordinal(&set.meta.name, &pod.meta.name).is_some_and(|ordinal| wanted.contains(ordinal));
         let named = pods.beginning_with(&set.meta.namespace, &beginning).filter(has_its_name);
         let all = pods.index().controlled_by(&set.meta.uid).chain(named);
         all.map(|pod| (pod.meta.key(), Arc::clone(pod))).collect::<BTreeMap<_, _>>().into_values().collect()
@@ -189,7 +187,7 @@ fn bound(deployment: &DeploymentView) -> Option<u32> {
 const IMAGE_CHARS_MAX: usize = 20;
 
 /// `#3 web:2`: of an image what differs between revisions. Registry and path seldom do; of a long name the end stays, which is the tag.
-fn named(revision: i64, template: &PodTemplateSpec) -> String {
+fn named(revision: RolloutRevision, template: &PodTemplateSpec) -> String {
     let images = images(template);
     let image = images.first().map_or("", |image| image.rsplit('/').next().unwrap_or(image));
     let hidden = image.chars().count().saturating_sub(IMAGE_CHARS_MAX);
@@ -223,7 +221,7 @@ fn card(look: RolloutStatus, subject: &Subject<'_>, template: &PodTemplateSpec, 
     let has_causes = !causes.is_empty();
     let obstacles = ranked(causes, waits);
     let workload = format!("{kind}/{}", meta.name);
-    let place = Place { workload: &workload, namespace: &meta.namespace, has_earlier, outdated, replacement };
+    let place = AdviceContext { workload: &workload, namespace: &meta.namespace, has_earlier, outdated, replacement };
     let first = obstacles.first();
     let is_held =
         is_paused || first.is_some_and(|first| matches!(first.reason(), "step_paused" | "step_without_pods" | "deletion_by_hand"));
@@ -283,7 +281,7 @@ mod tests {
         let name = |image: &str| {
             let container = Container { image: Some(image.to_owned()), ..Container::default() };
             let spec = PodSpec { containers: vec![container], ..PodSpec::default() };
-            named(3, &PodTemplateSpec { spec: Some(spec), ..PodTemplateSpec::default() })
+            named(RolloutRevision(3), &PodTemplateSpec { spec: Some(spec), ..PodTemplateSpec::default() })
         };
         assert_eq!(name("registry.example:5000/team/web:2"), "#3 web:2");
         assert_eq!(name("registry.example/recommendations-service:2026-11-28"), "#3 …-service:2026-11-28");
@@ -293,7 +291,7 @@ mod tests {
     fn where_nothing_is_in_the_way_it_is_said_what_takes_its_time() {
         let said = |states: &[PodState], min_ready| {
             let mut present = Present::default();
-            states.iter().for_each(|state| present.add(&"u".into(), "p", 1, *state));
+            states.iter().for_each(|state| present.add(&"u".into(), "p", RolloutRevision(1), *state));
             on_the_way(&present, min_ready)
         };
         assert_eq!(said(&[PodState::Starting, PodState::Available, PodState::Starting], 0).as_deref(), Some("2 pods are starting"));

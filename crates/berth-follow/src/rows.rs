@@ -1,6 +1,7 @@
 //! Pods one by one, and what each waits for.
 
 use crate::{cluster_cache::ClusterCache, text::shown};
+use berth_identity::RolloutRevision;
 use berth_workloads::{
     cause,
     pod_state::PodState,
@@ -18,7 +19,7 @@ pub struct Row {
     /// Its state; `None`: it has ended.
     pub state: Option<PodState>,
     /// Of a workload's pods their revision.
-    pub revision: Option<i64>,
+    pub revision: Option<RolloutRevision>,
     /// Of a node's pods the workload that controls them.
     pub owner: Option<WorkloadId>,
 }

@@ -181,6 +181,10 @@ text! {
     /// `spec.nodeName` of a pod; empty where it has no node. Cheap to clone.
     NodeName, Shared
 }
+text! {
+    /// Which template it is: the value of the label `pod-template-hash`. Cheap to clone.
+    TemplateHash, Shared
+}
 
 /// Reads a text that is no other object's.
 struct Own;

@@ -3,7 +3,7 @@
 use berth_api::{Object, StatusPart, Subresource, k8s_openapi::api::core::v1::Event};
 use berth_controllers::{
     Change, Cluster, ClusterError, DeleteParams, RawObject, ServedKind,
-    executor::{Follower, NotCreated},
+    executor::{NotCreated, PlanObserver},
 };
 use berth_identity::{GroupResource, ObjectKey, Revision, Uid};
 use berth_sim::network::SimCluster;
@@ -162,7 +162,7 @@ impl ControllerLog {
     }
 }
 
-impl Follower for ControllerLog {
+impl PlanObserver for ControllerLog {
     fn planned(&self, controller: &'static str, key: &ObjectKey, plan: &Plan, due: Due) {
         let mut observations = self.observations();
         let due_now = plan.stages.iter().flat_map(|stage| &stage.actions).filter(|action| due.includes(action));

@@ -10,7 +10,7 @@ use crate::{
     version::{Changed, Version},
 };
 use berth_api::{FeatureGates, Object, decode::from_json, quantity::Quantity};
-use berth_identity::{Lookup, NodeName, ObjectKey, Uid};
+use berth_identity::{Lookup, NodeName, ObjectKey, RolloutRevision, Uid};
 use berth_node::{resources::Amounts, scheduler::PodInfo};
 use berth_store::{Entry, EventKind, env::Timestamp};
 use berth_workloads::{
@@ -62,7 +62,7 @@ struct Set {
     target: Option<usize>,
     replicas: i64,
     /// Of the revision that it keeps.
-    number: Option<i64>,
+    number: Option<RolloutRevision>,
 }
 
 struct Pod {

@@ -14,7 +14,7 @@ use berth_api::{FeatureGates, Object};
 use berth_controllers::{
     Cluster,
     events::Recorder,
-    executor::Follower,
+    executor::PlanObserver,
     guard::SecondWriters,
     manager::{ControllerManager, Enabled},
     metrics::Metrics,
@@ -219,7 +219,7 @@ impl Simulation {
             provision_latency: PROVISION_LATENCY,
             load_balancer_range: "198.51.100.0/24".parse().expect("a range"),
             providers: Arc::new(self.analyses),
-            follower: Some(Arc::<ControllerLog>::clone(&self.log) as Arc<dyn Follower>),
+            follower: Some(Arc::<ControllerLog>::clone(&self.log) as Arc<dyn PlanObserver>),
             second_writers: SecondWriters::Ignore,
         }
         .start();

@@ -8,7 +8,7 @@ use berth_api::{
     FeatureGates, Gate,
     apps::{DeploymentStatus, steps},
 };
-use berth_identity::Uid;
+use berth_identity::{Ordinal, Uid};
 use berth_workloads::{
     Wait,
     deployment::{
@@ -36,7 +36,7 @@ pub(crate) struct TrackedWorkload {
     pub(crate) view: LiveWorkload,
     pub(crate) tally: CountHistory,
     /// The numbers of the pods that exist, of a StatefulSet.
-    pub(crate) ordinals: BTreeSet<i64>,
+    pub(crate) ordinals: BTreeSet<Ordinal>,
     pub(crate) steps: Vec<Step>,
     pub(crate) waits: Vec<WaitSpan>,
     /// Places of those that are not over.
@@ -252,7 +252,7 @@ impl TrackedWorkload {
     fn has_its_numbers(&self) -> bool {
         let LiveWorkload::StatefulSet(view) = &self.view else { return true };
         let wanted = ordinals(view);
-        self.ordinals.iter().copied().eq(wanted.start..=wanted.last())
+        self.ordinals.iter().copied().eq(wanted.start.up_to(wanted.end()))
     }
 
     /// What keeps it from going further, in words.

@@ -29,15 +29,15 @@ pub(crate) fn last(bytes: &[u8], number: u32) -> Result<Option<Raw<'_>>, Problem
 #[derive(Clone, Copy)]
 struct Values<'a> {
     message: &'a [u8],
-    places: &'a [Place],
+    positions: &'a [FieldPosition],
 }
 
 /// A field's index in its message's table, and where in the bytes it stands.
-type Place = (u16, u32);
+type FieldPosition = (u16, u32);
 
 impl<'a> Values<'a> {
     fn iter(self) -> impl DoubleEndedIterator<Item = Result<Raw<'a>, Problem>> {
-        self.places.iter().map(move |(_, at)| {
+        self.positions.iter().map(move |(_, at)| {
             let rest = self.message.get(*at as usize..).unwrap_or_default();
             Fields::new(rest).next().map_or(Err(Problem::Truncated), |field| Ok(field?.1))
         })
@@ -47,7 +47,7 @@ impl<'a> Values<'a> {
     fn one(self, kind: Kind) -> Result<Option<Cow<'a, [u8]>>, Problem> {
         let mut all = self.iter();
         let last = all.next_back().transpose()?.map(Raw::bytes).transpose()?.map(Cow::Borrowed);
-        if self.places.len() < 2 || matches!(kind, Kind::String | Kind::Bytes) {
+        if self.positions.len() < 2 || matches!(kind, Kind::String | Kind::Bytes) {
             return Ok(last);
         }
         let parts: Vec<&[u8]> = self.iter().map(|raw| raw.and_then(Raw::bytes)).collect::<Result<_, _>>()?;
@@ -60,8 +60,8 @@ impl<'a> Values<'a> {
 }
 
 /// Where the known fields of a message stand, together by field, in the order of the table.
-fn places(fields: &[Field], message: &[u8]) -> Result<Vec<Place>, DecodeError> {
-    let mut places = Vec::new();
+fn positions(fields: &[Field], message: &[u8]) -> Result<Vec<FieldPosition>, DecodeError> {
+    let mut positions = Vec::new();
     let mut walk = Fields::new(message);
     loop {
         let at = walk.position();
@@ -69,11 +69,11 @@ fn places(fields: &[Field], message: &[u8]) -> Result<Vec<Place>, DecodeError> {
         let (number, _) = field?;
         if let Ok(index) = fields.binary_search_by_key(&number, |field| field.number) {
             let place = u16::try_from(index).ok().zip(u32::try_from(at).ok());
-            places.push(place.ok_or(DecodeError::TooLarge { limit: u32::MAX as usize })?);
+            positions.push(place.ok_or(DecodeError::TooLarge { limit: u32::MAX as usize })?);
         }
     }
-    places.sort_unstable();
-    Ok(places)
+    positions.sort_unstable();
+    Ok(positions)
 }
 
 impl Writer {
@@ -114,12 +114,12 @@ impl Writer {
     fn members(&mut self, id: MessageId, bytes: &[u8], depth: usize) -> Result<(), DecodeError> {
         let depth = depth.checked_sub(1).ok_or(Problem::Depth)?;
         let fields = &Schema::get().message(id).fields;
-        let places = places(fields, bytes)?;
-        let mut rest = places.as_slice();
+        let positions = positions(fields, bytes)?;
+        let mut rest = positions.as_slice();
         for (index, field) in fields.iter().enumerate() {
             let (here, tail) = rest.split_at(rest.partition_point(|(found, _)| usize::from(*found) <= index));
             rest = tail;
-            self.field(field, Values { message: bytes, places: here }, depth)?;
+            self.field(field, Values { message: bytes, positions: here }, depth)?;
         }
         Ok(())
     }
@@ -128,7 +128,7 @@ impl Writer {
         let within = |error: DecodeError| error.within(field.name);
         match (field.shape, field.kind) {
             (Shape::Inline, Kind::Message(id)) => self.members(id, &values.one(field.kind)?.unwrap_or_default(), depth),
-            (Shape::List | Shape::Map | Shape::Pointer, _) if values.places.is_empty() => Ok(()),
+            (Shape::List | Shape::Map | Shape::Pointer, _) if values.positions.is_empty() => Ok(()),
             (Shape::List, _) => self.list(field, values, depth).map_err(within),
             (Shape::Map, _) => self.map(field, values, depth).map_err(within),
             (Shape::Pointer | Shape::NonEmpty | Shape::Always | Shape::Inline, _) => self.single(field, values, depth).map_err(within),

@@ -57,6 +57,7 @@ mod tests {
     use super::*;
     use crate::status::Replicas;
     use berth_identity::Revision;
+    use berth_identity::RolloutRevision;
     use berth_workloads::view::View;
     use serde_json::json;
 
@@ -73,7 +74,7 @@ mod tests {
 
     fn complete() -> RolloutStatus {
         RolloutStatus {
-            revision: Some(1),
+            revision: Some(RolloutRevision(1)),
             progress: RolloutProgress { state: RolloutStage::Complete, message: "deployment \"web\" successfully rolled out".to_owned() },
             rollback: None,
             goes_back_to: None,

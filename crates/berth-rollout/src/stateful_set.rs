@@ -2,9 +2,8 @@
 
 use crate::status::{Replicas, RolloutProgress, RolloutStage, RolloutStatus, UnreadyPod, rollback_to};
 use berth_api::{FeatureGates, apps::StatefulSetStatus};
-use berth_controllers::{
-    cache::Known, claim_doubts::ClaimDoubts, plan_loop::Look as PlanInputs, pods::PodIndex, stateful_set as controller,
-};
+use berth_controllers::{cache::Known, claim_doubts::ClaimDoubts, plan_loop::PlanInputs, pods::PodIndex, stateful_set as controller};
+use berth_identity::Generation;
 use berth_workloads::{
     Wait,
     cause::{Causes, Replacement},
@@ -136,11 +135,11 @@ pub fn state(set: &StatefulSetView, of: &Belongings, gates: &FeatureGates, now: 
 /// is known to be waited for.
 fn planned(set: &StatefulSetView, of: &Belongings, gates: &FeatureGates, now: Timestamp) -> Option<Planned> {
     let state = state(set, of, gates, now)?;
-    let phase = state.roster.phase_counts(&set.status.update_revision).phase(ordinals(set).replicas);
+    let phase = state.pods.phase_counts(&set.status.update_revision).phase(ordinals(set).replicas);
     let mut waits = if of.revisions.is_some() { stateful_set::plan(&state).waits } else { Vec::new() };
     // The plan waits for what it creates first: as long as that cannot be made, there is nothing to wait for.
     waits.retain(|wait| !matches!(wait, Wait::PodNotReady { pod, .. } if !state.is_pod_there(pod)));
-    Some(Planned { waits, phase, unavailable: state.roster.unavailable_slots(), unwanted: state.roster.condemned().count() })
+    Some(Planned { waits, phase, unavailable: state.pods.unavailable_slots(), unwanted: state.pods.condemned().count() })
 }
 
 /// The pods of the set that something keeps from being ready, lowest number first.
@@ -166,7 +165,7 @@ fn progress(set: &StatefulSetView, strategy: EffectiveStrategy) -> RolloutProgre
     if set.meta.deleted.is_some() {
         return waiting(format!("statefulset \"{}\" is being deleted", set.meta.name));
     }
-    if observed == 0 || observed < set.meta.generation {
+    if observed == Generation(0) || observed < set.meta.generation {
         return waiting("Waiting for statefulset spec update to be observed...".to_owned());
     }
     match strategy {
@@ -233,8 +232,8 @@ fn complete(message: String) -> RolloutProgress {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use berth_identity::Revision;
-    use berth_workloads::view::{ContainerSymptom, Said, Symptoms, View};
+    use berth_identity::{Ordinal, Revision, RolloutRevision};
+    use berth_workloads::view::{ContainerSymptom, ReasonMessage, Symptoms, View};
     use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
     use serde_json::{Value, json};
     use stateful_set::revision_data;
@@ -312,7 +311,7 @@ mod tests {
         check(recreate(), status(3, 3, "db-2"), Complete, "statefulset recreate complete 3 pods at revision db-2...");
     }
 
-    fn pod(ordinal: i64, change: impl FnOnce(&mut PodView)) -> Arc<PodView> {
+    fn pod(ordinal: Ordinal, change: impl FnOnce(&mut PodView)) -> Arc<PodView> {
         let name = format!("db-{ordinal}");
         let object = json!({
             "metadata": {
@@ -330,7 +329,7 @@ mod tests {
         Arc::new(pod)
     }
 
-    fn revision(name: &str, number: i64, data: Value) -> Arc<RevisionView> {
+    fn revision(name: &str, number: RolloutRevision, data: Value) -> Arc<RevisionView> {
         let owner = json!([{"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "db", "uid": "s", "controller": true}]);
         let object = json!({
             "metadata": {"name": name, "namespace": "shop", "uid": name, "labels": {"app": "db"}, "ownerReferences": owner},
@@ -343,48 +342,51 @@ mod tests {
     fn status_of(strategy: &Value, pods: Vec<Arc<PodView>>) -> RolloutStatus {
         let set = set(strategy, &status(2, 0, "db-2"));
         let newest = revision_data(&set.spec.template);
-        let revisions = Some(vec![revision("db-1", 1, json!({"spec": {"template": {"$patch": "replace"}}})), revision("db-2", 2, newest)]);
+        let revisions = Some(vec![
+            revision("db-1", RolloutRevision(1), json!({"spec": {"template": {"$patch": "replace"}}})),
+            revision("db-2", RolloutRevision(2), newest),
+        ]);
         let belongings = Belongings { revisions, pods: Some(pods), claims: Vec::new() };
         super::status(&set, &belongings, Causes::default(), &FeatureGates::default(), at(10))
     }
 
     fn waits_for(reason: &str) -> Option<Box<Symptoms>> {
-        let waiting = Some(Said { reason: reason.to_owned(), message: String::new() });
+        let waiting = Some(ReasonMessage { reason: reason.to_owned(), message: String::new() });
         Some(Box::new(Symptoms { containers: vec![ContainerSymptom { waiting, ..ContainerSymptom::default() }], ..Symptoms::default() }))
     }
 
     #[test]
     fn a_stuck_pod_is_named_with_what_ails_it() {
-        let stuck = pod(1, |pod| {
+        let stuck = pod(Ordinal(1), |pod| {
             pod.ready = false;
             pod.phase = berth_workloads::view::PodPhase::Pending;
             pod.symptoms = waits_for("ImagePullBackOff");
         });
-        let starting = pod(2, |pod| {
+        let starting = pod(Ordinal(2), |pod| {
             pod.ready = false;
             pod.symptoms = waits_for("ContainerCreating");
         });
-        let look = status_of(&json!({"type": "RollingUpdate"}), vec![pod(0, |_| ()), stuck, starting]);
+        let look = status_of(&json!({"type": "RollingUpdate"}), vec![pod(Ordinal(0), |_| ()), stuck, starting]);
         let waits: Vec<_> = look.waits.iter().map(ToString::to_string).collect();
         assert!(waits.iter().any(|wait| wait.starts_with("waiting for db-1 to become ready")), "{waits:?}");
         assert_eq!(look.unready_pods, [UnreadyPod { name: "db-1".to_owned(), reasons: vec!["ImagePullBackOff".to_owned()] }]);
-        assert_eq!((look.revision, look.phase), (Some(2), None));
+        assert_eq!((look.revision, look.phase), (Some(RolloutRevision(2)), None));
     }
 
     #[test]
     fn a_pod_that_is_not_there_is_not_waited_for() {
-        let look = status_of(&json!({"type": "RollingUpdate"}), vec![pod(0, |_| ())]);
+        let look = status_of(&json!({"type": "RollingUpdate"}), vec![pod(Ordinal(0), |_| ())]);
         assert_eq!(look.waits, [], "db-1 is still to be created");
     }
 
     #[test]
     fn a_pod_that_is_about_to_be_adopted_has_no_other_owner() {
-        let owned_by = |owners: Vec<OwnerReference>| pod(1, |pod| pod.meta.owners = owners.into());
+        let owned_by = |owners: Vec<OwnerReference>| pod(Ordinal(1), |pod| pod.meta.owners = owners.into());
         let orphan = owned_by(Vec::new());
-        let look = status_of(&json!({"type": "RollingUpdate"}), vec![pod(0, |_| ()), orphan]);
+        let look = status_of(&json!({"type": "RollingUpdate"}), vec![pod(Ordinal(0), |_| ()), orphan]);
         assert_eq!(look.waits, []);
-        let strange = owned_by(vec![OwnerReference { uid: "another".to_owned(), ..pod(1, |_| ()).meta.owners[0].clone() }]);
-        let look = status_of(&json!({"type": "RollingUpdate"}), vec![pod(0, |_| ()), strange]);
+        let strange = owned_by(vec![OwnerReference { uid: "another".to_owned(), ..pod(Ordinal(1), |_| ()).meta.owners[0].clone() }]);
+        let look = status_of(&json!({"type": "RollingUpdate"}), vec![pod(Ordinal(0), |_| ()), strange]);
         assert_eq!(look.waits, [Wait::NameTaken { pod: "db-1".to_owned() }]);
     }
 
@@ -401,12 +403,12 @@ mod tests {
             assert_eq!(by_kubectl.progress.state, RolloutStage::Complete);
             explain(&set, &belongings, Causes::default(), &FeatureGates::default(), at(10)).progress
         };
-        let three = || (0..3).map(|ordinal| pod(ordinal, |_| ())).collect::<Vec<_>>();
+        let three = || (0..3).map(|ordinal| pod(Ordinal(ordinal), |_| ())).collect::<Vec<_>>();
         assert_eq!(explained("NewRevisionAvailable", three()).state, RolloutStage::Complete);
         assert_eq!(explained("RevisionUpdated", three()), waiting("Its controller says so.".to_owned()));
         let mut unsettled = three();
-        unsettled[0] = pod(0, |pod| pod.ready = false);
-        unsettled.push(pod(3, |_| ()));
+        unsettled[0] = pod(Ordinal(0), |pod| pod.ready = false);
+        unsettled.push(pod(Ordinal(3), |_| ()));
         let text = "Waiting for 1 of 3 pods to be available, and for 1 unwanted pods to be deleted...";
         assert_eq!(explained("NewRevisionAvailable", unsettled), waiting(text.to_owned()));
     }
@@ -439,11 +441,11 @@ mod tests {
             })
         };
         let recreate = json!({"type": "Recreate"});
-        let look = status_of(&recreate, vec![going(0), going(1)]);
+        let look = status_of(&recreate, vec![going(Ordinal(0)), going(Ordinal(1))]);
         let waits: Vec<_> = look.waits.iter().map(ToString::to_string).collect();
         assert_eq!(waits, ["waiting for 2 terminating pods (db-1 has 20s of its 30s grace left) before creating 3 more"]);
         assert_eq!((look.phase, look.replicas.terminating), (Some(Phase::WaitingTermination), Some(2)));
-        assert_eq!(status_of(&recreate, vec![pod(0, |_| ())]).phase, Some(Phase::NeedsDeletion));
+        assert_eq!(status_of(&recreate, vec![pod(Ordinal(0), |_| ())]).phase, Some(Phase::NeedsDeletion));
         assert_eq!(status_of(&recreate, vec![]).phase, Some(Phase::ReadyForCreation));
     }
 }

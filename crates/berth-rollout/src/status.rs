@@ -5,6 +5,7 @@ use crate::{
     waits::Observed,
 };
 use berth_api::{FeatureGates, Gate};
+use berth_identity::RolloutRevision;
 use berth_workloads::{
     Wait,
     cause::{Cause, Causes},
@@ -21,13 +22,13 @@ use std::collections::BTreeMap;
 #[derive(Debug, PartialEq, Eq)]
 pub struct RolloutStatus {
     /// The number of the revision that is rolled out.
-    pub revision: Option<i64>,
+    pub revision: Option<RolloutRevision>,
     /// How far it is.
     pub progress: RolloutProgress,
     /// The automatic rollback that has made this revision.
     pub rollback: Option<Record>,
     /// The revision that its controller is about to go back to by itself.
-    pub goes_back_to: Option<i64>,
+    pub goes_back_to: Option<RolloutRevision>,
     /// Of a StatefulSet's Recreate.
     pub phase: Option<Phase>,
     /// How many pods there are.
@@ -88,7 +89,11 @@ fn describes_rollout(deployment: &DeploymentView) -> bool {
 
 /// The automatic rollback in a workload's annotations, if it has made this revision.
 #[must_use]
-pub fn rollback_to(annotations: &BTreeMap<String, String>, revision: Option<i64>, template: &PodTemplateSpec) -> Option<Record> {
+pub fn rollback_to(
+    annotations: &BTreeMap<String, String>,
+    revision: Option<RolloutRevision>,
+    template: &PodTemplateSpec,
+) -> Option<Record> {
     Record::of(annotations).filter(|record| revision.is_some_and(|revision| record.has_made(revision, template)))
 }
 

@@ -1,6 +1,6 @@
 //! What is written to pause, resume, restart, promote, undo, scale or give another image: a JSON merge patch each, or why there is nothing to write.
 //!
-//! A refusal is what follows the workload's name: `deployments.apps "web" is already paused`.
+//! A refusal's text follows the workload's name: `deployments.apps "web" is already paused`.
 
 use berth_api::{
     annotations::{BERTH_PROMOTED, BERTH_STEPS, POD_TEMPLATE_HASH, RESTARTED_AT},
@@ -9,7 +9,7 @@ use berth_api::{
 use berth_workloads::{
     deployment::{
         annotations::{BeforeScale, after_rollback},
-        steps::Place,
+        steps::StepPosition,
     },
     hash::same_template,
     plan::merge_patch,
@@ -20,13 +20,70 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
+/// Why a workload is left as it is. The text follows the workload's name.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Refused {
+    /// To pause it changes nothing.
+    #[error("is already paused")]
+    Paused,
+    /// To resume it changes nothing.
+    #[error("is not paused")]
+    NotPaused,
+    /// A pause would hold the restart back.
+    #[error("can't restart paused deployment (run rollout resume first)")]
+    RestartWhilePaused,
+    /// The time of a restart has whole seconds.
+    #[error("if restart has already been triggered within the past second, please wait before attempting to trigger another")]
+    RestartedThisSecond,
+    /// There is nothing to promote to.
+    #[error("has no steps: set them in the annotation {BERTH_STEPS}")]
+    NoSteps,
+    /// The newest template is complete, or no ReplicaSet has it.
+    #[error("is at no step: its newest template is not rolling out")]
+    AtNoStep,
+    /// The step ends by itself.
+    #[error("is at step {step} of {of}, which does not wait: its pods are being replaced")]
+    StepDoesNotWait {
+        /// Counted from 1.
+        step: usize,
+        /// All steps.
+        of: usize,
+    },
+    /// A pause would hold the rollback back.
+    #[error("cannot be rolled back while it is paused; resume it first")]
+    RollbackWhilePaused,
+    /// To go back changes nothing.
+    #[error("already has the template of that revision")]
+    SameTemplate,
+    /// A size below zero.
+    #[error("cannot have fewer than 0 pods")]
+    NegativeReplicas,
+    /// To scale it changes nothing.
+    #[error("already has {0} replicas")]
+    SameReplicas(i32),
+    /// An image reference is one word.
+    #[error("cannot have {0:?} as an image")]
+    InvalidImage(String),
+    /// The template has no container of this name.
+    #[error("has no container {0:?}")]
+    NoContainer(String),
+    /// To change the image changes nothing.
+    #[error("already has {image} in container {container}")]
+    SameImage {
+        /// The image.
+        image: String,
+        /// The container's name.
+        container: String,
+    },
+}
+
 /// Holds a Deployment's changes back.
 ///
 /// # Errors
 /// It is paused.
-pub fn pause(deployment: &Value) -> Result<Value, String> {
+pub fn pause(deployment: &Value) -> Result<Value, Refused> {
     match is_paused(deployment) {
-        true => Err("is already paused".to_owned()),
+        true => Err(Refused::Paused),
         false => Ok(json!({"spec": {"paused": true}})),
     }
 }
@@ -35,10 +92,10 @@ pub fn pause(deployment: &Value) -> Result<Value, String> {
 ///
 /// # Errors
 /// It is not paused.
-pub fn resume(deployment: &Value) -> Result<Value, String> {
+pub fn resume(deployment: &Value) -> Result<Value, Refused> {
     match is_paused(deployment) {
         true => Ok(json!({"spec": {"paused": null}})),
-        false => Err("is not paused".to_owned()),
+        false => Err(Refused::NotPaused),
     }
 }
 
@@ -46,15 +103,14 @@ pub fn resume(deployment: &Value) -> Result<Value, String> {
 ///
 /// # Errors
 /// It is paused, or was restarted within this second.
-pub fn restart(workload: &Value, now: Timestamp) -> Result<Value, String> {
+pub fn restart(workload: &Value, now: Timestamp) -> Result<Value, Refused> {
     if is_paused(workload) {
-        return Err("can't restart paused deployment (run rollout resume first)".to_owned());
+        return Err(Refused::RestartWhilePaused);
     }
     let at = now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
     let annotations = workload.pointer("/spec/template/metadata/annotations");
     if annotations.is_some_and(|annotations| annotations[RESTARTED_AT] == at.as_str()) {
-        let message = "if restart has already been triggered within the past second, please wait before attempting to trigger another";
-        return Err(message.to_owned());
+        return Err(Refused::RestartedThisSecond);
     }
     Ok(json!({"spec": {"template": {"metadata": {"annotations": {RESTARTED_AT: at}}}}}))
 }
@@ -63,23 +119,21 @@ pub fn restart(workload: &Value, now: Timestamp) -> Result<Value, String> {
 ///
 /// # Errors
 /// It has no steps, or none of them waits.
-pub fn promote(deployment: &DeploymentView, sets: &[&ReplicaSetView]) -> Result<Value, String> {
+pub fn promote(deployment: &DeploymentView, sets: &[&ReplicaSetView]) -> Result<Value, Refused> {
     let steps = deployment.choices.steps.as_deref().unwrap_or_default();
     if steps.is_empty() {
-        return Err(format!("has no steps: set them in the annotation {BERTH_STEPS}"));
+        return Err(Refused::NoSteps);
     }
     let newest = sets.iter().find(|set| same_template(&set.template, &deployment.spec.template));
     let Some(newest) = newest.filter(|set| rollback::completed_revision(&set.annotations).is_none()) else {
-        return Err("is at no step: its newest template is not rolling out".to_owned());
+        return Err(Refused::AtNoStep);
     };
-    let place = Place::of(&newest.annotations);
-    match steps.get(place.index) {
+    let position = StepPosition::of(&newest.annotations);
+    match steps.get(position.index) {
         Some(Step::Seconds(_) | Step::Pause | Step::Analysis) => {
-            Ok(json!({"metadata": {"annotations": {BERTH_PROMOTED: place.promotion(&newest.meta)}}}))
+            Ok(json!({"metadata": {"annotations": {BERTH_PROMOTED: position.promotion(&newest.meta)}}}))
         }
-        Some(Step::Percent(_)) | None => {
-            Err(format!("is at step {} of {}, which does not wait: its pods are being replaced", place.index + 1, steps.len()))
-        }
+        Some(Step::Percent(_)) | None => Err(Refused::StepDoesNotWait { step: position.index + 1, of: steps.len() }),
     }
 }
 
@@ -93,9 +147,9 @@ fn is_paused(workload: &Value) -> bool {
 ///
 /// # Errors
 /// It is paused, or has this template.
-pub fn back_to_set(deployment: &Value, set: &Value) -> Result<Value, String> {
+pub fn back_to_set(deployment: &Value, set: &Value) -> Result<Value, Refused> {
     if is_paused(deployment) {
-        return Err("cannot be rolled back while it is paused; resume it first".to_owned());
+        return Err(Refused::RollbackWhilePaused);
     }
     let mut template = set["spec"]["template"].clone();
     if let Some(labels) = template.pointer_mut("/metadata/labels").and_then(Value::as_object_mut) {
@@ -118,7 +172,7 @@ pub fn back_to_set(deployment: &Value, set: &Value) -> Result<Value, String> {
 ///
 /// # Errors
 /// It has this template.
-pub fn back_to_revision(stateful_set: &Value, revision: &Value) -> Result<Value, String> {
+pub fn back_to_revision(stateful_set: &Value, revision: &Value) -> Result<Value, Refused> {
     let mut template = revision["data"]["spec"]["template"].clone();
     if let Some(members) = template.as_object_mut() {
         members.remove("$patch");
@@ -126,19 +180,19 @@ pub fn back_to_revision(stateful_set: &Value, revision: &Value) -> Result<Value,
     back_to_template(stateful_set, &template)
 }
 
-fn back_to_template(workload: &Value, template: &Value) -> Result<Value, String> {
+fn back_to_template(workload: &Value, template: &Value) -> Result<Value, Refused> {
     let patch = merge_patch(&workload["spec"]["template"], template);
-    patch.map(|patch| json!({"spec": {"template": patch}})).ok_or_else(|| "already has the template of that revision".to_owned())
+    patch.map(|patch| json!({"spec": {"template": patch}})).ok_or(Refused::SameTemplate)
 }
 
 /// Wants so many pods.
 ///
 /// # Errors
 /// They are negative, or it wants so many already.
-pub fn scale(workload: &Value, replicas: i32) -> Result<Value, String> {
+pub fn scale(workload: &Value, replicas: i32) -> Result<Value, Refused> {
     match replicas {
-        ..0 => Err("cannot have fewer than 0 pods".to_owned()),
-        _ if workload["spec"]["replicas"] == replicas => Err(format!("already has {replicas} replicas")),
+        ..0 => Err(Refused::NegativeReplicas),
+        _ if workload["spec"]["replicas"] == replicas => Err(Refused::SameReplicas(replicas)),
         _ => Ok(json!({"spec": {"replicas": replicas}})),
     }
 }
@@ -147,15 +201,15 @@ pub fn scale(workload: &Value, replicas: i32) -> Result<Value, String> {
 ///
 /// # Errors
 /// There is no such container, it has this image, or the image has no name.
-pub fn set_image(workload: &Value, container: &str, image: &str) -> Result<Value, String> {
+pub fn set_image(workload: &Value, container: &str, image: &str) -> Result<Value, Refused> {
     if image.is_empty() || image.chars().any(|char| char.is_whitespace() || char.is_control()) {
-        return Err(format!("cannot have {image:?} as an image"));
+        return Err(Refused::InvalidImage(image.to_owned()));
     }
     let mut containers = workload["spec"]["template"]["spec"]["containers"].clone();
     let found = containers.as_array_mut().into_iter().flatten().find(|known| known["name"] == container);
-    let Some(found) = found else { return Err(format!("has no container {container:?}")) };
+    let Some(found) = found else { return Err(Refused::NoContainer(container.to_owned())) };
     if found["image"] == image {
-        return Err(format!("already has {image} in container {container}"));
+        return Err(Refused::SameImage { image: image.to_owned(), container: container.to_owned() });
     }
     found["image"] = json!(image);
     Ok(json!({"spec": {"template": {"spec": {"containers": containers}}}}))
@@ -190,26 +244,30 @@ mod tests {
         assert_eq!(patch["metadata"]["annotations"]["kubernetes.io/change-cause"], "old");
         let mut paused = workload("web:2");
         paused["spec"]["paused"] = json!(true);
-        assert!(back_to_set(&paused, &set).is_err_and(|why| why.contains("paused")));
+        assert_eq!(back_to_set(&paused, &set), Err(Refused::RollbackWhilePaused));
         let revision = json!({"data": {"spec": {"template": {"$patch": "replace", "spec": {}}}}});
         let template = back_to_revision(&json!({"spec": {"template": {"spec": {"a": 1}}}}), &revision).expect("a patch");
         assert_eq!(template, json!({"spec": {"template": {"spec": {"a": null}}}}));
-        assert!(back_to_revision(&json!({"spec": {"template": {"spec": {}}}}), &revision).is_err());
+        assert_eq!(back_to_revision(&json!({"spec": {"template": {"spec": {}}}}), &revision), Err(Refused::SameTemplate));
     }
 
     #[test]
     fn a_size_and_an_image_are_changed_only_where_they_are_others() {
         let web = workload("web:1");
         assert_eq!(scale(&web, 5), Ok(json!({"spec": {"replicas": 5}})));
-        assert_eq!(
-            (scale(&web, 3), scale(&web, -1)),
-            (Err("already has 3 replicas".to_owned()), Err("cannot have fewer than 0 pods".to_owned()))
-        );
+        assert_eq!((scale(&web, 3), scale(&web, -1)), (Err(Refused::SameReplicas(3)), Err(Refused::NegativeReplicas)));
         let patch = set_image(&web, "main", "web:2").expect("a patch");
         let containers = json!([{"name": "main", "image": "web:2", "args": ["a"]}, {"name": "log", "image": "log:1"}]);
         assert_eq!(patch["spec"]["template"]["spec"]["containers"], containers);
-        for (container, image) in [("main", "web:1"), ("other", "web:2"), ("main", ""), ("main", "a b")] {
-            assert!(set_image(&web, container, image).is_err(), "{container} {image}");
+        let same = Refused::SameImage { image: "web:1".to_owned(), container: "main".to_owned() };
+        let refused = [
+            ("main", "web:1", same),
+            ("other", "web:2", Refused::NoContainer("other".to_owned())),
+            ("main", "", Refused::InvalidImage(String::new())),
+            ("main", "a b", Refused::InvalidImage("a b".to_owned())),
+        ];
+        for (container, image, why) in refused {
+            assert_eq!(set_image(&web, container, image), Err(why));
         }
     }
 }

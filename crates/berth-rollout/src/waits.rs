@@ -4,10 +4,11 @@ use berth_api::FeatureGates;
 use berth_controllers::{
     cache::Known,
     deployment::{Sets, observe as observe_deployment},
-    plan_loop::Look,
+    plan_loop::PlanInputs,
     pods::PodIndex,
     replica_set,
 };
+use berth_identity::RolloutRevision;
 use berth_workloads::{
     Action, Wait,
     deployment::{self, DeploymentState, annotations},
@@ -28,7 +29,7 @@ pub struct Observed {
     /// Those of them that are of the newest template: a scale-down deletes them, no rollout replaces them.
     pub terminating_newest: i32,
     /// The revision that its controller is about to go back to by itself.
-    pub goes_back_to: Option<i64>,
+    pub goes_back_to: Option<RolloutRevision>,
 }
 
 /// Plans for the Deployment with the gates of the cluster's controllers, and takes the waits alone. `sets` are all of its namespace, `pods` those
@@ -56,19 +57,19 @@ pub fn state(
     now: Timestamp,
 ) -> DeploymentState {
     let mut pods: Known<PodView, PodIndex> = pods.iter().cloned().collect();
-    let look = Look { last_error: None, gates, now };
-    observe_deployment(&Arc::new(deployment.clone()), &sets.iter().cloned().collect(), pods.index_mut(), look, None)
+    let inputs = PlanInputs { last_error: None, gates, now };
+    observe_deployment(&Arc::new(deployment.clone()), &sets.iter().cloned().collect(), pods.index_mut(), inputs, None)
 }
 
 /// As [`observe`], from what is known of all sets and pods: costs what has changed since the last time.
 #[must_use]
 pub fn observe_known(deployment: &DeploymentView, sets: &Sets, pods: &mut PodIndex, gates: &FeatureGates, now: Timestamp) -> Observed {
     // A reader sends no queries: the set has the last answers.
-    let look = Look { last_error: None, gates, now };
-    let state = observe_deployment(&Arc::new(deployment.clone()), sets, pods, look, None);
+    let inputs = PlanInputs { last_error: None, gates, now };
+    let state = observe_deployment(&Arc::new(deployment.clone()), sets, pods, inputs, None);
     let mut observed = of_deployment(&state);
     for set in sets.index().controlled_by(&deployment.meta.uid) {
-        let own = of_replica_set(set, sets, pods, look);
+        let own = of_replica_set(set, sets, pods, inputs);
         let is_new = |wait: &Wait| observed.waits.iter().all(|known| known.metric_label() != wait.metric_label());
         let more: Vec<_> = own.into_iter().filter(is_new).collect();
         observed.waits.extend(more);
@@ -95,12 +96,12 @@ fn of_deployment(state: &DeploymentState) -> Observed {
 
 /// The waits of a ReplicaSet by its own plan: where an annotation requires it, it replaces a terminating pod only after its deletion.
 #[must_use]
-pub fn of_replica_set(set: &Arc<ReplicaSetView>, sets: &Sets, pods: &mut PodIndex, look: Look<'_>) -> Vec<Wait> {
+pub fn of_replica_set(set: &Arc<ReplicaSetView>, sets: &Sets, pods: &mut PodIndex, inputs: PlanInputs<'_>) -> Vec<Wait> {
     // No other set's plan has waits.
     if set.deleted_pod_policy != PodReplacementPolicy::TerminationComplete {
         return Vec::new();
     }
-    workloads::plan(&replica_set::observe(set, sets, pods, look)).waits
+    workloads::plan(&replica_set::observe(set, sets, pods, inputs)).waits
 }
 
 /// The same of a set that is observed by itself; `pods` are those of its namespace. One that is being deleted waits for nothing else.
@@ -115,7 +116,7 @@ pub fn of_set_alone(set: &ReplicaSetView, pods: &[Arc<PodView>], gates: &Feature
     let set = Arc::new(set.clone());
     let sets: Sets = [Arc::clone(&set)].into_iter().collect();
     let mut pods: Known<PodView, PodIndex> = pods.iter().cloned().collect();
-    of_replica_set(&set, &sets, pods.index_mut(), Look { last_error: None, gates, now }).into_iter().chain(min_ready).collect()
+    of_replica_set(&set, &sets, pods.index_mut(), PlanInputs { last_error: None, gates, now }).into_iter().chain(min_ready).collect()
 }
 
 /// Whether two lists of waits are the same but for the time that has passed.

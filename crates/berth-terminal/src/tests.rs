@@ -10,6 +10,7 @@ use berth_follow::{
     act::{ActionFields, Prepared, Question, Refusal, Verb},
     board::{Card, Rank},
 };
+use berth_identity::{Generation, RolloutRevision};
 use berth_rollout::status::{Replicas, RolloutStage};
 use berth_workloads::{
     pod_state::PodCounts,
@@ -46,7 +47,7 @@ fn card(rank: Rank) -> Card {
         on_the_way: None,
         next: (rank == Rank::Stuck).then_some("it is retried with a growing backoff"),
         to_do: Vec::new(),
-        revision: Some(2),
+        revision: Some(RolloutRevision(2)),
         images: vec!["registry.example/web:2".to_owned()],
         is_paused: false,
         waits_at_step: false,
@@ -209,7 +210,7 @@ fn question() -> Question {
         ],
         lines: vec!["  spec.containers[main].image: web:\\u{1b}2 -> web:1".to_owned()],
         uid: "u".to_owned(),
-        generation: 7,
+        generation: Generation(7),
         patch: serde_json::Value::Null,
     }
 }

@@ -4,6 +4,7 @@
 
 use crate::hash::short_hash;
 use berth_api::annotations::{BERTH_ANALYSIS, BERTH_ANALYSIS_PROVIDER, BERTH_ANALYSIS_QUERY};
+use berth_identity::{RolloutRevision, TemplateHash};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, fmt};
@@ -22,9 +23,9 @@ pub struct Question {
     /// The Deployment.
     pub deployment: String,
     /// The number of the rollout.
-    pub revision: i64,
+    pub revision: RolloutRevision,
     /// The label `pod-template-hash` of the pods that are looked at.
-    pub template_hash: String,
+    pub template_hash: TemplateHash,
     /// The step, counted from 1.
     pub step: usize,
 }
@@ -276,8 +277,8 @@ mod tests {
             query: query.to_owned(),
             namespace: "shop".to_owned(),
             deployment: "web".to_owned(),
-            revision: 3,
-            template_hash: "abc".to_owned(),
+            revision: RolloutRevision(3),
+            template_hash: "abc".into(),
             step,
         }
     }
@@ -317,7 +318,7 @@ mod tests {
             let kept = Annotations::from([(BERTH_ANALYSIS.to_owned(), note.value())]);
             assert_eq!(Note::of(&kept, &question("up", 2)).as_ref(), Some(&note), "{}", note.value());
             assert!([question("up", 4), question("down", 2)].iter().all(|other| Note::of(&kept, other).is_none()));
-            assert_eq!(Note::of(&kept, &Question { revision: 4, ..question("up", 2) }), None);
+            assert_eq!(Note::of(&kept, &Question { revision: RolloutRevision(4), ..question("up", 2) }), None);
         }
         for text in ["", "{}", "null", r#"{"place":"3/2","question":"x","outcome":"passed","answer":"1"}"#] {
             assert_eq!(Note::of(&Annotations::from([(BERTH_ANALYSIS.to_owned(), text.to_owned())]), &question("up", 2)), None, "{text}");

@@ -204,6 +204,7 @@ pub fn former_deployment(pod: &PodView) -> Option<&str> {
 mod tests {
     use super::*;
     use crate::view::View;
+    use berth_identity::Generation;
     use berth_identity::Revision;
     use serde_json::{Value, json};
 
@@ -233,7 +234,7 @@ mod tests {
         };
         let others: [fn(&mut ReplicaSetView); 3] = [
             |set| set.replicas = 7,
-            |set| set.meta.generation = 7,
+            |set| set.meta.generation = Generation(7),
             |set| Arc::make_mut(&mut set.template).spec.get_or_insert_default().node_name = Some("n".to_owned()),
         ];
         assert_eq!(others.map(is_alike), [true; 3]);

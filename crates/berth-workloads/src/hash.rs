@@ -4,6 +4,7 @@
 //! depends on the value is that one template always has one name: ReplicaSets are found by comparing templates, never by their hash.
 
 use berth_api::{annotations::POD_TEMPLATE_HASH, names::SAFE_ALPHABET, normal::Normal, quantity::Quantity};
+use berth_identity::TemplateHash;
 use k8s_openapi::api::core::v1::PodTemplateSpec;
 use serde_json::Value;
 
@@ -12,13 +13,13 @@ const NAME_LENGTH_MAX: usize = 253;
 
 /// FNV-1a over the template's canonical JSON, and over the number of collisions if there was one.
 #[must_use]
-pub fn template_hash(template: &PodTemplateSpec, collisions: Option<i32>) -> String {
+pub fn template_hash(template: &PodTemplateSpec, collisions: Option<i32>) -> TemplateHash {
     let mut bytes = canonical_template(template).to_string().into_bytes();
     if let Some(collisions) = collisions {
         bytes.extend(collisions.to_le_bytes());
         bytes.extend([0; 4]);
     }
-    short_hash(&bytes)
+    short_hash(&bytes).into()
 }
 
 /// FNV-1a of bytes, as a word that is safe in names. Whoever wants two texts of one hash finds them.
@@ -36,7 +37,7 @@ pub fn safe_encode(text: &str) -> String {
 
 /// `<deployment>-<hash>`, the Deployment's part cut so that the whole is a valid name.
 #[must_use]
-pub fn replica_set_name(deployment: &str, hash: &str) -> String {
+pub fn replica_set_name(deployment: &str, hash: &TemplateHash) -> String {
     let room = NAME_LENGTH_MAX.saturating_sub(1 + hash.len());
     let kept = if room == 0 { deployment } else { deployment.get(..room).unwrap_or(deployment) };
     format!("{kept}-{hash}")

@@ -15,7 +15,7 @@ pub use wait::{AtStep, Next, TerminatingPod, Wait, WaitKind};
 pub use berth_api::Subresource;
 
 use crate::{analysis::Question, resources::kind_of};
-use berth_identity::{GroupVersionKind, ObjectRef};
+use berth_identity::{GroupVersionKind, ObjectRef, RolloutRevision};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Pod;
 use serde::{Deserialize, Serialize};
@@ -344,7 +344,7 @@ pub enum Repeat {
     /// long as the object is there.
     Once,
     /// As [`Repeat::Once`], for this number: what it tells of can happen again, and is another time then.
-    OnceOf(i64),
+    OnceOf(RolloutRevision),
     /// As [`Repeat::Once`], but for this text in place of the message: what the message tells besides may change.
     OncePer(String),
 }

@@ -7,6 +7,7 @@ use crate::{
     plan::{Action, EventRecord, Outcome, Reason, Repeat, Stage},
 };
 use berth_api::annotations::{BERTH_COMPLETED_AT, BERTH_COMPLETED_REVISION, BERTH_ROLLBACK, BERTH_ROLLED_BACK_TEMPLATES};
+use berth_identity::{RolloutRevision, TemplateHash};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::PodTemplateSpec;
 use serde::{Deserialize, Serialize};
@@ -38,13 +39,13 @@ pub fn steady(deadline: SignedDuration) -> SignedDuration {
 #[serde(rename_all = "camelCase")]
 pub struct Record {
     /// The number of the rollout back: that of the template that it went to, from then on.
-    pub revision: i64,
+    pub revision: RolloutRevision,
     /// The hash of that template. Who changes the template before its rollout has begun gets the number.
-    pub template_hash: String,
+    pub template_hash: TemplateHash,
     /// The number of the rollout that failed.
-    pub from_revision: i64,
+    pub from_revision: RolloutRevision,
     /// The number that the template had before.
-    pub to_revision: i64,
+    pub to_revision: RolloutRevision,
     /// The word of the cause ([`crate::cause::Kind::reason`]), where one is known, or `analysis_failed`, `analysis_unanswered`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
@@ -85,13 +86,13 @@ impl Record {
 
     /// Whether it has made the rollout of this number, to this template.
     #[must_use]
-    pub fn has_made(&self, revision: i64, template: &PodTemplateSpec) -> bool {
+    pub fn has_made(&self, revision: RolloutRevision, template: &PodTemplateSpec) -> bool {
         self.revision == revision && self.template_hash == template_hash(&without_hash(template), None)
     }
 
     /// Whether what keeps this revision keeps the record too: for people who look at the history.
     #[must_use]
-    pub fn is_about(&self, revision: i64, template: &PodTemplateSpec) -> bool {
+    pub fn is_about(&self, revision: RolloutRevision, template: &PodTemplateSpec) -> bool {
         self.from_revision == revision || self.has_made(revision, template)
     }
 }
@@ -203,7 +204,7 @@ pub fn remembered<'a>(objects: impl IntoIterator<Item = &'a Annotations>) -> Str
 
 /// Whether the template of this hash is among those that these annotations remember.
 #[must_use]
-pub fn is_remembered(annotations: &Annotations, hash: &str) -> bool {
+pub fn is_remembered(annotations: &Annotations, hash: &TemplateHash) -> bool {
     hashes(annotations).any(|known| known == hash)
 }
 
@@ -213,13 +214,13 @@ fn hashes(annotations: &Annotations) -> impl Iterator<Item = &str> {
 
 /// The number of the last complete rollout to what keeps a revision; `None` if there was none, or the annotation is no number.
 #[must_use]
-pub fn completed_revision(annotations: &Annotations) -> Option<i64> {
+pub fn completed_revision(annotations: &Annotations) -> Option<RolloutRevision> {
     annotations.get(BERTH_COMPLETED_REVISION)?.parse().ok()
 }
 
 /// The annotations that say that the rollout of this number was complete at this time.
 #[must_use]
-pub fn completion(revision: i64, at: Timestamp) -> [(&'static str, String); 2] {
+pub fn completion(revision: RolloutRevision, at: Timestamp) -> [(&'static str, String); 2] {
     let seconds = at.strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
     [(BERTH_COMPLETED_REVISION, revision.to_string()), (BERTH_COMPLETED_AT, seconds)]
 }
@@ -241,7 +242,7 @@ mod tests {
         assert_eq!(all(&[with("old,a"), with("a,b")]), "old,a,b");
         assert_eq!(all(&[with("a"), Annotations::new()]), "a");
         assert_eq!(all(&[with(",,")]), "");
-        assert!(is_remembered(&with("ab,c"), "c") && !is_remembered(&with("ab,c"), "b"));
+        assert!(is_remembered(&with("ab,c"), &"c".into()) && !is_remembered(&with("ab,c"), &"b".into()));
     }
 
     #[test]
@@ -267,11 +268,24 @@ mod tests {
             PodTemplateSpec { spec: Some(PodSpec { host_network: Some(true), ..PodSpec::default() }), ..PodTemplateSpec::default() },
         );
         let template_hash = template_hash(&template, None);
-        let record = Record { revision: 7, template_hash, from_revision: 6, to_revision: 3, reason: None, message: "é".repeat(5000) };
+        let record = Record {
+            revision: RolloutRevision(7),
+            template_hash,
+            from_revision: RolloutRevision(6),
+            to_revision: RolloutRevision(3),
+            reason: None,
+            message: "é".repeat(5000),
+        };
         let read = Record::of(&Annotations::from([(BERTH_ROLLBACK.to_owned(), record.value())])).expect("a record");
-        assert_eq!((read.message.chars().count(), read.revision), (MESSAGE_CHARS_MAX, 7));
-        assert!([6, 7].into_iter().all(|revision| read.is_about(revision, &template)) && !read.is_about(3, &template));
-        assert!(read.is_about(6, &other) && !read.is_about(7, &other), "it was changed before it was rolled out");
+        assert_eq!((read.message.chars().count(), read.revision), (MESSAGE_CHARS_MAX, RolloutRevision(7)));
+        assert!(
+            [6, 7].into_iter().all(|revision| read.is_about(RolloutRevision(revision), &template))
+                && !read.is_about(RolloutRevision(3), &template)
+        );
+        assert!(
+            read.is_about(RolloutRevision(6), &other) && !read.is_about(RolloutRevision(7), &other),
+            "it was changed before it was rolled out"
+        );
         for text in ["", "{}", "[]", "null", "{\"revision\": \"7\"}"] {
             assert_eq!(Record::of(&Annotations::from([(BERTH_ROLLBACK.to_owned(), text.to_owned())])), None, "{text}");
         }
@@ -279,8 +293,9 @@ mod tests {
 
     #[test]
     fn a_completion_is_read_back() {
-        let written: Annotations = completion(4, Timestamp::UNIX_EPOCH).into_iter().map(|(key, value)| (key.to_owned(), value)).collect();
-        assert_eq!((completed_revision(&written), &*written[BERTH_COMPLETED_AT]), (Some(4), "1970-01-01T00:00:00Z"));
+        let written: Annotations =
+            completion(RolloutRevision(4), Timestamp::UNIX_EPOCH).into_iter().map(|(key, value)| (key.to_owned(), value)).collect();
+        assert_eq!((completed_revision(&written), &*written[BERTH_COMPLETED_AT]), (Some(RolloutRevision(4)), "1970-01-01T00:00:00Z"));
         assert_eq!(completed_revision(&Annotations::new()), None);
     }
 }

@@ -5,6 +5,7 @@
 
 use crate::{cause::Cause, rollback};
 use berth_api::{annotations::BERTH_ROLLOUT, apps::records::Change, metadata::has_room_for};
+use berth_identity::RolloutRevision;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -19,12 +20,12 @@ type Annotations = BTreeMap<String, String>;
 #[serde(rename_all = "camelCase")]
 pub struct Rollout {
     /// Its number.
-    pub revision: i64,
+    pub revision: RolloutRevision,
     /// When it got that, in whole seconds.
     pub began: Timestamp,
     /// The number that the same template had before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub former_revision: Option<i64>,
+    pub former_revision: Option<RolloutRevision>,
     /// Who changed the template to this one, by the workload's own annotation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<Change>,
@@ -43,7 +44,7 @@ pub struct Ended {
     pub how: How,
     /// The number of the rollout that took its place.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub revision: Option<i64>,
+    pub revision: Option<RolloutRevision>,
     /// The word of the cause ([`crate::cause::Kind::reason`]), where one is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
@@ -78,13 +79,13 @@ impl How {
 impl Rollout {
     /// A rollout that begins. `workload` are the annotations of what is rolled out.
     #[must_use]
-    pub fn begun(revision: i64, former_revision: Option<i64>, workload: &Annotations, now: Timestamp) -> Self {
+    pub fn begun(revision: RolloutRevision, former_revision: Option<RolloutRevision>, workload: &Annotations, now: Timestamp) -> Self {
         Self { revision, began: whole(now), former_revision, by: Change::of(workload), ended: None }
     }
 
     /// What the annotation says, if that is of the rollout of this number.
     #[must_use]
-    pub fn of(annotations: &Annotations, revision: i64) -> Option<Self> {
+    pub fn of(annotations: &Annotations, revision: RolloutRevision) -> Option<Self> {
         let rollout: Self = serde_json::from_str(annotations.get(BERTH_ROLLOUT)?).ok()?;
         let by = rollout.by.map(|Change { at, user, manager }| Change::new(at, user.as_deref(), &manager));
         (rollout.revision == revision).then_some(Self { by, ..rollout })
@@ -101,7 +102,7 @@ impl Rollout {
 
 /// The record of this rollout with this end; `None` if there is no record, or it has had its end.
 #[must_use]
-pub fn ended(annotations: &Annotations, revision: i64, end: &Ended) -> Option<Rollout> {
+pub fn ended(annotations: &Annotations, revision: RolloutRevision, end: &Ended) -> Option<Rollout> {
     let rollout = Rollout::of(annotations, revision)?;
     let is_news = rollout.ended.as_ref().is_none_or(|ended| ended.how.may_become(end.how));
     is_news.then(|| Rollout { ended: Some(end.clone()), ..rollout })
@@ -124,7 +125,7 @@ impl Ended {
 
     /// The end of one that another has taken the place of.
     #[must_use]
-    pub fn superseded(now: Timestamp, by: i64, message: Option<String>) -> Self {
+    pub fn superseded(now: Timestamp, by: RolloutRevision, message: Option<String>) -> Self {
         Self { how: How::Superseded, revision: Some(by), message, ..Self::complete(now) }
     }
 
@@ -159,7 +160,7 @@ mod tests {
         let change = Change::new(at(5), Some("alice"), "kubectl-set");
         let workload = Annotations::from([(BERTH_CHANGED_BY.to_owned(), change.value())]);
         let mut annotations = Annotations::new();
-        Rollout::begun(3, Some(1), &workload, at(7)).keep(&mut annotations);
+        Rollout::begun(RolloutRevision(3), Some(RolloutRevision(1)), &workload, at(7)).keep(&mut annotations);
         annotations
     }
 
@@ -169,11 +170,11 @@ mod tests {
 
     #[test]
     fn a_record_is_of_one_revision_and_tells_who_began_it() {
-        let rollout = Rollout::of(&begun(), 3).expect("a record");
-        assert_eq!((rollout.former_revision, rollout.by.expect("somebody").user.as_deref()), (Some(1), Some("alice")));
-        assert_eq!(Rollout::of(&begun(), 4), None, "left over");
+        let rollout = Rollout::of(&begun(), RolloutRevision(3)).expect("a record");
+        assert_eq!((rollout.former_revision, rollout.by.expect("somebody").user.as_deref()), (Some(RolloutRevision(1)), Some("alice")));
+        assert_eq!(Rollout::of(&begun(), RolloutRevision(4)), None, "left over");
         for text in ["", "{}", "[]", "3", r#"{"revision":3,"began":7}"#] {
-            assert_eq!(Rollout::of(&Annotations::from([(BERTH_ROLLOUT.to_owned(), text.to_owned())]), 3), None, "{text}");
+            assert_eq!(Rollout::of(&Annotations::from([(BERTH_ROLLOUT.to_owned(), text.to_owned())]), RolloutRevision(3)), None, "{text}");
         }
     }
 
@@ -187,14 +188,14 @@ mod tests {
         assert_eq!(told(&failed), (at(9), How::Failed, None, Some("image_pull".to_owned()), Some(cause.to_string())));
         assert_eq!(told(&Ended::failed(at(9), None, standing)), (at(9), How::Failed, None, None, Some(standing())));
         let record = rollback::Record {
-            revision: 5,
-            template_hash: "abc".to_owned(),
-            from_revision: 4,
-            to_revision: 2,
+            revision: RolloutRevision(5),
+            template_hash: "abc".into(),
+            from_revision: RolloutRevision(4),
+            to_revision: RolloutRevision(2),
             reason: Some("image_pull".to_owned()),
             message: "why".to_owned(),
         };
-        let wanted = (at(9), How::RolledBack, Some(5), Some("image_pull".to_owned()), Some("why".to_owned()));
+        let wanted = (at(9), How::RolledBack, Some(RolloutRevision(5)), Some("image_pull".to_owned()), Some("why".to_owned()));
         assert_eq!(told(&Ended::rolled_back(at(9), &record)), wanted);
     }
 
@@ -203,11 +204,11 @@ mod tests {
         const ALL: [How; 4] = [How::Complete, How::Failed, How::Superseded, How::RolledBack];
         for (first, next) in ALL.into_iter().flat_map(|first| ALL.map(|next| (first, next))) {
             let mut annotations = begun();
-            ended(&annotations, 3, &end(first)).expect("it has had no end").keep(&mut annotations);
-            let becomes = ended(&annotations, 3, &end(next)).is_some();
+            ended(&annotations, RolloutRevision(3), &end(first)).expect("it has had no end").keep(&mut annotations);
+            let becomes = ended(&annotations, RolloutRevision(3), &end(next)).is_some();
             assert_eq!(becomes, first == How::Failed && matches!(next, How::Complete | How::RolledBack), "{first:?} {next:?}");
         }
-        assert_eq!(ended(&begun(), 4, &end(How::Complete)), None);
+        assert_eq!(ended(&begun(), RolloutRevision(4), &end(How::Complete)), None);
     }
 
     #[test]
@@ -215,7 +216,7 @@ mod tests {
         let failed = Ended::failed(at(9), None, || "é".repeat(5000));
         assert_eq!(failed.message.map(|message| message.chars().count()), Some(MESSAGE_CHARS_MAX));
         let mut full = Annotations::from([("a".to_owned(), "x".repeat(256 * 1024 - 10))]);
-        Rollout::begun(1, None, &Annotations::new(), at(1)).keep(&mut full);
+        Rollout::begun(RolloutRevision(1), None, &Annotations::new(), at(1)).keep(&mut full);
         assert_eq!(full.len(), 1);
     }
 
@@ -223,7 +224,9 @@ mod tests {
     #[test]
     fn every_key_and_word_is_as_promised() {
         let mut annotations = begun();
-        ended(&annotations, 3, &Ended::superseded(at(9), 4, None)).expect("it has had no end").keep(&mut annotations);
+        ended(&annotations, RolloutRevision(3), &Ended::superseded(at(9), RolloutRevision(4), None))
+            .expect("it has had no end")
+            .keep(&mut annotations);
         let wanted = [
             r#"{"revision":3,"began":"1970-01-01T00:00:07Z","formerRevision":1,"#,
             r#""by":{"at":"1970-01-01T00:00:05Z","user":"alice","manager":"kubectl-set"},"#,

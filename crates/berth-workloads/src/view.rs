@@ -13,7 +13,7 @@ use berth_api::{
     apps::{DeploymentSpec, DeploymentStatus, ReplicaSetStatus, StatefulSetSpec, StatefulSetStatus},
     decode::from_json,
 };
-use berth_identity::{GroupResource, Name, Namespace, NodeName, ObjectKey, ObjectRef, Revision, Uid};
+use berth_identity::{Generation, GroupResource, Name, Namespace, NodeName, ObjectKey, ObjectRef, Revision, Uid};
 use bytes::Bytes;
 use jiff::Timestamp;
 use k8s_openapi::{
@@ -47,7 +47,7 @@ pub use foreign::{ForeignWrite, ForeignWrites};
 pub use identity::{Identity, View};
 pub use metadata::{WireMetadata, read_metadata};
 pub use stateful_set::{ClaimView, KEPT, RevisionView};
-pub use symptoms::{ContainerRole, ContainerSymptom, Ended, Said, Symptoms};
+pub use symptoms::{ContainerRole, ContainerSymptom, Ended, ReasonMessage, Symptoms};
 pub use volumes::{PodVolume, claims_of};
 
 /// Metadata that every plan reads.
@@ -63,7 +63,7 @@ pub struct Meta {
     /// The resource version of this version.
     pub revision: Revision,
     /// Of the spec.
-    pub generation: i64,
+    pub generation: Generation,
     /// Its labels.
     pub labels: Labels,
     /// All its owners, complete: adopting and releasing write the whole list.

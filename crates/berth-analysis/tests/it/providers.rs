@@ -3,6 +3,7 @@
 use berth_analysis::{ANSWER_BYTES_MAX, ANSWER_WITHIN, FileProviders};
 use berth_controllers::analysis::Providers;
 use berth_env::{Clock, Timestamp, followed::READ_INTERVAL};
+use berth_identity::RolloutRevision;
 use berth_workloads::analysis::{NoAnswer, Question};
 use futures::future::BoxFuture;
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
@@ -116,8 +117,8 @@ fn question(provider: &str) -> Question {
         query: "sum(rate(x{a=\"b&c\"}[5m])) > bool 0".to_owned(),
         namespace: "shop".to_owned(),
         deployment: "web".to_owned(),
-        revision: 3,
-        template_hash: "abc12".to_owned(),
+        revision: RolloutRevision(3),
+        template_hash: "abc12".into(),
         step: 2,
     }
 }

@@ -9,6 +9,7 @@ use crate::{
     object::{GenerationRule, Scaled, ScaledSelector},
     pod::{fill_template, template_warnings},
 };
+use berth_identity::Generation;
 use k8s_openapi::{
     api::{apps::v1::DeploymentCondition, core::v1::PodTemplateSpec},
     apimachinery::pkg::{
@@ -95,7 +96,8 @@ pub struct RollingUpdateDeployment {
 pub struct DeploymentStatus {
     /// The generation that this status speaks of.
     #[serde(default, deserialize_with = "null_as_default", skip_serializing_if = "is_zero")]
-    pub observed_generation: i64,
+    #[schemars(with = "i64")]
+    pub observed_generation: Generation,
     /// Pods that are neither terminating nor finished.
     #[serde(default, deserialize_with = "null_as_default", skip_serializing_if = "is_zero")]
     pub replicas: i32,

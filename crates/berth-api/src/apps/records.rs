@@ -3,6 +3,7 @@
 //! Names are strangers' texts: they are kept up to a length, and whoever shows them on a terminal escapes them.
 
 use crate::annotations::{BERTH_CHANGED_BY, BERTH_PROMOTED_BY, BERTH_SCALED_BY};
+use berth_identity::RolloutRevision;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -82,7 +83,7 @@ impl Scaling {
 #[serde(rename_all = "camelCase")]
 pub struct Promotions {
     /// The number of the rollout.
-    pub revision: i64,
+    pub revision: RolloutRevision,
     /// In order of time; each step once.
     pub steps: Vec<Promotion>,
 }
@@ -113,10 +114,10 @@ impl Promotions {
 
     /// With one more, which is `named` as [`crate::annotations::BERTH_PROMOTED`] does: `REVISION/STEP/HASH`. `None`: that says nothing of the rollout `newest`, or nothing new.
     #[must_use]
-    pub fn with(known: Option<Self>, named: &str, newest: i64, by: impl FnOnce() -> Change) -> Option<Self> {
+    pub fn with(known: Option<Self>, named: &str, newest: RolloutRevision, by: impl FnOnce() -> Change) -> Option<Self> {
         let mut parts = named.split('/');
         let (revision, step, _) = (parts.next()?, parts.next()?, parts.next()?);
-        let (revision, step) = (revision.parse::<i64>().ok()?, step.parse().ok()?);
+        let (revision, step) = (revision.parse::<RolloutRevision>().ok()?, step.parse().ok()?);
         let mut all = known.filter(|known| known.revision == revision).unwrap_or(Self { revision, steps: Vec::new() });
         if revision != newest || all.steps.len() == PROMOTIONS_MAX || all.steps.iter().any(|promotion| promotion.step == step) {
             return None;
@@ -170,19 +171,22 @@ mod tests {
     #[test]
     fn promotions_are_of_one_rollout_and_each_step_is_promoted_once() {
         let by = |user: &'static str| move || Change::new(Timestamp::UNIX_EPOCH, Some(user), "kubectl");
-        let first = Promotions::with(None, "3/2/5d4", 3, by("alice")).expect("it is new");
+        let first = Promotions::with(None, "3/2/5d4", RolloutRevision(3), by("alice")).expect("it is new");
         assert_eq!(first.value(), r#"{"revision":3,"steps":[{"step":2,"at":"1970-01-01T00:00:00Z","user":"alice","manager":"kubectl"}]}"#);
         assert_eq!(Promotions::of(&annotations(BERTH_PROMOTED_BY, &first.value())), Some(first.clone()));
-        let both = Promotions::with(Some(first.clone()), "3/4/5d4", 3, by("bob")).expect("it is new");
+        let both = Promotions::with(Some(first.clone()), "3/4/5d4", RolloutRevision(3), by("bob")).expect("it is new");
         let told = |promotions: &Promotions| promotions.steps.iter().map(|one| (one.step, one.by.user.clone())).collect::<Vec<_>>();
         assert_eq!(told(&both), [(2, Some("alice".to_owned())), (4, Some("bob".to_owned()))]);
         for nothing in ["3/2/5d4", "3/4/5d4", "2/5/5d4", "4/1/5d4", "3", "3/5", "3/x/5d4", "x/1/5d4", "", "3/-1/5d4"] {
-            assert_eq!(Promotions::with(Some(both.clone()), nothing, 3, by("eve")), None, "{nothing}");
+            assert_eq!(Promotions::with(Some(both.clone()), nothing, RolloutRevision(3), by("eve")), None, "{nothing}");
         }
-        assert_eq!(told(&Promotions::with(Some(both), "4/1/5d4", 4, by("carol")).expect("it is another")), [(1, Some("carol".to_owned()))]);
+        assert_eq!(
+            told(&Promotions::with(Some(both), "4/1/5d4", RolloutRevision(4), by("carol")).expect("it is another")),
+            [(1, Some("carol".to_owned()))]
+        );
         let mut full = first;
         full.steps = (1..=64).map(|step| Promotion { step, by: by("alice")() }).collect();
-        assert_eq!(Promotions::with(Some(full.clone()), "3/65/5d4", 3, by("eve")), None, "a rollout has no more steps");
+        assert_eq!(Promotions::with(Some(full.clone()), "3/65/5d4", RolloutRevision(3), by("eve")), None, "a rollout has no more steps");
         full.steps.extend(full.steps.clone());
         full.steps[0].by.manager = "é".repeat(9999);
         let read = Promotions::of(&annotations(BERTH_PROMOTED_BY, &full.value())).expect("promotions");

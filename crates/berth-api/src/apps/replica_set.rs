@@ -9,6 +9,7 @@ use crate::{
     object::{GenerationRule, Scaled, ScaledSelector},
     pod::{fill_template, template_warnings},
 };
+use berth_identity::Generation;
 use k8s_openapi::{
     api::{apps::v1::ReplicaSetCondition, core::v1::PodTemplateSpec},
     apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta},
@@ -66,7 +67,8 @@ pub struct ReplicaSetStatus {
     pub terminating_replicas: Option<i32>,
     /// The generation that this status speaks of.
     #[serde(default, deserialize_with = "null_as_default", skip_serializing_if = "is_zero")]
-    pub observed_generation: i64,
+    #[schemars(with = "i64")]
+    pub observed_generation: Generation,
     /// What went wrong.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("x-kubernetes-patch-merge-key" = "type", "x-kubernetes-patch-strategy" = "merge"))]
@@ -157,7 +159,7 @@ fn validate_status(status: &ReplicaSetStatus) -> Vec<FieldError> {
         ("fullyLabeledReplicas", i64::from(status.fully_labeled_replicas)),
         ("readyReplicas", i64::from(status.ready_replicas)),
         ("availableReplicas", i64::from(status.available_replicas)),
-        ("observedGeneration", status.observed_generation),
+        ("observedGeneration", status.observed_generation.0),
         ("terminatingReplicas", i64::from(status.terminating_replicas.unwrap_or_default())),
     ];
     let mut faults: Vec<FieldError> = counts.into_iter().filter_map(|(field, count)| not_negative(&path.child(field), count)).collect();

@@ -11,6 +11,7 @@ use crate::{
     pod::{claim::claim_warnings, fill_template, template_warnings},
     unset::default_to,
 };
+use berth_identity::Generation;
 use k8s_openapi::{
     api::{
         apps::v1::{StatefulSetCondition, StatefulSetOrdinals, StatefulSetPersistentVolumeClaimRetentionPolicy},
@@ -106,7 +107,8 @@ pub struct RollingUpdateStatefulSet {
 pub struct StatefulSetStatus {
     /// The generation that this status speaks of.
     #[serde(default, deserialize_with = "null_as_default", skip_serializing_if = "is_zero")]
-    pub observed_generation: i64,
+    #[schemars(with = "i64")]
+    pub observed_generation: Generation,
     /// Pods that exist.
     #[serde(default, deserialize_with = "null_as_default")]
     pub replicas: i32,

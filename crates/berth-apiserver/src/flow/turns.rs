@@ -48,7 +48,7 @@ impl Turns {
         F: Future<Output: Send + 'static> + Send + 'static,
     {
         let (turns, runtime) = (Arc::clone(self), AtomicWaker::new());
-        let work = Arc::new(Work { turns, user: user.into(), place: Mutex::new(Place::Nowhere), runtime });
+        let work = Arc::new(Work { turns, user: user.into(), place: Mutex::new(WorkState::Nowhere), runtime });
         work.wake_by_ref();
         let mut running = JoinSet::new();
         running.spawn_on(InTurn { waker: Waker::from(Arc::clone(&work)), work, future: Box::pin(future) }, &self.runtime);
@@ -84,7 +84,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 struct Work {
     turns: Arc<Turns>,
     user: Box<str>,
-    place: Mutex<Place>,
+    place: Mutex<WorkState>,
     /// Of the task that does it.
     runtime: AtomicWaker,
 }
@@ -96,7 +96,7 @@ impl std::fmt::Debug for Work {
 }
 
 /// Where some work is.
-enum Place {
+enum WorkState {
     /// It waits for something else than its turn.
     Nowhere,
     /// In its user's queue.
@@ -113,14 +113,14 @@ enum Place {
 
 impl Work {
     /// Takes a place in the queue, or a seat if there is one.
-    fn arrive(self: &Arc<Self>, place: &mut Place) -> Woken<Arc<Self>> {
+    fn arrive(self: &Arc<Self>, place: &mut WorkState) -> Woken<Arc<Self>> {
         let (arrival, others) = self.turns.queues().arrive(&self.user, 1, || Arc::clone(self));
         *place = match arrival {
             Arrival::Seated(seats) => {
                 self.runtime.wake();
-                Place::Called(Turn { turns: Arc::clone(&self.turns), seats: Some(seats) })
+                WorkState::Called(Turn { turns: Arc::clone(&self.turns), seats: Some(seats) })
             }
-            Arrival::Waits(ticket) => Place::InQueue(ticket),
+            Arrival::Waits(ticket) => WorkState::InQueue(ticket),
             Arrival::Refused => unreachable!("there is room for all"),
         };
         others
@@ -129,8 +129,8 @@ impl Work {
     /// Its turn has come. What is over passes it on.
     fn come(&self, turn: Turn) {
         let mut place = lock(&self.place);
-        if let Place::InQueue(_) = *place {
-            *place = Place::Called(turn);
+        if let WorkState::InQueue(_) = *place {
+            *place = WorkState::Called(turn);
             drop(place);
             self.runtime.wake();
         } else {
@@ -142,8 +142,8 @@ impl Work {
     /// Its turn, if it has come.
     fn begin_turn(&self) -> Option<Turn> {
         let mut place = lock(&self.place);
-        match mem::replace(&mut *place, Place::AtWork) {
-            Place::Called(turn) => Some(turn),
+        match mem::replace(&mut *place, WorkState::AtWork) {
+            WorkState::Called(turn) => Some(turn),
             other => {
                 *place = other;
                 None
@@ -154,8 +154,8 @@ impl Work {
     /// What was woken while it was polled is in the queue again before its seat is given to the next.
     fn end_turn(self: &Arc<Self>, turn: Turn) {
         let mut place = lock(&self.place);
-        let others = match mem::replace(&mut *place, Place::Nowhere) {
-            Place::AtWorkAgain => self.arrive(&mut place),
+        let others = match mem::replace(&mut *place, WorkState::Nowhere) {
+            WorkState::AtWorkAgain => self.arrive(&mut place),
             _ => Woken::new(),
         };
         drop(place);
@@ -172,12 +172,12 @@ impl Wake for Work {
     fn wake_by_ref(self: &Arc<Self>) {
         let mut place = lock(&self.place);
         let others = match *place {
-            Place::Nowhere => self.arrive(&mut place),
-            Place::AtWork => {
-                *place = Place::AtWorkAgain;
+            WorkState::Nowhere => self.arrive(&mut place),
+            WorkState::AtWork => {
+                *place = WorkState::AtWorkAgain;
                 return;
             }
-            Place::InQueue(_) | Place::Called(_) | Place::AtWorkAgain | Place::Over => return,
+            WorkState::InQueue(_) | WorkState::Called(_) | WorkState::AtWorkAgain | WorkState::Over => return,
         };
         drop(place);
         self.turns.grant(others);
@@ -208,8 +208,8 @@ impl<F: Future> Future for InTurn<F> {
 
 impl<F> Drop for InTurn<F> {
     fn drop(&mut self) {
-        let place = mem::replace(&mut *lock(&self.work.place), Place::Over);
-        if let Place::InQueue(ticket) = &place {
+        let place = mem::replace(&mut *lock(&self.work.place), WorkState::Over);
+        if let WorkState::InQueue(ticket) = &place {
             let (_, woken) = self.work.turns.queues().give_up(ticket);
             self.work.turns.grant(woken);
         }

@@ -288,20 +288,20 @@ enum Waits {
 
 /// What chance decides about one request, in milliseconds.
 #[derive(Clone, Debug)]
-struct Fate {
+struct Delivery {
     to_server: u64,
     from_server: u64,
     is_lost: bool,
     chance: f64,
 }
 
-const GOOD: Fate = Fate { to_server: 50, from_server: 50, is_lost: false, chance: 0.5 };
+const GOOD: Delivery = Delivery { to_server: 50, from_server: 50, is_lost: false, chance: 0.5 };
 
-fn fates() -> impl Strategy<Value = Vec<Fate>> {
+fn deliveries() -> impl Strategy<Value = Vec<Delivery>> {
     let slow = || prop_oneof![6 => 0..200_u64, 2 => 0..4_000_u64, 1 => 0..30_000_u64];
-    let fate = (slow(), slow(), prop::bool::weighted(0.1), 0.0..1.0_f64);
-    let fate = fate.prop_map(|(to_server, from_server, is_lost, chance)| Fate { to_server, from_server, is_lost, chance });
-    prop::collection::vec(fate, 20..120)
+    let delivery = (slow(), slow(), prop::bool::weighted(0.1), 0.0..1.0_f64);
+    let delivery = delivery.prop_map(|(to_server, from_server, is_lost, chance)| Delivery { to_server, from_server, is_lost, chance });
+    prop::collection::vec(delivery, 20..120)
 }
 
 impl Candidate {
@@ -310,7 +310,7 @@ impl Candidate {
     }
 
     /// Does what there is to do at `now`.
-    fn step(&mut self, network: &mut Network, now: Elapsed, fates: &mut impl Iterator<Item = Fate>) {
+    fn step(&mut self, network: &mut Network, now: Elapsed, deliveries: &mut impl Iterator<Item = Delivery>) {
         match &self.waits {
             Waits::Until(at) if now < *at => return,
             Waits::Until(_) => (),
@@ -326,8 +326,8 @@ impl Candidate {
             },
         }
         let wall = Timestamp::UNIX_EPOCH + jiff::SignedDuration::try_from(now).expect("a short time");
-        let fate = fates.next().unwrap_or(GOOD);
-        let what = match self.election.next(now, wall, fate.chance) {
+        let delivery = deliveries.next().unwrap_or(GOOD);
+        let what = match self.election.next(now, wall, delivery.chance) {
             Move::Wait(at) => {
                 self.waits = Waits::Until(at);
                 return;
@@ -342,8 +342,8 @@ impl Candidate {
             Move::Write(claim) => Some(claim),
         };
         self.asked += 1;
-        let served_at = now + Duration::from_millis(fate.to_server);
-        let answered_at = (!fate.is_lost).then(|| served_at + Duration::from_millis(fate.from_server));
+        let served_at = now + Duration::from_millis(delivery.to_server);
+        let answered_at = (!delivery.is_lost).then(|| served_at + Duration::from_millis(delivery.from_server));
         network.requests.push(Request { of: self.index, number: self.asked, what: what.clone(), served_at, answered_at, answer: None });
         self.waits = Waits::Answer { what, began: now };
     }
@@ -358,8 +358,8 @@ proptest! {
 
     /// Whatever the network does, and whoever dies, nobody acts while another may; when the network is well again, somebody does.
     #[test]
-    fn two_never_act_at_once_and_one_does_in_the_end(fates in fates(), deaths in prop::collection::vec(1..120_u64, 2)) {
-        let mut fates = fates.into_iter();
+    fn two_never_act_at_once_and_one_does_in_the_end(deliveries in deliveries(), deaths in prop::collection::vec(1..120_u64, 2)) {
+        let mut deliveries = deliveries.into_iter();
         let mut network = Network::default();
         let mut candidates: Vec<_> = (0..3).map(Candidate::new).collect();
         let mut now = Elapsed::ZERO;
@@ -370,12 +370,12 @@ proptest! {
             for candidate in &mut candidates {
                 // What the dead have asked for may still be done.
                 if candidate.index == 2 || now < seconds(deaths[candidate.index]) {
-                    candidate.step(&mut network, now, &mut fates);
+                    candidate.step(&mut network, now, &mut deliveries);
                 }
             }
             let acting: Vec<_> = candidates.iter().filter(|candidate| candidate.acts(now)).map(|candidate| candidate.index).collect();
             prop_assert!(acting.len() <= 1, "{acting:?} act at {now:?}");
-            if fates.len() == 0 && end.is_none() {
+            if deliveries.len() == 0 && end.is_none() {
                 end = Some(now.max(seconds(120)) + seconds(120));
             }
         }

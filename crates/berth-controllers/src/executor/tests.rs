@@ -59,7 +59,7 @@ fn executor(world: &TestEnv, cluster: &Arc<FakeCluster>) -> Executor {
 }
 
 /// Carries a plan out against a cluster that answers so; gives what came of it and the calls, without the pods' random endings.
-fn run(plan: Plan, answer: impl FnMut(&str) -> Result<Value, ClusterError> + Send + 'static) -> (Carried, Vec<String>) {
+fn run(plan: Plan, answer: impl FnMut(&str) -> Result<Value, ClusterError> + Send + 'static) -> (Execution, Vec<String>) {
     let (world, cluster) = (TestEnv::default(), FakeCluster::new(answer));
     let executor = executor(&world, &cluster);
     let carried = world.block_on(async move { executor.carry_out("ns/web", plan).await });
@@ -72,7 +72,7 @@ fn a_stage_that_fails_is_the_last() {
     let (carried, calls) = run(plan(vec![vec![patch("a")], vec![patch("b"), patch("c")], vec![patch("d")]]), fail_b);
     let names: Vec<_> = calls.iter().map(|call| call.split(' ').nth(2).unwrap_or_default()).collect();
     assert_eq!(names, ["a/status", "b/status", "c/status"]);
-    assert!(matches!(carried.error, Some(CarryError::Cluster(ClusterError::Refused(_)))));
+    assert!(matches!(carried.error, Some(ExecutionError::Cluster(ClusterError::Refused(_)))));
     assert_eq!((carried.reportable, carried.writes.revisions[&PODS]), (None, Revision(103)));
 }
 

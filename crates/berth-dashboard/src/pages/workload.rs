@@ -8,6 +8,7 @@ use crate::{
     facts::{Condition, Facts, Revision},
     views::NoteView,
 };
+use berth_identity::RolloutRevision;
 use berth_rollout::status::RolloutStage;
 use berth_workloads::{view::Meta, workload::WorkloadId};
 use jiff::Timestamp;
@@ -115,7 +116,13 @@ fn trouble(card: &Card) -> Markup {
     }
 }
 
-fn revisions_part(cluster_cache: &ClusterCache, id: &WorkloadId, revisions: &[Revision], newest: Option<i64>, now: Timestamp) -> Markup {
+fn revisions_part(
+    cluster_cache: &ClusterCache,
+    id: &WorkloadId,
+    revisions: &[Revision],
+    newest: Option<RolloutRevision>,
+    now: Timestamp,
+) -> Markup {
     let current = revisions.iter().find(|revision| Some(revision.number) == newest).or(revisions.first());
     html! {
         h2 #revisions-title { "Revisions" }

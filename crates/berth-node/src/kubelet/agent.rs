@@ -16,10 +16,10 @@ use crate::about::about_pod;
 use berth_api::{Subresource, annotations::CONTENT_IDS};
 use berth_controllers::{
     Cluster, ClusterError, DeleteParams,
-    cache::{Cache, Delta, Warm},
+    cache::{AnyCache, Cache, Delta},
     events::Recorder,
     metrics::Metrics,
-    worker::{Looked, Queue, Reconcile},
+    worker::{Queue, Reconcile, ReconcileResult},
 };
 use berth_env::Env;
 use berth_identity::{GroupResource, ObjectKey, Uid};
@@ -103,8 +103,8 @@ impl Nodes {
         let spawner = Arc::clone(&env.spawner);
         let work = async move {
             // Only then all addresses that pods have are known as taken.
-            pods.warm().await;
-            own.volumes.warm().await;
+            pods.synced().await;
+            own.volumes.synced().await;
             own.queue.start(&env, "node", WORKERS, &own);
         };
         spawner.spawn("node", Box::pin(work));
@@ -160,10 +160,10 @@ impl Nodes {
         self.held().waits_for_some(resource)
     }
 
-    async fn work_on(&self, uid: &Uid) -> Looked {
+    async fn work_on(&self, uid: &Uid) -> ReconcileResult {
         if let Err(error) = self.prepare(uid).await {
             tracing::debug!(uid = &**uid, %error, "the objects that a pod requires could not be read; retrying");
-            return Looked::failed(&error);
+            return ReconcileResult::failed(&error);
         }
         let now = self.env.clock.now();
         let (due, again) = self.held().advance(uid, now, self.shortest_reported);
@@ -175,13 +175,13 @@ impl Nodes {
         };
         match (done, again) {
             // It is another version than what was decided by, or another pod of that name: the cache will show it.
-            (Err(ClusterError::Conflict(_)), _) => Looked::Failed,
+            (Err(ClusterError::Conflict(_)), _) => ReconcileResult::Failed,
             // The pod was deleted: the cache will report it.
-            (Ok(()) | Err(ClusterError::NotFound(_)), Some(at)) => Looked::Again(at),
-            (Ok(()) | Err(ClusterError::NotFound(_)), None) => Looked::Finished,
+            (Ok(()) | Err(ClusterError::NotFound(_)), Some(at)) => ReconcileResult::Again(at),
+            (Ok(()) | Err(ClusterError::NotFound(_)), None) => ReconcileResult::Finished,
             (Err(error), _) => {
                 tracing::warn!(uid = &**uid, %error, "a simulated node could not write");
-                Looked::failed(&error)
+                ReconcileResult::failed(&error)
             }
         }
     }
@@ -333,7 +333,7 @@ impl Nodes {
 }
 
 impl Reconcile<Uid> for Nodes {
-    fn look<'a>(&'a self, key: &'a Uid) -> BoxFuture<'a, Looked> {
+    fn look<'a>(&'a self, key: &'a Uid) -> BoxFuture<'a, ReconcileResult> {
         Box::pin(self.work_on(key))
     }
 }

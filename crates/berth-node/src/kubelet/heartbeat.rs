@@ -12,7 +12,7 @@ use berth_api::{
 };
 use berth_controllers::{
     ClusterError, DeleteParams,
-    cache::{Cache, Warm},
+    cache::{AnyCache, Cache},
     metrics::Metrics,
 };
 use berth_identity::{ObjectKey, Uid};
@@ -42,7 +42,7 @@ pub(super) fn start(nodes: &Arc<Nodes>, metrics: &Arc<Metrics>) {
 }
 
 async fn run(nodes: &Nodes, known: &Cache<NodeView>) {
-    known.warm().await;
+    known.synced().await;
     remove_surplus(nodes, known).await;
     let mut uids: BTreeMap<u32, Uid> = BTreeMap::new();
     loop {

@@ -3,7 +3,7 @@
 use berth_api::annotations::CONTENT_ID;
 use berth_controllers::{
     Cluster, ClusterError,
-    cache::{Delta, Warm},
+    cache::{AnyCache, Delta},
     volume_binder::{ClaimCache, VolumeCache, claim_key},
 };
 use berth_env::Rng;
@@ -43,9 +43,9 @@ impl Volumes {
         });
     }
 
-    pub(super) async fn warm(&self) {
-        self.claims.warm().await;
-        self.volumes.warm().await;
+    pub(super) async fn synced(&self) {
+        self.claims.synced().await;
+        self.volumes.synced().await;
     }
 
     /// What a pod finds in its volumes. `None` while a claim is not bound, is being deleted, or its volume cannot be seen yet.

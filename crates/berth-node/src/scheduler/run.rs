@@ -15,7 +15,7 @@ use berth_api::{
 };
 use berth_controllers::{
     Cluster, ClusterError, DeleteParams,
-    cache::{Cache, Delta, Warm},
+    cache::{AnyCache, Cache, Delta},
     disruption::BudgetCache,
     events::Recorder,
     metrics::{Metrics, RunningAges, RunningWork},
@@ -123,10 +123,10 @@ impl Scheduler {
         self.changed.notify(1);
     }
 
-    async fn run(&self, caches: [&dyn Warm; 5]) {
+    async fn run(&self, caches: [&dyn AnyCache; 5]) {
         // What is bound already must be on the board before the first decision.
         for cache in caches {
-            cache.warm().await;
+            cache.synced().await;
         }
         loop {
             let changed = self.changed.listen();

@@ -27,7 +27,7 @@ impl fmt::Display for Obstacle {
 
 /// What commands are about.
 #[derive(Clone, Copy, Debug)]
-pub struct Place<'a> {
+pub struct AdviceContext<'a> {
     /// `deployment/web`: what has the template.
     pub workload: &'a str,
     /// Its namespace.
@@ -99,7 +99,7 @@ impl Obstacle {
 
     /// What a person can do about it.
     #[must_use]
-    pub fn to_do(&self, place: Place<'_>) -> Vec<ToDo> {
+    pub fn to_do(&self, place: AdviceContext<'_>) -> Vec<ToDo> {
         let row = &TABLE[self.rank()];
         let pod = self.pod().unwrap_or("POD");
         let fill = |command: &str| {
@@ -196,6 +196,7 @@ mod tests {
         plan::{AtStep, Next},
         second_writer::{SecondWriter, Wrote},
     };
+    use berth_identity::Ordinal;
 
     fn cause(kind: Kind) -> Obstacle {
         let about = About { kind: "Pod", name: "web-1".to_owned() };
@@ -230,13 +231,18 @@ mod tests {
             Wait::ClaimLeaving { claim: pod(), pod: pod() },
             Wait::NameTaken { pod: pod() },
             Wait::DeletionByHand { pods: 1 },
-            Wait::Partition { pods: 1, from: 1 },
+            Wait::Partition { pods: 1, from: Ordinal(1) },
             Wait::SecondWriter(SecondWriter { manager: "kube-controller-manager".to_owned(), wrote: Wrote::Status }),
         ]
     }
 
-    const PLACE: Place<'_> =
-        Place { workload: "deployment/web", namespace: "shop", has_earlier: false, outdated: &[], replacement: Replacement::ByItself };
+    const CONTEXT: AdviceContext<'_> = AdviceContext {
+        workload: "deployment/web",
+        namespace: "shop",
+        has_earlier: false,
+        outdated: &[],
+        replacement: Replacement::ByItself,
+    };
 
     #[test]
     fn everything_has_one_line_and_causes_keep_the_rank_of_their_kinds() {
@@ -293,7 +299,7 @@ mod tests {
     fn every_line_says_what_comes_next_and_its_commands_are_filled() {
         for obstacle in Kind::ALL.into_iter().map(cause).chain(waits().into_iter().map(Obstacle::Wait)) {
             assert!(!obstacle.next().is_empty());
-            for ToDo { text, command } in obstacle.to_do(PLACE) {
+            for ToDo { text, command } in obstacle.to_do(CONTEXT) {
                 assert!(
                     !text.is_empty() && ["{workload}", "{namespace}", "{pod}"].iter().all(|place| !command.contains(place)),
                     "{command}"
@@ -302,18 +308,18 @@ mod tests {
         }
     }
 
-    fn commands(obstacle: &Obstacle, place: Place<'_>) -> Vec<String> {
+    fn commands(obstacle: &Obstacle, place: AdviceContext<'_>) -> Vec<String> {
         obstacle.to_do(place).into_iter().map(|to_do| to_do.command).collect()
     }
 
     #[test]
     fn going_back_is_named_where_the_template_may_be_at_fault_and_there_is_an_earlier_one() {
-        let earlier = Place { has_earlier: true, ..PLACE };
+        let earlier = AdviceContext { has_earlier: true, ..CONTEXT };
         let logs = "kubectl logs web-1 --previous --all-containers -n shop";
-        assert_eq!(commands(&cause(Kind::Crash), PLACE), [logs]);
+        assert_eq!(commands(&cause(Kind::Crash), CONTEXT), [logs]);
         assert_eq!(commands(&cause(Kind::Crash), earlier), [logs, "berth rollout undo deployment/web -n shop"]);
         let outdated = ["web-1".to_owned()];
-        let undone = Place { outdated: &outdated, ..earlier };
+        let undone = AdviceContext { outdated: &outdated, ..earlier };
         assert_eq!(
             commands(&cause(Kind::Crash), undone),
             [logs, "kubectl delete pod web-1 -n shop"],
@@ -326,12 +332,13 @@ mod tests {
     #[test]
     fn where_the_update_waits_for_the_pod_the_ways_out_are_named() {
         let (none, older) = ([], ["web-1".to_owned()]);
-        let place = |outdated| Place { has_earlier: true, outdated, replacement: Replacement::ByHand { heeds_repair: true }, ..PLACE };
+        let place =
+            |outdated| AdviceContext { has_earlier: true, outdated, replacement: Replacement::ByHand { heeds_repair: true }, ..CONTEXT };
         let ways_out = ["kubectl delete pod web-1 -n shop", "kubectl annotate deployment/web berth.dev/repair=Revision -n shop"];
         let (set_image, undo) = ("kubectl set image deployment/web '*=IMAGE' -n shop", "berth rollout undo deployment/web -n shop");
         assert_eq!(commands(&cause(Kind::ImagePull), place(&none)), [&[set_image, undo][..], &ways_out].concat());
         assert_eq!(commands(&cause(Kind::ImagePull), place(&older)), ways_out, "neither an image nor an undo helps it any more");
-        let unheeded = Place { replacement: Replacement::ByHand { heeds_repair: false }, ..place(&older) };
+        let unheeded = AdviceContext { replacement: Replacement::ByHand { heeds_repair: false }, ..place(&older) };
         assert_eq!(commands(&cause(Kind::ImagePull), unheeded), ways_out[..1], "its controllers do not know the annotation");
         assert_eq!(commands(&cause(Kind::Quota), place(&older)), ["kubectl describe resourcequotas -n shop"]);
     }
@@ -340,7 +347,7 @@ mod tests {
     fn a_name_is_one_word_of_a_shell_whatever_it_is() {
         let about = About { kind: "Pod", name: "a'; rm -rf ~ #{namespace}".to_owned() };
         let crash = Obstacle::Cause(Cause { kind: Kind::Crash, pods: 1, about, evidence: String::new() });
-        let hostile = Place { namespace: "$(reboot)", ..PLACE };
+        let hostile = AdviceContext { namespace: "$(reboot)", ..CONTEXT };
         let wanted = r"kubectl logs 'a'\''; rm -rf ~ #{namespace}' --previous --all-containers -n '$(reboot)'";
         assert_eq!(commands(&crash, hostile), [wanted]);
         assert_eq!(["web-1", "--force", "", "a b"].map(word), ["web-1", "'--force'", "''", "'a b'"]);

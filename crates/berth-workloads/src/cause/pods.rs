@@ -1,7 +1,7 @@
 //! The table of what pods tell, and what is known of them from events.
 
 use super::{About, Cause, Kind, scheduling};
-use crate::view::{ContainerRole, ContainerSymptom, EventView, PodPhase, PodView, Said, Symptoms};
+use crate::view::{ContainerRole, ContainerSymptom, EventView, PodPhase, PodView, ReasonMessage, Symptoms};
 use jiff::{SignedDuration, Timestamp};
 use std::collections::BTreeMap;
 
@@ -117,7 +117,7 @@ pub fn is_in_trouble(pod: &PodView) -> bool {
     pod.phase == PodPhase::Failed || of_pod(pod).is_some_and(|cause| cause.kind.may_be_the_templates())
 }
 
-fn waits_for<'s>(symptoms: &'s Symptoms, reasons: &[&str]) -> Option<&'s Said> {
+fn waits_for<'s>(symptoms: &'s Symptoms, reasons: &[&str]) -> Option<&'s ReasonMessage> {
     let mut waiting = symptoms.containers.iter().filter_map(|container| container.waiting.as_ref());
     waiting.find(|said| reasons.contains(&said.reason.as_str()))
 }

@@ -15,7 +15,7 @@ pub(super) struct Row {
     pub(super) of: Of,
     /// What happens by itself, and when.
     pub(super) next: &'static str,
-    /// What a person can do, with a command: `{…}` are the names in [`super::Place`].
+    /// What a person can do, with a command: `{…}` are the names in [`super::AdviceContext`].
     pub(super) to_do: &'static [(&'static str, &'static str)],
     /// Whether an earlier template may do better.
     pub(super) undo: Undo,

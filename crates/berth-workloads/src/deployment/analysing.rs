@@ -8,13 +8,14 @@ use super::{
     observe::Observed,
     progress,
     status::{Conditions, Verdict},
-    steps::{self, Place, Stand},
+    steps::{self, Stand, StepPosition},
 };
 use crate::analysis::{Asked, Note, Outcome, Question};
 use berth_api::{
     annotations::{BERTH_PROMOTED, POD_TEMPLATE_HASH},
     apps::steps::Step,
 };
+use berth_identity::TemplateHash;
 use jiff::{SignedDuration, Timestamp};
 
 /// How long nobody may answer where the Deployment has no progress deadline: that of one that does not say.
@@ -22,8 +23,8 @@ const UNANSWERED_MAX: SignedDuration = SignedDuration::from_mins(10);
 /// The condition that the analysis of a step has failed.
 const ANALYSIS_FAILED: &str = "AnalysisFailed";
 
-/// What the step of this place asks of whom; `set` is the new one.
-pub(super) fn question(observed: &Observed<'_>, place: &Place) -> Question {
+/// What the step of this position asks of whom; `set` is the new one.
+pub(super) fn question(observed: &Observed<'_>, position: &StepPosition) -> Question {
     let deployment = observed.deployment();
     let (provider, query) = Question::texts(&deployment.annotations);
     let hash = observed.new_set().and_then(|set| set.meta.labels.get(POD_TEMPLATE_HASH));
@@ -32,9 +33,9 @@ pub(super) fn question(observed: &Observed<'_>, place: &Place) -> Question {
         query,
         namespace: deployment.meta.namespace.to_string(),
         deployment: deployment.meta.name.to_string(),
-        revision: place.revision,
-        template_hash: hash.map(str::to_owned).unwrap_or_default(),
-        step: place.index + 1,
+        revision: position.revision,
+        template_hash: hash.map(TemplateHash::from).unwrap_or_default(),
+        step: position.index + 1,
     }
 }
 
@@ -75,18 +76,18 @@ fn patience(observed: &Observed<'_>) -> SignedDuration {
 
 /// The analysis of the step at hand that has failed, by what is written of it; `None` too where somebody has said that the rollout goes on all the same.
 fn failed(observed: &Observed<'_>, stand: &Stand<'_>, set: &Annotations) -> Option<(Question, Outcome)> {
-    let place = stand.place();
-    if stand.step() != Step::Analysis || is_promoted(observed, place) {
+    let position = stand.position();
+    if stand.step() != Step::Analysis || is_promoted(observed, position) {
         return None;
     }
-    let question = question(observed, place);
+    let question = question(observed, position);
     let outcome = Note::of(set, &question)?.outcome;
     outcome.is_failure().then_some((question, outcome))
 }
 
-/// Whether a promotion says that the wait of this place is over, for this template.
-pub(super) fn is_promoted(observed: &Observed<'_>, place: &Place) -> bool {
-    let promotion = observed.new_set().map(|new| place.promotion(&new.meta));
+/// Whether a promotion says that the wait of this position is over, for this template.
+pub(super) fn is_promoted(observed: &Observed<'_>, position: &StepPosition) -> bool {
+    let promotion = observed.new_set().map(|new| position.promotion(&new.meta));
     promotion.is_some_and(|promotion| observed.deployment().annotations.get(BERTH_PROMOTED) == Some(&promotion))
 }
 

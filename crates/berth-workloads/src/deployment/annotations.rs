@@ -12,6 +12,7 @@ use berth_api::{
         steps,
     },
 };
+use berth_identity::RolloutRevision;
 use std::collections::BTreeMap;
 
 /// Annotations of an object.
@@ -113,7 +114,7 @@ pub fn pod_count_in(annotations: &Annotations, key: &str) -> Option<i64> {
 
 /// The revision in an annotation; `None` if it is missing or no number.
 #[must_use]
-pub fn revision(annotations: &Annotations) -> Option<i64> {
+pub fn revision(annotations: &Annotations) -> Option<RolloutRevision> {
     annotations.get(REVISION)?.parse().ok()
 }
 
@@ -125,9 +126,9 @@ pub fn is_numbered(annotations: &Annotations) -> bool {
 
 /// Raises the revision to `to` and moves the one before to the history, which is cut at its old end to `chars_max`. Changes nothing if the
 /// revision is as high already or is no number.
-pub fn raise_revision(annotations: &mut Annotations, to: i64, chars_max: usize) {
+pub fn raise_revision(annotations: &mut Annotations, to: RolloutRevision, chars_max: usize) {
     let former = annotations.get(REVISION).filter(|text| !text.is_empty()).cloned();
-    let former_number = former.as_deref().map_or(Some(0), |text| text.parse::<i64>().ok());
+    let former_number = former.as_deref().map_or(Some(RolloutRevision::UNSET), |text| text.parse().ok());
     if former_number.is_none_or(|number| number >= to) {
         return;
     }
@@ -208,7 +209,7 @@ mod tests {
     fn the_history_is_cut_where_it_would_be_longer_than_it_may() {
         let history = |chars_max: usize| {
             let mut annotations = annotations([(REVISION, "3"), (REVISION_HISTORY, "1,2")]);
-            raise_revision(&mut annotations, 4, chars_max);
+            raise_revision(&mut annotations, RolloutRevision(4), chars_max);
             annotations.remove(REVISION_HISTORY)
         };
         assert_eq!([history(5), history(4), history(3), history(1)].map(|text| text.expect("a history")), ["1,2,3", "2,3", "2,3", "3"]);

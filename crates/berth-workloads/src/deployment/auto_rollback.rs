@@ -24,17 +24,18 @@ use berth_api::{
     annotations::{BERTH_ROLLBACK, BERTH_ROLLED_BACK_TEMPLATES, CHANGE_CAUSE},
     apps::steps::Step,
 };
+use berth_identity::{RolloutRevision, TemplateHash};
 use jiff::Timestamp;
 
 /// The condition that the template that was gone back to has missed its deadline too.
 const ROLLBACK_FAILED: &str = "RollbackFailed";
 
 /// What becomes of a template that has failed.
-pub(super) enum Fate<'a> {
+pub(super) enum Decision<'a> {
     /// It gives way.
     GoesBack(Back<'a>),
     /// It stays as it is, for want of a way out.
-    Stays { hash: String, failure: Failure, why: Stays },
+    Stays { hash: TemplateHash, failure: Failure, why: Stays },
 }
 
 /// By what a template has failed.
@@ -73,7 +74,7 @@ pub(super) struct Back<'a> {
     from: &'a ReplicaSetView,
     to: &'a ReplicaSetView,
     /// Of the template that gives way.
-    hash: String,
+    hash: TemplateHash,
     failure: Failure,
 }
 
@@ -86,20 +87,20 @@ impl Back<'_> {
 
 /// The set whose pods' nodes have to confirm a failure, if there is one.
 pub(super) fn needs_nodes<'a>(observed: &Observed<'a>) -> Option<&'a ReplicaSetView> {
-    match fate(observed)? {
-        Fate::GoesBack(back) => back.is_unexplained().then_some(back.from),
-        Fate::Stays { .. } => None,
+    match decide(observed)? {
+        Decision::GoesBack(back) => back.is_unexplained().then_some(back.from),
+        Decision::Stays { .. } => None,
     }
 }
 
 /// `None` where nothing is asked for, or nothing has failed. The missed deadline of another template is none of this one's; and one that was complete once
 /// has shown that it works.
-pub(super) fn fate<'a>(observed: &Observed<'a>) -> Option<Fate<'a>> {
+pub(super) fn decide<'a>(observed: &Observed<'a>) -> Option<Decision<'a>> {
     let from = observed.new_set().filter(|new| rollback::completed_revision(&new.annotations).is_none())?;
     let failure = failed_analysis(observed, from).or_else(|| missed_deadline(observed, from));
     let failure = failure.or_else(|| fell_over(observed, from)).or_else(|| crashes_at_step(observed, from))?;
     let hash = template_hash(&observed.deployment().spec.template, None);
-    let stays = |hash, failure, why| Some(Fate::Stays { hash, failure, why });
+    let stays = |hash, failure, why| Some(Decision::Stays { hash, failure, why });
     if all_annotations(observed).any(|annotations| rollback::is_remembered(annotations, &hash)) {
         return stays(hash, failure, Stays::BroughtBack);
     }
@@ -114,7 +115,7 @@ pub(super) fn fate<'a>(observed: &Observed<'a>) -> Option<Fate<'a>> {
     let there = observed.old().map(|(_, set)| set).filter(|set| set.meta.deleted.is_none());
     let complete = there.filter_map(|set| Some((rollback::completed_revision(&set.annotations)?, set)));
     match complete.max_by_key(|(revision, _)| *revision) {
-        Some((_, to)) => Some(Fate::GoesBack(Back { from, to, hash, failure })),
+        Some((_, to)) => Some(Decision::GoesBack(Back { from, to, hash, failure })),
         None => stays(hash, failure, Stays::NothingBefore),
     }
 }
@@ -159,7 +160,7 @@ fn crashing_until(observed: &Observed<'_>, new: &ReplicaSetView) -> Option<(Time
     let stand = steps::stand(observed).filter(|stand| is_asked_for && matches!(stand.step(), Step::Percent(_)))?;
     let pod = observed.state.pods.get(&new.meta.uid)?.failing.as_ref()?;
     let cause = cause::of_pod(pod).filter(|cause| cause.kind == Kind::Crash)?;
-    let since = stand.place().since?.max(pod.meta.created?);
+    let since = stand.position().since?.max(pod.meta.created?);
     let deadline = progress::deadline(deployment.spec.progress_deadline_seconds)?;
     Some((since.checked_add(deadline).ok()?, cause))
 }
@@ -210,8 +211,8 @@ fn record_of(deployment: &DeploymentView, new: &Annotations) -> Option<Record> {
     Record::of(&deployment.annotations).filter(|record| record.has_made(revision(new), &deployment.spec.template))
 }
 
-fn revision(annotations: &Annotations) -> i64 {
-    annotations::revision(annotations).unwrap_or(0)
+fn revision(annotations: &Annotations) -> RolloutRevision {
+    annotations::revision(annotations).unwrap_or_default()
 }
 
 /// The Deployment's last: it knows best.
@@ -224,7 +225,7 @@ fn all_annotations<'a>(observed: &Observed<'a>) -> impl Iterator<Item = &'a Anno
 pub(super) fn way_back(observed: &Observed<'_>, back: &Back<'_>) -> WayBack {
     let deployment = observed.deployment();
     let record = record(observed, back);
-    let given_up = Annotations::from([(BERTH_ROLLED_BACK_TEMPLATES.to_owned(), back.hash.clone())]);
+    let given_up = Annotations::from([(BERTH_ROLLED_BACK_TEMPLATES.to_owned(), back.hash.to_string())]);
     let mut annotations = deployment.annotations.clone();
     let known: Vec<&Annotations> = all_annotations(observed).collect();
     annotations.insert(BERTH_ROLLED_BACK_TEMPLATES.to_owned(), rollback::remembered(known.into_iter().chain([&given_up])));
@@ -257,7 +258,7 @@ fn nodes_to_confirm(observed: &Observed<'_>, back: &Back<'_>, record: &Record) -
 
 fn record(observed: &Observed<'_>, Back { from, to, failure, .. }: &Back<'_>) -> Record {
     let others = observed.sets.iter().filter(|set| set.meta.uid != to.meta.uid);
-    let highest = others.map(|set| revision(&set.annotations)).max().unwrap_or(0);
+    let highest = others.map(|set| revision(&set.annotations)).max().unwrap_or_default();
     let (there, available) = (from.status.replicas, from.status.available_replicas);
     let (reason, message) = match failure {
         Failure::Analysis { reason, message } => (Some(*reason), message.clone()),
@@ -266,7 +267,7 @@ fn record(observed: &Observed<'_>, Back { from, to, failure, .. }: &Back<'_>) ->
     };
     Record {
         // As the set that is gone back to will be numbered.
-        revision: revision(&to.annotations).max(highest.saturating_add(1)),
+        revision: revision(&to.annotations).max(highest.next()),
         template_hash: template_hash(&without_hash(&to.template), None),
         from_revision: revision(&from.annotations),
         to_revision: revision(&to.annotations),
@@ -353,7 +354,7 @@ pub(super) fn events(observed: &Observed<'_>) -> Option<EventRecord> {
     if let Some(record) = record {
         return told(ROLLBACK_FAILED, record.failure(), number.to_string());
     }
-    let Some(Fate::Stays { hash, failure, why }) = fate(observed) else { return None };
+    let Some(Decision::Stays { hash, failure, why }) = decide(observed) else { return None };
     let message = format!("Revision {number} {} and stays: {why}", failure.words());
     told("AutomaticRollbackSkipped", message, format!("{hash}/{}{}", failure.prefix(), why.word()))
 }

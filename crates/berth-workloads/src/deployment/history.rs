@@ -30,7 +30,7 @@ pub fn surplus(mut old: Vec<&ReplicaSetView>, limit: Option<i32>) -> Vec<&Replic
 
 /// A set without a revision counts as 0, one whose revision is no number as well.
 fn by_revision(a: &ReplicaSetView, b: &ReplicaSetView) -> Ordering {
-    let revision = |set: &ReplicaSetView| annotations::revision(&set.annotations).unwrap_or(0);
+    let revision = |set: &ReplicaSetView| annotations::revision(&set.annotations).unwrap_or_default();
     let age = |set: &ReplicaSetView| (set.meta.created, set.meta.name.clone());
     revision(a).cmp(&revision(b)).then_with(|| age(a).cmp(&age(b)))
 }

@@ -14,6 +14,7 @@ use crate::{
     view::{DeploymentStrategy, DeploymentView, PodReplacementPolicy, ReplicaSetView},
 };
 use berth_api::Gate;
+use berth_identity::{Generation, RolloutRevision};
 
 /// Why no rollout can be decided on.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -108,9 +109,9 @@ impl<'a> Observed<'a> {
     }
 
     /// The number of the present rollout: one more than any old set's.
-    pub(super) fn new_revision(&self) -> i64 {
+    pub(super) fn new_revision(&self) -> RolloutRevision {
         let highest = self.old().filter_map(|(_, set)| annotations::revision(&set.annotations)).max();
-        highest.unwrap_or(0).max(0).saturating_add(1)
+        highest.unwrap_or_default().max(RolloutRevision::UNSET).next()
     }
 
     /// The cause that ranks first of those that keep the set's pods from coming up or from being made.
@@ -136,7 +137,7 @@ impl<'a> Observed<'a> {
     pub(super) fn terminating_of(&self, set: &ReplicaSetView) -> i64 {
         match (set.status.terminating_replicas, set.status.observed_generation) {
             (Some(terminating), _) => i64::from(terminating),
-            (None, 0) => 0,
+            (None, Generation(0)) => 0,
             (None, _) => i64::from(self.state.counts(&set.meta.uid).all_terminating()),
         }
     }
@@ -211,7 +212,7 @@ impl<'a> Observed<'a> {
         let lags = |index: usize| {
             let meta = &self.sets[index].meta;
             let counts = Some(index) != growing || self.policy == PodReplacementPolicy::TerminationComplete;
-            counts && meta.generation > 1 && self.sets[index].status.observed_generation < meta.generation
+            counts && meta.generation > Generation(1) && self.sets[index].status.observed_generation < meta.generation
         };
         (0..self.sets.len()).find(|&index| lags(index)).map(|index| self.sets[index])
     }

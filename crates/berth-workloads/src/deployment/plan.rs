@@ -2,7 +2,7 @@
 
 use super::{
     DeploymentState, auto_rollback,
-    auto_rollback::Fate,
+    auto_rollback::Decision,
     draft::event,
     observe::{Observed, observe},
     recreate, rollback, rolling, scaling, stepping,
@@ -57,8 +57,8 @@ fn decide(observed: &Observed<'_>) -> Plan {
     if let Some(revision) = rollback::requested(deployment) {
         return if observed.new.is_some() { rollback::plan(observed, revision) } else { create_first(observed) };
     }
-    match auto_rollback::fate(observed) {
-        Some(Fate::GoesBack(back)) => match auto_rollback::way_back(observed, &back) {
+    match auto_rollback::decide(observed) {
+        Some(Decision::GoesBack(back)) => match auto_rollback::way_back(observed, &back) {
             WayBack::Now(stage) => Plan { stages: vec![stage], ..Plan::default() },
             WayBack::IfConfirmed(stages) => {
                 let mut plan = scale_or_roll_out(observed);
@@ -66,7 +66,7 @@ fn decide(observed: &Observed<'_>) -> Plan {
                 plan
             }
         },
-        Some(Fate::Stays { .. }) | None => scale_or_roll_out(observed),
+        Some(Decision::Stays { .. }) | None => scale_or_roll_out(observed),
     }
 }
 

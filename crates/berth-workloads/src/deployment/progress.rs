@@ -6,6 +6,7 @@ use super::{
 };
 use crate::view::PodReplacementPolicy;
 use berth_api::apps::DeploymentStatus;
+use berth_identity::Generation;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::apps::v1::DeploymentCondition;
 
@@ -27,7 +28,7 @@ pub struct Goal {
     /// `spec.replicas`.
     pub desired: i64,
     /// The generation that must have been observed.
-    pub generation: i64,
+    pub generation: Generation,
     /// Under TerminationComplete no pod may be terminating any more.
     pub policy: PodReplacementPolicy,
     /// How many are; `None`: unknown, which is not complete.
@@ -293,7 +294,7 @@ mod tests {
 
     fn after(mut conditions: Conditions, held: Held, new: [i32; 5]) -> (String, Option<i64>) {
         let (stored, new) = (status([2, 2, 1, 1, 0]), status(new));
-        let goal = Goal { desired: 3, generation: 0, policy: PodReplacementPolicy::Unset, terminating: Some(0) };
+        let goal = Goal { desired: 3, generation: Generation(0), policy: PodReplacementPolicy::Unset, terminating: Some(0) };
         let progress = Progress {
             stored: &stored,
             new: &new,

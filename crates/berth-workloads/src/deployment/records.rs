@@ -5,7 +5,7 @@ use super::{
     draft::Draft,
     observe::Observed,
     progress::DEADLINE_EXCEEDED,
-    steps::Place,
+    steps::StepPosition,
     subject::Subject,
 };
 use crate::{
@@ -14,9 +14,10 @@ use crate::{
     rollout_record::{Ended, Rollout, ended},
 };
 use berth_api::{Gate, apps::DeploymentStatus};
+use berth_identity::RolloutRevision;
 
 /// How the rollout to the new set stands in this look.
-pub(super) struct Standing {
+pub(super) struct RolloutProgress {
     pub(super) is_complete: bool,
     /// How the condition `Progressing` names the set.
     pub(super) subject: Subject,
@@ -28,15 +29,15 @@ fn is_on(observed: &Observed<'_>) -> bool {
 
 /// A rollout of this number begins, to a set of these annotations that had the number `former` before. Written with the number itself: there is no moment
 /// in which one is without the other.
-pub(super) fn begin(set: &mut Annotations, observed: &Observed<'_>, revision: i64, former: Option<i64>) {
+pub(super) fn begin(set: &mut Annotations, observed: &Observed<'_>, revision: RolloutRevision, former: Option<RolloutRevision>) {
     if is_on(observed) {
-        let former = former.filter(|former| *former > 0);
+        let former = former.filter(|former| *former > RolloutRevision::UNSET);
         Rollout::begun(revision, former, &observed.deployment().annotations, observed.state.now).keep(set);
     }
 }
 
 /// Rollouts that were under way when that of the number `by` came have ended. A template that waits for the end of a pause is not rolled out yet.
-pub(super) fn supersede(drafts: &mut [Draft<'_>], observed: &Observed<'_>, by: i64) {
+pub(super) fn supersede(drafts: &mut [Draft<'_>], observed: &Observed<'_>, by: RolloutRevision) {
     if !is_on(observed) || observed.new.is_none() && observed.deployment().spec.paused {
         return;
     }
@@ -51,7 +52,7 @@ pub(super) fn supersede(drafts: &mut [Draft<'_>], observed: &Observed<'_>, by: i
 }
 
 /// The automatic rollback from this set's rollout, if that is the last one there was.
-fn gone_back_from(observed: &Observed<'_>, index: usize, number: i64) -> Option<Record> {
+fn gone_back_from(observed: &Observed<'_>, index: usize, number: RolloutRevision) -> Option<Record> {
     let deployment = observed.deployment();
     let record = Record::of(&deployment.annotations).filter(|record| record.from_revision == number)?;
     // Numbers begin anew where somebody has deleted all sets.
@@ -62,20 +63,20 @@ fn gone_back_from(observed: &Observed<'_>, index: usize, number: i64) -> Option<
 /// At which of its steps a progressive rollout was.
 fn at_step(observed: &Observed<'_>, set: &Annotations) -> Option<String> {
     let steps = observed.deployment().choices.steps.as_deref().ok().filter(|steps| !steps.is_empty())?;
-    let place = Place::of(set);
+    let place = StepPosition::of(set);
     Some(format!("at step {} of {}", place.index.min(steps.len() - 1) + 1, steps.len()))
 }
 
 /// The rollout to the new set has ended, if it has.
-pub(super) fn end(draft: &mut Draft<'_>, observed: &Observed<'_>, status: &DeploymentStatus, standing: Standing) {
+pub(super) fn end(draft: &mut Draft<'_>, observed: &Observed<'_>, status: &DeploymentStatus, progress: RolloutProgress) {
     if !is_on(observed) {
         return;
     }
     let Some(number) = annotations::revision(draft.annotations()) else { return };
     let now = observed.state.now;
-    if standing.is_complete {
+    if progress.is_complete {
         keep(draft, number, &Ended::complete(now));
-    } else if standing.subject.has_reason(status, DEADLINE_EXCEEDED) {
+    } else if progress.subject.has_reason(status, DEADLINE_EXCEEDED) {
         let cause = observed.failing(draft.set);
         let (available, there) = (draft.set.status.available_replicas, draft.set.status.replicas);
         let of_its_pods = || format!("{} of its {there} pods are not available", there - available);
@@ -83,7 +84,7 @@ pub(super) fn end(draft: &mut Draft<'_>, observed: &Observed<'_>, status: &Deplo
     }
 }
 
-fn keep(draft: &mut Draft<'_>, number: i64, end: &Ended) {
+fn keep(draft: &mut Draft<'_>, number: RolloutRevision, end: &Ended) {
     if let Some(rollout) = ended(draft.annotations(), number, end) {
         rollout.keep(draft.annotations_mut());
     }

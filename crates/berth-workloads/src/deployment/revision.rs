@@ -16,6 +16,7 @@ use berth_api::{
     annotations::{BERTH_STEP, POD_TEMPLATE_HASH},
     apps::{ReplicaSet, ReplicaSetSpec, ReplicaSetStatus},
 };
+use berth_identity::{RolloutRevision, TemplateHash};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 /// Brings the new set's annotations, revision and `minReadySeconds` up to date. A set whose revision is no number keeps its annotations.
@@ -31,7 +32,7 @@ pub(super) fn sync(draft: &mut Draft<'_>, observed: &Observed<'_>) {
         }
     }
     let (revision, former) = (observed.new_revision(), annotations::revision(draft.annotations()));
-    if former.unwrap_or(0) < revision {
+    if former.unwrap_or_default() < revision {
         annotations::raise_revision(draft.annotations_mut(), revision, REVISION_HISTORY_CHARS_MAX);
         records::begin(draft.annotations_mut(), observed, revision, former);
     }
@@ -53,14 +54,14 @@ pub(super) struct NewSet {
     pub(super) object: ReplicaSet,
     pub(super) name: String,
     pub(super) size: i64,
-    pub(super) revision: i64,
+    pub(super) revision: RolloutRevision,
 }
 
 /// The name that a new set would have is that of another: the next attempt must use another hash.
 pub(super) struct Collision;
 
 /// The name of the set for the Deployment's template, and the hash in it.
-pub(super) fn name_of_new(observed: &Observed<'_>) -> (String, String) {
+pub(super) fn name_of_new(observed: &Observed<'_>) -> (String, TemplateHash) {
     let deployment = observed.deployment();
     let hash = template_hash(&deployment.spec.template, deployment.status.collision_count);
     (replica_set_name(&deployment.meta.name, &hash), hash)
@@ -76,14 +77,14 @@ pub(super) fn new_set(observed: &Observed<'_>, size: i64) -> Result<NewSet, Coll
     Ok(NewSet { object: object(observed, &name, &hash, size, revision), name, size, revision })
 }
 
-fn object(observed: &Observed<'_>, name: &str, hash: &str, size: i64, revision: i64) -> ReplicaSet {
+fn object(observed: &Observed<'_>, name: &str, hash: &TemplateHash, size: i64, revision: RolloutRevision) -> ReplicaSet {
     let deployment = observed.deployment();
     let mut template = without_hash(&deployment.spec.template);
     let labels = template.metadata.get_or_insert_default().labels.get_or_insert_default();
-    labels.insert(POD_TEMPLATE_HASH.to_owned(), hash.to_owned());
+    labels.insert(POD_TEMPLATE_HASH.to_owned(), hash.to_string());
     let labels = labels.clone();
     let mut selector = deployment.spec.selector.clone().unwrap_or_default();
-    selector.match_labels.get_or_insert_default().insert(POD_TEMPLATE_HASH.to_owned(), hash.to_owned());
+    selector.match_labels.get_or_insert_default().insert(POD_TEMPLATE_HASH.to_owned(), hash.to_string());
     ReplicaSet {
         metadata: ObjectMeta {
             name: Some(name.to_owned()),
@@ -103,16 +104,16 @@ fn object(observed: &Observed<'_>, name: &str, hash: &str, size: i64, revision: 
     }
 }
 
-fn annotations_of_new(observed: &Observed<'_>, revision: i64) -> Annotations {
+fn annotations_of_new(observed: &Observed<'_>, revision: RolloutRevision) -> Annotations {
     let deployment = observed.deployment();
     let policies = annotations::POLICIES.into_iter().filter_map(|key| deployment.annotations.get_key_value(key));
     let policies = policies.filter(|(key, _)| annotations::policy(&deployment.annotations, key).is_some());
     let copied = copied(deployment, observed.before_scale).chain(policies).map(|(key, value)| (key.clone(), value.clone()));
-    let own = [(REVISION, revision), (DESIRED_REPLICAS, observed.size.desired), (MAX_REPLICAS, observed.size.max())];
+    let own = [(REVISION, revision.0), (DESIRED_REPLICAS, observed.size.desired), (MAX_REPLICAS, observed.size.max())];
     let mut all: Annotations = copied.chain(own.map(|(key, number)| (key.to_owned(), number.to_string()))).collect();
     records::begin(&mut all, observed, revision, None);
     if let Some(stand) = steps::stand(observed) {
-        all.insert(BERTH_STEP.to_owned(), stand.place().value(observed.state.now));
+        all.insert(BERTH_STEP.to_owned(), stand.position().value(observed.state.now));
     }
     all
 }

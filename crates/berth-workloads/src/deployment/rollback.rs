@@ -10,17 +10,18 @@ use crate::{
     plan::{Action, EventRecord, Outcome, Plan, Reason, Severity, Stage, Urgency, merge_patch},
     view::{DeploymentView, ReplicaSetView},
 };
+use berth_identity::RolloutRevision;
 use k8s_openapi::api::core::v1::PodTemplateSpec;
 use serde::Serialize;
 use serde_json::{Value, json};
 
 /// The revision that is asked for; 0: the one before the present. `None` if none is, or what is asked for is no number.
-pub(super) fn requested(deployment: &DeploymentView) -> Option<i64> {
+pub(super) fn requested(deployment: &DeploymentView) -> Option<RolloutRevision> {
     deployment.annotations.get(ROLLBACK_TO)?.parse().ok()
 }
 
 /// One write: the revision's template and annotations if it is found and differs, and in any case the end of the request.
-pub(super) fn plan(observed: &Observed<'_>, requested: i64) -> Plan {
+pub(super) fn plan(observed: &Observed<'_>, requested: RolloutRevision) -> Plan {
     let deployment = observed.deployment();
     let (template, annotations, event) = match find_revision(&observed.sets, requested) {
         Err(missing) => {
@@ -78,7 +79,7 @@ fn rolled_back(observed: &Observed<'_>, set: &ReplicaSetView) -> Rewrite {
     let deployment = observed.deployment();
     let mut annotations = annotations::after_rollback(&deployment.annotations, &set.annotations, observed.before_scale);
     annotations.remove(ROLLBACK_TO);
-    let revision = annotations::revision(&set.annotations).unwrap_or(0);
+    let revision = annotations::revision(&set.annotations).unwrap_or_default();
     let message = format!("Rolled back deployment \"{}\" to revision {revision}", deployment.meta.name);
     (without_hash(&set.template), annotations, event(deployment, Severity::Normal, "DeploymentRollback", message))
 }
@@ -96,9 +97,9 @@ pub enum NotFound {
 ///
 /// # Errors
 /// There is none.
-pub fn find_revision<'a>(sets: &[&'a ReplicaSetView], requested: i64) -> Result<&'a ReplicaSetView, NotFound> {
+pub fn find_revision<'a>(sets: &[&'a ReplicaSetView], requested: RolloutRevision) -> Result<&'a ReplicaSetView, NotFound> {
     let revision = |set: &&ReplicaSetView| annotations::revision(&set.annotations);
-    let wanted = if requested == 0 {
+    let wanted = if requested == RolloutRevision::UNSET {
         let mut revisions: Vec<_> = sets.iter().filter_map(revision).collect();
         revisions.sort_unstable();
         revisions.dedup();

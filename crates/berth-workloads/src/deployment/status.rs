@@ -5,6 +5,7 @@ use berth_api::{
     Gate,
     apps::{DeploymentStatus, ReplicaSetStatus},
 };
+use berth_identity::Generation;
 use jiff::Timestamp;
 use k8s_openapi::{
     api::apps::v1::{DeploymentCondition, ReplicaSetCondition},
@@ -143,7 +144,7 @@ fn number(count: u32) -> i32 {
 pub fn terminating_sum<'a>(sets: impl IntoIterator<Item = &'a ReplicaSetStatus>) -> Option<i32> {
     sets.into_iter().try_fold(0_i32, |sum, status| match (status.terminating_replicas, status.observed_generation) {
         (Some(terminating), _) => Some(sum.saturating_add(terminating)),
-        (None, 0) => Some(sum),
+        (None, Generation(0)) => Some(sum),
         (None, _) => None,
     })
 }
@@ -185,7 +186,7 @@ mod tests {
             ..DeploymentCondition::default()
         };
         let stored = DeploymentStatus {
-            observed_generation: 2,
+            observed_generation: Generation(2),
             collision_count: Some(1),
             replicas: 3,
             available_replicas: 2,
@@ -200,7 +201,7 @@ mod tests {
         ];
         assert!(!old.iter().any(|new| is_news(&stored, new)));
         let news = [
-            DeploymentStatus { observed_generation: 3, ..same() },
+            DeploymentStatus { observed_generation: Generation(3), ..same() },
             DeploymentStatus { collision_count: Some(2), ..same() },
             DeploymentStatus { available_replicas: 1, ..same() },
             DeploymentStatus { conditions: Some(vec![condition("b", 1)]), ..same() },

@@ -1,7 +1,7 @@
 //! How many pods each ReplicaSet is to have while a step of a progressive rollout lasts, and the way there.
 //!
 //! The new set is to have its share, the old ones the rest of `spec.replicas`. Sets that were complete once have that rest; former canaries, which never were,
-//! go first. So a canary never takes the place of what is proven, and a new size, or a set that a user scales or deletes, does not end a step.
+//! go first. So a canary never takes the position of what is proven, and a new size, or a set that a user scales or deletes, does not end a step.
 
 use super::{
     annotations,
@@ -12,6 +12,7 @@ use super::{
     work::{Work, count},
 };
 use crate::{plan::Wait, rollback, view::ReplicaSetView};
+use berth_identity::RolloutRevision;
 use std::cmp::Reverse;
 
 /// What each set is to have.
@@ -19,7 +20,7 @@ pub(super) struct Steering<'o, 'a> {
     observed: &'o Observed<'a>,
     /// Of the new set, also of one that does not exist yet.
     new: i64,
-    /// Of each set, by its place.
+    /// Of each set, by its position.
     targets: Vec<i64>,
     /// The places of all sets: those that lose pods first come first.
     order: Vec<usize>,
@@ -251,6 +252,6 @@ fn best(observed: &Observed<'_>, pool: &[usize]) -> Option<usize> {
     pool.iter().copied().max_by_key(rank)
 }
 
-fn completed(set: &ReplicaSetView) -> Option<i64> {
+fn completed(set: &ReplicaSetView) -> Option<RolloutRevision> {
     rollback::completed_revision(&set.annotations)
 }

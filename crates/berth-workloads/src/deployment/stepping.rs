@@ -48,13 +48,13 @@ pub(super) fn plan(mut work: Work<'_, '_>, observed: &Observed<'_>, stand: &Stan
 /// Goes on to the next step where this one is over, or waits. What waits at a step waits for nothing else: its pods are available, and have been for a while, so that
 /// none that crashes a moment after its start counts. No pods prove nothing.
 fn go_on(work: &mut Work<'_, '_>, observed: &Observed<'_>, stand: &Stand<'_>, steering: &Steering<'_, '_>) {
-    let place = stand.place();
+    let position = stand.position();
     let (Some(new), true) = (observed.new, steering.is_reached()) else { return };
     let (now, step) = (observed.state.now, stand.step());
     if observed.size.desired == 0 {
         return work.wait_at_step(Wait::StepWithoutPods { at: stand.at(observed) }, None);
     }
-    if analysing::is_promoted(observed, place) {
+    if analysing::is_promoted(observed, position) {
         return next(work, observed, stand, new);
     }
     let (at, steady) = (stand.at(observed), steady(observed));
@@ -66,7 +66,7 @@ fn go_on(work: &mut Work<'_, '_>, observed: &Observed<'_>, stand: &Stand<'_>, st
         Step::Percent(_) => next(work, observed, stand, new),
         Step::Pause => work.wait_at_step(Wait::StepPaused { at }, None),
         Step::Seconds(seconds) => {
-            let until = place.since.unwrap_or(now).checked_add(SignedDuration::from_secs(seconds.into())).unwrap_or(Timestamp::MAX);
+            let until = position.since.unwrap_or(now).checked_add(SignedDuration::from_secs(seconds.into())).unwrap_or(Timestamp::MAX);
             if until <= now {
                 return next(work, observed, stand, new);
             }
@@ -98,7 +98,7 @@ fn next(work: &mut Work<'_, '_>, observed: &Observed<'_>, stand: &Stand<'_>, new
 
 /// Waits for an answer, or does as it says. What it came to is written on the set: with the step after it, or before anything goes back.
 fn analyse(work: &mut Work<'_, '_>, observed: &Observed<'_>, stand: &Stand<'_>, new: usize) {
-    let question = analysing::question(observed, stand.place());
+    let question = analysing::question(observed, stand.position());
     let outcome = analysing::outcome(observed, work.drafts[new].annotations(), &question);
     if let Some(outcome) = outcome {
         work.drafts[new].annotate(BERTH_ANALYSIS, Some(&Note::new(&question, outcome).value()));

@@ -1,7 +1,7 @@
 //! Progressive rollouts: how many pods of the new template there may be as yet, and when there may be more.
 //!
 //! A share of the pods is rounded up. While a step lasts the new set has its share, and the old ones what is left of `spec.replicas` ([`super::steering`]); on the
-//! way there all bounds of the rolling update hold. The place is on the new set ([`BERTH_STEP`]) from the beginning of its rollout, with the number of that: another
+//! way there all bounds of the rolling update hold. The position is on the new set ([`BERTH_STEP`]) from the beginning of its rollout, with the number of that: another
 //! rollout begins again. Only templates that were never complete go in steps: going back does not wait.
 
 use super::{
@@ -18,30 +18,31 @@ use berth_api::{
     annotations::{BERTH_STEP, POD_TEMPLATE_HASH},
     apps::steps::{self, Step},
 };
+use berth_identity::RolloutRevision;
 use jiff::Timestamp;
 
 /// Where a rollout is in its steps.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct StepPosition {
     /// The number of the rollout.
-    pub revision: i64,
+    pub revision: RolloutRevision,
     /// The step, counted from 0.
     pub index: usize,
     /// Since when; `None` where nothing was written yet.
     pub since: Option<Timestamp>,
 }
 
-impl Place {
+impl StepPosition {
     /// Where the set of these annotations is in its latest rollout: at the first step, where nothing says otherwise.
     #[must_use]
     pub fn of(set: &Annotations) -> Self {
-        let revision = annotations::revision(set).unwrap_or(0);
-        let kept = set.get(BERTH_STEP).and_then(|text| Self::parse(text)).filter(|place| place.revision == revision);
+        let revision = annotations::revision(set).unwrap_or_default();
+        let kept = set.get(BERTH_STEP).and_then(|text| Self::parse(text)).filter(|position| position.revision == revision);
         kept.unwrap_or(Self::first(revision))
     }
 
     /// Where the rollout of this number begins.
-    fn first(revision: i64) -> Self {
+    fn first(revision: RolloutRevision) -> Self {
         Self { revision, index: 0, since: None }
     }
 
@@ -79,7 +80,7 @@ impl Place {
 /// What a step allows.
 pub(super) struct Stand<'a> {
     steps: &'a [Step],
-    place: Place,
+    position: StepPosition,
     percent: u8,
     /// The share of the new set, in pods.
     share: i64,
@@ -103,14 +104,15 @@ pub(super) fn stand<'a>(observed: &Observed<'a>) -> Option<Stand<'a>> {
     if steps.is_empty() || new.is_some_and(|new| was_complete(&new.annotations)) {
         return None;
     }
-    let mut place = place(observed);
-    if !goes_in_steps(observed, &place) {
+    let mut position = position(observed);
+    if !goes_in_steps(observed, &position) {
         return None;
     }
-    place.index = place.index.min(steps.len() - 1);
-    let percent = steps[..=place.index].iter().rev().find_map(|step| if let Step::Percent(percent) = step { Some(*percent) } else { None });
+    position.index = position.index.min(steps.len() - 1);
+    let percent =
+        steps[..=position.index].iter().rev().find_map(|step| if let Step::Percent(percent) = step { Some(*percent) } else { None });
     let percent = percent.unwrap_or(100);
-    Some(Stand { steps, place, percent, share: steps::pods(percent, observed.size.desired) })
+    Some(Stand { steps, position, percent, share: steps::pods(percent, observed.size.desired) })
 }
 
 /// Whether the rollout has steps before it that are not the last: it is not complete, whatever the counts say.
@@ -123,8 +125,8 @@ pub(super) fn are_left(observed: &Observed<'_>) -> bool {
 pub(super) fn keep(drafts: &mut [Draft<'_>], observed: &Observed<'_>) {
     let Some(new) = observed.new else { return };
     match stand(observed) {
-        Some(stand) if stand.place().since.is_none() => {
-            drafts[new].annotate(BERTH_STEP, Some(&stand.place().value(observed.state.now)));
+        Some(stand) if stand.position().since.is_none() => {
+            drafts[new].annotate(BERTH_STEP, Some(&stand.position().value(observed.state.now)));
         }
         None if observed.deployment().choices.steps.as_ref().is_ok_and(Vec::is_empty) => drafts[new].annotate(BERTH_STEP, None),
         _ => (),
@@ -135,25 +137,25 @@ fn was_complete(set: &Annotations) -> bool {
     rollback::completed_revision(set).is_some()
 }
 
-fn place(observed: &Observed<'_>) -> Place {
-    let begins = Place::first(observed.new_revision());
+fn position(observed: &Observed<'_>) -> StepPosition {
+    let begins = StepPosition::first(observed.new_revision());
     let Some(new) = observed.new_set() else { return begins };
-    let place = Place::of(&new.annotations);
+    let position = StepPosition::of(&new.annotations);
     // One that comes back gets its number in this look: where it was when it went is none of its places any more.
-    if place.revision < begins.revision && annotations::is_numbered(&new.annotations) { begins } else { place }
+    if position.revision < begins.revision && annotations::is_numbered(&new.annotations) { begins } else { position }
 }
 
-/// The place says so, once it is written, whatever becomes of the old sets' pods. Without pods of another template there is nothing to be careful of: the first
+/// The position decides, once it is written, whatever becomes of the old sets' pods. Without pods of another template there is nothing to be careful of: the first
 /// rollout is one, unless there is something to go back to.
-fn goes_in_steps(observed: &Observed<'_>, place: &Place) -> bool {
-    let begins = || observed.new_set().is_none_or(|new| annotations::revision(&new.annotations) != Some(place.revision));
+fn goes_in_steps(observed: &Observed<'_>, position: &StepPosition) -> bool {
+    let begins = || observed.new_set().is_none_or(|new| annotations::revision(&new.annotations) != Some(position.revision));
     let is_proven = || observed.old().any(|(_, set)| set.meta.deleted.is_none() && was_complete(&set.annotations));
-    place.since.is_some() || observed.old().any(|(_, set)| set.replicas > 0) || begins() && is_proven()
+    position.since.is_some() || observed.old().any(|(_, set)| set.replicas > 0) || begins() && is_proven()
 }
 
 impl Stand<'_> {
-    pub(super) fn place(&self) -> &Place {
-        &self.place
+    pub(super) fn position(&self) -> &StepPosition {
+        &self.position
     }
 
     /// The share of the new set, in pods.
@@ -166,20 +168,20 @@ impl Stand<'_> {
         self.percent < 100
     }
 
-    /// The place after it, if there is one.
-    pub(super) fn next(&self) -> Option<Place> {
-        let index = self.place.index + 1;
-        (index < self.steps.len()).then(|| Place { index, ..self.place.clone() })
+    /// The position after it, if there is one.
+    pub(super) fn next(&self) -> Option<StepPosition> {
+        let index = self.position.index + 1;
+        (index < self.steps.len()).then(|| StepPosition { index, ..self.position.clone() })
     }
 
     /// The step that it is at.
     pub(super) fn step(&self) -> Step {
-        self.steps[self.place.index]
+        self.steps[self.position.index]
     }
 
     /// It in words.
     pub(super) fn at(&self, observed: &Observed<'_>) -> AtStep {
         let deployment = observed.deployment().meta.name.to_string();
-        AtStep { deployment, step: self.place.index + 1, of: self.steps.len(), percent: self.percent }
+        AtStep { deployment, step: self.position.index + 1, of: self.steps.len(), percent: self.percent }
     }
 }

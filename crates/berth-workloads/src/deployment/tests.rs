@@ -9,7 +9,7 @@ use crate::{
     view::{DeploymentView, ReplicaSetView, View},
 };
 use berth_api::FeatureGates;
-use berth_identity::Revision;
+use berth_identity::{Generation, Revision};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -218,7 +218,7 @@ fn sizes_fit_where_no_more_pods_stay_than_may_or_than_do_now() {
     let same = |size: i64| json!({"replicas": size, "observedGeneration": 1});
     let sets = || [set("a", 4, same(4), &none()), set("b", 6, same(6), &none())];
     let lagging = |mut sets: [ReplicaSetView; 2], at: usize| {
-        (sets[at].meta.generation, sets[at].status.observed_generation) = (2, 1);
+        (sets[at].meta.generation, sets[at].status.observed_generation) = (Generation(2), Generation(1));
         sets
     };
     let fits = |desired: i64, sets: &[ReplicaSetView], active: u32, sizes: &[(usize, i64)]| {
@@ -545,7 +545,7 @@ fn old_pods_with_costs_are_let_go_beyond_the_minimum_only_if_they_are_not_ready_
 fn old_pods_stay_until_a_set_that_was_changed_is_heard_of() {
     let sets = |changed: [i64; 2]| {
         let mut sets = [set("a", 3, has(3), &sized_for(3, None)), new_set("b", 3, has(3), &sized_for(3, None))];
-        sets.iter_mut().zip(changed).for_each(|(set, changed)| set.meta.generation = 1 + changed);
+        sets.iter_mut().zip(changed).for_each(|(set, changed)| set.meta.generation = Generation(1 + changed));
         sets
     };
     check(&deployment(3, None), &sets([0, 0]), NOBODY, &["a to 0", "watched"]);

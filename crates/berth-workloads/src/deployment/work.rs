@@ -21,6 +21,7 @@ use crate::{
     view::{PodReplacementPolicy, PodView},
 };
 use berth_api::apps::DeploymentStatus;
+use berth_identity::Generation;
 use serde_json::json;
 use std::collections::BTreeMap;
 
@@ -304,7 +305,7 @@ impl<'o, 'a> Work<'o, 'a> {
         let Some(new) = self.observed.new else { return };
         let is_complete = self.held == Held::No && is_complete(self.observed, status);
         let subject = self.progress(status).subject;
-        records::end(&mut self.drafts[new], self.observed, status, records::Standing { is_complete, subject });
+        records::end(&mut self.drafts[new], self.observed, status, records::RolloutProgress { is_complete, subject });
     }
 
     /// The revision that the Deployment takes over from its new set.
@@ -380,7 +381,7 @@ impl<'o, 'a> Work<'o, 'a> {
         }
         // One that has had another number was there before, whatever its spec has gone through.
         let was_there = self.drafts[self.observed.new?].annotations().contains_key(REVISION_HISTORY);
-        let begun = if !is_recorded && new.meta.generation == 1 && !was_there { Begun::Created } else { Begun::Found };
+        let begun = if !is_recorded && new.meta.generation == Generation(1) && !was_there { Begun::Created } else { Begun::Found };
         Some((begun, &new.meta.name))
     }
 

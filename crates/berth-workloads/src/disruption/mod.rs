@@ -143,7 +143,7 @@ fn status(state: &DisruptionState<'_>, expected: Expectation) -> (PodDisruptionB
         disrupted_pods: (!disrupted.is_empty()).then_some(disrupted),
         disruptions_allowed: Some(number(allowed)),
         expected_pods: Some(number(expected.pods)),
-        observed_generation: Some(state.budget.meta.generation),
+        observed_generation: Some(state.budget.meta.generation.0),
     };
     let bare = are_unmanaged(state).then(|| event(state, Severity::Warning, "UnmanagedPods", unmanaged(state)));
     let no_pods = state.pods.is_empty().then(|| event(state, Severity::Normal, "NoPods", "No matching pods found".to_owned()));
@@ -218,7 +218,7 @@ fn conditions(state: &DisruptionState<'_>, status: &str, reason: &str, message: 
     others.push(Condition {
         last_transition_time: unchanged.map_or(Time(state.now), |condition| condition.last_transition_time),
         message,
-        observed_generation: Some(state.budget.meta.generation),
+        observed_generation: Some(state.budget.meta.generation.0),
         reason: reason.to_owned(),
         status: status.to_owned(),
         type_: DISRUPTION_ALLOWED.to_owned(),

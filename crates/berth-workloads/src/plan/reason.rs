@@ -1,6 +1,6 @@
 //! Why something is done.
 
-use berth_identity::{Name, ObjectKey};
+use berth_identity::{Name, ObjectKey, RolloutRevision};
 use serde::{Deserialize, Serialize};
 use std::fmt::{self, Display, Formatter};
 
@@ -57,7 +57,7 @@ pub enum Reason {
     /// No object has the template of this revision yet.
     NewTemplate {
         /// Its number.
-        revision: i64,
+        revision: RolloutRevision,
     },
     /// The template is that of an older revision again, which becomes the newest.
     TemplateAgain,
@@ -66,7 +66,7 @@ pub enum Reason {
     /// It is beyond `revisionHistoryLimit`.
     BeyondHistoryLimit {
         /// Its number; `None` if it has none.
-        revision: Option<i64>,
+        revision: Option<RolloutRevision>,
     },
 
     // Deployments.
@@ -86,15 +86,15 @@ pub enum Reason {
     /// An annotation asks for a rollback.
     Rollback {
         /// To this revision; 0: the one before.
-        revision: i64,
+        revision: RolloutRevision,
     },
 
     /// Its template has missed its deadline and was never complete.
     AutomaticRollback {
         /// The number of its rollout.
-        from: i64,
+        from: RolloutRevision,
         /// That of the last one that was complete.
-        to: i64,
+        to: RolloutRevision,
     },
 
     // Statuses.

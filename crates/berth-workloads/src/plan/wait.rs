@@ -4,6 +4,7 @@ use crate::{
     analysis::{NoAnswer, Outcome},
     second_writer::SecondWriter,
 };
+use berth_identity::Ordinal;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -172,7 +173,7 @@ pub enum Wait {
         /// How many.
         pods: u32,
         /// The lowest number that is updated.
-        from: i64,
+        from: Ordinal,
     },
 }
 
@@ -533,7 +534,7 @@ mod tests {
 
     #[test]
     fn what_a_person_asked_for_a_person_ends() {
-        for wait in [Wait::Paused, Wait::DeletionByHand { pods: 1 }, Wait::Partition { pods: 1, from: 2 }] {
+        for wait in [Wait::Paused, Wait::DeletionByHand { pods: 1 }, Wait::Partition { pods: 1, from: Ordinal(2) }] {
             assert!(wait.is_on_purpose(), "{wait}");
         }
         assert!(!Wait::PodsUnavailable { pods: 1, of: 3 }.is_on_purpose());

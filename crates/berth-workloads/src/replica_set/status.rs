@@ -87,6 +87,7 @@ fn number(count: u32) -> i32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use berth_identity::Generation;
 
     #[test]
     fn what_lets_others_do_more_may_come_later_and_what_binds_them_comes_at_once() {
@@ -94,7 +95,7 @@ mod tests {
             replicas,
             available_replicas,
             terminating_replicas: Some(terminating),
-            observed_generation: replicas.into(),
+            observed_generation: Generation(replicas.into()),
             ..ReplicaSetStatus::default()
         };
         let stored = status(3, 2, 1);

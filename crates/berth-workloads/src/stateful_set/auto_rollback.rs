@@ -19,6 +19,7 @@ use crate::{
     view::{PodView, RevisionView, StatefulSetView},
 };
 use berth_api::annotations::{BERTH_ROLLBACK, BERTH_ROLLED_BACK_TEMPLATES};
+use berth_identity::TemplateHash;
 use k8s_openapi::api::core::v1::PodTemplateSpec;
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
@@ -26,9 +27,9 @@ use std::collections::{BTreeMap, BTreeSet};
 type Annotations = BTreeMap<String, String>;
 
 /// What becomes of a template that has missed its deadline.
-enum Fate<'o> {
+enum Decision<'o> {
     GoesBack(Back<'o>),
-    Stays { hash: String, why: Stays },
+    Stays { hash: TemplateHash, why: Stays },
 }
 
 /// A way back.
@@ -37,7 +38,7 @@ struct Back<'o> {
     to: &'o RevisionView,
     template: &'o PodTemplateSpec,
     /// Of the template that gives way.
-    hash: String,
+    hash: TemplateHash,
     cause: Option<Cause>,
 }
 
@@ -54,8 +55,8 @@ fn failing<'o>(observed: &'o Observed<'_>) -> Option<&'o RevisionView> {
 
 /// Why pods of the update do not come up, or are refused.
 fn cause(observed: &Observed<'_>) -> Option<Cause> {
-    let failing = observed.roster().failing(&observed.history.update).next().and_then(cause::of_pod);
-    let missing = observed.roster().missing().count();
+    let failing = observed.pods().failing(&observed.history.update).next().and_then(cause::of_pod);
+    let missing = observed.pods().missing().count();
     let refused = || observed.state.last_error.as_deref().filter(|_| missing > 0);
     failing.or_else(|| cause::refusal_of_stateful_set(&observed.set().meta.name, missing, refused()?))
 }
@@ -71,13 +72,13 @@ pub(super) fn failed(observed: &Observed<'_>) -> Option<Record> {
     way_back_to(observed.set(), failing(observed)?)
 }
 
-fn fate<'o>(observed: &'o Observed<'_>) -> Option<Fate<'o>> {
+fn decide<'o>(observed: &'o Observed<'_>) -> Option<Decision<'o>> {
     let (from, missed) = late(observed)?;
     if way_back_to(observed.set(), from).is_some() {
         return None;
     }
     let hash = template_hash(&observed.set().spec.template, None);
-    let stays = |hash, why| Some(Fate::Stays { hash, why });
+    let stays = |hash, why| Some(Decision::Stays { hash, why });
     // A rollout of this number that was complete for a moment only has not succeeded.
     if rollback::completed_revision(&from.annotations).is_some_and(|completed| completed != from.number) {
         return stays(hash, Stays::CompleteBefore);
@@ -96,16 +97,16 @@ fn fate<'o>(observed: &'o Observed<'_>) -> Option<Fate<'o>> {
     let complete = others
         .filter_map(|revision| Some((rollback::completed_revision(&revision.annotations)?, &**revision, revision.template.as_deref()?)));
     match complete.max_by_key(|(completed, ..)| *completed) {
-        Some((_, to, template)) => Some(Fate::GoesBack(Back { from, to, template, hash, cause })),
+        Some((_, to, template)) => Some(Decision::GoesBack(Back { from, to, template, hash, cause })),
         None => stays(hash, Stays::NothingBefore),
     }
 }
 
 /// The way back, if the template is to give way now.
 pub(super) fn way_back(observed: &Observed<'_>) -> Option<WayBack> {
-    match fate(observed)? {
-        Fate::GoesBack(back) => Some(go_back(observed, &back)),
-        Fate::Stays { .. } => None,
+    match decide(observed)? {
+        Decision::GoesBack(back) => Some(go_back(observed, &back)),
+        Decision::Stays { .. } => None,
     }
 }
 
@@ -114,14 +115,14 @@ fn go_back(observed: &Observed<'_>, back: &Back<'_>) -> WayBack {
     let (set, Back { from, to, template, hash, cause }) = (observed.set(), back);
     let record = Record {
         // As the revision that is gone back to will be numbered.
-        revision: from.number.max(to.number).saturating_add(1),
+        revision: from.number.max(to.number).next(),
         template_hash: template_hash(template, None),
         from_revision: from.number,
         to_revision: to.number,
         reason: cause.as_ref().map(|cause| cause.kind.reason().to_owned()),
         message: cause.as_ref().map_or_else(|| standing(observed), Cause::to_string),
     };
-    let given_up = Annotations::from([(BERTH_ROLLED_BACK_TEMPLATES.to_owned(), hash.clone())]);
+    let given_up = Annotations::from([(BERTH_ROLLED_BACK_TEMPLATES.to_owned(), hash.to_string())]);
     let known: Vec<&Annotations> = all_annotations(set, observed.history.listed()).collect();
     let annotations = json!({
         BERTH_ROLLED_BACK_TEMPLATES: rollback::remembered(known.into_iter().chain([&given_up])),
@@ -145,7 +146,7 @@ fn nodes_to_confirm(observed: &Observed<'_>, back: &Back<'_>, record: &Record) -
         return None;
     }
     let is_unready = |pod: &PodView| pod.meta.deleted.is_none() && revision_of(pod) == observed.history.update && !is_ready(pod);
-    let unready = observed.roster().slots().filter(|(_, pod)| is_unready(pod));
+    let unready = observed.pods().slots().filter(|(_, pod)| is_unready(pod));
     let nodes: BTreeSet<String> = unready.map(|(_, pod)| pod.node_name.to_string()).take(NODES_MAX).collect();
     let message = format!("Revision {} has missed its progress deadline and stays: a rollback would not help: ", record.from_revision);
     let skipped = event(observed.set(), Severity::Warning, "AutomaticRollbackSkipped", message);
@@ -160,9 +161,9 @@ pub(super) fn failure(observed: &Observed<'_>) -> Option<Ended> {
 
 /// How many of the update revision's pods are not available.
 fn standing(observed: &Observed<'_>) -> String {
-    let pods = observed.roster().slots().filter(|(_, pod)| revision_of(pod) == observed.history.update);
+    let pods = observed.pods().slots().filter(|(_, pod)| revision_of(pod) == observed.history.update);
     let (there, unavailable) = pods
-        .fold((0, 0), |(there, unavailable), (ordinal, _)| (there + 1, unavailable + i32::from(!observed.roster().is_available(ordinal))));
+        .fold((0, 0), |(there, unavailable), (ordinal, _)| (there + 1, unavailable + i32::from(!observed.pods().is_available(ordinal))));
     format!("{unavailable} of its {there} pods are not available")
 }
 
@@ -174,7 +175,7 @@ pub(super) fn events(observed: &Observed<'_>, is_idle: bool) -> Option<EventReco
     if let Some(record) = failed(observed) {
         return told("RollbackFailed", record.failure(), number.to_string());
     }
-    let Some(Fate::Stays { hash, why }) = fate(observed) else { return None };
+    let Some(Decision::Stays { hash, why }) = decide(observed) else { return None };
     if matches!(why, Stays::NoneFails) && !is_idle {
         return None;
     }

@@ -13,7 +13,7 @@ pub enum ClaimOwner {
 
 /// Whether a pod's number is wanted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PodFate {
+pub enum PodMembership {
     /// It is.
     InRange,
     /// It is not.
@@ -22,9 +22,9 @@ pub enum PodFate {
 
 /// The owner that a claim should have.
 #[must_use]
-pub fn claim_owner(when_scaled: RetentionPolicy, when_deleted: RetentionPolicy, pod: PodFate) -> Option<ClaimOwner> {
+pub fn claim_owner(when_scaled: RetentionPolicy, when_deleted: RetentionPolicy, pod: PodMembership) -> Option<ClaimOwner> {
     match (when_scaled, when_deleted, pod) {
-        (RetentionPolicy::Delete, _, PodFate::Condemned) => Some(ClaimOwner::Pod),
+        (RetentionPolicy::Delete, _, PodMembership::Condemned) => Some(ClaimOwner::Pod),
         (_, RetentionPolicy::Delete, _) => Some(ClaimOwner::StatefulSet),
         (_, RetentionPolicy::Retain, _) => None,
     }

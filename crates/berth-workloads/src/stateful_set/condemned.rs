@@ -10,20 +10,22 @@ use crate::{
     plan::{Next, Reason, Wait},
     view::PodView,
 };
+use berth_identity::Ordinal;
 use std::ops::ControlFlow;
 
 /// One at a time, highest number first; ends the look after it. To be called when every wanted pod is available.
 pub(super) fn ordered(work: &mut Work<'_, '_>) -> ControlFlow<()> {
-    let roster = work.observed.roster();
-    let Some((ordinal, pod)) = roster.condemned().next() else { return ControlFlow::Continue(()) };
+    let controlled = work.observed.pods();
+    let Some((ordinal, pod)) = controlled.condemned().next() else { return ControlFlow::Continue(()) };
     // The lowest that is not available may go, so that one that never comes up does not hold up the others for ever.
-    let lowest_unavailable = || roster.condemned().map(|(ordinal, _)| ordinal).filter(|ordinal| !roster.is_available(*ordinal)).min();
+    let lowest_unavailable =
+        || controlled.condemned().map(|(ordinal, _)| ordinal).filter(|ordinal| !controlled.is_available(*ordinal)).min();
     let name = pod.meta.name.to_string();
     if pod.meta.deleted.is_some() {
         let last = work.terminating(pod);
-        let then = roster.condemned().nth(1).map(|(_, pod)| Next::Delete(pod.meta.name.to_string()));
+        let then = controlled.condemned().nth(1).map(|(_, pod)| Next::Delete(pod.meta.name.to_string()));
         work.wait(Wait::PodTerminating { pod: name, last, then });
-    } else if roster.is_available(ordinal) || lowest_unavailable() == Some(ordinal) {
+    } else if controlled.is_available(ordinal) || lowest_unavailable() == Some(ordinal) {
         remove(work, &[(ordinal, pod)]);
     } else if is_to_be_repaired(work, pod) {
         work.repair(pod);
@@ -43,12 +45,12 @@ fn is_to_be_repaired(work: &Work<'_, '_>, pod: &PodView) -> bool {
 
 /// All at once. They go before missing pods are created: those may need the room that these take up.
 pub(super) fn parallel(work: &mut Work<'_, '_>) {
-    let pods: Vec<_> = work.observed.roster().condemned().filter(|(_, pod)| pod.meta.deleted.is_none()).collect();
+    let pods: Vec<_> = work.observed.pods().condemned().filter(|(_, pod)| pod.meta.deleted.is_none()).collect();
     remove(work, &pods);
 }
 
 /// Deletes pods that the set no longer wants.
-fn remove(work: &mut Work<'_, '_>, pods: &[(i64, &PodView)]) {
+fn remove(work: &mut Work<'_, '_>, pods: &[(Ordinal, &PodView)]) {
     let observed = work.observed;
     work.then(pods.iter().map(|(_, pod)| delete(observed, pod, Reason::NumberNotWanted)).collect());
 }

@@ -5,6 +5,7 @@ use crate::{
     plan::{EventRecord, Outcome, Repeat, Severity, Wait},
     view::StatefulSetView,
 };
+use berth_identity::RolloutRevision;
 
 /// What is done to a pod or claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,7 +52,7 @@ pub(super) fn warn_once(set: &StatefulSetView, reason: &'static str, message: St
 }
 
 /// An event that is recorded once for each rollout, which has this number.
-pub(super) fn once_of(number: i64, event: EventRecord) -> EventRecord {
+pub(super) fn once_of(number: RolloutRevision, event: EventRecord) -> EventRecord {
     EventRecord { repeat: Repeat::OnceOf(number), ..event }
 }
 

@@ -15,6 +15,7 @@ use crate::{
     view::RevisionView,
 };
 use berth_api::{Gate, annotations::CONTROLLER_REVISION_DATA_HASH, pod::set_template_defaults};
+use berth_identity::RolloutRevision;
 use k8s_openapi::{
     api::{apps::v1::ControllerRevision, core::v1::PodTemplateSpec},
     apimachinery::pkg::{apis::meta::v1::ObjectMeta, runtime::RawExtension},
@@ -29,7 +30,7 @@ pub(super) struct History {
     /// The name of the revision that an update leads to.
     pub(super) update: String,
     /// Its number, which no other rollout has: it is raised where an older template comes back.
-    pub(super) number: i64,
+    pub(super) number: RolloutRevision,
     /// The name of the revision that it started from.
     pub(super) current: String,
     /// The template of `current`; `None` if it is the set's own.
@@ -41,7 +42,7 @@ pub(super) struct History {
 enum Write {
     Create(Box<ControllerRevision>),
     /// Give an older revision a number above all others.
-    Raise(Arc<RevisionView>, i64),
+    Raise(Arc<RevisionView>, RolloutRevision),
 }
 
 /// Whether a revision comes to this data once what it leaves out is filled in: an older server may have stored less.
@@ -86,7 +87,7 @@ impl History {
         let mut writes: Vec<Action> = match &self.write {
             Some(Write::Create(revision)) => vec![Action::Create {
                 object: NewObject::ControllerRevision(revision.clone()),
-                reason: Reason::NewTemplate { revision: revision.revision },
+                reason: Reason::NewTemplate { revision: RolloutRevision(revision.revision) },
                 events: revision_outcome(set, revision.metadata.name.as_deref().unwrap_or_default()),
             }],
             _ => Vec::new(),
@@ -94,9 +95,9 @@ impl History {
         for revision in &self.listed {
             let number = raised.filter(|(uid, _)| **uid == revision.meta.uid).map(|(_, number)| number);
             let (rollout, place) = match number {
-                Some(number) => (Rollout::Begins { number }, records::Place::Begins { number }),
-                None if *revision.meta.name == *self.update => (Rollout::Newest { progress }, records::Place::Newest { failed }),
-                None => (Rollout::Older, records::Place::Older { newest: self.number }),
+                Some(number) => (Rollout::Begins { number }, records::RevisionRole::Begins { number }),
+                None if *revision.meta.name == *self.update => (Rollout::Newest { progress }, records::RevisionRole::Newest { failed }),
+                None => (Rollout::Older, records::RevisionRole::Older { newest: self.number }),
             };
             let mut notes = notes(state, &self.listed, revision, rollout);
             records::note(&mut notes, state, revision, place);
@@ -119,7 +120,7 @@ impl History {
     /// Deletes the oldest of those that nobody names, as many as are above the limit. A negative limit keeps all.
     pub(super) fn clean_up(&self, state: &StatefulSetState) -> Vec<Action> {
         let limit = usize::try_from(state.set.spec.revision_history_limit.unwrap_or(10)).unwrap_or(usize::MAX);
-        let is_live = |name: &str| name == self.update || name == self.current || state.roster.names_revision(name);
+        let is_live = |name: &str| name == self.update || name == self.current || state.pods.names_revision(name);
         let idle = |revision: &&Arc<RevisionView>| !is_live(&revision.meta.name) && revision.meta.deleted.is_none();
         let idle: Vec<_> = self.listed.iter().filter(idle).collect();
         let surplus = idle.len().saturating_sub(limit);
@@ -128,7 +129,7 @@ impl History {
 }
 
 /// The write that gives a revision another number, or notes; `None` if there is nothing to write.
-fn note(revision: &RevisionView, number: Option<i64>, notes: Option<Value>) -> Option<Action> {
+fn note(revision: &RevisionView, number: Option<RolloutRevision>, notes: Option<Value>) -> Option<Action> {
     let (mut patch, reason) = match number {
         Some(number) => (json!({"revision": number}), Reason::TemplateAgain),
         None => (json!({}), Reason::OutcomeNoted),
@@ -157,8 +158,8 @@ fn listed(state: &StatefulSetState) -> Vec<Arc<RevisionView>> {
     listed
 }
 
-fn next_number(listed: &[Arc<RevisionView>]) -> i64 {
-    listed.last().map_or(1, |newest| newest.number.saturating_add(1))
+fn next_number(listed: &[Arc<RevisionView>]) -> RolloutRevision {
+    listed.last().map_or(RolloutRevision::FIRST, |newest| newest.number.next())
 }
 
 enum Found {
@@ -180,7 +181,7 @@ fn find(state: &StatefulSetState, listed: &[Arc<RevisionView>]) -> Option<Found>
 }
 
 /// A new revision under the first name that is not another's. One of this name with the same data is as good as a new one.
-fn create(state: &StatefulSetState, number: i64) -> (String, Option<Write>, i32) {
+fn create(state: &StatefulSetState, number: RolloutRevision) -> (String, Option<Write>, i32) {
     let Candidate { hash, name, collisions, is_there } = candidate(state);
     let revision = || new_revision(state, RevisionName { hash, name: name.clone() }, number);
     let write = if is_there { None } else { Some(Write::Create(Box::new(revision()))) };
@@ -223,7 +224,7 @@ pub fn wanted_revision(state: &StatefulSetState) -> Option<String> {
     (!candidate.is_there).then_some(candidate.name)
 }
 
-fn new_revision(state: &StatefulSetState, name: RevisionName, number: i64) -> ControllerRevision {
+fn new_revision(state: &StatefulSetState, name: RevisionName, number: RolloutRevision) -> ControllerRevision {
     let set = &state.set;
     let mut labels = set.spec.template.metadata.as_ref().and_then(|metadata| metadata.labels.clone()).unwrap_or_default();
     labels.insert(CONTROLLER_REVISION_DATA_HASH.to_owned(), name.hash);
@@ -237,7 +238,7 @@ fn new_revision(state: &StatefulSetState, name: RevisionName, number: i64) -> Co
             ..ObjectMeta::default()
         },
         data: Some(RawExtension(Value::clone(&state.data))),
-        revision: number,
+        revision: number.0,
     }
 }
 

@@ -3,6 +3,7 @@
 use super::{StatefulSetState, ordinals, partition};
 use crate::view::{AutoRollback, RevisionView, StatefulSetView};
 use berth_api::annotations::BERTH_PROGRESS;
+use berth_identity::{Ordinal, RolloutRevision};
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -12,11 +13,11 @@ use std::collections::BTreeMap;
 #[serde(rename_all = "camelCase")]
 pub(super) struct Progress {
     /// The number of the rollout.
-    pub(super) revision: i64,
+    pub(super) revision: RolloutRevision,
     /// The numbers that the rollout changes begin here,
-    pub(super) from: i64,
+    pub(super) from: Ordinal,
     /// and end before this one.
-    pub(super) end: i64,
+    pub(super) end: Ordinal,
     /// The fewest steps that were left at any time ([`steps_left`]).
     pub(super) left: i64,
     /// When there were so few for the first time.
@@ -56,16 +57,16 @@ pub(super) fn patience(set: &StatefulSetView) -> Option<SignedDuration> {
     set.choices.progress_deadline.filter(|_| set.choices.auto_rollback == AutoRollback::OnDeadline)
 }
 
-pub(super) fn begun_at(revision: i64, (from, end): (i64, i64), at: Timestamp) -> Progress {
+pub(super) fn begun_at(revision: RolloutRevision, (from, end): (Ordinal, Ordinal), at: Timestamp) -> Progress {
     Progress { revision, from, end, left: i64::MAX, at, available_since: None, succeeded: false, was_complete: false }
 }
 
 /// Notes that the rollout of this number begins.
-pub(super) fn begin(annotations: &mut BTreeMap<String, String>, state: &StatefulSetState, revision: i64) {
+pub(super) fn begin(annotations: &mut BTreeMap<String, String>, state: &StatefulSetState, revision: RolloutRevision) {
     if patience(&state.set).is_some() {
         let wanted = ordinals(&state.set);
-        let end = wanted.last() + 1;
-        let from = wanted.start.saturating_add(partition(&state.set).unwrap_or(0).into()).min(end);
+        let end = wanted.end();
+        let from = wanted.start.plus(partition(&state.set).unwrap_or(0).into()).min(end);
         annotations.insert(BERTH_PROGRESS.to_owned(), begun_at(revision, (from, end), state.now).value());
     }
 }

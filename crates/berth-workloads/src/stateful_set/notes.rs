@@ -9,6 +9,7 @@ use crate::{
     view::{AutoRollback, RevisionView, StatefulSetView},
 };
 use berth_api::annotations::{BERTH_ROLLBACK, BERTH_ROLLED_BACK_TEMPLATES};
+use berth_identity::RolloutRevision;
 use std::{collections::BTreeMap, sync::Arc};
 
 type Annotations = BTreeMap<String, String>;
@@ -17,7 +18,7 @@ type Annotations = BTreeMap<String, String>;
 #[derive(Clone, Copy)]
 pub(super) enum Rollout<'p> {
     /// It is rolled out again, under this number.
-    Begins { number: i64 },
+    Begins { number: RolloutRevision },
     /// The update leads to it.
     Newest { progress: Option<&'p Progress> },
     /// The update leads to another.

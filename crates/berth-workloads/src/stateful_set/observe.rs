@@ -1,7 +1,7 @@
 //! From a StatefulSet to what its plan is decided from: strategy, limits, revisions.
 
 use super::{
-    EffectiveStrategy, Ordinals, Roster, StatefulSetState,
+    ControlledPods, EffectiveStrategy, Ordinals, StatefulSetState,
     history::History,
     max_unavailable, ordinals,
     strategy::{block, partition, strategy},
@@ -9,6 +9,7 @@ use super::{
 };
 use crate::view::{PodManagement, StatefulSetView};
 use berth_api::{FeatureGates, Gate};
+use berth_identity::Ordinal;
 
 /// Whether unready pods of older revisions that hold an update up are deleted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,18 +72,18 @@ impl<'a> Observed<'a> {
         &self.state.set
     }
 
-    pub(super) fn roster(&self) -> &'a Roster {
-        &self.state.roster
+    pub(super) fn pods(&self) -> &'a ControlledPods {
+        &self.state.pods
     }
 
     /// The lowest number that an update changes.
-    pub(super) fn update_from(&self) -> i64 {
-        self.ordinals.start.saturating_add(self.partition.unwrap_or(0))
+    pub(super) fn update_from(&self) -> Ordinal {
+        self.ordinals.start.plus(self.partition.unwrap_or(0))
     }
 
     /// One past the last number that is wanted.
-    pub(super) fn end(&self) -> i64 {
-        self.ordinals.last() + 1
+    pub(super) fn end(&self) -> Ordinal {
+        self.ordinals.end()
     }
 
     /// `maxUnavailable` in pods; 1 with its gate off.
@@ -105,9 +106,9 @@ pub struct Figures {
 
 /// The figures of a set; `None` where both of the gates that they belong to are off.
 #[must_use]
-pub fn figures(set: &StatefulSetView, roster: &Roster, gates: &FeatureGates) -> Option<Figures> {
+pub fn figures(set: &StatefulSetView, controlled: &ControlledPods, gates: &FeatureGates) -> Option<Figures> {
     let shown = gates.enabled(Gate::MaxUnavailableStatefulSet) || gates.enabled(Gate::StatefulSetRecreateStrategy);
-    shown.then(|| Figures { unavailable: roster.unavailable_slots(), max_unavailable: max(set) })
+    shown.then(|| Figures { unavailable: controlled.unavailable_slots(), max_unavailable: max(set) })
 }
 
 #[cfg(test)]
@@ -122,10 +123,10 @@ mod tests {
     fn a_set_has_figures_where_one_of_their_gates_is_on() {
         let set = json!({"metadata": {"name": "web"}, "spec": {"replicas": 5, "updateStrategy": {"rollingUpdate": {"maxUnavailable": 2}}}});
         let set = StatefulSetView::decode(set.to_string().as_bytes(), Revision(1)).expect("a set");
-        let roster = Roster::new(&set, [], Timestamp::UNIX_EPOCH);
+        let controlled = ControlledPods::new(&set, [], Timestamp::UNIX_EPOCH);
         let figures = |budget: bool, recreate: bool| {
             let gates = format!("MaxUnavailableStatefulSet={budget},StatefulSetRecreateStrategy={recreate}");
-            figures(&set, &roster, &FeatureGates::parse(&gates).expect("gates"))
+            figures(&set, &controlled, &FeatureGates::parse(&gates).expect("gates"))
         };
         let known = Some(Figures { unavailable: 5, max_unavailable: 2 });
         let found = [figures(true, true), figures(true, false), figures(false, true), figures(false, false)];

@@ -97,7 +97,7 @@ fn claims(state: &StatefulSetState) -> Vec<Stage> {
     let revisions = state.revisions.iter().filter(|revision| revision.meta.controller().is_none() && revision.meta.deleted.is_none());
     let revisions = revisions.filter(|revision| selects(&revision.meta.labels));
     let revisions = revisions.map(|revision| claim::adopt(revision.reference(), &revision.meta, owner.clone()));
-    let strays = state.roster.strays().filter(|pod| pod.meta.deleted.is_none());
+    let strays = state.pods.strays().filter(|pod| pod.meta.deleted.is_none());
     let release = strays.map(|pod| claim::release(pod.reference(), &pod.meta, &set.meta.uid)).collect();
     claim::stages(set.reference(), pods.chain(revisions).collect(), release)
 }

@@ -8,6 +8,7 @@ use super::{
 };
 use crate::{claim::controller_reference, resources::STATEFUL_SET, view::PodManagement};
 use berth_api::annotations::{POD_INDEX, STATEFUL_SET_POD_NAME};
+use berth_identity::Ordinal;
 use k8s_openapi::{
     api::core::v1::{PersistentVolumeClaimVolumeSource, Pod, PodSpec, PodTemplateSpec, Volume},
     apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference},
@@ -15,10 +16,10 @@ use k8s_openapi::{
 
 /// The revision that a missing pod gets. With repair an update never goes back to the revision that it started from; nor where pods that are not available
 /// go first, whatever their number: such a pod would go again at once, and for ever.
-pub(super) fn revision_choice(observed: &Observed<'_>, ordinal: i64) -> RevisionChoice {
+pub(super) fn revision_choice(observed: &Observed<'_>, ordinal: Ordinal) -> RevisionChoice {
     // Others' deletions count as soon as they are seen, told of or not: a pod that was gone before the status could say that it leaves would come back as it
     // was, and be deleted again, for ever.
-    let (told, live) = (observed.set().status.current_replicas, observed.roster().live(&observed.history.current));
+    let (told, live) = (observed.set().status.current_replicas, observed.pods().live(&observed.history.current));
     let pod = NewPod { ordinal, start: observed.ordinals.start, current_replicas: told.min(live).into(), partition: observed.partition };
     let is_out_of_order = observed.management == PodManagement::Parallel && matches!(observed.budget, Budget::Pods(_));
     if (observed.repair == Repair::Revision || is_out_of_order) && ordinal >= observed.update_from() {
@@ -28,7 +29,7 @@ pub(super) fn revision_choice(observed: &Observed<'_>, ordinal: i64) -> Revision
 }
 
 /// The pod with this number, to be created.
-pub(super) fn new_pod(observed: &Observed<'_>, ordinal: i64) -> Pod {
+pub(super) fn new_pod(observed: &Observed<'_>, ordinal: Ordinal) -> Pod {
     let (set, history) = (observed.set(), &observed.history);
     let current = history.current_template.as_deref().filter(|_| revision_choice(observed, ordinal) == RevisionChoice::Current);
     let (template, revision) = current.map_or((&set.spec.template, &history.update), |template| (template, &history.current));
@@ -55,7 +56,7 @@ pub(super) fn owner_reference(observed: &Observed<'_>) -> OwnerReference {
     controller_reference(&STATEFUL_SET, &observed.set().meta)
 }
 
-fn labels(template: &PodTemplateSpec, name: &str, ordinal: i64, revision: &str) -> std::collections::BTreeMap<String, String> {
+fn labels(template: &PodTemplateSpec, name: &str, ordinal: Ordinal, revision: &str) -> std::collections::BTreeMap<String, String> {
     let mut labels = template.metadata.as_ref().and_then(|metadata| metadata.labels.clone()).unwrap_or_default();
     labels.insert(STATEFUL_SET_POD_NAME.to_owned(), name.to_owned());
     labels.insert(POD_INDEX.to_owned(), ordinal.to_string());
@@ -63,7 +64,7 @@ fn labels(template: &PodTemplateSpec, name: &str, ordinal: i64, revision: &str) 
     labels
 }
 
-fn spec(observed: &Observed<'_>, template: &PodTemplateSpec, name: String, ordinal: i64) -> PodSpec {
+fn spec(observed: &Observed<'_>, template: &PodTemplateSpec, name: String, ordinal: Ordinal) -> PodSpec {
     let set = observed.set();
     let mut spec = template.spec.clone().unwrap_or_default();
     spec.hostname = Some(name);

@@ -11,6 +11,7 @@ use crate::{
     rollback::{self, steady},
     view::{PodView, RevisionView},
 };
+use berth_identity::Ordinal;
 use jiff::Timestamp;
 
 /// What keeps an update that has missed its deadline.
@@ -60,20 +61,20 @@ fn was_complete(observed: &Observed<'_>, revision: &RevisionView) -> bool {
 /// How many steps are left until all pods that the update changes are available: a pod goes, is gone, is created, becomes ready and becomes available. Under
 /// Recreate pods go that are not wanted, too.
 fn steps_left(observed: &Observed<'_>) -> i64 {
-    let (roster, update) = (observed.roster(), &observed.history.update);
-    let steps = |ordinal: i64, pod: Option<&PodView>| match pod {
+    let (controlled, update) = (observed.pods(), &observed.history.update);
+    let steps = |ordinal: Ordinal, pod: Option<&PodView>| match pod {
         None => 3,
         Some(pod) if pod.meta.deleted.is_some() => 4,
         Some(pod) if revision_of(pod) != update => 5,
-        Some(_) if roster.is_available(ordinal) => 0,
+        Some(_) if controlled.is_available(ordinal) => 0,
         Some(pod) if is_ready(pod) => 1,
         Some(_) => 2,
     };
-    let wanted: i64 = (observed.update_from()..observed.end()).map(|ordinal| steps(ordinal, roster.pod(ordinal))).sum();
+    let wanted: i64 = observed.update_from().up_to(observed.end()).map(|ordinal| steps(ordinal, controlled.pod(ordinal))).sum();
     if observed.strategy != EffectiveStrategy::Recreate {
         return wanted;
     }
-    let old = roster.condemned().filter(|(_, pod)| revision_of(pod) != update);
+    let old = controlled.condemned().filter(|(_, pod)| revision_of(pod) != update);
     wanted + old.map(|(_, pod)| if pod.meta.deleted.is_some() { 1 } else { 2 }).sum::<i64>()
 }
 
@@ -96,14 +97,15 @@ pub(super) fn next_look(observed: &Observed<'_>) -> Option<Timestamp> {
 pub(super) fn missed(observed: &Observed<'_>) -> Option<Missed> {
     let progress = progress(observed)?;
     deadline(observed, &progress).filter(|at| *at <= observed.state.now)?;
-    let (roster, update) = (observed.roster(), &observed.history.update);
+    let (controlled, update) = (observed.pods(), &observed.history.update);
     let is_failing = |pod: &PodView| pod.meta.deleted.is_none() && revision_of(pod) == update && !is_ready(pod);
-    let is_refused = observed.state.last_error.is_some() && roster.missing().next().is_some();
-    if is_refused || roster.slots().any(|(_, pod)| is_failing(pod)) {
+    let is_refused = observed.state.last_error.is_some() && controlled.missing().next().is_some();
+    if is_refused || controlled.slots().any(|(_, pod)| is_failing(pod)) {
         return Some(Missed::Failing);
     }
     // Pods that stop take the time that they take, as those do that have to stay ready for a while.
-    let takes_time =
-        roster.is_any_slot_deleting() || roster.outdated_deleting(update).next().is_some() || roster.next_available_at().is_some();
+    let takes_time = controlled.is_any_slot_deleting()
+        || controlled.outdated_deleting(update).next().is_some()
+        || controlled.next_available_at().is_some();
     (!takes_time).then_some(Missed::Waiting)
 }

@@ -8,23 +8,24 @@ use crate::{
     view::{RevisionView, StatefulSetView},
 };
 use berth_api::{Gate, annotations::RECORDS};
+use berth_identity::RolloutRevision;
 use std::collections::BTreeMap;
 
 type Annotations = BTreeMap<String, String>;
 
 /// Where a revision stands among the others.
 #[derive(Clone, Copy)]
-pub(super) enum Place<'a> {
+pub(super) enum RevisionRole<'a> {
     /// It is rolled out again, under this number.
-    Begins { number: i64 },
+    Begins { number: RolloutRevision },
     /// It is the one that the update leads to; `failed` if that has missed its deadline.
     Newest { failed: Option<&'a Ended> },
     /// The update leads to another, of this number.
-    Older { newest: i64 },
+    Older { newest: RolloutRevision },
 }
 
 /// The annotations of a revision that is made under this number: its set's, as upstream, but for what the set says of itself; and that its rollout begins.
-pub(super) fn of_new(state: &StatefulSetState, number: i64) -> Annotations {
+pub(super) fn of_new(state: &StatefulSetState, number: RolloutRevision) -> Annotations {
     let mut annotations = state.set.annotations.clone();
     if state.gates.enabled(Gate::RolloutRecords) {
         annotations.retain(|key, _| !RECORDS.contains(&key.as_str()));
@@ -35,19 +36,19 @@ pub(super) fn of_new(state: &StatefulSetState, number: i64) -> Annotations {
 }
 
 /// Brings the record among a revision's notes up to date.
-pub(super) fn note(notes: &mut Annotations, state: &StatefulSetState, revision: &RevisionView, place: Place<'_>) {
+pub(super) fn note(notes: &mut Annotations, state: &StatefulSetState, revision: &RevisionView, place: RevisionRole<'_>) {
     if !state.gates.enabled(Gate::RolloutRecords) {
         return;
     }
     let (set, now) = (&state.set, state.now);
     let end = match place {
-        Place::Begins { number } => {
+        RevisionRole::Begins { number } => {
             return Rollout::begun(number, Some(revision.number), &set.annotations, now).keep(notes);
         }
         _ if is_complete(set, revision) => Ended::complete(now),
-        Place::Newest { failed: Some(failed) } => failed.clone(),
-        Place::Newest { failed: None } => return,
-        Place::Older { newest } => match gone_back_from(set, revision) {
+        RevisionRole::Newest { failed: Some(failed) } => failed.clone(),
+        RevisionRole::Newest { failed: None } => return,
+        RevisionRole::Older { newest } => match gone_back_from(set, revision) {
             Some(record) => Ended::rolled_back(now, &record),
             None => Ended::superseded(now, newest, None),
         },

@@ -2,6 +2,7 @@
 
 use super::EffectiveStrategy;
 use crate::hash::safe_encode;
+use berth_identity::Ordinal;
 use k8s_openapi::api::core::v1::PodTemplateSpec;
 use serde_json::{Value, json};
 
@@ -41,9 +42,9 @@ pub enum RevisionChoice {
 #[derive(Clone, Copy, Debug)]
 pub struct NewPod {
     /// Its number.
-    pub ordinal: i64,
+    pub ordinal: Ordinal,
     /// The set's first number.
-    pub start: i64,
+    pub start: Ordinal,
     /// `status.currentReplicas`.
     pub current_replicas: i64,
     /// `partition`, in a `rollingUpdate` block.
@@ -54,7 +55,7 @@ pub struct NewPod {
 #[must_use]
 pub fn new_pod_revision(strategy: EffectiveStrategy, pod: NewPod) -> RevisionChoice {
     let kept = pod.partition.unwrap_or(pod.current_replicas);
-    if strategy == EffectiveStrategy::RollingUpdate && pod.ordinal < pod.start + kept {
+    if strategy == EffectiveStrategy::RollingUpdate && pod.ordinal < pod.start.plus(kept) {
         RevisionChoice::Current
     } else {
         RevisionChoice::Update

@@ -9,6 +9,7 @@ use crate::{
     plan::Wait,
     view::{PodManagement, PodView},
 };
+use berth_identity::Ordinal;
 use std::ops::ControlFlow;
 
 /// Deletes pods that a rolling update replaces now, highest number first.
@@ -23,7 +24,7 @@ pub(super) fn update(work: &mut Work<'_, '_>) {
 
 fn wait_for_hands(work: &mut Work<'_, '_>) {
     let observed = work.observed;
-    let pods = observed.roster().outdated(&observed.history.update, i64::MIN..observed.end());
+    let pods = observed.pods().outdated(&observed.history.update, Ordinal::MIN..observed.end());
     if !pods.is_empty() {
         work.wait(Wait::DeletionByHand { pods: count(pods.len()) });
     }
@@ -32,10 +33,10 @@ fn wait_for_hands(work: &mut Work<'_, '_>) {
 /// Goes down from the highest number to the first pod that is outdated, which is deleted, or not available, which is waited for.
 fn one_by_one(work: &mut Work<'_, '_>) {
     let observed = work.observed;
-    let (roster, from) = (observed.roster(), observed.update_from());
-    let outdated = roster.highest_outdated(&observed.history.update, from..observed.end());
-    let unavailable = roster.highest_unavailable(from);
-    match outdated.filter(|outdated| Some(*outdated) >= unavailable).and_then(|ordinal| roster.pod(ordinal)) {
+    let (controlled, from) = (observed.pods(), observed.update_from());
+    let outdated = controlled.highest_outdated(&observed.history.update, from..observed.end());
+    let unavailable = controlled.highest_unavailable(from);
+    match outdated.filter(|outdated| Some(*outdated) >= unavailable).and_then(|ordinal| controlled.pod(ordinal)) {
         Some(pod) => work.replace(&[pod], &[]),
         None if outdated.is_some() => wait_for_available(work),
         None => keep(work),
@@ -46,12 +47,12 @@ fn one_by_one(work: &mut Work<'_, '_>) {
 /// the budget up for ever (kubernetes#137409). One that is ready and not available yet will be so before it is deleted, maybe, and stays until then.
 fn within_budget(work: &mut Work<'_, '_>, max: i64) {
     let observed = work.observed;
-    let roster = observed.roster();
-    let outdated = roster.outdated(&observed.history.update, observed.update_from()..observed.end());
-    let available: Vec<i64> = outdated.iter().copied().filter(|ordinal| roster.is_available(*ordinal)).collect();
-    let broken: Vec<i64> = outdated.iter().copied().filter(|ordinal| roster.pod(*ordinal).is_some_and(|pod| !pod.ready)).collect();
-    let budget = usize::try_from((max - roster.unavailable_slots()).max(0)).unwrap_or(usize::MAX);
-    let pods = |ordinals: &[i64]| ordinals.iter().filter_map(|ordinal| roster.pod(*ordinal)).collect::<Vec<&PodView>>();
+    let controlled = observed.pods();
+    let outdated = controlled.outdated(&observed.history.update, observed.update_from()..observed.end());
+    let available: Vec<Ordinal> = outdated.iter().copied().filter(|ordinal| controlled.is_available(*ordinal)).collect();
+    let broken: Vec<Ordinal> = outdated.iter().copied().filter(|ordinal| controlled.pod(*ordinal).is_some_and(|pod| !pod.ready)).collect();
+    let budget = usize::try_from((max - controlled.unavailable_slots()).max(0)).unwrap_or(usize::MAX);
+    let pods = |ordinals: &[Ordinal]| ordinals.iter().filter_map(|ordinal| controlled.pod(*ordinal)).collect::<Vec<&PodView>>();
     let (chosen, broken) = match observed.management {
         PodManagement::OrderedReady => (&outdated[..budget.min(outdated.len())], &[][..]),
         PodManagement::Parallel => (&available[..budget.min(available.len())], &broken[..]),
@@ -68,13 +69,13 @@ fn within_budget(work: &mut Work<'_, '_>, max: i64) {
 fn wait_for_available(work: &mut Work<'_, '_>) {
     let observed = work.observed;
     let number = |pods: i64| u32::try_from(pods).unwrap_or(u32::MAX);
-    work.wait(Wait::PodsUnavailable { pods: number(observed.roster().unavailable_slots()), of: number(observed.ordinals.replicas) });
+    work.wait(Wait::PodsUnavailable { pods: number(observed.pods().unavailable_slots()), of: number(observed.ordinals.replicas) });
 }
 
 /// Tells which pods the partition keeps.
 fn keep(work: &mut Work<'_, '_>) {
     let observed = work.observed;
-    let kept = observed.roster().outdated(&observed.history.update, observed.ordinals.start..observed.update_from().min(observed.end()));
+    let kept = observed.pods().outdated(&observed.history.update, observed.ordinals.start..observed.update_from().min(observed.end()));
     if !kept.is_empty() {
         work.wait(Wait::Partition { pods: count(kept.len()), from: observed.update_from() });
     }
@@ -84,7 +85,7 @@ fn keep(work: &mut Work<'_, '_>) {
 /// (kubernetes#67250). No other is deleted before it is gone.
 pub(super) fn repair(work: &mut Work<'_, '_>) -> ControlFlow<()> {
     let observed = work.observed;
-    if observed.repair == Repair::Never || observed.roster().is_any_slot_deleting() {
+    if observed.repair == Repair::Never || observed.pods().is_any_slot_deleting() {
         return ControlFlow::Continue(());
     }
     match broken(observed) {
@@ -97,7 +98,7 @@ pub(super) fn repair(work: &mut Work<'_, '_>) -> ControlFlow<()> {
 }
 
 fn broken<'a>(observed: &Observed<'a>) -> Option<&'a PodView> {
-    let roster = observed.roster();
-    let outdated = roster.outdated(&observed.history.update, observed.update_from()..observed.end());
-    outdated.into_iter().filter_map(|ordinal| roster.pod(ordinal)).find(|pod| !pod.ready)
+    let controlled = observed.pods();
+    let outdated = controlled.outdated(&observed.history.update, observed.update_from()..observed.end());
+    outdated.into_iter().filter_map(|ordinal| controlled.pod(ordinal)).find(|pod| !pod.ready)
 }

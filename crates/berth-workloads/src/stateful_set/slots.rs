@@ -15,6 +15,7 @@ use crate::{
     view::{PodPhase, PodView},
 };
 use berth_api::annotations::{POD_INDEX, STATEFUL_SET_POD_NAME};
+use berth_identity::Ordinal;
 use serde_json::json;
 use std::ops::ControlFlow;
 
@@ -24,8 +25,8 @@ pub(super) const BURST_PODS: usize = 500;
 /// One pod at a time, lowest number first; ends the look where a pod has to be waited for.
 pub(super) fn ordered(work: &mut Work<'_, '_>) -> ControlFlow<()> {
     let observed = work.observed;
-    for ordinal in observed.roster().attention() {
-        match observed.roster().pod(ordinal) {
+    for ordinal in observed.pods().attention() {
+        match observed.pods().pod(ordinal) {
             None => return create_one(work, ordinal),
             Some(pod) => {
                 let goes = upkeep(work, ordinal, pod) && pod.meta.deleted.is_none();
@@ -42,8 +43,8 @@ pub(super) fn ordered(work: &mut Work<'_, '_>) -> ControlFlow<()> {
 /// All at once; waits for none.
 pub(super) fn parallel(work: &mut Work<'_, '_>) {
     let observed = work.observed;
-    for ordinal in observed.roster().unsettled() {
-        if let Some(pod) = observed.roster().pod(ordinal)
+    for ordinal in observed.pods().unsettled() {
+        if let Some(pod) = observed.pods().pod(ordinal)
             && !upkeep(work, ordinal, pod)
         {
             repair(work, ordinal, pod);
@@ -53,7 +54,7 @@ pub(super) fn parallel(work: &mut Work<'_, '_>) {
 }
 
 /// Deletes a pod that has run to its end, and makes the missing claims of one that is pending. Whether it has finished.
-fn upkeep(work: &mut Work<'_, '_>, ordinal: i64, pod: &PodView) -> bool {
+fn upkeep(work: &mut Work<'_, '_>, ordinal: Ordinal, pod: &PodView) -> bool {
     let observed = work.observed;
     if pod.phase.is_finished() {
         if pod.meta.deleted.is_none() {
@@ -71,7 +72,7 @@ fn upkeep(work: &mut Work<'_, '_>, ordinal: i64, pod: &PodView) -> bool {
 }
 
 /// Whether the pods after this one have to wait for it.
-fn wait_for(work: &mut Work<'_, '_>, ordinal: i64, pod: &PodView) -> bool {
+fn wait_for(work: &mut Work<'_, '_>, ordinal: Ordinal, pod: &PodView) -> bool {
     let observed = work.observed;
     let name = pod.meta.name.to_string();
     let then = next(observed, ordinal);
@@ -79,7 +80,7 @@ fn wait_for(work: &mut Work<'_, '_>, ordinal: i64, pod: &PodView) -> bool {
         work.wait(Wait::PodTerminating { pod: name, last, then });
         return true;
     }
-    let is_waiting = !observed.roster().is_available(ordinal);
+    let is_waiting = !observed.pods().is_available(ordinal);
     if is_waiting {
         let outdated = super::revision_of(pod) != observed.history.update && ordinal >= observed.update_from();
         work.wait(match (is_ready(pod), outdated) {
@@ -94,16 +95,16 @@ fn wait_for(work: &mut Work<'_, '_>, ordinal: i64, pod: &PodView) -> bool {
 }
 
 /// What waits for the pod with this number.
-pub(super) fn next(observed: &Observed<'_>, ordinal: i64) -> Option<Next> {
-    let (set, roster) = (&observed.set().meta.name, observed.roster());
-    let missing = roster.missing().find(|missing| *missing != ordinal).map(|missing| Next::Create(pod_name(set, missing)));
-    let condemned = || roster.condemned().next().map(|(_, pod)| Next::Delete(pod.meta.name.to_string()));
+pub(super) fn next(observed: &Observed<'_>, ordinal: Ordinal) -> Option<Next> {
+    let (set, controlled) = (&observed.set().meta.name, observed.pods());
+    let missing = controlled.missing().find(|missing| *missing != ordinal).map(|missing| Next::Create(pod_name(set, missing)));
+    let condemned = || controlled.condemned().next().map(|(_, pod)| Next::Delete(pod.meta.name.to_string()));
     let range = observed.update_from()..observed.end();
-    let outdated = || roster.highest_outdated(&observed.history.update, range).map(|ordinal| Next::Replace(pod_name(set, ordinal)));
+    let outdated = || controlled.highest_outdated(&observed.history.update, range).map(|ordinal| Next::Replace(pod_name(set, ordinal)));
     missing.or_else(condemned).or_else(outdated)
 }
 
-fn create_one(work: &mut Work<'_, '_>, ordinal: i64) -> ControlFlow<()> {
+fn create_one(work: &mut Work<'_, '_>, ordinal: Ordinal) -> ControlFlow<()> {
     if let Some(claims) = prepare(work, ordinal) {
         work.then(claims);
         work.then(vec![create(work.observed, ordinal)]);
@@ -117,7 +118,7 @@ fn create_one(work: &mut Work<'_, '_>, ordinal: i64) -> ControlFlow<()> {
 
 /// Creates all that are missing in slow-start batches, so that a quota that is used up is met by few requests.
 fn create_all(work: &mut Work<'_, '_>) {
-    let missing: Vec<i64> = work.observed.roster().missing().take(BURST_PODS).collect();
+    let missing: Vec<Ordinal> = work.observed.pods().missing().take(BURST_PODS).collect();
     let mut left = &missing[..];
     for size in SlowStart::new(missing.len()) {
         let (batch, rest) = left.split_at(size);
@@ -130,7 +131,7 @@ fn create_all(work: &mut Work<'_, '_>) {
 }
 
 /// The claims that have to be made before a pod; `None` if it cannot be created yet.
-fn prepare(work: &mut Work<'_, '_>, ordinal: i64) -> Option<Vec<Action>> {
+fn prepare(work: &mut Work<'_, '_>, ordinal: Ordinal) -> Option<Vec<Action>> {
     let observed = work.observed;
     let name = pod_name(&observed.set().meta.name, ordinal);
     if observed.state.is_pod_there(&name) {
@@ -146,7 +147,7 @@ fn prepare(work: &mut Work<'_, '_>, ordinal: i64) -> Option<Vec<Action>> {
     }
 }
 
-fn create(observed: &Observed<'_>, ordinal: i64) -> Action {
+fn create(observed: &Observed<'_>, ordinal: Ordinal) -> Action {
     let pod = new_pod(observed, ordinal);
     let name = pod_name(&observed.set().meta.name, ordinal);
     let events = pod_outcome(observed.set(), Verb::Create, &name);
@@ -154,7 +155,7 @@ fn create(observed: &Observed<'_>, ordinal: i64) -> Action {
 }
 
 /// Waits for a claim that is on its way out. One that somebody deletes is also told of.
-fn block(work: &mut Work<'_, '_>, verb: Verb, ordinal: i64, blocked: Blocked) {
+fn block(work: &mut Work<'_, '_>, verb: Verb, ordinal: Ordinal, blocked: Blocked) {
     let set = work.observed.set();
     let pod = pod_name(&set.meta.name, ordinal);
     let claim = match blocked {
@@ -168,13 +169,13 @@ fn block(work: &mut Work<'_, '_>, verb: Verb, ordinal: i64, blocked: Blocked) {
 }
 
 /// Puts a pod's identity right. Volumes cannot be changed any more: that is told once.
-fn repair(work: &mut Work<'_, '_>, ordinal: i64, pod: &PodView) {
+fn repair(work: &mut Work<'_, '_>, ordinal: Ordinal, pod: &PodView) {
     let observed = work.observed;
     let set = observed.set();
-    if !observed.roster().has_volumes(ordinal, pod) {
+    if !observed.pods().has_volumes(ordinal, pod) {
         work.event(pod_failure(set, Verb::Update, &pod.meta.name, "its volumes are not those of its claims, and cannot be changed"));
     }
-    if !observed.roster().has_identity(pod) {
+    if !observed.pods().has_identity(pod) {
         let labels = json!({STATEFUL_SET_POD_NAME: pod.meta.name, POD_INDEX: ordinal.to_string()});
         work.beside(vec![Action::Patch {
             target: pod.reference(),

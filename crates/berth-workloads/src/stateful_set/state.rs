@@ -1,11 +1,12 @@
 //! What the plan of one StatefulSet is made from.
 
-use super::{Roster, member_ordinal, revision_data};
+use super::{ControlledPods, member_ordinal, revision_data};
 use crate::{
     shared,
     view::{ClaimView, PodView, RevisionView, StatefulSetView},
 };
 use berth_api::FeatureGates;
+use berth_identity::Ordinal;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -21,13 +22,13 @@ pub struct StatefulSetState {
     /// The set.
     pub set: Arc<StatefulSetView>,
     /// The pods that it controls, at `now`.
-    pub roster: Arc<Roster>,
+    pub pods: Arc<ControlledPods>,
     /// The ControllerRevisions that it controls, and at least those of its namespace that it selects and that have no controller. Any order.
     pub revisions: Vec<Arc<RevisionView>>,
     /// Pods of its namespace without a controller, at least those that it selects.
     pub orphans: Vec<Arc<PodView>>,
     /// Numbers of pods whose claims may not go with whom they should: all that [`super::claims_in_doubt`] would name are among them.
-    pub claims_in_doubt: BTreeSet<i64>,
+    pub claims_in_doubt: BTreeSet<Ordinal>,
     /// The answers to [`super::wanted`] and [`super::wanted_revision`].
     pub found: Found,
     /// Why pods or claims could not be made in the last reconcile.
@@ -57,11 +58,11 @@ pub struct Found {
 impl StatefulSetState {
     /// A set and its pods, and nothing else.
     #[must_use]
-    pub fn new(set: Arc<StatefulSetView>, roster: Arc<Roster>, gates: FeatureGates, now: Timestamp) -> Self {
+    pub fn new(set: Arc<StatefulSetView>, pods: Arc<ControlledPods>, gates: FeatureGates, now: Timestamp) -> Self {
         let data = Arc::new(revision_data(&set.spec.template));
         Self {
             set,
-            roster,
+            pods,
             revisions: Vec::new(),
             orphans: Vec::new(),
             claims_in_doubt: BTreeSet::new(),
@@ -76,7 +77,7 @@ impl StatefulSetState {
     /// Whether the namespace has a pod of this name, of any controller. Known of the set's own pods, and of those that [`super::wanted`] names.
     #[must_use]
     pub fn is_pod_there(&self, name: &str) -> bool {
-        let own = member_ordinal(&self.set.meta.name, name).and_then(|ordinal| self.roster.pod(ordinal));
+        let own = member_ordinal(&self.set.meta.name, name).and_then(|ordinal| self.pods.pod(ordinal));
         own.is_some_and(|pod| pod.meta.name == name) || self.found.pods.contains(name)
     }
 }
@@ -96,7 +97,7 @@ struct Saved {
     revisions: Vec<Arc<RevisionView>>,
     #[serde(with = "shared::list")]
     orphans: Vec<Arc<PodView>>,
-    claims_in_doubt: BTreeSet<i64>,
+    claims_in_doubt: BTreeSet<Ordinal>,
     found: Found,
     last_error: Option<String>,
     gates: FeatureGates,
@@ -105,8 +106,8 @@ struct Saved {
 
 impl From<StatefulSetState> for Saved {
     fn from(state: StatefulSetState) -> Self {
-        let StatefulSetState { set, roster, revisions, orphans, claims_in_doubt, found, last_error, gates, now, data: _ } = state;
-        let (pods, pods_at) = (roster.all().cloned().collect(), roster.now());
+        let StatefulSetState { set, pods: controlled, revisions, orphans, claims_in_doubt, found, last_error, gates, now, data: _ } = state;
+        let (pods, pods_at) = (controlled.all().cloned().collect(), controlled.now());
         Self { set, pods, pods_at, revisions, orphans, claims_in_doubt, found, last_error, gates, now }
     }
 }
@@ -114,7 +115,7 @@ impl From<StatefulSetState> for Saved {
 impl From<Saved> for StatefulSetState {
     fn from(saved: Saved) -> Self {
         let Saved { set, pods, pods_at, revisions, orphans, claims_in_doubt, found, last_error, gates, now } = saved;
-        let roster = Arc::new(Roster::new(&set, &pods, pods_at));
-        Self { revisions, orphans, claims_in_doubt, found, last_error, ..Self::new(set, roster, gates, now) }
+        let controlled = Arc::new(ControlledPods::new(&set, &pods, pods_at));
+        Self { revisions, orphans, claims_in_doubt, found, last_error, ..Self::new(set, controlled, gates, now) }
     }
 }

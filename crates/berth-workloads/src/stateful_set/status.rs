@@ -10,6 +10,7 @@ use crate::{
     plan::{EventRecord, Severity, Wait},
 };
 use berth_api::{Gate, apps::StatefulSetStatus};
+use berth_identity::Ordinal;
 use jiff::Timestamp;
 use k8s_openapi::{api::apps::v1::StatefulSetCondition, apimachinery::pkg::apis::meta::v1::Time};
 
@@ -79,7 +80,7 @@ impl Recreation {
     /// How many pods are available and not deleted in this look.
     fn available(self, observed: &Observed<'_>) -> i64 {
         let stays = matches!(self, Self::Deleting | Self::Waiting).then_some(&*observed.history.update);
-        observed.roster().available(stays)
+        observed.pods().available(stays)
     }
 }
 
@@ -116,7 +117,7 @@ pub(super) fn status(observed: &Observed<'_>, leaving: i32, recreation: Recreati
         collision_count: Some(history.collision_count),
         ..StatefulSetStatus::default()
     };
-    observed.roster().write_counts(&mut status);
+    observed.pods().write_counts(&mut status);
     status.current_replicas -= leaving;
     if set.meta.deleted.is_none() {
         complete_rolling_update(&mut status, observed.strategy, number(observed.ordinals.replicas));
@@ -193,10 +194,10 @@ fn set(conditions: &mut Vec<StatefulSetCondition>, type_: &str, verdict: Verdict
 
 /// How far a rolling update, or one by hand, is. It has no deadline, so it never fails.
 fn progress(observed: &Observed<'_>) -> Verdict {
-    let roster = observed.roster();
-    let is_settled = roster.unavailable_slots() == 0 && roster.condemned().next().is_none();
-    let from = if observed.strategy == EffectiveStrategy::OnDelete { i64::MIN } else { observed.update_from() };
-    let is_outdated = roster.highest_outdated(&observed.history.update, from..observed.end().max(from)).is_some();
+    let controlled = observed.pods();
+    let is_settled = controlled.unavailable_slots() == 0 && controlled.condemned().next().is_none();
+    let from = if observed.strategy == EffectiveStrategy::OnDelete { Ordinal::MIN } else { observed.update_from() };
+    let is_outdated = controlled.highest_outdated(&observed.history.update, from..observed.end().max(from)).is_some();
     match (is_settled, is_outdated) {
         (true, false) => {
             let message = "All pods are available and have the correct revision.".to_owned();
@@ -236,6 +237,7 @@ fn number(count: i64) -> i32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use berth_identity::Generation;
 
     #[test]
     fn a_condition_moves_its_time_with_its_status() {
@@ -257,7 +259,7 @@ mod tests {
             ..StatefulSetCondition::default()
         };
         let stored = StatefulSetStatus {
-            observed_generation: 2,
+            observed_generation: Generation(2),
             current_revision: "a".to_owned(),
             update_revision: "b".to_owned(),
             replicas: 3,
@@ -268,7 +270,7 @@ mod tests {
         let old = [same(), StatefulSetStatus { replicas: 4, available_replicas: 1, ..same() }];
         assert!(!old.iter().any(|new| is_news(&stored, new)));
         let news = [
-            StatefulSetStatus { observed_generation: 3, ..same() },
+            StatefulSetStatus { observed_generation: Generation(3), ..same() },
             StatefulSetStatus { current_revision: "b".to_owned(), ..same() },
             StatefulSetStatus { update_revision: "c".to_owned(), ..same() },
             StatefulSetStatus { conditions: Some(vec![condition("y")]), ..same() },

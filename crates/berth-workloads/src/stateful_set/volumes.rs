@@ -1,12 +1,12 @@
 //! The claims of a set's pods: created before the pod, with the owners that the retention policy asks for, whether or not the pod exists.
 
 use super::{
-    Claim, ClaimOwner, Ordinals, PodFate, StatefulSetState, claim_owner,
+    Claim, ClaimOwner, Ordinals, PodMembership, StatefulSetState, claim_owner,
+    controlled_pods::ControlledPods,
     events::{Verb, claim_outcome, warn_once},
     must_wait_for_claims,
     names::{claim_name, pod_name},
     ordinals,
-    roster::Roster,
 };
 use crate::{
     claim::controller_reference,
@@ -15,6 +15,7 @@ use crate::{
     view::{ClaimView, Meta, PodView, Retention, RetentionPolicy, StatefulSetView},
 };
 use berth_api::annotations::BERTH_WHEN_SCALED;
+use berth_identity::Ordinal;
 use k8s_openapi::{
     api::core::v1::PersistentVolumeClaim,
     apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference},
@@ -44,13 +45,13 @@ impl<'a> Claims<'a> {
 #[must_use]
 pub fn claims_in_doubt(
     set: &StatefulSetView,
-    roster: &Roster,
+    controlled: &ControlledPods,
     found: &BTreeMap<String, Arc<ClaimView>>,
-    candidates: impl IntoIterator<Item = i64>,
-) -> BTreeSet<i64> {
+    candidates: impl IntoIterator<Item = Ordinal>,
+) -> BTreeSet<Ordinal> {
     let (claims, wanted) = (Claims::new(set, found), ordinals(set));
-    let is_wrong = |ordinal: &i64| {
-        let references = References::of(&claims, wanted, roster, Named { ordinal: *ordinal, is_free: true });
+    let is_wrong = |ordinal: &Ordinal| {
+        let references = References::of(&claims, wanted, controlled, Named { ordinal: *ordinal, is_free: true });
         !references.writes.is_empty() || !references.events.is_empty()
     };
     candidates.into_iter().filter(is_wrong).collect()
@@ -83,12 +84,12 @@ pub(super) fn has_templates(set: &StatefulSetView) -> bool {
 }
 
 /// The names of the claims of the pods with these numbers, whether or not they exist.
-pub fn claim_names(set: &StatefulSetView, ordinals: impl IntoIterator<Item = i64>) -> impl Iterator<Item = String> {
-    let of_pod = move |ordinal: i64| templates(set).map(move |(_, template)| claim_name(template, &set.meta.name, ordinal));
+pub fn claim_names(set: &StatefulSetView, ordinals: impl IntoIterator<Item = Ordinal>) -> impl Iterator<Item = String> {
+    let of_pod = move |ordinal: Ordinal| templates(set).map(move |(_, template)| claim_name(template, &set.meta.name, ordinal));
     ordinals.into_iter().flat_map(of_pod)
 }
 
-fn named<'a>(claims: &Claims<'a>, template: &str, ordinal: i64) -> (String, Option<&'a Arc<ClaimView>>) {
+fn named<'a>(claims: &Claims<'a>, template: &str, ordinal: Ordinal) -> (String, Option<&'a Arc<ClaimView>>) {
     let name = claim_name(template, &claims.set.meta.name, ordinal);
     let claim = claims.found.get(&name);
     (name, claim)
@@ -98,7 +99,7 @@ fn named<'a>(claims: &Claims<'a>, template: &str, ordinal: i64) -> (String, Opti
 /// would go with it. One that goes with a former pod is waited for where claims go with their pods; where they stay, [`References`] has put it right
 /// (upstream makes the pod on it, and the garbage collector takes it). One that goes with a former set is waited for, so that a set that is created again finds
 /// nothing of the last one.
-pub(super) fn readiness(claims: &Claims<'_>, ordinal: i64, pod: Option<&PodView>) -> Readiness {
+pub(super) fn readiness(claims: &Claims<'_>, ordinal: Ordinal, pod: Option<&PodView>) -> Readiness {
     let (pod, set) = (named_pod(claims, ordinal, pod), set_reference(claims));
     let mut writes = Vec::new();
     for (template, name) in templates(claims.set) {
@@ -119,7 +120,7 @@ pub(super) fn readiness(claims: &Claims<'_>, ordinal: i64, pod: Option<&PodView>
 }
 
 /// The pod with this number as claims refer to it; one that is missing has no uid.
-fn named_pod(claims: &Claims<'_>, ordinal: i64, pod: Option<&PodView>) -> OwnerReference {
+fn named_pod(claims: &Claims<'_>, ordinal: Ordinal, pod: Option<&PodView>) -> OwnerReference {
     let missing = || OwnerReference {
         api_version: "v1".to_owned(),
         kind: "Pod".to_owned(),
@@ -150,12 +151,12 @@ fn is_former(owner: &OwnerReference, own: &OwnerReference) -> bool {
     (&owner.api_version, &owner.kind, &owner.name) == (&own.api_version, &own.kind, &own.name) && owner.uid != own.uid
 }
 
-fn create(claims: &Claims<'_>, template: &PersistentVolumeClaim, name: String, ordinal: i64) -> Action {
+fn create(claims: &Claims<'_>, template: &PersistentVolumeClaim, name: String, ordinal: Ordinal) -> Action {
     let set = claims.set;
     let mut labels = template.metadata.labels.clone().unwrap_or_default();
     labels.extend(set.spec.selector.iter().filter_map(|selector| selector.match_labels.clone()).flatten());
     // A pod that is wanted is never the owner, so the owner is known before the pod is there.
-    let owner = wanted_owner(claims, PodFate::InRange).map(|_| set_reference(claims));
+    let owner = wanted_owner(claims, PodMembership::InRange).map(|_| set_reference(claims));
     let mut annotations = template.metadata.annotations.clone().unwrap_or_default();
     if claims.retention.when_scaled == RetentionPolicy::Delete {
         annotations.insert(BERTH_WHEN_SCALED.to_owned(), DELETE.to_owned());
@@ -181,8 +182,8 @@ fn pod_reference(pod: &PodView) -> OwnerReference {
     controller_reference(&POD, &pod.meta)
 }
 
-fn wanted_owner(claims: &Claims<'_>, fate: PodFate) -> Option<ClaimOwner> {
-    claim_owner(claims.retention.when_scaled, claims.retention.when_deleted, fate)
+fn wanted_owner(claims: &Claims<'_>, membership: PodMembership) -> Option<ClaimOwner> {
+    claim_owner(claims.retention.when_scaled, claims.retention.when_deleted, membership)
 }
 
 /// What puts the owner references of a set's claims right, and deletes those that nothing else would.
@@ -201,7 +202,7 @@ impl References {
             let (claims, wanted) = (Claims::new(&state.set, &state.found.claims), ordinals(&state.set));
             for ordinal in &state.claims_in_doubt {
                 let is_free = !state.is_pod_there(&pod_name(&state.set.meta.name, *ordinal));
-                let of_pod = Self::of(&claims, wanted, &state.roster, Named { ordinal: *ordinal, is_free });
+                let of_pod = Self::of(&claims, wanted, &state.pods, Named { ordinal: *ordinal, is_free });
                 all.writes.extend(of_pod.writes);
                 all.events.extend(of_pod.events);
             }
@@ -209,10 +210,10 @@ impl References {
         all
     }
 
-    fn of(claims: &Claims<'_>, wanted: Ordinals, roster: &Roster, pod: Named) -> Self {
-        let fate = if wanted.contains(pod.ordinal) { PodFate::InRange } else { PodFate::Condemned };
+    fn of(claims: &Claims<'_>, wanted: Ordinals, controlled: &ControlledPods, pod: Named) -> Self {
+        let membership = if wanted.contains(pod.ordinal) { PodMembership::InRange } else { PodMembership::Condemned };
         let mut references = Self::default();
-        let of_pod = OfPod::new(claims, pod, roster.pod(pod.ordinal), fate);
+        let of_pod = OfPod::new(claims, pod, controlled.pod(pod.ordinal), membership);
         for (_, template) in templates(claims.set) {
             let (name, Some(claim)) = named(claims, template, pod.ordinal) else { continue };
             if of_pod.concerns(claim) {
@@ -240,7 +241,7 @@ impl References {
 /// The name of a pod.
 #[derive(Clone, Copy)]
 struct Named {
-    ordinal: i64,
+    ordinal: Ordinal,
     /// No pod has it. Another's pod, or one that is about to be adopted, may use the claims.
     is_free: bool,
 }
@@ -250,16 +251,16 @@ struct OfPod<'c, 'a> {
     claims: &'c Claims<'a>,
     pod: Option<&'c PodView>,
     name: Named,
-    fate: PodFate,
+    membership: PodMembership,
     owners: Owners,
 }
 
 impl<'c, 'a> OfPod<'c, 'a> {
-    fn new(claims: &'c Claims<'a>, name: Named, pod: Option<&'c PodView>, fate: PodFate) -> Self {
+    fn new(claims: &'c Claims<'a>, name: Named, pod: Option<&'c PodView>, membership: PodMembership) -> Self {
         // A pod that does not exist cannot be the owner.
-        let wanted = wanted_owner(claims, if pod.is_some() { fate } else { PodFate::InRange });
+        let wanted = wanted_owner(claims, if pod.is_some() { membership } else { PodMembership::InRange });
         let owners = Owners { pod: named_pod(claims, name.ordinal, pod), wanted, set: set_reference(claims) };
-        Self { claims, pod, name, fate, owners }
+        Self { claims, pod, name, membership, owners }
     }
 
     /// Whether the claim is the set's and its owners are to be put right. One that goes with a former set, or with a former pod as the policy says, is
@@ -282,7 +283,7 @@ impl<'c, 'a> OfPod<'c, 'a> {
 
     /// Whether the claim is to be deleted: its number became unwanted while `whenScaled` said Delete, its pod does not exist, and no other object keeps it.
     fn is_to_go(&self, claim: &ClaimView) -> bool {
-        let is_unwanted = self.fate == PodFate::Condemned && self.claims.retention.when_scaled == RetentionPolicy::Delete;
+        let is_unwanted = self.membership == PodMembership::Condemned && self.claims.retention.when_scaled == RetentionPolicy::Delete;
         is_unwanted
             && self.pod.is_none()
             && self.name.is_free
@@ -292,7 +293,8 @@ impl<'c, 'a> OfPod<'c, 'a> {
 
     /// Whether the claim is to be marked as one that goes when its pod is scaled away. A claim that was unwanted before the policy said Delete stays.
     fn mark(&self, claim: &ClaimView) -> bool {
-        self.claims.retention.when_scaled == RetentionPolicy::Delete && (self.fate == PodFate::InRange || claim.goes_when_scaled)
+        self.claims.retention.when_scaled == RetentionPolicy::Delete
+            && (self.membership == PodMembership::InRange || claim.goes_when_scaled)
     }
 }
 

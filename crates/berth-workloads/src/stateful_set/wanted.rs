@@ -8,6 +8,7 @@ use super::{
     volumes::{self, claim_names},
 };
 use crate::view::{PodManagement, PodPhase};
+use berth_identity::Ordinal;
 use std::collections::BTreeSet;
 
 /// The objects that a plan needs to know of, by name.
@@ -27,7 +28,7 @@ pub fn wanted(state: &StatefulSetState) -> Wanted {
         return Wanted::default();
     }
     let (missing, pending) = unsettled(state);
-    let name = |ordinal: &i64| pod_name(&set.meta.name, *ordinal);
+    let name = |ordinal: &Ordinal| pod_name(&set.meta.name, *ordinal);
     let pods = missing.iter().chain(&state.claims_in_doubt).map(name).collect();
     let with_claims = missing.iter().chain(&pending).chain(&state.claims_in_doubt).copied();
     let claims = if volumes::has_templates(set) { claim_names(set, with_claims).collect() } else { BTreeSet::new() };
@@ -35,16 +36,16 @@ pub fn wanted(state: &StatefulSetState) -> Wanted {
 }
 
 /// The numbers of the pods that this plan may create, and of those whose claims it may create.
-fn unsettled(state: &StatefulSetState) -> (Vec<i64>, Vec<i64>) {
-    let roster = &state.roster;
-    let is_pending = |ordinal: &i64| roster.pod(*ordinal).is_some_and(|pod| pod.phase == PodPhase::Pending);
+fn unsettled(state: &StatefulSetState) -> (Vec<Ordinal>, Vec<Ordinal>) {
+    let controlled = &state.pods;
+    let is_pending = |ordinal: &Ordinal| controlled.pod(*ordinal).is_some_and(|pod| pod.phase == PodPhase::Pending);
     match state.set.choices.management {
-        PodManagement::Parallel => (roster.missing().take(BURST_PODS).collect(), roster.unsettled().filter(is_pending).collect()),
+        PodManagement::Parallel => (controlled.missing().take(BURST_PODS).collect(), controlled.unsettled().filter(is_pending).collect()),
         PodManagement::OrderedReady => {
             // The first that is not available holds up those after it.
             let mut holds_up = false;
-            let first = roster.attention().take_while(|ordinal| !std::mem::replace(&mut holds_up, !roster.is_available(*ordinal)));
-            let (present, missing): (Vec<i64>, Vec<i64>) = first.partition(|ordinal| roster.pod(*ordinal).is_some());
+            let first = controlled.attention().take_while(|ordinal| !std::mem::replace(&mut holds_up, !controlled.is_available(*ordinal)));
+            let (present, missing): (Vec<Ordinal>, Vec<Ordinal>) = first.partition(|ordinal| controlled.pod(*ordinal).is_some());
             (missing, present.into_iter().filter(is_pending).collect())
         }
     }

@@ -175,7 +175,7 @@ impl<'o, 'a> Work<'o, 'a> {
             stages: stages.filter(|actions| !actions.is_empty()).map(|actions| Stage { actions }).collect(),
             events: self.events,
             waits: self.waits,
-            look_again: [observed.roster().next_available_at(), progress::next_look(observed), next_failure(observed)]
+            look_again: [observed.pods().next_available_at(), progress::next_look(observed), next_failure(observed)]
                 .into_iter()
                 .flatten()
                 .min(),
@@ -208,7 +208,7 @@ const UNSCHEDULED_WITHIN: SignedDuration = SignedDuration::from_secs(10);
 
 /// The causes of pods of the update revision that do not come up, and from when on each is recorded.
 fn failures(observed: &Observed<'_>) -> impl Iterator<Item = (Option<Timestamp>, Cause)> {
-    let causes = observed.roster().failing(&observed.history.update).filter_map(|pod| Some((pod, cause::of_pod(pod)?)));
+    let causes = observed.pods().failing(&observed.history.update).filter_map(|pod| Some((pod, cause::of_pod(pod)?)));
     causes.map(|(pod, cause)| {
         let until = || pod.meta.created?.checked_add(UNSCHEDULED_WITHIN).ok();
         (if cause.kind.is_unschedulable() { until() } else { None }, cause)

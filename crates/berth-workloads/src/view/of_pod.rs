@@ -2,7 +2,7 @@
 
 use super::{ForeignWrites, Meta, PodPhase, PodView, Symptoms, wire};
 use crate::{owners::OwnerReferences, selector::Labels};
-use berth_identity::{Namespace, NodeName, Revision};
+use berth_identity::{Generation, Namespace, NodeName, Revision};
 use k8s_openapi::{
     api::core::v1::{ContainerState, ContainerStatus, Pod, PodCondition, PodSpec, PodStatus},
     apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time},
@@ -17,7 +17,7 @@ impl Meta {
             name: meta.name.as_deref().unwrap_or_default().into(),
             uid: meta.uid.as_deref().unwrap_or_default().into(),
             revision,
-            generation: meta.generation.unwrap_or(0),
+            generation: Generation(meta.generation.unwrap_or(0)),
             labels: meta.labels.as_ref().map(Labels::shared).unwrap_or_default(),
             owners: meta.owner_references.as_deref().map(OwnerReferences::shared).unwrap_or_default(),
             created: meta.creation_timestamp.as_ref().map(|time| time.0),

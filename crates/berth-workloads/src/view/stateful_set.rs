@@ -12,7 +12,7 @@ use berth_api::{
     },
     decode::{Codec, from_json},
 };
-use berth_identity::{ObjectRef, Revision};
+use berth_identity::{ObjectRef, Revision, RolloutRevision};
 use k8s_openapi::api::core::v1::PodTemplateSpec;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -25,7 +25,7 @@ pub struct RevisionView {
     /// Its metadata.
     pub meta: Meta,
     /// Its number.
-    pub number: i64,
+    pub number: RolloutRevision,
     /// The state it keeps. Equal values have equal bytes: objects are sorted by key.
     pub data: Arc<Value>,
     /// The template in that state; `None` if it keeps none.
@@ -41,7 +41,7 @@ pub const KEPT: [&str; 6] =
 #[derive(Deserialize)]
 struct RevisionWire {
     metadata: wire::Metadata,
-    revision: Option<i64>,
+    revision: Option<RolloutRevision>,
     data: Option<Value>,
 }
 
@@ -52,7 +52,13 @@ impl View for RevisionView {
         let mut annotations = wire.metadata.annotations.take().unwrap_or_default();
         annotations.retain(|key, _| KEPT.contains(&key.as_str()));
         let meta = wire.metadata.into_meta(revision);
-        Ok(Self { meta, annotations, number: wire.revision.unwrap_or(0), template: template_of(&data).map(Arc::new), data: Arc::new(data) })
+        Ok(Self {
+            meta,
+            annotations,
+            number: wire.revision.unwrap_or_default(),
+            template: template_of(&data).map(Arc::new),
+            data: Arc::new(data),
+        })
     }
 
     fn identity(&self) -> Identity<'_> {
@@ -78,7 +84,7 @@ fn template_of(data: &Value) -> Option<PodTemplateSpec> {
 #[derive(Serialize, Deserialize)]
 struct SavedRevision {
     meta: Meta,
-    number: i64,
+    number: RolloutRevision,
     #[serde(with = "shared")]
     data: Arc<Value>,
     annotations: BTreeMap<String, String>,
@@ -151,7 +157,7 @@ mod tests {
         assert_eq!((&*set.reference().resource.plural, set.reference().resource_version), ("statefulsets", Some(Revision(9))));
         let revision = json!({"metadata": {"name": "web-1"}, "revision": 4, "data": {"spec": {}}});
         let revision = RevisionView::decode(revision.to_string().as_bytes(), Revision(1)).expect("a revision");
-        assert_eq!((revision.number, &*revision.data, revision.template), (4, &json!({"spec": {}}), None));
+        assert_eq!((revision.number, &*revision.data, revision.template), (RolloutRevision(4), &json!({"spec": {}}), None));
         let kept = json!({"metadata": {"name": "web-2"}, "data": {"spec": {"template": {"$patch": "replace", "metadata": {"name": "t"}}}}});
         let kept = RevisionView::decode(kept.to_string().as_bytes(), Revision(1)).expect("a revision").template.expect("a template");
         assert_eq!(kept.metadata.as_ref().and_then(|metadata| metadata.name.as_deref()), Some("t"));

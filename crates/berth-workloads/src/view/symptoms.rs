@@ -11,13 +11,13 @@ pub struct Symptoms {
     /// Containers that are not ready, and init containers that have not ended well; init containers first.
     pub containers: Vec<ContainerSymptom>,
     /// The condition PodScheduled, where it is False.
-    pub unscheduled: Option<Said>,
+    pub unscheduled: Option<ReasonMessage>,
     /// Since when the condition PodScheduled is True.
     pub scheduled_since: Option<Timestamp>,
     /// The condition Ready, where it is not True.
-    pub unready: Option<Said>,
+    pub unready: Option<ReasonMessage>,
     /// `status.reason` and `status.message`: why it failed as a whole.
-    pub failed: Option<Said>,
+    pub failed: Option<ReasonMessage>,
     /// `metadata.finalizers`, of a pod that is being deleted.
     pub finalizers: Vec<String>,
 }
@@ -31,7 +31,7 @@ pub struct ContainerSymptom {
     /// Which list of the pod's spec it is in.
     pub role: ContainerRole,
     /// What it waits for.
-    pub waiting: Option<Said>,
+    pub waiting: Option<ReasonMessage>,
     /// How it ended, now or the last time.
     pub ended: Option<Ended>,
     /// How often it was started again.
@@ -66,7 +66,7 @@ pub struct Ended {
 /// A reason in CamelCase and a text for people; either may be empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Said {
+pub struct ReasonMessage {
     /// `ImagePullBackOff`.
     pub reason: String,
     /// For people.
@@ -90,7 +90,7 @@ impl Symptoms {
             unscheduled: scheduled.filter(|condition| condition.status == "False").map(wire::Condition::said),
             scheduled_since: scheduled.filter(|condition| condition.status == "True").and_then(|condition| condition.last_transition_time),
             unready: ready.filter(|condition| condition.status != "True").map(wire::Condition::said),
-            failed: (failed != Said::default()).then_some(failed),
+            failed: (failed != ReasonMessage::default()).then_some(failed),
             finalizers,
         };
         (symptoms != Self::default()).then(|| Box::new(symptoms))
@@ -98,13 +98,13 @@ impl Symptoms {
 }
 
 impl wire::Condition {
-    fn said(&self) -> Said {
+    fn said(&self) -> ReasonMessage {
         said(self.reason.as_deref(), self.message.as_deref())
     }
 }
 
-fn said(reason: Option<&str>, message: Option<&str>) -> Said {
-    Said { reason: reason.unwrap_or_default().to_owned(), message: message.unwrap_or_default().to_owned() }
+fn said(reason: Option<&str>, message: Option<&str>) -> ReasonMessage {
+    ReasonMessage { reason: reason.unwrap_or_default().to_owned(), message: message.unwrap_or_default().to_owned() }
 }
 
 /// `None` for a container that has nothing to tell: it is ready, has ended as an init container should, or was not looked at yet.

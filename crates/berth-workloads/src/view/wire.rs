@@ -4,7 +4,7 @@ use super::{
     BTreeMap, Deserialize, DeserializeOwned, LabelSelector, Labels, Meta, OwnerReferences, PodTemplateSpec, PodVolume, Timestamp,
     claims_of, foreign::ManagedFields,
 };
-use berth_identity::{Name, Namespace, NodeName, Revision, Uid};
+use berth_identity::{Generation, Name, Namespace, NodeName, Revision, Uid};
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", bound = "Spec: DeserializeOwned, Status: DeserializeOwned")]
@@ -22,7 +22,7 @@ pub(super) struct Metadata {
     name: Name,
     #[serde(default)]
     uid: Uid,
-    generation: Option<i64>,
+    generation: Option<Generation>,
     labels: Option<Labels>,
     pub(super) annotations: Option<BTreeMap<String, String>>,
     owner_references: Option<OwnerReferences>,
@@ -46,7 +46,7 @@ impl Metadata {
             name: self.name,
             uid: self.uid,
             revision,
-            generation: self.generation.unwrap_or(0),
+            generation: self.generation.unwrap_or_default(),
             labels: self.labels.unwrap_or_default(),
             owners: self.owner_references.unwrap_or_default(),
             created: self.creation_timestamp,

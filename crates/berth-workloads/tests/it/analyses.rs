@@ -1,6 +1,7 @@
 //! Steps that wait for an analysis, in a model world: every phase keeps every duty, all at once or with a crash after every write, after which whoever leads next has heard no answer.
 
 use crate::world::{Stored, World, template};
+use berth_identity::RolloutRevision;
 use berth_workloads::{
     Action, Plan,
     analysis::{Answer, Asked, NoAnswer, Question},
@@ -82,7 +83,7 @@ impl Story {
             if let Action::Patch { reason, events: outcome, .. } = action {
                 events.extend(outcome.success.clone());
                 if let Reason::AutomaticRollback { from, to } = reason {
-                    self.rollbacks.push((*from, *to));
+                    self.rollbacks.push((from.0, to.0));
                 }
             }
         }
@@ -196,7 +197,7 @@ fn a_step_waits_for_an_answer_and_goes_on_when_it_is_not_nought() {
         let question = plan.question.expect("a question");
         let Question { provider, query, namespace, deployment, revision, template_hash, step } = question.clone();
         assert_eq!([provider, query, namespace, deployment], ["prod", "up", "shop", "web"]);
-        assert_eq!((revision, step), (2, 2));
+        assert_eq!((revision, step), (RolloutRevision(2), 2));
         assert!(story.world.sets.contains_key(&format!("web-{template_hash}")), "{template_hash}");
         assert_eq!(story.waits(), [WAITS]);
         let progressing = || ["Unknown".to_owned(), "StepWaiting".to_owned(), WAITS.to_owned()];
@@ -363,9 +364,9 @@ fn an_answer_counts_for_what_was_asked_alone() {
     let others = [
         Question { provider: "other".to_owned(), ..asked.question.clone() },
         Question { query: "other".to_owned(), ..asked.question.clone() },
-        Question { revision: 1, ..asked.question.clone() },
+        Question { revision: RolloutRevision(1), ..asked.question.clone() },
         Question { step: 1, ..asked.question.clone() },
-        Question { template_hash: "other".to_owned(), ..asked.question.clone() },
+        Question { template_hash: "other".into(), ..asked.question.clone() },
     ];
     for other in others {
         let mut world = story.world.clone();

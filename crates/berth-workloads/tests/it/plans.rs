@@ -1,10 +1,11 @@
 //! What plans do in a model world: rollouts and scalings from beginning to end, and what holds at every step.
 
 use crate::world::{Patience, World, template};
+use berth_identity::Generation;
 use berth_workloads::{
     Action, Plan, Wait, deployment,
     plan::Repeat,
-    view::{ContainerSymptom, Said, Symptoms},
+    view::{ContainerSymptom, ReasonMessage, Symptoms},
 };
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -317,7 +318,7 @@ fn surplus_revisions_are_deleted_when_the_rollout_is_complete() {
 
 /// What a pod says whose container waits.
 fn waits_for(reason: &str, message: &str) -> Option<Box<Symptoms>> {
-    let waiting = Some(Said { reason: reason.to_owned(), message: message.to_owned() });
+    let waiting = Some(ReasonMessage { reason: reason.to_owned(), message: message.to_owned() });
     Some(Box::new(Symptoms { containers: vec![ContainerSymptom { waiting, ..ContainerSymptom::default() }], ..Symptoms::default() }))
 }
 
@@ -363,7 +364,7 @@ fn a_deployment_being_deleted_only_reports() {
     let mut world = World::new(rolling(3, 1, 0));
     world.deployment.json["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
     run(&mut world);
-    assert_eq!((world.sets.len(), world.deployment_view().status.observed_generation), (0, 1));
+    assert_eq!((world.sets.len(), world.deployment_view().status.observed_generation), (0, Generation(1)));
 }
 
 #[test]

@@ -5,7 +5,7 @@ use berth_workloads::{
     Action, Plan,
     plan::Reason,
     rollback::Record,
-    view::{ContainerSymptom, Said, Symptoms},
+    view::{ContainerSymptom, ReasonMessage, Symptoms},
 };
 use jiff::SignedDuration;
 use serde_json::{Value, json};
@@ -57,7 +57,7 @@ impl Story {
         let taken = plan.stages.iter().flat_map(|stage| &stage.actions).take(self.limit);
         for action in taken {
             if let Action::Patch { reason: Reason::AutomaticRollback { from, to }, events, .. } = action {
-                self.rollbacks.push((*from, *to));
+                self.rollbacks.push((from.0, to.0));
                 let event = events.success.as_ref().expect("an event");
                 self.events.push((event.reason.to_string(), event.message.clone()));
             }
@@ -75,7 +75,7 @@ impl Story {
         self.world.settle_sets();
         let images: BTreeMap<String, u64> =
             self.world.sets.values().map(|set| (text(&set.json["metadata"]["uid"]), image(&set.json["spec"]["template"]))).collect();
-        let waiting = || Some(Said { reason: "ImagePullBackOff".to_owned(), message: "no such image".to_owned() });
+        let waiting = || Some(ReasonMessage { reason: "ImagePullBackOff".to_owned(), message: "no such image".to_owned() });
         for pod in &mut self.world.pods {
             let owner = pod.meta.controller().map(|owner| owner.uid.clone()).unwrap_or_default();
             let fails = images.get(&owner).is_some_and(|image| self.bad.contains(image));
@@ -299,7 +299,7 @@ fn a_rollback_tells_what_it_did_and_why() {
         .edit(&json!({"metadata": {"annotations": {"kubernetes.io/change-cause": "two", "team": "a"}}, "spec": {"template": template(2)}}));
     story.run();
     let record = Record::of(&story.world.deployment_view().annotations).expect("a record");
-    assert_eq!((record.from_revision, record.to_revision, record.revision, record.reason.as_deref()), (2, 1, 3, Some("image_pull")));
+    assert_eq!((record.from_revision.0, record.to_revision.0, record.revision.0, record.reason.as_deref()), (2, 1, 3, Some("image_pull")));
     assert!(record.message.ends_with(" cannot pull its image: ImagePullBackOff: no such image"), "{}", record.message);
     assert_eq!(story.annotation("deployment.kubernetes.io/revision"), "3", "as foretold");
     assert_eq!((story.annotation("kubernetes.io/change-cause"), story.annotation("team")), (String::new(), "a".to_owned()));

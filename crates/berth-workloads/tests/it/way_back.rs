@@ -4,7 +4,7 @@ use crate::world::{World, template};
 use berth_workloads::{
     Action,
     plan::Reason,
-    view::{ContainerSymptom, Said, Symptoms},
+    view::{ContainerSymptom, ReasonMessage, Symptoms},
 };
 use jiff::SignedDuration;
 use serde_json::{Value, json};
@@ -22,7 +22,7 @@ fn others(world: &mut World) {
         world.sets.values().filter(|set| image(&set.json["spec"]["template"]) == "web:1").map(|set| uid(&set.json)).collect();
     for pod in &mut world.pods {
         let is_good = pod.meta.controller().is_some_and(|owner| good.iter().any(|uid| **uid == *owner.uid));
-        let waiting = Some(Said { reason: "ImagePullBackOff".to_owned(), message: "no such image".to_owned() });
+        let waiting = Some(ReasonMessage { reason: "ImagePullBackOff".to_owned(), message: "no such image".to_owned() });
         let container = ContainerSymptom { waiting, ..ContainerSymptom::default() };
         pod.symptoms = (!is_good).then(|| Box::new(Symptoms { containers: vec![container], ..Symptoms::default() }));
         pod.ready = is_good && pod.is_active();

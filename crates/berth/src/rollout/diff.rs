@@ -10,6 +10,7 @@ use super::{
 };
 use crate::progress::line;
 use berth_follow::difference::{Difference, differences};
+use berth_identity::RolloutRevision;
 use berth_workloads::plan::difference;
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -21,8 +22,8 @@ struct Report<'a> {
     kind: &'a str,
     namespace: &'a str,
     name: &'a str,
-    from_revision: i64,
-    to_revision: i64,
+    from_revision: RolloutRevision,
+    to_revision: RolloutRevision,
     changes: Vec<Difference>,
 }
 
@@ -49,12 +50,13 @@ pub(super) async fn run(options: &Diff, connection: &Connection, workload: &Foun
 }
 
 /// The two revisions; `kept` are sorted by their numbers.
-fn choose<'a>(workload: &Found, kept: &'a [Kept], from: i64, to: i64) -> Result<(&'a Kept, &'a Kept), Error> {
-    let named = |revision: i64| kept.iter().find(|kept| kept.revision == revision).ok_or_else(|| unknown_revision(workload, revision));
-    let to = if to == 0 { kept.last().ok_or_else(|| history::no_history(workload))? } else { named(to)? };
+fn choose<'a>(workload: &Found, kept: &'a [Kept], from: RolloutRevision, to: RolloutRevision) -> Result<(&'a Kept, &'a Kept), Error> {
+    let named =
+        |revision: RolloutRevision| kept.iter().find(|kept| kept.revision == revision).ok_or_else(|| unknown_revision(workload, revision));
+    let to = if to == RolloutRevision::UNSET { kept.last().ok_or_else(|| history::no_history(workload))? } else { named(to)? };
     let before = || kept.iter().rfind(|kept| kept.revision < to.revision);
     let none_before = || Error::Rollout(format!("no revision before {} exists; choose two revisions with --from and --to", to.revision));
-    let from = if from == 0 { before().ok_or_else(none_before)? } else { named(from)? };
+    let from = if from == RolloutRevision::UNSET { before().ok_or_else(none_before)? } else { named(from)? };
     Ok((from, to))
 }
 

@@ -17,7 +17,7 @@ use berth_api::{
     annotations::{BERTH_CHANGED_BY, BERTH_PROMOTED_BY, BERTH_SCALED_BY, CHANGE_CAUSE, DESIRED_REPLICAS, POD_TEMPLATE_HASH},
 };
 use berth_chart::one_line;
-use berth_identity::Revision;
+use berth_identity::{Revision, RolloutRevision};
 use berth_registry::table::age;
 use berth_rollout::{
     state::{self, Rollout},
@@ -86,7 +86,7 @@ impl Set {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Row {
-    revision: i64,
+    revision: RolloutRevision,
     change_cause: Option<String>,
     images: Vec<String>,
     /// What keeps a Deployment's revision.
@@ -127,7 +127,7 @@ struct Listing<'a> {
 struct Workload {
     annotations: Annotations,
     /// The number of its newest rollout.
-    newest: Option<i64>,
+    newest: Option<RolloutRevision>,
     /// How that stands.
     standing: RolloutStatus,
     /// Who its managed fields say it was.
@@ -146,7 +146,7 @@ pub(super) async fn run(options: &History, connection: &Connection, workload: &F
     let records = records(connection, &about, &kept).await;
     let now = Timestamp::now();
     let mut rows = rows(&kept, &about, &records, now);
-    if options.revision == 0 {
+    if options.revision == RolloutRevision::UNSET {
         rows.iter_mut().for_each(|row| row.template = None);
     } else {
         rows.retain(|row| row.revision == options.revision);
@@ -161,7 +161,7 @@ pub(super) async fn run(options: &History, connection: &Connection, workload: &F
     match options.output {
         Some(HistoryOutput::Json) => line(&report::json(&listing)),
         Some(HistoryOutput::Yaml) => line(&report::yaml(&listing)?),
-        None if options.revision != 0 => show_one(workload, &listing.revisions[0])?,
+        None if options.revision != RolloutRevision::UNSET => show_one(workload, &listing.revisions[0])?,
         None => line(&format!("{}\n{}", workload.title(), show_all(&listing, now))),
     }
     Ok(())
@@ -235,7 +235,7 @@ pub(super) fn deployment(workload: &Found) -> Result<DeploymentView, Error> {
 }
 
 /// `unable to find specified revision …`.
-pub(super) fn unknown_revision(workload: &Found, revision: i64) -> Error {
+pub(super) fn unknown_revision(workload: &Found, revision: RolloutRevision) -> Error {
     let list = format!("`berth rollout history {}` lists them", workload.arguments());
     Error::Rollout(format!("unable to find specified revision {revision} in history; {list}"))
 }
@@ -251,13 +251,13 @@ pub(super) async fn sets(connection: &Connection, workload: &Found, deployment: 
 
 /// A revision, whatever keeps it.
 pub(super) struct Kept {
-    pub(super) revision: i64,
+    pub(super) revision: RolloutRevision,
     name: String,
     kind: WorkloadKind,
     annotations: Annotations,
     created: Option<Timestamp>,
     /// The numbers that the template had before, as far as they are known, oldest first.
-    former: Vec<i64>,
+    former: Vec<RolloutRevision>,
     /// When the last pods of a Deployment's revision were given up.
     given_up: Option<Timestamp>,
     pub(super) template: Value,
@@ -310,9 +310,9 @@ fn of_controller_revision(kept: revisions::Kept) -> Kept {
 }
 
 fn rows(kept: &[Kept], about: &Workload, records: &Records, now: Timestamp) -> Vec<Row> {
-    let had = |kept: &Kept, number: i64| kept.revision == number || kept.former.contains(&number);
+    let had = |kept: &Kept, number: RolloutRevision| kept.revision == number || kept.former.contains(&number);
     // What one came after may have another number by now.
-    let before = |revision: i64| kept.iter().find(|kept| had(kept, revision - 1));
+    let before = |revision: RolloutRevision| kept.iter().find(|kept| had(kept, revision.previous()));
     kept.iter().map(|kept| row(kept, before(kept.revision), about, records, now)).collect()
 }
 
@@ -332,7 +332,7 @@ fn row(kept: &Kept, before: Option<&Kept>, about: &Workload, records: &Records, 
         by: changed.as_ref(),
         rollback: rollback.as_ref(),
         former_revision: kept.former.last().copied(),
-        is_first: kept.revision == 1,
+        is_first: kept.revision == RolloutRevision::FIRST,
         template: &kept.template,
         before: before.map(|before| &before.template),
     });
@@ -537,7 +537,7 @@ mod tests {
             let at = second(changed).parse().expect("a time");
             let by_fields = Some(By { at, user: None, manager: "kubectl".to_owned(), source: Source::FieldManager });
             let standing = RolloutStatus { state: RolloutOutcome::Complete, since: second(25).parse().ok(), message: None };
-            let about = Workload { newest: Some(2), standing, by_fields, ends_first, annotations: Annotations::new() };
+            let about = Workload { newest: Some(RolloutRevision(2)), standing, by_fields, ends_first, annotations: Annotations::new() };
             rows(&kept, &about, &Records::NotKept, second(30).parse().expect("a time"))[1].course.took_seconds
         };
         assert_eq!(took("3", 14, 14, true), Some(11), "from the scale-down of the set before");

@@ -1,6 +1,7 @@
 //! Options of `berth rollout`, named as kubectl's.
 
 use crate::{cluster_options::ClusterOptions, duration::duration};
+use berth_identity::RolloutRevision;
 use clap::{ArgAction, Args, Subcommand, ValueEnum};
 use std::{path::PathBuf, time::Duration};
 
@@ -393,8 +394,8 @@ pub(crate) struct Status {
     pub(crate) timeout: Duration,
 
     /// The revision that must be rolling out. 0 accepts any.
-    #[arg(long, value_name = "N", default_value_t = 0)]
-    pub(crate) revision: i64,
+    #[arg(long, value_name = "N", default_value_t = RolloutRevision::UNSET)]
+    pub(crate) revision: RolloutRevision,
 
     /// The output format for programs: one JSON object per line, one line for each change.
     #[arg(short, long, value_enum)]
@@ -416,8 +417,8 @@ pub(crate) struct History {
     pub(crate) target: Target,
 
     /// Shows this revision with its pod template. 0 lists all revisions.
-    #[arg(long, value_name = "N", default_value_t = 0)]
-    pub(crate) revision: i64,
+    #[arg(long, value_name = "N", default_value_t = RolloutRevision::UNSET)]
+    pub(crate) revision: RolloutRevision,
 
     /// The output format for programs.
     #[arg(short, long, value_enum)]
@@ -431,12 +432,12 @@ pub(crate) struct Diff {
     pub(crate) target: Target,
 
     /// The older revision. 0 is the revision before --to.
-    #[arg(long, value_name = "N", default_value_t = 0)]
-    pub(crate) from: i64,
+    #[arg(long, value_name = "N", default_value_t = RolloutRevision::UNSET)]
+    pub(crate) from: RolloutRevision,
 
     /// The newer revision. 0 is the newest.
-    #[arg(long, value_name = "N", default_value_t = 0)]
-    pub(crate) to: i64,
+    #[arg(long, value_name = "N", default_value_t = RolloutRevision::UNSET)]
+    pub(crate) to: RolloutRevision,
 
     /// The output format for programs.
     #[arg(short, long, value_enum)]
@@ -450,8 +451,8 @@ pub(crate) struct Undo {
     pub(crate) target: Target,
 
     /// The revision to roll back to. 0 is the previous one.
-    #[arg(long, value_name = "N", default_value_t = 0)]
-    pub(crate) to_revision: i64,
+    #[arg(long, value_name = "N", default_value_t = RolloutRevision::UNSET)]
+    pub(crate) to_revision: RolloutRevision,
 
     /// Changes nothing. client prints the template that berth would write. server also has the server check it.
     #[arg(long, value_enum, default_value = "none", num_args = 0..=1, require_equals = true, default_missing_value = "unchanged")]

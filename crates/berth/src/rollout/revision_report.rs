@@ -4,6 +4,7 @@ use berth_api::{
     annotations::{RESTARTED_AT, REVISION_HISTORY},
     apps::records::{Change, Promotions, Scaling},
 };
+use berth_identity::RolloutRevision;
 use berth_workloads::{
     rollback::Record,
     rollout_record::{How, Rollout},
@@ -98,8 +99,8 @@ impl fmt::Display for By {
 pub(super) enum Cause {
     /// Its controller went back by itself.
     Rollback {
-        to_revision: i64,
-        from_revision: i64,
+        to_revision: RolloutRevision,
+        from_revision: RolloutRevision,
         /// What that one did.
         #[serde(skip)]
         failed: &'static str,
@@ -107,7 +108,7 @@ pub(super) enum Cause {
         message: String,
     },
     /// Somebody brought the template of an earlier revision back.
-    Undo { to_revision: i64 },
+    Undo { to_revision: RolloutRevision },
     /// Somebody had all pods replaced.
     Restart,
     /// What sizes workloads changed their template too.
@@ -122,12 +123,12 @@ pub(super) enum Cause {
 
 /// What a revision's cause is told from.
 pub(super) struct Evidence<'a> {
-    pub(super) revision: i64,
+    pub(super) revision: RolloutRevision,
     pub(super) by: Option<&'a By>,
     /// What keeps the revision says so.
     pub(super) rollback: Option<&'a Record>,
     /// The number that the template had before.
-    pub(super) former_revision: Option<i64>,
+    pub(super) former_revision: Option<RolloutRevision>,
     /// Whether no revision before this one can have been.
     pub(super) is_first: bool,
     pub(super) template: &'a Value,
@@ -226,7 +227,7 @@ pub(super) struct Course {
     pub(super) took_seconds: Option<i64>,
     /// The number of the rollout that took its place.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) next_revision: Option<i64>,
+    pub(super) next_revision: Option<RolloutRevision>,
     /// The cause, as in `berth rollout status -o json`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) reason: Option<String>,
@@ -310,7 +311,7 @@ impl Course {
 }
 
 /// The numbers that a ReplicaSet's template had before the one it has, oldest first, by its own book.
-pub(super) fn former_revisions(annotations: &Annotations) -> Vec<i64> {
+pub(super) fn former_revisions(annotations: &Annotations) -> Vec<RolloutRevision> {
     let history = annotations.get(REVISION_HISTORY).map(String::as_str).unwrap_or_default();
     history.split(',').filter_map(|number| number.parse().ok()).collect()
 }
@@ -351,7 +352,7 @@ pub(super) struct Promoted {
 
 impl Promoted {
     /// Those of the rollout of this number, as the server's record says, as far as that counts.
-    pub(super) fn of(workload: &Annotations, revision: i64, records: &Records) -> Vec<Self> {
+    pub(super) fn of(workload: &Annotations, revision: RolloutRevision, records: &Records) -> Vec<Self> {
         let promotions = Promotions::of(workload).filter(|promotions| promotions.revision == revision);
         let steps = promotions.into_iter().flat_map(|promotions| promotions.steps);
         steps.filter_map(|one| Some(Self { step: one.step, by: By::recorded(one.by, records)? })).collect()
@@ -381,7 +382,14 @@ mod tests {
 
     fn record() -> Record {
         let message = "1 pod cannot pull its image".to_owned();
-        Record { revision: 5, template_hash: "x".to_owned(), from_revision: 4, to_revision: 3, reason: None, message }
+        Record {
+            revision: RolloutRevision(5),
+            template_hash: "x".into(),
+            from_revision: RolloutRevision(4),
+            to_revision: RolloutRevision(3),
+            reason: None,
+            message,
+        }
     }
 
     fn template(image: &str, restarted: Option<&str>, more: &Value) -> Value {
@@ -411,22 +419,23 @@ mod tests {
             (Some(&alice), "undo to 3"),
         ] {
             let mut found = Evidence {
-                revision: 5,
+                revision: RolloutRevision(5),
                 by: who,
                 rollback: Some(&record),
-                former_revision: Some(3),
+                former_revision: Some(RolloutRevision(3)),
                 is_first: false,
                 template: &now,
                 before: Some(&old),
             };
             assert_eq!(cause(&found).map(|cause| cause.to_string()), told(wanted), "{who:?}");
-            found.revision = 6;
+            found.revision = RolloutRevision(6);
             assert_eq!(cause(&found).map(|cause| cause.to_string()), told("undo to 3"), "the record is of another revision");
         }
         let plain = |by: Option<&By>, former_revision, template: &Value, before: Option<&Value>, is_first| {
-            cause(&Evidence { revision: 5, by, rollback: None, former_revision, is_first, template, before }).map(|cause| cause.to_string())
+            cause(&Evidence { revision: RolloutRevision(5), by, rollback: None, former_revision, is_first, template, before })
+                .map(|cause| cause.to_string())
         };
-        assert_eq!(plain(Some(&alice), Some(2), &now, Some(&old), false), told("undo to 2"));
+        assert_eq!(plain(Some(&alice), Some(RolloutRevision(2)), &now, Some(&old), false), told("undo to 2"));
         assert_eq!(plain(Some(&vpa), None, &other, Some(&old), false), told("autoscaler"));
         assert_eq!(plain(Some(&alice), None, &now, None, true), told("created"));
         assert_eq!(plain(Some(&alice), None, &now, None, false), None, "what it was made from is no longer kept");
@@ -439,9 +448,14 @@ mod tests {
     #[test]
     fn a_cause_is_told_to_programs_under_its_word() {
         let text = |cause: &Cause| serde_json::to_string(cause).expect("JSON");
-        let rollback = Cause::Rollback { to_revision: 3, from_revision: 4, failed: "failed its analysis", message: "no".to_owned() };
+        let rollback = Cause::Rollback {
+            to_revision: RolloutRevision(3),
+            from_revision: RolloutRevision(4),
+            failed: "failed its analysis",
+            message: "no".to_owned(),
+        };
         assert_eq!(text(&rollback), r#"{"kind":"rollback","toRevision":3,"fromRevision":4,"message":"no"}"#);
-        assert_eq!(text(&Cause::Undo { to_revision: 3 }), r#"{"kind":"undo","toRevision":3}"#);
+        assert_eq!(text(&Cause::Undo { to_revision: RolloutRevision(3) }), r#"{"kind":"undo","toRevision":3}"#);
         let others = [Cause::Restart, Cause::Autoscaler, Cause::Created, Cause::Image, Cause::Template];
         let words = others.map(|cause| serde_json::to_value(cause).expect("JSON")["kind"].clone());
         assert_eq!(words, ["restart", "autoscaler", "created", "image", "template"]);
@@ -469,13 +483,14 @@ mod tests {
         let text = "scaled from 1 to 4 by an autoscaler, system:serviceaccount:kube-system:horizontal-pod-autoscaler (hpa)";
         assert_eq!(Scaled::of(&workload, &Records::Kept).map(|scaled| scaled.to_string()).as_deref(), Some(text));
         assert_eq!(Scaled::of(&workload, &Records::NotKept), None);
-        let promotions = Promotions::with(None, "3/2/5d4", 3, || Change::new(at(5), Some("alice"), "berth")).expect("it is new");
+        let promotions =
+            Promotions::with(None, "3/2/5d4", RolloutRevision(3), || Change::new(at(5), Some("alice"), "berth")).expect("it is new");
         let workload = Annotations::from([(BERTH_PROMOTED_BY.to_owned(), promotions.value())]);
-        let told = |revision: i64, records: &Records| {
+        let told = |revision: RolloutRevision, records: &Records| {
             Promoted::of(&workload, revision, records).iter().map(ToString::to_string).collect::<Vec<_>>()
         };
-        assert_eq!(told(3, &Records::Kept), ["promoted past step 2 by alice (berth)"]);
-        assert_eq!((told(2, &Records::Kept), told(3, &Records::NotKept)), (Vec::new(), Vec::new()));
+        assert_eq!(told(RolloutRevision(3), &Records::Kept), ["promoted past step 2 by alice (berth)"]);
+        assert_eq!((told(RolloutRevision(2), &Records::Kept), told(RolloutRevision(3), &Records::NotKept)), (Vec::new(), Vec::new()));
     }
 
     #[test]
@@ -491,9 +506,9 @@ mod tests {
 
     #[test]
     fn a_course_is_as_kept_and_of_the_newest_as_its_workload_says() {
-        let begun = Rollout { revision: 2, began: at(10), former_revision: None, by: None, ended: None };
+        let begun = Rollout { revision: RolloutRevision(2), began: at(10), former_revision: None, by: None, ended: None };
         let complete = Rollout { ended: Some(Ended::complete(at(25))), ..begun.clone() };
-        let superseded = Rollout { ended: Some(Ended::superseded(at(20), 3, None)), ..begun.clone() };
+        let superseded = Rollout { ended: Some(Ended::superseded(at(20), RolloutRevision(3), None)), ..begun.clone() };
         let waits = || Some(RolloutStatus { state: RolloutOutcome::InProgress, since: None, message: None });
         let told = |kept: Option<&Rollout>, standing, began| {
             let course = course(kept, standing, began, None, at(50));
@@ -512,7 +527,10 @@ mod tests {
     #[test]
     fn former_numbers_are_those_of_the_sets_book() {
         let of = |text: &str| former_revisions(&Annotations::from([(REVISION_HISTORY.to_owned(), text.to_owned())]));
-        assert_eq!([of("1"), of("1,4"), of(""), of("x,2")], [vec![1], vec![1, 4], vec![], vec![2]]);
+        assert_eq!(
+            [of("1"), of("1,4"), of(""), of("x,2")],
+            [vec![1], vec![1, 4], vec![], vec![2]].map(|numbers| numbers.into_iter().map(RolloutRevision).collect::<Vec<_>>())
+        );
         assert!(former_revisions(&Annotations::new()).is_empty());
     }
 }

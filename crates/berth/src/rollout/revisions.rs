@@ -2,6 +2,7 @@
 
 use super::{cluster::Connection, error::Error, selector::selector_text, target::Found};
 use berth_api::decode::Codec;
+use berth_identity::RolloutRevision;
 use berth_workloads::{
     resources::{REVISIONS, v1},
     stateful_set::revision_data,
@@ -16,8 +17,8 @@ pub(super) struct Kept(pub(super) ControllerRevision);
 
 impl Kept {
     /// Its number.
-    pub(super) fn number(&self) -> i64 {
-        self.0.revision
+    pub(super) fn number(&self) -> RolloutRevision {
+        RolloutRevision(self.0.revision)
     }
 
     fn data(&self) -> Value {

@@ -17,6 +17,7 @@ use crate::{
 };
 use berth_api::Scope;
 use berth_controllers::ServedKind;
+use berth_identity::RolloutRevision;
 use berth_remote::Only;
 use berth_rollout::{
     status::{RolloutStage, RolloutStatus},
@@ -137,7 +138,9 @@ fn hint(look: &RolloutStatus, workload: &Found) -> Option<String> {
     match (look.goes_back_to, &look.rollback, look.revision) {
         (Some(revision), _, _) => Some(format!("; it rolls back to revision {revision} automatically")),
         (None, Some(_), _) => Some("; it is the result of a rollback, and berth does not roll back again".to_owned()),
-        (None, None, Some(2..)) => Some(format!("; `berth rollout undo {}` rolls it back", workload.arguments())),
+        (None, None, Some(revision)) if revision > RolloutRevision::FIRST => {
+            Some(format!("; `berth rollout undo {}` rolls it back", workload.arguments()))
+        }
         (None, None, _) => None,
     }
 }
@@ -193,7 +196,7 @@ fn selector(workload: &Found) -> Result<Option<LabelSelector>, Error> {
 
 fn check_revision(options: &Status, workload: &Found, look: &RolloutStatus) -> Result<(), Error> {
     match look.revision {
-        _ if options.revision == 0 => Ok(()),
+        _ if options.revision == RolloutRevision::UNSET => Ok(()),
         Some(running) if running == options.revision => Ok(()),
         Some(running) => {
             let wanted = options.revision;

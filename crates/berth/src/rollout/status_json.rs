@@ -7,6 +7,7 @@ use super::{
     features::{Finding, Source},
     target::Found,
 };
+use berth_identity::RolloutRevision;
 use berth_rollout::status::{Replicas, RolloutStage, RolloutStatus};
 use berth_workloads::{Wait, cause::Cause, rollback::Record, stateful_set::Phase};
 use serde::Serialize;
@@ -21,7 +22,7 @@ pub(super) struct Report<'a> {
     name: &'a str,
     /// Its number; missing until its controller has given it one.
     #[serde(skip_serializing_if = "Option::is_none")]
-    revision: Option<i64>,
+    revision: Option<RolloutRevision>,
     /// `Waiting`, `Complete` or `Failed`.
     state: &'static str,
     /// kubectl's sentence, where it has one.
@@ -50,9 +51,9 @@ pub(super) struct Report<'a> {
 #[serde(rename_all = "camelCase")]
 struct RolledBack<'a> {
     /// That failed.
-    from_revision: i64,
+    from_revision: RolloutRevision,
     /// That it went to, and that has another number since.
-    to_revision: i64,
+    to_revision: RolloutRevision,
     /// The cause, as in `causes`; missing where none is known.
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<&'a str>,
@@ -203,6 +204,7 @@ fn feature(finding: &Finding) -> Feature {
 mod tests {
     use super::{super::report::json, *};
     use berth_api::Gate;
+    use berth_identity::Ordinal;
     use berth_rollout::status::{RolloutProgress, UnreadyPod};
     use berth_workloads::{cause, workload::WorkloadKind};
 
@@ -239,20 +241,20 @@ mod tests {
         let cause = Cause { kind: cause::Kind::ImagePull, pods: 2, about, evidence: "no".to_owned() };
         let message = cause.to_string();
         let most = RolloutStatus {
-            revision: Some(4),
+            revision: Some(RolloutRevision(4)),
             progress: RolloutProgress { state: RolloutStage::Failed, message: "late".to_owned() },
             rollback: Some(Record {
-                revision: 4,
-                template_hash: "5d4".to_owned(),
-                from_revision: 3,
-                to_revision: 1,
+                revision: RolloutRevision(4),
+                template_hash: "5d4".into(),
+                from_revision: RolloutRevision(3),
+                to_revision: RolloutRevision(1),
                 reason: Some("crash".to_owned()),
                 message: "no".to_owned(),
             }),
             phase: Some(Phase::WaitingTermination),
             replicas: Replicas { terminating: Some(1), ..look().replicas },
             causes: vec![cause],
-            waits: vec![Wait::Partition { pods: 1, from: 2 }],
+            waits: vec![Wait::Partition { pods: 1, from: Ordinal(2) }],
             unready_pods: vec![UnreadyPod { name: "db-1".to_owned(), reasons: vec!["ErrImagePull".to_owned()] }],
             ..look()
         };

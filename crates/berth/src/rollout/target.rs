@@ -55,8 +55,8 @@ impl Found {
     }
 
     /// An error about this workload.
-    pub(super) fn fault(&self, message: impl Into<String>) -> Error {
-        Error::Workload { resource: self.kind.resource(), name: self.name.clone(), message: message.into() }
+    pub(super) fn fault(&self, message: impl ToString) -> Error {
+        Error::Workload { resource: self.kind.resource(), name: self.name.clone(), message: message.to_string() }
     }
 
     /// When somebody last changed what is wanted of it, as far as that is recorded; else when it was made.

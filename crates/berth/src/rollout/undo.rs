@@ -11,6 +11,7 @@ use super::{
     target::Found,
 };
 use crate::progress::{line, warn};
+use berth_identity::RolloutRevision;
 use berth_workloads::{
     deployment::{
         annotations::{self, BeforeScale, LAST_APPLIED},
@@ -38,7 +39,7 @@ async fn of_deployment(options: &Undo, connection: &Connection, workload: &Found
     let deployment = history::deployment(workload)?;
     let sets = history::sets(connection, workload, &deployment).await?;
     let set = choose(workload, &deployment, &sets, options.to_revision)?;
-    let revision = annotations::revision(&set.view.annotations).unwrap_or(0);
+    let revision = annotations::revision(&set.view.annotations).unwrap_or_default();
     if same_template(&set.view.template, &deployment.spec.template) {
         skipped(workload, revision);
         return Ok(());
@@ -63,7 +64,7 @@ async fn of_stateful_set(options: &Undo, connection: &Connection, workload: &Fou
     write(options, connection, workload, &set.annotations, patch, &template).await
 }
 
-fn skipped(workload: &Found, revision: i64) {
+fn skipped(workload: &Found, revision: RolloutRevision) {
     line(&format!("{} skipped rollback (current template already matches revision {revision})", workload.title()));
 }
 
@@ -107,8 +108,8 @@ fn replaced(workload: &Found, patch: &Value) -> Result<Value, Error> {
 }
 
 /// The ReplicaSet to go back to.
-fn choose<'a>(workload: &Found, deployment: &DeploymentView, sets: &'a [Set], revision: i64) -> Result<&'a Set, Error> {
-    if revision < 0 {
+fn choose<'a>(workload: &Found, deployment: &DeploymentView, sets: &'a [Set], revision: RolloutRevision) -> Result<&'a Set, Error> {
+    if revision < RolloutRevision::UNSET {
         return Err(unknown_revision(workload, revision));
     }
     let views: Vec<_> = sets.iter().map(|set| &set.view).collect();
@@ -124,10 +125,10 @@ fn choose<'a>(workload: &Found, deployment: &DeploymentView, sets: &'a [Set], re
 }
 
 /// The ControllerRevision to go back to; `kept` are sorted by their numbers.
-fn choose_kept<'a>(workload: &Found, kept: &'a [Kept], revision: i64) -> Result<&'a Kept, Error> {
+fn choose_kept<'a>(workload: &Found, kept: &'a [Kept], revision: RolloutRevision) -> Result<&'a Kept, Error> {
     match (revision, kept) {
-        (0, [.., before, _]) => Ok(before),
-        (0, _) => Err(Error::Rollout("no last revision to roll back to".to_owned())),
+        (RolloutRevision::UNSET, [.., before, _]) => Ok(before),
+        (RolloutRevision::UNSET, _) => Err(Error::Rollout("no last revision to roll back to".to_owned())),
         _ => kept.iter().find(|kept| kept.number() == revision).ok_or_else(|| unknown_revision(workload, revision)),
     }
 }
@@ -211,14 +212,14 @@ mod tests {
             Ok::<_, String>(annotations::revision(&chosen.view.annotations).expect("it has one"))
         };
         let (running, paused) = (json!({}), json!({"paused": true}));
-        assert_eq!(choose(&sets, 0, &running), Ok(9));
-        assert_eq!(choose(&sets, 3, &running), Ok(3));
+        assert_eq!(choose(&sets, RolloutRevision(0), &running), Ok(RolloutRevision(9)));
+        assert_eq!(choose(&sets, RolloutRevision(3), &running), Ok(RolloutRevision(3)));
         let unknown = "unable to find specified revision 4 in history; `berth rollout history deployment.apps/web` lists them";
-        assert_eq!(choose(&sets, 4, &running), Err(unknown.to_owned()));
-        assert_eq!(choose(&sets, -1, &running), Err(unknown.replace('4', "-1")));
-        assert_eq!(choose(&sets[..1], 0, &running), Err("no rollout history found for deployment \"web\"".to_owned()));
+        assert_eq!(choose(&sets, RolloutRevision(4), &running), Err(unknown.to_owned()));
+        assert_eq!(choose(&sets, RolloutRevision(-1), &running), Err(unknown.replace('4', "-1")));
+        assert_eq!(choose(&sets[..1], RolloutRevision(0), &running), Err("no rollout history found for deployment \"web\"".to_owned()));
         let text = "you cannot rollback a paused deployment; resume it first with 'kubectl rollout resume' and try again";
-        assert_eq!(choose(&sets, 3, &paused), Err(text.to_owned()));
+        assert_eq!(choose(&sets, RolloutRevision(3), &paused), Err(text.to_owned()));
     }
 
     #[test]
@@ -229,10 +230,13 @@ mod tests {
             Kept(serde_json::from_value(revision).expect("a revision"))
         });
         let choose = |kept: &[Kept], revision| choose_kept(&workload, kept, revision).map(Kept::number).map_err(|error| error.to_string());
-        assert_eq!([choose(&kept, 0), choose(&kept, 2)], [Ok(3), Ok(2)]);
-        assert_eq!(choose(&kept[..1], 0), Err("no last revision to roll back to".to_owned()));
+        assert_eq!(
+            [choose(&kept, RolloutRevision(0)), choose(&kept, RolloutRevision(2))],
+            [Ok(RolloutRevision(3)), Ok(RolloutRevision(2))]
+        );
+        assert_eq!(choose(&kept[..1], RolloutRevision(0)), Err("no last revision to roll back to".to_owned()));
         let unknown = "unable to find specified revision 4 in history; `berth rollout history statefulset.apps/db` lists them";
-        assert_eq!(choose(&kept, 4), Err(unknown.to_owned()));
+        assert_eq!(choose(&kept, RolloutRevision(4)), Err(unknown.to_owned()));
         assert_eq!(kept[0].template(), json!({"spec": {}}), "the mark of the patch is no part of it");
     }
 }

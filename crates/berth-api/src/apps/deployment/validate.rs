@@ -109,7 +109,7 @@ pub(super) fn status_update(new: &Deployment, old: &Deployment) -> Vec<FieldErro
 fn validate_status(new: &DeploymentStatus, old: &DeploymentStatus) -> Vec<FieldError> {
     let path = Path::new("status");
     let counts = [
-        ("observedGeneration", new.observed_generation),
+        ("observedGeneration", new.observed_generation.0),
         ("replicas", i64::from(new.replicas)),
         ("updatedReplicas", i64::from(new.updated_replicas)),
         ("readyReplicas", i64::from(new.ready_replicas)),

@@ -172,7 +172,7 @@ fn validate_status(new: &StatefulSetStatus, old: &StatefulSetStatus) -> Vec<Fiel
         ("currentReplicas", i64::from(new.current_replicas)),
         ("updatedReplicas", i64::from(new.updated_replicas)),
         ("availableReplicas", i64::from(new.available_replicas)),
-        ("observedGeneration", new.observed_generation),
+        ("observedGeneration", new.observed_generation.0),
         ("collisionCount", i64::from(new.collision_count.unwrap_or_default())),
     ];
     let mut faults: Vec<FieldError> = counts.into_iter().filter_map(|(field, count)| not_negative(&path.child(field), count)).collect();

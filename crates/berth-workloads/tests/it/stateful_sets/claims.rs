@@ -2,6 +2,7 @@
 
 use super::world::{World, broken, claim_ordinal, template};
 use crate::world::Stored;
+use berth_identity::Ordinal;
 use berth_workloads::stateful_set::ordinals;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -171,7 +172,7 @@ fn a_claim_that_goes_is_left_alone_and_one_that_others_own_too_is_not() {
     let mut world = World::new(&spec("Retain", "Delete"));
     world.settle();
     own(&mut world, "data-web-0", json!([]));
-    assert_eq!(world.in_doubt().into_iter().collect::<Vec<_>>(), [0]);
+    assert_eq!(world.in_doubt().into_iter().collect::<Vec<_>>(), [Ordinal(0)]);
     let mut going = world.clone();
     going.claims.get_mut("data-web-0").expect("a claim").json["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
     assert_eq!((going.in_doubt().len(), going.look(usize::MAX)), (0, 0));
@@ -399,8 +400,8 @@ fn in_any_phase(strategy: &str, management: &str) {
 struct Watched {
     world: World,
     first: BTreeMap<String, Value>,
-    goes: BTreeSet<i64>,
-    lost: BTreeSet<i64>,
+    goes: BTreeSet<Ordinal>,
+    lost: BTreeSet<Ordinal>,
 }
 
 impl Watched {
@@ -424,12 +425,12 @@ impl Watched {
 
     /// What the reconcile that comes next should do.
     fn judge(&mut self) {
-        let (wanted, roster) = (ordinals(&self.world.view()), self.world.roster());
-        for ordinal in 0..3 {
+        let (wanted, controlled) = (ordinals(&self.world.view()), self.world.controlled());
+        for ordinal in Ordinal(0).up_to(Ordinal(3)) {
             match (self.goes_when_scaled(), wanted.contains(ordinal)) {
                 (false, _) => drop(self.goes.remove(&ordinal)),
                 (true, true) => drop(self.goes.insert(ordinal)),
-                (true, false) if roster.pod(ordinal).is_none() && self.goes.contains(&ordinal) => drop(self.lost.insert(ordinal)),
+                (true, false) if controlled.pod(ordinal).is_none() && self.goes.contains(&ordinal) => drop(self.lost.insert(ordinal)),
                 (true, false) => (),
             }
         }

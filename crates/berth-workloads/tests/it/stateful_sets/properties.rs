@@ -2,9 +2,10 @@
 
 use super::world::{World, broken, template};
 use crate::world::Patience;
+use berth_identity::Ordinal;
 use berth_workloads::{
     cause,
-    stateful_set::{Roster, counts, is_ready, ordinals, revision_of},
+    stateful_set::{ControlledPods, counts, is_ready, ordinals, revision_of},
     view::PodView,
 };
 use proptest::prelude::*;
@@ -152,19 +153,19 @@ proptest! {
         steps.iter().for_each(|step| take(&mut world, step));
         world.is_healed = true;
         world.settle();
-        let (set, roster) = (world.view(), world.roster());
-        prop_assert_eq!((roster.missing().next(), roster.condemned().next(), roster.unavailable_slots()), (None, None, 0));
+        let (set, controlled) = (world.view(), world.controlled());
+        prop_assert_eq!((controlled.missing().next(), controlled.condemned().next(), controlled.unavailable_slots()), (None, None, 0));
         let status = set.status.clone();
         let wanted = set.spec.replicas.unwrap_or(0);
         prop_assert_eq!([status.replicas, status.ready_replicas, status.available_replicas], [wanted; 3]);
         let strategy = set.spec.update_strategy.type_.as_str();
         let partition = set.spec.update_strategy.rolling_update.as_ref().and_then(|rolling| rolling.partition).unwrap_or(0);
         if strategy != "OnDelete" {
-            let from = ordinals(&set).start + i64::from(partition);
-            let outdated = roster.slots().filter(|(ordinal, pod)| *ordinal >= from && revision_of(pod) != status.update_revision).count();
+            let from = ordinals(&set).start.plus(i64::from(partition));
+            let outdated = controlled.slots().filter(|(ordinal, pod)| *ordinal >= from && revision_of(pod) != status.update_revision).count();
             prop_assert_eq!(outdated, 0);
         }
-        prop_assert!(world.revisions.len() <= 4 + roster.slots().count(), "history {:?}", world.revisions.keys());
+        prop_assert!(world.revisions.len() <= 4 + controlled.slots().count(), "history {:?}", world.revisions.keys());
         let plan = world.plan();
         prop_assert!(plan.stages.is_empty() && plan.events.is_empty(), "{plan:?}");
     }
@@ -230,7 +231,7 @@ proptest! {
         world.settle();
         for step in steps.iter().filter(|step| matches!(step, Step::Look(_) | Step::Start(_) | Step::Gone(_) | Step::Template(_))) {
             take(&mut world, step);
-            prop_assert!(world.roster().unavailable_slots() <= unavailable, "{}", world.short());
+            prop_assert!(world.controlled().unavailable_slots() <= unavailable, "{}", world.short());
         }
     }
 
@@ -242,13 +243,13 @@ proptest! {
         prop_assert_eq!(format!("{:?}", world.plan()), format!("{:?}", world.plan()));
     }
 
-    /// A roster that takes changes in one by one is the same as one that is made of what there is, and counts as counting does.
+    /// A controlled that takes changes in one by one is the same as one that is made of what there is, and counts as counting does.
     #[test]
-    fn a_running_roster_equals_a_new_one(setting in setting(), steps in steps(60)) {
+    fn a_running_controlled_pods_equals_a_new_one(setting in setting(), steps in steps(60)) {
         let mut world = setting.world();
         let owned = |world: &World| world.pod_views().into_iter().filter(|pod| pod.meta.is_controlled_by(&"uid-web".into())).collect::<Vec<_>>();
         let mut generation = world.view().meta.generation;
-        let mut running = world.roster();
+        let mut running = world.controlled();
         let mut pods: Vec<Arc<PodView>> = owned(&world);
         for step in &steps {
             take(&mut world, step);
@@ -259,10 +260,10 @@ proptest! {
             let set = world.view();
             if set.meta.generation != generation {
                 generation = set.meta.generation;
-                running = world.roster();
+                running = world.controlled();
             }
             running.advance(world.now);
-            let fresh = world.roster();
+            let fresh = world.controlled();
             prop_assert_eq!(&running, &fresh);
             let (mut written, mut counted) = (set.status.clone(), set.status.clone());
             fresh.write_counts(&mut written);
@@ -274,32 +275,33 @@ proptest! {
     }
 }
 
-/// The queries of a roster against their definitions, pod by pod.
-fn check_queries(roster: &Roster, set: &berth_workloads::view::StatefulSetView, world: &World) -> Result<(), TestCaseError> {
+/// The queries of a controlled against their definitions, pod by pod.
+fn check_queries(controlled: &ControlledPods, set: &berth_workloads::view::StatefulSetView, world: &World) -> Result<(), TestCaseError> {
     let wanted = ordinals(set);
-    let range = wanted.start..wanted.last() + 1;
+    let range = wanted.start..wanted.end();
     let is_available = |pod: &PodView| {
         is_ready(pod) && pod.meta.deleted.is_none() && pod.available_at(set.spec.min_ready_seconds).is_some_and(|at| at <= world.now)
     };
-    let unavailable: Vec<i64> = range.clone().filter(|ordinal| !roster.pod(*ordinal).is_some_and(is_available)).collect();
-    prop_assert_eq!(roster.unavailable_slots(), i64::try_from(unavailable.len()).expect("few"));
-    for from in range.start - 1..=range.end + 1 {
+    let unavailable: Vec<Ordinal> =
+        range.start.up_to(range.end).filter(|ordinal| !controlled.pod(*ordinal).is_some_and(is_available)).collect();
+    prop_assert_eq!(controlled.unavailable_slots(), i64::try_from(unavailable.len()).expect("few"));
+    for from in range.start.plus(-1).up_to(range.end.plus(2)) {
         let highest = unavailable.iter().copied().filter(|ordinal| *ordinal >= from).max();
-        prop_assert_eq!(roster.highest_unavailable(from), highest, "from {}", from);
-        let outdated = roster.outdated(&set.status.update_revision, from..range.end);
-        prop_assert_eq!(roster.highest_outdated(&set.status.update_revision, from..range.end), outdated.first().copied());
-        let old = |ordinal: &i64| {
-            roster.pod(*ordinal).is_some_and(|pod| revision_of(pod) != set.status.update_revision && pod.meta.deleted.is_none())
+        prop_assert_eq!(controlled.highest_unavailable(from), highest, "from {}", from);
+        let outdated = controlled.outdated(&set.status.update_revision, from..range.end);
+        prop_assert_eq!(controlled.highest_outdated(&set.status.update_revision, from..range.end), outdated.first().copied());
+        let old = |ordinal: &Ordinal| {
+            controlled.pod(*ordinal).is_some_and(|pod| revision_of(pod) != set.status.update_revision && pod.meta.deleted.is_none())
         };
-        prop_assert_eq!(outdated, (from..range.end).rev().filter(old).collect::<Vec<_>>());
+        prop_assert_eq!(outdated, from.up_to(range.end).rev().filter(old).collect::<Vec<_>>());
     }
     let update = &set.status.update_revision;
     let fails = |pod: &&PodView| revision_of(pod) == update && pod.meta.deleted.is_none() && cause::of_pod(pod).is_some();
-    let members = || roster.ordinals().filter_map(|ordinal| roster.pod(ordinal));
-    prop_assert!(roster.failing(update).eq(members().filter(fails)));
+    let members = || controlled.ordinals().filter_map(|ordinal| controlled.pod(ordinal));
+    prop_assert!(controlled.failing(update).eq(members().filter(fails)));
     let due = members().filter_map(|pod| pod.available_at(set.spec.min_ready_seconds)).filter(|at| *at > world.now);
-    prop_assert_eq!(roster.next_available_at(), due.min());
-    let attention: Vec<i64> = roster.attention().collect();
+    prop_assert_eq!(controlled.next_available_at(), due.min());
+    let attention: Vec<Ordinal> = controlled.attention().collect();
     prop_assert!(unavailable.iter().all(|ordinal| attention.contains(ordinal)) && attention.is_sorted(), "{:?}", attention);
     Ok(())
 }

@@ -74,7 +74,7 @@ fn a_template_that_fails_gives_way_once_under_every_strategy_whenever_the_contro
             assert_eq!(told(&world, "AutomaticRollback").len(), 1, "{what}");
             let view = world.view();
             let record = Record::of(&view.annotations).expect("a record");
-            assert_eq!((record.from_revision, record.to_revision, record.revision), (2, 1, 3), "{what}");
+            assert_eq!((record.from_revision.0, record.to_revision.0, record.revision.0), (2, 1, 3), "{what}");
             assert_eq!(record.message, "1 of its 1 pods are not available", "{what}");
             // Both revisions tell of it, and the one that it went to that it is complete again.
             let kept = |number: i64| {

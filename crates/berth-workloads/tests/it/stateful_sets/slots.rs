@@ -1,6 +1,7 @@
 //! Creating, keeping and removing pods in order.
 
 use super::world::{World, template};
+use berth_identity::Generation;
 use berth_workloads::{Action, stateful_set::REVISION_LABEL};
 use serde_json::{Value, json};
 
@@ -200,7 +201,7 @@ fn a_set_that_is_being_deleted_only_counts() {
     world.delete_pod("web-1");
     world.look(usize::MAX);
     assert_eq!((world.short().as_str(), world.revisions.len()), ("web-0=1 web-1=1~", 1));
-    assert_eq!(world.view().status.observed_generation, 2);
+    assert_eq!(world.view().status.observed_generation, Generation(2));
 }
 
 /// Of each write of the set's status that is planned now: whether it is written at once.

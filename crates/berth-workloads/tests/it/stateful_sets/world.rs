@@ -3,12 +3,12 @@
 
 use crate::world::{Patience, Stored, is_written_down, merge, read_back};
 use berth_api::{FeatureGates, Gate, Object};
-use berth_identity::{ObjectRef, Revision};
+use berth_identity::{ObjectRef, Ordinal, Revision};
 use berth_workloads::{
     Action, Plan,
     plan::{EventRecord, NewObject, Outcome, Repeat, Wait},
     selector::Selector,
-    stateful_set::{self, REVISION_LABEL, Roster, StatefulSetState, claim_names, claims_in_doubt, member_ordinal, ordinals},
+    stateful_set::{self, ControlledPods, REVISION_LABEL, StatefulSetState, claim_names, claims_in_doubt, member_ordinal, ordinals},
     view::{ClaimView, PodView, RevisionView, StatefulSetView},
 };
 use jiff::{SignedDuration, Timestamp};
@@ -81,12 +81,12 @@ impl World {
         self.pods.values().map(Stored::view).collect()
     }
 
-    pub(crate) fn roster(&self) -> Roster {
-        self.roster_of(&self.view(), &self.pod_views())
+    pub(crate) fn controlled(&self) -> ControlledPods {
+        self.controlled_of(&self.view(), &self.pod_views())
     }
 
-    fn roster_of(&self, set: &StatefulSetView, pods: &[Arc<PodView>]) -> Roster {
-        Roster::new(set, pods.iter().filter(|pod| pod.meta.is_controlled_by(&"uid-web".into())), self.now)
+    fn controlled_of(&self, set: &StatefulSetView, pods: &[Arc<PodView>]) -> ControlledPods {
+        ControlledPods::new(set, pods.iter().filter(|pod| pod.meta.is_controlled_by(&"uid-web".into())), self.now)
     }
 
     /// The claims with these names.
@@ -95,24 +95,24 @@ impl World {
     }
 
     /// Numbers whose claims do not go with whom they should, whether or not there is a pod.
-    pub(crate) fn in_doubt(&self) -> BTreeSet<i64> {
-        self.in_doubt_of(&self.view(), &self.roster())
+    pub(crate) fn in_doubt(&self) -> BTreeSet<Ordinal> {
+        self.in_doubt_of(&self.view(), &self.controlled())
     }
 
-    fn in_doubt_of(&self, set: &StatefulSetView, roster: &Roster) -> BTreeSet<i64> {
+    fn in_doubt_of(&self, set: &StatefulSetView, controlled: &ControlledPods) -> BTreeSet<Ordinal> {
         let claimed = self.claims.keys().filter_map(|name| claim_ordinal(name));
-        claims_in_doubt(set, roster, &self.found(claim_names(set, claimed.clone())), claimed)
+        claims_in_doubt(set, controlled, &self.found(claim_names(set, claimed.clone())), claimed)
     }
 
     /// What the controller would do now.
     pub(crate) fn plan(&self) -> Plan {
         let (set, pods) = (self.set.view::<StatefulSetView>(), self.pod_views());
-        let roster = self.roster_of(&set, &pods);
-        let in_doubt = self.in_doubt_of(&set, &roster);
+        let controlled = self.controlled_of(&set, &pods);
+        let in_doubt = self.in_doubt_of(&set, &controlled);
         let all: Vec<Arc<RevisionView>> = self.revisions.values().map(Stored::view).collect();
         let orphans = pods.into_iter().filter(|pod| pod.meta.controller().is_none()).collect();
         let is_mine = |meta: &berth_workloads::view::Meta| meta.controller().is_none() || meta.is_controlled_by(&"uid-web".into());
-        let mut state = StatefulSetState::new(set, Arc::new(roster), self.gates.clone(), self.now);
+        let mut state = StatefulSetState::new(set, Arc::new(controlled), self.gates.clone(), self.now);
         state.revisions = all.iter().filter(|revision| is_mine(&revision.meta)).cloned().collect();
         state.orphans = orphans;
         state.claims_in_doubt = in_doubt;
@@ -137,7 +137,7 @@ impl World {
     /// Plans, and carries out the first `limit` actions: then the controller dies. Gives how many there were to carry out.
     pub(crate) fn look(&mut self, limit: usize) -> usize {
         let plan = self.plan();
-        let (seen, there) = (self.roster().ordinals().collect::<Vec<_>>(), self.names());
+        let (seen, there) = (self.controlled().ordinals().collect::<Vec<_>>(), self.names());
         plan.events.iter().for_each(|event| self.tell_once(event));
         let mut actions: Vec<_> = plan.stages.into_iter().flat_map(|stage| stage.actions).collect();
         let (all, count) = (actions.len(), actions.len().min(limit));
@@ -151,11 +151,11 @@ impl World {
 
     /// What must hold after every complete reconcile, whatever it was about: each claim goes with whom it should, whether or not its pod exists. Of a pod
     /// that was only just adopted this is not known yet.
-    fn check_claims(&self, seen: &[i64], there: &[String]) {
-        let (set, roster) = (self.view(), self.roster());
+    fn check_claims(&self, seen: &[Ordinal], there: &[String]) {
+        let (set, controlled) = (self.view(), self.controlled());
         for (name, claim) in self.claims.iter().filter(|_| set.meta.deleted.is_none()) {
             let ordinal = claim_ordinal(name).expect("a claim of the set");
-            let pod = roster.pod(ordinal).map(|pod| pod.meta.uid.as_str());
+            let pod = controlled.pod(ordinal).map(|pod| pod.meta.uid.as_str());
             let is_wanted = ordinals(&set).contains(ordinal);
             let is_labeled = claim.json["metadata"]["labels"]["app"] == "web";
             let is_made = || is_wanted && !there.contains(&format!("web-{ordinal}"));
@@ -287,8 +287,8 @@ impl World {
             assert!(self.claims.contains_key(&claim), "{claim} is missing when {name} is created");
         }
         if set.spec.pod_management_policy == "OrderedReady" {
-            let roster = self.roster();
-            let below = (ordinals(&set).start..ordinal).find(|below| !roster.is_available(*below));
+            let controlled = self.controlled();
+            let below = ordinals(&set).start.up_to(ordinal).find(|below| !controlled.is_available(*below));
             assert_eq!(below, None, "{name} is created before its predecessors are available");
         }
         if set.spec.update_strategy.type_ == "Recreate" && self.gates.enabled(Gate::StatefulSetRecreateStrategy) {
@@ -463,7 +463,7 @@ impl World {
 }
 
 /// The number of the pod that a claim of this name is for.
-pub(crate) fn claim_ordinal(claim: &str) -> Option<i64> {
+pub(crate) fn claim_ordinal(claim: &str) -> Option<Ordinal> {
     member_ordinal("web", claim.split_once('-')?.1)
 }
 

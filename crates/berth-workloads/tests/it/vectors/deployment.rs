@@ -2,6 +2,7 @@
 
 use super::{Check, case, check};
 use berth_api::apps::{DeploymentStatus, ReplicaSetStatus};
+use berth_identity::{Generation, RolloutRevision};
 use berth_workloads::{
     deployment::{
         Subject,
@@ -156,7 +157,7 @@ enum Requeue {
 impl Status {
     fn stored(&self, observed_generation: i64) -> DeploymentStatus {
         DeploymentStatus {
-            observed_generation,
+            observed_generation: Generation(observed_generation),
             replicas: self.replicas,
             updated_replicas: self.updated_replicas,
             ready_replicas: self.ready_replicas,
@@ -214,7 +215,7 @@ fn clean_up_unhealthy(text: &str) -> Vec<String> {
 }
 
 fn goal(desired: i64, generation: i64, policy: PodReplacementPolicy, status: &Status) -> Goal {
-    Goal { desired, generation, policy, terminating: status.terminating_replicas.map(i64::from) }
+    Goal { desired, generation: Generation(generation), policy, terminating: status.terminating_replicas.map(i64::from) }
 }
 
 fn complete(text: &str) -> Vec<String> {
@@ -241,7 +242,7 @@ fn progress_condition(text: &str) -> Vec<String> {
         let now: Timestamp = "2020-01-01T00:00:00Z".parse().expect("a time");
         let sets = || case.old_replica_sets.iter().chain(&case.new_replica_set);
         let new = DeploymentStatus {
-            observed_generation: 1,
+            observed_generation: Generation(1),
             replicas: sets().map(|set| set.status_replicas).sum(),
             updated_replicas: case.new_replica_set.as_ref().map_or(0, |set| set.status_replicas),
             available_replicas: sets().map(|set| set.available_replicas).sum(),
@@ -378,14 +379,14 @@ fn reconcile_old(text: &str) -> Vec<String> {
 }
 
 fn set_name(text: &str) -> Vec<String> {
-    check(text, |case: NameCase| (case.expected, replica_set_name(&case.deployment_name, &case.hash)))
+    check(text, |case: NameCase| (case.expected, replica_set_name(&case.deployment_name, &case.hash.into())))
 }
 
 fn revision_history(text: &str) -> Vec<String> {
     check(text, |case: HistoryCase| {
         let given = [(REVISION, case.revision), (REVISION_HISTORY, case.revision_history)];
         let mut annotations: Annotations = given.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?))).collect();
-        annotations::raise_revision(&mut annotations, case.new_revision, case.limit_chars);
+        annotations::raise_revision(&mut annotations, RolloutRevision(case.new_revision), case.limit_chars);
         let expected = (Some(case.expected.revision), case.expected.revision_history);
         (expected, (annotations.remove(REVISION), annotations.remove(REVISION_HISTORY)))
     })
@@ -396,7 +397,7 @@ fn history_clean_up(text: &str) -> Vec<String> {
         let view = |set: &HistoricSet| ReplicaSetView {
             meta: Meta {
                 name: set.name.as_str().into(),
-                generation: set.generation,
+                generation: Generation(set.generation),
                 created: Some(super::at(set.created)),
                 ..Meta::default()
             },
@@ -404,7 +405,7 @@ fn history_clean_up(text: &str) -> Vec<String> {
             replicas: set.spec_replicas,
             status: ReplicaSetStatus {
                 replicas: set.status_replicas,
-                observed_generation: set.observed_generation,
+                observed_generation: Generation(set.observed_generation),
                 ..ReplicaSetStatus::default()
             },
             ..ReplicaSetView::default()
@@ -462,7 +463,7 @@ fn terminating(text: &str) -> Vec<String> {
         let status = |set: &TerminatingSet| ReplicaSetStatus {
             replicas: set.replicas,
             terminating_replicas: set.terminating_replicas,
-            observed_generation: set.observed_generation,
+            observed_generation: Generation(set.observed_generation),
             ..ReplicaSetStatus::default()
         };
         let statuses: Vec<_> = case.replica_sets.iter().map(status).collect();

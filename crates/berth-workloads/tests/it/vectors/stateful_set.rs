@@ -2,11 +2,12 @@
 
 use super::{Check, at, case, check, pod};
 use berth_api::apps::StatefulSetStatus;
-use berth_identity::Revision;
+use berth_identity::{Ordinal, Revision};
 use berth_workloads::{
     stateful_set::{
-        Claim, ClaimOwner, EffectiveStrategy, NewPod, Ordinals, Phase, PodFate, PodName, REVISION_LABEL, RevisionChoice, Roster,
-        claim_owner, complete_rolling_update, controller_revision_name, counts, max_unavailable, must_wait_for_claims, new_pod_revision,
+        Claim, ClaimOwner, ControlledPods, EffectiveStrategy, NewPod, Ordinals, Phase, PodMembership, PodName, REVISION_LABEL,
+        RevisionChoice, claim_owner, complete_rolling_update, controller_revision_name, counts, max_unavailable, must_wait_for_claims,
+        new_pod_revision,
     },
     view::{PodView, RetentionPolicy, StatefulSetView, View},
 };
@@ -69,13 +70,14 @@ fn pod_name(text: &str) -> Vec<String> {
 
 fn ordinals(text: &str) -> Vec<String> {
     check(text, |case: OrdinalsCase| {
-        let wanted = Ordinals { start: case.ordinals_start.unwrap_or(0), replicas: case.replicas };
+        let wanted = Ordinals { start: Ordinal(case.ordinals_start.unwrap_or(0)), replicas: case.replicas };
         let (ignored, numbered): (Vec<i64>, Vec<i64>) = case.ordinals.iter().partition(|ordinal| **ordinal < 0);
-        let split = wanted.split(&numbered);
+        let split = wanted.split(&numbered.into_iter().map(Ordinal).collect::<Vec<_>>());
+        let numbers = |ordinals: Vec<Ordinal>| ordinals.into_iter().map(|ordinal| ordinal.0).collect::<Vec<_>>();
         let e = case.expected;
         (
             (e.first, e.last, e.in_range, e.condemned, e.ignored, e.missing),
-            (wanted.start, wanted.last(), split.in_range, split.condemned, ignored, split.missing),
+            (wanted.start.0, wanted.end().0 - 1, numbers(split.in_range), numbers(split.condemned), ignored, numbers(split.missing)),
         )
     })
 }
@@ -103,7 +105,7 @@ fn retention(text: &str) -> RetentionPolicy {
 
 fn pvc_owner(text: &str) -> Vec<String> {
     check(text, |case: PvcOwnerCase| {
-        let fate = if case.condemned { PodFate::Condemned } else { PodFate::InRange };
+        let fate = if case.condemned { PodMembership::Condemned } else { PodMembership::InRange };
         let owner = claim_owner(retention(&case.when_scaled), retention(&case.when_deleted), fate);
         let owners = [
             ("StatefulSet", Some(owner == Some(ClaimOwner::StatefulSet))),
@@ -131,8 +133,8 @@ fn stale_claims(text: &str) -> Vec<String> {
 fn pod_revision(text: &str) -> Vec<String> {
     check(text, |case: PodRevisionCase| {
         let pod = NewPod {
-            ordinal: case.ordinal,
-            start: case.ordinals_start,
+            ordinal: Ordinal(case.ordinal),
+            start: Ordinal(case.ordinals_start),
             current_replicas: case.status_current_replicas,
             partition: case.rolling_update.map(|block| block.partition),
         };
@@ -191,8 +193,8 @@ fn phase(text: &str) -> Vec<String> {
         assert_eq!(case.gates.get("StatefulSetRecreateStrategy"), Some(&true), "without the gate there are no phases");
         let set = json!({"metadata": {"name": "web"}, "spec": {"replicas": case.replicas, "selector": {"matchLabels": {"app": "web"}}}});
         let pods: Vec<_> = case.pods.iter().map(|pod| Arc::new(decode::<PodView>(&member(pod)))).collect();
-        let roster = Roster::new(&decode::<StatefulSetView>(&set), &pods, at(0));
-        let phase = match roster.phase_counts(&case.update_revision).phase(case.replicas) {
+        let controlled = ControlledPods::new(&decode::<StatefulSetView>(&set), &pods, at(0));
+        let phase = match controlled.phase_counts(&case.update_revision).phase(case.replicas) {
             Phase::NeedsDeletion => "NeedsDeletion",
             Phase::WaitingTermination => "WaitingTermination",
             Phase::ReadyForCreation => "ReadyForCreation",

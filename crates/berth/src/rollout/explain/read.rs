@@ -13,7 +13,7 @@ use super::{
     state::WorkloadState,
 };
 use berth_api::{FeatureGates, decode::Codec};
-use berth_identity::{GroupResource, GroupVersionResource, Revision};
+use berth_identity::{GroupResource, GroupVersionResource, Revision, RolloutRevision};
 use berth_rollout::{
     outdated,
     settled::settled,
@@ -23,7 +23,9 @@ use berth_rollout::{
 };
 use berth_workloads::{
     Wait,
-    cause::{self, Cause, DeploymentFacts, Obstacle, Place, PodFacts, Replacement, ReplicaSetFacts, Rival, StatefulSetFacts, ranked},
+    cause::{
+        self, AdviceContext, Cause, DeploymentFacts, Obstacle, PodFacts, Replacement, ReplicaSetFacts, Rival, StatefulSetFacts, ranked,
+    },
     deployment::annotations,
     plan::TerminatingPod,
     resources::{BUDGETS, CLAIMS, DEPLOYMENTS, NODES, PODS, QUOTAS, REPLICA_SETS, REVISIONS, STATEFUL_SETS, v1},
@@ -80,7 +82,7 @@ struct Reader<'a> {
 }
 
 /// What is looked at, as far as it is told of in the same way whatever it is.
-struct Told<'a> {
+struct Summary<'a> {
     kind: &'static str,
     meta: &'a Meta,
     state: &'static str,
@@ -129,14 +131,14 @@ impl Reader<'_> {
         causes.extend(self.neighbours("Deployment", &deployment.meta, &deployment.spec.template, &sets, pods).await?);
         let outdated = outdated::of_deployment(&deployment, &sets, pods);
         let own = sets.iter().filter(|set| set.replicas > 0 && set.meta.is_controlled_by(&deployment.meta.uid));
-        let told = Told {
+        let told = Summary {
             kind: "Deployment",
             meta: &deployment.meta,
             state: state(standing.state),
             message: standing.message,
             conditions: facts::conditions(&found.json),
             workload: format!("deployment/{}", deployment.meta.name),
-            has_earlier: unobserved_since.is_none() && revision.is_some_and(|revision| revision > 1),
+            has_earlier: unobserved_since.is_none() && revision.is_some_and(|revision| revision > RolloutRevision::FIRST),
             outdated,
             replacement: Replacement::ByItself,
             notes,
@@ -175,7 +177,7 @@ impl Reader<'_> {
             waits = waits.into_iter().map(Wait::unheeded).collect();
         }
         causes.extend(self.neighbours("StatefulSet", &set.meta, &set.spec.template, &sets, pods).await?);
-        let told = Told {
+        let told = Summary {
             kind: "StatefulSet",
             meta: &set.meta,
             state: state(standing.state),
@@ -206,13 +208,13 @@ impl Reader<'_> {
         }
         let (wanted, status) = (set.replicas, &set.status);
         let is_whole = [status.replicas, status.ready_replicas, status.available_replicas] == [wanted; 3] && set.meta.deleted.is_none();
-        let told = Told {
+        let told = Summary {
             kind: "ReplicaSet",
             meta: &set.meta,
             state: if is_whole { "Complete" } else { "Waiting" },
             message: format!("it has {} of {wanted} pods, of which {} are ready", status.replicas, status.ready_replicas),
             conditions: facts::conditions(json),
-            has_earlier: is_current && annotations::revision(&set.annotations).is_some_and(|revision| revision > 1),
+            has_earlier: is_current && annotations::revision(&set.annotations).is_some_and(|revision| revision > RolloutRevision::FIRST),
             outdated: Vec::new(),
             workload: workload(owner.as_ref(), "replicaset", &set.meta.name),
             replacement: Replacement::ByItself,
@@ -238,7 +240,8 @@ impl Reader<'_> {
             && let Ok(json) = self.connection.get(&v1(REPLICA_SETS), name).await
         {
             let set: ReplicaSetView = decoded("replicaset", &json)?;
-            has_earlier = self.is_current(&set).await && annotations::revision(&set.annotations).is_some_and(|revision| revision > 1);
+            has_earlier = self.is_current(&set).await
+                && annotations::revision(&set.annotations).is_some_and(|revision| revision > RolloutRevision::FIRST);
             owner = set.meta.controller().map(|owner| (owner.kind.clone(), owner.name.clone())).or(owner);
         }
         let (state, message) = match (pod.meta.deleted, pod.ready, pod.phase) {
@@ -249,7 +252,7 @@ impl Reader<'_> {
             (None, false, _) if pod.node_name.is_empty() => ("Waiting", "it has no node yet"),
             (None, false, _) => ("Waiting", "it is not ready yet"),
         };
-        let told = Told {
+        let told = Summary {
             kind: "Pod",
             meta: &pod.meta,
             state,
@@ -278,7 +281,7 @@ impl Reader<'_> {
 
     async fn explain(
         mut self,
-        told: Told<'_>,
+        told: Summary<'_>,
         mut causes: Vec<Cause>,
         waits: Vec<Wait>,
         mut around: Around,
@@ -297,7 +300,7 @@ impl Reader<'_> {
         let by_itself = obstacles.first().map(|first| Next { text: first.next().to_owned(), at: None });
         let namespace = if told.meta.namespace.is_empty() { self.connection.namespace() } else { &*told.meta.namespace };
         let (outdated, replacement) = (&told.outdated[..], told.replacement);
-        let place = Place { workload: &told.workload, namespace, has_earlier: told.has_earlier, outdated, replacement };
+        let place = AdviceContext { workload: &told.workload, namespace, has_earlier: told.has_earlier, outdated, replacement };
         Ok(Explanation {
             kind: told.kind,
             name: told.meta.name.to_string(),
@@ -494,7 +497,7 @@ fn belongs(owner: Option<&(String, String)>) -> Vec<String> {
 }
 
 /// What to do about the first, and about others that only a person can end; a command that stands there already is not said again.
-fn to_do(obstacles: &[Obstacle], place: Place<'_>) -> Vec<cause::ToDo> {
+fn to_do(obstacles: &[Obstacle], place: AdviceContext<'_>) -> Vec<cause::ToDo> {
     const BY_HAND: [&str; 5] = ["outdated_pod_not_ready", "deletion_by_hand", "partition", "paused", "name_taken"];
     let asked = obstacles.iter().enumerate().filter(|(index, obstacle)| *index == 0 || BY_HAND.contains(&obstacle.reason()));
     let mut all: Vec<cause::ToDo> = Vec::new();

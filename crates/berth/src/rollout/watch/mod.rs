@@ -20,6 +20,7 @@ use crate::{
 };
 use berth_controllers::Cluster;
 use berth_follow::cluster_cache::ClusterCache;
+use berth_identity::RolloutRevision;
 use berth_remote::RemoteCluster;
 use berth_store::env::Env;
 use berth_terminal::{Ask, Colours, Effect, Ending, Event, Location, Shown, WatchState, step};
@@ -54,7 +55,7 @@ pub(super) async fn plain(options: &Watch, cluster: &ClusterOptions) -> Result<(
         let target = Target { resources: options.resources.clone(), ..Target::default() };
         Selection::read(&target, cluster).await?.find(&connection, cluster).await?
     };
-    let status = Status { target: Target::default(), watch: true, timeout: Duration::ZERO, revision: 0, output: None };
+    let status = Status { target: Target::default(), watch: true, timeout: Duration::ZERO, revision: RolloutRevision::UNSET, output: None };
     let mut faults = Vec::new();
     for (connection, workload) in &found {
         faults.extend(status::run(&status, connection, workload).await.err());

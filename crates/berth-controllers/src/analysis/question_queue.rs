@@ -34,11 +34,11 @@ struct Entry {
     since: Option<Timestamp>,
     last: Option<Result<Answer, NoAnswer>>,
     failures: u32,
-    stand: Stand,
+    stand: QuestionState,
 }
 
 /// Where a question stands.
-enum Stand {
+enum QuestionState {
     /// It is asked at that time, if there is room.
     Due(Timestamp),
     /// It is being asked: the number of the attempt.
@@ -49,7 +49,7 @@ enum Stand {
 
 /// All questions.
 #[derive(Default)]
-pub(super) struct Desk {
+pub(super) struct QuestionQueue {
     entries: BTreeMap<ObjectKey, Entry>,
     /// Those that are due, by namespace and time.
     lines: BTreeMap<Namespace, BTreeSet<(Timestamp, Name)>>,
@@ -64,14 +64,14 @@ pub(super) struct Desk {
     attempts: u64,
 }
 
-impl Desk {
+impl QuestionQueue {
     /// From now on this is wanted for `key`. Gives whether there is something new to do.
     pub(super) fn want(&mut self, key: &ObjectKey, question: Option<&Question>, now: Timestamp) -> bool {
         if self.entries.get(key).map(|entry| &entry.question) == question {
             return false;
         }
         if let Some(entry) = self.entries.remove(key) {
-            if let Stand::Due(at) = entry.stand {
+            if let QuestionState::Due(at) = entry.stand {
                 self.leave_line(key, at);
             }
             if entry.since.is_some() {
@@ -80,7 +80,7 @@ impl Desk {
         }
         let Some(question) = question else { return false };
         let at = self.resting.get(key).map_or(now, |until| now.max(*until));
-        let entry = Entry { question: question.clone(), since: None, last: None, failures: 0, stand: Stand::Due(at) };
+        let entry = Entry { question: question.clone(), since: None, last: None, failures: 0, stand: QuestionState::Due(at) };
         self.entries.insert(key.clone(), entry);
         self.join_line(key, at);
         true
@@ -102,7 +102,7 @@ impl Desk {
         self.attempts += 1;
         let number = self.attempts;
         let entry = self.entries.get_mut(&key).expect("what stands in a line is wanted");
-        entry.stand = Stand::Out(number);
+        entry.stand = QuestionState::Out(number);
         entry.since.get_or_insert(now);
         *self.out.entry(namespace.clone()).or_default() += 1;
         self.served = Some(namespace);
@@ -122,18 +122,18 @@ impl Desk {
             _ => drop(self.out.remove(namespace)),
         }
         let Some(entry) = self.entries.get_mut(&attempt.key) else { return false };
-        if !matches!(entry.stand, Stand::Out(number) if number == attempt.number) {
+        if !matches!(entry.stand, QuestionState::Out(number) if number == attempt.number) {
             return false;
         }
         let is_news = entry.last != Some(answered);
         entry.last = Some(answered);
         if answered.is_ok() {
-            entry.stand = Stand::Answered;
+            entry.stand = QuestionState::Answered;
             return is_news;
         }
         let at = now.checked_add(back_off(entry.failures)).unwrap_or(Timestamp::MAX);
         entry.failures = entry.failures.saturating_add(1);
-        entry.stand = Stand::Due(at);
+        entry.stand = QuestionState::Due(at);
         self.join_line(&attempt.key, at);
         is_news
     }
@@ -182,6 +182,7 @@ fn back_off(failures: u32) -> SignedDuration {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use berth_identity::{RolloutRevision, TemplateHash};
 
     fn at(second: i64) -> Timestamp {
         Timestamp::from_second(second).expect("a time")
@@ -193,8 +194,8 @@ mod tests {
             query: query.to_owned(),
             namespace: String::new(),
             deployment: String::new(),
-            revision: 1,
-            template_hash: String::new(),
+            revision: RolloutRevision(1),
+            template_hash: TemplateHash::default(),
             step: 2,
         }
     }
@@ -203,7 +204,7 @@ mod tests {
         ObjectKey::new(namespace, name)
     }
 
-    fn next(desk: &mut Desk, second: i64) -> Vec<Attempt> {
+    fn next(desk: &mut QuestionQueue, second: i64) -> Vec<Attempt> {
         std::iter::from_fn(|| desk.next(at(second))).collect()
     }
 
@@ -213,7 +214,7 @@ mod tests {
 
     #[test]
     fn namespaces_take_turns_and_none_has_more_than_its_share() {
-        let mut desk = Desk::default();
+        let mut desk = QuestionQueue::default();
         for number in 0..10 {
             desk.want(&key("a", &format!("{number}")), Some(&question("q")), at(0));
         }
@@ -228,7 +229,7 @@ mod tests {
 
     #[test]
     fn so_many_are_out_at_once() {
-        let mut desk = Desk::default();
+        let mut desk = QuestionQueue::default();
         for number in 0..100 {
             desk.want(&key(&format!("{number:03}"), "web"), Some(&question("q")), at(0));
         }
@@ -244,7 +245,7 @@ mod tests {
 
     #[test]
     fn who_does_not_answer_is_asked_later_each_time_and_an_answer_ends_it() {
-        let mut desk = Desk::default();
+        let mut desk = QuestionQueue::default();
         let web = key("a", "web");
         assert!(desk.want(&web, Some(&question("q")), at(0)) && desk.asked(&web).is_none());
         let mut now = 0;
@@ -265,7 +266,7 @@ mod tests {
 
     #[test]
     fn another_question_begins_anew_but_not_at_once_and_the_first_ones_answer_is_none_of_its() {
-        let mut desk = Desk::default();
+        let mut desk = QuestionQueue::default();
         let web = key("a", "web");
         desk.want(&web, Some(&question("one")), at(0));
         let first = desk.next(at(0)).expect("it is due");

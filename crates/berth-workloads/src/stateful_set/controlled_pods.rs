@@ -1,4 +1,4 @@
-//! A set's pods by number, with what plans ask about them kept ready: a look at a set of thousands of pods costs what has changed.
+//! A set's pods by number, with what plans ask about them kept ready: a reconcile of a set of thousands of pods costs what has changed.
 
 use super::{
     names::claim_name,
@@ -11,7 +11,7 @@ use crate::{
     view::{PodView, StatefulSetView},
 };
 use berth_api::{annotations::STATEFUL_SET_POD_NAME, apps::StatefulSetStatus};
-use berth_identity::Name;
+use berth_identity::{Name, Ordinal};
 use jiff::Timestamp;
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -21,23 +21,23 @@ use std::{
 
 /// The pods that a set controls. It holds for one generation of the set: selector, size and `minReadySeconds` are of the spec.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Roster {
+pub struct ControlledPods {
     set: Expectation,
     /// Availability is as of this time.
     now: Timestamp,
-    pods: BTreeMap<i64, Arc<PodView>>,
+    pods: BTreeMap<Ordinal, Arc<PodView>>,
     /// Controlled by the set although they are no members, by name.
     strays: BTreeMap<Name, Arc<PodView>>,
     total: Share,
     revisions: BTreeMap<String, Members>,
-    unavailable: BTreeSet<i64>,
-    unsettled: BTreeSet<i64>,
+    unavailable: BTreeSet<Ordinal>,
+    unsettled: BTreeSet<Ordinal>,
     /// Not being deleted, and not coming up.
-    failing: BTreeSet<i64>,
+    failing: BTreeSet<Ordinal>,
     /// Ready, not yet available, by when they will be.
-    pending: BTreeSet<(Timestamp, i64)>,
+    pending: BTreeSet<(Timestamp, Ordinal)>,
     /// Every wanted pod below this number is there.
-    next_missing: i64,
+    next_missing: Ordinal,
 }
 
 /// What the spec says of the pods.
@@ -53,18 +53,18 @@ struct Expectation {
 /// Numbers of the pods of one revision.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Members {
-    live: BTreeSet<i64>,
-    deleting: BTreeSet<i64>,
+    live: BTreeSet<Ordinal>,
+    deleting: BTreeSet<Ordinal>,
 }
 
 impl Members {
-    fn of(&mut self, pod: &PodView) -> &mut BTreeSet<i64> {
+    fn of(&mut self, pod: &PodView) -> &mut BTreeSet<Ordinal> {
         if pod.meta.deleted.is_some() { &mut self.deleting } else { &mut self.live }
     }
 }
 
-impl Roster {
-    /// The roster of a set's pods at `now`; `controlled` are the pods that it controls.
+impl ControlledPods {
+    /// As of `now`; `controlled` are the pods that the set controls.
     pub fn new<'p>(set: &StatefulSetView, controlled: impl IntoIterator<Item = &'p Arc<PodView>>, now: Timestamp) -> Self {
         let ordinals = ordinals(set);
         let volumes = set.spec.volume_claim_templates.iter().flatten().filter_map(|claim| claim.metadata.name.clone());
@@ -75,7 +75,7 @@ impl Roster {
             min_ready_seconds: set.spec.min_ready_seconds,
             volumes: volumes.collect(),
         };
-        let mut roster = Self {
+        let mut pods = Self {
             set: expectation,
             now,
             pods: BTreeMap::new(),
@@ -88,8 +88,8 @@ impl Roster {
             pending: BTreeSet::new(),
             next_missing: ordinals.start,
         };
-        controlled.into_iter().for_each(|pod| roster.add(pod));
-        roster
+        controlled.into_iter().for_each(|pod| pods.add(pod));
+        pods
     }
 
     /// All pods: members by number, then the others by name.
@@ -109,7 +109,7 @@ impl Roster {
                 self.pods.insert(ordinal, Arc::clone(pod));
                 self.count(ordinal, pod);
                 while self.pods.contains_key(&self.next_missing) {
-                    self.next_missing += 1;
+                    self.next_missing = self.next_missing.plus(1);
                 }
             }
             None => drop(self.strays.insert(pod.meta.name.clone(), Arc::clone(pod))),
@@ -132,14 +132,14 @@ impl Roster {
 
     /// Lets time pass: pods that are available by `now` count as such. Time does not go backwards.
     pub fn advance(&mut self, now: Timestamp) {
-        let due: Vec<i64> = self.pending.iter().take_while(|(at, _)| *at <= now).map(|(_, ordinal)| *ordinal).collect();
+        let due: Vec<Ordinal> = self.pending.iter().take_while(|(at, _)| *at <= now).map(|(_, ordinal)| *ordinal).collect();
         let due: Vec<_> = due.into_iter().filter_map(|ordinal| Some((ordinal, Arc::clone(self.pods.get(&ordinal)?)))).collect();
         due.iter().for_each(|(ordinal, pod)| self.uncount(*ordinal, pod));
         self.now = self.now.max(now);
         due.iter().for_each(|(ordinal, pod)| self.count(*ordinal, pod));
     }
 
-    fn count(&mut self, ordinal: i64, pod: &PodView) {
+    fn count(&mut self, ordinal: Ordinal, pod: &PodView) {
         let share = Share::of(pod, self.set.min_ready_seconds, self.now);
         self.total.replicas += share.replicas;
         self.total.ready += share.ready;
@@ -158,7 +158,7 @@ impl Roster {
         self.pending.extend(self.due(pod).map(|at| (at, ordinal)));
     }
 
-    fn uncount(&mut self, ordinal: i64, pod: &PodView) {
+    fn uncount(&mut self, ordinal: Ordinal, pod: &PodView) {
         let share = Share::of(pod, self.set.min_ready_seconds, self.now);
         self.total.replicas -= share.replicas;
         self.total.ready -= share.ready;
@@ -195,28 +195,28 @@ impl Roster {
     }
 
     /// The numbers of all members, wanted or not; ascending.
-    pub fn ordinals(&self) -> impl Iterator<Item = i64> {
+    pub fn ordinals(&self) -> impl Iterator<Item = Ordinal> {
         self.pods.keys().copied()
     }
 
     /// The pod with this number.
     #[must_use]
-    pub fn pod(&self, ordinal: i64) -> Option<&PodView> {
+    pub fn pod(&self, ordinal: Ordinal) -> Option<&PodView> {
         self.pods.get(&ordinal).map(|pod| &**pod)
     }
 
     /// Wanted pods that are there, ascending, with their numbers.
-    pub fn slots(&self) -> impl Iterator<Item = (i64, &PodView)> {
+    pub fn slots(&self) -> impl Iterator<Item = (Ordinal, &PodView)> {
         self.pods.range(self.wanted()).map(|(ordinal, pod)| (*ordinal, &**pod))
     }
 
     /// Wanted pods that are not there, ascending.
-    pub fn missing(&self) -> impl Iterator<Item = i64> {
-        (self.next_missing..self.wanted().end).filter(|ordinal| !self.pods.contains_key(ordinal))
+    pub fn missing(&self) -> impl Iterator<Item = Ordinal> {
+        self.next_missing.up_to(self.wanted().end).filter(|ordinal| !self.pods.contains_key(ordinal))
     }
 
     /// Wanted pods that are not there, or not available, or being deleted, or whose identity or volumes are not right; ascending.
-    pub fn attention(&self) -> impl Iterator<Item = i64> {
+    pub fn attention(&self) -> impl Iterator<Item = Ordinal> {
         let mut missing = self.missing().peekable();
         let mut unsettled = self.unsettled().peekable();
         std::iter::from_fn(move || match (missing.peek(), unsettled.peek()) {
@@ -226,13 +226,13 @@ impl Roster {
         })
     }
 
-    /// The pods of [`Roster::attention`] that exist. Costs only these, however many are missing.
-    pub fn unsettled(&self) -> impl Iterator<Item = i64> {
+    /// The pods of [`ControlledPods::attention`] that exist. Costs only these, however many are missing.
+    pub fn unsettled(&self) -> impl Iterator<Item = Ordinal> {
         self.unsettled.range(self.wanted()).copied()
     }
 
     /// Pods that are there but not wanted, highest number first.
-    pub fn condemned(&self) -> impl Iterator<Item = (i64, &PodView)> {
+    pub fn condemned(&self) -> impl Iterator<Item = (Ordinal, &PodView)> {
         let Range { start, end } = self.wanted();
         let below = self.pods.range(..start).rev();
         self.pods.range(end.max(start)..).rev().chain(below).map(|(ordinal, pod)| (*ordinal, &**pod))
@@ -240,7 +240,7 @@ impl Roster {
 
     /// Whether a pod that is there has been ready for `minReadySeconds` and is not being deleted.
     #[must_use]
-    pub fn is_available(&self, ordinal: i64) -> bool {
+    pub fn is_available(&self, ordinal: Ordinal) -> bool {
         self.pods.contains_key(&ordinal) && !self.unavailable.contains(&ordinal)
     }
 
@@ -269,7 +269,7 @@ impl Roster {
 
     /// Whether a pod mounts the claims of its number.
     #[must_use]
-    pub fn has_volumes(&self, ordinal: i64, pod: &PodView) -> bool {
+    pub fn has_volumes(&self, ordinal: Ordinal, pod: &PodView) -> bool {
         self.set.has_volumes(ordinal, pod)
     }
 
@@ -280,36 +280,36 @@ impl Roster {
         let present = self.pods.len() - self.condemned().count();
         let unavailable = self.unavailable.range(wanted.clone()).count();
         let number = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
-        (wanted.end - wanted.start) - number(present) + number(unavailable)
+        (wanted.end.0 - wanted.start.0) - number(present) + number(unavailable)
     }
 
     /// The highest wanted number, at least `from`, whose pod is missing or not available.
     #[must_use]
-    pub fn highest_unavailable(&self, from: i64) -> Option<i64> {
+    pub fn highest_unavailable(&self, from: Ordinal) -> Option<Ordinal> {
         let Range { start, end } = self.wanted();
         let from = from.clamp(start, end);
         let unavailable = self.unavailable.range(from..end).next_back().copied();
         // Below the lowest gap every pod is there.
         let first_gap = self.missing().next().map_or(end, |gap| gap.max(from));
-        let missing = (first_gap..end).rev().find(|ordinal| !self.pods.contains_key(ordinal));
+        let missing = first_gap.up_to(end).rev().find(|ordinal| !self.pods.contains_key(ordinal));
         missing.max(unavailable)
     }
 
     /// Numbers, highest first, of the pods in `range` that are not of this revision and not being deleted.
     #[must_use]
-    pub fn outdated(&self, revision: &str, range: Range<i64>) -> Vec<i64> {
+    pub fn outdated(&self, revision: &str, range: Range<Ordinal>) -> Vec<Ordinal> {
         if range.is_empty() {
             return Vec::new();
         }
         let others = self.revisions.iter().filter(|(name, _)| *name != revision);
-        let mut outdated: Vec<i64> = others.flat_map(|(_, pods)| pods.live.range(range.clone())).copied().collect();
+        let mut outdated: Vec<Ordinal> = others.flat_map(|(_, pods)| pods.live.range(range.clone())).copied().collect();
         outdated.sort_unstable_by(|a, b| b.cmp(a));
         outdated
     }
 
-    /// The highest of [`Roster::outdated`].
+    /// The highest of [`ControlledPods::outdated`].
     #[must_use]
-    pub fn highest_outdated(&self, revision: &str, range: Range<i64>) -> Option<i64> {
+    pub fn highest_outdated(&self, revision: &str, range: Range<Ordinal>) -> Option<Ordinal> {
         if range.is_empty() {
             return None;
         }
@@ -364,15 +364,15 @@ impl Roster {
         pods.map_or(0, |pods| i32::try_from(pods.live.len()).unwrap_or(i32::MAX))
     }
 
-    fn wanted(&self) -> Range<i64> {
-        self.set.ordinals.start..self.set.ordinals.last() + 1
+    fn wanted(&self) -> Range<Ordinal> {
+        self.set.ordinals.start..self.set.ordinals.end()
     }
 }
 
 impl Expectation {
     /// The number of a member: named as the set names pods, and selected. One that is on its way out stays a member whatever becomes of its
     /// labels: it still holds its name and its claims, and KEP-3541 waits for every pod that the set owns.
-    fn ordinal(&self, pod: &PodView) -> Option<i64> {
+    fn ordinal(&self, pod: &PodView) -> Option<Ordinal> {
         let is_selected = || self.selector.as_ref().is_some_and(|selector| selector.matches(&pod.meta.labels));
         member_ordinal(&self.name, &pod.meta.name).filter(|_| pod.meta.deleted.is_some() || is_selected())
     }
@@ -381,7 +381,7 @@ impl Expectation {
         pod.meta.labels.get(STATEFUL_SET_POD_NAME).is_some_and(|name| pod.meta.name == name)
     }
 
-    fn has_volumes(&self, ordinal: i64, pod: &PodView) -> bool {
+    fn has_volumes(&self, ordinal: Ordinal, pod: &PodView) -> bool {
         self.volumes.iter().all(|volume| pod.claims.get(volume).is_some_and(|claim| *claim == claim_name(volume, &self.name, ordinal)))
     }
 }
