@@ -172,7 +172,9 @@ fn failed(case: &Case<'_>, symptoms: &Symptoms) -> Option<Finding> {
     if case.pod.phase != PodPhase::Failed {
         return None;
     }
-    let ended = symptoms.containers.iter().find(|container| container.ended.is_some()).map(crash_text);
+    let ended = || symptoms.containers.iter().filter_map(|container| Some((container, container.ended.as_ref()?)));
+    // Others may have ended well.
+    let ended = ended().find(|(_, end)| end.exit_code != 0).or_else(|| ended().next()).map(|(container, _)| crash_text(container));
     let evidence = match &symptoms.failed {
         Some(said) => text(&said.reason, &said.message),
         None => ended.unwrap_or_default(),
@@ -415,6 +417,17 @@ mod tests {
         check(&evicted, &[], 1, Some(("pod_failed", "Evicted: The node was low on resource: memory.")));
         let ended = with_container("Failed", &json!({"state": {"terminated": {"exitCode": 1, "reason": "Error"}}}));
         check(&ended, &[], 1, Some(("pod_failed", "container main ended with exit code 1 (Error)")));
+        let end =
+            |name: &str, code: i32, reason: &str| json!({"name": name, "state": {"terminated": {"exitCode": code, "reason": reason}}});
+        let waits = json!({"name": "main", "state": {"waiting": {"reason": "PodInitializing"}}});
+        let of = |init: Value, main: Value| {
+            let status = json!({"phase": "Failed", "initContainerStatuses": init, "containerStatuses": main});
+            pod(&json!({}), &json!({"nodeName": "n1"}), &status)
+        };
+        let one_of_two = of(json!([]), json!([end("log", 0, "Completed"), end("main", 3, "Error")]));
+        check(&one_of_two, &[], 1, Some(("pod_failed", "container main ended with exit code 3 (Error)")));
+        let init = of(json!([end("fetch", 0, "Completed"), end("migrate", 2, "Error")]), json!([waits]));
+        check(&init, &[], 1, Some(("pod_failed", "init container migrate ended with exit code 2 (Error)")));
     }
 
     #[test]
