@@ -102,6 +102,16 @@ pub const CONTENT_ID: &str = "berth.dev/content-id";
 /// On a pod: the content ids that it found in its volumes when it started, `data=<id>,logs=<id>`.
 pub const CONTENT_IDS: &str = "berth.dev/content-ids";
 
+/// On a pod: when a run of its simulated containers ends. With `.NAME`: of that container.
+pub const SIM_COMPLETES_AFTER: &str = "sim.berth.dev/completes-after";
+/// On a pod: the CPU that each of its simulated containers uses. With `.NAME`: that container.
+pub const SIM_CPU: &str = "sim.berth.dev/cpu";
+/// On a pod: the exit code of its simulated containers. With `.NAME`: of that container.
+pub const SIM_EXIT_CODE: &str = "sim.berth.dev/exit-code";
+/// On a pod: how many runs of its simulated containers fail before one does not. With `.NAME`: of that container.
+pub const SIM_FAILS_FIRST: &str = "sim.berth.dev/fails-first";
+/// On a pod: the memory that each of its simulated containers uses. With `.NAME`: that container.
+pub const SIM_MEMORY: &str = "sim.berth.dev/memory";
 /// On a pod: how long its simulated containers take to be ready.
 pub const SIM_READY_AFTER: &str = "sim.berth.dev/ready-after";
 /// On a pod: how long its simulated containers take to stop.

@@ -63,6 +63,12 @@ impl Quantity {
         self.nanos
     }
 
+    /// So many billionths, at most the largest quantity.
+    #[must_use]
+    pub fn from_nanos(nanos: i128) -> Self {
+        Self { nanos: bounded(nanos), format: Format::DecimalSi }
+    }
+
     /// A whole number.
     #[must_use]
     pub fn from_integer(value: i64) -> Self {

@@ -3,19 +3,37 @@
 //! A wrong value is warned about, never refused: on a real cluster anybody may write any annotation, and a pod that was stored there must be storable
 //! here. What is warned about is ignored; the pod then does what it does without the annotation.
 
+mod course;
+mod spread;
+mod usage;
+
+pub use course::{Completion, Course, Courses, USUAL_RUN};
+pub use spread::{Spread, seed};
+pub use usage::{ContainerUsage, Curve, usage};
+
 use crate::{
     Path,
-    annotations::{SIM_FAILS, SIM_LOGS, SIM_READY_AFTER, SIM_TERMINATES_AFTER},
-    unset::entries,
+    annotations::{
+        SIM_COMPLETES_AFTER, SIM_CPU, SIM_EXIT_CODE, SIM_FAILS, SIM_FAILS_FIRST, SIM_LOGS, SIM_MEMORY, SIM_READY_AFTER,
+        SIM_TERMINATES_AFTER,
+    },
+    unset::{entries, list},
 };
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use std::{collections::BTreeMap, time::Duration};
+use k8s_openapi::{
+    api::core::v1::{Container, PodSpec},
+    apimachinery::pkg::apis::meta::v1::ObjectMeta,
+};
+use std::collections::BTreeMap;
 
 /// What the keys of all these annotations begin with.
 const PREFIX: &str = "sim.berth.dev/";
 
 /// All keys that have a meaning.
-const KEYS: [&str; 4] = [SIM_FAILS, SIM_LOGS, SIM_READY_AFTER, SIM_TERMINATES_AFTER];
+const KEYS: [&str; 9] =
+    [SIM_COMPLETES_AFTER, SIM_CPU, SIM_EXIT_CODE, SIM_FAILS, SIM_FAILS_FIRST, SIM_LOGS, SIM_MEMORY, SIM_READY_AFTER, SIM_TERMINATES_AFTER];
+
+/// Those that can end in `.NAME`, for one container.
+const CONTAINER_KEYS: [&str; 5] = [SIM_COMPLETES_AFTER, SIM_CPU, SIM_EXIT_CODE, SIM_FAILS_FIRST, SIM_MEMORY];
 
 /// How much of a wrong value is shown, in characters: a warning is one header.
 const SHOWN_MAX: usize = 40;
@@ -58,21 +76,20 @@ pub fn fails(annotations: &BTreeMap<String, String>) -> Option<Failure> {
     annotations.get(SIM_FAILS).and_then(|text| Failure::parse(text))
 }
 
-/// The duration that the annotation `key` says; `None` if it is missing or says none.
+/// The duration or range that the annotation `key` specifies. `None`: it is missing or invalid.
 #[must_use]
-pub fn duration(annotations: &BTreeMap<String, String>, key: &str) -> Option<Duration> {
-    annotations.get(key).and_then(|text| parse_duration(text))
+pub fn spread(annotations: &BTreeMap<String, String>, key: &str) -> Option<Spread> {
+    annotations.get(key).and_then(|text| Spread::parse(text))
 }
 
-fn parse_duration(text: &str) -> Option<Duration> {
-    let parsed: jiff::SignedDuration = text.parse().ok()?;
-    Duration::try_from(parsed).ok()
-}
-
-/// Warnings about the annotations of a pod or template that will be ignored; `path` is that of its metadata.
-pub(crate) fn warnings(metadata: &ObjectMeta, path: &Path) -> Vec<String> {
+/// Warnings about the annotations of a pod or template that have no effect; `path` is that of its metadata.
+pub(crate) fn warnings(metadata: &ObjectMeta, spec: Option<&PodSpec>, path: &Path) -> Vec<String> {
     let ours = entries(&metadata.annotations).filter(|(key, _)| key.starts_with(PREFIX));
     let path = path.child("annotations");
+    let fault = |key: &str, value: &str| {
+        let base = base(key);
+        fault(base, value).or_else(|| without_container(key.strip_prefix(base)?.strip_prefix('.')?, spec?))
+    };
     ours.filter_map(|(key, value)| Some(format!("{}: {}", path.key(key), fault(key, value)?))).collect()
 }
 
@@ -84,23 +101,54 @@ pub(crate) fn misplaced(metadata: &ObjectMeta) -> Vec<String> {
         true => "has no effect here; put it into spec.template.metadata.annotations".to_owned(),
         false => fault(key, value).unwrap_or_default(),
     };
-    ours.map(|(key, value)| format!("{}: {}", path.key(key), text(key, value))).collect()
+    ours.map(|(key, value)| format!("{}: {}", path.key(key), text(base(key), value))).collect()
 }
 
+/// The key without the name of a container.
+fn base(key: &str) -> &str {
+    let names = |base: &&str| key.strip_prefix(*base).is_some_and(|rest| rest.starts_with('.'));
+    CONTAINER_KEYS.into_iter().find(names).unwrap_or(key)
+}
+
+fn without_container(name: &str, spec: &PodSpec) -> Option<String> {
+    let containers = list(&spec.init_containers).iter().chain(&spec.containers);
+    let names: Vec<&str> = containers.map(|container: &Container| container.name.as_str()).collect();
+    let shown: String = name.chars().take(SHOWN_MAX).collect();
+    let text = || format!("is ignored: no container is named {shown:?}; there are {}{}", names.join(", "), did_you_mean(name, &names));
+    (!names.contains(&name)).then(text)
+}
+
+const DURATION: &str = "must be a duration that is not negative, such as 250ms, 3s or 1m30s, or a range such as 3s±1s";
+
+/// Why the value has no effect; `key` has no container's name.
 fn fault(key: &str, value: &str) -> Option<String> {
     let shown: String = value.chars().take(SHOWN_MAX).collect();
-    match key {
-        SIM_LOGS => None,
-        SIM_READY_AFTER | SIM_TERMINATES_AFTER if parse_duration(value).is_some() => None,
-        SIM_READY_AFTER | SIM_TERMINATES_AFTER => {
-            Some(format!("{shown:?} is ignored: must be a duration that is not negative, such as 250ms, 3s or 1m30s"))
+    let (is_valid, allowed) = match key {
+        SIM_LOGS => return None,
+        SIM_READY_AFTER | SIM_TERMINATES_AFTER => (Spread::parse(value).is_some(), DURATION.to_owned()),
+        SIM_COMPLETES_AFTER => (Completion::parse(value).is_some(), format!("{DURATION}, or never")),
+        SIM_EXIT_CODE => (value.parse::<u8>().is_ok(), "must be an exit code from 0 to 255".to_owned()),
+        SIM_FAILS_FIRST => (value.parse::<u32>().is_ok(), "must be a number of runs, such as 3".to_owned()),
+        SIM_CPU => (Curve::parse(value).is_some(), "must be a quantity, such as 200m, or a curve, such as \"0s=100m 5m=900m\"".to_owned()),
+        SIM_MEMORY => {
+            (Curve::parse(value).is_some(), "must be a quantity, such as 64Mi, or a curve, such as \"0s=64Mi 5m=1Gi\"".to_owned())
         }
-        SIM_FAILS if Failure::parse(value).is_some() => None,
         SIM_FAILS => {
             let names = Failure::ALL.map(|(name, _)| name);
-            Some(format!("{shown:?} is ignored: supported values: {}{}", names.join(", "), did_you_mean(value, &names)))
+            (Failure::parse(value).is_some(), format!("supported values: {}{}", names.join(", "), did_you_mean(value, &names)))
         }
-        _ => Some(format!("unknown annotation is ignored: known are {}{}", KEYS.join(", "), did_you_mean(key, &KEYS))),
+        _ => return Some(format!("unknown annotation is ignored: known are {}{}", KEYS.join(", "), did_you_mean_key(key))),
+    };
+    (!is_valid).then(|| format!("{shown:?} is ignored: {allowed}"))
+}
+
+/// A misspelled key can name a container too.
+fn did_you_mean_key(key: &str) -> String {
+    let name = key.strip_prefix(PREFIX).and_then(|rest| rest.split_once('.')).map(|(_, name)| name);
+    let near = |key: &str| did_you_mean(key, &KEYS);
+    match name.and_then(|name| key.strip_suffix(name)?.strip_suffix('.')) {
+        Some(stem) => near(stem),
+        None => near(key),
     }
 }
 
@@ -124,7 +172,8 @@ mod tests {
     use serde_json::{Value, json};
 
     fn pod(annotations: &Value) -> Pod {
-        serde_json::from_value(json!({"metadata": {"name": "p", "annotations": annotations}, "spec": {"containers": []}})).expect("a pod")
+        let containers = json!({"initContainers": [{"name": "once", "image": "i"}], "containers": [{"name": "main", "image": "i"}]});
+        serde_json::from_value(json!({"metadata": {"name": "p", "annotations": annotations}, "spec": containers})).expect("a pod")
     }
 
     fn deployment(own: &Value, template: &Value) -> Deployment {
@@ -153,22 +202,27 @@ mod tests {
             "\"yes\" is ignored: supported values: CrashLoopBackOff, ImagePullBackOff, NeverReady, Pending",
         );
         for text in ["soon", "", "-1s", "3", "1h-2m"] {
-            let wanted = format!("{text:?} is ignored: must be a duration that is not negative, such as 250ms, 3s or 1m30s");
+            let wanted = format!("{text:?} is ignored: {DURATION}");
             check("sim.berth.dev/ready-after", text, &wanted);
             check("sim.berth.dev/terminates-after", text, &wanted);
         }
-        check(
-            "sim.berth.dev/ready_after",
-            "3s",
-            "unknown annotation is ignored: known are sim.berth.dev/fails, sim.berth.dev/logs, sim.berth.dev/ready-after, \
-             sim.berth.dev/terminates-after; did you mean sim.berth.dev/ready-after?",
-        );
-        check(
-            "sim.berth.dev/memory",
-            "1Gi",
-            "unknown annotation is ignored: known are sim.berth.dev/fails, sim.berth.dev/logs, sim.berth.dev/ready-after, \
-             sim.berth.dev/terminates-after",
-        );
+        let unknown = "unknown annotation is ignored: known are sim.berth.dev/completes-after, sim.berth.dev/cpu, sim.berth.dev/exit-code, \
+                       sim.berth.dev/fails, sim.berth.dev/fails-first, sim.berth.dev/logs, sim.berth.dev/memory, \
+                       sim.berth.dev/ready-after, sim.berth.dev/terminates-after";
+        check("sim.berth.dev/ready_after", "3s", &format!("{unknown}; did you mean sim.berth.dev/ready-after?"));
+        check("sim.berth.dev/exit_code.main", "3", &format!("{unknown}; did you mean sim.berth.dev/exit-code?"));
+        check("sim.berth.dev/bandwidth", "1Gi", unknown);
+        check("sim.berth.dev/logs.main", "x", &format!("{unknown}; did you mean sim.berth.dev/logs?"));
+        check("sim.berth.dev/completes-after", "2s±3s", &format!("\"2s±3s\" is ignored: {DURATION}, or never"));
+        for text in ["256", "-1", "one", ""] {
+            check("sim.berth.dev/exit-code", text, &format!("{text:?} is ignored: must be an exit code from 0 to 255"));
+        }
+        check("sim.berth.dev/fails-first", "-1", "\"-1\" is ignored: must be a number of runs, such as 3");
+        let curve = "must be a quantity, such as 200m, or a curve, such as \"0s=100m 5m=900m\"";
+        check("sim.berth.dev/cpu", "5m=1 1m=2", &format!("\"5m=1 1m=2\" is ignored: {curve}"));
+        let curve = "must be a quantity, such as 64Mi, or a curve, such as \"0s=64Mi 5m=1Gi\"";
+        check("sim.berth.dev/memory.main", "64MB", &format!("\"64MB\" is ignored: {curve}"));
+        check("sim.berth.dev/exit-code.man", "3", "is ignored: no container is named \"man\"; there are once, main; did you mean main?");
     }
 
     #[test]
@@ -176,7 +230,13 @@ mod tests {
         for (key, values) in [
             ("sim.berth.dev/fails", ["CrashLoopBackOff", "ImagePullBackOff", "NeverReady", "Pending"].as_slice()),
             ("sim.berth.dev/ready-after", &["0s", "250ms", "1m30s"]),
-            ("sim.berth.dev/terminates-after", &["20s"]),
+            ("sim.berth.dev/terminates-after", &["20s", "20s±5s"]),
+            ("sim.berth.dev/completes-after", &["0s", "2s±1s", "never"]),
+            ("sim.berth.dev/completes-after.once", &["1h"]),
+            ("sim.berth.dev/exit-code", &["0", "255"]),
+            ("sim.berth.dev/fails-first.main", &["0", "3"]),
+            ("sim.berth.dev/cpu", &["200m", "0s=100m 5m=900m"]),
+            ("sim.berth.dev/memory.main", &["64Mi", "0s=64Mi 1h=1Gi"]),
             ("sim.berth.dev/logs", &["", "any\ntext"]),
             ("sim.example/fails", &["x"]),
         ] {
@@ -196,9 +256,8 @@ mod tests {
         assert_eq!(pod(&wrong).warnings(Some(&pod(&json!({})))).len(), 1, "kubectl annotate pod");
         assert_eq!(pod(&wrong).warnings(Some(&pod(&wrong))), [""; 0], "a status");
         let told = deployment(&json!({}), &wrong).warnings(None);
-        let wanted = "spec.template.metadata.annotations[sim.berth.dev/ready-after]: \"soon\" is ignored: must be a duration that is not \
-                      negative, such as 250ms, 3s or 1m30s";
-        assert_eq!(told, [wanted]);
+        let wanted = format!("spec.template.metadata.annotations[sim.berth.dev/ready-after]: \"soon\" is ignored: {DURATION}");
+        assert_eq!(told, [wanted.as_str()]);
         assert_eq!(deployment(&json!({}), &wrong).warnings(Some(&deployment(&json!({}), &json!({})))), [wanted]);
     }
 

@@ -56,7 +56,8 @@ impl PodBehaviors {
         let failing = self.failing_owners(snapshot);
         let habits = move |pod: &KubeletPod| {
             let known = known.get(&*pod.uid).copied();
-            let mut behaviour = Behavior::of(pod, self.latencies(pod), &missing);
+            // How long a run takes is not known of another cluster: it is still there.
+            let mut behaviour = Behavior { completes: false, ..Behavior::of(pod, self.latencies(pod), &missing) };
             if let Some(gone_at) = known.and_then(|known| known.gone_at) {
                 behaviour.terminates_after = since(begins, gone_at);
             }

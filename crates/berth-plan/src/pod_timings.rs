@@ -6,7 +6,7 @@ use crate::{
 };
 use berth_api::{
     annotations::{SIM_READY_AFTER, SIM_TERMINATES_AFTER},
-    simulation::duration,
+    simulation::{Spread, spread},
 };
 use berth_store::env::Timestamp;
 use berth_workloads::workload::{WorkloadId, WorkloadKind};
@@ -263,7 +263,7 @@ impl<'a> Living<'a> {
 /// What an annotation of a pod, or of a template, says.
 pub(crate) fn annotated(pod: &Value, key: &str) -> Option<Duration> {
     let said = pod["metadata"]["annotations"][key].as_str()?;
-    duration(&BTreeMap::from([(key.to_owned(), said.to_owned())]), key)
+    spread(&BTreeMap::from([(key.to_owned(), said.to_owned())]), key).map(Spread::middle)
 }
 
 fn grace(spec: &Value) -> u64 {

@@ -107,7 +107,7 @@ impl Kind for Pod {
                 warnings
             }
             _ if old.is_none_or(|old| old.metadata.annotations != self.metadata.annotations) => {
-                simulation::warnings(&self.metadata, &Path::new("metadata"))
+                simulation::warnings(&self.metadata, self.spec.as_ref(), &Path::new("metadata"))
             }
             _ => Vec::new(),
         }

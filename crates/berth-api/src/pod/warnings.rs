@@ -70,7 +70,7 @@ pub(super) fn name_warning(metadata: &ObjectMeta) -> Option<String> {
 pub(super) fn warnings(metadata: &ObjectMeta, spec: &PodSpec, (metadata_path, path): (&Path, &Path)) -> Vec<String> {
     let mut warnings = Vec::new();
     warn_annotations(metadata, metadata_path, &mut warnings);
-    warnings.extend(simulation::warnings(metadata, metadata_path));
+    warnings.extend(simulation::warnings(metadata, Some(spec), metadata_path));
     for key in spec.node_selector.iter().flat_map(BTreeMap::keys) {
         warn_node_label(key, &path.child("nodeSelector").key(key), &mut warnings);
     }

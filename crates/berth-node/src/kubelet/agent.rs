@@ -2,7 +2,7 @@
 
 use super::{
     behavior::Behavior,
-    held::{Due, Held, Report},
+    held::{Due, Held, News, Report},
     images::pull_error,
     node::{self, NodeShape},
     references::{Faults, Step},
@@ -170,8 +170,8 @@ impl Nodes {
         let done = match due {
             Due::Nothing => Ok(()),
             Due::Report(report) => self.report(uid, report).await,
-            Due::EndIt { pod } => self.end(&pod, Ending::DeadlineExceeded).await,
-            Due::LetGo { pod } => self.let_go(&pod).await,
+            Due::EndIt(report) => self.end(&report, Ending::DeadlineExceeded).await,
+            Due::LetGo(report) => self.let_go(&report).await,
         };
         match (done, again) {
             // It is another version than what was decided by, or another pod of that name: the cache will show it.
@@ -230,10 +230,9 @@ impl Nodes {
     }
 
     async fn report(&self, uid: &Uid, report: Report) -> Result<(), ClusterError> {
-        let Report { pod, stage, node, address, contents, is_news, faults } = report;
-        let missing = &self.shape.missing_images;
-        let inputs = StatusInputs { host_ip: &node::address(node), pod_ip: address.as_deref(), missing, faults: &faults };
-        let Some(part) = status(&pod, &written(&pod)?, &stage, &inputs, self.env.clock.now()) else { return Ok(()) };
+        let Report { pod, stage, contents, .. } = &report;
+        let inputs = self.inputs(&report);
+        let Some(part) = status(pod, &written(pod)?, stage, &inputs, self.env.clock.now()) else { return Ok(()) };
         if contents.is_empty() {
             self.cluster.put_status(part).await?;
         } else {
@@ -241,51 +240,65 @@ impl Nodes {
             patch["metadata"]["annotations"] = json!({CONTENT_IDS: contents.text()});
             self.cluster.patch(PODS, &pod.key(), Some(Subresource::Status), patch).await?;
         }
-        if is_news {
-            self.report_stage(&pod, &stage);
-        }
-        self.held().reported(uid, stage);
+        self.report_news(&report);
+        self.held().reported(uid, &report);
         Ok(())
     }
 
-    async fn let_go(&self, pod: &KubeletPod) -> Result<(), ClusterError> {
+    fn inputs<'a>(&'a self, report: &'a Report) -> StatusInputs<'a> {
+        StatusInputs {
+            behavior: &report.behavior,
+            host_ip: node::address(report.node),
+            pod_ip: report.address.as_deref(),
+            missing: &self.shape.missing_images,
+            faults: &report.faults,
+        }
+    }
+
+    async fn let_go(&self, report: &Report) -> Result<(), ClusterError> {
+        let pod = &report.pod;
         // A pod that has ended no longer counts. A pod of a controller keeps its capacity until it is deleted, so that there are never more pods than
         // the controller's limits allow. A plan does not read it.
         let is_read = pod.has_finalizers || (!pod.has_owner && self.foreign.is_none());
         if is_read && !pod.status.finished {
-            self.end(pod, Ending::Deleted).await?;
+            self.end(report, Ending::Deleted).await?;
         }
         let params = DeleteParams { uid: Some(pod.uid.clone()), grace_period_seconds: Some(0), ..DeleteParams::default() };
         self.cluster.delete(PODS, &pod.key(), params).await.map(drop)
     }
 
     /// Reports how the pod's containers ended.
-    async fn end(&self, pod: &KubeletPod, ending: Ending) -> Result<(), ClusterError> {
-        self.cluster.put_status(ended(pod, &written(pod)?, ending, self.env.clock.now())).await?;
+    async fn end(&self, report: &Report, ending: Ending) -> Result<(), ClusterError> {
+        let pod = &report.pod;
+        let lives = (&report.stage, &self.inputs(report));
+        self.cluster.put_status(ended(pod, &written(pod)?, lives, ending, self.env.clock.now())).await?;
         if ending == Ending::DeadlineExceeded {
             self.record(pod, Severity::Normal, DEADLINE_REASON, DEADLINE_MESSAGE.to_owned());
         }
         Ok(())
     }
 
-    fn report_stage(&self, pod: &KubeletPod, stage: &PodStage) {
-        let names = pod.containers.iter().map(|container| container.name.as_str()).collect::<Vec<_>>().join(", ");
-        if let PodStage::PullFailing { backs_off, .. } = stage {
+    fn report_news(&self, report: &Report) {
+        let Report { pod, stage, news, .. } = report;
+        if let PodStage::PullFailing { backs_off, .. } = stage
+            && report.is_news
+        {
             return self.report_pull_failing(pod, *backs_off);
         }
-        let (severity, reason, message) = match stage {
-            PodStage::Running { restarts: 0, ready, ready_at, .. } if *ready || ready_at.is_some() => {
-                (Severity::Normal, "Started", format!("Started container {names}"))
-            }
-            PodStage::CrashLoop { .. } => {
-                (Severity::Warning, "BackOff", format!("Back-off restarting failed container {names} in pod {}", pod.name))
-            }
-            PodStage::Running { ready: false, ready_at: None, crashes_at: None, .. } => {
-                (Severity::Warning, "Unhealthy", "Readiness probe failed".to_owned())
-            }
-            _ => return,
-        };
-        self.record(pod, severity, reason, message);
+        let all = || pod.init_containers.iter().chain(pod.containers.iter());
+        let name = |index: usize| all().nth(index).map(|container| container.name.as_str());
+        let started = news.iter().filter_map(|news| if let News::Started(index) = news { name(*index) } else { None });
+        let started = started.collect::<Vec<_>>().join(", ");
+        if !started.is_empty() {
+            self.record(pod, Severity::Normal, "Started", format!("Started container {started}"));
+        }
+        for name in news.iter().filter_map(|news| if let News::BacksOff(index) = news { name(*index) } else { None }) {
+            let message = format!("Back-off restarting failed container {name} in pod {}", pod.name);
+            self.record(pod, Severity::Warning, "BackOff", message);
+        }
+        if report.is_news && matches!(stage, PodStage::Active(lives) if lives.are_never_ready()) {
+            self.record(pod, Severity::Warning, "Unhealthy", "Readiness probe failed".to_owned());
+        }
     }
 
     /// As a kubelet: of the first init container whose image is missing, or else of each container whose is.

@@ -28,6 +28,8 @@ pub struct Behavior {
     pub pull_fails: bool,
     /// Whether the configuration of one of its containers is missing.
     pub config_fails: bool,
+    /// Whether containers that are not always restarted end soon, if no annotation specifies otherwise.
+    pub completes: bool,
 }
 
 impl Behavior {
@@ -35,28 +37,27 @@ impl Behavior {
     /// containers; with one it runs after the node's latency and passes the probe later.
     #[must_use]
     pub fn of(pod: &KubeletPod, latencies: Latencies, missing: &MissingImages) -> Self {
-        let ready_after = pod.ready_after.unwrap_or(latencies.start);
+        let annotated = pod.annotated.as_deref();
+        let ready_after = annotated.and_then(|annotated| annotated.ready_after).unwrap_or(latencies.start);
         let runs_after = if pod.has_readiness_probe() { latencies.start.min(ready_after) } else { ready_after };
         Self {
             runs_after,
             ready_after,
-            terminates_after: pod.terminates_after.unwrap_or(latencies.stop),
-            fails: pod.fails,
+            terminates_after: annotated.and_then(|annotated| annotated.terminates_after).unwrap_or(latencies.stop),
+            fails: pod.fails(),
             pull_fails: missing.fail_some(pod),
             config_fails: false,
+            completes: true,
         }
     }
 }
 
-/// How long a container that crashes runs before it does.
-pub(super) const CRASHES_AFTER: Duration = Duration::from_secs(1);
-
 /// How long a pull that has failed is shown as such before the pod waits for the next one.
 pub(super) const PULL_ERROR_SHOWN: Duration = Duration::from_millis(500);
 
-/// How long the `restarts`-th restart, or the pull after the `restarts`-th that failed, is held back: 10 s, doubling up to 5 minutes, as a kubelet does.
-pub(super) fn back_off(restarts: u32) -> Duration {
-    Duration::from_secs(10).saturating_mul(1 << restarts.saturating_sub(1).min(5)).min(Duration::from_secs(300))
+/// The `tries`-th back-off of a container or of a pull: 10 s, doubling up to 5 minutes, as a kubelet's.
+pub(super) fn back_off(tries: u32) -> Duration {
+    Duration::from_secs(10).saturating_mul(1 << tries.saturating_sub(1).min(5)).min(Duration::from_secs(300))
 }
 
 #[cfg(test)]
@@ -64,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn restarts_are_held_back_longer_and_longer() {
-        assert_eq!([1, 2, 3, 4, 5, 6, 100].map(|restarts| back_off(restarts).as_secs()), [10, 20, 40, 80, 160, 300, 300]);
+    fn each_back_off_is_longer_up_to_a_limit() {
+        assert_eq!([1, 2, 3, 4, 5, 6, 100].map(|tries| back_off(tries).as_secs()), [10, 20, 40, 80, 160, 300, 300]);
     }
 }

@@ -3,10 +3,11 @@
 use super::{
     addresses::Addresses,
     behavior::{Behavior, back_off},
+    lives::{Outcome, Stop},
     node,
     references::{Faults, Referenced, Step, key},
     stage::{PodStage, begin, configured, due, images_changed, mounted, next_step, step, terminating},
-    view::KubeletPod,
+    view::{KubeletPod, Runs},
     volumes::Contents,
 };
 use berth_identity::{GroupResource, Lookup, ObjectKey, Uid};
@@ -36,8 +37,12 @@ struct HeldPod {
     node: u32,
     behavior: Behavior,
     stage: PodStage,
-    /// The stage that the pod's status shows; `None`: unknown, so it is written.
-    reported: Option<PodStage>,
+    /// Which stage of the pod it is, counted from the first.
+    number: u32,
+    /// The number of the stage that the pod's status reports; `None`: unknown, so it is written.
+    reported: Option<u32>,
+    /// What to report of its containers with the next status.
+    news: Vec<News>,
     /// Whether the status is written in any case: something else in it is to change.
     is_stale: bool,
     address: Option<Box<str>>,
@@ -62,19 +67,25 @@ struct Waits {
 pub(super) enum Due {
     Nothing,
     Report(Report),
-    /// It was active for too long.
-    EndIt {
-        pod: Arc<KubeletPod>,
-    },
-    LetGo {
-        pod: Arc<KubeletPod>,
-    },
+    /// It was active for too long: its stage is that with its containers stopped.
+    EndIt(Report),
+    LetGo(Report),
+}
+
+/// What happened to a container, by its index, init containers first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum News {
+    Started(usize),
+    BacksOff(usize),
 }
 
 /// What is to be reported of a pod.
 pub(super) struct Report {
     pub(super) pod: Arc<KubeletPod>,
     pub(super) stage: PodStage,
+    pub(super) number: u32,
+    pub(super) behavior: Behavior,
+    pub(super) news: Vec<News>,
     pub(super) node: u32,
     pub(super) address: Option<Box<str>>,
     pub(super) contents: Contents,
@@ -216,8 +227,8 @@ impl Held {
         self.end_waits(uid);
         let Some(held) = self.pods.get_mut(uid).filter(|held| next_step(&held.stage, now) == Some(step)) else { return };
         held.behavior.config_fails = false;
-        if let Some(stage) = configured(&held.stage, &held.behavior, held.view.has_readiness_probe(), now) {
-            held.stage = stage;
+        if let Some(stage) = configured(&held.stage, &held.view, &held.behavior, now) {
+            held.move_to(stage);
         }
     }
 
@@ -246,16 +257,17 @@ impl Held {
     pub(super) fn mounted(&mut self, uid: &Uid, contents: Contents, now: Timestamp) {
         // It may be terminating by now.
         let Some(held) = self.pods.get_mut(uid).filter(|held| held.stage == PodStage::Mounting) else { return };
-        held.stage = mounted(&held.behavior, now);
+        held.set_stage(mounted(&held.behavior, now));
         held.contents = contents;
         let pod = Arc::clone(&held.view);
         self.forget_mounting(uid, &pod);
     }
 
-    /// The pod's status shows this stage.
-    pub(super) fn reported(&mut self, uid: &Uid, stage: PodStage) {
+    /// The pod's status reports this stage.
+    pub(super) fn reported(&mut self, uid: &Uid, report: &Report) {
         if let Some(held) = self.pods.get_mut(uid) {
-            held.reported = Some(stage);
+            held.reported = Some(report.number);
+            held.news.drain(..report.news.len().min(held.news.len()));
             held.is_stale = false;
         }
     }
@@ -264,16 +276,15 @@ impl Held {
     pub(super) fn advance(&mut self, uid: &Uid, now: Timestamp, shortest_reported: Duration) -> (Due, Option<Timestamp>) {
         let Some(held) = self.pods.get_mut(uid) else { return (Due::Nothing, None) };
         held.step_to(now);
-        let pod = Arc::clone(&held.view);
-        if held.stage == PodStage::Gone {
-            return (Due::LetGo { pod }, None);
+        if matches!(held.stage, PodStage::Gone { .. }) {
+            return (Due::LetGo(held.report()), None);
         }
         let again = held.again_at();
-        let is_terminating = matches!(held.stage, PodStage::Terminating { .. });
-        if !is_terminating && pod.active_until().is_some_and(|end| end <= now) {
-            return (Due::EndIt { pod }, None);
+        let is_terminating = held.is_terminating();
+        if !is_terminating && held.is_past_deadline(now) {
+            return (Due::EndIt(held.report_of_end(now)), None);
         }
-        let is_shown = held.reported.as_ref() == Some(&held.stage) && !held.is_stale;
+        let is_shown = held.reported == Some(held.number) && !held.is_stale;
         if is_terminating || is_shown || held.passes_soon(now, shortest_reported) {
             return (Due::Nothing, again);
         }
@@ -287,18 +298,20 @@ impl Held {
 /// Whether a pod at this stage has containers, and so an address.
 fn has_address(stage: &PodStage) -> bool {
     use PodStage as P;
-    matches!(stage, P::Running { .. } | P::CrashLoop { .. } | P::PullFailing { .. } | P::ConfigMissing { .. })
+    matches!(stage, P::Active(_) | P::PullFailing { .. } | P::ConfigMissing { .. })
 }
 
 impl HeldPod {
     fn new(pod: &Arc<KubeletPod>, node: u32, behavior: Behavior, now: Timestamp) -> Self {
         let stage = begin(pod, &behavior, now);
         // What a status shows already need not be written again.
-        let reported = matches!(stage, PodStage::Running { .. }).then(|| stage.clone());
+        let is_shown = matches!(pod.status.runs, Runs::AllSince(_)) && stage.lives().is_some_and(|lives| lives.last_end().is_none());
+        let reported = (is_shown && matches!(stage, PodStage::Active(_))).then_some(0);
         let own = || pod.host_network.then(|| node::address(node).into());
         let address = pod.status.pod_ip.clone().or_else(own);
         let is_stale = pod.status.ready && !pod.has_open_gates();
-        Self { view: Arc::clone(pod), node, behavior, stage, reported, is_stale, address, contents: Contents::default(), waits: None }
+        let (view, contents, news) = (Arc::clone(pod), Contents::default(), Vec::new());
+        Self { view, node, behavior, stage, number: 0, reported, news, is_stale, address, contents, waits: None }
     }
 
     /// Whether something is to be done for the pod because of its new version.
@@ -311,10 +324,15 @@ impl HeldPod {
             self.is_stale |= is_gated;
             return self.replace_images(&old, behavior, now) || is_limited || is_gated;
         }
-        let stage = terminating(pod, &self.behavior, now);
+        if matches!(self.stage, PodStage::Gone { .. }) {
+            return true;
+        }
+        // What has ended by now has ended by itself.
+        self.step_to(now);
+        let stage = terminating(pod, &self.behavior, self.stage.lives().cloned().map(Box::new), now);
         // A later delete may shorten what is left, never lengthen it.
-        if due(&self.stage).is_none_or(|at| !matches!(self.stage, PodStage::Terminating { .. }) || due(&stage) < Some(at)) {
-            self.stage = stage;
+        if due(&self.stage).is_none_or(|at| !self.is_terminating() || due(&stage) < Some(at)) {
+            self.set_stage(stage);
         }
         true
     }
@@ -325,23 +343,56 @@ impl HeldPod {
             return false;
         }
         let behavior = behavior();
-        let Some(stage) = images_changed(&self.stage, &behavior, now) else { return false };
+        let Some(stage) = images_changed(&self.stage, now) else { return false };
         self.behavior.pull_fails = behavior.pull_fails;
-        self.stage = stage;
+        self.set_stage(stage);
         true
     }
 
+    fn set_stage(&mut self, stage: PodStage) {
+        self.stage = stage;
+        self.number = self.number.wrapping_add(1);
+    }
+
+    /// Moves the stage on, up to the pod's deadline.
     fn step_to(&mut self, now: Timestamp) {
-        let probed = self.view.has_readiness_probe();
-        while let Some(next) = step(&self.stage, &self.behavior, probed, now) {
-            self.stage = next;
+        let until = self.deadline().map_or(now, |deadline| deadline.min(now));
+        while let Some(next) = step(&self.stage, &self.view, &self.behavior, until) {
+            self.move_to(next);
         }
+    }
+
+    /// The next stage, with what is to be reported of it.
+    fn move_to(&mut self, next: PodStage) {
+        if let PodStage::Active(lives) = &next {
+            let before = self.stage.lives();
+            let backing_off = before.into_iter().flat_map(|before| lives.backing_off_since(before));
+            self.news.extend(lives.started_since(before).map(News::Started).chain(backing_off.map(News::BacksOff)));
+        }
+        self.set_stage(next);
+    }
+
+    fn is_terminating(&self) -> bool {
+        matches!(self.stage, PodStage::Terminating { .. } | PodStage::Gone { .. })
+    }
+
+    fn outcome(&self) -> Option<Outcome> {
+        self.stage.outcome(&self.view, &self.behavior)
+    }
+
+    /// When the pod fails if it has not ended by then.
+    fn deadline(&self) -> Option<Timestamp> {
+        self.view.active_until().filter(|_| !self.is_terminating())
+    }
+
+    fn is_past_deadline(&self, now: Timestamp) -> bool {
+        self.outcome().is_none() && self.deadline().is_some_and(|deadline| deadline <= now)
     }
 
     /// When there is something to do for it, if nothing else happens.
     fn again_at(&self) -> Option<Timestamp> {
         let waits = self.waits.as_ref().map(|waits| waits.again_at);
-        let deadline = self.view.active_until().filter(|_| !matches!(self.stage, PodStage::Terminating { .. }));
+        let deadline = self.deadline().filter(|_| self.outcome().is_none());
         [due(&self.stage), waits, deadline].into_iter().flatten().min()
     }
 
@@ -350,23 +401,33 @@ impl HeldPod {
         Report {
             pod: Arc::clone(&self.view),
             stage: self.stage.clone(),
+            number: self.number,
+            behavior: self.behavior,
+            news: self.news.clone(),
             node: self.node,
             address: self.address.clone(),
             contents: self.contents.clone(),
-            is_news: self.reported.as_ref() != Some(&self.stage),
+            is_news: self.reported != Some(self.number),
             faults: waits.map(|waits| waits.faults.clone()).unwrap_or_default(),
         }
     }
 
+    /// The report of a pod whose containers the node stops now.
+    fn report_of_end(&self, now: Timestamp) -> Report {
+        let at = self.deadline().unwrap_or(now);
+        let lives = self.stage.lives().map(|lives| Box::new(lives.stopped(at, Stop::Gracefully)));
+        Report { stage: PodStage::Gone { lives }, ..self.report() }
+    }
+
     fn is_contradicted(&self) -> bool {
-        matches!(self.stage, PodStage::Running { ready: true, .. })
-            && self.reported.as_ref() == Some(&self.stage)
+        self.stage.is_ready(&self.view, &self.behavior)
+            && self.reported == Some(self.number)
             && !self.view.status.ready
             && self.view.has_open_gates()
     }
 
     fn passes_soon(&self, now: Timestamp, shortest_reported: Duration) -> bool {
-        matches!(self.stage, PodStage::Creating { runs_at, .. } if runs_at < now + shortest_reported)
+        matches!(self.stage, PodStage::Creating { runs_at } if runs_at < now + shortest_reported)
     }
 }
 

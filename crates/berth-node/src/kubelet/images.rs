@@ -17,7 +17,7 @@ impl MissingImages {
 
     /// Whether the pull of the container's image fails, because of its image, or because the pod specifies it.
     pub(super) fn fails(&self, pod: &KubeletPod, container: &ContainerView) -> bool {
-        let is_told = pod.fails == Some(Failure::ImagePullBackOff) && pod.containers.iter().any(|own| own.name == container.name);
+        let is_told = pod.fails() == Some(Failure::ImagePullBackOff) && pod.containers.iter().any(|own| own.name == container.name);
         is_told || self.0.iter().any(|pattern| matches(pattern, &container.image))
     }
 

@@ -1,14 +1,15 @@
 //! The life of one pod on its node, as a state machine.
 
 use super::{
-    behavior::{Behavior, CRASHES_AFTER, PULL_ERROR_SHOWN, back_off},
+    behavior::{Behavior, PULL_ERROR_SHOWN, back_off},
+    lives::{Habit, Lives, Outcome, Stop},
     references::Step,
-    view::KubeletPod,
+    view::{KubeletPod, Runs},
 };
 use berth_api::simulation::Failure;
 use jiff::Timestamp;
 
-/// Where a pod is on its node. Moves on only in [`step`]; never backwards, but for containers that crash and are started again.
+/// Where a pod is on its node. Moves on only in [`step`]; never backwards, but for containers that are started again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PodStage {
     /// Taken on, its volumes not mounted: a claim has none, or is being deleted, or a ConfigMap or a Secret is missing. Does not end by time.
@@ -17,8 +18,6 @@ pub enum PodStage {
     Creating {
         /// When they start.
         runs_at: Timestamp,
-        /// When it is ready.
-        ready_at: Timestamp,
     },
     /// Its containers are not started, and will not be.
     Stuck {
@@ -38,74 +37,91 @@ pub enum PodStage {
     },
     /// The configuration of a container is missing. Containers whose configuration is there run, unless the other is an init container. Does not end by time.
     ConfigMissing {
-        /// Since when those run.
+        /// Since when those run that were never started before.
         since: Timestamp,
-        /// How often its containers were started again.
-        restarts: u32,
+        /// The lives of its containers, if they were started before.
+        lives: Option<Box<Lives>>,
     },
-    /// Its containers run.
-    Running {
-        /// Since when.
-        since: Timestamp,
-        /// When its probe passes; `None`: it never does, or it has passed.
-        ready_at: Option<Timestamp>,
-        /// Whether it is ready.
-        ready: bool,
-        /// When its containers end badly, if they do.
-        crashes_at: Option<Timestamp>,
-        /// How often its containers were started again.
-        restarts: u32,
-    },
-    /// Its containers ended badly and wait to be started again.
-    CrashLoop {
-        /// When they started last.
-        started: Timestamp,
-        /// When they ended.
-        crashed: Timestamp,
-        /// When they are started again.
-        again_at: Timestamp,
-        /// How often they were started again, the coming start counted.
-        restarts: u32,
-    },
-    /// It is being deleted and still holds its place.
+    /// Its containers run, end and are restarted. If it has ended, its status is the last.
+    Active(Box<Lives>),
+    /// It is being deleted and still uses resources of its node.
     Terminating {
-        /// When it lets go.
+        /// When its containers have ended.
         gone_at: Timestamp,
+        /// How those are stopped that have not ended by then.
+        stop: Stop,
+        /// The lives of its containers, if they were started.
+        lives: Option<Box<Lives>>,
     },
-    /// It has let go; nothing of it is left on the node.
-    Gone,
+    /// Nothing of it is left on the node.
+    Gone {
+        /// The lives of its containers, if they were started.
+        lives: Option<Box<Lives>>,
+    },
+}
+
+impl PodStage {
+    /// Whether its containers are ready.
+    pub(super) fn is_ready(&self, pod: &KubeletPod, behavior: &Behavior) -> bool {
+        matches!(self, Self::Active(lives) if lives.are_ready(Habit { pod, behavior }))
+    }
+
+    /// How the pod has ended by itself. `None`: it has not.
+    pub(super) fn outcome(&self, pod: &KubeletPod, behavior: &Behavior) -> Option<Outcome> {
+        match self {
+            Self::Active(lives) => lives.outcome(Habit { pod, behavior }),
+            _ => None,
+        }
+    }
+
+    pub(super) fn lives(&self) -> Option<&Lives> {
+        match self {
+            Self::Active(lives) => Some(lives),
+            Self::ConfigMissing { lives, .. } | Self::Terminating { lives, .. } | Self::Gone { lives } => lives.as_deref(),
+            Self::Mounting | Self::Creating { .. } | Self::Stuck { .. } | Self::PullFailing { .. } => None,
+        }
+    }
 }
 
 /// The stage of a pod that the node sees for the first time: from its status if that records the stage, else from the start.
 #[must_use]
 pub fn begin(pod: &KubeletPod, behavior: &Behavior, now: Timestamp) -> PodStage {
+    let habit = Habit { pod, behavior };
+    let until = pod.active_until().map_or(now, |deadline| deadline.min(now));
+    let lives = match pod.status.runs {
+        Runs::None => None,
+        Runs::AllSince(since) => Some(Lives::all_running(habit, since, until)),
+        Runs::Mixed => pod.written_status().ok().map(|written| Lives::of_status(habit, &written, until)),
+    };
     if pod.deletion_deadline.is_some() {
-        return terminating(pod, behavior, now);
+        return terminating(pod, behavior, lives.map(Box::new), now);
     }
-    let start = pod.status.start_time;
-    if pod.status.waits_to_be_created {
-        return taken_on(behavior, start.unwrap_or(now));
-    }
-    match &pod.status.running {
-        Some(running) => running_on(pod, behavior, running.started_at.unwrap_or(now), now),
-        // What it waited for is not written down; a fresh back-off is what a restarted kubelet gives it too.
-        _ if pod.status.restarts > 0 => crash_loop(now, now, pod.status.restarts),
+    let start = pod.status.start_time.unwrap_or(now);
+    match lives {
+        // Which containers run beside those that cannot be created is not decided by their lives.
+        Some(lives) if !(pod.status.waits_to_be_created && lives.are_first(habit)) => PodStage::Active(Box::new(lives)),
+        _ if pod.status.waits_to_be_created => taken_on(behavior, start),
         _ if !pod.claims.is_empty() || pod.mounts_references => PodStage::Mounting,
-        _ => taken_on(behavior, start.unwrap_or(now)),
+        _ => taken_on(behavior, start),
     }
 }
 
 /// The stage of a pod whose images have been changed while one could not be pulled; `None`: it goes on as before.
 #[must_use]
-pub(super) fn images_changed(stage: &PodStage, behavior: &Behavior, now: Timestamp) -> Option<PodStage> {
-    matches!(stage, PodStage::PullFailing { .. }).then(|| PodStage::Creating { runs_at: now, ready_at: now + behavior.ready_after })
+pub(super) fn images_changed(stage: &PodStage, now: Timestamp) -> Option<PodStage> {
+    matches!(stage, PodStage::PullFailing { .. }).then_some(PodStage::Creating { runs_at: now })
 }
 
 /// The stage of a pod whose configuration is there now; `None`: it goes on as before.
 #[must_use]
-pub(super) fn configured(stage: &PodStage, behavior: &Behavior, probed: bool, now: Timestamp) -> Option<PodStage> {
+pub(super) fn configured(stage: &PodStage, pod: &KubeletPod, behavior: &Behavior, now: Timestamp) -> Option<PodStage> {
     match stage {
-        PodStage::ConfigMissing { restarts, .. } => Some(start(now, now + behavior.ready_after, *restarts, behavior, probed)),
+        PodStage::ConfigMissing { lives: None, .. } => Some(start(pod, behavior, now)),
+        PodStage::ConfigMissing { lives: Some(lives), .. } => {
+            let mut lives = lives.clone();
+            lives.release(now);
+            Some(PodStage::Active(lives))
+        }
         _ => None,
     }
 }
@@ -113,11 +129,13 @@ pub(super) fn configured(stage: &PodStage, behavior: &Behavior, probed: bool, no
 /// What the node does next for a pod that references ConfigMaps and Secrets, if it is due.
 #[must_use]
 pub(super) fn next_step(stage: &PodStage, now: Timestamp) -> Option<Step> {
+    let is_due = |at: Option<Timestamp>| at.is_some_and(|at| at <= now).then_some(Step::Create);
     match stage {
         PodStage::Mounting => Some(Step::Mount),
         PodStage::PullFailing { .. } | PodStage::ConfigMissing { .. } => Some(Step::Create),
-        PodStage::Creating { .. } | PodStage::CrashLoop { .. } => due(stage).filter(|at| *at <= now).map(|_| Step::Create),
-        _ => None,
+        PodStage::Creating { runs_at } => is_due(Some(*runs_at)),
+        PodStage::Active(lives) => is_due(lives.starts_at()),
+        PodStage::Stuck { .. } | PodStage::Terminating { .. } | PodStage::Gone { .. } => None,
     }
 }
 
@@ -130,92 +148,77 @@ pub(super) fn mounted(behavior: &Behavior, now: Timestamp) -> PodStage {
 fn taken_on(behavior: &Behavior, at: Timestamp) -> PodStage {
     match behavior.fails {
         Some(failure @ Failure::Pending) => PodStage::Stuck { failure },
-        _ => PodStage::Creating { runs_at: at + behavior.runs_after, ready_at: at + behavior.ready_after },
+        _ => PodStage::Creating { runs_at: at + behavior.runs_after },
     }
 }
 
-fn running_on(pod: &KubeletPod, behavior: &Behavior, since: Timestamp, now: Timestamp) -> PodStage {
-    let ready = pod.status.ready;
-    let start = pod.status.start_time.unwrap_or(now);
-    let never = ready || behavior.fails == Some(Failure::NeverReady);
-    PodStage::Running {
-        since,
-        ready,
-        ready_at: (!never).then(|| (start + behavior.ready_after).max(since)),
-        crashes_at: crashes(behavior).then(|| since + CRASHES_AFTER),
-        restarts: pod.status.restarts,
-    }
-}
-
-/// The pod is being deleted: it goes when it has finished its work, and never later than its grace period ends.
+/// The pod is being deleted: it terminates when it has finished its work, and never later than its grace period ends.
 #[must_use]
-pub(super) fn terminating(pod: &KubeletPod, behavior: &Behavior, now: Timestamp) -> PodStage {
-    let wanted = now + behavior.terminates_after;
-    PodStage::Terminating { gone_at: pod.deletion_deadline.map_or(wanted, |deadline| wanted.min(deadline)) }
+pub(super) fn terminating(pod: &KubeletPod, behavior: &Behavior, lives: Option<Box<Lives>>, now: Timestamp) -> PodStage {
+    let has_ended = lives.as_deref().is_some_and(|lives| lives.outcome(Habit { pod, behavior }).is_some());
+    let wanted = if has_ended { now } else { now + behavior.terminates_after };
+    let gone_at = pod.deletion_deadline.map_or(wanted, |deadline| wanted.min(deadline));
+    let stop = if gone_at < wanted { Stop::ByForce } else { Stop::Gracefully };
+    PodStage::Terminating { gone_at, stop, lives }
 }
 
 /// When the stage ends by itself.
 #[must_use]
 pub fn due(stage: &PodStage) -> Option<Timestamp> {
     match stage {
-        PodStage::Creating { runs_at, .. } => Some(*runs_at),
+        PodStage::Creating { runs_at } => Some(*runs_at),
         PodStage::PullFailing { failed, backs_off: false, .. } => Some(*failed + PULL_ERROR_SHOWN),
         PodStage::PullFailing { failed, tries, backs_off: true, .. } => Some(*failed + back_off(*tries)),
-        PodStage::Running { ready_at, crashes_at, .. } => [*ready_at, *crashes_at].into_iter().flatten().min(),
-        PodStage::CrashLoop { again_at, .. } => Some(*again_at),
-        PodStage::Terminating { gone_at } => Some(*gone_at),
-        PodStage::Mounting | PodStage::ConfigMissing { .. } | PodStage::Stuck { .. } | PodStage::Gone => None,
+        PodStage::Active(lives) => lives.due(),
+        PodStage::Terminating { gone_at, .. } => Some(*gone_at),
+        PodStage::Mounting | PodStage::ConfigMissing { .. } | PodStage::Stuck { .. } | PodStage::Gone { .. } => None,
     }
 }
 
 /// The next stage, if one is due by `now`. Called until it gives `None`, a late caller ends where timely ones would.
 #[must_use]
-pub fn step(stage: &PodStage, behavior: &Behavior, probed: bool, now: Timestamp) -> Option<PodStage> {
+pub fn step(stage: &PodStage, pod: &KubeletPod, behavior: &Behavior, now: Timestamp) -> Option<PodStage> {
     let at = due(stage).filter(|at| *at <= now)?;
-    Some(match *stage {
-        PodStage::Creating { ready_at, .. } => start(at, ready_at, 0, behavior, probed),
-        PodStage::PullFailing { since, failed, tries, backs_off: false } => PodStage::PullFailing { since, failed, tries, backs_off: true },
-        PodStage::PullFailing { since, tries, .. } => PodStage::PullFailing { since, failed: at, tries: tries + 1, backs_off: false },
-        PodStage::Running { since, crashes_at: Some(crash), restarts, .. } if crash <= at => crash_loop(since, crash, restarts + 1),
-        PodStage::Running { since, crashes_at, restarts, .. } => {
-            PodStage::Running { since, ready_at: None, ready: true, crashes_at, restarts }
+    Some(match stage {
+        PodStage::Creating { .. } => start(pod, behavior, at),
+        PodStage::PullFailing { since, failed, tries, backs_off: false } => {
+            PodStage::PullFailing { since: *since, failed: *failed, tries: *tries, backs_off: true }
         }
-        PodStage::CrashLoop { again_at, restarts, .. } => start(again_at, again_at, restarts, behavior, probed),
-        PodStage::Terminating { .. } => PodStage::Gone,
-        PodStage::Mounting | PodStage::ConfigMissing { .. } | PodStage::Stuck { .. } | PodStage::Gone => return None,
+        PodStage::PullFailing { since, tries, .. } => {
+            PodStage::PullFailing { since: *since, failed: at, tries: tries + 1, backs_off: false }
+        }
+        PodStage::Active(lives) if behavior.config_fails && lives.starts_at().is_some_and(|starts_at| starts_at <= at) => {
+            PodStage::ConfigMissing { since: at, lives: Some(lives.clone()) }
+        }
+        PodStage::Active(lives) => {
+            let mut lives = lives.clone();
+            lives.step(Habit { pod, behavior }, at);
+            PodStage::Active(lives)
+        }
+        PodStage::Terminating { stop, lives, .. } => {
+            PodStage::Gone { lives: lives.as_ref().map(|lives| Box::new(lives.stopped(at, *stop))) }
+        }
+        PodStage::Mounting | PodStage::ConfigMissing { .. } | PodStage::Stuck { .. } | PodStage::Gone { .. } => return None,
     })
 }
 
-/// Containers start. They are ready at once if they have no probe, or if the probe passes by then.
-fn start(at: Timestamp, ready_at: Timestamp, restarts: u32, behavior: &Behavior, probed: bool) -> PodStage {
+/// Containers start.
+fn start(pod: &KubeletPod, behavior: &Behavior, at: Timestamp) -> PodStage {
     if behavior.pull_fails {
         return PodStage::PullFailing { since: at, failed: at, tries: 1, backs_off: false };
     }
     if behavior.config_fails {
-        return PodStage::ConfigMissing { since: at, restarts };
+        return PodStage::ConfigMissing { since: at, lives: None };
     }
-    let never_ready = behavior.fails == Some(Failure::NeverReady) || (probed && crashes(behavior));
-    let ready = !never_ready && (!probed || ready_at <= at);
-    PodStage::Running {
-        since: at,
-        ready,
-        ready_at: (!never_ready && !ready).then_some(ready_at),
-        crashes_at: crashes(behavior).then(|| at + CRASHES_AFTER),
-        restarts,
-    }
-}
-
-fn crash_loop(started: Timestamp, crashed: Timestamp, restarts: u32) -> PodStage {
-    PodStage::CrashLoop { started, crashed, again_at: crashed + back_off(restarts), restarts }
-}
-
-fn crashes(behavior: &Behavior) -> bool {
-    behavior.fails == Some(Failure::CrashLoopBackOff)
+    PodStage::Active(Box::new(Lives::start(Habit { pod, behavior }, at)))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{super::view::RunningView, *};
+    use super::*;
+    use berth_identity::Revision;
+    use berth_workloads::view::View;
+    use serde_json::{Value, json};
     use std::time::Duration;
 
     const LATENCY: Duration = Duration::from_secs(2);
@@ -232,7 +235,22 @@ mod tests {
             fails,
             pull_fails: fails == Some(Failure::ImagePullBackOff),
             config_fails: false,
+            completes: true,
         }
+    }
+
+    /// A pod of one container, with a readiness probe or without.
+    fn pod_of(probed: bool, status: &Value) -> KubeletPod {
+        let probe = if probed { json!({}) } else { Value::Null };
+        let pod = json!({
+            "metadata": {"name": "p", "uid": "u"}, "status": status,
+            "spec": {"containers": [{"name": "main", "image": "i", "readinessProbe": probe}]},
+        });
+        KubeletPod::decode(pod.to_string().as_bytes(), Revision(1)).expect("a pod")
+    }
+
+    fn pod(probed: bool) -> KubeletPod {
+        pod_of(probed, &json!({}))
     }
 
     fn shown(stage: &PodStage) -> String {
@@ -242,19 +260,19 @@ mod tests {
             PodStage::Stuck { failure } => format!("stuck {failure:?}"),
             PodStage::PullFailing { tries, backs_off, .. } => format!("pull failed {tries} backs_off={backs_off}"),
             PodStage::ConfigMissing { .. } => "configuration missing".to_owned(),
-            PodStage::Running { ready, restarts, .. } => format!("running ready={ready} restarts={restarts}"),
-            PodStage::CrashLoop { restarts, .. } => format!("crashed restarts={restarts}"),
+            PodStage::Active(lives) => lives.to_string(),
             PodStage::Terminating { .. } => "terminating".to_owned(),
-            PodStage::Gone => "gone".to_owned(),
+            PodStage::Gone { .. } => "gone".to_owned(),
         }
     }
 
     /// Follows a pod that is bound at 0; gives `second: stage` at each change until `until`.
     fn life(behavior: &Behavior, probed: bool, until: i64) -> Vec<String> {
-        let mut stage = begin(&KubeletPod::default(), behavior, at(0));
+        let pod = pod(probed);
+        let mut stage = begin(&pod, behavior, at(0));
         let mut seen = vec![format!("0: {}", shown(&stage))];
         while let Some(next_at) = due(&stage).filter(|next| *next <= at(until)) {
-            stage = step(&stage, behavior, probed, next_at).expect("it is due");
+            stage = step(&stage, &pod, behavior, next_at).expect("it is due");
             seen.push(format!("{}: {}", next_at.duration_since(at(0)).as_secs_f64(), shown(&stage)));
         }
         seen
@@ -262,21 +280,18 @@ mod tests {
 
     #[test]
     fn a_pod_without_probe_is_ready_as_soon_as_it_runs() {
-        assert_eq!(life(&behavior(None, 2), false, 60), ["0: creating", "2: running ready=true restarts=0"]);
+        assert_eq!(life(&behavior(None, 2), false, 60), ["0: creating", "2: ready"]);
     }
 
     #[test]
     fn a_probe_passes_later() {
-        assert_eq!(
-            life(&behavior(None, 7), true, 60),
-            ["0: creating", "2: running ready=false restarts=0", "7: running ready=true restarts=0"]
-        );
+        assert_eq!(life(&behavior(None, 7), true, 60), ["0: creating", "2: runs", "7: ready"]);
     }
 
     #[test]
     fn each_failure_shows() {
         assert_eq!(life(&behavior(Some(Failure::Pending), 2), false, 60), ["0: stuck Pending"]);
-        assert_eq!(life(&behavior(Some(Failure::NeverReady), 2), false, 60), ["0: creating", "2: running ready=false restarts=0"]);
+        assert_eq!(life(&behavior(Some(Failure::NeverReady), 2), false, 60), ["0: creating", "2: runs"]);
     }
 
     #[test]
@@ -293,42 +308,53 @@ mod tests {
         ];
         assert_eq!(life(&missing, false, 60), expected);
         // A restarted node counts from when it accepted the pod: it is late, and ends where a timely one would.
-        let mut pod = KubeletPod::default();
-        pod.status.start_time = Some(at(0));
-        (pod.status.running, pod.status.waits_to_be_created) = (Some(RunningView::default()), true);
+        let waits = json!({"name": "main", "state": {"waiting": {"reason": "ImagePullBackOff"}}});
+        let pod = pod_of(false, &json!({"startTime": at(0).to_string(), "containerStatuses": [waits]}));
         let mut stage = begin(&pod, &missing, at(40));
-        while let Some(next) = step(&stage, &missing, false, at(40)) {
+        while let Some(next) = step(&stage, &pod, &missing, at(40)) {
             stage = next;
         }
         assert_eq!(shown(&stage), "pull failed 3 backs_off=true");
-        // The image has been put right, or the registry.
+        // The image has been corrected, or the registry.
         assert_eq!(shown(&begin(&pod, &behavior(None, 2), at(40))), "creating");
-        let corrected = images_changed(&stage, &behavior(None, 2), at(40)).expect("it was failing");
-        assert_eq!(
-            step(&corrected, &behavior(None, 2), false, at(40)).as_ref().map(shown),
-            Some("running ready=true restarts=0".to_owned())
-        );
+        let corrected = images_changed(&stage, at(40)).expect("it was failing");
+        assert_eq!(step(&corrected, &pod, &behavior(None, 2), at(40)).as_ref().map(shown), Some("ready".to_owned()));
     }
 
     #[test]
     fn a_pod_whose_configuration_is_missing_starts_when_it_is_there() {
         let missing = Behavior { config_fails: true, ..behavior(None, 5) };
         assert_eq!(life(&missing, true, 60), ["0: creating", "2: configuration missing"]);
-        let there = behavior(None, 5);
-        let waits = PodStage::ConfigMissing { since: at(2), restarts: 3 };
-        let running = configured(&waits, &there, true, at(40)).expect("it waited for that");
-        assert_eq!(running, PodStage::Running { since: at(40), ready_at: Some(at(45)), ready: false, crashes_at: None, restarts: 3 });
-        assert_eq!(configured(&running, &there, true, at(41)), None);
-        // A crashed container finds it gone at its next start.
-        let crashed = PodStage::CrashLoop { started: at(2), crashed: at(3), again_at: at(13), restarts: 1 };
-        assert_eq!((next_step(&crashed, at(12)), next_step(&crashed, at(13))), (None, Some(Step::Create)));
-        assert_eq!(step(&crashed, &missing, false, at(13)).as_ref().map(shown), Some("configuration missing".to_owned()));
+        let (there, pod) = (behavior(None, 5), pod(true));
+        let waits = PodStage::ConfigMissing { since: at(2), lives: None };
+        let running = configured(&waits, &pod, &there, at(40)).expect("it waited for that");
+        assert_eq!((shown(&running), due(&running)), ("runs".to_owned(), Some(at(43))));
+        assert_eq!(configured(&running, &pod, &there, at(41)), None);
+    }
+
+    #[test]
+    fn a_container_whose_configuration_is_missing_at_its_restart_waits_for_it() {
+        let crashing = behavior(Some(Failure::CrashLoopBackOff), 2);
+        let missing = Behavior { config_fails: true, ..crashing };
+        let pod = pod(false);
+        let mut stage = begin(&pod, &crashing, at(0));
+        while let Some(next) = step(&stage, &pod, &crashing, at(13)) {
+            stage = next;
+        }
+        assert_eq!(shown(&stage), "backs off, restarts=1, code=1");
+        assert_eq!((next_step(&stage, at(14)), next_step(&stage, at(15))), (None, Some(Step::Create)));
+        let waits = step(&stage, &pod, &missing, at(15)).expect("it is due");
+        assert_eq!((shown(&waits), step(&waits, &pod, &missing, at(99))), ("configuration missing".to_owned(), None));
+        let released = configured(&waits, &pod, &crashing, at(100)).expect("it waited for that");
+        assert_eq!((shown(&released), due(&released)), ("backs off, restarts=1, code=1".to_owned(), Some(at(100))));
+        let restarted = step(&released, &pod, &crashing, at(100)).expect("it is due");
+        assert_eq!(shown(&restarted), "ready, restarts=2, code=1");
     }
 
     #[test]
     fn a_restarted_node_checks_missing_configuration_again() {
-        let mut pod = KubeletPod::default();
-        (pod.status.start_time, pod.status.waits_to_be_created) = (Some(at(0)), true);
+        let waits = json!({"name": "main", "state": {"waiting": {"reason": "CreateContainerConfigError"}}});
+        let pod = pod_of(false, &json!({"startTime": at(0).to_string(), "containerStatuses": [waits]}));
         assert_eq!(shown(&begin(&pod, &behavior(None, 2), at(40))), "creating");
         let mounts = KubeletPod { mounts_references: true, ..KubeletPod::default() };
         assert_eq!(shown(&begin(&mounts, &behavior(None, 2), at(0))), "mounting");
@@ -339,38 +365,46 @@ mod tests {
         let crashing = behavior(Some(Failure::CrashLoopBackOff), 2);
         let unprobed = [
             "0: creating",
-            "2: running ready=true restarts=0",
-            "3: crashed restarts=1",
-            "13: running ready=true restarts=1",
-            "14: crashed restarts=2",
+            "2: ready",
+            "3: ended, code=1",
+            "3.5: ready, restarts=1, code=1",
+            "4.5: ended, restarts=1, code=1",
+            "5: backs off, restarts=1, code=1",
+            "14.5: ready, restarts=2, code=1",
+            "15.5: ended, restarts=2, code=1",
+            "16: backs off, restarts=2, code=1",
+            "35.5: ready, restarts=3, code=1",
         ];
-        assert_eq!(life(&crashing, false, 20), unprobed);
-        assert!(life(&crashing, true, 20).iter().all(|line| !line.contains("ready=true")));
+        assert_eq!(life(&crashing, false, 36), unprobed);
+        assert!(life(&crashing, true, 20).iter().all(|line| !line.contains("ready")));
     }
 
     #[test]
     fn a_late_caller_ends_where_timely_ones_would() {
-        let crashing = behavior(Some(Failure::CrashLoopBackOff), 2);
-        let mut stage = begin(&KubeletPod::default(), &crashing, at(0));
-        while let Some(next) = step(&stage, &crashing, false, at(20)) {
+        let (crashing, pod) = (behavior(Some(Failure::CrashLoopBackOff), 2), pod(false));
+        let mut stage = begin(&pod, &crashing, at(0));
+        while let Some(next) = step(&stage, &pod, &crashing, at(20)) {
             stage = next;
         }
-        assert_eq!(stage, PodStage::CrashLoop { started: at(13), crashed: at(14), again_at: at(34), restarts: 2 });
+        assert_eq!(shown(&stage), "backs off, restarts=2, code=1");
+        assert_eq!(due(&stage), Some(at(35) + Duration::from_millis(500)));
     }
 
     #[test]
     fn termination_never_outlasts_the_grace_period() {
         let pod = |deadline| KubeletPod { deletion_deadline: Some(at(deadline)), ..KubeletPod::default() };
-        assert_eq!(terminating(&pod(30), &behavior(None, 2), at(0)), PodStage::Terminating { gone_at: at(5) });
-        assert_eq!(terminating(&pod(3), &behavior(None, 2), at(0)), PodStage::Terminating { gone_at: at(3) });
+        let terminating = |deadline| terminating(&pod(deadline), &behavior(None, 2), None, at(0));
+        assert_eq!(terminating(30), PodStage::Terminating { gone_at: at(5), stop: Stop::Gracefully, lives: None });
+        assert_eq!(terminating(3), PodStage::Terminating { gone_at: at(3), stop: Stop::ByForce, lives: None });
     }
 
     #[test]
     fn a_restarted_node_continues_at_the_stage_of_the_status() {
-        let mut pod = KubeletPod::default();
-        pod.status.start_time = Some(at(0));
-        assert_eq!(shown(&begin(&pod, &behavior(None, 2), at(100))), "creating");
-        (pod.status.running, pod.status.restarts) = (Some(RunningView { started_at: Some(at(2)) }), 3);
-        assert_eq!(shown(&begin(&pod, &behavior(None, 2), at(100))), "running ready=false restarts=3");
+        let begun = |status: &Value| shown(&begin(&pod_of(true, status), &behavior(None, 200), at(100)));
+        assert_eq!(begun(&json!({"startTime": at(0).to_string()})), "creating");
+        let running = json!({"name": "main", "restartCount": 0, "state": {"running": {"startedAt": at(2).to_string()}}});
+        assert_eq!(begun(&json!({"startTime": at(0).to_string(), "containerStatuses": [running]})), "runs");
+        let ready = json!([{"type": "Ready", "status": "True"}]);
+        assert_eq!(begun(&json!({"startTime": at(0).to_string(), "containerStatuses": [running], "conditions": ready})), "ready");
     }
 }

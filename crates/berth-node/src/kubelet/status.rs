@@ -5,8 +5,9 @@ mod ended;
 pub(super) use ended::{DEADLINE_MESSAGE, DEADLINE_REASON, Ending, ended};
 
 use super::{
-    behavior::back_off,
+    behavior::Behavior,
     images::{MissingImages, pull_error},
+    lives::{End, Habit, Life, LifeState, Lives, Outcome},
     references::Faults,
     stage::PodStage,
     view::{ContainerView, Gate, KubeletPod, WrittenStatus},
@@ -23,11 +24,14 @@ use berth_api::{
     simulation::Failure,
 };
 use jiff::Timestamp;
+use std::time::Duration;
 
 /// Where a pod runs, and what it lacks there.
 pub(super) struct StatusInputs<'a> {
+    /// What it does.
+    pub(super) behavior: &'a Behavior,
     /// The node's address.
-    pub(super) host_ip: &'a str,
+    pub(super) host_ip: String,
     /// The pod's own; unset until its containers are created.
     pub(super) pod_ip: Option<&'a str>,
     /// Images that the node cannot pull.
@@ -44,6 +48,11 @@ enum Hindrance<'a> {
     Config(&'a str),
 }
 
+/// The reason of the conditions of a pod that has succeeded.
+const COMPLETED: &str = "PodCompleted";
+/// The reason of the conditions of a pod that has failed.
+const FAILED: &str = "PodFailed";
+
 /// The members of a pod's status that a node writes.
 const MEMBERS: &[&str] = &["phase", "conditions", "containerStatuses", "hostIP", "hostIPs", "podIP", "podIPs", "startTime"];
 /// And of that of a pod with init containers.
@@ -58,24 +67,24 @@ pub(super) fn status(
     inputs: &StatusInputs<'_>,
     now: Timestamp,
 ) -> Option<StatusPart> {
-    if matches!(stage, PodStage::Terminating { .. } | PodStage::Gone) {
+    if matches!(stage, PodStage::Terminating { .. } | PodStage::Gone { .. }) {
         return None;
     }
     let containers = Containers { pod, written, stage, inputs };
-    let statuses: Vec<ContainerStatus> = pod.containers.iter().map(|container| containers.status(container)).collect();
-    let started = matches!(stage, PodStage::Running { .. } | PodStage::CrashLoop { .. });
+    let init_statuses = containers.init_statuses(now);
+    let statuses = containers.main_statuses();
     let ips: Vec<PodIP> = inputs.pod_ip.map(|ip| PodIP { ip: ip.to_owned() }).into_iter().collect();
     let has_init = !pod.init_containers.is_empty();
     let status = PodStatus {
-        phase: Some(if started { "Running" } else { "Pending" }.to_owned()),
-        conditions: Some(conditions(&containers, &statuses, now)),
+        phase: Some(phase(&containers).to_owned()),
+        conditions: Some(conditions(&containers, [&init_statuses, &statuses], now)),
         container_statuses: Some(statuses),
-        host_ip: Some(inputs.host_ip.to_owned()),
-        host_ips: Some(vec![HostIP { ip: inputs.host_ip.to_owned() }]),
+        host_ip: Some(inputs.host_ip.clone()),
+        host_ips: Some(vec![HostIP { ip: inputs.host_ip.clone() }]),
         pod_ip: inputs.pod_ip.map(str::to_owned),
         pod_ips: Some(ips),
         start_time: Some(pod.status.start_time.map_or_else(|| whole_seconds(now), Time)),
-        init_container_statuses: has_init.then(|| containers.init_statuses(now)),
+        init_container_statuses: has_init.then_some(init_statuses),
         ..PodStatus::default()
     };
     Some(StatusPart { object: Box::new(named(pod, status)), members: if has_init { MEMBERS_WITH_INIT } else { MEMBERS } })
@@ -93,29 +102,50 @@ fn named(pod: &KubeletPod, status: PodStatus) -> Pod {
     Pod { metadata, status: Some(status), ..Pod::default() }
 }
 
-fn conditions(containers: &Containers<'_>, statuses: &[ContainerStatus], now: Timestamp) -> Vec<PodCondition> {
-    let Containers { pod, written, stage, .. } = containers;
+/// Source: kubernetes `pkg/kubelet/kubelet_pods.go`, `getPhase`.
+fn phase(containers: &Containers<'_>) -> &'static str {
+    let Containers { pod, stage, inputs, .. } = containers;
+    match (stage, stage.outcome(pod, inputs.behavior)) {
+        (_, Some(Outcome::Succeeded)) => "Succeeded",
+        (_, Some(Outcome::Failed)) => "Failed",
+        (PodStage::Active(lives) | PodStage::ConfigMissing { lives: Some(lives), .. }, None) if lives.have_started(containers.habit()) => {
+            "Running"
+        }
+        _ => "Pending",
+    }
+}
+
+/// Source: kubernetes `pkg/kubelet/status/generate.go`.
+fn conditions(containers: &Containers<'_>, statuses: [&Vec<ContainerStatus>; 2], now: Timestamp) -> Vec<PodCondition> {
+    let Containers { pod, written, stage, inputs } = containers;
     let mut conditions = written.conditions.clone();
+    let outcome = stage.outcome(pod, inputs.behavior);
     let joined = |names: Vec<&str>| names.join(" ");
-    let unready = joined(statuses.iter().filter(|status| !status.ready).map(|status| status.name.as_str()).collect());
+    let [init, main] = statuses;
+    let sidecars = init.iter().zip(pod.init_containers.iter()).filter(|(_, container)| container.is_sidecar()).map(|(status, _)| status);
+    let unready = joined(sidecars.chain(main).filter(|status| !status.ready).map(|status| status.name.as_str()).collect());
     let unready = format!("containers with unready status: [{unready}]");
-    let (ready, since) = match stage {
-        PodStage::Running { ready, .. } => (*ready, now),
-        // Ready went at the crash, whenever that is written down.
-        PodStage::CrashLoop { crashed, .. } => (false, *crashed),
-        _ => (false, now),
-    };
+    let ready = stage.is_ready(pod, inputs.behavior);
+    // Ready ends with the container, when that is reported.
+    let since = stage.lives().and_then(Lives::last_end).filter(|_| !ready).unwrap_or(now);
     let created = !matches!(stage, PodStage::Mounting | PodStage::Creating { .. } | PodStage::Stuck { failure: Failure::Pending });
-    set(&mut conditions, "PodReadyToStartContainers", created, None, "", now);
-    let incomplete = joined(pod.init_containers.iter().skip(containers.done()).map(|container| container.name.as_str()).collect());
-    if incomplete.is_empty() {
+    set(&mut conditions, "PodReadyToStartContainers", created && outcome.is_none(), None, "", now);
+    let incomplete = containers.incomplete();
+    if outcome == Some(Outcome::Succeeded) {
+        set(&mut conditions, "Initialized", true, Some(COMPLETED), "", now);
+    } else if incomplete.is_empty() {
         set(&mut conditions, "Initialized", true, None, "", now);
     } else {
-        let message = format!("containers with incomplete status: [{incomplete}]");
+        let message = format!("containers with incomplete status: [{}]", joined(incomplete));
         set(&mut conditions, "Initialized", false, Some("ContainersNotInitialized"), &message, now);
     }
     let shut = shut_gates(&pod.gates);
-    let containers_ready = if ready { (true, None, "") } else { (false, Some("ContainersNotReady"), unready.as_str()) };
+    let containers_ready = match outcome {
+        _ if ready => (true, None, ""),
+        Some(Outcome::Succeeded) => (false, Some(COMPLETED), ""),
+        Some(Outcome::Failed) => (false, Some(FAILED), ""),
+        None => (false, Some("ContainersNotReady"), unready.as_str()),
+    };
     let pod_ready = if ready && !shut.is_empty() { (false, Some("ReadinessGatesNotReady"), shut.as_str()) } else { containers_ready };
     for (type_, (holds, reason, message)) in [("Ready", pod_ready), ("ContainersReady", containers_ready)] {
         set(&mut conditions, type_, holds, reason, message, since);
@@ -163,16 +193,28 @@ struct Containers<'a> {
     inputs: &'a StatusInputs<'a>,
 }
 
-impl Containers<'_> {
-    /// How many init containers have done their work.
+impl<'a> Containers<'a> {
+    fn habit(&self) -> Habit<'a> {
+        Habit { pod: self.pod, behavior: self.inputs.behavior }
+    }
+
+    /// How many init containers have done their work, while the pod cannot be created as a whole.
     fn done(&self) -> usize {
-        let all = self.pod.init_containers.len();
         match self.stage {
-            PodStage::Running { .. } | PodStage::CrashLoop { .. } => all,
             PodStage::PullFailing { .. } | PodStage::ConfigMissing { .. } => {
-                self.pod.init_containers.iter().position(|container| self.hindrance(container).is_some()).unwrap_or(all)
+                let init = &self.pod.init_containers;
+                init.iter().position(|container| self.hindrance(container).is_some()).unwrap_or(init.len())
             }
             _ => 0,
+        }
+    }
+
+    /// The names of init containers that have not done their part.
+    fn incomplete(&self) -> Vec<&str> {
+        match self.stage.lives() {
+            Some(lives) if lives.have_started(self.habit()) => Vec::new(),
+            Some(lives) => lives.incomplete(self.pod).collect(),
+            None => self.pod.init_containers.iter().skip(self.done()).map(|container| container.name.as_str()).collect(),
         }
     }
 
@@ -187,12 +229,16 @@ impl Containers<'_> {
     fn init_statuses(&self, now: Timestamp) -> Vec<ContainerStatus> {
         let done = self.done();
         let status = |(index, container): (usize, &ContainerView)| {
+            if let Some(lives) = self.stage.lives() {
+                return self.life_status(container, lives.of(index));
+            }
             let mut status = waiting_status(container, self.waiting(container, index == done));
             if index < done {
                 let id = container_id(self.pod, container, 0);
-                let stays = container.restart_policy.as_deref() == Some("Always");
+                let stays = container.is_sidecar();
                 let before = self.written.init_container_statuses.iter().find(|known| known.name == container.name && known.ready);
-                let state = || if stays { running(now) } else { completed(id.clone(), now) };
+                let end = End { started: now, finished: now, code: 0 };
+                let state = || if stays { running(now) } else { terminated(end, id.clone()) };
                 status.state = before.map_or_else(|| Some(state()), |known| known.state.clone());
                 status.ready = true;
                 status.started = Some(stays);
@@ -204,38 +250,75 @@ impl Containers<'_> {
         self.pod.init_containers.iter().enumerate().map(status).collect()
     }
 
-    fn status(&self, container: &ContainerView) -> ContainerStatus {
-        let pod = self.pod;
-        let is_next = self.done() == pod.init_containers.len();
+    fn main_statuses(&self) -> Vec<ContainerStatus> {
+        let first = self.pod.init_containers.len();
+        let status = |(index, container): (usize, &ContainerView)| match self.stage.lives() {
+            Some(lives) => self.life_status(container, lives.of(first + index)),
+            None => self.unstarted_status(container),
+        };
+        self.pod.containers.iter().enumerate().map(status).collect()
+    }
+
+    /// The status of a container whose pod was started.
+    fn life_status(&self, container: &ContainerView, life: &Life) -> ContainerStatus {
+        let fault = self.inputs.faults.get(&container.name).filter(|_| life.waits_for_restart());
+        let held_back = matches!(self.stage, PodStage::ConfigMissing { .. }).then_some(fault).flatten();
+        let is_main = self.pod.containers.iter().any(|own| own.name == container.name);
+        let is_done = !is_main && !container.is_sidecar();
+        let mut status = waiting_status(container, self.waiting(container, false));
+        status.restart_count = i32::try_from(life.restarts).unwrap_or(i32::MAX);
+        let ended_run = if life.is_running() { status.restart_count - 1 } else { status.restart_count };
+        let last_state = life.last.map(|end| terminated(end, container_id(self.pod, container, ended_run)));
+        match life.state {
+            LifeState::Waiting => return status,
+            LifeState::Running { since, ready, .. } => {
+                status.state = Some(running(since));
+                status.ready = ready && !is_done;
+                status.started = Some(!is_done);
+                status.last_state = last_state;
+            }
+            LifeState::Ended { .. } | LifeState::BackingOff { .. } if held_back.is_some() => {
+                status.state = Some(waiting("CreateContainerConfigError", held_back.cloned()));
+                status.last_state = last_state;
+                return status;
+            }
+            LifeState::Ended { .. } => {
+                status.state = last_state;
+                status.ready = is_done && life.last.is_some_and(|end| end.code == 0);
+                status.last_state = last_end(self.written, &container.name, life.restarts);
+            }
+            LifeState::BackingOff { .. } => {
+                status.state = Some(self.backing_off(container, life));
+                status.last_state = last_state;
+            }
+        }
+        status.image_id = image_id(container);
+        status.container_id = Some(container_id(self.pod, container, status.restart_count));
+        status
+    }
+
+    fn backing_off(&self, container: &ContainerView, life: &Life) -> ContainerState {
+        let (back_off, name) = (back_off_text(life.back_off()), &container.name);
+        let pod = format!("{}_{}({})", self.pod.name, self.pod.namespace, self.pod.uid);
+        waiting("CrashLoopBackOff", Some(format!("back-off {back_off} restarting failed container={name} pod={pod}")))
+    }
+
+    /// The status of a container whose pod was not started as a whole.
+    fn unstarted_status(&self, container: &ContainerView) -> ContainerStatus {
+        let is_next = self.done() == self.pod.init_containers.len();
         let mut status = waiting_status(container, self.waiting(container, is_next));
         match self.stage {
-            PodStage::Running { since, ready, restarts, .. } => {
-                status.state = Some(self.running_since(container, *since));
-                status.ready = *ready;
-                status.started = Some(true);
-                status.restart_count = i32::try_from(*restarts).unwrap_or(i32::MAX);
-                status.last_state = last_end(self.written, &container.name);
-            }
             PodStage::PullFailing { since, .. } | PodStage::ConfigMissing { since, .. }
                 if is_next && self.hindrance(container).is_none() =>
             {
                 status.state = Some(self.running_since(container, *since));
                 status.ready = container.readiness_probe.is_none();
                 status.started = Some(true);
+                status.image_id = image_id(container);
+                status.container_id = Some(container_id(self.pod, container, status.restart_count));
             }
-            PodStage::ConfigMissing { restarts, .. } => {
-                status.restart_count = i32::try_from(*restarts).unwrap_or(i32::MAX);
-                status.last_state = last_end(self.written, &container.name);
-                return status;
-            }
-            PodStage::CrashLoop { started, crashed, restarts, .. } => {
-                status.restart_count = i32::try_from(*restarts).unwrap_or(i32::MAX);
-                status.last_state = Some(self.crash(container, *started, *crashed));
-            }
-            _ => return status,
+            _ => (),
         }
-        status.image_id = image_id(container);
-        status.container_id = Some(container_id(pod, container, status.restart_count));
         status
     }
 
@@ -260,32 +343,10 @@ impl Containers<'_> {
             (PodStage::PullFailing { .. } | PodStage::ConfigMissing { .. }, Some(Hindrance::Config(message))) => {
                 ("CreateContainerConfigError", Some(message.to_owned()))
             }
-            (PodStage::CrashLoop { restarts, .. }, _) => {
-                let (back_off, name) = (back_off_text(*restarts), &container.name);
-                let message = format!(
-                    "back-off {back_off} restarting failed container={name} pod={}_{}({})",
-                    self.pod.name, self.pod.namespace, self.pod.uid
-                );
-                ("CrashLoopBackOff", Some(message))
-            }
             _ if !self.pod.init_containers.is_empty() => ("PodInitializing", None),
             _ => ("ContainerCreating", None),
         };
-        let waiting = ContainerStateWaiting { reason: Some(reason.to_owned()), message };
-        ContainerState { waiting: Some(waiting), ..ContainerState::default() }
-    }
-
-    fn crash(&self, container: &ContainerView, started: Timestamp, crashed: Timestamp) -> ContainerState {
-        let before = last_restarts(self.written, &container.name);
-        let terminated = ContainerStateTerminated {
-            exit_code: 1,
-            reason: Some("Error".to_owned()),
-            started_at: Some(whole_seconds(started)),
-            finished_at: Some(whole_seconds(crashed)),
-            container_id: Some(container_id(self.pod, container, before)),
-            ..ContainerStateTerminated::default()
-        };
-        ContainerState { terminated: Some(terminated), ..ContainerState::default() }
+        waiting(reason, message)
     }
 }
 
@@ -304,11 +365,17 @@ fn running(since: Timestamp) -> ContainerState {
     ContainerState { running: Some(ContainerStateRunning { started_at: Some(whole_seconds(since)) }), ..ContainerState::default() }
 }
 
-fn completed(id: String, at: Timestamp) -> ContainerState {
+fn waiting(reason: &str, message: Option<String>) -> ContainerState {
+    let waiting = ContainerStateWaiting { reason: Some(reason.to_owned()), message };
+    ContainerState { waiting: Some(waiting), ..ContainerState::default() }
+}
+
+fn terminated(end: End, id: String) -> ContainerState {
     let terminated = ContainerStateTerminated {
-        reason: Some("Completed".to_owned()),
-        started_at: Some(whole_seconds(at)),
-        finished_at: Some(whole_seconds(at)),
+        exit_code: end.code,
+        reason: Some(if end.code == 0 { "Completed" } else { "Error" }.to_owned()),
+        started_at: Some(whole_seconds(end.started)),
+        finished_at: Some(whole_seconds(end.finished)),
         container_id: Some(id),
         ..ContainerStateTerminated::default()
     };
@@ -324,17 +391,16 @@ pub(super) fn backing_off(image: &str) -> String {
     format!("Back-off pulling image \"{image}\"")
 }
 
-fn back_off_text(restarts: u32) -> String {
-    let seconds = back_off(restarts).as_secs();
+/// As Go prints a duration of whole seconds.
+fn back_off_text(back_off: Duration) -> String {
+    let seconds = back_off.as_secs();
     if seconds < 60 { format!("{seconds}s") } else { format!("{}m{}s", seconds / 60, seconds % 60) }
 }
 
-fn last_end(written: &WrittenStatus, name: &str) -> Option<ContainerState> {
-    written.container_statuses.iter().find(|status| status.name == name)?.last_state.clone()
-}
-
-fn last_restarts(written: &WrittenStatus, name: &str) -> i32 {
-    written.container_statuses.iter().find(|status| status.name == name).map_or(0, |status| status.restart_count)
+/// How the run before the last one ended, if a status reports it: a node keeps the last one only.
+fn last_end(written: &WrittenStatus, name: &str, restarts: u32) -> Option<ContainerState> {
+    let mut known = written.container_statuses.iter().chain(&written.init_container_statuses).filter(|status| status.name == name);
+    known.find(|status| status.restart_count.unsigned_abs() == restarts)?.last_state.clone()
 }
 
 /// Unique per start of a container, and the same in each computation.

@@ -6,8 +6,8 @@ use berth_api::{
     Object,
     annotations::{SIM_READY_AFTER, SIM_TERMINATES_AFTER},
     decode::from_json,
-    k8s_openapi::api::core::v1::{Container, ContainerStatus, Pod, PodCondition, PodSpec, PodStatus},
-    simulation::{self, Failure},
+    k8s_openapi::api::core::v1::{Container, ContainerRestartRule, ContainerState, ContainerStatus, Pod, PodCondition, PodSpec, PodStatus},
+    simulation::{self, Courses, Failure, seed},
 };
 use berth_identity::{Name, Namespace, NodeName, Recent, Revision, Uid};
 use berth_workloads::view::{Identity, PodVolume, View, WireMetadata, claims_of};
@@ -49,18 +49,45 @@ pub struct KubeletPod {
     pub host_network: bool,
     /// How long it may be active on its node; of more than a century nothing is kept.
     pub active_deadline_seconds: Option<u32>,
+    /// How long it may take to terminate.
+    pub grace_period_seconds: Option<u32>,
+    /// Which of its containers are restarted when they have ended.
+    pub restart_policy: RestartPolicy,
     /// Its readiness gates.
     pub gates: Box<[Gate]>,
-    /// `sim.berth.dev/ready-after`.
-    pub ready_after: Option<Duration>,
-    /// `sim.berth.dev/terminates-after`.
-    pub terminates_after: Option<Duration>,
-    /// `sim.berth.dev/fails`.
-    pub fails: Option<Failure>,
+    /// What its annotations specify; `None`: nothing.
+    pub annotated: Option<Box<Annotated>>,
     /// How far it is, by its status.
     pub status: StatusView,
     /// What it was read from. In one process with the store these are the store's own bytes; decoded they would be the largest part of the view.
     pub(super) json: Bytes,
+}
+
+/// What the annotations `sim.berth.dev/…` of a pod specify.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Annotated {
+    /// `ready-after`.
+    pub ready_after: Option<Duration>,
+    /// `terminates-after`.
+    pub terminates_after: Option<Duration>,
+    /// `fails`.
+    pub fails: Option<Failure>,
+    /// `completes-after`, `exit-code` and `fails-first`.
+    pub courses: Option<Courses>,
+}
+
+impl Annotated {
+    fn of_pod(annotations: &BTreeMap<String, String>, uid: &str) -> Option<Box<Self>> {
+        // The pod's own duration of a range.
+        let duration = |key: &str| simulation::spread(annotations, key).map(|spread| spread.pick(seed(&[uid, key])));
+        let annotated = Self {
+            ready_after: duration(SIM_READY_AFTER),
+            terminates_after: duration(SIM_TERMINATES_AFTER),
+            fails: simulation::fails(annotations),
+            courses: Courses::of_pod(annotations),
+        };
+        (annotated != Self::default()).then(|| Box::new(annotated))
+    }
 }
 
 /// One container of the spec.
@@ -73,14 +100,93 @@ pub struct ContainerView {
     pub image: String,
     /// Whether a readiness probe decides when it is ready.
     pub readiness_probe: Option<IgnoredAny>,
-    /// `Always` for init containers that stay.
+    /// Its own restart policy. `Always` for init containers that stay.
     pub restart_policy: Option<String>,
+    /// Exit codes after which it is restarted in any case.
+    #[serde(rename = "restartPolicyRules")]
+    pub restart_rules: Box<[RestartRule]>,
     /// Whether a variable of its environment is of a ConfigMap or a Secret.
     #[serde(rename = "env", deserialize_with = "reads_references")]
     pub reads_keys: bool,
     /// Whether its environment is of ConfigMaps or Secrets as a whole.
     #[serde(rename = "envFrom", deserialize_with = "is_not_empty")]
     pub reads_all: bool,
+}
+
+impl ContainerView {
+    /// Whether it is an init container that runs beside the others.
+    #[must_use]
+    pub fn is_sidecar(&self) -> bool {
+        self.restart_policy.as_deref() == Some("Always")
+    }
+}
+
+/// Which containers are restarted when they have ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum RestartPolicy {
+    /// All.
+    #[default]
+    Always,
+    /// Those that have failed.
+    OnFailure,
+    /// None.
+    Never,
+}
+
+impl RestartPolicy {
+    /// The policy of this name.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        match name {
+            "Always" => Some(Self::Always),
+            "OnFailure" => Some(Self::OnFailure),
+            "Never" => Some(Self::Never),
+            _ => None,
+        }
+    }
+
+    fn of(name: Option<&str>) -> Self {
+        name.and_then(Self::named).unwrap_or_default()
+    }
+}
+
+/// Exit codes after which a container is restarted.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct RestartRule {
+    exit_codes: ExitCodes,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+struct ExitCodes {
+    operator: String,
+    values: Vec<i32>,
+}
+
+impl RestartRule {
+    /// Whether a container that has ended with this code is restarted.
+    #[must_use]
+    pub fn matches(&self, code: i32) -> bool {
+        match self.exit_codes.operator.as_str() {
+            "In" => self.exit_codes.values.contains(&code),
+            "NotIn" => !self.exit_codes.values.contains(&code),
+            _ => false,
+        }
+    }
+}
+
+impl From<&ContainerRestartRule> for RestartRule {
+    fn from(rule: &ContainerRestartRule) -> Self {
+        let codes = rule.exit_codes.as_ref();
+        let exit_codes =
+            codes.map(|codes| ExitCodes { operator: codes.operator.clone(), values: codes.values.clone().unwrap_or_default() });
+        Self { exit_codes: exit_codes.unwrap_or_default() }
+    }
+}
+
+fn restart_rules(container: &Container) -> impl Iterator<Item = RestartRule> + '_ {
+    container.restart_policy_rules.iter().flatten().map(RestartRule::from)
 }
 
 fn reads_references<'de, D: Deserializer<'de>>(deserializer: D) -> Result<bool, D::Error> {
@@ -188,6 +294,7 @@ impl From<&Container> for ContainerView {
             image: container.image.clone().unwrap_or_default(),
             readiness_probe: container.readiness_probe.is_some().then_some(IgnoredAny),
             restart_policy: container.restart_policy.clone(),
+            restart_rules: restart_rules(container).collect(),
             reads_keys: reads_keys(container),
             reads_all: reads_all(container),
         }
@@ -207,6 +314,7 @@ impl PartialEq<Container> for ContainerView {
     fn eq(&self, other: &Container) -> bool {
         self.texts() == other.texts()
             && self.restart_policy == other.restart_policy
+            && self.restart_rules.iter().cloned().eq(restart_rules(other))
             && self.readiness_probe.is_some() == other.readiness_probe.is_some()
             && (self.reads_keys, self.reads_all) == (reads_keys(other), reads_all(other))
     }
@@ -225,18 +333,61 @@ pub struct StatusView {
     pub ready: bool,
     /// Whether a container waits because its image could not be pulled, or because its configuration is missing.
     pub waits_to_be_created: bool,
-    /// The highest restart count.
-    pub restarts: u32,
-    /// Since when the first container with a probe runs, if it does.
-    pub running: Option<RunningView>,
+    /// What its containers have done.
+    pub runs: Runs,
 }
 
-/// A container that runs.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct RunningView {
-    /// Since when.
-    pub started_at: Option<Timestamp>,
+/// What the containers of a pod have done, as far as a node decides by it without the whole status.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Runs {
+    /// None has run.
+    #[default]
+    None,
+    /// All run since then, each for the first time, and there are no init containers.
+    AllSince(Timestamp),
+    /// Anything else.
+    Mixed,
+}
+
+impl Runs {
+    fn of(has_init: bool, containers: impl Iterator<Item = ContainerRuns>) -> Self {
+        let mut containers = containers.peekable();
+        let first = containers.peek().and_then(|container| container.running_since);
+        let (mut none, mut all) = (true, first.is_some() && !has_init);
+        for container in containers {
+            none &= !container.has_run;
+            all &= container.running_since == first && container.restarts == 0 && !container.has_ended;
+        }
+        match first {
+            _ if none => Self::None,
+            Some(since) if all => Self::AllSince(since),
+            _ => Self::Mixed,
+        }
+    }
+}
+
+/// What one container has done.
+struct ContainerRuns {
+    running_since: Option<Timestamp>,
+    /// Whether it runs or has run.
+    has_run: bool,
+    /// Whether a run of it has ended.
+    has_ended: bool,
+    restarts: i32,
+}
+
+impl ContainerRuns {
+    fn of(status: &ContainerStatus) -> Self {
+        let terminated = |state: &Option<ContainerState>| state.as_ref().is_some_and(|state| state.terminated.is_some());
+        let running = status.state.as_ref().and_then(|state| state.running.as_ref());
+        let has_ended = terminated(&status.state) || terminated(&status.last_state);
+        Self {
+            running_since: running.and_then(|running| running.started_at.as_ref()).map(|time| time.0),
+            has_run: running.is_some() || has_ended,
+            has_ended,
+            restarts: status.restart_count,
+        }
+    }
 }
 
 /// The part of a pod's status that stays in a new status.
@@ -256,6 +407,12 @@ impl KubeletPod {
     #[must_use]
     pub fn has_readiness_probe(&self) -> bool {
         self.containers.iter().any(|container| container.readiness_probe.is_some())
+    }
+
+    /// How its annotation makes it fail.
+    #[must_use]
+    pub fn fails(&self) -> Option<Failure> {
+        self.annotated.as_ref().and_then(|annotated| annotated.fails)
     }
 
     /// Whether all its readiness gates are open.
@@ -310,6 +467,8 @@ struct WireSpec {
     image_pull_secrets: Vec<IgnoredAny>,
     readiness_gates: Vec<WireGate>,
     active_deadline_seconds: Option<i64>,
+    termination_grace_period_seconds: Option<i64>,
+    restart_policy: Option<String>,
     host_network: bool,
 }
 
@@ -354,12 +513,34 @@ struct WireStatus {
 struct WireContainerStatus {
     restart_count: i32,
     state: Option<WireState>,
+    last_state: Option<WireState>,
+}
+
+impl WireContainerStatus {
+    fn runs(&self) -> ContainerRuns {
+        let terminated = |state: &Option<WireState>| state.as_ref().is_some_and(|state| state.terminated.is_some());
+        let running = self.state.as_ref().and_then(|state| state.running.as_ref());
+        let has_ended = terminated(&self.state) || terminated(&self.last_state);
+        ContainerRuns {
+            running_since: running.and_then(|running| running.started_at),
+            has_run: running.is_some() || has_ended,
+            has_ended,
+            restarts: self.restart_count,
+        }
+    }
 }
 
 #[derive(Deserialize)]
 struct WireState {
     waiting: Option<WireWaiting>,
-    running: Option<RunningView>,
+    running: Option<WireRunning>,
+    terminated: Option<IgnoredAny>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct WireRunning {
+    started_at: Option<Timestamp>,
 }
 
 #[derive(Deserialize)]
@@ -382,8 +563,7 @@ impl From<WireStatus> for StatusView {
             start_time: wire.start_time,
             ready: wire.conditions.iter().any(WireCondition::is_ready),
             waits_to_be_created,
-            restarts: wire.container_statuses.iter().map(|status| status.restart_count.unsigned_abs()).max().unwrap_or(0),
-            running: wire.container_statuses.into_iter().find_map(|status| status.state).and_then(|state| state.running),
+            runs: Runs::of(!wire.init_container_statuses.is_empty(), all().map(WireContainerStatus::runs)),
             pod_ip: wire.pod_ip,
         }
     }
@@ -413,13 +593,13 @@ impl KubeletPod {
             reads_references: reads_some(&init, &main) || pull_secrets,
             host_network: spec.and_then(|spec| spec.host_network) == Some(true),
             active_deadline_seconds: spec.and_then(|spec| spec.active_deadline_seconds).and_then(seconds),
+            grace_period_seconds: spec.and_then(|spec| spec.termination_grace_period_seconds).and_then(seconds),
+            restart_policy: RestartPolicy::of(spec.and_then(|spec| spec.restart_policy.as_deref())),
             gates: spec.map(|spec| gates(spec, pod.status.as_ref())).unwrap_or_default(),
             containers: main,
             init_containers: init,
             claims: claims_of(&volumes),
-            ready_after: simulation::duration(annotations, SIM_READY_AFTER),
-            terminates_after: simulation::duration(annotations, SIM_TERMINATES_AFTER),
-            fails: simulation::fails(annotations),
+            annotated: Annotated::of_pod(annotations, meta.uid.as_deref().unwrap_or_default()),
             status: pod.status.as_ref().map(StatusView::of).unwrap_or_default(),
             json: json.clone(),
         }
@@ -445,15 +625,14 @@ impl StatusView {
         let waiting = |status: &ContainerStatus| status.state.as_ref()?.waiting.as_ref()?.reason.clone();
         let mut reasons = status.init_container_statuses.iter().flatten().chain(containers()).filter_map(waiting);
         let is_ready = |condition: &PodCondition| condition.type_ == "Ready" && condition.status == "True";
-        let running = containers().find_map(|status| status.state.as_ref()).and_then(|state| state.running.as_ref());
+        let init = || status.init_container_statuses.iter().flatten();
         Self {
             finished: berth_api::pod::is_terminal(status.phase.as_deref().unwrap_or_default()),
             pod_ip: status.pod_ip.as_deref().map(Into::into),
             start_time: status.start_time.as_ref().map(|time| time.0),
             ready: status.conditions.iter().flatten().any(is_ready),
             waits_to_be_created: reasons.any(|reason| holds_creation(&reason)),
-            restarts: containers().map(|status| status.restart_count.unsigned_abs()).max().unwrap_or(0),
-            running: running.map(|running| RunningView { started_at: running.started_at.as_ref().map(|time| time.0) }),
+            runs: Runs::of(init().next().is_some(), init().chain(containers()).map(ContainerRuns::of)),
         }
     }
 }
@@ -466,9 +645,11 @@ impl View for KubeletPod {
     fn decode_shared(json: &Bytes, revision: Revision) -> Result<Self, serde_json::Error> {
         let mut wire: Wire = from_json(json)?;
         let annotations = wire.metadata.annotations.unwrap_or_default();
+        let uid = wire.metadata.uid.as_deref().unwrap_or_default();
         Ok(Self {
             namespace: wire.metadata.namespace.into(),
             name: wire.metadata.name.into(),
+            annotated: Annotated::of_pod(&annotations, uid),
             uid: wire.metadata.uid.into(),
             revision,
             has_owner: wire.metadata.owner_references.as_ref().is_some_and(|owners| !owners.is_empty()),
@@ -476,6 +657,8 @@ impl View for KubeletPod {
             reads_references: wire.spec.reads_references(),
             host_network: wire.spec.host_network,
             active_deadline_seconds: wire.spec.active_deadline_seconds.and_then(seconds),
+            grace_period_seconds: wire.spec.termination_grace_period_seconds.and_then(seconds),
+            restart_policy: RestartPolicy::of(wire.spec.restart_policy.as_deref()),
             gates: wire.spec.gates(&wire.status),
             node_name: wire.spec.node_name,
             deletion_deadline: wire.metadata.deletion_timestamp.map(|time| time.0),
@@ -483,9 +666,6 @@ impl View for KubeletPod {
             containers: wire.spec.containers,
             init_containers: wire.spec.init_containers,
             claims: claims_of(&wire.spec.volumes.unwrap_or_default()),
-            ready_after: simulation::duration(&annotations, SIM_READY_AFTER),
-            terminates_after: simulation::duration(&annotations, SIM_TERMINATES_AFTER),
-            fails: simulation::fails(&annotations),
             status: wire.status.into(),
             json: json.clone(),
         })
@@ -517,27 +697,30 @@ mod tests {
         let waiting = |reason: &str| json!({"state": {"waiting": {"reason": reason}}});
         let running = json!({"restartCount": 3, "state": {"running": {"startedAt": "2026-01-01T00:00:02Z"}}});
         let up = read(&json!({
-            "phase": "Running", "podIP": "10.0.0.1", "startTime": "2026-01-01T00:00:00Z", "containerStatuses": [{"restartCount": 1}, running],
+            "phase": "Running", "podIP": "10.0.0.1", "startTime": "2026-01-01T00:00:00Z", "containerStatuses": [{"restartCount": 1}, running.clone()],
             "conditions": [{"type": "Initialized", "status": "False"}, {"type": "Ready", "status": "True"}],
         }));
-        let started_at = "2026-01-01T00:00:02Z".parse().ok();
         let expected = StatusView {
             pod_ip: Some("10.0.0.1".into()),
             start_time: "2026-01-01T00:00:00Z".parse().ok(),
             ready: true,
-            restarts: 3,
-            running: Some(RunningView { started_at }),
+            runs: Runs::Mixed,
             ..StatusView::default()
         };
         assert_eq!(up.status, expected);
         assert_eq!(up.written_status().expect("a status").container_statuses.len(), 2);
         let stuck = |list: &str| read(&json!({"phase": "Pending", list: [waiting("ContainerCreating"), waiting("ErrImagePull")]})).status;
         assert!(stuck("containerStatuses").waits_to_be_created && stuck("initContainerStatuses").waits_to_be_created);
-        assert_eq!(
-            read(&json!({"containerStatuses": [waiting("ContainerCreating"), running]})).status.running,
-            None,
-            "the first that tells"
-        );
+        let runs = |status: Value| read(&status).status.runs;
+        let first = json!({"restartCount": 0, "state": {"running": {"startedAt": "2026-01-01T00:00:02Z"}}});
+        let since = "2026-01-01T00:00:02Z".parse().expect("a time");
+        let ended = json!({"state": {"terminated": {"exitCode": 0}}});
+        assert_eq!(runs(json!({"containerStatuses": [waiting("ContainerCreating"), waiting("ContainerCreating")]})), Runs::None);
+        assert_eq!(runs(json!({"containerStatuses": [first, first]})), Runs::AllSince(since));
+        assert_eq!(runs(json!({"containerStatuses": [first, running]})), Runs::Mixed);
+        assert_eq!(runs(json!({"containerStatuses": [waiting("ContainerCreating"), first]})), Runs::Mixed);
+        assert_eq!(runs(json!({"containerStatuses": [first], "initContainerStatuses": [ended]})), Runs::Mixed);
+        assert_eq!(runs(json!({"containerStatuses": [ended]})), Runs::Mixed);
         assert!(read(&json!({"phase": "Failed"})).status.finished);
     }
 
@@ -558,11 +741,13 @@ mod tests {
                 "name": "web-1", "namespace": "shop", "uid": "u",
                 "ownerReferences": [{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "o", "controller": true}],
                 "deletionTimestamp": "2026-01-01T00:00:30Z", "finalizers": ["example.com/hold"],
-                "annotations": {"sim.berth.dev/ready-after": "5s", "sim.berth.dev/terminates-after": "7s", "sim.berth.dev/fails": "Pending"},
+                "annotations": {"sim.berth.dev/ready-after": "5s", "sim.berth.dev/terminates-after": "7s±2s", "sim.berth.dev/fails": "Pending", "sim.berth.dev/exit-code.d": "3"},
             },
             "spec": {
                 "nodeName": "n", "volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "c"}}, {"name": "tmp", "emptyDir": {}}],
-                "containers": [{"name": "c", "image": "i", "readinessProbe": {}}, {"name": "d"}],
+                "containers": [{"name": "c", "image": "i", "readinessProbe": {}}, {"name": "d", "restartPolicy": "Never",
+                    "restartPolicyRules": [{"action": "Restart", "exitCodes": {"operator": "In", "values": [3]}}]}],
+                "restartPolicy": "OnFailure", "terminationGracePeriodSeconds": 7,
                 "initContainers": [{"name": "once", "image": "i", "restartPolicy": "Always"}],
                 "hostNetwork": true, "activeDeadlineSeconds": 30,
                 "readinessGates": [{"conditionType": "Ready"}, {"conditionType": "example.com/gate"}],

@@ -220,7 +220,7 @@ impl Habit {
 }
 
 fn behaviour(pod: &KubeletPod, start: Duration, stop: Duration) -> Behavior {
-    Behavior::of(pod, Latencies { start, stop }, &MissingImages::default())
+    Behavior { completes: false, ..Behavior::of(pod, Latencies { start, stop }, &MissingImages::default()) }
 }
 
 /// A pod that was there goes on from where it was.

@@ -3,6 +3,7 @@
 mod clock;
 mod costs;
 mod crashes;
+mod ended;
 mod left_behind;
 mod limits;
 mod lives;

@@ -110,11 +110,61 @@ fn a_pod_of_a_higher_priority_gets_the_room_of_a_lower_one_when_that_has_gone_in
 
     // It is deleted at last. No other pod takes the room, and the nomination ends with the binding.
     berth.kubectl(&["delete", "pod", "low", "--grace-period=1", "--wait=false"]);
-    berth.kubectl_until(&["get", "pod", "low", "-o", "jsonpath={.status.phase}"], |phase| phase == "Succeeded");
+    let state = "jsonpath={.status.phase} {.status.containerStatuses[0].state.terminated.exitCode}";
+    berth.kubectl_until(&["get", "pod", "low", "-o", state], |state| state == "Failed 137");
     berth.kubectl(&["wait", "--for=condition=Ready", "pod/high", "--timeout=60s"]);
     let high = get(&berth, "pod", "high");
     assert_eq!((&high["spec"]["nodeName"], &high["status"]["nominatedNodeName"]), (&json!("node-0"), &Value::Null));
     assert_eq!(get(&berth, "pod", "same")["spec"]["nodeName"], Value::Null);
+}
+
+#[test]
+fn kubectl_shows_how_pods_end() {
+    if !kubectl_is_here() {
+        return;
+    }
+    let berth = up_with(&[]);
+    let run = |name: &str, policy: &str, annotations: Value, more: Value| {
+        let mut spec = json!({"restartPolicy": policy});
+        spec.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        let mut manifest = pod(name, &spec);
+        let annotations = annotations.as_object().unwrap().clone();
+        manifest["metadata"]["annotations"] = annotations.into_iter().map(|(key, value)| (format!("sim.berth.dev/{key}"), value)).collect();
+        berth.apply(&manifest.to_string());
+    };
+    let init = json!({"initContainers": [{"name": "a", "image": "i"}, {"name": "b", "image": "i"}]});
+    let sidecar = json!({"initContainers": [{"name": "proxy", "image": "i", "restartPolicy": "Always"}]});
+    run("done", "Never", json!({}), json!({}));
+    run("failed", "Never", json!({"exit-code": "3"}), json!({}));
+    run("crashes", "OnFailure", json!({"exit-code": "3"}), json!({}));
+    run("repeats", "Always", json!({"completes-after": "500ms"}), json!({}));
+    run("with-sidecar", "Never", json!({}), sidecar);
+    run("init-waits", "Always", json!({"completes-after.b": "1h"}), init.clone());
+    run("init-failed", "Never", json!({"exit-code.a": "2"}), init.clone());
+    run("init-crashes", "Always", json!({"exit-code.b": "2"}), init);
+    for (name, ready, status, restarts) in [
+        ("done", "0/1", "Completed", "0"),
+        ("failed", "0/1", "Error", "0"),
+        ("crashes", "0/1", "CrashLoopBackOff", "1"),
+        ("repeats", "0/1", "CrashLoopBackOff", "1"),
+        ("with-sidecar", "0/2", "Completed", "0"),
+        ("init-waits", "0/1", "Init:1/2", "0"),
+        ("init-failed", "0/1", "Init:Error", "0"),
+        ("init-crashes", "0/1", "Init:CrashLoopBackOff", "1"),
+    ] {
+        let is_so = |text: &str| text.split_whitespace().take(4).eq([name, ready, status, restarts]);
+        berth.kubectl_until(&["get", "pod", name, "--no-headers"], is_so);
+    }
+    for (name, phase) in [("done", "Succeeded"), ("with-sidecar", "Succeeded"), ("failed", "Failed"), ("init-failed", "Failed")] {
+        assert_eq!(get(&berth, "pod", name)["status"]["phase"], phase, "{name}");
+    }
+    let ended = &get(&berth, "pod", "failed")["status"]["containerStatuses"][0]["state"]["terminated"];
+    assert_eq!((&ended["exitCode"], &ended["reason"]), (&json!(3), &json!("Error")));
+    assert!(ended["startedAt"].is_string() && ended["finishedAt"].is_string() && ended["containerID"].is_string(), "{ended}");
+    let log = berth.kubectl(&["logs", "done"]);
+    assert!(log.contains("simulated container \"main\" exited with code 0: Completed"), "{log}");
+    let described = berth.kubectl(&["describe", "pod", "crashes"]);
+    assert!(described.contains("Back-off restarting failed container main in pod crashes"), "{described}");
 }
 
 #[test]

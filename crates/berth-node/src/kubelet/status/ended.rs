@@ -1,7 +1,10 @@
 //! The last status of a pod: its containers have ended, and nothing follows.
 
-use super::{named, set, whole_seconds};
-use crate::kubelet::view::{KubeletPod, WrittenStatus};
+use super::{COMPLETED, Containers, FAILED, StatusInputs, named, set, whole_seconds};
+use crate::kubelet::{
+    stage::PodStage,
+    view::{KubeletPod, WrittenStatus},
+};
 use berth_api::{
     StatusPart,
     k8s_openapi::api::core::v1::{ContainerState, ContainerStateTerminated, ContainerStatus, PodCondition, PodStatus},
@@ -30,17 +33,29 @@ const MEMBERS: &[&str] = &["phase", "conditions", "containerStatuses", "initCont
 /// And past a deadline.
 const MEMBERS_WITH_REASON: &[&str] = &["phase", "conditions", "containerStatuses", "initContainerStatuses", "reason", "message"];
 
-/// The status of a pod whose containers have ended. Those that ran have ended well; what else is known of one stays; one that never ran counts as lost.
+/// The status of a pod whose containers have ended, as in the lives of the stage. Without lives, those that ran have ended well, and what else is
+/// known of one stays. A container that never ran counts as lost.
 ///
 /// Source: kubernetes `pkg/kubelet/status/status_manager.go`, `TerminatePod`.
-pub(in crate::kubelet) fn ended(pod: &KubeletPod, written: &WrittenStatus, ending: Ending, now: Timestamp) -> StatusPart {
-    let init: Vec<ContainerStatus> = written.init_container_statuses.iter().map(|status| stopped(status, now)).collect();
+pub(in crate::kubelet) fn ended(
+    pod: &KubeletPod,
+    written: &WrittenStatus,
+    (stage, inputs): (&PodStage, &StatusInputs<'_>),
+    ending: Ending,
+    now: Timestamp,
+) -> StatusPart {
+    let containers = Containers { pod, written, stage, inputs };
+    let (init, main) = match stage.lives() {
+        Some(_) => (containers.init_statuses(now), containers.main_statuses()),
+        None => (written.init_container_statuses.clone(), written.container_statuses.clone()),
+    };
+    let init: Vec<ContainerStatus> = init.iter().map(|status| stopped(status, now)).collect();
     let is_initialized = init.iter().all(has_ended);
     let end = |status: &ContainerStatus| {
         let status = stopped(status, now);
         if is_initialized && !has_ended(&status) { lost(status) } else { status }
     };
-    let main: Vec<ContainerStatus> = written.container_statuses.iter().map(end).collect();
+    let main: Vec<ContainerStatus> = main.iter().map(end).collect();
     let succeeded = ending == Ending::Deleted && !main.is_empty() && main.iter().all(has_succeeded);
     let exceeded = |text: &str| (ending == Ending::DeadlineExceeded).then(|| text.to_owned());
     let status = PodStatus {
@@ -58,7 +73,7 @@ pub(in crate::kubelet) fn ended(pod: &KubeletPod, written: &WrittenStatus, endin
 
 fn conditions(written: &WrittenStatus, succeeded: bool, now: Timestamp) -> Vec<PodCondition> {
     let mut conditions = written.conditions.clone();
-    let reason = if succeeded { "PodCompleted" } else { "PodFailed" };
+    let reason = if succeeded { COMPLETED } else { FAILED };
     set(&mut conditions, "PodReadyToStartContainers", false, None, "", now);
     for type_ in ["Ready", "ContainersReady"] {
         set(&mut conditions, type_, false, Some(reason), "", now);
