@@ -24,6 +24,15 @@ pub const POD_INDEX: &str = "apps.kubernetes.io/pod-index";
 /// On a pod: controllers that scale down delete pods with lower numbers first.
 pub const POD_DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-cost";
 
+/// On a pod of an Indexed Job, also as a label: its completion index.
+pub const JOB_COMPLETION_INDEX: &str = "batch.kubernetes.io/job-completion-index";
+/// On a pod of a Job with `backoffLimitPerIndex`: how many pods of its index failed before it.
+pub const JOB_INDEX_FAILURE_COUNT: &str = "batch.kubernetes.io/job-index-failure-count";
+/// As [`JOB_INDEX_FAILURE_COUNT`], those failures that the pod failure policy ignores.
+pub const JOB_INDEX_IGNORED_FAILURE_COUNT: &str = "batch.kubernetes.io/job-index-ignored-failure-count";
+/// Finalizer of a Job's pods: it keeps each pod until the Job has counted it.
+pub const JOB_TRACKING: &str = "batch.kubernetes.io/job-tracking";
+
 /// What `kubectl apply` last sent.
 pub const LAST_APPLIED_CONFIGURATION: &str = "kubectl.kubernetes.io/last-applied-configuration";
 /// On a template: when `kubectl rollout restart` was called.

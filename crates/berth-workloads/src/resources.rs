@@ -47,6 +47,8 @@ pub const LEASES: GroupResource = GroupResource::from_static("coordination.k8s.i
 pub const CLASSES: GroupResource = GroupResource::from_static("storage.k8s.io", "storageclasses");
 /// ControllerRevisions.
 pub const REVISIONS: GroupResource = apps("controllerrevisions");
+/// Jobs.
+pub const JOBS: GroupResource = GroupResource::from_static("batch", "jobs");
 /// PodDisruptionBudgets.
 pub const BUDGETS: GroupResource = GroupResource::from_static("policy", "poddisruptionbudgets");
 
@@ -64,13 +66,15 @@ pub const DEPLOYMENT: GroupVersionKind = GroupVersionKind::from_static("apps", "
 pub const REPLICA_SET: GroupVersionKind = GroupVersionKind::from_static("apps", "v1", "ReplicaSet");
 /// The kind of StatefulSets.
 pub const STATEFUL_SET: GroupVersionKind = GroupVersionKind::from_static("apps", "v1", "StatefulSet");
+/// The kind of Jobs.
+pub const JOB: GroupVersionKind = GroupVersionKind::from_static("batch", "v1", "Job");
 /// The kind of events.
 pub const EVENT: GroupVersionKind = GroupVersionKind::from_static("", "v1", "Event");
 /// The kind of pods.
 pub const POD: GroupVersionKind = GroupVersionKind::from_static("", "v1", "Pod");
 
 /// The resources that plans write to, and the kinds of their objects.
-static KINDS: [(GroupResource, &str); 14] = [
+static KINDS: [(GroupResource, &str); 15] = [
     (PODS, "Pod"),
     (REPLICA_SETS, "ReplicaSet"),
     (DEPLOYMENTS, "Deployment"),
@@ -85,6 +89,7 @@ static KINDS: [(GroupResource, &str); 14] = [
     (QUOTAS, "ResourceQuota"),
     (BUDGETS, "PodDisruptionBudget"),
     (AUTOSCALERS, "HorizontalPodAutoscaler"),
+    (JOBS, "Job"),
 ];
 
 /// A resource in version `v1`: that of all that the controllers here read and write.

@@ -30,6 +30,7 @@ mod choices;
 mod event;
 mod foreign;
 mod identity;
+mod job;
 mod metadata;
 mod of_pod;
 mod saved;
@@ -45,6 +46,7 @@ pub use choices::{
 pub use event::EventView;
 pub use foreign::{ForeignWrite, ForeignWrites};
 pub use identity::{Identity, View};
+pub use job::{CompletionMode, ContainerError, JobChoices, JobPodView, JobView, PodConditionView, PodReplacement};
 pub use metadata::{WireMetadata, read_metadata};
 pub use stateful_set::{ClaimView, KEPT, RevisionView};
 pub use symptoms::{ContainerRole, ContainerSymptom, Ended, ReasonMessage, Symptoms};
