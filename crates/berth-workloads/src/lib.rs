@@ -13,6 +13,7 @@ pub mod disruption;
 pub mod endpoints;
 pub mod gc;
 pub mod hash;
+pub mod job;
 pub mod load_balancer;
 pub mod lru;
 pub mod namespace;

@@ -232,6 +232,10 @@ mod tests {
             Wait::NameTaken { pod: pod() },
             Wait::DeletionByHand { pods: 1 },
             Wait::Partition { pods: 1, from: Ordinal(1) },
+            Wait::JobSuspended,
+            Wait::PodBackoff { pods: 1, failures: 1, until: jiff::Timestamp::UNIX_EPOCH },
+            Wait::JobEnding { pods: 1 },
+            Wait::ManagedBy { controller: "example.com/queue".to_owned() },
             Wait::SecondWriter(SecondWriter { manager: "kube-controller-manager".to_owned(), wrote: Wrote::Status }),
         ]
     }
@@ -274,6 +278,10 @@ mod tests {
             "pods_left_behind",
             "deletion_by_hand",
             "partition",
+            "managed_by",
+            "job_suspended",
+            "pod_backoff",
+            "job_ending",
             "paused",
             "step_paused",
             "step_without_pods",

@@ -39,7 +39,7 @@ const DESCRIBE_POD: (&str, &str) = ("see what its node reports", "kubectl descri
 /// what is only a suspicion.
 pub(super) static TABLE: [Row; ROWS.len()] = ROWS;
 
-const ROWS: [Row; 53] = {
+const ROWS: [Row; 57] = {
     use self::Undo::{DoesNotHelp as No, MayHelp as Earlier};
     use Kind as K;
     use Of::{Cause, Wait};
@@ -258,6 +258,30 @@ const ROWS: [Row; 53] = {
                 "update all pods",
                 "kubectl patch {workload} --type=merge -p '{\"spec\":{\"updateStrategy\":{\"rollingUpdate\":{\"partition\":0}}}}' -n {namespace}",
             )],
+        ),
+        row(
+            Wait(W::ManagedBy),
+            No,
+            "nothing here: the controller that managedBy names acts on it",
+            &[("see which controller that is", "kubectl get {workload} -o jsonpath='{.spec.managedBy}' -n {namespace}")],
+        ),
+        row(
+            Wait(W::JobSuspended),
+            No,
+            "nothing, until it is resumed",
+            &[("resume it", "kubectl patch {workload} --type=merge -p '{\"spec\":{\"suspend\":false}}' -n {namespace}")],
+        ),
+        row(
+            Wait(W::PodBackoff),
+            No,
+            "it continues automatically at that time. The delay doubles with each failure, up to ten minutes",
+            &[("see why its pods failed", "kubectl describe {workload} -n {namespace}")],
+        ),
+        row(
+            Wait(W::JobEnding),
+            No,
+            "it is finished when its pods have ended, at the latest after their grace period",
+            &[("list them", "kubectl get pods -n {namespace}")],
         ),
         row(Wait(W::Paused), No, "nothing, until it is resumed", &[("resume it", "berth rollout resume {workload} -n {namespace}")]),
         row(

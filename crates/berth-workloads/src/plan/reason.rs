@@ -129,6 +129,30 @@ pub enum Reason {
     /// A pod has finished, and more such pods are kept than may be.
     TooManyFinished,
 
+    // Jobs, and their pods.
+    /// Its Job has counted it.
+    PodCounted,
+    /// It lacks the finalizer that keeps it until its Job has counted it.
+    NotTracked,
+    /// It terminates without a controller that could count it.
+    NoController,
+    /// Its Job is suspended.
+    JobSuspended,
+    /// Its Job has succeeded or failed, and ends.
+    JobEnds {
+        /// That of the Job's condition.
+        reason: String,
+    },
+    /// Its Job is finished.
+    JobFinished,
+    /// Its Job no longer exists.
+    JobGone,
+    /// It finished so long ago that its time to live is over.
+    Expired {
+        /// `ttlSecondsAfterFinished`.
+        seconds: i32,
+    },
+
     // Services.
     /// A Service asks for a load balancer and has none.
     BalancerMissing,
@@ -263,6 +287,14 @@ impl Display for Reason {
             Self::NodeGone => "its node no longer exists",
             Self::NeverPlaced => "it is terminating and has no node that could confirm its end",
             Self::TooManyFinished => "it has finished, and there are too many finished pods",
+            Self::PodCounted => "its Job has counted it",
+            Self::NotTracked => "it lacks the finalizer that keeps it until its Job has counted it",
+            Self::NoController => "it terminates without a controller that could count it",
+            Self::JobSuspended => "its Job is suspended",
+            Self::JobEnds { reason } => return write!(f, "its Job ends: {reason}"),
+            Self::JobFinished => "its Job is finished",
+            Self::JobGone => "its Job no longer exists",
+            Self::Expired { seconds } => return write!(f, "its ttlSecondsAfterFinished of {seconds} is over"),
             Self::BalancerMissing => "it requests a load balancer and has none",
             Self::NothingScales => "nothing acts on it, and its status does not report that",
             Self::EndpointsMissing => "the Service has no Endpoints",
@@ -329,6 +361,10 @@ pub enum Rule {
     },
     /// It is newer.
     Newer,
+    /// Its completion index is not one of its Job.
+    IndexNotWanted,
+    /// Another pod has its completion index.
+    IndexTaken,
     /// Both are about as old: the uid decides, which is as good as a lot.
     Lot,
     /// Nothing tells them apart, or each criterion in turn would have another go.
@@ -349,6 +385,8 @@ impl Display for Rule {
             Self::Restarts { than } => write!(f, "more than {than} restarts"),
             Self::SidecarRestarts { than } => write!(f, "more than {than} restarts of sidecars"),
             Self::Newer => f.write_str("newer"),
+            Self::IndexNotWanted => f.write_str("its index is not one of the Job"),
+            Self::IndexTaken => f.write_str("another pod has its index"),
             Self::Lot => f.write_str("tie, by uid"),
             Self::Alike => f.write_str("tie"),
         }

@@ -168,6 +168,27 @@ pub enum Wait {
     },
     /// Another controller acts on the same object: berth does not, until it is started again.
     SecondWriter(SecondWriter),
+    /// Job: it is suspended.
+    JobSuspended,
+    /// Job: pods failed, and are replaced after a delay.
+    PodBackoff {
+        /// How many pods are created then.
+        pods: u32,
+        /// How many failed in a row. More than seven delay no longer.
+        failures: u32,
+        /// Until then.
+        until: Timestamp,
+    },
+    /// Job: it has succeeded or failed, and is finished when its pods have ended and are counted.
+    JobEnding {
+        /// How many pods have not ended.
+        pods: u32,
+    },
+    /// Job: another controller manages it.
+    ManagedBy {
+        /// Its name.
+        controller: String,
+    },
     /// StatefulSet: the partition keeps pods of older revisions.
     Partition {
         /// How many.
@@ -278,6 +299,10 @@ wait_kinds! {
     NameTaken: "name_taken",
     DeletionByHand: "deletion_by_hand",
     SecondWriter: "second_writer",
+    JobSuspended: "job_suspended",
+    PodBackoff: "pod_backoff",
+    JobEnding: "job_ending",
+    ManagedBy: "managed_by",
     Partition: "partition",
 }
 
@@ -325,6 +350,10 @@ impl Wait {
             Self::NameTaken { .. } => WaitKind::NameTaken,
             Self::DeletionByHand { .. } => WaitKind::DeletionByHand,
             Self::SecondWriter(_) => WaitKind::SecondWriter,
+            Self::JobSuspended => WaitKind::JobSuspended,
+            Self::PodBackoff { .. } => WaitKind::PodBackoff,
+            Self::JobEnding { .. } => WaitKind::JobEnding,
+            Self::ManagedBy { .. } => WaitKind::ManagedBy,
             Self::Partition { .. } => WaitKind::Partition,
         }
     }
@@ -339,6 +368,8 @@ impl Wait {
                 | Self::StepWithoutPods { .. }
                 | Self::StepFailed { .. }
                 | Self::DeletionByHand { .. }
+                | Self::JobSuspended
+                | Self::ManagedBy { .. }
                 | Self::Partition { .. }
         )
     }
@@ -364,7 +395,12 @@ impl Wait {
             | Self::StepSettles { .. }
             | Self::PodNotReady { .. }
             | Self::PodNotAvailable { .. }
-            | Self::PodTerminating { .. } => None,
+            | Self::PodTerminating { .. }
+            // The events and conditions of a Job are upstream's.
+            | Self::JobSuspended
+            | Self::PodBackoff { .. }
+            | Self::JobEnding { .. }
+            | Self::ManagedBy { .. } => None,
             Self::Paused => Some("WaitingForResume"),
             Self::StepLasts { .. } => Some("WaitingForStep"),
             Self::StepPaused { .. } => Some("WaitingForPromotion"),
@@ -447,6 +483,16 @@ impl fmt::Display for Wait {
                 f,
                 "another controller acts on this object too ({second}), so berth stopped: switch the other one off, then restart berth controller-manager"
             ),
+            Self::JobSuspended => f.write_str("suspended: no pod runs until you resume it"),
+            Self::PodBackoff { pods, failures, until } => write!(
+                f,
+                "waiting until {} before creating {}: {} failed in a row",
+                until.strftime("%Y-%m-%dT%H:%M:%SZ"),
+                Pods(*pods, ""),
+                Pods(*failures, "")
+            ),
+            Self::JobEnding { pods } => write!(f, "waiting for {} to end before the Job is finished", Pods(*pods, "")),
+            Self::ManagedBy { controller } => write!(f, "{controller} manages the Job (managedBy)"),
             Self::Partition { pods, from } => {
                 write!(f, "the partition keeps {} of older templates: only ordinals from {from} are updated", Pods(*pods, ""))
             }
@@ -518,6 +564,12 @@ mod tests {
         check(settles(None), "step 1 of 3, at 25%: waiting for its pods to stay available for 10s");
         let until = Some(Timestamp::UNIX_EPOCH);
         check(settles(until), "step 1 of 3, at 25%: waiting for its pods to stay available for 10s, until 1970-01-01T00:00:00Z");
+        check(Wait::JobSuspended, "suspended: no pod runs until you resume it");
+        let until = Timestamp::UNIX_EPOCH;
+        let backoff = Wait::PodBackoff { pods: 2, failures: 1, until };
+        check(backoff, "waiting until 1970-01-01T00:00:00Z before creating 2 pods: 1 pod failed in a row");
+        check(Wait::JobEnding { pods: 2 }, "waiting for 2 pods to end before the Job is finished");
+        check(Wait::ManagedBy { controller: "a.b/c".to_owned() }, "a.b/c manages the Job (managedBy)");
         check(Wait::MinReady { pods: 1, seconds: 30 }, "waiting for 1 pod to stay ready for 30s (minReadySeconds)");
         check(Wait::BeingDeleted { kind: "ReplicaSet".to_owned(), name: "web-1".to_owned() }, "ReplicaSet web-1 is being deleted");
     }

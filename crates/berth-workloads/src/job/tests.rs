@@ -1,0 +1,207 @@
+//! Plans of single states, as they are shown.
+
+use super::*;
+use crate::{plan::Action, resources::JOBS, view::View};
+use berth_identity::{ObjectKey, ObjectRef, Revision};
+use serde_json::{Value, json};
+
+const NOW: i64 = 100;
+
+fn at(second: i64) -> Timestamp {
+    Timestamp::from_second(second).expect("in range")
+}
+
+fn job(spec: &Value, status: &Value) -> Arc<JobView> {
+    let mut full = json!({"selector": {"matchLabels": {"job": "sum"}}, "template": {"metadata": {"labels": {"job": "sum"}}, "spec": {"containers": []}}});
+    full.as_object_mut().expect("an object").extend(spec.as_object().expect("an object").clone());
+    let json = json!({"metadata": {"name": "sum", "namespace": "ns", "uid": "u"}, "spec": full, "status": status});
+    Arc::new(JobView::decode(json.to_string().as_bytes(), Revision(1)).expect("a Job"))
+}
+
+/// A pod in words: `a running`, `b failed@90`, `c deleted`, `d untracked`, `e index=1`, `f orphan`, `g other` (labels), `h restarts=2`.
+fn pod(text: &str) -> Arc<JobPodView> {
+    let mut words = text.split_whitespace();
+    let name = words.next().expect("a name");
+    let owner = json!([{"apiVersion": "batch/v1", "kind": "Job", "name": "sum", "uid": "u", "controller": true}]);
+    let mut json = json!({
+        "metadata": {
+            "name": name, "namespace": "ns", "uid": format!("uid-{name}"), "labels": {"job": "sum"}, "ownerReferences": owner,
+            "finalizers": ["batch.kubernetes.io/job-tracking"], "annotations": {},
+        },
+        "spec": {}, "status": {"phase": "Pending", "containerStatuses": [{"name": "main"}]},
+    });
+    for word in words {
+        match word.split_once(['@', '=']).unwrap_or((word, "")) {
+            ("running", _) => {
+                let ready = json!([{"type": "Ready", "status": "True"}]);
+                (json["status"]["phase"], json["status"]["conditions"], json["spec"]["nodeName"]) = (json!("Running"), ready, json!("n"));
+            }
+            (end @ ("failed" | "succeeded"), second) => {
+                let (code, phase) = if end == "failed" { (1, "Failed") } else { (0, "Succeeded") };
+                let finished = at(second.parse().expect("a second"));
+                json["status"]["phase"] = json!(phase);
+                json["status"]["containerStatuses"][0]["state"] = json!({"terminated": {"exitCode": code, "finishedAt": finished}});
+            }
+            ("deleted", _) => json["metadata"]["deletionTimestamp"] = json!(at(NOW + 30)),
+            ("untracked", _) => json["metadata"]["finalizers"] = json!(["other"]),
+            ("index", index) => json["metadata"]["annotations"] = json!({"batch.kubernetes.io/job-completion-index": index}),
+            ("orphan", _) => json["metadata"]["ownerReferences"] = json!([]),
+            ("other", _) => json["metadata"]["labels"] = json!({}),
+            ("restarts", count) => json["status"]["containerStatuses"][0]["restartCount"] = json!(count.parse::<i32>().expect("a number")),
+            (other, _) => panic!("{other}"),
+        }
+    }
+    Arc::new(JobPodView::decode(json.to_string().as_bytes(), Revision(1)).expect("a pod"))
+}
+
+fn state(spec: &Value, status: &Value, pods: &str) -> JobState {
+    let pods = pods.split(',').map(str::trim).filter(|text| !text.is_empty()).map(pod).collect();
+    JobState { job: job(spec, status), pods, past: FailureStreak::default(), now: at(NOW) }
+}
+
+/// The plan's text, without the write of a status that only reports.
+fn check(spec: Value, status: Value, pods: &str, expected: &[&str]) {
+    let mut plan = plan(&state(&spec, &status, pods));
+    plan.stages.iter_mut().for_each(|stage| stage.actions.retain(|action| !action.may_wait()));
+    plan.stages.retain(|stage| !stage.actions.is_empty());
+    let text = plan.to_string();
+    assert_eq!(text.lines().collect::<Vec<_>>(), expected, "{spec} {pods}");
+}
+
+#[test]
+fn missing_pods_are_created_and_surplus_ones_deleted() {
+    let spec = json!({"completions": 5, "parallelism": 3});
+    check(spec.clone(), json!({}), "a running", &["1. create 2 pods of Job ns/sum: 3 wanted, 1 there"]);
+    check(spec.clone(), json!({"succeeded": 3}), "a running, b running", &[]);
+    let text = ["1. patch Pod ns/b: 1 wanted, 2 there", "2. delete 1 pod of Job ns/sum: 1 wanted, 2 there, b (without a node)"];
+    check(spec, json!({"succeeded": 4}), "a running, b", &text);
+}
+
+#[test]
+fn surplus_pods_are_deleted_in_upstreams_order() {
+    let text = |pods: &str| {
+        let plan = plan(&state(&json!({"completions": 5, "parallelism": 1}), &json!({}), pods));
+        let last = plan.stages.last().and_then(|stage| stage.actions.first()).map(Action::to_string);
+        last.unwrap_or_default().split_once("there, ").map(|(_, victims)| victims.to_owned()).unwrap_or_default()
+    };
+    assert_eq!(text("a, b running"), "a (without a node)");
+    assert_eq!(text("a running restarts=2, b running"), "a (more than 0 restarts)");
+    assert_eq!(text("b running, a running"), "a (tie)");
+    assert_eq!(text("a running, b, c running restarts=1"), "b (without a node), c (more than 0 restarts)");
+}
+
+#[test]
+fn pods_with_an_index_that_is_not_free_are_deleted_first() {
+    let spec = json!({"completionMode": "Indexed", "completions": 2, "parallelism": 2});
+    let text = [
+        "1. patch Pod ns/d: 2 wanted, 4 there",
+        "1. patch Pod ns/b: 2 wanted, 4 there",
+        "1. patch Pod ns/c: 2 wanted, 4 there",
+        "2. delete 3 pods of Job ns/sum: 2 wanted, 4 there, d, c (its index is not one of the Job), b (another pod has its index)",
+    ];
+    let mut plan = plan(&state(&spec, &json!({}), "a running index=0, b index=0, c index=7, d"));
+    plan.stages.iter_mut().for_each(|stage| stage.actions.retain(|action| !action.may_wait()));
+    plan.stages.retain(|stage| !stage.actions.is_empty());
+    let mut lines: Vec<String> = plan.to_string().lines().map(str::to_owned).collect();
+    lines.sort();
+    let mut expected = text.map(str::to_owned).to_vec();
+    expected.sort();
+    assert_eq!(lines, expected);
+}
+
+#[test]
+fn a_pod_is_listed_before_it_loses_the_finalizer() {
+    let text = ["1. patch status of Job ns/sum: its pods have changed", "2. patch Pod ns/a: its Job has counted it"];
+    check(
+        json!({"completions": 1}),
+        json!({"succeeded": 0}),
+        "a failed@100",
+        &[&text[..], &["waiting until 1970-01-01T00:01:50Z before creating 1 pod: 1 pod failed in a row"]].concat(),
+    );
+    let listed = json!({"uncountedTerminatedPods": {"failed": ["uid-a"]}});
+    check(
+        json!({"completions": 1}),
+        listed,
+        "a failed@1",
+        &["1. patch Pod ns/a: its Job has counted it", "1. create 1 pod of Job ns/sum: 1 wanted, 0 there"],
+    );
+}
+
+#[test]
+fn a_job_that_ends_waits_for_its_pods() {
+    let spec = json!({"completions": 2, "parallelism": 2, "backoffLimit": 0});
+    let ends = "its Job ends: BackoffLimitExceeded";
+    let text = [
+        "1. patch status of Job ns/sum: its pods have changed",
+        "2. patch Pod ns/a: its Job has counted it",
+        &format!("2. delete 1 pod of Job ns/sum: {ends}, b (scaled to 0)"),
+        "waiting for 1 pod to end before the Job is finished",
+    ];
+    check(spec, json!({}), "a failed@1, b running", &text);
+}
+
+#[test]
+fn a_suspended_job_gives_its_pods_up() {
+    let text = [
+        "1. patch status of Job ns/sum: its pods have changed",
+        "2. patch Pod ns/a: its Job is suspended",
+        "3. delete 1 pod of Job ns/sum: its Job is suspended, a (scaled to 0)",
+        "suspended: no pod runs until you resume it",
+    ];
+    check(json!({"completions": 1, "suspend": true}), json!({}), "a running", &text);
+}
+
+#[test]
+fn replacements_wait_for_terminating_pods_where_the_policy_requires_it() {
+    let spec = json!({"completions": 2, "parallelism": 2, "podReplacementPolicy": "Failed"});
+    check(spec, json!({}), "a running, b running deleted", &["waiting for 1 terminating pod before creating 1 more"]);
+}
+
+#[test]
+fn the_finalizer_comes_and_leaves_with_the_owner() {
+    let adopted = [
+        "1. confirm that Job ns/sum is there: it is about to adopt an object",
+        "2. patch Pod ns/a: it has no controller, and the selector of sum matches it",
+    ];
+    check(json!({}), json!({}), "a orphan untracked", &adopted);
+    check(json!({}), json!({}), "a other", &["1. patch Pod ns/a: its labels no longer match the selector"]);
+    check(json!({}), json!({}), "a orphan deleted", &["1. patch Pod ns/a: it terminates without a controller that could count it"]);
+    let plan = plan(&state(&json!({}), &json!({}), "a orphan untracked"));
+    let Action::Patch { patch, .. } = &plan.stages[1].actions[0] else { panic!("{plan}") };
+    assert_eq!(patch["metadata"]["finalizers"], json!(["other", "batch.kubernetes.io/job-tracking"]));
+}
+
+#[test]
+fn a_pod_that_lost_the_finalizer_gets_it_back_if_it_stays() {
+    let spec = json!({"completions": 1});
+    check(
+        spec,
+        json!({}),
+        "a running untracked",
+        &["1. patch Pod ns/a: it lacks the finalizer that keeps it until its Job has counted it"],
+    );
+}
+
+#[test]
+fn a_job_with_an_unknown_mode_is_left_alone() {
+    let plan = plan(&state(&json!({"completionMode": "Other"}), &json!({}), "a running"));
+    assert!(plan.is_idle());
+    let events: Vec<_> = plan.events.iter().map(|event| (event.reason.as_ref(), event.message.as_str())).collect();
+    assert_eq!(events, [("UnknownCompletionMode", "Skipped Job sync because completion mode is unknown")]);
+}
+
+#[test]
+fn a_finished_job_releases_pods_that_came_late() {
+    let status = json!({"conditions": [{"type": "Complete", "status": "True"}]});
+    check(json!({}), status, "a running, b running untracked", &["1. patch Pod ns/a: its Job is finished"]);
+}
+
+#[test]
+fn pods_without_their_job_lose_the_finalizer() {
+    let reference = ObjectRef { resource: JOBS, key: ObjectKey::new("ns", "sum"), uid: "u".into(), resource_version: Some(Revision(7)) };
+    let pods = [pod("a running"), pod("b untracked"), pod("c orphan")];
+    let plan = plan_orphans(reference.clone(), pods.iter().map(|pod| &**pod));
+    let text = "1. confirm that Job ns/sum is gone: its Job no longer exists\n2. patch Pod ns/a: its Job no longer exists\n";
+    assert_eq!(plan.to_string(), text);
+    assert!(plan_orphans(reference, [&*pods[1]]).is_idle());
+}

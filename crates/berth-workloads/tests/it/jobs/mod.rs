@@ -1,0 +1,5 @@
+//! Jobs in a model cluster.
+
+mod model;
+mod properties;
+mod recorded;
