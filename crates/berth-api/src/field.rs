@@ -65,6 +65,8 @@ pub enum FieldErrorReason {
     Required,
     /// `FieldValueInvalid`.
     Invalid(Value),
+    /// `FieldValueInvalid`, without the value.
+    InvalidPart,
     /// `FieldValueNotSupported`; the supported values are printed in the order given.
     NotSupported(Value, Vec<String>),
     /// `FieldValueForbidden`.
@@ -103,6 +105,11 @@ impl FieldError {
     /// A value that breaks a rule.
     pub fn invalid(field: &Path, value: impl Into<Value>, detail: impl Into<String>) -> Self {
         Self { field: field.clone(), reason: FieldErrorReason::Invalid(value.into()), detail: detail.into() }
+    }
+
+    /// Fields that break a rule together. Their value is not printed.
+    pub fn invalid_part(field: &Path, detail: impl Into<String>) -> Self {
+        Self { field: field.clone(), reason: FieldErrorReason::InvalidPart, detail: detail.into() }
     }
 
     /// A value outside an enumeration. Upstream sorts most of them, and not all: `supported` is printed as it is given.
@@ -146,7 +153,7 @@ impl FieldError {
     pub fn wire_reason(&self) -> &'static str {
         match self.reason {
             FieldErrorReason::Required => "FieldValueRequired",
-            FieldErrorReason::Invalid(_) => "FieldValueInvalid",
+            FieldErrorReason::Invalid(_) | FieldErrorReason::InvalidPart => "FieldValueInvalid",
             FieldErrorReason::NotSupported(..) => "FieldValueNotSupported",
             FieldErrorReason::Forbidden => "FieldValueForbidden",
             FieldErrorReason::Duplicate(_) => "FieldValueDuplicate",
@@ -164,6 +171,7 @@ impl FieldError {
         let head = match &self.reason {
             FieldErrorReason::Required => "Required value".to_owned(),
             FieldErrorReason::Invalid(value) | FieldErrorReason::TypeInvalid(value) => format!("Invalid value: {value}"),
+            FieldErrorReason::InvalidPart => "Invalid value".to_owned(),
             FieldErrorReason::NotSupported(value, supported) => {
                 let quoted: Vec<String> = supported.iter().map(|s| format!("\"{s}\"")).collect();
                 format!("Unsupported value: {value}: supported values: {}", quoted.join(", "))

@@ -13,7 +13,7 @@ use berth_env::Clock;
 use berth_identity::{GroupResource, Name, ObjectKey, Uid};
 use berth_workloads::{
     namespace::{Remaining, conditions},
-    plan::STAGE_CONCURRENCY,
+    plan::{Propagation, STAGE_CONCURRENCY},
     resources::{NAMESPACES, PODS},
     view::View,
 };
@@ -178,7 +178,8 @@ impl NamespaceController {
     }
 
     async fn delete(&self, resource: GroupResource, key: ObjectKey, uid: Uid) -> Option<String> {
-        match self.cluster.delete(resource, &key, DeleteParams { uid: Some(uid), ..DeleteParams::default() }).await {
+        let params = DeleteParams { uid: Some(uid), propagation: Some(Propagation::Background), ..DeleteParams::default() };
+        match self.cluster.delete(resource, &key, params).await {
             Ok(_) | Err(ClusterError::NotFound(_) | ClusterError::Conflict(_)) => None,
             Err(error) => Some(error.to_string()),
         }

@@ -28,6 +28,8 @@ pub struct Definition {
     pub rules: ObjectRules,
     /// What every object has before a manager owns a field.
     pub empty: Value,
+    /// The members that lead to the template of its pods. Empty: it has none.
+    pub pod_template: &'static [&'static str],
     /// What a schema cannot express.
     pub strategy: Option<Arc<dyn Strategy>>,
 }
@@ -107,6 +109,10 @@ pub enum Cell {
     Age,
     /// The first value at this path.
     Path(JsonPath),
+    /// How long ago the time at this path was, as text.
+    Since(JsonPath),
+    /// How long after the first time the second one was, as text. Without the second one: how long ago the first one was.
+    Elapsed(JsonPath, JsonPath),
     /// What a function returns. For kinds that upstream prints by code.
     Computed(fn(&Content) -> Value),
 }

@@ -3,13 +3,13 @@
 use crate::{Content, ConversionError, Form, KindVersion, ScalePaths, Strategy, reading};
 use berth_api::{
     FeatureGates, FieldError, Object, ObjectRules, ObjectStrategy, Path, Subresource,
-    decode::DecodeError,
+    decode::{self, Codec, DecodeError},
     normal::Normal,
     object::{Scaled, ScaledSelector},
-    own_annotations,
+    own_annotations, pod,
 };
 use berth_identity::{GroupResource, GroupVersionKind};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use k8s_openapi::{api::core::v1::PodTemplateSpec, apimachinery::pkg::apis::meta::v1::ObjectMeta};
 use serde_json::{Map, Value};
 use std::{any::Any, fmt};
 
@@ -62,6 +62,23 @@ impl Document {
     #[must_use]
     pub fn content(&self) -> &Content {
         &self.content
+    }
+
+    /// The template of its pods. `None`: the kind has none, or it cannot be read.
+    #[must_use]
+    pub fn pod_template(&self) -> Option<PodTemplateSpec> {
+        let path = self.kind.definition().pod_template;
+        let template = path.iter().try_fold(self.content.members(), |value, name| value.get(name)).filter(|_| !path.is_empty())?;
+        decode::decode_tree(template).ok()
+    }
+
+    /// Brings the template of its pods to the form that every template has.
+    fn set_template_defaults(&mut self) {
+        let Some(mut template) = self.pod_template() else { return };
+        pod::set_template_defaults(&mut template);
+        let path = self.kind.definition().pod_template;
+        let at = path.iter().try_fold(self.content.value_mut(), |value, name| value.get_mut(name));
+        *at.expect("it has just been read there") = template.encode_tree();
     }
 
     /// The document that an object is. Every object of a resource whose kind is data is one.
@@ -162,6 +179,7 @@ impl ObjectStrategy for Document {
             let kind = self.kind.clone();
             kind.version().schema.set_defaults(self.content.value_mut());
         }
+        self.set_template_defaults();
         if let Some(strategy) = self.strategy() {
             strategy.default(&mut self.content);
         }

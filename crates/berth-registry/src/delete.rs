@@ -114,8 +114,10 @@ impl Registry {
     ) -> Result<Tried, Failure> {
         check_precondition(target, &old, precondition)?;
         let revision = old.entry.mod_revision;
+        let orphans = || target.resource.orphans_by_default.is_some() && !has_collector_finalizer(old.object.meta());
+        let policy = checked.policy.or_else(|| orphans().then_some(PropagationPolicy::Orphan));
         let was_marked = old.object.meta().deletion_timestamp.is_some();
-        let (object, removes) = match decide(&*old.object, checked.policy, grace_seconds, author.now) {
+        let (object, removes) = match decide(&*old.object, policy, grace_seconds, author.now) {
             Outcome::Remove(last) => (last, true),
             Outcome::Keep(marked) => (marked, false),
         };
@@ -232,6 +234,11 @@ fn shorten(meta: &mut ObjectMeta, seconds: i64, back_by: i64, now: Timestamp) {
     } else {
         set_end(meta, Timestamp::from_second(end).unwrap_or(now), 0, seconds);
     }
+}
+
+/// Whether an earlier request has named a policy that the garbage collector follows.
+fn has_collector_finalizer(meta: &ObjectMeta) -> bool {
+    meta.finalizers.iter().flatten().any(|finalizer| matches!(finalizer.as_str(), FOREGROUND | ORPHAN))
 }
 
 /// The two finalizers by which the garbage collector is asked for its part.

@@ -276,6 +276,7 @@ mod tests {
                 "apps",
                 "events.k8s.io",
                 "autoscaling",
+                "batch",
                 "networking.k8s.io",
                 "policy",
                 "rbac.authorization.k8s.io",

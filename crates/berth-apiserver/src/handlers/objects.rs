@@ -247,12 +247,20 @@ async fn delete(exchange: &Exchange<'_>, target: &Target, body: &mut Incoming) -
     let options = delete_options(exchange, body).await?;
     let resource = &target.resource;
     exchange.begin_work(&[], stored_work(exchange, Some(target)).await).await?;
-    match exchange.registry().delete(exchange.actor(), target, &options).await? {
-        Deleted::Object(current) => wishes.object(StatusCode::OK, resource, None, &current),
+    let answer = match exchange.registry().delete(exchange.actor(), target, &options).await? {
+        Deleted::Object(current) => wishes.object(StatusCode::OK, resource, None, &current)?,
         Deleted::Gone { uid, .. } => {
-            Ok(answer::status(&Status::deleted(resource.group_resource(), &target.name, &uid), exchange.is_indented()))
+            answer::status(&Status::deleted(resource.group_resource(), &target.name, &uid), exchange.is_indented())
         }
-    }
+    };
+    Ok(with_warnings(answer, &orphan_warning(resource, &options)))
+}
+
+/// The warning that a deletion keeps what the object owns, where the client names no policy.
+fn orphan_warning(resource: &Resource, options: &DeleteOptions) -> Vec<String> {
+    let names_no_policy = options.propagation_policy.is_none() && options.orphan_dependents.is_none();
+    let warning = resource.orphans_by_default.filter(|warning| names_no_policy && !warning.is_empty());
+    warning.map(str::to_owned).into_iter().collect()
 }
 
 async fn delete_collection(exchange: &Exchange<'_>, at: &Collection, body: &mut Incoming) -> Result<Answer, Refusal> {
@@ -262,7 +270,8 @@ async fn delete_collection(exchange: &Exchange<'_>, at: &Collection, body: &mut 
     exchange.begin_work(&[], exchange.registry().longest(at).await.saturating_mul(WORK_OF_STORED_MAX)).await?;
     let memory = exchange.memory(wishes.cost_of_deleted()).await?;
     let deleted = exchange.registry().delete_collection(exchange.actor(), at, &exchange.query.list_options()?, &options).await?;
-    Ok(answer::keeping(wishes.list(&at.resource, deleted)?, memory))
+    let answer = answer::keeping(wishes.list(&at.resource, deleted)?, memory);
+    Ok(with_warnings(answer, &orphan_warning(&at.resource, &options)))
 }
 
 fn write_options(exchange: &Exchange<'_>) -> WriteOptions {

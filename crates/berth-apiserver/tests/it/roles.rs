@@ -108,6 +108,7 @@ fn body(entry: &Entry, namespace: &str) -> Value {
     match (entry.group.as_str(), entry.kind.as_str()) {
         (_, "Pod") => json!({"spec": pods["spec"]}),
         (_, "Deployment" | "ReplicaSet" | "StatefulSet") => workload(),
+        (_, "Job") => json!({"spec": {"template": {"spec": {"restartPolicy": "Never", "containers": pods["spec"]["containers"]}}}}),
         (_, "Service") => json!({"spec": {"ports": [{"port": 80}]}}),
         (_, "PersistentVolume") => {
             json!({"spec": {"capacity": storage, "accessModes": ["ReadWriteOnce"], "hostPath": {"path": "/x"}}})

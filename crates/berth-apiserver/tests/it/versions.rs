@@ -94,6 +94,7 @@ fn gauges(stored: &str) -> Definition {
         form: Form::Custom,
         rules: ObjectRules::default(),
         empty: Definition::only_metadata(),
+        pod_template: &[],
         strategy: None,
     }
 }

@@ -1,6 +1,6 @@
 //! IngressClass: who serves ingresses of a class.
 
-use super::values::{native, text};
+use super::values::{domain_prefixed_path, native, text};
 use crate::{Cell, Column, Content, Definition, Names, Strategy, Version};
 use berth_api::{
     FieldError, ObjectRules, Path, Scope, Subresource,
@@ -80,23 +80,11 @@ impl Strategy for Classes {
 /// Longest name of a controller, in bytes.
 const CONTROLLER_BYTES_MAX: usize = 250;
 
-/// A domain, and a path in it.
-///
-/// Source: upstream `IsDomainPrefixedPath`.
 fn validate_controller(controller: &str, path: &Path, faults: &mut Faults) {
     if controller.len() > CONTROLLER_BYTES_MAX {
         faults.add([FieldError::too_long(path, CONTROLLER_BYTES_MAX)]);
     }
-    if !faults.set(path, controller) {
-        return;
-    }
-    let Some((domain, rest)) = controller.split_once('/').filter(|(domain, rest)| !domain.is_empty() && !rest.is_empty()) else {
-        return faults.invalid(path, controller, "must be a domain-prefixed path (such as \"acme.io/foo\")");
-    };
-    faults.form(path, domain, check_dns_subdomain);
-    if !rest.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"/-._~%!$&'()*+,;=:".contains(&byte)) {
-        faults.invalid(path, rest, r"Invalid path (regex used for validation is '[A-Za-z0-9/\-._~%!$&'()*+,;=:]+')");
-    }
+    domain_prefixed_path(controller, path, faults);
 }
 
 fn validate_class_parameters(spec: &Value, path: &Path, faults: &mut Faults) {

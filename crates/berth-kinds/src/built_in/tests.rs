@@ -1,4 +1,5 @@
 mod kept;
+mod workloads;
 
 use super::{ingress, ingress_class, network_policy, volume_attributes_class::volume_attributes_class};
 use crate::{Cell, Definition, Document, Kind};

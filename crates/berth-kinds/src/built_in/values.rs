@@ -1,7 +1,7 @@
 //! What the kinds of this folder read of JSON, and how they begin.
 
 use crate::{Cell, Components, Content, Conversion, Definition, Form, JsonPath, Names, Version};
-use berth_api::{Path, Scope, faults::Faults, label_selector};
+use berth_api::{Path, Scope, faults::Faults, label_selector, names::check_dns_subdomain};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
@@ -22,6 +22,7 @@ pub(super) fn native<T: JsonSchema>(group: &str, names: Names, scope: Scope, ver
         form: Form::Native { types: Arc::new(components), described_by: |generator| generator.subschema_for::<T>() },
         rules: super::rules(),
         empty: Definition::only_metadata(),
+        pod_template: &[],
         strategy: None,
     }
 }
@@ -49,6 +50,22 @@ pub(super) fn list<'v>(object: &'v Value, name: &str) -> &'v [Value] {
 /// A member as a Rust type. `None`: it is absent.
 pub(super) fn member<T: DeserializeOwned>(object: &Value, name: &str) -> Option<T> {
     T::deserialize(object.get(name)?).ok()
+}
+
+/// A domain, and a path in it.
+///
+/// Source: upstream `IsDomainPrefixedPath`.
+pub(super) fn domain_prefixed_path(text: &str, path: &Path, faults: &mut Faults) {
+    if !faults.set(path, text) {
+        return;
+    }
+    let Some((domain, rest)) = text.split_once('/').filter(|(domain, rest)| !domain.is_empty() && !rest.is_empty()) else {
+        return faults.invalid(path, text, "must be a domain-prefixed path (such as \"acme.io/foo\")");
+    };
+    faults.form(path, domain, check_dns_subdomain);
+    if !rest.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"/-._~%!$&'()*+,;=:".contains(&byte)) {
+        faults.invalid(path, rest, r"Invalid path (regex used for validation is '[A-Za-z0-9/\-._~%!$&'()*+,;=:]+')");
+    }
 }
 
 /// Conditions have types, each once.

@@ -64,6 +64,7 @@ fn definition() -> Definition {
         form: crate::Form::Custom,
         rules: ObjectRules::default(),
         empty: Definition::only_metadata(),
+        pod_template: &[],
     }
 }
 

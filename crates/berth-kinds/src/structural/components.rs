@@ -70,18 +70,24 @@ impl Components {
     /// A type that is missing, or that contains itself.
     pub fn structural(&self) -> Result<Structural, ComponentsError> {
         let schema = self.schemas.get(&self.name).ok_or_else(|| ComponentsError::Missing(self.name.clone()))?;
-        self.schema(schema, 0)
+        self.schema(schema, 0, &mut BTreeMap::new())
     }
 
-    fn schema(&self, schema: &Value, depth: usize) -> Result<Structural, ComponentsError> {
+    /// `read` has the types that are read already: they share their members.
+    fn schema<'a>(
+        &'a self,
+        schema: &'a Value,
+        depth: usize,
+        read: &mut BTreeMap<&'a str, Structural>,
+    ) -> Result<Structural, ComponentsError> {
         if DEPTH_MAX < depth {
             return Err(ComponentsError::TooDeep(self.name.clone()));
         }
         let unreadable = || ComponentsError::Unreadable(schema.to_string());
         let members = schema.as_object().ok_or_else(unreadable)?;
-        let mut read = match referred(members) {
-            // Metadata are typed.
-            Some(OBJECT_META) => Structural::default(),
+        let mut found = match referred(members) {
+            // Metadata of the kind's own objects are typed. Those of a template are described.
+            Some(OBJECT_META) if !self.schemas.contains_key(OBJECT_META) => Structural::default(),
             Some(name) if name.ends_with(".IntOrString") => Structural { int_or_string: true, ..Structural::default() },
             Some(name) if name.ends_with(".Quantity") => {
                 Structural { kind: Some(Type::String), format: QUANTITY.to_owned(), ..Structural::default() }
@@ -90,28 +96,36 @@ impl Components {
             Some(name) if name.ends_with(".Time") => {
                 Structural { kind: Some(Type::String), format: "date-time".to_owned(), ..Structural::default() }
             }
+            Some(name) if read.contains_key(name) => read[name].clone(),
             Some(name) => {
                 let schema = self.schemas.get(name).ok_or_else(|| ComponentsError::Missing(name.to_owned()))?;
-                self.schema(schema, depth + 1)?
+                let found = self.schema(schema, depth + 1, read)?;
+                read.insert(name, found.clone());
+                found
             }
-            None => self.plain(members, depth)?,
+            None => self.plain(members, depth, read)?,
         };
-        read.set_wire(members);
-        Ok(read)
+        found.set_wire(members);
+        Ok(found)
     }
 
-    fn plain(&self, members: &Map<String, Value>, depth: usize) -> Result<Structural, ComponentsError> {
+    fn plain<'a>(
+        &'a self,
+        members: &'a Map<String, Value>,
+        depth: usize,
+        read: &mut BTreeMap<&'a str, Structural>,
+    ) -> Result<Structural, ComponentsError> {
         let text = |name: &str| members.get(name).and_then(Value::as_str).unwrap_or_default();
-        let mut read = Structural { kind: Type::parse(text("type")), format: text("format").to_owned(), ..Structural::default() };
-        let part = |name: &str| members.get(name).map(|schema| self.schema(schema, depth + 1).map(Arc::new)).transpose();
-        read.items = part("items")?;
-        read.additional = part("additionalProperties")?.map_or(Additional::Unset, Additional::Of);
+        let mut found = Structural { kind: Type::parse(text("type")), format: text("format").to_owned(), ..Structural::default() };
+        let mut part = |name: &str| members.get(name).map(|schema| self.schema(schema, depth + 1, read).map(Arc::new)).transpose();
+        found.items = part("items")?;
+        found.additional = part("additionalProperties")?.map_or(Additional::Unset, Additional::Of);
         let properties = members.get("properties").and_then(Value::as_object).into_iter().flatten();
-        let properties = properties.map(|(name, schema)| Ok((name.clone(), Arc::new(self.schema(schema, depth + 1)?))));
-        read.properties = properties.collect::<Result<BTreeMap<_, _>, ComponentsError>>()?;
+        let properties = properties.map(|(name, schema)| Ok((name.clone(), Arc::new(self.schema(schema, depth + 1, read)?))));
+        found.properties = properties.collect::<Result<BTreeMap<_, _>, ComponentsError>>()?;
         let required = members.get("required").and_then(Value::as_array).into_iter().flatten();
-        read.required = required.filter_map(Value::as_str).map(str::to_owned).collect();
-        Ok(read)
+        found.required = required.filter_map(Value::as_str).map(str::to_owned).collect();
+        Ok(found)
     }
 }
 

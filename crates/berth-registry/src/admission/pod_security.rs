@@ -16,8 +16,9 @@ use berth_api::{
     },
     pod_security::{Level, LevelVersion, Policy, is_significant_update, violations},
 };
+use berth_kinds::Document;
 use berth_store::{Entry, MinRevision};
-use std::{collections::BTreeMap, sync::Arc};
+use std::{borrow::Cow, collections::BTreeMap, sync::Arc};
 
 /// At most so many pods are looked at when a namespace gets another level.
 const PODS_MAX: usize = 3000;
@@ -80,31 +81,36 @@ fn judge(admission: &Admission<'_>, namespace: Option<&Entry>) -> Result<Remarks
 
 /// The part of an object that says what its pods do.
 struct Subject<'a> {
-    meta: &'a ObjectMeta,
-    spec: &'a PodSpec,
+    meta: Cow<'a, ObjectMeta>,
+    spec: Cow<'a, PodSpec>,
     is_pod: bool,
 }
 
 impl<'a> Subject<'a> {
     fn of(object: &'a dyn Object) -> Option<Self> {
         if let Some(pod) = object.downcast_ref::<Pod>() {
-            return Some(Self { meta: &pod.metadata, spec: pod.spec.as_ref()?, is_pod: true });
+            return Some(Self { meta: Cow::Borrowed(&pod.metadata), spec: Cow::Borrowed(pod.spec.as_ref()?), is_pod: true });
         }
         let template = template_of(object)?;
-        Some(Self { meta: template.metadata.as_ref()?, spec: template.spec.as_ref()?, is_pod: false })
+        let (meta, spec) = match template {
+            Cow::Borrowed(template) => (Cow::Borrowed(template.metadata.as_ref()?), Cow::Borrowed(template.spec.as_ref()?)),
+            Cow::Owned(template) => (Cow::Owned(template.metadata?), Cow::Owned(template.spec?)),
+        };
+        Some(Self { meta, spec, is_pod: false })
     }
 
     /// `PodSecurity "restricted:latest": …`, if it does what the level does not allow.
     fn violations(&self, allowed: LevelVersion) -> Option<String> {
-        let found = violations(allowed, self.meta, self.spec);
+        let found = violations(allowed, &self.meta, &self.spec);
         (!found.is_empty()).then(|| format!("PodSecurity \"{allowed}\": {found}"))
     }
 }
 
-fn template_of(object: &dyn Object) -> Option<&PodTemplateSpec> {
+fn template_of(object: &dyn Object) -> Option<Cow<'_, PodTemplateSpec>> {
     let deployment = object.downcast_ref::<Deployment>().map(|deployment| &deployment.spec.template);
     let set = || object.downcast_ref::<ReplicaSet>().map(|set| &set.spec.template);
-    deployment.or_else(set).or_else(|| object.downcast_ref::<StatefulSet>().map(|set| &set.spec.template))
+    let typed = deployment.or_else(set).or_else(|| object.downcast_ref::<StatefulSet>().map(|set| &set.spec.template));
+    typed.map(Cow::Borrowed).or_else(|| Document::of(object)?.pod_template().map(Cow::Owned))
 }
 
 /// Where a namespace becomes stricter, its pods that would no longer be let in are told of. They stay.
@@ -127,7 +133,7 @@ fn told(namespace: &str, allowed: LevelVersion, pods: &[Arc<Entry>]) -> Result<V
     let mut alike = BTreeMap::<String, (String, usize)>::new();
     for entry in pods.iter().take(PODS_MAX) {
         let pod: Pod = decoded(entry)?;
-        let found = Subject::of(&pod).map(|subject| violations(allowed, subject.meta, subject.spec));
+        let found = Subject::of(&pod).map(|subject| violations(allowed, &subject.meta, &subject.spec));
         if let Some(found) = found.filter(|found| !found.is_empty()) {
             // They come in order of names, so the first is first.
             let first = || (pod.metadata.name.clone().unwrap_or_default(), 0);

@@ -3,9 +3,9 @@
 use super::{
     BoxObject, DecodeError, Decoded, KindSchema, Names, PrinterColumn, Resource, Rules, SelectableField, StoredForm, printed::name,
 };
-use crate::age::since;
+use crate::age::{of_seconds, since};
 use berth_api::{Object, Subresource};
-use berth_kinds::{Cell, Column, Definition, Document, Form, Kind, KindVersion};
+use berth_kinds::{Cell, Column, Definition, Document, Form, JsonPath, Kind, KindVersion, Type};
 use bytes::Bytes;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
@@ -30,6 +30,7 @@ impl Resource {
             ..Names::new(kind.gvk().clone(), names.plural)
         };
         // A kind of upstream's Go types has one version, in which it is stored.
+        let is_native = matches!(form, Form::Native { .. });
         let stored_form: Option<Box<dyn StoredForm>> = match form {
             Form::Custom => Some(Box::new(Versioned(kind.clone()))),
             Form::Native { .. } => None,
@@ -40,7 +41,11 @@ impl Resource {
         resource.subresources = subresources.into_iter().filter(|(has, _)| *has).map(|(_, subresource)| subresource).collect();
         let field = |field: &berth_kinds::SelectableField| {
             let pointer = field.fields.iter().map(|name| format!("/{}", name.replace('~', "~0").replace('/', "~1"))).collect();
-            SelectableField { name: field.name.as_str().into(), pointer, absent: "" }
+            let path: Vec<&str> = field.fields.iter().map(String::as_str).collect();
+            let is_number = version.schema.at(&path).is_some_and(|schema| schema.kind == Some(Type::Integer));
+            // Upstream's Go types leave out a zero.
+            let absent = if is_native && is_number { "0" } else { "" };
+            SelectableField { name: field.name.as_str().into(), pointer, absent }
         };
         resource.selectable_fields = version.selectable_fields.iter().map(field).collect();
         resource.selectable_fields.sort();
@@ -99,7 +104,7 @@ impl Rules for Defined {
     fn cells(&self, object: &dyn Object, now: Timestamp) -> Vec<Value> {
         let Some(document) = Document::of(object) else { return Vec::new() };
         let columns = &self.0.version().columns;
-        let reads_paths = columns.iter().any(|column| matches!(column.cell, Cell::Path(_)));
+        let reads_paths = columns.iter().any(|column| matches!(column.cell, Cell::Path(_) | Cell::Since(_) | Cell::Elapsed(..)));
         let whole = if reads_paths { document.to_value() } else { Value::Null };
         let of_name = (!self.has_name()).then(|| json!(name(document.meta())));
         of_name.into_iter().chain(columns.iter().map(|column| cell(column, document, &whole, now))).collect()
@@ -137,8 +142,17 @@ fn cell(column: &Column, document: &Document, whole: &Value, now: Timestamp) -> 
         Cell::Name => json!(name(document.meta())),
         Cell::Age => json!(since(document.meta().creation_timestamp.as_ref(), now)),
         Cell::Computed(value) => value(document.content()),
+        Cell::Since(path) => json!(time_at(path, whole).map_or_else(|| "<none>".to_owned(), |then| since(Some(&Time(then)), now))),
+        Cell::Elapsed(from, until) => {
+            let elapsed = time_at(from, whole).map(|from| time_at(until, whole).unwrap_or(now).duration_since(from).as_secs());
+            json!(elapsed.map(of_seconds).unwrap_or_default())
+        }
         Cell::Path(path) => path.first(whole).map(|value| printed(&column.kind, value, now)).unwrap_or_default(),
     }
+}
+
+fn time_at(path: &JsonPath, whole: &Value) -> Option<Timestamp> {
+    path.first(whole)?.as_str()?.parse().ok()
 }
 
 /// A value as a column of this type shows it. A value of another type is not shown.
@@ -186,6 +200,7 @@ mod tests {
             form: Form::Custom,
             rules: ObjectRules::default(),
             empty: Definition::only_metadata(),
+            pod_template: &[],
             strategy: None,
         }
     }

@@ -123,6 +123,8 @@ pub struct Resource {
     pub selectable_fields: Vec<SelectableField>,
     /// Whether all objects of a namespace, or all of a cluster, can be deleted at once.
     pub is_deleted_in_bulk: bool,
+    /// Whether a deletion that names no policy keeps what its objects own. The text warns of it, if it is not empty.
+    pub orphans_by_default: Option<&'static str>,
     /// Subresources that are refused with a reason.
     pub simulated: &'static [Simulated],
     /// Which of its bodies the audit log contains.
@@ -175,6 +177,7 @@ impl Resource {
             read_only: "",
             create_on_update: false,
             is_deleted_in_bulk: true,
+            orphans_by_default: None,
             simulated: &[],
             audited_body: AuditedBody::default(),
             merge_rules: &[],
@@ -386,6 +389,11 @@ impl Resource {
 
     fn stored_as(mut self, form: impl StoredForm) -> Self {
         self.stored_form = Some(Box::new(form));
+        self
+    }
+
+    fn orphans_by_default(mut self, warning: &'static str) -> Self {
+        self.orphans_by_default = Some(warning);
         self
     }
 

@@ -187,6 +187,10 @@ fn a_status_patch_loses_nothing_of_any_kind() {
         ("ingresses.networking.k8s.io", {
             json!({"metadata": {"name": "x"}, "spec": {"defaultBackend": {"service": {"name": "s", "port": {"number": 80}}}}})
         }),
+        ("jobs.batch", {
+            let container = json!({"name": "c", "image": "i"});
+            json!({"metadata": {"name": "x"}, "spec": {"template": {"spec": {"restartPolicy": "Never", "containers": [container]}}}})
+        }),
         ("volumeattachments.storage.k8s.io", {
             json!({"metadata": {"name": "x"}, "spec": {"attacher": "a", "nodeName": "n", "source": {"persistentVolumeName": "v"}}})
         }),

@@ -11,7 +11,8 @@ use std::{
 use tempfile::TempDir;
 
 const FAST: &[&str] = &["--nodes", "2", "--pod-start-latency", "10ms", "--pod-stop-latency", "10ms", "--steady", "0s"];
-const JOB: &str = "---\napiVersion: batch/v1\nkind: Job\nmetadata: {name: once}\nspec: {template: {spec: {containers: []}}}\n---\n";
+const POLICY: &str =
+    "---\napiVersion: admissionregistration.k8s.io/v1\nkind: ValidatingAdmissionPolicy\nmetadata: {name: once}\nspec: {}\n---\n";
 const CONFIG: &str = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: behind}\ndata: {a: b}\n";
 
 /// Runs berth to its end, in this folder, with this on its standard input.
@@ -65,7 +66,7 @@ fn a_manifest_without_objects_is_an_error_of_every_command() {
 fn what_is_served_of_a_file_is_applied_and_all_faults_are_reported_at_the_end() {
     let folder = TempDir::new().unwrap();
     let wrong = deployment("bad", 1, "web:1").replace("matchLabels: {app: bad}", "matchLabels: {app: other}");
-    let text = format!("{}{JOB}{wrong}---\n{CONFIG}", deployment("web", 1, "web:1"));
+    let text = format!("{}{POLICY}{wrong}---\n{CONFIG}", deployment("web", 1, "web:1"));
     fs::write(folder.path().join("app.yaml"), text).unwrap();
     let up = |arguments: &[&str]| {
         let all = [&["up", "--store", "memory", "--secure-port", "0", "--no-dashboard", "-f", "app.yaml"], FAST, arguments].concat();
@@ -76,7 +77,7 @@ fn what_is_served_of_a_file_is_applied_and_all_faults_are_reported_at_the_end() 
     assert_eq!(output.status.code(), Some(1), "{told}");
     let at = |part: &str| told.find(part).unwrap_or_else(|| panic!("no {part:?} in {told}"));
     let applied = at("deployment.apps/web created").max(at("configmap/behind created"));
-    assert!(applied < at("app.yaml (document 2): berth serves no Job of batch/v1"), "{told}");
+    assert!(applied < at("app.yaml (document 2): berth serves no ValidatingAdmissionPolicy of admissionregistration.k8s.io/v1"), "{told}");
     assert!(at("(document 2)") < at("app.yaml (document 3) was rejected"), "{told}");
     for kind in ["2 documents were not applied", "Deployment", "StatefulSet", "Ingress", "--skip-unserved"] {
         at(kind);
@@ -84,13 +85,16 @@ fn what_is_served_of_a_file_is_applied_and_all_faults_are_reported_at_the_end() 
     let output = up(&["--wait", "--skip-unserved"]);
     assert_eq!(output.status.code(), Some(1), "one is refused still: {}", texts(&output));
 
-    fs::write(folder.path().join("app.yaml"), format!("{}{JOB}{CONFIG}", deployment("web", 1, "web:1"))).unwrap();
+    fs::write(folder.path().join("app.yaml"), format!("{}{POLICY}{CONFIG}", deployment("web", 1, "web:1"))).unwrap();
     let output = up(&["--wait"]);
     assert_eq!(output.status.code(), Some(1), "{}", texts(&output));
     let output = up(&["--wait", "--skip-unserved"]);
     let told = texts(&output);
     assert_eq!(output.status.code(), Some(0), "{told}");
-    assert!(told.contains("skipped: app.yaml (document 2): berth serves no Job of batch/v1"), "{told}");
+    assert!(
+        told.contains("skipped: app.yaml (document 2): berth serves no ValidatingAdmissionPolicy of admissionregistration.k8s.io/v1"),
+        "{told}"
+    );
     assert!(told.contains("1 Deployment rolled out after"), "{told}");
 }
 

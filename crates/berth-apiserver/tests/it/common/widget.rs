@@ -41,6 +41,7 @@ pub(crate) fn widgets(api_version: &str, fields: &[&str]) -> Definition {
         form: Form::Custom,
         rules: ObjectRules::default(),
         empty: Definition::only_metadata(),
+        pod_template: &[],
         strategy: None,
     }
 }

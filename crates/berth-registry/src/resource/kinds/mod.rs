@@ -40,12 +40,17 @@ pub(super) use shared_types::MERGE_RULES as SHARED_MERGE_RULES;
 
 use super::{
     Resource,
-    merge_rules::{MergeRule, PatchStrategy::Key, Ssa::MapOf, conditions, list, to},
+    merge_rules::{
+        MergeRule,
+        PatchStrategy::Key,
+        Ssa::{self, MapOf},
+        conditions, list, to,
+    },
 };
 use berth_kinds::{
     Definition, Kind,
     built_in::{
-        csi_driver, csi_node, csi_storage_capacity, flow_schema, ingress, ingress_class, network_policy, priority_level_configuration,
+        csi_driver, csi_node, csi_storage_capacity, flow_schema, ingress, ingress_class, job, network_policy, priority_level_configuration,
         runtime_class, volume_attachment, volume_attributes_class,
     },
 };
@@ -72,6 +77,7 @@ pub(super) fn stored() -> Vec<Resource> {
         controller_revision::resource(),
         event::resource(),
         horizontal_pod_autoscaler::resource(),
+        data(job()).merges(JOB).orphans_by_default(ORPHANED_PODS),
         data(ingress_class()),
         data(ingress()).stored_at("ingress"),
         ip_address::resource(),
@@ -98,8 +104,18 @@ pub(super) fn stored() -> Vec<Resource> {
     ]
 }
 
+/// What the deletion of a Job without a policy warns about.
+const ORPHANED_PODS: &str = "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove them or set \
+                             propagationPolicy=Orphan to suppress this warning";
+
 // Strategic merge patches of kinds that are data. Server-side apply takes its rules from their schemas.
 const CSI_NODE: &[MergeRule] = &[to("CSINode", "spec", "CSINodeSpec"), list("CSINodeSpec", "drivers", Key("name"), MapOf(&["name"]))];
+const JOB: &[MergeRule] = &[
+    to("Job", "spec", "JobSpec"),
+    to("Job", "status", "JobStatus"),
+    to("JobSpec", "template", "PodTemplateSpec"),
+    list("JobStatus", "conditions", Key("type"), Ssa::Atomic),
+];
 const FLOW_SCHEMA: &[MergeRule] = &[to("FlowSchema", "status", "FlowSchemaStatus"), conditions("FlowSchemaStatus")];
 const PRIORITY_LEVEL: &[MergeRule] =
     &[to("PriorityLevelConfiguration", "status", "PriorityLevelConfigurationStatus"), conditions("PriorityLevelConfigurationStatus")];
