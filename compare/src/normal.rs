@@ -5,6 +5,10 @@ use serde_json::{Value, json};
 /// An object or a status, without what is each server's own: uids, versions, times, and addresses and ports that no request names.
 pub(crate) fn normal(body: &Value, asked: &Value) -> Value {
     let mut body = body.clone();
+    own_names(&mut body);
+    if body["kind"] == "Status" {
+        uids(&mut body);
+    }
     if let Some(metadata) = body.get_mut("metadata") {
         metadata_of(metadata);
     }
@@ -56,6 +60,54 @@ fn forget_absent(fields: &mut Value, of: &Value) {
         }
     }
     absent.iter().for_each(|key| drop(fields.remove(key)));
+}
+
+/// Some objects repeat their uid and their name: a Job in its labels and its selector.
+fn own_names(body: &mut Value) {
+    let text = |path: &str| body.pointer(path).and_then(Value::as_str).filter(|text| !text.is_empty()).map(str::to_owned);
+    let uid = text("/metadata/uid");
+    let name = text("/metadata/name");
+    let base = text("/metadata/generateName");
+    let generated = name.zip(base).filter(|(name, base)| name.strip_prefix(base).is_some_and(|rest| rest.len() == 5));
+    let Some(members) = body.as_object_mut() else { return };
+    for value in members.values_mut() {
+        uid.iter().for_each(|uid| replace(value, uid, "$uid"));
+        if let Some((name, base)) = &generated {
+            replace(value, name, &format!("{base}$name"));
+        }
+    }
+}
+
+/// Texts of a status can have the uid of an object that was not created.
+fn uids(value: &mut Value) {
+    match value {
+        Value::String(text) => {
+            while let Some(at) = (0..text.len()).find(|at| is_uid(text.as_bytes().get(*at..at + UID_BYTES))) {
+                text.replace_range(at..at + UID_BYTES, "$uid");
+            }
+        }
+        Value::Array(list) => list.iter_mut().for_each(uids),
+        Value::Object(members) => members.values_mut().for_each(uids),
+        _ => (),
+    }
+}
+
+/// The length of a uid.
+const UID_BYTES: usize = 36;
+
+fn is_uid(text: Option<&[u8]>) -> bool {
+    let is_part = |(index, byte): (usize, &u8)| if matches!(index, 8 | 13 | 18 | 23) { *byte == b'-' } else { byte.is_ascii_hexdigit() };
+    text.is_some_and(|text| text.iter().enumerate().all(is_part))
+}
+
+/// Replaces each text that is equal to `from`, at all depths.
+fn replace(value: &mut Value, from: &str, to: &str) {
+    match value {
+        Value::String(text) if text == from => to.clone_into(text),
+        Value::Array(list) => list.iter_mut().for_each(|value| replace(value, from, to)),
+        Value::Object(members) => members.values_mut().for_each(|value| replace(value, from, to)),
+        _ => (),
+    }
 }
 
 fn metadata_of(metadata: &mut Value) {

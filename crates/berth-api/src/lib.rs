@@ -7,6 +7,7 @@ pub mod annotations;
 pub mod apps;
 #[cfg(test)]
 mod check;
+pub mod cron;
 pub mod decode;
 pub mod deletion;
 pub mod faults;

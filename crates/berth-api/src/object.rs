@@ -9,7 +9,7 @@ use berth_identity::{GroupResource, GroupVersionKind};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta, Time};
 use schemars::JsonSchema;
 use serde::{Serialize, de::DeserializeOwned};
-use serde_json::Value;
+use serde_json::{Map, Value};
 use std::{any::Any, borrow::Cow, cell::Cell, fmt::Debug};
 
 /// Whether objects of a kind live in a namespace.
@@ -65,6 +65,8 @@ pub enum ScaledSelector<'a> {
     Labels(&'a LabelSelector),
     /// As text, which `/scale` shows as it is.
     Text(&'a str),
+    /// As labels that pods have with these values.
+    Equal(&'a Map<String, Value>),
 }
 
 /// The rules of one kind. Every method has the answer of a kind that is only stored and served.

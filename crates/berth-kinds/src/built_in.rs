@@ -1,29 +1,37 @@
 //! Upstream's kinds that are data: a file each.
 
+mod cron_job;
 mod csi_driver;
 mod csi_node;
 mod csi_storage_capacity;
+mod daemon_set;
 mod flow_schema;
 mod ingress;
 mod ingress_class;
 mod job;
 mod network_policy;
+mod pod_template;
 mod priority_level;
+mod replication_controller;
 mod runtime_class;
 mod templates;
 mod values;
 mod volume_attachment;
 mod volume_attributes_class;
 
+pub use cron_job::cron_job;
 pub use csi_driver::csi_driver;
 pub use csi_node::csi_node;
 pub use csi_storage_capacity::csi_storage_capacity;
+pub use daemon_set::daemon_set;
 pub use flow_schema::flow_schema;
 pub use ingress::ingress;
 pub use ingress_class::ingress_class;
 pub use job::job;
 pub use network_policy::network_policy;
+pub use pod_template::pod_template;
 pub use priority_level::priority_level_configuration;
+pub use replication_controller::replication_controller;
 pub use runtime_class::runtime_class;
 pub use volume_attachment::volume_attachment;
 pub use volume_attributes_class::volume_attributes_class;

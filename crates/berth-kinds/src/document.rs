@@ -137,7 +137,8 @@ impl Document {
 
     /// Upstream judges the numbers that `/scale` shows, whatever the schema allows.
     fn scale_faults(&self) -> Vec<FieldError> {
-        let Some(paths) = self.scale_paths() else { return Vec::new() };
+        // A kind of upstream's Go types has words of its own for them.
+        let Some(paths) = self.scale_paths().filter(|_| !self.is_native()) else { return Vec::new() };
         let judged = [&paths.spec_replicas, &paths.status_replicas].into_iter().filter_map(|path| {
             let number = path.first(self.content.members()).and_then(Value::as_i64).filter(|number| *number < 0)?;
             let field = Path::new(path.to_string().trim_start_matches('.'));
@@ -156,6 +157,9 @@ impl Document {
             let meta = self.meta_mut();
             let (managed_fields, resource_version) = (meta.managed_fields.take(), meta.resource_version.take());
             *meta = ObjectMeta { managed_fields, resource_version, ..old.meta().clone() };
+        }
+        if let Some(strategy) = self.strategy() {
+            strategy.prepare_status_update(&mut self.content, &old.content);
         }
     }
 }
@@ -254,11 +258,16 @@ impl ObjectStrategy for Document {
 
     fn scale(&self) -> Option<Scaled<'_>> {
         let paths = self.scale_paths()?;
-        let selector = paths.label_selector.as_ref().and_then(|path| path.first(self.content.members())).and_then(Value::as_str);
+        let selector = paths.label_selector.as_ref().and_then(|path| path.first(self.content.members()));
+        let selector = selector.and_then(|selector| match selector {
+            Value::String(text) => Some(ScaledSelector::Text(text)),
+            Value::Object(labels) => Some(ScaledSelector::Equal(labels)),
+            _ => None,
+        });
         Some(Scaled {
             replicas: self.number_at(&paths.spec_replicas),
             current: self.number_at(&paths.status_replicas).unwrap_or(0),
-            selector: selector.map(ScaledSelector::Text),
+            selector,
         })
     }
 

@@ -14,6 +14,9 @@ pub trait Strategy: Send + Sync + 'static {
     /// Before validation of an update. What the endpoint cannot change has been taken from `old`.
     fn prepare_update(&self, _object: &mut Content, _old: &Content) {}
 
+    /// Before validation of a write to `/status`. All but metadata and status has been taken from `old`.
+    fn prepare_status_update(&self, _object: &mut Content, _old: &Content) {}
+
     /// The faults of a new object, without those of the schema and of generic metadata.
     fn validate(&self, _object: &Content) -> Vec<FieldError> {
         Vec::new()

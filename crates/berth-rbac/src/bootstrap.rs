@@ -100,6 +100,9 @@ fn view_rules() -> Vec<PolicyRule> {
         "pods",
         "pods/log",
         "pods/status",
+        "replicationcontrollers",
+        "replicationcontrollers/scale",
+        "replicationcontrollers/status",
         "resourcequotas",
         "resourcequotas/status",
         "serviceaccounts",
@@ -108,6 +111,8 @@ fn view_rules() -> Vec<PolicyRule> {
     ];
     let apps = [
         "controllerrevisions",
+        "daemonsets",
+        "daemonsets/status",
         "deployments",
         "deployments/scale",
         "deployments/status",
@@ -122,6 +127,7 @@ fn view_rules() -> Vec<PolicyRule> {
         rule("", &core, READ),
         rule("apps", &apps, READ),
         rule("autoscaling", &["horizontalpodautoscalers", "horizontalpodautoscalers/status"], READ),
+        rule("batch", &["cronjobs", "cronjobs/status", "jobs", "jobs/status"], READ),
         rule("discovery.k8s.io", &["endpointslices"], READ),
         rule("events.k8s.io", &["events"], READ),
         rule("networking.k8s.io", &["ingresses", "ingresses/status", "networkpolicies"], READ),
@@ -130,10 +136,20 @@ fn view_rules() -> Vec<PolicyRule> {
 }
 
 fn edit_rules() -> Vec<PolicyRule> {
-    let core = ["configmaps", "events", "persistentvolumeclaims", "pods", "secrets", "serviceaccounts", "services"];
+    let core = [
+        "configmaps",
+        "events",
+        "persistentvolumeclaims",
+        "pods",
+        "replicationcontrollers",
+        "replicationcontrollers/scale",
+        "secrets",
+        "serviceaccounts",
+        "services",
+    ];
     // They are refused, but for a reason that those who would have them may know.
     let connections = ["pods/attach", "pods/exec", "pods/portforward", "pods/proxy", "services/proxy"];
-    let apps = ["deployments", "deployments/scale", "replicasets", "replicasets/scale", "statefulsets", "statefulsets/scale"];
+    let apps = ["daemonsets", "deployments", "deployments/scale", "replicasets", "replicasets/scale", "statefulsets", "statefulsets/scale"];
     vec![
         rule("", &["secrets"], READ),
         rule("", &connections, READ),
@@ -143,6 +159,7 @@ fn edit_rules() -> Vec<PolicyRule> {
         rule("", &["pods/eviction", "serviceaccounts/token"], CREATE),
         rule("apps", &apps, WRITE),
         rule("autoscaling", &["horizontalpodautoscalers"], WRITE),
+        rule("batch", &["cronjobs", "jobs"], WRITE),
         rule("coordination.k8s.io", &["leases"], ALL),
         rule("networking.k8s.io", &["ingresses", "networkpolicies"], WRITE),
         rule("policy", &["poddisruptionbudgets"], WRITE),
@@ -318,6 +335,11 @@ mod tests {
         for (verb, group, resource, may) in [
             ("get", "apps", "deployments", "admin edit view"),
             ("get", "", "pods", "admin edit view"),
+            ("get", "batch", "jobs/status", "admin edit view"),
+            ("create", "batch", "cronjobs", "admin edit"),
+            ("patch", "apps", "daemonsets", "admin edit"),
+            ("update", "", "replicationcontrollers/scale", "admin edit"),
+            ("create", "", "podtemplates", ""),
             ("get", "", "secrets", "admin edit"),
             ("update", "apps", "deployments/scale", "admin edit"),
             ("create", "", "pods/eviction", "admin edit"),

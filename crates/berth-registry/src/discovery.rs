@@ -312,18 +312,18 @@ mod tests {
         let list = value(&resource_list(built_in(), &GroupVersion::from_static("apps", "v1")));
         assert_eq!((&list["kind"], &list["groupVersion"]), (&json!("APIResourceList"), &json!("apps/v1")));
         assert_eq!(
-            list["resources"][0],
+            list["resources"][2],
             json!({"name": "deployments", "singularName": "deployment", "namespaced": true, "kind": "Deployment",
                    "shortNames": ["deploy"], "categories": ["all"], "storageVersionHash": "8aSe+NMegvE=",
                    "verbs": ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"]})
         );
         assert_eq!(
-            list["resources"][1],
+            list["resources"][3],
             json!({"name": "deployments/scale", "singularName": "", "namespaced": true, "kind": "Scale", "group": "autoscaling",
                    "version": "v1", "verbs": ["get", "patch", "update"]})
         );
         assert_eq!(
-            list["resources"][2],
+            list["resources"][4],
             json!({"name": "deployments/status", "singularName": "", "namespaced": true, "kind": "Deployment",
                    "verbs": ["get", "patch", "update"]})
         );
@@ -353,7 +353,7 @@ mod tests {
         assert_eq!(core["items"][0]["metadata"], json!({}));
         let apps = &value(&aggregated_groups(built_in()))["items"][0];
         assert_eq!(apps["metadata"], json!({"name": "apps"}));
-        let deployments = &apps["versions"][0]["resources"][0];
+        let deployments = &apps["versions"][0]["resources"][1];
         assert_eq!(deployments["responseKind"], json!({"group": "", "version": "", "kind": "Deployment"}));
         assert_eq!(deployments["scope"], "Namespaced");
         assert_eq!(

@@ -19,6 +19,10 @@ pub(crate) fn scale_of(object: &dyn Object) -> Result<Scale, ApiError> {
     let selector = scaled.selector.and_then(|selector| match selector {
         ScaledSelector::Labels(selector) => Selector::from_label_selector(selector).ok().map(|selector| selector.to_string()),
         ScaledSelector::Text(text) => Some(text.to_owned()),
+        ScaledSelector::Equal(labels) => {
+            let pairs = labels.iter().map(|(key, value)| format!("{key}={}", value.as_str().unwrap_or_default()));
+            Some(pairs.collect::<Vec<_>>().join(","))
+        }
     });
     let meta = object.meta();
     Ok(Scale {

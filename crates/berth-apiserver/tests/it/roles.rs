@@ -103,12 +103,16 @@ fn text(value: &Value) -> String {
 fn body(entry: &Entry, namespace: &str) -> Value {
     let pods = json!({"metadata": {"labels": {"app": "x"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}});
     let workload = || json!({"spec": {"selector": {"matchLabels": {"app": "x"}}, "template": pods}});
+    let ending = || json!({"template": {"spec": {"restartPolicy": "Never", "containers": pods["spec"]["containers"]}}});
     let storage = json!({"storage": "1Gi"});
     let role = |kind: &str| json!({"roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": kind, "name": "view"}});
     match (entry.group.as_str(), entry.kind.as_str()) {
         (_, "Pod") => json!({"spec": pods["spec"]}),
-        (_, "Deployment" | "ReplicaSet" | "StatefulSet") => workload(),
-        (_, "Job") => json!({"spec": {"template": {"spec": {"restartPolicy": "Never", "containers": pods["spec"]["containers"]}}}}),
+        (_, "DaemonSet" | "Deployment" | "ReplicaSet" | "StatefulSet") => workload(),
+        (_, "ReplicationController") => json!({"spec": {"template": pods}}),
+        (_, "PodTemplate") => json!({"template": pods}),
+        (_, "Job") => json!({"spec": ending()}),
+        (_, "CronJob") => json!({"spec": {"schedule": "@daily", "jobTemplate": {"spec": ending()}}}),
         (_, "Service") => json!({"spec": {"ports": [{"port": 80}]}}),
         (_, "PersistentVolume") => {
             json!({"spec": {"capacity": storage, "accessModes": ["ReadWriteOnce"], "hostPath": {"path": "/x"}}})

@@ -4,10 +4,10 @@ mod indexes;
 mod spec;
 mod status;
 
-pub(super) use spec::warnings;
+pub(super) use spec::{validate_job_spec, warnings};
 
 use super::{
-    templates::{TEMPLATE_TYPES, container_columns, wide},
+    templates::{TEMPLATE_TYPES, container_columns, name_warning, wide},
     values::{list, member, native, shown_selector, spec as spec_of, text},
 };
 use crate::{Cell, Column, Content, Definition, JsonPath, Names, SelectableField, Strategy, Version};
@@ -149,12 +149,7 @@ impl Strategy for Jobs {
     }
 
     fn warnings(&self, job: &Content, old: Option<&Content>) -> Vec<String> {
-        let mut warnings = Vec::new();
-        if old.is_none() {
-            let reasons = check_dns_label(job.meta.name.as_deref().unwrap_or_default());
-            let advice = "this is used in Pod names and hostnames, which can result in surprising behavior; a DNS label is recommended";
-            warnings.extend((!reasons.is_empty()).then(|| format!("metadata.name: {advice}: [{}]", reasons.join(" "))));
-        }
+        let mut warnings: Vec<String> = name_warning(job).filter(|_| old.is_none()).into_iter().collect();
         if old.is_none_or(|old| spec_of(old) != spec_of(job)) {
             warnings.extend(job_spec(job).iter().flat_map(|spec| self::warnings(spec, &Path::new("spec"))));
         }
@@ -255,7 +250,7 @@ fn validate_generated_selector(job: &Content, spec: &JobSpec, faults: &mut Fault
     }
     let labels = spec.template.metadata.as_ref().and_then(|metadata| metadata.labels.as_ref());
     let path = Path::new("spec").child("template").child("metadata").child("labels");
-    let expected = [(UID_LABELS[0], uid), (NAME_LABELS[0], name), (UID_LABELS[1], uid), (NAME_LABELS[1], name)];
+    let expected = [(UID_LABELS[1], uid), (NAME_LABELS[1], name), (UID_LABELS[0], uid), (NAME_LABELS[0], name)];
     for (label, wanted) in expected {
         match labels.and_then(|labels| labels.get(label)) {
             None => faults.required(&path.key(label), &format!("must be '{wanted}'")),

@@ -10,7 +10,8 @@ use std::{collections::BTreeSet, sync::Arc};
 
 /// A kind of upstream's Go types with one version, `v1`, which is made of `types`. `T` describes them. `kind` is the last part of the name of one of them.
 pub(super) fn native<T: JsonSchema>(group: &str, names: Names, scope: Scope, version: Version, types: &[&str]) -> Definition {
-    let name = format!("io.k8s.api.{}.v1.{}", group.trim_end_matches(".k8s.io").trim_end_matches(".apiserver"), names.kind);
+    let package = if group.is_empty() { "core" } else { group.trim_end_matches(".k8s.io").trim_end_matches(".apiserver") };
+    let name = format!("io.k8s.api.{package}.v1.{}", names.kind);
     let components = Components::read(&name, types).expect("the types are in this file");
     let schema = components.structural().expect("the types are complete");
     Definition {

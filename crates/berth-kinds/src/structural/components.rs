@@ -12,6 +12,8 @@ pub(crate) const QUANTITY: &str = "quantity";
 pub(super) const OMIT_EMPTY: &str = "x-berth-omit-empty";
 /// Marks a field that upstream's Go types always write (a struct held by value).
 pub(super) const ALWAYS: &str = "x-berth-always";
+/// Marks a field that OpenAPI requires, and that upstream's Go types can lack (a pointer).
+pub(super) const POINTER: &str = "x-berth-pointer";
 
 /// The types that a kind is made of, as OpenAPI publishes them, and the marks that only berth reads.
 #[derive(Clone, Debug, PartialEq)]
@@ -124,7 +126,8 @@ impl Components {
         let properties = properties.map(|(name, schema)| Ok((name.clone(), Arc::new(self.schema(schema, depth + 1, read)?))));
         found.properties = properties.collect::<Result<BTreeMap<_, _>, ComponentsError>>()?;
         let required = members.get("required").and_then(Value::as_array).into_iter().flatten();
-        found.required = required.filter_map(Value::as_str).map(str::to_owned).collect();
+        let is_pointer = |name: &&str| members.get("properties").is_some_and(|properties| properties[name].get(POINTER).is_some());
+        found.required = required.filter_map(Value::as_str).filter(|name| !is_pointer(name)).map(str::to_owned).collect();
         Ok(found)
     }
 }
@@ -137,7 +140,7 @@ fn referred(members: &Map<String, Value>) -> Option<&str> {
 fn remove_marks(schema: &mut Value) {
     match schema {
         Value::Object(members) => {
-            members.retain(|name, _| name != OMIT_EMPTY && name != ALWAYS);
+            members.retain(|name, _| ![OMIT_EMPTY, ALWAYS, POINTER].contains(&name.as_str()));
             members.values_mut().for_each(remove_marks);
         }
         Value::Array(list) => list.iter_mut().for_each(remove_marks),

@@ -329,7 +329,7 @@ mod tests {
             let of_group = all.all().iter().filter(|resource| resource.group() == group).map(|resource| format!("{resource:?}"));
             of_group.collect()
         };
-        assert_eq!(names("apps")[4..], ["apps/v1/teams", "apps/v1/bands", "apps/v2/teams"]);
+        assert_eq!(names("apps")[5..], ["apps/v1/teams", "apps/v1/bands", "apps/v2/teams"]);
         assert_eq!(table.resources().all().last().map(|last| last.plural().as_str()), Some("widgets"));
         assert_eq!(
             table.resources().by_name(&GroupResource::from_static("apps", "teams")).map(|team| team.api_version().to_owned()).as_deref(),
@@ -341,7 +341,7 @@ mod tests {
 
         assert!(table.remove(&GroupVersionResource::from_static("apps", "v1", "teams")).is_some());
         assert!(table.remove(&GroupVersionResource::from_static("apps", "v1", "teams")).is_none());
-        assert_eq!(names("apps")[4..], ["apps/v1/bands", "apps/v2/teams"]);
+        assert_eq!(names("apps")[5..], ["apps/v1/bands", "apps/v2/teams"]);
         assert_eq!(
             table.resources().by_name(&GroupResource::from_static("apps", "teams")).map(|team| team.api_version().to_owned()).as_deref(),
             Some("apps/v2")

@@ -151,6 +151,9 @@ fn the_main_endpoint_keeps_the_status_and_the_status_keeps_the_rest() {
 /// A merge patch of a status does not read the rest of the object; no kind may lose it by that.
 #[test]
 fn a_status_patch_loses_nothing_of_any_kind() {
+    let containers = json!([{"name": "c", "image": "i"}]);
+    let ending = || json!({"template": {"spec": {"restartPolicy": "Never", "containers": containers}}});
+    let with_labels = || json!({"metadata": {"labels": {"a": "b"}}, "spec": {"containers": containers}});
     let specs = [
         ("deployments.apps", deployment("x")),
         ("replicasets.apps", {
@@ -187,10 +190,12 @@ fn a_status_patch_loses_nothing_of_any_kind() {
         ("ingresses.networking.k8s.io", {
             json!({"metadata": {"name": "x"}, "spec": {"defaultBackend": {"service": {"name": "s", "port": {"number": 80}}}}})
         }),
-        ("jobs.batch", {
-            let container = json!({"name": "c", "image": "i"});
-            json!({"metadata": {"name": "x"}, "spec": {"template": {"spec": {"restartPolicy": "Never", "containers": [container]}}}})
+        ("jobs.batch", json!({"metadata": {"name": "x"}, "spec": ending()})),
+        ("cronjobs.batch", json!({"metadata": {"name": "x"}, "spec": {"schedule": "@daily", "jobTemplate": {"spec": ending()}}})),
+        ("daemonsets.apps", {
+            json!({"metadata": {"name": "x"}, "spec": {"selector": {"matchLabels": {"a": "b"}}, "template": with_labels()}})
         }),
+        ("replicationcontrollers", json!({"metadata": {"name": "x"}, "spec": {"template": with_labels()}})),
         ("volumeattachments.storage.k8s.io", {
             json!({"metadata": {"name": "x"}, "spec": {"attacher": "a", "nodeName": "n", "source": {"persistentVolumeName": "v"}}})
         }),

@@ -280,9 +280,8 @@ fn validate_restart_policy(spec: &JobSpec, path: &Path, faults: &mut Faults) {
 
 /// The faults of a spec as the next one of `old`, besides those that it has alone.
 ///
-/// Source: upstream `ValidateJobUpdate`, which reports the faults of the spec alone once more.
+/// Source: upstream `ValidateJobSpecUpdate`.
 pub(super) fn validate_update(spec: &JobSpec, old: &JobSpec, status: &JobStatus, faults: &mut Faults) {
-    validate(spec, Some(old), faults);
     let path = Path::new("spec");
     validate_completions(spec, old, &path, faults);
     let immutable = "field is immutable";

@@ -1,7 +1,10 @@
 //! Kinds whose objects make pods of a template. Objects, results and texts are those of a real 1.36.2.
 
-use super::{check_create, check_update, compare, decoded};
-use crate::{Document, built_in::job};
+use super::{check_create, check_stored, check_update, compare, decoded, named};
+use crate::{
+    Definition, Document,
+    built_in::{cron_job, daemon_set, job, pod_template, replication_controller},
+};
 use berth_api::{FeatureGates, Object, ObjectStrategy, Subresource};
 use berth_testing::merged;
 use serde_json::{Value, json};
@@ -234,7 +237,7 @@ fn the_rules_for_success_are_validated() {
 #[test]
 fn an_update_of_a_job_keeps_what_its_pods_depend_on() {
     let immutable = "field is immutable";
-    let check = |old: Value, new: Value, wanted: &[&str]| check_update(job, &labelled(&old), &labelled(&new), wanted);
+    let check = |old: Value, new: Value, wanted: &[&str]| check_update(job, &with_labels(&old), &with_labels(&new), wanted);
     check(json!({}), json!({"completions": 2}), &[&format!("spec.completions: Invalid value: 2: {immutable}")]);
     check(
         json!({}),
@@ -245,7 +248,7 @@ fn an_update_of_a_job_keeps_what_its_pods_depend_on() {
     check(json!({}), json!({"managedBy": "a.b/c"}), &[&format!("spec.managedBy: Invalid value: \"a.b/c\": {immutable}")]);
     let once = "spec.backoffLimitPerIndex: Invalid value: 1: requires indexed completion mode";
     let per_index = format!("spec.backoffLimitPerIndex: Invalid value: 1: {immutable}");
-    check(json!({}), json!({"backoffLimitPerIndex": 1, "backoffLimit": 6}), &[once, once, &per_index]);
+    check(json!({}), json!({"backoffLimitPerIndex": 1, "backoffLimit": 6}), &[once, &per_index]);
     let indexed =
         |completions: i32, parallelism: i32| json!({"completionMode": "Indexed", "completions": completions, "parallelism": parallelism});
     let tandem = "spec.completions: Invalid value: 5: can only be modified in tandem with spec.parallelism";
@@ -258,7 +261,7 @@ fn an_update_of_a_job_keeps_what_its_pods_depend_on() {
 }
 
 /// A Job that was created, with the labels and the selector that it got.
-fn labelled(spec: &Value) -> Value {
+fn with_labels(spec: &Value) -> Value {
     let labels =
         json!({"batch.kubernetes.io/controller-uid": "u", "batch.kubernetes.io/job-name": "a", "controller-uid": "u", "job-name": "a"});
     let selector = json!({"matchLabels": {"batch.kubernetes.io/controller-uid": "u"}});
@@ -270,7 +273,7 @@ fn labelled(spec: &Value) -> Value {
 fn a_suspended_job_without_pods_can_be_scheduled_elsewhere() {
     let node = json!({"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [{"matchExpressions": [{"key": "a", "operator": "Exists"}]}]}}});
     let pods = json!({"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [{"topologyKey": "a"}]}});
-    let of_pods = |spec: Value| labelled(&json!({"suspend": true, "template": {"spec": spec}}));
+    let of_pods = |spec: Value| with_labels(&json!({"suspend": true, "template": {"spec": spec}}));
     let base = of_pods(json!({}));
     let moved = json!({"nodeSelector": {"a": "b"}, "tolerations": [{"key": "z", "operator": "Exists"}], "schedulingGates": [{"name": "e.com/f"}], "affinity": node});
     check_update(job, &base, &of_pods(moved.clone()), &[]);
@@ -297,7 +300,7 @@ fn a_suspended_job_without_pods_can_be_scheduled_elsewhere() {
 }
 
 fn check_status(spec: &Value, old: &Value, new: &Value, wanted: &[&str]) {
-    let with = |status: &Value| merged(labelled(spec), &json!({"status": status}));
+    let with = |status: &Value| merged(with_labels(spec), &json!({"status": status}));
     let [old, mut new_job] = decoded(job, [&with(old), &with(new)]);
     new_job.prepare_update(&old, Some(Subresource::Status), &FeatureGates::default());
     let inside: Vec<String> = wanted.iter().map(|fault| format!("status.{fault}")).collect();
@@ -414,4 +417,228 @@ fn the_status_of_a_job_does_not_go_back() {
     let lower = merged(failing.clone(), &json!({"failed": 1}));
     check_status(&json!({}), &failing, &lower, &["failed: Invalid value: 1: cannot decrease the failed counter"]);
     check_status(&json!({"suspend": true}), &json!({"startTime": BEGIN}), &json!({}), &[]);
+}
+
+fn cron(spec: &Value) -> Value {
+    named(&json!({"spec": merged(json!({"schedule": "* * * * *", "jobTemplate": {"spec": pods()}}), spec)}))
+}
+
+#[test]
+fn a_cron_job_is_defaulted_and_validated() {
+    let [mut made] = decoded(cron_job, [&cron(&json!({"concurrencyPolicy": ""}))]);
+    made.prepare_create(&FeatureGates::default());
+    let spec = made.to_value()["spec"].clone();
+    assert_eq!((&spec["concurrencyPolicy"], &spec["suspend"]), (&json!("Allow"), &json!(false)));
+    assert_eq!((&spec["successfulJobsHistoryLimit"], &spec["failedJobsHistoryLimit"]), (&json!(3), &json!(1)));
+    assert_eq!(spec["jobTemplate"]["metadata"], json!({}));
+    assert_eq!(spec["jobTemplate"]["spec"]["template"]["spec"]["dnsPolicy"], json!("ClusterFirst"));
+    assert_eq!(spec["jobTemplate"]["spec"].get("parallelism"), None);
+    let check = |spec: Value, wanted: &[&str]| check_create(cron_job, &cron(&spec), wanted);
+    check(json!({"schedule": ""}), &["spec.schedule: Required value"]);
+    check(json!({"schedule": "x"}), &["spec.schedule: Invalid value: \"x\": expected exactly 5 fields, found 1: [x]"]);
+    let zone = "cannot use TZ or CRON_TZ in schedule, use timeZone field instead";
+    check(json!({"schedule": "TZ=UTC @daily"}), &[&format!("spec.schedule: Invalid value: \"TZ=UTC @daily\": {zone}")]);
+    check(json!({"timeZone": "Asia/Tokyo"}), &[]);
+    check(json!({"timeZone": ""}), &["spec.timeZone: Invalid value: \"\": timeZone must be nil or non-empty string"]);
+    check(json!({"timeZone": "x"}), &["spec.timeZone: Invalid value: \"x\": unknown time zone x"]);
+    let explicit = "timeZone must be an explicit time zone as defined in https://www.iana.org/time-zones";
+    check(json!({"timeZone": "Local"}), &[&format!("spec.timeZone: Invalid value: \"Local\": {explicit}")]);
+    check(
+        json!({"timeZone": "local"}),
+        &[
+            &format!("spec.timeZone: Invalid value: \"local\": {explicit}"),
+            "spec.timeZone: Invalid value: \"local\": unknown time zone local",
+        ],
+    );
+    let negative = "Invalid value: -1: must be greater than or equal to 0";
+    check(
+        json!({"concurrencyPolicy": "X", "startingDeadlineSeconds": -1, "successfulJobsHistoryLimit": -1, "failedJobsHistoryLimit": -1}),
+        &[
+            &format!("spec.startingDeadlineSeconds: {negative}"),
+            "spec.concurrencyPolicy: Unsupported value: \"X\": supported values: \"Allow\", \"Forbid\", \"Replace\"",
+            &format!("spec.successfulJobsHistoryLimit: {negative}"),
+            &format!("spec.failedJobsHistoryLimit: {negative}"),
+        ],
+    );
+    check(
+        json!({"jobTemplate": {"spec": {"selector": {"matchLabels": {"a": "b"}}, "manualSelector": true, "parallelism": -1}}}),
+        &[
+            &format!("spec.jobTemplate.spec.parallelism: {negative}"),
+            "spec.jobTemplate.spec.selector: Invalid value: {\"matchLabels\":{\"a\":\"b\"}}: `selector` will be auto-generated",
+            "spec.jobTemplate.spec.manualSelector: Unsupported value: true: supported values: \"nil\", \"false\"",
+        ],
+    );
+    let long = merged(cron(&json!({})), &json!({"metadata": {"name": "x".repeat(53)}}));
+    check_create(cron_job, &long, &["metadata.name: Invalid value: \"xxx…"]);
+    check_update(cron_job, &long, &long, &[]);
+    check_update(cron_job, &cron(&json!({"schedule": "TZ=UTC @daily"})), &cron(&json!({"schedule": "TZ=UTC @hourly"})), &[]);
+}
+
+fn with_template(spec: &Value) -> Value {
+    let template = json!({"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "a", "image": "b"}]}});
+    named(&json!({"spec": merged(json!({ "template": template }), spec)}))
+}
+
+fn daemons(spec: &Value) -> Value {
+    with_template(&merged(json!({"selector": {"matchLabels": {"a": "b"}}}), spec))
+}
+
+#[test]
+fn a_daemon_set_is_defaulted_and_validated() {
+    let strategy_of = |strategy: Value| {
+        let [set] = decoded(daemon_set, [&daemons(&json!({"updateStrategy": strategy}))]);
+        set.to_value()["spec"]["updateStrategy"].clone()
+    };
+    let default = json!({"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 1, "maxSurge": 0}});
+    for sent in [json!({}), json!({"type": ""}), json!({"type": "RollingUpdate"}), json!({"rollingUpdate": null})] {
+        assert_eq!(strategy_of(sent), default);
+    }
+    assert_eq!(strategy_of(json!({"type": "OnDelete"})), json!({"type": "OnDelete"}));
+    let kept = json!({"type": "OnDelete", "rollingUpdate": {"maxUnavailable": 5, "maxSurge": 0}});
+    assert_eq!(strategy_of(json!({"type": "OnDelete", "rollingUpdate": {"maxUnavailable": 5}})), kept);
+    let check = |spec: Value, wanted: &[&str]| check_create(daemon_set, &daemons(&spec), wanted);
+    let unmatched = "spec.template.metadata.labels: Invalid value: {\"a\":\"b\"}: `selector` does not match template `labels`";
+    check(json!({}), &[]);
+    check(json!({"selector": null}), &[unmatched]);
+    check(json!({"selector": {"matchLabels": {"a": "c"}}}), &[unmatched]);
+    check(json!({"selector": {"matchLabels": null}}), &["spec.selector: Invalid value: {}: empty selector is invalid for daemonset"]);
+    let rolling = |rolling: Value, wanted: &[&str]| {
+        let inside: Vec<String> = wanted.iter().map(|fault| format!("spec.updateStrategy.rollingUpdate.{fault}")).collect();
+        check(json!({"updateStrategy": {"rollingUpdate": rolling}}), &inside.iter().map(String::as_str).collect::<Vec<_>>());
+    };
+    rolling(json!({"maxSurge": "25%", "maxUnavailable": "0%"}), &[]);
+    rolling(json!({"maxSurge": 1}), &["maxSurge: Invalid value: 1: may not be set when maxUnavailable is non-zero"]);
+    rolling(json!({"maxUnavailable": 0}), &["maxUnavailable: Required value: cannot be 0 when maxSurge is 0"]);
+    rolling(
+        json!({"maxUnavailable": "101%", "maxSurge": "200%"}),
+        &[
+            "maxUnavailable: Invalid value: \"101%\": must not be greater than 100%",
+            "maxSurge: Invalid value: \"200%\": must not be greater than 100%",
+            "maxSurge: Invalid value: \"200%\": may not be set when maxUnavailable is non-zero",
+        ],
+    );
+    let percent = "a valid percent string must be a numeric string…";
+    rolling(
+        json!({"maxUnavailable": "x", "maxSurge": -1}),
+        &[&format!("maxUnavailable: Invalid value: \"x\": {percent}"), "maxSurge: Invalid value: -1: must be greater than or equal to 0"],
+    );
+    check(json!({"updateStrategy": {"type": "X"}}), &["spec.updateStrategy: Unsupported value: {…"]);
+    check(
+        json!({"template": {"spec": {"restartPolicy": "Never", "activeDeadlineSeconds": 5}}}),
+        &[
+            "spec.template.spec.restartPolicy: Unsupported value: \"Never\": supported values: \"Always\"",
+            "spec.template.spec.activeDeadlineSeconds: Forbidden: activeDeadlineSeconds in DaemonSet is not Supported",
+        ],
+    );
+    let moved = json!({"selector": {"matchLabels": {"c": "d"}}, "template": {"metadata": {"labels": {"c": "d"}}}});
+    check_update(daemon_set, &daemons(&json!({})), &daemons(&moved), &["spec.selector: Invalid value: {…"]);
+}
+
+#[test]
+fn an_annotation_counts_the_templates_of_a_daemon_set() {
+    let key = "deprecated.daemonset.template.generation";
+    let annotated = |spec: Value, value: &str| merged(daemons(&spec), &json!({"metadata": {"annotations": {key: value}}}));
+    let of = |set: &Document| set.to_value()["metadata"]["annotations"][key].clone();
+    let changed = json!({"template": {"metadata": {"labels": {"c": "d"}}}});
+    let [mut old, mut same, mut new, mut status] = decoded(
+        daemon_set,
+        [&daemons(&json!({})), &annotated(json!({"minReadySeconds": 4}), "9"), &daemons(&changed), &annotated(json!({}), "9")],
+    );
+    old.prepare_create(&FeatureGates::default());
+    assert_eq!(of(&old), "1");
+    same.prepare_update(&old, None, &FeatureGates::default());
+    new.prepare_update(&old, None, &FeatureGates::default());
+    status.prepare_update(&old, Some(Subresource::Status), &FeatureGates::default());
+    assert_eq!((of(&same), of(&new), of(&status)), (json!("1"), json!("2"), json!("1")));
+}
+
+#[test]
+fn the_status_of_a_daemon_set_has_no_negative_counts() {
+    let check = |old: Value, new: Value, wanted: &[&str]| {
+        let with = |status: Value| merged(daemons(&json!({})), &json!({ "status": status }));
+        let [old, mut set] = decoded(daemon_set, [&with(old), &with(new)]);
+        set.prepare_update(&old, Some(Subresource::Status), &FeatureGates::default());
+        compare(&set.validate_update(&old, Some(Subresource::Status), &FeatureGates::default()), wanted, &json!({}));
+    };
+    check(
+        json!({}),
+        json!({"numberReady": -1, "collisionCount": -1}),
+        &[
+            "status.numberReady: Invalid value: -1: must be greater than or equal to 0",
+            "status.collisionCount: Invalid value: -1: must be greater than or equal to 0",
+        ],
+    );
+    check(json!({"collisionCount": 9}), json!({"collisionCount": 3}), &["status.collisionCount: Invalid value: 3: cannot be decremented"]);
+    check(json!({"collisionCount": 9}), json!({}), &["status.collisionCount: Invalid value: 0: cannot be decremented"]);
+}
+
+#[test]
+fn a_replication_controller_is_defaulted_and_validated() {
+    let [made] = decoded(replication_controller, [&with_template(&json!({"selector": {}}))]);
+    let value = made.to_value();
+    assert_eq!((&value["spec"]["replicas"], &value["spec"]["selector"]), (&json!(1), &json!({"a": "b"})));
+    assert_eq!(value["metadata"]["labels"], json!({"a": "b"}));
+    let scale = made.scale().expect("it has replicas");
+    assert_eq!((scale.replicas, scale.current, scale.selector.is_some()), (Some(1), 0, true));
+    let check = |spec: Value, wanted: &[&str]| check_create(replication_controller, &with_template(&spec), wanted);
+    check_stored(replication_controller, &named(&json!({})), &json!({"spec": {"replicas": 1}, "status": {"replicas": 0}}));
+    check_create(replication_controller, &named(&json!({})), &["spec.selector: Required value", "spec.template: Required value"]);
+    check(json!({"selector": {"a": "c"}}), &["spec.template.metadata.labels: Invalid value: {…"]);
+    check(
+        json!({"replicas": -1, "minReadySeconds": -1}),
+        &[
+            "spec.minReadySeconds: Invalid value: -1: must be greater than or equal to 0",
+            "spec.replicas: Invalid value: -1: must be greater than or equal to 0",
+        ],
+    );
+    check(
+        json!({"template": {"spec": {"activeDeadlineSeconds": 5}}}),
+        &["spec.template.spec.activeDeadlineSeconds: Forbidden: activeDeadlineSeconds in ReplicationController is not Supported"],
+    );
+    let with = |status: Value| merged(with_template(&json!({})), &json!({ "status": status }));
+    let counts = json!({"replicas": 1, "fullyLabeledReplicas": 2, "readyReplicas": 3, "availableReplicas": 4});
+    let [old, mut new] = decoded(replication_controller, [&with(json!({})), &with(counts)]);
+    new.prepare_update(&old, Some(Subresource::Status), &FeatureGates::default());
+    compare(
+        &new.validate_update(&old, Some(Subresource::Status), &FeatureGates::default()),
+        &[
+            "status.fullyLabeledReplicas: Invalid value: 2: cannot be greater than status.replicas",
+            "status.readyReplicas: Invalid value: 3: cannot be greater than status.replicas",
+            "status.availableReplicas: Invalid value: 4: cannot be greater than status.replicas",
+            "status.availableReplicas: Invalid value: 4: cannot be greater than readyReplicas",
+        ],
+        &json!({}),
+    );
+}
+
+#[test]
+fn a_pod_template_is_a_template() {
+    check_create(pod_template, &named(&json!({})), &["template.spec.containers: Required value"]);
+    let template =
+        json!({"template": {"spec": {"containers": [{"name": "a", "image": "b"}], "restartPolicy": "Never", "activeDeadlineSeconds": 5}}});
+    check_create(pod_template, &named(&template), &[]);
+}
+
+/// Each has the normal form that the template of a Deployment has.
+#[test]
+fn every_kind_with_pods_has_the_same_template() {
+    let sent = json!({
+        "metadata": {"labels": {"a": "b"}, "annotations": {}, "creationTimestamp": null},
+        "spec": {"containers": [{"name": "a", "image": "b:1", "command": [], "tty": false, "resources": {"requests": {"cpu": "1000m"}},
+            "env": [{"name": "E", "value": ""}], "readinessProbe": {"httpGet": {"path": "", "port": 80}}}],
+            "restartPolicy": "Never", "hostNetwork": false, "nodeSelector": {}, "volumes": [{"name": "v"}]},
+    });
+    let made = |definition: fn() -> Definition, object: Value, path: &str| {
+        let [made] = decoded(definition, [&object]);
+        made.to_value().pointer(path).cloned().expect("it has a template")
+    };
+    let wanted = made(pod_template, json!({"template": sent}), "/template");
+    assert_eq!(wanted["spec"]["containers"][0]["resources"], json!({"requests": {"cpu": "1"}}));
+    assert_eq!(wanted["spec"]["volumes"], json!([{"name": "v", "emptyDir": {}}]));
+    assert_eq!(wanted["metadata"], json!({"labels": {"a": "b"}}));
+    for definition in [job, daemon_set, replication_controller] {
+        assert_eq!(made(definition, json!({"spec": {"template": sent}}), "/spec/template"), wanted);
+    }
+    let nested = json!({"spec": {"jobTemplate": {"spec": {"template": sent}}}});
+    assert_eq!(made(cron_job, nested, "/spec/jobTemplate/spec/template"), wanted);
 }

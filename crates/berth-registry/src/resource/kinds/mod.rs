@@ -50,8 +50,8 @@ use super::{
 use berth_kinds::{
     Definition, Kind,
     built_in::{
-        csi_driver, csi_node, csi_storage_capacity, flow_schema, ingress, ingress_class, job, network_policy, priority_level_configuration,
-        runtime_class, volume_attachment, volume_attributes_class,
+        cron_job, csi_driver, csi_node, csi_storage_capacity, daemon_set, flow_schema, ingress, ingress_class, job, network_policy,
+        pod_template, priority_level_configuration, replication_controller, runtime_class, volume_attachment, volume_attributes_class,
     },
 };
 
@@ -61,6 +61,8 @@ pub(super) fn stored() -> Vec<Resource> {
         namespace::resource(),
         node::resource(),
         pod::resource(),
+        data(pod_template()).merges(POD_TEMPLATE),
+        data(replication_controller()).merges(REPLICATION_CONTROLLER).stored_at("controllers").orphans_by_default(""),
         service::resource(),
         endpoints::resource(),
         config_map::resource(),
@@ -71,12 +73,14 @@ pub(super) fn stored() -> Vec<Resource> {
         event::core_resource(),
         resource_quota::resource(),
         limit_range::resource(),
+        data(daemon_set()).merges(DAEMON_SET),
         deployment::resource(),
         replica_set::resource(),
         stateful_set::resource(),
         controller_revision::resource(),
         event::resource(),
         horizontal_pod_autoscaler::resource(),
+        data(cron_job()).merges(CRON_JOB),
         data(job()).merges(JOB).orphans_by_default(ORPHANED_PODS),
         data(ingress_class()),
         data(ingress()).stored_at("ingress"),
@@ -110,6 +114,25 @@ const ORPHANED_PODS: &str = "child pods are preserved by default when jobs are d
 
 // Strategic merge patches of kinds that are data. Server-side apply takes its rules from their schemas.
 const CSI_NODE: &[MergeRule] = &[to("CSINode", "spec", "CSINodeSpec"), list("CSINodeSpec", "drivers", Key("name"), MapOf(&["name"]))];
+const POD_TEMPLATE: &[MergeRule] = &[to("PodTemplate", "template", "PodTemplateSpec")];
+const REPLICATION_CONTROLLER: &[MergeRule] = &[
+    to("ReplicationController", "spec", "ReplicationControllerSpec"),
+    to("ReplicationController", "status", "ReplicationControllerStatus"),
+    to("ReplicationControllerSpec", "template", "PodTemplateSpec"),
+    conditions("ReplicationControllerStatus"),
+];
+const DAEMON_SET: &[MergeRule] = &[
+    to("DaemonSet", "spec", "DaemonSetSpec"),
+    to("DaemonSet", "status", "DaemonSetStatus"),
+    to("DaemonSetSpec", "template", "PodTemplateSpec"),
+    conditions("DaemonSetStatus"),
+];
+const CRON_JOB: &[MergeRule] = &[
+    to("CronJob", "spec", "CronJobSpec"),
+    to("CronJobSpec", "jobTemplate", "JobTemplateSpec"),
+    to("JobTemplateSpec", "metadata", "ObjectMeta"),
+    to("JobTemplateSpec", "spec", "JobSpec"),
+];
 const JOB: &[MergeRule] = &[
     to("Job", "spec", "JobSpec"),
     to("Job", "status", "JobStatus"),
