@@ -31,6 +31,7 @@ const ABOUT_KINDS: &[(&str, &str)] = &[
     ("crates/berth-api/src/apps", "rules of the workload kinds, and their types"),
     ("crates/berth-api/src/passive/", "rules of the other kinds"),
     ("crates/berth-api/src/pod", "rules of pods and of pod security"),
+    ("crates/berth-api/src/simulation", "the annotations of simulated pods, and what they use"),
     ("crates/berth-api/src/kinds.rs", "the list of types whose decoders are compiled there"),
     ("crates/berth-api/src/own_annotations.rs", "the annotations of the workload kinds"),
     ("crates/berth-api/src/quota.rs", "what a ResourceQuota counts"),

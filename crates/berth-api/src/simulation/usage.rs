@@ -3,7 +3,6 @@
 use super::spread::parse_duration;
 use crate::{
     annotations::{SIM_CPU, SIM_MEMORY},
-    pod::quantities,
     quantity::Quantity,
     unset::{entries, list},
 };
@@ -94,7 +93,7 @@ fn running_for(status: &ContainerStatus, now: Timestamp) -> Option<Duration> {
 
 fn requested(container: &Container, resource: &str) -> Quantity {
     let requests = container.resources.as_ref().and_then(|resources| resources.requests.as_ref());
-    requests.and_then(|requests| requests.get(resource)).and_then(quantities::parse).unwrap_or(Quantity::ZERO)
+    requests.and_then(|requests| requests.get(resource)).and_then(|amount| amount.0.parse().ok()).unwrap_or(Quantity::ZERO)
 }
 
 #[cfg(test)]

@@ -1,20 +1,25 @@
 //! What a node reads of its pods.
 
+mod containers;
+
+pub use containers::RestartPolicy;
+pub(super) use containers::{ContainerView, Containers};
+
 use super::references::References;
 use crate::condition::WireCondition;
 use berth_api::{
     Object,
     annotations::{SIM_READY_AFTER, SIM_TERMINATES_AFTER},
     decode::from_json,
-    k8s_openapi::api::core::v1::{Container, ContainerRestartRule, ContainerState, ContainerStatus, Pod, PodCondition, PodSpec, PodStatus},
+    k8s_openapi::api::core::v1::{Container, ContainerState, ContainerStatus, Pod, PodCondition, PodSpec, PodStatus},
     simulation::{self, Courses, Failure, seed},
 };
-use berth_identity::{Name, Namespace, NodeName, Recent, Revision, Uid};
+use berth_identity::{Name, Namespace, NodeName, Revision, Uid};
 use berth_workloads::view::{Identity, PodVolume, View, WireMetadata, claims_of};
 use bytes::Bytes;
 use jiff::Timestamp;
-use serde::{Deserialize, Deserializer, de::IgnoredAny};
-use std::{collections::BTreeMap, mem, ops::Deref, sync::Arc, time::Duration};
+use serde::{Deserialize, de::IgnoredAny};
+use std::{collections::BTreeMap, mem, time::Duration};
 
 /// What a node reads of a pod.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -90,125 +95,6 @@ impl Annotated {
     }
 }
 
-/// One container of the spec.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-pub struct ContainerView {
-    /// Its name.
-    pub name: String,
-    /// Its image.
-    pub image: String,
-    /// Whether a readiness probe decides when it is ready.
-    pub readiness_probe: Option<IgnoredAny>,
-    /// Its own restart policy. `Always` for init containers that stay.
-    pub restart_policy: Option<String>,
-    /// Exit codes after which it is restarted in any case.
-    #[serde(rename = "restartPolicyRules")]
-    pub restart_rules: Box<[RestartRule]>,
-    /// Whether a variable of its environment is of a ConfigMap or a Secret.
-    #[serde(rename = "env", deserialize_with = "reads_references")]
-    pub reads_keys: bool,
-    /// Whether its environment is of ConfigMaps or Secrets as a whole.
-    #[serde(rename = "envFrom", deserialize_with = "is_not_empty")]
-    pub reads_all: bool,
-}
-
-impl ContainerView {
-    /// Whether it is an init container that runs beside the others.
-    #[must_use]
-    pub fn is_sidecar(&self) -> bool {
-        self.restart_policy.as_deref() == Some("Always")
-    }
-}
-
-/// Which containers are restarted when they have ended.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum RestartPolicy {
-    /// All.
-    #[default]
-    Always,
-    /// Those that have failed.
-    OnFailure,
-    /// None.
-    Never,
-}
-
-impl RestartPolicy {
-    /// The policy of this name.
-    #[must_use]
-    pub fn named(name: &str) -> Option<Self> {
-        match name {
-            "Always" => Some(Self::Always),
-            "OnFailure" => Some(Self::OnFailure),
-            "Never" => Some(Self::Never),
-            _ => None,
-        }
-    }
-
-    fn of(name: Option<&str>) -> Self {
-        name.and_then(Self::named).unwrap_or_default()
-    }
-}
-
-/// Exit codes after which a container is restarted.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-pub struct RestartRule {
-    exit_codes: ExitCodes,
-}
-
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(default)]
-struct ExitCodes {
-    operator: String,
-    values: Vec<i32>,
-}
-
-impl RestartRule {
-    /// Whether a container that has ended with this code is restarted.
-    #[must_use]
-    pub fn matches(&self, code: i32) -> bool {
-        match self.exit_codes.operator.as_str() {
-            "In" => self.exit_codes.values.contains(&code),
-            "NotIn" => !self.exit_codes.values.contains(&code),
-            _ => false,
-        }
-    }
-}
-
-impl From<&ContainerRestartRule> for RestartRule {
-    fn from(rule: &ContainerRestartRule) -> Self {
-        let codes = rule.exit_codes.as_ref();
-        let exit_codes =
-            codes.map(|codes| ExitCodes { operator: codes.operator.clone(), values: codes.values.clone().unwrap_or_default() });
-        Self { exit_codes: exit_codes.unwrap_or_default() }
-    }
-}
-
-fn restart_rules(container: &Container) -> impl Iterator<Item = RestartRule> + '_ {
-    container.restart_policy_rules.iter().flatten().map(RestartRule::from)
-}
-
-fn reads_references<'de, D: Deserializer<'de>>(deserializer: D) -> Result<bool, D::Error> {
-    #[derive(Deserialize)]
-    #[serde(rename_all = "camelCase")]
-    struct Variable {
-        value_from: Option<ValueFrom>,
-    }
-    #[derive(Deserialize)]
-    #[serde(rename_all = "camelCase")]
-    struct ValueFrom {
-        config_map_key_ref: Option<IgnoredAny>,
-        secret_key_ref: Option<IgnoredAny>,
-    }
-    let is_reference = |from: ValueFrom| from.config_map_key_ref.is_some() || from.secret_key_ref.is_some();
-    Ok(Vec::<Variable>::deserialize(deserializer)?.into_iter().filter_map(|variable| variable.value_from).any(is_reference))
-}
-
-fn is_not_empty<'de, D: Deserializer<'de>>(deserializer: D) -> Result<bool, D::Error> {
-    Ok(!Vec::<IgnoredAny>::deserialize(deserializer)?.is_empty())
-}
-
 /// A readiness gate of a pod.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Gate {
@@ -223,100 +109,6 @@ impl Gate {
     #[must_use]
     pub fn is_open(&self) -> bool {
         self.status.as_deref() == Some("True")
-    }
-}
-
-/// Containers of a spec. Pods that are read with equal ones mostly keep them once.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Containers(Arc<[ContainerView]>);
-
-impl Deref for Containers {
-    type Target = [ContainerView];
-
-    fn deref(&self) -> &[ContainerView] {
-        &self.0
-    }
-}
-
-impl From<Vec<ContainerView>> for Containers {
-    fn from(containers: Vec<ContainerView>) -> Self {
-        Self(containers.into())
-    }
-}
-
-thread_local! {
-    static RECENT: Recent<[ContainerView]> = const { Recent::new() };
-}
-
-impl<'de> Deserialize<'de> for Containers {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let read = Vec::<ContainerView>::deserialize(deserializer)?;
-        Ok(Self::shared(&read, |known| *known == *read, || read.as_slice().into()))
-    }
-}
-
-impl Containers {
-    /// Those that are kept already if they are the same as `read`, else those that are made.
-    fn shared<C: Named>(read: &[C], is_same: impl FnOnce(&[ContainerView]) -> bool, make: impl FnOnce() -> Arc<[ContainerView]>) -> Self {
-        let bytes = read.iter().map(|container| container.texts().into_iter().map(str::len).sum::<usize>()).sum();
-        let key = read.first().map(Named::texts);
-        Self(RECENT.with(|recent| recent.share(bytes, key, is_same, make)))
-    }
-
-    fn of(read: &[Container]) -> Self {
-        let is_same = |known: &[ContainerView]| known.iter().eq(read);
-        Self::shared(read, is_same, || read.iter().map(ContainerView::from).collect())
-    }
-}
-
-/// What has the texts of a container.
-trait Named {
-    /// Name, image and restart policy.
-    fn texts(&self) -> [&str; 3];
-}
-
-impl Named for ContainerView {
-    fn texts(&self) -> [&str; 3] {
-        [&self.name, &self.image, self.restart_policy.as_deref().unwrap_or_default()]
-    }
-}
-
-impl Named for Container {
-    fn texts(&self) -> [&str; 3] {
-        [&self.name, self.image.as_deref().unwrap_or_default(), self.restart_policy.as_deref().unwrap_or_default()]
-    }
-}
-
-impl From<&Container> for ContainerView {
-    fn from(container: &Container) -> Self {
-        Self {
-            name: container.name.clone(),
-            image: container.image.clone().unwrap_or_default(),
-            readiness_probe: container.readiness_probe.is_some().then_some(IgnoredAny),
-            restart_policy: container.restart_policy.clone(),
-            restart_rules: restart_rules(container).collect(),
-            reads_keys: reads_keys(container),
-            reads_all: reads_all(container),
-        }
-    }
-}
-
-fn reads_keys(container: &Container) -> bool {
-    let mut sources = container.env.iter().flatten().filter_map(|variable| variable.value_from.as_ref());
-    sources.any(|from| from.config_map_key_ref.is_some() || from.secret_key_ref.is_some())
-}
-
-fn reads_all(container: &Container) -> bool {
-    container.env_from.as_ref().is_some_and(|sources| !sources.is_empty())
-}
-
-impl PartialEq<Container> for ContainerView {
-    fn eq(&self, other: &Container) -> bool {
-        self.texts() == other.texts()
-            && self.restart_policy == other.restart_policy
-            && self.restart_rules.iter().cloned().eq(restart_rules(other))
-            && self.readiness_probe.is_some() == other.readiness_probe.is_some()
-            && (self.reads_keys, self.reads_all) == (reads_keys(other), reads_all(other))
     }
 }
 
@@ -731,7 +523,7 @@ mod tests {
             let json = Object::encode(&pod).into();
             let made = KubeletPod::of_object(&pod, &json, Revision(1)).expect("it is a pod");
             assert_eq!(made, KubeletPod::decode(&json, Revision(1)).expect("it is JSON"));
-            assert!(Arc::ptr_eq(&made.containers.0, &KubeletPod::of_pod(&pod, &json, Revision(1)).containers.0));
+            assert!(std::ptr::eq(&made.containers[..], &KubeletPod::of_pod(&pod, &json, Revision(1)).containers[..]));
         };
         let state = |state: Value| json!({"name": "c", "image": "i", "imageID": "", "ready": false, "restartCount": 2, "state": state});
         let (waits, runs) =
@@ -795,6 +587,6 @@ mod tests {
 
     #[test]
     fn pods_of_one_template_keep_their_containers_once() {
-        assert!(Arc::ptr_eq(&read(&json!({})).containers.0, &read(&json!({"phase": "Running"})).containers.0));
+        assert!(std::ptr::eq(&read(&json!({})).containers[..], &read(&json!({"phase": "Running"})).containers[..]));
     }
 }
