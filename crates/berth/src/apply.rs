@@ -33,6 +33,11 @@ const DIFFERENCES_MAX: usize = 10;
 const VALUE_COLUMNS_MAX: usize = 60;
 
 impl Applied {
+    /// `deployment.apps/web`
+    pub(crate) fn title(&self) -> String {
+        format!("{}/{}", GroupKind::new(self.resource.group(), &self.resource.names().singular), self.name)
+    }
+
     /// The lines to print about it: its name, what has changed, and what stays although the manifest differs.
     pub(crate) fn lines(&self) -> Vec<String> {
         let changes = self
@@ -75,8 +80,7 @@ impl fmt::Display for Applied {
             Configured::Changed => "configured",
             Configured::Unchanged => "unchanged",
         };
-        let kind = GroupKind::new(self.resource.group(), &self.resource.names().singular);
-        write!(f, "{kind}/{} {change}", self.name)
+        write!(f, "{} {change}", self.title())
     }
 }
 

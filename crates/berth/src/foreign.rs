@@ -313,7 +313,7 @@ mod tests {
         for value in [&b"k8s\0"[..], b"\x0a\x02v1", b"{\"kind\":\"Secret\",\"apiVersion\":\"v2\"}", b""] {
             assert_eq!(understood("/registry/secrets/a/b", value), Decoded::Ignored);
         }
-        assert_eq!(understood("/registry/daemonsets/a/b", encrypted), Decoded::Unchanged);
+        assert_eq!(understood("/registry/validatingadmissionpolicies/a", encrypted), Decoded::Unchanged);
         assert_eq!(understood("/registry/secrets/a/b", br#"{"apiVersion":"v1","kind":"Secret"}"#), Decoded::Unchanged);
     }
 

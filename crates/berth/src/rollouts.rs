@@ -32,6 +32,8 @@ use tokio::time::{sleep, sleep_until};
 const DEPLOYMENT: &str = "deployment.apps";
 /// What StatefulSets are called here.
 const STATEFUL_SET: &str = "statefulset.apps";
+/// Kinds that berth stores without a controller that creates their pods: group and kind.
+const NOT_RUN: [(&str, &str); 4] = [("apps", "DaemonSet"), ("batch", "CronJob"), ("batch", "Job"), ("", "ReplicationController")];
 /// How many new versions that are there at once are taken in before the next look.
 const BATCH_MAX: usize = 1024;
 /// How often it is asked what stands in the way of workloads that are not done.
@@ -139,6 +141,8 @@ pub(crate) struct Rollouts {
     started: Instant,
     order: Vec<Workload>,
     followed: BTreeMap<Workload, Followed>,
+    /// `job.batch/migrate`: applied objects whose pods no controller creates. What they would do is unknown.
+    not_run: Vec<String>,
     versions: BoxStream<'static, Vec<Version>>,
     /// Whether it was told that the store cannot be asked.
     is_blind: bool,
@@ -166,7 +170,7 @@ impl Rollouts {
         output: Output,
     ) -> Outcome<Self> {
         let started = Instant::now();
-        let (mut order, mut faults, mut keeping) = (Vec::new(), Faults::default(), 0);
+        let (mut order, mut not_run, mut faults, mut keeping) = (Vec::new(), Vec::new(), Faults::default(), 0);
         for document in documents {
             let applied = match apply::apply(registry, document).await {
                 Ok(applied) => applied,
@@ -178,6 +182,10 @@ impl Rollouts {
             applied.lines().iter().for_each(|line| output.line(line));
             keeping += usize::from(applied.keeps());
             order.extend(workload(&applied).filter(|workload| !order.contains(workload)));
+            not_run.extend(is_not_run(&applied).then(|| applied.title()));
+        }
+        if skips_unserved && !not_run.is_empty() {
+            output.line(&format!("no controller of berth creates the pods of {}", mem::take(&mut not_run).join(", ")));
         }
         if 0 < keeping {
             let objects = if keeping == 1 { "1 object stays".to_owned() } else { format!("{keeping} objects stay") };
@@ -189,14 +197,24 @@ impl Rollouts {
             false => versions(registry)?,
         };
         let followed = order.iter().map(|workload| (workload.clone(), Followed::new())).collect();
-        Ok(Self { registry: registry.clone(), gates: Arc::clone(gates), output, started, order, followed, versions, is_blind: false })
+        Ok(Self {
+            registry: registry.clone(),
+            gates: Arc::clone(gates),
+            output,
+            started,
+            order,
+            followed,
+            not_run,
+            versions,
+            is_blind: false,
+        })
     }
 
     /// Shows them until all are complete and stay so for `steady`, or until one has failed and no other is under way, or until
     /// `timeout` is over; says what became of them. While the store cannot be asked, nothing is decided.
     pub(crate) async fn settle(&mut self, steady: Duration, timeout: Option<Duration>) -> Verdict {
         if self.order.is_empty() {
-            return Verdict::RolledOut;
+            return self.unless_not_run();
         }
         let mut screen = Screen::new(self.output, &self.order);
         let ended = self.until_settled(&mut screen, steady, timeout).await;
@@ -205,10 +223,20 @@ impl Rollouts {
             Ended::Done { at } => {
                 let took = at.duration_since(self.started).as_secs_f64();
                 self.output.line(&format!("{} rolled out after {took:.1} s", count(&self.order)));
-                Verdict::RolledOut
+                self.unless_not_run()
             }
             Ended::Failed => Verdict::Failed(self.explain("")),
             Ended::Late { timeout } => Verdict::Failed(self.explain(&format!(" within {} s", timeout.as_secs_f64()))),
+        }
+    }
+
+    /// Objects that nothing acts on are no success: what they would do is unknown.
+    fn unless_not_run(&self) -> Verdict {
+        match &self.not_run[..] {
+            [] => Verdict::RolledOut,
+            names => {
+                Verdict::Failed(format!("no controller of berth creates the pods of {}. --skip-unserved accepts this", names.join(", ")))
+            }
         }
     }
 
@@ -363,6 +391,10 @@ fn workload(applied: &Applied) -> Option<Workload> {
         _ => return None,
     };
     Some((kind, applied.namespace.clone().unwrap_or_default(), applied.name.clone()))
+}
+
+fn is_not_run(applied: &Applied) -> bool {
+    NOT_RUN.contains(&(applied.resource.group(), applied.resource.kind().as_str()))
 }
 
 /// `3 Deployments and 1 StatefulSet`

@@ -9,6 +9,9 @@ use serde_json::{Value, json};
 const ROLES: &str = "
 view: get list watch: : configmaps endpoints persistentvolumeclaims persistentvolumeclaims/status pods serviceaccounts services services/status
 view: get list watch: : bindings events limitranges namespaces/status pods/log pods/status resourcequotas resourcequotas/status namespaces
+view: get list watch: : replicationcontrollers replicationcontrollers/scale replicationcontrollers/status
+view: get list watch: apps: daemonsets daemonsets/status
+view: get list watch: batch: cronjobs cronjobs/status jobs jobs/status
 view: get list watch: apps: controllerrevisions statefulsets statefulsets/status statefulsets/scale
 view: get list watch: apps: deployments deployments/status deployments/scale replicasets replicasets/status replicasets/scale
 view: get list watch: autoscaling: horizontalpodautoscalers horizontalpodautoscalers/status
@@ -20,7 +23,9 @@ edit: get list watch: : secrets
 edit: create delete deletecollection patch update: : pods serviceaccounts services persistentvolumeclaims configmaps secrets events
 edit: create: : pods/eviction serviceaccounts/token
 edit: create delete deletecollection patch update: apps: statefulsets statefulsets/scale deployments deployments/scale
-edit: create delete deletecollection patch update: apps: replicasets replicasets/scale
+edit: create delete deletecollection patch update: apps: replicasets replicasets/scale daemonsets
+edit: create delete deletecollection patch update: : replicationcontrollers replicationcontrollers/scale
+edit: create delete deletecollection patch update: batch: cronjobs jobs
 edit: create delete deletecollection get list patch update watch: coordination.k8s.io: leases
 edit: create delete deletecollection patch update: autoscaling: horizontalpodautoscalers
 edit: create delete deletecollection patch update: networking.k8s.io: ingresses networkpolicies

@@ -98,6 +98,26 @@ fn what_is_served_of_a_file_is_applied_and_all_faults_are_reported_at_the_end() 
     assert!(told.contains("1 Deployment rolled out after"), "{told}");
 }
 
+/// Nothing runs a Job, so a green result would promise what is not known.
+#[test]
+fn a_job_that_no_controller_runs_is_no_success() {
+    let folder = TempDir::new().unwrap();
+    let job = "apiVersion: batch/v1\nkind: Job\nmetadata: {name: migrate}\n\
+               spec: {template: {spec: {restartPolicy: Never, containers: [{name: main, image: db:1}]}}}\n";
+    for web in [String::new(), deployment("web", 1, "web:1")] {
+        fs::write(folder.path().join("app.yaml"), format!("{web}---\n{job}")).unwrap();
+        for (arguments, code) in [(&["--wait"][..], 1), (&["--wait", "--skip-unserved"], 0)] {
+            let all = [&["up", "--store", "memory", "--secure-port", "0", "--no-dashboard", "-f", "app.yaml"], FAST, arguments].concat();
+            let output = berth(folder.path(), &all, "");
+            let printed = texts(&output);
+            assert_eq!(output.status.code(), Some(code), "{arguments:?}: {printed}");
+            assert!(printed.contains("job.batch/migrate created"), "{printed}");
+            assert!(printed.contains("no controller of berth creates the pods of job.batch/migrate"), "{printed}");
+            assert_eq!(printed.contains("1 Deployment rolled out after"), !web.is_empty(), "{printed}");
+        }
+    }
+}
+
 /// What a restart with this file prints between the start and "Running.".
 fn restarted(folder: &Path, file: &Path) -> (common::Berth, Vec<String>) {
     let mut berth = up_in(folder, &[FAST, &["-f", file.to_str().unwrap()]].concat());
