@@ -110,12 +110,20 @@ fn base(key: &str) -> &str {
     CONTAINER_KEYS.into_iter().find(names).unwrap_or(key)
 }
 
+/// How many containers a warning names, and compares with a misspelled name: one object can have thousands of each.
+const NAMES_MAX: usize = 8;
+
 fn without_container(name: &str, spec: &PodSpec) -> Option<String> {
-    let containers = list(&spec.init_containers).iter().chain(&spec.containers);
-    let names: Vec<&str> = containers.map(|container: &Container| container.name.as_str()).collect();
-    let shown: String = name.chars().take(SHOWN_MAX).collect();
-    let text = || format!("is ignored: no container is named {shown:?}; there are {}{}", names.join(", "), did_you_mean(name, &names));
-    (!names.contains(&name)).then(text)
+    let names = || list(&spec.init_containers).iter().chain(&spec.containers).map(|container: &Container| container.name.as_str());
+    if names().any(|known| known == name) {
+        return None;
+    }
+    let cut = |text: &str| text.chars().take(SHOWN_MAX).collect::<String>();
+    let first: Vec<&str> = names().take(NAMES_MAX).collect();
+    let more = names().count() - first.len();
+    let more = if more == 0 { String::new() } else { format!(" and {more} more") };
+    let known = first.iter().map(|name| cut(name)).collect::<Vec<_>>().join(", ");
+    Some(format!("is ignored: no container is named {:?}; the containers are {known}{more}{}", cut(name), did_you_mean(name, &first)))
 }
 
 const DURATION: &str = "must be a duration that is not negative, such as 250ms, 3s or 1m30s, or a range such as 3s±1s";
@@ -189,6 +197,19 @@ mod tests {
         assert_eq!(found, wanted, "{key}: {value}");
     }
 
+    /// Thousands of annotations and thousands of containers fit into one object.
+    #[test]
+    fn a_warning_names_few_of_many_containers() {
+        let containers: Vec<Value> = (0..500).map(|number| json!({"name": format!("c{number}"), "image": "i"})).collect();
+        let spec: PodSpec = serde_json::from_value(json!({"containers": containers})).expect("a spec");
+        let text = without_container("d", &spec).expect("a warning");
+        assert_eq!(
+            text,
+            "is ignored: no container is named \"d\"; the containers are c0, c1, c2, c3, c4, c5, c6, c7 and 492 more; did you mean c0?"
+        );
+        assert_eq!(without_container("c499", &spec), None);
+    }
+
     #[test]
     fn wrong_annotations_are_named_with_what_is_allowed() {
         check(
@@ -222,7 +243,11 @@ mod tests {
         check("sim.berth.dev/cpu", "5m=1 1m=2", &format!("\"5m=1 1m=2\" is ignored: {curve}"));
         let curve = "must be a quantity, such as 64Mi, or a curve, such as \"0s=64Mi 5m=1Gi\"";
         check("sim.berth.dev/memory.main", "64MB", &format!("\"64MB\" is ignored: {curve}"));
-        check("sim.berth.dev/exit-code.man", "3", "is ignored: no container is named \"man\"; there are once, main; did you mean main?");
+        check(
+            "sim.berth.dev/exit-code.man",
+            "3",
+            "is ignored: no container is named \"man\"; the containers are once, main; did you mean main?",
+        );
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use super::{images::MissingImages, view::KubeletPod};
 use berth_api::simulation::Failure;
+use jiff::Timestamp;
 use std::time::Duration;
 
 /// The default latencies of pods.
@@ -50,6 +51,11 @@ impl Behavior {
             completes: true,
         }
     }
+}
+
+/// The time so much later; the last time where there is none. Annotations and statuses, which users write, can have any.
+pub(super) fn later(at: Timestamp, by: Duration) -> Timestamp {
+    at.checked_add(by).unwrap_or(Timestamp::MAX)
 }
 
 /// How long a pull that has failed is shown as such before the pod waits for the next one.

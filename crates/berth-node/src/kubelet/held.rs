@@ -72,6 +72,9 @@ pub(super) enum Due {
     LetGo(Report),
 }
 
+/// How much of one pod waits to be reported. While the server is away, containers go on to crash.
+const NEWS_MAX: usize = 256;
+
 /// What happened to a container, by its index, init containers first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum News {
@@ -367,7 +370,8 @@ impl HeldPod {
         if let PodStage::Active(lives) = &next {
             let before = self.stage.lives();
             let backing_off = before.into_iter().flat_map(|before| lives.backing_off_since(before));
-            self.news.extend(lives.started_since(before).map(News::Started).chain(backing_off.map(News::BacksOff)));
+            let news = lives.started_since(before).map(News::Started).chain(backing_off.map(News::BacksOff));
+            self.news.extend(news.take(NEWS_MAX.saturating_sub(self.news.len())));
         }
         self.set_stage(next);
     }

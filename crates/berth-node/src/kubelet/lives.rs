@@ -4,7 +4,7 @@
 //! have reached without the restart.
 
 use super::{
-    behavior::{Behavior, back_off},
+    behavior::{Behavior, back_off, later},
     view::{ContainerView, KubeletPod, RestartPolicy, WrittenStatus},
 };
 use berth_api::{
@@ -297,10 +297,10 @@ impl Lives {
         let life = &mut self.0[index];
         let taken_on = habit.pod.status.start_time.unwrap_or(since);
         let ready_at = match habit.ready_after(index) {
-            Some(delay) if life.restarts == 0 && !delay.is_zero() => Some((taken_on + habit.behavior.ready_after).max(since)),
-            delay => delay.map(|delay| since + delay),
+            Some(delay) if life.restarts == 0 && !delay.is_zero() => Some(later(taken_on, habit.behavior.ready_after).max(since)),
+            delay => delay.map(|delay| later(since, delay)),
         };
-        let ends = habit.run(index, life.restarts).map(|(takes, code)| (since + takes, code));
+        let ends = habit.run(index, life.restarts).map(|(takes, code)| (later(since, takes), code));
         life.state = LifeState::Running { since, ready, ready_at: ready_at.filter(|_| !ready), ends };
     }
 
@@ -349,7 +349,7 @@ impl Lives {
                 }
                 LifeState::Ended { restarts_at: Some(restarts_at) } if *restarts_at <= at => {
                     let (restarts_at, held_back) = (*restarts_at, life.back_off());
-                    let until = life.last.map_or(restarts_at, |end| end.finished + held_back).max(restarts_at);
+                    let until = life.last.map_or(restarts_at, |end| later(end.finished, held_back)).max(restarts_at);
                     if held_back.is_zero() {
                         self.run_again(habit, index, restarts_at);
                     } else {
@@ -372,7 +372,7 @@ impl Lives {
         life.ends = if BACK_OFF_RESET < took { 1 } else { life.ends + 1 };
         life.last = Some(end);
         let restarts = habit.restarts(index, end.code);
-        life.state = LifeState::Ended { restarts_at: restarts.then(|| (end.finished + END_SHOWN).max(seen)) };
+        life.state = LifeState::Ended { restarts_at: restarts.then(|| later(end.finished, END_SHOWN).max(seen)) };
     }
 
     fn run_again(&mut self, habit: Habit<'_>, index: usize, at: Timestamp) {
@@ -382,9 +382,9 @@ impl Lives {
 
     fn run_from(&mut self, habit: Habit<'_>, index: usize, at: Timestamp) {
         let life = &mut self.0[index];
-        let ready_at = habit.ready_after(index).map(|delay| at + delay);
+        let ready_at = habit.ready_after(index).map(|delay| later(at, delay));
         let ready = ready_at.is_some_and(|ready_at| ready_at <= at);
-        let ends = habit.run(index, life.restarts).map(|(takes, code)| (at + takes, code));
+        let ends = habit.run(index, life.restarts).map(|(takes, code)| (later(at, takes), code));
         life.state = LifeState::Running { since: at, ready, ready_at: ready_at.filter(|_| !ready), ends };
     }
 
@@ -406,7 +406,7 @@ impl Lives {
     }
 
     fn stop_rest(&mut self, habit: Habit<'_>, at: Timestamp) {
-        let by = at + habit.stops_within();
+        let by = later(at, habit.stops_within());
         for life in &mut self.0 {
             match &mut life.state {
                 // A second call comes later, and leaves the first time.

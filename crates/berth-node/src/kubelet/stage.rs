@@ -1,7 +1,7 @@
 //! The life of one pod on its node, as a state machine.
 
 use super::{
-    behavior::{Behavior, PULL_ERROR_SHOWN, back_off},
+    behavior::{Behavior, PULL_ERROR_SHOWN, back_off, later},
     lives::{Habit, Lives, Outcome, Stop},
     references::Step,
     view::{KubeletPod, Runs},
@@ -148,7 +148,7 @@ pub(super) fn mounted(behavior: &Behavior, now: Timestamp) -> PodStage {
 fn taken_on(behavior: &Behavior, at: Timestamp) -> PodStage {
     match behavior.fails {
         Some(failure @ Failure::Pending) => PodStage::Stuck { failure },
-        _ => PodStage::Creating { runs_at: at + behavior.runs_after },
+        _ => PodStage::Creating { runs_at: later(at, behavior.runs_after) },
     }
 }
 
@@ -156,7 +156,7 @@ fn taken_on(behavior: &Behavior, at: Timestamp) -> PodStage {
 #[must_use]
 pub(super) fn terminating(pod: &KubeletPod, behavior: &Behavior, lives: Option<Box<Lives>>, now: Timestamp) -> PodStage {
     let has_ended = lives.as_deref().is_some_and(|lives| lives.outcome(Habit { pod, behavior }).is_some());
-    let wanted = if has_ended { now } else { now + behavior.terminates_after };
+    let wanted = if has_ended { now } else { later(now, behavior.terminates_after) };
     let gone_at = pod.deletion_deadline.map_or(wanted, |deadline| wanted.min(deadline));
     let stop = if gone_at < wanted { Stop::ByForce } else { Stop::Gracefully };
     PodStage::Terminating { gone_at, stop, lives }
@@ -167,8 +167,8 @@ pub(super) fn terminating(pod: &KubeletPod, behavior: &Behavior, lives: Option<B
 pub fn due(stage: &PodStage) -> Option<Timestamp> {
     match stage {
         PodStage::Creating { runs_at } => Some(*runs_at),
-        PodStage::PullFailing { failed, backs_off: false, .. } => Some(*failed + PULL_ERROR_SHOWN),
-        PodStage::PullFailing { failed, tries, backs_off: true, .. } => Some(*failed + back_off(*tries)),
+        PodStage::PullFailing { failed, backs_off: false, .. } => Some(later(*failed, PULL_ERROR_SHOWN)),
+        PodStage::PullFailing { failed, tries, backs_off: true, .. } => Some(later(*failed, back_off(*tries))),
         PodStage::Active(lives) => lives.due(),
         PodStage::Terminating { gone_at, .. } => Some(*gone_at),
         PodStage::Mounting | PodStage::ConfigMissing { .. } | PodStage::Stuck { .. } | PodStage::Gone { .. } => None,

@@ -12,7 +12,7 @@ use crate::{
 };
 use berth_api::annotations::REVISION;
 use berth_store::env::Timestamp;
-use berth_trace::{Item, KINDS, ObjectId, Reader, TraceError};
+use berth_trace::{Header, Item, KINDS, ObjectId, Reader, TraceError};
 use serde_json::{Value, json};
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -100,7 +100,7 @@ impl Recorded {
         for moment in reader.by_ref() {
             let moment = moment?;
             (lines, last) = (moment.line, moment.at);
-            let now = header.at + moment.at;
+            let now = time_of(&header, moment.at, moment.line)?;
             let since_begun = begun.as_ref().map(|(at, _)| moment.at.saturating_sub(*at));
             match moment.item {
                 Item::Put(object) => reading.put(object, since_begun, now, moment.line)?,
@@ -121,8 +121,8 @@ impl Recorded {
             let torn = reader.torn().map(|torn| format!(" ({torn})")).unwrap_or_default();
             return Err(ReplayError::Unfit { line: lines, why: format!("it ends before it contains all objects of the start{torn}") });
         };
-        let begins = header.at + began;
-        reading.ledger.close(header.at + last);
+        let begins = time_of(&header, began, lines)?;
+        reading.ledger.close(time_of(&header, last, lines)?);
         let lives = reading.watched.end();
         let (starts, stops) = lives.known();
         let torn = reader.torn().map(str::to_owned);
@@ -272,6 +272,11 @@ fn unowned(mut object: Value) -> Value {
         owners.retain(|owner| owner["kind"] == kept);
     }
     object
+}
+
+/// When something was recorded.
+fn time_of(header: &Header, after: Duration, line: u64) -> Result<Timestamp, ReplayError> {
+    header.at.checked_add(after).map_err(|_| ReplayError::Unfit { line, why: format!("{} and {after:?} is no time", header.at) })
 }
 
 /// Whether it is changed by others than the controllers that run in a replay.

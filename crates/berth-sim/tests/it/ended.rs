@@ -180,3 +180,29 @@ fn what_others_end_stays_ended() {
     let found = reported(&sim);
     assert_eq!((found.phase.as_str(), found.restarts), ("Failed", 1));
 }
+
+/// Annotations and statuses are users' to write. The sums of their times have no bound.
+#[test]
+fn times_without_an_end_stop_no_other_pod() {
+    let far = "170000000h";
+    let mut sim = simulation(0, Faults::NONE);
+    for key in ["completes-after", "ready-after", "terminates-after"] {
+        sim.create(&pod(key, "Always", &[(key, far)], &json!({})));
+    }
+    sim.create(&pod("p", "Never", &[("completes-after", "1s")], &json!({})));
+    sim.run_for(SOON);
+    assert_eq!(reported(&sim).phase, "Succeeded");
+    let last = json!({"status": {"startTime": "9999-12-30T00:00:00Z", "containerStatuses": [{
+        "name": "main", "image": "i", "imageID": "", "ready": true, "restartCount": 2147483647,
+        "state": {"running": {"startedAt": "9999-12-30T00:00:00Z"}},
+    }]}});
+    sim.patch_part(PODS, "completes-after", Subresource::Status, last);
+    sim.kill(Part::Nodes);
+    sim.start(Part::Nodes);
+    sim.create(&pod("q", "Never", &[("completes-after", "1s")], &json!({})));
+    sim.run_for(SOON);
+    assert_eq!(sim.object("pods", "q")["status"]["phase"], "Succeeded");
+    sim.delete_if_there(PODS, "terminates-after");
+    sim.run_for(Duration::from_secs(60));
+    assert!(sim.object("pods", "terminates-after").is_null(), "its grace period has passed");
+}
