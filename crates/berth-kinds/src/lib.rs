@@ -24,4 +24,4 @@ pub use document::Document;
 pub use json_path::{JsonPath, JsonPathError};
 pub use kind::{Kind, KindVersion, Published};
 pub use strategy::Strategy;
-pub use structural::{Additional, Components, DEPTH_MAX, FAULTS_MAX, ListType, MapType, Pattern, Structural, Type, Values};
+pub use structural::{Additional, Components, DEPTH_MAX, FAULTS_MAX, ListType, MapType, Pattern, SharedTypes, Structural, Type, Values};

@@ -15,8 +15,8 @@ mod read;
 mod validate;
 mod write;
 
-pub use components::Components;
 pub(crate) use components::QUANTITY;
+pub use components::{Components, SharedTypes};
 use validate::Validation;
 
 use regex::Regex;

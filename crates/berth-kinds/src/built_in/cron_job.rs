@@ -3,7 +3,7 @@
 use super::{
     job,
     templates::{TEMPLATE_TYPES, container_columns, name_warning, wide},
-    values::{at, list, native, shown_selector, spec, text},
+    values::{at, list, native_sharing, shown_selector, spec, text},
 };
 use crate::{Cell, Column, Content, Definition, JsonPath, Names, Strategy, Version};
 use berth_api::{FieldError, Path, Scope, Subresource, cron, faults::Faults};
@@ -48,12 +48,13 @@ pub fn cron_job() -> Definition {
         empty: json!({"metadata": {}, "spec": {"schedule": "", "jobTemplate": template}, "status": {}}),
         pod_template: &["spec", "jobTemplate", "spec", "template"],
         strategy: Some(Arc::new(CronJobs)),
-        ..native::<k8s_openapi::api::batch::v1::CronJob>(
+        ..native_sharing::<k8s_openapi::api::batch::v1::CronJob>(
             "batch",
             Names { short_names: vec!["cj".to_owned()], categories: vec!["all".to_owned()], ..Names::of("CronJob", "cronjobs") },
             Scope::Namespaced,
             version,
-            &[TYPES, job::TYPES, TEMPLATE_TYPES[0], TEMPLATE_TYPES[1]],
+            &[TYPES, job::TYPES],
+            Some(&TEMPLATE_TYPES),
         )
     }
 }

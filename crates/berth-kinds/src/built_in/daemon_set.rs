@@ -2,7 +2,7 @@
 
 use super::{
     templates::{TEMPLATE_TYPES, container_columns, count_column, labels_shown, read_template, validate_always_restarted, wide},
-    values::{member, native, selector, shown_selector, spec, text},
+    values::{member, native_sharing, selector, shown_selector, spec, text},
 };
 use crate::{Cell, Column, Content, Definition, Names, Strategy, Version};
 use berth_api::{
@@ -61,12 +61,13 @@ pub fn daemon_set() -> Definition {
         empty: json!({"metadata": {}, "spec": {"selector": null, "template": template, "updateStrategy": {}}, "status": counts}),
         pod_template: &["spec", "template"],
         strategy: Some(Arc::new(DaemonSets)),
-        ..native::<k8s_openapi::api::apps::v1::DaemonSet>(
+        ..native_sharing::<k8s_openapi::api::apps::v1::DaemonSet>(
             "apps",
             Names { short_names: vec!["ds".to_owned()], categories: vec!["all".to_owned()], ..Names::of("DaemonSet", "daemonsets") },
             Scope::Namespaced,
             version,
-            &[TYPES, TEMPLATE_TYPES[0], TEMPLATE_TYPES[1]],
+            &[TYPES],
+            Some(&TEMPLATE_TYPES),
         )
     }
 }

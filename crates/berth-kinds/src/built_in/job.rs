@@ -8,7 +8,7 @@ pub(super) use spec::{validate_job_spec, warnings};
 
 use super::{
     templates::{TEMPLATE_TYPES, container_columns, name_warning, wide},
-    values::{list, member, native, shown_selector, spec as spec_of, text},
+    values::{list, member, native_sharing, shown_selector, spec as spec_of, text},
 };
 use crate::{Cell, Column, Content, Definition, JsonPath, Names, SelectableField, Strategy, Version};
 use berth_api::{FieldError, ObjectRules, Path, Scope, Subresource, decode::decode_tree, faults::Faults, names::check_dns_label};
@@ -54,12 +54,13 @@ pub fn job() -> Definition {
         empty: json!({"metadata": {}, "spec": {"template": {"metadata": {}, "spec": {"containers": null}}}, "status": {}}),
         pod_template: &["spec", "template"],
         strategy: Some(Arc::new(Jobs)),
-        ..native::<k8s_openapi::api::batch::v1::Job>(
+        ..native_sharing::<k8s_openapi::api::batch::v1::Job>(
             "batch",
             Names { categories: vec!["all".to_owned()], ..Names::of("Job", "jobs") },
             Scope::Namespaced,
             version,
-            &[TYPES, TEMPLATE_TYPES[0], TEMPLATE_TYPES[1]],
+            &[TYPES],
+            Some(&TEMPLATE_TYPES),
         )
     }
 }

@@ -1,7 +1,7 @@
 //! PodTemplate: a template of pods that other objects can refer to. Nothing acts on it.
 
 use super::templates::{TEMPLATE_TYPES, container_columns, labels_shown, read_template};
-use super::values::native;
+use super::values::native_sharing;
 use crate::{Cell, Column, Content, Definition, Names, Strategy, Version};
 use berth_api::{
     FieldError, ObjectRules, Path, Scope, Subresource,
@@ -23,12 +23,13 @@ pub fn pod_template() -> Definition {
         empty: json!({"metadata": {}, "template": {"metadata": {}, "spec": {"containers": null}}}),
         pod_template: &["template"],
         strategy: Some(Arc::new(Templates)),
-        ..native::<k8s_openapi::api::core::v1::PodTemplate>(
+        ..native_sharing::<k8s_openapi::api::core::v1::PodTemplate>(
             "",
             Names::of("PodTemplate", "podtemplates"),
             Scope::Namespaced,
             version,
-            &[TYPES, TEMPLATE_TYPES[0], TEMPLATE_TYPES[1]],
+            &[TYPES],
+            Some(&TEMPLATE_TYPES),
         )
     }
 }

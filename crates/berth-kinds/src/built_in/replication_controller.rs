@@ -4,7 +4,7 @@ use super::{
     templates::{
         TEMPLATE_TYPES, container_columns, count_column, labels_shown, name_warning, read_template, validate_always_restarted, wide,
     },
-    values::{member, native, spec},
+    values::{member, native_sharing, spec},
 };
 use crate::{Cell, Column, Content, Definition, JsonPath, Names, ScalePaths, SelectableField, Strategy, Version};
 use berth_api::{
@@ -49,7 +49,7 @@ pub fn replication_controller() -> Definition {
         empty: json!({"metadata": {}, "spec": {}, "status": {"replicas": 0}}),
         pod_template: &["spec", "template"],
         strategy: Some(Arc::new(Controllers)),
-        ..native::<k8s_openapi::api::core::v1::ReplicationController>(
+        ..native_sharing::<k8s_openapi::api::core::v1::ReplicationController>(
             "",
             Names {
                 short_names: vec!["rc".to_owned()],
@@ -58,7 +58,8 @@ pub fn replication_controller() -> Definition {
             },
             Scope::Namespaced,
             version,
-            &[TYPES, TEMPLATE_TYPES[0], TEMPLATE_TYPES[1]],
+            &[TYPES],
+            Some(&TEMPLATE_TYPES),
         )
     }
 }

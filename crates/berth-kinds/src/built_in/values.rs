@@ -1,6 +1,6 @@
 //! What the kinds of this folder read of JSON, and how they begin.
 
-use crate::{Cell, Components, Content, Conversion, Definition, Form, JsonPath, Names, Version};
+use crate::{Cell, Components, Content, Conversion, Definition, Form, JsonPath, Names, SharedTypes, Version};
 use berth_api::{Path, Scope, faults::Faults, label_selector, names::check_dns_subdomain};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use schemars::JsonSchema;
@@ -10,9 +10,22 @@ use std::{collections::BTreeSet, sync::Arc};
 
 /// A kind of upstream's Go types with one version, `v1`, which is made of `types`. `T` describes them. `kind` is the last part of the name of one of them.
 pub(super) fn native<T: JsonSchema>(group: &str, names: Names, scope: Scope, version: Version, types: &[&str]) -> Definition {
+    native_sharing::<T>(group, names, scope, version, types, None)
+}
+
+/// The same, where types that are not in `types` are in `shared`.
+pub(super) fn native_sharing<T: JsonSchema>(
+    group: &str,
+    names: Names,
+    scope: Scope,
+    version: Version,
+    types: &[&str],
+    shared: Option<&'static SharedTypes>,
+) -> Definition {
     let package = if group.is_empty() { "core" } else { group.trim_end_matches(".k8s.io").trim_end_matches(".apiserver") };
     let name = format!("io.k8s.api.{package}.v1.{}", names.kind);
     let components = Components::read(&name, types).expect("the types are in this file");
+    let components = shared.into_iter().fold(components, Components::sharing);
     let schema = components.structural().expect("the types are complete");
     Definition {
         group: group.to_owned(),

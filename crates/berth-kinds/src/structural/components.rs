@@ -2,7 +2,10 @@
 
 use super::{Additional, DEPTH_MAX, Structural, Type};
 use serde_json::{Map, Value};
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, LazyLock, Mutex, PoisonError},
+};
 
 const REFERENCE_PREFIX: &str = "#/components/schemas/";
 const OBJECT_META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta";
@@ -20,6 +23,33 @@ pub(super) const POINTER: &str = "x-berth-pointer";
 pub struct Components {
     name: String,
     schemas: Map<String, Value>,
+    shared: Option<&'static SharedTypes>,
+}
+
+/// Types that several kinds are made of. They are read once, when the first of these kinds is: each program that knows the kinds does so at its start.
+#[derive(Debug)]
+pub struct SharedTypes {
+    components: LazyLock<Components>,
+    read: Mutex<BTreeMap<&'static str, Structural>>,
+}
+
+impl SharedTypes {
+    /// Types that refer to no others. `components` has no name and shares nothing.
+    #[must_use]
+    pub const fn new(components: fn() -> Components) -> Self {
+        Self { components: LazyLock::new(components), read: Mutex::new(BTreeMap::new()) }
+    }
+
+    fn structural(&'static self, schema: &'static Value, depth: usize) -> Result<Structural, ComponentsError> {
+        self.components.schema(schema, depth, &mut self.read.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// There is one of each.
+impl PartialEq for SharedTypes {
+    fn eq(&self, other: &Self) -> bool {
+        std::ptr::eq(self, other)
+    }
 }
 
 /// Why types are no schema of a kind.
@@ -49,7 +79,13 @@ impl Components {
         for text in texts {
             schemas.extend(serde_json::from_str::<Map<String, Value>>(text).map_err(|error| ComponentsError::NotJson(error.to_string()))?);
         }
-        Ok(Self { name: name.to_owned(), schemas })
+        Ok(Self { name: name.to_owned(), schemas, shared: None })
+    }
+
+    /// The same, where types that are not in it are in `shared`.
+    #[must_use]
+    pub fn sharing(self, shared: &'static SharedTypes) -> Self {
+        Self { shared: Some(shared), ..self }
     }
 
     /// The name of the kind's type.
@@ -61,7 +97,8 @@ impl Components {
     /// The types as they are published.
     #[must_use]
     pub fn published(&self) -> Map<String, Value> {
-        let mut schemas = self.schemas.clone();
+        let shared = self.shared.into_iter().flat_map(|shared| shared.components.schemas.clone());
+        let mut schemas: Map<String, Value> = shared.chain(self.schemas.clone()).collect();
         schemas.values_mut().for_each(remove_marks);
         schemas
     }
@@ -73,6 +110,10 @@ impl Components {
     pub fn structural(&self) -> Result<Structural, ComponentsError> {
         let schema = self.schemas.get(&self.name).ok_or_else(|| ComponentsError::Missing(self.name.clone()))?;
         self.schema(schema, 0, &mut BTreeMap::new())
+    }
+
+    fn shared(&self, name: &str) -> Option<(&'static SharedTypes, &'static Value)> {
+        self.shared.and_then(|shared| Some((shared, shared.components.schemas.get(name)?)))
     }
 
     /// `read` has the types that are read already: they share their members.
@@ -89,7 +130,7 @@ impl Components {
         let members = schema.as_object().ok_or_else(unreadable)?;
         let mut found = match referred(members) {
             // Metadata of the kind's own objects are typed. Those of a template are described.
-            Some(OBJECT_META) if !self.schemas.contains_key(OBJECT_META) => Structural::default(),
+            Some(OBJECT_META) if !self.schemas.contains_key(OBJECT_META) && self.shared(OBJECT_META).is_none() => Structural::default(),
             Some(name) if name.ends_with(".IntOrString") => Structural { int_or_string: true, ..Structural::default() },
             Some(name) if name.ends_with(".Quantity") => {
                 Structural { kind: Some(Type::String), format: QUANTITY.to_owned(), ..Structural::default() }
@@ -99,8 +140,12 @@ impl Components {
                 Structural { kind: Some(Type::String), format: "date-time".to_owned(), ..Structural::default() }
             }
             Some(name) if read.contains_key(name) => read[name].clone(),
+            Some(name) if !self.schemas.contains_key(name) => {
+                let (shared, schema) = self.shared(name).ok_or_else(|| ComponentsError::Missing(name.to_owned()))?;
+                shared.structural(schema, depth + 1)?
+            }
             Some(name) => {
-                let schema = self.schemas.get(name).ok_or_else(|| ComponentsError::Missing(name.to_owned()))?;
+                let schema = &self.schemas[name];
                 let found = self.schema(schema, depth + 1, read)?;
                 read.insert(name, found.clone());
                 found
