@@ -371,8 +371,8 @@ pub(crate) struct Up {
     #[arg(short = 'R', long)]
     pub(crate) recursive: bool,
 
-    /// Skips objects of kinds that berth does not serve, and accepts objects without a controller that creates their pods, such as Jobs. Without this
-    /// option, berth applies all that it can and exits with 1.
+    /// Skips objects of kinds that berth does not serve. Also accepts objects whose pods no controller creates, such as Jobs. Without this option, berth
+    /// applies all others and exits with 1.
     #[arg(long, requires = "filename")]
     pub(crate) skip_unserved: bool,
 

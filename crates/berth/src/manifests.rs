@@ -2,6 +2,7 @@
 
 use crate::fetch::{self, FetchError};
 use berth_api::decode::parse_json;
+use berth_identity::GroupVersionKind;
 use serde_json::Value;
 use std::{
     fs,
@@ -17,6 +18,23 @@ pub(crate) struct Document {
     pub(crate) place: String,
     /// `apiVersion`, `kind`, `metadata.name` are there; nothing else is checked.
     pub(crate) object: Value,
+}
+
+/// Kinds whose objects make pods that berth neither creates nor plans: group and kind.
+const UNKNOWN_PODS: [(&str, &str); 4] = [("apps", "DaemonSet"), ("batch", "CronJob"), ("batch", "Job"), ("", "ReplicationController")];
+
+/// Whether objects of this kind make pods of which berth knows nothing.
+pub(crate) fn has_unknown_pods(group: &str, kind: &str) -> bool {
+    UNKNOWN_PODS.contains(&(group, kind))
+}
+
+impl Document {
+    /// `Job migrate`, if berth knows nothing of the object's pods.
+    pub(crate) fn with_unknown_pods(&self) -> Option<String> {
+        let text = |pointer: &str| self.object.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
+        let kind = GroupVersionKind::as_written(text("/apiVersion"), text("/kind"));
+        has_unknown_pods(kind.group.as_str(), kind.kind.as_str()).then(|| format!("{} {}", kind.kind, text("/metadata/name")))
+    }
 }
 
 /// Why a manifest cannot be read.

@@ -2,7 +2,7 @@
 
 use crate::{
     apply::{self, Applied, Faults},
-    manifests::Document,
+    manifests::{Document, has_unknown_pods},
     progress::{Output, Pods, Progress, Screen, Workload, title, warn},
     trouble::{self, Trouble},
 };
@@ -32,8 +32,6 @@ use tokio::time::{sleep, sleep_until};
 const DEPLOYMENT: &str = "deployment.apps";
 /// What StatefulSets are called here.
 const STATEFUL_SET: &str = "statefulset.apps";
-/// Kinds that berth stores without a controller that creates their pods: group and kind.
-const NOT_RUN: [(&str, &str); 4] = [("apps", "DaemonSet"), ("batch", "CronJob"), ("batch", "Job"), ("", "ReplicationController")];
 /// How many new versions that are there at once are taken in before the next look.
 const BATCH_MAX: usize = 1024;
 /// How often it is asked what stands in the way of workloads that are not done.
@@ -182,7 +180,7 @@ impl Rollouts {
             applied.lines().iter().for_each(|line| output.line(line));
             keeping += usize::from(applied.keeps());
             order.extend(workload(&applied).filter(|workload| !order.contains(workload)));
-            not_run.extend(is_not_run(&applied).then(|| applied.title()));
+            not_run.extend(has_unknown_pods(applied.resource.group(), applied.resource.kind().as_str()).then(|| applied.title()));
         }
         if skips_unserved && !not_run.is_empty() {
             output.line(&format!("no controller of berth creates the pods of {}", mem::take(&mut not_run).join(", ")));
@@ -391,10 +389,6 @@ fn workload(applied: &Applied) -> Option<Workload> {
         _ => return None,
     };
     Some((kind, applied.namespace.clone().unwrap_or_default(), applied.name.clone()))
-}
-
-fn is_not_run(applied: &Applied) -> bool {
-    NOT_RUN.contains(&(applied.resource.group(), applied.resource.kind().as_str()))
 }
 
 /// `3 Deployments and 1 StatefulSet`

@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     cluster_options::ClusterOptions,
-    manifests::{self, Depth},
+    manifests::{self, Depth, Document},
     progress::{self, warn},
 };
 use berth_identity::{GroupResource, GroupVersionKind, ObjectKey};
@@ -135,6 +135,10 @@ async fn prepare(options: &PlanOptions) -> Result<(Snapshot, Change, Supposition
         change.edits = edits_of(&options.resources, &edits, &source)?;
     } else {
         let documents = manifests::read(&options.filename, Depth::of(options.recursive)).await?;
+        let others: Vec<String> = documents.iter().filter_map(Document::with_unknown_pods).collect();
+        if !others.is_empty() {
+            warn(&format!("warning: the plan has no pods of {}", others.join(", ")));
+        }
         change.manifests = documents.into_iter().map(|document| document.object).collect();
         (change.deployments, change.stateful_sets) = (edits.clone(), Edits { policy: None, ..edits });
     }

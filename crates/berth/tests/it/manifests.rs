@@ -116,6 +116,10 @@ fn a_job_that_no_controller_runs_is_no_success() {
             assert_eq!(printed.contains("1 Deployment rolled out after"), !web.is_empty(), "{printed}");
         }
     }
+    fs::write(folder.path().join("cluster.yaml"), deployment("web", 1, "web:0")).unwrap();
+    let output = berth(folder.path(), &["plan", "--from", "cluster.yaml", "-f", "app.yaml"], "");
+    let printed = texts(&output);
+    assert!(output.status.success() && printed.contains("warning: the plan has no pods of Job migrate"), "{printed}");
 }
 
 /// What a restart with this file prints between the start and "Running.".
