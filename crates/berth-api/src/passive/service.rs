@@ -549,9 +549,6 @@ fn validate_ports(ports: &[ServicePort], path: &Path, faults: &mut Faults) {
         if let Some(protocol) = &port.app_protocol {
             faults.form(&path.child("appProtocol"), protocol, check_qualified_name);
         }
-        if let Some(number) = port.node_port {
-            faults.port(&path.child("nodePort"), number);
-        }
         if !sockets.insert((port.port, text(&port.protocol))) {
             faults.duplicate(&path, json!({"port": port.port, "protocol": port.protocol}));
         }

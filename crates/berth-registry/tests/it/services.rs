@@ -149,7 +149,7 @@ fn node_ports(service: &Value) -> Vec<u64> {
 #[test]
 fn a_node_port_has_one_service() {
     let world = World::new();
-    let fixed = |ports: &[u16]| {
+    let fixed = |ports: &[i32]| {
         let ports: Vec<Value> =
             ports.iter().zip(80..).map(|(number, port)| json!({"name": format!("p{port}"), "port": port, "nodePort": number})).collect();
         json!({"type": "NodePort", "clusterIP": "10.96.7.7", "ports": ports})
@@ -160,10 +160,12 @@ fn a_node_port_has_one_service() {
     assert_eq!(refused(&world, fixed(&[30123])), taken(0, 30123));
     assert_eq!(refused(&world, fixed(&[30300, 30123])), taken(1, 30123));
     assert_eq!(refused(&world, fixed(&[30300, 30300])), taken(1, 30300));
-    assert_eq!(
-        refused(&world, fixed(&[80])),
-        "spec.ports[0].nodePort: Invalid value: 80: provided port is not in the valid range. The range of valid ports is 30000-32767"
-    );
+    for number in [80, 65_536, -1] {
+        let wanted = format!(
+            "spec.ports[0].nodePort: Invalid value: {number}: provided port is not in the valid range. The range of valid ports is 30000-32767"
+        );
+        assert_eq!(refused(&world, fixed(&[number])), wanted);
+    }
     assert_eq!(claimed(&world), ["10.96.1.1 default/a", "30123 default/a"], "what was refused holds nothing");
     let protocols = json!([{"port": 53, "name": "a"}, {"port": 53, "name": "b", "protocol": "UDP"}]);
     let both = node_ports(&world.made("services", service("dns", json!({"type": "NodePort", "ports": protocols}))));
