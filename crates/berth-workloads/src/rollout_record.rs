@@ -171,7 +171,7 @@ mod tests {
     #[test]
     fn a_record_is_of_one_revision_and_tells_who_began_it() {
         let rollout = Rollout::of(&begun(), RolloutRevision(3)).expect("a record");
-        assert_eq!((rollout.former_revision, rollout.by.expect("somebody").user.as_deref()), (Some(RolloutRevision(1)), Some("alice")));
+        assert_eq!((rollout.former_revision, rollout.by.expect("a user").user.as_deref()), (Some(RolloutRevision(1)), Some("alice")));
         assert_eq!(Rollout::of(&begun(), RolloutRevision(4)), None, "left over");
         for text in ["", "{}", "[]", "3", r#"{"revision":3,"began":7}"#] {
             assert_eq!(Rollout::of(&Annotations::from([(BERTH_ROLLOUT.to_owned(), text.to_owned())]), RolloutRevision(3)), None, "{text}");

@@ -20,6 +20,7 @@ use crate::{
 };
 use k8s_openapi::api::{batch::v1::JobStatus, core::v1::Pod};
 use serde_json::json;
+use std::collections::BTreeSet;
 
 /// Decides what to do for one Job.
 ///
@@ -115,8 +116,8 @@ fn stages(actions: impl IntoIterator<Item = Vec<Action>>) -> Vec<Stage> {
 
 /// Gives active pods the finalizer that lack it and stay: a plan that gave them up was interrupted, or a client removed it. Without it they would be lost.
 fn retracked(observed: &Observed<'_>, managed: &Managed<'_>, is_managed: bool) -> Vec<Action> {
-    let is_given_up = |pod: &JobPodView| managed.given_up.iter().any(|(_, other)| other.uid() == pod.uid());
-    let bare = observed.active().filter(|pod| is_managed && !pod.is_tracked() && !is_given_up(pod));
+    let given_up: BTreeSet<_> = managed.given_up.iter().map(|(_, pod)| pod.uid()).collect();
+    let bare = observed.active().filter(|pod| is_managed && !pod.is_tracked() && !given_up.contains(pod.uid()));
     bare.map(|pod| write_finalizers(pod, &tracked(pod), Reason::NotTracked)).collect()
 }
 

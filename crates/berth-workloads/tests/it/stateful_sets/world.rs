@@ -129,9 +129,8 @@ impl World {
             let written = serde_json::to_string(&state).expect("JSON");
             let read: StatefulSetState = serde_json::from_str(&written).expect("a state");
             assert_eq!((&read, stateful_set::plan(&read)), (&state, plan.clone()), "a state that is written down and read back");
-            return read_back(plan);
         }
-        plan
+        read_back(plan)
     }
 
     /// Plans, and carries out the first `limit` actions: then the controller dies. Gives how many there were to carry out.

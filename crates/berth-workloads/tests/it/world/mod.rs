@@ -92,9 +92,8 @@ impl World {
             let written = serde_json::to_string(&state).expect("JSON");
             let read: DeploymentState = serde_json::from_str(&written).expect("a state");
             assert_eq!((&read, deployment::plan(&read)), (&state, plan.clone()), "a state that is written down and read back");
-            return read_back(plan);
         }
-        plan
+        read_back(plan)
     }
 
     /// What the Deployment controller knows now.
@@ -174,9 +173,8 @@ impl World {
         if is_written_down(self.writes) {
             let written = serde_json::to_string(&state).expect("JSON");
             assert_eq!(serde_json::from_str::<ReplicaSetState>(&written).expect("a state"), state);
-            return read_back(replica_set::plan(&state));
         }
-        replica_set::plan(&state)
+        read_back(replica_set::plan(&state))
     }
 
     /// Carries out the first `limit` actions of a plan. Gives how many there were to carry out, what was left for later included.
