@@ -22,6 +22,7 @@ mod test;
 mod tidy;
 mod tools;
 mod torture;
+mod typed_errors;
 mod vectors;
 mod words;
 mod workspace;

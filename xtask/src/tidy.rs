@@ -7,7 +7,7 @@ use crate::{
     circles::Imports,
     clients, decisions, etcd_protos, kinds,
     run::{Outcome, output, print, root},
-    words,
+    typed_errors, words,
     workspace::{Dependency, Package, packages, texts},
 };
 use std::collections::{BTreeMap, BTreeSet};
@@ -147,7 +147,7 @@ pub(crate) fn run() -> Outcome {
         etcd_messages,
         one_model,
     ];
-    let of_files = [words::faults, decisions::faults, kinds::faults].into_iter().flat_map(|check| check(&tree.files));
+    let of_files = [words::faults, decisions::faults, kinds::faults, typed_errors::faults].into_iter().flat_map(|check| check(&tree.files));
     let faults: Vec<String> = checks.iter().flat_map(|check| check(&tree)).chain(simulation_reach()).chain(of_files).collect();
     for fault in &faults {
         print(fault);

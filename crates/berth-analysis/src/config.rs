@@ -6,7 +6,7 @@ use crate::{
 };
 use berth_api::{Path as FieldPath, apps::analysis::validate_provider, names::check_dns_label};
 use berth_env::followed::Digest;
-use http::{HeaderValue, Uri};
+use http::{HeaderValue, Uri, uri::InvalidUri};
 use rustls::RootCertStore;
 use serde::Deserialize;
 use sha2::{Digest as _, Sha256};
@@ -248,7 +248,7 @@ fn providers(file: File, folder: &Path, named: &Named) -> Result<Known, Vec<Stri
 }
 
 fn provider(entry: Entry, folder: &Path, named: &Named, fault: &mut impl FnMut(&str, String)) -> Option<Provider> {
-    let place = provider_url(&entry.url).map_err(|why| fault("url", why)).ok();
+    let place = provider_url(&entry.url).map_err(|error| fault("url", error.to_string())).ok();
     check_namespaces(&entry.namespaces, fault);
     let there = |path: PathBuf| folder.join(path);
     let credentials = match (entry.bearer_token_file, entry.basic_auth) {
@@ -266,8 +266,8 @@ fn provider(entry: Entry, folder: &Path, named: &Named, fault: &mut impl FnMut(&
         }
         (None, None) => Credentials::None,
     };
-    let authorization = named.header(&credentials).map_err(|why| fault(credentials.field(), why)).ok();
-    let roots = entry.ca_file.map(|file| named.roots(&there(file))).transpose().map_err(|why| fault("caFile", why)).ok();
+    let authorization = named.header(&credentials).map_err(|error| fault(credentials.field(), error.to_string())).ok();
+    let roots = entry.ca_file.map(|file| named.roots(&there(file))).transpose().map_err(|error| fault("caFile", error.to_string())).ok();
     let ProviderUrl { is_https, host, port, authority, path } = place?;
     if roots.as_ref().is_none_or(Option::is_some) && !is_https {
         fault("caFile", "has no effect: the url is not https".to_owned());
@@ -303,6 +303,23 @@ fn check_namespaces(namespaces: &[String], fault: &mut impl FnMut(&str, String))
     }
 }
 
+/// Why a provider's URL cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+enum UrlError {
+    #[error("is not a URL: {0}")]
+    Invalid(String),
+    #[error("must begin with https:// or http://")]
+    Scheme,
+    #[error("has no host")]
+    NoHost,
+    #[error("must not contain a user: use files for credentials")]
+    User,
+    #[error("must have neither ? nor #")]
+    Query,
+    #[error("has an invalid port")]
+    Port,
+}
+
 struct ProviderUrl {
     is_https: bool,
     host: String,
@@ -311,23 +328,23 @@ struct ProviderUrl {
     path: String,
 }
 
-fn provider_url(url: &str) -> Result<ProviderUrl, String> {
-    let uri: Uri = url.parse().map_err(|error| format!("is not a URL: {error}"))?;
+fn provider_url(url: &str) -> Result<ProviderUrl, UrlError> {
+    let uri: Uri = url.parse().map_err(|error: InvalidUri| UrlError::Invalid(error.to_string()))?;
     let is_https = match uri.scheme_str() {
         Some("https") => true,
         Some("http") => false,
-        _ => return Err("must begin with https:// or http://".to_owned()),
+        _ => return Err(UrlError::Scheme),
     };
-    let authority = uri.authority().filter(|authority| !authority.host().is_empty()).ok_or("has no host")?;
+    let authority = uri.authority().filter(|authority| !authority.host().is_empty()).ok_or(UrlError::NoHost)?;
     if authority.as_str().contains('@') {
-        return Err("must not contain a user: use files for credentials".to_owned());
+        return Err(UrlError::User);
     }
     if uri.query().is_some() || url.contains('#') {
-        return Err("must have neither ? nor #".to_owned());
+        return Err(UrlError::Query);
     }
     // It has no user before it.
     let port = match authority.as_str()[authority.host().len()..].strip_prefix(':') {
-        Some(port) => port.parse().ok().filter(|port| *port != 0).ok_or("has an invalid port")?,
+        Some(port) => port.parse().ok().filter(|port| *port != 0).ok_or(UrlError::Port)?,
         None if is_https => 443,
         None => 80,
     };

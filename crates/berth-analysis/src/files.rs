@@ -12,6 +12,7 @@ use std::{
     fs,
     io::{self, Read as _},
     path::{Path, PathBuf},
+    sync::Arc,
 };
 
 /// The longest file of credentials or authorities, in bytes.
@@ -34,6 +35,8 @@ pub(crate) enum FileError {
     TooLong { path: PathBuf },
     #[error("{} has no {what}", path.display())]
     Nothing { path: PathBuf, what: &'static str },
+    #[error("{} was not read", path.display())]
+    NotRead { path: PathBuf },
 }
 
 /// A file's bytes, and which it is.
@@ -69,14 +72,14 @@ pub(crate) fn read(path: &Path) -> Result<Contents, FileError> {
 }
 
 /// Files as they were found, each read once, however many name it.
-pub(crate) struct Named(BTreeMap<PathBuf, Result<Contents, FileError>>);
+pub(crate) struct Named(BTreeMap<PathBuf, Result<Contents, Arc<FileError>>>);
 
 impl Named {
     pub(crate) fn read(paths: impl Iterator<Item = PathBuf>, read: impl Fn(&Path) -> Result<Contents, FileError>) -> Self {
         let mut named = BTreeMap::new();
         for path in paths {
             if let Entry::Vacant(place) = named.entry(path) {
-                let contents = read(place.key());
+                let contents = read(place.key()).map_err(Arc::new);
                 place.insert(contents);
             }
         }
@@ -84,20 +87,20 @@ impl Named {
     }
 
     /// One of them.
-    fn contents(&self, path: &Path) -> Result<&Contents, String> {
-        let found = self.0.get(path).ok_or_else(|| format!("{} was not read", path.display()))?;
-        found.as_ref().map_err(ToString::to_string)
+    fn contents(&self, path: &Path) -> Result<&Contents, Arc<FileError>> {
+        let found = self.0.get(path).ok_or_else(|| FileError::NotRead { path: path.to_owned() })?;
+        found.as_ref().map_err(Arc::clone)
     }
 
     /// The value of the header `Authorization`.
-    pub(crate) fn header(&self, credentials: &Credentials) -> Result<Option<HeaderValue>, String> {
+    pub(crate) fn header(&self, credentials: &Credentials) -> Result<Option<HeaderValue>, Arc<FileError>> {
         let Some(file) = credentials.file() else { return Ok(None) };
-        header(credentials, self.contents(file)?).map(Some).map_err(|error| error.to_string())
+        Ok(Some(header(credentials, self.contents(file)?)?))
     }
 
     /// The authorities of a file.
-    pub(crate) fn roots(&self, path: &Path) -> Result<RootCertStore, String> {
-        roots(self.contents(path)?).map_err(|error| error.to_string())
+    pub(crate) fn roots(&self, path: &Path) -> Result<RootCertStore, Arc<FileError>> {
+        Ok(roots(self.contents(path)?)?)
     }
 
     /// Adds all that was found to a digest.

@@ -76,9 +76,9 @@ impl<R: Unpin> AsyncWrite for Answering<R> {
 /// How many providers an administrator's file has where each file that it names has these contents.
 ///
 /// # Errors
-/// The reported faults.
-pub fn providers(text: &str, named: &[u8]) -> Result<usize, String> {
+/// As [`OpenError`](crate::OpenError) describes.
+pub fn providers(text: &str, named: &[u8]) -> Result<usize, crate::OpenError> {
     let path = Path::new("/providers.yaml");
     let found = Found::new(path, Ok(text.to_owned()), |path| Contents::new(path, Ok(named.to_vec())));
-    found.providers().map(|known| known.len()).map_err(|error| error.to_string())
+    found.providers().map(|known| known.len())
 }

@@ -58,11 +58,24 @@ fn add_missing<'a>(list: &mut Option<ResourceList>, defaults: &'a ResourceList) 
     added
 }
 
+/// The bounds of a range that an object breaks. Printed as what follows `is forbidden: ` in upstream's answer.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{}", listed(.0))]
+pub struct OutOfRange(Vec<String>);
+
+/// One fault as it is, several as a list in brackets.
+fn listed(faults: &[String]) -> String {
+    match faults {
+        [one] => one.clone(),
+        several => format!("[{}]", several.join(", ")),
+    }
+}
+
 /// Whether a pod or a claim keeps to the bounds of the range; everything else does.
 ///
 /// # Errors
-/// Why it must not be: what follows `is forbidden: ` in the answer.
-pub fn check(range: &LimitRange, object: &dyn Object) -> Result<(), String> {
+/// [`OutOfRange`].
+pub fn check(range: &LimitRange, object: &dyn Object) -> Result<(), OutOfRange> {
     let mut faults = if let Some(pod) = object.downcast_ref::<Pod>() {
         pod_faults(range, pod)
     } else if let Some(claim) = object.downcast_ref::<PersistentVolumeClaim>() {
@@ -73,11 +86,7 @@ pub fn check(range: &LimitRange, object: &dyn Object) -> Result<(), String> {
     // Containers that are alike break a bound in the same words.
     let mut seen = std::collections::BTreeSet::new();
     faults.retain(|fault| seen.insert(fault.clone()));
-    match faults.as_slice() {
-        [] => Ok(()),
-        [one] => Err(one.clone()),
-        several => Err(format!("[{}]", several.join(", "))),
-    }
+    if faults.is_empty() { Ok(()) } else { Err(OutOfRange(faults)) }
 }
 
 /// What is held against the bounds of an item.
@@ -241,7 +250,7 @@ mod tests {
 
     #[track_caller]
     fn check_pod(item: Value, pod: Pod, wanted: &str) {
-        assert_eq!(check(&range(json!([item])), &pod).err().as_deref().unwrap_or_default(), wanted);
+        assert_eq!(check(&range(json!([item])), &pod).map_or_else(|error| error.to_string(), |()| String::new()), wanted);
     }
 
     #[test]
@@ -291,7 +300,7 @@ mod tests {
         let claim = |storage: &str| -> PersistentVolumeClaim {
             decoded(&json!({"metadata": {"name": "c"}, "spec": {"resources": {"requests": {"storage": storage}}}}))
         };
-        let wrong = |storage: &str| check(&range, &claim(storage)).expect_err("out of bounds");
+        let wrong = |storage: &str| check(&range, &claim(storage)).expect_err("out of bounds").to_string();
         assert_eq!(wrong("500Mi"), "minimum storage usage per PersistentVolumeClaim is 1Gi, but request is 500Mi");
         assert_eq!(wrong("3Gi"), "maximum storage usage per PersistentVolumeClaim is 2Gi, but request is 3Gi");
         assert_eq!(check(&range, &claim("1Gi")), Ok(()));

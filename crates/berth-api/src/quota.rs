@@ -210,26 +210,59 @@ impl PodTraits {
     }
 }
 
+/// Why a quota does not admit an object. Printed as what follows `is forbidden: ` in upstream's answer.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum QuotaError {
+    /// Containers have no amount of what the quota bounds: `limits.cpu for: a,b; requests.cpu for: b`.
+    #[error("failed quota: {quota}: must specify {missing}")]
+    MissingAmounts {
+        /// The quota's name.
+        quota: String,
+        /// The missing amounts.
+        missing: String,
+    },
+    /// The quota's controller has not counted these resources yet.
+    #[error("status unknown for quota: {quota}, resources: {resources}")]
+    UnknownStatus {
+        /// The quota's name.
+        quota: String,
+        /// Names, joined by commas.
+        resources: String,
+    },
+    /// The object does not fit.
+    #[error("exceeded quota: {quota}, requested: {requested}, used: {used}, limited: {limited}")]
+    Exceeded {
+        /// The quota's name.
+        quota: String,
+        /// `pods=1,requests.cpu=2`: what the object requests of the resources that are exceeded.
+        requested: String,
+        /// What is used of them.
+        used: String,
+        /// Their bounds.
+        limited: String,
+    },
+}
+
 /// What the quota will have given out when it lets a new object in, under every name that it bounds and the object takes of; empty if it
 /// has nothing to say about the object. Only bounds that the controller has taken over into `status.hard` count.
 ///
 /// # Errors
-/// Why the object must not be made: what follows `is forbidden: ` in the answer.
-pub fn charge(quota: &ResourceQuota, taken: &Taken, object: &dyn Object) -> Result<Amounts, String> {
+/// [`QuotaError`].
+pub fn charge(quota: &ResourceQuota, taken: &Taken, object: &dyn Object) -> Result<Amounts, QuotaError> {
     let status = quota.status.as_ref();
     let Some(hard) = status.and_then(|status| status.hard.as_ref()).filter(|_| is_in_scope(quota, taken.traits.as_ref())) else {
         return Ok(Amounts::new());
     };
     let name = text(&quota.metadata.name);
     if let Some(missing) = object.downcast_ref::<Pod>().and_then(|pod| missing_amounts(pod, hard)) {
-        return Err(format!("failed quota: {name}: must specify {missing}"));
+        return Err(QuotaError::MissingAmounts { quota: name.to_owned(), missing });
     }
     let used = status.and_then(|status| status.used.as_ref());
     let bounded: Vec<_> = taken.amounts.iter().filter_map(|(name, amount)| Some((name, *amount, parse(hard.get(name)?)?))).collect();
     let known = |name: &String| used.and_then(|used| parse(used.get(name)?));
     let unknown: Vec<&str> = bounded.iter().filter(|(name, ..)| known(name).is_none()).map(|(name, ..)| name.as_str()).collect();
     if !unknown.is_empty() {
-        return Err(format!("status unknown for quota: {name}, resources: {}", unknown.join(",")));
+        return Err(QuotaError::UnknownStatus { quota: name.to_owned(), resources: unknown.join(",") });
     }
     let after: Amounts = bounded.iter().filter_map(|(name, amount, _)| Some(((*name).clone(), known(name)?.plus(*amount)))).collect();
     let exceeded: Vec<&String> = bounded.iter().filter(|(name, _, hard)| after.get(*name) > Some(hard)).map(|(name, ..)| *name).collect();
@@ -242,7 +275,7 @@ pub fn charge(quota: &ResourceQuota, taken: &Taken, object: &dyn Object) -> Resu
     };
     let requested = shown(&|name| taken.amounts.get(name).copied());
     let limited = shown(&|name| hard.get(name).and_then(parse));
-    Err(format!("exceeded quota: {name}, requested: {requested}, used: {}, limited: {limited}", shown(&known)))
+    Err(QuotaError::Exceeded { quota: name.to_owned(), requested, used: shown(&known), limited })
 }
 
 /// What containers of the pod must say because `hard` bounds it: `limits.cpu for: a,b; requests.cpu for: b`.
@@ -348,7 +381,7 @@ mod tests {
         let quota: ResourceQuota = serde_json::from_value(quota).expect("a quota");
         let pod = pod(pod_spec);
         let found = charge(&quota, &taken(&GroupResource::from_static("", "pods"), &pod), &pod).map(|after| show(&after));
-        assert_eq!(found.as_deref().map_err(String::as_str), wanted);
+        assert_eq!(found.map_err(|error| error.to_string()), wanted.map(str::to_owned).map_err(str::to_owned));
     }
 
     #[test]

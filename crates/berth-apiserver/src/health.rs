@@ -48,8 +48,13 @@ pub enum Failure {
     Dead,
 }
 
-/// What a check finds: why it fails.
-pub type Found = Result<(), String>;
+/// The result of a check.
+pub type Found = Result<(), CheckError>;
+
+/// Why a check fails, for administrators.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct CheckError(pub String);
 
 type Ask = dyn Fn() -> BoxFuture<'static, Found> + Send + Sync;
 
@@ -111,7 +116,7 @@ impl Readiness {
             name,
             failure: Failure::Unready,
             within: CHECK_TIMEOUT,
-            ask: Arc::new(move || futures::future::ready(fails.map_or(Ok(()), |why| Err(why.to_owned()))).boxed()),
+            ask: Arc::new(move || futures::future::ready(fails.map_or(Ok(()), |why| Err(CheckError(why.to_owned())))).boxed()),
         };
         let is_asked = |check: &&Check| endpoint == HealthEndpoint::Readyz || check.failure == Failure::Dead;
         let mut checks = vec![fixed("ping", None)];
@@ -132,7 +137,7 @@ impl Check {
 }
 
 async fn within(longest: Duration, ask: impl Future<Output = Found>) -> Found {
-    timeout(longest, ask).await.unwrap_or_else(|_| Err(format!("no answer within {longest:?}")))
+    timeout(longest, ask).await.unwrap_or_else(|_| Err(CheckError(format!("no answer within {longest:?}"))))
 }
 
 /// The answer, as text. `None`: no such check.
@@ -163,7 +168,7 @@ async fn report(endpoint: HealthEndpoint, checks: &[Check], query: &Query<'_>) -
             writeln!(lines, "[+]{name} excluded: ok")
         } else if let Err(why) = check.look().await {
             passed = false;
-            tracing::info!(endpoint, check = name, why, "a health check failed");
+            tracing::info!(endpoint, check = name, %why, "a health check failed");
             writeln!(lines, "[-]{name} failed: reason withheld")
         } else {
             writeln!(lines, "[+]{name} ok")
@@ -227,7 +232,7 @@ mod tests {
             }
             codes
         };
-        let broken = || Err("no space is left".to_owned());
+        let broken = || Err(CheckError("no space is left".to_owned()));
         assert_eq!(codes(&with_parts(Ok(()), Ok(()))).await, [200, 200, 200]);
         assert_eq!(codes(&with_parts(Ok(()), broken())).await, [500, 200, 200]);
         assert_eq!(codes(&with_parts(broken(), Ok(()))).await, [500, 500, 500]);
@@ -235,7 +240,7 @@ mod tests {
 
     #[tokio::test]
     async fn checks_can_be_listed_left_out_and_asked_alone() {
-        let readiness = with_parts(Err("no space is left".to_owned()), Ok(()));
+        let readiness = with_parts(Err(CheckError("no space is left".to_owned())), Ok(()));
         let livez = HealthEndpoint::Livez;
         assert_eq!(
             at(&readiness, livez, None, "verbose").await,
@@ -261,6 +266,6 @@ mod tests {
 
     #[tokio::test]
     async fn a_part_that_does_not_answer_is_not_well() {
-        assert_eq!(within(Duration::from_millis(1), pending()).await, Err("no answer within 1ms".to_owned()));
+        assert_eq!(within(Duration::from_millis(1), pending()).await, Err(CheckError("no answer within 1ms".to_owned())));
     }
 }

@@ -41,7 +41,7 @@ mod watch;
 mod x509;
 
 pub use credentials::Credentials;
-pub use health::{Failure, Found, Readiness};
+pub use health::{CheckError, Failure, Found, Readiness};
 pub use kubeconfig::Kubeconfig;
 pub use limits::Limits;
 pub use listening::BindError;

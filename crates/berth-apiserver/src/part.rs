@@ -5,7 +5,7 @@
 
 mod delegation;
 
-pub use crate::state_metrics::WorkloadSource;
+pub use crate::state_metrics::{SourceError, WorkloadSource};
 pub use delegation::{Delegate, Unanswered};
 
 use crate::{

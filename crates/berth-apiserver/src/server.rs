@@ -6,7 +6,7 @@ use crate::{
     credentials::Credentials,
     flow::{Budget, Flow, Memory, Turns},
     handlers::{self, Documents, Shared},
-    health::{CHECK_TIMEOUT, Failure, Readiness},
+    health::{CHECK_TIMEOUT, CheckError, Failure, Readiness},
     limits::{Limits, Quota},
     listening::{Answers, BindError, Listening},
     metrics::Metrics,
@@ -14,7 +14,7 @@ use crate::{
 };
 use berth_api::FeatureGates;
 use berth_http::{Answering, Open, Origin};
-use berth_registry::Registry;
+use berth_registry::{ApiError, Registry};
 use berth_store::{Health, env::Rng};
 use futures::{
     FutureExt,
@@ -178,30 +178,31 @@ impl Answers for Shared {
 
 /// What every request needs: a store that answers and has room, and roles and bindings as they were a moment ago.
 fn check_registry(readiness: &Readiness, registry: &Registry, storage: Storage) {
+    let failed = |error: ApiError| CheckError(error.to_string());
     let [store, writes, policy, space] = std::array::from_fn(|_| registry.clone());
     readiness.add_within(storage.within, storage.name, storage.failure, move || {
         let registry = store.clone();
         async move {
-            registry.check_store().await.map_err(|error| error.to_string())?;
+            registry.check_store().await.map_err(failed)?;
             match registry.store_health() {
                 Health::Ready | Health::Refusing { .. } => Ok(()),
-                Health::Ended { cause } => Err(cause),
+                Health::Ended { cause } => Err(CheckError(cause)),
             }
         }
     });
     readiness.add("store-readiness", Failure::Unready, move || {
         ready(match writes.store_health() {
             Health::Ready => Ok(()),
-            Health::Refusing { cause } | Health::Ended { cause } => Err(cause),
+            Health::Refusing { cause } | Health::Ended { cause } => Err(CheckError(cause)),
         })
     });
     readiness.add("policy-sync", Failure::Unready, move || {
         let registry = policy.clone();
-        async move { registry.policy().await.map(drop).map_err(|error| error.to_string()) }
+        async move { registry.policy().await.map(drop).map_err(failed) }
     });
     // The quota as a whole, and the disk: nobody takes the server out of service from one namespace.
     readiness.add("store-space", Failure::Unready, move || {
         let lacks = space.usage().and_then(|usage| usage.lacks);
-        ready(lacks.map_or(Ok(()), |lack| Err(lack.to_string())))
+        ready(lacks.map_or(Ok(()), |lack| Err(CheckError(lack.to_string()))))
     });
 }

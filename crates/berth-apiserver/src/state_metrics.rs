@@ -14,12 +14,18 @@ use berth_registry::{Actor, ApiError, Collection, ListOptions, Registry, resourc
 use futures::future::BoxFuture;
 use prometheus::{GaugeVec, Opts, TextEncoder};
 use serde::Deserialize;
-use std::sync::Arc;
+use std::{error::Error, sync::Arc};
+
+/// Why objects cannot be read, in the words of their source.
+pub type SourceError = Box<dyn Error + Send + Sync>;
 
 /// Where the Deployments, ReplicaSets and StatefulSets are read that `/metrics` shows, under the names of kube-state-metrics.
 pub trait WorkloadSource: Send + Sync {
-    /// The JSON of all objects of a resource of the group `apps`, as they are now; or why they cannot be read.
-    fn all(&self, plural: &'static str) -> BoxFuture<'_, Result<Vec<Vec<u8>>, String>>;
+    /// The JSON of all objects of a resource of the group `apps`, as they are now.
+    ///
+    /// # Errors
+    /// They cannot be read.
+    fn all(&self, plural: &'static str) -> BoxFuture<'_, Result<Vec<Vec<u8>>, SourceError>>;
 }
 
 /// All families, as text.
@@ -46,7 +52,7 @@ pub(crate) async fn text(registry: &Registry) -> Result<String, ApiError> {
 pub(crate) async fn text_of(source: &dyn WorkloadSource) -> Result<String, ApiError> {
     let families = prometheus::Registry::new();
     for kind in KINDS {
-        let objects = source.all(kind.plural).await.map_err(|message| ApiError::Unavailable { message })?;
+        let objects = source.all(kind.plural).await.map_err(|error| ApiError::Unavailable { message: error.to_string() })?;
         let objects: Vec<Seen> = objects.iter().filter_map(|object| serde_json::from_slice(object).ok()).collect();
         fill(kind, &objects, &families).map_err(|error| cannot_show(&error))?;
     }

@@ -65,41 +65,58 @@ pub(crate) fn element_or_index(root: Root<'_>, list: &ListType, item: &Value, in
     element(root, list, item).unwrap_or_else(|_| PathElement::Index(i64::try_from(index).unwrap_or(i64::MAX)))
 }
 
-/// The path of an element of a list that is taken apart.
-pub(crate) fn element(root: Root<'_>, list: &ListType, item: &Value) -> Result<PathElement, String> {
+/// Why an item of a list has no path of its own. The texts are upstream's.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum ElementError {
+    #[error("invalid indexing of non-associative list")]
+    Atomic,
+    #[error("associative list without keys has an element that's a map type")]
+    MapInSet,
+    #[error("not supported: associative list with lists as elements")]
+    ListInSet,
+    #[error("associative list without keys has an element that's an explicit null")]
+    NullInSet,
+    #[error("associative list with keys may not have a null element")]
+    Null,
+    #[error("associative list with keys may not have non-map elements")]
+    NoMap,
+    #[error("associative list with keys has an element that omits key field {0:?} (and doesn't have default value)")]
+    NoKey(String),
+}
+
+/// The path of an item of a list whose items have owners of their own.
+pub(crate) fn element(root: Root<'_>, list: &ListType, item: &Value) -> Result<PathElement, ElementError> {
     match &list.kind {
-        ListKind::Atomic => Err("invalid indexing of non-associative list".to_owned()),
+        ListKind::Atomic => Err(ElementError::Atomic),
         ListKind::Set => set_element(item),
         ListKind::Map(keys) => keyed_element(root.at(list.elements), keys, item),
     }
 }
 
-fn set_element(item: &Value) -> Result<PathElement, String> {
+fn set_element(item: &Value) -> Result<PathElement, ElementError> {
     match item {
-        Value::Object(_) => Err("associative list without keys has an element that's a map type".to_owned()),
-        Value::Array(_) => Err("not supported: associative list with lists as elements".to_owned()),
-        Value::Null => Err("associative list without keys has an element that's an explicit null".to_owned()),
+        Value::Object(_) => Err(ElementError::MapInSet),
+        Value::Array(_) => Err(ElementError::ListInSet),
+        Value::Null => Err(ElementError::NullInSet),
         scalar => Ok(PathElement::Value(Literal(scalar.clone()))),
     }
 }
 
-fn keyed_element(root: Root<'_>, keys: &[String], item: &Value) -> Result<PathElement, String> {
+fn keyed_element(root: Root<'_>, keys: &[String], item: &Value) -> Result<PathElement, ElementError> {
     let members = match item {
         Value::Object(members) => members,
-        Value::Null => return Err("associative list with keys may not have a null element".to_owned()),
-        _ => return Err("associative list with keys may not have non-map elements".to_owned()),
+        Value::Null => return Err(ElementError::Null),
+        _ => return Err(ElementError::NoMap),
     };
     let default = |key: &String| match root.resolve() {
         Type::Map(map) => map.fields.get(key).and_then(|field| field.default.clone()),
         _ => None,
     };
-    let found: Result<Vec<_>, String> = keys
+    let found: Result<Vec<_>, ElementError> = keys
         .iter()
         .map(|key| {
             let value = members.get(key).cloned().or_else(|| default(key));
-            value.map(|value| (key.clone(), value)).ok_or_else(|| {
-                format!("associative list with keys has an element that omits key field {key:?} (and doesn't have default value)")
-            })
+            value.map(|value| (key.clone(), value)).ok_or_else(|| ElementError::NoKey(key.clone()))
         })
         .collect();
     Ok(PathElement::key(found?))

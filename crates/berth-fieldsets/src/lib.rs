@@ -35,7 +35,7 @@ pub use compare::Comparison;
 pub use conflict::{Conflict, Conflicts};
 pub use last_applied::{LAST_APPLIED_ANNOTATION, apply_as_kubectl};
 pub use managers::{DecodeError, ManagerId, Managers, Operation, Owned};
-pub use path::{Literal, Path, PathElement};
+pub use path::{Literal, Path, PathElement, PathError};
 pub use schema::{FieldType, ListKind, ListType, MapKind, MapType, Root, ScalarKind, Schema, Type, TypeId};
 pub use set::{Set, SetError};
 pub use update::{Update, Writer, update, update_entries};

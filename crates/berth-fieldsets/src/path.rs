@@ -4,6 +4,7 @@ use serde_json::{Number, Value};
 use std::{
     cmp::Ordering,
     fmt::{self, Write},
+    num::ParseIntError,
 };
 
 /// One step from a container to what it holds. Ordered as upstream orders them.
@@ -26,6 +27,26 @@ pub struct Path(pub Vec<PathElement>);
 /// A JSON value in a path, with a total order: numbers by size, then strings, booleans, lists, maps, null.
 #[derive(Clone, Debug)]
 pub struct Literal(pub Value);
+
+/// Why a text of FieldsV1 is no path element.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PathError {
+    /// It has no room for a type.
+    #[error("key must be 2 characters long: {0}")]
+    TooShort(String),
+    /// The type does not end with a colon.
+    #[error("missing colon: {0}")]
+    NoColon(String),
+    /// What follows the type is not JSON. The parser's words.
+    #[error("{0}")]
+    Json(String),
+    /// What follows `k:` is another value than an object.
+    #[error("expected an object of keys, got {0}")]
+    NoKeys(Value),
+    /// What follows `i:` is not a number.
+    #[error("{0}: {1}")]
+    NoIndex(String, #[source] ParseIntError),
+}
 
 impl PathElement {
     /// A member of a map or struct.
@@ -56,31 +77,31 @@ impl PathElement {
         }
     }
 
-    /// From FieldsV1. `Ok(None)`: of a type that is not known here, which is to be passed over.
+    /// From FieldsV1. `Ok(None)`: the element has a type that berth does not know. The caller ignores it.
     ///
     /// # Errors
-    /// What is wrong with the text.
-    pub fn decode(text: &str) -> Result<Option<Self>, String> {
-        let Some((kind, rest)) = text.split_at_checked(2) else { return Err(format!("key must be 2 characters long: {text}")) };
+    /// [`PathError`].
+    pub fn decode(text: &str) -> Result<Option<Self>, PathError> {
+        let Some((kind, rest)) = text.split_at_checked(2) else { return Err(PathError::TooShort(text.to_owned())) };
         if !kind.ends_with(':') {
-            return Err(format!("missing colon: {text}"));
+            return Err(PathError::NoColon(text.to_owned()));
         }
         let element = match kind {
             "f:" => Self::field(rest),
             "v:" => Self::Value(Literal(parse(rest)?)),
             "k:" => match parse(rest)? {
                 Value::Object(keys) => Self::key(keys),
-                other => return Err(format!("expected an object of keys, got {other}")),
+                other => return Err(PathError::NoKeys(other)),
             },
-            "i:" => Self::Index(rest.parse().map_err(|error| format!("{rest}: {error}"))?),
+            "i:" => Self::Index(rest.parse().map_err(|error| PathError::NoIndex(rest.to_owned(), error))?),
             _ => return Ok(None),
         };
         Ok(Some(element))
     }
 }
 
-fn parse(text: &str) -> Result<Value, String> {
-    serde_json::from_str(text).map_err(|error| error.to_string())
+fn parse(text: &str) -> Result<Value, PathError> {
+    serde_json::from_str(text).map_err(|error| PathError::Json(error.to_string()))
 }
 
 fn json(text: &str) -> Value {

@@ -1,6 +1,6 @@
 //! Sets of fields and their wire form, FieldsV1.
 
-use crate::{Path, PathElement};
+use crate::{Path, PathElement, PathError};
 use serde_json::{Map, Value};
 use std::collections::{BTreeMap, btree_map::Entry};
 
@@ -22,10 +22,16 @@ pub(crate) struct Node {
     pub(crate) below: Set,
 }
 
-/// A text that is no FieldsV1.
+/// Why a value is no FieldsV1.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub struct SetError(pub String);
+pub enum SetError {
+    /// It is another value than an object.
+    #[error("expected an object of fields, got {0}")]
+    NoObject(Value),
+    /// The name of a member is no path element.
+    #[error(transparent)]
+    Element(#[from] PathError),
+}
 
 impl Node {
     /// A field without anything below it.
@@ -237,12 +243,12 @@ impl Set {
     /// From FieldsV1. Elements of a type that is not known are passed over.
     ///
     /// # Errors
-    /// What is wrong with the text.
+    /// [`SetError`].
     pub fn from_value(value: &Value) -> Result<Self, SetError> {
-        let Value::Object(members) = value else { return Err(SetError(format!("expected an object of fields, got {value}"))) };
+        let Value::Object(members) = value else { return Err(SetError::NoObject(value.clone())) };
         let mut set = Self::default();
         for (key, value) in members.iter().filter(|(key, _)| *key != ".") {
-            let Some(element) = PathElement::decode(key).map_err(SetError)? else { continue };
+            let Some(element) = PathElement::decode(key)? else { continue };
             let below = Self::from_value(value)?;
             let is_member = below.is_empty() || value.get(".").is_some();
             set.put(element, Node { is_member, below });

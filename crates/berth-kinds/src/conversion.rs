@@ -19,9 +19,14 @@ pub trait Convert: Send + Sync + 'static {
     /// sets `apiVersion`. Of the metadata, only labels and annotations can change.
     ///
     /// # Errors
-    /// Why the object has no counterpart.
-    fn convert(&self, object: &mut Value, from: &str, to: &str) -> Result<(), String>;
+    /// [`ConvertError`].
+    fn convert(&self, object: &mut Value, from: &str, to: &str) -> Result<(), ConvertError>;
 }
+
+/// Why an object has no counterpart in another version, in the words of the kind's author.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct ConvertError(pub String);
 
 /// Why an object could not be converted.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -52,7 +57,7 @@ impl Conversion {
                 (metadata, object.get("kind").cloned())
             };
             let before = identity(object);
-            converter.convert(object, from, to).map_err(failed)?;
+            converter.convert(object, from, to).map_err(|error| failed(error.to_string()))?;
             if !object.is_object() || identity(object) != before {
                 return Err(failed("the converter changed the kind, or metadata other than labels and annotations".to_owned()));
             }
@@ -80,9 +85,9 @@ mod tests {
     struct Renamed;
 
     impl Convert for Renamed {
-        fn convert(&self, object: &mut Value, _: &str, to: &str) -> Result<(), String> {
+        fn convert(&self, object: &mut Value, _: &str, to: &str) -> Result<(), ConvertError> {
             let (before, after) = if to == "v2" { ("size", "length") } else { ("length", "size") };
-            let Some(members) = object.as_object_mut() else { return Err("it is no object".to_owned()) };
+            let Some(members) = object.as_object_mut() else { return Err(ConvertError("it is no object".to_owned())) };
             members.remove(before).and_then(|value| members.insert(after.to_owned(), value));
             if members.remove("rename").is_some() {
                 object["metadata"]["name"] = json!("other");

@@ -18,7 +18,7 @@ mod strategy;
 mod structural;
 
 pub use content::Content;
-pub use conversion::{Conversion, ConversionError, Convert};
+pub use conversion::{Conversion, ConversionError, Convert, ConvertError};
 pub use definition::{Cell, Column, Definition, Form, Names, ScalePaths, SelectableField, Version};
 pub use document::Document;
 pub use json_path::{JsonPath, JsonPathError};

@@ -167,9 +167,9 @@ impl Pattern {
     /// Compiles an expression. Its program is bounded, and matching takes time linear in the text.
     ///
     /// # Errors
-    /// Why the text is no expression.
-    pub fn new(text: &str) -> Result<Self, String> {
-        Regex::new(text).map(Self).map_err(|error| error.to_string())
+    /// The text is no expression, or its program is too large.
+    pub fn new(text: &str) -> Result<Self, regex::Error> {
+        Regex::new(text).map(Self)
     }
 }
 

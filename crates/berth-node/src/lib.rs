@@ -9,5 +9,7 @@ pub mod kubelet;
 pub mod resources;
 pub mod scheduler;
 
-pub use kubelet::{ForeignNodes, Latencies, MissingImages, NodeShape, Nodes, Zone, parse_amount, parse_cpu, parse_label, parse_resource};
+pub use kubelet::{
+    ForeignNodes, Latencies, MissingImages, NodeOptionError, NodeShape, Nodes, Zone, parse_amount, parse_cpu, parse_label, parse_resource,
+};
 pub use scheduler::Scheduler;

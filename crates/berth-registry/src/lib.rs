@@ -82,5 +82,5 @@ pub use options::{Body, DeleteOptions, GetOptions, ListOptions, Patch, Propagati
 pub use pressure::Pressure;
 pub use registry::Registry;
 pub use resource::{BoxObject, Resource, ResourceTable, Resources, Subresource};
-pub use restore::{Archived, ArchivedFault};
+pub use restore::{Archived, ArchivedFault, ObjectFault};
 pub use target::{Collection, Target};

@@ -2,8 +2,8 @@
 
 use crate::{ApiError, Registry, Resource, Resources, decoding, failure::Failure, key, stored};
 use berth_api::{
-    FeatureGates, Scope,
-    decode::{from_json, parse_json},
+    FeatureGates, FieldError, Scope,
+    decode::{DecodeError, ParseError, from_json, parse_json},
     metadata,
 };
 use berth_identity::GroupVersionKind;
@@ -29,14 +29,49 @@ pub enum ArchivedFault {
     /// This build has no such kind.
     #[error("{0} is of no kind that this berth has")]
     Kind(Key),
-    /// It is not what may stand there.
-    #[error("{key}: {why}")]
+    /// The value is not what can be stored at this key.
+    #[error("{key}: {fault}")]
     Object {
-        /// Where.
+        /// The key.
         key: Key,
-        /// All that is wrong with it.
-        why: String,
+        /// What is wrong with the value.
+        fault: ObjectFault,
     },
+}
+
+/// Why a value of an archive is no object that this server can store.
+#[derive(Debug, thiserror::Error)]
+pub enum ObjectFault {
+    /// It is not JSON.
+    #[error(transparent)]
+    Parse(#[from] ParseError),
+    /// It is not an object of the kind.
+    #[error(transparent)]
+    Decode(#[from] DecodeError),
+    /// A field occurs twice.
+    #[error("duplicate field {0:?}")]
+    Duplicate(String),
+    /// It is another JSON value.
+    #[error("it is no JSON object")]
+    NoObject,
+    /// It names another kind or version.
+    #[error(transparent)]
+    Type(ApiError),
+    /// Its name and namespace give another key.
+    #[error("its name and namespace belong elsewhere")]
+    Elsewhere,
+    /// It has no uid.
+    #[error("it has no uid")]
+    NoUid,
+    /// It breaks rules of its kind.
+    #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
+    Invalid(Vec<FieldError>),
+    /// It has no stored form.
+    #[error(transparent)]
+    Encode(ApiError),
+    /// Its stored form has so many bytes.
+    #[error("a value of {0} bytes is larger than {MAX_VALUE_BYTES}")]
+    TooLarge(usize),
 }
 
 /// The type of an object.
@@ -59,40 +94,40 @@ impl Resources {
             from_json::<Type>(json).ok().and_then(|named| self.by_kind(&GroupVersionKind::as_written(&named.api_version, &named.kind)));
         let resource = named.filter(|named| named.prefix() == resource.prefix()).unwrap_or(resource);
         let checked = check_archived(resource, key, json);
-        let (value, unknown) = checked.map_err(|why| ArchivedFault::Object { key: key.clone(), why })?;
+        let (value, unknown) = checked.map_err(|fault| ArchivedFault::Object { key: key.clone(), fault })?;
         Ok(Archived { value, expires_at: resource.expires_at(now), unknown })
     }
 }
 
-fn check_archived(resource: &Resource, key: &Key, json: &[u8]) -> Result<(Bytes, Vec<String>), String> {
-    let parsed = parse_json(json).map_err(|error| error.to_string())?;
+fn check_archived(resource: &Resource, key: &Key, json: &[u8]) -> Result<(Bytes, Vec<String>), ObjectFault> {
+    let parsed = parse_json(json)?;
     if let Some(twice) = parsed.duplicates.first() {
-        return Err(format!("duplicate field {twice:?}"));
+        return Err(ObjectFault::Duplicate(twice.clone()));
     }
     if !parsed.value.is_object() {
-        return Err("it is no JSON object".into());
+        return Err(ObjectFault::NoObject);
     }
-    decoding::check_type(resource, &parsed.value).map_err(|error| error.to_string())?;
-    let decoded = resource.rules.decode(parsed.value).map_err(|error| error.to_string())?;
+    decoding::check_type(resource, &parsed.value).map_err(ObjectFault::Type)?;
+    let decoded = resource.rules.decode(parsed.value)?;
     let mut object = decoded.object;
     let meta = object.meta_mut();
     meta.resource_version = None;
     let namespace = meta.namespace.as_deref().filter(|_| resource.scope == Scope::Namespaced);
     if key::key_of(resource, namespace, meta.name.as_deref().unwrap_or_default()) != *key {
-        return Err("its name and namespace belong elsewhere".into());
+        return Err(ObjectFault::Elsewhere);
     }
     if meta.uid.as_deref().unwrap_or_default().is_empty() {
-        return Err("it has no uid".into());
+        return Err(ObjectFault::NoUid);
     }
     object.set_defaults();
     let mut faults = metadata::validate_new(object.meta(), object.rules().name_rule, resource.scope);
     faults.extend(object.validate(&FeatureGates::default()));
     if !faults.is_empty() {
-        return Err(faults.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "));
+        return Err(ObjectFault::Invalid(faults));
     }
-    let value = stored::encode(resource, &*object).map_err(|error| error.to_string())?;
+    let value = stored::encode(resource, &*object).map_err(ObjectFault::Encode)?;
     if MAX_VALUE_BYTES < value.len() {
-        return Err(format!("a value of {} bytes is larger than {MAX_VALUE_BYTES}", value.len()));
+        return Err(ObjectFault::TooLarge(value.len()));
     }
     Ok((value, decoded.unknown))
 }

@@ -6,7 +6,10 @@ use berth_store::{Entry, Event, Header};
 use bytes::Bytes;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use std::sync::{Arc, OnceLock};
+use std::{
+    error::Error,
+    sync::{Arc, OnceLock},
+};
 
 /// How often a change that carries no resource version is tried before the client hears of the conflict.
 pub(crate) const ATTEMPTS: u32 = 5;
@@ -27,7 +30,7 @@ pub(crate) struct Stored {
 pub(crate) fn encode(resource: &Resource, object: &dyn Object) -> Result<Bytes, ApiError> {
     debug_assert!(object.meta().resource_version.is_none(), "a resource version is spliced in when reading");
     match &resource.stored_form {
-        Some(form) => form.encode(object).map_err(|why| ApiError::Internal { message: why }),
+        Some(form) => form.encode(object).map_err(|error| ApiError::Internal { message: error.to_string() }),
         None => Ok(object.encode().into()),
     }
 }
@@ -37,18 +40,18 @@ pub(crate) fn load(resource: &Resource, entry: &Entry) -> Result<BoxObject, ApiE
     let converted;
     let bytes = match &resource.stored_form {
         Some(form) => {
-            converted = form.show(&entry.value).map_err(|why| unreadable(entry, &why))?;
+            converted = form.show(&entry.value).map_err(|error| unreadable(entry, &error))?;
             converted.as_ref().unwrap_or(&entry.value)
         }
         None => &entry.value,
     };
-    let mut object = resource.rules.decode_stored(bytes).map_err(|error| unreadable(entry, &error.to_string()))?;
+    let mut object = resource.rules.decode_stored(bytes).map_err(|error| unreadable(entry, &error))?;
     object.set_defaults();
     Ok(object)
 }
 
-fn unreadable(entry: &Entry, why: &str) -> ApiError {
-    ApiError::Internal { message: format!("{} at revision {} cannot be read: {why}", entry.key, entry.mod_revision) }
+fn unreadable(entry: &Entry, error: &dyn Error) -> ApiError {
+    ApiError::Internal { message: format!("{} at revision {} cannot be read: {error}", entry.key, entry.mod_revision) }
 }
 
 /// The object's JSON as a tree, with its resource version: what patches apply to.
@@ -101,7 +104,7 @@ struct StatusPart {
 /// The conversion's from the version in which the object is stored.
 pub(crate) fn shown(resource: &Resource, entry: Arc<Entry>) -> Result<Arc<Entry>, ApiError> {
     let Some(form) = &resource.stored_form else { return Ok(entry) };
-    let value = form.show(&entry.value).map_err(|why| unreadable(&entry, &why))?;
+    let value = form.show(&entry.value).map_err(|error| unreadable(&entry, &error))?;
     Ok(value.map_or_else(|| Arc::clone(&entry), |value| with_value(resource, &entry, value, None)))
 }
 

@@ -194,7 +194,7 @@ impl ResourceWatcher {
         let clock = Arc::clone(&self.caller.env.clock);
         let block = match select(Box::pin(lines.next()), clock.sleep_until(clock.now() + QUIET_MAX)).await {
             Either::Left((block, _)) => block,
-            Either::Right(_) => Err("it said nothing for too long".to_owned()),
+            Either::Right(_) => Err(Interrupted::Silent),
         };
         let block = match block {
             Ok(Some(block)) => block,
@@ -202,9 +202,9 @@ impl ResourceWatcher {
                 self.place = Position::Delivered(delivered);
                 self.pause_unless_fresh();
                 // Without an error it is the server's own end, at the latest when the watch's time is over.
-                let broken = |why: String| {
+                let broken = |why: Interrupted| {
                     tracing::info!(resource = %self.resource.plural, %why, "a watch was interrupted and resumes");
-                    Err(WatchError::Broken(why))
+                    Err(WatchError::Broken(why.to_string()))
                 };
                 return ended.err().map(broken).into_iter().collect();
             }
@@ -280,6 +280,15 @@ impl ResourceWatcher {
     }
 }
 
+/// Why a watch ends before its server ends it.
+#[derive(Debug, thiserror::Error)]
+enum Interrupted {
+    #[error(transparent)]
+    Failed(#[from] kube::Error),
+    #[error("it said nothing for too long")]
+    Silent,
+}
+
 /// What a watch sends, in whole lines.
 struct Lines {
     body: BoxStream<'static, kube::Result<Bytes>>,
@@ -295,10 +304,10 @@ impl Lines {
     /// The lines that come next, at least one; `None` at the end.
     ///
     /// # Errors
-    /// Why nothing more comes.
-    async fn next(&mut self) -> Result<Option<Bytes>, String> {
+    /// [`Interrupted::Failed`].
+    async fn next(&mut self) -> Result<Option<Bytes>, Interrupted> {
         while let Some(chunk) = self.body.next().await {
-            let lines = whole_lines(&mut self.rest, &chunk.map_err(|error| error.to_string())?);
+            let lines = whole_lines(&mut self.rest, &chunk?);
             if !lines.is_empty() {
                 return Ok(Some(lines));
             }

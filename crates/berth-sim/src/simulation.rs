@@ -556,7 +556,7 @@ impl Simulation {
     fn observe(&mut self) {
         let let_go = std::mem::take(&mut *lock(&self.let_go));
         let_go.into_iter().for_each(|pod| self.checker.let_go(pod));
-        let news = self.changes.news().unwrap_or_else(|error| self.fail(&error));
+        let news = self.changes.news().unwrap_or_else(|error| self.fail(&format!("the store's changes cannot be followed: {error}")));
         for event in news {
             self.take_in(&event);
         }

@@ -26,6 +26,10 @@ pub struct Upstream {
     folder: TempDir,
 }
 
+/// What its parts logged last.
+#[derive(Debug, PartialEq, Eq)]
+struct NotStarted(String);
+
 impl Upstream {
     /// Starts one, with these options of its script, and with those of the form `NAME=value` in its environment. `None` where none is available: the
     /// test then notes that it is skipped.
@@ -39,27 +43,26 @@ impl Upstream {
             skip(Tool::Upstream, &format!("BERTH_UPSTREAM names no folder with one, and {} is none", scripts.display()));
             return None;
         }
-        Some(Self::start_by(&scripts, options).unwrap_or_else(|said| panic!("{said}")))
+        Some(Self::start_by(&scripts, options).unwrap_or_else(|NotStarted(output)| panic!("{output}")))
     }
 
     /// Its script searches free ports a second before they are used: another test may connect from one of them in between. Then it is started again, on
     /// others.
-    fn start_by(scripts: &Path, options: &[&str]) -> Result<Self, String> {
+    fn start_by(scripts: &Path, options: &[&str]) -> Result<Self, NotStarted> {
         for _ in 1..PORTS_TRIED {
             match Self::start_once(scripts, options) {
-                Err(said) if said.contains("address already in use") => {}
+                Err(NotStarted(output)) if output.contains("address already in use") => {}
                 started => return started,
             }
         }
         Self::start_once(scripts, options)
     }
 
-    /// Or its output instead.
-    fn start_once(scripts: &Path, options: &[&str]) -> Result<Self, String> {
+    fn start_once(scripts: &Path, options: &[&str]) -> Result<Self, NotStarted> {
         let upstream = Self { scripts: scripts.to_owned(), folder: tempfile::tempdir().expect("a temporary folder") };
         match upstream.run("start", options) {
             true => Ok(upstream),
-            false => Err(upstream.last_words()),
+            false => Err(NotStarted(upstream.last_words())),
         }
     }
 
@@ -148,7 +151,7 @@ mod tests {
     use std::os::unix::fs::PermissionsExt as _;
 
     /// Starts by a script that counts its runs and continues like this. Returns its output and how often it ran.
-    fn started(script: &str) -> (Result<(), String>, usize) {
+    fn started(script: &str) -> (Result<(), NotStarted>, usize) {
         let scripts = tempfile::tempdir().unwrap();
         let file = |name: &str, content: &str| {
             let path = scripts.path().join(name);
@@ -167,9 +170,9 @@ mod tests {
         let (twice_taken, runs) = started(&format!("[ $runs -gt 2 ] || {{ {taken}; exit 1; }}"));
         assert_eq!((twice_taken, runs), (Ok(()), 3));
         let (always_taken, runs) = started(&format!("{taken}; exit 1"));
-        assert!(always_taken.is_err_and(|said| said.contains("address already in use")) && runs == PORTS_TRIED);
+        assert!(always_taken.is_err_and(|NotStarted(output)| output.contains("address already in use")) && runs == PORTS_TRIED);
         let (other, runs) = started("echo broken > etcd.log; echo 'tail of it' >&2; exit 1");
-        let other = other.unwrap_err();
+        let NotStarted(other) = other.unwrap_err();
         assert!(other.contains("etcd.log:\nbroken") && other.contains("script.log:\ntail of it") && runs == 1, "{other}");
     }
 }

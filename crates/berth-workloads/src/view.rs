@@ -41,7 +41,7 @@ mod wire;
 
 pub use choices::{
     AutoRollback, DeploymentChoices, DeploymentStrategy, PodManagement, PodReplacementPolicy, Retention, RetentionPolicy,
-    StatefulSetChoices, UpdateStrategy,
+    StatefulSetChoices, UnknownChoice, UpdateStrategy,
 };
 pub use event::EventView;
 pub use foreign::{ForeignWrite, ForeignWrites};

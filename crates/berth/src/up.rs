@@ -27,7 +27,7 @@ use crate::{
 };
 use berth_api::FeatureGates;
 use berth_apiserver::{
-    Access, Config, Failure, Found, Limits, Readiness, Server, Storage,
+    Access, CheckError, Config, Failure, Found, Limits, Readiness, Server, Storage,
     audit::{self, AuditLog},
     auth::{Anonymous, parse_token_file},
     pki::Pair,
@@ -490,19 +490,19 @@ fn check_controllers(readiness: &Readiness, metrics: &Arc<Metrics>, are_synced: 
         ready(if is_synced { keeping_up(&lags.longer_than(LAG_MAX)) } else { Err(unsynced(&caches.unsynced())) })
     });
     readiness.add("controllers", Failure::Dead, move || {
-        let why = |(queue, age): (String, Duration)| format!("{queue} has reconciled one object for {} s", age.as_secs());
+        let why = |(queue, age): (String, Duration)| CheckError(format!("{queue} has reconciled one object for {} s", age.as_secs()));
         ready(looks.hanging(RECONCILE_MAX).map_or(Ok(()), |hanging| Err(why(hanging))))
     });
 }
 
-fn unsynced(unsynced: &[GroupResource]) -> String {
+fn unsynced(unsynced: &[GroupResource]) -> CheckError {
     let unsynced: Vec<_> = unsynced.iter().map(|resource| resource.plural.clone()).collect();
-    format!("informers not synced yet: {}", unsynced.join(", "))
+    CheckError(format!("informers not synced yet: {}", unsynced.join(", ")))
 }
 
 fn keeping_up(behind: &[(GroupResource, Duration)]) -> Found {
     let behind: Vec<_> = behind.iter().map(|(resource, age)| format!("{} by {} s", resource.plural, age.as_secs())).collect();
-    if behind.is_empty() { Ok(()) } else { Err(format!("informers behind: {}", behind.join(", "))) }
+    if behind.is_empty() { Ok(()) } else { Err(CheckError(format!("informers behind: {}", behind.join(", ")))) }
 }
 
 #[cfg(test)]
@@ -563,10 +563,10 @@ mod tests {
     #[test]
     fn informers_that_are_behind_are_named() {
         let [pods, nodes] = ["pods", "nodes"].map(|plural| GroupResource::from_static("", plural));
-        assert_eq!(unsynced(&[pods.clone(), nodes.clone()]), "informers not synced yet: pods, nodes");
+        assert_eq!(unsynced(&[pods.clone(), nodes.clone()]).to_string(), "informers not synced yet: pods, nodes");
         assert_eq!(keeping_up(&[]), Ok(()));
         let behind = [(nodes, Duration::from_secs(11)), (pods, Duration::from_millis(12_700))];
-        assert_eq!(keeping_up(&behind), Err("informers behind: nodes by 11 s, pods by 12 s".to_owned()));
+        assert_eq!(keeping_up(&behind), Err(CheckError("informers behind: nodes by 11 s, pods by 12 s".to_owned())));
     }
 
     #[tokio::test(flavor = "multi_thread")]

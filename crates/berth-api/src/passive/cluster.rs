@@ -164,16 +164,27 @@ impl Kind for PriorityClass {
     }
 }
 
-/// Whether this is a class that the system itself brings, exactly as it brings it.
-fn check_system_class(class: &PriorityClass, name: &str) -> Result<(), String> {
+/// Why a class with the prefix of the system's is none of them.
+#[derive(Debug, thiserror::Error)]
+enum SystemClassError<'a> {
+    #[error("{0} is not a known system priority class")]
+    Unknown(&'a str),
+    #[error("value of {0} PriorityClass must be {1}")]
+    Value(&'a str, i32),
+    #[error("globalDefault of {0} PriorityClass must be false")]
+    GlobalDefault(&'a str),
+}
+
+/// Whether this is a class that the system itself creates, exactly as it creates it.
+fn check_system_class<'a>(class: &PriorityClass, name: &'a str) -> Result<(), SystemClassError<'a>> {
     let Some((_, value)) = SYSTEM_PRIORITIES.iter().find(|(known, _)| *known == name) else {
-        return Err(format!("{name} is not a known system priority class"));
+        return Err(SystemClassError::Unknown(name));
     };
     if class.value != Some(*value) {
-        return Err(format!("value of {name} PriorityClass must be {value}"));
+        return Err(SystemClassError::Value(name, *value));
     }
     if class.global_default == Some(true) {
-        return Err(format!("globalDefault of {name} PriorityClass must be false"));
+        return Err(SystemClassError::GlobalDefault(name));
     }
     Ok(())
 }

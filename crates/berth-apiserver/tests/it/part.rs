@@ -5,7 +5,7 @@ use berth_apiserver::{
     Credentials, Readiness,
     auth::User,
     credentials::AccountKeys,
-    part::{Delegate, OpenPaths, PartConfig, PartServer, Unanswered, WorkloadSource, Workloads},
+    part::{Delegate, OpenPaths, PartConfig, PartServer, SourceError, Unanswered, WorkloadSource, Workloads},
     pki,
 };
 use futures::{FutureExt, future::BoxFuture};
@@ -57,10 +57,10 @@ struct One {
 }
 
 impl WorkloadSource for One {
-    fn all(&self, plural: &'static str) -> BoxFuture<'_, Result<Vec<Vec<u8>>, String>> {
+    fn all(&self, plural: &'static str) -> BoxFuture<'_, Result<Vec<Vec<u8>>, SourceError>> {
         let web = r#"{"metadata": {"name": "web", "namespace": "shop", "generation": 2}, "spec": {"replicas": 3}, "status": {"observedGeneration": 1}}"#;
         let objects = if plural == "deployments" { vec![web.as_bytes().to_vec()] } else { Vec::new() };
-        let answer = if self.answers { Ok(objects) } else { Err("it is away".to_owned()) };
+        let answer = if self.answers { Ok(objects) } else { Err("it is away".into()) };
         async move { answer }.boxed()
     }
 }

@@ -3,7 +3,9 @@
 use crate::common::{Answer, Client, TestServer, next_line};
 use berth_api::{ObjectRules, Path, Scope};
 use berth_identity::GroupResource;
-use berth_kinds::{Cell, Column, Conversion, Convert, Definition, Form, JsonPath, Names, ScalePaths, SelectableField, Structural, Version};
+use berth_kinds::{
+    Cell, Column, Conversion, Convert, ConvertError, Definition, Form, JsonPath, Names, ScalePaths, SelectableField, Structural, Version,
+};
 use berth_registry::{Registry, ResourceTable, Target};
 use hyper::Method;
 use serde_json::{Value, json};
@@ -18,11 +20,11 @@ const TABLE: (&str, &str) = ("accept", "application/json;as=Table;v=v1;g=meta.k8
 struct SizeIsLength;
 
 impl Convert for SizeIsLength {
-    fn convert(&self, object: &mut Value, _: &str, to: &str) -> Result<(), String> {
+    fn convert(&self, object: &mut Value, _: &str, to: &str) -> Result<(), ConvertError> {
         let (before, after) = if to == "v2" { ("size", "length") } else { ("length", "size") };
         let Some(spec) = object.get_mut("spec").and_then(Value::as_object_mut) else { return Ok(()) };
         if to == "v1" && spec.get("color").is_some_and(|color| color == "green") {
-            return Err("v1 has no green".to_owned());
+            return Err(ConvertError("v1 has no green".to_owned()));
         }
         spec.remove(before).and_then(|value| spec.insert(after.to_owned(), value));
         Ok(())

@@ -157,7 +157,7 @@ fn validate_spec(set: &Content, old: Option<&Content>, faults: &mut Faults) {
     }
     let template = match read_template(&spec["template"]) {
         Ok(template) => template,
-        Err(why) => return faults.add([FieldError::invalid_part(&template_path, why)]),
+        Err(why) => return faults.add([FieldError::invalid_part(&template_path, why.to_string())]),
     };
     let labels = template.metadata.as_ref().and_then(|metadata| metadata.labels.as_ref());
     let selects = found.as_ref().is_some_and(|selector| Selector::from_label_selector(selector).map_or(true, |all| all.matches(&labels)));

@@ -41,7 +41,7 @@ impl Strategy for Templates {
         let path = Path::new("template");
         match read_template(&object.members()["template"]) {
             Ok(template) => validate_template(&template, &path),
-            Err(why) => vec![FieldError::invalid_part(&path, why)],
+            Err(why) => vec![FieldError::invalid_part(&path, why.to_string())],
         }
     }
 

@@ -131,7 +131,7 @@ fn validate_spec(controller: &Content, old: Option<&Content>, faults: &mut Fault
     }
     let template = match read_template(template) {
         Ok(template) => template,
-        Err(why) => return faults.add([FieldError::invalid_part(&path, why)]),
+        Err(why) => return faults.add([FieldError::invalid_part(&path, why.to_string())]),
     };
     if old.is_none_or(|old| self::spec(old).get("template") != spec.get("template")) {
         faults.add(validate_template(&template, &path));

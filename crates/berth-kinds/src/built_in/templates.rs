@@ -2,7 +2,12 @@
 
 use super::values::{LABEL_SELECTOR_TYPES, list, text};
 use crate::{Cell, Column, Components, Content, SharedTypes};
-use berth_api::{Path, decode::decode_tree, faults::Faults, names::check_dns_label};
+use berth_api::{
+    Path,
+    decode::{DecodeError, decode_tree},
+    faults::Faults,
+    names::check_dns_label,
+};
 use k8s_openapi::api::core::v1::PodTemplateSpec;
 use serde_json::{Value, json};
 
@@ -57,9 +62,9 @@ pub(super) fn joined(object: &Content, spec: &str, member: &str) -> Value {
 /// A template as a type.
 ///
 /// # Errors
-/// Why no type can hold it.
-pub(super) fn read_template(template: &Value) -> Result<PodTemplateSpec, String> {
-    decode_tree(template).map_err(|error| error.to_string())
+/// No type can hold it.
+pub(super) fn read_template(template: &Value) -> Result<PodTemplateSpec, DecodeError> {
+    decode_tree(template)
 }
 
 /// What a template may not have whose pods run until they are deleted, although pods may.

@@ -1,6 +1,6 @@
 use crate::{
-    Cell, Column, Content, Conversion, Convert, Definition, Document, JsonPath, Kind, KindVersion, Names, ScalePaths, SelectableField,
-    Strategy, Structural, Version,
+    Cell, Column, Content, Conversion, Convert, ConvertError, Definition, Document, JsonPath, Kind, KindVersion, Names, ScalePaths,
+    SelectableField, Strategy, Structural, Version,
 };
 use berth_api::{FeatureGates, FieldError, Object, ObjectRules, ObjectStrategy, Path, Scope, Subresource, object::ScaledSelector};
 use serde_json::{Value, json};
@@ -10,7 +10,7 @@ use std::sync::Arc;
 struct Renamed;
 
 impl Convert for Renamed {
-    fn convert(&self, object: &mut Value, _: &str, to: &str) -> Result<(), String> {
+    fn convert(&self, object: &mut Value, _: &str, to: &str) -> Result<(), ConvertError> {
         let (before, after) = if to == "v2" { ("size", "length") } else { ("length", "size") };
         let Some(spec) = object.get_mut("spec").and_then(Value::as_object_mut) else { return Ok(()) };
         spec.remove(before).and_then(|value| spec.insert(after.to_owned(), value));

@@ -21,7 +21,7 @@ pub use agent::{Habits, Nodes};
 pub use behavior::{Behavior, Latencies};
 pub use images::MissingImages;
 pub use lives::{Lives, Stop};
-pub use node::{NodeShape, Zone, parse_amount, parse_cpu, parse_label, parse_resource};
+pub use node::{NodeOptionError, NodeShape, Zone, parse_amount, parse_cpu, parse_label, parse_resource};
 pub use references::required_objects;
 pub use sources::{KnownObject, KnownObjects};
 pub use stage::{PodStage, begin, due, step};

@@ -104,10 +104,42 @@ pub struct Zone {
     name: String,
 }
 
-impl FromStr for Zone {
-    type Err = String;
+/// Why a text describes no part of a node. It quotes the text.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NodeOptionError {
+    /// It has no `=`.
+    #[error("{text:?} is not {form}, such as {example}")]
+    NoPair {
+        /// The text.
+        text: String,
+        /// `KEY=VALUE`.
+        form: &'static str,
+        /// `disk=ssd`.
+        example: &'static str,
+    },
+    /// A name or a label value that Kubernetes does not accept.
+    #[error("{text:?}: {}", .faults.join("; "))]
+    Name {
+        /// The name or the value.
+        text: String,
+        /// The rules that it breaks, in upstream's words.
+        faults: Vec<String>,
+    },
+    /// It is not a quantity.
+    #[error("{0:?} is not a quantity, such as 8, 500m or 100Gi")]
+    NoQuantity(String),
+    /// The quantity is negative.
+    #[error("{0:?} is negative")]
+    Negative(String),
+    /// A resource other than cpu has a fraction.
+    #[error("{0:?} is not whole; only cpu has fractions")]
+    Fraction(String),
+}
 
-    fn from_str(text: &str) -> Result<Self, String> {
+impl FromStr for Zone {
+    type Err = NodeOptionError;
+
+    fn from_str(text: &str) -> Result<Self, NodeOptionError> {
         let (region, name) = text.split_once('/').map_or((None, text), |(region, name)| (Some(region), name));
         for part in region.into_iter().chain([name]) {
             valid(part, if part.is_empty() { vec!["must not be empty".to_owned()] } else { names::check_label_value(part) })?;
@@ -119,9 +151,9 @@ impl FromStr for Zone {
 /// Reads `nvidia.com/gpu=8`.
 ///
 /// # Errors
-/// A sentence that describes the error.
-pub fn parse_resource(text: &str) -> Result<(String, String), String> {
-    let (name, amount) = text.split_once('=').ok_or_else(|| format!("{text:?} is not NAME=QUANTITY, such as nvidia.com/gpu=8"))?;
+/// [`NodeOptionError`].
+pub fn parse_resource(text: &str) -> Result<(String, String), NodeOptionError> {
+    let (name, amount) = pair(text, "NAME=QUANTITY", "nvidia.com/gpu=8")?;
     valid(name, names::check_qualified_name(name))?;
     let amount = if name == "cpu" { parse_cpu(amount)? } else { parse_amount(amount)? };
     Ok((name.to_owned(), amount))
@@ -130,37 +162,41 @@ pub fn parse_resource(text: &str) -> Result<(String, String), String> {
 /// Reads `8` or `500m`.
 ///
 /// # Errors
-/// A sentence that describes the error.
-pub fn parse_cpu(text: &str) -> Result<String, String> {
+/// [`NodeOptionError`].
+pub fn parse_cpu(text: &str) -> Result<String, NodeOptionError> {
     quantity(text).map(|_| text.to_owned())
 }
 
 /// Reads `100Gi`, an amount of anything except cpu.
 ///
 /// # Errors
-/// A sentence that describes the error.
-pub fn parse_amount(text: &str) -> Result<String, String> {
-    if quantity(text)?.is_integer() { Ok(text.to_owned()) } else { Err(format!("{text:?} is not whole; only cpu has fractions")) }
+/// [`NodeOptionError`].
+pub fn parse_amount(text: &str) -> Result<String, NodeOptionError> {
+    if quantity(text)?.is_integer() { Ok(text.to_owned()) } else { Err(NodeOptionError::Fraction(text.to_owned())) }
 }
 
-fn quantity(text: &str) -> Result<Quantity, String> {
-    let quantity: Quantity = text.parse().map_err(|_| format!("{text:?} is not a quantity, such as 8, 500m or 100Gi"))?;
-    if quantity.is_negative() { Err(format!("{text:?} is negative")) } else { Ok(quantity) }
+fn quantity(text: &str) -> Result<Quantity, NodeOptionError> {
+    let quantity: Quantity = text.parse().map_err(|_| NodeOptionError::NoQuantity(text.to_owned()))?;
+    if quantity.is_negative() { Err(NodeOptionError::Negative(text.to_owned())) } else { Ok(quantity) }
 }
 
 /// Reads `disk=ssd`.
 ///
 /// # Errors
-/// A sentence that describes the error.
-pub fn parse_label(text: &str) -> Result<(String, String), String> {
-    let (key, value) = text.split_once('=').ok_or_else(|| format!("{text:?} is not KEY=VALUE, such as disk=ssd"))?;
+/// [`NodeOptionError`].
+pub fn parse_label(text: &str) -> Result<(String, String), NodeOptionError> {
+    let (key, value) = pair(text, "KEY=VALUE", "disk=ssd")?;
     valid(key, names::check_label_key(key))?;
     valid(value, names::check_label_value(value))?;
     Ok((key.to_owned(), value.to_owned()))
 }
 
-fn valid(text: &str, faults: Vec<String>) -> Result<(), String> {
-    if faults.is_empty() { Ok(()) } else { Err(format!("{text:?}: {}", faults.join("; "))) }
+fn pair<'t>(text: &'t str, form: &'static str, example: &'static str) -> Result<(&'t str, &'t str), NodeOptionError> {
+    text.split_once('=').ok_or_else(|| NodeOptionError::NoPair { text: text.to_owned(), form, example })
+}
+
+fn valid(text: &str, faults: Vec<String>) -> Result<(), NodeOptionError> {
+    if faults.is_empty() { Ok(()) } else { Err(NodeOptionError::Name { text: text.to_owned(), faults }) }
 }
 
 /// `node-0`, `node-1`, …
@@ -388,8 +424,8 @@ mod tests {
         assert_eq!(parse_resource("nvidia.com/gpu=8"), pair(("nvidia.com/gpu", "8")));
         assert_eq!(parse_resource("cpu=500m"), pair(("cpu", "500m")));
         assert_eq!([parse_cpu("1500m"), parse_amount("64Gi")], ["1500m", "64Gi"].map(|text| Ok(text.to_owned())));
-        assert_eq!(parse_cpu("four"), Err("\"four\" is not a quantity, such as 8, 500m or 100Gi".to_owned()));
-        assert_eq!(parse_amount("1500m"), Err("\"1500m\" is not whole; only cpu has fractions".to_owned()));
+        assert_eq!(parse_cpu("four"), Err(NodeOptionError::NoQuantity("four".to_owned())));
+        assert_eq!(parse_amount("1500m"), Err(NodeOptionError::Fraction("1500m".to_owned())));
         assert_eq!(parse_label("disk="), pair(("disk", "")));
         for (text, wanted) in [
             ("gpu", "\"gpu\" is not NAME=QUANTITY, such as nvidia.com/gpu=8"),
@@ -397,12 +433,12 @@ mod tests {
             ("gpu=-1", "\"-1\" is negative"),
             ("gpu=1500m", "\"1500m\" is not whole; only cpu has fractions"),
         ] {
-            assert_eq!(parse_resource(text), Err(wanted.to_owned()));
+            assert_eq!(parse_resource(text).expect_err(text).to_string(), wanted);
         }
-        assert!(parse_resource("a b=1").is_err_and(|text| text.starts_with("\"a b\": name part must consist of")));
-        assert!(parse_label("disk").is_err_and(|text| text.starts_with("\"disk\" is not KEY=VALUE")));
-        assert!(parse_label("disk=a b").is_err_and(|text| text.starts_with("\"a b\": a valid label")));
-        assert!("eu/".parse::<Zone>().is_err_and(|text| text == "\"\": must not be empty"));
+        assert!(parse_resource("a b=1").is_err_and(|error| error.to_string().starts_with("\"a b\": name part must consist of")));
+        assert!(parse_label("disk").is_err_and(|error| error.to_string().starts_with("\"disk\" is not KEY=VALUE")));
+        assert!(parse_label("disk=a b").is_err_and(|error| error.to_string().starts_with("\"a b\": a valid label")));
+        assert!("eu/".parse::<Zone>().is_err_and(|error| error.to_string() == "\"\": must not be empty"));
         assert!("a/b/c".parse::<Zone>().is_err(), "a zone has one region");
     }
 }

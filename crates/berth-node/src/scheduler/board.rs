@@ -1,6 +1,7 @@
 //! Who is where, who waits, and where the next one goes. No clock, no IO.
 
 use super::{
+    Inconsistent,
     affinity::shuns,
     claims::{ByClaim, Claims, Verdict},
     fit::{Misfit, NodeState},
@@ -564,16 +565,17 @@ impl Board {
     ///
     /// # Errors
     /// What differs.
-    pub fn check(&self) -> Result<(), String> {
+    pub fn check(&self) -> Result<(), Inconsistent> {
         for (name, node) in &self.nodes {
             let mut recount = crate::resources::Amounts::default();
             node.pods.values().for_each(|pod| recount.add(&pod.requests));
             if let Some((resource, amount)) = recount.iter().find(|(resource, amount)| node.used.get(resource) != *amount) {
-                return Err(format!("{name}: {resource} is counted as {}, its pods ask for {amount}", node.used.get(resource)));
+                let counted = node.used.get(resource);
+                return Err(Inconsistent(format!("{name}: {resource} is counted as {counted}, its pods request {amount}")));
             }
             let has = &node.view.allocatable;
             if let Some((resource, taken)) = node.used.iter().find(|(resource, taken)| *taken > has.get(resource)) {
-                return Err(format!("{name}: {taken} of {resource} are taken, it has {}", has.get(resource)));
+                return Err(Inconsistent(format!("{name}: {taken} of {resource} are taken, it has {}", has.get(resource))));
             }
         }
         self.tallies.check(self.assignments.unordered().map(|(_, assignment)| (&*assignment.pod, assignment.node.as_str())))?;
@@ -582,7 +584,7 @@ impl Board {
         self.assignments
             .unordered()
             .find(|(uid, _)| queued.contains(uid.as_str()))
-            .map_or(Ok(()), |(uid, _)| Err(format!("pod {uid} is placed and waits")))
+            .map_or(Ok(()), |(uid, _)| Err(Inconsistent(format!("pod {uid} is placed and waits"))))
     }
 }
 

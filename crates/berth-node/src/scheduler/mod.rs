@@ -16,3 +16,8 @@ pub use board::{Board, MakeRoom, Placement};
 pub use run::Scheduler;
 pub use spread_constraint::SpreadConstraint;
 pub use view::{NodeView, PodInfo};
+
+/// A running sum that differs from what a recount gives.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct Inconsistent(String);

@@ -4,7 +4,7 @@
 //! per pod.
 
 use super::{
-    affinity,
+    Inconsistent, affinity,
     fit::{Misfit, NodeState, tolerates_all},
     spread_constraint::SpreadConstraint,
     view::{NodeView, PodInfo},
@@ -129,7 +129,7 @@ impl Tallies {
     }
 
     /// Checks the counts against `placed`, for tests and the simulation.
-    pub(super) fn check<'a>(&self, placed: impl Iterator<Item = (&'a PodInfo, &'a str)> + Clone) -> Result<(), String> {
+    pub(super) fn check<'a>(&self, placed: impl Iterator<Item = (&'a PodInfo, &'a str)> + Clone) -> Result<(), Inconsistent> {
         for (namespace, text, tally) in
             self.namespaces.iter().flat_map(|(name, tallies)| tallies.iter().map(move |(text, t)| (name, text, t)))
         {
@@ -140,7 +140,7 @@ impl Tallies {
                 }
             }
             if recount != tally.nodes {
-                return Err(format!("{text} in {namespace} is counted as {:?}, there are {recount:?}", tally.nodes));
+                return Err(Inconsistent(format!("{text} in {namespace} is counted as {:?}, there are {recount:?}", tally.nodes)));
             }
         }
         Ok(())

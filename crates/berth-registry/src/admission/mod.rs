@@ -52,7 +52,7 @@ use berth_api::{
 };
 use berth_store::{Entry, Key, MinRevision};
 use serde_json::Value;
-use std::{mem, sync::Arc};
+use std::{fmt::Display, mem, sync::Arc};
 
 /// What a request does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -131,6 +131,20 @@ pub(crate) enum Entailed {
     RootCa(String),
     /// Aggregated roles have the rules of the roles that they select.
     AggregatedRules,
+}
+
+/// Why a plug-in does not admit an object.
+pub(crate) enum Refusal {
+    /// The reason, which the client reads.
+    Forbidden(String),
+    /// The question had no answer.
+    Failed(ApiError),
+}
+
+impl From<ApiError> for Refusal {
+    fn from(error: ApiError) -> Self {
+        Self::Failed(error)
+    }
 }
 
 /// One write on its way through the chain.
@@ -267,8 +281,15 @@ impl<'a> Admission<'a> {
         Some((old.object.downcast_ref()?, self.object.downcast_mut()?))
     }
 
-    fn forbidden(&self, why: &str) -> ApiError {
-        ApiError::forbidden(self.at.resource, self.name(), why, Vec::new())
+    fn forbidden(&self, why: impl Display) -> ApiError {
+        ApiError::forbidden(self.at.resource, self.name(), &why.to_string(), Vec::new())
+    }
+
+    fn refused(&self, refusal: Refusal) -> ApiError {
+        match refusal {
+            Refusal::Forbidden(why) => self.forbidden(&why),
+            Refusal::Failed(error) => error,
+        }
     }
 
     fn set_defaults(&mut self) {

@@ -70,7 +70,7 @@ fn judge(admission: &Admission<'_>, namespace: Option<&Entry>) -> Result<Remarks
     let mut remarks = Remarks::default();
     if subject.is_pod {
         if let Some(text) = subject.violations(policy.enforce) {
-            return Err(admission.forbidden(&format!("violates {text}")));
+            return Err(admission.forbidden(format!("violates {text}")));
         }
         remarks.audit.push((ENFORCED, policy.enforce.to_string()));
     }

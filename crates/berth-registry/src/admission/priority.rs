@@ -1,7 +1,7 @@
 //! A new pod's priority, from the class that it names or from the default one. A changed pod keeps what it was given.
 
 use super::{
-    Admission,
+    Admission, Refusal,
     classes::{classes, decoded},
     plug_in::{Chain, PlugIn},
     reader::Reader,
@@ -25,8 +25,8 @@ impl PlugIn for Priority {
         }
         let as_of = admission.as_of.clone();
         let Some(pod) = admission.created_mut::<Pod>() else { return Ok(()) };
-        let set = set_priority(&chain.reader, pod.spec.get_or_insert_default(), &as_of).await?;
-        set.map_err(|why| admission.forbidden(&why))
+        let set = set_priority(&chain.reader, pod.spec.get_or_insert_default(), &as_of).await;
+        set.map_err(|refusal| admission.refused(refusal))
     }
 }
 
@@ -39,18 +39,18 @@ fn keep_priority(old: Option<&PodSpec>, new: &mut PodSpec) {
     }
 }
 
-/// The inner result says why the pod must not be: a class that does not exist, a priority that is not its class's.
-async fn set_priority(reader: &Reader, spec: &mut PodSpec, as_of: &MinRevision) -> Result<Result<(), String>, ApiError> {
+/// Sets a new pod's priority from its class. It refuses a class that does not exist, and a priority that is not its class's.
+async fn set_priority(reader: &Reader, spec: &mut PodSpec, as_of: &MinRevision) -> Result<(), Refusal> {
     let class = match spec.priority_class_name.as_deref().filter(|name| !name.is_empty()) {
         Some(name) => match priority_class(reader, name, as_of).await? {
             Some(class) => Some(class),
-            None => return Ok(Err(format!("no PriorityClass with name {name} was found"))),
+            None => return Err(Refusal::Forbidden(format!("no PriorityClass with name {name} was found"))),
         },
         None => default_priority_class(reader, as_of).await?,
     };
     let priority = class.as_ref().and_then(|class| class.value).unwrap_or(0);
     if let Some(given) = spec.priority.filter(|given| *given != priority) {
-        return Ok(Err(format!(
+        return Err(Refusal::Forbidden(format!(
             "the integer value of priority ({given}) must not be provided in pod spec; priority admission controller computed {priority} \
              from the given PriorityClass name"
         )));
@@ -59,7 +59,7 @@ async fn set_priority(reader: &Reader, spec: &mut PodSpec, as_of: &MinRevision) 
     spec.priority = Some(priority);
     spec.priority_class_name = class.and_then(|class| class.metadata.name).or_else(|| spec.priority_class_name.take());
     spec.preemption_policy.get_or_insert_with(|| preemption.unwrap_or_else(|| "PreemptLowerPriority".to_owned()));
-    Ok(Ok(()))
+    Ok(())
 }
 
 async fn priority_class(reader: &Reader, name: &str, as_of: &MinRevision) -> Result<Option<PriorityClass>, ApiError> {

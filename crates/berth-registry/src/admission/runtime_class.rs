@@ -26,9 +26,7 @@ impl PlugIn for RuntimeClass {
         let spec = pod.spec.get_or_insert_default();
         let class = match spec.runtime_class_name.clone().filter(|name| !name.is_empty()) {
             None => Ok(None),
-            Some(name) => {
-                class(&chain.reader, &name, &as_of).await?.map(Some).ok_or(format!("pod rejected: RuntimeClass \"{name}\" not found"))
-            }
+            Some(name) => class(&chain.reader, &name, &as_of).await?.map(Some).ok_or(ClassConflict::NotFound(name)),
         };
         class.and_then(|class| settle(spec, class)).map_err(|why| admission.forbidden(&why))
     }
@@ -42,23 +40,35 @@ async fn class(reader: &Reader, name: &str, as_of: &MinRevision) -> Result<Optio
     read.map(Some).map_err(|error| ApiError::Internal { message: format!("{} cannot be read: {error}", entry.key) })
 }
 
-/// Gives a pod what its class sets. The error is why the two contradict each other.
-fn settle(spec: &mut PodSpec, class: Option<Class>) -> Result<(), String> {
+/// Why a pod and its class contradict each other, in upstream's words.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+enum ClassConflict {
+    #[error("pod rejected: RuntimeClass \"{0}\" not found")]
+    NotFound(String),
+    #[error("pod rejected: Pod's Overhead doesn't match RuntimeClass's defined Overhead")]
+    Overhead,
+    #[error("pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead")]
+    NoOverhead,
+    #[error("conflict: runtimeClass.scheduling.nodeSelector[{key}] = {of_class}; pod.spec.nodeSelector[{key}] = {of_pod}")]
+    NodeSelector { key: String, of_class: String, of_pod: String },
+}
+
+/// Gives a pod what its class sets.
+fn settle(spec: &mut PodSpec, class: Option<Class>) -> Result<(), ClassConflict> {
     let overhead = class.as_ref().and_then(|class| class.overhead.as_ref()?.pod_fixed.clone());
     match (&spec.overhead, overhead) {
         (None, overhead) => spec.overhead = overhead,
         (Some(own), Some(overhead)) if *own == overhead => (),
-        (Some(_), Some(_)) => return Err("pod rejected: Pod's Overhead doesn't match RuntimeClass's defined Overhead".to_owned()),
-        (Some(_), None) => {
-            return Err("pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead".to_owned());
-        }
+        (Some(_), Some(_)) => return Err(ClassConflict::Overhead),
+        (Some(_), None) => return Err(ClassConflict::NoOverhead),
     }
     let Some(scheduling) = class.and_then(|class| class.scheduling) else { return Ok(()) };
     let nodes = spec.node_selector.get_or_insert_default();
     for (key, value) in scheduling.node_selector.unwrap_or_default() {
         let own = nodes.entry(key.clone()).or_insert_with(|| value.clone());
         if *own != value {
-            return Err(format!("conflict: runtimeClass.scheduling.nodeSelector[{key}] = {value}; pod.spec.nodeSelector[{key}] = {own}"));
+            let of_pod = own.clone();
+            return Err(ClassConflict::NodeSelector { key, of_class: value, of_pod });
         }
     }
     if nodes.is_empty() {
@@ -139,7 +149,7 @@ mod tests {
         serde_json::from_value(whole).expect("it is one")
     }
 
-    fn settled(spec: &Value) -> Result<Value, String> {
+    fn settled(spec: &Value) -> Result<Value, ClassConflict> {
         let mut spec = pod(spec);
         settle(&mut spec, Some(class()))?;
         Ok(json!({"overhead": spec.overhead, "nodeSelector": spec.node_selector, "tolerations": spec.tolerations}))
@@ -168,11 +178,13 @@ mod tests {
     #[test]
     fn a_pod_that_contradicts_its_class_is_rejected() {
         let differs = "pod rejected: Pod's Overhead doesn't match RuntimeClass's defined Overhead";
-        assert_eq!(settled(&json!({"overhead": {"cpu": "1"}})), Err(differs.to_owned()));
+        let rejected = |spec: &Value| settled(spec).expect_err("a contradiction").to_string();
+        assert_eq!(rejected(&json!({"overhead": {"cpu": "1"}})), differs);
         let conflict = "conflict: runtimeClass.scheduling.nodeSelector[a] = b; pod.spec.nodeSelector[a] = c";
-        assert_eq!(settled(&json!({"nodeSelector": {"a": "c"}})), Err(conflict.to_owned()));
+        assert_eq!(rejected(&json!({"nodeSelector": {"a": "c"}})), conflict);
         let alone = "pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead";
-        assert_eq!(settle(&mut pod(&json!({"overhead": {"cpu": "1"}})), None), Err(alone.to_owned()));
+        let unfounded = settle(&mut pod(&json!({"overhead": {"cpu": "1"}})), None).expect_err("no class has overhead");
+        assert_eq!(unfounded.to_string(), alone);
         assert_eq!(settle(&mut pod(&json!({})), None), Ok(()));
     }
 

@@ -1,7 +1,7 @@
 //! The service account of new pods, and the one that every namespace has.
 
 use super::{
-    Admission, Entailed, Happened, Operation,
+    Admission, Entailed, Happened, Operation, Refusal,
     plug_in::{Chain, PlugIn},
     root_ca::ROOT_CA,
 };
@@ -36,8 +36,8 @@ impl PlugIn for ServiceAccount {
         let namespace = admission.at.namespace.unwrap_or_default();
         let as_of = admission.as_of.clone();
         let Some(pod) = admission.created_mut::<Pod>() else { return Ok(()) };
-        let set = set_account(chain, namespace, pod.spec.get_or_insert_default(), &as_of).await?;
-        admission.needs_account = set.map_err(|why| admission.forbidden(&why))?;
+        let set = set_account(chain, namespace, pod.spec.get_or_insert_default(), &as_of).await;
+        admission.needs_account = set.map_err(|refusal| admission.refused(refusal))?;
         Ok(())
     }
 
@@ -53,16 +53,16 @@ impl PlugIn for ServiceAccount {
 }
 
 /// A pod runs as the account that it names, else as the namespace's default one. It takes the account's pull secrets over if it has none, and gets a token
-/// where it or its account says so. The result says whether the account is missing; only the default one may be.
-///
-/// The inner error says why the pod must not be: an account that does not exist.
-async fn set_account(chain: &Chain, namespace: &str, spec: &mut PodSpec, as_of: &MinRevision) -> Result<Result<bool, String>, ApiError> {
+/// where it or its account asks for one. Returns whether the account is missing: only the default one can be. It refuses any other account that does not
+/// exist.
+async fn set_account(chain: &Chain, namespace: &str, spec: &mut PodSpec, as_of: &MinRevision) -> Result<bool, Refusal> {
     let name = spec.service_account_name.take().filter(|name| !name.is_empty()).unwrap_or_else(|| DEFAULT_ACCOUNT.to_owned());
     spec.service_account = Some(name.clone());
     let name = spec.service_account_name.insert(name);
     let found = chain.reader.get(resource::of::<WireAccount>(), Some(namespace), name, as_of).await?;
     if found.is_none() && name != DEFAULT_ACCOUNT {
-        return Ok(Err(format!("error looking up service account {namespace}/{name}: serviceaccount {name:?} not found")));
+        let why = format!("error looking up service account {namespace}/{name}: serviceaccount {name:?} not found");
+        return Err(Refusal::Forbidden(why));
     }
     let account = found.as_deref().map(account_of).transpose()?.unwrap_or_default();
     if spec.image_pull_secrets.as_ref().is_none_or(Vec::is_empty) {
@@ -71,7 +71,7 @@ async fn set_account(chain: &Chain, namespace: &str, spec: &mut PodSpec, as_of: 
     if spec.automount_service_account_token.or(account.automount_service_account_token) == Some(true) {
         mount_token(spec, &*chain.rng);
     }
-    Ok(Ok(found.is_none()))
+    Ok(found.is_none())
 }
 
 /// What an account says that its pods take over. This is read for every new pod, and the rest of an account is much larger.

@@ -1,7 +1,8 @@
 //! Kinds that are data: a [`Resource`] of the table for each version that is served.
 
 use super::{
-    BoxObject, DecodeError, Decoded, KindSchema, Names, PrinterColumn, Resource, Rules, SelectableField, StoredForm, printed::name,
+    BoxObject, DecodeError, Decoded, FormError, KindSchema, Names, PrinterColumn, Resource, Rules, SelectableField, StoredForm,
+    printed::name,
 };
 use crate::age::{of_seconds, since};
 use berth_api::{Object, Subresource};
@@ -61,13 +62,13 @@ impl StoredForm for Versioned {
         self.0.stored_api_version()
     }
 
-    fn encode(&self, object: &dyn Object) -> Result<Bytes, String> {
-        let document = Document::of(object).ok_or("it is no document")?;
-        self.0.to_stored(document).map(Bytes::from).map_err(|error| error.to_string())
+    fn encode(&self, object: &dyn Object) -> Result<Bytes, FormError> {
+        let document = Document::of(object).ok_or(FormError::NoDocument)?;
+        Ok(self.0.to_stored(document)?.into())
     }
 
-    fn show(&self, stored: &[u8]) -> Result<Option<Bytes>, String> {
-        self.0.from_stored(stored).map(|shown| shown.map(Bytes::from)).map_err(|error| error.to_string())
+    fn show(&self, stored: &[u8]) -> Result<Option<Bytes>, FormError> {
+        Ok(self.0.from_stored(stored)?.map(Bytes::from))
     }
 }
 

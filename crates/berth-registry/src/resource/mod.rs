@@ -13,8 +13,8 @@ pub(crate) use built_in::merge_rules;
 pub use built_in::{built_in, of};
 pub(crate) use kind_fields::{KindFields, fill};
 pub use printed::Printed;
-pub(crate) use rules::StoredForm;
 pub use rules::{BoxObject, DecodeError, Decoded, KindSchema, Rules};
+pub(crate) use rules::{FormError, StoredForm};
 pub use table::{DefineError, Ended, ResourceTable, Resources, Taken};
 
 use berth_api::Scope;

@@ -3,7 +3,7 @@
 use super::{Printed, PrinterColumn, Resource};
 pub use berth_api::decode::DecodeError;
 use berth_api::{Object, decode};
-use berth_kinds::Published;
+use berth_kinds::{ConversionError, Published};
 use bytes::Bytes;
 use jiff::Timestamp;
 use schemars::{Schema, SchemaGenerator};
@@ -91,14 +91,25 @@ pub(crate) trait StoredForm: Send + Sync + 'static {
     /// The bytes to store of an object.
     ///
     /// # Errors
-    /// Why there are none.
-    fn encode(&self, object: &dyn Object) -> Result<Bytes, String>;
+    /// [`FormError`].
+    fn encode(&self, object: &dyn Object) -> Result<Bytes, FormError>;
 
     /// What is shown of stored bytes. `None`: they are shown as they are.
     ///
     /// # Errors
-    /// Why they cannot be shown.
-    fn show(&self, stored: &[u8]) -> Result<Option<Bytes>, String>;
+    /// [`FormError`].
+    fn show(&self, stored: &[u8]) -> Result<Option<Bytes>, FormError>;
+}
+
+/// Why an object has no stored form, or stored bytes show no object.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum FormError {
+    #[error("it is no document")]
+    NoDocument,
+    #[error("it is no event")]
+    NoEvent,
+    #[error(transparent)]
+    Conversion(#[from] ConversionError),
 }
 
 /// An object and what its JSON held besides.

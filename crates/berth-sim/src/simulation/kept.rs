@@ -6,7 +6,7 @@ use crate::{
 };
 use berth_registry::ResourceTable;
 use berth_store::{
-    Event, Limits, MemoryStore, Revision, Store, Watch, WatchItem,
+    Event, Limits, MemoryStore, ReadError, Revision, Store, Watch, WatchItem,
     env::Env,
     etcd::{Etcd, EtcdStore, Model},
     files::disk::Disk,
@@ -59,8 +59,11 @@ pub(super) enum Backend {
 }
 
 impl Changes {
-    /// Those that are there and have not been given yet; an error where they cannot be followed.
-    pub(super) fn news(&mut self) -> Result<Vec<Arc<Event>>, String> {
+    /// The changes since the last call.
+    ///
+    /// # Errors
+    /// The store's changes cannot be followed.
+    pub(super) fn news(&mut self) -> Result<Vec<Arc<Event>>, ReadError> {
         let changes = match self {
             Self::Of(changes) => changes,
             Self::InEtcd(followed) => return Ok(followed.next().into_iter().map(Arc::new).collect()),
@@ -70,7 +73,7 @@ impl Changes {
             match item {
                 Ok(WatchItem::Events(events)) => news.extend(events),
                 Ok(WatchItem::Progress(_)) => (),
-                Err(error) => return Err(format!("the store's changes cannot be followed: {error}")),
+                Err(error) => return Err(error),
             }
         }
         Ok(news)

@@ -11,7 +11,7 @@ use crate::{
     counts::LeftBehind,
     hash::same_template,
     plan::SizeLimit,
-    view::{DeploymentStrategy, DeploymentView, PodReplacementPolicy, ReplicaSetView},
+    view::{DeploymentStrategy, DeploymentView, PodReplacementPolicy, ReplicaSetView, UnknownChoice},
 };
 use berth_api::Gate;
 use berth_identity::{Generation, RolloutRevision};
@@ -49,7 +49,7 @@ pub(super) struct Observed<'a> {
 
 pub(super) fn observe<'a>(state: &'a DeploymentState) -> Result<Observed<'a>, Fault> {
     let deployment = &*state.deployment;
-    let strategy = deployment.choices.strategy.clone().map_err(Fault::UnknownStrategy)?;
+    let strategy = deployment.choices.strategy.clone().map_err(|UnknownChoice(text)| Fault::UnknownStrategy(text))?;
     let desired = desired(deployment);
     let limits = limits(deployment, desired).map_err(Fault::Limit)?;
     let sets = claimed(state);

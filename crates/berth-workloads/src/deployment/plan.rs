@@ -14,7 +14,7 @@ use crate::{
     plan::{Action, EventRecord, Outcome, Plan, Reason, Repeat, Severity, Stage, Subresource, Urgency, Wait},
     resources::DEPLOYMENT,
     rollback::WayBack,
-    view::{DeploymentStrategy, ReplicaSetView},
+    view::{DeploymentStrategy, ReplicaSetView, UnknownChoice},
 };
 use berth_api::{
     Gate,
@@ -145,8 +145,9 @@ fn selects_all(state: &DeploymentState) -> Plan {
 fn invalid_annotations(state: &DeploymentState) -> impl Iterator<Item = EventRecord> {
     let choices = &state.deployment.choices;
     let policy = choices.policy.as_ref().err().filter(|_| state.gates.enabled(Gate::DeploymentPodReplacementPolicy));
-    let policy = policy.map(|text| (BERTH_POD_REPLACEMENT_POLICY, text, "\"TerminationStarted\" or \"TerminationComplete\""));
-    let rollback = choices.auto_rollback.as_ref().err().map(|text| (BERTH_AUTO_ROLLBACK, text, "\"OnDeadline\""));
+    let policy =
+        policy.map(|UnknownChoice(text)| (BERTH_POD_REPLACEMENT_POLICY, text, "\"TerminationStarted\" or \"TerminationComplete\""));
+    let rollback = choices.auto_rollback.as_ref().err().map(|UnknownChoice(text)| (BERTH_AUTO_ROLLBACK, text, "\"OnDeadline\""));
     let steps = choices.steps.as_ref().err().map(|error| (BERTH_STEPS, error));
     let steps = steps.map(|(key, error)| once(state, "InvalidAnnotation", format!("{key}: {error}: it is ignored")));
     let told = |(key, text, known)| once(state, "InvalidAnnotation", format!("{key} is {text:?}, not {known}: it is ignored"));

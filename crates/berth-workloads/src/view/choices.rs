@@ -15,15 +15,19 @@ use berth_api::{
 use jiff::SignedDuration;
 use std::collections::BTreeMap;
 
+/// A text that names none of the choices. Another version may have such a choice.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnknownChoice(pub String);
+
 /// Of a Deployment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeploymentChoices {
-    /// `spec.strategy.type`. An error is a text that names none.
-    pub strategy: Result<DeploymentStrategy, String>,
-    /// `spec.podReplacementPolicy`; where that is unset, berth's annotation. An error is a text that names none.
-    pub policy: Result<PodReplacementPolicy, String>,
-    /// berth's annotation. An error is a text that is none of its values.
-    pub auto_rollback: Result<AutoRollback, String>,
+    /// `spec.strategy.type`.
+    pub strategy: Result<DeploymentStrategy, UnknownChoice>,
+    /// `spec.podReplacementPolicy`; where that is unset, berth's annotation.
+    pub policy: Result<PodReplacementPolicy, UnknownChoice>,
+    /// berth's annotation.
+    pub auto_rollback: Result<AutoRollback, UnknownChoice>,
     /// berth's annotation: in which steps a template is rolled out; none: in one go. An error is a fault of the text.
     pub steps: Result<Vec<Step>, StepsError>,
 }
@@ -39,11 +43,11 @@ pub enum AutoRollback {
 }
 
 impl AutoRollback {
-    fn of(annotations: &BTreeMap<String, String>) -> Result<Self, String> {
+    fn of(annotations: &BTreeMap<String, String>) -> Result<Self, UnknownChoice> {
         match annotations.get(BERTH_AUTO_ROLLBACK).map(String::as_str) {
             None => Ok(Self::Never),
             Some("OnDeadline") => Ok(Self::OnDeadline),
-            Some(other) => Err(other.to_owned()),
+            Some(other) => Err(UnknownChoice(other.to_owned())),
         }
     }
 }
@@ -71,11 +75,11 @@ pub enum PodReplacementPolicy {
 }
 
 impl PodReplacementPolicy {
-    fn parse(text: &str) -> Result<Self, String> {
+    fn parse(text: &str) -> Result<Self, UnknownChoice> {
         match text {
             "TerminationStarted" => Ok(Self::TerminationStarted),
             "TerminationComplete" => Ok(Self::TerminationComplete),
-            other => Err(other.to_owned()),
+            other => Err(UnknownChoice(other.to_owned())),
         }
     }
 
@@ -92,7 +96,7 @@ impl DeploymentChoices {
             strategy: match spec.strategy.type_.as_str() {
                 "RollingUpdate" | "" => Ok(DeploymentStrategy::RollingUpdate),
                 "Recreate" => Ok(DeploymentStrategy::Recreate),
-                other => Err(other.to_owned()),
+                other => Err(UnknownChoice(other.to_owned())),
             },
             policy: policy.map_or(Ok(PodReplacementPolicy::Unset), |text| PodReplacementPolicy::parse(text)),
             auto_rollback: AutoRollback::of(annotations),
@@ -229,7 +233,7 @@ mod tests {
         let check = |spec: Value, annotation: Value, wanted: Result<PodReplacementPolicy, &str>| {
             let spec: DeploymentSpec = serde_json::from_value(spec).expect("a spec");
             let choices = DeploymentChoices::of(&spec, &annotations(&annotation));
-            assert_eq!(choices.policy, wanted.map_err(str::to_owned), "{annotation}");
+            assert_eq!(choices.policy, wanted.map_err(|text| UnknownChoice(text.to_owned())), "{annotation}");
         };
         let complete = || json!({BERTH_POD_REPLACEMENT_POLICY: "TerminationComplete"});
         check(json!({}), json!({}), Ok(PodReplacementPolicy::Unset));

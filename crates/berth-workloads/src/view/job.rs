@@ -1,6 +1,6 @@
 //! Views of Jobs, and of what only Jobs read of their pods.
 
-use super::{Identity, PodView, View, WorkloadSpec, WorkloadView, decode_workload, wire};
+use super::{Identity, PodView, UnknownChoice, View, WorkloadSpec, WorkloadView, decode_workload, wire};
 use crate::resources::JOBS;
 use berth_api::{
     annotations::{JOB_COMPLETION_INDEX, JOB_INDEX_FAILURE_COUNT, JOB_INDEX_IGNORED_FAILURE_COUNT, JOB_TRACKING},
@@ -24,8 +24,8 @@ const BUILT_IN_CONTROLLER: &str = "kubernetes.io/job-controller";
 /// The choices of a Job, parsed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JobChoices {
-    /// `spec.completionMode`. An error is a text that names none.
-    pub mode: Result<CompletionMode, String>,
+    /// `spec.completionMode`.
+    pub mode: Result<CompletionMode, UnknownChoice>,
     /// When failed pods are replaced.
     pub replacement: PodReplacement,
     /// `spec.managedBy`, if it names another controller.
@@ -74,7 +74,7 @@ impl WorkloadSpec for JobSpec {
             mode: match self.completion_mode.as_deref() {
                 None | Some("" | "NonIndexed") => Ok(CompletionMode::NonIndexed),
                 Some("Indexed") => Ok(CompletionMode::Indexed),
-                Some(other) => Err(other.to_owned()),
+                Some(other) => Err(UnknownChoice(other.to_owned())),
             },
             replacement: if is_failed_only { PodReplacement::Failed } else { PodReplacement::TerminatingOrFailed },
             managed_by: self.managed_by.clone().filter(|name| name != BUILT_IN_CONTROLLER),
@@ -355,7 +355,7 @@ mod tests {
         };
         assert_eq!(choices(json!({"template": {}})), JobChoices::default());
         assert_eq!(choices(json!({"template": {}, "completionMode": "Indexed"})).mode, Ok(CompletionMode::Indexed));
-        assert_eq!(choices(json!({"template": {}, "completionMode": "Other"})).mode, Err("Other".to_owned()));
+        assert_eq!(choices(json!({"template": {}, "completionMode": "Other"})).mode, Err(UnknownChoice("Other".to_owned())));
         assert_eq!(choices(json!({"template": {}, "podReplacementPolicy": "Failed"})).replacement, PodReplacement::Failed);
         assert_eq!(choices(json!({"template": {}, "podFailurePolicy": {"rules": []}})).replacement, PodReplacement::Failed);
         assert_eq!(choices(json!({"template": {}, "managedBy": "kubernetes.io/job-controller"})).managed_by, None);

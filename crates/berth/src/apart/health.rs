@@ -6,9 +6,9 @@ use crate::{
     progress::{Output, chain},
 };
 use berth_apiserver::{
-    BindError, Credentials, Failure, Readiness,
+    BindError, CheckError, Credentials, Failure, Readiness,
     credentials::{AccountKeys, CredentialFiles, Following},
-    part::{OpenPaths, PartConfig, PartServer, WorkloadSource, Workloads},
+    part::{OpenPaths, PartConfig, PartServer, SourceError, WorkloadSource, Workloads},
     pki,
 };
 use berth_controllers::{election::Gate, metrics::Metrics};
@@ -94,11 +94,11 @@ impl Health {
         let writes = Arc::clone(&contact);
         self.readiness.add("permissions", Failure::Unready, move || {
             let denied = writes.denied();
-            ready(if denied.is_empty() { Ok(()) } else { Err(denied.join("; ")) })
+            ready(if denied.is_empty() { Ok(()) } else { Err(CheckError(denied.join("; "))) })
         });
         self.readiness.add("api-server", Failure::Unready, move || {
             let silent = contact.silent_for().filter(|silent| SILENCE_MAX < *silent);
-            ready(silent.map_or(Ok(()), |silent| Err(format!("no answer for {} s", silent.as_secs()))))
+            ready(silent.map_or(Ok(()), |silent| Err(CheckError(format!("no answer for {} s", silent.as_secs())))))
         });
         self.readiness.set_ready();
         Ok(())
@@ -118,8 +118,8 @@ impl Health {
     /// It leads from now on, until it ends.
     pub(super) fn leads(&self, lease: &str, gate: Gate) {
         self.leads.with_label_values(&[lease]).set(1);
-        let told = format!("failed election to renew leadership on lease {lease}");
-        self.readiness.add("leaderElection", Failure::Dead, move || ready(if gate.is_open() { Ok(()) } else { Err(told.clone()) }));
+        let lost = CheckError(format!("failed election to renew leadership on lease {lease}"));
+        self.readiness.add("leaderElection", Failure::Dead, move || ready(if gate.is_open() { Ok(()) } else { Err(lost.clone()) }));
     }
 
     /// It works from now on. Who waits for a lease has nothing to know yet, and is as ready as it has to be.
@@ -130,10 +130,10 @@ impl Health {
             // Caches that are begun later, for a kind that comes, hold back their controllers only.
             let is_synced = synced.load(Ordering::Acquire);
             let waits = || caches.unsynced().iter().map(|resource| resource.plural.as_str()).collect::<Vec<_>>().join(", ");
-            ready(if is_synced { Ok(()) } else { Err(format!("informers not synced yet: {}", waits())) })
+            ready(if is_synced { Ok(()) } else { Err(CheckError(format!("informers not synced yet: {}", waits()))) })
         });
         self.readiness.add("controllers", Failure::Dead, move || {
-            let why = |(queue, age): (String, Duration)| format!("{queue} has reconciled one object for {} s", age.as_secs());
+            let why = |(queue, age): (String, Duration)| CheckError(format!("{queue} has reconciled one object for {} s", age.as_secs()));
             ready(looks.hanging(RECONCILE_MAX).map_or(Ok(()), |hanging| Err(why(hanging))))
         });
         are_synced
@@ -149,9 +149,9 @@ impl Health {
 struct Listed(RemoteCluster);
 
 impl WorkloadSource for Listed {
-    fn all(&self, plural: &'static str) -> BoxFuture<'_, Result<Vec<Vec<u8>>, String>> {
+    fn all(&self, plural: &'static str) -> BoxFuture<'_, Result<Vec<Vec<u8>>, SourceError>> {
         async move {
-            let (objects, _) = self.0.list(GroupResource::from_static("apps", plural), None).await.map_err(|error| error.to_string())?;
+            let (objects, _) = self.0.list(GroupResource::from_static("apps", plural), None).await?;
             Ok(objects.into_iter().map(|(_, object)| object.json.to_vec()).collect())
         }
         .boxed()

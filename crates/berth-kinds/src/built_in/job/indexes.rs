@@ -1,12 +1,25 @@
 //! The indexes of an indexed Job as text: `1,3-5,7`.
 
+/// Why a text is no list of indexes, in upstream's words.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(super) enum IndexesError {
+    #[error("the fragment \"{0}\" violates the requirement that an index interval can have at most two parts separated by '-'")]
+    Parts(String),
+    #[error("cannot convert string to integer for index: \"{0}\"")]
+    NoNumber(String),
+    #[error("too large index: \"{0}\"")]
+    TooLarge(String),
+    #[error("non-increasing order, previous: {previous}, current: {current}")]
+    Order { previous: i32, current: i32 },
+}
+
 /// Intervals of a text, both ends included, in increasing order.
 ///
 /// # Errors
-/// Why the text has none, in upstream's words.
+/// [`IndexesError`].
 ///
 /// Source: upstream `validateIndexesFormat`.
-pub(super) fn parse(text: &str, completions: i32) -> Result<Vec<(i32, i32)>, String> {
+pub(super) fn parse(text: &str, completions: i32) -> Result<Vec<(i32, i32)>, IndexesError> {
     if text.is_empty() {
         return Ok(Vec::new());
     }
@@ -31,25 +44,23 @@ pub(super) fn overlap(left: &[(i32, i32)], right: &[(i32, i32)]) -> Option<i32> 
     None
 }
 
-fn interval(fragment: &str, completions: i32, last: &mut Option<i32>) -> Result<(i32, i32), String> {
+fn interval(fragment: &str, completions: i32, last: &mut Option<i32>) -> Result<(i32, i32), IndexesError> {
     let limits: Vec<&str> = fragment.split('-').collect();
     let mut next = |limit: &str| index(limit, completions, last);
     match limits[..] {
         [one] => next(one).map(|index| (index, index)),
         [first, second] => Ok((next(first)?, next(second)?)),
-        _ => Err(format!(
-            "the fragment \"{fragment}\" violates the requirement that an index interval can have at most two parts separated by '-'"
-        )),
+        _ => Err(IndexesError::Parts(fragment.to_owned())),
     }
 }
 
-fn index(text: &str, completions: i32, last: &mut Option<i32>) -> Result<i32, String> {
-    let index: i32 = text.parse().map_err(|_| format!("cannot convert string to integer for index: \"{text}\""))?;
+fn index(text: &str, completions: i32, last: &mut Option<i32>) -> Result<i32, IndexesError> {
+    let index: i32 = text.parse().map_err(|_| IndexesError::NoNumber(text.to_owned()))?;
     if completions <= index {
-        return Err(format!("too large index: \"{text}\""));
+        return Err(IndexesError::TooLarge(text.to_owned()));
     }
     if let Some(previous) = last.filter(|last| index <= *last) {
-        return Err(format!("non-increasing order, previous: {previous}, current: {index}"));
+        return Err(IndexesError::Order { previous, current: index });
     }
     *last = Some(index);
     Ok(index)
@@ -57,11 +68,11 @@ fn index(text: &str, completions: i32, last: &mut Option<i32>) -> Result<i32, St
 
 #[cfg(test)]
 mod tests {
-    use super::{count, overlap, parse};
+    use super::{IndexesError, count, overlap, parse};
 
     #[test]
     fn indexes_are_intervals_in_increasing_order() {
-        assert_eq!(parse("0,2-4,01", 9).map_err(|why| why.contains("previous: 4, current: 1")), Err(true));
+        assert_eq!(parse("0,2-4,01", 9), Err(IndexesError::Order { previous: 4, current: 1 }));
         let parsed = parse("0,2-4,+7", 9).expect("indexes");
         assert_eq!((parsed.as_slice(), count(&parsed)), (&[(0, 0), (2, 4), (7, 7)][..], 5));
         assert_eq!(parse("", 0), Ok(Vec::new()));
@@ -75,7 +86,7 @@ mod tests {
             ("1,1", "non-increasing order, previous: 1, current: 1"),
             ("3-1", "non-increasing order, previous: 3, current: 1"),
         ] {
-            assert_eq!(parse(text, 5), Err(why.to_owned()), "{text}");
+            assert_eq!(parse(text, 5).expect_err(text).to_string(), why);
         }
     }
 

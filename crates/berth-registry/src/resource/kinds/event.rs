@@ -3,7 +3,7 @@
 use super::text::{name, or, text, wide};
 use crate::{
     age,
-    resource::{Column, Printed, Resource, StoredForm},
+    resource::{Column, FormError, Printed, Resource, StoredForm},
 };
 use berth_api::{
     Object,
@@ -94,12 +94,12 @@ impl StoredForm for AsCore {
         "v1"
     }
 
-    fn encode(&self, event: &dyn Object) -> Result<Bytes, String> {
+    fn encode(&self, event: &dyn Object) -> Result<Bytes, FormError> {
         Ok(to_core(event.to_value()))
     }
 
-    fn show(&self, stored: &[u8]) -> Result<Option<Bytes>, String> {
-        from_core(stored).map(Some).ok_or_else(|| "it is no event".to_owned())
+    fn show(&self, stored: &[u8]) -> Result<Option<Bytes>, FormError> {
+        from_core(stored).map(Some).ok_or(FormError::NoEvent)
     }
 }
 

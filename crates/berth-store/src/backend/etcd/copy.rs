@@ -5,7 +5,7 @@ use super::{
     list::{Listed, Shown, list, shown},
 };
 use crate::{
-    Entry, Event, EventKind, Events, Header, Key, Layout, Purpose, Revision,
+    Entry, Event, EventKind, Events, Header, Key, Layout, Purpose, ReadError, Revision,
     env::{Env, Timestamp},
     mvcc::{Commit, Mvcc, Recovered},
     shared::Shared,
@@ -81,7 +81,22 @@ impl CopyState {
 struct Reader {
     until: Timestamp,
     since: Timestamp,
-    answer: oneshot::Sender<Result<(), String>>,
+    answer: oneshot::Sender<Result<(), NotShown>>,
+}
+
+/// Why a copy does not show a revision.
+#[derive(Clone, Debug, thiserror::Error)]
+pub(super) enum NotShown {
+    #[error("the copy of {prefix} is at revision {seen}, behind {awaited}: {why}")]
+    Behind { prefix: Box<str>, seen: Revision, awaited: Revision, why: String },
+    #[error("the store is closed")]
+    Closed,
+}
+
+impl From<NotShown> for ReadError {
+    fn from(error: NotShown) -> Self {
+        Self::Unavailable(error.to_string())
+    }
 }
 
 impl Copy {
@@ -149,7 +164,7 @@ impl Copy {
         let late: Vec<_> = state.readers.iter().filter(|(_, reader)| reader.until <= now).map(|(at, _)| *at).collect();
         for at in late {
             let Some(reader) = state.readers.remove(&at) else { continue };
-            let behind = format!("the copy of {} is at revision {}, behind {}: {why}", self.prefix, state.seen, at.0);
+            let behind = NotShown::Behind { prefix: self.prefix.clone(), seen: state.seen, awaited: at.0, why: why.clone() };
             _ = reader.answer.send(Err(behind));
         }
         drop(state);
@@ -170,7 +185,7 @@ impl Copy {
     }
 
     /// Resolves when the copy shows `revision`, the revision of a change that the watch delivers. Returns the reason if it does not in time.
-    pub(super) fn come(&self, revision: Revision, within: SignedDuration) -> impl Future<Output = Result<(), String>> + Send + use<> {
+    pub(super) fn come(&self, revision: Revision, within: SignedDuration) -> impl Future<Output = Result<(), NotShown>> + Send + use<> {
         let (answer, told) = oneshot::channel();
         let since = self.env.clock.now();
         let mut state = self.lock();
@@ -186,11 +201,11 @@ impl Copy {
                 self.nudge.notify(usize::MAX);
             }
         }
-        told.map(|told| told.unwrap_or_else(|_| Err("the store is closed".into())))
+        told.map(|told| told.unwrap_or(Err(NotShown::Closed)))
     }
 
     /// The same of a revision that may be of anything. Of many who wait for one the first asks: what is answered is as new as the question.
-    pub(super) fn reach(&self, revision: Revision, within: SignedDuration) -> impl Future<Output = Result<(), String>> + Send + use<> {
+    pub(super) fn reach(&self, revision: Revision, within: SignedDuration) -> impl Future<Output = Result<(), NotShown>> + Send + use<> {
         let mut state = self.lock();
         let asks = !state.shows(revision) && state.asked < revision;
         if asks {
@@ -205,7 +220,7 @@ impl Copy {
     }
 
     /// Resolves when there is something to show.
-    pub(super) fn loaded(&self, within: SignedDuration) -> impl Future<Output = Result<(), String>> + Send + use<> {
+    pub(super) fn loaded(&self, within: SignedDuration) -> impl Future<Output = Result<(), NotShown>> + Send + use<> {
         self.reach(Revision(0), within)
     }
 

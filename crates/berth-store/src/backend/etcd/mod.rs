@@ -98,8 +98,8 @@ impl EtcdStore {
     /// The copy of what begins so, as far as etcd is as of this request.
     async fn current(&self, text: &str, as_of: &MinRevision) -> Result<Arc<Copy>, ReadError> {
         let copy = self.copies.of(text, None);
-        copy.loaded(LOADED_WITHIN).await.map_err(ReadError::Unavailable)?;
-        copy.reach(self.newest_as_of(as_of).await?, SHOWN_WITHIN).await.map_err(ReadError::Unavailable)?;
+        copy.loaded(LOADED_WITHIN).await?;
+        copy.reach(self.newest_as_of(as_of).await?, SHOWN_WITHIN).await?;
         Ok(copy)
     }
 
@@ -111,7 +111,7 @@ impl EtcdStore {
             return self.current(&request.prefix, as_of).await?.shared.range(&request);
         };
         let copy = self.copies.of(&request.prefix, Some(at));
-        copy.loaded(LOADED_WITHIN).await.map_err(ReadError::Unavailable)?;
+        copy.loaded(LOADED_WITHIN).await?;
         if copy.frontier().is_none_or(|frontier| frontier < at) {
             let newest = self.newest().await?;
             if newest < at {
@@ -120,7 +120,7 @@ impl EtcdStore {
             if !self.etcd.reports_progress() {
                 return self.read_there(request).await;
             }
-            copy.reach(at, SHOWN_WITHIN).await.map_err(ReadError::Unavailable)?;
+            copy.reach(at, SHOWN_WITHIN).await?;
         }
         match copy.shared.range(&request) {
             // etcd may know more of what was than this process.
@@ -159,7 +159,7 @@ impl EtcdStore {
         }
         let prefix = prefix.to_owned();
         let begin = async move {
-            copy.loaded(LOADED_WITHIN).await.map_err(ReadError::Unavailable)?;
+            copy.loaded(LOADED_WITHIN).await?;
             copy.shared.watch(&prefix, after, filter)
         };
         Ok(stream::once(begin).try_flatten().boxed())

@@ -5,7 +5,7 @@ use super::{
     attempts::{Attempts, Next},
     condition::Condition,
     copies::Copies,
-    copy::Copy,
+    copy::{Copy, NotShown},
     leases::Leases,
     stamp::{Stamp, Stamps},
     turn::Turn,
@@ -73,7 +73,7 @@ impl Writer {
         for write in writes {
             let copy = self.copies.of(write.key.as_str(), None);
             // A change that the copy's first list already shows could not be distinguished from one that was always there.
-            copy.loaded(SHOWN_WITHIN).await.map_err(|cause| WriteError::Unavailable { cause })?;
+            copy.loaded(SHOWN_WITHIN).await.map_err(|error| WriteError::Unavailable { cause: error.to_string() })?;
             if let Some((prefix, values)) = copy.encrypted().filter(|_| write.value.is_some()) {
                 return Err(WriteError::Encrypted { prefix: prefix.to_owned(), values });
             }
@@ -111,7 +111,7 @@ impl Writer {
                 Next::ReadHistories { at, found } => {
                     match select(pin!(self.find(parts, at, &stamp, patience.ends)), pin!(answer(&mut under_way))).await {
                         Either::Right((answer, _)) => attempts.answered(answer),
-                        Either::Left((Err(why), _)) => attempts.is_in_doubt(why),
+                        Either::Left((Err(doubt), _)) => attempts.is_in_doubt(doubt.to_string()),
                         Either::Left((Ok(None), _)) => return Err(conflict(parts, &found)),
                         Either::Left((Ok(Some(events)), _)) => return Ok(entries(events)),
                     }
@@ -190,7 +190,7 @@ impl Writer {
 
     /// What this write has changed up to a revision, by the histories of the keys and the stamp; `None`: nothing. Fails with the reason where that cannot be known
     /// before `ends`.
-    async fn find(&self, parts: &[Part], at: Revision, stamp: &Stamp, ends: Timestamp) -> Result<Option<Vec<Arc<Event>>>, String> {
+    async fn find(&self, parts: &[Part], at: Revision, stamp: &Stamp, ends: Timestamp) -> Result<Option<Vec<Arc<Event>>>, Doubt> {
         let Some(events) = as_written(parts, at).await? else { return Ok(None) };
         // What is deleted is deleted, whichever request did it. But two may have changed a value in the same way from the same revision.
         let Some(first) = events.first().filter(|_| parts.iter().all(|part| part.write.value.is_some())) else {
@@ -203,7 +203,7 @@ impl Writer {
                 Err(EtcdError::Unknown(_) | EtcdError::Unreachable(_)) if clock.now() < ends => {
                     clock.sleep_until(clock.now() + REPEAT.1).await;
                 }
-                Err(error) => return Err(format!("what was to be written is there, and may be another's write: {error}")),
+                Err(error) => return Err(Doubt::MaybeAnothers(error)),
             }
         }
     }
@@ -278,6 +278,17 @@ fn conflict(parts: &[Part], found: &[Revision]) -> WriteError {
     WriteError::Conflict { key: part.write.key.clone(), found: *found }
 }
 
+/// Why it cannot be determined whether a write was done.
+#[derive(Debug, thiserror::Error)]
+enum Doubt {
+    #[error("its history is forgotten")]
+    Forgotten,
+    #[error(transparent)]
+    NotShown(#[from] NotShown),
+    #[error("what was to be written is there, and may be another's write: {0}")]
+    MaybeAnothers(EtcdError),
+}
+
 /// What a commit that is done as `revision` gives its writer, once it is shown here.
 async fn done(parts: &[Part], revision: Revision) -> Result<Entries, WriteError> {
     let mut entries = Vec::with_capacity(parts.len());
@@ -288,7 +299,7 @@ async fn done(parts: &[Part], revision: Revision) -> Result<Entries, WriteError>
         let event = part.changes(before).and_then(|changes| changes.into_iter().find(is_it));
         let entry = event.map(|event| Arc::clone(&event.entry)).or_else(|| part.made(revision));
         let unseen = || {
-            let why = shown.err().unwrap_or_else(|| "its history is forgotten".into());
+            let why = shown.err().map_or(Doubt::Forgotten, Doubt::NotShown);
             WriteError::Unknown {
                 key: part.write.key.clone(),
                 cause: format!("etcd has it as revision {revision}, which is not shown here: {why}"),
@@ -309,15 +320,15 @@ async fn answer(under_way: &mut FuturesUnordered<impl Future<Output = Result<Out
 
 /// The changes that are exactly the intended ones, all in one revision up to this one, from the histories of the keys. `None` if there are none. Fails
 /// with the reason where this cannot be determined. A created object names its owner or has a uid, so it is no other writer's.
-async fn as_written(parts: &[Part], revision: Revision) -> Result<Option<Vec<Arc<Event>>>, String> {
+async fn as_written(parts: &[Part], revision: Revision) -> Result<Option<Vec<Arc<Event>>>, Doubt> {
     let mut events: Vec<Arc<Event>> = Vec::with_capacity(parts.len());
     for part in parts {
         let shown = part.copy.reach(revision, SHOWN_WITHIN).await;
-        let changes = part.changes(part.began).ok_or("its history is forgotten")?;
+        let changes = part.changes(part.began).ok_or(Doubt::Forgotten)?;
         match (changes.into_iter().find(|event| part.is_as_written(event)), shown) {
             (Some(event), _) => events.push(event),
             (None, Ok(())) => return Ok(None),
-            (None, Err(why)) => return Err(why),
+            (None, Err(error)) => return Err(error.into()),
         }
     }
     let is_one = events.windows(2).all(|pair| pair[0].entry.mod_revision == pair[1].entry.mod_revision);
