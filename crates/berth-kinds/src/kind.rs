@@ -203,7 +203,9 @@ impl KindVersion {
     #[must_use]
     pub fn published(&self, metadata: &Value) -> Published {
         match &self.definition().form {
-            Form::Native { types, .. } => Published { name: types.name().to_owned(), schemas: types.published() },
+            Form::Native { types, .. } => {
+                Published { name: types.name().to_owned(), schemas: types.published().expect("the schema was made of these texts") }
+            }
             Form::Custom => {
                 let Definition { group, names, .. } = self.definition();
                 let group: Vec<&str> = group.rsplit('.').collect();

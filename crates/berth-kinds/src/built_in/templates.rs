@@ -1,7 +1,7 @@
 //! What kinds share whose objects make pods of a template.
 
 use super::values::{LABEL_SELECTOR_TYPES, list, text};
-use crate::{Cell, Column, Components, Content, SharedTypes};
+use crate::{Cell, Column, Content, SharedTypes};
 use berth_api::{
     Path,
     decode::{DecodeError, decode_tree},
@@ -12,10 +12,7 @@ use k8s_openapi::api::core::v1::PodTemplateSpec;
 use serde_json::{Value, json};
 
 /// The types of a pod template and of selectors.
-pub(super) static TEMPLATE_TYPES: SharedTypes = SharedTypes::new(|| {
-    let texts = [include_str!("pod_template.json"), LABEL_SELECTOR_TYPES];
-    Components::read("", &texts).expect("the types are in this folder")
-});
+pub(super) static TEMPLATE_TYPES: SharedTypes = SharedTypes::new(&[include_str!("pod_template.json"), LABEL_SELECTOR_TYPES]);
 
 /// The columns of the template's containers, which only wide output shows. `spec`: where the pod's spec is.
 macro_rules! container_columns {

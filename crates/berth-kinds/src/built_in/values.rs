@@ -9,7 +9,7 @@ use serde_json::Value;
 use std::{collections::BTreeSet, sync::Arc};
 
 /// A kind of upstream's Go types with one version, `v1`, which is made of `types`. `T` describes them. `kind` is the last part of the name of one of them.
-pub(super) fn native<T: JsonSchema>(group: &str, names: Names, scope: Scope, version: Version, types: &[&str]) -> Definition {
+pub(super) fn native<T: JsonSchema>(group: &str, names: Names, scope: Scope, version: Version, types: &[&'static str]) -> Definition {
     native_sharing::<T>(group, names, scope, version, types, None)
 }
 
@@ -19,13 +19,12 @@ pub(super) fn native_sharing<T: JsonSchema>(
     names: Names,
     scope: Scope,
     version: Version,
-    types: &[&str],
+    types: &[&'static str],
     shared: Option<&'static SharedTypes>,
 ) -> Definition {
     let package = if group.is_empty() { "core" } else { group.trim_end_matches(".k8s.io").trim_end_matches(".apiserver") };
     let name = format!("io.k8s.api.{package}.v1.{}", names.kind);
-    let components = Components::read(&name, types).expect("the types are in this file");
-    let components = shared.into_iter().fold(components, Components::sharing);
+    let components = Components::new(&name, types, shared);
     let schema = components.structural().expect("the types are complete");
     Definition {
         group: group.to_owned(),

@@ -4,7 +4,7 @@ use super::{Additional, DEPTH_MAX, Structural, Type};
 use serde_json::{Map, Value};
 use std::{
     collections::BTreeMap,
-    sync::{Arc, LazyLock, Mutex, PoisonError},
+    sync::{Arc, OnceLock},
 };
 
 const REFERENCE_PREFIX: &str = "#/components/schemas/";
@@ -19,29 +19,36 @@ pub(super) const ALWAYS: &str = "x-berth-always";
 pub(super) const POINTER: &str = "x-berth-pointer";
 
 /// The types that a kind is made of, as OpenAPI publishes them, and the marks that only berth reads.
+///
+/// It holds texts. They are parsed when the schema of the kind is made and when they are published: a server keeps no tree of what few clients read.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Components {
     name: String,
-    schemas: Map<String, Value>,
+    texts: Vec<&'static str>,
     shared: Option<&'static SharedTypes>,
 }
 
 /// Types that several kinds are made of. They are read once, when the first of these kinds is: each program that knows the kinds does so at its start.
 #[derive(Debug)]
 pub struct SharedTypes {
-    components: LazyLock<Components>,
-    read: Mutex<BTreeMap<&'static str, Structural>>,
+    texts: &'static [&'static str],
+    read: OnceLock<Result<BTreeMap<String, Structural>, ComponentsError>>,
 }
 
 impl SharedTypes {
-    /// Types that refer to no others. `components` has no name and shares nothing.
+    /// The types in these texts, which refer to no others: each text is a JSON object of types by their names.
     #[must_use]
-    pub const fn new(components: fn() -> Components) -> Self {
-        Self { components: LazyLock::new(components), read: Mutex::new(BTreeMap::new()) }
+    pub const fn new(texts: &'static [&'static str]) -> Self {
+        Self { texts, read: OnceLock::new() }
     }
 
-    fn structural(&'static self, schema: &'static Value, depth: usize) -> Result<Structural, ComponentsError> {
-        self.components.schema(schema, depth, &mut self.read.lock().unwrap_or_else(PoisonError::into_inner))
+    fn structural(&self, name: &str) -> Result<Option<&Structural>, ComponentsError> {
+        let read = self.read.get_or_init(|| {
+            let schemas = parse(self.texts)?;
+            let mut reading = Reading { schemas: &schemas, shared: None, types: BTreeMap::new(), leaves: Vec::new() };
+            schemas.keys().map(|name| Ok((name.clone(), reading.type_of(name, 0)?))).collect()
+        });
+        read.as_ref().map(|types| types.get(name)).map_err(Clone::clone)
     }
 }
 
@@ -70,22 +77,11 @@ pub enum ComponentsError {
 }
 
 impl Components {
-    /// The types in these texts, each a JSON object of types by their names. The kind is the type `name`.
-    ///
-    /// # Errors
-    /// A text that is not JSON.
-    pub fn read(name: &str, texts: &[&str]) -> Result<Self, ComponentsError> {
-        let mut schemas = Map::new();
-        for text in texts {
-            schemas.extend(serde_json::from_str::<Map<String, Value>>(text).map_err(|error| ComponentsError::NotJson(error.to_string()))?);
-        }
-        Ok(Self { name: name.to_owned(), schemas, shared: None })
-    }
-
-    /// The same, where types that are not in it are in `shared`.
+    /// The types in these texts, each a JSON object of types by their names. The kind is the type `name`. Types that the texts do not have are in
+    /// `shared`.
     #[must_use]
-    pub fn sharing(self, shared: &'static SharedTypes) -> Self {
-        Self { shared: Some(shared), ..self }
+    pub fn new(name: &str, texts: &[&'static str], shared: Option<&'static SharedTypes>) -> Self {
+        Self { name: name.to_owned(), texts: texts.to_vec(), shared }
     }
 
     /// The name of the kind's type.
@@ -95,42 +91,72 @@ impl Components {
     }
 
     /// The types as they are published.
-    #[must_use]
-    pub fn published(&self) -> Map<String, Value> {
-        let shared = self.shared.into_iter().flat_map(|shared| shared.components.schemas.clone());
-        let mut schemas: Map<String, Value> = shared.chain(self.schemas.clone()).collect();
+    ///
+    /// # Errors
+    /// A text that is not JSON.
+    pub fn published(&self) -> Result<Map<String, Value>, ComponentsError> {
+        let mut schemas = self.shared.map_or_else(|| Ok(Map::new()), |shared| parse(shared.texts))?;
+        schemas.extend(parse(&self.texts)?);
         schemas.values_mut().for_each(remove_marks);
-        schemas
+        Ok(schemas)
     }
 
     /// The schema of the kind. Only what decides how its objects are read and written is in it: upstream's Go types judge no value.
     ///
     /// # Errors
-    /// A type that is missing, or that contains itself.
+    /// A text that is not JSON. A type that is missing, or that contains itself.
     pub fn structural(&self) -> Result<Structural, ComponentsError> {
-        let schema = self.schemas.get(&self.name).ok_or_else(|| ComponentsError::Missing(self.name.clone()))?;
-        self.schema(schema, 0, &mut BTreeMap::new())
+        let schemas = parse(&self.texts)?;
+        Reading { schemas: &schemas, shared: self.shared, types: BTreeMap::new(), leaves: Vec::new() }.type_of(&self.name, 0)
     }
+}
 
-    fn shared(&self, name: &str) -> Option<(&'static SharedTypes, &'static Value)> {
-        self.shared.and_then(|shared| Some((shared, shared.components.schemas.get(name)?)))
+fn parse(texts: &[&str]) -> Result<Map<String, Value>, ComponentsError> {
+    let mut schemas = Map::new();
+    for text in texts {
+        schemas.extend(serde_json::from_str::<Map<String, Value>>(text).map_err(|error| ComponentsError::NotJson(error.to_string()))?);
     }
+    Ok(schemas)
+}
 
-    /// `read` has the types that are read already: they share their members.
-    fn schema<'a>(
-        &'a self,
-        schema: &'a Value,
-        depth: usize,
-        read: &mut BTreeMap<&'a str, Structural>,
-    ) -> Result<Structural, ComponentsError> {
-        if DEPTH_MAX < depth {
-            return Err(ComponentsError::TooDeep(self.name.clone()));
+/// Types while they are read. Equal parts share memory.
+struct Reading<'a> {
+    schemas: &'a Map<String, Value>,
+    shared: Option<&'static SharedTypes>,
+    /// The types that are read already.
+    types: BTreeMap<&'a str, Structural>,
+    /// The schemas without parts that are read already: there are few, and most parts of a type are one of them.
+    leaves: Vec<Arc<Structural>>,
+}
+
+impl<'a> Reading<'a> {
+    fn type_of(&mut self, name: &str, depth: usize) -> Result<Structural, ComponentsError> {
+        if let Some(found) = self.types.get(name) {
+            return Ok(found.clone());
         }
+        if let Some((name, schema)) = self.schemas.get_key_value(name) {
+            let found = self.schema(schema, depth + 1)?;
+            self.types.insert(name, found.clone());
+            return Ok(found);
+        }
+        let shared = self.shared.map_or(Ok(None), |shared| shared.structural(name))?;
+        shared.cloned().ok_or_else(|| ComponentsError::Missing(name.to_owned()))
+    }
+
+    /// Whether the types have this one themselves: metadata of the kind's own objects are typed, those of a template are described.
+    fn describes(&self, name: &str) -> Result<bool, ComponentsError> {
+        Ok(self.schemas.contains_key(name) || self.shared.map_or(Ok(None), |shared| shared.structural(name))?.is_some())
+    }
+
+    fn schema(&mut self, schema: &'a Value, depth: usize) -> Result<Structural, ComponentsError> {
         let unreadable = || ComponentsError::Unreadable(schema.to_string());
         let members = schema.as_object().ok_or_else(unreadable)?;
-        let mut found = match referred(members) {
-            // Metadata of the kind's own objects are typed. Those of a template are described.
-            Some(OBJECT_META) if !self.schemas.contains_key(OBJECT_META) && self.shared(OBJECT_META).is_none() => Structural::default(),
+        let name = referred(members);
+        if DEPTH_MAX < depth {
+            return Err(ComponentsError::TooDeep(name.unwrap_or_default().to_owned()));
+        }
+        let mut found = match name {
+            Some(OBJECT_META) if !self.describes(OBJECT_META)? => Structural::default(),
             Some(name) if name.ends_with(".IntOrString") => Structural { int_or_string: true, ..Structural::default() },
             Some(name) if name.ends_with(".Quantity") => {
                 Structural { kind: Some(Type::String), format: QUANTITY.to_owned(), ..Structural::default() }
@@ -139,41 +165,40 @@ impl Components {
             Some(name) if name.ends_with(".Time") => {
                 Structural { kind: Some(Type::String), format: "date-time".to_owned(), ..Structural::default() }
             }
-            Some(name) if read.contains_key(name) => read[name].clone(),
-            Some(name) if !self.schemas.contains_key(name) => {
-                let (shared, schema) = self.shared(name).ok_or_else(|| ComponentsError::Missing(name.to_owned()))?;
-                shared.structural(schema, depth + 1)?
-            }
-            Some(name) => {
-                let schema = &self.schemas[name];
-                let found = self.schema(schema, depth + 1, read)?;
-                read.insert(name, found.clone());
-                found
-            }
-            None => self.plain(members, depth, read)?,
+            Some(name) => self.type_of(name, depth)?,
+            None => self.plain(members, depth)?,
         };
         found.set_wire(members);
         Ok(found)
     }
 
-    fn plain<'a>(
-        &'a self,
-        members: &'a Map<String, Value>,
-        depth: usize,
-        read: &mut BTreeMap<&'a str, Structural>,
-    ) -> Result<Structural, ComponentsError> {
+    fn plain(&mut self, members: &'a Map<String, Value>, depth: usize) -> Result<Structural, ComponentsError> {
         let text = |name: &str| members.get(name).and_then(Value::as_str).unwrap_or_default();
         let mut found = Structural { kind: Type::parse(text("type")), format: text("format").to_owned(), ..Structural::default() };
-        let mut part = |name: &str| members.get(name).map(|schema| self.schema(schema, depth + 1, read).map(Arc::new)).transpose();
-        found.items = part("items")?;
-        found.additional = part("additionalProperties")?.map_or(Additional::Unset, Additional::Of);
+        found.items = members.get("items").map(|schema| self.part(schema, depth)).transpose()?;
+        let additional = members.get("additionalProperties").map(|schema| self.part(schema, depth)).transpose()?;
+        found.additional = additional.map_or(Additional::Unset, Additional::Of);
         let properties = members.get("properties").and_then(Value::as_object).into_iter().flatten();
-        let properties = properties.map(|(name, schema)| Ok((name.clone(), Arc::new(self.schema(schema, depth + 1, read)?))));
+        let properties = properties.map(|(name, schema)| Ok((name.clone(), self.part(schema, depth)?)));
         found.properties = properties.collect::<Result<BTreeMap<_, _>, ComponentsError>>()?;
         let required = members.get("required").and_then(Value::as_array).into_iter().flatten();
         let is_pointer = |name: &&str| members.get("properties").is_some_and(|properties| properties[name].get(POINTER).is_some());
         found.required = required.filter_map(Value::as_str).filter(|name| !is_pointer(name)).map(str::to_owned).collect();
         Ok(found)
+    }
+
+    fn part(&mut self, schema: &'a Value, depth: usize) -> Result<Arc<Structural>, ComponentsError> {
+        let found = self.schema(schema, depth + 1)?;
+        let is_leaf = found.properties.is_empty() && found.items.is_none() && found.additional == Additional::Unset;
+        if !is_leaf {
+            return Ok(Arc::new(found));
+        }
+        let known = self.leaves.iter().find(|leaf| ***leaf == found);
+        Ok(known.cloned().unwrap_or_else(|| {
+            let leaf = Arc::new(found);
+            self.leaves.push(Arc::clone(&leaf));
+            leaf
+        }))
     }
 }
 
