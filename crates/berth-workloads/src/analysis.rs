@@ -1,6 +1,7 @@
-//! Analyses of progressive rollouts: what is asked, what may be answered, and what is kept of it. Who asks is not here: answers are data that plans read.
+//! Analyses of progressive rollouts: the questions, the answers and the recorded outcomes. This module sends no requests: answers are data
+//! that plans read.
 //!
-//! Of what a provider says nothing goes further than a number ([`Answer`]) or one of a few words ([`NoAnswer`]).
+//! Of a provider's response, berth keeps only a number ([`Answer`]) or an enum case ([`NoAnswer`]).
 
 use crate::hash::short_hash;
 use berth_api::annotations::{BERTH_ANALYSIS, BERTH_ANALYSIS_PROVIDER, BERTH_ANALYSIS_QUERY};
@@ -11,12 +12,12 @@ use std::{collections::BTreeMap, fmt};
 
 type Annotations = BTreeMap<String, String>;
 
-/// One question. Two that are the same have the same answer, as long as a step waits.
+/// One question. While a step waits, equal questions have the same answer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Question {
-    /// Who is asked: a name of the administrator's.
+    /// The provider's name in the administrator's file.
     pub provider: String,
-    /// What, in the provider's language.
+    /// The query, in the provider's language.
     pub query: String,
     /// The namespace of the Deployment.
     pub namespace: String,
@@ -24,21 +25,22 @@ pub struct Question {
     pub deployment: String,
     /// The number of the rollout.
     pub revision: RolloutRevision,
-    /// The label `pod-template-hash` of the pods that are looked at.
+    /// The label `pod-template-hash` of the pods under analysis.
     pub template_hash: TemplateHash,
     /// The step, counted from 1.
     pub step: usize,
 }
 
 impl Question {
-    /// What the annotations of a Deployment ask, with empty texts where they do not say: who is asked for nobody answers that nobody is known.
+    /// The provider and the query in a Deployment's annotations. A missing annotation is an empty text, and an empty provider is an unknown
+    /// provider.
     pub(crate) fn texts(deployment: &Annotations) -> (String, String) {
         let text = |key: &str| deployment.get(key).cloned().unwrap_or_default();
         (text(BERTH_ANALYSIS_PROVIDER), text(BERTH_ANALYSIS_QUERY))
     }
 }
 
-/// What was answered: a finite number.
+/// An answer: a finite number.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "f64", into = "f64")]
 pub struct Answer(f64);
@@ -60,7 +62,7 @@ impl From<Answer> for f64 {
 }
 
 impl Answer {
-    /// Whether the rollout may go on.
+    /// Whether the rollout may continue.
     #[must_use]
     pub fn passes(self) -> bool {
         self.0 != 0.0
@@ -70,7 +72,7 @@ impl Answer {
 impl fmt::Display for Answer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let size = self.0.abs();
-        // Written out, the largest would have three hundred digits.
+        // In decimal notation, the largest number has three hundred digits.
         if size == 0.0 {
             f.write_str("0")
         } else if (1e-5..1e15).contains(&size) {
@@ -85,38 +87,38 @@ impl fmt::Display for Answer {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum NoAnswer {
-    /// The administrator's file has none of this name.
+    /// The administrator's file has no provider of this name.
     UnknownProvider,
-    /// This namespace may not ask it.
+    /// The namespace is not allowed to use the provider.
     NotAllowed,
-    /// It does not take what it is asked with.
+    /// The provider rejects the credentials.
     BadCredentials,
-    /// Its address is one that it may not have.
+    /// The provider's address is not permitted.
     AddressRefused,
-    /// It cannot be reached.
+    /// The provider is unreachable.
     Unreachable,
-    /// It does not prove who it is.
+    /// The provider's certificate is not valid.
     BadCertificate,
-    /// It did not answer in time.
+    /// The provider did not answer in time.
     TimedOut,
-    /// It names another place, which nobody goes to.
+    /// The provider redirects to another address. Redirects are not followed.
     Redirected,
-    /// It answered that it does not.
+    /// The provider answered with an error status.
     ErrorStatus,
-    /// Its answer is longer than it may be.
+    /// The answer is longer than the limit.
     TooLong,
-    /// Its answer is nothing that can be read as a number.
+    /// The answer is not a number.
     NotANumber,
-    /// Its answer is empty.
+    /// The answer is empty.
     NoSample,
-    /// Its answer has several numbers.
+    /// The answer contains several numbers.
     SeveralSamples,
-    /// Its answer is infinite, or no number at all.
+    /// The answer is infinite or NaN.
     NotFinite,
 }
 
 impl NoAnswer {
-    /// All of them.
+    /// All cases.
     pub const ALL: [Self; 14] = [
         Self::UnknownProvider,
         Self::NotAllowed,
@@ -156,52 +158,52 @@ impl fmt::Display for NoAnswer {
     }
 }
 
-/// A question that is being asked, for plans to read.
+/// A question in progress, for plans to read.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Asked {
-    /// What.
+    /// The question.
     pub question: Question,
-    /// Since when, without a pause: nobody who asked before counts.
+    /// When the present asker began. It has asked without a pause since, and earlier askers do not count.
     pub since: Timestamp,
-    /// What came of it last; `None`: nothing yet.
+    /// The latest result. `None` before the first one.
     pub last: Option<Result<Answer, NoAnswer>>,
 }
 
-/// What an analysis has come to.
+/// The outcome of an analysis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "outcome", rename_all = "camelCase")]
 pub enum Outcome {
-    /// It is asked again.
+    /// The question is asked again.
     Waits {
-        /// Why there was no answer last.
+        /// Why the last attempt got no answer.
         why: NoAnswer,
     },
-    /// The rollout goes on.
+    /// The rollout continues.
     Passed {
-        /// By this answer.
+        /// The answer that passed.
         answer: Answer,
     },
-    /// The rollout goes back.
+    /// The rollout is rolled back.
     Failed {
-        /// By this answer.
+        /// The answer that failed.
         answer: Answer,
     },
-    /// Nobody has answered for too long: the rollout goes back.
+    /// The analysis got no answer for too long. The rollout is rolled back.
     Unanswered {
-        /// Why there was no answer last.
+        /// Why the last attempt got no answer.
         why: NoAnswer,
     },
 }
 
 impl Outcome {
-    /// Whether it has ended as a failure.
+    /// Whether the analysis has failed.
     #[must_use]
     pub fn is_failure(&self) -> bool {
         matches!(self, Self::Failed { .. } | Self::Unanswered { .. })
     }
 
-    /// Its word in the record of a rollback; `None` for what none is made for.
+    /// The reason in the record of a rollback. `None` for an outcome that causes no rollback.
     pub(crate) fn reason(&self) -> Option<&'static str> {
         match self {
             Self::Failed { .. } => Some(FAILED),
@@ -211,9 +213,9 @@ impl Outcome {
     }
 }
 
-/// An analysis answered that the template is not to go on.
+/// The analysis answered that the rollout must not continue.
 pub(crate) const FAILED: &str = "analysis_failed";
-/// Nobody answered an analysis.
+/// The analysis got no answer.
 pub(crate) const UNANSWERED: &str = "analysis_unanswered";
 
 impl fmt::Display for Outcome {
@@ -227,12 +229,12 @@ impl fmt::Display for Outcome {
     }
 }
 
-/// What is kept of an analysis on the set that it is of, as [`BERTH_ANALYSIS`] has it.
+/// The outcome of an analysis, as stored in [`BERTH_ANALYSIS`] of its ReplicaSet.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Note {
-    /// Of which step of which rollout.
+    /// The step and the rollout.
     place: String,
-    /// The hash of what was asked of whom: where somebody asks anew, what was answered before is no answer.
+    /// The hash of the provider and the query. When either changes, an earlier outcome no longer counts.
     question: String,
     #[serde(flatten)]
     pub(crate) outcome: Outcome,
@@ -243,7 +245,7 @@ impl Note {
         Self { place: place(question), question: hash(question), outcome }
     }
 
-    /// What is kept of this very question.
+    /// The stored outcome of this question.
     pub(crate) fn of(set: &Annotations, question: &Question) -> Option<Self> {
         let note: Self = serde_json::from_str(set.get(BERTH_ANALYSIS)?).ok()?;
         (note.place == place(question) && note.question == hash(question)).then_some(note)
@@ -259,7 +261,7 @@ fn place(question: &Question) -> String {
 }
 
 fn hash(question: &Question) -> String {
-    // A name has no such character.
+    // A provider's name contains no newline.
     short_hash(format!("{}\n{}", question.provider, question.query).as_bytes())
 }
 

@@ -1,6 +1,6 @@
-//! HorizontalPodAutoscalers: nothing measures simulated pods, so nothing scales them. A condition says so where a user sees it.
+//! HorizontalPodAutoscalers: berth does not measure simulated pods, so it does not scale them. A condition informs the user.
 //!
-//! Source: kubernetes `pkg/controller/podautoscaler/horizontal.go`, whose condition of this type says whether an autoscaler can act.
+//! Source: kubernetes `pkg/controller/podautoscaler/horizontal.go`. Its condition of this type states whether the autoscaler can scale.
 
 use crate::{
     plan::{Action, Outcome, Plan, Reason, Stage, Subresource, Urgency},
@@ -13,11 +13,11 @@ use jiff::Timestamp;
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
 use serde_json::json;
 
-/// What the condition says.
+/// The message of the condition.
 const MESSAGE: &str =
     "berth runs no autoscaler: it neither measures simulated pods nor scales them, not even to minReplicas. Scale the target yourself";
 
-/// What is read of a HorizontalPodAutoscaler.
+/// The fields of a HorizontalPodAutoscaler that the plan reads.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AutoscalerView {
     /// Its namespace.
@@ -26,11 +26,11 @@ pub struct AutoscalerView {
     pub name: Name,
     /// Its uid.
     pub uid: Uid,
-    /// The resource version of this version.
+    /// The resource version.
     pub revision: Revision,
-    /// Whether it is being deleted.
+    /// Whether its `deletionTimestamp` is set.
     pub deleting: bool,
-    /// Whether its status has a condition: berth's, or one of an autoscaler that runs elsewhere.
+    /// Whether its status has a condition, from berth or from another autoscaler.
     pub has_conditions: bool,
 }
 
@@ -53,7 +53,7 @@ impl View for AutoscalerView {
     }
 }
 
-/// Writes the condition, unless there is one.
+/// Writes the condition, unless the status has one.
 #[must_use]
 pub fn plan(autoscaler: &AutoscalerView, now: Timestamp) -> Plan {
     if autoscaler.has_conditions || autoscaler.deleting {

@@ -1,7 +1,7 @@
 //! Running counts of a set's pods.
 //!
-//! The cache of pods keeps the counts current with every pod event; [`PodCounts::recount`] is their definition. Plans read the counts; only
-//! choosing victims, adopting and releasing look at pods one by one.
+//! The pod cache updates the counts with every pod event. [`PodCounts::recount`] defines them. Plans read the counts. Only choosing
+//! victims, adopting and releasing iterate over pods.
 
 use crate::{
     shared,
@@ -16,33 +16,33 @@ use std::{collections::BTreeMap, sync::Arc};
 /// Longest name of an object.
 const NAME_LENGTH_MAX: usize = 253;
 
-/// How many pods a ReplicaSet has, by what they count for. A pod is in at most one of `active`, `mismatched`, `terminating` and
-/// `mismatched_terminating`; a finished pod (Succeeded, Failed) is in none.
+/// The number of a ReplicaSet's pods in each category. A pod is in at most one of `active`, `mismatched`, `terminating` and
+/// `mismatched_terminating`. A finished pod (Succeeded, Failed) is in none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PodCounts {
-    /// Controlled by the set, labels match, not being deleted.
+    /// Controlled by the set, labels match, not terminating.
     pub active: u32,
-    /// Of the active ones: ready.
+    /// Of the active pods, those that are ready.
     pub ready: u32,
-    /// Of the active ones: ready for `minReadySeconds`.
+    /// Of the active pods, those ready for `minReadySeconds`.
     pub available: u32,
-    /// Of the active ones: with all labels of the template.
+    /// Of the active pods, those with all labels of the template.
     pub fully_labeled: u32,
-    /// Of the active ones: with a deletion cost other than 0.
+    /// Of the active pods, those with a deletion cost other than 0.
     pub with_cost: u32,
-    /// Controlled by the set, labels match, being deleted.
+    /// Controlled by the set, labels match, terminating.
     pub terminating: u32,
-    /// Controlled by the set although the labels no longer match, not being deleted: to be released.
+    /// Controlled by the set, labels do not match, not terminating. The controller releases them.
     pub mismatched: u32,
-    /// As `mismatched`, but being deleted.
+    /// As `mismatched`, but terminating.
     pub mismatched_terminating: u32,
-    /// Without a controller, in the set's namespace, labels match, not being deleted, not finished: to be adopted.
+    /// Without a controller, in the set's namespace, labels match, neither terminating nor finished. The controller adopts them.
     pub adoptable: u32,
 }
 
 impl PodCounts {
-    /// Counts the pods of a namespace for one set from scratch. Gives the counts at `now`, and when the next ready pod becomes available.
+    /// Counts the pods of a namespace for one set from scratch. Returns the counts at `now`, and when the next ready pod becomes available.
     pub fn recount<'a>(set: &ReplicaSetView, pods: impl IntoIterator<Item = &'a PodView>, now: Timestamp) -> (Self, Option<Timestamp>) {
         let (mut counts, mut next) = (Self::default(), None);
         for pod in pods {
@@ -54,13 +54,13 @@ impl PodCounts {
         (counts, next)
     }
 
-    /// Pods that the set controls and that have not finished: they hold their place, whatever their labels say.
+    /// Pods that the set controls and that have not finished, whatever their labels. Each of them counts toward the set's size.
     #[must_use]
     pub fn unfinished(&self) -> u32 {
         self.active + self.mismatched + self.all_terminating()
     }
 
-    /// Pods that the set controls, that are being deleted and that have not finished.
+    /// Pods that the set controls, that are terminating and that have not finished.
     #[must_use]
     pub fn all_terminating(&self) -> u32 {
         self.terminating + self.mismatched_terminating
@@ -84,20 +84,20 @@ impl PodCounts {
     }
 }
 
-/// What a pod is to a set.
+/// The relation between a pod and a set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
     /// The set controls it and its labels match.
     Owned,
     /// The set controls it, but its labels do not match.
     Mismatched,
-    /// Nobody controls it and its labels match.
+    /// The pod has no controller and its labels match.
     Orphan,
-    /// None of the set's business.
+    /// The pod has no relation to the set.
     Stranger,
 }
 
-/// What `pod` is to `set`. A set without a valid selector has no business with any pod.
+/// The relation between `pod` and `set`. A set without a valid selector has no relation to any pod.
 #[must_use]
 pub fn role(set: &ReplicaSetView, pod: &PodView) -> Role {
     let Some(selector) = set.selector.as_ref().filter(|_| pod.meta.namespace == set.meta.namespace) else { return Role::Stranger };
@@ -114,13 +114,13 @@ pub fn role(set: &ReplicaSetView, pod: &PodView) -> Role {
     }
 }
 
-/// Whether the pod carries every label of the set's template.
+/// Whether the pod has every label of the set's template.
 #[must_use]
 pub fn has_template_labels(set: &ReplicaSetView, pod: &PodView) -> bool {
     template_labels(set).into_iter().flatten().all(|(key, value)| pod.meta.labels.get(key) == Some(value.as_str()))
 }
 
-/// Whether every pod counts for the one as it does for the other, which is the same set in another version: a set that is scaled counts as before.
+/// Whether every pod counts alike for two versions of one set. A set that is only scaled counts as before.
 #[must_use]
 pub fn counts_alike(one: &ReplicaSetView, other: &ReplicaSetView) -> bool {
     one.min_ready_seconds == other.min_ready_seconds && one.selector == other.selector && template_labels(one) == template_labels(other)
@@ -134,34 +134,34 @@ fn template_labels(set: &ReplicaSetView) -> Option<&BTreeMap<String, String>> {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PodsOfSet {
-    /// Their counts.
+    /// The counts.
     pub counts: PodCounts,
-    /// Of those being deleted and not finished, the one whose grace period ends last.
+    /// Of the terminating pods that have not finished, the one whose grace period ends last.
     #[serde(with = "shared::option")]
     pub last_to_go: Option<Arc<PodView>>,
-    /// Of the active ones, one that does not come up: the one whose cause ([`crate::cause::of_pod`]) ranks first.
+    /// Of the active pods, one that does not become ready: the one whose cause ([`crate::cause::of_pod`]) ranks first.
     #[serde(with = "shared::option")]
     pub failing: Option<Arc<PodView>>,
 }
 
-/// Pods whose ReplicaSet was the Deployment's and is gone, or is that of a Deployment of the same name that was there before. The garbage
-/// collector deletes them; until they are gone they hold their place.
+/// Pods whose ReplicaSet was the Deployment's and is deleted, or belongs to a former Deployment of the same name. The garbage collector
+/// deletes the pods. Until then they count toward the Deployment's size.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct LeftBehind {
-    /// Neither finished nor being deleted.
+    /// Neither finished nor terminating.
     pub active: u32,
-    /// Being deleted and not finished.
+    /// Terminating and not finished.
     pub terminating: u32,
-    /// Not there yet: those that sets of a former Deployment of the name are still to create.
+    /// Not created yet: pods that sets of a former Deployment of the name still create.
     pub to_come: u32,
-    /// Of the terminating ones, the one whose grace period ends last.
+    /// Of the terminating pods, the one whose grace period ends last.
     #[serde(with = "shared::option")]
     pub last: Option<Arc<PodView>>,
 }
 
 impl LeftBehind {
-    /// Those that stay until the garbage collector comes to them, there or not.
+    /// Pods that remain until the garbage collector deletes them or their set, created or not.
     #[must_use]
     pub fn staying(&self) -> u32 {
         self.active + self.to_come
@@ -173,7 +173,7 @@ impl LeftBehind {
         self.active += u32::from(pod.is_active());
         if pod.is_terminating() {
             self.terminating += 1;
-            // The last one of equals.
+            // Of equals, the last one.
             if self.last.as_ref().is_none_or(|last| last.meta.deleted <= pod.meta.deleted) {
                 self.last = Some(Arc::clone(pod));
             }
@@ -182,8 +182,8 @@ impl LeftBehind {
     }
 }
 
-/// Whether pods that match the selector of `deployment` are left behind by their set: it is not there (`None`), or belongs to a Deployment of
-/// this name that is there no more. A set that is gone must have been the Deployment's, which [`former_deployment`] of a pod tells.
+/// Whether pods that match the selector of `deployment` are left behind by their set: the set is deleted (`None`), or belongs to a former
+/// Deployment of this name. A deleted set must have been the Deployment's, which [`former_deployment`] of a pod reports.
 #[must_use]
 pub fn is_left_behind(deployment: &Meta, set: Option<&ReplicaSetView>) -> bool {
     let Some(set) = set else { return true };
@@ -191,8 +191,8 @@ pub fn is_left_behind(deployment: &Meta, set: Option<&ReplicaSetView>) -> bool {
     set.meta.controller().is_some_and(of_same_name)
 }
 
-/// Whose the ReplicaSet was that controls this pod, by its name, which is the Deployment's and the pod's hash. `None` where the name does not
-/// tell: of a set that was adopted, or whose name had to be cut. Then whoever selects the pod counts it.
+/// The name of the Deployment that owned the pod's ReplicaSet. The set's name consists of the Deployment's name and the pod's hash. `None`
+/// if it does not, because the set was adopted or its name was truncated. Then every Deployment that selects the pod counts it.
 #[must_use]
 pub fn former_deployment(pod: &PodView) -> Option<&str> {
     let owner = pod.meta.controller().filter(|owner| owner.name.len() < NAME_LENGTH_MAX)?;

@@ -1,7 +1,8 @@
 //! The hash of a pod template, the name of its ReplicaSet, and whether two templates are the same.
 //!
-//! Upstream hashes Go's memory representation, so its values cannot be reproduced; berth hashes the template's JSON in canonical form. All that
-//! depends on the value is that one template always has one name: ReplicaSets are found by comparing templates, never by their hash.
+//! Upstream hashes Go's memory representation, so its values cannot be reproduced. berth hashes the template's JSON in canonical form. Only
+//! one property of the value matters: a template always has the same name. Controllers find ReplicaSets by comparing templates, never by
+//! hash.
 
 use berth_api::{annotations::POD_TEMPLATE_HASH, names::SAFE_ALPHABET, normal::Normal, quantity::Quantity};
 use berth_identity::TemplateHash;
@@ -22,20 +23,20 @@ pub fn template_hash(template: &PodTemplateSpec, collisions: Option<i32>) -> Tem
     short_hash(&bytes).into()
 }
 
-/// FNV-1a of bytes, as a word that is safe in names. Whoever wants two texts of one hash finds them.
+/// FNV-1a of bytes, encoded with characters that are safe in names. The hash does not resist deliberate collisions.
 #[must_use]
 pub(crate) fn short_hash(bytes: &[u8]) -> String {
     let hash = bytes.iter().fold(0x811c_9dc5_u32, |hash, byte| (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193));
     safe_encode(&hash.to_string())
 }
 
-/// Maps each character of a number to one that is safe in names.
+/// Maps each character to one that is safe in names.
 #[must_use]
 pub fn safe_encode(text: &str) -> String {
     text.bytes().map(|byte| char::from(SAFE_ALPHABET[usize::from(byte) % SAFE_ALPHABET.len()])).collect()
 }
 
-/// `<deployment>-<hash>`, the Deployment's part cut so that the whole is a valid name.
+/// `<deployment>-<hash>`. The Deployment's part is truncated so that the whole is a valid name.
 #[must_use]
 pub fn replica_set_name(deployment: &str, hash: &TemplateHash) -> String {
     let room = NAME_LENGTH_MAX.saturating_sub(1 + hash.len());
@@ -53,11 +54,11 @@ pub fn without_hash(template: &PodTemplateSpec) -> PodTemplateSpec {
     template
 }
 
-/// Whether both templates make the same pods: equal but for the hash label, for whether a collection is absent or empty, and for how a
-/// quantity is written.
+/// Whether both templates create the same pods. Differences in the hash label, in the notation of quantities, and between absent and empty
+/// collections do not count.
 #[must_use]
 pub fn same_template(a: &PodTemplateSpec, b: &PodTemplateSpec) -> bool {
-    // Most templates differ in an image, a label or an annotation: only those that do not are worth being brought to their canonical form.
+    // Most different templates differ in an image, a label or an annotation. Only the other pairs require the canonical form.
     labels(a).eq(labels(b))
         && annotations(a).eq(annotations(b))
         && finalizers(a).eq(finalizers(b))
@@ -82,14 +83,14 @@ fn images(template: &PodTemplateSpec) -> impl Iterator<Item = Option<&String>> {
     template.spec.iter().flat_map(|spec| spec.containers.iter().map(|container| container.image.as_ref()))
 }
 
-/// Fields of a template that hold a map: an empty one is the same as none. An empty struct (`emptyDir: {}`) is not.
+/// Map fields of a template: an empty map equals an absent one. An empty struct (`emptyDir: {}`) does not.
 const MAPS: &[&str] = &["annotations", "labels", "limits", "matchLabels", "nodeSelector", "overhead", "requests", "volumeAttributes"];
 /// Maps whose values are quantities.
 const QUANTITY_MAPS: &[&str] = &["limits", "overhead", "requests"];
 /// Fields that are quantities.
 const QUANTITIES: &[&str] = &["divisor", "sizeLimit"];
 
-/// The template without the hash label, in one form for all ways to write it: equal if and only if both make the same pods.
+/// The template without the hash label, in canonical form: two are equal if and only if both templates create the same pods.
 #[must_use]
 pub fn canonical_template(template: &PodTemplateSpec) -> Value {
     let mut template = without_hash(template);
@@ -126,7 +127,7 @@ fn is_empty_collection(key: &str, value: &Value) -> bool {
     }
 }
 
-/// One text for all ways to write a quantity; as it is, if it is none.
+/// The canonical text of a quantity. Any other text is unchanged.
 fn canonical_quantity(text: &str) -> String {
     text.parse::<Quantity>().map_or_else(|_| text.to_owned(), |quantity| format!("{}n", quantity.nanos()))
 }

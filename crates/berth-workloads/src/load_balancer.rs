@@ -1,6 +1,7 @@
-//! Addresses of LoadBalancers: each Service that asks for one gets one of a range.
+//! Addresses of load balancers: each Service that requests one gets one from a range.
 //!
-//! A stand-in for a cloud's balancer, so that what waits for an address goes on. A Service with a `loadBalancerClass` is somebody else's.
+//! This replaces a cloud's load balancer, so that clients that wait for an address can continue. Another controller handles a Service with
+//! a `loadBalancerClass`.
 //!
 //! Source: kubernetes `cloud-provider/controllers/service/controller.go`.
 
@@ -13,35 +14,35 @@ use k8s_openapi::api::core::v1::{LoadBalancerIngress, LoadBalancerStatus};
 use serde_json::json;
 use std::{collections::BTreeSet, net::IpAddr};
 
-/// What a plan is made from.
+/// The input of a plan.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LoadBalancerState<'a> {
     /// The Service.
     pub service: &'a ServiceView,
-    /// The address that it gets if it needs one; `None`: all are given out.
+    /// The address that the Service gets if it needs one. `None` if the range is exhausted.
     pub free: Option<IpAddr>,
-    /// Where addresses come from.
+    /// The range of addresses.
     pub range: Cidr,
 }
 
-/// The addresses that a Service's balancer has.
+/// The addresses of a Service's load balancer.
 pub fn addresses(service: &ServiceView) -> impl Iterator<Item = &str> {
     service.balancer.ingress.iter().flatten().filter_map(|ingress| ingress.ip.as_deref())
 }
 
-/// The first address of the range that is not used.
+/// The first unused address of the range.
 #[must_use]
 pub fn free_address(range: &Cidr, used: &BTreeSet<String>) -> Option<IpAddr> {
     (0..range.host_count()).map(|number| range.host(number)).find(|address| !used.contains(&address.to_string()))
 }
 
-/// Whether the Service asks for an address and has none.
+/// Whether the Service requests an address and has none.
 #[must_use]
 pub fn needs_address(service: &ServiceView) -> bool {
     service.wants_balancer && service.balancer.ingress.as_ref().is_none_or(Vec::is_empty)
 }
 
-/// Gives the Service an address, if it asks for one and has none.
+/// Assigns an address to the Service if it requests one and has none.
 #[must_use]
 pub fn plan(state: &LoadBalancerState<'_>) -> Plan {
     let service = state.service;
@@ -80,7 +81,7 @@ mod tests {
     use berth_identity::Revision;
     use serde_json::Value;
 
-    /// The address that a Service of this spec gets, or the event that tells why not.
+    /// The address that a Service of this spec gets, or the event that explains why it gets none.
     fn check(spec: Value, ingress: Value, used: &[&str], wanted: &str) {
         let json = json!({"metadata": {"namespace": "ns", "name": "s", "uid": "u"}, "spec": spec, "status": {"loadBalancer": ingress}});
         let service = ServiceView::decode(json.to_string().as_bytes(), Revision(1)).expect("a Service");

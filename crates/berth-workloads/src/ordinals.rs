@@ -1,12 +1,12 @@
-//! Which pods a StatefulSet wants, by their numbers.
+//! The pods of a StatefulSet, by their ordinals.
 
 use crate::view::StatefulSetView;
 use berth_identity::Ordinal;
 
-/// What a pod's name says: the set it would belong to, and its number there.
+/// The parts of a pod's name: its set's name and its ordinal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PodName<'a> {
-    /// What stands before the last dash; empty if the name does not end in a number.
+    /// The text before the last dash. Empty if the name does not end in a number.
     pub parent: &'a str,
     /// `None` if the name does not end in a number, or in one beyond 32 bits.
     pub ordinal: Option<i32>,
@@ -25,7 +25,7 @@ impl<'a> PodName<'a> {
     }
 }
 
-/// The numbers that a set wants: `replicas` of them, beginning with `start`.
+/// The ordinals of a set: `replicas` of them, beginning with `start`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ordinals {
     /// `spec.ordinals.start`; 0 if unset.
@@ -34,31 +34,31 @@ pub struct Ordinals {
     pub replicas: i64,
 }
 
-/// What is to become of the pods there are, and which are not there.
+/// The ordinals of existing and missing pods.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Split {
-    /// Wanted and there, ascending.
+    /// Desired and existing, ascending.
     pub in_range: Vec<Ordinal>,
-    /// There but not wanted, in order of removal: highest first.
+    /// Existing but not desired, in order of removal: highest first.
     pub condemned: Vec<Ordinal>,
-    /// Wanted but not there, ascending.
+    /// Desired but missing, ascending.
     pub missing: Vec<Ordinal>,
 }
 
 impl Ordinals {
-    /// One past the last number that is wanted; `start` if none is.
+    /// One more than the last desired ordinal; `start` if there is none.
     #[must_use]
     pub fn end(self) -> Ordinal {
         self.start.plus(self.replicas)
     }
 
-    /// Whether a number is wanted.
+    /// Whether the set has this ordinal.
     #[must_use]
     pub fn contains(self, ordinal: Ordinal) -> bool {
         (self.start..self.end()).contains(&ordinal)
     }
 
-    /// Sorts the numbers of the pods there are.
+    /// Sorts the ordinals of existing pods.
     #[must_use]
     pub fn split(self, present: &[Ordinal]) -> Split {
         let mut present = present.to_vec();
@@ -70,19 +70,19 @@ impl Ordinals {
     }
 }
 
-/// The numbers that a set wants. A negative size is none.
+/// The ordinals of a set. A negative number of replicas counts as 0.
 #[must_use]
 pub fn ordinals(set: &StatefulSetView) -> Ordinals {
     let start = set.spec.ordinals.as_ref().and_then(|ordinals| ordinals.start).unwrap_or(0);
     Ordinals { start: Ordinal(start.into()), replicas: set.spec.replicas.unwrap_or(1).max(0).into() }
 }
 
-/// The number of a pod of this name in a set; `None` if the name is not exactly one that the set gives.
+/// The ordinal of a pod of this name in a set. `None` if the set would not create exactly this name.
 #[must_use]
 pub fn member_ordinal(set: &str, pod: &str) -> Option<Ordinal> {
     let name = PodName::parse(pod);
     let ordinal = name.ordinal.filter(|_| name.parent == set)?;
-    // `web-007` is no name that the set gives.
+    // The set never creates a pod named `web-007`.
     let digits = pod.len() - set.len() - 1;
     (ordinal.to_string().len() == digits).then_some(Ordinal(ordinal.into()))
 }

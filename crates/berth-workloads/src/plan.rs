@@ -1,5 +1,5 @@
-//! What a controller wants done, and why. Complete: whoever carries it out has nothing left to choose. Plain data: a plan can be copied, compared,
-//! written down, read back and shown.
+//! The actions of a controller and their reasons. A plan is complete: its executor makes no choices. It is plain data: a plan can be
+//! copied, compared, serialized, deserialized and displayed.
 
 mod identity;
 mod new_object;
@@ -22,28 +22,28 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use std::borrow::Cow;
 
-/// The decision of one look.
+/// The decision of one reconcile.
 ///
-/// Its `Display` has a line for each action, then one for each wait; [`Plan::brief`] is one line. Its JSON is for whoever reads it back with the same
-/// version of berth: it changes with the code, and what users get is made from it elsewhere.
+/// `Display` prints a line for each action, then one for each wait. [`Plan::brief`] is one line. Only the same version of berth can read
+/// its JSON, which changes with the code. Output for users has its own format.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Plan {
-    /// Carried out in order; a stage starts when the one before succeeded as a whole.
+    /// Executed in order. A stage starts after the one before has succeeded as a whole.
     pub stages: Vec<Stage>,
-    /// Recorded whatever becomes of the stages; never delay or fail them.
+    /// Recorded whether the stages succeed or not. Events never delay or fail them.
     pub events: Vec<EventRecord>,
-    /// What is left undone on purpose, and why.
+    /// What the plan defers deliberately, and why.
     pub waits: Vec<Wait>,
-    /// What somebody is to be asked as long as plans say so.
+    /// The question of an analysis, asked while plans contain it.
     pub question: Option<Question>,
-    /// When to look again without being woken.
+    /// When to requeue if nothing changes.
     pub look_again: Option<Timestamp>,
-    /// To be observed by the histogram `replicaset_controller_sorting_deletion_age_ratio`.
+    /// Observations for the histogram `replicaset_controller_sorting_deletion_age_ratio`.
     pub deletion_age_ratios: Vec<i64>,
 }
 
 impl Plan {
-    /// Whether it has no action: then it only waits, tells, or looks again.
+    /// Whether it has no action: it only waits, records events, or requeues.
     #[must_use]
     pub fn is_idle(&self) -> bool {
         self.is_idle_now(Due::All)
@@ -63,40 +63,42 @@ pub struct Stage {
     pub actions: Vec<Action>,
 }
 
-/// How many actions of one stage run at once: enough to fill one group commit, few enough that a stage cannot starve the others.
+/// How many actions of one stage run at once: enough to fill one group commit, but few enough that a stage cannot starve others.
 pub const STAGE_CONCURRENCY: usize = 64;
 
-/// One write, or the check that must come before one.
+/// One write, or the check before one.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Action {
-    /// Reads the object past every cache. Fails if it is gone, has another uid or is being deleted: nobody may adopt in its name then.
+    /// Reads the object past every cache. Fails if it is deleted, has another uid or is terminating, because such an object must not adopt
+    /// others.
     ConfirmAlive {
-        /// Whose uid it must still have; the resource version is not compared.
+        /// The object, which must still have its uid. The resource version is not compared.
         #[serde(with = "identity")]
         target: ObjectRef,
         /// Why.
         reason: Reason,
     },
-    /// Reads the object past every cache. Fails if it is still there under this uid: what it left must not be cleared away yet.
+    /// Reads the object past every cache. Fails if it still exists under this uid, because its remains must not be deleted yet.
     ConfirmGone {
-        /// Which must be gone; the resource version is not compared.
+        /// The object, which must be deleted. The resource version is not compared.
         #[serde(with = "identity")]
         target: ObjectRef,
         /// Why.
         reason: Reason,
     },
-    /// Reads nodes past every cache. Fails if none of them is ready and has answered lately: what goes wrong on them is no fault of what runs there.
+    /// Reads nodes past every cache. Fails if none of them is ready and has answered lately: problems of nodes are not faults of their
+    /// pods.
     ConfirmNodeReady {
         /// Their names.
         nodes: Vec<String>,
-        /// A node answers if it has renewed its lease since then. One without a lease answers as long as it is ready.
+        /// A node has answered if it has renewed its lease since then. A ready node without a lease counts as answering.
         answered_since: Timestamp,
         /// Why.
         reason: Reason,
         /// Recorded on its outcome.
         events: Outcome,
     },
-    /// Creates an object under the name it carries. `AlreadyExists` is success if the one there has the same controller uid.
+    /// Creates an object under its name. `AlreadyExists` is success if the existing object has the same controller uid.
     Create {
         /// Complete, with name and namespace.
         object: NewObject,
@@ -114,14 +116,14 @@ pub enum Action {
         subresource: Option<Subresource>,
         /// The patch.
         patch: Value,
-        /// Whether it may wait.
+        /// Whether the write can be deferred.
         urgency: Urgency,
         /// Why.
         reason: Reason,
         /// Recorded on its outcome.
         events: Outcome,
     },
-    /// Deletes one object. Absent already is success.
+    /// Deletes one object. `NotFound` is success.
     Delete {
         /// What to delete.
         #[serde(with = "identity")]
@@ -141,7 +143,7 @@ pub enum Action {
         template: Box<Pod>,
         /// How many.
         count: usize,
-        /// Whose events (`SuccessfulCreate`, `FailedCreate`).
+        /// The object of the events (`SuccessfulCreate`, `FailedCreate`).
         #[serde(with = "identity")]
         owner: ObjectRef,
         /// Why.
@@ -149,12 +151,12 @@ pub enum Action {
     },
     /// Deletes pods, all at once up to the stage's limit.
     DeletePods {
-        /// Which, those that go first first.
+        /// The pods, in order of deletion.
         victims: Vec<Victims>,
-        /// Whose events (`SuccessfulDelete`, `FailedDelete`).
+        /// The object of the events (`SuccessfulDelete`, `FailedDelete`).
         #[serde(with = "identity")]
         owner: ObjectRef,
-        /// Why any go.
+        /// Why pods are deleted.
         reason: Reason,
     },
 }
@@ -167,19 +169,19 @@ impl Eq for Action {}
 pub struct Victims {
     /// Why these and not others.
     pub rule: Rule,
-    /// Which, those that go first first.
+    /// The pods, in order of deletion.
     #[serde(with = "identity::list")]
     pub pods: Vec<ObjectRef>,
 }
 
-/// When a write has to be made.
+/// When a write is due.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Urgency {
-    /// In this look.
+    /// In this reconcile.
     #[default]
     Now,
-    /// Within [`SOON`] of the first look that would make it. Nothing is decided by what it says, and it is likely to say something else at once: a
-    /// status that counts pods as they come.
+    /// Within [`SOON`] of the first reconcile that plans it. No decision depends on its content, which is likely to change soon: a status
+    /// that counts pods while they start.
     Soon,
 }
 
@@ -203,7 +205,8 @@ impl Due {
     }
 }
 
-/// How long a write of [`Urgency::Soon`] waits for what comes besides. Too short for people to see; longer where many objects wait to be looked at.
+/// How long a write of [`Urgency::Soon`] waits for further changes. Users do not notice this delay. It is longer while many objects are
+/// queued.
 pub const SOON: SignedDuration = SignedDuration::from_millis(50);
 
 impl Action {
@@ -214,11 +217,11 @@ impl Action {
     }
 }
 
-/// The merge patch that turns `old` into `new`; `None` if they are equal. What is in `old` only becomes null, lists that differ are given
-/// whole.
+/// The merge patch that turns `old` into `new`. `None` if they are equal. Members of `old` only become null, and different lists are
+/// replaced as a whole.
 #[must_use]
 pub fn merge_patch<T: Serialize + PartialEq>(old: &T, new: &T) -> Option<Value> {
-    // Most looks find nothing to write: two trees for each would cost more than the rest of them.
+    // Most reconciles have nothing to write. Building two trees for each would cost more than the rest of the reconcile.
     if old == new {
         return None;
     }
@@ -226,8 +229,8 @@ pub fn merge_patch<T: Serialize + PartialEq>(old: &T, new: &T) -> Option<Value> 
     difference(tree(old), tree(new))
 }
 
-/// The merge patch that turns one status into the other, of which `conditions` gives the conditions. Those that are the same are left out of the trees:
-/// their times would be most of the cost.
+/// The merge patch that turns one status into the other. `conditions` returns a status's conditions. Equal conditions are left out of the
+/// trees, because their timestamps would be most of the cost.
 pub(crate) fn status_patch<S: Clone + Serialize + PartialEq, C: PartialEq>(
     old: &S,
     new: &S,
@@ -240,7 +243,7 @@ pub(crate) fn status_patch<S: Clone + Serialize + PartialEq, C: PartialEq>(
     merge_patch(&old, &new)
 }
 
-/// The merge patch that turns one document into the other; `None` if they are the same. No patch can set a member to null.
+/// The merge patch that turns one document into the other. `None` if they are equal. No patch can set a member to null.
 #[must_use]
 pub fn difference(old: Value, new: Value) -> Option<Value> {
     let (mut old, new) = match (old, new) {
@@ -259,8 +262,8 @@ pub fn difference(old: Value, new: Value) -> Option<Value> {
     (!patch.is_empty()).then_some(Value::Object(patch))
 }
 
-/// Sizes of the batches in which [`Action::CreatePods`] goes about its work: 1, 2, 4, … until all are begun. No further batch is begun after one
-/// in which a pod could not be created, so that a quota that is used up is met by few requests.
+/// Sizes of the batches of [`Action::CreatePods`]: 1, 2, 4, … until all are started. No batch follows one with a failed pod, so an
+/// exhausted quota rejects few requests.
 #[derive(Clone, Debug)]
 pub struct SlowStart {
     left: usize,
@@ -289,15 +292,15 @@ impl Iterator for SlowStart {
 /// `propagationPolicy` of a delete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Propagation {
-    /// Dependents go after the object.
+    /// Dependents are deleted after the object.
     Background,
-    /// The object goes after its dependents.
+    /// The object is deleted after its dependents.
     Foreground,
-    /// Dependents stay.
+    /// Dependents remain.
     Orphan,
 }
 
-/// Events that depend on how an action ended. The executor appends the error's text to `failure`'s message.
+/// Events that depend on the outcome of an action. The executor appends the error's text to `failure`'s message.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Outcome {
     /// When it succeeded.
@@ -306,7 +309,7 @@ pub struct Outcome {
     pub failure: Option<EventRecord>,
 }
 
-/// An event about an object; series are aggregated by whoever records it.
+/// An event about an object. The recorder aggregates series.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EventRecord {
     /// `involvedObject`.
@@ -319,14 +322,14 @@ pub struct EventRecord {
     pub severity: Severity,
     /// CamelCase.
     pub reason: Cow<'static, str>,
-    /// For people.
+    /// The message for users.
     pub message: String,
     /// How often it is recorded.
     pub repeat: Repeat,
 }
 
 impl EventRecord {
-    /// An event about an object of a resource that plans write to; recorded each time.
+    /// An event about an object of a resource that plans write. It is recorded each time.
     #[must_use]
     pub fn new(about: ObjectRef, severity: Severity, reason: impl Into<Cow<'static, str>>, message: String) -> Self {
         let about_kind = kind_of(&about.resource);
@@ -334,18 +337,18 @@ impl EventRecord {
     }
 }
 
-/// How often an event is recorded that several plans in a row give.
+/// How often an event is recorded that several consecutive plans contain.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Repeat {
     /// Each time.
     #[default]
     Each,
-    /// Once for the object's uid, reason and message: its cause lasts, and every look sees it. Whoever records events remembers it for as
-    /// long as the object is there.
+    /// Once for the object's uid, reason and message: its cause lasts, and every reconcile finds it. The recorder remembers it while the
+    /// object exists.
     Once,
-    /// As [`Repeat::Once`], for this number: what it tells of can happen again, and is another time then.
+    /// As [`Repeat::Once`], for this number: the same event about another rollout is a new one.
     OnceOf(RolloutRevision),
-    /// As [`Repeat::Once`], but for this text in place of the message: what the message tells besides may change.
+    /// As [`Repeat::Once`], but with this text in place of the message: other parts of the message can change.
     OncePer(String),
 }
 
@@ -354,7 +357,7 @@ pub enum Repeat {
 pub enum Severity {
     /// Expected.
     Normal,
-    /// Needs a look.
+    /// Requires attention.
     Warning,
 }
 

@@ -1,4 +1,4 @@
-//! Automatic rollback, as far as it is the same for every workload: what is kept of it on objects.
+//! The part of automatic rollback that all workloads share: the records on objects.
 
 use crate::{
     analysis,
@@ -13,48 +13,48 @@ use k8s_openapi::api::core::v1::PodTemplateSpec;
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, fmt};
 
-/// How many templates are remembered; beyond, the oldest are forgotten, and may be rolled back from once more.
+/// How many templates are remembered. Beyond that, the oldest are dropped and may be rolled back once more.
 pub const TEMPLATES_MAX: usize = 64;
-/// How many characters of a message are kept: an event has no more.
+/// How many characters of a message are stored: an event has no more.
 const MESSAGE_CHARS_MAX: usize = 1024;
 
-/// For how long all pods of a template must stay available until its rollout has succeeded. A container that crashes a moment after its start makes its pod
-/// available for that moment.
+/// How long all pods of a template must stay available until its rollout has succeeded. A container that crashes right after its start
+/// makes its pod available briefly.
 pub const STEADY: SignedDuration = SignedDuration::from_secs(10);
 
-/// How long ago a node that is well has renewed its lease at most: kubelets do so every 10 s. That a node is lost is in its status only 40 s later.
+/// The maximum age of a healthy node's lease renewal: kubelets renew every 10 s. The node's status reports a lost node only 40 s later.
 const NODE_ANSWERS_WITHIN: SignedDuration = SignedDuration::from_secs(12);
 
 type Annotations = BTreeMap<String, String>;
 
-/// For how long all pods of a template must stay available until its rollout has succeeded, or a step of it is reached: 10 s, or the deadline where that is
-/// shorter.
+/// How long all pods of a template must stay available until its rollout has succeeded, or a step of it is reached: 10 s, or the deadline
+/// if that is shorter.
 #[must_use]
 pub fn steady(deadline: SignedDuration) -> SignedDuration {
     STEADY.min(deadline)
 }
 
-/// The last automatic rollback of a workload, as the annotation [`BERTH_ROLLBACK`] keeps it.
+/// The last automatic rollback of a workload, as stored in the annotation [`BERTH_ROLLBACK`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Record {
-    /// The number of the rollout back: that of the template that it went to, from then on.
+    /// The number of the rollback's own rollout, which its target template has from then on.
     pub revision: RolloutRevision,
-    /// The hash of that template. Who changes the template before its rollout has begun gets the number.
+    /// The hash of that template. A template that a user sets before the rollout begins gets the number too, but has another hash.
     pub template_hash: TemplateHash,
     /// The number of the rollout that failed.
     pub from_revision: RolloutRevision,
-    /// The number that the template had before.
+    /// The former number of the target template.
     pub to_revision: RolloutRevision,
-    /// The word of the cause ([`crate::cause::Kind::reason`]), where one is known, or `analysis_failed`, `analysis_unanswered`.
+    /// The reason of the cause ([`crate::cause::Kind::reason`]) if it is known, otherwise `analysis_failed` or `analysis_unanswered`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// In a sentence.
+    /// The failure as a sentence.
     pub message: String,
 }
 
 impl Record {
-    /// What the annotation says; `None` where it is missing, or nobody's who knows its form.
+    /// Reads the annotation. `None` if it is missing or cannot be parsed.
     #[must_use]
     pub fn of(annotations: &Annotations) -> Option<Self> {
         serde_json::from_str(annotations.get(BERTH_ROLLBACK)?).ok()
@@ -67,7 +67,7 @@ impl Record {
         serde_json::to_string(&Self { message, ..self.clone() }).expect("it has string keys only")
     }
 
-    /// What there is to say where its template fails too.
+    /// The message if the target template fails too.
     pub(crate) fn failure(&self) -> String {
         let Self { revision, from_revision, .. } = self;
         format!(
@@ -75,7 +75,7 @@ impl Record {
         )
     }
 
-    /// What the rollout did that was gone back from: `missed its progress deadline`, `failed its analysis`.
+    /// The failure of the rolled-back rollout: `missed its progress deadline`, `failed its analysis`.
     #[must_use]
     pub fn failed(&self) -> &'static str {
         match self.reason.as_deref() {
@@ -84,29 +84,30 @@ impl Record {
         }
     }
 
-    /// Whether it has made the rollout of this number, to this template.
+    /// Whether this rollback caused the rollout of this number, to this template.
     #[must_use]
     pub fn has_made(&self, revision: RolloutRevision, template: &PodTemplateSpec) -> bool {
         self.revision == revision && self.template_hash == template_hash(&without_hash(template), None)
     }
 
-    /// Whether what keeps this revision keeps the record too: for people who look at the history.
+    /// Whether the object of this revision stores the record too, for users who read the history.
     #[must_use]
     pub fn is_about(&self, revision: RolloutRevision, template: &PodTemplateSpec) -> bool {
         self.from_revision == revision || self.has_made(revision, template)
     }
 }
 
-/// How a template gives way.
+/// How a template is rolled back.
 pub(crate) enum WayBack {
-    /// At once, and nothing else happens in this sync.
+    /// At once, with no other action in this sync.
     Now(Stage),
-    /// These stages, after all other work of the sync: the first asks whether a node answers. Until one does, the rest of the work goes on.
+    /// These stages come after all other work of the sync. The first one checks whether a node answers. Until one does, the other work
+    /// continues.
     IfConfirmed([Stage; 2]),
 }
 
 impl WayBack {
-    /// `confirm`: what [`nodes_to_confirm`] gives.
+    /// `confirm` is the result of [`nodes_to_confirm`].
     pub(crate) fn new(confirm: Option<Action>, rollback: Action) -> Self {
         let stage = |action| Stage { actions: vec![action] };
         match confirm {
@@ -116,9 +117,9 @@ impl WayBack {
     }
 }
 
-/// What comes before a way back from a template whose pods report no cause: they may be on nodes that are lost, and no other template would help then.
-/// `nodes`: of the pods that are not ready. `skipped`: the event where none of them answers, once for each template of this hash. `None` where there is no
-/// such pod, or one has no node yet.
+/// The check before a rollback from a template whose pods report no cause. The pods may be on lost nodes, and another template would not
+/// help then. `nodes` contains the nodes of unready pods. `skipped` is the event if none of them answers, recorded once for each template
+/// of this hash. `None` if there is no such pod, or one has no node yet.
 pub(crate) fn nodes_to_confirm(
     nodes: Vec<String>,
     record: &Record,
@@ -145,22 +146,22 @@ impl fmt::Display for Record {
     }
 }
 
-/// Why a template that has missed its deadline does not give way.
+/// Why a template that has missed its deadline is not rolled back.
 pub(crate) enum Stays {
-    /// It did once, and somebody has brought it back.
+    /// It was rolled back before, and a user has restored it.
     BroughtBack,
-    /// Pods of it that are there are all available: what it waits for is something else.
+    /// All its existing pods are available, so the rollout waits for something else.
     NoneFails,
-    /// What is wrong is not the template's.
+    /// The cause is not in the template.
     NotItsOwn(Cause),
-    /// No other revision that is still there was ever complete.
+    /// No other existing revision was ever complete.
     NothingBefore,
-    /// It was complete in an earlier rollout, so that what makes it fail is not in it.
+    /// It was complete in an earlier rollout, so the cause is not in the template.
     CompleteBefore,
 }
 
 impl Stays {
-    /// One word for each thing that is told once.
+    /// A different word for each event that is recorded once.
     pub(crate) fn word(&self) -> &'static str {
         match self {
             Self::BroughtBack => "brought_back",
@@ -188,8 +189,8 @@ impl fmt::Display for Stays {
     }
 }
 
-/// The templates that any of these annotations remember, oldest first, in the order of the last that tells of them; the oldest are forgotten where
-/// there are too many. Empty if there are none.
+/// The templates that any of these annotations remember, oldest first. A template's position is that of the last annotation that contains
+/// it. The oldest are dropped above the limit. Empty if there are none.
 #[must_use]
 pub fn remembered<'a>(objects: impl IntoIterator<Item = &'a Annotations>) -> String {
     let mut all: Vec<&str> = Vec::new();
@@ -202,7 +203,7 @@ pub fn remembered<'a>(objects: impl IntoIterator<Item = &'a Annotations>) -> Str
     all[all.len().saturating_sub(TEMPLATES_MAX)..].join(",")
 }
 
-/// Whether the template of this hash is among those that these annotations remember.
+/// Whether these annotations remember the template of this hash.
 #[must_use]
 pub fn is_remembered(annotations: &Annotations, hash: &TemplateHash) -> bool {
     hashes(annotations).any(|known| known == hash)
@@ -212,13 +213,13 @@ fn hashes(annotations: &Annotations) -> impl Iterator<Item = &str> {
     annotations.get(BERTH_ROLLED_BACK_TEMPLATES).into_iter().flat_map(|text| text.split(',')).filter(|hash| !hash.is_empty())
 }
 
-/// The number of the last complete rollout to what keeps a revision; `None` if there was none, or the annotation is no number.
+/// The number of the last complete rollout to this revision. `None` if there was none, or the annotation is not a number.
 #[must_use]
 pub fn completed_revision(annotations: &Annotations) -> Option<RolloutRevision> {
     annotations.get(BERTH_COMPLETED_REVISION)?.parse().ok()
 }
 
-/// The annotations that say that the rollout of this number was complete at this time.
+/// The annotations that record a complete rollout of this number at this time.
 #[must_use]
 pub fn completion(revision: RolloutRevision, at: Timestamp) -> [(&'static str, String); 2] {
     let seconds = at.strftime("%Y-%m-%dT%H:%M:%SZ").to_string();

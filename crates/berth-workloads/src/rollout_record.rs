@@ -1,7 +1,7 @@
-//! What is kept of a rollout on the object that keeps its revision (a ReplicaSet, a ControllerRevision): when it began and by whom, and how it ended. With the gate
-//! [`berth_api::Gate::RolloutRecords`].
+//! The record of a rollout on the object of its revision (a ReplicaSet, a ControllerRevision): when it began, its author, and its end. The
+//! gate is [`berth_api::Gate::RolloutRecords`].
 //!
-//! A record is of one revision: that of the number which it names. One that names another is left over, and means nothing.
+//! A record belongs to the revision whose number it contains. A record with another number is stale and is ignored.
 
 use crate::{cause::Cause, rollback};
 use berth_api::{annotations::BERTH_ROLLOUT, apps::records::Change, metadata::has_room_for};
@@ -10,26 +10,26 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// How many characters of a message are kept: an event has no more.
+/// How many characters of a message are stored: an event has no more.
 const MESSAGE_CHARS_MAX: usize = 1024;
 
 type Annotations = BTreeMap<String, String>;
 
-/// One rollout, as the annotation [`BERTH_ROLLOUT`] keeps it.
+/// One rollout, as stored in the annotation [`BERTH_ROLLOUT`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Rollout {
     /// Its number.
     pub revision: RolloutRevision,
-    /// When it got that, in whole seconds.
+    /// When it got its number, in whole seconds.
     pub began: Timestamp,
-    /// The number that the same template had before.
+    /// The former number of the same template.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub former_revision: Option<RolloutRevision>,
-    /// Who changed the template to this one, by the workload's own annotation.
+    /// The author of the template change, from the workload's own annotation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<Change>,
-    /// `None`: it has not, or nobody has seen it.
+    /// `None` if it has not ended, or no controller has observed its end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended: Option<Ended>,
 }
@@ -38,17 +38,17 @@ pub struct Rollout {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Ended {
-    /// When that was seen, in whole seconds.
+    /// When the controller observed the end, in whole seconds.
     pub at: Timestamp,
     /// How.
     pub how: How,
-    /// The number of the rollout that took its place.
+    /// The number of the rollout that replaced it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub revision: Option<RolloutRevision>,
-    /// The word of the cause ([`crate::cause::Kind::reason`]), where one is known.
+    /// The reason of the cause ([`crate::cause::Kind::reason`]) if it is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// What there is to say about it.
+    /// The message.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
 }
@@ -56,18 +56,18 @@ pub struct Ended {
 /// How a rollout ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum How {
-    /// Every pod that was wanted had its template and was available.
+    /// Every desired pod had its template and was available.
     Complete,
-    /// It missed its deadline. It goes on trying, and may be complete later.
+    /// It missed its deadline. It continues, and can be complete later.
     Failed,
-    /// Another template came before it was complete.
+    /// Another template replaced it before it was complete.
     Superseded,
-    /// It failed, and its controller went back to another template by itself.
+    /// It failed, and its controller rolled back to another template automatically.
     RolledBack,
 }
 
 impl How {
-    /// Whether this may still become `next`.
+    /// Whether this end may still change to `next`.
     fn may_become(self, next: Self) -> bool {
         match (self, next) {
             (Self::Failed, Self::Complete | Self::RolledBack) => true,
@@ -77,13 +77,13 @@ impl How {
 }
 
 impl Rollout {
-    /// A rollout that begins. `workload` are the annotations of what is rolled out.
+    /// The record of a rollout that begins. `workload` contains the workload's annotations.
     #[must_use]
     pub fn begun(revision: RolloutRevision, former_revision: Option<RolloutRevision>, workload: &Annotations, now: Timestamp) -> Self {
         Self { revision, began: whole(now), former_revision, by: Change::of(workload), ended: None }
     }
 
-    /// What the annotation says, if that is of the rollout of this number.
+    /// Reads the annotation. `None` if it is not about the rollout of this number.
     #[must_use]
     pub fn of(annotations: &Annotations, revision: RolloutRevision) -> Option<Self> {
         let rollout: Self = serde_json::from_str(annotations.get(BERTH_ROLLOUT)?).ok()?;
@@ -91,7 +91,7 @@ impl Rollout {
         (rollout.revision == revision).then_some(Self { by, ..rollout })
     }
 
-    /// Keeps it. Annotations that are as large as they may be already stay as they are: a record is not worth a rollout.
+    /// Stores the record. Annotations at the size limit do not change, because a record must not block a rollout.
     pub fn keep(&self, annotations: &mut Annotations) {
         let value = serde_json::to_string(self).expect("it has string keys only");
         if has_room_for(annotations, BERTH_ROLLOUT, &value) {
@@ -100,7 +100,7 @@ impl Rollout {
     }
 }
 
-/// The record of this rollout with this end; `None` if there is no record, or it has had its end.
+/// The record of this rollout with this end. `None` if there is no record, or it already has an end.
 #[must_use]
 pub fn ended(annotations: &Annotations, revision: RolloutRevision, end: &Ended) -> Option<Rollout> {
     let rollout = Rollout::of(annotations, revision)?;
@@ -109,13 +109,13 @@ pub fn ended(annotations: &Annotations, revision: RolloutRevision, end: &Ended) 
 }
 
 impl Ended {
-    /// The end of one that came to this.
+    /// The end of a complete rollout.
     #[must_use]
     pub fn complete(now: Timestamp) -> Self {
         Self { at: whole(now), how: How::Complete, revision: None, reason: None, message: None }
     }
 
-    /// The end of one that missed its deadline, by a cause or, where none is known, as `standing` says.
+    /// The end of a rollout that missed its deadline, with its cause or, if none is known, the text of `standing`.
     #[must_use]
     pub fn failed(now: Timestamp, cause: Option<&Cause>, standing: impl FnOnce() -> String) -> Self {
         let message = cause.map_or_else(standing, Cause::to_string);
@@ -123,13 +123,13 @@ impl Ended {
         Self { how: How::Failed, reason, message: Some(short(&message)), ..Self::complete(now) }
     }
 
-    /// The end of one that another has taken the place of.
+    /// The end of a rollout that another one has replaced.
     #[must_use]
     pub fn superseded(now: Timestamp, by: RolloutRevision, message: Option<String>) -> Self {
         Self { how: How::Superseded, revision: Some(by), message, ..Self::complete(now) }
     }
 
-    /// The end of one that its controller went back from.
+    /// The end of a rollout that its controller has rolled back.
     #[must_use]
     pub fn rolled_back(now: Timestamp, record: &rollback::Record) -> Self {
         let (reason, message) = (record.reason.clone(), Some(short(&record.message)));
@@ -141,7 +141,7 @@ fn short(message: &str) -> String {
     message.chars().take(MESSAGE_CHARS_MAX).collect()
 }
 
-/// As objects have times.
+/// Truncates to seconds, as in API objects.
 fn whole(at: Timestamp) -> Timestamp {
     Timestamp::from_second(at.as_second()).unwrap_or(at)
 }
@@ -220,7 +220,7 @@ mod tests {
         assert_eq!(full.len(), 1);
     }
 
-    /// Programs read it: a change of it is a change of the interface.
+    /// Programs read the record, so a change of a key or word is an interface change.
     #[test]
     fn every_key_and_word_is_as_promised() {
         let mut annotations = begun();

@@ -1,6 +1,6 @@
-//! Narrow views: what plans read of an object, decoded straight from its JSON. Fields that no plan reads are skipped, not stored.
+//! Narrow views: the fields that plans read of an object, decoded directly from its JSON. Other fields are skipped, not stored.
 //!
-//! A view carries the revision of the version it was made from, so that a plan can say which version it depends on.
+//! A view contains the revision of its version, so that a plan can state which version it depends on.
 
 use crate::{
     owners::OwnerReferences,
@@ -62,30 +62,30 @@ pub struct Meta {
     pub name: Name,
     /// Its uid.
     pub uid: Uid,
-    /// The resource version of this version.
+    /// The resource version.
     pub revision: Revision,
-    /// Of the spec.
+    /// The generation of the spec.
     pub generation: Generation,
     /// Its labels.
     pub labels: Labels,
-    /// All its owners, complete: adopting and releasing write the whole list.
+    /// All its owners, because adopting and releasing write the whole list.
     pub owners: OwnerReferences,
     /// `creationTimestamp`.
     pub created: Option<Timestamp>,
     /// `deletionTimestamp`: for pods, when the grace period ends.
     pub deleted: Option<Timestamp>,
-    /// What other controllers wrote of it.
+    /// What other controllers wrote to it.
     pub foreign: Option<Box<ForeignWrites>>,
 }
 
 impl Meta {
-    /// The owner that manages it, if one does.
+    /// Its controller, if it has one.
     #[must_use]
     pub fn controller(&self) -> Option<&OwnerReference> {
         self.owners.iter().find(|owner| owner.controller == Some(true))
     }
 
-    /// Whether the object with this uid manages it.
+    /// Whether the object with this uid is its controller.
     #[must_use]
     pub fn is_controlled_by(&self, uid: &Uid) -> bool {
         self.controller().is_some_and(|owner| owner.uid == *uid)
@@ -106,7 +106,7 @@ impl Meta {
     }
 }
 
-/// The group of the workloads.
+/// The API group of the workloads.
 pub const APPS: &str = "apps";
 
 /// `status.phase` of a pod.
@@ -120,18 +120,18 @@ pub enum PodPhase {
     Pending,
     /// At least one container runs.
     Running,
-    /// All containers ended well.
+    /// All containers succeeded.
     Succeeded,
-    /// All containers ended, at least one badly.
+    /// All containers ended, and at least one failed.
     Failed,
     /// Its node does not report.
     Unknown,
-    /// A text that is none of the above.
+    /// Any other text.
     Other,
 }
 
 impl PodPhase {
-    /// Whether the pod has run to its end.
+    /// Whether the pod has finished.
     #[must_use]
     pub fn is_finished(self) -> bool {
         matches!(self, Self::Succeeded | Self::Failed)
@@ -172,9 +172,9 @@ pub struct PodView {
     pub restarts: i32,
     /// The highest restart count of its init containers that restart always.
     pub sidecar_restarts: i32,
-    /// Names of claims by the names of the volumes that they are mounted as.
+    /// Names of claims by the names of the pod's volumes.
     pub claims: BTreeMap<String, String>,
-    /// What it says of why it is not ready, or not gone.
+    /// Why it is not ready or not deleted, from its own status.
     pub symptoms: Option<Box<Symptoms>>,
 }
 
@@ -208,23 +208,23 @@ impl View for PodView {
     }
 }
 
-/// Why containers wait that are about to start: no reason for anybody to look closer.
+/// Waiting reasons of containers that are about to start. They indicate no problem.
 const STARTING: [&str; 2] = ["ContainerCreating", "PodInitializing"];
 
 impl PodView {
-    /// Whether it counts towards a set's replicas: neither finished nor being deleted.
+    /// Whether it counts toward a set's replicas: neither finished nor terminating.
     #[must_use]
     pub fn is_active(&self) -> bool {
         !self.phase.is_finished() && self.meta.deleted.is_none()
     }
 
-    /// Whether it is being deleted and still holds its place.
+    /// Whether it is terminating and not finished.
     #[must_use]
     pub fn is_terminating(&self) -> bool {
         !self.phase.is_finished() && self.meta.deleted.is_some()
     }
 
-    /// Why its containers wait, each reason once, in order of the containers. None, once it is ready.
+    /// Why its containers wait, each reason once, in order of the containers. Empty once it is ready.
     #[must_use]
     pub fn waiting_reasons(&self) -> Vec<&str> {
         let containers = self.symptoms.iter().flat_map(|symptoms| &symptoms.containers);
@@ -237,8 +237,8 @@ impl PodView {
         reasons
     }
 
-    /// Why it does not come up: that the scheduler finds no node for it, and what its containers wait for, but for what each waits for that is about to
-    /// start.
+    /// Why it does not become ready: an unschedulable pod, and the waiting reasons of its containers. Reasons of containers that are about
+    /// to start are left out.
     pub fn troubles(&self) -> impl Iterator<Item = &str> {
         let waiting = self.waiting_reasons().into_iter().filter(|reason| !STARTING.contains(reason));
         self.is_unschedulable().then_some("Unschedulable").into_iter().chain(waiting)
@@ -251,7 +251,7 @@ impl PodView {
         said.is_some_and(|said| said.reason == "Unschedulable")
     }
 
-    /// When a ready pod becomes (or became) available. `None`: not as long as nothing changes.
+    /// When a ready pod becomes (or became) available. `None` if it is not ready.
     #[must_use]
     pub fn available_at(&self, min_ready_seconds: i32) -> Option<Timestamp> {
         match (self.ready, min_ready_seconds) {
@@ -280,13 +280,13 @@ pub struct ReplicaSetView {
     pub replicas: i32,
     /// `spec.minReadySeconds`.
     pub min_ready_seconds: i32,
-    /// Which pods belong to it; `None` if the selector is missing or not valid.
+    /// The selector of its pods. `None` if the selector is missing or not valid.
     pub selector: Option<Selector>,
-    /// When pods are replaced that somebody else deletes: berth's annotation, parsed.
+    /// When pods that another client deletes are replaced: berth's annotation, parsed.
     pub deleted_pod_policy: PodReplacementPolicy,
-    /// The pods it makes. Shared: a template may be large.
+    /// The template of its pods. Shared, because it may be large.
     pub template: Arc<PodTemplateSpec>,
-    /// What was last observed.
+    /// The stored status.
     pub status: ReplicaSetStatus,
 }
 
@@ -321,23 +321,23 @@ impl ReplicaSetView {
     }
 }
 
-/// What is wanted of a workload that replaces its pods when its template changes.
+/// The spec of a workload that replaces its pods when its template changes.
 pub trait WorkloadSpec: Clone + Default + DeserializeOwned + Serialize + Send + Sync + 'static {
-    /// What is observed of it.
+    /// The status of the workload.
     type Status: Clone + Default + DeserializeOwned + Serialize + Send + Sync + 'static;
-    /// What is chosen in it and in its annotations.
+    /// The parsed choices in the spec and the annotations.
     type Choices: Clone + Debug + Default + PartialEq + Send + Sync + 'static;
-    /// What it is.
+    /// The resource of the workload.
     const RESOURCE: GroupResource;
 
     /// `selector`.
     fn selector(&self) -> Option<&LabelSelector>;
-    /// What is chosen in it, and in these annotations of the workload.
+    /// Parses the choices in the spec and in these annotations of the workload.
     fn choices(&self, annotations: &BTreeMap<String, String>) -> Self::Choices;
-    /// [`View::decode`] of the workload: here, so that it is compiled here and not wherever one is read.
+    /// [`View::decode`] of the workload. It is a method here so that it is compiled only in this crate.
     ///
     /// # Errors
-    /// JSON that is none.
+    /// The text is not valid JSON, or a field has another type.
     fn decode(json: &[u8], revision: Revision) -> Result<WorkloadView<Self>, serde_json::Error>;
 }
 
@@ -391,13 +391,13 @@ pub struct WorkloadView<S: WorkloadSpec> {
     pub meta: Meta,
     /// Its annotations.
     pub annotations: BTreeMap<String, String>,
-    /// What is wanted. Shared: a template may be large.
+    /// The spec. Shared, because its template may be large.
     pub spec: Arc<S>,
-    /// What is chosen in the spec and the annotations, parsed.
+    /// The parsed choices in the spec and the annotations.
     pub choices: S::Choices,
     /// `spec.selector`, parsed; `None` if it is missing or not valid.
     pub selector: Option<Selector>,
-    /// What was last observed.
+    /// The stored status.
     pub status: S::Status,
 }
 
@@ -439,11 +439,11 @@ impl<S: WorkloadSpec> WorkloadView<S> {
 pub struct BudgetView {
     /// Its metadata.
     pub meta: Meta,
-    /// What is wanted.
+    /// The spec.
     pub spec: PodDisruptionBudgetSpec,
-    /// `spec.selector`, parsed; `None` if it is missing or not valid: then it selects nothing.
+    /// `spec.selector`, parsed. `None` if it is missing or not valid: then it selects nothing.
     pub selector: Option<Selector>,
-    /// What was last observed, and the evictions that were granted.
+    /// The stored status, including granted evictions.
     pub status: PodDisruptionBudgetStatus,
 }
 
@@ -472,7 +472,7 @@ impl BudgetView {
     }
 }
 
-/// How many pods an object wants, whatever else it is: what counts of a Deployment, a ReplicaSet or a StatefulSet that a pod goes back to.
+/// The number of replicas of any scalable object: the only field that matters of the Deployment, ReplicaSet or StatefulSet that owns a pod.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ScaleView {
     /// Its metadata.

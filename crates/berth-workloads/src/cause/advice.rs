@@ -1,4 +1,5 @@
-//! Everything that a rollout may hang on: which is told first, what happens next by itself, and what a person can do, by the table of `table.rs`.
+//! Everything that can block a rollout: which obstacle is reported first, what happens next, and what a user can do. The texts are in
+//! `table.rs`.
 
 use super::{
     Cause,
@@ -7,12 +8,12 @@ use super::{
 use crate::plan::Wait;
 use std::fmt;
 
-/// What a rollout hangs on: something in the way, or something left undone on purpose. `Display` gives its one text.
+/// What blocks a rollout: a cause, or a deliberate wait of its controller. `Display` gives its only text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Obstacle {
-    /// In the way.
+    /// Something blocks the rollout.
     Cause(Cause),
-    /// Left undone.
+    /// The controller waits deliberately.
     Wait(Wait),
 }
 
@@ -25,25 +26,25 @@ impl fmt::Display for Obstacle {
     }
 }
 
-/// What commands are about.
+/// The names that commands contain.
 #[derive(Clone, Copy, Debug)]
 pub struct AdviceContext<'a> {
-    /// `deployment/web`: what has the template.
+    /// The workload that has the template: `deployment/web`.
     pub workload: &'a str,
     /// Its namespace.
     pub namespace: &'a str,
-    /// Whether there is an earlier template to go back to.
+    /// Whether an earlier template exists that a rollback can return to.
     pub has_earlier: bool,
-    /// Pods that do not have the template that is wanted now, by name. To go back would only bring their template back.
+    /// The names of pods that do not have the current template. A rollback would only bring their template back.
     pub outdated: &'a [String],
-    /// Whether another template alone replaces a pod that fails.
+    /// Whether a new template alone replaces a failing pod.
     pub replacement: Replacement,
 }
 
-/// What becomes of pods that fail when the template changes.
+/// What a change of the template does to failing pods.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Replacement {
-    /// They are replaced.
+    /// The controller replaces them.
     #[default]
     ByItself,
     /// The update waits for them, as a rolling update of a StatefulSet does.
@@ -53,7 +54,7 @@ pub enum Replacement {
     },
 }
 
-/// The ways out where the update waits for the pod (KEP-3541, "Motivation").
+/// The remedies if the update waits for the pod (KEP-3541, "Motivation").
 const WAYS_OUT: [(&str, &str); 2] = [
     (
         "delete the pod, so that its controller creates it from the newest template. The update waits for that",
@@ -62,27 +63,27 @@ const WAYS_OUT: [(&str, &str); 2] = [
     ("or let berth's controllers delete such pods", "kubectl annotate {workload} berth.dev/repair=Revision -n {namespace}"),
 ];
 
-/// For a pod whose template is not the wanted one, where its controller replaces pods that fail.
+/// The remedy for a pod with an outdated template whose controller replaces failing pods.
 const OUTDATED: (&str, &str) = (
     "it has an old template: delete the pod, so that its controller creates it from the newest one",
     "kubectl delete pod {pod} -n {namespace}",
 );
 
-/// For a pod that has the wanted template.
+/// The remedy for a pod that has the current template.
 const GO_BACK: (&str, &str) = ("or roll back to the previous template", "berth rollout undo {workload} -n {namespace}");
 
-/// What a person can do.
+/// What a user can do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ToDo {
-    /// To what end.
+    /// The purpose.
     pub text: &'static str,
-    /// For a shell. Names are quoted where they need it, so that it does what it says whatever a cluster calls its objects; words in capitals are for the
-    /// reader to replace.
+    /// The shell command. Names are quoted where necessary, so that no object's name can change its meaning. The user replaces words in
+    /// capitals.
     pub command: String,
 }
 
 impl Obstacle {
-    /// Its name for programs; never changed.
+    /// The name for programs. It never changes.
     #[must_use]
     pub fn reason(&self) -> &'static str {
         match self {
@@ -91,20 +92,20 @@ impl Obstacle {
         }
     }
 
-    /// What happens by itself, and when.
+    /// What happens without a user, and when.
     #[must_use]
     pub fn next(&self) -> &'static str {
         TABLE[self.rank()].next
     }
 
-    /// What a person can do about it.
+    /// What a user can do about it.
     #[must_use]
     pub fn to_do(&self, place: AdviceContext<'_>) -> Vec<ToDo> {
         let row = &TABLE[self.rank()];
         let pod = self.pod().unwrap_or("POD");
         let fill = |command: &str| {
             let filled = [("{workload}", place.workload), ("{namespace}", place.namespace), ("{pod}", pod)];
-            // What is filled in is not looked through again: a name may look like a place.
+            // Filled-in names are not searched for placeholders again.
             pieces(command, &filled)
         };
         let is_outdated = self.pod().is_some_and(|pod| place.outdated.iter().any(|name| name == pod));
@@ -116,7 +117,7 @@ impl Obstacle {
         };
         let filled = |&(text, command): &(&'static str, &str)| ToDo { text, command: fill(command) };
         if is_outdated && !ways_out.is_empty() {
-            // Neither an image nor an earlier template reaches it.
+            // Neither a new image nor an earlier template reaches such a pod.
             return ways_out.iter().map(filled).collect();
         }
         let mut to_do: Vec<_> = row.to_do.iter().map(filled).collect();
@@ -138,7 +139,7 @@ impl Obstacle {
         TABLE.iter().position(is_of).expect("the table has a row for each kind, which is checked when it is compiled")
     }
 
-    /// The pod that it names.
+    /// The pod that the obstacle names.
     fn pod(&self) -> Option<&str> {
         match self {
             Self::Cause(cause) => (cause.about.kind == "Pod").then_some(&cause.about.name),
@@ -155,7 +156,7 @@ impl Obstacle {
     }
 }
 
-/// The one to tell first is first.
+/// Sorts the obstacles by rank: the first one is reported first.
 #[must_use]
 pub fn ranked(causes: impl IntoIterator<Item = Cause>, waits: impl IntoIterator<Item = Wait>) -> Vec<Obstacle> {
     let (causes, waits) = (causes.into_iter().map(Obstacle::Cause), waits.into_iter().map(Obstacle::Wait));
@@ -164,7 +165,7 @@ pub fn ranked(causes: impl IntoIterator<Item = Cause>, waits: impl IntoIterator<
     all
 }
 
-/// The command with these places filled, each by a word of a shell.
+/// The command with these placeholders filled. Each name becomes one shell word.
 fn pieces(command: &str, filled: &[(&str, &str)]) -> String {
     let (mut rest, mut text) = (command, String::new());
     loop {
@@ -176,7 +177,7 @@ fn pieces(command: &str, filled: &[(&str, &str)]) -> String {
     }
 }
 
-/// One word of a shell, quoted where it would be more.
+/// One shell word, quoted if necessary.
 fn word(name: &str) -> String {
     let is_plain = |char: char| char.is_ascii_alphanumeric() || "-_./:".contains(char);
     match name.chars().all(is_plain) && !name.is_empty() && !name.starts_with('-') {

@@ -1,10 +1,11 @@
-//! Why a workload's pods are not there, not up or not gone, although its controller has done its part: one table of causes, most telling first.
+//! Why a workload's pods are missing, not ready or not deleted although its controller has done its part. One table of causes, most
+//! informative first.
 //!
-//! A [`crate::plan::Wait`] is what a controller leaves undone on purpose; a [`Cause`] is what stands in the way of the rest. [`of_deployment`] and
-//! [`of_stateful_set`] look at everything that is known of a workload; [`of_pod`] at one pod alone, whatever the time. The rules about pods are in
-//! the table of `pods.rs`, those about pods that could not be made in `refusal.rs`, those about what else is in the namespace in `neighbours.rs`. To add a
-//! cause: a case of [`Kind`] at its rank, with its words, a rule with its test, and a line in `table.rs`: what happens next by itself, and
-//! what a person can do.
+//! A [`crate::plan::Wait`] is what a controller defers deliberately. A [`Cause`] is what blocks the rest. [`of_deployment`] and
+//! [`of_stateful_set`] evaluate everything known about a workload. [`of_pod`] evaluates one pod, independent of the time. The rules about
+//! pods are in the table of `pods.rs`, those about refused pods in `refusal.rs`, and those about other objects of the namespace in
+//! `neighbours.rs`. To add a cause, add a case of [`Kind`] at its rank with its words, a rule with its test, and a line in `table.rs`: what
+//! happens next, and what a user can do.
 
 mod advice;
 mod neighbours;
@@ -27,74 +28,74 @@ pub use workload::{
 use jiff::Timestamp;
 use std::fmt;
 
-/// What stands in the way. The order is the rank: the first of several is the one to look at first.
+/// What blocks a workload. The order of the cases is the rank: users investigate the first of several.
 ///
-/// A pod that came far and fails tells of the template, and every pod made from it will fail alike: so what containers say comes first, from the
-/// image to the probe. Then pods that got no node, then those that were never made: both may pass by themselves, when others go. Then what
-/// holds pods that have a node, and what keeps pods from going. Then, that nobody looks at the object at all: where anything else is known,
-/// somebody does. Last, what may do harm and need not.
+/// A pod that gets far and then fails points to the template, and every pod of that template fails alike. So container failures come first,
+/// from the image to the probe. Pods without a node follow, and then refused pods: both can resolve when other pods end. Then come the
+/// causes that block pods on a node, and those that delay termination. Then a missing controller: any other cause proves that a controller
+/// acts. Possible harm comes last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Kind {
-    /// An image cannot be pulled, or its name is none.
+    /// An image cannot be pulled, or its name is invalid.
     ImagePull,
-    /// A container cannot be made or started: a missing ConfigMap or Secret, a command that is not there.
+    /// A container cannot be created or started: a missing ConfigMap or Secret, or a missing command.
     ContainerConfig,
-    /// A container ends again and again.
+    /// A container ends repeatedly.
     Crash,
-    /// A pod failed as a whole: evicted, refused by its node.
+    /// A pod failed as a whole: evicted, or rejected by its node.
     PodFailed,
-    /// A pod is on a node that does not answer.
+    /// The pod's node does not respond.
     NodeLost,
-    /// A pod runs and is not ready: a probe fails, or a readiness gate is shut.
+    /// A pod runs but is not ready: a probe fails, or a readiness gate is false.
     NotReady,
-    /// No node has room.
+    /// No node has enough resources.
     UnschedulableResources,
-    /// No node is one that the pod selects, or its affinity or spreading allows.
+    /// No node matches the pod's selector, affinity or spread constraints.
     UnschedulableAffinity,
     /// Nodes have taints that the pod does not tolerate.
     UnschedulableTaint,
-    /// A claim is missing or unbound, or its volume is elsewhere.
+    /// A claim is missing or unbound, or its volume is not accessible from the node.
     UnschedulableVolume,
-    /// No volume can be made for a claim.
+    /// No volume can be provisioned for a claim.
     Provisioning,
-    /// No node takes new pods: all are cordoned.
+    /// All nodes are cordoned.
     UnschedulableCordoned,
-    /// No node, for another reason.
+    /// No node fits, for another reason.
     Unschedulable,
     /// A ResourceClaim is missing.
     ResourceClaim,
     /// A scheduling gate keeps the pod from being scheduled.
     SchedulingGated,
-    /// A quota is full, or demands amounts that the pod does not name.
+    /// A quota is exhausted, or requires amounts that the pod does not specify.
     Quota,
     /// A LimitRange forbids the pod.
     LimitRange,
     /// The namespace's pod security level forbids the pod.
     PodSecurity,
-    /// An admission webhook refuses the pod, or cannot be asked.
+    /// An admission webhook rejects the pod, or is unreachable.
     Webhook,
-    /// The pod, or its ReplicaSet, is refused for another reason.
+    /// The API server rejects the pod or its ReplicaSet for another reason.
     Refused,
     /// A volume cannot be attached or mounted.
     Volume,
-    /// A pod has a node and does not start.
+    /// A pod is bound to a node and does not start.
     NotStarted,
-    /// A finalizer holds a pod that has ended.
+    /// A finalizer blocks the deletion of a pod that has ended.
     Finalizer,
-    /// A pod is there beyond its grace period.
+    /// A pod still exists after its grace period.
     TerminationOverdue,
-    /// A pod's node is to be emptied, and a disruption budget keeps the pod there.
+    /// A pod's node is being drained, and a disruption budget blocks the pod's eviction.
     Budget,
-    /// No scheduler has said anything of the pod.
+    /// No scheduler has reported on the pod.
     NotScheduled,
-    /// No controller has seen the object.
+    /// No controller has observed the object.
     NotObserved,
     /// Another workload selects the same pods.
     Overlap,
 }
 
-/// The words of one kind: what follows the name of one pod, and what follows `3 pods`.
+/// The words of one kind: the text after one pod's name, and the text after `3 pods`.
 struct Words {
     reason: &'static str,
     one: &'static str,
@@ -102,7 +103,7 @@ struct Words {
 }
 
 impl Kind {
-    /// All kinds, first to last.
+    /// All kinds, by rank.
     pub const ALL: [Self; 28] = [
         Self::ImagePull,
         Self::ContainerConfig,
@@ -134,13 +135,13 @@ impl Kind {
         Self::Overlap,
     ];
 
-    /// Its name for programs; never changed.
+    /// The name for programs. It never changes.
     #[must_use]
     pub fn reason(self) -> &'static str {
         self.words().reason
     }
 
-    /// Whether no node takes the pod.
+    /// Whether no node accepts the pod.
     #[must_use]
     pub fn is_unschedulable(self) -> bool {
         matches!(
@@ -155,8 +156,8 @@ impl Kind {
         )
     }
 
-    /// Whether an older template, whose pods were up once, can be without it. What lies in the cluster stays: no room, no scheduler, somebody who refuses
-    /// pods. What a template says itself does not: images, commands, probes, what a policy forbids.
+    /// Whether an older template, whose pods were ready once, can avoid this cause. Causes in the cluster remain: no resources, no
+    /// scheduler, a rejecting webhook. Causes in the template do not: images, commands, probes, violations of a policy.
     #[must_use]
     pub fn may_be_the_templates(self) -> bool {
         match self {
@@ -245,22 +246,23 @@ impl Kind {
 /// The object that a cause names.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct About {
-    /// `Pod`, or the kind of the object whose pods are not made or that nobody looks at.
+    /// `Pod`, or the kind of the object whose pods are not created or that no controller reconciles.
     pub kind: &'static str,
     /// Its name.
     pub name: String,
 }
 
-/// One thing that stands in the way.
+/// One cause that blocks a workload.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cause {
-    /// What it is.
+    /// Its kind.
     pub kind: Kind,
-    /// How many pods it is true of, those that could not be made included; 0 where it is about no pods.
+    /// The number of affected pods, including those not created. 0 if the cause is not about pods.
     pub pods: usize,
-    /// One of those pods, or the object that could not make them.
+    /// One of those pods, or the object whose pods are not created.
     pub about: About,
-    /// What the cluster says of it: the text of a condition, a container's state or an event. As it came: it may hold control characters.
+    /// The cluster's own text: the message of a condition, a container's state or an event. It is not sanitized and can contain control
+    /// characters.
     pub evidence: String,
 }
 
@@ -275,18 +277,18 @@ impl fmt::Display for Cause {
             (_, 1) => write!(f, "1 pod of {about} {name} {one}")?,
             (_, _) => write!(f, "{pods} pods of {about} {name} {many}")?,
         }
-        // One line, whatever came.
+        // The output is one line, whatever the evidence contains.
         let lines = evidence.lines().map(str::trim).filter(|line| !line.is_empty());
         lines.enumerate().try_for_each(|(index, line)| write!(f, "{}{line}", if index == 0 { ": " } else { " " }))
     }
 }
 
-/// What a look has found.
+/// The result of an evaluation.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Causes {
-    /// One of each kind, by rank.
+    /// One cause of each kind, by rank.
     pub list: Vec<Cause>,
-    /// When something that is no cause yet becomes one, if nothing changes.
+    /// When something that is no cause yet becomes one if nothing changes.
     pub look_again: Option<Timestamp>,
 }
 

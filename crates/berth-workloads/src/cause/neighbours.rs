@@ -1,4 +1,4 @@
-//! What else is in a namespace that keeps a workload's pods where they are, or may take them.
+//! Other objects of a namespace that keep a workload's pods on their nodes, or that can adopt them.
 
 use super::{About, Cause, Kind};
 use crate::{
@@ -17,12 +17,12 @@ pub struct Rival {
     pub kind: &'static str,
     /// Its name.
     pub name: String,
-    /// What it selects.
+    /// Its selector.
     pub selector: Selector,
 }
 
-/// Whether others select the pods of this workload too. Pods that lose their controller are adopted by whichever looks first, and what counts pods by
-/// labels counts them twice. `labels` are those of the template.
+/// Whether other workloads also select the pods of this workload. The first controller that reconciles adopts orphaned pods, and counts by
+/// label include pods twice. `labels` are those of the template.
 #[must_use]
 pub fn overlap(kind: &'static str, name: &str, labels: &Labels, rivals: &[Rival]) -> Option<Cause> {
     let takes = |rival: &&Rival| (rival.kind, &*rival.name) != (kind, name) && rival.selector.matches(labels);
@@ -31,8 +31,7 @@ pub fn overlap(kind: &'static str, name: &str, labels: &Labels, rivals: &[Rival]
     (!named.is_empty()).then(|| Cause { kind: Kind::Overlap, pods: 0, about, evidence: named.join(", ") })
 }
 
-/// Pods on nodes that take no more pods, which a budget keeps from being evicted: whoever empties the node waits for them. `cordoned` are the names of
-/// such nodes.
+/// Pods on cordoned nodes whose eviction a budget blocks: a drain of the node waits for them. `cordoned` contains the names of those nodes.
 #[must_use]
 pub fn held_by_budgets(pods: &[Arc<PodView>], budgets: &[BudgetView], cordoned: &BTreeSet<String>) -> Option<Cause> {
     let refuses = |pod: &PodView| {
@@ -57,8 +56,8 @@ pub fn held_by_budgets(pods: &[Arc<PodView>], budgets: &[BudgetView], cordoned: 
     Some(Cause { kind: Kind::Budget, pods: held.len(), about: About { kind: "Pod", name: first.meta.name.to_string() }, evidence })
 }
 
-/// Counts pods that run on lost nodes, and are not ready, as lost: their probes are not at fault. `lost` are the nodes that do not answer, with what is said of
-/// each.
+/// Counts pods that run on lost nodes and are not ready as lost, because their probes did not fail. `lost` maps each unresponsive node to
+/// the message of its condition.
 pub fn on_lost_nodes(causes: &mut Vec<Cause>, pods: &[Arc<PodView>], lost: &BTreeMap<String, String>) {
     let is_lost = |pod: &&Arc<PodView>| {
         pod.phase == PodPhase::Running && !pod.ready && pod.meta.deleted.is_none() && lost.contains_key(pod.node_name.as_str())
@@ -72,7 +71,7 @@ pub fn on_lost_nodes(causes: &mut Vec<Cause>, pods: &[Arc<PodView>], lost: &BTre
     causes.retain_mut(|cause| {
         if cause.kind == Kind::NotReady {
             cause.pods = cause.pods.saturating_sub(on_lost.len());
-            // What is said is said of the pod that it names.
+            // Evidence is about the pod that the cause names.
             if let Some(other) = others()
                 .min_by(|a, b| a.meta.name.cmp(&b.meta.name))
                 .filter(|_| on_lost.iter().any(|pod| cause.about.name == *pod.meta.name))
@@ -86,8 +85,8 @@ pub fn on_lost_nodes(causes: &mut Vec<Cause>, pods: &[Arc<PodView>], lost: &BTre
     causes.push(Cause { kind: Kind::NodeLost, pods: on_lost.len(), about, evidence });
 }
 
-/// Pods without a node that name a ResourceClaim which does not exist: schedulers do not even say that they have seen them. `claimed` are the claims of each pod,
-/// `there` those that exist.
+/// Pods without a node that name a missing ResourceClaim. Schedulers do not report on such pods. `claimed` contains the claims of each pod,
+/// and `there` the existing ones.
 #[must_use]
 pub fn resource_claims(claimed: &BTreeMap<String, Vec<String>>, there: &BTreeSet<String>) -> Option<Cause> {
     let missing = |claims: &Vec<String>| claims.iter().find(|claim| !there.contains(*claim)).cloned();

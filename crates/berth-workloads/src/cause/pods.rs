@@ -1,24 +1,25 @@
-//! The table of what pods tell, and what is known of them from events.
+//! The table of rules about a pod's own status, and about events that concern it.
 
 use super::{About, Cause, Kind, scheduling};
 use crate::view::{ContainerRole, ContainerSymptom, EventView, PodPhase, PodView, ReasonMessage, Symptoms};
 use jiff::{SignedDuration, Timestamp};
 use std::collections::BTreeMap;
 
-/// How long a pod may run without being ready before that is worth a word: a probe needs some attempts.
+/// How long a pod may run without being ready before it is reported: a probe needs several attempts.
 const READY_WITHIN: SignedDuration = SignedDuration::from_secs(10);
-/// How long a pod may take from its node to its first container: an image must be pulled, a volume attached.
+/// How long a pod may take from binding to its first container: pulling images and attaching volumes takes time.
 const STARTED_WITHIN: SignedDuration = SignedDuration::from_secs(30);
-/// How long a scheduler may take until it says anything of a pod.
+/// How long a scheduler may take until it reports on a pod.
 const SCHEDULED_WITHIN: SignedDuration = SignedDuration::from_secs(10);
-/// How long the volumes of a new pod may take until they count as missing: claims are bound, and volumes made, after the first attempt to place it.
+/// How long the volumes of a new pod may take until they count as missing. Claims are bound, and volumes provisioned, after the first
+/// scheduling attempt.
 const VOLUMES_WITHIN: SignedDuration = SignedDuration::from_secs(5);
-/// How long before a pod's condition the event of its node may be recorded.
+/// How long before a pod's condition its node's event may be recorded.
 const NODE_EVENT_WITHIN: SignedDuration = SignedDuration::from_secs(10);
-/// How long a pod may be there beyond its grace period: its node needs a moment to tell that it has ended.
+/// How long a pod may exist after its grace period: its node needs time to report the end.
 const GONE_WITHIN: SignedDuration = SignedDuration::from_secs(10);
 
-/// Why containers wait whose image is the trouble. Source: kubernetes `pkg/kubelet/images/types.go`.
+/// The waiting reasons of containers with an image problem. Source: kubernetes `pkg/kubelet/images/types.go`.
 const IMAGE_REASONS: [&str; 7] = [
     "ErrImageNeverPull",
     "ErrImagePull",
@@ -29,7 +30,8 @@ const IMAGE_REASONS: [&str; 7] = [
     "SignatureValidationFailed",
 ];
 
-/// Why containers wait that cannot be made. Source: kubernetes `pkg/kubelet/kuberuntime/kuberuntime_container.go`, `pkg/kubelet/container/sync_result.go`.
+/// The waiting reasons of containers that cannot be created. Source: kubernetes `pkg/kubelet/kuberuntime/kuberuntime_container.go`,
+/// `pkg/kubelet/container/sync_result.go`.
 const CONFIG_REASONS: [&str; 9] = [
     "CreateContainerConfigError",
     "CreateContainerError",
@@ -42,16 +44,16 @@ const CONFIG_REASONS: [&str; 9] = [
     "RunInitContainerError",
 ];
 
-/// Why a container waits that has ended too often.
+/// The waiting reason of a container that has ended too often.
 const CRASH_REASON: &str = "CrashLoopBackOff";
 
-/// How many characters of a container's last words are told; a termination message may have 4096 bytes.
+/// The number of characters of a termination message that are reported. The message can have 4096 bytes.
 const LAST_WORDS_MAX: usize = 300;
 
-/// The warnings of a node that has trouble with a pod's volumes.
+/// A node's warnings about a pod's volumes.
 const VOLUME_EVENTS: [&str; 3] = ["FailedAttachVolume", "FailedMapVolume", "FailedMount"];
 
-/// A pod, what it says, and the warnings about it, newest first.
+/// A pod and the warnings about it, newest first.
 pub(super) struct Case<'a> {
     pub(super) pod: &'a PodView,
     pub(super) events: &'a [&'a EventView],
@@ -59,12 +61,12 @@ pub(super) struct Case<'a> {
     pub(super) of_claims: &'a BTreeMap<&'a str, &'a EventView>,
 }
 
-/// What a rule has found.
+/// The result of a rule.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Finding {
     pub(super) kind: Kind,
     pub(super) evidence: String,
-    /// From when on it is a cause; before, it is only what usually happens.
+    /// When the finding becomes a cause. Before, it is normal.
     pub(super) counts_from: Timestamp,
 }
 
@@ -80,18 +82,18 @@ impl Finding {
 
 type Rule = fn(&Case<'_>, &Symptoms) -> Option<Finding>;
 
-/// What keeps a pod from being ready. By rank of their kinds: the first that counts is the pod's cause.
+/// What prevents a pod from being ready, by rank of the kinds. The first finding that counts is the pod's cause.
 const COMING: [Rule; 10] =
     [image, container_config, crash, failed, node_lost, not_ready, unschedulable, volume, not_started, not_scheduled];
-/// Why a provisioner makes no volume for a claim.
+/// Why a provisioner creates no volume for a claim.
 const PROVISIONING_FAILED: &str = "ProvisioningFailed";
-/// What keeps a pod from being gone.
+/// What delays the deletion of a pod.
 const GOING: [Rule; 2] = [finalizer, overdue];
 
 static SILENT: Symptoms =
     Symptoms { containers: Vec::new(), unscheduled: None, scheduled_since: None, unready: None, failed: None, finalizers: Vec::new() };
 
-/// What each rule finds, by rank.
+/// The findings of all rules, by rank.
 pub(super) fn findings<'c>(case: &'c Case<'_>) -> impl Iterator<Item = Finding> + use<'c> {
     let symptoms = case.pod.symptoms.as_deref().unwrap_or(&SILENT);
     let rules: &[Rule] = match case.pod {
@@ -102,7 +104,7 @@ pub(super) fn findings<'c>(case: &'c Case<'_>) -> impl Iterator<Item = Finding> 
     rules.iter().filter_map(move |rule| rule(case, symptoms))
 }
 
-/// What keeps a pod from being ready or gone, as far as it says so itself, whatever the time.
+/// What prevents a pod from being ready or deleted, as far as its own status shows, independent of the time.
 #[must_use]
 pub fn of_pod(pod: &PodView) -> Option<Cause> {
     let case = Case { pod, events: &[], of_claims: &BTreeMap::new() };
@@ -111,7 +113,7 @@ pub fn of_pod(pod: &PodView) -> Option<Cause> {
     Some(Cause { kind: found.kind, pods: 1, about, evidence: found.evidence })
 }
 
-/// Whether it has failed, or something keeps it from being ready that an older template may be without. What takes its time, and what the cluster lacks, is no trouble.
+/// Whether the pod has failed, or has a cause that an older template may avoid. Delays and missing resources of the cluster do not count.
 #[must_use]
 pub fn is_in_trouble(pod: &PodView) -> bool {
     pod.phase == PodPhase::Failed || of_pod(pod).is_some_and(|cause| cause.kind.may_be_the_templates())
@@ -134,7 +136,7 @@ fn container_config(_: &Case<'_>, symptoms: &Symptoms) -> Option<Finding> {
     Some(Finding::now(Kind::ContainerConfig, text(&said.reason, &said.message)))
 }
 
-/// A container that waits to be started again, or that has ended badly: also while it runs once more, until it is ready.
+/// A container that waits for its restart or has failed. It counts until it is ready, also while it runs again.
 fn crash(case: &Case<'_>, symptoms: &Symptoms) -> Option<Finding> {
     let backs_off = |container: &&ContainerSymptom| container.waiting.as_ref().is_some_and(|said| said.reason == CRASH_REASON);
     let ended_badly = |container: &&ContainerSymptom| container.ended.as_ref().is_some_and(|end| end.exit_code != 0);
@@ -162,7 +164,7 @@ fn crash_text(container: &ContainerSymptom) -> String {
     text(&ended, last_words(end.message.trim_end()))
 }
 
-/// The end of what a container left behind: what it died of is said last.
+/// The end of a termination message, because the last lines have the cause.
 fn last_words(message: &str) -> &str {
     let start = message.char_indices().rev().nth(LAST_WORDS_MAX - 1).map_or(0, |(start, _)| start);
     &message[start..]
@@ -173,7 +175,7 @@ fn failed(case: &Case<'_>, symptoms: &Symptoms) -> Option<Finding> {
         return None;
     }
     let ended = || symptoms.containers.iter().filter_map(|container| Some((container, container.ended.as_ref()?)));
-    // Others may have ended well.
+    // Other containers may have succeeded.
     let ended = ended().find(|(_, end)| end.exit_code != 0).or_else(|| ended().next()).map(|(container, _)| crash_text(container));
     let evidence = match &symptoms.failed {
         Some(said) => text(&said.reason, &said.message),
@@ -182,7 +184,7 @@ fn failed(case: &Case<'_>, symptoms: &Symptoms) -> Option<Finding> {
     Some(Finding::now(Kind::PodFailed, evidence))
 }
 
-/// All containers run, but not all are ready; or all are, and a readiness gate is shut.
+/// All containers run but not all are ready, or all are ready and a readiness gate is false.
 fn not_ready(case: &Case<'_>, symptoms: &Symptoms) -> Option<Finding> {
     let mains = || symptoms.containers.iter().filter(|container| container.role == ContainerRole::Main);
     if case.pod.phase != PodPhase::Running || mains().any(|container| container.running_since.is_none()) {
@@ -222,7 +224,7 @@ fn unschedulable(case: &Case<'_>, symptoms: &Symptoms) -> Option<Finding> {
     })
 }
 
-/// The claim tells what the scheduler does not: why it has no volume.
+/// The claim's event has the cause, which the scheduler does not report.
 fn not_provisioned(case: &Case<'_>) -> Option<Finding> {
     let mut claims = case.pod.claims.values();
     let (claim, event) = claims.find_map(|claim| Some((claim, case.of_claims.get(claim.as_str())?)))?;
@@ -271,7 +273,7 @@ fn not_scheduled(case: &Case<'_>, symptoms: &Symptoms) -> Option<Finding> {
     Some(Finding::after(Kind::NotScheduled, String::new(), since, SCHEDULED_WITHIN))
 }
 
-/// Its containers have ended, or should have by now, and only the finalizers keep it.
+/// The containers have ended, or should have, and only finalizers block the deletion.
 fn finalizer(case: &Case<'_>, symptoms: &Symptoms) -> Option<Finding> {
     if symptoms.finalizers.is_empty() {
         return None;
@@ -290,7 +292,7 @@ fn overdue(case: &Case<'_>, _: &Symptoms) -> Option<Finding> {
     Some(Finding::after(Kind::TerminationOverdue, format!("{grace}{node}"), meta.deleted?, GONE_WITHIN))
 }
 
-/// `reason: message`, as far as they are there.
+/// `reason: message`, without the parts that are missing.
 fn text(reason: &str, message: &str) -> String {
     match (reason, message) {
         (reason, "") => reason.to_owned(),
@@ -316,7 +318,7 @@ mod tests {
         PodView::decode(object.to_string().as_bytes(), Revision(1)).expect("a pod")
     }
 
-    /// The causes that count at `second`, each as its reason and evidence.
+    /// The causes at `second`, each as its reason and evidence.
     fn at_second(pod: &PodView, events: &[EventView], second: i64) -> Vec<(&'static str, String)> {
         let events: Vec<_> = events.iter().collect();
         let claims = of_claims(events.iter().copied());
@@ -333,7 +335,7 @@ mod tests {
         EventView { about_uid: "u".into(), reason: reason.to_owned(), message: message.to_owned(), last: Some(at(second)), claim: None }
     }
 
-    /// A pod with a node whose one container is in this state.
+    /// A pod on a node whose only container is in this state.
     fn with_container(phase: &str, container: &Value) -> PodView {
         let mut status = json!({"name": "main", "ready": false});
         status.as_object_mut().expect("a map").extend(container.as_object().expect("a map").clone());

@@ -1,25 +1,25 @@
 //! Why pods were not created, from the API server's text.
 //!
-//! Upstream's API server answers all of these with the reason `Forbidden`, and a ReplicaSet's condition has the reason `FailedCreate` for all of them. Only
-//! the text differs, so this is the only place that reads it. A text that no part matches is of the kind `Refused`, for which no template is rolled back.
+//! Upstream's API server uses the reason `Forbidden` for all of these errors, and a ReplicaSet's condition uses the reason `FailedCreate`.
+//! Only the text differs, so this is the only code that parses it. An unknown text has the kind `Refused`, which never causes a rollback.
 
 use super::Kind;
 
-/// Parts of a refusal's text, by the kind of the cause; the first that is there decides. Source: the messages of upstream's admission plug-ins.
+/// Parts of an error's text and the kind of each. The first match decides. Source: the messages of upstream's admission plug-ins.
 const TEXTS: [(&str, Kind); 8] = [
-    // Both before the rest: a webhook may say anything.
+    // These two come first, because a webhook's text can contain the other parts.
     ("admission webhook ", Kind::Webhook),
     ("failed calling webhook ", Kind::Webhook),
     ("exceeded quota: ", Kind::Quota),
     ("failed quota: ", Kind::Quota),
     ("status unknown for quota: ", Kind::Quota),
     ("violates PodSecurity ", Kind::PodSecurity),
-    // Container, Pod or PersistentVolumeClaim.
+    // A limit of a Container, a Pod or a PersistentVolumeClaim.
     (" usage per ", Kind::LimitRange),
     (" limit to request ratio per ", Kind::LimitRange),
 ];
 
-/// What kind of refusal a text tells of.
+/// The kind of error that a text describes.
 pub(super) fn kind(message: &str) -> Kind {
     TEXTS.iter().find(|(part, _)| message.contains(part)).map_or(Kind::Refused, |(_, kind)| *kind)
 }

@@ -1,8 +1,8 @@
-//! Why a scheduler found no node, read from the text in which schedulers say it.
+//! Why a scheduler found no node, parsed from its message.
 
 use super::Kind;
 
-/// What a scheduler says of nodes, by the kind of the cause. Source: the reasons of kube-scheduler's filter plug-ins.
+/// A scheduler's messages about nodes, with the kind of each cause. Source: the reasons of kube-scheduler's filter plug-ins.
 const TEXTS: [(&str, Kind); 17] = [
     ("Insufficient ", Kind::UnschedulableResources),
     ("Too many pods", Kind::UnschedulableResources),
@@ -23,10 +23,10 @@ const TEXTS: [(&str, Kind); 17] = [
     ("requested node name", Kind::UnschedulableAffinity),
 ];
 
-/// What most nodes lack; of several, the one that ranks first.
+/// The kind that most nodes have. If several tie, the one with the first rank.
 ///
-/// The text is `0/3 nodes are available: 1 Insufficient cpu, 2 node(s) had untolerated taint {a: b}. preemption: …`; claims come before any
-/// node is looked at: `persistentvolumeclaim "data" not found`, `pod has unbound immediate PersistentVolumeClaims`.
+/// The text is `0/3 nodes are available: 1 Insufficient cpu, 2 node(s) had untolerated taint {a: b}. preemption: …`. The scheduler checks
+/// claims before any node: `persistentvolumeclaim "data" not found`, `pod has unbound immediate PersistentVolumeClaims`.
 pub(super) fn kind(message: &str) -> Kind {
     let message = without_preemption(message);
     if message.to_ascii_lowercase().contains("persistentvolumeclaim") {
@@ -42,7 +42,7 @@ pub(super) fn kind(message: &str) -> Kind {
     counts.into_iter().find(|(_, count)| Some(*count) == most).map_or(Kind::Unschedulable, |(kind, _)| kind)
 }
 
-/// What a scheduler says of nodes, each reason with how many nodes have it: `1 Insufficient cpu, 2 node(s) had untolerated taint {a: b}`.
+/// A scheduler's reasons, each with the number of nodes that have it: `1 Insufficient cpu, 2 node(s) had untolerated taint {a: b}`.
 pub fn misfits(message: &str) -> impl Iterator<Item = (u64, &str)> {
     let (_, misfits) = without_preemption(message).split_once("nodes are available: ").unwrap_or_default();
     misfits.trim_end_matches('.').split(", ").filter_map(|misfit| {

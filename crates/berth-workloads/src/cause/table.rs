@@ -1,4 +1,4 @@
-//! The table of everything that a rollout may hang on: a line each, first to last.
+//! The table of everything that can block a rollout: one line each, by rank.
 
 use super::Kind;
 use crate::plan::WaitKind;
@@ -13,11 +13,11 @@ pub(super) enum Of {
 /// One line of the table.
 pub(super) struct Row {
     pub(super) of: Of,
-    /// What happens by itself, and when.
+    /// What happens without a user, and when.
     pub(super) next: &'static str,
-    /// What a person can do, with a command: `{…}` are the names in [`super::AdviceContext`].
+    /// What a user can do, with a command: `{…}` are the names in [`super::AdviceContext`].
     pub(super) to_do: &'static [(&'static str, &'static str)],
-    /// Whether an earlier template may do better.
+    /// Whether an earlier template may help.
     pub(super) undo: Undo,
 }
 
@@ -35,8 +35,7 @@ const PODS_TRY_AGAIN: &str = "its controller retries with a growing backoff";
 const SCHEDULER_TRIES_AGAIN: &str = "the scheduler retries when nodes or pods change, and every five minutes";
 const DESCRIBE_POD: (&str, &str) = ("see what its node reports", "kubectl describe pod {pod} -n {namespace}");
 
-/// Everything, first to last: what comes first in it is told first. Waits stand behind what is in the way, for that is what they last so long for; but before
-/// what is only a suspicion.
+/// All obstacles, in the order in which they are reported. Waits come after the causes that prolong them, but before mere suspicions.
 pub(super) static TABLE: [Row; ROWS.len()] = ROWS;
 
 const ROWS: [Row; 57] = {

@@ -1,4 +1,4 @@
-//! The causes of one workload: its pods, and the pods that it could not make.
+//! The causes of one workload: its pods, and the pods that it could not create.
 
 use super::{
     About, Cause, Causes, Kind,
@@ -19,75 +19,75 @@ use std::{
     sync::Arc,
 };
 
-/// How the message of the event begins about a ControllerRevision that could not be created.
+/// The start of the message of the event about a ControllerRevision that could not be created.
 pub(crate) const REVISION_NOT_CREATED: &str = "Create ControllerRevision ";
-/// How long a controller may take until it has seen an object.
+/// How long a controller may take until it has observed an object.
 const OBSERVED_WITHIN: SignedDuration = SignedDuration::from_secs(10);
 
-/// What is known of a Deployment. Where something cannot be read, its list is empty: less is found then.
+/// The facts about a Deployment. If the caller cannot read a kind, its list is empty and fewer causes are found.
 pub struct DeploymentFacts<'a> {
     /// The Deployment.
     pub deployment: &'a DeploymentView,
-    /// ReplicaSets of its namespace; those of others are passed over.
+    /// ReplicaSets of its namespace. Those of other Deployments are ignored.
     pub sets: &'a [Arc<ReplicaSetView>],
-    /// Pods of its namespace; those of others are passed over.
+    /// Pods of its namespace. Those of other workloads are ignored.
     pub pods: &'a [Arc<PodView>],
-    /// Warnings of its namespace; those about others are passed over.
+    /// Warnings of its namespace. Those about other objects are ignored.
     pub events: &'a [Arc<EventView>],
-    /// The gates of the cluster's controllers.
+    /// The feature gates of the cluster's controllers.
     pub gates: &'a FeatureGates,
-    /// Since when it is known that its controller has not seen its newest spec; `None` if it has, or if that is not known.
+    /// Since when it is known that the controller has not observed the newest spec. `None` if it has, or if that is unknown.
     pub unobserved_since: Option<Timestamp>,
-    /// The time of this reading.
+    /// The time of the observation.
     pub now: Timestamp,
 }
 
-/// What is known of a StatefulSet. Where something cannot be read, its list is empty: less is found then.
+/// The facts about a StatefulSet. If the caller cannot read a kind, its list is empty and fewer causes are found.
 pub struct StatefulSetFacts<'a> {
     /// The set.
     pub set: &'a StatefulSetView,
-    /// Pods of its namespace; those of others are passed over.
+    /// Pods of its namespace. Those of other workloads are ignored.
     pub pods: &'a [Arc<PodView>],
-    /// Warnings of its namespace; those about others are passed over.
+    /// Warnings of its namespace. Those about other objects are ignored.
     pub events: &'a [Arc<EventView>],
-    /// Since when it is known that its controller has not seen its newest spec; `None` if it has, or if that is not known.
+    /// Since when it is known that the controller has not observed the newest spec. `None` if it has, or if that is unknown.
     pub unobserved_since: Option<Timestamp>,
-    /// The time of this reading.
+    /// The time of the observation.
     pub now: Timestamp,
 }
 
-/// What is known of a ReplicaSet that is looked at by itself. Where something cannot be read, its list is empty: less is found then.
+/// The facts about a single ReplicaSet. If the caller cannot read a kind, its list is empty and fewer causes are found.
 pub struct ReplicaSetFacts<'a> {
     /// The set.
     pub set: &'a ReplicaSetView,
-    /// Pods of its namespace; those of others are passed over.
+    /// Pods of its namespace. Those of other workloads are ignored.
     pub pods: &'a [Arc<PodView>],
-    /// Warnings of its namespace; those about others are passed over.
+    /// Warnings of its namespace. Those about other objects are ignored.
     pub events: &'a [Arc<EventView>],
-    /// Since when it is known that its controller has not seen its newest spec; `None` if it has, or if that is not known.
+    /// Since when it is known that the controller has not observed the newest spec. `None` if it has, or if that is unknown.
     pub unobserved_since: Option<Timestamp>,
-    /// The time of this reading.
+    /// The time of the observation.
     pub now: Timestamp,
 }
 
-/// What is known of a pod that is looked at by itself.
+/// The facts about a single pod.
 pub struct PodFacts<'a> {
     /// The pod.
     pub pod: &'a PodView,
-    /// Warnings of its namespace; those about others are passed over.
+    /// Warnings of its namespace. Those about other objects are ignored.
     pub events: &'a [Arc<EventView>],
-    /// The time of this reading.
+    /// The time of the observation.
     pub now: Timestamp,
 }
 
-/// Pods that were not made.
+/// Pods that were not created.
 struct Refusal<'a> {
     about: About,
     missing: i64,
     message: &'a str,
 }
 
-/// Why a Deployment's rollout does not go on, as far as that is not its controller's own decision.
+/// Why a Deployment's rollout is blocked, apart from its controller's own decisions.
 ///
 /// Pods and refusals count of the newest template's set; of the others, where that one wants no pods (before it is made, or paused). Pods that
 /// are being deleted count where pods that replace them wait for them.
@@ -113,7 +113,7 @@ pub fn of_deployment(facts: &DeploymentFacts<'_>) -> Causes {
         }
     }
     let not_created = not_created(facts, &own);
-    // Its controller has read it, and tries: the status is of the spec before until the set is there.
+    // The controller has read the new spec and tries. Until the set exists, the status is about the spec before.
     let unobserved_since = facts.unobserved_since.filter(|_| not_created.is_none());
     let refusal = not_created.or_else(|| refusal_of_sets(deployment, &own));
     refusal.into_iter().for_each(|refusal| found.take_refusal(&refusal));
@@ -121,9 +121,10 @@ pub fn of_deployment(facts: &DeploymentFacts<'_>) -> Causes {
     found.into_causes()
 }
 
-/// Why a StatefulSet's rollout does not go on, as far as that is not its controller's own decision.
+/// Why a StatefulSet's rollout is blocked, apart from its controller's own decisions.
 ///
-/// All wanted pods count, whatever their revision: each may hold the others up. So do all that are being deleted: they keep their names.
+/// All wanted pods count, whatever their revision, because each can block the others. Terminating pods count too, because they keep their
+/// names.
 #[must_use]
 pub fn of_stateful_set(facts: &StatefulSetFacts<'_>) -> Causes {
     let StatefulSetFacts { set, pods, events, .. } = facts;
@@ -133,7 +134,7 @@ pub fn of_stateful_set(facts: &StatefulSetFacts<'_>) -> Causes {
     let mut found = Collected::new(events, facts.now);
     own.iter().copied().filter(|pod| pod.meta.deleted.is_some() || is_wanted(pod)).for_each(|pod| found.take_pod(pod));
     let there = i64::try_from(own.iter().copied().filter(is_wanted).count()).unwrap_or(i64::MAX);
-    // The event stays when its cause is gone: a pod made since, or a status of the newest spec, says that it is.
+    // The event outlives its cause. A pod created since then, or a status of the newest spec, shows that the cause is gone.
     let last_made = own.iter().filter_map(|pod| pod.meta.created).max();
     let is_failure = |event: &&Arc<EventView>| {
         let is_over = is_of_revision(event) && facts.unobserved_since.is_none_or(|since| event.last < Some(since));
@@ -143,27 +144,27 @@ pub fn of_stateful_set(facts: &StatefulSetFacts<'_>) -> Causes {
     let is_without_revision = failure.is_some_and(is_of_revision);
     if let Some(event) = failure {
         let message = event.message.split_once(" failed error: ").map_or(&*event.message, |(_, error)| error);
-        // The plan waits for that, and nobody refuses anything.
+        // The plan waits for the deletion of the claim. No component rejects anything.
         let waits_for_claim = message.starts_with("pvc ") && message.ends_with(" is being deleted");
         let missing = match (waits_for_claim, is_without_revision) {
             (true, _) => 0,
-            // Those that are there are of the template before.
+            // The existing pods have the template before.
             (false, true) => wanted.replicas,
             (false, false) => wanted.replicas - there,
         };
         found.take_refusal(&Refusal { about: about("StatefulSet", &set.meta.name), missing, message });
     }
-    // Its controller has read it, and tries.
+    // The controller has read the new spec and tries.
     found.take_unobserved("StatefulSet", &set.meta.name, facts.unobserved_since.filter(|_| !is_without_revision));
     found.into_causes()
 }
 
-/// Whether it is about the ControllerRevision of a template.
+/// Whether the event is about the ControllerRevision of a template.
 fn is_of_revision(event: &Arc<EventView>) -> bool {
     event.message.starts_with(REVISION_NOT_CREATED)
 }
 
-/// Why a ReplicaSet does not have the pods that it wants, ready; or still has some that it does not.
+/// Why a ReplicaSet lacks ready pods, or still has surplus ones.
 #[must_use]
 pub fn of_replica_set(facts: &ReplicaSetFacts<'_>) -> Causes {
     let ReplicaSetFacts { set, pods, events, .. } = facts;
@@ -177,7 +178,7 @@ pub fn of_replica_set(facts: &ReplicaSetFacts<'_>) -> Causes {
     found.into_causes()
 }
 
-/// Why a pod is not ready, or not gone.
+/// Why a pod is not ready, or not deleted.
 #[must_use]
 pub fn of_one_pod(facts: &PodFacts<'_>) -> Causes {
     let mut found = Collected::new(facts.events, facts.now);
@@ -185,13 +186,13 @@ pub fn of_one_pod(facts: &PodFacts<'_>) -> Causes {
     found.into_causes()
 }
 
-/// Why a ReplicaSet has fewer pods than it wants, as its condition ReplicaFailure says.
+/// Why a ReplicaSet has fewer pods than its spec, from its condition ReplicaFailure.
 #[must_use]
 pub fn refusal_of(set: &ReplicaSetView) -> Option<Cause> {
     refusal(set).and_then(|refusal| refusal.cause())
 }
 
-/// Why `missing` pods of the StatefulSet of this name were not created, as the API server said.
+/// Why `missing` pods of the StatefulSet of this name were not created, from the API server's error.
 #[must_use]
 pub fn refusal_of_stateful_set(set: &str, missing: usize, message: &str) -> Option<Cause> {
     Refusal { about: about("StatefulSet", set), missing: i64::try_from(missing).unwrap_or(i64::MAX), message }.cause()
@@ -208,8 +209,8 @@ fn refusal(set: &ReplicaSetView) -> Option<Refusal<'_>> {
     })
 }
 
-/// What the Deployment says of a set for its newest template that could not be created; without a progress deadline only its event does. Pods of its status
-/// are of the template before: all are missing.
+/// The Deployment's condition about a set for its newest template that could not be created. Without a progress deadline, only the event
+/// has it. The status counts pods of the template before, so all pods are missing.
 fn not_created<'a>(facts: &DeploymentFacts<'a>, sets: &[&Arc<ReplicaSetView>]) -> Option<Refusal<'a>> {
     let deployment = facts.deployment;
     let failure = says(deployment, "Progressing", "ReplicaSetCreateError").map(|failure| failure.message.as_deref().unwrap_or_default());
@@ -220,13 +221,13 @@ fn not_created<'a>(facts: &DeploymentFacts<'a>, sets: &[&Arc<ReplicaSetView>]) -
     (!is_there).then(|| Refusal { about: about("Deployment", &deployment.meta.name), missing, message })
 }
 
-/// The latest event about an object for this reason, if there is one since then.
+/// The latest event about an object for this reason, if one was recorded since then.
 fn latest_since<'a>(since: Timestamp, events: &'a [Arc<EventView>], uid: &Uid, reason: &str) -> Option<&'a EventView> {
     let fits = |event: &&EventView| event.about_uid == *uid && event.reason == reason && Some(since) <= event.last;
     events.iter().map(|event| &**event).filter(fits).max_by_key(|event| event.last)
 }
 
-/// What the Deployment says of its sets' refusals, where those cannot be read.
+/// The Deployment's condition about its sets' failures, for callers that cannot read the sets.
 fn refusal_of_sets<'a>(deployment: &'a DeploymentView, sets: &[&Arc<ReplicaSetView>]) -> Option<Refusal<'a>> {
     let refused = says(deployment, "ReplicaFailure", "FailedCreate").filter(|condition| condition.status == "True" && sets.is_empty())?;
     let missing = deployment.spec.replicas.unwrap_or(1).saturating_sub(deployment.status.updated_replicas);
@@ -250,14 +251,14 @@ fn about(kind: &'static str, name: &str) -> About {
 }
 
 impl Refusal<'_> {
-    /// `None` if no pod is missing any more.
+    /// Returns `None` if no pod is missing.
     fn cause(&self) -> Option<Cause> {
         let pods = usize::try_from(self.missing).ok().filter(|pods| *pods > 0)?;
         Some(Cause { kind: refusal::kind(self.message), pods, about: self.about.clone(), evidence: self.message.to_owned() })
     }
 }
 
-/// What has been found so far: one cause of a kind.
+/// The causes found so far, at most one of a kind.
 struct Collected<'a> {
     events: BTreeMap<&'a str, Vec<&'a EventView>>,
     of_claims: BTreeMap<&'a str, &'a EventView>,
@@ -287,13 +288,13 @@ impl<'a> Collected<'a> {
         }
     }
 
-    /// In the words of the latest event: a condition keeps those of the first failure as long as failures last.
+    /// Prefers the latest event's text, because a condition keeps the text of the first failure while failures last.
     fn latest<'r>(&self, refusal: Refusal<'r>, uid: &str) -> Refusal<'r>
     where
         'a: 'r,
     {
         let event = self.events.get(uid).and_then(|events| events.iter().find(|event| event.reason == "FailedCreate"));
-        // Recorders put this before a message that stands for others.
+        // Event recorders put this prefix before the message of an aggregated event.
         let alone = |message: &'a str| message.strip_prefix("(combined from similar events): ").unwrap_or(message);
         let message = event.map(|event| alone(&event.message)).map(|message| message.strip_prefix("Error creating: ").unwrap_or(message));
         let message = message.unwrap_or(refusal.message);
@@ -313,7 +314,7 @@ impl<'a> Collected<'a> {
         }
     }
 
-    /// Counts a cause of a kind that is known already with that, and names the first by name.
+    /// Adds a cause to one of the same kind that is already known, and names the pod whose name sorts first.
     fn take(&mut self, cause: Cause) {
         match self.found.entry(cause.kind) {
             Entry::Vacant(vacant) => drop(vacant.insert(cause)),

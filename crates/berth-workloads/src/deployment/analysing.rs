@@ -1,7 +1,8 @@
-//! The wait of a step for an analysis: what is to be asked, and what the step comes to by what was answered.
+//! The wait of a step for an analysis: the question, and the effect of the answer.
 //!
-//! Who asks is told by the plan ([`crate::Plan::question`]) and tells by the state ([`super::DeploymentState::asked`]). An answer that passes is written with the step after it, in one
-//! patch. One that does not, or that is missing for too long, is written on the set first: whoever leads then goes back from what is written, and asks nobody again.
+//! The plan contains the question ([`crate::Plan::question`]), and the state contains the answer ([`super::DeploymentState::asked`]). A
+//! passing answer is written with the next step in one patch. A failing or overdue answer is written on the set first. A later leader then
+//! rolls back from that record and does not ask again.
 
 use super::{
     annotations::Annotations,
@@ -18,12 +19,12 @@ use berth_api::{
 use berth_identity::TemplateHash;
 use jiff::{SignedDuration, Timestamp};
 
-/// How long nobody may answer where the Deployment has no progress deadline: that of one that does not say.
+/// How long the provider may not answer if the Deployment has no progress deadline: the default deadline.
 const UNANSWERED_MAX: SignedDuration = SignedDuration::from_mins(10);
-/// The condition that the analysis of a step has failed.
+/// The condition that a step's analysis has failed.
 const ANALYSIS_FAILED: &str = "AnalysisFailed";
 
-/// What the step of this position asks of whom; `set` is the new one.
+/// The question of the step at this position. `set` is the new one.
 pub(super) fn question(observed: &Observed<'_>, position: &StepPosition) -> Question {
     let deployment = observed.deployment();
     let (provider, query) = Question::texts(&deployment.annotations);
@@ -39,7 +40,7 @@ pub(super) fn question(observed: &Observed<'_>, position: &StepPosition) -> Ques
     }
 }
 
-/// What this question has come to: what is written of it, if that is an end; else what whoever asks tells. `None`: there was no time for an answer yet.
+/// The outcome of this question: the recorded one if it is final, otherwise the asker's. `None` if no answer could have arrived yet.
 pub(super) fn outcome(observed: &Observed<'_>, set: &Annotations, question: &Question) -> Option<Outcome> {
     let kept = Note::of(set, question).map(|note| note.outcome);
     if let Some(Outcome::Passed { .. } | Outcome::Failed { .. } | Outcome::Unanswered { .. }) = kept {
@@ -58,10 +59,10 @@ fn told(asked: &Asked, patience: SignedDuration, now: Timestamp) -> Option<Outco
     })
 }
 
-/// When to look again for that nobody has answered.
+/// When to requeue, because the time for an answer ends.
 pub(super) fn look_again(observed: &Observed<'_>, question: &Question) -> Option<Timestamp> {
     let asked = observed.state.asked.as_ref().filter(|asked| asked.question == *question)?;
-    // One that has waited for its turn since it was due is awaited: who answers wakes.
+    // After that time, a question that still waits for its turn needs no requeue: its answer enqueues the Deployment.
     Some(ends_at(asked, patience(observed))).filter(|end| observed.state.now < *end)
 }
 
@@ -69,12 +70,12 @@ fn ends_at(asked: &Asked, patience: SignedDuration) -> Timestamp {
     asked.since.checked_add(patience).unwrap_or(Timestamp::MAX)
 }
 
-/// How long nobody may answer: as long as the rollout may stand still.
+/// How long the provider may not answer: as long as the rollout may make no progress.
 fn patience(observed: &Observed<'_>) -> SignedDuration {
     progress::deadline(observed.deployment().spec.progress_deadline_seconds).unwrap_or(UNANSWERED_MAX)
 }
 
-/// The analysis of the step at hand that has failed, by what is written of it; `None` too where somebody has said that the rollout goes on all the same.
+/// The current step's analysis if it is recorded as failed. `None` if a user has promoted the rollout all the same.
 fn failed(observed: &Observed<'_>, stand: &Stand<'_>, set: &Annotations) -> Option<(Question, Outcome)> {
     let position = stand.position();
     if stand.step() != Step::Analysis || is_promoted(observed, position) {
@@ -85,20 +86,20 @@ fn failed(observed: &Observed<'_>, stand: &Stand<'_>, set: &Annotations) -> Opti
     outcome.is_failure().then_some((question, outcome))
 }
 
-/// Whether a promotion says that the wait of this position is over, for this template.
+/// Whether a promotion ends the wait of this position, for this template.
 pub(super) fn is_promoted(observed: &Observed<'_>, position: &StepPosition) -> bool {
     let promotion = observed.new_set().map(|new| position.promotion(&new.meta));
     promotion.is_some_and(|promotion| observed.deployment().annotations.get(BERTH_PROMOTED) == Some(&promotion))
 }
 
-/// What the analysis of the step at hand has failed by, in words, as it is written on the set whose annotations these are.
+/// Why the current step's analysis has failed, as a sentence. `set` contains the annotations of the set that records the failure.
 pub(super) fn failure(observed: &Observed<'_>, set: &Annotations) -> Option<(Outcome, String)> {
     let stand = steps::stand(observed)?;
     let (question, outcome) = failed(observed, &stand, set)?;
     Some((outcome, format!("{}: the analysis by provider {:?} {outcome}", stand.at(observed), question.provider)))
 }
 
-/// Says that the analysis of the step at hand has failed, or no longer says so.
+/// Sets or removes the condition that the current step's analysis has failed.
 pub(super) fn set_failed(conditions: &mut Conditions, observed: &Observed<'_>, new: Option<&Annotations>) {
     match new.and_then(|set| failure(observed, set)) {
         Some((outcome, message)) => {

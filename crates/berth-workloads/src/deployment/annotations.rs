@@ -1,4 +1,4 @@
-//! The annotations by which a Deployment keeps its book on ReplicaSets.
+//! The annotations in which a Deployment records data about ReplicaSets.
 
 use berth_api::{
     Path,
@@ -18,22 +18,22 @@ use std::collections::BTreeMap;
 /// Annotations of an object.
 pub type Annotations = BTreeMap<String, String>;
 
-/// Number of the rollout; on ReplicaSets and on the Deployment.
+/// The number of the rollout, on ReplicaSets and on the Deployment.
 pub const REVISION: &str = "deployment.kubernetes.io/revision";
 /// Earlier numbers of a ReplicaSet, oldest first, separated by commas.
 pub const REVISION_HISTORY: &str = "deployment.kubernetes.io/revision-history";
 /// `spec.replicas` of the Deployment when the ReplicaSet was last sized.
 pub const DESIRED_REPLICAS: &str = "deployment.kubernetes.io/desired-replicas";
-/// The most pods that the Deployment could have when the ReplicaSet was last sized.
+/// The maximum number of the Deployment's pods when the ReplicaSet was last sized.
 pub const MAX_REPLICAS: &str = "deployment.kubernetes.io/max-replicas";
-/// Size of a ReplicaSet when a scaling began that is not finished (KEP-5882).
+/// The size of a ReplicaSet when an unfinished scaling began (KEP-5882).
 pub const REPLICAS_BEFORE_SCALE: &str = "deployment.kubernetes.io/replicaset-replicas-before-scale";
-/// Asks for a rollback to a revision; deprecated upstream.
+/// Requests a rollback to a revision. Deprecated upstream.
 pub const ROLLBACK_TO: &str = "deprecated.deployment.rollback.to";
-/// What `kubectl apply` applied last.
+/// The configuration that `kubectl apply` applied last.
 pub const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
-/// What every set of a Deployment has as the Deployment has it, old sets too: `kubectl rollout undo` takes annotations from the set that it goes
-/// back to, and would turn a policy off or on otherwise.
+/// Annotations that every set copies from its Deployment, old sets too. `kubectl rollout undo` copies the annotations of the target set,
+/// and would change a policy otherwise.
 pub const POLICIES: [&str; 6] = [
     BERTH_POD_REPLACEMENT_POLICY,
     BERTH_DELETED_POD_REPLACEMENT_POLICY,
@@ -42,26 +42,27 @@ pub const POLICIES: [&str; 6] = [
     BERTH_ANALYSIS_PROVIDER,
     BERTH_ANALYSIS_QUERY,
 ];
-/// What is said of single rollouts: what the controller keeps of automatic rollbacks (where, it says itself), which wait is over, and who changed what (which
-/// goes into a set's own record as its rollout begins).
+/// Annotations about single rollouts: the controller's record of automatic rollbacks (which it places itself), the promoted wait, and the
+/// authors of changes. The latter go into a set's own record when its rollout begins.
 const OF_ROLLOUTS: [&str; 6] =
     [BERTH_ROLLBACK, BERTH_ROLLED_BACK_TEMPLATES, BERTH_PROMOTED, BERTH_PROMOTED_BY, BERTH_CHANGED_BY, BERTH_SCALED_BY];
-/// What a set says of its own rollouts, and means nothing on a Deployment: one that `kubectl rollout undo` has left there must not be another set's.
+/// Annotations about a set's own rollouts. They have no meaning on a Deployment: one that `kubectl rollout undo` left there must not reach
+/// another set.
 const OF_SETS: [&str; 5] = [BERTH_COMPLETED_REVISION, BERTH_COMPLETED_AT, BERTH_STEP, BERTH_ANALYSIS, BERTH_ROLLOUT];
 
 /// Longest [`REVISION_HISTORY`].
 pub const REVISION_HISTORY_CHARS_MAX: usize = 2000;
 
-/// Whether the annotation `replicaset-replicas-before-scale` is berth's business: read, written and kept from being copied.
+/// Whether berth manages the annotation `replicaset-replicas-before-scale`: reads it, writes it and does not copy it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BeforeScale {
     /// Both gates of `podReplacementPolicy` are on.
     Managed,
-    /// It is an annotation like any other.
+    /// It is treated like any other annotation.
     Ignored,
 }
 
-/// Whether an annotation stays where it is: neither copied to a ReplicaSet nor taken back from one by a rollback.
+/// Whether an annotation is neither copied to a ReplicaSet nor restored from one by a rollback.
 #[must_use]
 pub fn is_skipped(key: &str, before_scale: BeforeScale) -> bool {
     match key {
@@ -73,9 +74,9 @@ pub fn is_skipped(key: &str, before_scale: BeforeScale) -> bool {
     }
 }
 
-/// The Deployment's annotations after a rollback to a ReplicaSet: the ReplicaSet's, but for those that stay where they are, which are as the
-/// Deployment has them. [`REPLICAS_BEFORE_SCALE`], where it is managed, and what tells of a set's rollouts are of ReplicaSets alone: they are not kept
-/// on the Deployment either.
+/// The Deployment's annotations after a rollback to a ReplicaSet: the ReplicaSet's, but the Deployment's for skipped keys.
+/// [`REPLICAS_BEFORE_SCALE`], where it is managed, and the records of a set's rollouts belong on ReplicaSets only. The Deployment does not
+/// keep them either.
 #[must_use]
 pub fn after_rollback(deployment: &Annotations, set: &Annotations, before_scale: BeforeScale) -> Annotations {
     let skipped = |key: &str| is_skipped(key, before_scale);
@@ -85,7 +86,7 @@ pub fn after_rollback(deployment: &Annotations, set: &Annotations, before_scale:
     kept.chain(taken).map(|(key, value)| (key.clone(), value.clone())).collect()
 }
 
-/// The Deployment's word on one of [`POLICIES`], for its sets; `None` where it has none, or one that is none.
+/// The Deployment's valid value of one of [`POLICIES`], for its sets.
 #[must_use]
 pub fn policy<'a>(deployment: &'a Annotations, key: &str) -> Option<&'a String> {
     let text = deployment.get(key)?;
@@ -99,7 +100,7 @@ pub fn policy<'a>(deployment: &'a Annotations, key: &str) -> Option<&'a String> 
     is_known.then_some(text)
 }
 
-/// A number of pods in an annotation: decimal digits only, at most 2³¹-1. Anything else counts as absent.
+/// A number of pods in an annotation: decimal digits only, at most 2³¹-1. Any other text counts as absent.
 #[must_use]
 pub fn pod_count(text: Option<&str>) -> Option<i64> {
     let text = text.filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()))?;
@@ -112,20 +113,20 @@ pub fn pod_count_in(annotations: &Annotations, key: &str) -> Option<i64> {
     pod_count(annotations.get(key).map(String::as_str))
 }
 
-/// The revision in an annotation; `None` if it is missing or no number.
+/// The revision in an annotation. `None` if it is missing or not a number.
 #[must_use]
 pub fn revision(annotations: &Annotations) -> Option<RolloutRevision> {
     annotations.get(REVISION)?.parse().ok()
 }
 
-/// Whether a set takes part in the numbering: one whose revision is no number keeps its annotations as they are.
+/// Whether a set is numbered. A set whose revision is not a number keeps its annotations.
 #[must_use]
 pub fn is_numbered(annotations: &Annotations) -> bool {
     annotations.get(REVISION).is_none_or(|text| text.is_empty() || text.parse::<i64>().is_ok())
 }
 
-/// Raises the revision to `to` and moves the one before to the history, which is cut at its old end to `chars_max`. Changes nothing if the
-/// revision is as high already or is no number.
+/// Raises the revision to `to` and appends the former one to the history, whose oldest entries are dropped above `chars_max`. Changes
+/// nothing if the revision is as high already or is not a number.
 pub fn raise_revision(annotations: &mut Annotations, to: RolloutRevision, chars_max: usize) {
     let former = annotations.get(REVISION).filter(|text| !text.is_empty()).cloned();
     let former_number = former.as_deref().map_or(Some(RolloutRevision::UNSET), |text| text.parse().ok());
@@ -140,7 +141,7 @@ pub fn raise_revision(annotations: &mut Annotations, to: RolloutRevision, chars_
     }
 }
 
-/// `None` if even the new entry alone is too long. The first entry ever is taken whatever its length.
+/// Returns `None` if the new entry alone is too long. The first entry is always accepted.
 fn append_history(history: &str, entry: &str, chars_max: usize) -> Option<String> {
     if history.is_empty() {
         return Some(entry.to_owned());

@@ -1,5 +1,5 @@
-//! Automatic rollback: a template that was never complete, and has missed the progress deadline or failed the analysis of a step, gives way to the last one that
-//! was complete. Once for each template; what is known of that is on the Deployment and on its sets.
+//! Automatic rollback. A template that was never complete, and that misses the progress deadline or fails a step's analysis, is replaced by
+//! the last complete one. This happens once for each template. The record is on the Deployment and its sets.
 
 use super::{
     analysing,
@@ -27,32 +27,32 @@ use berth_api::{
 use berth_identity::{RolloutRevision, TemplateHash};
 use jiff::Timestamp;
 
-/// The condition that the template that was gone back to has missed its deadline too.
+/// The condition that the target of the rollback has missed its deadline too.
 const ROLLBACK_FAILED: &str = "RollbackFailed";
 
-/// What becomes of a template that has failed.
+/// The decision about a failed template.
 pub(super) enum Decision<'a> {
-    /// It gives way.
+    /// The Deployment is rolled back.
     GoesBack(Back<'a>),
-    /// It stays as it is, for want of a way out.
+    /// The template remains, because no rollback is possible.
     Stays { hash: TemplateHash, failure: Failure, why: Stays },
 }
 
-/// By what a template has failed.
+/// How a template has failed.
 pub(super) enum Failure {
-    /// It has missed its progress deadline; by this cause, if one is known.
+    /// It has missed its progress deadline, for this cause if one is known.
     Deadline(Option<Cause>),
     /// The analysis of a step has failed.
     Analysis {
-        /// In one word.
+        /// As one word.
         reason: &'static str,
-        /// In a sentence.
+        /// As a sentence.
         message: String,
     },
 }
 
 impl Failure {
-    /// What follows the name of the revision.
+    /// The text after the name of the revision.
     fn words(&self) -> &'static str {
         match self {
             Self::Deadline(_) => "has missed its progress deadline",
@@ -60,7 +60,7 @@ impl Failure {
         }
     }
 
-    /// What tells events of it from those of other failures of the same template.
+    /// Distinguishes its events from those of other failures of the same template.
     fn prefix(&self) -> &'static str {
         match self {
             Self::Deadline(_) => "",
@@ -69,23 +69,23 @@ impl Failure {
     }
 }
 
-/// The sets that a rollback goes between, and why.
+/// The source and the target of a rollback, and its reason.
 pub(super) struct Back<'a> {
     from: &'a ReplicaSetView,
     to: &'a ReplicaSetView,
-    /// Of the template that gives way.
+    /// The hash of the template that is rolled back.
     hash: TemplateHash,
     failure: Failure,
 }
 
 impl Back<'_> {
-    /// Whether no cause of the failure is known: then nodes have to confirm it.
+    /// Whether the cause of the failure is unknown. Then nodes have to confirm it.
     fn is_unexplained(&self) -> bool {
         matches!(self.failure, Failure::Deadline(None))
     }
 }
 
-/// The set whose pods' nodes have to confirm a failure, if there is one.
+/// The set whose failure the nodes of its pods have to confirm, if there is one.
 pub(super) fn needs_nodes<'a>(observed: &Observed<'a>) -> Option<&'a ReplicaSetView> {
     match decide(observed)? {
         Decision::GoesBack(back) => back.is_unexplained().then_some(back.from),
@@ -93,8 +93,8 @@ pub(super) fn needs_nodes<'a>(observed: &Observed<'a>) -> Option<&'a ReplicaSetV
     }
 }
 
-/// `None` where nothing is asked for, or nothing has failed. The missed deadline of another template is none of this one's; and one that was complete once
-/// has shown that it works.
+/// Returns `None` if no rollback is configured or nothing has failed. A deadline that another template missed does not count. A template
+/// that was complete once has shown that it works.
 pub(super) fn decide<'a>(observed: &Observed<'a>) -> Option<Decision<'a>> {
     let from = observed.new_set().filter(|new| rollback::completed_revision(&new.annotations).is_none())?;
     let failure = failed_analysis(observed, from).or_else(|| missed_deadline(observed, from));
@@ -120,7 +120,7 @@ pub(super) fn decide<'a>(observed: &Observed<'a>) -> Option<Decision<'a>> {
     }
 }
 
-/// Steps that ask have asked for what follows from an answer: no other annotation has to.
+/// Steps with an analysis opt in to its consequences. No other annotation is required.
 fn failed_analysis(observed: &Observed<'_>, new: &ReplicaSetView) -> Option<Failure> {
     let (outcome, message) = analysing::failure(observed, &new.annotations)?;
     Some(Failure::Analysis { reason: outcome.reason()?, message })
@@ -129,14 +129,14 @@ fn failed_analysis(observed: &Observed<'_>, new: &ReplicaSetView) -> Option<Fail
 fn missed_deadline(observed: &Observed<'_>, new: &ReplicaSetView) -> Option<Failure> {
     let deployment = observed.deployment();
     let is_asked_for = deployment.choices.auto_rollback == Ok(AutoRollback::OnDeadline);
-    // What has got on since, for example because a quota has room again, has its time anew.
+    // A rollout that has progressed since, for example because a quota has room again, gets a new deadline.
     let has_progressed = || progress::has_progressed(observed.policy, &deployment.status, &status::counts(observed, 0));
     let is_way_back = || record_of(deployment, &new.annotations).is_some();
     let has_failed = is_asked_for && has_missed_deadline(deployment, new) && !has_progressed() && !is_way_back();
     has_failed.then(|| Failure::Deadline(observed.failing(new)))
 }
 
-/// A rollout that was complete by its counts, whose pods did not stay available, and fail once its deadline has passed since.
+/// The failure of a rollout that was complete by its counts, but whose pods did not stay available and fail after its deadline.
 fn fell_over(observed: &Observed<'_>, new: &ReplicaSetView) -> Option<Failure> {
     let deployment = observed.deployment();
     let is_asked_for =
@@ -146,13 +146,13 @@ fn fell_over(observed: &Observed<'_>, new: &ReplicaSetView) -> Option<Failure> {
     Some(Failure::Deadline(Some(cause)))
 }
 
-/// A step that is not reached within the deadline because a pod of it crashes again and again: each time that it comes up looks like progress.
+/// The failure of a step whose pod crashes repeatedly until the deadline. Each start of such a pod is counted as progress.
 fn crashes_at_step(observed: &Observed<'_>, new: &ReplicaSetView) -> Option<Failure> {
     let (ends_at, cause) = crashing_until(observed, new)?;
     (ends_at <= observed.state.now).then_some(Failure::Deadline(Some(cause)))
 }
 
-/// Until when a pod may crash at a step that waits for nothing but its pods: the deadline counts from when there were both.
+/// Until when a pod may crash at a step that waits for pods only. The deadline starts when both the pod and the step exist.
 fn crashing_until(observed: &Observed<'_>, new: &ReplicaSetView) -> Option<(Timestamp, Cause)> {
     let deployment = observed.deployment();
     let is_asked_for =
@@ -165,27 +165,28 @@ fn crashing_until(observed: &Observed<'_>, new: &ReplicaSetView) -> Option<(Time
     Some((since.checked_add(deadline).ok()?, cause))
 }
 
-/// Until when a rollout must have succeeded that is complete by its counts.
+/// Until when a rollout that is complete by its counts must have succeeded.
 fn deadline_of_success(observed: &Observed<'_>, new: &ReplicaSetView) -> Option<Timestamp> {
     let deadline = progress::deadline(observed.deployment().spec.progress_deadline_seconds)?;
     completed_by_counts(observed.deployment(), new)?.checked_add(deadline).ok()
 }
 
-/// When the stored status began to say that the rollout to this set is complete.
+/// When the stored status first reported that the rollout to this set is complete.
 fn completed_by_counts(deployment: &DeploymentView, set: &ReplicaSetView) -> Option<Timestamp> {
     let mut conditions = deployment.status.conditions.iter().flatten().filter(|condition| condition.type_ == PROGRESSING);
     let progressing = conditions.next().filter(|_| progressing_says(deployment, set, NEW_AVAILABLE))?;
     progressing.last_update_time.as_ref().map(|time| time.0)
 }
 
-/// When the rollout to the new set has succeeded, if its pods stay available until then. `None` where they are not all, or where it is no matter of time.
+/// When the rollout to the new set has succeeded if its pods stay available. `None` if not all of them are, or if success does not depend
+/// on time.
 fn succeeds_at(observed: &Observed<'_>, new: &ReplicaSetView) -> Option<Timestamp> {
     let deadline = progress::deadline(observed.deployment().spec.progress_deadline_seconds)?;
     let since = observed.state.found.all_ready_since?.max(completed_by_counts(observed.deployment(), new)?);
     since.checked_add(rollback::steady(deadline)).ok()
 }
 
-/// When it is known whether the rollout to the new set, which is complete by its counts, has succeeded.
+/// When the success of the rollout to the new set, which is complete by its counts, is decided.
 pub(super) fn next_look(observed: &Observed<'_>) -> Option<Timestamp> {
     let deployment = observed.deployment();
     let new = observed.new_set().filter(|new| rollback::completed_revision(&new.annotations).is_none())?;
@@ -195,18 +196,18 @@ pub(super) fn next_look(observed: &Observed<'_>) -> Option<Timestamp> {
     [succeeds_at, fails_at, crashes_until].into_iter().flatten().filter(|at| observed.state.now < *at).min()
 }
 
-/// Whether the stored status says that the deadline of this set's rollout has passed.
+/// Whether the stored status reports that the deadline of this set's rollout has passed.
 fn has_missed_deadline(deployment: &DeploymentView, new: &ReplicaSetView) -> bool {
     let has_deadline = progress::deadline(deployment.spec.progress_deadline_seconds).is_some();
     has_deadline && progressing_says(deployment, new, DEADLINE_EXCEEDED)
 }
 
-/// Whether the stored condition `Progressing` is of this set, and gives this reason.
+/// Whether the stored condition `Progressing` is about this set and has this reason.
 fn progressing_says(deployment: &DeploymentView, set: &ReplicaSetView, reason: &str) -> bool {
     Subject::ReplicaSet(set.meta.name.to_string()).has_reason(&deployment.status, reason)
 }
 
-/// The record of the rollback that has made the present rollout; `new` are the annotations of its set.
+/// The record of the rollback that caused the present rollout. `new` contains the annotations of its set.
 fn record_of(deployment: &DeploymentView, new: &Annotations) -> Option<Record> {
     Record::of(&deployment.annotations).filter(|record| record.has_made(revision(new), &deployment.spec.template))
 }
@@ -215,13 +216,13 @@ fn revision(annotations: &Annotations) -> RolloutRevision {
     annotations::revision(annotations).unwrap_or_default()
 }
 
-/// The Deployment's last: it knows best.
+/// The Deployment's annotations come last, because they are authoritative.
 fn all_annotations<'a>(observed: &Observed<'a>) -> impl Iterator<Item = &'a Annotations> {
     observed.sets.iter().map(|set| &set.annotations).chain([&observed.deployment().annotations])
 }
 
-/// One write: the template, that it was gone back to, and that the other one is not to be gone back from again. What else the Deployment's annotations say
-/// stays, but for what tells why the template is as it is.
+/// One write: the target's template, the record of the rollback, and the record that the failed template must not be rolled back again.
+/// Other annotations of the Deployment remain, except the change cause.
 pub(super) fn way_back(observed: &Observed<'_>, back: &Back<'_>) -> WayBack {
     let deployment = observed.deployment();
     let record = record(observed, back);
@@ -245,7 +246,7 @@ pub(super) fn way_back(observed: &Observed<'_>, back: &Back<'_>) -> WayBack {
     WayBack::new(nodes_to_confirm(observed, back, &record), action)
 }
 
-/// Of a failure without a cause.
+/// Returns the nodes that have to confirm a failure without a known cause.
 fn nodes_to_confirm(observed: &Observed<'_>, back: &Back<'_>, record: &Record) -> Option<Action> {
     if !back.is_unexplained() {
         return None;
@@ -266,7 +267,7 @@ fn record(observed: &Observed<'_>, Back { from, to, failure, .. }: &Back<'_>) ->
         Failure::Deadline(None) => (None, format!("{} of its {there} pods are not available", there - available)),
     };
     Record {
-        // As the set that is gone back to will be numbered.
+        // The number that the target set will get.
         revision: revision(&to.annotations).max(highest.next()),
         template_hash: template_hash(&without_hash(&to.template), None),
         from_revision: revision(&from.annotations),
@@ -276,9 +277,9 @@ fn record(observed: &Observed<'_>, Back { from, to, failure, .. }: &Back<'_>) ->
     }
 }
 
-/// Keeps on the sets what must not be lost with a Deployment that somebody replaces, or brings back by `kubectl rollout undo`: the templates that were rolled
-/// back from on all; the last rollback on the two that it is about; and on a set that it was complete, as long as the stored status says so. That one is
-/// not overwritten before this is written.
+/// Stores on the sets what must survive when a user replaces the Deployment or restores it by `kubectl rollout undo`. All sets record the
+/// rolled-back templates. The two sets of the last rollback record it. A set records that it was complete while the stored status reports
+/// so. That status is not overwritten before this write.
 pub(super) fn keep(drafts: &mut [Draft<'_>], observed: &Observed<'_>) {
     let deployment = observed.deployment();
     let remembered = rollback::remembered(all_annotations(observed));
@@ -298,7 +299,7 @@ pub(super) fn keep(drafts: &mut [Draft<'_>], observed: &Observed<'_>) {
     }
 }
 
-/// Whether the rollout to this set is complete, with pods that show it. Where somebody else than a rollout has taken pods since, that is not known.
+/// Whether the rollout to this set is complete, and its pods show it. Unknown if anything but a rollout has removed pods since.
 pub(super) fn is_complete(observed: &Observed<'_>, set: &ReplicaSetView) -> bool {
     let deployment = observed.deployment();
     let has_all =
@@ -309,7 +310,7 @@ pub(super) fn is_complete(observed: &Observed<'_>, set: &ReplicaSetView) -> bool
     is_asked_for && has_all && is_recorded && says_complete(observed, set)
 }
 
-/// Whether its pods have stayed available for long enough. Of one that gives way to another this is the last that is known.
+/// Whether its pods have stayed available for long enough. A set that another one replaces can only be judged by its completion.
 fn has_succeeded(observed: &Observed<'_>, set: &ReplicaSetView) -> bool {
     let is_newest = observed.new_set().is_some_and(|new| new.meta.uid == set.meta.uid);
     let has_deadline = progress::deadline(observed.deployment().spec.progress_deadline_seconds).is_some();
@@ -318,7 +319,7 @@ fn has_succeeded(observed: &Observed<'_>, set: &ReplicaSetView) -> bool {
     is_complete(observed, set) && (!is_newest || !has_deadline || was_before || is_steady())
 }
 
-/// Whether the stored status says that the rollout to this set is complete. Without a deadline no condition does: then its counts say so.
+/// Whether the stored status reports that the rollout to this set is complete. Without a deadline, the counts decide.
 fn says_complete(observed: &Observed<'_>, set: &ReplicaSetView) -> bool {
     let deployment = observed.deployment();
     match progress::deadline(deployment.spec.progress_deadline_seconds) {
@@ -327,7 +328,7 @@ fn says_complete(observed: &Observed<'_>, set: &ReplicaSetView) -> bool {
     }
 }
 
-/// Says that the way back has failed as well, or no longer says so.
+/// Sets or removes the condition that the target of the rollback has failed as well.
 pub(super) fn set_failed(conditions: &mut Conditions, observed: &Observed<'_>, new: Option<&Draft<'_>>) {
     let failed = new.filter(|_| conditions.reason(PROGRESSING) == DEADLINE_EXCEEDED).and_then(|new| {
         let record = record_of(observed.deployment(), new.annotations())?;
@@ -342,7 +343,7 @@ pub(super) fn set_failed(conditions: &mut Conditions, observed: &Observed<'_>, n
     }
 }
 
-/// What people should know: that something stays that has failed, and that a way back has failed.
+/// The events for users: a failed template remains, or the target of a rollback has failed.
 pub(super) fn events(observed: &Observed<'_>) -> Option<EventRecord> {
     let deployment = observed.deployment();
     let new = observed.new_set()?;

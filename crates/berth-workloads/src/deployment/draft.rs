@@ -1,4 +1,4 @@
-//! What is to become of one ReplicaSet in this look: collected from all rules, then written once.
+//! The changes to one ReplicaSet in this reconcile: collected from all rules, then written once.
 
 use super::{
     annotations::{Annotations, BeforeScale, DESIRED_REPLICAS, MAX_REPLICAS, REPLICAS_BEFORE_SCALE},
@@ -12,15 +12,15 @@ use crate::{
 use serde::Serialize;
 use serde_json::{Value, json};
 
-/// A ReplicaSet as it is to be.
+/// A ReplicaSet with its changes.
 #[derive(Clone)]
 pub(super) struct Draft<'a> {
     pub(super) set: &'a ReplicaSetView,
     pub(super) size: i64,
     pub(super) min_ready_seconds: i32,
-    /// `None` as long as they are as stored.
+    /// `None` while the stored annotations are unchanged.
     annotations: Option<Annotations>,
-    /// What its write tells, where it has no other size.
+    /// The event of its write if the size does not change.
     pub(super) told: Option<EventRecord>,
 }
 
@@ -45,7 +45,7 @@ impl<'a> Draft<'a> {
         self.annotations.get_or_insert_with(|| self.set.annotations.clone())
     }
 
-    /// Takes over size and annotations.
+    /// Sets size and annotations.
     pub(super) fn apply(&mut self, scale: Scale, before_scale: BeforeScale) {
         self.size = scale.size;
         self.set_count(DESIRED_REPLICAS, scale.desired);
@@ -59,7 +59,7 @@ impl<'a> Draft<'a> {
         self.annotate(key, count.map(|count| count.to_string()).as_ref());
     }
 
-    /// Sets an annotation, or takes it off.
+    /// Sets or removes an annotation.
     pub(super) fn annotate(&mut self, key: &str, value: Option<&String>) {
         if self.annotations().get(key) == value {
             return;
@@ -74,7 +74,7 @@ impl<'a> Draft<'a> {
         self.size != i64::from(self.set.replicas)
     }
 
-    /// The write that makes it so; `None` if it is so already.
+    /// The write of the changes. `None` if there are none.
     pub(super) fn action(&self, observed: &Observed<'_>) -> Option<Action> {
         let (patch, deployment) = (self.patch()?, observed.deployment());
         let from = self.set.replicas;
@@ -107,13 +107,13 @@ impl<'a> Draft<'a> {
     }
 }
 
-/// The event of a change of size.
+/// The event about a change of size.
 pub(super) fn scaled(deployment: &DeploymentView, set: &str, from: i64, to: i64) -> EventRecord {
     let direction = if from < to { "up" } else { "down" };
     event(deployment, Severity::Normal, "ScalingReplicaSet", format!("Scaled {direction} replica set {set} from {from} to {to}"))
 }
 
-/// The event that tells that `deployment` has begun to wait; `None` where the wait is too short to tell of.
+/// The event that `deployment` has begun to wait. `None` if such a wait is too short to report.
 #[must_use]
 pub fn wait_event(deployment: &DeploymentView, wait: &Wait) -> Option<EventRecord> {
     let severity = if wait.is_failure() { Severity::Warning } else { Severity::Normal };

@@ -1,4 +1,4 @@
-//! Old ReplicaSets are kept for rollback, but not for ever.
+//! Old ReplicaSets are kept for rollbacks, up to a limit.
 
 use super::{annotations, observe::Observed};
 use crate::{
@@ -7,16 +7,17 @@ use crate::{
 };
 use std::cmp::Ordering;
 
-/// The sets to delete: of the lowest revisions as many as are above the limit, as far as they are idle. One that is not uses up its place.
+/// The sets to delete: those with the lowest revisions above the limit, if they are idle. A set that is not idle still counts toward the
+/// limit.
 pub(super) fn clean_up(observed: &Observed<'_>) -> Vec<Action> {
     let old: Vec<_> = observed.old().map(|(_, set)| set).collect();
     let limit = observed.deployment().spec.revision_history_limit;
-    // Deleting a set takes its terminating pods out of the sum, and room would jump.
+    // Deleting a set removes its terminating pods from the sum, and the Deployment could create too many pods at once.
     let idle = |set: &ReplicaSetView| observed.policy != PodReplacementPolicy::TerminationComplete || observed.terminating_of(set) == 0;
     surplus(old, limit).into_iter().filter(|set| idle(set)).map(delete).collect()
 }
 
-/// The idle ones among the sets that are above the limit, lowest revision first.
+/// The idle sets among those above the limit, lowest revision first.
 #[must_use]
 pub fn surplus(mut old: Vec<&ReplicaSetView>, limit: Option<i32>) -> Vec<&ReplicaSetView> {
     let Some(limit) = limit.filter(|limit| *limit != i32::MAX) else { return Vec::new() };
@@ -28,14 +29,14 @@ pub fn surplus(mut old: Vec<&ReplicaSetView>, limit: Option<i32>) -> Vec<&Replic
     old
 }
 
-/// A set without a revision counts as 0, one whose revision is no number as well.
+/// A set without a numeric revision counts as revision 0.
 fn by_revision(a: &ReplicaSetView, b: &ReplicaSetView) -> Ordering {
     let revision = |set: &ReplicaSetView| annotations::revision(&set.annotations).unwrap_or_default();
     let age = |set: &ReplicaSetView| (set.meta.created, set.meta.name.clone());
     revision(a).cmp(&revision(b)).then_with(|| age(a).cmp(&age(b)))
 }
 
-/// The resource version keeps a set from going that has just been given pods again.
+/// The resource version protects a set that has just been scaled up again.
 fn delete(set: &ReplicaSetView) -> Action {
     Action::Delete {
         target: set.reference(),

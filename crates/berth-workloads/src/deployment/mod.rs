@@ -1,4 +1,4 @@
-//! The Deployment controller's decisions: how many pods of which template, and how one template gives way to the next.
+//! The Deployment controller's decisions: how many pods of which template, and how a new template replaces the old one.
 
 mod analysing;
 pub mod annotations;
@@ -43,42 +43,44 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, sync::Arc};
 
-/// What the plan of one Deployment is made from: one consistent reading of the caches, in which every own write is already visible.
+/// The input of one Deployment's plan: one consistent snapshot of the caches that includes the controller's own writes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct DeploymentState {
     /// The Deployment.
     #[serde(with = "shared")]
     pub deployment: Arc<DeploymentView>,
-    /// The ReplicaSets of its namespace (and group) that it controls, and those that nobody controls and that its selector matches. Any order.
+    /// The ReplicaSets of its namespace (and group) that it controls, and matching ones without a controller, in any order.
     #[serde(with = "shared::list")]
     pub sets: Vec<Arc<ReplicaSetView>>,
     /// The pods of the sets, by the uid of the set that controls them.
     pub pods: BTreeMap<Uid, PodsOfSet>,
-    /// The Deployment's pods that no set of it controls any more: see [`crate::counts::is_left_behind`].
+    /// The Deployment's pods that none of its sets controls any more: see [`crate::counts::is_left_behind`].
     pub left_behind: LeftBehind,
     /// The answers to [`wanted`].
     pub found: Found,
-    /// What went wrong when the plan before was carried out; `None` if nothing did. If it was the creation of a ReplicaSet, it becomes part of
-    /// the condition `Progressing`.
+    /// The error of the last execution; `None` if it succeeded. If a ReplicaSet could not be created, the error becomes part of the
+    /// condition `Progressing`.
     pub last_error: Option<String>,
-    /// What an analysis that an earlier plan wanted has come to so far; `None` where nobody asks, as where somebody else only looks.
+    /// The state of an analysis that an earlier plan requested. `None` if no component asks, for example in a reader that only forecasts.
     pub asked: Option<Asked>,
     /// The controllers' feature gates.
     pub gates: FeatureGates,
-    /// The time of this reading.
+    /// The time of the snapshot.
     pub now: Timestamp,
 }
 
-/// What was found. What [`wanted`] does not name stays at its default.
+/// The answers. Those that [`wanted`] does not name keep their defaults.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Found {
-    /// Whether the namespace has a ReplicaSet with the name of the set to create, of any controller: then the new one needs another name.
+    /// Whether any ReplicaSet of the namespace has the name of the set to create. Then the new set needs another name.
     pub is_name_taken: bool,
-    /// Since when all active pods of the new set are ready; `None` if one is not, or there is none. Costs what the set owns.
+    /// Since when all active pods of the new set are ready. `None` if one is not, or if there is none. The cost is linear in the set's
+    /// pods.
     pub all_ready_since: Option<Timestamp>,
-    /// The nodes of unready active pods of the set that is rolled back, at most [`NODES_MAX`]; the empty name means none.
+    /// The nodes of unready active pods of the set that is rolled back, at most [`NODES_MAX`]. The empty name is that of pods without a
+    /// node.
     pub unready_on: Vec<NodeName>,
 }
 

@@ -1,4 +1,4 @@
-//! From API objects to what a rollout is decided from: limits in pods, ReplicaSets sorted and told apart.
+//! Converts API objects into the input of a rollout decision: limits in pods, and sorted ReplicaSets.
 
 use super::{
     DeploymentState,
@@ -16,12 +16,12 @@ use crate::{
 use berth_api::Gate;
 use berth_identity::{Generation, RolloutRevision};
 
-/// Why no rollout can be decided on.
+/// Why a rollout cannot be planned.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Fault {
-    /// The strategy is none that exists.
+    /// The strategy's type is unknown.
     UnknownStrategy(String),
-    /// A limit is no number.
+    /// A limit is not a number.
     Limit(NotANumber),
 }
 
@@ -43,7 +43,7 @@ pub(super) struct Observed<'a> {
     pub(super) before_scale: BeforeScale,
     /// Oldest first.
     pub(super) sets: Vec<&'a ReplicaSetView>,
-    /// Which of the sets has the Deployment's template: the oldest that does.
+    /// The index of the set with the Deployment's template: the oldest match.
     pub(super) new: Option<usize>,
 }
 
@@ -94,7 +94,7 @@ impl<'a> Observed<'a> {
         &self.state.deployment
     }
 
-    /// Pods whose set is gone.
+    /// Pods whose set is deleted.
     pub(super) fn left_behind(&self) -> &'a LeftBehind {
         &self.state.left_behind
     }
@@ -103,7 +103,7 @@ impl<'a> Observed<'a> {
         self.new.map(|index| self.sets[index])
     }
 
-    /// The sets of other templates, oldest first, with their places.
+    /// The sets of other templates, oldest first, with their indexes.
     pub(super) fn old(&self) -> impl Iterator<Item = (usize, &'a ReplicaSetView)> {
         self.sets.iter().copied().enumerate().filter(|(index, _)| Some(*index) != self.new)
     }
@@ -114,13 +114,13 @@ impl<'a> Observed<'a> {
         highest.unwrap_or_default().max(RolloutRevision::UNSET).next()
     }
 
-    /// The cause that ranks first of those that keep the set's pods from coming up or from being made.
+    /// Of the causes that prevent the set's pods from being created or ready, the one that ranks first.
     pub(super) fn failing(&self, set: &ReplicaSetView) -> Option<Cause> {
         let failing = self.state.pods.get(&set.meta.uid).and_then(|pods| cause::of_pod(pods.failing.as_ref()?));
         failing.into_iter().chain(cause::refusal_of(set)).min_by_key(|cause| cause.kind)
     }
 
-    /// Places of the sets that want pods, oldest first.
+    /// The indexes of the sets with replicas, oldest first.
     pub(super) fn active(&self) -> Vec<usize> {
         (0..self.sets.len()).filter(|&index| self.sets[index].replicas > 0).collect()
     }
@@ -133,7 +133,8 @@ impl<'a> Observed<'a> {
         Scale { size: i64::from(set.replicas), desired: number(DESIRED_REPLICAS), max: number(MAX_REPLICAS), before }
     }
 
-    /// Terminating pods of a set: as its status says or, where it does not, as the pods say. A set that was never looked at has none.
+    /// The terminating pods of a set: the number in its status, otherwise the count of the pod cache. A set that was never observed has
+    /// none.
     pub(super) fn terminating_of(&self, set: &ReplicaSetView) -> i64 {
         match (set.status.terminating_replicas, set.status.observed_generation) {
             (Some(terminating), _) => i64::from(terminating),
@@ -142,22 +143,22 @@ impl<'a> Observed<'a> {
         }
     }
 
-    /// Terminating pods, also those whose set is gone.
+    /// Terminating pods, including those whose set is deleted.
     pub(super) fn terminating(&self) -> i64 {
         self.sets.iter().map(|set| self.terminating_of(set)).sum::<i64>() + i64::from(self.left_behind().terminating)
     }
 
-    /// How many pods may be added; `None` where terminating pods do not count.
+    /// How many pods may be added. `None` if terminating pods do not count.
     pub(super) fn room(&self) -> Option<i64> {
         (self.policy == PodReplacementPolicy::TerminationComplete)
             .then(|| self.used(None).map_or(0, |used| (self.size.max() - used).max(0)))
     }
 
-    /// What counts against the limit when the set at `growing` grows. Every pod that holds a place: wanted, still there although no longer wanted,
-    /// or left behind; under TerminationComplete those that terminate too. Otherwise what `growing` still has beyond its size does not count,
-    /// as it would keep it. `None` if that is not known, see [`Observed::lagging`].
+    /// The pods that count against the limit when the set at `growing` grows: desired pods, surplus pods that still exist, and pods that
+    /// are left behind. Under TerminationComplete, terminating pods count too. Otherwise the surplus of `growing` itself does not count,
+    /// because growing would keep those pods. `None` if the number is unknown, see [`Observed::lagging`].
     ///
-    /// Upstream counts the sizes of the sets alone. A set that grows would then have its new pods before one that shrinks has marked its old ones.
+    /// Upstream counts only the sizes of the sets. A growing set would then create pods before a shrinking set has deleted its old ones.
     pub(super) fn used(&self, growing: Option<usize>) -> Option<i64> {
         let counts_terminating = self.policy == PodReplacementPolicy::TerminationComplete;
         if self.lagging(growing).is_some() {
@@ -171,7 +172,7 @@ impl<'a> Observed<'a> {
         Some(of_sets.sum::<i64>() + i64::from(self.left_behind().staying()) + terminating)
     }
 
-    /// Returns the limit that this size of a set respects; `None`: the strategy sets none, or the figures are not known.
+    /// Returns the limit for this size of a set. `None` if the strategy sets none, or the counts are unknown.
     pub(super) fn limit_of(&self, set: &ReplicaSetView, size: i64) -> Option<SizeLimit> {
         if self.strategy != DeploymentStrategy::RollingUpdate {
             return None;
@@ -188,7 +189,8 @@ impl<'a> Observed<'a> {
         })
     }
 
-    /// Whether sets may have these sizes (by place) at once, where terminating pods do not count: no more pods stay than may, or than do now.
+    /// Whether sets may have these sizes (by index) at once if terminating pods do not count. The remaining pods must not exceed the limit
+    /// or the present number.
     pub(super) fn fits(&self, sizes: &[(usize, i64)]) -> bool {
         let to = |index: usize| sizes.iter().find(|(at, _)| *at == index).map_or(i64::from(self.sets[index].replicas), |(_, size)| *size);
         let all = || 0..self.sets.len();
@@ -199,15 +201,16 @@ impl<'a> Observed<'a> {
         self.lagging(only).is_none() && (after == before || after + i64::from(self.left_behind().staying()) <= self.size.max())
     }
 
-    /// How many pods a set has or is to have that stay.
+    /// The number of a set's non-terminating pods, present or desired.
     fn held(&self, index: usize) -> i64 {
         let set = self.sets[index];
         set.replicas.max(set.status.replicas).into()
     }
 
-    /// A set whose status speaks of another size than it has now: it may have pods that neither its size nor its status shows, such as those of a
-    /// size that was taken back before any status reported them. No other can grow before it has caught up; under TerminationComplete nor can it
-    /// itself, `growing`, whose terminating pods are not known either. A set that never had another size cannot have more pods than that.
+    /// A set whose status is about another size. It may have pods that neither its size nor its status shows, for example of a size that
+    /// was reverted before any status reported it. No other set can grow until the status is current. Under TerminationComplete, `growing`
+    /// itself cannot grow either, because its terminating pods are unknown. A set that never had another size cannot have more pods than
+    /// that.
     pub(super) fn lagging(&self, growing: Option<usize>) -> Option<&'a ReplicaSetView> {
         let lags = |index: usize| {
             let meta = &self.sets[index].meta;
@@ -217,7 +220,7 @@ impl<'a> Observed<'a> {
         (0..self.sets.len()).find(|&index| lags(index)).map(|index| self.sets[index])
     }
 
-    /// A set other than `growing` that is about to mark pods, and whose status does not show it yet.
+    /// A set other than `growing` that is about to delete pods, and whose status does not show it yet.
     pub(super) fn shrinking(&self, growing: Option<usize>) -> Option<&'a ReplicaSetView> {
         let shrinks = |index: usize| Some(index) != growing && self.held(index) > i64::from(self.sets[index].replicas);
         (0..self.sets.len()).find(|&index| shrinks(index)).map(|index| self.sets[index])

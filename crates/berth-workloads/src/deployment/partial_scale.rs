@@ -1,18 +1,18 @@
-//! Scaling up within the room that terminating pods leave (KEP-5882): some ReplicaSets get their share now, others when pods have gone.
+//! Scaling up within the room that terminating pods leave (KEP-5882). Some ReplicaSets get their share now, others after pods are deleted.
 //!
-//! A set that is short of its share remembers the size from before the scaling (`replicaset-replicas-before-scale`) and the limit of that time
-//! (`max-replicas`): whatever happens in between, its share is computed from those. `desired-replicas` of the largest set stays as it was while the
-//! rest of rounding is outstanding, so that the scaling still shows as unfinished. The final sizes do not depend on the order in which pods go.
+//! A set below its share records its size from before the scaling (`replicaset-replicas-before-scale`) and the limit at that time
+//! (`max-replicas`). Its share is always computed from these two. While pods from rounding are missing, the largest set keeps its
+//! `desired-replicas`, so that the scaling still shows as unfinished. The final sizes do not depend on the order in which pods are deleted.
 
 use super::{limits::Size, scale::Scale};
 use std::cmp::Reverse;
 
-/// What one set is to get.
+/// The growth of one set.
 struct Due {
     index: usize,
-    /// How many pods its share gives it.
+    /// The number of pods that its share adds.
     share: i64,
-    /// How many of them it gets in this pass, the largest also of what rounding leaves over.
+    /// The number of pods added in this pass. The largest set also gets the pods from rounding.
     granted: i64,
 }
 
@@ -41,8 +41,8 @@ pub fn grow(sets: &[Scale], size: Size, status_replicas: i64, room: i64) -> Vec<
     result
 }
 
-/// A single active set, up to what is desired, or down. One that stays empty for want of room is marked by nothing: the mark of a set that does not become
-/// active, because the template changes first, would never go.
+/// Sizes a single active set up to the desired number if there is room, or down. An empty set that cannot grow gets no annotation: if the
+/// template changed first, the annotation would remain.
 #[must_use]
 pub fn grow_single(set: Scale, size: Size, room: i64) -> Scale {
     let replicas = size.desired.min(set.size + room);
@@ -52,15 +52,15 @@ pub fn grow_single(set: Scale, size: Size, room: i64) -> Scale {
     if replicas == size.desired { set.finished(replicas, size) } else { Scale { size: replicas, before: Some(set.base()), ..set } }
 }
 
-/// By the larger of size and share, newest first among equals. Unlike the size alone, that does not change while a scaling is under way.
+/// Sorts by the larger of size and share, newest first among equals. Unlike the size alone, this order does not change during a scaling.
 fn in_order(sets: &[Scale], size: Size, status_replicas: i64) -> Vec<usize> {
     let mut order: Vec<_> = (0..sets.len()).rev().collect();
     order.sort_by_key(|&index| Reverse(sets[index].size.max(sets[index].share(size, status_replicas))));
     order
 }
 
-/// Hands out `room`: in order to those that were not yet made to wait and to the largest; a waiting one only if it gets all it lacks. Then what
-/// rounding leaves over to the largest, and the rest to those passed over.
+/// Distributes `room`: in order to the largest set and to sets that do not wait yet. A waiting set gets pods only if it gets all that it
+/// lacks. The largest set then gets the pods from rounding, and the skipped sets get the rest.
 fn distribute(sets: &[Scale], dues: &mut [Due], leftover: i64, mut room: i64) {
     let mut passed_over = Vec::new();
     for (place, due) in dues.iter_mut().enumerate() {

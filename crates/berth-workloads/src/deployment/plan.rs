@@ -1,4 +1,4 @@
-//! One look at one Deployment: what comes before what.
+//! One reconcile of one Deployment: the order of the decisions.
 
 use super::{
     DeploymentState, auto_rollback,
@@ -22,11 +22,11 @@ use berth_api::{
 };
 use serde_json::json;
 
-/// Decides what to do for one Deployment.
+/// Plans one Deployment.
 ///
-/// Claiming ReplicaSets comes first and alone. Then, the first that applies: nothing but the status (being deleted), scaling (paused), rollback on request or by
-/// itself, scaling (its size has changed), rollout. A rollback that a node has to answer for comes last: scaling and the rollout go on until it does. What is
-/// held back on purpose is in the plan's waits.
+/// Adopting and releasing ReplicaSets comes first and alone. Then the first that applies: only the status (terminating), scaling (paused),
+/// rollback (requested or automatic), scaling (changed size), rollout. A rollback that needs confirmation from a node comes last: scaling
+/// and the rollout continue until then. The plan's waits contain what it defers.
 #[must_use]
 pub fn plan(state: &DeploymentState) -> Plan {
     if state.deployment.selector.as_ref().is_none_or(crate::selector::Selector::is_empty) {
@@ -80,7 +80,7 @@ fn scale_or_roll_out(observed: &Observed<'_>) -> Plan {
     }
 }
 
-/// One look at a rolling update, in steps where the Deployment has some.
+/// One reconcile of a rolling update, in steps if the Deployment has some.
 fn roll(observed: &Observed<'_>) -> Plan {
     let work = Work::new(observed);
     match steps::stand(observed).filter(Stand::steers) {
@@ -89,7 +89,8 @@ fn roll(observed: &Observed<'_>) -> Plan {
     }
 }
 
-/// A rollback goes back from the newest template: its set is created before, as upstream does, so that it has a revision. Under Recreate without pods.
+/// A rollback starts from the newest template. As upstream, its set is created first so that it has a revision, under Recreate without
+/// pods.
 fn create_first(observed: &Observed<'_>) -> Plan {
     match observed.strategy {
         DeploymentStrategy::RollingUpdate => roll(observed),
@@ -97,7 +98,7 @@ fn create_first(observed: &Observed<'_>) -> Plan {
     }
 }
 
-/// Scaling and clean-up go on while a rollout is held back.
+/// Scaling and clean-up continue while the rollout is paused.
 fn paused(observed: &Observed<'_>) -> Plan {
     let mut work = Work::new(observed);
     let lacking = scaling::scale_paused(&mut work, observed);
@@ -108,7 +109,7 @@ fn paused(observed: &Observed<'_>) -> Plan {
     work.finish(StatusStep::Counts)
 }
 
-/// Adopts ReplicaSets that the Deployment selects and nobody controls, and releases those that it no longer selects.
+/// Adopts matching ReplicaSets without a controller, and releases those that the Deployment no longer selects.
 fn claims(state: &DeploymentState) -> Vec<Stage> {
     let deployment = &*state.deployment;
     if deployment.meta.deleted.is_some() {
@@ -123,7 +124,7 @@ fn claims(state: &DeploymentState) -> Vec<Stage> {
     claim::stages(deployment.reference(), adopt, release)
 }
 
-/// A Deployment that selects every pod is left alone.
+/// A Deployment that selects every pod is not reconciled.
 fn selects_all(state: &DeploymentState) -> Plan {
     let deployment = &*state.deployment;
     let message = "This deployment is selecting all pods. A non-empty selector is required.".to_owned();

@@ -1,4 +1,4 @@
-//! Whether a rollout is complete, gets on, or has taken too long.
+//! Whether a rollout is complete, progresses, or has missed its deadline.
 
 use super::{
     status::{Conditions, PROGRESSING, Verdict},
@@ -16,26 +16,26 @@ pub(super) const UPDATED: &str = "ReplicaSetUpdated";
 const PAUSED: &str = "DeploymentPaused";
 const STEP_WAITS: &str = "StepWaiting";
 
-/// How long a rollout may stand still; `None` without a deadline.
+/// How long a rollout may make no progress. `None` without a deadline.
 #[must_use]
 pub fn deadline(progress_deadline_seconds: Option<i32>) -> Option<SignedDuration> {
     progress_deadline_seconds.filter(|seconds| *seconds != i32::MAX).map(|seconds| SignedDuration::from_secs(seconds.into()))
 }
 
-/// What completion is measured against.
+/// The conditions for completion.
 #[derive(Clone, Copy, Debug)]
 pub struct Goal {
     /// `spec.replicas`.
     pub desired: i64,
     /// The generation that must have been observed.
     pub generation: Generation,
-    /// Under TerminationComplete no pod may be terminating any more.
+    /// Under TerminationComplete, no pod may be terminating.
     pub policy: PodReplacementPolicy,
-    /// How many are; `None`: unknown, which is not complete.
+    /// The number of terminating pods. `None` is unknown, and a rollout with an unknown number is not complete.
     pub terminating: Option<i64>,
 }
 
-/// Whether every pod that is wanted has the new template and is available, and no other is left.
+/// Whether every desired pod has the new template and is available, and no other pod remains.
 #[must_use]
 pub fn is_complete(goal: Goal, status: &DeploymentStatus) -> bool {
     let counts = [status.updated_replicas, status.replicas, status.available_replicas];
@@ -44,7 +44,7 @@ pub fn is_complete(goal: Goal, status: &DeploymentStatus) -> bool {
         && (goal.policy != PodReplacementPolicy::TerminationComplete || goal.terminating == Some(0))
 }
 
-/// Whether the rollout has got on since the status that is stored.
+/// Whether the rollout has progressed since the stored status.
 #[must_use]
 pub fn has_progressed(policy: PodReplacementPolicy, stored: &DeploymentStatus, new: &DeploymentStatus) -> bool {
     let old_pods = |status: &DeploymentStatus| status.replicas - status.updated_replicas;
@@ -59,7 +59,7 @@ pub fn has_progressed(policy: PodReplacementPolicy, stored: &DeploymentStatus, n
         || fewer_terminating
 }
 
-/// Whether the rollout has stood still for longer than the deadline, or had done so before.
+/// Whether the rollout has made no progress for longer than the deadline, or had timed out before.
 #[must_use]
 pub fn is_timed_out(deadline: Option<SignedDuration>, progressing: Option<&DeploymentCondition>, now: Timestamp) -> bool {
     let (Some(deadline), Some(condition)) = (deadline, progressing) else { return false };
@@ -70,37 +70,37 @@ pub fn is_timed_out(deadline: Option<SignedDuration>, progressing: Option<&Deplo
     }
 }
 
-/// Whether something is left to do whatever the counts say: pods that are to be created wait until others are gone, under TerminationComplete for room, under
-/// Recreate for the old ones; or a rollout has steps before it.
+/// Whether the rollout is unfinished regardless of the counts. Pods can wait for others to be deleted: under TerminationComplete for room,
+/// under Recreate for the old pods. A rollout can also have steps left.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Held {
-    /// All that is to be created is created, or waits for something else.
+    /// All pods are created, or they wait for something else.
     #[default]
     No,
-    /// Something is left to do, whatever the counts say, and each pod that is gone is progress.
+    /// Pods wait for the deletion of others. Each deleted pod is progress.
     Back,
-    /// Steps of a progressive rollout are left, whatever the counts say.
+    /// The progressive rollout has steps left.
     AtStep,
 }
 
-/// `None`: beyond what a timestamp can say, or never begun.
+/// Returns `None` if the time exceeds the range of a timestamp, or the deadline never started.
 fn ends_at(condition: &DeploymentCondition, deadline: SignedDuration) -> Option<Timestamp> {
     condition.last_update_time.as_ref()?.0.checked_add(deadline).ok()
 }
 
-/// When to look whether the deadline has passed.
+/// When to check the deadline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Check {
-    /// Nothing is waited for.
+    /// No deadline runs.
     None,
-    /// It passes within a second or has passed: soon.
+    /// The deadline passes within a second or has passed: check soon.
     Now,
-    /// It passes after this time.
+    /// The deadline passes after this time.
     After(SignedDuration),
 }
 
-/// When the deadline of a rollout that stands still must be looked at. One that is over has none, whatever became of its pods since: upstream
-/// looks at it again and again.
+/// When to check the deadline of a rollout without progress. A completed rollout has none, whatever happens to its pods later. Upstream
+/// checks it repeatedly.
 #[must_use]
 pub fn next_check(deadline: Option<SignedDuration>, progressing: Option<&DeploymentCondition>, now: Timestamp) -> Check {
     let (Some(deadline), Some(condition)) = (deadline, progressing) else { return Check::None };
@@ -113,7 +113,7 @@ pub fn next_check(deadline: Option<SignedDuration>, progressing: Option<&Deploym
     }
 }
 
-/// When to look again so that the deadline is seen to have passed: it has only once the time is beyond it.
+/// When to requeue so that the plan finds the deadline passed. It has passed only once the time is later.
 pub(super) fn look_again(check: Check, now: Timestamp) -> Option<Timestamp> {
     let wait = match check {
         Check::None => return None,
@@ -123,7 +123,7 @@ pub(super) fn look_again(check: Check, now: Timestamp) -> Option<Timestamp> {
     now.checked_add(wait).ok()
 }
 
-/// Marks that a rollout is held back, or no longer is. A rollout that has failed stays failed.
+/// Sets the condition that a rollout is paused or resumed. A failed rollout remains failed.
 pub fn set_paused(conditions: &mut Conditions, pause: Pause, now: Timestamp) {
     let reason = conditions.reason(PROGRESSING);
     let (reason, message) = match pause {
@@ -135,10 +135,10 @@ pub fn set_paused(conditions: &mut Conditions, pause: Pause, now: Timestamp) {
     conditions.set(PROGRESSING, Verdict { status: "Unknown", reason, message: message.to_owned() }, now);
 }
 
-/// Marks that a step waits, in the words of `wait`: the deadline rests. Or that none does any more: it begins anew.
+/// Sets the condition that a step waits, with the text of `wait`: the deadline is suspended. Without a wait, the deadline starts again.
 pub(super) fn set_step(conditions: &mut Conditions, wait: Option<String>, subject: &Subject, now: Timestamp) {
     match wait {
-        // What is waited for may change while the step is the same.
+        // What the step waits for can change within the same step.
         Some(message) if conditions.get(PROGRESSING).and_then(|condition| condition.message.as_ref()) != Some(&message) => {
             conditions.renew(PROGRESSING, Verdict { status: "Unknown", reason: STEP_WAITS, message }, now);
         }
@@ -153,35 +153,35 @@ pub(super) fn set_step(conditions: &mut Conditions, wait: Option<String>, subjec
 /// `spec.paused`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pause {
-    /// Templates are not rolled out.
+    /// New templates are not rolled out.
     Paused,
-    /// They are.
+    /// New templates are rolled out.
     Running,
 }
 
-/// What the condition `Progressing` is decided from.
+/// The input for the condition `Progressing`.
 #[derive(Debug)]
 pub struct Progress<'a> {
-    /// The status that is stored.
+    /// The stored status.
     pub stored: &'a DeploymentStatus,
-    /// The status of this look.
+    /// The status of this reconcile.
     pub new: &'a DeploymentStatus,
-    /// What completion is measured against.
+    /// The conditions for completion.
     pub goal: Goal,
-    /// Whether something is left to do whatever the counts say.
+    /// Whether the rollout is unfinished regardless of the counts.
     pub held: Held,
-    /// `None` without one.
+    /// The deadline, if there is one.
     pub deadline: Option<SignedDuration>,
     /// `ReplicaSet "web-5d4"` or, without a new set, `Deployment "web"`.
     pub subject: Subject,
-    /// The time of this look.
+    /// The time of this reconcile.
     pub now: Timestamp,
 }
 
-/// Brings the condition `Progressing` up to date.
+/// Updates the condition `Progressing`.
 ///
-/// Deviation from upstream: where pods are held back, what the condition says of a rollout that is over ends at once. Upstream leaves it, as the
-/// counts of old and new pods agree while there are none.
+/// Deviation from upstream: if pods are held back, a condition about a completed rollout is replaced at once. Upstream keeps it, because
+/// the counts of old and new pods agree while there are no pods.
 pub fn set_progress(conditions: &mut Conditions, progress: &Progress<'_>) {
     let Progress { stored, new, subject, now, .. } = progress;
     if progress.deadline.is_none() {
@@ -205,8 +205,8 @@ pub fn set_progress(conditions: &mut Conditions, progress: &Progress<'_>) {
     }
 }
 
-/// Whether the condition says nothing of what is being done: there is none, it says the end of what was done before, or it tells of another's
-/// missed deadline.
+/// Whether the condition is not about the present rollout: it is missing, it reports the end of an earlier rollout, or it reports another
+/// subject's missed deadline.
 fn is_over(progressing: Option<&DeploymentCondition>, subject: &Subject) -> bool {
     let Some(condition) = progressing else { return true };
     match condition.reason.as_deref() {

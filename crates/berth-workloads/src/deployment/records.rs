@@ -1,4 +1,4 @@
-//! What is kept on a Deployment's sets of their rollouts, where the gate is on ([`crate::rollout_record`]).
+//! The records of rollouts on a Deployment's sets, if the feature gate is on ([`crate::rollout_record`]).
 
 use super::{
     annotations::{self, Annotations},
@@ -16,7 +16,7 @@ use crate::{
 use berth_api::{Gate, apps::DeploymentStatus};
 use berth_identity::RolloutRevision;
 
-/// How the rollout to the new set stands in this look.
+/// The state of the rollout to the new set in this reconcile.
 pub(super) struct RolloutProgress {
     pub(super) is_complete: bool,
     /// How the condition `Progressing` names the set.
@@ -27,8 +27,8 @@ fn is_on(observed: &Observed<'_>) -> bool {
     observed.state.gates.enabled(Gate::RolloutRecords)
 }
 
-/// A rollout of this number begins, to a set of these annotations that had the number `former` before. Written with the number itself: there is no moment
-/// in which one is without the other.
+/// Records that a rollout of this number begins, to a set with these annotations whose number was `former`. The record and the number are
+/// in one write, so neither exists without the other.
 pub(super) fn begin(set: &mut Annotations, observed: &Observed<'_>, revision: RolloutRevision, former: Option<RolloutRevision>) {
     if is_on(observed) {
         let former = former.filter(|former| *former > RolloutRevision::UNSET);
@@ -36,7 +36,8 @@ pub(super) fn begin(set: &mut Annotations, observed: &Observed<'_>, revision: Ro
     }
 }
 
-/// Rollouts that were under way when that of the number `by` came have ended. A template that waits for the end of a pause is not rolled out yet.
+/// Records that earlier rollouts ended when the one of the number `by` began. While a Deployment is paused, a template without a set is not
+/// rolled out yet.
 pub(super) fn supersede(drafts: &mut [Draft<'_>], observed: &Observed<'_>, by: RolloutRevision) {
     if !is_on(observed) || observed.new.is_none() && observed.deployment().spec.paused {
         return;
@@ -51,23 +52,23 @@ pub(super) fn supersede(drafts: &mut [Draft<'_>], observed: &Observed<'_>, by: R
     }
 }
 
-/// The automatic rollback from this set's rollout, if that is the last one there was.
+/// The automatic rollback from this set's rollout, if it is the latest rollback.
 fn gone_back_from(observed: &Observed<'_>, index: usize, number: RolloutRevision) -> Option<Record> {
     let deployment = observed.deployment();
     let record = Record::of(&deployment.annotations).filter(|record| record.from_revision == number)?;
-    // Numbers begin anew where somebody has deleted all sets.
+    // Numbers restart from 1 after a user has deleted all sets.
     let hash = template_hash(&without_hash(&observed.sets[index].template), None);
     rollback::is_remembered(&deployment.annotations, &hash).then_some(record)
 }
 
-/// At which of its steps a progressive rollout was.
+/// The step that a progressive rollout had reached.
 fn at_step(observed: &Observed<'_>, set: &Annotations) -> Option<String> {
     let steps = observed.deployment().choices.steps.as_deref().ok().filter(|steps| !steps.is_empty())?;
     let place = StepPosition::of(set);
     Some(format!("at step {} of {}", place.index.min(steps.len() - 1) + 1, steps.len()))
 }
 
-/// The rollout to the new set has ended, if it has.
+/// Records the end of the rollout to the new set, if it has ended.
 pub(super) fn end(draft: &mut Draft<'_>, observed: &Observed<'_>, status: &DeploymentStatus, progress: RolloutProgress) {
     if !is_on(observed) {
         return;

@@ -11,13 +11,13 @@ use crate::{
 };
 use berth_api::Gate;
 
-/// The new set's size after one look: down to what is desired at once, up as far as there is room.
+/// The new set's size after one reconcile: down to the desired number at once, up within the available room.
 #[must_use]
 pub fn new_size(size: Size, used: i64, current: i64) -> i64 {
     grown(size, used, current).min(size.desired)
 }
 
-/// How far the new set may grow. `used` is what counts against the limit: all pods that hold a place.
+/// How far the new set may grow. `used` is the number of pods that count against the limit.
 #[must_use]
 pub fn grown(size: Size, used: i64, current: i64) -> i64 {
     current + (size.max() - used).clamp(0, (size.desired - current).max(0))
@@ -33,25 +33,25 @@ pub struct Pods {
 }
 
 impl Pods {
-    /// What can be relied on: where the status still tells of pods beyond the size, the set's controller is about to delete them, and they
-    /// must not be counted on to let others go. Upstream counts them, and can so fall below the minimum for a moment.
+    /// The pods that the plan can rely on. If the status reports more pods than the size, the set's controller is about to delete them, so
+    /// they must not justify other deletions. Upstream counts them, so it can fall below the minimum briefly.
     #[must_use]
     pub fn lasting(size: i64, reported_available: i64) -> Self {
         Self { size, available: reported_available.min(size) }
     }
 }
 
-/// The old sets' sizes after one look; `old` are the active ones, oldest first.
+/// The old sets' sizes after one reconcile. `old` contains the active sets, oldest first.
 ///
-/// Pods that are not available go first, as far as the new set's pods are available in their stead; then available ones, as long as enough
-/// of all stay available.
+/// Unavailable pods are deleted first, if available pods of the new set replace them. Available pods follow while enough pods in total
+/// remain available.
 #[must_use]
 pub fn shrink_old(old: &[Pods], new: Pods, size: Size) -> Vec<i64> {
     let gone_first: Vec<i64> = old.iter().map(|set| set.size - set.available).collect();
     shrink_old_surely(old, &gone_first, new, size)
 }
 
-/// As [`shrink_old`]; `gone_first` says of each old set how many of its pods that are not available its controller deletes before any that is.
+/// As [`shrink_old`]. `gone_first` contains, for each old set, how many unavailable pods its controller deletes before any available one.
 fn shrink_old_surely(old: &[Pods], gone_first: &[i64], new: Pods, size: Size) -> Vec<i64> {
     let mut sizes: Vec<i64> = old.iter().map(|set| set.size).collect();
     let total = sizes.iter().sum::<i64>() + new.size;
@@ -65,7 +65,7 @@ fn shrink_old_surely(old: &[Pods], gone_first: &[i64], new: Pods, size: Size) ->
     sizes
 }
 
-/// Takes up to `removable` pods that are not available; `sizes` are as `old` says.
+/// Removes up to `removable` unavailable pods from `sizes`, which equal the sizes in `old`.
 fn clean_up_unhealthy(sizes: &mut [i64], old: &[Pods], gone_first: &[i64], mut removable: i64) {
     for ((size, set), sure) in sizes.iter_mut().zip(old).zip(gone_first) {
         let removed = unhealthy_to_remove(*set, removable.min(*sure));
@@ -74,13 +74,13 @@ fn clean_up_unhealthy(sizes: &mut [i64], old: &[Pods], gone_first: &[i64], mut r
     }
 }
 
-/// How many pods of one set are not available and may go.
+/// How many unavailable pods of one set can be deleted.
 #[must_use]
 pub fn unhealthy_to_remove(set: Pods, removable: i64) -> i64 {
     (set.size - set.available).clamp(0, removable.max(0))
 }
 
-/// Takes up to `removable` pods, oldest sets first.
+/// Removes up to `removable` pods, oldest sets first.
 pub fn scale_down(sizes: &mut [i64], mut removable: i64) {
     for size in sizes {
         let removed = (*size).clamp(0, removable.max(0));
@@ -89,10 +89,10 @@ pub fn scale_down(sizes: &mut [i64], mut removable: i64) {
     }
 }
 
-/// One look at a rolling update: the new set grows, or else old sets shrink, or else all is done.
+/// One reconcile of a rolling update: the new set grows, otherwise old sets shrink, otherwise the rollout is done.
 pub(super) fn plan(mut work: Work<'_, '_>, observed: &Observed<'_>) -> Plan {
     let wanted = observed.sets.iter().map(|set| i64::from(set.replicas)).sum();
-    // Where it is not known, there is no room.
+    // Without a known number, there is no room.
     let used = observed.used(observed.new).unwrap_or(i64::MAX);
     let current = observed.new_set().map_or(0, |set| i64::from(set.replicas));
     let to = new_size(observed.size, used, current);
@@ -109,15 +109,16 @@ pub(super) fn plan(mut work: Work<'_, '_>, observed: &Observed<'_>) -> Plan {
     work.finish(StatusStep::Rollout)
 }
 
-/// What can be relied on of a set.
+/// The pods of a set that the plan can rely on.
 pub(super) fn pods(observed: &Observed<'_>, index: usize) -> Pods {
     let set = observed.sets[index];
     Pods::lasting(set.replicas.into(), set.status.available_replicas.into())
 }
 
-/// How many pods of a set that are not available its controller deletes before any that is. A deletion cost comes before availability (KEP-2255): where there
-/// are some, an available pod may go before one that is ready and not available yet, and only those that are not even ready are sure to go first, as the pods
-/// show, of which the set's status may not tell yet. Upstream counts on all, and can so fall below the minimum.
+/// How many unavailable pods of a set its controller deletes before any available one. A deletion cost precedes availability (KEP-2255), so
+/// an available pod may be deleted before a ready pod that is not available yet. With costs, only unready pods are sure to be deleted
+/// first. The pod cache counts those, because the set's status can be outdated. Upstream relies on all of them, so it can fall below the
+/// minimum.
 pub(super) fn gone_first(observed: &Observed<'_>, index: usize) -> i64 {
     let set = observed.sets[index];
     let pods = observed.state.counts(&set.meta.uid);
@@ -126,8 +127,8 @@ pub(super) fn gone_first(observed: &Observed<'_>, index: usize) -> i64 {
     i64::from(set.replicas) - i64::from(stay)
 }
 
-/// A set that was changed since its controller last told of it: what its status tells of may go, where the set was made smaller, or smaller and larger again, and
-/// the status written for the generation before tell of it still. Upstream counts on it all the same.
+/// Whether a set has changed since its controller's last status. Pods of that status may be deleted if the set was scaled down, or down and
+/// up again. Upstream relies on the status all the same.
 pub(super) fn is_blurred(set: &ReplicaSetView) -> bool {
     set.status.available_replicas > 0 && set.status.observed_generation < set.meta.generation
 }
@@ -167,7 +168,7 @@ mod tests {
         let size = Size { desired: 3, surge: 1, unavailable: 2, min_available: 1 };
         let (old, none) = ([Pods::lasting(3, 1)], Pods::lasting(0, 0));
         assert_eq!(shrink_old(&old, none, size), [1]);
-        // One is not ready, one is ready and not available yet: that one may stay, and the available one go.
+        // One pod is unready, and one is ready but not available yet. The second may stay while the available one is deleted.
         assert_eq!(shrink_old_surely(&old, &[1], none, size), [2]);
         assert_eq!(shrink_old_surely(&old, &[-2], none, size), [3], "the status tells of pods beyond the size");
     }

@@ -1,4 +1,4 @@
-//! A Deployment's new size, spread over its ReplicaSets: at once, in proportion to their sizes.
+//! Distributes a Deployment's new size over its ReplicaSets at once, in proportion to their sizes.
 
 use super::limits::Size;
 use crate::rounding;
@@ -8,7 +8,7 @@ use crate::rounding;
 pub struct Scale {
     /// `spec.replicas`.
     pub size: i64,
-    /// Annotation `desired-replicas`; `None` if it is absent or no number.
+    /// Annotation `desired-replicas`; `None` if it is absent or not a number.
     pub desired: Option<i64>,
     /// Annotation `max-replicas`.
     pub max: Option<i64>,
@@ -17,7 +17,7 @@ pub struct Scale {
 }
 
 impl Scale {
-    /// This set at its final size: nothing is pending.
+    /// This set at its final size, with no growth pending.
     #[must_use]
     pub fn finished(self, replicas: i64, size: Size) -> Self {
         Self { size: replicas, desired: Some(size.desired), max: Some(size.max()), before: None }
@@ -29,8 +29,8 @@ impl Scale {
         self.before.unwrap_or(self.size)
     }
 
-    /// The size that is in proportion: what the set was, times what the Deployment may be, by what it might have been. `status_replicas` (of
-    /// the Deployment) stands in where the set does not know the last; where that is 0 too, the size stays.
+    /// The proportional size: the set's base, times the Deployment's present maximum, divided by its former maximum. `status_replicas` (of
+    /// the Deployment) replaces an unknown former maximum. If that is 0 too, the size does not change.
     #[must_use]
     pub fn share(self, size: Size, status_replicas: i64) -> i64 {
         let before = self.max.filter(|max| *max > 0).unwrap_or(status_replicas);
@@ -42,26 +42,26 @@ impl Scale {
     }
 }
 
-/// Sizes after scaling in proportion without regard to terminating pods. `sets` are the active ones, oldest first.
+/// Sizes after proportional scaling that ignores terminating pods. `sets` contains the active sets, oldest first.
 ///
-/// Each set gets its share as far as something is left; what rounding leaves over goes to the largest. Every set ends finished.
+/// Each set gets its share while pods remain. The largest set gets the pods from rounding. Every set ends finished.
 ///
-/// Deviation from upstream: none shrinks while others grow, nor the other way about, so that no moment has more pods than before and after.
+/// Deviation from upstream: no set shrinks while others grow, or vice versa. So the total is never higher than before and after.
 #[must_use]
 pub fn proportional(sets: &[Scale], size: Size, status_replicas: i64) -> Vec<Scale> {
-    // Where nothing is to be spread, not even a share of a size from before an unfinished scaling applies.
+    // Where nothing is distributed, not even a share from before an unfinished scaling applies.
     let sets: Vec<_> = sets.iter().map(|set| Scale { before: None, ..*set }).collect();
     let to_add = to_add(&sets, size);
     spread(&sets, size, to_add, |set| set.share(size, status_replicas) - set.size)
 }
 
-/// Sizes after scaling down, from the sizes before an unfinished scaling: nothing grows.
+/// Sizes after scaling down, from the sizes before an unfinished scaling. No set grows.
 #[must_use]
 pub fn shrink(sets: &[Scale], size: Size, status_replicas: i64) -> Vec<Scale> {
     spread(sets, size, to_add(sets, size).min(0), |set| set.share(size, status_replicas) - set.size)
 }
 
-/// How many pods the active sets lack, all together; negative if they have too many.
+/// How many pods the active sets lack in total; negative if they have too many.
 #[must_use]
 pub fn to_add(sets: &[Scale], size: Size) -> i64 {
     let allowed = if size.desired == 0 { 0 } else { size.max() };

@@ -1,4 +1,4 @@
-//! A Deployment has another size than its ReplicaSets were made for: which way they go there.
+//! Scaling: the Deployment's size differs from the one that its ReplicaSets were sized for.
 
 use super::{
     observe::Observed,
@@ -13,10 +13,10 @@ use crate::{
     view::{DeploymentStrategy, PodReplacementPolicy},
 };
 
-/// Whether a scaling waits to be carried out: an active set was last sized for another size, or is short of its share.
+/// Whether a scaling is pending: an active set was last sized for another size, or is below its share.
 ///
-/// Deviation from upstream: not under Recreate with several active sets. Upstream would find the scaling due for ever without ever doing anything
-/// about it; berth lets the rollout take the old sets to 0.
+/// Deviation from upstream: never under Recreate with several active sets. Upstream would consider the scaling pending indefinitely without
+/// acting. berth lets the rollout scale the old sets to 0.
 pub(super) fn is_due(observed: &Observed<'_>) -> bool {
     let active = observed.active();
     if observed.strategy == DeploymentStrategy::Recreate && active.len() > 1 {
@@ -25,14 +25,15 @@ pub(super) fn is_due(observed: &Observed<'_>) -> bool {
     active.iter().any(|&index| is_of_another_size(observed, index))
 }
 
-/// Whether a set was last sized for another size of the Deployment, or is short of its share.
+/// Whether a set was last sized for another size of the Deployment, or is below its share.
 fn is_of_another_size(observed: &Observed<'_>, index: usize) -> bool {
     let set = observed.scale_of(index);
     let is_short = observed.policy == PodReplacementPolicy::TerminationComplete && set.before.is_some();
     set.desired.is_some_and(|desired| desired != observed.size.desired) || is_short
 }
 
-/// One look at a Deployment whose size has changed. While terminating pods hold the scaling up, its progress is watched as a rollout's is.
+/// One reconcile of a Deployment whose size has changed. While terminating pods delay the scaling, it has a progress deadline as a rollout
+/// has.
 pub(super) fn plan(observed: &Observed<'_>) -> Plan {
     let mut work = Work::new(observed);
     if let Some(stand) = steered(observed) {
@@ -50,16 +51,16 @@ pub(super) fn plan(observed: &Observed<'_>) -> Plan {
     work.finish(if lacking > 0 { StatusStep::Rollout } else { StatusStep::Counts })
 }
 
-/// The step that says how large each set is to be.
+/// The step that determines the size of each set.
 fn steered<'a>(observed: &Observed<'a>) -> Option<Stand<'a>> {
     steps::stand(observed).filter(Stand::steers)
 }
 
-/// Sizes the sets of a paused Deployment. Gives how many pods are still lacking for want of room.
+/// Sizes the sets of a paused Deployment. Returns how many pods are still missing for lack of room.
 ///
-/// Deviation from upstream, which makes all pods that there may be in every sync: where terminating pods count, or the Deployment rolls out in steps, only for a new
-/// size. Else the room that terminating pods leave would finish the rollout that is paused. That holds for every template: a template that was complete once goes in
-/// no steps, and an undo to it waits for the resumption too.
+/// Deviation from upstream, which creates all possible pods in every sync. If terminating pods count, or the Deployment rolls out in steps,
+/// berth scales only for a new size. Otherwise the room that terminating pods leave would finish the paused rollout. This holds for every
+/// template: a template that was complete once has no steps, and an undo to it also waits until the Deployment is resumed.
 pub(super) fn scale_paused(work: &mut Work<'_, '_>, observed: &Observed<'_>) -> i64 {
     let only_if_due = steps::has_steps(observed) || observed.policy == PodReplacementPolicy::TerminationComplete;
     match steered(observed) {
@@ -69,14 +70,14 @@ pub(super) fn scale_paused(work: &mut Work<'_, '_>, observed: &Observed<'_>) -> 
     }
 }
 
-/// Where no set wants pods, the one that would get them says for which size it was made.
+/// If no set has replicas, the set that would get them records the size that it was sized for.
 fn is_due_while_paused(observed: &Observed<'_>) -> bool {
     let latest = || observed.new.or(observed.sets.len().checked_sub(1));
     is_due(observed) || observed.active().is_empty() && latest().is_some_and(|index| is_of_another_size(observed, index))
 }
 
-/// Whether a scaling that terminating pods hold up is dropped, because the pods it would create are all of old templates: a new revision, or one
-/// that is gone back to, does not wait for the size of the old ones.
+/// Whether a scaling that terminating pods delay is dropped, because it would only create pods of old templates. A new revision or a
+/// rollback does not wait for the size of the old one.
 fn gives_up(observed: &Observed<'_>) -> bool {
     let has_no_pods = observed.new_set().is_none_or(|new| new.replicas == 0);
     has_no_pods && observed.lagging(None).is_none() && observed.room().is_some_and(|room| room < lacking(observed))
@@ -91,7 +92,7 @@ fn lacking(observed: &Observed<'_>) -> i64 {
     }
 }
 
-/// Sizes the sets. Gives how many pods are still lacking for want of room.
+/// Sizes the sets. Returns how many pods are still missing for lack of room.
 pub(super) fn scale(work: &mut Work<'_, '_>, observed: &Observed<'_>) -> i64 {
     let active = observed.active();
     match active.as_slice() {
@@ -106,7 +107,7 @@ pub(super) fn scale(work: &mut Work<'_, '_>, observed: &Observed<'_>) -> i64 {
     }
 }
 
-/// Whether the new set already has every pod that is wanted, all available.
+/// Whether the new set already has every desired pod, all available.
 fn is_saturated(observed: &Observed<'_>) -> bool {
     let desired = observed.size.desired;
     observed.new.is_some_and(|index| {
@@ -115,8 +116,8 @@ fn is_saturated(observed: &Observed<'_>) -> bool {
     })
 }
 
-/// Deviation from upstream: a set that has the right size already is still written if it was last sized for another, or the scaling would be
-/// due for ever.
+/// Deviation from upstream: a set that already has the right size is still written if it was last sized for another one. Otherwise the
+/// scaling would be pending indefinitely.
 fn scale_single(work: &mut Work<'_, '_>, observed: &Observed<'_>, index: usize) -> i64 {
     let (set, desired) = (observed.scale_of(index), observed.size.desired);
     let missing = desired - set.size;
@@ -137,7 +138,7 @@ fn scale_single(work: &mut Work<'_, '_>, observed: &Observed<'_>, index: usize) 
     lacking
 }
 
-/// Whether sets cannot grow to these sizes at all yet, not even in part.
+/// Whether sets cannot grow to these sizes yet, not even in part.
 fn must_wait(observed: &Observed<'_>, sizes: &[(usize, i64)]) -> bool {
     match observed.policy {
         PodReplacementPolicy::TerminationComplete => observed.lagging(None).is_some(),

@@ -1,4 +1,4 @@
-//! What a Deployment's status says, but for the progress of its rollout.
+//! A Deployment's status, except the progress of its rollout.
 
 use super::observe::Observed;
 use berth_api::{
@@ -16,23 +16,23 @@ pub(super) const AVAILABLE: &str = "Available";
 pub(super) const PROGRESSING: &str = "Progressing";
 pub(super) const REPLICA_FAILURE: &str = "ReplicaFailure";
 
-/// The conditions of a Deployment, while they are being decided.
+/// The conditions of a Deployment while a plan decides on them.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Conditions(Vec<DeploymentCondition>);
 
-/// What a condition is to say.
+/// The new content of a condition.
 #[derive(Clone, Debug)]
 pub struct Verdict {
     /// `True`, `False` or `Unknown`.
     pub status: &'static str,
     /// CamelCase.
     pub reason: &'static str,
-    /// For people.
+    /// The message for users.
     pub message: String,
 }
 
 impl Conditions {
-    /// The conditions that are stored.
+    /// The stored conditions.
     #[must_use]
     pub fn of(status: &DeploymentStatus) -> Self {
         Self(status.conditions.clone().unwrap_or_default())
@@ -44,13 +44,13 @@ impl Conditions {
         self.0.iter().find(|condition| condition.type_ == type_)
     }
 
-    /// The reason that the condition of a type gives; empty without one.
+    /// The reason of the condition of a type; empty without one.
     #[must_use]
     pub fn reason(&self, type_: &str) -> &str {
         self.get(type_).and_then(|condition| condition.reason.as_deref()).unwrap_or_default()
     }
 
-    /// Sets a condition. One that has this status and reason stays as it is; one that has this status keeps its transition time.
+    /// Sets a condition. A condition with this status and reason does not change. A condition with this status keeps its transition time.
     pub fn set(&mut self, type_: &str, verdict: Verdict, now: Timestamp) {
         let current = self.get(type_).filter(|condition| condition.status == verdict.status);
         if current.is_some_and(|condition| condition.reason.as_deref() == Some(verdict.reason)) {
@@ -59,7 +59,7 @@ impl Conditions {
         self.renew(type_, verdict, now);
     }
 
-    /// As [`Conditions::set`], but renews the update time of one that says the same already.
+    /// As [`Conditions::set`], but renews the update time of a condition that is already the same.
     pub fn renew(&mut self, type_: &str, verdict: Verdict, now: Timestamp) {
         let current = self.get(type_).filter(|condition| condition.status == verdict.status);
         let last_transition_time = current.map_or(Some(Time(now)), |condition| condition.last_transition_time.clone());
@@ -79,7 +79,7 @@ impl Conditions {
         self.0.retain(|condition| condition.type_ != type_);
     }
 
-    /// Puts a set's `ReplicaFailure` in place of the one there was.
+    /// Replaces `ReplicaFailure` by a set's.
     fn replace_failure(&mut self, failure: Option<&ReplicaSetCondition>) {
         let Some(failure) = failure else { return self.remove(REPLICA_FAILURE) };
         if self.reason(REPLICA_FAILURE) == failure.reason.as_deref().unwrap_or_default()
@@ -103,7 +103,7 @@ impl Conditions {
     }
 }
 
-/// The status without conditions. `wanted` is the sum of the sets' sizes after this look.
+/// The status without conditions. `wanted` is the sum of the sets' sizes after this reconcile.
 pub(super) fn counts(observed: &Observed<'_>, wanted: i64) -> DeploymentStatus {
     let sum = |count: fn(&ReplicaSetStatus) -> i32| observed.sets.iter().map(|set| count(&set.status)).fold(0, i32::saturating_add);
     let available_replicas = sum(|status| status.available_replicas);
@@ -124,7 +124,7 @@ pub(super) fn counts(observed: &Observed<'_>, wanted: i64) -> DeploymentStatus {
     }
 }
 
-/// Whether more has changed than counts that grow: pods that come one after the other need not be counted one by one.
+/// Whether more has changed than growing counts: pods that become ready one after the other need no write each.
 pub(super) fn is_news(stored: &DeploymentStatus, new: &DeploymentStatus) -> bool {
     let seen = |status: &DeploymentStatus| (status.observed_generation, status.collision_count);
     let verdicts = |status: &DeploymentStatus| -> Vec<_> {
@@ -134,12 +134,12 @@ pub(super) fn is_news(stored: &DeploymentStatus, new: &DeploymentStatus) -> bool
     seen(stored) != seen(new) || verdicts(stored) != verdicts(new) || new.available_replicas < stored.available_replicas
 }
 
-/// A count as the wire has it.
+/// A count in the wire's type.
 fn number(count: u32) -> i32 {
     i32::try_from(count).unwrap_or(i32::MAX)
 }
 
-/// The terminating pods of all sets. Unknown if a set that was looked at does not report them; one that never was has none.
+/// The terminating pods of all sets. Unknown if a set that was observed does not report them. A set that was never observed has none.
 #[must_use]
 pub fn terminating_sum<'a>(sets: impl IntoIterator<Item = &'a ReplicaSetStatus>) -> Option<i32> {
     sets.into_iter().try_fold(0_i32, |sum, status| match (status.terminating_replicas, status.observed_generation) {
@@ -149,7 +149,7 @@ pub fn terminating_sum<'a>(sets: impl IntoIterator<Item = &'a ReplicaSetStatus>)
     })
 }
 
-/// Sets the condition `Available`: whether as many pods are available as the strategy promises.
+/// Sets the condition `Available`: whether as many pods are available as the strategy guarantees.
 pub(super) fn set_available(conditions: &mut Conditions, observed: &Observed<'_>, status: &DeploymentStatus) {
     let size = observed.size;
     let verdict = if i64::from(status.available_replicas) >= size.desired - size.unavailable {
@@ -164,7 +164,7 @@ pub(super) fn set_available(conditions: &mut Conditions, observed: &Observed<'_>
     conditions.set(AVAILABLE, verdict, observed.state.now);
 }
 
-/// Takes over the new set's `ReplicaFailure`, else that of the first set that has one.
+/// Copies `ReplicaFailure` from the new set, otherwise from the first set that has it.
 pub(super) fn set_replica_failure(conditions: &mut Conditions, observed: &Observed<'_>) {
     let failures = observed.new_set().into_iter().chain(observed.sets.iter().copied());
     let conditions_of = failures.flat_map(|set| set.status.conditions.iter().flatten());

@@ -1,4 +1,4 @@
-//! From one step of a progressive rollout to the next, and what is waited for between.
+//! Moves a progressive rollout from one step to the next, and decides what it waits for in between.
 
 use super::{
     analysing,
@@ -20,7 +20,7 @@ use berth_api::{
 };
 use jiff::{SignedDuration, Timestamp};
 
-/// One look at a rollout at a step that is not the last: sets grow, or else shrink, or else the step goes on.
+/// One reconcile of a rollout at a step before the last: sets grow, otherwise shrink, otherwise the step advances.
 pub(super) fn plan(mut work: Work<'_, '_>, observed: &Observed<'_>, stand: &Stand<'_>) -> Plan {
     let steering = Steering::new(observed, stand);
     let wanted: i64 = observed.sets.iter().map(|set| i64::from(set.replicas)).sum();
@@ -45,8 +45,8 @@ pub(super) fn plan(mut work: Work<'_, '_>, observed: &Observed<'_>, stand: &Stan
     work.finish(StatusStep::Rollout)
 }
 
-/// Goes on to the next step where this one is over, or waits. What waits at a step waits for nothing else: its pods are available, and have been for a while, so that
-/// none that crashes a moment after its start counts. No pods prove nothing.
+/// Advances to the next step if this one is over, or waits. The wait starts after the step's pods have been available for a while, so a pod
+/// that crashes right after its start does not count. A step without pods proves nothing.
 fn go_on(work: &mut Work<'_, '_>, observed: &Observed<'_>, stand: &Stand<'_>, steering: &Steering<'_, '_>) {
     let position = stand.position();
     let (Some(new), true) = (observed.new, steering.is_reached()) else { return };
@@ -76,7 +76,7 @@ fn go_on(work: &mut Work<'_, '_>, observed: &Observed<'_>, stand: &Stand<'_>, st
     }
 }
 
-/// Since when all pods of the new set have been available; `None`: one is not.
+/// Since when all pods of the new set have been available. `None` if one is not.
 fn available_since(observed: &Observed<'_>, new: usize) -> Option<Timestamp> {
     let set = observed.sets[new];
     let ready = observed.state.found.all_ready_since?;
@@ -89,14 +89,14 @@ fn steady(observed: &Observed<'_>) -> SignedDuration {
     deadline.map_or(rollback::STEADY, rollback::steady)
 }
 
-/// The step after this one begins, if there is one.
+/// Begins the next step, if there is one.
 fn next(work: &mut Work<'_, '_>, observed: &Observed<'_>, stand: &Stand<'_>, new: usize) {
     if let Some(next) = stand.next() {
         work.drafts[new].annotate(BERTH_STEP, Some(&next.value(observed.state.now)));
     }
 }
 
-/// Waits for an answer, or does as it says. What it came to is written on the set: with the step after it, or before anything goes back.
+/// Waits for an answer, or acts on it. The outcome is written on the set: with the next step, or before a rollback.
 fn analyse(work: &mut Work<'_, '_>, observed: &Observed<'_>, stand: &Stand<'_>, new: usize) {
     let question = analysing::question(observed, stand.position());
     let outcome = analysing::outcome(observed, work.drafts[new].annotations(), &question);

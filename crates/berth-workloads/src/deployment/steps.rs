@@ -1,8 +1,9 @@
-//! Progressive rollouts: how many pods of the new template there may be as yet, and when there may be more.
+//! Progressive rollouts: how many pods of the new template may exist, and when that number may grow.
 //!
-//! A share of the pods is rounded up. While a step lasts the new set has its share, and the old ones what is left of `spec.replicas` ([`super::steering`]); on the
-//! way there all bounds of the rolling update hold. The position is on the new set ([`BERTH_STEP`]) from the beginning of its rollout, with the number of that: another
-//! rollout begins again. Only templates that were never complete go in steps: going back does not wait.
+//! A share of the pods is rounded up. During a step the new set has its share, and the old sets have the rest of `spec.replicas`
+//! ([`super::steering`]). On the way, all bounds of the rolling update hold. The new set records the position ([`BERTH_STEP`]) from the
+//! beginning of its rollout, with the rollout's number: another rollout starts from the first step. Only templates that were never complete
+//! have steps, so a rollback does not wait.
 
 use super::{
     annotations::{self, Annotations},
@@ -21,19 +22,19 @@ use berth_api::{
 use berth_identity::RolloutRevision;
 use jiff::Timestamp;
 
-/// Where a rollout is in its steps.
+/// The position of a rollout in its steps.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StepPosition {
     /// The number of the rollout.
     pub revision: RolloutRevision,
     /// The step, counted from 0.
     pub index: usize,
-    /// Since when; `None` where nothing was written yet.
+    /// Since when; `None` if the position is not written yet.
     pub since: Option<Timestamp>,
 }
 
 impl StepPosition {
-    /// Where the set of these annotations is in its latest rollout: at the first step, where nothing says otherwise.
+    /// The position of the set with these annotations in its latest rollout. Without a record, the first step.
     #[must_use]
     pub fn of(set: &Annotations) -> Self {
         let revision = annotations::revision(set).unwrap_or_default();
@@ -41,7 +42,7 @@ impl StepPosition {
         kept.unwrap_or(Self::first(revision))
     }
 
-    /// Where the rollout of this number begins.
+    /// The first position of the rollout with this number.
     fn first(revision: RolloutRevision) -> Self {
         Self { revision, index: 0, since: None }
     }
@@ -62,8 +63,8 @@ impl StepPosition {
         format!("{}/{}", self.revision, self.index + 1)
     }
 
-    /// What [`BERTH_PROMOTED`] says where its wait is over. It names the template too, by the label of its set: numbers begin again from 1 where a Deployment is
-    /// deleted and created.
+    /// The value of [`BERTH_PROMOTED`] that ends its wait. It contains the template hash too, because numbers restart from 1 when a user
+    /// deletes and recreates a Deployment.
     ///
     /// [`BERTH_PROMOTED`]: berth_api::annotations::BERTH_PROMOTED
     #[must_use]
@@ -71,7 +72,7 @@ impl StepPosition {
         format!("{}/{}", self.name(), set.labels.get(POD_TEMPLATE_HASH).unwrap_or_default())
     }
 
-    /// What [`BERTH_STEP`] says of it.
+    /// The value of [`BERTH_STEP`].
     pub(super) fn value(&self, since: Timestamp) -> String {
         format!("{}@{}", self.name(), since.strftime("%Y-%m-%dT%H:%M:%SZ"))
     }
@@ -86,7 +87,7 @@ pub(super) struct Stand<'a> {
     share: i64,
 }
 
-/// The steps of the Deployment; none where its strategy knows none.
+/// The steps of the Deployment; none if its strategy does not support steps.
 fn steps<'a>(observed: &Observed<'a>) -> &'a [Step] {
     let chosen = observed.deployment().choices.steps.as_deref().ok();
     chosen.filter(|_| observed.strategy == DeploymentStrategy::RollingUpdate).unwrap_or_default()
@@ -97,7 +98,7 @@ pub(super) fn has_steps(observed: &Observed<'_>) -> bool {
     !steps(observed).is_empty()
 }
 
-/// `None`: the rollout does not go in steps, or there is none.
+/// Returns `None` if the rollout has no steps, or there is no rollout.
 pub(super) fn stand<'a>(observed: &Observed<'a>) -> Option<Stand<'a>> {
     let steps = steps(observed);
     let new = observed.new_set();
@@ -115,13 +116,13 @@ pub(super) fn stand<'a>(observed: &Observed<'a>) -> Option<Stand<'a>> {
     Some(Stand { steps, position, percent, share: steps::pods(percent, observed.size.desired) })
 }
 
-/// Whether the rollout has steps before it that are not the last: it is not complete, whatever the counts say.
+/// Whether the rollout has steps left before the last. It is not complete then, whatever the counts.
 pub(super) fn are_left(observed: &Observed<'_>) -> bool {
     stand(observed).is_some_and(|stand| stand.next().is_some())
 }
 
-/// Keeps on the new set where its rollout is, from the beginning: what becomes of the old sets' pods does not end the steps. Where there are none any more, the
-/// rest is rolled out, and what comes later begins again.
+/// Records the rollout's position on the new set from the beginning, so that changes of the old sets' pods do not end the steps. Without
+/// old pods the rest is rolled out, and a later rollout starts from the first step.
 pub(super) fn keep(drafts: &mut [Draft<'_>], observed: &Observed<'_>) {
     let Some(new) = observed.new else { return };
     match stand(observed) {
@@ -141,12 +142,12 @@ fn position(observed: &Observed<'_>) -> StepPosition {
     let begins = StepPosition::first(observed.new_revision());
     let Some(new) = observed.new_set() else { return begins };
     let position = StepPosition::of(&new.annotations);
-    // One that comes back gets its number in this look: where it was when it went is none of its places any more.
+    // A set that a rollback activates gets its number in this reconcile. Its former position no longer applies.
     if position.revision < begins.revision && annotations::is_numbered(&new.annotations) { begins } else { position }
 }
 
-/// The position decides, once it is written, whatever becomes of the old sets' pods. Without pods of another template there is nothing to be careful of: the first
-/// rollout is one, unless there is something to go back to.
+/// Once written, the position decides, whatever happens to the old sets' pods. Without pods of another template no caution is necessary.
+/// The first rollout has steps only if a rollback target exists.
 fn goes_in_steps(observed: &Observed<'_>, position: &StepPosition) -> bool {
     let begins = || observed.new_set().is_none_or(|new| annotations::revision(&new.annotations) != Some(position.revision));
     let is_proven = || observed.old().any(|(_, set)| set.meta.deleted.is_none() && was_complete(&set.annotations));
@@ -163,23 +164,23 @@ impl Stand<'_> {
         self.share
     }
 
-    /// Whether it says how large each set is to be: at the last step all pods are to be of the new template.
+    /// Whether the step determines the size of each set. At the last step all pods have the new template.
     pub(super) fn steers(&self) -> bool {
         self.percent < 100
     }
 
-    /// The position after it, if there is one.
+    /// The next position, if there is one.
     pub(super) fn next(&self) -> Option<StepPosition> {
         let index = self.position.index + 1;
         (index < self.steps.len()).then(|| StepPosition { index, ..self.position.clone() })
     }
 
-    /// The step that it is at.
+    /// The step of this position.
     pub(super) fn step(&self) -> Step {
         self.steps[self.position.index]
     }
 
-    /// It in words.
+    /// The step as a text.
     pub(super) fn at(&self, observed: &Observed<'_>) -> AtStep {
         let deployment = observed.deployment().meta.name.to_string();
         AtStep { deployment, step: self.position.index + 1, of: self.steps.len(), percent: self.percent }

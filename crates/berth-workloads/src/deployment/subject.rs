@@ -1,30 +1,30 @@
-//! What the condition `Progressing` of a Deployment is about.
+//! The subject of a Deployment's condition `Progressing`.
 
 use super::status::PROGRESSING;
 use berth_api::apps::DeploymentStatus;
 use k8s_openapi::api::apps::v1::DeploymentCondition;
 use std::fmt;
 
-/// What a condition `Progressing` is about: its message begins with it.
+/// The subject of a condition `Progressing`. The condition's message begins with it.
 ///
-/// Upstream's condition names its subject nowhere but in the message, and berth writes the same one. So this is the only place that reads it. Everything
-/// else asks [`Subject::is_of`] and decides by the condition's reason.
+/// Upstream's condition names its subject only in the message, and berth writes the same message. So this is the only code that parses it.
+/// All other code calls [`Subject::is_of`] and decides by the condition's reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Subject {
-    /// The Deployment of this name, as long as it has no set for its template.
+    /// The Deployment of this name, while it has no set for its template.
     Deployment(String),
     /// Its set of this name.
     ReplicaSet(String),
 }
 
 impl Subject {
-    /// Whether the condition is about this.
+    /// Whether the condition is about this subject.
     #[must_use]
     pub fn is_of(&self, condition: &DeploymentCondition) -> bool {
         condition.message.as_deref().is_some_and(|message| message.starts_with(&self.to_string()))
     }
 
-    /// Whether the status says of this that its rollout has progressed or ended in this way.
+    /// Whether the status reports this reason for the rollout of this subject.
     #[must_use]
     pub fn has_reason(&self, status: &DeploymentStatus, reason: &str) -> bool {
         let mut conditions = status.conditions.iter().flatten().filter(|condition| condition.type_ == PROGRESSING);

@@ -1,4 +1,4 @@
-//! What is read of a Deployment's sets before anything is decided, in numbers.
+//! The input that the plan computes from a Deployment's sets, as numbers.
 
 use super::{DeploymentState, Found, observe::Observed, observe::observe, plan, scale::Scale};
 use crate::{
@@ -14,11 +14,11 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 use std::sync::Arc;
 
-/// Pods that are left behind, and the counts of each set's.
+/// Pods that are left behind, and the counts of each set.
 #[derive(Clone)]
 struct Left(LeftBehind, PodCounts);
 
-/// A Deployment of so many pods that may have three too many.
+/// A Deployment of so many pods with `maxSurge` 3.
 fn deployment(replicas: i64, policy: Option<&str>) -> DeploymentView {
     let strategy = json!({"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 3, "maxUnavailable": 0}});
     let template = json!({"metadata": {"labels": {"app": "web"}}, "spec": {"containers": []}});
@@ -47,7 +47,7 @@ fn new_set(name: &str, replicas: i64, status: Value, metadata: &Value) -> Replic
     ReplicaSetView { template: deployment(0, None).spec.template.clone().into(), ..set }
 }
 
-/// That a set was last sized for a Deployment of so many pods, that might have three more.
+/// The annotations of a set that was last sized for a Deployment of so many pods with `maxSurge` 3.
 fn sized_for(desired: i64, before: Option<i64>) -> Value {
     let mut annotations = json!({
         "deployment.kubernetes.io/desired-replicas": desired.to_string(), "deployment.kubernetes.io/max-replicas": (desired + 3).to_string(),
@@ -69,8 +69,8 @@ fn has(replicas: i64) -> Value {
     json!({"replicas": replicas, "availableReplicas": replicas, "terminatingReplicas": 0, "observedGeneration": 1})
 }
 
-/// What becomes of the sets: `a to 5 for 9`, `a to 5 for 9 from 3` while that is not all, `a for 9` where only the book changes. Then what is
-/// waited for, and whether the deadline is watched.
+/// The changes of the sets: `a to 5 for 9`, `a to 5 for 9 from 3` while the growth is partial, `a for 9` if only the annotations change.
+/// Then the waits, and whether the deadline runs.
 fn check(deployment: &DeploymentView, sets: &[ReplicaSetView], left: LeftBehind, expected: &[&str]) {
     check_with(deployment, sets, &Left(left, PodCounts::default()), expected);
 }
@@ -120,7 +120,7 @@ fn none() -> Value {
     json!({})
 }
 
-/// `a` has two pods more than it wants, `b` two fewer; `a` has one that terminates.
+/// `a` has two surplus pods, `b` lacks two, and `a` has one terminating pod.
 fn two() -> [ReplicaSetView; 2] {
     let status =
         |replicas: i64, terminating: i64| json!({"replicas": replicas, "terminatingReplicas": terminating, "observedGeneration": 1});
@@ -154,7 +154,7 @@ fn terminating_pods_are_those_that_the_status_tells_of_or_the_pods() {
     };
     check(json!({"terminatingReplicas": 3, "observedGeneration": 1}), 3);
     check(json!({"observedGeneration": 1}), 42);
-    // It was never looked at.
+    // The set was never observed.
     check(json!({}), 0);
 }
 
@@ -376,7 +376,7 @@ fn a_paused_deployment_scales_the_new_set_or_else_the_latest() {
     check(&recreate, &several, NOBODY, &[wait]);
 }
 
-/// The room that terminating pods have left would finish the rollout that is paused.
+/// The room that terminating pods leave would finish the paused rollout.
 #[test]
 fn a_paused_deployment_under_which_terminating_pods_count_changes_sizes_for_a_new_size_alone() {
     let paused = |view: DeploymentView| {
@@ -397,11 +397,11 @@ fn a_paused_deployment_under_which_terminating_pods_count_changes_sizes_for_a_ne
     check(&paused(deployment(3, None)), &half_way(3, 0), NOBODY, &["b to 5", wait]);
     check(&of(5), &half_way(3, 0), NOBODY, &["a for 5", "b to 7 for 5", wait]);
     check(&of(1), &half_way(3, 0), NOBODY, &["a for 1", "b to 3 for 1", wait]);
-    // What is saturated, short of pods or scaled by hand stays too.
+    // A saturated, incomplete or manually scaled set does not change either.
     let saturated = [set("a", 2, has(2), &sized_for(3, None)), new_set("b", 3, has(3), &sized_for(3, None))];
     check(&of(3), &saturated, NOBODY, &[wait]);
     check(&of(3), &[new_set("b", 1, has(1), &sized_for(3, None))], NOBODY, &[wait]);
-    // A scaling that waits goes on, also one that begins without pods.
+    // A pending scaling continues, also one that begins without pods.
     let pending = [new_set("b", 1, has(1), &sized_for(2, Some(1)))];
     check(&of(3), &pending, NOBODY, &["b to 3 for 3 from null"]);
     check(&of(3), &[set("a", 0, has(0), &none()), new_set("b", 0, has(0), &sized_for(0, None))], NOBODY, &["b to 3 for 3"]);
@@ -520,7 +520,7 @@ fn old_pods_stay_until_new_ones_are_available_in_their_stead() {
     check(&deployment(3, None), &sets(1, 2)[1..], NOBODY, &["watched"]);
 }
 
-/// By its cost an available one may go before one that is ready and not available yet.
+/// Its cost can cause the deletion of an available pod before a ready one that is not available yet.
 #[test]
 fn old_pods_with_costs_are_let_go_beyond_the_minimum_only_if_they_are_not_ready_to_anybodys_knowledge() {
     let sets = |ready: i64| {
@@ -540,7 +540,7 @@ fn old_pods_with_costs_are_let_go_beyond_the_minimum_only_if_they_are_not_ready_
     check(3, 5, 1, &["waiting for 1 of 1 pod to become available"]);
 }
 
-/// What its status tells of may go in between: it was made smaller, and perhaps larger again.
+/// The pods in its status may be deleted meanwhile: the set was scaled down, and perhaps up again.
 #[test]
 fn old_pods_stay_until_a_set_that_was_changed_is_heard_of() {
     let sets = |changed: [i64; 2]| {
@@ -552,7 +552,7 @@ fn old_pods_stay_until_a_set_that_was_changed_is_heard_of() {
     for changes in [1, 2] {
         check(&deployment(3, None), &sets([0, changes]), NOBODY, &["waiting for b to be observed", "watched"]);
         check(&deployment(3, None), &sets([changes, 0]), NOBODY, &["waiting for a to be observed", "watched"]);
-        // None of its pods is counted on.
+        // The plan relies on none of its pods.
         let mut none = sets([changes, 0]);
         none[0].status.available_replicas = 0;
         check(&deployment(3, None), &none, NOBODY, &["a to 0", "watched"]);
@@ -572,7 +572,7 @@ fn a_set_that_is_about_to_mark_pods_is_waited_for_where_its_pods_have_the_place(
 
 const SINCE: &str = "1969-12-31T23:59:00Z";
 
-/// The Deployment, of which the status says these counts, and of its rollout `reason` and `message` since a minute.
+/// The Deployment with these counts in its status, and with `reason` and `message` in `Progressing` for a minute.
 fn said(mut view: DeploymentView, counts: &Value, reason: &str, message: &str) -> DeploymentView {
     let condition = |type_: &str, status: &str, reason: &str, message: &str| json!({"type": type_, "status": status, "reason": reason, "message": message, "lastUpdateTime": SINCE, "lastTransitionTime": SINCE});
     let mut status = counts.clone();
@@ -583,7 +583,7 @@ fn said(mut view: DeploymentView, counts: &Value, reason: &str, message: &str) -
     view
 }
 
-/// The reason of the condition `Progressing` after a look.
+/// The reason of the condition `Progressing` after a reconcile.
 fn progressing(deployment: &DeploymentView, sets: &[ReplicaSetView]) -> Option<String> {
     let plan = plan_of(deployment, sets, &Left(NOBODY, PodCounts::default()), None);
     let written = plan.stages.iter().flat_map(|stage| &stage.actions).find_map(|action| match action {
@@ -595,7 +595,7 @@ fn progressing(deployment: &DeploymentView, sets: &[ReplicaSetView]) -> Option<S
     progressing.and_then(|condition| Some(condition["reason"].as_str()?.to_owned()))
 }
 
-/// A set of the Deployment's template of which two of five pods are available, and what the status says of that.
+/// A set of the Deployment's template with two of five pods available, and the matching status.
 fn under_way(generation: i64) -> (ReplicaSetView, Value) {
     let status = json!({"replicas": 5, "availableReplicas": 2, "terminatingReplicas": 0, "observedGeneration": generation});
     let mut metadata = sized_for(5, None);
@@ -666,7 +666,7 @@ fn pods_that_recreate_holds_back_begin_a_rollout_as_soon_as_some_are_wanted() {
     assert_eq!(progressing(&before(0), &old()).as_deref(), Some("NewReplicaSetAvailable"), "none is to be created");
 }
 
-/// Whoever waits for a rollout is not told that one has begun that only gives a set back what it had.
+/// The status must not report a new rollout when a set only gets its missing pods back.
 #[test]
 fn recreate_holds_nothing_back_where_there_is_room_for_all() {
     let counts = json!({"replicas": 2, "updatedReplicas": 2, "availableReplicas": 2, "unavailableReplicas": 3, "terminatingReplicas": 0});

@@ -1,5 +1,5 @@
-//! Facts that few plans need and that are not free to read. A state is made in three steps: without them, [`wanted`] names those that its plan needs,
-//! and the maker of the state reads them.
+//! Facts that few plans need and that are expensive to read. The caller builds the state without them, [`wanted`] names those that the plan
+//! needs, and the caller reads them.
 
 use super::{
     DeploymentState, auto_rollback,
@@ -9,7 +9,7 @@ use super::{
 use crate::view::ReplicaSetView;
 use berth_identity::Uid;
 
-/// The most nodes in [`super::Found::unready_on`]: they are read one by one.
+/// The maximum number of nodes in [`super::Found::unready_on`]. They are read one by one.
 pub const NODES_MAX: usize = 16;
 
 /// The facts that a plan needs.
@@ -23,7 +23,7 @@ pub struct Wanted {
     pub unready_on: Option<Uid>,
 }
 
-/// The facts that the plan of this state needs, and that its maker has to read. Nothing for most states.
+/// The facts that the plan of this state needs and that the caller has to read. Most states need none.
 #[must_use]
 pub fn wanted(state: &DeploymentState) -> Wanted {
     let Ok(observed) = observe(state) else { return Wanted::default() };
@@ -37,8 +37,8 @@ pub fn wanted(state: &DeploymentState) -> Wanted {
     }
 }
 
-/// Whether the plan depends on since when the new set's pods are ready: at a step, or as long as it is not known whether the rollout has succeeded. Counts
-/// say so where they are not all ready.
+/// Whether the plan depends on how long the new set's pods have been ready: at a step, or until the rollout's success is decided. If the
+/// counts show unready pods, it does not.
 fn needs_readiness(observed: &Observed<'_>, new: &ReplicaSetView) -> bool {
     let counts = observed.state.counts(&new.meta.uid);
     let may_be_ready = counts.ready == counts.active && 0 < counts.active + counts.mismatched;

@@ -1,4 +1,4 @@
-//! One look's decisions, collected and put in order of writing.
+//! Collects the decisions of one reconcile and orders their writes.
 
 use super::{
     analysing,
@@ -25,7 +25,7 @@ use berth_identity::Generation;
 use serde_json::json;
 use std::collections::BTreeMap;
 
-/// How much the status step says.
+/// The scope of the status update.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum StatusStep {
     /// Counts and availability.
@@ -37,9 +37,9 @@ pub(super) enum StatusStep {
 /// How a rollout begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Begun {
-    /// With a set of its own.
+    /// With a new set.
     Created,
-    /// With one that was there.
+    /// With an existing set.
     Found,
 }
 
@@ -63,15 +63,15 @@ pub(super) struct Work<'o, 'a> {
     held: Held,
     /// What a step waits for.
     at_step: Option<String>,
-    /// What is to be asked for it.
+    /// The question of the step's analysis.
     question: Option<Question>,
-    /// When that is over, if nothing changes.
+    /// When the wait ends if nothing changes.
     look_again: Option<jiff::Timestamp>,
     events: Vec<EventRecord>,
 }
 
 impl<'o, 'a> Work<'o, 'a> {
-    /// Begins with what holds whatever else is decided: the new set's annotations follow the Deployment's, and so do the policies of all.
+    /// Starts with the changes that apply in every case: the new set copies the Deployment's annotations, and all sets copy its policies.
     pub(super) fn new(observed: &'o Observed<'a>) -> Self {
         let mut drafts: Vec<_> = observed.sets.iter().map(|set| Draft::new(set)).collect();
         if let Some(new) = observed.new {
@@ -86,7 +86,7 @@ impl<'o, 'a> Work<'o, 'a> {
         Self { drafts, held, ..Self::hands_off(observed) }
     }
 
-    /// Begins with nothing: a Deployment that is being deleted leaves its sets alone.
+    /// Starts without changes: a terminating Deployment does not touch its sets.
     pub(super) fn hands_off(observed: &'o Observed<'a>) -> Self {
         let drafts = observed.sets.iter().map(|set| Draft::new(set)).collect();
         Self {
@@ -103,7 +103,7 @@ impl<'o, 'a> Work<'o, 'a> {
         }
     }
 
-    /// Gives a set another size; one that has it already is left alone, even if its annotations are out of date.
+    /// Changes the size of a set. A set that already has it is not written, even if its annotations are outdated.
     pub(super) fn resize(&mut self, index: usize, to: i64) {
         if self.drafts[index].size != to {
             let finished = self.observed.scale_of(index).finished(to, self.observed.size);
@@ -115,7 +115,7 @@ impl<'o, 'a> Work<'o, 'a> {
         self.drafts.iter().any(Draft::is_resized)
     }
 
-    /// Whether no set but the new one is to have pods, and that one all that are wanted, or all but those that a scaling is `lacking`.
+    /// Whether only the new set has replicas, and has all desired ones except those that a scaling is `lacking`.
     pub(super) fn has_rolled_out(&self, lacking: i64) -> bool {
         let others = self.drafts.iter().enumerate().filter(|(index, _)| Some(*index) != self.observed.new);
         let has_all = self.observed.new.is_some_and(|new| self.drafts[new].size + lacking >= self.observed.size.desired);
@@ -126,32 +126,32 @@ impl<'o, 'a> Work<'o, 'a> {
         self.waits.push(wait);
     }
 
-    /// A step of the rollout waits, until then if it has an end.
+    /// A step of the rollout waits, until this time if the wait ends by itself.
     pub(super) fn wait_at_step(&mut self, wait: Wait, until: Option<jiff::Timestamp>) {
         (self.at_step, self.look_again) = (Some(wait.to_string()), until);
         self.wait(wait);
     }
 
-    /// Waits for pods, until then if they stay as they are: the deadline does not rest.
+    /// Waits for pods, until this time if they do not change. The deadline is not suspended.
     pub(super) fn wait_until(&mut self, wait: Wait, until: Option<jiff::Timestamp>) {
         self.look_again = until;
         self.wait(wait);
     }
 
-    /// Somebody is to be asked as long as the step waits.
+    /// Requests an analysis while the step waits.
     pub(super) fn ask(&mut self, question: Question) {
         self.question = Some(question);
     }
 
-    /// So many pods are to be created when others are gone.
+    /// Records that so many pods will be created after others are deleted.
     pub(super) fn hold_back(&mut self, then_create: i64) {
         if then_create > 0 {
             self.held = Held::Back;
         }
     }
 
-    /// Waits for room to grow the set at `growing`, or several, if something is to follow: for a set to catch up, for pods that are left behind,
-    /// under TerminationComplete for the terminating pods.
+    /// Waits for room to grow the set at `growing`, or several sets, if pods are to be created. The room depends on an outdated status, on
+    /// pods that are left behind or, under TerminationComplete, on terminating pods.
     pub(super) fn wait_for_room(&mut self, growing: Option<usize>, then_create: i64) {
         let observed = self.observed;
         if then_create <= 0 {
@@ -172,8 +172,8 @@ impl<'o, 'a> Work<'o, 'a> {
         }
     }
 
-    /// Says what the new set itself waits for, where nothing else is waited for: it is being deleted, its controller has not seen it, or its pods are ready and
-    /// not yet for long enough.
+    /// Adds the new set's own wait if there is no other wait. The set is terminating, its controller has not observed it, or its ready pods
+    /// are not available yet.
     pub(super) fn wait_for_new(&mut self) {
         let Some(new) = self.observed.new_set().filter(|_| self.waits.is_empty()) else { return };
         let (name, status) = (new.meta.name.to_string(), &new.status);
@@ -187,7 +187,7 @@ impl<'o, 'a> Work<'o, 'a> {
         }
     }
 
-    /// Waits for the last pods to go, if under TerminationComplete nothing else is left to do before the rollout is complete.
+    /// Waits for the last pods to be deleted, if under TerminationComplete nothing else is missing for completion.
     fn wait_for_completion(&mut self, status: &DeploymentStatus) {
         if self.held == Held::AtStep {
             return;
@@ -215,7 +215,7 @@ impl<'o, 'a> Work<'o, 'a> {
         })
     }
 
-    /// Deletes surplus old sets, if the stored status says that the rollout is complete.
+    /// Deletes surplus old sets if the stored status shows a complete rollout.
     pub(super) fn clean_up_if_complete(&mut self) {
         let stored = &self.observed.deployment().status;
         if is_complete(self.observed, stored) {
@@ -228,7 +228,7 @@ impl<'o, 'a> Work<'o, 'a> {
         self.deletes = history::clean_up(self.observed);
     }
 
-    /// Creates the set for the Deployment's template with this size, and ends the look.
+    /// Creates the set for the Deployment's template with this size, and ends the reconcile.
     pub(super) fn create(mut self, size: i64) -> Plan {
         let Ok(new) = revision::new_set(self.observed, size) else { return self.collision() };
         if let Some(error) = &self.observed.state.last_error {
@@ -239,7 +239,7 @@ impl<'o, 'a> Work<'o, 'a> {
         self.finish(StatusStep::Rollout)
     }
 
-    /// Another attempt at what failed before: first the status says so, then it is tried.
+    /// Retries a failed creation. The status is written first, then the set is created.
     fn create_again(self, new: NewSet, message: String) -> Plan {
         let mut conditions = self.conditions();
         if self.deadline().is_some() {
@@ -251,7 +251,7 @@ impl<'o, 'a> Work<'o, 'a> {
         Plan { stages: stages.into_iter().flatten().map(one).collect(), waits: self.waits, ..Plan::default() }
     }
 
-    /// The name is another's: the next look uses another hash.
+    /// Another object has the name. The next reconcile uses another hash.
     fn collision(self) -> Plan {
         let deployment = self.observed.deployment();
         let collisions = deployment.status.collision_count.unwrap_or(0).saturating_add(1);
@@ -266,7 +266,8 @@ impl<'o, 'a> Work<'o, 'a> {
         Plan { stages: vec![one(action)], ..Plan::default() }
     }
 
-    /// Puts the writes in order: sets that shrink before sets that grow, so that no moment has more than before and after; the status last.
+    /// Orders the writes: shrinking sets come before growing ones, so that the total is never higher than before and after. The status is
+    /// last.
     pub(super) fn finish(mut self, step: StatusStep) -> Plan {
         let status = self.status(step);
         if step == StatusStep::Rollout {
@@ -300,7 +301,7 @@ impl<'o, 'a> Work<'o, 'a> {
         }
     }
 
-    /// Keeps on the new set how its rollout ended, before any status says so.
+    /// Records the end of the rollout on the new set before any status reports it.
     fn record_end(&mut self, status: &DeploymentStatus) {
         let Some(new) = self.observed.new else { return };
         let is_complete = self.held == Held::No && is_complete(self.observed, status);
@@ -308,7 +309,7 @@ impl<'o, 'a> Work<'o, 'a> {
         records::end(&mut self.drafts[new], self.observed, status, records::RolloutProgress { is_complete, subject });
     }
 
-    /// The revision that the Deployment takes over from its new set.
+    /// The revision that the Deployment copies from its new set.
     fn stored_revision(&self) -> Option<String> {
         self.drafts[self.observed.new?].annotations().get(REVISION).cloned()
     }
@@ -347,7 +348,7 @@ impl<'o, 'a> Work<'o, 'a> {
         status
     }
 
-    /// The stored conditions, with what is noted before anything is decided: pause, and the finding or making of the new set.
+    /// The stored conditions with the changes that precede all decisions: pausing, and whether the new set was found or created.
     fn conditions(&self) -> Conditions {
         let (deployment, now) = (self.observed.deployment(), self.observed.state.now);
         let mut conditions = Conditions::of(&deployment.status);
@@ -363,10 +364,10 @@ impl<'o, 'a> Work<'o, 'a> {
         conditions
     }
 
-    /// The new set, where the status does not say that its rollout has begun: there is none that says anything, or what it says is the end or the
-    /// progress of another and the Deployment does not have the new one's revision yet. Upstream leaves the second as it is. Where no pod can be made, neither a rollout
-    /// whose status was not written after its set was, nor one back to an older set, then ever misses a deadline; and who waits for an undo after a
-    /// missed deadline may be told of that one.
+    /// The new set, if the status does not report that its rollout has begun. Either the status has no such condition, or the condition is
+    /// about another rollout and the Deployment does not have the new set's revision yet. Upstream keeps the condition in the second case.
+    /// If no pod can be created, a rollout without a status update, or a rollback to an older set, would never miss a deadline there. A
+    /// client that waits for an undo after a missed deadline could also get the former failure.
     fn begun_before(&self, conditions: &Conditions) -> Option<(Begun, &'a str)> {
         let new = self.observed.new_set()?;
         let revision = self.stored_revision();
@@ -379,7 +380,7 @@ impl<'o, 'a> Work<'o, 'a> {
                 return None;
             }
         }
-        // One that has had another number was there before, whatever its spec has gone through.
+        // A set with an earlier number existed before, whatever the changes of its spec.
         let was_there = self.drafts[self.observed.new?].annotations().contains_key(REVISION_HISTORY);
         let begun = if !is_recorded && new.meta.generation == Generation(1) && !was_there { Begun::Created } else { Begun::Found };
         Some((begun, &new.meta.name))
@@ -404,7 +405,7 @@ impl<'o, 'a> Work<'o, 'a> {
         progress::deadline(self.observed.deployment().spec.progress_deadline_seconds)
     }
 
-    /// The write of status and revision: one takes both.
+    /// Writes status and revision. One write covers both.
     fn write_deployment(&self, status: &DeploymentStatus, revision: Option<String>) -> Option<Action> {
         let deployment = self.observed.deployment();
         let revision =
@@ -429,7 +430,7 @@ impl<'o, 'a> Work<'o, 'a> {
         })
     }
 
-    /// An event where pods of the new template do not come up or cannot be made: once for each set and kind of cause, as it comes first.
+    /// Records an event if pods of the new template do not become ready or cannot be created, once for each set and kind of cause.
     fn report_failing_pods(&mut self) {
         let observed = self.observed;
         let Some(set) = observed.new_set() else { return };
@@ -453,7 +454,7 @@ fn look_again(observed: &Observed<'_>, status: &DeploymentStatus) -> Option<jiff
     progress::look_again(progress::next_check(deadline, Conditions::of(status).get(PROGRESSING), now), now)
 }
 
-/// The pods of the old sets that have not been told to go, or have not gone.
+/// Waits for the pods of the old sets that are not deleted yet, including those that are not terminating yet.
 pub(super) fn wait_for_old_pods(work: &mut Work<'_, '_>, then_create: i64) {
     let observed = work.observed;
     let lagging = observed.old().find(|(_, set)| set.status.observed_generation < set.meta.generation);

@@ -1,4 +1,4 @@
-//! PodDisruptionBudgets: how many pods may be evicted now (upstream: disruption controller). The eviction itself is the API server's.
+//! PodDisruptionBudgets: how many pods may be evicted now (upstream: disruption controller). The API server performs the eviction.
 
 use crate::{
     plan::{Action, EventRecord, Outcome, Plan, Reason, Repeat, Severity, Stage, Subresource, Urgency, merge_patch},
@@ -16,12 +16,12 @@ use k8s_openapi::{
 use serde_json::json;
 use std::collections::BTreeMap;
 
-/// How long a pod whose eviction was granted may take until its deletion shows. After that it counts as never evicted.
+/// How long a pod may take from its granted eviction to its deletion. After that the pod counts as not evicted.
 pub const DELETION_TIMEOUT: SignedDuration = SignedDuration::from_mins(2);
 
 const DISRUPTION_ALLOWED: &str = "DisruptionAllowed";
 
-/// What the plan of one budget is made from.
+/// The input of one budget's plan.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DisruptionState<'a> {
     /// The budget.
@@ -31,7 +31,7 @@ pub struct DisruptionState<'a> {
     /// The workloads that own the pods, by the uid of the pod's controller: all that [`controllers`] names. A ReplicaSet's Deployment, else the
     /// controller itself.
     pub workloads: BTreeMap<String, Workload>,
-    /// The time of this reading.
+    /// The time of the snapshot.
     pub now: Timestamp,
 }
 
@@ -44,7 +44,7 @@ pub struct Workload {
     pub replicas: Option<i64>,
 }
 
-/// The controllers of these pods whose workloads the state needs; each once for every pod. None where the budget does not depend on them.
+/// The controllers of these pods whose workloads the state needs, once for every pod. None if the budget does not depend on them.
 pub fn controllers<'a>(budget: &BudgetView, pods: &'a [&PodView]) -> impl Iterator<Item = &'a OwnerReference> {
     let spec = &budget.spec;
     let is_share = spec.max_unavailable.is_some() || matches!(spec.min_available, Some(IntOrString::String(_)));
@@ -52,7 +52,7 @@ pub fn controllers<'a>(budget: &BudgetView, pods: &'a [&PodView]) -> impl Iterat
     pods.iter().filter_map(|pod| pod.meta.controller())
 }
 
-/// Decides what the budget's status says.
+/// Plans the budget's status.
 #[must_use]
 pub fn plan(state: &DisruptionState<'_>) -> Plan {
     let (status, events) = match expectation(state) {
@@ -72,17 +72,17 @@ pub fn plan(state: &DisruptionState<'_>) -> Plan {
     Plan { stages: write.into_iter().map(|action| Stage { actions: vec![action] }).collect(), events, look_again, ..Plan::default() }
 }
 
-/// How many pods there should be, and how many of them healthy.
+/// The expected number of pods, and how many of them must be healthy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Expectation {
     pods: i64,
     healthy: i64,
 }
 
-/// Why it is not known how many pods there should be: then nothing may be evicted.
+/// Why the expected number of pods is unknown. Then no pod may be evicted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Unknown {
-    /// A pod's controller is not there or has no scale.
+    /// A pod's controller does not exist or has no scale.
     NoScale { pod: String },
     /// A limit is neither a number nor a percentage.
     Limit(IntOrString),
@@ -118,7 +118,7 @@ fn expectation(state: &DisruptionState<'_>) -> Result<Expectation, Unknown> {
     }
 }
 
-/// How many pods the controllers of the matched pods want, each counted once. Pods without a controller count for nothing.
+/// How many pods the controllers of the matched pods require, each counted once. Pods without a controller do not count.
 fn wanted(state: &DisruptionState<'_>) -> Result<i64, Unknown> {
     let mut scales = BTreeMap::new();
     for pod in &state.pods {
@@ -150,7 +150,7 @@ fn status(state: &DisruptionState<'_>, expected: Expectation) -> (PodDisruptionB
     (status, overdue.into_iter().chain(bare).chain(no_pods).collect())
 }
 
-/// Whether the budget asks how many pods controllers want, and a pod has no controller.
+/// Whether the budget depends on the scale of controllers, and a pod has no controller.
 fn are_unmanaged(state: &DisruptionState<'_>) -> bool {
     let spec = &state.budget.spec;
     let counts_wanted = spec.max_unavailable.is_some() || matches!(spec.min_available, Some(IntOrString::String(_)));
@@ -178,7 +178,7 @@ fn in_go(selector: &LabelSelector) -> String {
     format!("&LabelSelector{{MatchLabels:map[string]string{{{labels}}},MatchExpressions:[]LabelSelectorRequirement{{{expressions}}},}}")
 }
 
-/// The pods whose granted eviction still has to show, and events on those that took too long.
+/// The pods with a granted eviction that are not deleted yet, and events about those that took too long.
 fn disrupted(state: &DisruptionState<'_>) -> (BTreeMap<String, Time>, Vec<EventRecord>) {
     let (mut waiting, mut overdue) = (BTreeMap::new(), Vec::new());
     let granted = state.budget.status.disrupted_pods.iter().flatten();
@@ -202,7 +202,7 @@ fn expiry(granted: &Time) -> Option<Timestamp> {
     granted.0.checked_add(DELETION_TIMEOUT).ok()
 }
 
-/// Nothing may be evicted as long as it is not known what there should be.
+/// No pod may be evicted while the expected number is unknown.
 fn failed(state: &DisruptionState<'_>, error: &Unknown) -> PodDisruptionBudgetStatus {
     PodDisruptionBudgetStatus {
         conditions: Some(conditions(state, "False", "SyncFailed", error.to_string())),

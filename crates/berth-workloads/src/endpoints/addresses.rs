@@ -14,31 +14,31 @@ use k8s_openapi::{
 };
 use std::collections::BTreeMap;
 
-/// Most pods that are shown.
+/// The maximum number of pods in one Endpoints.
 pub const PODS_MAX: usize = 1000;
-/// Who keeps them up to date.
+/// The label that names the controller of the Endpoints.
 pub const MANAGED_BY: &str = "endpoints.kubernetes.io/managed-by";
 /// This controller in [`MANAGED_BY`].
 pub const CONTROLLER: &str = "endpoint-controller";
-/// Says that there are more than [`PODS_MAX`].
+/// Marks Endpoints of more than [`PODS_MAX`] pods.
 const OVER_CAPACITY: &str = "endpoints.kubernetes.io/over-capacity";
 
 /// Pods, by number, in order of their addresses and uids.
 type Places = BTreeMap<(String, Uid), usize>;
 
-/// What a plan is made from.
+/// The input of a plan.
 #[derive(Clone, Debug, PartialEq)]
 pub struct EndpointsState<'a> {
-    /// The Service, if it is there.
+    /// The Service, if it exists.
     pub service: Option<&'a ServiceView>,
     /// The pods that it selects, by name.
     pub pods: Vec<&'a EndpointPodView>,
-    /// The Endpoints of its name, if they are there.
+    /// The Endpoints of its name, if they exist.
     pub endpoints: Option<&'a EndpointsView>,
 }
 
-/// What is to be written so that the Endpoints say where the Service's pods are. Nothing, where others say that. Endpoints that this
-/// controller made go with their Service.
+/// Plans the Endpoints of the Service's pods. Writes nothing if another component manages them. Endpoints that this controller created are
+/// deleted with their Service.
 #[must_use]
 pub fn plan(state: &EndpointsState<'_>) -> Plan {
     let actions = match (state.service, state.endpoints) {
@@ -93,7 +93,7 @@ fn labels(service: &ServiceView) -> BTreeMap<String, String> {
     labels_with(service, &[(MANAGED_BY, CONTROLLER)], &[MANAGED_BY, HEADLESS])
 }
 
-/// Pods that have an address and do not end, with it; those that are ready come first, so that they stay where not all can.
+/// Running pods with an address, which is included. Ready pods come first, so that they remain if the number is limited.
 fn shown_pods<'a>(service: &ServiceView, pods: &[&'a EndpointPodView]) -> Vec<(&'a EndpointPodView, String, bool)> {
     let family = service.families.first().map_or("IPv4", String::as_str);
     let counts = |pod: &&&EndpointPodView| !pod.is_finished && (!pod.is_terminating || service.publishes_not_ready);
@@ -106,7 +106,7 @@ fn shown_pods<'a>(service: &ServiceView, pods: &[&'a EndpointPodView]) -> Vec<(&
     shown
 }
 
-/// Ports that the same addresses have make one subset.
+/// Ports with the same addresses form one subset.
 fn subsets(service: &ServiceView, pods: &[(&EndpointPodView, String, bool)]) -> Vec<EndpointSubset> {
     let mut by_port: BTreeMap<Option<TargetPort>, Places> = BTreeMap::new();
     for (index, (pod, address, _)) in pods.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! Where the pods of a Service are: its EndpointSlices and, for older clients, its Endpoints.
+//! The addresses of a Service's pods: its EndpointSlices and, for older clients, its Endpoints.
 //!
 //! Source: kubernetes `staging/src/k8s.io/endpointslice`, `pkg/controller/endpoint`.
 
@@ -13,10 +13,10 @@ use k8s_openapi::{
 };
 use std::collections::BTreeMap;
 
-/// On what belongs to a Service without a cluster address.
+/// The label of objects that belong to a Service without a cluster IP.
 pub const HEADLESS: &str = "service.kubernetes.io/headless";
 
-/// A port of pods that a port of the Service leads to.
+/// A pod's port that is the target of a Service's port.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct TargetPort {
     pub(crate) name: String,
@@ -25,7 +25,7 @@ pub(crate) struct TargetPort {
     pub(crate) app_protocol: Option<String>,
 }
 
-/// What a port of the Service leads to on this pod; `None`: the pod has no port of that name.
+/// The target of a Service's port on this pod. `None` if the pod has no port of that name.
 fn target_port(port: &ServicePort, pod: &EndpointPodView) -> Option<TargetPort> {
     let protocol = port.protocol.clone().unwrap_or_else(|| "TCP".to_owned());
     let number = match port.target_port.as_ref() {
@@ -36,12 +36,12 @@ fn target_port(port: &ServicePort, pod: &EndpointPodView) -> Option<TargetPort> 
     Some(TargetPort { name: port.name.clone().unwrap_or_default(), protocol, port: number, app_protocol: port.app_protocol.clone() })
 }
 
-/// Whether the Service's pods are known by its selector; else somebody else says where it leads.
+/// Whether a selector determines the Service's pods. Otherwise another component manages its endpoints.
 fn has_pods(service: &ServiceView) -> bool {
     service.selector.is_some() && !service.is_external
 }
 
-/// The Service's labels with others; what is not in `others` but begins as they do is not taken over.
+/// The Service's labels except those in `never`, and `others`, which take precedence. A headless Service gets [`HEADLESS`].
 fn labels_with(service: &ServiceView, others: &[(&str, &str)], never: &[&str]) -> BTreeMap<String, String> {
     let own = service.labels.iter().filter(|(key, _)| !never.contains(key));
     let mut labels: BTreeMap<_, _> = own.chain(others.iter().copied()).map(|(key, value)| (key.to_owned(), value.to_owned())).collect();
@@ -51,7 +51,7 @@ fn labels_with(service: &ServiceView, others: &[(&str, &str)], never: &[&str]) -
     labels
 }
 
-/// The name under which a pod is found in a headless Service that governs it.
+/// The pod's host name in the headless Service that governs it.
 fn hostname(service: &ServiceView, pod: &EndpointPodView) -> Option<String> {
     (pod.subdomain == service.name && !pod.hostname.is_empty()).then(|| pod.hostname.clone())
 }

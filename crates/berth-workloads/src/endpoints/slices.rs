@@ -1,7 +1,7 @@
 //! EndpointSlices of a Service: at most [`SLICE_MAX`] endpoints each, all of one family and with the same ports.
 //!
-//! What is there is changed as little as can be: an endpoint stays in its slice, new ones go where something is written anyhow or where there
-//! is room, and only then into new slices.
+//! A plan changes as little as possible. An endpoint stays in its slice. New endpoints go into slices that are written anyway or that have
+//! room, and only then into new slices.
 //!
 //! Source: kubernetes `endpointslice/reconciler.go`.
 
@@ -20,24 +20,24 @@ use k8s_openapi::{
 };
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Most endpoints of one slice.
+/// The maximum number of endpoints in one slice.
 pub const SLICE_MAX: usize = 100;
-/// Whose slice it is.
+/// The label that names the Service of a slice.
 pub const SERVICE_NAME: &str = "kubernetes.io/service-name";
-/// Who keeps it up to date.
+/// The label that names the controller of a slice.
 pub const MANAGED_BY: &str = "endpointslice.kubernetes.io/managed-by";
 /// This controller in [`MANAGED_BY`].
 pub const CONTROLLER: &str = "endpointslice-controller.k8s.io";
 const NAME_MAX: usize = 63;
 
-/// What a plan is made from.
+/// The input of a plan.
 #[derive(Clone, Debug, PartialEq)]
 pub struct EndpointSliceState<'a> {
     /// The Service.
     pub service: &'a ServiceView,
     /// The pods that it selects, by name.
     pub pods: Vec<&'a EndpointPodView>,
-    /// Its slices that this controller keeps, by name.
+    /// Its slices that this controller manages, by name.
     pub slices: Vec<&'a SliceView>,
     /// The zones of the pods' nodes, by the names of the nodes. A node without a zone is absent.
     pub zones: BTreeMap<String, String>,
@@ -48,7 +48,7 @@ type Ports = Vec<TargetPort>;
 /// Endpoints by the uids of their pods.
 type Wanted = BTreeMap<Uid, Endpoint>;
 
-/// What becomes of one slice.
+/// The changes to one slice.
 struct Draft<'a> {
     before: Option<&'a SliceView>,
     after: EndpointSlice,
@@ -68,7 +68,7 @@ impl Draft<'_> {
     }
 }
 
-/// What is to be written so that the slices say where the Service's pods are. Nothing, where others say that.
+/// Plans the slices of the Service's pods. Writes nothing if another component manages them.
 #[must_use]
 pub fn plan(state: &EndpointSliceState<'_>) -> Plan {
     let service = state.service;
@@ -88,16 +88,16 @@ pub fn plan(state: &EndpointSliceState<'_>) -> Plan {
             }
         }
     }
-    // New places first: clients must not see an endpoint nowhere that has only moved.
+    // Writes come before deletes, so that clients never miss an endpoint that has only moved.
     Plan { stages: [writes, deletes].into_iter().filter(|stage| !stage.actions.is_empty()).collect(), ..Plan::default() }
 }
 
-/// All slices of a family as they should be; one that should go has no address type.
+/// All slices of a family in their desired state. A slice to delete has no address type.
 fn drafts<'a>(state: &EndpointSliceState<'a>, family: &str, names: &mut Names<'_>) -> Vec<Draft<'a>> {
     let mut groups = groups(state, family);
     let mut existing: Vec<&'a SliceView> = state.slices.iter().copied().filter(|slice| slice.slice.address_type == family).collect();
     if groups.is_empty() {
-        // One slice says that there is nothing.
+        // A Service without endpoints has one empty slice.
         groups.insert(Ports::new(), Wanted::new());
         let keep = existing.first().map(|slice| ports_of(&slice.slice));
         if keep.is_some_and(|ports| !ports.is_empty()) {
@@ -136,7 +136,7 @@ fn drafts_of_group<'a>(
         })
         .collect();
     let mut left = wanted.into_values();
-    // Where something is written anyhow, then where there is least room.
+    // Prefers slices that are written anyway, then those with the least room.
     let mut order: Vec<usize> = (0..drafts.len()).collect();
     order.sort_by_key(|index| (!drafts[*index].is_changed(), drafts[*index].room()));
     for index in order {
@@ -167,7 +167,7 @@ fn gone(slice: &SliceView) -> Draft<'_> {
     Draft { before: Some(slice), after: EndpointSlice::default() }
 }
 
-/// The endpoints that should be, by their ports.
+/// The desired endpoints, by their ports.
 fn groups(state: &EndpointSliceState<'_>, family: &str) -> BTreeMap<Ports, Wanted> {
     let mut groups: BTreeMap<Ports, Wanted> = BTreeMap::new();
     for pod in state.pods.iter().filter(|pod| !pod.is_finished) {
@@ -227,11 +227,11 @@ fn labels(service: &ServiceView) -> BTreeMap<String, String> {
     labels_with(service, &others, &[MANAGED_BY, SERVICE_NAME, super::HEADLESS])
 }
 
-/// A slice that is there, with these endpoints.
+/// An existing slice with these endpoints.
 fn slice_like(service: &ServiceView, slice: &SliceView, endpoints: Vec<Endpoint>, ports: &Ports) -> EndpointSlice {
     let mut after = slice.slice.clone();
     after.metadata.labels = Some(labels(service));
-    // An order alone is no reason to write.
+    // A different order alone is no reason to write.
     if ports_of(&after) != *ports {
         after.ports = wire_ports(ports);
     }
@@ -268,7 +268,7 @@ fn new_slice(service: &ServiceView, family: &str, endpoints: Vec<Endpoint>, port
     }
 }
 
-/// Gives out names for new slices: the same look gives the same names, so that a create can be repeated.
+/// Generates names for new slices. The same state results in the same names, so that a create can be retried.
 struct Names<'a> {
     service: &'a ServiceView,
     taken: BTreeSet<String>,

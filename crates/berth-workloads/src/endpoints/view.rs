@@ -17,7 +17,7 @@ use k8s_openapi::{
 use serde::Deserialize;
 use std::net::IpAddr;
 
-/// Where the zone of a node stands.
+/// The label with a node's zone.
 const ZONE: &str = "topology.kubernetes.io/zone";
 
 /// What is read of a Service.
@@ -29,29 +29,29 @@ pub struct ServiceView {
     pub name: Name,
     /// Its uid.
     pub uid: Uid,
-    /// The resource version of this version.
+    /// The resource version.
     pub revision: Revision,
-    /// Whether it is being deleted.
+    /// Whether its `deletionTimestamp` is set.
     pub deleting: bool,
     /// Its labels.
     pub labels: Labels,
-    /// Which pods are its own; `None`: whoever made it says where it leads.
+    /// The selector of its pods. `None` if another component manages its endpoints.
     pub selector: Option<Selector>,
     /// Its ports.
     pub ports: Vec<ServicePort>,
     /// Its address families, `IPv4` or `IPv6`.
     pub families: Vec<String>,
-    /// It has no cluster address.
+    /// Whether it has no cluster IP.
     pub is_headless: bool,
-    /// It is but a name for something outside.
+    /// Whether it is only an alias for an external name.
     pub is_external: bool,
-    /// Pods count as ready whether they are or not.
+    /// Whether unready pods count as ready.
     pub publishes_not_ready: bool,
-    /// It asks for a load balancer of the cluster's own.
+    /// Whether it requests a load balancer of the cluster's default class.
     pub wants_balancer: bool,
-    /// It is of type LoadBalancer, whoever serves it.
+    /// Whether its type is LoadBalancer, whatever its class.
     pub is_balancer: bool,
-    /// What its status says about its load balancer.
+    /// The load balancer in its status.
     pub balancer: LoadBalancerStatus,
 }
 

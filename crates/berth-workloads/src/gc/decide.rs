@@ -1,48 +1,48 @@
-//! What becomes of an object, seen from its owners.
+//! The verdict on an object, based on its owners.
 
 use super::graph::{Deletion, Dependents};
 use crate::plan::Propagation;
 
-/// What an owner reference leads to.
+/// The state of the owner that a reference names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OwnerState {
-    /// There is no such object, or another under its name.
+    /// The owner does not exist, or another object has its name.
     Dangling,
-    /// The owner is being deleted in the foreground: it waits for its dependents.
+    /// The owner is in foreground deletion: it waits for its dependents.
     Waiting,
-    /// The owner is there; being deleted in any other way it still counts.
+    /// The owner exists. It still counts if it is being deleted in another way.
     Solid,
-    /// A cluster-scoped object cannot have a namespaced owner: nobody can tell.
+    /// The reference is from a cluster-scoped object to a namespaced owner, so the owner cannot be found.
     Unresolvable,
 }
 
-/// What to do with an object.
+/// The action on an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// It stays as it is.
+    /// The object does not change.
     Keep,
-    /// It stays, without its references to owners that are dangling or waiting.
+    /// The object remains, without its references to owners that are dangling or waiting.
     DropReferences,
-    /// It is deleted.
+    /// The object is deleted.
     Delete {
-        /// How.
+        /// The propagation policy.
         propagation: Propagation,
-        /// Its own references must first stop blocking their owners: it is part of a circle that could never end.
+        /// Whether the object's own references must first stop blocking their owners, because the object is part of a cycle that would
+        /// never end.
         unblock: Unblock,
     },
 }
 
-/// Whether an object's references are set to not block before it is deleted.
+/// Whether an object's references are set to not block before the object is deleted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unblock {
-    /// They are.
+    /// The references are changed first.
     First,
-    /// They stay.
+    /// The references do not change.
     No,
 }
 
-/// Decides about an object that has owner references, from what each leads to, and how the object itself is being deleted: its finalizers
-/// say what a delete would mean.
+/// Decides on an object that has owner references, from the state of each owner. `finalizers` determine the propagation of a delete.
 ///
 /// Source: upstream garbage collector, `attemptToDeleteItem`.
 #[must_use]

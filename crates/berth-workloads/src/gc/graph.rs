@@ -1,17 +1,17 @@
-//! Who depends on whom, by uid, and whom each change concerns.
+//! The dependency graph by uid, and the objects that each change affects.
 
 use crate::owners::OwnerReferences;
 use berth_identity::{GroupVersionKind, Namespace, ObjectKey, Uid};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The kind of the owner that a reference names. It need not be served.
+/// The kind of the owner that a reference names. The API server may not serve it.
 #[must_use]
 pub fn kind_of_owner(owner: &OwnerReference) -> GroupVersionKind {
     GroupVersionKind::as_written(&owner.api_version, &owner.kind)
 }
 
-/// What an object's own dependents are.
+/// The dependents of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Dependents {
     /// It has none.
@@ -25,23 +25,23 @@ pub enum Dependents {
 /// How an object is being deleted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Deletion {
-    /// It is not.
+    /// It is not being deleted.
     #[default]
     None,
     /// It waits for its dependents.
     Foreground,
-    /// Its dependents are being freed.
+    /// Its dependents are being orphaned.
     Orphan,
-    /// Something else holds it: a grace period, another finalizer.
+    /// Something else delays the deletion: a grace period, another finalizer.
     Other,
 }
 
-/// An object as a watch shows it.
+/// An object from a watch.
 #[derive(Clone, Debug, Default)]
 pub struct Seen {
-    /// What it is.
+    /// Its kind.
     pub kind: GroupVersionKind,
-    /// Where it is.
+    /// Its key.
     pub key: ObjectKey,
     /// Its uid.
     pub uid: Uid,
@@ -54,36 +54,36 @@ pub struct Seen {
 /// An object of the graph.
 #[derive(Clone, Debug, Default)]
 pub struct Node {
-    /// What it is, or what a dependent says it is.
+    /// Its kind, from a watch or from a dependent's reference.
     pub kind: GroupVersionKind,
-    /// Where it is, or where a dependent says it is.
+    /// Its key, from a watch or from a dependent's reference.
     pub key: ObjectKey,
     /// Its owners.
     pub owners: OwnerReferences,
-    /// Uids of those that name it as an owner.
+    /// The uids of its dependents.
     pub dependents: BTreeSet<Uid>,
     /// How it is being deleted.
     pub deletion: Deletion,
-    /// Whether a watch has shown it, or only a dependent has named it.
+    /// Whether it is known from a watch or only from a dependent's reference.
     pub observed: Observed,
 }
 
 /// How an object is known.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Observed {
-    /// A dependent names it; whether it exists must be found out.
+    /// A dependent's reference names it. The controller must check whether it exists.
     #[default]
     Named,
-    /// A watch has shown it.
+    /// A watch has reported it.
     Seen,
 }
 
-/// Uids to be looked at.
+/// The uids to process.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Work {
-    /// Whether to delete them.
+    /// Objects to check for deletion.
     pub delete: BTreeSet<Uid>,
-    /// Their dependents are to be freed.
+    /// Objects whose dependents are to be orphaned.
     pub orphan: BTreeSet<Uid>,
 }
 
@@ -100,7 +100,7 @@ impl Graph {
         self.nodes.get(uid)
     }
 
-    /// Takes in that an object is there, or has changed. Gives whom that concerns.
+    /// Records that an object exists or has changed. Returns the affected objects.
     pub fn apply(&mut self, seen: Seen) -> Work {
         let mut work = Work::default();
         let node = self.nodes.entry(seen.uid.clone()).or_default();
@@ -117,7 +117,7 @@ impl Graph {
         work
     }
 
-    /// Takes in that an object is gone. Gives whom that concerns.
+    /// Records that an object is deleted. Returns the affected objects.
     pub fn remove(&mut self, uid: &Uid) -> Work {
         let mut work = Work::default();
         let Some(node) = self.nodes.get_mut(uid) else { return work };
@@ -125,7 +125,7 @@ impl Graph {
         if gone.dependents.is_empty() {
             self.nodes.remove(uid);
         } else {
-            // Its dependents still name it; should it be seen (again), they are known.
+            // Its dependents still name it, so they are known if a watch reports it again.
             work.delete.extend(gone.dependents.iter().cloned());
             *node = Node { kind: gone.kind, key: gone.key, dependents: gone.dependents, ..Node::default() };
         }
@@ -133,7 +133,7 @@ impl Graph {
         work
     }
 
-    /// What depends on an object.
+    /// The kind of an object's dependents.
     #[must_use]
     pub fn dependents(&self, uid: &Uid) -> Dependents {
         if self.dependent_nodes(uid).any(|(_, node)| node.deletion == Deletion::Foreground) {
@@ -145,7 +145,7 @@ impl Graph {
         }
     }
 
-    /// The dependents whose references hold up the foreground deletion of an object.
+    /// The dependents whose references block the foreground deletion of an object.
     pub fn blocking<'a>(&'a self, uid: &'a Uid) -> impl Iterator<Item = (&'a Uid, &'a Node)> {
         self.dependent_nodes(uid).filter(move |(_, node)| node.owners.iter().any(|owner| owner.uid == *uid && is_blocking(owner)))
     }
@@ -156,7 +156,7 @@ impl Graph {
         uids.filter_map(|dependent| self.nodes.get_key_value(dependent))
     }
 
-    /// Takes `uid` off the owners that it no longer names. An owner that waits may wait no longer.
+    /// Removes `uid` from the dependents of owners that it no longer names. A waiting owner may then have no blocking dependent left.
     fn unlink(&mut self, uid: &Uid, before: &[OwnerReference], after: &[OwnerReference], work: &mut Work) {
         for old in before {
             let new = after.iter().find(|owner| owner.uid == old.uid);
@@ -174,8 +174,8 @@ impl Graph {
         }
     }
 
-    /// Puts `uid` among the dependents of the owners that it names now. An owner that nobody has seen must be looked for; an owner that
-    /// waits must learn of one more.
+    /// Adds `uid` to the dependents of the owners that it names now. The controller must check whether an unobserved owner exists, and a
+    /// waiting owner must process its new dependent.
     fn link(&mut self, uid: &Uid, before: &[OwnerReference], after: &[OwnerReference], work: &mut Work) {
         let namespace = self.nodes.get(uid).map(|node| node.key.namespace.clone()).unwrap_or_default();
         for new in after.iter().filter(|new| !before.iter().any(|old| old.uid == new.uid)) {
@@ -196,7 +196,7 @@ impl Graph {
     }
 }
 
-/// A deletion begins, or changes its way.
+/// A deletion begins, or its propagation changes.
 fn begin(uid: &Uid, node: &Node, work: &mut Work) {
     match node.deletion {
         Deletion::Foreground => {
@@ -208,13 +208,13 @@ fn begin(uid: &Uid, node: &Node, work: &mut Work) {
     }
 }
 
-/// Whether a reference from this namespace leads to the object. A cluster-scoped owner is in no namespace, whatever its dependent's is.
+/// Whether a reference from this namespace resolves to the object. A cluster-scoped owner has no namespace, unlike its dependent.
 fn leads_to(reference: &OwnerReference, namespace: &Namespace, owner: &Node) -> bool {
     let is_there = owner.kind.is_written(&reference.api_version, &reference.kind) && owner.key.name == reference.name;
     is_there && (owner.key.namespace.is_empty() || owner.key.namespace == *namespace)
 }
 
-/// Whether the reference holds up its owner's foreground deletion. Missing means that it does not.
+/// Whether the reference blocks its owner's foreground deletion. An unset field does not block.
 fn is_blocking(owner: &OwnerReference) -> bool {
     owner.block_owner_deletion == Some(true)
 }

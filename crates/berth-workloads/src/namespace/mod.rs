@@ -1,36 +1,36 @@
-//! What a namespace that is being deleted says about the rest of its contents.
+//! The conditions of a terminating namespace about its remaining contents.
 
 use jiff::Timestamp;
 use k8s_openapi::{api::core::v1::NamespaceCondition, apimachinery::pkg::apis::meta::v1::Time};
 use std::collections::BTreeMap;
 
-/// What is left in a namespace.
+/// The remaining contents of a namespace.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Remaining {
-    /// Objects by `resource.group` (a core resource ends in the dot, as upstream prints it).
+    /// Objects by `resource.group`. A core resource ends in the dot, as upstream prints it.
     pub objects: BTreeMap<String, usize>,
-    /// How many of them each finalizer holds.
+    /// The number of objects that each finalizer blocks.
     pub finalizers: BTreeMap<String, usize>,
-    /// Why some could not be deleted.
+    /// Why some objects could not be deleted.
     pub failures: Vec<String>,
 }
 
 impl Remaining {
-    /// Whether nothing is left.
+    /// Whether nothing remains.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.objects.is_empty()
     }
 
-    /// Whether pods are left.
+    /// Whether pods remain.
     #[must_use]
     pub fn has_pods(&self) -> bool {
         self.objects.contains_key("pods.")
     }
 }
 
-/// The conditions of a namespace that is being deleted. Those of `stored` that are not about its deletion stay; a transition time moves only
-/// with its status.
+/// The conditions of a terminating namespace. Conditions in `stored` about other topics remain. A transition time changes only with its
+/// status.
 ///
 /// Source: upstream `namespace/deletion/status_condition_utils.go`.
 #[must_use]
@@ -64,7 +64,7 @@ pub fn conditions(stored: &[NamespaceCondition], remaining: &Remaining, now: Tim
     others.chain(wanted.iter().map(|wanted| since(stored, wanted, now))).collect()
 }
 
-/// Reason and message of a condition that is True; `None`: there is nothing to tell of.
+/// Reason and message of a condition that is True. `None` if there are no items.
 fn found(items: &[String], reason: &'static str, start: &str) -> Option<(&'static str, String)> {
     (!items.is_empty()).then(|| (reason, format!("{start}{}", items.join(", "))))
 }

@@ -1,7 +1,7 @@
-//! Nodes that are not well, and what becomes of their pods (upstream: node lifecycle and taint eviction controllers).
+//! Unhealthy nodes, and the eviction of their pods (upstream: node lifecycle and taint eviction controllers).
 //!
-//! [`nodes`] decides what a node's conditions and taints say, [`pods`] when a pod has to leave its node. Unlike upstream, nodes are not counted
-//! by zone: however many are lost, each is tainted at once.
+//! [`nodes`] decides on a node's conditions and taints, and [`pods`] decides when a node's pods are evicted. Unlike upstream, berth has no
+//! rate limit by zone: however many nodes are lost, each is tainted at once.
 
 pub mod nodes;
 pub mod pods;

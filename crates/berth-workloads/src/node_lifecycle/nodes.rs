@@ -1,4 +1,4 @@
-//! Whether a node is alive, and what its conditions and taints should say.
+//! Whether a node is alive, and the conditions and taints that follow.
 
 use super::{
     taints,
@@ -9,28 +9,28 @@ use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::{api::core::v1::NodeCondition, apimachinery::pkg::apis::meta::v1::Time};
 use serde_json::{Value, json};
 
-/// How long a node may give no sign of life before it counts as lost.
+/// How long a node may show no sign of life before it counts as lost.
 pub const GRACE: SignedDuration = SignedDuration::from_secs(40);
 
-/// Who looks this much later than the end of [`GRACE`] has not been watching (its process was stopped, or its machine slept), and would have
-/// missed any sign: the grace begins anew.
+/// A controller that checks this much later than the end of [`GRACE`] was not running (its process was stopped, or its machine was
+/// suspended). It could have missed a sign, so the grace period restarts.
 pub const UNWATCHED: SignedDuration = SignedDuration::from_secs(20);
 
-/// The conditions that a kubelet keeps up.
+/// The conditions that a kubelet maintains.
 const KUBELETS: [&str; 4] = ["Ready", "MemoryPressure", "DiskPressure", "PIDPressure"];
 
-/// What was seen of a node's life, by the clock of whoever watches. Times that the node wrote are only compared with each other, so neither a
-/// clock that is wrong nor old objects after a restart make a node lost.
+/// The observed signs of a node's life, by the controller's clock. Timestamps from the node are only compared with each other, so a wrong
+/// clock or old objects after a restart do not make a node lost.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Watched {
     renewed: Option<Timestamp>,
     ready: Option<NodeCondition>,
-    /// When one of these was last seen to change.
+    /// When one of these last changed.
     since: Timestamp,
 }
 
 impl Watched {
-    /// Takes in how the node and its lease look at `now`.
+    /// Records the state of the node and its lease at `now`.
     #[must_use]
     pub fn observe(known: Option<&Self>, node: &NodeView, lease: Option<&LeaseView>, now: Timestamp) -> Self {
         let renewed = lease.and_then(|lease| lease.renewed);
@@ -41,32 +41,32 @@ impl Watched {
         Self { renewed, ready: ready.cloned(), since }
     }
 
-    /// When the node counts as lost unless it gives another sign.
+    /// When the node counts as lost without another sign.
     #[must_use]
     pub fn lost_at(&self) -> Timestamp {
         self.since.saturating_add(GRACE).expect("a duration of seconds is in range")
     }
 }
 
-/// What the plan of one node is made from.
+/// The input of one node's plan.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NodeState<'a> {
     /// The node.
     pub node: &'a NodeView,
-    /// What was seen of its life, up to `now`.
+    /// Its signs of life, up to `now`.
     pub watched: &'a Watched,
-    /// The time of this reading.
+    /// The time of the snapshot.
     pub now: Timestamp,
 }
 
-/// Decides what the node's conditions say; if they stand, what its taints are.
+/// Plans the node's conditions. If they do not change, plans its taints.
 #[must_use]
 pub fn plan(state: &NodeState<'_>) -> Plan {
     if state.node.deleting {
         return Plan::default();
     }
     let is_lost = state.watched.lost_at() <= state.now;
-    // Each write is guarded by the version it was made from, so the taints wait for the next look.
+    // Each write has the version that it is based on as a precondition, so the taints wait for the next reconcile.
     let write = if is_lost { mark_lost(state) } else { None }.or_else(|| taint(state));
     let may_be_lost_later = !is_lost && state.node.readiness() != Readiness::Unknown;
     Plan {
@@ -115,7 +115,7 @@ fn no_longer_ready(node: &NodeView) -> EventRecord {
 fn taint(state: &NodeState<'_>) -> Option<Action> {
     let taints = taints::wanted(state.node, state.now);
     (taints != state.node.taints).then(|| {
-        // An empty list and none are the same; none is what others write.
+        // An empty list and an absent one are equal. Other writers remove the field.
         let list = if taints.is_empty() { Value::Null } else { json!(taints) };
         patched(state.node, None, json!({"spec": {"taints": list}}), Reason::NodeTaints, Outcome::default())
     })
@@ -145,7 +145,8 @@ mod tests {
         LeaseView { renewed: Some(at(renewed)), ..LeaseView::default() }
     }
 
-    /// Plans at `now` for a node that was seen first at 100; gives the statuses and reasons it writes, and when it looks again.
+    /// Plans at `now` for a node that was first observed at 100. Returns the written statuses and reasons, and the time of the next
+    /// reconcile.
     fn planned(node: &NodeView, now: i64) -> (Vec<String>, Option<i64>) {
         let seen = Watched::observe(None, node, Some(&lease(0)), at(100));
         let watched = Watched::observe(Some(&seen), node, Some(&lease(0)), at(now));

@@ -1,4 +1,4 @@
-//! What becomes of a pod on a node that is not well.
+//! The decisions on a pod on an unhealthy node.
 
 use super::{
     taints::tolerates,
@@ -12,29 +12,29 @@ use k8s_openapi::{
 };
 use serde_json::json;
 
-/// What the plan of one pod is made from.
+/// The input of one pod's plan.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NodePodState<'a> {
     /// The pod.
     pub pod: &'a BoundPodView,
     /// Its node.
     pub node: &'a NodeView,
-    /// The time of this reading.
+    /// The time of the snapshot.
     pub now: Timestamp,
 }
 
 /// How long a pod may stay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stay {
-    /// For good, as things are.
+    /// Without a limit.
     Unlimited,
-    /// Until then.
+    /// Until this time.
     Until(Timestamp),
     /// Not at all.
     Over,
 }
 
-/// Decides whether the pod still counts as ready, and whether it has to leave.
+/// Decides whether the pod still counts as ready, and whether it is evicted.
 #[must_use]
 pub fn plan(state: &NodePodState<'_>) -> Plan {
     if state.pod.phase.is_finished() {
@@ -52,11 +52,11 @@ pub fn plan(state: &NodePodState<'_>) -> Plan {
     Plan { stages: actions.map(|action| Stage { actions: vec![action] }).collect(), look_again, ..Plan::default() }
 }
 
-/// The end of the shortest stay that the pod's tolerations allow.
+/// The shortest stay that the pod's tolerations allow.
 fn stay(state: &NodePodState<'_>) -> Stay {
     let mut end = None;
     for taint in state.node.evicting() {
-        // The first that fits counts, as upstream.
+        // As upstream, the first matching toleration counts.
         let Some(toleration) = state.pod.tolerations.iter().find(|toleration| tolerates(toleration, taint)) else { return Stay::Over };
         if let Some(seconds) = toleration.toleration_seconds {
             end = [end, stay_until(taint, seconds)].into_iter().flatten().min();
@@ -65,13 +65,13 @@ fn stay(state: &NodePodState<'_>) -> Stay {
     end.map_or(Stay::Unlimited, Stay::Until)
 }
 
-/// `None` as long as the taint does not say since when it is there: the node's own plan sees to that.
+/// Returns `None` while the taint has no `timeAdded`. The node's own plan adds it.
 fn stay_until(taint: &Taint, seconds: i64) -> Option<Timestamp> {
     let added = taint.time_added.as_ref()?.0;
     Some(added.saturating_add(SignedDuration::from_secs(seconds.max(0))).expect("a duration of whole seconds has no calendar units"))
 }
 
-/// Writes what the pod's conditions should say, if they do not.
+/// Writes the pod's conditions if they are outdated.
 fn mark(state: &NodePodState<'_>, leaves: bool) -> Option<Action> {
     let mut conditions = state.pod.conditions.clone();
     let ready = conditions.iter_mut().find(|condition| condition.type_ == "Ready" && condition.status == "True");
@@ -112,7 +112,7 @@ fn delete(state: &NodePodState<'_>) -> Action {
     let BoundPodView { namespace, name, .. } = state.pod;
     let marking = event(state.pod, Severity::Normal, "TaintManagerEviction", format!("Marking for deletion Pod {namespace}/{name}"));
     Action::Delete {
-        // Its condition has just changed its version; the uid still says that it is the same pod.
+        // The write of its condition has just changed its version. The uid still identifies the pod.
         target: state.pod.reference().in_any_version(),
         propagation: None,
         grace_period_seconds: None,
@@ -155,7 +155,7 @@ mod tests {
         json!([{"key": "node.kubernetes.io/unreachable", "effect": "NoExecute", "timeAdded": "1970-01-01T00:01:40Z"}])
     }
 
-    /// What is done, in words, and when it looks again.
+    /// The actions as text, and the time of the next reconcile.
     fn check(pod: &BoundPodView, node: &NodeView, now: i64, expected: &[&str], look_again: Option<i64>) {
         let plan = read_back(plan(&NodePodState { pod, node, now: at(now) }));
         let word = |action: Action| match action {
@@ -260,7 +260,7 @@ mod tests {
         let target = json!({"type": "DisruptionTarget", "status": "True", "reason": "DeletionByTaintManager",
             "message": "Taint manager: deleting due to NoExecute taint", "lastTransitionTime": "1970-01-01T00:02:40Z"});
         assert_eq!(conditions[2], target);
-        // Another's word that it is a target stays true since then; that it is none does not.
+        // Another writer's `True` is valid since its transition. Its `False` is not.
         let stored = |status: &str| PodCondition {
             type_: "DisruptionTarget".to_owned(),
             status: status.to_owned(),

@@ -1,4 +1,4 @@
-//! Which taints a node's state calls for, and which taints a pod bears.
+//! The taints that a node's state requires, and the taints that a pod tolerates.
 
 use super::view::{NodeView, Readiness};
 use jiff::Timestamp;
@@ -11,7 +11,7 @@ const NOT_READY: &str = "node.kubernetes.io/not-ready";
 const UNREACHABLE: &str = "node.kubernetes.io/unreachable";
 const UNSCHEDULABLE: &str = "node.kubernetes.io/unschedulable";
 
-/// Conditions that keep new pods away while they are True, with their taints.
+/// Conditions that repel new pods while they are True, with their taints.
 const PRESSURES: [(&str, &str); 4] = [
     ("MemoryPressure", "node.kubernetes.io/memory-pressure"),
     ("DiskPressure", "node.kubernetes.io/disk-pressure"),
@@ -19,14 +19,14 @@ const PRESSURES: [(&str, &str); 4] = [
     ("NetworkUnavailable", "node.kubernetes.io/network-unavailable"),
 ];
 
-/// A taint that is here today and gone tomorrow with a node's state.
+/// A taint that the controller adds and removes with a node's state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Managed {
     key: &'static str,
     effect: &'static str,
 }
 
-/// The node's taints as they should be: those of its state and, as they are, those of others. Each that drives pods away says since when.
+/// The node's desired taints: those of its state, and other writers' taints unchanged. Each taint that evicts pods has a timestamp.
 pub(super) fn wanted(node: &NodeView, now: Timestamp) -> Vec<Taint> {
     let called_for = called_for(node);
     let is = |taint: &Taint, managed: &Managed| taint.key == managed.key && taint.effect == managed.effect;
@@ -42,7 +42,7 @@ pub(super) fn wanted(node: &NodeView, now: Timestamp) -> Vec<Taint> {
     taints
 }
 
-/// What a pod may stay for is counted from this time; people who taint a node by hand leave it out.
+/// A pod's stay is counted from this timestamp. Users who taint a node manually omit it.
 fn stamped(taint: &Taint, now: Timestamp) -> Taint {
     let time_added = if taint.effect == "NoExecute" { taint.time_added.clone().or(Some(Time(now))) } else { taint.time_added.clone() };
     Taint { time_added, ..taint.clone() }
@@ -52,7 +52,7 @@ fn called_for(node: &NodeView) -> Vec<Managed> {
     let no_schedule = |key| Managed { key, effect: "NoSchedule" };
     let mut taints = match node.readiness() {
         Readiness::Ready => vec![],
-        // There is nothing on it yet that could be driven away.
+        // The node has no pods yet that could be evicted.
         Readiness::Unreported => vec![no_schedule(NOT_READY)],
         Readiness::NotReady => both(NOT_READY),
         Readiness::Unknown => both(UNREACHABLE),
@@ -74,7 +74,7 @@ fn all_managed() -> impl Iterator<Item = Managed> {
     no_schedule.chain(both(NOT_READY)).chain(both(UNREACHABLE))
 }
 
-/// Whether a pod with this toleration bears the taint, for a while or for good.
+/// Whether a pod with this toleration tolerates the taint, for a time or indefinitely.
 pub(super) fn tolerates(toleration: &Toleration, taint: &Taint) -> bool {
     let text = |field: &Option<String>| field.clone().unwrap_or_default();
     let (key, effect) = (text(&toleration.key), text(&toleration.effect));
@@ -83,7 +83,7 @@ pub(super) fn tolerates(toleration: &Toleration, taint: &Taint) -> bool {
     }
     match text(&toleration.operator).as_str() {
         "Exists" => true,
-        // Without a key only Exists is valid.
+        // Without a key, only Exists is valid.
         "" | "Equal" => !key.is_empty() && text(&toleration.value) == text(&taint.value),
         _ => false,
     }
@@ -96,7 +96,7 @@ mod tests {
     use berth_identity::Revision;
     use serde_json::json;
 
-    /// `key:effect`, `+` if it says since when, of the taints that the node should have.
+    /// The desired taints as `key:effect`, with `+` if they have a timestamp.
     fn check(conditions: &[(&str, &str)], unschedulable: bool, taints: &[(&str, &str)], expected: &[&str]) {
         let conditions: Vec<_> = conditions.iter().map(|(type_, status)| json!({"type": type_, "status": status})).collect();
         let taints: Vec<_> = taints.iter().map(|(key, effect)| json!({"key": key, "effect": effect})).collect();

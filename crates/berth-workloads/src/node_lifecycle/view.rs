@@ -20,30 +20,30 @@ pub struct NodeView {
     pub name: Name,
     /// Its uid.
     pub uid: Uid,
-    /// The resource version of this version.
+    /// The resource version.
     pub revision: Revision,
     /// `metadata.creationTimestamp`.
     pub created: Option<Timestamp>,
-    /// Whether it is being deleted.
+    /// Whether its `deletionTimestamp` is set.
     pub deleting: bool,
     /// `spec.unschedulable`.
     pub unschedulable: bool,
-    /// All its taints, complete: they are written as a whole.
+    /// All its taints, because a write replaces the list.
     pub taints: Vec<Taint>,
-    /// All its conditions, complete likewise.
+    /// All its conditions, because a write replaces the list.
     pub conditions: Vec<NodeCondition>,
 }
 
-/// What a node's condition Ready says.
+/// The state of a node's condition Ready.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Readiness {
-    /// There is no such condition: its kubelet has not reported yet.
+    /// The condition is missing: the kubelet has not reported yet.
     Unreported,
     /// True.
     Ready,
-    /// False: its kubelet says that it is not.
+    /// False: the kubelet reports that the node is not ready.
     NotReady,
-    /// Unknown: its kubelet says nothing any more.
+    /// Unknown: the kubelet no longer reports.
     Unknown,
 }
 
@@ -60,7 +60,7 @@ pub struct LeaseView {
     pub renewed: Option<Timestamp>,
 }
 
-/// What is read of a pod on a node that is not well.
+/// What is read of a pod on an unhealthy node.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct BoundPodView {
     /// Its namespace.
@@ -69,17 +69,17 @@ pub struct BoundPodView {
     pub name: Name,
     /// Its uid.
     pub uid: Uid,
-    /// The resource version of this version.
+    /// The resource version.
     pub revision: Revision,
-    /// Whether it is being deleted.
+    /// Whether its `deletionTimestamp` is set.
     pub deleting: bool,
     /// Its node; empty if it has none.
     pub node_name: String,
     /// `status.phase`.
     pub phase: PodPhase,
-    /// Taints that it bears.
+    /// Its tolerations.
     pub tolerations: Vec<Toleration>,
-    /// All its conditions, complete: they are written as a whole.
+    /// All its conditions, because a write replaces the list.
     pub conditions: Vec<PodCondition>,
 }
 
@@ -137,7 +137,7 @@ impl View for NodeView {
 }
 
 impl NodeView {
-    /// What its condition Ready says.
+    /// The state of its condition Ready.
     #[must_use]
     pub fn readiness(&self) -> Readiness {
         match self.condition("Ready").map(|condition| condition.status.as_str()) {
@@ -148,12 +148,12 @@ impl NodeView {
         }
     }
 
-    /// Its taints that drive pods away.
+    /// Its taints that evict pods.
     pub fn evicting(&self) -> impl Iterator<Item = &Taint> {
         self.taints.iter().filter(|taint| taint.effect == "NoExecute")
     }
 
-    /// Whether its pods need looking at: it is not ready, or has taints that drive pods away.
+    /// Whether its pods require reconciling: it is not ready, or has taints that evict pods.
     #[must_use]
     pub fn is_troubled(&self) -> bool {
         matches!(self.readiness(), Readiness::NotReady | Readiness::Unknown) || self.evicting().next().is_some()

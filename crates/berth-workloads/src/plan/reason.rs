@@ -1,56 +1,56 @@
-//! Why something is done.
+//! Why an action is in a plan.
 
 use berth_identity::{Name, ObjectKey, RolloutRevision};
 use serde::{Deserialize, Serialize};
 use std::fmt::{self, Display, Formatter};
 
-/// Why an action is in a plan. What it is done to is in the action; here is what the decision was made by. Making one costs next to nothing, and
-/// [`fmt::Display`] is the one text that people see.
+/// Why an action is in a plan. The action contains its object, and the reason contains the basis of the decision. A reason is cheap to
+/// create. [`fmt::Display`] is the only text that users see.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum Reason {
-    // Who belongs to whom.
-    /// Something is about to be adopted in its name, which it must be there for.
+    // Ownership.
+    /// Objects are about to be adopted for it, so it must exist.
     Adopts,
-    /// Nobody controls it, and a selector matches its labels.
+    /// It has no controller, and a selector matches its labels.
     Selected {
-        /// Whose.
+        /// The owner of the selector.
         owner: Name,
     },
     /// Its labels no longer match the selector of its controller.
     NoLongerSelected,
 
     // Pods of ReplicaSets.
-    /// A set has another number of active pods than it wants.
+    /// The number of a set's active pods differs from its spec.
     Replicas {
-        /// How many it wants.
+        /// `spec.replicas`.
         wanted: u32,
-        /// How many it has.
+        /// The number of active pods.
         active: u32,
     },
 
     // Pods and claims of StatefulSets.
-    /// A pod is wanted and not there.
+    /// A pod of the set is missing.
     PodMissing,
-    /// A pod has run to its end, and is to be there again.
+    /// A pod has finished and must be recreated.
     PodFinished,
-    /// The set no longer wants a pod of this number.
+    /// The set no longer has this ordinal.
     NumberNotWanted,
-    /// A pod is not of the update revision, and its turn has come.
+    /// A pod does not have the update revision, and the update has reached it.
     Outdated,
-    /// A pod is not of the update revision and not available, so that replacing it makes nothing worse.
+    /// A pod has neither the update revision nor availability, so replacing it reduces nothing.
     OutdatedUnavailable,
-    /// A pod is not of the update revision, not ready and holds the update up: the annotation asks for its deletion.
+    /// A pod without the update revision is not ready and blocks the update: the annotation requests its deletion.
     HoldsUpUpdate,
-    /// Recreate: pods of other revisions go before the first new one comes.
+    /// Recreate: pods of other revisions are deleted before the first new one is created.
     Recreated,
-    /// A pod's labels do not name it.
+    /// A pod's labels do not contain its name or ordinal.
     LabelsDoNotName,
     /// A pod's claim is missing.
     ClaimMissing,
-    /// A claim's owners are not those that the set's retention policy says.
+    /// A claim's owners differ from the set's retention policy.
     RetentionPolicy,
-    /// The set no longer wants the number of a claim, `whenScaled` says Delete, and there is no pod that the claim could go with.
+    /// The set no longer has the ordinal of a claim, `whenScaled` is Delete, and no pod exists that could own the claim.
     ClaimNotWanted,
 
     // Revisions.
@@ -59,9 +59,9 @@ pub enum Reason {
         /// Its number.
         revision: RolloutRevision,
     },
-    /// The template is that of an older revision again, which becomes the newest.
+    /// The template equals that of an older revision, which becomes the newest.
     TemplateAgain,
-    /// What its rollout came to is not noted yet.
+    /// The outcome of its rollout is not recorded yet.
     OutcomeNoted,
     /// It is beyond `revisionHistoryLimit`.
     BeyondHistoryLimit {
@@ -70,22 +70,22 @@ pub enum Reason {
     },
 
     // Deployments.
-    /// A ReplicaSet gets another size.
+    /// A ReplicaSet's size changes.
     Resized {
         /// In pods.
         from: i64,
         /// In pods.
         to: i64,
-        /// The limit that the new size respects, with its figures; `None`: the strategy sets none.
+        /// The limit on the new size, with its figures. `None` if the strategy sets none.
         limit: Option<SizeLimit>,
     },
-    /// What a ReplicaSet has from its Deployment besides its size is not as there.
+    /// A ReplicaSet's copied fields, other than its size, differ from its Deployment's.
     FollowsDeployment,
-    /// The name of the new ReplicaSet is another's.
+    /// Another object has the name of the new ReplicaSet.
     NameTaken,
-    /// An annotation asks for a rollback.
+    /// An annotation requests a rollback.
     Rollback {
-        /// To this revision; 0: the one before.
+        /// The target revision. 0 is the one before.
         revision: RolloutRevision,
     },
 
@@ -93,26 +93,26 @@ pub enum Reason {
     AutomaticRollback {
         /// The number of its rollout.
         from: RolloutRevision,
-        /// That of the last one that was complete.
+        /// The number of the last complete rollout.
         to: RolloutRevision,
     },
 
     // Statuses.
-    /// Its pods are not as its status says.
+    /// Its status does not match its pods.
     PodsChanged,
-    /// Its ReplicaSets, or their pods, are not as its status says.
+    /// Its status does not match its ReplicaSets or their pods.
     ReplicaSetsChanged,
-    /// It selects everything: nothing is done for it but to say that it was looked at.
+    /// It selects everything, so only its observed generation is written.
     SelectsAll,
-    /// A quota's use or bounds are not as its status says.
+    /// A quota's status does not match its use or limits.
     UseChanged,
 
     // Nodes, and pods on them.
-    /// A node's kubelet gives no sign of life.
+    /// A node's kubelet shows no sign of life.
     NodeSilent,
-    /// A node's state calls for other taints than it has.
+    /// A node's state requires other taints than it has.
     NodeTaints,
-    /// What a pod's conditions say of its node is not so.
+    /// A pod's conditions do not match its node's state.
     NodeState {
         /// The node.
         node: Name,
@@ -122,17 +122,17 @@ pub enum Reason {
         /// The node.
         node: Name,
     },
-    /// A pod's node is gone.
+    /// A pod's node is deleted.
     NodeGone,
-    /// A pod is being deleted and has no node that would confirm it.
+    /// A terminating pod has no node that could confirm its end.
     NeverPlaced,
-    /// A pod has finished, and more such pods are kept than may be.
+    /// A pod has finished, and the number of such pods exceeds the limit.
     TooManyFinished,
 
     // Jobs, and their pods.
     /// Its Job has counted it.
     PodCounted,
-    /// It lacks the finalizer that keeps it until its Job has counted it.
+    /// It lacks the finalizer that blocks its deletion until its Job has counted it.
     NotTracked,
     /// It terminates without a controller that could count it.
     NoController,
@@ -147,47 +147,47 @@ pub enum Reason {
     JobFinished,
     /// Its Job no longer exists.
     JobGone,
-    /// It finished so long ago that its time to live is over.
+    /// Its time to live after its end is over.
     Expired {
         /// `ttlSecondsAfterFinished`.
         seconds: i32,
     },
 
     // Services.
-    /// A Service asks for a load balancer and has none.
+    /// A Service requests a load balancer and has none.
     BalancerMissing,
-    /// A HorizontalPodAutoscaler does not say yet that nothing acts on it.
+    /// A HorizontalPodAutoscaler has no condition yet that it is inactive.
     NothingScales,
     /// A Service has no Endpoints.
     EndpointsMissing,
-    /// Endpoints have no place in the slices that are there.
+    /// The existing slices have no room for endpoints.
     NoPlace {
         /// How many.
         endpoints: usize,
     },
-    /// The endpoints of a Service are not those that are written.
+    /// The stored endpoints of a Service are outdated.
     EndpointsChanged,
-    /// None of a slice's endpoints is left.
+    /// A slice has no endpoints left.
     SliceEmpty,
-    /// Its Service is gone.
+    /// Its Service is deleted.
     ServiceGone,
 
     // Volumes.
-    /// What a claim has left is about to be cleared away, which must be gone for it.
+    /// The remains of a deleted claim are about to be deleted. The claim must no longer exist.
     ClearsAway,
-    /// No pod that has a node uses a claim that is being deleted.
+    /// No pod with a node uses a terminating claim.
     ClaimUnused,
-    /// No claim is bound to a volume that is being deleted.
+    /// No claim is bound to a terminating volume.
     VolumeUnused,
     /// A claim or volume has lost the finalizer that protects it.
     Unprotected,
-    /// A claim's volume is gone or another's.
+    /// A claim's volume is deleted or belongs to another claim.
     VolumeLost,
-    /// A volume is to be made for a claim.
+    /// A volume must be provisioned for a claim.
     ToBeProvisioned,
     /// A claim has no volume yet.
     NoVolume,
-    /// A volume is what a claim needs.
+    /// A volume satisfies a claim.
     Fits {
         /// The claim.
         claim: ObjectKey,
@@ -196,40 +196,40 @@ pub enum Reason {
     VolumeFound,
     /// A claim has its volume.
     Bound,
-    /// A volume's phase is not as its status says.
+    /// A volume's status does not match its phase.
     PhaseChanged,
-    /// A volume's claim has another volume.
+    /// A volume's claim is bound to another volume.
     ClaimElsewhere,
-    /// A volume's claim is gone.
+    /// A volume's claim is deleted.
     ClaimGone,
-    /// A volume's claim is gone, and its reclaim policy is Delete.
+    /// A volume's claim is deleted, and its reclaim policy is Delete.
     Reclaimed,
-    /// Nobody here knows how to reclaim a volume.
+    /// No controller of berth can reclaim the volume.
     NotReclaimable,
 }
 
 /// A limit of a Deployment's strategy on the size of a ReplicaSet, and the figures behind it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum SizeLimit {
-    /// `replicas` + `maxSurge`, to which terminating pods count.
+    /// `replicas` + `maxSurge`, including terminating pods.
     AllPods {
-        /// The pods that count, wanted ones included.
+        /// The pods that count, including desired ones.
         pods: i64,
-        /// The most that there may be.
+        /// The maximum.
         max: i64,
     },
-    /// `replicas` + `maxSurge`, to which terminating pods do not count.
+    /// `replicas` + `maxSurge`, without terminating pods.
     StayingPods {
-        /// The pods that count, wanted ones included.
+        /// The pods that count, including desired ones.
         pods: i64,
-        /// The most that there may be.
+        /// The maximum.
         max: i64,
     },
     /// `replicas` - `maxUnavailable`.
     Available {
         /// The available pods of all ReplicaSets.
         available: i64,
-        /// The fewest that there must be.
+        /// The minimum.
         min: i64,
     },
 }
@@ -322,41 +322,41 @@ impl Display for Reason {
     }
 }
 
-/// Why a pod goes and another stays: the first criterion by which it differs from the one that would go next.
+/// Why a pod is deleted and another remains: the first criterion by which it differs from the pod that would be deleted next.
 ///
 /// Source: kubernetes `controller_utils.go`, `ActivePodsWithRanks`; KEP-2255 (cost), KEP-2185 (ages).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Rule {
-    /// No pod stays.
+    /// All pods are deleted.
     AllGo,
     /// It has no node.
     NoNode,
-    /// It does not run yet, or nobody knows whether it does.
+    /// It does not run yet, or its phase is unknown.
     NotRunning,
     /// It is not ready.
     NotReady,
     /// Its deletion cost is lower.
     DeletionCost {
-        /// Than this.
+        /// The other pod's cost.
         than: i32,
     },
     /// It is not available yet. Upstream has no such criterion.
     NotAvailable,
     /// Its node has more pods of the same workload.
     Crowded {
-        /// Than this node has.
+        /// The number on the other pod's node.
         than: u32,
     },
     /// It became ready later.
     ReadyLater,
     /// Its containers were restarted more often.
     Restarts {
-        /// Than this.
+        /// The other pod's restarts.
         than: i32,
     },
     /// Its sidecars were restarted more often.
     SidecarRestarts {
-        /// Than this.
+        /// The other pod's restarts.
         than: i32,
     },
     /// It is newer.
@@ -365,9 +365,9 @@ pub enum Rule {
     IndexNotWanted,
     /// Another pod has its completion index.
     IndexTaken,
-    /// Both are about as old: the uid decides, which is as good as a lot.
+    /// Both have a similar age. The uid decides, which is as good as a random choice.
     Lot,
-    /// Nothing tells them apart, or each criterion in turn would have another go.
+    /// No criterion distinguishes them, or the criteria form a cycle.
     Alike,
 }
 

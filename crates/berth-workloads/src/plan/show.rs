@@ -1,16 +1,16 @@
-//! How plans are shown to people.
+//! The text form of plans.
 
 use super::{Action, Due, Plan, Urgency, Victims};
 use crate::resources::kind_of;
 use berth_identity::{GroupResource, ObjectKey, ObjectRef};
 use std::fmt::{Display, Formatter, Result};
 
-/// How many actions one line tells of.
+/// How many actions one line contains.
 const ACTIONS_MAX: usize = 10;
-/// How many names one action tells of.
+/// How many names one action contains.
 const NAMES_MAX: usize = 3;
 
-/// A plan's actions in one line, of a length that does not grow with the number of objects: see [`Plan::brief`].
+/// A plan's actions in one line. Its length is bounded, whatever the number of objects: see [`Plan::brief`].
 #[derive(Clone, Copy, Debug)]
 pub struct Brief<'a> {
     plan: &'a Plan,
@@ -42,7 +42,7 @@ impl Display for Brief<'_> {
     }
 }
 
-/// Each action on a line of its own, with the number of its stage; then what is waited for.
+/// Each action on its own line, with the number of its stage. The waits follow.
 impl Display for Plan {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
         self.numbered().try_for_each(|(number, action)| writeln!(f, "{number}. {action}"))?;
@@ -50,7 +50,7 @@ impl Display for Plan {
     }
 }
 
-/// What, on which object, why.
+/// The action, its object and its reason.
 impl Display for Action {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
         match self {
@@ -117,7 +117,7 @@ impl Display for Names<'_> {
     }
 }
 
-/// How many were left out.
+/// The number of omitted names.
 fn more(f: &mut Formatter<'_>, count: usize, shown: usize) -> Result {
     if count > shown { write!(f, " and {} more", count - shown) } else { Ok(()) }
 }

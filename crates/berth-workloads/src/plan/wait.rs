@@ -1,4 +1,4 @@
-//! Why something is not done yet.
+//! Why an action is deferred.
 
 use crate::{
     analysis::{NoAnswer, Outcome},
@@ -9,31 +9,31 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// Why something is not done yet. Each case carries its figures; [`fmt::Display`] is the one text that people see.
+/// Why an action is deferred. Each case carries its figures. [`fmt::Display`] is the only text that users see.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum Wait {
-    /// `podReplacementPolicy: TerminationComplete`, or Recreate: pods still hold their place.
+    /// `podReplacementPolicy: TerminationComplete`, or Recreate: terminating pods still count.
     PodsTerminating {
         /// How many.
         pods: u32,
-        /// How many more will be created then; 0: none, the rollout is complete then.
+        /// How many pods are created afterwards. 0 if the rollout is complete then.
         then_create: u32,
-        /// The one that will be gone last.
+        /// The pod that is deleted last.
         last: Option<TerminatingPod>,
     },
-    /// Recreate: pods of older templates have not even been told to go yet.
+    /// Recreate: pods of older templates are not even terminating yet.
     OldPodsRunning {
         /// How many.
         pods: u32,
-        /// How many of the new template will be created then.
+        /// How many pods of the new template are created afterwards.
         then_create: u32,
     },
-    /// Pods whose ReplicaSet is gone hold their place until the garbage collector has deleted them.
+    /// Pods whose ReplicaSet is deleted count until the garbage collector has deleted them.
     PodsLeftBehind {
         /// How many.
         pods: u32,
-        /// How many more will be created then.
+        /// How many pods are created afterwards.
         then_create: u32,
     },
     /// Pods of the new revision are not available yet.
@@ -50,21 +50,21 @@ pub enum Wait {
         /// `minReadySeconds`.
         seconds: u32,
     },
-    /// A rollout is complete by its counts, and pods of it have not stayed available yet.
+    /// A rollout is complete by its counts, but its pods have not been available for long enough.
     Settling {
         /// How many.
         pods: u32,
-        /// For so long.
+        /// The required time.
         seconds: u32,
     },
-    /// An object is being deleted: its controller leaves its pods to the garbage collector.
+    /// A terminating object leaves its pods to the garbage collector.
     BeingDeleted {
         /// `Deployment`, `ReplicaSet`.
         kind: String,
         /// Its name.
         name: String,
     },
-    /// A child has not yet seen its own change.
+    /// The controller of a child has not observed the child's change yet.
     ChildNotObserved {
         /// Its name.
         name: String,
@@ -73,100 +73,100 @@ pub enum Wait {
     Paused,
     /// A step of a progressive rollout lasts for a time.
     StepLasts {
-        /// Where it stands.
+        /// The position in the steps.
         at: AtStep,
-        /// Until then.
+        /// The end of the step.
         until: Timestamp,
     },
-    /// A step of a progressive rollout is not reached before its pods have stayed available.
+    /// A step of a progressive rollout is not reached before its pods have been available for long enough.
     StepSettles {
-        /// Where it stands.
+        /// The position in the steps.
         at: AtStep,
-        /// For so long.
+        /// The required time.
         seconds: u32,
-        /// Until then, if they stay available; `None`: one of them is not.
+        /// The end of the wait if the pods stay available. `None` if one is unavailable.
         until: Option<Timestamp>,
     },
-    /// A step of a progressive rollout lasts until somebody says that it may go on.
+    /// A step of a progressive rollout lasts until a user promotes it.
     StepPaused {
-        /// Where it stands.
+        /// The position in the steps.
         at: AtStep,
     },
-    /// A step of a progressive rollout lasts until the Deployment wants pods: without any it proves nothing.
+    /// A step of a progressive rollout lasts until the Deployment has replicas: a step without pods proves nothing.
     StepWithoutPods {
-        /// Where it stands.
+        /// The position in the steps.
         at: AtStep,
     },
     /// A step of a progressive rollout lasts until an analysis has passed.
     StepAnalysed {
-        /// Where it stands.
+        /// The position in the steps.
         at: AtStep,
-        /// Who is asked.
+        /// The provider.
         provider: String,
-        /// Why there was no answer last; `None`: there was no time for one yet.
+        /// Why the last attempt got no answer. `None` before the first attempt has ended.
         last: Option<NoAnswer>,
     },
-    /// The analysis of a step has failed, and there is nothing to go back to, or it is about to.
+    /// The analysis of a step has failed. Either no rollback is possible, or it is about to happen.
     StepFailed {
-        /// Where it stands.
+        /// The position in the steps.
         at: AtStep,
-        /// Who was asked.
+        /// The provider.
         provider: String,
-        /// What came of it.
+        /// The outcome.
         outcome: Outcome,
     },
-    /// StatefulSet: a pod is not ready yet, and others come after it.
+    /// StatefulSet: a pod is not ready yet, and actions on other pods follow.
     PodNotReady {
         /// Its name.
         pod: String,
-        /// What comes after it.
+        /// The action that follows.
         then: Option<Next>,
     },
     /// StatefulSet: a pod is ready, but not yet for `minReadySeconds`.
     PodNotAvailable {
         /// Its name.
         pod: String,
-        /// What comes after it.
+        /// The action that follows.
         then: Option<Next>,
     },
-    /// StatefulSet: a pod is on its way out, and others come after it.
+    /// StatefulSet: a pod is terminating, and actions on other pods follow.
     PodTerminating {
         /// Its name.
         pod: String,
-        /// How long it has left.
+        /// The rest of its grace period.
         last: Option<TerminatingPod>,
-        /// What comes after it.
+        /// The action that follows.
         then: Option<Next>,
     },
     /// StatefulSet: an update waits for a pod of an older revision that may never become ready.
     OutdatedPodNotReady {
         /// Its name.
         pod: String,
-        /// With OnDelete nobody but a person replaces it: `berth.dev/repair` is for rolling updates.
+        /// With OnDelete, only a user replaces the pod: `berth.dev/repair` is for rolling updates.
         #[serde(default)]
         on_delete: bool,
-        /// The cluster's controllers do not know `berth.dev/repair`.
+        /// The cluster's controllers do not support `berth.dev/repair`.
         #[serde(default)]
         unheeded: bool,
     },
-    /// StatefulSet: a pod cannot be created as long as a claim is on its way out.
+    /// StatefulSet: a pod cannot be created while one of its claims is terminating.
     ClaimLeaving {
         /// The claim's name.
         claim: String,
         /// The pod's name.
         pod: String,
     },
-    /// StatefulSet: the name of a wanted pod is that of another's pod.
+    /// StatefulSet: another owner's pod has the name of a missing pod.
     NameTaken {
         /// The name.
         pod: String,
     },
-    /// StatefulSet with OnDelete: pods of older revisions are left to others.
+    /// StatefulSet with OnDelete: a user deletes the pods of older revisions.
     DeletionByHand {
         /// How many.
         pods: u32,
     },
-    /// Another controller acts on the same object: berth does not, until it is started again.
+    /// Another controller writes the same object. berth does not reconcile it until berth is restarted.
     SecondWriter(SecondWriter),
     /// Job: it is suspended.
     JobSuspended,
@@ -174,12 +174,12 @@ pub enum Wait {
     PodBackoff {
         /// How many pods are created then.
         pods: u32,
-        /// How many failed in a row. More than seven delay no longer.
+        /// The number of consecutive failures. The delay stops growing after seven.
         failures: u32,
-        /// Until then.
+        /// The end of the delay.
         until: Timestamp,
     },
-    /// Job: it has succeeded or failed, and is finished when its pods have ended and are counted.
+    /// Job: it has succeeded or failed, and finishes after its pods have ended and are counted.
     JobEnding {
         /// How many pods have not ended.
         pods: u32,
@@ -193,21 +193,21 @@ pub enum Wait {
     Partition {
         /// How many.
         pods: u32,
-        /// The lowest number that is updated.
+        /// The lowest ordinal that is updated.
         from: Ordinal,
     },
 }
 
-/// Where a progressive rollout stands.
+/// The position of a progressive rollout in its steps.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AtStep {
     /// The Deployment.
     pub deployment: String,
-    /// Which step it is, counted from 1.
+    /// The step, counted from 1.
     pub step: usize,
-    /// Of how many.
+    /// The number of steps.
     pub of: usize,
-    /// How much of a hundred is to have the new template.
+    /// The percentage of pods that get the new template.
     pub percent: u8,
 }
 
@@ -218,12 +218,12 @@ impl fmt::Display for AtStep {
     }
 }
 
-/// What is done when a wait is over.
+/// The action after a wait.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Next {
     /// A pod of this name is created.
     Create(String),
-    /// The pod of this name is deleted: it is no longer wanted.
+    /// The pod of this name is deleted, because the set no longer has its ordinal.
     Delete(String),
     /// The pod of this name is replaced by one of the update revision.
     Replace(String),
@@ -239,12 +239,12 @@ impl fmt::Display for Next {
     }
 }
 
-/// A pod on its way out, to show what a wait hangs on.
+/// A terminating pod that a wait depends on.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TerminatingPod {
     /// Its name.
     pub name: String,
-    /// How much of its grace period is left, in seconds; negative once it is over.
+    /// The rest of its grace period in seconds; negative once it is over.
     pub left_seconds: i64,
     /// Its grace period.
     pub grace_period_seconds: i64,
@@ -260,10 +260,10 @@ macro_rules! wait_kinds {
         }
 
         impl WaitKind {
-            /// All of them.
+            /// All kinds.
             pub const ALL: &[Self] = &[$(Self::$name,)*];
 
-            /// Its name for programs, as the value of a metric's label; never changed.
+            /// The name for programs, as the value of a metric's label. It never changes.
             #[must_use]
             pub const fn label(self) -> &'static str {
                 match self {
@@ -307,7 +307,7 @@ wait_kinds! {
 }
 
 impl Wait {
-    /// The same, in a cluster whose controllers do not know the annotations of `berth.dev`: they are not advised.
+    /// The same wait for a cluster whose controllers do not support the annotations of `berth.dev`: its advice does not mention them.
     #[must_use]
     pub fn unheeded(mut self) -> Self {
         if let Self::OutdatedPodNotReady { unheeded, .. } = &mut self {
@@ -358,7 +358,7 @@ impl Wait {
         }
     }
 
-    /// Whether its owner asked for it and a person, or who acts for one, ends it: nothing that takes its course does.
+    /// Whether the object's owner requested the wait, and only a user or a user's tool ends it.
     #[must_use]
     pub fn is_on_purpose(&self) -> bool {
         matches!(
@@ -374,13 +374,13 @@ impl Wait {
         )
     }
 
-    /// Whether something has gone wrong that a person should hear of.
+    /// Whether something has failed that a user should know about.
     #[must_use]
     pub fn is_failure(&self) -> bool {
         matches!(self, Self::StepFailed { .. } | Self::StepAnalysed { last: Some(_), .. } | Self::SecondWriter(_))
     }
 
-    /// The reason of the event that tells that it has begun; `None` for what lasts no longer than a controller's next look.
+    /// The reason of the event that the wait has begun. `None` for waits that end with a controller's next reconcile.
     #[must_use]
     pub fn event_reason(&self) -> Option<&'static str> {
         match self {
@@ -510,7 +510,7 @@ impl fmt::Display for TerminatingPod {
     }
 }
 
-/// What comes after a wait, if anything.
+/// The action after a wait, if there is one.
 struct Then<'a>(&'a Option<Next>);
 
 impl fmt::Display for Then<'_> {

@@ -1,4 +1,4 @@
-//! Pods that nobody else will remove: finished ones beyond a number, those of nodes that are gone, and those being deleted that never had a node
+//! Pods that no other controller deletes: finished pods beyond a limit, pods of deleted nodes, and terminating pods that never had a node
 //! (upstream: pod garbage collector).
 
 use crate::{
@@ -12,22 +12,22 @@ use std::{
     sync::Arc,
 };
 
-/// How many finished pods may be kept: as many as upstream keeps.
+/// How many finished pods are kept, as upstream.
 pub const TERMINATED_PODS_MAX: usize = 12_500;
-/// How long a node must be missing before its pods are removed: it may only not have shown in the cache yet.
+/// How long a node must be missing before its pods are deleted. The cache may not contain a new node yet.
 pub const QUARANTINE: SignedDuration = SignedDuration::from_secs(40);
 
-/// The pods that may have to be removed wherever they are, kept up with each change of a pod.
+/// The pods that may have to be deleted whatever their node. Every pod event updates them.
 #[derive(Debug, Default, PartialEq)]
 pub struct Candidates {
     /// The oldest first.
     finished: BTreeMap<(Option<Timestamp>, Name, Namespace), Arc<PodView>>,
-    /// Being deleted without ever having had a node.
+    /// Terminating without ever having had a node.
     never_placed: BTreeMap<ObjectKey, Arc<PodView>>,
 }
 
 impl Candidates {
-    /// Takes in a pod that is there, in the version that is there now.
+    /// Adds the current version of a pod.
     pub fn add(&mut self, pod: &Arc<PodView>) {
         if pod.phase.is_finished() {
             self.finished.insert(age(pod), Arc::clone(pod));
@@ -37,7 +37,7 @@ impl Candidates {
         }
     }
 
-    /// Forgets a version of a pod.
+    /// Removes a version of a pod.
     pub fn remove(&mut self, pod: &PodView) {
         if pod.phase.is_finished() {
             self.finished.remove(&age(pod));
@@ -56,20 +56,20 @@ fn is_unplaced(pod: &PodView) -> bool {
     pod.meta.deleted.is_some() && pod.node_name.is_empty()
 }
 
-/// What the plan is made from.
+/// The input of the plan.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PodGcState<'a> {
-    /// Nodes that pods name and that do not exist, with the time since when they have been missing: see [`missing_since`].
+    /// Nodes that pods name and that do not exist, with the time since when: see [`missing_since`].
     pub missing: BTreeMap<String, Timestamp>,
     /// The pods of the nodes that [`lost_nodes`] names.
     pub lost: Vec<&'a PodView>,
-    /// The other pods that may have to go. Shared, as there may be many.
+    /// The other pods that may be deleted. Shared, because there may be many.
     pub candidates: &'a Candidates,
-    /// The time of this reading.
+    /// The time of the snapshot.
     pub now: Timestamp,
 }
 
-/// The nodes that are missing, with the time since when. `before` is the last reconcile's answer.
+/// The missing nodes, with the time since when. `before` is the result of the last reconcile.
 #[must_use]
 pub fn missing_since(
     missing_nodes: impl IntoIterator<Item = impl Into<String>>,
@@ -93,7 +93,7 @@ fn quarantine_end(since: &Timestamp) -> Option<Timestamp> {
     since.checked_add(QUARANTINE).ok()
 }
 
-/// Decides which pods to remove at once, without a grace period. Costs the nodes that are missing, and what is removed.
+/// Plans which pods to delete at once, without a grace period. The cost is linear in the missing nodes and the deleted pods.
 #[must_use]
 pub fn plan(state: &PodGcState<'_>) -> Plan {
     let lost = state.lost.clone();
@@ -108,7 +108,7 @@ pub fn plan(state: &PodGcState<'_>) -> Plan {
     }
 }
 
-/// The oldest finished pods beyond [`TERMINATED_PODS_MAX`] of those that do not go anyway.
+/// The oldest finished pods beyond [`TERMINATED_PODS_MAX`], apart from those that are deleted anyway.
 fn surplus<'a>(candidates: &'a Candidates, go: impl Iterator<Item = &'a PodView>) -> Vec<&'a PodView> {
     let go: BTreeSet<_> = go.filter(|pod| pod.phase.is_finished()).map(age).collect();
     let too_many = candidates.finished.len().saturating_sub(go.len() + TERMINATED_PODS_MAX);

@@ -1,4 +1,4 @@
-//! The ReplicaSet controller's decisions: as many active pods as its spec says.
+//! The ReplicaSet controller's decisions: as many active pods as the spec requires.
 
 mod plan;
 pub mod rank;
@@ -17,7 +17,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, sync::Arc};
 
-/// What the plan of one ReplicaSet is made from: one consistent reading of the caches.
+/// The input of one ReplicaSet's plan: one consistent snapshot of the caches.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ReplicaSetState {
@@ -26,19 +26,19 @@ pub struct ReplicaSetState {
     pub set: Arc<ReplicaSetView>,
     /// Its pods, counted at `now`.
     pub counts: PodCounts,
-    /// When the next ready pod becomes available; `None` if none is waiting for that.
+    /// When the next ready pod becomes available. `None` if no ready pod waits for that.
     pub next_available_at: Option<Timestamp>,
-    /// Its single pods, as far as [`wanted_pods`] asks for them.
+    /// Its individual pods, as far as [`wanted_pods`] requests them.
     pub pods: SinglePods,
-    /// What went wrong when the plan before was carried out; `None` if nothing did. It becomes the condition `ReplicaFailure`.
+    /// The error of the last execution; `None` if it succeeded. It becomes the condition `ReplicaFailure`.
     pub last_error: Option<String>,
     /// The controllers' feature gates.
     pub gates: FeatureGates,
-    /// The time of this reading.
+    /// The time of the snapshot.
     pub now: Timestamp,
 }
 
-/// Single pods of one ReplicaSet. Each list has an order that does not depend on chance.
+/// Individual pods of one ReplicaSet. The order of each list is deterministic.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct SinglePods {
@@ -51,8 +51,8 @@ pub struct SinglePods {
     /// Those counted in [`PodCounts::adoptable`].
     #[serde(with = "shared::list")]
     pub adoptable: Vec<Arc<PodView>>,
-    /// How many active pods on a node match the selector of any set with the same controller as this set, this set included. Nodes of active pods;
-    /// the empty name means none. A node that is absent has 0.
+    /// For each node of an active pod: the number of active pods that match the selector of any set with the same controller, this set
+    /// included. Pods without a node count for the empty name. An absent node has 0.
     pub related_on_node: BTreeMap<NodeName, u32>,
 }
 

@@ -1,4 +1,4 @@
-//! One look at one ReplicaSet.
+//! One reconcile of one ReplicaSet.
 
 use super::{
     ReplicaSetState,
@@ -19,17 +19,17 @@ use k8s_openapi::{
 };
 use serde_json::json;
 
-/// How many pods one look creates or deletes at most: what is left waits for the next look, so that one set cannot keep the others waiting.
+/// How many pods one reconcile creates or deletes at most. The rest waits for the next reconcile, so that one set cannot block the others.
 pub const BURST_PODS: usize = 500;
 
 /// Longest name of a pod.
 const NAME_LENGTH_MAX: usize = 253;
 
-/// Decides what to do for one ReplicaSet.
+/// Plans one ReplicaSet.
 ///
-/// Adopting and releasing come first and alone: counts are only right afterwards. Then as many pods are created or deleted as are missing or
-/// too many, while the status is written. A set without a valid selector is left alone. One that says that deleted pods keep their place until
-/// they are gone has them replaced only then.
+/// Adopting and releasing come first and alone, because the counts are only right afterwards. Then missing pods are created or surplus pods
+/// are deleted, while the status is written. A set without a valid selector is not reconciled. With the policy TerminationComplete,
+/// terminating pods are replaced only after their deletion.
 #[must_use]
 pub fn plan(state: &ReplicaSetState) -> Plan {
     if state.set.selector.is_none() {
@@ -52,21 +52,21 @@ pub fn plan(state: &ReplicaSetState) -> Plan {
     Plan { stages, look_again: state.next_available_at, deletion_age_ratios, waits: wait.into_iter().collect(), ..Plan::default() }
 }
 
-/// The single pods that a plan reads; all others only count.
+/// The individual pods that a plan reads. All other pods only count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WantedPods {
     /// None.
     None,
     /// Those to adopt and to release.
     Adoption,
-    /// The active ones, of which some are deleted.
+    /// The active pods, some of which are deleted.
     Victims {
-        /// Whether they are ranked, by what else runs on their nodes: not where all go.
+        /// Whether the pods are ranked, which depends on other pods of their nodes. Not needed if all are deleted.
         ranked: bool,
     },
 }
 
-/// The single pods that the plan of this set reads. Costs nothing. The controller reads only those into the state.
+/// The individual pods that the plan of this set reads. The controller reads only those into the state. The call costs nothing.
 #[must_use]
 pub fn wanted_pods(set: &ReplicaSetView, counts: &PodCounts) -> WantedPods {
     if set.selector.is_none() || set.meta.deleted.is_some() {
@@ -87,7 +87,7 @@ fn surplus(set: &ReplicaSetView, counts: &PodCounts) -> usize {
     usize::try_from(surplus.max(0)).unwrap_or(usize::MAX).min(BURST_PODS)
 }
 
-/// Adopts matching orphans and releases pods that no longer match; nothing once the set is being deleted.
+/// Adopts matching orphans and releases pods that no longer match. A terminating set does neither.
 fn claims(state: &ReplicaSetState) -> Vec<Stage> {
     let set = &state.set;
     if wanted_pods(set, &state.counts) != WantedPods::Adoption {
@@ -98,7 +98,7 @@ fn claims(state: &ReplicaSetState) -> Vec<Stage> {
     claim::stages(set.reference(), adopt.collect(), release.collect())
 }
 
-/// The template has no labels, so that no selector could find its pods.
+/// The template has no labels, so no selector could match its pods.
 #[derive(Debug, PartialEq, Eq)]
 struct NoLabels;
 
@@ -108,7 +108,7 @@ impl std::fmt::Display for NoLabels {
     }
 }
 
-/// What is done about the number of pods.
+/// The changes to the number of pods.
 #[derive(Default)]
 struct Managed {
     action: Option<Action>,
@@ -116,7 +116,7 @@ struct Managed {
     deletion_age_ratios: Vec<i64>,
 }
 
-/// Creates what is missing or deletes what is too many.
+/// Creates missing pods or deletes surplus pods.
 fn manage(state: &ReplicaSetState) -> Result<Managed, NoLabels> {
     let (wanted, active) = (i64::from(state.set.replicas.max(0)), i64::from(state.counts.active));
     if state.set.meta.deleted.is_some() || wanted == active {
@@ -134,13 +134,13 @@ fn manage(state: &ReplicaSetState) -> Result<Managed, NoLabels> {
     Ok(Managed { wait, ..managed })
 }
 
-/// Whether pods keep their place until they are gone, also where somebody else deleted them: an annotation says so.
+/// Whether terminating pods count until their deletion, whatever deleted them. An annotation requests it.
 fn waits_for_deleted(state: &ReplicaSetState) -> bool {
     let asked = state.set.deleted_pod_policy == PodReplacementPolicy::TerminationComplete;
     asked && state.gates.enabled(Gate::DeploymentPodReplacementPolicy)
 }
 
-/// The event that tells that `set` has begun to wait; `None` where the wait is too short to tell of.
+/// The event that `set` has begun to wait. `None` if such a wait is too short to report.
 #[must_use]
 pub fn wait_event(set: &ReplicaSetView, wait: &Wait) -> Option<EventRecord> {
     let severity = if wait.is_failure() { Severity::Warning } else { Severity::Normal };
@@ -156,11 +156,11 @@ fn create(state: &ReplicaSetState, count: usize) -> Result<Managed, NoLabels> {
     Ok(Managed { action: Some(action), ..Managed::default() })
 }
 
-/// The pod to create, but for its name.
+/// The pod to create, without its name.
 fn pod(state: &ReplicaSetState) -> Pod {
     let set = &state.set;
     let template = set.template.metadata.as_ref();
-    // The dash is left out where no room is left for it; the API server cuts the rest to fit.
+    // The dash is omitted if there is no room for it. The API server truncates the rest.
     let dash = if set.meta.name.len() < NAME_LENGTH_MAX { "-" } else { "" };
     Pod {
         metadata: ObjectMeta {
@@ -185,9 +185,9 @@ fn delete(state: &ReplicaSetState, count: usize) -> Managed {
     let active: Vec<&PodView> = state.pods.active.iter().map(|pod| &**pod).collect();
     let chosen = chosen(state, &active, count);
     let all: Vec<_> = chosen.iter().map(|(_, pod)| *pod).collect();
-    // Pods that all go are not ranked, and say nothing about how the ranking chooses.
+    // If all pods are deleted, none is ranked, so the ratios would not describe the ranking.
     let deletion_age_ratios = if all.len() < active.len() { age_ratios(&all, &active, state.now) } else { Vec::new() };
-    // A status update of the pod must not save it: only its identity counts.
+    // A status update of the pod must not prevent its deletion: only its identity counts.
     let reference = |(_, pod): &(Rule, &PodView)| pod.reference().in_any_version();
     let alike = chosen.chunk_by(|(one, _), (next, _)| one == next);
     let victims = alike.map(|group| Victims { rule: group[0].0, pods: group.iter().map(reference).collect() }).collect();
@@ -199,7 +199,7 @@ fn replicas(state: &ReplicaSetState) -> Reason {
     Reason::Replicas { wanted: u32::try_from(state.set.replicas).unwrap_or(0), active: state.counts.active }
 }
 
-/// The `count` active pods that go first. Where all go, none is ranked.
+/// The `count` active pods that are deleted first. If all are deleted, none is ranked.
 fn chosen<'a>(state: &ReplicaSetState, active: &[&'a PodView], count: usize) -> Vec<(Rule, &'a PodView)> {
     if active.len() <= count {
         return active.iter().map(|pod| (Rule::AllGo, *pod)).collect();

@@ -1,4 +1,4 @@
-//! Which pods of a surplus go first.
+//! Which surplus pods are deleted first.
 
 pub use crate::plan::Rule;
 
@@ -6,7 +6,7 @@ use crate::view::{PodPhase, PodView};
 use jiff::Timestamp;
 use std::{cmp::Ordering, collections::BTreeMap};
 
-/// A pod that may be deleted, with what the comparison needs besides the pod itself.
+/// A pod that may be deleted, with further input of the comparison.
 #[derive(Clone, Copy, Debug)]
 pub struct Candidate<'a> {
     /// The pod.
@@ -18,7 +18,7 @@ pub struct Candidate<'a> {
 /// How candidates are compared.
 #[derive(Clone, Copy, Debug)]
 pub struct Ranking {
-    /// One reading of the clock for the whole sort.
+    /// One clock value for the whole sort.
     pub now: Timestamp,
     /// Whether the deletion cost counts.
     pub cost: DeletionCost,
@@ -31,24 +31,24 @@ pub struct Ranking {
 pub enum DeletionCost {
     /// Compared.
     Counts,
-    /// As if no pod had one.
+    /// Every pod counts as having none.
     Ignored,
 }
 
 impl Ranking {
     /// Orders two candidates: `Less` is deleted sooner.
     ///
-    /// As upstream's, this is **not** a total order: equal times let the next criterion decide, times in one bucket let the uid decide, so
-    /// three pods may form a ring. [`Ranking::chosen`] can cope with that, `slice::sort_by` may panic.
+    /// As upstream's, this is **not** a total order. With equal times the next criterion decides, and with times in one bucket the uid
+    /// decides, so three pods can form a cycle. [`Ranking::chosen`] tolerates that, but `slice::sort_by` may panic.
     #[must_use]
     pub fn compare(&self, a: &Candidate<'_>, b: &Candidate<'_>) -> Ordering {
         self.decide(a, b).map_or(Ordering::Equal, |(order, _)| order)
     }
 
-    /// The `count` candidates that are deleted first, in that order, each with the rule that it was chosen by.
+    /// The `count` candidates that are deleted first, in that order, each with its deciding rule.
     #[must_use]
     pub fn chosen<'a>(&self, candidates: Vec<Candidate<'a>>, count: usize) -> Vec<(Rule, &'a PodView)> {
-        // And the one that would go next.
+        // Includes the pod that would be deleted next.
         let sorted = self.first_sorted(candidates, count.saturating_add(1));
         let (chosen, rest) = sorted.split_at(count.min(sorted.len()));
         let rule = |candidate| match rest.first().map(|next| self.decide(candidate, next)) {
@@ -59,10 +59,10 @@ impl Ranking {
         chosen.iter().map(|candidate| (rule(candidate), candidate.pod)).collect()
     }
 
-    /// Who goes sooner, and by which criterion; `None` where none tells.
+    /// Which pod is deleted sooner, and by which criterion. `None` if no criterion distinguishes them.
     ///
-    /// Upstream has no criterion of availability. Without it a Deployment that lets the pods go that are not available yet
-    /// (`minReadySeconds`) loses available ones in their place, and has fewer than it promises.
+    /// Upstream does not compare availability. A Deployment that removes pods that are not available yet (`minReadySeconds`) would then
+    /// lose available pods instead, and fall below its minimum.
     fn decide(&self, a: &Candidate<'_>, b: &Candidate<'_>) -> Option<(Ordering, Rule)> {
         let (x, y) = (a.pod, b.pod);
         let cost = |pod: &PodView| if self.cost == DeletionCost::Counts { pod.deletion_cost } else { 0 };
@@ -79,8 +79,8 @@ impl Ranking {
             .or_else(|| self.by_age((x, x.meta.created), (y, y.meta.created), Rule::Newer))
     }
 
-    /// The younger first; a pod without a time before any that has one. Ages within the same power of two nanoseconds are alike, and the uid
-    /// decides: so that not always the youngest pod goes (upstream's `LogarithmicScaleDown`).
+    /// The younger pod first. A pod without a time precedes all others. Ages within the same power of two nanoseconds are equal, and the
+    /// uid decides, so that the youngest pod is not always deleted (upstream's `LogarithmicScaleDown`).
     fn by_age(&self, a: (&PodView, Option<Timestamp>), b: (&PodView, Option<Timestamp>), rule: Rule) -> Option<(Ordering, Rule)> {
         match (a.1, b.1) {
             _ if a.1 == b.1 => None,
@@ -92,7 +92,7 @@ impl Ranking {
         }
     }
 
-    /// floor(log2(age in nanoseconds)); -1 for what is not yet past.
+    /// floor(log2(age in nanoseconds)); -1 for a time in the future.
     fn age_bucket(&self, since: Timestamp) -> i64 {
         match u128::try_from(self.now.duration_since(since).as_nanos()) {
             Ok(age @ 1..) => i64::from(age.ilog2()),
@@ -100,8 +100,8 @@ impl Ranking {
         }
     }
 
-    /// The first so many in order. Merge sort: ends, and chooses nobody twice, whatever the comparison answers. What both halves have beyond that number
-    /// comes behind it, so it is left out of the merges: who takes ten of ten thousand does not sort all.
+    /// The first `number` candidates in order. A merge sort terminates and selects no pod twice, whatever the comparison returns. It omits
+    /// the candidates beyond `number` from both halves, so selecting ten of ten thousand does not sort all.
     fn first_sorted<'a>(&self, mut candidates: Vec<Candidate<'a>>, number: usize) -> Vec<Candidate<'a>> {
         if candidates.len() < 2 {
             return candidates;
@@ -127,7 +127,7 @@ fn told(order: Ordering, rule: Rule) -> Option<(Ordering, Rule)> {
     order.is_ne().then_some((order, rule))
 }
 
-/// Pods that have not started go before those whose node is silent, those before running ones.
+/// Pods that have not started are deleted before those of silent nodes, and those before running ones.
 fn phase_order(phase: PodPhase) -> u8 {
     match phase {
         PodPhase::Unset | PodPhase::Pending | PodPhase::Succeeded | PodPhase::Failed | PodPhase::Other => 0,
@@ -136,8 +136,8 @@ fn phase_order(phase: PodPhase) -> u8 {
     }
 }
 
-/// For the histogram `replicaset_controller_sorting_deletion_age_ratio`: of each ready pod among the `victims`, for how many times as long as the
-/// youngest ready pod of `all` it has been ready, in whole numbers.
+/// For the histogram `replicaset_controller_sorting_deletion_age_ratio`: the ready time of each ready pod among the `victims`, divided by
+/// that of the youngest ready pod of `all`, as integers.
 #[must_use]
 pub fn age_ratios(victims: &[&PodView], all: &[&PodView], now: Timestamp) -> Vec<i64> {
     let age = |pod: &&PodView| pod.ready_since.filter(|_| pod.ready).map(|since| now.duration_since(since).as_millis().max(0));
@@ -169,7 +169,7 @@ mod tests {
         PodView { meta, ready: true, ready_since: Some(at(since)), restarts, phase: PodPhase::Running, ..PodView::default() }
     }
 
-    /// `b` goes before `a` (equal times, more restarts), `a` before `c` and `c` before `b` (one bucket, by uid).
+    /// `b` precedes `a` (equal times, more restarts), `a` precedes `c`, and `c` precedes `b` (one bucket, by uid).
     #[test]
     fn pods_that_form_a_ring_are_all_kept_and_sorted_without_panic() {
         let mut pods: Vec<_> = (0..40).flat_map(|_| [ready("a", 1_000, 0), ready("c", 1_001, 0), ready("d", 1_000, 5)]).collect();
@@ -184,7 +184,7 @@ mod tests {
 
     #[test]
     fn who_is_chosen_does_not_depend_on_how_many_are() {
-        // Rings among them, and pods that nothing tells apart.
+        // The pods include cycles and indistinguishable pods.
         let pods: Vec<_> = (0..200_i128).map(|n| ready(&format!("{}", n * 7919 % 83), 1_000 + n * 31 % 5, i32::from(n % 3 == 0))).collect();
         let ranking = Ranking { now: at(3_000), cost: DeletionCost::Counts, min_ready_seconds: 0 };
         let candidates: Vec<_> = pods.iter().map(|pod| Candidate { pod, related: pod.restarts.unsigned_abs() }).collect();
@@ -229,7 +229,7 @@ mod tests {
         let check = |victim: PodView, rule: Rule| {
             let ranking = Ranking { now: at(100 * second), cost: DeletionCost::Counts, min_ready_seconds: 10 };
             let related = |pod: &PodView| if pod.node_name == "n2" { 3 } else { 1 };
-            // The list ends with the one that goes.
+            // The victim is last in the list.
             let candidates = [&stays, &victim].map(|pod| Candidate { pod, related: related(pod) }).to_vec();
             let chosen: Vec<_> = ranking.chosen(candidates, 1).into_iter().map(|(rule, pod)| (rule, pod.meta.uid.as_str())).collect();
             assert_eq!(chosen, [(rule, victim.meta.uid.as_str())]);

@@ -1,4 +1,4 @@
-//! What a ReplicaSet's status says.
+//! A ReplicaSet's status.
 
 use super::ReplicaSetState;
 use berth_api::{Gate, apps::ReplicaSetStatus};
@@ -7,7 +7,7 @@ use k8s_openapi::{api::apps::v1::ReplicaSetCondition, apimachinery::pkg::apis::m
 
 const REPLICA_FAILURE: &str = "ReplicaFailure";
 
-/// The status that the counts of `state` make. `error` is what keeps the set from having the pods it wants.
+/// The status that follows from the counts of `state`. `error` is what prevents the set from having its pods.
 #[must_use]
 pub fn status(state: &ReplicaSetState, error: Option<&str>) -> ReplicaSetStatus {
     let counts = &state.counts;
@@ -27,9 +27,9 @@ pub fn status(state: &ReplicaSetState, error: Option<&str>) -> ReplicaSetStatus 
     }
 }
 
-/// Whether somebody waits for what has changed. A Deployment does for pods that are available, or fewer, and must know of all that are on their way
-/// out. That there are more than before does not matter to it, since it counts on the size of the set; that the size is seen, or that pods are gone
-/// for good, lets it do more and never less, and may come a moment later with the next of the others.
+/// Whether another controller waits for the change. A Deployment waits for a different number of available pods or for fewer pods, and must
+/// know all terminating pods. More pods alone do not matter to it, because it counts the size of the set. An observed size, or fewer
+/// terminating pods, only lets it do more, so these changes can wait for the next ones.
 pub(super) fn is_counted_on(stored: &ReplicaSetStatus, new: &ReplicaSetStatus) -> bool {
     let terminating = |status: &ReplicaSetStatus| status.terminating_replicas.unwrap_or(0);
     new.replicas < stored.replicas
@@ -38,18 +38,18 @@ pub(super) fn is_counted_on(stored: &ReplicaSetStatus, new: &ReplicaSetStatus) -
         || new.conditions != stored.conditions
 }
 
-/// Why a set does not have the pods it wants.
+/// Why a set lacks pods.
 #[derive(Clone, Copy, Debug)]
 pub struct Failure<'a> {
     /// The error.
     pub message: &'a str,
-    /// How many pods it has.
+    /// The number of its active pods.
     pub active: i64,
-    /// How many it wants.
+    /// `spec.replicas`.
     pub wanted: i64,
 }
 
-/// The conditions after a look: `ReplicaFailure` is added on the first failure, left as it is while failures last, removed without one.
+/// The conditions after a reconcile: `ReplicaFailure` is added on the first failure, kept while failures last, and removed otherwise.
 #[must_use]
 pub fn conditions(stored: &[ReplicaSetCondition], failure: Option<Failure<'_>>, now: Timestamp) -> Option<Vec<ReplicaSetCondition>> {
     let is_failure = |condition: &ReplicaSetCondition| condition.type_ == REPLICA_FAILURE;
@@ -79,7 +79,7 @@ impl Failure<'_> {
     }
 }
 
-/// A count as the wire has it. Counts of pods in one namespace stay far below 2³¹.
+/// A count in the wire's type. Counts of pods in one namespace are far below 2³¹.
 fn number(count: u32) -> i32 {
     i32::try_from(count).unwrap_or(i32::MAX)
 }

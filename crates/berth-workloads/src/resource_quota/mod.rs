@@ -1,7 +1,7 @@
-//! What a `ResourceQuota`'s status must say: the bounds it is to enforce and what is used of them (upstream: resource quota controller).
+//! A `ResourceQuota`'s status: the limits that it enforces and their use (upstream: resource quota controller).
 //!
-//! The API server raises `used` before it makes an object, so an object may be charged that cannot be seen yet. Lowering is therefore put off
-//! until no charge has been made for a while; raising never waits. What goes together is given back together.
+//! The API server raises `used` before it creates an object, so the charged object may not be visible yet. The controller therefore lowers
+//! `used` only after a while without charges. It raises `used` at once. It gives back the use of several deleted objects in one write.
 
 use crate::{
     plan::{Action, Outcome, Plan, Reason, Stage, Subresource, Urgency, merge_patch},
@@ -18,34 +18,35 @@ use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::{ResourceQuota, ResourceQuotaStatus};
 use serde_json::json;
 
-/// How long after a charge its object is taken to be on its way. Long for one write to the store, short for whoever waits for room.
+/// How long after a charge its object may not be visible yet. This is long for one write to the store, but short for a client that waits
+/// for room.
 pub const CHARGE_SETTLES: SignedDuration = SignedDuration::from_millis(250);
 
-/// How long what can be given back waits for more. Pods that went at the same time are seen to go one by one: the first alone would let one object in, whose
-/// charge then holds up what the others gave back.
+/// How long a decrease waits for more of them. Watches report pods that were deleted together one by one. Giving back the first one alone
+/// would admit one object, whose charge would then delay the others.
 pub const GIVEN_BACK_AFTER: SignedDuration = SignedDuration::from_millis(30);
 
 /// What plans read of a quota.
 #[derive(Clone, Debug, PartialEq)]
 pub struct QuotaView {
-    /// Which one, in which version.
+    /// Its reference and version.
     pub id: ObjectRef,
-    /// The quota as it is.
+    /// The quota.
     pub quota: ResourceQuota,
 }
 
-/// What the plan is made from.
+/// The input of the plan.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ResourceQuotaState<'a> {
     /// The quota.
     pub quota: &'a QuotaView,
-    /// What the objects in its scope take, by the names that its spec bounds; a name that is missing is 0.
+    /// The use by the objects in its scope, by the names in `spec.hard`. A missing name is 0.
     pub counted: &'a Amounts,
-    /// When something was last charged, as far as is known.
+    /// The time of the last known charge.
     pub charged_at: Timestamp,
-    /// Since when less is there than is used, as far as is known.
+    /// Since when the counted use has been lower than `used`, as far as is known.
     pub lower_since: Timestamp,
-    /// The time of this reading.
+    /// The time of the snapshot.
     pub now: Timestamp,
 }
 
@@ -67,7 +68,7 @@ impl QuotaView {
         from_wire(self.quota.spec.as_ref().and_then(|spec| spec.hard.as_ref()))
     }
 
-    /// `status.hard`: what the API server goes by.
+    /// `status.hard`: the limits that the API server enforces.
     #[must_use]
     pub fn hard(&self) -> Amounts {
         from_wire(self.quota.status.as_ref().and_then(|status| status.hard.as_ref()))
@@ -80,7 +81,8 @@ impl QuotaView {
     }
 }
 
-/// Decides what to write to the quota's status. The write carries the resource version: a charge meanwhile makes it fail, not vanish.
+/// Plans the quota's status. The write has the resource version as a precondition: a charge in the meantime makes it fail instead of being
+/// lost.
 #[must_use]
 pub fn plan(state: &ResourceQuotaState<'_>) -> Plan {
     let (wanted, used) = (state.quota.wanted(), state.quota.used());
@@ -112,14 +114,14 @@ fn status_patch(view: &QuotaView, used: &Amounts) -> Option<Action> {
     })
 }
 
-/// Whether less is there of something than is used of it.
+/// Whether the counted use of any resource is lower than `used`.
 #[must_use]
 pub fn is_lower(quota: &QuotaView, counted: &Amounts) -> bool {
     let used = quota.used();
     quota.wanted().keys().any(|name| used.get(name).is_some_and(|used| counted.get(name).copied().unwrap_or(Quantity::ZERO) < *used))
 }
 
-/// Whether objects may fit now that did not before: something is given back, a bound has risen or gone, or the quota itself is gone.
+/// Whether objects may fit now that did not before: use is given back, a limit is higher or removed, or the quota is deleted.
 #[must_use]
 pub fn gains_room(old: Option<&QuotaView>, new: Option<&QuotaView>) -> bool {
     let (Some(old), Some(new)) = (old, new) else { return old.is_some() };
@@ -134,7 +136,7 @@ pub fn gains_room(old: Option<&QuotaView>, new: Option<&QuotaView>) -> bool {
     old_hard.iter().any(|(name, amount)| is_gone(name) || has_risen(name, amount) || is_given_back(name))
 }
 
-/// Whether something was charged between the two versions.
+/// Whether `used` of any resource grew between the two versions.
 #[must_use]
 pub fn is_charged(old: Option<&QuotaView>, new: &QuotaView) -> bool {
     let Some(old) = old.map(QuotaView::used) else { return true };
@@ -158,13 +160,13 @@ mod tests {
         QuotaView::decode(json.to_string().as_bytes(), Revision(7)).expect("a quota")
     }
 
-    /// Pods are bounded, the last charge was at 0, and fewer are there since then.
+    /// Pods are limited, the last charge was at 0, and their number has been lower since then.
     #[track_caller]
     fn check(view: &QuotaView, counted: i64, now: i64, wanted: (Option<Value>, Option<i64>)) {
         check_since(0, view, counted, now, wanted);
     }
 
-    /// Fewer are there since `lower_since`.
+    /// The number of pods has been lower since `lower_since`.
     #[track_caller]
     fn check_since(lower_since: i64, view: &QuotaView, counted: i64, now: i64, wanted: (Option<Value>, Option<i64>)) {
         let counted = Amounts::from([("pods".to_owned(), Quantity::from_integer(counted))]);
@@ -207,7 +209,7 @@ mod tests {
         check_since(1000, &full, 3, 1000, (None, Some(1030)));
         check_since(1000, &full, 1, 1029, (None, Some(1030)));
         check_since(1000, &full, 1, 1030, (Some(json!({"used": pods("1")})), None));
-        // Others that came meanwhile do not wait.
+        // Increases in the meantime do not wait.
         check_since(1000, &full, 5, 1000, (Some(json!({"used": pods("5")})), None));
         let is_lower = |counted| is_lower(&full, &Amounts::from([("pods".to_owned(), Quantity::from_integer(counted))]));
         assert_eq!([3, 4, 5].map(is_lower), [true, false, false]);

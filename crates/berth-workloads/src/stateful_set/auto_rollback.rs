@@ -1,6 +1,5 @@
-//! Automatic rollback: a template whose pods make no progress within the deadline, and whose rollout has not succeeded, gives way to the last one that was
-//! complete.
-//! Once for each template; what is known of that is on the set and on its ControllerRevisions.
+//! Automatic rollback. A template whose pods make no progress within the deadline, and whose rollout has not succeeded, is replaced by the
+//! last complete one. This happens once for each template. The record is on the set and its ControllerRevisions.
 
 use super::{
     events::event,
@@ -26,23 +25,23 @@ use std::collections::{BTreeMap, BTreeSet};
 
 type Annotations = BTreeMap<String, String>;
 
-/// What becomes of a template that has missed its deadline.
+/// The decision about a template that has missed its deadline.
 enum Decision<'o> {
     GoesBack(Back<'o>),
     Stays { hash: TemplateHash, why: Stays },
 }
 
-/// A way back.
+/// A rollback.
 struct Back<'o> {
     from: &'o RevisionView,
     to: &'o RevisionView,
     template: &'o PodTemplateSpec,
-    /// Of the template that gives way.
+    /// The hash of the template that is rolled back.
     hash: TemplateHash,
     cause: Option<Cause>,
 }
 
-/// The revision whose deadline has passed, and what keeps it.
+/// The revision whose deadline has passed, and the reason.
 fn late<'o>(observed: &'o Observed<'_>) -> Option<(&'o RevisionView, Missed)> {
     let missed = progress::missed(observed)?;
     Some((observed.history.update_revision()?, missed))
@@ -53,7 +52,7 @@ fn failing<'o>(observed: &'o Observed<'_>) -> Option<&'o RevisionView> {
     late(observed).filter(|(_, missed)| *missed == Missed::Failing).map(|(revision, _)| revision)
 }
 
-/// Why pods of the update do not come up, or are refused.
+/// Why pods of the update do not become ready, or are rejected.
 fn cause(observed: &Observed<'_>) -> Option<Cause> {
     let failing = observed.pods().failing(&observed.history.update).next().and_then(cause::of_pod);
     let missing = observed.pods().missing().count();
@@ -61,13 +60,13 @@ fn cause(observed: &Observed<'_>) -> Option<Cause> {
     failing.or_else(|| cause::refusal_of_stateful_set(&observed.set().meta.name, missing, refused()?))
 }
 
-/// The record of the rollback that has made the rollout of this revision, if it was not complete since.
+/// The record of the rollback that caused the rollout of this revision, if that was not complete since.
 fn way_back_to(set: &StatefulSetView, revision: &RevisionView) -> Option<Record> {
     let record = Record::of(&set.annotations).filter(|record| record.has_made(revision.number, &set.spec.template))?;
     (rollback::completed_revision(&revision.annotations) != Some(record.revision)).then_some(record)
 }
 
-/// The rollback that has failed as well.
+/// The rollback whose target has failed as well.
 pub(super) fn failed(observed: &Observed<'_>) -> Option<Record> {
     way_back_to(observed.set(), failing(observed)?)
 }
@@ -79,7 +78,7 @@ fn decide<'o>(observed: &'o Observed<'_>) -> Option<Decision<'o>> {
     }
     let hash = template_hash(&observed.set().spec.template, None);
     let stays = |hash, why| Some(Decision::Stays { hash, why });
-    // A rollout of this number that was complete for a moment only has not succeeded.
+    // A rollout of this number that was complete only briefly has not succeeded.
     if rollback::completed_revision(&from.annotations).is_some_and(|completed| completed != from.number) {
         return stays(hash, Stays::CompleteBefore);
     }
@@ -102,7 +101,7 @@ fn decide<'o>(observed: &'o Observed<'_>) -> Option<Decision<'o>> {
     }
 }
 
-/// The way back, if the template is to give way now.
+/// The rollback, if it is due.
 pub(super) fn way_back(observed: &Observed<'_>) -> Option<WayBack> {
     match decide(observed)? {
         Decision::GoesBack(back) => Some(go_back(observed, &back)),
@@ -110,11 +109,11 @@ pub(super) fn way_back(observed: &Observed<'_>) -> Option<WayBack> {
     }
 }
 
-/// One write: the template, that it was gone back to, and that the other one is not to be gone back from again.
+/// One write: the target's template, the record of the rollback, and the record that the failed template must not be rolled back again.
 fn go_back(observed: &Observed<'_>, back: &Back<'_>) -> WayBack {
     let (set, Back { from, to, template, hash, cause }) = (observed.set(), back);
     let record = Record {
-        // As the revision that is gone back to will be numbered.
+        // The number that the target revision will get.
         revision: from.number.max(to.number).next(),
         template_hash: template_hash(template, None),
         from_revision: from.number,
@@ -140,7 +139,7 @@ fn go_back(observed: &Observed<'_>, back: &Back<'_>) -> WayBack {
     WayBack::new(nodes_to_confirm(observed, back, &record), action)
 }
 
-/// Of a failure without a cause.
+/// Returns the nodes that have to confirm a failure without a known cause.
 fn nodes_to_confirm(observed: &Observed<'_>, back: &Back<'_>, record: &Record) -> Option<Action> {
     if back.cause.is_some() {
         return None;
@@ -153,13 +152,13 @@ fn nodes_to_confirm(observed: &Observed<'_>, back: &Back<'_>, record: &Record) -
     rollback::nodes_to_confirm(nodes.into_iter().collect(), record, (&back.hash, skipped), observed.state.now)
 }
 
-/// How the update has missed its deadline, if it has one.
+/// How the update has missed its deadline, if it has.
 pub(super) fn failure(observed: &Observed<'_>) -> Option<Ended> {
     failing(observed)?;
     Some(Ended::failed(observed.state.now, cause(observed).as_ref(), || standing(observed)))
 }
 
-/// How many of the update revision's pods are not available.
+/// How many of the update revision's pods are unavailable.
 fn standing(observed: &Observed<'_>) -> String {
     let pods = observed.pods().slots().filter(|(_, pod)| revision_of(pod) == observed.history.update);
     let (there, unavailable) = pods
@@ -167,7 +166,8 @@ fn standing(observed: &Observed<'_>) -> String {
     format!("{unavailable} of its {there} pods are not available")
 }
 
-/// What people should know: that something stays that has failed, and that a way back has failed. `is_idle`: the controller has nothing to do to pods.
+/// The events for users: a failed template remains, or the target of a rollback has failed. `is_idle`: the controller has no action on
+/// pods.
 pub(super) fn events(observed: &Observed<'_>, is_idle: bool) -> Option<EventRecord> {
     let set = observed.set();
     let number = observed.history.number;

@@ -1,4 +1,4 @@
-//! The pods that a set no longer wants.
+//! The pods whose ordinals a set no longer has.
 
 use super::{
     is_ready,
@@ -13,11 +13,12 @@ use crate::{
 use berth_identity::Ordinal;
 use std::ops::ControlFlow;
 
-/// One at a time, highest number first; ends the look after it. To be called when every wanted pod is available.
+/// Deletes one pod at a time, highest ordinal first, and ends the reconcile after it. The caller ensures that every desired pod is
+/// available.
 pub(super) fn ordered(work: &mut Work<'_, '_>) -> ControlFlow<()> {
     let controlled = work.observed.pods();
     let Some((ordinal, pod)) = controlled.condemned().next() else { return ControlFlow::Continue(()) };
-    // The lowest that is not available may go, so that one that never comes up does not hold up the others for ever.
+    // The lowest unavailable pod may be deleted, so that one that never becomes ready does not block the others indefinitely.
     let lowest_unavailable =
         || controlled.condemned().map(|(ordinal, _)| ordinal).filter(|ordinal| !controlled.is_available(*ordinal)).min();
     let name = pod.meta.name.to_string();
@@ -36,20 +37,20 @@ pub(super) fn ordered(work: &mut Work<'_, '_>) -> ControlFlow<()> {
     ControlFlow::Break(())
 }
 
-/// Two pods out of range that are not ready would keep each other for ever: the higher goes first, but only the lowest may go unready. Where
-/// the annotation asks for repair, one of an older revision goes too; no partition keeps what is not wanted at all.
+/// Two unready pods out of range would block each other indefinitely: the higher one is deleted first, but only the lowest may be deleted
+/// while unready. With the repair annotation, an unready pod of an older revision is deleted too. No partition protects a pod out of range.
 fn is_to_be_repaired(work: &Work<'_, '_>, pod: &PodView) -> bool {
     let observed = work.observed;
     observed.repair != Repair::Never && !is_ready(pod) && revision_of(pod) != observed.history.update
 }
 
-/// All at once. They go before missing pods are created: those may need the room that these take up.
+/// Deletes all at once. This comes before missing pods are created, which may need the resources.
 pub(super) fn parallel(work: &mut Work<'_, '_>) {
     let pods: Vec<_> = work.observed.pods().condemned().filter(|(_, pod)| pod.meta.deleted.is_none()).collect();
     remove(work, &pods);
 }
 
-/// Deletes pods that the set no longer wants.
+/// Deletes pods whose ordinals the set no longer has.
 fn remove(work: &mut Work<'_, '_>, pods: &[(Ordinal, &PodView)]) {
     let observed = work.observed;
     work.then(pods.iter().map(|(_, pod)| delete(observed, pod, Reason::NumberNotWanted)).collect());

@@ -1,4 +1,4 @@
-//! A set's pods by number, with what plans ask about them kept ready: a reconcile of a set of thousands of pods costs what has changed.
+//! An index of a set's pods by ordinal, with the answers that plans need. Reconciling a set of thousands of pods costs only the changes.
 
 use super::{
     names::claim_name,
@@ -19,28 +19,29 @@ use std::{
     sync::Arc,
 };
 
-/// The pods that a set controls. It holds for one generation of the set: selector, size and `minReadySeconds` are of the spec.
+/// The pods that a set controls. The index is valid for one generation of the set, because selector, size and `minReadySeconds` are in the
+/// spec.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ControlledPods {
     set: Expectation,
     /// Availability is as of this time.
     now: Timestamp,
     pods: BTreeMap<Ordinal, Arc<PodView>>,
-    /// Controlled by the set although they are no members, by name.
+    /// Pods that the set controls although they are not members, by name.
     strays: BTreeMap<Name, Arc<PodView>>,
     total: Share,
     revisions: BTreeMap<String, Members>,
     unavailable: BTreeSet<Ordinal>,
     unsettled: BTreeSet<Ordinal>,
-    /// Not being deleted, and not coming up.
+    /// Not terminating, and not becoming ready.
     failing: BTreeSet<Ordinal>,
-    /// Ready, not yet available, by when they will be.
+    /// Ready pods that are not available yet, by the time when they will be.
     pending: BTreeSet<(Timestamp, Ordinal)>,
-    /// Every wanted pod below this number is there.
+    /// Every desired pod below this ordinal exists.
     next_missing: Ordinal,
 }
 
-/// What the spec says of the pods.
+/// The parts of the spec that concern pods.
 #[derive(Clone, Debug, PartialEq)]
 struct Expectation {
     name: Name,
@@ -50,7 +51,7 @@ struct Expectation {
     volumes: Vec<String>,
 }
 
-/// Numbers of the pods of one revision.
+/// The ordinals of the pods of one revision.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Members {
     live: BTreeSet<Ordinal>,
@@ -64,7 +65,7 @@ impl Members {
 }
 
 impl ControlledPods {
-    /// As of `now`; `controlled` are the pods that the set controls.
+    /// The index as of `now`. `controlled` contains the pods that the set controls.
     pub fn new<'p>(set: &StatefulSetView, controlled: impl IntoIterator<Item = &'p Arc<PodView>>, now: Timestamp) -> Self {
         let ordinals = ordinals(set);
         let volumes = set.spec.volume_claim_templates.iter().flatten().filter_map(|claim| claim.metadata.name.clone());
@@ -92,7 +93,7 @@ impl ControlledPods {
         pods
     }
 
-    /// All pods: members by number, then the others by name.
+    /// All pods: members by ordinal, then the others by name.
     pub(super) fn all(&self) -> impl Iterator<Item = &Arc<PodView>> {
         self.pods.values().chain(self.strays.values())
     }
@@ -102,7 +103,7 @@ impl ControlledPods {
         self.now
     }
 
-    /// Takes in a pod that the set controls and that is not in yet.
+    /// Adds a pod that the set controls. The index must not contain it.
     pub fn add(&mut self, pod: &Arc<PodView>) {
         match self.set.ordinal(pod) {
             Some(ordinal) => {
@@ -116,7 +117,7 @@ impl ControlledPods {
         }
     }
 
-    /// Takes out a pod that is in.
+    /// Removes a pod that the index contains.
     pub fn remove(&mut self, pod: &PodView) {
         match self.set.ordinal(pod) {
             Some(ordinal) => {
@@ -130,7 +131,7 @@ impl ControlledPods {
         }
     }
 
-    /// Lets time pass: pods that are available by `now` count as such. Time does not go backwards.
+    /// Advances the time: pods that are available by `now` count as such. Time never decreases.
     pub fn advance(&mut self, now: Timestamp) {
         let due: Vec<Ordinal> = self.pending.iter().take_while(|(at, _)| *at <= now).map(|(_, ordinal)| *ordinal).collect();
         let due: Vec<_> = due.into_iter().filter_map(|ordinal| Some((ordinal, Arc::clone(self.pods.get(&ordinal)?)))).collect();
@@ -178,44 +179,45 @@ impl ControlledPods {
         }
     }
 
-    /// When a ready pod that is not available yet will be.
+    /// When a ready pod that is not available yet becomes available.
     fn due(&self, pod: &PodView) -> Option<Timestamp> {
         pod.available_at(self.set.min_ready_seconds).filter(|at| *at > self.now)
     }
 
-    /// When the next ready pod becomes available; `None` if none waits for that.
+    /// When the next ready pod becomes available. `None` if no ready pod waits for that.
     #[must_use]
     pub fn next_available_at(&self) -> Option<Timestamp> {
         self.pending.first().map(|(at, _)| *at)
     }
 
-    /// Pods that it controls although selector or name do not match, by name.
+    /// Pods that the set controls although selector or name do not match, by name.
     pub fn strays(&self) -> impl Iterator<Item = &PodView> {
         self.strays.values().map(|pod| &**pod)
     }
 
-    /// The numbers of all members, wanted or not; ascending.
+    /// The ordinals of all members, desired or not, ascending.
     pub fn ordinals(&self) -> impl Iterator<Item = Ordinal> {
         self.pods.keys().copied()
     }
 
-    /// The pod with this number.
+    /// The pod with this ordinal.
     #[must_use]
     pub fn pod(&self, ordinal: Ordinal) -> Option<&PodView> {
         self.pods.get(&ordinal).map(|pod| &**pod)
     }
 
-    /// Wanted pods that are there, ascending, with their numbers.
+    /// Existing pods that are desired, with their ordinals, ascending.
     pub fn slots(&self) -> impl Iterator<Item = (Ordinal, &PodView)> {
         self.pods.range(self.wanted()).map(|(ordinal, pod)| (*ordinal, &**pod))
     }
 
-    /// Wanted pods that are not there, ascending.
+    /// The ordinals of missing pods, ascending.
     pub fn missing(&self) -> impl Iterator<Item = Ordinal> {
         self.next_missing.up_to(self.wanted().end).filter(|ordinal| !self.pods.contains_key(ordinal))
     }
 
-    /// Wanted pods that are not there, or not available, or being deleted, or whose identity or volumes are not right; ascending.
+    /// The ordinals of desired pods that are missing, unavailable or terminating, or that have a wrong identity or wrong volumes,
+    /// ascending.
     pub fn attention(&self) -> impl Iterator<Item = Ordinal> {
         let mut missing = self.missing().peekable();
         let mut unsettled = self.unsettled().peekable();
@@ -226,25 +228,25 @@ impl ControlledPods {
         })
     }
 
-    /// The pods of [`ControlledPods::attention`] that exist. Costs only these, however many are missing.
+    /// The pods of [`ControlledPods::attention`] that exist. The cost depends only on these, however many are missing.
     pub fn unsettled(&self) -> impl Iterator<Item = Ordinal> {
         self.unsettled.range(self.wanted()).copied()
     }
 
-    /// Pods that are there but not wanted, highest number first.
+    /// Existing pods that are not desired, highest ordinal first.
     pub fn condemned(&self) -> impl Iterator<Item = (Ordinal, &PodView)> {
         let Range { start, end } = self.wanted();
         let below = self.pods.range(..start).rev();
         self.pods.range(end.max(start)..).rev().chain(below).map(|(ordinal, pod)| (*ordinal, &**pod))
     }
 
-    /// Whether a pod that is there has been ready for `minReadySeconds` and is not being deleted.
+    /// Whether an existing pod has been ready for `minReadySeconds` and is not terminating.
     #[must_use]
     pub fn is_available(&self, ordinal: Ordinal) -> bool {
         self.pods.contains_key(&ordinal) && !self.unavailable.contains(&ordinal)
     }
 
-    /// How many pods are available and not being deleted, wanted or not; those of one revision, if it is given.
+    /// How many pods are available and not terminating, desired or not. If a revision is given, counts only its pods.
     #[must_use]
     pub fn available(&self, revision: Option<&str>) -> i64 {
         let available = match revision {
@@ -254,26 +256,26 @@ impl ControlledPods {
         i64::try_from(available).unwrap_or(i64::MAX)
     }
 
-    /// The pods of this revision that do not come up, lowest number first: see [`cause::of_pod`].
+    /// The pods of this revision that do not become ready, lowest ordinal first: see [`cause::of_pod`].
     pub fn failing(&self, revision: &str) -> impl Iterator<Item = &PodView> {
         let live = self.revisions.get(revision).map(|pods| &pods.live);
         let failing = self.failing.iter().filter(move |ordinal| live.is_some_and(|live| live.contains(ordinal)));
         failing.filter_map(|ordinal| self.pod(*ordinal))
     }
 
-    /// Whether the labels that make a pod's identity are right.
+    /// Whether the pod has the right identity labels.
     #[must_use]
     pub fn has_identity(&self, pod: &PodView) -> bool {
         self.set.has_identity(pod)
     }
 
-    /// Whether a pod mounts the claims of its number.
+    /// Whether a pod mounts the claims of its ordinal.
     #[must_use]
     pub fn has_volumes(&self, ordinal: Ordinal, pod: &PodView) -> bool {
         self.set.has_volumes(ordinal, pod)
     }
 
-    /// Wanted pods that are missing or not available.
+    /// Desired pods that are missing or unavailable.
     #[must_use]
     pub fn unavailable_slots(&self) -> i64 {
         let wanted = self.wanted();
@@ -283,19 +285,19 @@ impl ControlledPods {
         (wanted.end.0 - wanted.start.0) - number(present) + number(unavailable)
     }
 
-    /// The highest wanted number, at least `from`, whose pod is missing or not available.
+    /// The highest desired ordinal, at least `from`, whose pod is missing or unavailable.
     #[must_use]
     pub fn highest_unavailable(&self, from: Ordinal) -> Option<Ordinal> {
         let Range { start, end } = self.wanted();
         let from = from.clamp(start, end);
         let unavailable = self.unavailable.range(from..end).next_back().copied();
-        // Below the lowest gap every pod is there.
+        // Every pod below the lowest gap exists.
         let first_gap = self.missing().next().map_or(end, |gap| gap.max(from));
         let missing = first_gap.up_to(end).rev().find(|ordinal| !self.pods.contains_key(ordinal));
         missing.max(unavailable)
     }
 
-    /// Numbers, highest first, of the pods in `range` that are not of this revision and not being deleted.
+    /// Ordinals, highest first, of the pods in `range` that have another revision and are not terminating.
     #[must_use]
     pub fn outdated(&self, revision: &str, range: Range<Ordinal>) -> Vec<Ordinal> {
         if range.is_empty() {
@@ -317,19 +319,19 @@ impl ControlledPods {
         others.filter_map(|(_, pods)| pods.live.range(range.clone()).next_back()).max().copied()
     }
 
-    /// Pods of other revisions that are being deleted.
+    /// Terminating pods of other revisions.
     pub fn outdated_deleting(&self, revision: &str) -> impl Iterator<Item = &PodView> {
         let others = self.revisions.iter().filter(move |(name, _)| *name != revision);
         others.flat_map(|(_, pods)| &pods.deleting).filter_map(|ordinal| self.pod(*ordinal))
     }
 
-    /// Whether any wanted pod is being deleted.
+    /// Whether any desired pod is terminating.
     #[must_use]
     pub fn is_any_slot_deleting(&self) -> bool {
         self.revisions.values().any(|pods| pods.deleting.range(self.wanted()).next().is_some())
     }
 
-    /// What the phase of a Recreate update to this revision depends on.
+    /// The counts that determine the phase of a Recreate update to this revision.
     #[must_use]
     pub fn phase_counts(&self, revision: &str) -> PhaseCounts {
         let mut counts = PhaseCounts::default();
@@ -345,19 +347,19 @@ impl ControlledPods {
         counts
     }
 
-    /// Whether any pod names this revision.
+    /// Whether any pod has this revision.
     #[must_use]
     pub fn names_revision(&self, revision: &str) -> bool {
         self.revisions.contains_key(revision)
     }
 
-    /// The counts of a set's status; the same as [`super::counts`] gives.
+    /// Writes the counts of a set's status, with the same result as [`super::counts`].
     pub fn write_counts(&self, status: &mut StatefulSetStatus) {
         let (current, updated) = (self.live(&status.current_revision), self.live(&status.update_revision));
         set_counts(status, self.total, current, updated);
     }
 
-    /// How many pods of this revision are not being deleted, wanted or not; none are of the revision without a name.
+    /// How many pods of this revision are not terminating, desired or not. The empty revision has none.
     #[must_use]
     pub fn live(&self, revision: &str) -> i32 {
         let pods = self.revisions.get(revision).filter(|_| !revision.is_empty());
@@ -370,8 +372,8 @@ impl ControlledPods {
 }
 
 impl Expectation {
-    /// The number of a member: named as the set names pods, and selected. One that is on its way out stays a member whatever becomes of its
-    /// labels: it still holds its name and its claims, and KEP-3541 waits for every pod that the set owns.
+    /// The ordinal of a member: its name follows the set's pattern, and the selector matches. A terminating pod remains a member whatever
+    /// its labels. It still uses its name and its claims, and KEP-3541 waits for every pod that the set owns.
     fn ordinal(&self, pod: &PodView) -> Option<Ordinal> {
         let is_selected = || self.selector.as_ref().is_some_and(|selector| selector.matches(&pod.meta.labels));
         member_ordinal(&self.name, &pod.meta.name).filter(|_| pod.meta.deleted.is_some() || is_selected())

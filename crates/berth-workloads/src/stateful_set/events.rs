@@ -1,4 +1,4 @@
-//! Events about a StatefulSet, under upstream's reasons and texts.
+//! Events about a StatefulSet, with upstream's reasons and texts.
 
 use crate::{
     cause::REVISION_NOT_CREATED,
@@ -7,7 +7,7 @@ use crate::{
 };
 use berth_identity::RolloutRevision;
 
-/// What is done to a pod or claim.
+/// The action on a pod or claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verb {
     Create,
@@ -46,17 +46,17 @@ pub(super) fn event(set: &StatefulSetView, severity: Severity, reason: &'static 
     EventRecord::new(set.reference(), severity, reason, message)
 }
 
-/// A warning whose cause lasts: recorded once.
+/// A warning about a lasting cause. It is recorded once.
 pub(super) fn warn_once(set: &StatefulSetView, reason: &'static str, message: String) -> EventRecord {
     EventRecord { repeat: Repeat::Once, ..event(set, Severity::Warning, reason, message) }
 }
 
-/// An event that is recorded once for each rollout, which has this number.
+/// An event that is recorded once for the rollout of this number.
 pub(super) fn once_of(number: RolloutRevision, event: EventRecord) -> EventRecord {
     EventRecord { repeat: Repeat::OnceOf(number), ..event }
 }
 
-/// The events of something done to a pod.
+/// The events about an action on a pod.
 pub(super) fn pod_outcome(set: &StatefulSetView, verb: Verb, pod: &str) -> Outcome {
     let subject = format!("{} Pod {pod} in StatefulSet {}", verb.text(), set.meta.name);
     Outcome {
@@ -71,13 +71,13 @@ pub(super) fn revision_outcome(set: &StatefulSetView, revision: &str) -> Outcome
     Outcome { success: None, failure: Some(event(set, Severity::Warning, Verb::Create.failure(), failure)) }
 }
 
-/// Something about a pod that cannot be done, for a reason that lasts.
+/// An event about an action on a pod that fails for a lasting reason.
 pub(super) fn pod_failure(set: &StatefulSetView, verb: Verb, pod: &str, error: &str) -> EventRecord {
     let message = format!("{} Pod {pod} in StatefulSet {} failed error: {error}", verb.text(), set.meta.name);
     warn_once(set, verb.failure(), message)
 }
 
-/// The events of something done to a pod's claim.
+/// The events about an action on a pod's claim.
 pub(super) fn claim_outcome(set: &StatefulSetView, verb: Verb, claim: &str, pod: &str) -> Outcome {
     let (name, done) = (&set.meta.name, verb.text());
     let success = format!("{done} Claim {claim} Pod {pod} in StatefulSet {name} success");
@@ -88,10 +88,10 @@ pub(super) fn claim_outcome(set: &StatefulSetView, verb: Verb, claim: &str, pod:
     }
 }
 
-/// The event that tells that `set` has begun to wait; `None` where the wait is usual or told otherwise.
+/// The event that `set` has begun to wait. `None` if the wait is usual or has another event.
 #[must_use]
 pub fn wait_event(set: &StatefulSetView, wait: &Wait) -> Option<EventRecord> {
-    // Recreate has events of its own.
+    // Recreate has its own events.
     let told = matches!(wait, Wait::PodsTerminating { .. } | Wait::PodsUnavailable { .. });
     let severity = if wait.is_failure() { Severity::Warning } else { Severity::Normal };
     Some(event(set, severity, wait.event_reason().filter(|_| !told)?, wait.to_string()))

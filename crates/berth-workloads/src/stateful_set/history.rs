@@ -1,4 +1,4 @@
-//! ControllerRevisions: which is the one that an update leads to, which it started from, and how many are kept.
+//! ControllerRevisions: the update revision, the current revision, and the history limit.
 
 use super::{
     RevisionName, StatefulSetState, controller_revision_name,
@@ -23,15 +23,15 @@ use k8s_openapi::{
 use serde_json::{Value, json};
 use std::sync::Arc;
 
-/// The revisions of a set, and what has to be written before pods may name them.
+/// The revisions of a set, and the writes before pods may refer to them.
 pub(super) struct History {
     /// Oldest first.
     listed: Vec<Arc<RevisionView>>,
-    /// The name of the revision that an update leads to.
+    /// The name of the update revision.
     pub(super) update: String,
-    /// Its number, which no other rollout has: it is raised where an older template comes back.
+    /// The number of the update revision, which is unique among rollouts. It is raised when an older template returns.
     pub(super) number: RolloutRevision,
-    /// The name of the revision that it started from.
+    /// The name of the current revision, from which the update started.
     pub(super) current: String,
     /// The template of `current`; `None` if it is the set's own.
     pub(super) current_template: Option<Arc<PodTemplateSpec>>,
@@ -41,11 +41,11 @@ pub(super) struct History {
 
 enum Write {
     Create(Box<ControllerRevision>),
-    /// Give an older revision a number above all others.
+    /// Raises the number of an older revision above all others.
     Raise(Arc<RevisionView>, RolloutRevision),
 }
 
-/// Whether a revision comes to this data once what it leaves out is filled in: an older server may have stored less.
+/// Whether a revision equals this data after defaulting: an older server may have stored fewer fields.
 fn means_the_same(revision: &RevisionView, data: &Value) -> bool {
     let Some(mut template) = revision.template.as_deref().cloned() else { return false };
     set_template_defaults(&mut template);
@@ -73,8 +73,8 @@ impl History {
         Self { listed, update, number, current, current_template, collision_count, write }
     }
 
-    /// What has to be written before anything else; `failed` is how the update has missed its deadline, `progress` how far it is where there is one. Nothing
-    /// is written for a set that is being deleted.
+    /// The writes before all others. `failed` is how the update has missed its deadline, and `progress` is the update's progress, if it has
+    /// a deadline. Nothing is written for a terminating set.
     pub(super) fn writes(&self, state: &StatefulSetState, failed: Option<&Ended>, progress: Option<&Progress>) -> Vec<Action> {
         let set = &state.set;
         if set.meta.deleted.is_some() {
@@ -106,18 +106,18 @@ impl History {
         writes
     }
 
-    /// Those that the set controls and selects, oldest first.
+    /// The revisions that the set controls and selects, oldest first.
     pub(super) fn listed(&self) -> &[Arc<RevisionView>] {
         &self.listed
     }
 
-    /// The revision that an update leads to; `None` as long as it has to be written first.
+    /// The update revision. `None` if it has to be written first.
     pub(super) fn update_revision(&self) -> Option<&RevisionView> {
         let revision = self.listed.iter().find(|revision| revision.meta.name == self.update);
         revision.filter(|_| self.write.is_none()).map(|revision| &**revision)
     }
 
-    /// Deletes the oldest of those that nobody names, as many as are above the limit. A negative limit keeps all.
+    /// Deletes the oldest unused revisions above the limit. A negative limit keeps all.
     pub(super) fn clean_up(&self, state: &StatefulSetState) -> Vec<Action> {
         let limit = usize::try_from(state.set.spec.revision_history_limit.unwrap_or(10)).unwrap_or(usize::MAX);
         let is_live = |name: &str| name == self.update || name == self.current || state.pods.names_revision(name);
@@ -128,7 +128,7 @@ impl History {
     }
 }
 
-/// The write that gives a revision another number, or notes; `None` if there is nothing to write.
+/// The write that changes a revision's number or annotations. `None` if there is nothing to write.
 fn note(revision: &RevisionView, number: Option<RolloutRevision>, notes: Option<Value>) -> Option<Action> {
     let (mut patch, reason) = match number {
         Some(number) => (json!({"revision": number}), Reason::TemplateAgain),
@@ -163,9 +163,9 @@ fn next_number(listed: &[Arc<RevisionView>]) -> RolloutRevision {
 }
 
 enum Found {
-    /// It is the newest.
+    /// It is the newest revision.
     AsItIs(Arc<RevisionView>),
-    /// Newer ones have other templates.
+    /// It has the template, but other revisions are newer.
     Older(Arc<RevisionView>),
 }
 
@@ -180,7 +180,7 @@ fn find(state: &StatefulSetState, listed: &[Arc<RevisionView>]) -> Option<Found>
     same.then(|| Found::AsItIs(Arc::clone(newest)))
 }
 
-/// A new revision under the first name that is not another's. One of this name with the same data is as good as a new one.
+/// A new revision under the first free name. An existing revision of this name with the same data is used.
 fn create(state: &StatefulSetState, number: RolloutRevision) -> (String, Option<Write>, i32) {
     let Candidate { hash, name, collisions, is_there } = candidate(state);
     let revision = || new_revision(state, RevisionName { hash, name: name.clone() }, number);
@@ -188,13 +188,13 @@ fn create(state: &StatefulSetState, number: RolloutRevision) -> (String, Option<
     (name, write, collisions)
 }
 
-/// The name of a new revision, as far as it is known which ones are others'.
+/// The name of a new revision, based on the known revisions of other owners.
 struct Candidate {
     /// The label keeps the first hash; only the name follows the collisions.
     hash: String,
     name: String,
     collisions: i32,
-    /// Whether a revision with this name and the same data is there.
+    /// Whether a revision with this name and the same data exists.
     is_there: bool,
 }
 
@@ -213,8 +213,8 @@ fn candidate(state: &StatefulSetState) -> Candidate {
     Candidate { hash, name, collisions, is_there: false }
 }
 
-/// The name of the ControllerRevision that the plan needs to know of next: that of a new revision, if one is to be created. If there is one with this name,
-/// it belongs into [`super::Found::revisions`], and the plan may need another. `None`: the plan needs no other.
+/// The name of the ControllerRevision that the plan needs next: that of the new revision, if one is to be created. If one of this name
+/// exists, it belongs in [`super::Found::revisions`], and the plan may need another. `None` if the plan needs no other.
 #[must_use]
 pub fn wanted_revision(state: &StatefulSetState) -> Option<String> {
     if find(state, &listed(state)).is_some() {

@@ -1,6 +1,6 @@
-//! The StatefulSet controller's decisions: pods with numbers, each with its own claims, and how one template gives way to the next.
+//! The StatefulSet controller's decisions: pods with ordinals and their own claims, and how a new template replaces the old one.
 //!
-//! [`StatefulSetState`] and [`plan`] are the controller; the other public functions are its rules, one each.
+//! [`StatefulSetState`] and [`plan`] are the controller. Each of the other public functions is one of its rules.
 
 mod auto_rollback;
 mod claims;
@@ -43,5 +43,5 @@ pub use strategy::{EffectiveStrategy, partition, strategy};
 pub use volumes::{claim_names, claims_in_doubt};
 pub use wanted::{Wanted, wanted};
 
-/// The label by which a pod names its ControllerRevision.
+/// The label of a pod that contains its ControllerRevision.
 pub const REVISION_LABEL: &str = "controller-revision-hash";

@@ -1,4 +1,4 @@
-//! What a ControllerRevision keeps beside its template.
+//! The annotations of a ControllerRevision.
 
 use super::{
     StatefulSetState,
@@ -14,21 +14,21 @@ use std::{collections::BTreeMap, sync::Arc};
 
 type Annotations = BTreeMap<String, String>;
 
-/// Where a revision stands, as far as its notes depend on it.
+/// The state of a revision's rollout, as far as its annotations depend on it.
 #[derive(Clone, Copy)]
 pub(super) enum Rollout<'p> {
-    /// It is rolled out again, under this number.
+    /// The revision is rolled out again, under this number.
     Begins { number: RolloutRevision },
-    /// The update leads to it.
+    /// It is the update revision.
     Newest { progress: Option<&'p Progress> },
-    /// The update leads to another.
+    /// Another revision is the update revision.
     Older,
 }
 
-/// What a revision is to keep beside its template: the templates that were rolled back from, so that they are not forgotten
-/// with a set that somebody replaces; the last rollback, if it is about it; that it was complete, as long as the stored status says so, which is not
-/// overwritten before, or, of a rollout that began without a deadline, as it is found so; and the progress of its rollout, which begins if it is rolled
-/// out again.
+/// The desired annotations of a revision. It stores the rolled-back templates, so that they survive when a user replaces the set. It stores
+/// the last rollback, if that is about the revision. It records completion when the stored status, which is not overwritten before, or the
+/// progress of a rollout that began without a deadline shows it. It stores the progress of its rollout, which restarts if the revision is
+/// rolled out again.
 pub(super) fn notes(state: &StatefulSetState, listed: &[Arc<RevisionView>], revision: &RevisionView, rollout: Rollout<'_>) -> Annotations {
     let raised = if let Rollout::Begins { number } = rollout { Some(number) } else { None };
     let set = &state.set;
@@ -55,12 +55,12 @@ pub(super) fn notes(state: &StatefulSetState, listed: &[Arc<RevisionView>], revi
     notes
 }
 
-/// The set's last: it knows best.
+/// The set's annotations come last, because they are authoritative.
 pub(super) fn all_annotations<'a>(set: &'a StatefulSetView, listed: &'a [Arc<RevisionView>]) -> impl Iterator<Item = &'a Annotations> {
     listed.iter().map(|revision| &revision.annotations).chain([&set.annotations])
 }
 
-/// Whether the stored status says that all pods have this revision and are available.
+/// Whether the stored status reports that all pods have this revision and are available.
 fn is_complete(set: &StatefulSetView, revision: &RevisionView) -> bool {
     let (status, wanted) = (&set.status, set.spec.replicas.unwrap_or(1));
     let names = [&status.current_revision, &status.update_revision];

@@ -1,4 +1,4 @@
-//! One look at one StatefulSet: what comes before what.
+//! One reconcile of one StatefulSet: the order of the decisions.
 
 use super::{
     EffectiveStrategy, StatefulSetState, auto_rollback, condemned,
@@ -23,12 +23,12 @@ use berth_api::{
 };
 use std::ops::ControlFlow;
 
-/// Decides what to do for one StatefulSet.
+/// Plans one StatefulSet.
 ///
-/// The owners of volume claims are put right in every look, before anything is done to a pod. Claiming pods and revisions comes next, and nothing
-/// with it. Then, alone, a template that has missed its deadline gives way; where a node has to answer first, that comes last. Then old pods go, if the strategy is Recreate; then the wanted pods are put in their
-/// places, pods that are not wanted go, and pods of older revisions are replaced. What is held back on purpose is in the plan's waits. A set
-/// without a valid selector is left alone.
+/// Every reconcile corrects the owners of volume claims before any write to a pod. Adopting and releasing pods and revisions comes next,
+/// without other actions. Then a template that has missed its deadline is rolled back, alone. A rollback that needs confirmation from a
+/// node comes last instead. Then old pods are deleted if the strategy is Recreate, missing pods are created, surplus pods are deleted, and
+/// pods of older revisions are replaced. The plan's waits contain what it defers. A set without a valid selector is not reconciled.
 #[must_use]
 pub fn plan(state: &StatefulSetState) -> Plan {
     if state.set.selector.as_ref().is_none_or(crate::selector::Selector::is_empty) {
@@ -83,7 +83,7 @@ fn decide(observed: &Observed<'_>, work: &mut Work<'_, '_>) -> ControlFlow<()> {
     ControlFlow::Continue(())
 }
 
-/// Adopts pods and revisions that nobody controls, and releases pods that are no longer the set's.
+/// Adopts pods and revisions without a controller, and releases pods that no longer belong to the set.
 fn claims(state: &StatefulSetState) -> Vec<Stage> {
     let set = &*state.set;
     if set.meta.deleted.is_some() {
@@ -102,7 +102,7 @@ fn claims(state: &StatefulSetState) -> Vec<Stage> {
     claim::stages(set.reference(), pods.chain(revisions).collect(), release)
 }
 
-/// Warns of annotations that are not understood and so count as unset.
+/// Warns about annotations that cannot be parsed and so count as unset.
 fn invalid_annotations(state: &StatefulSetState) -> impl Iterator<Item = EventRecord> {
     let set = &*state.set;
     let strategy_counts = set.choices.strategy == UpdateStrategy::OnDelete && state.gates.enabled(Gate::StatefulSetRecreateStrategy);

@@ -1,4 +1,4 @@
-//! What a set's pod looks like.
+//! The pods of a set, as they are created.
 
 use super::{
     NewPod, REVISION_LABEL, RevisionChoice,
@@ -14,11 +14,11 @@ use k8s_openapi::{
     apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference},
 };
 
-/// The revision that a missing pod gets. With repair an update never goes back to the revision that it started from; nor where pods that are not available
-/// go first, whatever their number: such a pod would go again at once, and for ever.
+/// The revision of a missing pod. With repair, an update never returns to the current revision. The same holds where unavailable pods are
+/// deleted first, whatever their ordinals: such a pod would be deleted again at once, indefinitely.
 pub(super) fn revision_choice(observed: &Observed<'_>, ordinal: Ordinal) -> RevisionChoice {
-    // Others' deletions count as soon as they are seen, told of or not: a pod that was gone before the status could say that it leaves would come back as it
-    // was, and be deleted again, for ever.
+    // Deletions by other clients count as soon as they are observed, whether the status includes them or not. Otherwise a pod that was
+    // deleted before the status update would be recreated with its old revision and deleted again, indefinitely.
     let (told, live) = (observed.set().status.current_replicas, observed.pods().live(&observed.history.current));
     let pod = NewPod { ordinal, start: observed.ordinals.start, current_replicas: told.min(live).into(), partition: observed.partition };
     let is_out_of_order = observed.management == PodManagement::Parallel && matches!(observed.budget, Budget::Pods(_));
@@ -28,7 +28,7 @@ pub(super) fn revision_choice(observed: &Observed<'_>, ordinal: Ordinal) -> Revi
     new_pod_revision(observed.strategy, pod)
 }
 
-/// The pod with this number, to be created.
+/// The pod with this ordinal, to be created.
 pub(super) fn new_pod(observed: &Observed<'_>, ordinal: Ordinal) -> Pod {
     let (set, history) = (observed.set(), &observed.history);
     let current = history.current_template.as_deref().filter(|_| revision_choice(observed, ordinal) == RevisionChoice::Current);
@@ -51,7 +51,7 @@ pub(super) fn new_pod(observed: &Observed<'_>, ordinal: Ordinal) -> Pod {
     }
 }
 
-/// The reference by which the set controls its pods.
+/// The controller reference of the set's pods.
 pub(super) fn owner_reference(observed: &Observed<'_>) -> OwnerReference {
     controller_reference(&STATEFUL_SET, &observed.set().meta)
 }

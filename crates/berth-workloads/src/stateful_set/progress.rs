@@ -1,5 +1,5 @@
-//! Progress of an update that has a deadline, kept on its ControllerRevision: the pods of the moment do not say when the last step was taken, nor whether
-//! the update had succeeded before.
+//! The progress of an update that has a deadline, stored on its ControllerRevision. The present pods do not show when the last step was
+//! taken, nor whether the update had succeeded before.
 
 use super::{
     EffectiveStrategy, is_ready,
@@ -14,16 +14,16 @@ use crate::{
 use berth_identity::Ordinal;
 use jiff::Timestamp;
 
-/// What keeps an update that has missed its deadline.
+/// Why an update has missed its deadline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Missed {
-    /// Pods of it are not ready, or are refused.
+    /// Its pods are not ready, or are rejected.
     Failing,
-    /// Something else: no pod of it fails.
+    /// Something else delays it: none of its pods fails.
     Waiting,
 }
 
-/// The progress of the update by now: what is kept, and what this observation adds. `None` where there is no deadline, or no revision yet.
+/// The progress of the update: the stored progress plus this observation. `None` if there is no deadline, or no revision yet.
 pub(super) fn progress(observed: &Observed<'_>) -> Option<Progress> {
     let set = observed.set();
     let steady = steady(patience(set)?);
@@ -50,16 +50,16 @@ fn is_noted_complete(revision: &RevisionView) -> bool {
     rollback::completed_revision(&revision.annotations) == Some(revision.number)
 }
 
-/// Whether a rollout that began without a deadline was complete: noted so, or the stored status says that the update is over. Of the first template it always
-/// says that.
+/// Whether a rollout that began without a deadline was complete: an annotation records it, or the stored status reports the end of the
+/// update. The status always reports that for the first template.
 fn was_complete(observed: &Observed<'_>, revision: &RevisionView) -> bool {
     let status = &observed.set().status;
     let is_over = [&status.current_revision, &status.update_revision].iter().all(|name| *revision.meta.name == ***name);
     is_noted_complete(revision) || is_over && observed.history.listed().len() > 1
 }
 
-/// How many steps are left until all pods that the update changes are available: a pod goes, is gone, is created, becomes ready and becomes available. Under
-/// Recreate pods go that are not wanted, too.
+/// How many steps remain until all pods of the update are available. A pod terminates, is deleted, is created, becomes ready and becomes
+/// available. Under Recreate, surplus pods count too.
 fn steps_left(observed: &Observed<'_>) -> i64 {
     let (controlled, update) = (observed.pods(), &observed.history.update);
     let steps = |ordinal: Ordinal, pod: Option<&PodView>| match pod {
@@ -78,13 +78,13 @@ fn steps_left(observed: &Observed<'_>) -> i64 {
     wanted + old.map(|(_, pod)| if pod.meta.deleted.is_some() { 1 } else { 2 }).sum::<i64>()
 }
 
-/// When the update will have stood still for as long as it may.
+/// When the update will have made no progress for the whole deadline.
 fn deadline(observed: &Observed<'_>, progress: &Progress) -> Option<Timestamp> {
     let is_running = !progress.succeeded && progress.available_since.is_none();
     progress.at.checked_add(patience(observed.set())?).ok().filter(|_| is_running)
 }
 
-/// When to look whether the deadline has passed, or the rollout has succeeded; `None` if that is known, or there is no deadline.
+/// When to check whether the deadline has passed or the rollout has succeeded. `None` if that is known, or there is no deadline.
 pub(super) fn next_look(observed: &Observed<'_>) -> Option<Timestamp> {
     let progress = progress(observed)?;
     let steady = steady(patience(observed.set())?);
@@ -93,7 +93,7 @@ pub(super) fn next_look(observed: &Observed<'_>) -> Option<Timestamp> {
     next.filter(|at| observed.state.now < *at)
 }
 
-/// Whether the deadline of the update has passed, and what keeps it.
+/// Whether the update has missed its deadline, and why.
 pub(super) fn missed(observed: &Observed<'_>) -> Option<Missed> {
     let progress = progress(observed)?;
     deadline(observed, &progress).filter(|at| *at <= observed.state.now)?;
@@ -103,7 +103,7 @@ pub(super) fn missed(observed: &Observed<'_>) -> Option<Missed> {
     if is_refused || controlled.slots().any(|(_, pod)| is_failing(pod)) {
         return Some(Missed::Failing);
     }
-    // Pods that stop take the time that they take, as those do that have to stay ready for a while.
+    // Terminating pods and pods within `minReadySeconds` need their time, whatever the template.
     let takes_time = controlled.is_any_slot_deleting()
         || controlled.outdated_deleting(update).next().is_some()
         || controlled.next_available_at().is_some();

@@ -1,4 +1,4 @@
-//! What is kept on a set's ControllerRevisions of their rollouts, where the gate is on ([`crate::rollout_record`]).
+//! The records of rollouts on a set's ControllerRevisions, if the gate is on ([`crate::rollout_record`]).
 
 use super::{StatefulSetState, kept_progress};
 use crate::{
@@ -13,18 +13,19 @@ use std::collections::BTreeMap;
 
 type Annotations = BTreeMap<String, String>;
 
-/// Where a revision stands among the others.
+/// The role of a revision among the others.
 #[derive(Clone, Copy)]
 pub(super) enum RevisionRole<'a> {
     /// It is rolled out again, under this number.
     Begins { number: RolloutRevision },
-    /// It is the one that the update leads to; `failed` if that has missed its deadline.
+    /// It is the update revision. `failed` if the update has missed its deadline.
     Newest { failed: Option<&'a Ended> },
-    /// The update leads to another, of this number.
+    /// Another revision, of this number, is the update revision.
     Older { newest: RolloutRevision },
 }
 
-/// The annotations of a revision that is made under this number: its set's, as upstream, but for what the set says of itself; and that its rollout begins.
+/// The annotations of a new revision under this number: its set's, as upstream, without the set's own records; and the record that its
+/// rollout begins.
 pub(super) fn of_new(state: &StatefulSetState, number: RolloutRevision) -> Annotations {
     let mut annotations = state.set.annotations.clone();
     if state.gates.enabled(Gate::RolloutRecords) {
@@ -35,7 +36,7 @@ pub(super) fn of_new(state: &StatefulSetState, number: RolloutRevision) -> Annot
     annotations
 }
 
-/// Brings the record among a revision's notes up to date.
+/// Updates the record among a revision's annotations.
 pub(super) fn note(notes: &mut Annotations, state: &StatefulSetState, revision: &RevisionView, place: RevisionRole<'_>) {
     if !state.gates.enabled(Gate::RolloutRecords) {
         return;
@@ -58,17 +59,18 @@ pub(super) fn note(notes: &mut Annotations, state: &StatefulSetState, revision: 
     }
 }
 
-/// Whether the stored status says that all pods have this revision and are available. A partition that keeps pods of another back is no end.
+/// Whether the stored status reports that all pods have this revision and are available. An update that stops at a partition is not
+/// complete.
 fn is_complete(set: &StatefulSetView, revision: &RevisionView) -> bool {
     let (status, wanted) = (&set.status, set.spec.replicas.unwrap_or(1));
     let counts = [status.replicas, status.ready_replicas, status.available_replicas, status.updated_replicas];
     *revision.meta.name == *status.update_revision && counts.iter().all(|count| *count == wanted)
 }
 
-/// The automatic rollback from this revision, if that is the last one there was.
+/// The automatic rollback from this revision, if it is the latest rollback.
 fn gone_back_from(set: &StatefulSetView, revision: &RevisionView) -> Option<Record> {
     let record = Record::of(&set.annotations).filter(|record| record.from_revision == revision.number)?;
-    // Numbers begin anew where somebody has deleted all revisions.
+    // Numbers restart from 1 after a user has deleted all revisions.
     let hash = template_hash(revision.template.as_deref()?, None);
     rollback::is_remembered(&set.annotations, &hash).then_some(record)
 }

@@ -1,4 +1,4 @@
-//! How pods of older revisions are replaced where pods are replaced one after the other.
+//! How a rolling update replaces pods of older revisions.
 
 use super::{
     EffectiveStrategy,
@@ -12,7 +12,7 @@ use crate::{
 use berth_identity::Ordinal;
 use std::ops::ControlFlow;
 
-/// Deletes pods that a rolling update replaces now, highest number first.
+/// Deletes the pods that a rolling update replaces now, highest ordinal first.
 pub(super) fn update(work: &mut Work<'_, '_>) {
     match (work.observed.strategy, work.observed.budget) {
         (EffectiveStrategy::OnDelete, _) => wait_for_hands(work),
@@ -30,7 +30,7 @@ fn wait_for_hands(work: &mut Work<'_, '_>) {
     }
 }
 
-/// Goes down from the highest number to the first pod that is outdated, which is deleted, or not available, which is waited for.
+/// Goes down from the highest ordinal. Deletes the first outdated pod, or waits for the first unavailable one.
 fn one_by_one(work: &mut Work<'_, '_>) {
     let observed = work.observed;
     let (controlled, from) = (observed.pods(), observed.update_from());
@@ -43,8 +43,9 @@ fn one_by_one(work: &mut Work<'_, '_>) {
     }
 }
 
-/// Deletes as many as may be unavailable. Where order does not matter, those that are not ready go first and cost nothing: they would use
-/// the budget up for ever (kubernetes#137409). One that is ready and not available yet will be so before it is deleted, maybe, and stays until then.
+/// Deletes as many pods as may be unavailable. Where order does not matter, unready pods are deleted first without using the budget, which
+/// they would otherwise exhaust indefinitely (kubernetes#137409). A pod that is ready but not available yet may become available before its
+/// deletion, so it stays until then.
 fn within_budget(work: &mut Work<'_, '_>, max: i64) {
     let observed = work.observed;
     let controlled = observed.pods();
@@ -72,7 +73,7 @@ fn wait_for_available(work: &mut Work<'_, '_>) {
     work.wait(Wait::PodsUnavailable { pods: number(observed.pods().unavailable_slots()), of: number(observed.ordinals.replicas) });
 }
 
-/// Tells which pods the partition keeps.
+/// Adds the wait for the pods that the partition keeps.
 fn keep(work: &mut Work<'_, '_>) {
     let observed = work.observed;
     let kept = observed.pods().outdated(&observed.history.update, observed.ordinals.start..observed.update_from().min(observed.end()));
@@ -81,8 +82,8 @@ fn keep(work: &mut Work<'_, '_>) {
     }
 }
 
-/// Deletes the highest pod that is outdated and not ready, where the annotation asks for it: the update would wait for it for ever
-/// (kubernetes#67250). No other is deleted before it is gone.
+/// Deletes the highest outdated pod that is not ready if the annotation requests it, because the update would wait for it indefinitely
+/// (kubernetes#67250). The next pod follows only after its deletion.
 pub(super) fn repair(work: &mut Work<'_, '_>) -> ControlFlow<()> {
     let observed = work.observed;
     if observed.repair == Repair::Never || observed.pods().is_any_slot_deleting() {

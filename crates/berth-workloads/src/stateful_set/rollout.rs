@@ -9,13 +9,13 @@ use berth_api::{
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
-/// How many pods may be unavailable during a rolling update: at least 1. `None`: a text that is no percentage.
+/// How many pods may be unavailable during a rolling update: at least 1. `None` if a text is not a percentage.
 #[must_use]
 pub fn max_unavailable(value: Option<&IntOrString>, replicas: i32) -> Option<i32> {
     value.map_or(Some(1), |value| resolve(value, replicas, Rounding::Down)).map(|number| number.max(1))
 }
 
-/// What one pod counts for in a set's status, whatever its revision.
+/// What one pod adds to the counts of a set's status, whatever its revision.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Share {
     /// 1 once it has a phase.
@@ -42,7 +42,7 @@ pub fn is_ready(pod: &PodView) -> bool {
     pod.phase == PodPhase::Running && pod.ready
 }
 
-/// The revision that a pod's label names; empty without one.
+/// The revision in a pod's label; empty without one.
 #[must_use]
 pub fn revision_of(pod: &PodView) -> &str {
     pod.meta.labels.get(REVISION_LABEL).unwrap_or_default()
@@ -72,7 +72,7 @@ pub(super) fn set_counts(status: &mut StatefulSetStatus, total: Share, current: 
     status.updated_replicas = updated;
 }
 
-/// Makes the update revision the current one, if every wanted pod has it and is ready. Not under OnDelete, which never completes.
+/// Makes the update revision the current one if every desired pod has it and is ready. OnDelete never completes an update.
 pub fn complete_rolling_update(status: &mut StatefulSetStatus, strategy: EffectiveStrategy, replicas: i32) {
     let all = [status.updated_replicas, status.ready_replicas, status.replicas];
     if strategy != EffectiveStrategy::OnDelete && all.iter().all(|count| *count == replicas) {
@@ -81,32 +81,32 @@ pub fn complete_rolling_update(status: &mut StatefulSetStatus, strategy: Effecti
     }
 }
 
-/// How far a Recreate update is (KEP-3541). Follows from the pods alone, so that it goes on after any interruption.
+/// The phase of a Recreate update (KEP-3541). It follows from the pods alone, so the update can resume after any interruption.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
-    /// Old pods have not been told to go.
+    /// Old pods are not terminating yet.
     NeedsDeletion,
-    /// Old pods are on their way out.
+    /// Old pods are terminating.
     WaitingTermination,
-    /// No old pod is left, new ones are missing.
+    /// No old pod remains, and new ones are missing.
     ReadyForCreation,
-    /// Every wanted pod is there.
+    /// Every desired pod exists.
     Complete,
 }
 
-/// How many pods of which kind there are, as far as the phase depends on it.
+/// The counts of pods that determine the phase.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PhaseCounts {
-    /// Pods of other revisions than the update revision, whether they are wanted or not, that are not being deleted.
+    /// Pods of other revisions than the update revision, desired or not, that are not terminating.
     pub old: usize,
-    /// The same, being deleted.
+    /// The same, terminating.
     pub old_deleting: usize,
-    /// Wanted pods of the update revision that are not being deleted.
+    /// Desired pods of the update revision that are not terminating.
     pub new: usize,
 }
 
 impl PhaseCounts {
-    /// The phase of a set that wants `replicas` pods.
+    /// The phase of a set with this number of replicas.
     #[must_use]
     pub fn phase(self, replicas: i64) -> Phase {
         if self.old > 0 {

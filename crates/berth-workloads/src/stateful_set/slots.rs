@@ -1,4 +1,4 @@
-//! The pods that a set wants: each in its place, whole, and created in order where the policy says so.
+//! The desired pods of a set: each one exists, is complete, and is created in order if the policy requires it.
 
 use super::{
     EffectiveStrategy,
@@ -19,10 +19,10 @@ use berth_identity::Ordinal;
 use serde_json::json;
 use std::ops::ControlFlow;
 
-/// How many pods one look creates at most: what is left waits for the next look, so that one set cannot keep the others waiting.
+/// How many pods one reconcile creates at most. The rest waits for the next reconcile, so that one set cannot block the others.
 pub(super) const BURST_PODS: usize = 500;
 
-/// One pod at a time, lowest number first; ends the look where a pod has to be waited for.
+/// One pod at a time, lowest ordinal first. Ends the reconcile at a pod that others have to wait for.
 pub(super) fn ordered(work: &mut Work<'_, '_>) -> ControlFlow<()> {
     let observed = work.observed;
     for ordinal in observed.pods().attention() {
@@ -40,7 +40,7 @@ pub(super) fn ordered(work: &mut Work<'_, '_>) -> ControlFlow<()> {
     ControlFlow::Continue(())
 }
 
-/// All at once; waits for none.
+/// All at once, without waiting for any pod.
 pub(super) fn parallel(work: &mut Work<'_, '_>) {
     let observed = work.observed;
     for ordinal in observed.pods().unsettled() {
@@ -53,7 +53,7 @@ pub(super) fn parallel(work: &mut Work<'_, '_>) {
     create_all(work);
 }
 
-/// Deletes a pod that has run to its end, and makes the missing claims of one that is pending. Whether it has finished.
+/// Deletes a finished pod, and creates the missing claims of a pending one. Returns whether the pod has finished.
 fn upkeep(work: &mut Work<'_, '_>, ordinal: Ordinal, pod: &PodView) -> bool {
     let observed = work.observed;
     if pod.phase.is_finished() {
@@ -94,7 +94,7 @@ fn wait_for(work: &mut Work<'_, '_>, ordinal: Ordinal, pod: &PodView) -> bool {
     is_waiting
 }
 
-/// What waits for the pod with this number.
+/// The action that waits for the pod with this ordinal.
 pub(super) fn next(observed: &Observed<'_>, ordinal: Ordinal) -> Option<Next> {
     let (set, controlled) = (&observed.set().meta.name, observed.pods());
     let missing = controlled.missing().find(|missing| *missing != ordinal).map(|missing| Next::Create(pod_name(set, missing)));
@@ -116,7 +116,7 @@ fn create_one(work: &mut Work<'_, '_>, ordinal: Ordinal) -> ControlFlow<()> {
     ControlFlow::Break(())
 }
 
-/// Creates all that are missing in slow-start batches, so that a quota that is used up is met by few requests.
+/// Creates all missing pods in slow-start batches, so that an exhausted quota rejects few requests.
 fn create_all(work: &mut Work<'_, '_>) {
     let missing: Vec<Ordinal> = work.observed.pods().missing().take(BURST_PODS).collect();
     let mut left = &missing[..];
@@ -130,7 +130,7 @@ fn create_all(work: &mut Work<'_, '_>) {
     }
 }
 
-/// The claims that have to be made before a pod; `None` if it cannot be created yet.
+/// The claims that have to be created before a pod. `None` if the pod cannot be created yet.
 fn prepare(work: &mut Work<'_, '_>, ordinal: Ordinal) -> Option<Vec<Action>> {
     let observed = work.observed;
     let name = pod_name(&observed.set().meta.name, ordinal);
@@ -154,7 +154,7 @@ fn create(observed: &Observed<'_>, ordinal: Ordinal) -> Action {
     Action::Create { object: pod.into(), reason: Reason::PodMissing, events }
 }
 
-/// Waits for a claim that is on its way out. One that somebody deletes is also told of.
+/// Waits for a terminating claim. If a user deletes it, an event is recorded too.
 fn block(work: &mut Work<'_, '_>, verb: Verb, ordinal: Ordinal, blocked: Blocked) {
     let set = work.observed.set();
     let pod = pod_name(&set.meta.name, ordinal);
@@ -168,7 +168,7 @@ fn block(work: &mut Work<'_, '_>, verb: Verb, ordinal: Ordinal, blocked: Blocked
     work.wait(Wait::ClaimLeaving { claim, pod });
 }
 
-/// Puts a pod's identity right. Volumes cannot be changed any more: that is told once.
+/// Corrects a pod's identity labels. Its volumes cannot be changed, which is recorded once.
 fn repair(work: &mut Work<'_, '_>, ordinal: Ordinal, pod: &PodView) {
     let observed = work.observed;
     let set = observed.set();

@@ -1,4 +1,4 @@
-//! What a StatefulSet's status says.
+//! A StatefulSet's status.
 
 use super::{
     EffectiveStrategy, auto_rollback, complete_rolling_update,
@@ -23,27 +23,27 @@ const COMPLETE: &str = "RecreateComplete";
 const DELETING: &str = "Deleting all pods for Recreate update";
 const WAITING: &str = "Waiting for the termination of all pods of older revisions";
 
-/// What a Recreate update does in this look.
+/// The action of a Recreate update in this reconcile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Recreation {
     /// The strategy is another one.
     None,
     /// Deletes the old pods.
     Deleting,
-    /// Waits for the last of them.
+    /// Waits for the deletion of the last old pod.
     Waiting,
-    /// Creates what is missing: after old pods, for a new set or a larger one, or in place of pods that others deleted.
+    /// Creates missing pods: after old pods, for a new or larger set, or in place of pods that other clients deleted.
     Creating {
-        /// How many of the wanted pods are there.
+        /// How many of the desired pods exist.
         there: usize,
     },
-    /// Every new pod is there.
+    /// Every new pod exists.
     Complete,
 }
 
 impl Recreation {
-    /// The events that tell of the phase. Every look of the phase gives them, before anything is written, so that none is lost with a controller
-    /// that dies; they are recorded once for each update.
+    /// The events about the phase. Every reconcile of the phase returns them before any write, so that none is lost if the controller
+    /// crashes. Each is recorded once for an update.
     pub(super) fn events(self, observed: &Observed<'_>) -> Vec<EventRecord> {
         let (set, stored) = (observed.set(), stored(observed));
         let tell = |reason, message: &str| once_of(observed.history.number, event(set, Severity::Normal, reason, message.to_owned()));
@@ -51,7 +51,7 @@ impl Recreation {
         match self {
             Self::Deleting => vec![begun()],
             Self::Waiting => {
-                // Not where others had deleted the old pods before the update began.
+                // Not if other clients had deleted the old pods before the update began.
                 let was_deleting = is(stored, IN_PROGRESS, DELETING) && set.status.update_revision == observed.history.update;
                 was_deleting.then(begun).into_iter().chain([tell("RecreateWaitingForTermination", WAITING)]).collect()
             }
@@ -69,7 +69,7 @@ impl Recreation {
             Self::Deleting => verdict(IN_PROGRESS, DELETING),
             Self::Waiting => verdict(IN_PROGRESS, WAITING),
             Self::Creating { there } => {
-                // KEP-3541: an update is in progress until all of its pods are there. Without an update there is none in progress.
+                // KEP-3541: an update is in progress until all of its pods exist. Without an update, none is in progress.
                 let is_update = stored(observed).is_some_and(|condition| has_reason(condition, IN_PROGRESS));
                 verdict(if is_update { IN_PROGRESS } else { CREATING }, &creating(observed, there, waits))
             }
@@ -77,14 +77,14 @@ impl Recreation {
         }
     }
 
-    /// How many pods are available and not deleted in this look.
+    /// How many pods are available and not deleted in this reconcile.
     fn available(self, observed: &Observed<'_>) -> i64 {
         let stays = matches!(self, Self::Deleting | Self::Waiting).then_some(&*observed.history.update);
         observed.pods().available(stays)
     }
 }
 
-/// How far the creation is, and what it waits for or why it failed. Says the same as long as that is so: every change is a write.
+/// The number of existing pods, and the wait or the failure. The text is stable while these are, because every change is a write.
 fn creating(observed: &Observed<'_>, there: usize, waits: &[Wait]) -> String {
     let text = format!("{there} of {} pods of revision {} exist", observed.ordinals.replicas, observed.history.update);
     let lasting = |wait: &Wait| match wait.clone() {
@@ -107,7 +107,7 @@ fn is(stored: Option<&StatefulSetCondition>, reason: &str, message: &str) -> boo
     stored.is_some_and(|condition| has_reason(condition, reason) && condition.message.as_deref() == Some(message))
 }
 
-/// The status after this look. `leaving` pods of the current revision are deleted in it.
+/// The status after this reconcile, which deletes `leaving` pods of the current revision.
 pub(super) fn status(observed: &Observed<'_>, leaving: i32, recreation: Recreation, waits: &[Wait]) -> StatefulSetStatus {
     let (set, history) = (observed.set(), &observed.history);
     let mut status = StatefulSetStatus {
@@ -128,7 +128,7 @@ pub(super) fn status(observed: &Observed<'_>, leaving: i32, recreation: Recreati
     status
 }
 
-/// Whether a status is worth a write. As upstream the number of collisions alone is not; conditions are written with their gate only.
+/// Whether a status requires a write. As upstream, the number of collisions alone does not. Conditions are written only with their gate.
 pub(super) fn differs(observed: &Observed<'_>, status: &StatefulSetStatus) -> bool {
     let mut stored = observed.set().status.clone();
     stored.collision_count = status.collision_count;
@@ -138,7 +138,7 @@ pub(super) fn differs(observed: &Observed<'_>, status: &StatefulSetStatus) -> bo
     stored != *status
 }
 
-/// Whether more has changed than counts: pods that come one after the other need not be counted one by one.
+/// Whether more has changed than counts: pods that become ready one after the other need no write each.
 pub(super) fn is_news(stored: &StatefulSetStatus, new: &StatefulSetStatus) -> bool {
     let revisions =
         |status: &StatefulSetStatus| (status.observed_generation, status.current_revision.clone(), status.update_revision.clone());
@@ -149,7 +149,7 @@ pub(super) fn is_news(stored: &StatefulSetStatus, new: &StatefulSetStatus) -> bo
     revisions(stored) != revisions(new) || verdicts(stored) != verdicts(new)
 }
 
-/// Whether every wanted pod is there and available, and no other.
+/// Whether every desired pod exists and is available, and no other pod exists.
 pub(super) fn has_all(observed: &Observed<'_>, status: &StatefulSetStatus) -> bool {
     let counts = [status.replicas, status.ready_replicas, status.available_replicas];
     counts.iter().all(|count| i64::from(*count) == observed.ordinals.replicas)
@@ -171,7 +171,7 @@ fn conditions(observed: &Observed<'_>, recreation: Recreation, waits: &[Wait]) -
     conditions
 }
 
-/// Sets a condition; one that says the same already stays as it is, and one with the same status keeps its transition time.
+/// Sets a condition. An equal condition does not change, and one with the same status keeps its transition time.
 fn set(conditions: &mut Vec<StatefulSetCondition>, type_: &str, verdict: Verdict, now: Timestamp) {
     let place = conditions.iter().position(|condition| condition.type_ == type_);
     let old = place.map(|place| &conditions[place]);
@@ -192,7 +192,7 @@ fn set(conditions: &mut Vec<StatefulSetCondition>, type_: &str, verdict: Verdict
     }
 }
 
-/// How far a rolling update, or one by hand, is. It has no deadline, so it never fails.
+/// The progress of a rolling update or a manual one. Without a deadline, it never fails.
 fn progress(observed: &Observed<'_>) -> Verdict {
     let controlled = observed.pods();
     let is_settled = controlled.unavailable_slots() == 0 && controlled.condemned().next().is_none();
@@ -214,7 +214,8 @@ fn progress(observed: &Observed<'_>) -> Verdict {
     }
 }
 
-/// Pods that are on their way out, or are deleted in this look, make nothing available; `status.availableReplicas` counts them until they are gone.
+/// Terminating pods, or pods deleted in this reconcile, do not count as available. `status.availableReplicas` counts them until their
+/// deletion.
 fn availability(observed: &Observed<'_>, recreation: Recreation) -> Verdict {
     let wanted = observed.ordinals.replicas;
     let required = match observed.strategy {

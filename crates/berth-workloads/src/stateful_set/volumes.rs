@@ -1,4 +1,5 @@
-//! The claims of a set's pods: created before the pod, with the owners that the retention policy asks for, whether or not the pod exists.
+//! The claims of a set's pods. They are created before the pod, with the owners that the retention policy requires, whether the pod exists
+//! or not.
 
 use super::{
     Claim, ClaimOwner, Ordinals, PodMembership, StatefulSetState, claim_owner,
@@ -26,7 +27,7 @@ use std::{
     sync::Arc,
 };
 
-/// The claims of a set's pods, and what the set says of them.
+/// The claims of a set's pods, and the set's policy for them.
 pub(super) struct Claims<'a> {
     set: &'a StatefulSetView,
     found: &'a BTreeMap<String, Arc<ClaimView>>,
@@ -39,9 +40,9 @@ impl<'a> Claims<'a> {
     }
 }
 
-/// Of these numbers, those whose claims do not go with whom they should, or are another's, whether the pods are wanted or not, and exist or not. To
-/// be looked at again after a change of the set's spec, of the pod, also its removal, or of one of its claims. `found` are the claims of the candidates that
-/// there are, by the names that [`claim_names`] gives.
+/// Of these ordinals, those whose claims have wrong owners or belong to another object, whether the pods are desired or exist. A change of
+/// the set's spec, of the pod (including its deletion), or of one of its claims requires a new check. `found` contains the candidates'
+/// existing claims, by the names that [`claim_names`] returns.
 #[must_use]
 pub fn claims_in_doubt(
     set: &StatefulSetView,
@@ -57,19 +58,19 @@ pub fn claims_in_doubt(
     candidates.into_iter().filter(is_wrong).collect()
 }
 
-/// What keeps a pod from being created, or its missing claims.
+/// What prevents the creation of a pod or its missing claims.
 pub(super) enum Readiness {
-    /// A claim still goes with a former pod or set, or is being deleted.
+    /// A claim belongs to a former pod or set, or is terminating.
     Wait(Blocked),
     /// These writes to claims come first.
     Prepare(Vec<Action>),
 }
 
-/// A claim that is on its way out.
+/// A claim that will be deleted.
 pub(super) enum Blocked {
-    /// It goes with a former pod or set of the same name.
+    /// A former pod or set of the same name owns it.
     Stale(String),
-    /// It is being deleted.
+    /// It is terminating.
     Deleting(String),
 }
 
@@ -78,12 +79,12 @@ fn templates(set: &StatefulSetView) -> impl Iterator<Item = (&PersistentVolumeCl
     templates.filter_map(|template| Some((template, template.metadata.name.as_deref()?)))
 }
 
-/// Whether the set's pods have claims at all.
+/// Whether the set's pods have claims.
 pub(super) fn has_templates(set: &StatefulSetView) -> bool {
     templates(set).next().is_some()
 }
 
-/// The names of the claims of the pods with these numbers, whether or not they exist.
+/// The names of the claims of the pods with these ordinals, whether they exist or not.
 pub fn claim_names(set: &StatefulSetView, ordinals: impl IntoIterator<Item = Ordinal>) -> impl Iterator<Item = String> {
     let of_pod = move |ordinal: Ordinal| templates(set).map(move |(_, template)| claim_name(template, &set.meta.name, ordinal));
     ordinals.into_iter().flat_map(of_pod)
@@ -95,10 +96,10 @@ fn named<'a>(claims: &Claims<'a>, template: &str, ordinal: Ordinal) -> (String, 
     (name, claim)
 }
 
-/// Looks at the claims of a pod that is missing or pending. None is used that is about to go with a pod or set that is no more: what the new pod writes
-/// would go with it. One that goes with a former pod is waited for where claims go with their pods; where they stay, [`References`] has put it right
-/// (upstream makes the pod on it, and the garbage collector takes it). One that goes with a former set is waited for, so that a set that is created again finds
-/// nothing of the last one.
+/// Checks the claims of a missing or pending pod. A claim that will be deleted with a former pod or set is not used, because the new pod's
+/// data would be deleted with it. If claims are deleted with their pods, the plan waits for the claim of a former pod. If they are
+/// retained, [`References`] has corrected the owner. (Upstream creates the pod with that claim, and the garbage collector deletes it.) The
+/// plan also waits for the claim of a former set, so that a recreated set does not reuse the former one's data.
 pub(super) fn readiness(claims: &Claims<'_>, ordinal: Ordinal, pod: Option<&PodView>) -> Readiness {
     let (pod, set) = (named_pod(claims, ordinal, pod), set_reference(claims));
     let mut writes = Vec::new();
@@ -119,7 +120,7 @@ pub(super) fn readiness(claims: &Claims<'_>, ordinal: Ordinal, pod: Option<&PodV
     Readiness::Prepare(writes)
 }
 
-/// The pod with this number as claims refer to it; one that is missing has no uid.
+/// The pod with this ordinal as claims refer to it. A missing pod has no uid.
 fn named_pod(claims: &Claims<'_>, ordinal: Ordinal, pod: Option<&PodView>) -> OwnerReference {
     let missing = || OwnerReference {
         api_version: "v1".to_owned(),
@@ -130,7 +131,7 @@ fn named_pod(claims: &Claims<'_>, ordinal: Ordinal, pod: Option<&PodView>) -> Ow
     pod.map_or_else(missing, pod_reference)
 }
 
-/// With which pod of this name a claim goes.
+/// The relation of a claim to the pods of this name.
 fn with_pod(claim: &ClaimView, pod: &OwnerReference) -> Claim {
     if goes_with_former(&claim.meta, pod) {
         Claim::OfFormerPod
@@ -141,12 +142,12 @@ fn with_pod(claim: &ClaimView, pod: &OwnerReference) -> Claim {
     }
 }
 
-/// Whether an object goes with a former one of this name.
+/// Whether a former object of this name owns an object.
 fn goes_with_former(object: &Meta, own: &OwnerReference) -> bool {
     object.owners.iter().any(|owner| is_former(owner, own))
 }
 
-/// Whether it is of this name, and another: the one before it.
+/// Whether the owner has the same name but another uid, so it is a former object.
 fn is_former(owner: &OwnerReference, own: &OwnerReference) -> bool {
     (&owner.api_version, &owner.kind, &owner.name) == (&own.api_version, &own.kind, &own.name) && owner.uid != own.uid
 }
@@ -155,7 +156,7 @@ fn create(claims: &Claims<'_>, template: &PersistentVolumeClaim, name: String, o
     let set = claims.set;
     let mut labels = template.metadata.labels.clone().unwrap_or_default();
     labels.extend(set.spec.selector.iter().filter_map(|selector| selector.match_labels.clone()).flatten());
-    // A pod that is wanted is never the owner, so the owner is known before the pod is there.
+    // A desired pod is never the owner, so the owner is known before the pod exists.
     let owner = wanted_owner(claims, PodMembership::InRange).map(|_| set_reference(claims));
     let mut annotations = template.metadata.annotations.clone().unwrap_or_default();
     if claims.retention.when_scaled == RetentionPolicy::Delete {
@@ -186,7 +187,7 @@ fn wanted_owner(claims: &Claims<'_>, membership: PodMembership) -> Option<ClaimO
     claim_owner(claims.retention.when_scaled, claims.retention.when_deleted, membership)
 }
 
-/// What puts the owner references of a set's claims right, and deletes those that nothing else would.
+/// The writes that correct the owner references of a set's claims, and delete claims that no other controller deletes.
 #[derive(Default)]
 pub(super) struct References {
     pub(super) writes: Vec<Action>,
@@ -194,8 +195,8 @@ pub(super) struct References {
 }
 
 impl References {
-    /// For all claims of the set: of pods that are wanted and of those that are not, whether or not the pod exists or terminates. None where the
-    /// set itself is being deleted: then they are the garbage collector's.
+    /// Covers all claims of the set, whether their pods are desired, exist or are terminating. Empty if the set itself is terminating: the
+    /// garbage collector handles them then.
     pub(super) fn observe(state: &StatefulSetState) -> Self {
         let mut all = Self::default();
         if state.set.meta.deleted.is_none() {
@@ -242,11 +243,11 @@ impl References {
 #[derive(Clone, Copy)]
 struct Named {
     ordinal: Ordinal,
-    /// No pod has it. Another's pod, or one that is about to be adopted, may use the claims.
+    /// Whether no pod has the name. Another owner's pod, or one that is about to be adopted, may use the claims.
     is_free: bool,
 }
 
-/// The claims of one number, whose pod may be missing.
+/// The claims of one ordinal, whose pod may be missing.
 struct OfPod<'c, 'a> {
     claims: &'c Claims<'a>,
     pod: Option<&'c PodView>,
@@ -257,14 +258,14 @@ struct OfPod<'c, 'a> {
 
 impl<'c, 'a> OfPod<'c, 'a> {
     fn new(claims: &'c Claims<'a>, name: Named, pod: Option<&'c PodView>, membership: PodMembership) -> Self {
-        // A pod that does not exist cannot be the owner.
+        // A missing pod cannot be the owner.
         let wanted = wanted_owner(claims, if pod.is_some() { membership } else { PodMembership::InRange });
         let owners = Owners { pod: named_pod(claims, name.ordinal, pod), wanted, set: set_reference(claims) };
         Self { claims, pod, name, membership, owners }
     }
 
-    /// Whether the claim is the set's and its owners are to be put right. One that goes with a former set, or with a former pod as the policy says, is
-    /// the garbage collector's.
+    /// Whether the claim belongs to the set and its owners must be corrected. The garbage collector handles a claim of a former set, and a
+    /// claim of a former pod if the policy is Delete.
     fn concerns(&self, claim: &ClaimView) -> bool {
         let with_former_pod = goes_with_former(&claim.meta, &self.owners.pod);
         let is_collected = self.pod.is_some() || self.claims.retention.when_scaled == RetentionPolicy::Delete;
@@ -274,14 +275,15 @@ impl<'c, 'a> OfPod<'c, 'a> {
         is_own && !is_stale && claim.meta.deleted.is_none()
     }
 
-    /// Whether the claim has the labels that the set gives to its claims. The name alone may be another set's as well: `a-b-c-0` is that of `b-c` and
-    /// of `c`.
+    /// Whether the claim has the labels that the set gives to its claims. The name alone is ambiguous: `a-b-c-0` can belong to `b-c` or to
+    /// `c`.
     fn is_labeled(&self, claim: &ClaimView) -> bool {
         let mut labels = self.claims.set.spec.selector.iter().filter_map(|selector| selector.match_labels.as_ref()).flatten();
         labels.all(|(key, value)| claim.meta.labels.get(key) == Some(value.as_str()))
     }
 
-    /// Whether the claim is to be deleted: its number became unwanted while `whenScaled` said Delete, its pod does not exist, and no other object keeps it.
+    /// Whether the claim must be deleted: the set lost its ordinal while `whenScaled` was Delete, its pod does not exist, and no other
+    /// object owns it.
     fn is_to_go(&self, claim: &ClaimView) -> bool {
         let is_unwanted = self.membership == PodMembership::Condemned && self.claims.retention.when_scaled == RetentionPolicy::Delete;
         is_unwanted
@@ -291,7 +293,8 @@ impl<'c, 'a> OfPod<'c, 'a> {
             && claim.meta.owners.iter().all(|owner| self.owners.is_own(owner))
     }
 
-    /// Whether the claim is to be marked as one that goes when its pod is scaled away. A claim that was unwanted before the policy said Delete stays.
+    /// Whether to mark the claim for deletion when its pod is scaled down. A claim whose ordinal was out of range before the policy was
+    /// Delete remains.
     fn mark(&self, claim: &ClaimView) -> bool {
         self.claims.retention.when_scaled == RetentionPolicy::Delete
             && (self.membership == PodMembership::InRange || claim.goes_when_scaled)
@@ -310,7 +313,7 @@ fn conflict(claims: &Claims<'_>, claim: &str) -> EventRecord {
     warn_once(claims.set, "ConflictingController", message)
 }
 
-/// The write that gives a claim these owners and this mark; `None` if it has them.
+/// The write that sets these owners and this mark. `None` if the claim has them.
 fn write(claim: &ClaimView, owners: &[OwnerReference], mark: bool) -> Option<Action> {
     let mut metadata = json!({});
     if *owners != *claim.meta.owners {
@@ -329,7 +332,7 @@ fn write(claim: &ClaimView, owners: &[OwnerReference], mark: bool) -> Option<Act
     })
 }
 
-/// Deletes the claim in this version only: one that was given to another object meanwhile stays.
+/// Deletes only this version of the claim. A claim that was reassigned meanwhile remains.
 fn delete(of_pod: &OfPod<'_, '_>, name: &str, claim: &ClaimView) -> Action {
     let set = of_pod.claims.set;
     Action::Delete {
@@ -344,7 +347,7 @@ fn delete(of_pod: &OfPod<'_, '_>, name: &str, claim: &ClaimView) -> Action {
 /// The value of [`BERTH_WHEN_SCALED`].
 const DELETE: &str = "Delete";
 
-/// The two objects that a claim may go with.
+/// The two objects that can own a claim.
 struct Owners {
     set: OwnerReference,
     pod: OwnerReference,
@@ -356,12 +359,12 @@ impl Owners {
         owner.uid == self.set.uid || owner.uid == self.pod.uid
     }
 
-    /// Whether another object manages the claim: not the set, and neither its pod nor a former one.
+    /// Whether another object controls the claim: neither the set nor its present or former pod.
     fn is_others(&self, claim: &Meta) -> bool {
         claim.controller().is_some_and(|owner| self.is_kept(owner))
     }
 
-    /// Whether a reference stays whatever the policy says.
+    /// Whether a reference remains whatever the policy.
     fn is_kept(&self, owner: &OwnerReference) -> bool {
         !self.is_own(owner) && !is_former(owner, &self.pod)
     }

@@ -1,4 +1,4 @@
-//! One look's decisions, collected and put in order of writing.
+//! Collects the decisions of one reconcile and orders their writes.
 
 use super::{
     auto_rollback,
@@ -22,20 +22,20 @@ use serde_json::json;
 enum StatusStage {
     /// Together with the first writes to pods.
     Beside,
-    /// Before them, if it tells of more than counts: of which revision pods are replaced, above all.
+    /// Before them, if more than its counts change: for example, which revision's pods are replaced.
     FirstIfNews,
-    /// Before them: what they do must be known to whoever takes over after a crash.
+    /// Before them: after a crash, the next leader must know what the writes do.
     First,
 }
 
 pub(super) struct Work<'o, 'a> {
     pub(super) observed: &'o Observed<'a>,
-    /// Puts the owners of claims right, before anything is done to pods.
+    /// Corrects the owners of claims before any write to a pod.
     references: Vec<Action>,
     stages: Vec<Vec<Action>>,
     beside: Vec<Action>,
     status: StatusStage,
-    /// Pods of the current revision that this look deletes for the update.
+    /// Pods of the current revision that this reconcile deletes for the update.
     leaving: i32,
     pub(super) recreation: Recreation,
     waits: Vec<Wait>,
@@ -43,7 +43,7 @@ pub(super) struct Work<'o, 'a> {
 }
 
 impl<'o, 'a> Work<'o, 'a> {
-    /// There is no work on pods without a look at the owners of their claims.
+    /// Starts with the corrections of the claims' owners, which always precede work on pods.
     pub(super) fn new(observed: &'o Observed<'a>, references: References) -> Self {
         Self {
             observed,
@@ -58,14 +58,14 @@ impl<'o, 'a> Work<'o, 'a> {
         }
     }
 
-    /// Adds writes that come after all before.
+    /// Adds writes that follow all earlier ones.
     pub(super) fn then(&mut self, actions: Vec<Action>) {
         if !actions.is_empty() {
             self.stages.push(actions);
         }
     }
 
-    /// Adds writes that depend on no others: they run with the first ones.
+    /// Adds independent writes: they run with the first ones.
     pub(super) fn beside(&mut self, actions: Vec<Action>) {
         self.beside.extend(actions);
     }
@@ -78,15 +78,15 @@ impl<'o, 'a> Work<'o, 'a> {
         self.events.push(event);
     }
 
-    /// The status is written before anything is done to pods.
+    /// Writes the status before any write to a pod.
     pub(super) fn status_first(&mut self) {
         self.status = StatusStage::First;
     }
 
-    /// Deletes pods of older revisions for the update, once the status says to which; without a partition once it says that they leave, too, as a pod
-    /// that is missing gets its revision by that.
+    /// Deletes pods of older revisions for the update after the status names the update revision. Without a partition, the status must also
+    /// report the deletions first, because they determine the revision of a missing pod.
     ///
-    /// Those that are not available cost an update nothing only in this version: one that has become available meanwhile stays.
+    /// An unavailable pod is only deleted in this version: one that has become available meanwhile stays.
     pub(super) fn replace(&mut self, pods: &[&PodView], broken: &[&PodView]) {
         let observed = self.observed;
         let current = |pod: &&&PodView| super::revision_of(pod) == observed.history.current;
@@ -97,13 +97,13 @@ impl<'o, 'a> Work<'o, 'a> {
             Some(_) => (),
         }
         let deletes = pods.iter().map(|pod| delete(observed, pod, Reason::Outdated));
-        // What else was to be written to those would make them another version; nobody needs it any more.
+        // Other writes to those pods would change their version, and are no longer necessary.
         self.beside.retain(|action| !broken.iter().any(|pod| is_about(action, pod)));
         let guarded = broken.iter().map(|pod| delete_version(observed, pod, Reason::OutdatedUnavailable));
         self.then(guarded.chain(deletes).collect());
     }
 
-    /// Deletes a pod that is not ready, in this version only, so that one that became ready meanwhile stays.
+    /// Deletes an unready pod in this version only, so that one that became ready meanwhile stays.
     pub(super) fn repair(&mut self, pod: &PodView) {
         let observed = self.observed;
         let history = &observed.history;
@@ -127,7 +127,7 @@ impl<'o, 'a> Work<'o, 'a> {
         }]);
     }
 
-    /// A pod that is being deleted, to show what a wait hangs on.
+    /// A terminating pod, for the text of a wait.
     pub(super) fn terminating(&self, pod: &PodView) -> Option<TerminatingPod> {
         Some(TerminatingPod {
             name: pod.meta.name.to_string(),
@@ -136,9 +136,8 @@ impl<'o, 'a> Work<'o, 'a> {
         })
     }
 
-    /// Puts the writes in order: the revision that pods name, the status, the pods. Old revisions are deleted with the status, whatever
-    /// becomes of the pods (kubernetes#85690). The owners of claims are written with what is first of these, and no write to a pod is before
-    /// them.
+    /// Orders the writes: the revision that pods refer to, the status, the pods. Old revisions are deleted with the status, whatever
+    /// happens to the pods (kubernetes#85690). The owners of claims are written with the first of these, before any write to a pod.
     pub(super) fn finish(mut self) -> Plan {
         let observed = self.observed;
         if observed.set().meta.deleted.is_none() {
@@ -203,10 +202,11 @@ impl<'o, 'a> Work<'o, 'a> {
     }
 }
 
-/// How long a pod may be without a node until that is recorded: for a moment its volumes are not bound yet, or others have not left their places.
+/// How long a pod may be without a node until that is recorded: its volumes may not be bound yet, or terminating pods may still use the
+/// resources.
 const UNSCHEDULED_WITHIN: SignedDuration = SignedDuration::from_secs(10);
 
-/// The causes of pods of the update revision that do not come up, and from when on each is recorded.
+/// The causes of pods of the update revision that do not become ready, and from when on each is recorded.
 fn failures(observed: &Observed<'_>) -> impl Iterator<Item = (Option<Timestamp>, Cause)> {
     let causes = observed.pods().failing(&observed.history.update).filter_map(|pod| Some((pod, cause::of_pod(pod)?)));
     causes.map(|(pod, cause)| {
@@ -215,12 +215,12 @@ fn failures(observed: &Observed<'_>) -> impl Iterator<Item = (Option<Timestamp>,
     })
 }
 
-/// When the first failure is to be recorded that is not yet.
+/// When the next failure is due to be recorded.
 fn next_failure(observed: &Observed<'_>) -> Option<Timestamp> {
     failures(observed).filter_map(|(from, _)| from).filter(|from| observed.state.now < *from).min()
 }
 
-/// An event where a pod of the update revision does not come up: once for each revision and kind of cause.
+/// An event about a pod of the update revision that does not become ready, once for each revision and kind of cause.
 fn failing_pods(observed: &Observed<'_>) -> Option<EventRecord> {
     let update = &observed.history.update;
     let (_, cause) = failures(observed).find(|(from, _)| from.is_none_or(|from| from <= observed.state.now))?;
@@ -229,17 +229,17 @@ fn failing_pods(observed: &Observed<'_>) -> Option<EventRecord> {
     Some(EventRecord { repeat, ..event(observed.set(), Severity::Warning, "NewPodsFailing", message) })
 }
 
-/// Deletes a pod, whatever version of it there is: a change of its status must not save it.
+/// Deletes a pod in any version, because a status update must not prevent it.
 pub(super) fn delete(observed: &Observed<'_>, pod: &PodView, reason: Reason) -> Action {
     delete_target(observed, pod.reference().in_any_version(), reason)
 }
 
-/// Whether it writes to this object.
+/// Whether the action writes to this pod.
 fn is_about(action: &Action, pod: &PodView) -> bool {
     matches!(action, Action::Patch { target, .. } | Action::Delete { target, .. } if target.uid == pod.meta.uid)
 }
 
-/// Deletes a pod, if it is still as the plan sees it.
+/// Deletes a pod if it still has the version in the plan.
 fn delete_version(observed: &Observed<'_>, pod: &PodView, reason: Reason) -> Action {
     delete_target(observed, pod.reference(), reason)
 }

@@ -1,5 +1,5 @@
-//! What a workload's owner chooses among, parsed from the texts of the spec and of berth's annotations. Whether a choice counts is for plans to
-//! say, by their gates.
+//! The choices of a workload's owner, parsed from the spec and from berth's annotations. Plans decide by their gates whether a choice
+//! counts.
 
 use berth_api::{
     annotations::{
@@ -32,10 +32,10 @@ pub struct DeploymentChoices {
     pub steps: Result<Vec<Step>, StepsError>,
 }
 
-/// When a template that fails gives way to one that was complete.
+/// When a failed template is rolled back to a complete one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum AutoRollback {
-    /// When somebody says so.
+    /// Only on request.
     #[default]
     Never,
     /// When its rollout misses the progress deadline.
@@ -52,25 +52,25 @@ impl AutoRollback {
     }
 }
 
-/// How a Deployment's pods of an older template give way.
+/// How a Deployment replaces its pods of an older template.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum DeploymentStrategy {
     /// Step by step, within limits.
     #[default]
     RollingUpdate,
-    /// All go before the first new one comes.
+    /// All are deleted before the first new one is created.
     Recreate,
 }
 
-/// When pods that replace others are created (KEP-5882).
+/// When replacement pods are created (KEP-5882).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PodReplacementPolicy {
-    /// As upstream without the field: Recreate waits on a rollout but not on scaling, RollingUpdate never waits.
+    /// As upstream without the field: Recreate waits during a rollout but not during scaling, and RollingUpdate never waits.
     #[default]
     Unset,
-    /// When the pods they replace are being deleted.
+    /// When the former pods are terminating.
     TerminationStarted,
-    /// When the pods they replace are gone.
+    /// When the former pods are deleted.
     TerminationComplete,
 }
 
@@ -83,7 +83,7 @@ impl PodReplacementPolicy {
         }
     }
 
-    /// What an annotation says; a text that is no policy counts as unset.
+    /// Parses an annotation. An unknown text counts as unset.
     pub(super) fn of_annotation(annotations: &BTreeMap<String, String>, key: &str) -> Self {
         annotations.get(key).and_then(|text| Self::parse(text).ok()).unwrap_or_default()
     }
@@ -116,20 +116,20 @@ impl Default for DeploymentChoices {
     }
 }
 
-/// Of a StatefulSet.
+/// The choices of a StatefulSet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StatefulSetChoices {
     /// `spec.updateStrategy.type`, and berth's annotation.
     pub strategy: UpdateStrategy,
     /// `spec.podManagementPolicy`.
     pub management: PodManagement,
-    /// Whether berth's annotation asks to delete unready pods of older revisions that hold a rolling update up.
+    /// Whether berth's annotation requests the deletion of unready pods of older revisions that block a rolling update.
     pub repairs: bool,
     /// `spec.persistentVolumeClaimRetentionPolicy`.
     pub retention: Retention,
-    /// berth's annotation; a text that is none of its values counts as unset.
+    /// berth's annotation. An unknown text counts as unset.
     pub auto_rollback: AutoRollback,
-    /// How long an update may stand still, by berth's annotation; a text that is no time counts as unset.
+    /// How long an update may make no progress, from berth's annotation. A text that is not a number of seconds counts as unset.
     pub progress_deadline: Option<SignedDuration>,
 }
 
@@ -139,15 +139,15 @@ pub enum UpdateStrategy {
     /// One after the other.
     #[default]
     RollingUpdate,
-    /// When somebody deletes them; also what a text that names no strategy comes to.
+    /// When a user deletes them. Also the meaning of an unknown text.
     OnDelete,
-    /// All go before the first new one comes (KEP-3541).
+    /// All are deleted before the first new one is created (KEP-3541).
     Recreate,
-    /// OnDelete, for controllers that do not know berth's annotation, and Recreate for those that do.
+    /// Recreate for controllers that support berth's annotation, and OnDelete for all others.
     RecreateByAnnotation,
 }
 
-/// In which order a StatefulSet's pods come and go.
+/// The order in which a StatefulSet's pods are created and deleted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PodManagement {
     /// One after the other.
@@ -157,22 +157,22 @@ pub enum PodManagement {
     Parallel,
 }
 
-/// With whom a StatefulSet's claims go.
+/// The retention of a StatefulSet's claims.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Retention {
-    /// When their pod is no longer wanted.
+    /// When the set no longer has their ordinal.
     pub when_scaled: RetentionPolicy,
     /// When the set is deleted.
     pub when_deleted: RetentionPolicy,
 }
 
-/// What becomes of a claim when what it was for goes.
+/// What happens to a claim that is no longer needed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum RetentionPolicy {
-    /// It stays.
+    /// It remains.
     #[default]
     Retain,
-    /// It goes too.
+    /// It is deleted.
     Delete,
 }
 
@@ -186,7 +186,7 @@ impl UpdateStrategy {
         }
     }
 
-    /// Whether Recreate is asked for, in whichever way.
+    /// Whether Recreate is requested, by the field or by the annotation.
     #[must_use]
     pub fn asks_for_recreate(self) -> bool {
         matches!(self, Self::Recreate | Self::RecreateByAnnotation)

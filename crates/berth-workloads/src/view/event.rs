@@ -6,14 +6,14 @@ use berth_identity::{Revision, Uid};
 use jiff::Timestamp;
 use serde::Deserialize;
 
-/// What is read of an event (`v1`): whom it is about, and what it says.
+/// What is read of an event (`v1`): its object, its reason and its message.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct EventView {
     /// The uid of the object that it is about.
     pub about_uid: Uid,
     /// CamelCase.
     pub reason: String,
-    /// For people.
+    /// The message for users.
     pub message: String,
     /// When it was last seen.
     pub last: Option<Timestamp>,
@@ -53,7 +53,7 @@ impl EventView {
     /// Reads an event's JSON.
     ///
     /// # Errors
-    /// The text is no JSON, or a field has another type than an event's.
+    /// The text is not valid JSON, or a field has another type than an event's.
     pub fn decode(json: &[u8]) -> Result<Self, serde_json::Error> {
         let wire: EventWire = from_json(json)?;
         let about = wire.involved_object.unwrap_or_default();

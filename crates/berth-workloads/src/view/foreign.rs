@@ -1,4 +1,4 @@
-//! Which other controllers wrote what controllers alone write, as `managedFields` say.
+//! Writes by other controllers to fields that only controllers write, from `managedFields`.
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ManagedFieldsEntry;
@@ -8,7 +8,7 @@ use serde::{
 };
 use std::{borrow::Cow, fmt};
 
-/// How the names of all field managers of berth begin.
+/// The prefix of the names of all field managers of berth.
 const OWN: &str = "berth";
 
 /// A write by a field manager that is not berth's.
@@ -25,14 +25,14 @@ pub struct ForeignWrite {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ForeignWrites {
-    /// Of the status.
+    /// The last write to the status.
     pub status: Option<ForeignWrite>,
-    /// Of the object, by a manager that set its owners: as a rule the controller that created it.
+    /// The last write to the object by a manager that set its owners: usually the controller that created it.
     pub owned: Option<ForeignWrite>,
 }
 
 impl ForeignWrites {
-    /// What the typed `managedFields` of an object say; `None`: all is berth's.
+    /// Reads the typed `managedFields` of an object. `None` if all managers are berth's.
     pub(super) fn of(entries: Option<&[ManagedFieldsEntry]>) -> Option<Box<Self>> {
         let mut found = Self::default();
         for entry in entries.unwrap_or_default() {
@@ -62,7 +62,7 @@ impl ForeignWrites {
     }
 }
 
-/// `managedFields`, read without a tree of what they hold.
+/// `managedFields`, read without building a tree of their content.
 #[derive(Default)]
 pub(super) struct ManagedFields(pub(super) Option<Box<ForeignWrites>>);
 
@@ -78,7 +78,7 @@ struct Entry<'a> {
     fields_v1: Fields,
 }
 
-/// Whether the fields hold `f:metadata.f:ownerReferences`.
+/// Whether the fields contain `f:metadata.f:ownerReferences`.
 #[derive(Default)]
 struct Fields(bool);
 
@@ -111,7 +111,7 @@ impl<'de> Deserialize<'de> for Fields {
     }
 }
 
-/// Whether a member is in an object, and this one in it.
+/// Whether an object has a member, and that member has this one.
 struct Within(&'static str, Option<&'static str>);
 
 impl<'de> Visitor<'de> for Within {
@@ -169,7 +169,7 @@ mod tests {
         entry
     }
 
-    /// `STATUS OWNED`, each as `MANAGER@SECOND`; both ways of reading agree.
+    /// `STATUS OWNED`, each as `MANAGER@SECOND`. Both ways of reading must agree.
     #[track_caller]
     fn check(entries: &[Value], wanted: &str) {
         let text = json!(entries).to_string();

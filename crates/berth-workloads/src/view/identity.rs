@@ -1,19 +1,19 @@
-//! What every view has: how it is read, and of which object it is.
+//! The common part of all views: how a view is decoded, and the identity of its object.
 
 use berth_api::Object;
 use berth_identity::{GroupResource, Name, Namespace, ObjectKey, ObjectRef, Revision, Uid};
 use bytes::Bytes;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
-/// What somebody reads of the objects of one resource.
+/// A view of the objects of one resource: the fields that a controller or a reader needs.
 pub trait View: Send + Sync + Sized + 'static {
-    /// Reads an object's JSON; `revision` is its resource version.
+    /// Decodes an object's JSON. `revision` is its resource version.
     ///
     /// # Errors
-    /// The text is no JSON, or a field that is read has another type than the kind's.
+    /// The text is not valid JSON, or a field of the view has another type than the kind's.
     fn decode(json: &[u8], revision: Revision) -> Result<Self, serde_json::Error>;
 
-    /// As [`View::decode`], of bytes that a view which keeps them need not copy.
+    /// As [`View::decode`], for shared bytes that a view can keep without a copy.
     ///
     /// # Errors
     /// Those of [`View::decode`].
@@ -21,12 +21,12 @@ pub trait View: Send + Sync + Sized + 'static {
         Self::decode(json, revision)
     }
 
-    /// As [`View::decode_shared`], of an object that is read already, and that those bytes are. `None`: nobody but the bytes says it.
+    /// As [`View::decode_shared`], for an object that is already decoded from those bytes. `None` if the view requires the bytes.
     fn of_object(_object: &dyn Object, _json: &Bytes, _revision: Revision) -> Option<Self> {
         None
     }
 
-    /// Of which object it is.
+    /// The identity of the object.
     fn identity(&self) -> Identity<'_>;
 
     /// `metadata.namespace` and `metadata.name`.
@@ -40,7 +40,7 @@ pub trait View: Send + Sync + Sized + 'static {
     }
 }
 
-/// An object, and whether it is to stay.
+/// An object, and whether it is terminating.
 #[derive(Clone, Copy, Debug)]
 pub struct Identity<'a> {
     /// `metadata.namespace`; `None` for cluster-scoped objects.
@@ -49,7 +49,7 @@ pub struct Identity<'a> {
     pub name: &'a Name,
     /// `metadata.uid`.
     pub uid: &'a Uid,
-    /// Whether `metadata.deletionTimestamp` is set; false where nobody asks.
+    /// Whether `metadata.deletionTimestamp` is set. False if no reader of the view needs it.
     pub is_being_deleted: bool,
 }
 

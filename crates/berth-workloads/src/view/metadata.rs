@@ -1,4 +1,4 @@
-//! An object's metadata without what nobody plans by.
+//! An object's metadata without the fields that no plan reads.
 
 use crate::{owners::OwnerReferences, selector::Labels};
 use berth_identity::{Name, Namespace, Uid};
@@ -9,8 +9,8 @@ use serde::{
 };
 use std::{borrow::Cow, collections::BTreeMap, fmt};
 
-/// The metadata of an object of any kind, as views decode it. `managedFields` is left out: it is the largest part of many objects, and as a tree
-/// costs more than all the rest.
+/// The metadata of an object of any kind, as views decode it. `managedFields` is left out: it is the largest part of many objects, and its
+/// tree would cost more than all the rest.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct WireMetadata {
@@ -34,17 +34,17 @@ pub struct WireMetadata {
     pub deletion_timestamp: Option<Time>,
 }
 
-/// Reads `metadata` of an object's JSON, and nothing behind it: most of an object is behind it.
+/// Reads `metadata` of an object's JSON and nothing after it, because most of an object comes after it.
 ///
 /// # Errors
-/// The text up to there is no JSON, the object has no metadata, or that is no `M`.
+/// The text up to there is not valid JSON, the object has no metadata, or the metadata is not an `M`.
 pub fn read_metadata<M: DeserializeOwned>(json: &[u8]) -> Result<M, serde_json::Error> {
     let mut found = None;
     let stopped = serde_json::Deserializer::from_slice(json).deserialize_map(UpToMetadata(&mut found));
     found.map_or_else(|| Err(stopped.err().unwrap_or_else(|| Error::missing_field("metadata"))), Ok)
 }
 
-/// Ends with an error as soon as it has found what it looks for: what is not read costs nothing.
+/// Ends with an error as soon as it has found the metadata, because unread text costs nothing.
 struct UpToMetadata<'a, M>(&'a mut Option<M>);
 
 impl<'de, M: Deserialize<'de>> Visitor<'de> for UpToMetadata<'_, M> {
@@ -66,7 +66,7 @@ impl<'de, M: Deserialize<'de>> Visitor<'de> for UpToMetadata<'_, M> {
     }
 }
 
-/// A name that is copied only where the JSON escapes it.
+/// A name that is copied only if the JSON escapes it.
 #[derive(Deserialize)]
 struct Member<'a>(#[serde(borrow)] Cow<'a, str>);
 

@@ -1,24 +1,24 @@
-//! What a pod that is not up, or does not go, says of itself.
+//! The status of a pod that is not ready or not deleted.
 
 use super::wire::{self, ContainerStatus, PodStatus};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-/// What a pod tells of why it is not ready, or not gone. What has nothing to tell has none: most pods, most of the time.
+/// Why a pod is not ready or not deleted, from its own status. Most pods have none most of the time.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Symptoms {
-    /// Containers that are not ready, and init containers that have not ended well; init containers first.
+    /// Containers that are not ready, and init containers that have not succeeded. Init containers come first.
     pub containers: Vec<ContainerSymptom>,
-    /// The condition PodScheduled, where it is False.
+    /// The condition PodScheduled, if it is False.
     pub unscheduled: Option<ReasonMessage>,
     /// Since when the condition PodScheduled is True.
     pub scheduled_since: Option<Timestamp>,
-    /// The condition Ready, where it is not True.
+    /// The condition Ready, if it is not True.
     pub unready: Option<ReasonMessage>,
     /// `status.reason` and `status.message`: why it failed as a whole.
     pub failed: Option<ReasonMessage>,
-    /// `metadata.finalizers`, of a pod that is being deleted.
+    /// `metadata.finalizers` of a terminating pod.
     pub finalizers: Vec<String>,
 }
 
@@ -28,19 +28,19 @@ pub struct Symptoms {
 pub struct ContainerSymptom {
     /// Its name.
     pub name: String,
-    /// Which list of the pod's spec it is in.
+    /// The list of the pod's spec that contains it.
     pub role: ContainerRole,
-    /// What it waits for.
+    /// Why it waits.
     pub waiting: Option<ReasonMessage>,
     /// How it ended, now or the last time.
     pub ended: Option<Ended>,
-    /// How often it was started again.
+    /// How often it was restarted.
     pub restarts: i32,
     /// Since when it runs.
     pub running_since: Option<Timestamp>,
 }
 
-/// Which list of a pod's spec a container is in.
+/// The list of a pod's spec that contains a container.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum ContainerRole {
@@ -63,18 +63,18 @@ pub struct Ended {
     pub message: String,
 }
 
-/// A reason in CamelCase and a text for people; either may be empty.
+/// A reason in CamelCase and a message for users. Either may be empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ReasonMessage {
     /// `ImagePullBackOff`.
     pub reason: String,
-    /// For people.
+    /// The message for users.
     pub message: String,
 }
 
 impl Symptoms {
-    /// Reads what is there to be read; `None` if nothing is.
+    /// Reads the symptoms. `None` if there are none.
     pub(super) fn read(status: &PodStatus, finalizers: Option<Vec<String>>, going: bool) -> Option<Box<Self>> {
         let condition = |type_: &str| status.conditions.iter().flatten().find(|condition| condition.type_ == type_);
         let (ready, scheduled) = (condition("Ready"), condition("PodScheduled"));
@@ -107,7 +107,7 @@ fn said(reason: Option<&str>, message: Option<&str>) -> ReasonMessage {
     ReasonMessage { reason: reason.unwrap_or_default().to_owned(), message: message.unwrap_or_default().to_owned() }
 }
 
-/// `None` for a container that has nothing to tell: it is ready, has ended as an init container should, or was not looked at yet.
+/// `None` for a container without symptoms: it is ready, has ended as an init container should, or has no state yet.
 fn container(status: &ContainerStatus, role: ContainerRole) -> Option<ContainerSymptom> {
     let state = status.state.as_ref();
     let (waiting, running, terminated) =

@@ -1,4 +1,4 @@
-//! What pods say of the claims that they use.
+//! The claims that pods use, from their volumes.
 
 use k8s_openapi::api::core::v1::Volume;
 use serde::{Deserialize, de::IgnoredAny};
@@ -16,7 +16,7 @@ pub struct PodVolume {
 }
 
 impl PodVolume {
-    /// One of a pod that is read already.
+    /// The entry for a volume of a decoded pod.
     #[must_use]
     pub fn of(volume: &Volume) -> Self {
         let claim = volume.persistent_volume_claim.as_ref();
@@ -30,7 +30,7 @@ impl PodVolume {
         }
     }
 
-    /// Whether its content comes from ConfigMaps or Secrets, or may.
+    /// Whether its content comes, or may come, from ConfigMaps or Secrets.
     #[must_use]
     pub fn references_objects(&self) -> bool {
         [&self.config_map, &self.secret, &self.projected].into_iter().any(Option::is_some)
@@ -43,7 +43,7 @@ struct PodVolumeClaim {
     claim_name: String,
 }
 
-/// The claims that a pod uses: the volume's name in the pod, and the claim's.
+/// The claims that a pod uses: the volume's name in the pod, and the claim's name.
 #[must_use]
 pub fn claims_of(volumes: &[PodVolume]) -> BTreeMap<String, String> {
     let claim = |volume: &PodVolume| Some((volume.name.clone(), volume.persistent_volume_claim.as_ref()?.claim_name.clone()));

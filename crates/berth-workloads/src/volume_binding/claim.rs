@@ -1,4 +1,4 @@
-//! What to do for one claim.
+//! Plans one claim.
 
 use super::{
     BETA_STORAGE_PROVISIONER, BIND_COMPLETED, BOUND_BY_CONTROLLER, CLAIM_PROTECTION, PROVISIONER, STORAGE_PROVISIONER,
@@ -11,41 +11,41 @@ use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::{PersistentVolumeClaimStatus, PersistentVolumeSpec};
 use serde_json::{Value, json};
 
-/// How soon to look again where a cache is behind: it moves on with the next write.
+/// The delay until the next reconcile if a cache is behind. The cache advances with the next write.
 const CACHE_CATCHES_UP: SignedDuration = SignedDuration::from_millis(20);
 
-/// What the plan is made from.
+/// The input of the plan.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ClaimState<'a> {
     /// The claim.
     pub claim: &'a ClaimView,
-    /// Its class, if it names one that is there.
+    /// Its class, if it names an existing one.
     pub class: Option<&'a ClassView>,
-    /// The volume that it names, if that is there.
+    /// The volume that it names, if that exists.
     pub named: Option<&'a VolumeView>,
-    /// The volumes that are for it.
+    /// The volumes that are reserved for it.
     pub reserved: Vec<&'a VolumeView>,
-    /// The volumes of its class that any claim may have.
+    /// The volumes of its class that are available to any claim.
     pub free: Vec<&'a VolumeView>,
     /// The pods that use it.
     pub users: Vec<&'a ClaimUserView>,
-    /// Whether the volumes and the users are known as of this version of the claim, or later.
+    /// Whether the caches of volumes and users are as new as this version of the claim, or newer.
     pub is_all_known: bool,
-    /// Since when its volume is being made, as far as is known.
+    /// Since when its volume is being provisioned, as far as is known.
     pub provisioning_since: Timestamp,
-    /// How long it takes to make a volume.
+    /// How long provisioning takes.
     pub provision_latency: SignedDuration,
-    /// The time of this reading.
+    /// The time of the snapshot.
     pub now: Timestamp,
 }
 
-/// Decides.
+/// Plans the claim.
 #[must_use]
 pub fn plan(state: &ClaimState<'_>) -> Plan {
     let claim = state.claim;
     match (claim.meta.deleting, claim.is_bind_completed()) {
         (true, _) => plan_deletion(state),
-        // A replace without finalizers took it off.
+        // A replace without finalizers has removed it.
         (false, _) if !is_protected(claim) => stages([protect(claim.reference(), &claim.meta.finalizers, CLAIM_PROTECTION)]),
         (false, true) => plan_bound(state),
         (false, false) => plan_unbound(state),
@@ -56,7 +56,7 @@ fn is_protected(claim: &ClaimView) -> bool {
     claim.meta.finalizers.iter().any(|finalizer| finalizer == CLAIM_PROTECTION)
 }
 
-/// A claim goes when no pod that has a node uses it.
+/// A terminating claim is deleted when no pod with a node uses it.
 fn plan_deletion(state: &ClaimState<'_>) -> Plan {
     let claim = state.claim;
     if !is_protected(claim) || state.users.iter().any(|user| user.is_placed) {
@@ -72,7 +72,7 @@ fn look_again(state: &ClaimState<'_>) -> Plan {
     Plan { look_again: Some(state.now + CACHE_CATCHES_UP), ..Plan::default() }
 }
 
-/// It has had its volume: is that still there, and still its own?
+/// Checks a bound claim: whether its volume still exists and still belongs to it.
 fn plan_bound(state: &ClaimState<'_>) -> Plan {
     let claim = state.claim;
     let lost = |reason, message: &str| plan_lost(state, about_claim(claim, Severity::Warning, reason, message.to_owned()));
@@ -151,7 +151,7 @@ fn waiting_for_consumer(state: &ClaimState<'_>) -> EventRecord {
     about_claim(state.claim, Severity::Normal, reason, message)
 }
 
-/// The smallest that will do; the first by name of equals.
+/// The smallest volume that fits. Of equals, the first by name.
 fn best_free<'a>(state: &ClaimState<'a>) -> Option<&'a VolumeView> {
     let claim = state.claim;
     let is_selected = |volume: &VolumeView| match &claim.selector {
@@ -166,13 +166,13 @@ fn best_free<'a>(state: &ClaimState<'a>) -> Option<&'a VolumeView> {
     fitting.min_by(|a, b| (a.size(), &a.meta.name).cmp(&(b.size(), &b.meta.name)))
 }
 
-/// The class that a volume must be of for this claim to have it.
+/// The class that a volume must have to fit this claim.
 #[must_use]
 pub fn class_of(claim: &ClaimView) -> &str {
     claim.class.as_deref().unwrap_or_default()
 }
 
-/// Why the claim cannot have the volume, whoever chose it.
+/// Why the claim does not fit the volume, whether a user or the controller chose it.
 fn misfit(volume: &VolumeView, claim: &ClaimView) -> Option<&'static str> {
     if volume.size() < claim.size() {
         return Some("requested PV is too small");
@@ -188,7 +188,7 @@ fn failed_provisioning(state: &ClaimState<'_>, message: String) -> Plan {
     Plan { events: vec![about_claim(state.claim, Severity::Warning, "ProvisioningFailed", message)], ..Plan::default() }
 }
 
-/// First the claim says who is to make its volume; whoever that is takes some time.
+/// First, the claim names its provisioner. Provisioning then takes some time.
 fn plan_provisioning(state: &ClaimState<'_>, class: &ClassView) -> Plan {
     let (claim, provisioner) = (state.claim, class.provisioner.as_str());
     if provisioner.starts_with("kubernetes.io/") {
@@ -232,7 +232,7 @@ fn provisioning(claim: &ClaimView, provisioner: &str) -> Vec<EventRecord> {
     events
 }
 
-/// What is left to write until claim and volume know each other.
+/// The remaining writes until claim and volume refer to each other.
 fn plan_binding(state: &ClaimState<'_>, volume: &VolumeView) -> Plan {
     let claim = state.claim;
     let spec = PersistentVolumeSpec {
@@ -245,7 +245,7 @@ fn plan_binding(state: &ClaimState<'_>, volume: &VolumeView) -> Plan {
     plan
 }
 
-/// The volume names the claim with its uid.
+/// Writes the claim with its uid to the volume.
 fn reserve(volume: &VolumeView, claim: &ClaimView) -> Option<Action> {
     let change = match &volume.claim_ref {
         Some(claim_ref) if claim_ref.uid == claim.meta.uid => return None,
@@ -255,7 +255,7 @@ fn reserve(volume: &VolumeView, claim: &ClaimView) -> Option<Action> {
     Some(patch(volume.reference(), change, Reason::Fits { claim: claim.meta.key() }))
 }
 
-/// The claim names the volume, then its status says what it has.
+/// Writes the volume to the claim, then the result to its status.
 fn claim_writes(claim: &ClaimView, volume: &str, spec: &PersistentVolumeSpec) -> impl Iterator<Item = Stage> {
     let named = name_volume(claim, volume).map(|change| patch(claim.reference(), change, Reason::VolumeFound));
     let old = PersistentVolumeClaimStatus {

@@ -1,9 +1,10 @@
-//! Which volume a claim gets, and what becomes of a volume without a claim (upstream: persistent volume controller, the two protection
-//! controllers, and an external provisioner).
+//! Binds claims to volumes, and reclaims volumes without a claim (upstream: persistent volume controller, the two protection controllers,
+//! and an external provisioner).
 //!
-//! [`claim::plan`] decides for one claim, [`volume::plan`] for one volume. A binding is written on the volume first: its `claimRef` with the
-//! claim's uid, guarded by the volume's resource version, so that of two claims only one gets it. Then the claim names the volume, then its
-//! status says so. Each step can be the last one before a crash: the next look goes on from what is there.
+//! [`claim::plan`] plans one claim, and [`volume::plan`] plans one volume. A binding is written to the volume first: its `claimRef`
+//! contains the claim's uid. The write has the volume's resource version as a precondition, so only one of two claims can get the volume.
+//! Then the claim gets the volume's name, and then its status. A crash can follow each step: the next reconcile continues from the stored
+//! objects.
 
 pub mod claim;
 mod provision;
@@ -16,25 +17,25 @@ mod tests;
 
 pub use view::{BindingMode, ClaimRef, ClaimUserView, ClaimView, ClassView, VolumeView};
 
-/// The provisioner whose volumes are made here: they hold nothing but a content id.
+/// The provisioner of berth's own volumes. They contain only a content id.
 pub const PROVISIONER: &str = "berth.dev/simulated";
-/// The driver of these volumes. API servers take the name of a provisioner as it is, and that of a CSI driver only if it is a DNS subdomain.
+/// The driver of these volumes. API servers accept any name of a provisioner, but the name of a CSI driver must be a DNS subdomain.
 pub const DRIVER: &str = "simulated.berth.dev";
-/// On a claim: it has its volume.
+/// The annotation of a bound claim.
 pub const BIND_COMPLETED: &str = "pv.kubernetes.io/bind-completed";
-/// On a claim or volume: the controller chose its other side, not a user.
+/// The annotation of a claim or volume whose other side was chosen by the controller, not a user.
 pub const BOUND_BY_CONTROLLER: &str = "pv.kubernetes.io/bound-by-controller";
-/// On a volume: who made it.
+/// The annotation of a volume that contains its provisioner.
 pub const PROVISIONED_BY: &str = "pv.kubernetes.io/provisioned-by";
-/// On a claim: who is to make its volume.
+/// The annotation of a claim that contains its provisioner.
 pub const STORAGE_PROVISIONER: &str = "volume.kubernetes.io/storage-provisioner";
-/// [`STORAGE_PROVISIONER`] by its old name; upstream sets both.
+/// The old name of [`STORAGE_PROVISIONER`]. Upstream sets both.
 pub const BETA_STORAGE_PROVISIONER: &str = "volume.beta.kubernetes.io/storage-provisioner";
-/// On a claim: the node that its first pod will run on; the scheduler sets it.
+/// The annotation of a claim that contains the node of its first pod. The scheduler sets it.
 pub const SELECTED_NODE: &str = "volume.kubernetes.io/selected-node";
-/// Where claims and volumes named their class before the field existed; it still comes first.
+/// The annotation in which claims and volumes named their class before the field existed. It still has precedence.
 pub const CLASS_ANNOTATION: &str = "volume.beta.kubernetes.io/storage-class";
-/// Holds a claim back while pods use it.
+/// The finalizer that protects a claim while pods use it.
 pub const CLAIM_PROTECTION: &str = "kubernetes.io/pvc-protection";
-/// Holds a volume back while it is bound.
+/// The finalizer that protects a volume while it is bound.
 pub const VOLUME_PROTECTION: &str = "kubernetes.io/pv-protection";

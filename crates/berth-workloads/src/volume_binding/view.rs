@@ -12,10 +12,10 @@ use k8s_openapi::apimachinery::pkg::{api::resource::Quantity as WireQuantity, ap
 use serde::{Deserialize, de::DeserializeOwned};
 use std::collections::BTreeMap;
 
-/// Amounts as the wire has them.
+/// Amounts in the wire's type.
 pub type Capacity = BTreeMap<String, WireQuantity>;
 
-/// The metadata of what takes part in a binding.
+/// The metadata of an object that takes part in a binding.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Meta {
     /// Its namespace; empty for volumes and classes.
@@ -24,9 +24,9 @@ pub struct Meta {
     pub name: Name,
     /// Its uid.
     pub uid: Uid,
-    /// The resource version of this version.
+    /// The resource version.
     pub revision: Revision,
-    /// Whether it is being deleted.
+    /// Whether its `deletionTimestamp` is set.
     pub deleting: bool,
     /// Its labels.
     pub labels: Labels,
@@ -74,23 +74,23 @@ impl Meta {
 pub struct ClaimView {
     /// Its metadata.
     pub meta: Meta,
-    /// The class that it is of. Empty: volumes without a class. `None`: not said, and there was no default.
+    /// Its class. Empty for volumes without a class. `None` if it is unset and there was no default.
     pub class: Option<String>,
-    /// The volume that it has, or asks for; empty: any.
+    /// The volume that it has or requests. Empty for any.
     pub volume_name: String,
-    /// How it wants to be mounted.
+    /// The requested access modes.
     pub access_modes: Vec<String>,
     /// `Filesystem` or `Block`.
     pub volume_mode: String,
-    /// What it asks for.
+    /// The requested resources.
     pub requests: Capacity,
-    /// Which volumes it takes; `None`: any. A selector that cannot be read takes none.
+    /// The selector of its volumes. `None` for any. An invalid selector (`Some(None)`) matches none.
     pub selector: Option<Option<Selector>>,
     /// `Pending`, `Bound` or `Lost`.
     pub phase: String,
-    /// What its status says that it has.
+    /// The capacity in its status.
     pub capacity: Capacity,
-    /// How its status says it may be mounted.
+    /// The access modes in its status.
     pub status_access_modes: Vec<String>,
 }
 
@@ -119,31 +119,31 @@ impl View for ClaimView {
 }
 
 impl ClaimView {
-    /// How much storage it asks for.
+    /// The requested storage.
     #[must_use]
     pub fn size(&self) -> Quantity {
         storage(&self.requests)
     }
 
-    /// Whether it has its volume, and its status says so: pods can be placed and started.
+    /// Whether it is bound and its status reports so: its pods can be scheduled and started.
     #[must_use]
     pub fn is_bound(&self) -> bool {
         self.is_bind_completed() && !self.volume_name.is_empty() && self.phase == "Bound"
     }
 
-    /// Whether it has had its volume.
+    /// Whether it has been bound.
     #[must_use]
     pub fn is_bind_completed(&self) -> bool {
         self.meta.annotations.contains_key(super::BIND_COMPLETED)
     }
 
-    /// The node that its first pod will run on.
+    /// The node of its first pod.
     #[must_use]
     pub fn selected_node(&self) -> Option<&str> {
         self.meta.annotations.get(super::SELECTED_NODE).map(String::as_str)
     }
 
-    /// The class that it is of, if it is of one that has a name.
+    /// Its class, if that has a name.
     #[must_use]
     pub fn class_name(&self) -> Option<&str> {
         self.class.as_deref().filter(|class| !class.is_empty())
@@ -156,7 +156,7 @@ impl ClaimView {
     }
 }
 
-/// The claim that a volume is for.
+/// The claim that a volume is reserved for.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
 pub struct ClaimRef {
@@ -164,7 +164,7 @@ pub struct ClaimRef {
     pub namespace: Namespace,
     /// Its name.
     pub name: Name,
-    /// Its uid; empty: whichever has that name.
+    /// Its uid. Empty for any claim of that name.
     pub uid: Uid,
 }
 
@@ -173,13 +173,13 @@ pub struct ClaimRef {
 pub struct VolumeView {
     /// Its metadata.
     pub meta: Meta,
-    /// The class that it is of; empty: none.
+    /// Its class. Empty for none.
     pub class: String,
-    /// The claim that it is for.
+    /// The claim that it is reserved for.
     pub claim_ref: Option<ClaimRef>,
-    /// What it holds.
+    /// Its capacity.
     pub capacity: Capacity,
-    /// How it may be mounted.
+    /// Its access modes.
     pub access_modes: Vec<String>,
     /// `Filesystem` or `Block`.
     pub volume_mode: String,
@@ -212,19 +212,19 @@ impl View for VolumeView {
 }
 
 impl VolumeView {
-    /// How much it holds.
+    /// Its storage capacity.
     #[must_use]
     pub fn size(&self) -> Quantity {
         storage(&self.capacity)
     }
 
-    /// Whether any claim may have it.
+    /// Whether it is available to any claim.
     #[must_use]
     pub fn is_free(&self) -> bool {
         self.claim_ref.is_none() && self.phase == "Available" && !self.meta.deleting
     }
 
-    /// Whether it is for this claim, by uid or, where it names none, by name.
+    /// Whether it is reserved for this claim, by uid or, without a uid, by name.
     #[must_use]
     pub fn is_for(&self, claim: &ClaimView) -> bool {
         self.claim_ref.as_ref().is_some_and(|claim_ref| {
@@ -233,7 +233,7 @@ impl VolumeView {
         })
     }
 
-    /// Whether it was made here.
+    /// Whether berth provisioned it.
     #[must_use]
     pub fn is_provisioned_here(&self) -> bool {
         self.meta.annotations.get(super::PROVISIONED_BY).is_some_and(|by| by == super::PROVISIONER)
@@ -246,7 +246,7 @@ impl VolumeView {
     }
 }
 
-/// When a claim gets its volume.
+/// When a claim is bound to a volume.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum BindingMode {
     /// At once.
@@ -261,13 +261,13 @@ pub enum BindingMode {
 pub struct ClassView {
     /// Its metadata.
     pub meta: Meta,
-    /// Who makes its volumes.
+    /// The provisioner of its volumes.
     pub provisioner: String,
-    /// What becomes of its volumes when their claim goes.
+    /// The reclaim policy of its volumes.
     pub reclaim_policy: String,
     /// When its claims are bound.
     pub binding_mode: BindingMode,
-    /// How its volumes are mounted.
+    /// The mount options of its volumes.
     pub mount_options: Vec<String>,
 }
 
@@ -289,14 +289,14 @@ impl View for ClassView {
     }
 }
 
-/// What is read of a pod: which claims it uses, and whether it has a node.
+/// What is read of a pod: the claims that it uses, and whether it has a node.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ClaimUserView {
     /// Its metadata.
     pub meta: Meta,
     /// The claims that it uses, by name.
     pub claims: Vec<String>,
-    /// Whether it has a node: from then on that node may mount its volumes.
+    /// Whether it has a node, which may then mount its volumes.
     pub is_placed: bool,
 }
 
@@ -316,7 +316,7 @@ impl View for ClaimUserView {
     }
 }
 
-/// A quantity that cannot be parsed counts as 0: validation let none in.
+/// A quantity that cannot be parsed counts as 0. Validation rejects such quantities.
 fn storage(amounts: &Capacity) -> Quantity {
     amounts.get("storage").and_then(|amount| amount.0.parse().ok()).unwrap_or(Quantity::ZERO)
 }

@@ -1,4 +1,4 @@
-//! What to do for one volume.
+//! Plans one volume.
 
 use super::{
     BOUND_BY_CONTROLLER, PROVISIONED_BY, VOLUME_PROTECTION,
@@ -12,16 +12,16 @@ use crate::{
 use berth_identity::{ObjectKey, ObjectRef};
 use serde_json::json;
 
-/// What the plan is made from.
+/// The input of the plan.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct VolumeState<'a> {
     /// The volume.
     pub volume: &'a VolumeView,
-    /// The claim of the name that its `claimRef` gives, if that is there.
+    /// The claim with the name in its `claimRef`, if that exists.
     pub claim: Option<&'a ClaimView>,
 }
 
-/// Decides.
+/// Plans the volume.
 #[must_use]
 pub fn plan(state: &VolumeState<'_>) -> Plan {
     let volume = state.volume;
@@ -41,7 +41,7 @@ fn is_protected(volume: &VolumeView) -> bool {
     volume.meta.finalizers.iter().any(|finalizer| finalizer == VOLUME_PROTECTION)
 }
 
-/// A volume goes when it is not bound.
+/// A terminating volume is deleted when it is not bound.
 fn plan_deletion(volume: &VolumeView) -> Plan {
     if !volume.meta.deleting || !is_protected(volume) || volume.phase == "Bound" {
         return Plan::default();
@@ -62,7 +62,7 @@ fn plan_claimed(volume: &VolumeView, claim: &ClaimView) -> Plan {
         return become_phase(volume, "Bound");
     }
     if claim.volume_name.is_empty() {
-        // The claim's own look goes on with the binding.
+        // The claim's own reconcile continues the binding.
         return Plan::default();
     }
     if volume.is_provisioned_here() && volume.reclaim_policy == "Delete" {
@@ -71,7 +71,7 @@ fn plan_claimed(volume: &VolumeView, claim: &ClaimView) -> Plan {
     unbind(volume)
 }
 
-/// Its claim has another volume: it is free again, as far as its user had not reserved it.
+/// Its claim has another volume. It becomes available again, unless a user had reserved it.
 fn unbind(volume: &VolumeView) -> Plan {
     let chosen_here = volume.meta.annotations.contains_key(BOUND_BY_CONTROLLER);
     let change = if chosen_here {
@@ -82,7 +82,7 @@ fn unbind(volume: &VolumeView) -> Plan {
     stages([patch(volume.reference(), change, Reason::ClaimElsewhere)])
 }
 
-/// Its claim is gone, which `confirm` makes sure of, or does not want it: what becomes of it, its reclaim policy says.
+/// Its claim is deleted, which `confirm` checks, or does not use it. The reclaim policy determines what follows.
 fn plan_released(volume: &VolumeView, confirm: Option<Action>) -> Plan {
     if !matches!(volume.phase.as_str(), "Released" | "Failed") {
         let released = patch_status(volume.reference(), json!({"phase": "Released"}), Reason::ClaimGone);
@@ -91,7 +91,7 @@ fn plan_released(volume: &VolumeView, confirm: Option<Action>) -> Plan {
     match volume.reclaim_policy.as_str() {
         "Delete" if volume.meta.deleting => Plan::default(),
         "Delete" if volume.is_provisioned_here() => stages([delete(volume)]),
-        // Whoever made it deletes it.
+        // Its own provisioner deletes it.
         "Delete" if volume.meta.annotations.contains_key(PROVISIONED_BY) => Plan::default(),
         "Delete" => fail(volume, "VolumeFailedDelete", "error getting deleter volume plugin", "no deletable volume plugin matched"),
         "Recycle" => fail(volume, "VolumeFailedRecycle", "error getting recycler volume plugin", "no recyclable volume plugin matched"),
@@ -115,7 +115,7 @@ fn delete(volume: &VolumeView) -> Action {
     }
 }
 
-/// What nobody here knows how to clear away is left for people.
+/// A volume that no controller of berth can reclaim is left to a user.
 fn fail(volume: &VolumeView, reason: &'static str, what: &str, why: &str) -> Plan {
     if volume.phase == "Failed" {
         return Plan::default();

@@ -1,4 +1,4 @@
-//! The writes of a binding, each with its guard.
+//! The writes of a binding, each with its precondition.
 
 use super::view::{ClaimView, VolumeView};
 use crate::plan::{Action, EventRecord, Outcome, Plan, Reason, Repeat, Severity, Stage, Subresource, Urgency};
@@ -13,12 +13,12 @@ pub(super) fn stages(actions: impl IntoIterator<Item = Action>) -> Plan {
     Plan { stages: actions.into_iter().map(stage).collect(), ..Plan::default() }
 }
 
-/// A change of the object, in just this version.
+/// A change of the object in exactly this version.
 pub(super) fn patch(target: ObjectRef, patch: Value, reason: Reason) -> Action {
     Action::Patch { target, subresource: None, patch, urgency: Urgency::Now, reason, events: Outcome::default() }
 }
 
-/// A change of the status, in whichever version: the object itself may have been changed by the stage before.
+/// A change of the status in any version, because the stage before may have changed the object.
 pub(super) fn patch_status(target: ObjectRef, status: Value, reason: Reason) -> Action {
     let patch = json!({ "status": status });
     Action::Patch {
@@ -37,13 +37,13 @@ pub(super) fn protect(target: ObjectRef, finalizers: &[String], finalizer: &str)
     patch(target, json!({"metadata": {"finalizers": all}}), Reason::Unprotected)
 }
 
-/// Takes one finalizer off.
+/// Removes one finalizer.
 pub(super) fn let_go(target: ObjectRef, finalizers: &[String], finalizer: &str, reason: Reason) -> Action {
     let rest: Vec<&String> = finalizers.iter().filter(|present| *present != finalizer).collect();
     patch(target, json!({"metadata": {"finalizers": rest}}), reason)
 }
 
-/// An event about a claim. Its cause lasts, so every look gives it: it is told once.
+/// An event about a claim. Its cause lasts and every reconcile returns it, so it is recorded once.
 pub(super) fn about_claim(claim: &ClaimView, severity: Severity, reason: &'static str, message: String) -> EventRecord {
     once(claim.reference(), severity, reason, message)
 }

@@ -1,4 +1,5 @@
-//! Steps that wait for an analysis, in a model world: every phase keeps every duty, all at once or with a crash after every write, after which whoever leads next has heard no answer.
+//! Steps that wait for an analysis, in a model cluster. Every change is applied in every phase, with complete plans or with a crash after
+//! every write. After a crash, the next leader has no answer yet.
 
 use crate::world::{Stored, World, template};
 use berth_identity::RolloutRevision;
@@ -16,9 +17,9 @@ const STEPS: &str = "50%, analysis, 100%";
 
 struct Story {
     world: World,
-    /// What whoever is asked answers; `None`: nothing yet.
+    /// The provider's answer. `None` before the first one.
     answer: Option<Result<f64, NoAnswer>>,
-    /// How many writes of a plan are made before the controller crashes.
+    /// How many writes of a plan are executed before the controller crashes.
     limit: usize,
     rollbacks: Vec<(i64, i64)>,
     told: BTreeSet<(&'static str, bool, String)>,
@@ -49,14 +50,14 @@ impl Story {
         self.world.edit(&json!({"spec": {"template": template(number)}}));
     }
 
-    /// One look, and what follows from it. Gives whether anything did.
+    /// One reconcile and its consequences. Returns whether anything changed.
     fn act(&mut self) -> bool {
         let plan = self.world.plan_deployment();
         self.hear(&plan);
         let question = plan.question.clone();
         let wrote = self.world.carry_out(plan, self.limit) > 0;
         if wrote && self.limit == 1 {
-            // Who leads now has asked nobody yet.
+            // The new leader has not asked yet.
             self.world.asked = None;
             return true;
         }
@@ -109,7 +110,7 @@ impl Story {
         self.world.settle_sets();
     }
 
-    /// Until nothing is left to do but to wait.
+    /// Runs until only waits remain.
     fn settle(&mut self) {
         let mut idle = 0;
         for _ in 0..500 {
@@ -132,7 +133,7 @@ impl Story {
         image(&self.world.deployment.json["spec"]["template"])
     }
 
-    /// Sizes by image, those without pods left out.
+    /// Sizes by image, without those that are 0.
     fn sizes(&self) -> Vec<(u64, i64)> {
         let sets = self
             .world
@@ -154,7 +155,7 @@ impl Story {
         self.world.plan_deployment().waits.iter().map(ToString::to_string).collect()
     }
 
-    /// What is written on the set of this image of its analysis.
+    /// The recorded analysis on the set of this image.
     fn note(&self, number: u64) -> Option<Value> {
         let set = self.world.sets.values().find(|set| image(&set.json["spec"]["template"]) == number)?;
         serde_json::from_str(set.json["metadata"]["annotations"]["berth.dev/analysis"].as_str()?).ok()
@@ -171,7 +172,7 @@ impl Story {
         self.told.iter().filter(|(known, ..)| *known == word).map(|(.., message)| message.as_str()).collect()
     }
 
-    /// To where somebody is asked about template 2.
+    /// Runs until the provider is asked about template 2.
     fn ask(&mut self) {
         self.answer = None;
         self.roll_out(2);
@@ -210,7 +211,7 @@ fn a_step_waits_for_an_answer_and_goes_on_when_it_is_not_nought() {
         assert_eq!(story.note(2).map(|note| [note["outcome"].clone(), note["answer"].clone()]), Some([json!("passed"), json!(0.97)]));
         assert_eq!(story.told("AnalysisPassed"), ["step 2 of 3, at 50%: the analysis by provider \"prod\" passed: it answered 0.97"]);
         assert_eq!(story.world.plan_deployment().question, None);
-        // What was complete once is not asked about.
+        // A template that was complete once is not analyzed.
         let asked = story.asked.len();
         story.roll_out(1);
         story.settle();
@@ -239,14 +240,14 @@ fn an_answer_of_nought_goes_back_and_says_so() {
         assert_eq!([&record["reason"], &record["message"]], ["analysis_failed", failed]);
         assert_eq!(story.condition("AnalysisFailed"), None, "it is of the template that is gone");
         assert_eq!(story.condition("Progressing").map(|[_, reason, _]| reason).as_deref(), Some("NewReplicaSetAvailable"));
-        // Once: brought back, it is asked anew, and stays.
+        // A rollback happens once: if a user restores the template, it is analyzed again and remains.
         story.roll_out(2);
         story.settle();
         assert_eq!((story.image(), story.sizes(), story.rollbacks.len()), (2, vec![(1, 2), (2, 2)], 1));
         let stays = "has failed its analysis and stays: its template was rolled back before, and berth does not repeat that; `rollout restart` tries it again";
         assert_eq!(story.told("AutomaticRollbackSkipped"), [format!("Revision 4 {stays}")]);
         assert_eq!(story.condition("AnalysisFailed"), Some(["True".to_owned(), "Answered".to_owned(), failed.to_owned()]));
-        // Somebody who knows better says so.
+        // A user promotes it all the same.
         story.promote("4/2");
         story.settle();
         assert_eq!((story.sizes(), story.condition("AnalysisFailed")), (vec![(2, 4)], None));
@@ -268,7 +269,7 @@ fn nobody_answers_for_as_long_as_a_rollout_may_stand_still() {
         if deadline == Some(20) {
             assert_eq!(story.condition("Progressing").map(|[.., message]| message), Some(unanswered));
         }
-        // Who only looks is told the same, of what is written.
+        // A reader without an analysis finds the same wait in the record.
         story.world.asked = None;
         assert_eq!(story.waits().len(), 1);
         story.settle();
@@ -291,7 +292,7 @@ fn who_begins_to_ask_has_all_the_time() {
     story.answer = TIMED_OUT;
     story.pass(300);
     story.pass(299);
-    // Another leads; and somebody pauses the rollout, and lets it go on.
+    // Another leader takes over, and a user pauses the rollout and resumes it.
     story.world.asked = None;
     story.pass(599);
     story.world.edit(&json!({"spec": {"paused": true}}));
@@ -310,7 +311,7 @@ fn where_nothing_is_to_go_back_to_it_stops_and_says_so() {
     let mut story = Story::new(usize::MAX);
     story.ask();
     story.delete_set(1);
-    // Somebody else's pods of another template are still there: steps count.
+    // Pods of another template still exist, so steps count.
     story.roll_out(3);
     story.settle();
     story.answer = Some(Ok(0.0));
@@ -321,11 +322,11 @@ fn where_nothing_is_to_go_back_to_it_stops_and_says_so() {
     let told = story.told("AutomaticRollbackSkipped");
     assert!(told.len() == 1 && told[0].ends_with(&format!("has failed its analysis and stays: {why}")), "{told:?}");
     assert_eq!(story.condition("AnalysisFailed").map(|[status, ..]| status).as_deref(), Some("True"));
-    // It is not asked again, whoever leads, and whatever would be answered.
+    // It is not asked again, whichever leader is active and whatever the answer would be.
     (story.world.asked, story.answer) = (None, Some(Ok(1.0)));
     story.pass(100_000);
     assert_eq!((story.sizes(), story.world.plan_deployment().question), (sizes, None));
-    // Until somebody asks something else.
+    // A changed query is asked.
     story.annotate(&json!({"berth.dev/analysis-query": "vector(1)"}));
     story.settle();
     assert_eq!((story.sizes(), story.condition("AnalysisFailed")), (vec![(3, 4)], None));
@@ -347,7 +348,7 @@ fn a_template_that_comes_back_is_asked_about_anew() {
         story.promote("4/2");
         story.settle();
         assert_eq!((story.sizes(), story.condition("AnalysisFailed")), (vec![(2, 4)], None));
-        // What was written of template 3 then is nothing now.
+        // The former record about template 3 no longer counts.
         story.answer = Some(Ok(1.0));
         story.roll_out(3);
         story.settle();
@@ -377,7 +378,7 @@ fn an_answer_counts_for_what_was_asked_alone() {
     let mut world = story.world.clone();
     world.asked = Some(failed(asked.question));
     assert!(!world.plan_deployment().is_idle());
-    // A pod that fails meanwhile: nobody is asked, and nothing that was answered counts.
+    // If a pod fails meanwhile, no question is asked, and no answer counts.
     let new = story
         .world
         .set_views()
@@ -402,7 +403,7 @@ fn failed_of(asked: Asked) -> Asked {
 #[test]
 fn who_names_nobody_is_told_that_nobody_is_known() {
     let mut story = Story::new(usize::MAX);
-    // An API server that is not berth's lets it pass.
+    // Upstream's API server accepts these annotations.
     story.annotate(&json!({"berth.dev/analysis-provider": null, "berth.dev/analysis-query": null}));
     story.ask();
     assert_eq!(
@@ -417,20 +418,20 @@ fn who_names_nobody_is_told_that_nobody_is_known() {
     assert_eq!((story.image(), story.rollbacks.len()), (1, 1));
 }
 
-/// How far template 2 has come, which whoever is asked is against.
+/// The progress of template 2, which the provider rejects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
-    /// Its first pods come.
+    /// Its first pods start.
     Begun,
-    /// Somebody is asked.
+    /// The provider is asked.
     Asked,
-    /// Nobody has answered yet.
+    /// No answer yet.
     Unanswered,
-    /// The answer is there and nothing is written.
+    /// The answer has arrived, but nothing is written.
     Heard,
-    /// It is written on the set.
+    /// The outcome is written on the set.
     Written,
-    /// The template has given way, and nothing has followed yet.
+    /// The template is rolled back, and nothing else has happened yet.
     WentBack,
     /// The other template is complete.
     Back,
@@ -480,11 +481,11 @@ impl Story {
     }
 }
 
-/// What somebody does then.
+/// A change that a user makes at that point.
 struct Change {
     name: &'static str,
     make: fn(&mut Story),
-    /// Which image it comes to, with how many rollbacks: where that has not given way yet, and where it has.
+    /// The final image and the number of rollbacks: if the change comes before the rollback, and if it comes after.
     ends: [(u64, usize); 2],
 }
 
@@ -519,7 +520,7 @@ const CHANGES: [Change; 12] = [
     Change {
         name: "promoted",
         make: |story| {
-            // A promotion names the new set's template.
+            // A promotion contains the new set's template hash.
             while !story.world.has_new_set() {
                 story.act();
             }

@@ -1,4 +1,4 @@
-//! What plans do in a model world: rollouts and scalings from beginning to end, and what holds at every step.
+//! The effects of plans in a model cluster: complete rollouts and scalings, and invariants of every step.
 
 use crate::world::{Patience, World, template};
 use berth_identity::Generation;
@@ -26,7 +26,7 @@ fn with_policy(mut spec: Value, policy: &str) -> Value {
     spec
 }
 
-/// Lets everybody act until nobody has anything to do; pods become ready and go at once.
+/// Runs all controllers until none has work left. Pods become ready, and terminating pods are deleted, at once.
 fn run(world: &mut World) {
     for _ in 0..200 {
         let acted = act(world);
@@ -216,7 +216,7 @@ fn a_rollout_without_progress_times_out_and_is_looked_at_in_time() {
     assert_eq!(condition(&world, "Progressing").1, "NewReplicaSetAvailable");
 }
 
-/// Upstream looks again and again, as the deadline that it has in mind has long passed.
+/// Upstream checks repeatedly, because its deadline has long passed.
 #[test]
 fn a_rollout_that_is_over_has_no_deadline_to_look_at() {
     let mut world = World::new(rolling(3, 1, 0));
@@ -238,10 +238,10 @@ fn a_rollout_that_is_over_has_no_deadline_to_look_at() {
     assert_eq!(world.plan_deployment().look_again, None);
 }
 
-/// Whoever waits for an undo must not be told of the rollout that was undone.
+/// A client that waits for an undo must not get the failure of the former rollout.
 #[test]
 fn an_undo_begins_anew_after_a_missed_deadline() {
-    // Going back makes no pod ready and lets none go at once, which would be progress.
+    // This rollback neither makes a pod ready nor deletes one at once. Either would be progress.
     let mut world = World::new(rolling(2, 2, 0));
     run(&mut world);
     world.edit(&json!({"spec": {"template": template(2)}}));
@@ -316,7 +316,7 @@ fn surplus_revisions_are_deleted_when_the_rollout_is_complete() {
     assert_eq!(world.sets.len(), 2);
 }
 
-/// What a pod says whose container waits.
+/// The symptoms of a pod whose container waits.
 fn waits_for(reason: &str, message: &str) -> Option<Box<Symptoms>> {
     let waiting = Some(ReasonMessage { reason: reason.to_owned(), message: message.to_owned() });
     Some(Box::new(Symptoms { containers: vec![ContainerSymptom { waiting, ..ContainerSymptom::default() }], ..Symptoms::default() }))
@@ -380,7 +380,7 @@ fn a_set_releases_and_replaces_a_pod_whose_labels_change() {
     assert_eq!(world.pods.len(), 2);
 }
 
-/// Warnings of a plan as text.
+/// The warnings of a plan as text.
 fn told(plan: &Plan) -> Vec<String> {
     plan.events.iter().map(|event| format!("{:?} {:?} {}: {}", event.severity, event.repeat, event.reason, event.message)).collect()
 }
@@ -539,20 +539,20 @@ fn a_deployment_that_goes_adopts_nothing_and_one_that_stays_no_set_that_goes() {
     assert_eq!([orphaned(false, false), orphaned(true, false), orphaned(false, true)], [true, false, false]);
 }
 
-/// One event in the life of a world.
+/// One event in a model cluster.
 #[derive(Clone, Debug)]
 enum Step {
-    /// The Deployment controller acts, and is interrupted after so many writes.
+    /// The Deployment controller acts, and crashes after so many writes.
     Deployment(usize),
     /// The ReplicaSet controller acts on one set.
     Set(usize),
     /// A pod becomes ready.
     Ready(usize),
-    /// A terminating pod is gone.
+    /// A terminating pod is deleted.
     Gone(usize),
-    /// The owner wants another size.
+    /// The user sets another size.
     Scale(i64),
-    /// The owner wants another template.
+    /// The user sets another template.
     Template(u32),
 }
 
@@ -601,8 +601,8 @@ fn take(world: &mut World, step: &Step) {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Whatever happens in whatever order, no write of the Deployment controller brings more pods in use than allowed, and the pods there
-    /// never pass the limit while it stays the same.
+    /// In any order of events, no write of the Deployment controller uses more pods than allowed, and the existing pods never exceed the
+    /// limit while it does not change.
     #[test]
     fn termination_complete_never_has_too_many_pods(
         replicas in 0_i64..10, surge in 0_i64..4, unavailable in 1_i64..4, is_recreate in any::<bool>(),
@@ -627,8 +627,8 @@ proptest! {
         }
     }
 
-    /// Without the policy terminating pods do not count, but the sizes of all sets together still respect the limit at every write, and so do the
-    /// pods that stay at every moment.
+    /// Without the policy, terminating pods do not count. The sizes of all sets together still respect the limit at every write, and the
+    /// active pods do at every moment.
     #[test]
     fn sizes_and_pods_that_stay_never_pass_the_limit(
         replicas in 0_i64..10, surge in 0_i64..4, unavailable in 1_i64..4, is_recreate in any::<bool>(),
@@ -655,7 +655,7 @@ proptest! {
         }
     }
 
-    /// Whatever state a world was left in, everybody acting on and on comes to rest with the right number of pods of the right template.
+    /// From any state, the controllers converge to the right number of pods of the right template.
     #[test]
     fn every_world_comes_to_rest_complete(
         replicas in 0_i64..10, surge in 0_i64..4, unavailable in 1_i64..4, is_recreate in any::<bool>(),
@@ -676,7 +676,7 @@ proptest! {
         prop_assert!(world.sets.values().all(|set| set.json["metadata"]["annotations"]["deployment.kubernetes.io/replicaset-replicas-before-scale"].is_null()));
     }
 
-    /// Planning is a function: the same state gives the same plan.
+    /// Planning is a function: the same state results in the same plan.
     #[test]
     fn planning_twice_gives_the_same(replicas in 0_i64..10, steps in proptest::collection::vec(step(), 0..40)) {
         let mut world = World::new(with_policy(rolling(replicas, 2, 1), "TerminationComplete"));
@@ -684,7 +684,7 @@ proptest! {
         prop_assert_eq!(format!("{:?}", world.plan_deployment()), format!("{:?}", world.plan_deployment()));
     }
 
-    /// A scaling spread over several sets ends at the same sizes however terminating pods go and wherever it is interrupted.
+    /// A scaling distributed over several sets ends at the same sizes, whatever the order of deletions and interruptions.
     #[test]
     fn a_partial_scaling_ends_the_same_whatever_happens_on_the_way(
         sizes in proptest::collection::vec(1_i64..60, 2..5), more in 1_i64..60, terminating in 0_i64..40,
@@ -693,7 +693,7 @@ proptest! {
         use berth_workloads::deployment::{limits::Size, partial_scale::grow, scale::Scale};
         let total: i64 = sizes.iter().sum();
         let surge = 5;
-        // The sets were sized for a Deployment that is full but for the terminating pods.
+        // The sets were sized for a Deployment that is full except for the terminating pods.
         let former = Size { desired: total + terminating - surge, surge, unavailable: 0, min_available: 0 };
         prop_assume!(former.desired > 0);
         let size = Size { desired: former.desired + more, ..former };
@@ -715,7 +715,7 @@ proptest! {
         prop_assert_eq!(sets, direct);
     }
 
-    /// Percentages against a formula of floating point, which is exact for numbers this small.
+    /// Compares percentages with a floating-point formula, which is exact for such small numbers.
     #[test]
     fn percentages_round_up_for_surge_and_down_for_unavailable(replicas in 0_i32..=200, surge in 0_i32..=100, unavailable in 0_i32..=100) {
         use berth_workloads::deployment::limits::Limits;

@@ -1,4 +1,4 @@
-//! What is kept of rollouts in a model world, all at once or with a crash after every write.
+//! The records of rollouts in a model cluster, with complete plans or with a crash after every write.
 
 use crate::world::{World, template};
 use berth_api::Gate;
@@ -12,7 +12,7 @@ struct Story {
     world: World,
     /// Numbers of images whose pods never become ready.
     bad: Vec<u64>,
-    /// How many writes of a plan are made before the controller crashes.
+    /// How many writes of a plan are executed before the controller crashes.
     limit: usize,
 }
 
@@ -36,7 +36,7 @@ impl Story {
         acted
     }
 
-    /// No set has a number without a record of that rollout, and what a workload or a set says of itself stays there.
+    /// Every set with a number has a record of that rollout. Annotations of a workload or a set about itself are not copied.
     fn check(&self) {
         for set in self.world.sets.values() {
             let annotations = &set.json["metadata"]["annotations"];
@@ -82,7 +82,7 @@ impl Story {
         self.settle();
     }
 
-    /// Somebody changes the template, at a second of its own.
+    /// A user changes the template, at a different second each time.
     fn roll_out(&mut self, number: u32, user: &str) {
         self.world.now += SignedDuration::from_secs(10);
         let by = format!(r#"{{"at":"1970-01-01T00:00:00Z","user":"{user}","manager":"m"}}"#);
@@ -90,7 +90,7 @@ impl Story {
         self.settle();
     }
 
-    /// What is told of the template's last rollout: number, by whom, the number it had before, how it ended, and what took its place.
+    /// The record of the template's last rollout: number, author, former number, end, and the rollout that replaced it.
     fn told(&self, number: u32) -> String {
         let wanted = template(number)["spec"]["containers"][0]["image"].clone();
         let set = self.world.sets.values().find(|set| set.json["spec"]["template"]["spec"]["containers"][0]["image"] == wanted);
@@ -123,7 +123,7 @@ fn each_rollout_is_told_with_who_began_it_and_how_it_ended() {
         assert_eq!(story.told(3), "3 bob null null null", "under way");
         story.roll_out(4, "carol");
         assert_eq!([story.told(3), story.told(4)], ["3 bob null Superseded 4", "4 carol null Complete null"]);
-        // Back to the first: its record is of the new rollout, and the one it came from stays as it was.
+        // Back to the first template: its record is about the new rollout, and the record of the former template does not change.
         story.roll_out(1, "dave");
         assert_eq!([story.told(1), story.told(4)], ["5 dave 1 Complete null", "4 carol null Complete null"]);
     }
@@ -162,7 +162,7 @@ fn what_gives_way_by_itself_is_rolled_back_to_the_number_that_it_gave_way_to() {
         story.pass(602);
         assert_eq!(story.told(2), "2 alice null RolledBack 3");
         assert_eq!(story.told(1).split(' ').collect::<Vec<_>>()[2..], ["1", "Complete", "null"]);
-        // Brought back by somebody, it fails again, and stays.
+        // A user restores the template. It fails again and remains.
         story.roll_out(2, "bob");
         story.pass(602);
         assert_eq!(story.told(2), "4 bob 2 Failed null");
@@ -201,7 +201,7 @@ fn a_rollout_in_steps_is_told_with_the_step_that_it_was_at() {
     }
 }
 
-/// A rollout has no deadline where none is set, and may be without one for ever.
+/// Without `progressDeadlineSeconds` a rollout has no deadline, so it can remain incomplete indefinitely.
 #[test]
 fn a_deployment_without_a_deadline_tells_its_rollouts_too() {
     let mut story = Story::new(usize::MAX);

@@ -1,4 +1,4 @@
-//! Automatic rollback in a model world: from each phase on, with what people do in the middle of it, all at once or with a crash after every write.
+//! Automatic rollback in a model cluster. Users make changes in each phase, with complete plans or with a crash after every write.
 
 use crate::world::{World, template};
 use berth_workloads::{
@@ -14,12 +14,12 @@ use std::collections::BTreeMap;
 const KEY: &str = "berth.dev/auto-rollback";
 const KNOWN: &str = "berth.dev/rolled-back-templates";
 
-/// A world, which of its templates fail, and what was done in it.
+/// A model cluster, the templates that fail in it, and its history.
 struct Story {
     world: World,
     /// Numbers of images that cannot be pulled.
     bad: Vec<u64>,
-    /// How many writes of a plan are made before the controller crashes.
+    /// How many writes of a plan are executed before the controller crashes.
     limit: usize,
     rollbacks: Vec<(i64, i64)>,
     events: Vec<(String, String)>,
@@ -33,7 +33,7 @@ fn spec() -> Value {
 }
 
 impl Story {
-    /// Template 1 is complete; 2 will fail.
+    /// Template 1 is complete, and template 2 will fail.
     fn new(spec: Value, limit: usize) -> Self {
         let mut world = World::new(spec);
         world.edit(&json!({"metadata": {"annotations": {KEY: "OnDeadline"}}}));
@@ -70,7 +70,7 @@ impl Story {
         }
     }
 
-    /// All others do what they have to do: pods of good templates become ready, those of bad ones never.
+    /// All other components act: pods of good templates become ready, those of bad ones never do.
     fn others(&mut self) {
         self.world.settle_sets();
         let images: BTreeMap<String, u64> =
@@ -88,7 +88,7 @@ impl Story {
         self.world.settle_sets();
     }
 
-    /// Until nothing is left to do but to wait.
+    /// Runs until only waits remain.
     fn settle(&mut self) {
         for _ in 0..500 {
             let acted = self.act();
@@ -100,7 +100,7 @@ impl Story {
         panic!("no end: {:?}", self.world.plan_deployment());
     }
 
-    /// To the end, past each deadline that anybody waits for.
+    /// Runs to the end, past each deadline that a plan waits for.
     fn run(&mut self) {
         for _ in 0..20 {
             self.settle();
@@ -131,7 +131,7 @@ impl Story {
         sets.next().map(|(name, _)| name.clone())
     }
 
-    /// As its owner does, with all that is its own.
+    /// Deletes the set with all its pods, as a user does.
     fn delete_set(&mut self, number: u64) {
         let Some(set) = self.set(number).and_then(|name| self.world.sets.remove(&name)) else { return };
         let uid = text(&set.json["metadata"]["uid"]);
@@ -150,7 +150,7 @@ impl Story {
         self.events.iter().filter(|(known, _)| known == reason).map(|(_, message)| message.as_str()).collect()
     }
 
-    /// Goes on with the rollout of template 2 to a phase.
+    /// Continues the rollout of template 2 to a phase.
     fn reach(&mut self, phase: Phase) {
         self.roll_out(2);
         self.settle();
@@ -187,14 +187,14 @@ fn text(value: &Value) -> String {
     value.as_str().unwrap_or_default().to_owned()
 }
 
-/// How far template 2 has come.
+/// The progress of template 2.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
     /// Its pods fail.
     Failing,
-    /// The status says that it has missed its deadline.
+    /// The status reports that it has missed its deadline.
     Missed,
-    /// It has given way, and nothing has followed yet.
+    /// It is rolled back, and nothing else has happened yet.
     WentBack,
     /// The other template's set has grown.
     HalfWay,
@@ -204,13 +204,13 @@ enum Phase {
 
 const PHASES: [Phase; 5] = [Phase::Failing, Phase::Missed, Phase::WentBack, Phase::HalfWay, Phase::Back];
 
-/// What somebody does then.
+/// A change that a user makes at that point.
 struct Change {
     name: &'static str,
     make: fn(&mut Story),
-    /// Which image it comes to: where that has not given way yet, and where it has.
+    /// The final image: if the change comes before the rollback, and if it comes after.
     ends: [u64; 2],
-    /// How often template 2 gives way, likewise.
+    /// The number of rollbacks of template 2, likewise.
     rollbacks: [usize; 2],
 }
 
@@ -307,7 +307,7 @@ fn a_rollback_tells_what_it_did_and_why() {
     assert_eq!(told.len(), 1);
     let begins = "Rolled back from revision 2, which missed its progress deadline, to revision 1, now 3: web-";
     assert!(told[0].starts_with(begins), "{told:?}");
-    // Both revisions tell it, and all sets know the template.
+    // The sets of both revisions have the record, and all sets remember the template.
     let of = |number: u64, key: &str| text(&story.world.sets[&story.set(number).expect("a set")].json["metadata"]["annotations"][key]);
     assert_eq!([of(1, "berth.dev/rollback"), of(2, "berth.dev/rollback")], [record.value(), record.value()]);
     assert_eq!([of(1, KNOWN), of(2, KNOWN)], [story.annotation(KNOWN), story.annotation(KNOWN)]);
@@ -336,7 +336,7 @@ fn a_way_back_that_fails_too_is_the_end() {
     assert_eq!((story.image(), story.rollbacks.len()), (1, 1));
     assert_eq!(story.condition("RollbackFailed").as_deref(), Some("TargetFailed"));
     assert_eq!(story.told("RollbackFailed").len(), 1);
-    // Also where its set had to be made anew, and nothing says any more that it was complete.
+    // Also if its set had to be recreated, so that no record of its completion remains.
     let mut story = Story::new(spec(), usize::MAX);
     story.roll_out(3);
     story.run();
@@ -350,7 +350,7 @@ fn a_way_back_that_fails_too_is_the_end() {
     story.bad.push(3);
     story.run();
     assert_eq!((story.image(), story.rollbacks.len(), story.condition("RollbackFailed").as_deref()), (3, 1, Some("TargetFailed")));
-    // It is over with the next template.
+    // The next template ends this state.
     story.roll_out(4);
     story.run();
     assert_eq!((story.condition("RollbackFailed"), story.condition("Progressing").as_deref()), (None, Some("NewReplicaSetAvailable")));
@@ -387,7 +387,7 @@ fn a_set_that_is_being_deleted_is_no_way_back() {
     let name = story.set(1).expect("a set");
     let complete = story.world.sets.get_mut(&name).expect("a set");
     assert_eq!(text(&complete.json["metadata"]["annotations"]["berth.dev/completed-revision"]), "1", "else it would be none anyway");
-    // As by a deletion in the foreground, or with a finalizer of somebody else's.
+    // As for a deletion in the foreground, or with another component's finalizer.
     complete.json["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
     complete.json["metadata"]["finalizers"] = json!(["foregroundDeletion"]);
     story.run();
@@ -395,7 +395,7 @@ fn a_set_that_is_being_deleted_is_no_way_back() {
     assert!(story.told("AutomaticRollbackSkipped")[0].ends_with("no other existing revision was ever complete"));
 }
 
-/// Whoever sets the annotation together with the new template has not asked for the mark before.
+/// A user who sets the annotation together with the new template had no completion records before.
 #[test]
 fn what_was_complete_when_the_annotation_came_counts() {
     let mut world = World::new(spec());
@@ -429,7 +429,7 @@ fn what_going_back_would_not_help_is_named() {
     story.settle();
     let name = story.set(2).expect("a set");
     let failure = |message: &str| json!([{"type": "ReplicaFailure", "status": "True", "reason": "FailedCreate", "message": message}]);
-    // Its pods were never made: nobody knows whether its image is any good.
+    // Its pods were never created, so the state of its image is unknown.
     story.world.pods.retain(|pod| pod.meta.controller().is_none_or(|owner| owner.name != name));
     let set = story.world.sets.get_mut(&name).expect("a set");
     set.json["status"] = json!({"observedGeneration": set.json["metadata"]["generation"], "conditions": failure("exceeded quota: few")});
@@ -442,7 +442,7 @@ fn what_going_back_would_not_help_is_named() {
         told.len() == 1 && told[0].contains("a rollback would not help: ") && told[0].ends_with("because of a quota: exceeded quota: few"),
         "{told:?}"
     );
-    // The quota has room: the pods have their time anew, and then it is the image.
+    // The quota has room: the pods get a new deadline, and then the image is the cause.
     story.world.settle_sets();
     story.act();
     assert_eq!((story.image(), story.condition("Progressing").as_deref()), (2, Some("ReplicaSetUpdated")));
@@ -450,7 +450,7 @@ fn what_going_back_would_not_help_is_named() {
     assert_eq!((story.image(), story.rollbacks.len()), (1, 1));
 }
 
-/// Under TerminationComplete an old pod that does not go holds the rollout up: the new template has nothing to do with it.
+/// Under TerminationComplete, an old pod that does not terminate blocks the rollout. The new template is not the cause.
 #[test]
 fn a_rollout_that_waits_for_others_is_not_rolled_back() {
     let mut complete = spec();

@@ -1,4 +1,4 @@
-//! Progressive rollouts in a model world, all at once or with a crash after every write.
+//! Progressive rollouts in a model cluster, with complete plans or with a crash after every write.
 
 use crate::world::{Stored, World, template};
 use berth_workloads::{Action, Wait, plan::Reason};
@@ -12,7 +12,7 @@ struct Story {
     world: World,
     /// Images whose pods never become ready.
     bad: Vec<u64>,
-    /// How many writes of a plan are made before the controller crashes.
+    /// How many writes of a plan are executed before the controller crashes.
     limit: usize,
     rollbacks: usize,
     surge: i64,
@@ -105,7 +105,7 @@ impl Story {
         self.settle();
     }
 
-    /// Somebody deletes the set of this image, and all its pods with it.
+    /// A user deletes the set of this image with all its pods.
     fn lose(&mut self, image: &str) {
         let is_of = |set: &Stored| set.json["spec"]["template"]["spec"]["containers"][0]["image"] == image;
         let name = self.world.sets.iter().find(|(_, set)| is_of(set)).map(|(name, _)| name.clone()).expect("a set");
@@ -113,7 +113,7 @@ impl Story {
         self.world.pods.retain(|pod| pod.meta.controller().is_none_or(|owner| owner.uid != uid));
     }
 
-    /// Sizes by image, those without pods left out.
+    /// Sizes by image, without those that are 0.
     fn sizes(&self) -> Vec<(String, i64)> {
         let sets = self.world.sets.values().map(|set| {
             let image = set.json["spec"]["template"]["spec"]["containers"][0]["image"].as_str().expect("an image").to_owned();
@@ -159,7 +159,7 @@ fn a_rollout_goes_in_steps_whenever_the_controller_dies() {
                 story.check(&[("web:1", 5), ("web:2", 5)], &[PAUSED], "StepWaiting");
                 story.promote("2/4");
                 story.check(&[("web:2", 10)], &[], "NewReplicaSetAvailable");
-                // What was complete once goes at once, and the next template begins anew.
+                // A template that was complete once is rolled out at once, and the next template starts from the first step.
                 story.roll_out(1);
                 story.check(&[("web:1", 10)], &[], "NewReplicaSetAvailable");
                 story.roll_out(3);
@@ -185,17 +185,17 @@ fn what_changes_in_the_middle_keeps_the_share() {
         story.scale(replicas);
         story.check(&[("web:1", old), ("web:2", new)], &[FIVE_MINUTES], "StepWaiting");
     }
-    // Paused, nothing goes on, and the time runs.
+    // While paused, nothing continues, and the time runs.
     story.world.edit(&json!({"spec": {"paused": true}}));
     story.pass(100_000);
     assert_eq!(story.sizes().len(), 2);
     story.world.edit(&json!({"spec": {"paused": null}}));
     story.settle();
     story.check(&[("web:1", 5), ("web:2", 5)], &[PAUSED], "StepWaiting");
-    // Another template begins again, and takes the place of the one that was never complete.
+    // Another template starts from the first step, and replaces the one that was never complete.
     story.roll_out(3);
     assert_eq!(story.sizes(), [("web:1".to_owned(), 9), ("web:3".to_owned(), 1)]);
-    // Without steps the rest goes.
+    // Without steps, the rest is rolled out.
     story.world.edit(&json!({"metadata": {"annotations": {"berth.dev/steps": null}}}));
     story.settle();
     story.check(&[("web:3", 10)], &[], "NewReplicaSetAvailable");
@@ -214,7 +214,7 @@ fn a_template_that_comes_back_has_the_first_share_from_the_first_look_on() {
     assert_eq!(story.sizes(), [("web:1".to_owned(), 10), ("web:2".to_owned(), 1)]);
 }
 
-/// The place that a set keeps is of the rollout that it was in.
+/// The position that a set records belongs to its former rollout.
 #[test]
 fn a_template_that_comes_back_before_it_was_complete_begins_anew() {
     let mut story = Story::new(1, 0, None, usize::MAX);
@@ -227,7 +227,7 @@ fn a_template_that_comes_back_before_it_was_complete_begins_anew() {
     assert!(waits.len() == 1 && waits[0].starts_with("step 2 of 5, at 10%: waiting until "), "{waits:?}");
 }
 
-/// It has more than its share, of a rollout before: what was complete takes the rest back.
+/// It has more than its share, from an earlier rollout. The complete template takes the rest back.
 #[test]
 fn a_template_that_comes_back_gives_up_what_is_beyond_its_share() {
     for (surge, unavailable) in [(1, 0), (0, 1)] {
@@ -257,7 +257,7 @@ fn a_step_is_not_over_before_its_pods_are_available() {
     story.check(&[("web:1", 9), ("web:2", 1)], &[FIVE_MINUTES], "StepWaiting");
 }
 
-/// A container that crashes a moment after its start makes its pod available for that moment.
+/// A container that crashes right after its start makes its pod available briefly.
 #[test]
 fn a_pod_that_is_available_for_a_moment_reaches_no_step() {
     let mut story = Story::new(1, 0, None, usize::MAX);
@@ -285,7 +285,7 @@ fn a_pod_that_is_available_for_a_moment_reaches_no_step() {
     assert_eq!(step(&story).as_deref(), Some("2/2"));
 }
 
-/// A canary that is deleted with its pods leaves its place to what was complete, not to the next canary.
+/// If a canary is deleted with its pods, the complete template gets its share, not the next canary.
 #[test]
 fn what_old_sets_lack_the_one_that_was_complete_makes_up_for() {
     let mut story = Story::new(1, 0, None, usize::MAX);
@@ -297,7 +297,7 @@ fn what_old_sets_lack_the_one_that_was_complete_makes_up_for() {
     assert_eq!(story.sizes(), [("web:1".to_owned(), 9), ("web:3".to_owned(), 1)]);
 }
 
-/// One template after the other stops at its first step: each takes the place of the one before.
+/// One template after the other stops at its first step. Each replaces the one before.
 #[test]
 fn no_canary_takes_a_place_of_what_is_proven() {
     for (surge, unavailable) in [(1, 0), (0, 1), (3, 3)] {
@@ -318,7 +318,7 @@ fn no_canary_takes_a_place_of_what_is_proven() {
     }
 }
 
-/// Also from and to no pods at all: a template that nothing has passed is never complete by being scaled.
+/// Also with a scaling from and to 0: scaling alone never completes a template whose steps have not passed.
 #[test]
 fn no_size_gives_a_template_more_than_its_share() {
     for (surge, unavailable) in [(1, 0), (0, 1), (3, 3), (25, 0)] {
@@ -357,7 +357,7 @@ fn no_size_gives_a_template_more_than_its_share() {
     }
 }
 
-/// A template that was complete once goes in no steps. A pause holds it all the same, with every policy and any room; a new size alone is carried out.
+/// A template that was complete once has no steps. A pause still holds it, with every policy and any room. Only a new size is executed.
 #[test]
 fn a_pause_holds_an_undo_that_has_come_half_way() {
     for policy in [None, Some("TerminationStarted"), Some("TerminationComplete")] {
@@ -382,8 +382,8 @@ fn a_pause_holds_an_undo_that_has_come_half_way() {
     }
 }
 
-/// A request to go back gives a new template its set before the new size is carried out. A pause that comes then holds the template: the old set alone grows,
-/// whenever the controller dies.
+/// A requested rollback creates the set of a new template before the new size is executed. A later pause holds the template: only the old
+/// set grows, whenever the controller crashes.
 #[test]
 fn a_pause_holds_a_template_that_was_made_for_the_new_size() {
     for limit in [1, usize::MAX] {
@@ -407,7 +407,7 @@ fn a_pause_holds_a_template_that_was_made_for_the_new_size() {
     }
 }
 
-/// A template comes back whose set has no pods and another size, and a pause comes before it gets any: a new size goes to the active set alone.
+/// The set of a restored template has no pods and another size, and a pause comes before it gets any. Only the active set gets a new size.
 #[test]
 fn a_pause_holds_a_template_that_came_back_before_it_has_pods() {
     for policy in [None, Some("TerminationStarted"), Some("TerminationComplete")] {
@@ -426,7 +426,7 @@ fn a_pause_holds_a_template_that_came_back_before_it_has_pods() {
     }
 }
 
-/// A pod is a share of one: the step waits with all pods there are.
+/// One pod is a share of one: the step waits with all pods.
 #[test]
 fn one_pod_waits_at_its_step_too() {
     let mut story = Story::new(1, 0, None, usize::MAX);
@@ -437,7 +437,7 @@ fn one_pod_waits_at_its_step_too() {
     story.check(&[("web:1", 1)], &[], "NewReplicaSetAvailable");
 }
 
-/// What changes while there are no pods begins at its first step, as there is something to go back to.
+/// A change while there are no pods starts from its first step, because a rollback target exists.
 #[test]
 fn a_template_that_comes_while_there_are_no_pods_begins_at_the_first_step() {
     let mut story = Story::new(1, 0, None, usize::MAX);
@@ -450,7 +450,7 @@ fn a_template_that_comes_while_there_are_no_pods_begins_at_the_first_step() {
     story.check(&[("web:1", 9), ("web:2", 1)], &[wait], "StepWaiting");
 }
 
-/// No condition tells of completion without a deadline; the counts do.
+/// Without a deadline no condition reports completion. The counts do.
 #[test]
 fn what_was_complete_without_a_deadline_is_gone_back_to_at_once() {
     let mut story = Story::new(1, 0, None, usize::MAX);
@@ -468,7 +468,7 @@ fn what_was_complete_without_a_deadline_is_gone_back_to_at_once() {
     assert_eq!(story.sizes(), [("web:1".to_owned(), 10)]);
 }
 
-/// Its pods are put back: a user who scales a set by hand ends no step.
+/// A user who scales a set manually ends no step: the set gets its size back.
 #[test]
 fn a_set_that_is_scaled_by_hand_is_given_its_size_back() {
     for (image, size) in [("web:1", 0), ("web:1", 12), ("web:2", 9), ("web:2", 0)] {
@@ -486,13 +486,13 @@ fn a_set_that_is_scaled_by_hand_is_given_its_size_back() {
             story.world.carry_out(plan, usize::MAX);
             story.others();
         }
-        // A pod that was created meanwhile has to stay available for as long.
+        // A pod that was created meanwhile has to stay available as long.
         story.pass(10);
         story.check(&[("web:1", 9), ("web:2", 1)], &[FIVE_MINUTES], "StepWaiting");
     }
 }
 
-/// Whoever takes steps away in the middle is asked for none that he is past.
+/// A user who removes steps during a rollout gets no request for a step that has passed.
 #[test]
 fn a_rollout_that_is_beyond_the_last_step_is_at_the_last() {
     let mut story = Story::new(1, 0, None, usize::MAX);
@@ -504,7 +504,7 @@ fn a_rollout_that_is_beyond_the_last_step_is_at_the_last() {
     story.check(&[("web:2", 10)], &[], "NewReplicaSetAvailable");
 }
 
-/// Nothing is left that could have the rest. The step waits all the same.
+/// No other set could get the rest. The step waits all the same.
 #[test]
 fn pods_that_are_lost_with_their_set_are_made_up_for() {
     let mut story = Story::new(1, 0, None, usize::MAX);

@@ -1,4 +1,4 @@
-//! What automatic rollback must not take for a failure, nor for a way back: looks at a model world in the middle of something.
+//! States that automatic rollback must not mistake for a failure or for a rollback: reconciles of a model cluster between two writes.
 
 use crate::world::{World, template};
 use berth_workloads::{
@@ -15,7 +15,7 @@ fn image(template: &Value) -> &str {
     template["spec"]["containers"][0]["image"].as_str().expect("an image")
 }
 
-/// Everything that others do: pods of image `web:1` become ready, all others cannot pull.
+/// All other components: pods of image `web:1` become ready, and all others cannot pull.
 fn others(world: &mut World) {
     world.settle_sets();
     let good: Vec<String> =
@@ -36,7 +36,7 @@ fn uid(object: &Value) -> String {
     object["metadata"]["uid"].as_str().expect("a uid").to_owned()
 }
 
-/// Until nothing is left to do but to wait.
+/// Runs until only waits remain.
 fn settle(world: &mut World) {
     for _ in 0..100 {
         let plan = world.plan_deployment();
@@ -49,7 +49,7 @@ fn settle(world: &mut World) {
     panic!("no end: {:?}", world.plan_deployment());
 }
 
-/// Template 1 is complete, and template 2 has missed its deadline, which the status says. Nobody has asked for a way back yet.
+/// Template 1 is complete, and template 2 has missed its deadline, which the status reports. The rollback has not happened yet.
 fn failed() -> World {
     let mut world = World::new(json!({
         "replicas": 3, "progressDeadlineSeconds": 600, "revisionHistoryLimit": 10,
@@ -73,7 +73,7 @@ fn progressing(world: &World) -> String {
     conditions.into_iter().find(|condition| condition.type_ == "Progressing").and_then(|condition| condition.reason).unwrap_or_default()
 }
 
-/// Whether the next look goes back.
+/// Whether the next reconcile rolls back.
 fn goes_back(world: &World) -> bool {
     let plan = world.plan_deployment();
     let mut actions = plan.stages.iter().flat_map(|stage| &stage.actions);
@@ -88,7 +88,7 @@ fn what_has_failed_gives_way_as_soon_as_it_is_asked_for() {
     assert!(goes_back(&world));
 }
 
-/// The status may still tell of the rollout before, where the controller died behind the first write of the next.
+/// The status may still be about the rollout before, if the controller crashed after the first write of the next.
 #[test]
 fn the_missed_deadline_of_another_template_is_none_of_this_one() {
     let mut world = failed();

@@ -122,7 +122,7 @@ fn what_the_deployment_says_itself_counts_where_its_sets_cannot_be_read() {
     assert_eq!(texts(&look(&no_set, &[], &[], 1)), ["3 pods of Deployment web are not created because of a quota: exceeded quota: q"]);
 }
 
-/// Its status is of the template before until its set is there, and tells of no pod that is missing.
+/// Until the set exists, the status is about the template before and shows no missing pod.
 #[test]
 fn a_set_that_cannot_be_created_is_told_of_and_no_controller_is_blamed() {
     let message = "Failed to create new replica set \"web-2\": replicasets.apps \"web-2\" is forbidden: exceeded quota: q";
@@ -145,7 +145,7 @@ fn a_set_that_cannot_be_created_is_told_of_and_no_controller_is_blamed() {
     assert_eq!(found(&[set("web-2", "web:2", &json!({}))]), ["Deployment web has not been observed by a controller"], "it is there by now");
 }
 
-/// Without a progress deadline its status has no condition that could say it.
+/// Without a progress deadline, the status has no condition for the failure.
 #[test]
 fn a_set_that_cannot_be_created_is_told_of_by_events_too() {
     let (web, message) = (deployment(&json!({}), &json!({})), "Failed to create new replica set \"web-2\": exceeded quota: q");

@@ -27,7 +27,7 @@ fn pod(number: usize, http: i32) -> EndpointPodView {
     }
 }
 
-/// Slices as they are stored, brought up to date by plans.
+/// The stored slices, to which plans are applied.
 struct World {
     service: ServiceView,
     slices: BTreeMap<String, SliceView>,
@@ -39,7 +39,7 @@ impl World {
         Self { service: service(spec), slices: BTreeMap::new(), writes: 0 }
     }
 
-    /// Plans and carries out; gives how many objects were written.
+    /// Plans and executes; returns how many objects were written.
     fn look(&mut self, pods: &[EndpointPodView]) -> usize {
         let zones = [("n1".to_owned(), "z1".to_owned())].into();
         let state =
@@ -197,7 +197,8 @@ fn a_new_endpoint_goes_where_something_is_written_anyhow_and_else_where_there_is
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
-    /// Whatever comes and goes: after a look every pod is in one slice with its ports, no slice is too full, and looking again writes nothing.
+    /// Whatever changes, after a reconcile every pod is in one slice with its ports, no slice is too full, and a second reconcile writes
+    /// nothing.
     #[test]
     fn every_pod_is_in_one_slice(steps in proptest::collection::vec((0usize..260, 0usize..260, 80i32..83), 1..12)) {
         let mut world = World::new(&json!({}));

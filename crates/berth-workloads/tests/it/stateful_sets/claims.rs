@@ -1,4 +1,4 @@
-//! Volume claims and with whom they go.
+//! Volume claims and their owners.
 
 use super::world::{World, broken, claim_ordinal, template};
 use crate::world::Stored;
@@ -113,7 +113,7 @@ fn a_claim_of_a_former_set_is_left_alone() {
     assert_eq!((world.look(usize::MAX), world.plan().events.len(), world.in_doubt().len()), (0, 0, 0));
 }
 
-/// A world whose pod `web-1` is missing, and whose claim `data-web-1` has these owners.
+/// A model cluster whose pod `web-1` is missing, and whose claim `data-web-1` has these owners.
 fn without_a_pod(when_scaled: &str, when_deleted: &str, owners: Value) -> World {
     let mut world = World::new(&spec(when_scaled, when_deleted));
     world.settle();
@@ -123,7 +123,8 @@ fn without_a_pod(when_scaled: &str, when_deleted: &str, owners: Value) -> World 
     world
 }
 
-/// The set was made anew, or has changed its mind. As it says now, the claim stays: it is not left to the garbage collector with a new pod on it.
+/// The set was recreated, or its policy has changed. The present policy retains the claim, so the garbage collector must not delete it with
+/// a new pod on it.
 #[test]
 fn a_claim_of_a_former_pod_is_taken_over_where_claims_stay() {
     let owners_of_it = json!([owner("Pod", "web-1", "former", true), owner("Backup", "b", "uid-b", false)]);
@@ -140,7 +141,7 @@ fn a_claim_of_a_former_pod_is_taken_over_where_claims_stay() {
     );
 }
 
-/// Whatever the new set says: the claim goes with the former one, and all that is written to it.
+/// Whatever the new set's policy, the claim and all data on it belong to the former set.
 #[test]
 fn a_claim_of_a_former_set_is_waited_for() {
     for (when_scaled, when_deleted) in [("Retain", "Retain"), ("Retain", "Delete"), ("Delete", "Retain")] {
@@ -297,10 +298,10 @@ fn recreate_keeps_claims_and_gives_up_those_of_numbers_no_longer_wanted() {
     assert_eq!(world.claims["data-web-0"].json["metadata"]["uid"], uid);
 }
 
-/// Brings a set that is at rest to where it is to be changed.
+/// Brings a converged set to the point of the change.
 type Prepare = fn(&mut World);
 
-/// Where an update may stand when its set is changed.
+/// The phases of an update in which its set changes.
 const PHASES: [(&str, Prepare); 7] = [
     ("at rest", |_| ()),
     ("changed", |world| world.edit(&json!({"spec": {"template": template(2)}}))),
@@ -342,7 +343,7 @@ fn changes() -> [Value; 11] {
     ]
 }
 
-/// What the user says while the first change is being carried out.
+/// The user's changes during the execution of the first change.
 fn later_changes() -> [Value; 5] {
     let retention = |when_scaled: &str| json!({"spec": {"persistentVolumeClaimRetentionPolicy": {"whenScaled": when_scaled}}});
     let replicas = |replicas: u32| json!({"spec": {"replicas": replicas}});
@@ -369,8 +370,9 @@ fn no_wanted_claim_is_lost_and_no_unwanted_one_stays_in_any_phase_of_on_delete()
     in_any_phase("OnDelete", "Parallel");
 }
 
-/// After each change one reconcile; then all terminating pods are gone. No claim of a wanted number is lost, and each of a number that became unwanted is,
-/// if the policy says so, whether its pod exists, terminates or was never created. That the owners are right after every reconcile the world checks itself.
+/// After each change, one reconcile runs, and then all terminating pods are deleted. No claim of a desired ordinal is lost. Each claim of
+/// an ordinal out of range is lost if the policy is Delete, whether its pod exists, is terminating or was never created. The model cluster
+/// itself checks the owners after every reconcile.
 fn in_any_phase(strategy: &str, management: &str) {
     for (phase, prepare) in PHASES {
         for (scaled, deleted) in [("Delete", "Retain"), ("Delete", "Delete"), ("Retain", "Delete"), ("Retain", "Retain")] {
@@ -395,7 +397,8 @@ fn in_any_phase(strategy: &str, management: &str) {
     }
 }
 
-/// A world, and which of its first claims should be lost by now: those of numbers that a reconcile saw wanted with `whenScaled: Delete`, and then unwanted.
+/// A model cluster, and those of its first claims that should be lost by now: a reconcile observed their ordinals in range with
+/// `whenScaled: Delete`, and then out of range.
 #[derive(Clone)]
 struct Watched {
     world: World,
@@ -423,7 +426,7 @@ impl Watched {
         self.world.look(usize::MAX);
     }
 
-    /// What the reconcile that comes next should do.
+    /// Computes what the next reconcile should do.
     fn judge(&mut self) {
         let (wanted, controlled) = (ordinals(&self.world.view()), self.world.controlled());
         for ordinal in Ordinal(0).up_to(Ordinal(3)) {
@@ -436,7 +439,7 @@ impl Watched {
         }
     }
 
-    /// Has all terminating pods go, and compares what is left with what should be.
+    /// Deletes all terminating pods, and compares the remaining claims with the expected ones.
     fn check_loss(mut self, what: &str) {
         let wanted = ordinals(&self.world.view());
         let terminating: Vec<_> = self.world.names().into_iter().filter(|name| self.world.is_going(name)).collect();
@@ -455,7 +458,7 @@ impl Watched {
     }
 }
 
-/// Recreate with a broken template: pod 0 is there, and 1 and 2 were never created.
+/// Recreate with a broken template: pod 0 exists, and pods 1 and 2 were never created.
 fn stuck(when_scaled: &str, when_deleted: &str) -> World {
     let mut spec = spec(when_scaled, when_deleted);
     spec["replicas"] = json!(3);
@@ -515,7 +518,7 @@ fn claims_that_were_kept_when_their_pods_were_scaled_away_stay() {
     assert_eq!(world.claims.len(), 0);
 }
 
-/// The name of a claim can be that of two sets. Without a pod that uses it, the labels say whose it is.
+/// Two sets can have the same name for a claim. Without a pod that uses it, the labels identify its set.
 #[test]
 fn a_claim_of_this_name_that_is_not_the_sets_is_left_alone() {
     let mut world = World::new(&spec("Delete", "Delete"));
@@ -529,7 +532,7 @@ fn a_claim_of_this_name_that_is_not_the_sets_is_left_alone() {
     assert_eq!((world.in_doubt().len(), world.look(usize::MAX)), (0, 0));
 }
 
-/// While a pod of the name is there, of any owner, the claim may be in use.
+/// While a pod of the name exists, of any owner, the claim may be in use.
 #[test]
 fn a_claim_is_not_deleted_under_a_pod_that_another_controls() {
     let mut world = World::new(&spec("Delete", "Retain"));
@@ -569,7 +572,7 @@ fn a_pod_that_was_already_going_when_it_became_unwanted_takes_its_claims_along()
     }
 }
 
-/// What is done to a pod comes after what is done to its claims, so that a pod that is gone at once takes none along that is wanted.
+/// Writes to a pod come after those to its claims, so that a pod that is deleted at once does not take a needed claim along.
 #[test]
 fn claims_are_put_right_before_anything_is_done_to_pods() {
     let mut spec = spec("Delete", "Retain");

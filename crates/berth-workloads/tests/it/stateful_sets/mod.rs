@@ -1,4 +1,4 @@
-//! What plans of StatefulSets do in a model world.
+//! The effects of plans of StatefulSets in a model cluster.
 
 mod claims;
 mod properties;

@@ -1,4 +1,4 @@
-//! What holds in every world, whatever happens in whatever order.
+//! Invariants of every model cluster in any order of events.
 
 use super::world::{World, broken, template};
 use crate::world::Patience;
@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 #[derive(Clone, Debug)]
 enum Step {
-    /// A look of which so many actions are carried out: then the controller dies.
+    /// A reconcile that executes so many actions before the controller crashes.
     Look(usize),
     Start(usize),
     Unready(usize),
@@ -28,7 +28,7 @@ enum Step {
     Broken(u32),
     Partition(u32),
     Orphan(usize),
-    /// `whenScaled` and `whenDeleted`: whether they say Delete.
+    /// `whenScaled` and `whenDeleted`: whether they are Delete.
     Retention(bool, bool),
     Strategy(&'static str),
 }
@@ -145,8 +145,8 @@ fn steps(most: usize) -> impl Strategy<Value = Vec<Step>> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 96, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Every creation is checked by the world: one pod of each ordinal, in order where the policy says so, with its claims, and under
-    /// Recreate never beside pods of another revision. In the end, wherever the controller died, every wanted pod is there, and none else.
+    /// The model cluster checks every creation: one pod of each ordinal, in order if the policy requires it, with its claims, and under
+    /// Recreate never beside pods of another revision. In the end, wherever the controller crashed, exactly the desired pods exist.
     #[test]
     fn every_world_comes_to_rest(setting in setting(), steps in steps(60)) {
         let mut world = setting.world();
@@ -170,8 +170,9 @@ proptest! {
         prop_assert!(plan.stages.is_empty() && plan.events.is_empty(), "{plan:?}");
     }
 
-    /// Whatever pods exist when a set is at rest, each claim has the owner that the policy says, and none is left of a number that was scaled away under
-    /// `whenScaled: Delete`: here pods of a broken template are stuck, and others were never created. The world checks each claim after each reconcile.
+    /// Whatever pods exist when a set has converged, each claim has the owner that the policy requires. No claim remains of an ordinal that
+    /// was scaled down under `whenScaled: Delete`. Here pods of a broken template are stuck, and others were never created. The model
+    /// cluster checks each claim after each reconcile.
     #[test]
     fn every_claim_goes_with_whom_it_should(setting in setting(), steps in steps(40), last in (any::<bool>(), any::<bool>())) {
         let mut spec = setting.spec.clone();
@@ -185,7 +186,7 @@ proptest! {
         prop_assert!(world.in_doubt().is_empty() && world.plan().stages.is_empty());
     }
 
-    /// No look deletes a pod below the partition for an update, or gives one there the new template.
+    /// No reconcile deletes a pod below the partition for an update, or creates one there with the new template.
     #[test]
     fn the_partition_is_kept(setting in setting(), partition in 1_u32..4, steps in steps(50)) {
         let mut spec = setting.spec.clone();
@@ -193,7 +194,7 @@ proptest! {
         spec["replicas"] = json!(4);
         let mut world = Setting { spec, ..setting }.world();
         world.settle();
-        // A set of no pods has no old ones: what it makes afterwards is all of the update revision.
+        // A set without pods has no old ones: all pods that it creates afterwards have the update revision.
         let keeps = |step: &&Step| !matches!(step, Step::Partition(_) | Step::From(_) | Step::Scale(0) | Step::Strategy(_));
         for step in steps.iter().filter(keeps) {
             take(&mut world, step);
@@ -205,7 +206,8 @@ proptest! {
         }
     }
 
-    /// Repair deletes no pod that is ready and none of the update revision: where it is on, no look does but for an update's own reasons.
+    /// Repair deletes neither a ready pod nor a pod of the update revision. With repair, a reconcile deletes those only for the update
+    /// itself.
     #[test]
     fn repair_never_touches_a_ready_pod(setting in setting(), steps in steps(50)) {
         let mut world = Setting { repair: true, ..setting }.world();
@@ -222,7 +224,7 @@ proptest! {
         }
     }
 
-    /// Pods that are available are never fewer than a rolling update promises, but for what others did to them.
+    /// The number of available pods never falls below the limit of a rolling update, except through other clients.
     #[test]
     fn a_budget_is_kept(unavailable in 1_i64..4, policy in prop_oneof![Just("OrderedReady"), Just("Parallel")], steps in steps(60)) {
         let rolling = json!({"partition": 0, "maxUnavailable": unavailable});
@@ -235,7 +237,7 @@ proptest! {
         }
     }
 
-    /// Planning is a function: the same state gives the same plan.
+    /// Planning is a function: the same state results in the same plan.
     #[test]
     fn planning_twice_gives_the_same(setting in setting(), steps in steps(40)) {
         let mut world = setting.world();
@@ -243,7 +245,7 @@ proptest! {
         prop_assert_eq!(format!("{:?}", world.plan()), format!("{:?}", world.plan()));
     }
 
-    /// A controlled that takes changes in one by one is the same as one that is made of what there is, and counts as counting does.
+    /// An index with incremental changes equals one built from the present pods, and its counts equal a recount.
     #[test]
     fn a_running_controlled_pods_equals_a_new_one(setting in setting(), steps in steps(60)) {
         let mut world = setting.world();
@@ -275,7 +277,7 @@ proptest! {
     }
 }
 
-/// The queries of a controlled against their definitions, pod by pod.
+/// Compares the queries of an index with their definitions, pod by pod.
 fn check_queries(controlled: &ControlledPods, set: &berth_workloads::view::StatefulSetView, world: &World) -> Result<(), TestCaseError> {
     let wanted = ordinals(set);
     let range = wanted.start..wanted.end();

@@ -1,4 +1,4 @@
-//! What is kept of a StatefulSet's rollouts.
+//! The records of a StatefulSet's rollouts.
 
 use super::world::{World, broken, template};
 use serde_json::{Value, json};
@@ -12,7 +12,7 @@ fn changed(world: &mut World, template: &Value, user: &str) {
     world.edit(&json!({"metadata": {"annotations": {CHANGED_BY: by}}, "spec": {"template": template}}));
 }
 
-/// Looks, each of so many writes before the controller dies, until nothing happens for long.
+/// Reconciles, each with so many writes before the controller crashes, until nothing happens for long.
 fn run(world: &mut World, limit: usize) {
     let mut quiet = 0;
     for _ in 0..600 {
@@ -26,7 +26,7 @@ fn run(world: &mut World, limit: usize) {
     panic!("no end: {:#?}", world.plan());
 }
 
-/// What is told of each revision, oldest first: number, by whom, the number it had before, how it ended, and what took its place.
+/// The record of each revision, oldest first: number, author, former number, end, and the rollout that replaced it.
 fn told(world: &World) -> Vec<String> {
     let mut revisions: Vec<&Value> = world.revisions.values().map(|revision| &*revision.json).collect();
     revisions.sort_by_key(|revision| revision["revision"].as_i64());
@@ -82,7 +82,7 @@ fn what_gives_way_by_itself_is_rolled_back() {
     }
 }
 
-/// A partition that keeps pods of another revision back is no end.
+/// An update that stops at a partition is not complete.
 #[test]
 fn an_update_with_a_partition_is_under_way_until_it_has_all() {
     let rolling = |partition: u32| json!({"updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"partition": partition}}});

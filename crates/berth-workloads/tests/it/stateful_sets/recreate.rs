@@ -20,7 +20,7 @@ const COMPLETE: &str = "True RecreateComplete: All pods exist and have the updat
 const AVAILABLE: &str = "True MinimumReplicasAvailable: StatefulSet has minimum availability.";
 const UNAVAILABLE: &str = "False MinimumReplicasUnavailable: StatefulSet does not have minimum availability.";
 
-/// Progress, and availability.
+/// The conditions Progressing and Available.
 fn said(world: &World) -> [String; 2] {
     ["Progressing", "Available"].map(|type_| world.said(type_))
 }
@@ -295,7 +295,7 @@ fn a_broken_template_says_which_pod_it_waits_for() {
     assert_eq!((world.short().as_str(), said(&world)), ("web-0=2!", [wanted, UNAVAILABLE].map(str::to_owned)));
 }
 
-/// What is available must be so still when whoever waited for it reads on.
+/// A pod that is reported as available must still be available when a waiting client reads it.
 #[test]
 fn nothing_is_available_from_the_moment_that_all_pods_are_to_go() {
     for spec in [spec(2), parallel(2)] {

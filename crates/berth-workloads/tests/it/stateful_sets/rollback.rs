@@ -1,4 +1,4 @@
-//! Templates that fail give way by themselves.
+//! Failed templates are rolled back automatically.
 
 use super::world::{World, broken, template};
 use berth_workloads::{plan::Action, rollback::Record};
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 const KNOWN: &str = "berth.dev/rolled-back-templates";
 
-/// Three ready pods of a template, of a set that goes back after a minute and a half.
+/// Three ready pods of a template, in a set with a deadline of a minute and a half.
 fn asked(spec: &Value, first: &Value) -> World {
     let mut whole = json!({"replicas": 3, "template": first});
     whole.as_object_mut().expect("a map").extend(spec.as_object().expect("a map").clone());
@@ -19,7 +19,7 @@ fn asked(spec: &Value, first: &Value) -> World {
     world
 }
 
-/// Looks, each of so many writes before the controller dies, until nothing happens for long.
+/// Reconciles, each with so many writes before the controller crashes, until nothing happens for long.
 fn run(world: &mut World, limit: usize) {
     let mut quiet = 0;
     for _ in 0..600 {
@@ -37,7 +37,7 @@ fn roll_out(world: &mut World, template: &Value) {
     world.edit(&json!({"spec": {"template": template}}));
 }
 
-/// Until the first pod of a template that fails has been made.
+/// Runs until the first pod of a failing template exists.
 fn until_made(world: &mut World) {
     for _ in 0..10 {
         world.look(usize::MAX);
@@ -76,7 +76,7 @@ fn a_template_that_fails_gives_way_once_under_every_strategy_whenever_the_contro
             let record = Record::of(&view.annotations).expect("a record");
             assert_eq!((record.from_revision.0, record.to_revision.0, record.revision.0), (2, 1, 3), "{what}");
             assert_eq!(record.message, "1 of its 1 pods are not available", "{what}");
-            // Both revisions tell of it, and the one that it went to that it is complete again.
+            // Both revisions have the record, and the target is recorded as complete again.
             let kept = |number: i64| {
                 let of = |revision: &&crate::world::Stored| revision.json["revision"] == number;
                 world.revisions.values().find(of).expect("a revision").json["metadata"]["annotations"].clone()
@@ -87,13 +87,13 @@ fn a_template_that_fails_gives_way_once_under_every_strategy_whenever_the_contro
                 [&Value::Null, &json!("3")],
                 "{what}"
             );
-            // Somebody brings it back, even to a set that has forgotten it.
+            // A user restores the template, in a set whose records are deleted.
             world.edit(&json!({"metadata": {"annotations": {KNOWN: null, "berth.dev/rollback": null}}}));
             roll_out(&mut world, &broken(2));
             run(&mut world, limit);
             assert_eq!((told(&world, "AutomaticRollback").len(), world.view().spec.template == view.spec.template), (1, false), "{what}");
             assert!(told(&world, "AutomaticRollbackSkipped")[0].contains("was rolled back before"), "{:?}", world.events);
-            // Started anew it is another one.
+            // After a restart, it is a different template.
             let mut again = broken(2);
             again["metadata"]["annotations"] = json!({"kubectl.kubernetes.io/restartedAt": "now"});
             roll_out(&mut world, &again);
@@ -165,7 +165,7 @@ fn a_first_template_has_nothing_to_go_back_to() {
     assert!(told(&world, "AutomaticRollbackSkipped")[0].ends_with("no other existing revision was ever complete"));
 }
 
-/// To the moment, not beyond it.
+/// At that moment, not later.
 #[test]
 fn whoever_waits_for_the_deadline_looks_again_when_it_passes() {
     let mut world = asked(&json!({}), &template(1));
@@ -186,9 +186,9 @@ fn whoever_waits_for_the_deadline_looks_again_when_it_passes() {
     world.now = deadline;
     world.look(usize::MAX);
     assert_eq!(told(&world, "AutomaticRollback").len(), 1);
-    // Where it stays, there is nothing more to look for.
+    // While the template remains, there is nothing to wait for.
     let mut world = asked(&json!({}), &broken(1));
-    // It was seen to run a minute after it was created.
+    // The pod was observed running a minute after its creation.
     world.now = made(&world, "web-0") + SignedDuration::from_secs(150);
     assert_eq!(world.plan().look_again, None);
 }
@@ -222,7 +222,7 @@ fn image(world: &World) -> String {
     world.view().spec.template.spec.as_ref().and_then(|spec| spec.containers[0].image.clone()).unwrap_or_default()
 }
 
-/// What a deadline counts from is the last step of the rollout: where there is nothing left to do, it does not run.
+/// The deadline starts with the last step of the rollout. While nothing is left to do, it does not run.
 #[test]
 fn a_canary_that_was_well_is_not_rolled_back_at_its_first_blip() {
     let partition = json!({"updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"partition": 2}}});
@@ -235,7 +235,7 @@ fn a_canary_that_was_well_is_not_rolled_back_at_its_first_blip() {
         world.now += SignedDuration::from_mins(10);
     }
     assert_eq!((image(&world).as_str(), told(&world, "AutomaticRollbackSkipped").len()), ("2", 0), "{:?}", world.events);
-    // What the partition kept back has its own time, and its own failure.
+    // The pods that the partition kept have their own deadline, and can fail on their own.
     unready(&mut world, "web-0");
     world.edit(&json!({"spec": {"updateStrategy": {"rollingUpdate": {"partition": 1}}}}));
     world.look(usize::MAX);
@@ -260,7 +260,7 @@ fn a_template_that_was_complete_without_a_deadline_stays() {
             world.now += SignedDuration::from_mins(10);
         }
         assert_eq!(image(&world), "2", "{strategy}: {:?}", world.events);
-        // It is also one to go back to.
+        // It is also a valid rollback target.
         world.is_healed = true;
         run(&mut world, usize::MAX);
         world.is_healed = false;
@@ -285,7 +285,7 @@ fn a_deadline_that_is_set_in_the_middle_of_a_rollout_begins_then() {
     assert_eq!(image(&world), "1");
 }
 
-/// Pods of the template do not exist, and it is the template's fault.
+/// The template's pods cannot be created, and the template is the cause.
 #[test]
 fn a_template_whose_pods_are_refused_gives_way() {
     let refused = |why: &str| {
@@ -307,7 +307,7 @@ fn a_template_whose_pods_are_refused_gives_way() {
     assert!(image(&world) == "2" && skipped.len() == 1 && skipped[0].contains("exceeded quota"), "{:?}", world.events);
 }
 
-/// The server refuses such a deadline; another one may not.
+/// berth's API server rejects such a deadline, but another one may not.
 #[test]
 fn pods_that_have_to_stay_ready_for_a_while_do_not_miss_a_deadline() {
     let spec =
@@ -321,7 +321,7 @@ fn pods_that_have_to_stay_ready_for_a_while_do_not_miss_a_deadline() {
     assert_eq!((image(&world).as_str(), told(&world, "AutomaticRollbackSkipped").len()), ("2", 0), "{:?}", world.events);
 }
 
-/// They are available for a moment each time.
+/// The pods are available briefly after each start.
 #[test]
 fn a_template_whose_pods_crash_a_moment_after_their_start_gives_way() {
     let mut world =
@@ -378,7 +378,7 @@ fn pods_that_take_long_to_stop_are_no_failure_and_what_else_is_waited_for_is_tol
     assert!(image(&world) == "2" && skipped.len() == 1 && skipped[0].contains("none of its pods fails"), "{:?}", world.events);
 }
 
-/// Neither pods of another revision nor those that are told to go make a template fail.
+/// Neither pods of another revision nor terminating pods make a template fail.
 #[test]
 fn a_template_is_judged_by_its_own_pods_that_stay() {
     let partition = json!({"updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"partition": 2}}});
@@ -401,7 +401,7 @@ fn a_template_is_judged_by_its_own_pods_that_stay() {
     assert_eq!(told(&world, "AutomaticRollback").len(), 0, "{:?}", world.events);
 }
 
-/// What the cluster or somebody else is to blame for is no reason to go back.
+/// Faults of the cluster or of other objects cause no rollback.
 #[test]
 fn what_no_other_template_would_cure_stays_and_is_told() {
     let mut world = asked(&json!({}), &template(1));
@@ -434,13 +434,13 @@ fn where_pods_report_no_cause_one_of_their_nodes_must_answer_first() {
     assert_eq!((&nodes[..], *answered_since), (&["node-1".to_owned()][..], world.now - SignedDuration::from_secs(12)));
     let skipped = events.failure.as_ref().expect("it says why nothing is done");
     assert!(skipped.message.starts_with("Revision 2 has missed its progress deadline and stays: "), "{skipped:?}");
-    // What a pod reports came from its node.
+    // A pod's report comes from its node.
     let waiting = json!([{"name": "main", "restartCount": 3, "state": {"waiting": {"reason": "CrashLoopBackOff"}}}]);
     world.edit_pod("web-2", &json!({"status": {"containerStatuses": waiting}}));
     assert!(matches!(&actions(&world)[..], [Action::Patch { .. }]), "{:?}", world.plan());
 }
 
-/// A node may never answer again. The usual work does not wait for it.
+/// A node may never answer again. The other work does not wait for it.
 #[test]
 fn a_set_gets_its_pods_while_no_node_answers_for_its_rollback() {
     let mut world = asked(&json!({"podManagementPolicy": "Parallel"}), &template(1));
@@ -449,7 +449,7 @@ fn a_set_gets_its_pods_while_no_node_answers_for_its_rollback() {
     world.look(usize::MAX);
     world.edit_pod("web-2", &json!({"spec": {"nodeName": "node-1"}}));
     world.edit(&json!({"spec": {"replicas": 5}}));
-    // The progress is noted, and the pods of the new size are not created yet.
+    // The progress is recorded, and the pods of the new size are not created yet.
     world.look(1);
     world.now += SignedDuration::from_secs(600);
     let plan = world.plan();
@@ -482,7 +482,7 @@ fn progress_is_kept_where_there_is_a_deadline_and_no_rollout_is_complete_without
     assert_eq!([1, 2].map(|number| kept(&world, number, "berth.dev/completed-revision")), [json!("1"), Value::Null]);
 }
 
-/// The deadline of an older template begins when it is rolled out again, not when it was made.
+/// The deadline of an older template starts when it is rolled out again, not when it was created.
 #[test]
 fn a_template_that_comes_again_has_its_time() {
     let mut world = asked(&json!({}), &template(1));

@@ -5,7 +5,7 @@ use berth_identity::ApiName;
 use berth_workloads::Action;
 use serde_json::{Value, json};
 
-/// A set of so many ready pods of template 1 that is given template 2.
+/// A set of so many ready pods of template 1 that gets template 2.
 fn updated(spec: &Value, gates: &str) -> World {
     let mut world = World::new(spec).with_gates(gates);
     world.settle();
@@ -141,7 +141,7 @@ fn a_pod_deleted_by_hand_in_the_middle_does_not_keep_the_old_template() {
     assert_eq!(world.short(), "web-0=2 web-1=2 web-2=2");
 }
 
-/// The pod is gone before a look has seen it go, as one is that was never started.
+/// The pod is deleted before any reconcile observes its termination, as with a pod that never started.
 #[test]
 fn without_a_block_a_broken_pod_that_goes_at_once_does_not_come_back_as_it_was() {
     let mut world = World::new(&json!({"replicas": 3, "template": broken(1), "updateStrategy": {"rollingUpdate": null}}));
@@ -174,7 +174,7 @@ fn a_broken_ordered_rollout_stays_broken_when_the_template_is_repaired() {
     assert_eq!(world.short(), "web-0=3 web-1=3");
 }
 
-/// The annotation is for rolling updates: it is advised to nobody whom it does not help.
+/// The annotation is for rolling updates, so the advice mentions it only where it helps.
 #[test]
 fn with_on_delete_a_broken_pod_is_left_to_a_person_with_the_annotation_too() {
     for annotations in [json!({}), json!({"berth.dev/repair": "Revision"})] {
@@ -275,7 +275,7 @@ fn broken_old_pods_cost_a_parallel_set_no_budget() {
     assert_eq!(world.short(), "web-0=2 web-1=2 web-2=2");
 }
 
-/// Availability comes with time, and no version of the pod tells of it: when the deletion is carried out it may be there.
+/// A pod becomes available by time, without a new version. It may be available when the deletion is executed.
 #[test]
 fn old_pods_that_are_ready_and_not_available_yet_are_waited_for() {
     let mut spec = budget(2, "Parallel", &json!(1));
@@ -293,8 +293,8 @@ fn old_pods_that_are_ready_and_not_available_yet_are_waited_for() {
     assert_eq!(world.short(), "web-0=1 web-1=1~");
 }
 
-/// Without a block that names a partition, pods with the lowest numbers come back as they were, as many as the status counts of those; which need not be the
-/// ones with the lowest numbers, and then it counts as many again.
+/// Without a block that contains a partition, pods with the lowest ordinals are recreated with the old revision, as many as the status
+/// counts of it. The counted pods may have other ordinals, and then as many are counted again.
 #[test]
 fn a_parallel_set_without_a_partition_does_not_make_pods_only_to_replace_them() {
     let spec =
@@ -425,7 +425,7 @@ fn repair_deletes_one_at_a_time_and_nothing_below_the_partition() {
     assert_eq!(world.short(), "web-0=1! web-1=2 web-2=2");
 }
 
-/// Without repair two such pods keep each other for ever, as upstream's do.
+/// Without repair, two such pods block each other indefinitely, as upstream's do.
 #[test]
 fn repair_lets_broken_pods_go_that_are_no_longer_wanted() {
     for (repair, end) in [(json!("Revision"), "web-0=3"), (Value::Null, "web-0=1 web-1=1! web-2=1!")] {

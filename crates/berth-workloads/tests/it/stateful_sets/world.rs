@@ -1,5 +1,5 @@
-//! A model world for plans of StatefulSets: objects as JSON, no time but what a test sets. Carries plans out action by action, and checks
-//! at each what must hold at every moment.
+//! A model cluster for plans of StatefulSets: objects as JSON, and a clock that only tests advance. Executes plans action by action, and
+//! checks the invariants after each one.
 
 use crate::world::{Patience, Stored, is_written_down, merge, read_back};
 use berth_api::{FeatureGates, Gate, Object};
@@ -18,7 +18,7 @@ use std::{
     sync::Arc,
 };
 
-/// One StatefulSet `web` and what belongs to it.
+/// One StatefulSet `web` and the objects that belong to it.
 #[derive(Clone, Debug)]
 pub(crate) struct World {
     pub(crate) set: Stored,
@@ -28,19 +28,19 @@ pub(crate) struct World {
     pub(crate) now: Timestamp,
     pub(crate) gates: FeatureGates,
     pub(crate) events: Vec<(String, String)>,
-    /// What a recorder remembers of events that are recorded once.
+    /// What an event recorder remembers of events that are recorded once.
     told_once: Vec<(String, String, Repeat)>,
-    /// Why the last look failed.
+    /// Why the last reconcile failed.
     pub(crate) last_error: Option<String>,
-    /// Broken templates are not any more: whatever their pods waited for is there.
+    /// Broken templates now work, because the missing dependency of their pods exists.
     pub(crate) is_healed: bool,
-    /// With what may wait.
+    /// Which deferred writes to leave out.
     pub(crate) patience: Patience,
     writes: u64,
 }
 
 impl World {
-    /// A world with just a StatefulSet of this spec, of two pods of template 1 if it says nothing else.
+    /// A model cluster with only a StatefulSet of this spec. The default is two pods of template 1.
     pub(crate) fn new(spec: &Value) -> Self {
         let mut full = json!({
             "replicas": 2, "selector": {"matchLabels": {"app": "web"}}, "template": template(1), "serviceName": "web",
@@ -94,7 +94,7 @@ impl World {
         names.into_iter().filter_map(|name| self.claims.get(&name).map(Stored::view).map(|claim| (name, claim))).collect()
     }
 
-    /// Numbers whose claims do not go with whom they should, whether or not there is a pod.
+    /// Ordinals whose claims have wrong owners, whether there is a pod or not.
     pub(crate) fn in_doubt(&self) -> BTreeSet<Ordinal> {
         self.in_doubt_of(&self.view(), &self.controlled())
     }
@@ -104,7 +104,7 @@ impl World {
         claims_in_doubt(set, controlled, &self.found(claim_names(set, claimed.clone())), claimed)
     }
 
-    /// What the controller would do now.
+    /// The controller's present plan.
     pub(crate) fn plan(&self) -> Plan {
         let (set, pods) = (self.set.view::<StatefulSetView>(), self.pod_views());
         let controlled = self.controlled_of(&set, &pods);
@@ -133,7 +133,7 @@ impl World {
         read_back(plan)
     }
 
-    /// Plans, and carries out the first `limit` actions: then the controller dies. Gives how many there were to carry out.
+    /// Plans, and executes the first `limit` actions before the controller crashes. Returns the number of actions to execute.
     pub(crate) fn look(&mut self, limit: usize) -> usize {
         let plan = self.plan();
         let (seen, there) = (self.controlled().ordinals().collect::<Vec<_>>(), self.names());
@@ -148,8 +148,8 @@ impl World {
         count
     }
 
-    /// What must hold after every complete reconcile, whatever it was about: each claim goes with whom it should, whether or not its pod exists. Of a pod
-    /// that was only just adopted this is not known yet.
+    /// The invariant of every complete reconcile: each claim has the right owners, whether its pod exists or not. For a pod that was just
+    /// adopted, this is not known yet.
     fn check_claims(&self, seen: &[Ordinal], there: &[String]) {
         let (set, controlled) = (self.view(), self.controlled());
         for (name, claim) in self.claims.iter().filter(|_| set.meta.deleted.is_none()) {
@@ -192,7 +192,7 @@ impl World {
         assert!(stays, "is left: {}", what());
     }
 
-    /// As [`World::look`], and none of the events are written before the controller dies; whoever takes over remembers nothing.
+    /// As [`World::look`], but the controller crashes before it writes any event. The next leader remembers nothing.
     pub(crate) fn look_and_lose_events(&mut self, limit: usize) {
         let events = self.events.clone();
         self.look(limit);
@@ -211,12 +211,12 @@ impl World {
         }
     }
 
-    /// As [`World::look`] where the API refuses every pod.
+    /// As [`World::look`] with an API server that rejects every pod.
     pub(crate) fn look_without_pods(&mut self) {
         self.look_refused("pods \"web-n\" is forbidden: exceeded quota: few, requested: pods=1, used: pods=2, limited: pods=2");
     }
 
-    /// The same, with these words.
+    /// The same, with this error text.
     pub(crate) fn look_refused(&mut self, why: &str) {
         let plan = self.plan();
         plan.events.iter().for_each(|event| self.tell_once(event));
@@ -274,7 +274,7 @@ impl World {
         assert!(kept.insert(name.clone(), Stored::new(json, revision)).is_none(), "{name} is there already");
     }
 
-    /// What must hold whenever a pod is created.
+    /// The invariants of every pod creation.
     fn check_creation(&self, name: &str, json: &Value) {
         let set = self.view();
         let ordinal = member_ordinal("web", name).expect("a member");
@@ -341,7 +341,7 @@ impl World {
         }
     }
 
-    /// A change of a pod by somebody else.
+    /// A change of a pod by another client.
     pub(crate) fn edit_pod(&mut self, name: &str, patch: &Value) {
         self.writes += 1;
         let pod = self.pods.get_mut(name).expect("a pod");
@@ -349,7 +349,7 @@ impl World {
         pod.revision = Revision(self.writes);
     }
 
-    /// Tells a pod to go; its grace period is half a minute.
+    /// Deletes a pod with a grace period of 30 seconds.
     pub(crate) fn delete_pod(&mut self, name: &str) {
         let until = self.now + SignedDuration::from_secs(30);
         if self.pods[name].json["metadata"]["deletionTimestamp"].is_null() {
@@ -357,7 +357,7 @@ impl World {
         }
     }
 
-    /// A terminating pod is gone, and its claims with it that go with it.
+    /// A terminating pod is deleted, together with the claims that it owns.
     pub(crate) fn gone(&mut self, name: &str) {
         let pod = self.pods.remove(name).expect("a pod");
         let uid = &pod.json["metadata"]["uid"];
@@ -367,7 +367,7 @@ impl World {
         self.claims.retain(|_, claim| !goes(claim));
     }
 
-    /// The pod runs, and is ready now unless its template is broken.
+    /// The pod runs, and is ready unless its template is broken.
     pub(crate) fn start(&mut self, name: &str) {
         let status = if self.is_broken(name) { "False" } else { "True" };
         let is_ready = self.pods[name].json["status"]["conditions"][0]["status"] == status;
@@ -390,7 +390,7 @@ impl World {
         self.pods.keys().cloned().collect()
     }
 
-    /// Pods start, terminating ones go, and a minute passes.
+    /// Pods start, terminating pods are deleted, and a minute passes.
     pub(crate) fn pass(&mut self) {
         for name in self.names() {
             if self.is_going(&name) { self.gone(&name) } else { self.start(&name) }
@@ -398,7 +398,7 @@ impl World {
         self.now += SignedDuration::from_mins(1);
     }
 
-    /// Lets everybody act until nobody has anything to do.
+    /// Runs all controllers until none has work left.
     pub(crate) fn settle(&mut self) {
         let mut quiet = 0;
         for _ in 0..400 {
@@ -412,13 +412,13 @@ impl World {
         panic!("no end: {:#?}\n{:#?}", self.plan(), self.pods.keys());
     }
 
-    /// The revision number that each pod's label names, by name.
+    /// The revision number in each pod's image, by name.
     pub(crate) fn images(&self) -> BTreeMap<String, String> {
         let image = |pod: &Stored| pod.json["spec"]["containers"][0]["image"].as_str().unwrap_or_default().to_owned();
         self.pods.iter().map(|(name, pod)| (name.clone(), image(pod))).collect()
     }
 
-    /// Names with images, in short: `web-0=1 web-1=2`; `~` marks those that are going.
+    /// Names with images, in short: `web-0=1 web-1=2`. `~` marks terminating pods.
     pub(crate) fn short(&self) -> String {
         let mark = |name: &str| if self.is_going(name) { "~" } else { "" };
         let texts = self.images().into_iter().map(|(name, image)| format!("{name}={image}{}", mark(&name)));
@@ -435,7 +435,7 @@ impl World {
         condition.map_or_else(Default::default, |condition| (condition.status, condition.reason.unwrap_or_default()))
     }
 
-    /// A condition in one line: `True Reason: message`; empty if there is none. Revisions are shown by their templates' image.
+    /// A condition in one line: `True Reason: message`. Empty if there is none. Revisions are shown by their templates' image.
     pub(crate) fn said(&self, type_: &str) -> String {
         let conditions = self.view().status.conditions.unwrap_or_default();
         let condition = conditions.into_iter().find(|condition| condition.type_ == type_);
@@ -454,14 +454,14 @@ impl World {
         self.events.iter().map(|(reason, _)| reason.as_str()).filter(about_pods).collect()
     }
 
-    /// Whether an orphan of these labels would be selected.
+    /// Whether the set selects an orphan with these labels.
     pub(crate) fn selects(&self, labels: &Value) -> bool {
         let labels = serde_json::from_value(labels.clone()).expect("labels");
         self.view().selector.as_ref().is_some_and(|selector: &Selector| selector.matches(&labels))
     }
 }
 
-/// The number of the pod that a claim of this name is for.
+/// The ordinal of the pod that a claim of this name belongs to.
 pub(crate) fn claim_ordinal(claim: &str) -> Option<Ordinal> {
     member_ordinal("web", claim.split_once('-')?.1)
 }
@@ -475,7 +475,7 @@ pub(crate) fn template(number: u32) -> Value {
     json!({"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"name": "web", "image": number.to_string()}]}})
 }
 
-/// One whose pods never become ready.
+/// A template whose pods never become ready.
 pub(crate) fn broken(number: u32) -> Value {
     json!({"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"name": "web", "image": format!("{number}!")}]}})
 }

@@ -1,4 +1,4 @@
-//! A model world for plans: objects as JSON, pods as views, no time but what a test sets. Carries plans out action by action.
+//! A model cluster for plans: objects as JSON, pods as views, and a clock that only tests advance. Executes plans action by action.
 
 mod merge;
 mod patience;
@@ -39,17 +39,17 @@ pub(crate) struct World {
     pub(crate) now: Timestamp,
     /// The controllers' gates.
     pub(crate) gates: FeatureGates,
-    /// With what may wait.
+    /// Which deferred writes to leave out.
     pub(crate) patience: Patience,
-    /// What is asked, and what came of it.
+    /// The question of an analysis and its answer.
     pub(crate) asked: Option<Asked>,
-    /// Why the Deployment's last look failed.
+    /// Why the Deployment's last reconcile failed.
     pub(crate) last_error: Option<String>,
     writes: u64,
 }
 
 impl World {
-    /// A world with just a Deployment of this spec, selecting `app: web`.
+    /// A model cluster with only a Deployment of this spec, which selects `app: web`.
     pub(crate) fn new(mut spec: Value) -> Self {
         spec["selector"] = json!({"matchLabels": {"app": "web"}});
         if spec["template"].is_null() {
@@ -74,17 +74,17 @@ impl World {
         }
     }
 
-    /// The Deployment as plans see it.
+    /// The Deployment's view.
     pub(crate) fn deployment_view(&self) -> DeploymentView {
         Arc::unwrap_or_clone(self.deployment.view())
     }
 
-    /// The sets as plans see them.
+    /// The sets' views.
     pub(crate) fn set_views(&self) -> Vec<Arc<ReplicaSetView>> {
         self.sets.values().map(Stored::view).collect()
     }
 
-    /// What the Deployment controller would do now.
+    /// The Deployment controller's present plan.
     pub(crate) fn plan_deployment(&self) -> Plan {
         let state = self.deployment_state();
         let plan = deployment::plan(&state);
@@ -96,7 +96,7 @@ impl World {
         read_back(plan)
     }
 
-    /// What the Deployment controller knows now.
+    /// The Deployment controller's present state.
     fn deployment_state(&self) -> DeploymentState {
         let sets = self.set_views();
         let mut state = DeploymentState {
@@ -155,7 +155,7 @@ impl World {
         self.plan_deployment().waits.iter().find_map(until)
     }
 
-    /// What the ReplicaSet controller would do now for this set.
+    /// The ReplicaSet controller's present plan for this set.
     pub(crate) fn plan_set(&self, set: &ReplicaSetView) -> Plan {
         let (counts, next_available_at) = PodCounts::recount(set, &self.pods, self.now);
         let of = |wanted: Role| -> Vec<Arc<PodView>> {
@@ -177,7 +177,7 @@ impl World {
         read_back(replica_set::plan(&state))
     }
 
-    /// Carries out the first `limit` actions of a plan. Gives how many there were to carry out, what was left for later included.
+    /// Executes the first `limit` actions of a plan. Returns their number, including deferred ones.
     pub(crate) fn carry_out(&mut self, plan: Plan, limit: usize) -> usize {
         let mut actions: Vec<_> = plan.stages.into_iter().flat_map(|stage| stage.actions).collect();
         let count = actions.len();
@@ -231,7 +231,7 @@ impl World {
         let mut json = serde_json::to_value(set).expect("JSON");
         json["metadata"]["uid"] = json!(format!("uid-{name}-{}", self.writes));
         json["metadata"]["generation"] = json!(1);
-        // Each set a second younger than the one before, so that their ages are in order.
+        // Each set is a second younger than the one before, so that their ages are ordered.
         let created = Timestamp::from_second(500_000 + i64::try_from(self.writes).expect("few writes")).expect("a time");
         json["metadata"]["creationTimestamp"] = json!(created.to_string());
         assert!(self.sets.insert(name.clone(), Stored::new(json, Revision(self.writes))).is_none(), "{name} is there already");
@@ -258,7 +258,7 @@ impl World {
         self.pod_mut(name).meta.owners = owners;
     }
 
-    /// Tells a pod to go; its grace period is half a minute.
+    /// Deletes a pod with a grace period of 30 seconds.
     pub(crate) fn delete_pod(&mut self, name: &str) {
         let until = self.now + jiff::SignedDuration::from_secs(30);
         let pod = self.pod_mut(name);
@@ -279,7 +279,7 @@ impl World {
         self.pods.retain(|pod| pod.meta.deleted.is_none());
     }
 
-    /// Lets the ReplicaSet controller act until it has nothing to do.
+    /// Runs the ReplicaSet controller until it has no work left.
     pub(crate) fn settle_sets(&mut self) {
         for _ in 0..50 {
             let plans: Vec<_> = self.set_views().iter().map(|set| self.plan_set(set)).collect();
@@ -291,7 +291,7 @@ impl World {
         panic!("the ReplicaSet controller does not come to rest");
     }
 
-    /// What ends the wait of this name (`REVISION/STEP`) of the rollout to the newest template.
+    /// The annotation that ends the wait of this name (`REVISION/STEP`) of the rollout to the newest template.
     pub(crate) fn promotion(&self, name: &str) -> Value {
         let new = self.new_set().expect("the new set");
         let hash = new["metadata"]["labels"]["pod-template-hash"].as_str().expect("a label");
@@ -314,7 +314,7 @@ impl World {
         self.sets.iter().map(|(name, set)| (name.clone(), set.json["spec"]["replicas"].as_i64().expect("a size"))).collect()
     }
 
-    /// Pods in use: those that are there and those that sets still want.
+    /// Pods in use: existing ones and those that sets still have to create.
     pub(crate) fn in_use(&self) -> i64 {
         let held = |set: &Arc<ReplicaSetView>| {
             let (counts, _) = PodCounts::recount(set, &self.pods, self.now);
@@ -329,8 +329,8 @@ impl World {
     }
 }
 
-/// Whether the state after so many writes is written down and read back: one of 32, as that costs more than its plan. The fifth is the first, so that short
-/// tests have one.
+/// Whether the state after so many writes is serialized and read back: one of 32, because that costs more than its plan. The fifth is the
+/// first, so that short tests have one.
 pub(crate) fn is_written_down(writes: u64) -> bool {
     writes % 32 == 5
 }

@@ -1,8 +1,8 @@
-//! A loop that leaves out what may wait, as controllers do: whatever it leaves out, the same must come of it.
+//! Leaves out deferred writes, as the controllers' loop does. The result must be the same, whatever it leaves out.
 
 use berth_workloads::Action;
 
-/// How many looks leave out what may wait before one does not.
+/// How many reconciles leave out deferred writes before one does not.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Patience {
     looks: u32,
@@ -10,12 +10,12 @@ pub(crate) struct Patience {
 }
 
 impl Patience {
-    /// Of so many looks.
+    /// With so many reconciles.
     pub(crate) fn of(looks: u32) -> Self {
         Self { looks, left_out: 0 }
     }
 
-    /// Takes out of a look what may wait still.
+    /// Removes the writes that can still be deferred from a reconcile's actions.
     pub(crate) fn leave_out(&mut self, actions: &mut Vec<Action>) {
         if !actions.iter().any(Action::may_wait) {
             return;
