@@ -1,6 +1,6 @@
-//! The part that asks providers of analyses what plans want asked. What it is told is data that the next plan reads; it decides nothing itself.
+//! Sends the questions of plans to analysis providers. The next plan reads the answers. This module makes no decisions.
 //!
-//! It keeps nothing that anybody would miss: whoever leads next asks anew. Who is asked, and how, is behind [`Providers`].
+//! It stores nothing that must survive: a new leader asks again. [`Providers`] hides the providers and their protocols.
 
 mod question_queue;
 
@@ -16,13 +16,13 @@ use std::sync::{
     atomic::{AtomicBool, Ordering},
 };
 
-/// Whom questions go to.
+/// The recipients of questions.
 pub trait Providers: Send + Sync + 'static {
-    /// Asks once. Ends by itself, within seconds; what it gives is all that anybody learns of the answer.
+    /// Asks once. The call ends within seconds. Nothing else of the provider's response is kept.
     fn ask<'a>(&'a self, question: &'a Question) -> BoxFuture<'a, Result<Answer, NoAnswer>>;
 }
 
-/// Nobody.
+/// No provider.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NoProviders;
 
@@ -32,7 +32,7 @@ impl Providers for NoProviders {
     }
 }
 
-/// Asks what is wanted, as long as it is. Cheap to clone.
+/// Asks questions while plans require them. Cheap to clone.
 #[derive(Clone)]
 pub struct Analyst(Arc<Shared>);
 
@@ -42,14 +42,14 @@ struct Shared {
     spawner: Arc<dyn Spawner>,
     desk: Mutex<QuestionQueue>,
     changed: Event,
-    /// Where keys go that have something new.
+    /// The queue for keys with new answers.
     queue: OnceLock<Queue<ObjectKey>>,
-    /// The task that asks runs from the first question on.
+    /// Whether the asking task runs. The first question starts it.
     has_begun: AtomicBool,
 }
 
 impl Analyst {
-    /// One who asks these. Nothing happens before [`Analyst::start`].
+    /// An analyst over these providers. It does nothing before [`Analyst::start`].
     #[must_use]
     pub fn new(providers: Arc<dyn Providers>, env: &Env) -> Self {
         let (clock, spawner) = (Arc::clone(&env.clock), Arc::clone(&env.spawner));
@@ -64,7 +64,7 @@ impl Analyst {
         }))
     }
 
-    /// From now on this is asked for `key`, or nothing any more. A question that is asked already goes on.
+    /// Sets or removes the question of `key`. A question that is already being asked continues.
     pub fn want(&self, key: &ObjectKey, question: Option<&Question>) {
         let now = self.0.clock.now();
         if lock(&self.0.desk).want(key, question, now) {
@@ -73,13 +73,13 @@ impl Analyst {
         }
     }
 
-    /// What came of what is asked for `key`.
+    /// The present question of `key` and its answer.
     #[must_use]
     pub fn asked(&self, key: &ObjectKey) -> Option<Asked> {
         lock(&self.0.desk).asked(key)
     }
 
-    /// Asks from now on, and puts into `queue` the keys that have something new.
+    /// Starts asking. Keys with new answers are added to `queue`.
     pub fn start(&self, queue: &Queue<ObjectKey>) {
         self.0.queue.get_or_init(|| queue.clone());
     }
@@ -131,7 +131,7 @@ mod tests {
     use jiff::{SignedDuration, Timestamp};
     use std::collections::VecDeque;
 
-    /// Answers as told, after a second, and notes when it was asked.
+    /// Returns the given answers, each after a second, and records when it was asked.
     struct Told {
         answers: Mutex<VecDeque<Result<f64, NoAnswer>>>,
         asked_at: Mutex<Vec<Timestamp>>,

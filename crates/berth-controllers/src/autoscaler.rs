@@ -1,4 +1,4 @@
-//! Says of HorizontalPodAutoscalers that nothing acts on them.
+//! Writes the condition that berth runs no autoscaler to HorizontalPodAutoscalers.
 
 use crate::{cache::Cache, plan_loop::Planner, worker::Queue};
 use berth_identity::ObjectKey;
@@ -25,7 +25,7 @@ impl Default for AutoscalerPlanner {
 }
 
 impl AutoscalerPlanner {
-    /// Has changes of autoscalers put their keys into `queue`. To be called before the cache starts.
+    /// Adds the keys of changed autoscalers to `queue`. Call it before the cache starts.
     pub fn wake(&self, queue: &Queue<ObjectKey>) {
         let queue = queue.clone();
         self.0.on_change(move |delta| delta.new.iter().for_each(|autoscaler| queue.add(autoscaler.key())));

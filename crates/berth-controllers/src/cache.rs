@@ -1,4 +1,4 @@
-//! What a controller knows of a resource: narrow views of all its objects, kept up to date by one watch.
+//! A controller's cache of a resource: narrow views of all its objects, which one watch updates.
 
 use crate::{
     cluster::{Change, Cluster},
@@ -23,12 +23,12 @@ use std::{
     sync::{Arc, Mutex, MutexGuard},
 };
 
-/// How many changes are taken in under one lock: enough to make the lock cheap, few enough that readers need not wait long.
+/// How many changes are applied under one lock: enough to amortize the lock, but few enough that readers do not wait long.
 const BATCH_MAX: usize = 256;
 
-/// What is derived from all objects of a cache and kept up to date with each change.
+/// Data derived from all objects of a cache, updated with each change.
 pub trait Index<V>: Default + Send + 'static {
-    /// Takes one change in: `old` was in the cache before, `new` is now.
+    /// Applies one change: `old` was in the cache before, and `new` is now.
     fn change(&mut self, old: Option<&Arc<V>>, new: Option<&Arc<V>>);
 }
 
@@ -37,7 +37,7 @@ impl<V> Index<V> for () {
     fn change(&mut self, _old: Option<&Arc<V>>, _new: Option<&Arc<V>>) {}
 }
 
-/// One change that a cache has taken in. At least one side is there; if both are, they have the same uid.
+/// One change in a cache. At least one side is set. If both are, they have the same uid.
 pub struct Delta<V> {
     /// Before.
     pub old: Option<Arc<V>>,
@@ -46,7 +46,7 @@ pub struct Delta<V> {
 }
 
 impl<V> Delta<V> {
-    /// Before and now, whichever are there.
+    /// The sides that are set, old before new.
     pub fn sides(&self) -> impl Iterator<Item = &Arc<V>> {
         self.old.iter().chain(&self.new)
     }
@@ -74,15 +74,15 @@ struct Handlers<V> {
     revisions: Vec<RevisionHandler>,
 }
 
-/// What a cache knows at one moment.
+/// The content of a cache at one moment.
 pub struct Known<V, I = ()> {
     objects: Sorted<ObjectKey, Held<V>>,
     index: I,
     revision: Revision,
     synced: bool,
-    /// Nothing follows any more.
+    /// Whether the watch has ended.
     ended: bool,
-    /// A list that has begun and is not complete; it replaces `objects` as a whole.
+    /// An incomplete list. Once complete, it replaces `objects` as a whole.
     listing: Option<BTreeMap<ObjectKey, Held<V>>>,
 }
 
@@ -111,7 +111,7 @@ impl<V: View> Keyed<ObjectKey> for Held<V> {
 enum Decoded<V> {
     Restarted,
     Applied(Held<V>),
-    /// It is gone, or nobody can tell what it is.
+    /// It is deleted or cannot be decoded.
     Deleted {
         key: ObjectKey,
         revision: Revision,
@@ -120,7 +120,7 @@ enum Decoded<V> {
     Progress(Revision),
 }
 
-/// A cache whatever it holds, for those who wait for several.
+/// A cache of any type, for callers that wait for several caches.
 pub trait AnyCache: Send + Sync {
     /// Resolves when the first consistent list is complete.
     fn synced(&self) -> BoxFuture<'_, ()>;
@@ -130,9 +130,9 @@ pub trait AnyCache: Send + Sync {
     fn revision(&self) -> Revision;
     /// [`Cache::resource`].
     fn resource(&self) -> GroupResource;
-    /// Has `handler` called with the revision after each batch of changes. To be called before [`Cache::start`].
+    /// Registers `handler`, which is called with the revision after each batch of changes. Call it before [`Cache::start`].
     fn on_revision(&self, handler: RevisionHandler);
-    /// Whether it still shows the object with this uid, not yet being deleted.
+    /// Whether it still contains the object with this uid, not terminating.
     fn shows_alive(&self, key: &ObjectKey, uid: &Uid) -> bool;
 }
 
@@ -144,24 +144,25 @@ impl<V: View, I: Index<V>> Cache<V, I> {
         Self { resource, known: Mutex::default(), synced: Event::new(), handlers: Mutex::new(handlers) }
     }
 
-    /// Has `handler` called for each change, after the cache shows it. To be called before [`Cache::start`]; must not call the cache's
-    /// own `on_…`.
+    /// Registers `handler`, which is called for each change after the cache contains it. Call it before [`Cache::start`]. The handler must
+    /// not call the cache's own `on_…`.
     pub fn on_change(&self, handler: impl Fn(&Delta<V>) + Send + Sync + 'static) {
         lock(&self.handlers).changes.push(Box::new(handler));
     }
 
-    /// Follows the resource for ever.
+    /// Watches the resource indefinitely.
     pub fn start(self: &Arc<Self>, cluster: &dyn Cluster, spawner: &dyn Spawner, metrics: &Arc<Metrics>) {
         self.start_of(cluster.watch(self.resource.clone()), spawner, metrics);
     }
 
-    /// As [`Cache::start`], from changes that somebody else has of the resource, or of a part of it.
+    /// As [`Cache::start`], with a stream of changes from the caller, for the resource or a part of it.
     pub fn start_of(self: &Arc<Self>, changes: BoxStream<'static, Change>, spawner: &dyn Spawner, metrics: &Arc<Metrics>) {
         self.tell_of_it(metrics);
         spawner.spawn("cache", Box::pin(follow(Following(Arc::clone(self)), changes, Arc::clone(metrics))));
     }
 
-    /// As [`Cache::start`], until `end` resolves: then nothing is there any more. Gives what resolves when that has been told to all who follow.
+    /// As [`Cache::start`], until `end` resolves. Then all objects are removed. The returned receiver resolves after all handlers have
+    /// processed the removal.
     pub fn start_until(
         self: &Arc<Self>,
         cluster: &dyn Cluster,
@@ -183,13 +184,13 @@ impl<V: View, I: Index<V>> Cache<V, I> {
         metrics.follow_cache(Arc::downgrade(&cache));
     }
 
-    /// What it is a cache of.
+    /// The resource of the cache.
     #[must_use]
     pub fn resource(&self) -> GroupResource {
         self.resource.clone()
     }
 
-    /// What it knows now. Readers exclude each other and the watch: hold it for a look, not over a wait.
+    /// The present content. Readers exclude each other and the watch, so do not hold the guard across an await.
     pub fn read(&self) -> MutexGuard<'_, Known<V, I>> {
         lock(&self.known)
     }
@@ -200,13 +201,13 @@ impl<V: View, I: Index<V>> Cache<V, I> {
         self.read().get(key)
     }
 
-    /// Everything up to this revision is in the cache; 0 before the first list.
+    /// The revision up to which the cache is complete; 0 before the first list.
     #[must_use]
     pub fn revision(&self) -> Revision {
         self.read().revision
     }
 
-    /// Takes changes in, then calls the handlers.
+    /// Applies changes, then calls the handlers.
     fn take_in(&self, changes: Vec<Decoded<V>>) {
         let (deltas, revision, synced) = {
             let mut known = self.read();
@@ -295,7 +296,7 @@ impl<V: View, I: Index<V>> Known<V, I> {
         &self.index
     }
 
-    /// The index, to bring what depends on the time up to date.
+    /// The index, to update time-dependent data.
     pub fn index_mut(&mut self) -> &mut I {
         &mut self.index
     }
@@ -310,20 +311,20 @@ impl<V: View, I: Index<V>> Known<V, I> {
         self.beginning_with(namespace, "")
     }
 
-    /// Those of one namespace whose names begin so, by name.
+    /// The objects of one namespace whose names have this prefix, by name.
     pub fn beginning_with<'a>(&'a self, namespace: &'a str, beginning: &'a str) -> impl Iterator<Item = &'a Arc<V>> {
         let is_one = move |key: &ObjectKey| key.namespace == *namespace && key.name.starts_with(beginning);
         let first = ObjectKey::new(namespace, beginning);
         self.objects.range(first..).take_while(move |(key, _)| is_one(key)).map(|(_, held)| &held.view)
     }
 
-    /// How many objects there are.
+    /// The number of objects.
     #[must_use]
     pub fn len(&self) -> usize {
         self.objects.len()
     }
 
-    /// Whether there is no object.
+    /// Whether the cache is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.objects.is_empty()
@@ -356,7 +357,7 @@ impl<V: View, I: Index<V>> Known<V, I> {
         }
     }
 
-    /// Takes over the list that is complete now.
+    /// Replaces all objects by the complete list.
     fn replace_all(&mut self, deltas: &mut Vec<Delta<V>>) {
         let Some(listing) = self.listing.take() else { return };
         let absent: Vec<ObjectKey> = self.objects.keys().filter(|key| !listing.contains_key(key)).cloned().collect();
@@ -368,7 +369,7 @@ impl<V: View, I: Index<V>> Known<V, I> {
         }
     }
 
-    /// Replaces one object. Another uid under the same name is another object: the old one is gone first.
+    /// Replaces one object. An object with the same name and another uid is a new one, so the old one is removed first.
     fn replace(&mut self, key: ObjectKey, new: Option<Held<V>>, deltas: &mut Vec<Delta<V>>) {
         let new_view = new.as_ref().map(|held| Arc::clone(&held.view));
         let old_view = match new {
@@ -392,7 +393,7 @@ impl<V: View, I: Index<V>> Known<V, I> {
     }
 }
 
-/// Of objects that somebody has read otherwise than by a cache; of no revision.
+/// Builds the content from objects that were read without a cache. It has no revision.
 impl<V: View, I: Index<V>> FromIterator<Arc<V>> for Known<V, I> {
     fn from_iter<T: IntoIterator<Item = Arc<V>>>(views: T) -> Self {
         let mut known = Self::default();
@@ -403,7 +404,8 @@ impl<V: View, I: Index<V>> FromIterator<Arc<V>> for Known<V, I> {
     }
 }
 
-/// That a cache follows. Once it does not any more, nobody is told of anything: caches that tell of each other would else be there for ever.
+/// A cache that follows its watch. When it ends, all handlers are dropped, because caches with handlers for each other would otherwise
+/// never be freed.
 struct Following<V, I>(Arc<Cache<V, I>>);
 
 impl<V, I> Drop for Following<V, I> {
@@ -424,10 +426,10 @@ async fn follow<V: View, I: Index<V>>(following: Following<V, I>, changes: BoxSt
     cache.read().ended = true;
 }
 
-/// Makes views of objects.
+/// Decodes objects into views.
 struct Decoder {
     resource: GroupResource,
-    /// Objects of which it has been said that they cannot be read.
+    /// Objects whose decoding error has been logged.
     unreadable: BTreeSet<ObjectKey>,
     metrics: Arc<Metrics>,
 }
@@ -441,7 +443,7 @@ impl Decoder {
                     self.unreadable.remove(&key);
                     Decoded::Applied(Held { view, revision: object.revision })
                 }
-                // What it was before is not what it is: it is left out.
+                // The former view is outdated, so the object is removed.
                 Err(error) => {
                     let revision = object.revision;
                     self.tell(&key, revision, &error);
@@ -457,7 +459,7 @@ impl Decoder {
         }
     }
 
-    /// Once, until it can be read again or is gone.
+    /// Logs the error once, until the object can be decoded again or is deleted.
     fn tell(&mut self, key: &ObjectKey, revision: Revision, error: &serde_json::Error) {
         if self.unreadable.insert(key.clone()) {
             self.metrics.resources_sync_errors.inc();
@@ -466,7 +468,7 @@ impl Decoder {
     }
 }
 
-/// Objects are found by what they say that they are.
+/// Checks that the object's own key is the one under which it was read.
 fn is_itself<V: View>(view: Arc<V>, key: &ObjectKey) -> Result<Arc<V>, serde_json::Error> {
     if view.is_of(key) { Ok(view) } else { Err(serde_json::Error::custom(format!("it says that it is {}", view.key()))) }
 }
@@ -502,7 +504,7 @@ mod tests {
         Decoded::Deleted { key: ObjectKey::new("ns", name), revision: Revision(revision) }
     }
 
-    /// Feeds changes to a new cache; gives what its handler saw and where the cache is.
+    /// Feeds changes to a new cache, and compares what its handler received and the cache's revision.
     fn check(changes: Vec<Vec<Decoded<Thing>>>, wanted: &[(&str, &str)], wanted_revision: u64) {
         let cache = Cache::<Thing>::new(GroupResource::from_static("", "things"));
         let seen = Arc::new(Mutex::new(Vec::new()));

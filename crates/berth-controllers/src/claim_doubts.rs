@@ -1,4 +1,4 @@
-//! Numbers of StatefulSets whose claims may go with the wrong owners: a reconcile of a set need not read all its claims each time.
+//! Ordinals of StatefulSets whose claims may have wrong owners. With this index, a reconcile does not read all claims of a set.
 
 use crate::{cache::Known, lock};
 use berth_identity::{Generation, Namespace, ObjectKey, Ordinal, Uid};
@@ -11,11 +11,11 @@ use std::{
     sync::{Arc, Mutex},
 };
 
-/// The doubts about all sets. By default none has been looked at, so that all is doubtful.
+/// The doubts about all sets. By default no set has been checked, so all ordinals are doubtful.
 #[derive(Default)]
 pub struct ClaimDoubts(Mutex<BTreeMap<ObjectKey, Doubts>>);
 
-/// The doubts about one set. They hold for this generation of it; after a change of the spec all is doubtful.
+/// The doubts about one set. They are valid for one generation. After a change of the spec, all ordinals are doubtful.
 struct Doubts {
     uid: Uid,
     generation: Generation,
@@ -23,14 +23,14 @@ struct Doubts {
 }
 
 impl ClaimDoubts {
-    /// The pod with this number or one of its claims has changed. A set that was never looked at is doubtful as a whole.
+    /// Records that the pod with this ordinal or one of its claims has changed. A set that was never checked is doubtful as a whole.
     pub(crate) fn add(&self, set: &ObjectKey, ordinal: Ordinal) {
         if let Some(doubts) = lock(&self.0).get_mut(set) {
             doubts.ordinals.insert(ordinal);
         }
     }
 
-    /// The doubts that are left after looking at what is doubtful.
+    /// Checks the doubtful ordinals, and returns those that are wrong.
     pub(crate) fn settle(&self, set: &StatefulSetView, controlled: &ControlledPods, claims: &Known<ClaimView>) -> BTreeSet<Ordinal> {
         if set.spec.volume_claim_templates.iter().flatten().next().is_none() {
             return BTreeSet::new();
@@ -45,13 +45,13 @@ impl ClaimDoubts {
         ordinals
     }
 
-    /// The set is gone.
+    /// Removes the doubts about a deleted set.
     pub(crate) fn forget(&self, set: &ObjectKey) {
         lock(&self.0).remove(set);
     }
 }
 
-/// The numbers for which there is a claim with a name of the set's, whether or not there is a pod.
+/// The ordinals with a claim of the set's naming pattern, whether there is a pod or not.
 fn claimed(set: &StatefulSetView, claims: &Known<ClaimView>) -> BTreeSet<Ordinal> {
     let templates = set.spec.volume_claim_templates.iter().flatten().filter_map(|template| template.metadata.name.as_ref());
     let of_template = |template: &String| {
@@ -63,7 +63,7 @@ fn claimed(set: &StatefulSetView, claims: &Known<ClaimView>) -> BTreeSet<Ordinal
     templates.flat_map(of_template).collect()
 }
 
-/// The claims of a namespace that have these names.
+/// The claims of a namespace with these names.
 pub(crate) fn named(
     claims: &Known<ClaimView>,
     namespace: &Namespace,

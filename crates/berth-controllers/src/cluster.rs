@@ -1,4 +1,4 @@
-//! What a controller needs of the world: what any Kubernetes API server can answer, and no more.
+//! A controller's access to a cluster: only operations that every Kubernetes API server supports.
 
 use berth_api::{Object, Scope, StatusPart, Subresource};
 use berth_identity::{GroupResource, GroupVersionKind, GroupVersionResource, Name, Namespace, ObjectKey, Revision, Uid};
@@ -11,25 +11,25 @@ use futures::{future::BoxFuture, stream::BoxStream};
 use serde_json::Value;
 use std::{sync::Arc, time::Duration};
 
-/// An object as bytes, to be decoded into whatever narrow view the reader needs.
+/// An object as bytes. Readers decode it into the narrow view that they need.
 #[derive(Clone, Debug)]
 pub struct RawObject {
-    /// Its JSON; `metadata.resourceVersion` may be missing in it.
+    /// Its JSON. `metadata.resourceVersion` may be missing.
     pub json: Bytes,
-    /// Its resource version; comparable as a number with others of its resource.
+    /// Its resource version. Versions of one resource are comparable as numbers.
     pub revision: Revision,
-    /// The same object, where somebody in this process has just written it: many views are made of it for less than of the bytes.
+    /// The same object if a part of this process has just written it. Views are cheaper to derive from it than from the bytes.
     pub object: Option<Arc<dyn Object>>,
 }
 
 impl RawObject {
-    /// One of which there are the bytes alone.
+    /// An object of which only the bytes are available.
     #[must_use]
     pub fn new(json: impl Into<Bytes>, revision: Revision) -> Self {
         Self { json: json.into(), revision, object: None }
     }
 
-    /// What somebody reads of it.
+    /// Decodes a view of the object.
     ///
     /// # Errors
     /// Those of [`View::decode`].
@@ -42,47 +42,47 @@ impl RawObject {
 /// One change of a resource's objects.
 #[derive(Clone, Debug)]
 pub enum Change {
-    /// A new consistent list begins: forget what is not named before [`Change::Synced`].
+    /// A new consistent list begins. Objects that do not follow before [`Change::Synced`] no longer exist.
     Restarted,
-    /// It is there, in this version.
+    /// The object exists in this version.
     Applied {
-        /// Where it is, whatever can be read of it.
+        /// Its key, which is known even if the object cannot be decoded.
         key: ObjectKey,
-        /// This version.
+        /// The object.
         object: RawObject,
     },
-    /// It is gone.
+    /// The object is deleted.
     Deleted {
-        /// Where it was.
+        /// Its key.
         key: ObjectKey,
-        /// That of the deletion.
+        /// The revision of the deletion.
         revision: Revision,
     },
-    /// The list is complete up to this revision; later changes follow one by one.
+    /// The list is complete up to this revision. Later changes follow one by one.
     Synced(Revision),
-    /// Nothing of this resource changed up to this revision.
+    /// No object of this resource has changed up to this revision.
     Progress(Revision),
 }
 
-/// A kind whose objects a cluster stores, in one of the versions in which it serves them.
+/// A kind that a cluster serves, in one of its versions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServedKind {
-    /// What its objects are read and written under.
+    /// The resource of its objects.
     pub resource: GroupResource,
     /// `apps/v1`, `Deployment`.
     pub kind: GroupVersionKind,
-    /// Where its objects live.
+    /// Whether its objects are namespaced.
     pub scope: Scope,
 }
 
 impl ServedKind {
-    /// What paths name: `deployments` of `apps/v1`.
+    /// The resource in URL paths: `deployments` of `apps/v1`.
     #[must_use]
     pub fn gvr(&self) -> GroupVersionResource {
         self.kind.group_version().with_resource(&self.resource.plural)
     }
 
-    /// The key of an object of this kind that somebody in `namespace` names; cluster-scoped ones are in no namespace.
+    /// The key of an object of this kind that an object in `namespace` refers to. Cluster-scoped objects have no namespace.
     #[must_use]
     pub fn key(&self, namespace: &Namespace, name: impl Into<Name>) -> ObjectKey {
         let namespace = if self.scope == Scope::Namespaced { namespace.clone() } else { Namespace::default() };
@@ -90,47 +90,47 @@ impl ServedKind {
     }
 }
 
-/// Why a cluster did not do, or may not have done, what it was asked: one case for each thing that a caller can do about it. The text is the
-/// server's, for people.
+/// Why a request failed or may have failed, with one case for each thing that a caller can do about it. The text is the server's, for
+/// users.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ClusterError {
-    /// It is not there.
+    /// The object does not exist.
     #[error("{0}")]
     NotFound(String),
-    /// The name is another object's.
+    /// Another object has the name.
     #[error("{0}")]
     AlreadyExists(String),
-    /// Somebody else was first: it is not the version, or not the object, that the write was for.
+    /// Another client wrote first: the object has another version or another uid than the write expects.
     #[error("{0}")]
     Conflict(String),
-    /// Nothing can be created any more in a namespace that is going.
+    /// The namespace is terminating, so nothing can be created in it.
     #[error("{0}")]
     NamespaceTerminating(String),
-    /// A quota has no room for it, demands amounts that it does not name, or cannot tell yet.
+    /// A quota is exhausted, requires amounts that the object does not specify, or has no status yet.
     ///
-    /// A remote server says so in its message alone: it answers `Forbidden`, and behind `is forbidden: ` stands `exceeded quota: `, `failed quota: `
-    /// or `status unknown for quota: ` (upstream `apiserver/plugin/pkg/admission/resourcequota/controller.go`). To be read where its answer
-    /// becomes a `ClusterError`, and nowhere else.
+    /// A remote server reports this only in its message. It answers `Forbidden`, and after `is forbidden: ` the message contains `exceeded
+    /// quota: `, `failed quota: ` or `status unknown for quota: ` (upstream `apiserver/plugin/pkg/admission/resourcequota/controller.go`).
+    /// Only the code that converts the answer into a `ClusterError` parses it.
     #[error("{0}")]
     ExceedsQuota(String),
-    /// It would be refused again: it is invalid, forbidden, or of a kind that is not served.
+    /// A retry would fail again: the object is invalid, forbidden, or of a kind that is not served.
     #[error("{0}")]
     Refused(String),
-    /// Nothing was done. It may be asked again.
+    /// Nothing was done. The caller may retry.
     #[error("{message}")]
     Busy {
         /// The server's text.
         message: String,
-        /// Not before this has passed (`Retry-After`); `None`: the server does not say.
+        /// The time to wait before a retry (`Retry-After`). `None` if the server does not specify it.
         retry_after: Option<Duration>,
     },
-    /// Whether it was done is unknown.
+    /// Whether the write happened is unknown.
     #[error("{0}")]
     Unknown(String),
 }
 
 impl ClusterError {
-    /// How long the server wants to be left alone.
+    /// How long the server asks clients to wait.
     #[must_use]
     pub fn retry_after(&self) -> Option<Duration> {
         match self {
@@ -143,37 +143,38 @@ impl ClusterError {
 /// How an object is deleted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DeleteParams {
-    /// Only the object with this uid; `None`: whichever has the name.
+    /// The object's uid as a precondition. `None` for any object of the name.
     pub uid: Option<Uid>,
-    /// Only this version of it; `None`: whichever is there.
+    /// The resource version as a precondition. `None` for any version.
     pub resource_version: Option<Revision>,
-    /// What becomes of its dependents; `None`: what is usual for the resource.
+    /// The propagation policy. `None` for the resource's default.
     pub propagation: Option<Propagation>,
-    /// How long it has to stop; `None`: as long as it asks for.
+    /// The grace period. `None` for the object's own.
     pub grace_period_seconds: Option<i64>,
 }
 
-/// The world of a controller. In-process ([`crate::local`]) or at the end of a network; nothing in a controller knows which.
+/// The API of a cluster as a controller uses it. It is in-process ([`crate::local`]) or remote, and controllers do not know which.
 ///
-/// Revisions are comparable within one resource: of different ones only as far as an implementation says so.
+/// Revisions of one resource are comparable. Those of different resources are comparable only if the implementation documents it.
 pub trait Cluster: Send + Sync + 'static {
-    /// The kinds that are served, those of a resource in order of preference; the list of now first, then a new one for ever whenever it changes.
+    /// The served kinds, those of a resource in order of preference. The stream contains the present list and then every changed one. It
+    /// never ends.
     fn kinds(&self) -> BoxStream<'static, Vec<ServedKind>>;
 
-    /// All objects of a resource, then every change, for ever: the implementation lists again where a watch breaks, and waits where the
-    /// resource is not served.
+    /// All objects of a resource, then every change. The stream never ends: the implementation lists again after a broken watch, and waits
+    /// while the resource is not served.
     fn watch(&self, resource: GroupResource) -> BoxStream<'static, Change>;
 
-    /// The newest version, uncached. `None`: not there.
+    /// Reads the newest version, past every cache. `None` if the object does not exist.
     fn get(&self, resource: GroupResource, key: &ObjectKey) -> BoxFuture<'_, Result<Option<RawObject>, ClusterError>>;
 
-    /// A revision of the resource that no write which was answered before this call is behind; its watch comes to it.
+    /// A revision of the resource at or after every write that was acknowledged before this call. The resource's watch reaches it.
     fn newest(&self, resource: GroupResource) -> BoxFuture<'_, Result<Revision, ClusterError>>;
 
-    /// Creates an object under the name it carries.
+    /// Creates an object under its own name.
     fn create(&self, object: Box<dyn Object>) -> BoxFuture<'_, Result<RawObject, ClusterError>>;
 
-    /// Applies a JSON merge patch (`metadata.uid`, `metadata.resourceVersion` in it are preconditions). Gives the new version.
+    /// Applies a JSON merge patch. `metadata.uid` and `metadata.resourceVersion` in it are preconditions. Returns the new version.
     fn patch(
         &self,
         resource: GroupResource,
@@ -182,25 +183,26 @@ pub trait Cluster: Send + Sync + 'static {
         patch: Value,
     ) -> BoxFuture<'_, Result<RawObject, ClusterError>>;
 
-    /// Replaces members of an object's status, as [`Cluster::patch`] does with the [patch](StatusPart::to_patch) that the part is.
+    /// Replaces members of an object's status, as [`Cluster::patch`] does with the part's [patch](StatusPart::to_patch).
     fn put_status(&self, part: StatusPart) -> BoxFuture<'_, Result<RawObject, ClusterError>> {
         let (resource, meta) = (part.object.resource(), part.object.meta());
         let key = ObjectKey { namespace: meta.namespace.clone().into(), name: meta.name.clone().into() };
         self.patch(resource, &key, Some(Subresource::Status), part.to_patch())
     }
 
-    /// Whether events of this severity are kept: others need not be made.
+    /// Whether the cluster stores events of this severity. Callers need not create others.
     fn keeps_events(&self, _severity: Severity) -> bool {
         true
     }
 
-    /// Replaces one object or its status. The object carries name, namespace, uid and resourceVersion.
+    /// Replaces one object or its status. The object contains name, namespace, uid and resourceVersion.
     fn update(&self, object: Box<dyn Object>, subresource: Option<Subresource>) -> BoxFuture<'_, Result<RawObject, ClusterError>>;
 
-    /// Binds a pod to a node; `uid` is the pod's. The answer names no version: the watch shows it.
+    /// Binds a pod, which must have this `uid`, to a node. The answer contains no version, but the watch reports it.
     fn bind(&self, pod: &ObjectKey, uid: &Uid, node: &str) -> BoxFuture<'_, Result<(), ClusterError>>;
 
-    /// Deletes. `None`: it is gone now. Else the version that lingers, or of a kind that is shown as it was last, that of its deletion.
+    /// Deletes an object. Returns `None` if it no longer exists. Otherwise returns the terminating version, or the revision of the deletion
+    /// for a kind whose deletions report the last version.
     fn delete(
         &self,
         resource: GroupResource,

@@ -1,6 +1,6 @@
-//! The disruption controller: which changes wake which budget, and what its plan is made from.
+//! The disruption controller: the changes that enqueue budgets, and the input of their plans.
 //!
-//! What workloads want is only read where there is a budget: until the first one is made, no cache of them is filled.
+//! Workloads are only read if a budget exists. Until the first one is created, their caches are not started.
 
 use crate::{
     cache::{AnyCache, Cache, Delta},
@@ -24,33 +24,33 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use std::{collections::BTreeMap, sync::Arc};
 
-/// Workloads that pods go back to.
+/// Workloads that can own pods.
 const WORKLOADS: [&str; 3] = ["deployments", "replicasets", "statefulsets"];
 
 /// All budgets.
 pub type BudgetCache = Cache<BudgetView>;
-/// How many pods the workloads of one kind want.
+/// The number of replicas of the workloads of one kind.
 pub type ScaleCache = Cache<ScaleView, OwnerIndex<ScaleView>>;
 
 /// Plans PodDisruptionBudgets.
 #[derive(Clone)]
 pub struct DisruptionPlanner {
     budgets: Arc<BudgetCache>,
-    /// Rings when budgets change.
+    /// Notified when budgets change.
     made: Arc<Event>,
     pods: Arc<PodCache>,
     scales: [Arc<ScaleCache>; WORKLOADS.len()],
 }
 
 impl DisruptionPlanner {
-    /// A planner over `pods` and caches of its own of the workloads.
+    /// A planner over `pods` and its own caches of workloads.
     #[must_use]
     pub fn new(pods: Arc<PodCache>) -> Self {
         let scales = WORKLOADS.map(|plural| Arc::new(ScaleCache::new(GroupResource::from_static(APPS, plural))));
         Self { budgets: Arc::new(BudgetCache::new(BUDGETS)), made: Arc::default(), pods, scales }
     }
 
-    /// Has changes of budgets, pods and workloads put the keys of budgets into `queue`. To be called before the caches start.
+    /// Adds the keys of budgets to `queue` when budgets, pods or workloads change. Call it before the caches start.
     pub fn wake(&self, queue: &Queue<ObjectKey>) {
         let (made, added) = (Arc::clone(&self.made), queue.clone());
         self.budgets.on_change(move |delta| {
@@ -65,7 +65,7 @@ impl DisruptionPlanner {
         }
     }
 
-    /// What plans are made from.
+    /// The caches that plans read.
     #[must_use]
     pub fn caches(&self) -> Vec<Arc<dyn AnyCache>> {
         let own = self.scales.iter().map(|scales| -> Arc<dyn AnyCache> { Arc::<ScaleCache>::clone(scales) });
@@ -74,7 +74,7 @@ impl DisruptionPlanner {
         [budgets, pods].into_iter().chain(own).collect()
     }
 
-    /// Starts the cache of budgets; resolves when there is one and all that its plan is made from is known.
+    /// Starts the cache of budgets. Resolves when a budget exists and all input of its plan is cached.
     pub async fn synced(&self, cluster: &dyn Cluster, spawner: &dyn Spawner, metrics: &Arc<Metrics>) {
         self.budgets.start(cluster, spawner, metrics);
         self.budgets.synced().await;
@@ -95,7 +95,7 @@ impl DisruptionPlanner {
         self.scales.iter().find_map(|scales| scales.read().index().by_uid(uid).cloned())
     }
 
-    /// The workload that a pod of this controller goes back to: a ReplicaSet's Deployment, else the controller itself.
+    /// The workload of a pod with this controller: a ReplicaSet's Deployment, otherwise the controller itself.
     fn workload_of(&self, controller: &OwnerReference) -> Workload {
         let set = if controller.kind == "ReplicaSet" { self.scale(&controller.uid) } else { None };
         let uid = set.as_ref().and_then(|set| set.meta.controller()).unwrap_or(controller).uid.clone();
@@ -103,7 +103,7 @@ impl DisruptionPlanner {
     }
 }
 
-/// Wakes the budgets that select the pod or did.
+/// Enqueues the budgets that select the pod, or did before the change.
 fn wake_for_pod(budgets: &BudgetCache, queue: &Queue<ObjectKey>, delta: &Delta<PodView>) {
     if !matters(delta) {
         return;
@@ -115,7 +115,7 @@ fn wake_for_pod(budgets: &BudgetCache, queue: &Queue<ObjectKey>, delta: &Delta<P
     }
 }
 
-/// Whether the pod counts differently than before.
+/// Whether the change affects how the pod counts.
 fn matters(delta: &Delta<PodView>) -> bool {
     let counted = |pod: &PodView| (pod.ready, pod.meta.deleted.is_some());
     match (&delta.old, &delta.new) {
@@ -124,7 +124,7 @@ fn matters(delta: &Delta<PodView>) -> bool {
     }
 }
 
-/// Wakes the budgets of a namespace in which a workload wants another number of pods: which of them it concerns, its pods say.
+/// Enqueues all budgets of a namespace in which a workload changes its number of replicas. Only its pods show which budgets select them.
 fn wake_for_scale(budgets: &BudgetCache, queue: &Queue<ObjectKey>, delta: &Delta<ScaleView>) {
     let wanted = |side: &Option<Arc<ScaleView>>| side.as_ref().map(|scale| (scale.replicas, scale.meta.owners.clone()));
     if wanted(&delta.old) == wanted(&delta.new) {

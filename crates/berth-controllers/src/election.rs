@@ -1,11 +1,11 @@
-//! Who leads, by a Lease that all who could lead read and write: upstream's protocol (client-go `leaderelection.go`) as a plain struct.
+//! Leader election by a Lease that all candidates read and write: upstream's protocol (client-go `leaderelection.go`) as a plain struct.
 //!
-//! [`Leader`] carries it out on a [`Cluster`](crate::Cluster), and its [`Gate`] lets writes begin. What a write then carries is whose lead it is for, so that
-//! a server can refuse it once that is over ([`Tenure`](berth_api::tenure::Tenure)).
+//! [`Leader`] executes it on a [`Cluster`](crate::Cluster), and its [`Gate`] admits writes. Each write carries its tenure, so that a server
+//! can reject it after that tenure has ended ([`Tenure`](berth_api::tenure::Tenure)).
 //!
-//! [`Election`] says what to do next and is told what came of it, and when; it has no clock and asks nobody. Times are of one machine, counted also while
-//! it is suspended ([`Elapsed`]): no two machines' clocks are compared. What others see of a lease they count from when they see it, the holder from before it
-//! wrote it, so the holder stops before anybody else begins.
+//! [`Election`] returns the next step and takes its outcome and time. It has no clock and makes no requests. Times are those of one
+//! machine, including suspension ([`Elapsed`]), so clocks of two machines are never compared. Candidates count a lease from when they
+//! observe it, and the holder counts it from before its write. So the holder stops before another candidate begins.
 
 mod gate;
 mod leader;
@@ -17,13 +17,13 @@ use berth_identity::Revision;
 use jiff::Timestamp;
 use std::time::Duration;
 
-/// Since some moment in the past of this machine, whether or not it was suspended.
+/// The time since a fixed moment on this machine, including suspension.
 pub type Elapsed = Duration;
 
-/// How much longer at most it is until the next try, than [`Timing::retry_period`]. Source: client-go `JitterFactor`.
+/// The maximum factor on [`Timing::retry_period`] until the next attempt. Source: client-go `JitterFactor`.
 pub const JITTER: f64 = 1.2;
 
-/// The times of an election, as upstream's flags name them.
+/// The durations of an election, named as upstream's flags.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timing {
     lease_duration: Duration,
@@ -31,22 +31,22 @@ pub struct Timing {
     retry_period: Duration,
 }
 
-/// Times with which an election would not work.
+/// Durations with which an election would not work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadTiming {
-    /// Others would lead while the leader still acts.
+    /// Another candidate could lead while the leader still acts.
     #[error("--leader-elect-lease-duration must be longer than --leader-elect-renew-deadline")]
     Lease,
-    /// A single failure would be the end.
+    /// A single failed renewal would end the tenure.
     #[error("--leader-elect-renew-deadline must be longer than 1.2 times --leader-elect-retry-period")]
     Deadline,
-    /// It would be tried without end, or could not be written down.
+    /// The retries would have no delay, or the lease duration would be written as 0 seconds.
     #[error("--leader-elect-retry-period must be longer than nothing, and --leader-elect-lease-duration at least a second")]
     Nothing,
 }
 
 impl Default for Timing {
-    /// What upstream's flags have where nobody says otherwise.
+    /// The defaults of upstream's flags.
     fn default() -> Self {
         let seconds = Duration::from_secs;
         Self { lease_duration: seconds(15), renew_deadline: seconds(10), retry_period: seconds(2) }
@@ -54,12 +54,12 @@ impl Default for Timing {
 }
 
 impl Timing {
-    /// How long a lease holds that is not renewed, how long its holder acts without having renewed it, and how long it is between two tries.
+    /// Takes how long a lease is valid without a renewal, how long its holder acts without one, and the delay between two attempts.
     ///
     /// # Errors
     /// [`BadTiming`]
     pub fn new(lease_duration: Duration, renew_deadline: Duration, retry_period: Duration) -> Result<Self, BadTiming> {
-        // What is written down is whole seconds.
+        // The lease contains whole seconds.
         let lease_duration = Duration::from_secs(lease_duration.as_secs());
         if retry_period.is_zero() || lease_duration.is_zero() {
             Err(BadTiming::Nothing)
@@ -72,13 +72,13 @@ impl Timing {
         }
     }
 
-    /// Who lives and leads renews its lease within this time, unless its requests take long.
+    /// A live leader renews its lease within this time, unless its requests take long.
     #[must_use]
     pub fn renews_within(&self) -> Duration {
         self.retry_period.mul_f64(1.5)
     }
 
-    /// How long a holder acts without having renewed its lease; also how long a request about it may take.
+    /// How long a holder acts without a renewal, and the timeout of a request about the lease.
     #[must_use]
     pub fn renew_deadline(&self) -> Duration {
         self.renew_deadline
@@ -88,73 +88,73 @@ impl Timing {
 /// The spec of a Lease.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {
-    /// Empty: nobody's.
+    /// The holder. Empty if there is none.
     pub holder: String,
-    /// How long it holds after it was renewed; whole seconds.
+    /// How long the lease is valid after a renewal, in whole seconds.
     pub lease_duration: Duration,
-    /// Since when it is the holder's.
+    /// When the holder acquired it.
     pub acquire_time: Timestamp,
-    /// When it was renewed, by its holder's clock; for people.
+    /// When it was renewed, by its holder's clock, for users.
     pub renew_time: Timestamp,
-    /// How often it has changed hands.
+    /// How often the holder has changed.
     pub transitions: i32,
 }
 
-/// What to do.
+/// The next step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Move {
-    /// Nothing until then.
+    /// Wait until this time.
     Wait(Elapsed),
-    /// Read the lease; [`Election::read`] takes what it is.
+    /// Read the lease, and pass it to [`Election::read`].
     Read,
-    /// Write the lease; [`Election::written`] takes what came of it.
+    /// Write the lease, and pass the outcome to [`Election::written`].
     Write(Claim),
-    /// What was led is led no longer: nothing more may be done. For good.
+    /// The tenure has ended for good: do nothing more.
     Stop,
 }
 
 /// A lease to be written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Claim {
-    /// As it is to be.
+    /// The new content.
     pub record: Record,
-    /// The version that it replaces; `None`: there is none.
+    /// The version that it replaces. `None` if there is no lease.
     pub over: Option<Revision>,
 }
 
-/// What came of a write.
+/// The outcome of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// It is there, in this version.
+    /// The lease is written in this version.
     Written(Revision),
-    /// Somebody else was first.
+    /// Another candidate wrote first.
     Raced,
-    /// It may or may not be there.
+    /// Whether the lease is written is unknown.
     Unknown,
 }
 
-/// Whether the holder of a lease lives, for who would not wait until the lease ends.
+/// Detects whether the holder of a lease is alive, for candidates that do not wait for the end of the lease.
 #[derive(Debug, Default)]
 pub struct Pulse {
-    /// The lease as it was seen last, and when it was first seen so.
+    /// The lease as last observed, and when it was first observed so.
     seen: Option<(Record, Elapsed)>,
-    /// How often its holder was seen to renew it.
+    /// How many renewals were observed.
     renewals: u32,
 }
 
-/// What is known of a lease's holder.
+/// The state of a lease's holder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sign {
-    /// Nothing yet.
+    /// Not known yet.
     None,
-    /// It leads.
+    /// The holder is alive.
     Lives,
-    /// It has not renewed its lease in the time in which one that lives does; or there is none.
+    /// The holder has not renewed its lease within the time of a live holder, or there is none.
     Gone,
 }
 
 impl Pulse {
-    /// The lease is this at `now`.
+    /// Records the lease at `now`.
     pub fn feel(&mut self, lease: Option<&Record>, timing: Timing, now: Elapsed) -> Sign {
         let Some(lease) = lease.filter(|lease| !lease.holder.is_empty()) else { return Sign::Gone };
         match &self.seen {
@@ -165,22 +165,22 @@ impl Pulse {
             _ => self.renewals = 0,
         }
         self.seen = Some((lease.clone(), now));
-        // A single one may be what the last holder had sent before it was killed.
+        // A single renewal may be a late request of a killed holder.
         if self.renewals < 2 { Sign::None } else { Sign::Lives }
     }
 }
 
-/// One who could lead.
+/// One candidate.
 #[derive(Debug)]
 pub struct Election {
     identity: String,
     timing: Timing,
-    /// The lease as it was seen last; `None`: never, or there is none.
+    /// The lease as last observed. `None` if it was never observed or does not exist.
     observed: Option<Observed>,
-    /// Whether nothing has shown since that it may have changed.
+    /// Whether the lease has not changed since, as far as is known.
     is_fresh: bool,
     next_try: Elapsed,
-    /// What was written last without an answer, and when that was begun.
+    /// The last write without an answer, and when it began.
     unanswered: Option<(Record, Elapsed)>,
     role: Role,
 }
@@ -189,7 +189,7 @@ pub struct Election {
 struct Observed {
     record: Record,
     revision: Revision,
-    /// When it was first seen so.
+    /// When this version was first observed.
     since: Elapsed,
 }
 
@@ -197,7 +197,7 @@ struct Observed {
 enum Role {
     Follows,
     Leads {
-        /// Before the write that renewed it last.
+        /// When the write of the last renewal began.
         renewed_at: Elapsed,
         transitions: i32,
     },
@@ -205,13 +205,13 @@ enum Role {
 }
 
 impl Election {
-    /// Somebody new. `identity` is nobody else's, not even of the same program that was started before.
+    /// A new candidate. `identity` must be unique, even among earlier runs of the same program.
     #[must_use]
     pub fn new(identity: String, timing: Timing) -> Self {
         Self { identity, timing, observed: None, is_fresh: false, next_try: Elapsed::ZERO, unanswered: None, role: Role::Follows }
     }
 
-    /// What to do at `now`. `wall` is what people are told; `chance` from 0 to 1, so that not all try at once.
+    /// The next step at `now`. `wall` is only for users. `chance` is from 0 to 1, so that candidates do not all try at once.
     pub fn next(&mut self, now: Elapsed, wall: Timestamp, chance: f64) -> Move {
         if self.role == Role::Stopped || self.acts_until().is_some_and(|until| until <= now) {
             self.role = Role::Stopped;
@@ -225,14 +225,16 @@ impl Election {
         }
         if let Some(ends) = self.observed.as_ref().and_then(|observed| self.anothers_until(observed)).filter(|ends| now < *ends) {
             let pause = self.timing.retry_period.mul_f64(1.0 + (JITTER - 1.0) * chance.clamp(0.0, 1.0));
-            // Not later than it ends: who was killed just after it renewed was seen to do so within a pause, and a second one is not waited for.
+            // Not later than the end of the lease. The renewal of a holder that was then killed was observed within one pause, so a second
+            // pause is not necessary.
             (self.is_fresh, self.next_try) = (false, ends.min(now + pause));
             return Move::Wait(self.next_try);
         }
         Move::Write(self.claim(wall))
     }
 
-    /// The lease is this at `now`; `None`: there is none. If it is what was written without an answer, that was done: it leads since.
+    /// Records the lease at `now`; `None` if there is none. If it equals an unanswered write, that write succeeded, and the candidate has
+    /// led since then.
     pub fn read(&mut self, found: Option<(Record, Revision)>, now: Elapsed) {
         self.is_fresh = true;
         let since = |record: &Record| match &self.observed {
@@ -250,18 +252,18 @@ impl Election {
         let own = self.observed.as_ref().filter(|observed| observed.record.holder == self.identity);
         let done = own.zip(self.unanswered.as_ref()).filter(|(own, (record, _))| own.record == *record);
         let done = done.map(|(_, (record, began))| (record.transitions, *began));
-        // Others count from when they saw it, which was not before it was begun.
+        // Other candidates count from when they observed it, which was not before the write began.
         if let Some((transitions, renewed_at)) = done.filter(|(_, began)| now < *began + self.timing.renew_deadline) {
             self.role = Role::Leads { renewed_at, transitions };
         }
     }
 
-    /// It could not be read.
+    /// Records that the lease could not be read.
     pub fn unread(&mut self, now: Elapsed) {
         self.next_try = now + self.timing.retry_period;
     }
 
-    /// What came of a claim by `now`, which was begun at `began`.
+    /// Records by `now` the outcome of a claim that began at `began`.
     pub fn written(&mut self, claim: Claim, outcome: Outcome, began: Elapsed, now: Elapsed) {
         self.is_fresh = false;
         match outcome {
@@ -271,19 +273,20 @@ impl Election {
                 self.unanswered = None;
                 (self.is_fresh, self.next_try) = (true, now + self.timing.retry_period);
             }
-            // Whose it is now is the next question: at once for who leads.
+            // Next, find out who holds the lease: at once if this candidate leads.
             Outcome::Raced if matches!(self.role, Role::Leads { .. }) => (),
             Outcome::Written(_) | Outcome::Raced => self.next_try = now + self.timing.retry_period,
             Outcome::Unknown => {
                 self.next_try = now + self.timing.retry_period;
-                // Where the clock of people stood still, the first of two that are alike may be the one that is done.
+                // If the wall clock does not advance, either of two equal writes may be the one that succeeded, so the earlier start
+                // counts.
                 let began = self.unanswered.take().filter(|(record, _)| *record == claim.record).map_or(began, |(_, began)| began);
                 self.unanswered = Some((claim.record, began));
             }
         }
     }
 
-    /// Until when it may act: from this moment on, nothing. `None`: it does not lead.
+    /// Until when it may act. From then on, it may not. `None` if it does not lead.
     #[must_use]
     pub fn acts_until(&self) -> Option<Elapsed> {
         match self.role {
@@ -292,7 +295,7 @@ impl Election {
         }
     }
 
-    /// How often the lease has changed hands until it was this one's. `None`: it does not lead.
+    /// How often the holder had changed when this candidate acquired the lease. `None` if it does not lead.
     #[must_use]
     pub fn transitions(&self) -> Option<i32> {
         match self.role {
@@ -301,7 +304,7 @@ impl Election {
         }
     }
 
-    /// Stops, and gives the lease as it is to be written so that the next can take it at once; `None`: it is not held.
+    /// Stops, and returns the lease to write so that the next candidate can acquire it at once. `None` if it is not held.
     #[must_use]
     pub fn release(&mut self, wall: Timestamp) -> Option<Claim> {
         let Role::Leads { transitions, .. } = self.role else { return None };
@@ -314,21 +317,21 @@ impl Election {
         })
     }
 
-    /// Until when it is another's, unless it is renewed; `None`: it is no other's.
+    /// Until when another candidate holds the lease without a renewal. `None` if no other candidate does.
     fn anothers_until(&self, observed: &Observed) -> Option<Elapsed> {
         let Record { holder, lease_duration, .. } = &observed.record;
         (!holder.is_empty() && *holder != self.identity).then(|| observed.since + *lease_duration)
     }
 
     fn claim(&self, wall: Timestamp) -> Claim {
-        // What is written down is microseconds.
+        // The lease contains microseconds.
         let wall = Timestamp::from_microsecond(wall.as_microsecond()).unwrap_or(wall);
         let before = self.observed.as_ref();
         let own = before.filter(|observed| observed.record.holder == self.identity);
         let transitions = match (own, before, self.role) {
             (Some(own), _, _) => own.record.transitions,
             (None, Some(before), _) => before.record.transitions.saturating_add(1),
-            // Somebody has deleted it.
+            // The lease was deleted.
             (None, None, Role::Leads { transitions, .. }) => transitions,
             (None, None, _) => 0,
         };

@@ -1,4 +1,4 @@
-//! Events: repeated ones are counted instead of written anew, floods are cut, and nobody ever waits for one to be written.
+//! Events: repeated ones are counted instead of created again, floods are limited, and callers never wait for a write.
 
 use crate::{
     cluster::{Cluster, ClusterError},
@@ -26,25 +26,25 @@ use std::{
     sync::{Arc, Mutex},
 };
 
-/// An event that repeats within this time is counted, not written anew.
+/// An event that repeats within this time is counted instead of created again.
 const SERIES_WINDOW: SignedDuration = SignedDuration::from_mins(10);
-/// How many events of one object and reason are written at once; further ones are dropped.
+/// How many events of one object and reason are written at once. Further ones are dropped.
 const BURST: u32 = 25;
-/// One more may be written each time this has passed.
+/// The interval after which one more event may be written.
 const REFILL: SignedDuration = SignedDuration::from_mins(5);
-/// From how many events on that differ in their messages alone they are folded into one, if each comes within [`SERIES_WINDOW`] of the one before.
+/// From this number on, events that differ only in their messages are combined, if each comes within [`SERIES_WINDOW`] of the one before.
 const SIMILAR_MAX: usize = 10;
-/// What the message of the one begins with.
+/// The prefix of a combined event's message.
 const COMBINED: &str = "(combined from similar events): ";
 /// How many series and objects are remembered.
 const MEMORY: usize = 4096;
 /// How long the name of an event may be.
 const NAME_BYTES_MAX: usize = 253;
-/// How many writes may wait; the oldest is dropped for a newer one.
+/// How many writes may be pending. A newer write replaces the oldest.
 const BUFFER_MAX: usize = 1024;
-/// How many writes are made together, so that they share a commit.
+/// How many writes are executed together, so that they share a commit.
 const BATCH_MAX: usize = 64;
-/// How long further events are collected after a batch: a commit for each would have everybody else's writes wait for it.
+/// How long to collect further events after a batch. A commit for each event would delay all other writes.
 const PAUSE: SignedDuration = SignedDuration::from_millis(50);
 
 /// Records events for one component. Cheap to clone; recording never blocks and never fails.
@@ -71,14 +71,14 @@ struct Pending {
 #[derive(Debug)]
 enum Write {
     Create(Box<Event>),
-    /// The event repeated; `last` is it as it would be if it were written anew.
+    /// The event repeated. `last` is the event as it would be if it were created now.
     Count {
         last: Box<Event>,
     },
 }
 
 impl Recorder {
-    /// A recorder whose writer runs as a task of `env`. `component` is shown as the events' source.
+    /// A recorder whose writer runs as a task of `env`. `component` is the source of the events.
     #[must_use]
     pub fn new(cluster: Arc<dyn Cluster>, env: Env, metrics: Arc<Metrics>, component: &'static str) -> Self {
         let pending = Pending { correlator: Correlator::default(), writes: VecDeque::new() };
@@ -87,13 +87,13 @@ impl Recorder {
         Self { component, shared }
     }
 
-    /// The same recorder under another component's name.
+    /// The same recorder for another component.
     #[must_use]
     pub fn of(&self, component: &'static str) -> Self {
         Self { component, shared: Arc::clone(&self.shared) }
     }
 
-    /// Records an event. It is written some time later, if at all.
+    /// Records an event. It is written later, or dropped.
     pub fn record(&self, record: &EventRecord) {
         if !self.shared.cluster.keeps_events(record.severity) {
             return;
@@ -133,7 +133,7 @@ async fn write_all(shared: Arc<Shared>) {
     }
 }
 
-/// Takes the oldest writes out, one for each event: what counts an event that is not written yet changes that.
+/// Removes the oldest writes, at most one for each event. A count of a pending event updates that write.
 fn take_batch(writes: &mut VecDeque<Write>) -> Vec<Write> {
     let mut batch: Vec<Write> = Vec::new();
     let mut places: BTreeMap<String, usize> = BTreeMap::new();
@@ -153,14 +153,14 @@ fn take_batch(writes: &mut VecDeque<Write>) -> Vec<Write> {
 }
 
 impl Write {
-    /// As of an event that stands for several.
+    /// Marks the event as a combined one.
     fn combined(mut self) -> Self {
         let (Self::Create(event) | Self::Count { last: event }) = &mut self;
         event.message = event.message.take().map(|message| format!("{COMBINED}{message}"));
         self
     }
 
-    /// Makes one write of two of the same event, this one and a later one.
+    /// Merges this write with a later one of the same event.
     fn follow(&mut self, later: Self) {
         let (Self::Create(newest) | Self::Count { last: newest }) = later;
         let (Self::Create(event) | Self::Count { last: event }) = self;
@@ -179,7 +179,7 @@ impl Shared {
         }
     }
 
-    /// Counts a repeated event up; writes it anew if it has expired.
+    /// Updates the count of a repeated event. Creates it again if it has expired.
     async fn count(&self, last: Box<Event>) -> Result<(), ClusterError> {
         let key = ObjectKey { namespace: last.metadata.namespace.clone().into(), name: last.metadata.name.clone().into() };
         let patch = json!({"count": last.count, "lastTimestamp": last.last_timestamp, "message": last.message});
@@ -190,14 +190,14 @@ impl Shared {
     }
 }
 
-/// An event whose name follows from what it says was told by whoever was here before.
+/// Accepts that a former leader has created an event whose name follows from its content.
 fn accept_told(error: ClusterError) -> Result<(), ClusterError> {
     if matches!(error, ClusterError::AlreadyExists(_)) { Ok(()) } else { Err(error) }
 }
 
 fn event(record: &EventRecord, name: String, count: u32, first: Timestamp, last: Timestamp, component: &str) -> Event {
     let about = &record.about;
-    // Events about cluster-scoped objects live in `default`, as upstream.
+    // Events about cluster-scoped objects are in `default`, as upstream.
     let namespace = if about.key.namespace.is_empty() { "default" } else { &about.key.namespace };
     Event {
         metadata: ObjectMeta { name: Some(name), namespace: Some(namespace.to_owned()), ..ObjectMeta::default() },
@@ -229,20 +229,20 @@ fn severity(severity: Severity) -> &'static str {
     }
 }
 
-/// What makes two events the same.
+/// The key that makes two events equal.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct SeriesKey {
     uid: Uid,
     reason: Cow<'static, str>,
     message: String,
     severity: &'static str,
-    /// Which time, of what is told once each time.
+    /// The occurrence, for events that are recorded once for each.
     occurrence: Option<RolloutRevision>,
 }
 
 impl SeriesKey {
-    /// The name of an event that is told once. It follows from what it says, so that whoever takes over after a crash does not tell it again:
-    /// the name is taken.
+    /// The name of an event that is recorded once. It follows from the event's content, so a new leader cannot create the event again after
+    /// a crash: the name exists.
     fn event_name(&self, object: &str) -> String {
         let occurrence = self.occurrence.map(|number| number.to_string()).unwrap_or_default();
         let parts = [&*self.uid, &*self.reason, &*self.message, self.severity, &*occurrence];
@@ -250,7 +250,7 @@ impl SeriesKey {
     }
 }
 
-/// FNV-1a of texts, each with its end.
+/// FNV-1a of texts, each with a terminator.
 fn fnv<const N: usize>(parts: [&str; N]) -> u64 {
     let bytes = parts.into_iter().flat_map(|part| part.bytes().chain([0]));
     bytes.fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
@@ -263,7 +263,7 @@ struct Series {
     last: Timestamp,
 }
 
-/// The messages, as hashes, of events that are alike otherwise.
+/// The hashed messages of events that are otherwise equal.
 struct Similar {
     messages: BTreeSet<u64>,
     last: Timestamp,
@@ -275,7 +275,7 @@ struct Allowance {
     refilled: Timestamp,
 }
 
-/// Decides what becomes of each event. Plain data; forgets the least recently used.
+/// Decides how each event is written. Plain data that drops the least recently used entries.
 struct Correlator {
     series: Lru<SeriesKey, Series>,
     once: Lru<SeriesKey, ()>,
@@ -285,7 +285,7 @@ struct Correlator {
 
 struct Outcome {
     verdict: Verdict,
-    /// Whether the event is one for several that differ in their messages.
+    /// Whether the event is combined with others that differ only in their messages.
     is_folded: bool,
 }
 
@@ -324,7 +324,7 @@ impl Correlator {
         if once.as_ref().is_some_and(|once| self.once.get_mut(once).is_some()) {
             return written_alone(Verdict::Known);
         }
-        // By object and reason, so that a thousand created pods do not hide the one that could not be.
+        // The limit is by object and reason, so that a thousand created pods do not hide the one that failed.
         if !self.allow((record.about.uid.clone(), record.reason.clone()), now) {
             return written_alone(Verdict::TooMany);
         }
@@ -338,7 +338,7 @@ impl Correlator {
         written_alone(self.count(key, once.as_ref(), record, now, rng))
     }
 
-    /// Whether so many others were like it that it is folded into one.
+    /// Whether so many similar events exist that this one is combined.
     ///
     /// Source: client-go `tools/record/events_cache.go`, `EventAggregate`.
     fn is_one_of_many(&mut self, key: &SeriesKey, now: Timestamp) -> bool {
@@ -356,7 +356,7 @@ impl Correlator {
         if similar.messages.len() < SIMILAR_MAX {
             return false;
         }
-        // Those that are written one by one stay the same ones.
+        // Events that are already written individually remain so.
         similar.messages.remove(&message);
         true
     }
@@ -398,7 +398,7 @@ fn event_name(object: &str, rng: &dyn Rng) -> String {
     named(object, u64::from_le_bytes(bytes))
 }
 
-/// The object's name and a number. The object's is cut where the whole would be longer than a name may be.
+/// The object's name and a number. The object's name is truncated if the whole would exceed the limit.
 fn named(object: &str, number: u64) -> String {
     let room = NAME_BYTES_MAX - 17;
     let start = object.get(..room).unwrap_or(object).trim_end_matches(['-', '.']);
@@ -431,7 +431,7 @@ mod tests {
         assert_eq!(named(&"a".repeat(253), u64::MAX).len(), NAME_BYTES_MAX);
     }
 
-    /// What becomes of events at these seconds: `new`, a count, `known` or `cut`.
+    /// The outcome of events at these seconds: `new`, a count, `known` or `cut`.
     fn check(events: &[(i64, &str, &str, Repeat)], wanted: &[&str]) {
         let (mut correlator, rng) = (Correlator::default(), Numbers::default());
         let verdicts: Vec<String> = events
@@ -533,7 +533,7 @@ mod tests {
         assert_eq!((0..3).filter(|index| verdict("1", 300, 100 + index)).count(), 1);
     }
 
-    /// client-go's correlator writes nine and then one for all others.
+    /// client-go's correlator writes nine events individually and combines all others.
     #[test]
     fn events_that_differ_in_their_messages_alone_are_folded_from_the_tenth_on() {
         let (mut correlator, rng) = (Correlator::default(), Numbers::default());

@@ -1,4 +1,4 @@
-//! Carries plans out: stage after stage, the actions of one stage together. Decides nothing.
+//! Executes plans: stage after stage, the actions of one stage concurrently. It makes no decisions.
 
 use crate::{
     cluster::{Cluster, ClusterError, DeleteParams, RawObject},
@@ -30,10 +30,10 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use std::{fmt::Display, sync::Arc};
 
-/// How many names are tried for one pod where each is taken by another.
+/// How many names are tried for one pod if each of them exists.
 const NAME_TRIES: usize = 8;
 
-/// Carries out plans of one component.
+/// Executes the plans of one component.
 pub struct Executor {
     cluster: Arc<dyn Cluster>,
     rng: Arc<dyn Rng>,
@@ -43,16 +43,16 @@ pub struct Executor {
     creations: Arc<Creations>,
 }
 
-/// What the caches show of the owners of pods.
+/// The state of pod owners in the caches.
 pub(crate) trait Owners: Send + Sync + 'static {
-    /// Whether they show that this owner is deleted, or is being deleted.
+    /// Whether the caches show that this owner is deleted or terminating.
     fn have_lost(&self, owner: &ObjectRef) -> bool;
 }
 
-/// Somebody who is told what controllers decide.
+/// An observer of the controllers' plans.
 pub trait PlanObserver: Send + Sync + 'static {
-    /// `controller` is about to carry out these actions of `plan`, which it has made for `key`; it may be one that only waits. Called in the reconcile
-    /// itself: to be quick.
+    /// `controller` is about to execute these actions of `plan` for `key`. The plan may only wait. The reconcile itself makes this call, so
+    /// it must return quickly.
     fn planned(&self, controller: &'static str, key: &ObjectKey, plan: &Plan, due: Due);
 
     /// An object of a plan could not be created. Called when the event about it is recorded.
@@ -62,64 +62,64 @@ pub trait PlanObserver: Send + Sync + 'static {
 /// An object of a plan that could not be created.
 #[derive(Debug)]
 pub struct NotCreated<'a> {
-    /// The object that the event is about: a ReplicaSet whose pod it is, a Deployment whose ReplicaSet it is.
+    /// The object of the event: the ReplicaSet of a pod, or the Deployment of a ReplicaSet.
     pub about: &'a ObjectRef,
-    /// The name that was drawn for the object; `None`: the plan names it.
+    /// The generated name of the object. `None` if the plan contains the name.
     pub drawn_name: Option<&'a str>,
     /// The message of the event.
     pub message: &'a str,
-    /// Why.
+    /// The error.
     pub error: &'a ClusterError,
 }
 
-/// What came of a plan, or of an action.
+/// The result of a plan or an action.
 #[derive(Debug, Default)]
 pub struct Execution {
     /// What the caches must show before the same key is planned again.
     pub writes: Writes,
     /// The first action that failed.
     pub error: Option<ExecutionError>,
-    /// Why something could not be created or deleted, for its owner's status; a lost race is no reason.
+    /// Why an object could not be created or deleted, for its owner's status. A lost race is not reported.
     pub reportable: Option<ClusterError>,
 }
 
-/// An action that failed. What was done before it stays done.
+/// An action that failed. Earlier actions are not undone.
 #[derive(Debug, thiserror::Error)]
 pub enum ExecutionError {
-    /// The API refused, or could not be reached.
+    /// The API server rejected the request or is unreachable.
     #[error(transparent)]
     Cluster(#[from] ClusterError),
-    /// Nobody may act in the name of an object that is going or gone.
+    /// Nothing may be done in the name of a terminating or deleted object.
     #[error("{name} is being deleted or was replaced")]
     NotAlive {
         /// Its name.
         name: Name,
     },
-    /// What an object left must not be cleared away while it is there.
+    /// The remains of an object must not be deleted while the object exists.
     #[error("{name} is still there")]
     StillThere {
         /// Its name.
         name: Name,
     },
-    /// Nothing is known of what runs on nodes that do not answer.
+    /// The state of pods on unresponsive nodes is unknown.
     #[error("its pods are on nodes that are not ready: {nodes}")]
     NodesLost {
         /// Their names.
         nodes: String,
     },
-    /// The name is taken by an object with another owner.
+    /// An object with another owner has the name.
     #[error("{name} already exists and belongs to another owner")]
     Taken {
         /// Its name.
         name: Name,
     },
-    /// A fault in the program: whether it was done is unknown.
+    /// A fault in the program. Whether the write happened is unknown.
     #[error(transparent)]
     Panicked(#[from] Panicked),
 }
 
 impl ExecutionError {
-    /// What a look comes to that ends with it.
+    /// The result of a reconcile that ends with this error.
     pub(crate) fn looked(&self) -> ReconcileResult {
         match self {
             Self::Cluster(error) => ReconcileResult::failed(error),
@@ -129,7 +129,7 @@ impl ExecutionError {
     }
 }
 
-/// What the executor reads of an object that is already there.
+/// The fields of an existing object that the executor reads.
 #[derive(Default, Deserialize)]
 struct Known {
     #[serde(default)]
@@ -150,7 +150,7 @@ impl Execution {
         Self { error: Some(error.into()), ..Self::default() }
     }
 
-    /// What it wrote, if anything, nobody has noted.
+    /// Its writes, if any, were not recorded.
     fn panicked(panicked: Panicked) -> Self {
         Self { writes: Writes { in_doubt: true, ..Writes::default() }, ..Self::failed(panicked) }
     }
@@ -165,13 +165,13 @@ impl Execution {
         Self { writes: Writes { gone: vec![target.in_any_version()], ..Writes::default() }, ..Self::default() }
     }
 
-    /// A failure; where the write may have happened all the same, `repeat` says how to find out.
+    /// A failure. If the write may have happened all the same, `repeat` returns how to find out.
     fn unknown_or(error: ClusterError, repeat: impl FnOnce() -> Unsettled) -> Self {
         let unsettled = if is_unknown(&error) { vec![repeat()] } else { Vec::new() };
         Self { writes: Writes { unsettled, ..Writes::default() }, ..Self::failed(error) }
     }
 
-    /// Makes the error one that the owner's status may tell of.
+    /// Makes the error reportable in the owner's status.
     fn reported(mut self) -> Self {
         self.reportable = match &self.error {
             Some(ExecutionError::Cluster(error)) if !is_lost_race(error) => Some(error.clone()),
@@ -188,24 +188,24 @@ impl Execution {
 }
 
 impl Executor {
-    /// An executor that writes to `cluster` and records what happened.
+    /// An executor that writes to `cluster` and records events.
     #[must_use]
     pub fn new(cluster: Arc<dyn Cluster>, rng: Arc<dyn Rng>, events: Recorder) -> Self {
         Self { cluster, rng, events, follower: None, owners: None, creations: Arc::default() }
     }
 
-    /// The same, whose plans, those of `controller`, somebody is told of.
+    /// The same executor, with an observer of the plans of `controller`.
     #[must_use]
     pub fn followed_by(self, follower: Option<&Arc<dyn PlanObserver>>, controller: &'static str) -> Self {
         Self { follower: follower.map(|follower| (controller, Arc::clone(follower))), ..self }
     }
 
-    /// The same, which creates no pods of an owner that `owners` have lost, and counts those on their way in `creations`.
+    /// The same executor, which creates no pods of an owner that `owners` reports as lost, and counts creations in progress in `creations`.
     pub(crate) fn minding(self, owners: Arc<dyn Owners>, creations: Arc<Creations>) -> Self {
         Self { owners: Some(owners), creations, ..self }
     }
 
-    /// Tells of the plan that is about to be carried out for `key`.
+    /// Reports the plan for `key` to the observer before its execution.
     pub(crate) fn tell(&self, key: &ObjectKey, plan: &Plan, due: Due) {
         if let Some((controller, follower)) = &self.follower {
             follower.planned(controller, key, plan, due);
@@ -223,13 +223,13 @@ impl Executor {
         }
     }
 
-    /// Carries the plan that was made for `key` out up to the first stage in which an action fails; that stage is still finished.
+    /// Executes the plan for `key` up to the first stage with a failed action. The other actions of that stage are still executed.
     pub async fn carry_out(&self, key: impl Display + Send, plan: Plan) -> Execution {
         plan.events.iter().for_each(|event| self.events.record(event));
         self.execute_due(key, plan, Due::All).await
     }
 
-    /// As [`Executor::carry_out`], the due actions alone, and no events.
+    /// As [`Executor::carry_out`], but only the due actions and without events.
     pub(crate) async fn execute_due(&self, key: impl Display + Send, plan: Plan, due: Due) -> Execution {
         if !plan.is_idle_now(due) {
             tracing::debug!(%key, plan = %plan.brief(due), "carrying out");
@@ -245,15 +245,15 @@ impl Executor {
         carried
     }
 
-    /// Repeats writes of unknown outcome. Those that are still unknown are in the answer.
+    /// Repeats writes of unknown outcome. The result contains those that are still unknown.
     pub async fn settle(&self, unsettled: Vec<Unsettled>) -> Execution {
         gather(unsettled.into_iter().map(|write| self.settle_one(write).boxed()).collect()).await
     }
 
-    /// Up to which revision of `resource` the caches must be complete, to show all that was written before this call.
+    /// The revision of `resource` that caches must reach to contain all writes before this call.
     ///
     /// # Errors
-    /// The cluster does not say.
+    /// The cluster does not report the revision.
     pub(crate) async fn newest(&self, resource: GroupResource) -> Result<Revision, ClusterError> {
         self.cluster.newest(resource).await
     }
@@ -282,12 +282,12 @@ impl Executor {
         }
     }
 
-    /// Waits for `action`, then records the event for how it ended.
+    /// Waits for `action`, then records the event of its outcome.
     async fn noted(&self, events: Outcome, action: impl Future<Output = Execution>) -> Execution {
         let carried = action.await;
         match (&carried.error, events.success, events.failure) {
             (None, Some(success), _) => self.events.record(&success),
-            // Somebody else was first: the next look sees what they did.
+            // Another client was first: the next reconcile observes its write.
             (Some(ExecutionError::Taken { .. }), _, _) => (),
             (Some(ExecutionError::Cluster(error)), _, _) if is_lost_race(error) => (),
             (Some(error), _, Some(mut failure)) => {
@@ -326,7 +326,7 @@ impl Executor {
         Execution::failed(ExecutionError::NodesLost { nodes: nodes.join(", ") })
     }
 
-    /// Whether a node has renewed its lease since then. That of one without a lease, or whose lease may not be read, is not known: its status counts.
+    /// Whether a node has renewed its lease since then. Without a readable lease, its status counts.
     async fn answers(&self, node: &str, since: Timestamp) -> bool {
         let lease = self.cluster.get(LEASES, &ObjectKey::new(NODE_LEASES, node)).await;
         lease.ok().flatten().and_then(|lease| renewed(&lease)).is_none_or(|renewed| since <= renewed)
@@ -340,7 +340,7 @@ impl Executor {
         }
     }
 
-    /// That another has its name is success if that has the same controller.
+    /// `AlreadyExists` is success if the existing object has the same controller.
     async fn accept_own(&self, object: &NewObject) -> Execution {
         let (resource, key, controller) = (object.resource(), object.key(), controller_uid(object));
         match self.cluster.get(resource.clone(), &key).await {
@@ -365,7 +365,7 @@ impl Executor {
         self.delete_with(target.clone(), DeleteParams { propagation, grace_period_seconds, ..params(target) }).await.1
     }
 
-    /// Deletes; also says whether the object was still there.
+    /// Deletes an object, and also returns whether it existed.
     async fn delete_with(&self, target: ObjectRef, params: DeleteParams) -> (Presence, Execution) {
         match self.cluster.delete(target.resource.clone(), &target.key, params.clone()).await {
             Ok(Some(lingering)) => (Presence::Present, Execution::wrote(target.resource, &lingering)),
@@ -375,7 +375,7 @@ impl Executor {
         }
     }
 
-    /// In [`SlowStart`] batches, as long as the owner is there.
+    /// Creates pods in [`SlowStart`] batches while the owner exists.
     async fn create_pods(&self, template: &Pod, count: usize, owner: &ObjectRef) -> Execution {
         let mut carried = Execution::default();
         for size in SlowStart::new(count) {
@@ -387,7 +387,8 @@ impl Executor {
         carried
     }
 
-    /// None, if the owner is gone: the garbage collector would delete it, and until then it would hold a place that another set may have been given.
+    /// Creates no pod if the owner is deleted. The garbage collector would delete the pod, but until then it would count against another
+    /// set.
     async fn create_pod_if_owned(&self, template: &Pod, owner: &ObjectRef) -> Execution {
         let mut creation = self.creations.begin(&owner.uid);
         if self.owners.as_ref().is_some_and(|owners| owners.have_lost(owner)) {
@@ -412,7 +413,7 @@ impl Executor {
         }
         match &carried.error {
             None => self.record_pod(owner, Severity::Normal, "SuccessfulCreate", format!("Created pod: {name}")),
-            // Its pods are being deleted with it: nothing to report, nothing to retry.
+            // The namespace's pods are deleted with it, so nothing is reported or retried.
             Some(ExecutionError::Cluster(ClusterError::NamespaceTerminating(_))) => return Execution::default(),
             Some(error) => {
                 let message = format!("Error creating: {error}");
@@ -446,7 +447,7 @@ impl Executor {
             Unsettled::Create(object) => {
                 let carried = self.create(object.clone()).await;
                 match carried.error {
-                    // Refused now, but the first try may have succeeded (a quota that it filled refuses the second).
+                    // The retry is rejected, but the first attempt may have succeeded: the quota that it exhausted rejects the second.
                     Some(ExecutionError::Cluster(_)) if carried.writes.unsettled.is_empty() => self.find_own(&object).await,
                     _ => carried,
                 }
@@ -460,7 +461,7 @@ impl Executor {
         }
     }
 
-    /// The object of this name, if its controller has this uid. That there is none is settled too.
+    /// Finds the object of this name if its controller has this uid. Its absence is a definite result too.
     async fn find_own(&self, object: &NewObject) -> Execution {
         let carried = self.accept_own(object).await;
         if matches!(carried.error, Some(ExecutionError::Taken { .. })) { Execution::default() } else { carried }
@@ -471,13 +472,13 @@ impl Executor {
     }
 }
 
-/// Whether a deleted object was still there.
+/// Whether a deleted object existed.
 enum Presence {
     Present,
     Absent,
 }
 
-/// Runs actions together, at most [`STAGE_CONCURRENCY`] at once. Where one panics the others are finished: none is left under way.
+/// Runs actions concurrently, at most [`STAGE_CONCURRENCY`] at once. If one panics, the others still finish.
 async fn gather(actions: Vec<BoxFuture<'_, Execution>>) -> Execution {
     let guarded: Vec<_> = actions.into_iter().map(|action| caught(action).map(|done| done.unwrap_or_else(Execution::panicked))).collect();
     let mut running = stream::iter(guarded).buffer_unordered(STAGE_CONCURRENCY);
@@ -488,22 +489,22 @@ async fn gather(actions: Vec<BoxFuture<'_, Execution>>) -> Execution {
     carried
 }
 
-/// Whether the write may have happened although it was answered with an error.
+/// Whether the write may have happened despite the error.
 fn is_unknown(error: &ClusterError) -> bool {
     matches!(error, ClusterError::Unknown(_))
 }
 
-/// Whether somebody else was first: the next look sees what they did.
+/// Whether another client was first: the next reconcile observes its write.
 fn is_lost_race(error: &ClusterError) -> bool {
     matches!(error, ClusterError::Conflict(_) | ClusterError::AlreadyExists(_) | ClusterError::NamespaceTerminating(_))
 }
 
-/// Deletes this object alone, and this version alone if it names one.
+/// Deletes only this object, and only this version if it has one.
 fn params(target: &ObjectRef) -> DeleteParams {
     DeleteParams { uid: Some(target.uid.clone()), resource_version: target.resource_version, ..DeleteParams::default() }
 }
 
-/// What is read of an object that is there. Nothing, where its JSON is no object's: then it is nobody's.
+/// The metadata of an existing object. Empty if its JSON cannot be decoded: then it has no owner.
 fn known(object: &RawObject) -> KnownMeta {
     from_json::<Known>(&object.json).unwrap_or_default().metadata
 }

@@ -1,6 +1,6 @@
-//! The garbage collector: objects go with their owners, before or after them, or are freed.
+//! The garbage collector: deletes objects before or after their owners, or orphans them.
 //!
-//! The graph follows the metadata caches; what becomes of an object is decided from live reads of it and its owners.
+//! The graph follows the metadata caches. The verdict on an object is based on uncached reads of it and its owners.
 
 use crate::{
     cluster::{Cluster, ClusterError, DeleteParams, ServedKind},
@@ -25,12 +25,12 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use serde_json::{Value, json};
 use std::sync::{Arc, Mutex, Weak};
 
-/// How many owners that do not exist are remembered.
+/// How many missing owners are remembered.
 const ABSENT_MAX: usize = 500;
-/// How many objects are looked at at once.
+/// How many objects are processed at once.
 const WORKERS: usize = 20;
 
-/// Where an owner was looked for in vain, and its uid.
+/// The key under which an owner was not found, and its uid.
 type Absent = (GroupVersionKind, ObjectKey, Uid);
 
 /// The garbage collector.
@@ -44,46 +44,46 @@ pub struct GarbageCollector {
     orphan: Queue<Uid>,
 }
 
-/// Where an object is read and written.
+/// The kind and key of an object.
 struct At {
     kind: ServedKind,
     key: ObjectKey,
 }
 
 impl At {
-    /// Where an object of this kind is that somebody in `namespace` names.
+    /// The location of an object of this kind that an object in `namespace` refers to.
     fn of(kind: ServedKind, namespace: &Namespace, name: impl Into<Name>) -> Self {
         Self { key: kind.key(namespace, name), kind }
     }
 }
 
-/// Looks at objects that may have to go.
+/// Processes objects that may have to be deleted.
 struct AttemptToDelete(Arc<GarbageCollector>);
 
-/// Looks at objects whose dependents are to be freed.
+/// Processes objects whose dependents are to be orphaned.
 struct AttemptToOrphan(Arc<GarbageCollector>);
 
-/// Why an object must be looked at again.
+/// Why an object must be processed again.
 #[derive(Debug, thiserror::Error)]
 enum Unfinished {
     #[error(transparent)]
     Cluster(#[from] ClusterError),
-    /// What was read is no object.
+    /// The object cannot be decoded.
     #[error("an object cannot be read: {0}")]
     Unreadable(#[from] serde_json::Error),
-    /// It is named as an owner and exists, but no watch has shown it yet.
+    /// It is named as an owner and exists, but no watch has reported it yet.
     #[error("{0} exists and is not in the cache yet")]
     NotObserved(Name),
-    /// Its kind is not served (now).
+    /// Its kind is not served at present.
     #[error("{} {} is not a known kind", .0.group_version(), .0.kind)]
     UnknownKind(GroupVersionKind),
-    /// Dependents that were there when it was deleted may be missing in the caches.
+    /// The caches may lack dependents that existed at its deletion.
     #[error("the caches are not yet as new as {0}")]
     Behind(Name),
 }
 
 impl GarbageCollector {
-    /// A collector over `caches`. To be called before they start.
+    /// A collector over `caches`. Call it before they start.
     #[must_use]
     pub fn new(cluster: Arc<dyn Cluster>, caches: Arc<MetaCaches>, events: Recorder, env: &Env, metrics: &Metrics) -> Arc<Self> {
         let queue = |name| Queue::new(name, Arc::clone(&env.clock), metrics);
@@ -116,7 +116,7 @@ impl GarbageCollector {
         collector
     }
 
-    /// Starts to act. To be called when the caches are warm.
+    /// Starts to act. Call it after the caches have synced.
     pub fn start(self: &Arc<Self>, env: &Env) {
         self.delete.start(env, "garbage collector", WORKERS, &Arc::new(AttemptToDelete(Arc::clone(self))));
         self.orphan.start(env, "garbage collector", WORKERS, &Arc::new(AttemptToOrphan(Arc::clone(self))));
@@ -134,7 +134,7 @@ impl GarbageCollector {
         }
         let kind = self.known_kind(&node.kind)?;
         if kind.scope == Scope::Namespaced && node.key.namespace.is_empty() {
-            // Named by a cluster-scoped object: nobody can tell which one is meant.
+            // A cluster-scoped object names it, so its namespace is unknown.
             return Ok(());
         }
         let at = At::of(kind, &node.key.namespace, &node.key.name);
@@ -153,14 +153,14 @@ impl GarbageCollector {
         self.collect(&at, &live).await
     }
 
-    /// The object is not there: what the watch will tell is taken as told.
+    /// Records that the object no longer exists, before the watch reports it.
     fn is_gone(&self, uid: &Uid) -> Result<(), Unfinished> {
         let work = lock(&self.graph).remove(uid);
         self.enqueue(work);
         Ok(())
     }
 
-    /// Lets an object go whose blocking dependents are gone; else has those looked at that are not going yet.
+    /// Deletes an object without blocking dependents. Otherwise enqueues those dependents that are not terminating yet.
     async fn finish_foreground(&self, at: &At, live: &MetaView) -> Result<(), Unfinished> {
         if !self.caches.show_all_since(&live.uid, &*self.cluster).await? {
             return Err(Unfinished::Behind(live.name.clone()));
@@ -228,7 +228,7 @@ impl GarbageCollector {
         }
     }
 
-    /// An owner in another namespace is none: people should hear why their object goes, or why it stays although its owner goes.
+    /// An owner in another namespace is not valid. An event explains why the object is deleted, or why it remains without its owner.
     fn tell_of_other_namespace(&self, dependent: &ServedKind, live: &MetaView, owner: &OwnerReference) {
         let is_elsewhere = |node: &Node| node.observed == Observed::Seen && node.key.namespace != live.namespace;
         if !lock(&self.graph).node(&Uid::from(&owner.uid)).is_some_and(is_elsewhere) {
@@ -246,7 +246,7 @@ impl GarbageCollector {
         });
     }
 
-    /// Deletes the version that the decision was made from. Where only something else than its owners has changed, that is no matter.
+    /// Deletes the version that the verdict is based on. A change of anything but its owners does not matter.
     async fn delete(&self, at: &At, live: &MetaView, propagation: Propagation) -> Result<(), Unfinished> {
         let params = |resource_version| DeleteParams {
             uid: Some(live.uid.clone()),
@@ -289,7 +289,7 @@ impl GarbageCollector {
         self.remove_finalizer(&at, &live, ORPHAN).await
     }
 
-    /// Takes the owner with this uid off one dependent.
+    /// Removes the owner with this uid from one dependent.
     async fn free(&self, owner: &Uid, dependent: Uid, node: Node) -> Result<(), Unfinished> {
         let at = At::of(self.known_kind(&node.kind)?, &node.key.namespace, &node.key.name);
         let Some(live) = self.read(&at).await?.filter(|live| live.uid == dependent) else { return Ok(()) };
@@ -308,7 +308,7 @@ impl GarbageCollector {
         self.patch(at, live, json!({"finalizers": kept})).await
     }
 
-    /// Changes metadata of the version that was read.
+    /// Changes the metadata of the version that was read.
     async fn patch(&self, at: &At, live: &MetaView, mut metadata: Value) -> Result<(), Unfinished> {
         metadata["uid"] = json!(live.uid);
         metadata["resourceVersion"] = json!(live.revision.to_string());
@@ -350,7 +350,7 @@ fn looked(uid: &Uid, result: Result<(), Unfinished>) -> ReconcileResult {
     }
 }
 
-/// Events are many, short-lived and own nothing.
+/// Events are numerous, short-lived and own nothing.
 fn is_collected(kind: &ServedKind) -> bool {
     kind.resource != EVENTS
 }

@@ -27,7 +27,7 @@ impl HasLabels for EndpointPodView {
     }
 }
 
-/// Objects by namespace and labels. The pods of one template have the same, so that a selector is asked once for all of them.
+/// Objects by namespace and labels. The pods of one template have equal labels, so a selector is evaluated once for all of them.
 #[derive(Debug)]
 pub(crate) struct Labelled<V>(BTreeMap<Namespace, BTreeMap<Labels, Sorted<Name, Arc<V>>>>);
 
@@ -38,7 +38,8 @@ impl<V> Default for Labelled<V> {
 }
 
 impl<V: HasLabels> Labelled<V> {
-    /// The objects of a namespace that `selector` matches, by name. Costs those, and each set of labels that objects of the namespace have.
+    /// The objects of a namespace that `selector` matches, by name. The cost is linear in these and in the namespace's distinct sets of
+    /// labels.
     pub(crate) fn selected(&self, namespace: &Namespace, selector: &Selector) -> Vec<&Arc<V>> {
         let sets = self.0.get(namespace).into_iter().flatten();
         let mut found: Vec<_> = sets.filter(|(labels, _)| selector.matches(labels)).flat_map(|(_, objects)| objects.iter()).collect();
@@ -71,7 +72,7 @@ impl<V: HasLabels> Labelled<V> {
 
 impl<V: HasLabels> Index<V> for Labelled<V> {
     fn change(&mut self, old: Option<&Arc<V>>, new: Option<&Arc<V>>) {
-        // What keeps its labels keeps its place: most changes are of a status.
+        // An object with the same labels keeps its position: most changes are status updates.
         if let Some(old) = old.filter(|old| new.is_none_or(|new| new.labels() != old.labels())) {
             self.remove(old);
         }
@@ -101,7 +102,7 @@ mod tests {
     }
 
     proptest! {
-        /// After any changes, what is selected is what a look at all objects finds.
+        /// After any changes, the selected objects are those that a scan of all objects finds.
         #[test]
         fn what_is_selected_is_what_matches(changes in proptest::collection::vec((0u8..2, 0u8..6, 0u8..3, any::<bool>()), 1..60)) {
             let (mut index, mut all) = (Labelled::default(), BTreeMap::new());

@@ -1,7 +1,6 @@
-//! How far caches are behind what is stored: who decides by an old one should be sent no requests.
-//!
-//! A cache is behind while it does not show what was stored when it was looked at before. So one that is busy taking changes in is behind by
-//! as long as that takes, and one whose watch is broken by ever more, as soon as something is written.
+//! How far caches are behind the stored objects. A process with outdated caches should get no requests. A cache is behind while it does not
+//! contain what was stored at the previous check. A cache that is busy with changes is behind as long as that takes. A cache with a broken
+//! watch falls behind further from the next write on.
 
 use crate::{cluster::Cluster, lock, metrics::Metrics};
 use berth_env::{Clock, Timestamp};
@@ -14,7 +13,7 @@ use std::{
     time::Duration,
 };
 
-/// How often it is looked. Each look asks the cluster once for each resource.
+/// How often the caches are checked. Each check queries the cluster once for each resource.
 const LOOK_EVERY: SignedDuration = SignedDuration::from_secs(5);
 
 /// How far the caches of one process are behind.
@@ -23,33 +22,33 @@ pub struct Lags {
     behind: Mutex<BTreeMap<GroupResource, Behind>>,
 }
 
-/// What a cache does not show.
+/// What a cache does not contain yet.
 #[derive(Clone, Copy)]
 struct Behind {
-    /// What was stored then.
+    /// The revision that was stored then.
     revision: Revision,
     since: Timestamp,
 }
 
 impl Lags {
-    /// Nobody has looked yet.
+    /// No check has happened yet.
     #[must_use]
     pub fn new(clock: Arc<dyn Clock>) -> Self {
         Self { clock, behind: Mutex::default() }
     }
 
-    /// Looks at the caches that `metrics` follow, for ever.
+    /// Checks the caches in `metrics` indefinitely.
     pub async fn follow(self: Arc<Self>, cluster: Arc<dyn Cluster>, metrics: Arc<Metrics>) {
         loop {
             self.clock.sleep_until(self.clock.now() + LOOK_EVERY).await;
             let asked = metrics.reached().into_keys().map(async |resource| Some((resource.clone(), cluster.newest(resource).await.ok()?)));
-            // A cluster that does not answer says nothing of its caches.
+            // A cluster that does not answer provides no evidence about its caches.
             let newest: Vec<_> = join_all(asked).await.into_iter().flatten().collect();
             self.look(&newest, &metrics.reached());
         }
     }
 
-    /// Caches that have not shown for longer than this what was stored, and for how long.
+    /// Caches that have been behind for longer than this, and for how long.
     #[must_use]
     pub fn longer_than(&self, longest: Duration) -> Vec<(GroupResource, Duration)> {
         let now = self.clock.now();
@@ -57,7 +56,7 @@ impl Lags {
         lock(&self.behind).iter().map(age).filter(|(_, age)| longest < *age).collect()
     }
 
-    /// `newest` was asked before the caches had `reached` what they have.
+    /// `newest` was read before `reached`.
     fn look(&self, newest: &[(GroupResource, Revision)], reached: &BTreeMap<GroupResource, Revision>) {
         let now = self.clock.now();
         let mut behind = lock(&self.behind);

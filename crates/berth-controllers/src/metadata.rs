@@ -1,4 +1,4 @@
-//! The metadata of all objects of all kinds: what the garbage collector and the namespace controller know.
+//! The metadata of all objects of all kinds, for the garbage collector and the namespace controller.
 
 use crate::{
     cache::{AnyCache, Cache, Index},
@@ -24,7 +24,7 @@ use std::{
     sync::{Arc, Mutex},
 };
 
-/// What is read of an object of any kind.
+/// The fields that are read of an object of any kind.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct MetaView {
@@ -43,7 +43,7 @@ pub struct MetaView {
     pub finalizers: Option<Vec<String>>,
     /// `metadata.deletionTimestamp`.
     pub deletion_timestamp: Option<Timestamp>,
-    /// The resource version of this version.
+    /// The resource version.
     #[serde(skip)]
     pub revision: Revision,
 }
@@ -75,7 +75,7 @@ impl MetaView {
         }
     }
 
-    /// What its finalizers ask of the collector, whether or not it is being deleted.
+    /// What its finalizers request from the collector, whether it is terminating or not.
     #[must_use]
     pub fn asked_for(&self) -> Deletion {
         let has = |wanted| self.finalizers.iter().flatten().any(|finalizer| finalizer == wanted);
@@ -86,7 +86,7 @@ impl MetaView {
         }
     }
 
-    /// The object, which is of `kind`, as the garbage collector sees it.
+    /// The object, which is of `kind`, as the garbage collector's graph takes it.
     #[must_use]
     pub fn seen(&self, kind: &GroupVersionKind) -> Seen {
         Seen {
@@ -99,12 +99,12 @@ impl MetaView {
     }
 }
 
-/// How many objects of a kind there are in each namespace.
+/// The number of objects of a kind in each namespace.
 #[derive(Debug, Default)]
 pub struct NamespaceCounts(BTreeMap<Namespace, usize>);
 
 impl NamespaceCounts {
-    /// Objects in `namespace`.
+    /// The number of objects in `namespace`.
     #[must_use]
     pub fn in_namespace(&self, namespace: &str) -> usize {
         self.0.get(namespace).copied().unwrap_or(0)
@@ -128,7 +128,7 @@ impl Index<MetaView> for NamespaceCounts {
 /// The metadata of all objects of one kind.
 pub type MetaCache = Cache<MetaView, NamespaceCounts>;
 
-/// The metadata of all objects of all kinds. Kinds come and go while the server runs, and their caches with them.
+/// The metadata of all objects of all kinds. Kinds appear and disappear while the server runs, and their caches with them.
 #[derive(Default)]
 pub struct MetaCaches {
     kinds: Mutex<Kinds>,
@@ -139,40 +139,40 @@ pub struct MetaCaches {
 
 #[derive(Default)]
 struct Kinds {
-    /// In every version.
+    /// The served kinds in every version.
     served: Vec<ServedKind>,
     followed: BTreeMap<GroupResource, Followed>,
-    /// Those that others must have before it is known what is served.
+    /// Caches that other components need before the served kinds are known.
     reserved: BTreeMap<GroupResource, Arc<MetaCache>>,
-    /// Whether somebody follows what is served.
+    /// Whether the served kinds are being watched.
     is_started: bool,
-    /// Whether what is served has been told, and is followed.
+    /// Whether the served kinds are known, and have caches.
     is_told: bool,
 }
 
 struct Followed {
     kind: ServedKind,
     cache: Arc<MetaCache>,
-    /// Ends it when it is dropped.
+    /// Ends the cache when it is dropped.
     end: oneshot::Sender<()>,
     over: oneshot::Receiver<()>,
 }
 
 impl Followed {
-    /// Resolves when everybody has been told that its objects are not there any more.
+    /// Resolves when all handlers have processed the removal of its objects.
     async fn end(self) {
         drop(self.end);
-        // An error is what is waited for: the other end has been dropped.
+        // An error is the expected signal: the other end has been dropped.
         self.over.await.unwrap_or_default();
     }
 }
 
 type KindHandler = Box<dyn Fn(&ServedKind, &MetaCache) + Send + Sync>;
 
-/// How far each resource is awaited, by the uid of what is being deleted; until that is gone.
+/// The revision that each resource's cache must reach, by the uid of a deleted object, until that object is gone.
 type Awaited = BTreeMap<Uid, BTreeMap<GroupResource, Revision>>;
 
-/// The kinds whose objects are followed: one of the versions of each, and only one of the groups in which events are served.
+/// The kinds that get a cache: one version of each, and only one of the groups of events.
 fn followed(served: &[ServedKind]) -> BTreeMap<GroupResource, ServedKind> {
     let mut kinds = BTreeMap::new();
     for kind in served.iter().filter(|kind| kind.resource.group != "events.k8s.io") {
@@ -182,37 +182,37 @@ fn followed(served: &[ServedKind]) -> BTreeMap<GroupResource, ServedKind> {
 }
 
 impl MetaCaches {
-    /// Has `handler` called with each kind that is there or comes, and its cache, before that is filled. To be called before
+    /// Registers `handler`, which is called with each present or new kind and its cache, before the cache is filled. Call it before
     /// [`MetaCaches::start`].
     pub fn on_kind(&self, handler: impl Fn(&ServedKind, &MetaCache) + Send + Sync + 'static) {
         lock(&self.handlers).push(Box::new(handler));
     }
 
-    /// The cache of a resource that every cluster serves. To be called before [`MetaCaches::start`].
+    /// The cache of a resource that every cluster serves. Call it before [`MetaCaches::start`].
     #[must_use]
     pub fn reserve(&self, resource: GroupResource) -> Arc<MetaCache> {
         Arc::clone(lock(&self.kinds).reserved.entry(resource.clone()).or_insert_with(|| Arc::new(MetaCache::new(resource))))
     }
 
-    /// Each kind that is followed now, and its cache.
+    /// The present kinds and their caches.
     #[must_use]
     pub fn all(&self) -> Vec<(ServedKind, Arc<MetaCache>)> {
         lock(&self.kinds).followed.values().map(|followed| (followed.kind.clone(), Arc::clone(&followed.cache))).collect()
     }
 
-    /// The cache of one resource, if it is followed now.
+    /// The cache of one resource, if it has one at present.
     #[must_use]
     pub fn of(&self, resource: &GroupResource) -> Option<Arc<MetaCache>> {
         lock(&self.kinds).followed.get(resource).map(|followed| Arc::clone(&followed.cache))
     }
 
-    /// The kind that objects and references call so, if it is served now.
+    /// The served kind of this name, if there is one at present.
     #[must_use]
     pub fn kind(&self, of: &GroupVersionKind) -> Option<ServedKind> {
         lock(&self.kinds).served.iter().find(|kind| kind.kind == *of).cloned()
     }
 
-    /// Follows all kinds that are served, for ever, unless somebody has begun with it before.
+    /// Starts and stops caches as kinds are served, indefinitely. Only the first call has an effect.
     pub fn start(self: &Arc<Self>, cluster: &Arc<dyn Cluster>, spawner: &Arc<dyn Spawner>, metrics: &Arc<Metrics>) {
         if mem::replace(&mut lock(&self.kinds).is_started, true) {
             return;
@@ -235,7 +235,7 @@ impl MetaCaches {
         spawner.spawn("kinds", Box::pin(following));
     }
 
-    /// Takes in what is served now. Gives what was followed and is no longer, or not as it was.
+    /// Records the served kinds. Returns the caches of kinds that are no longer served, or have changed.
     fn take_over(&self, served: Vec<ServedKind>, wanted: &BTreeMap<GroupResource, ServedKind>) -> Vec<Followed> {
         let mut kinds = lock(&self.kinds);
         kinds.served = served;
@@ -243,7 +243,7 @@ impl MetaCaches {
         gone.map(|(_, followed)| followed).collect()
     }
 
-    /// Begins to follow a kind, unless it is followed already.
+    /// Starts a cache for a kind, unless it has one.
     fn follow(&self, kind: ServedKind, cluster: &dyn Cluster, spawner: &dyn Spawner, metrics: &Arc<Metrics>) {
         if lock(&self.kinds).followed.contains_key(&kind.resource) {
             return;
@@ -262,7 +262,7 @@ impl MetaCaches {
         lock(&self.kinds).followed.insert(kind.resource.clone(), Followed { kind, cache, end, over });
     }
 
-    /// Resolves when all kinds that are served have their first consistent list.
+    /// Resolves when all served kinds have their first consistent list.
     pub async fn synced(&self) {
         loop {
             let told = self.told.listen();
@@ -276,14 +276,14 @@ impl MetaCaches {
         }
     }
 
-    /// Whether every cache shows all that was written before this was first asked about `uid`: of an object that has been deleted, all that depended on
-    /// it or was in it then. To be asked again until it is so; that is remembered until the object is gone.
+    /// Whether every cache contains all writes before the first call for `uid`. For a deleted object, these include all its dependents or
+    /// all objects in it. Call it again until it returns `true`. The revisions to reach are remembered until the object is gone.
     ///
-    /// Each cache is compared with its own resource alone: revisions of others may be of another store. What is served is asked each time: a kind
-    /// that came a moment ago may have objects from before it went.
+    /// Each cache is only compared with revisions of its own resource, because other resources may be in another store. Each call reads the
+    /// served kinds, because a kind that was just restored may have objects from before its removal.
     ///
     /// # Errors
-    /// The cluster does not say how far a resource is.
+    /// The cluster does not report a resource's revision.
     pub async fn show_all_since(&self, uid: &Uid, cluster: &dyn Cluster) -> Result<bool, ClusterError> {
         let Some(served) = cluster.kinds().next().await else { return Ok(false) };
         let resources: Vec<GroupResource> = followed(&served).into_keys().collect();
@@ -296,7 +296,7 @@ impl MetaCaches {
                 Err(error) => first_error = first_error.or(Some(error)),
             }
         }
-        // What is known need not be asked again, whatever becomes of the rest.
+        // Known revisions need no second request, whatever the other results.
         lock(&self.awaited).insert(uid.clone(), awaited.clone());
         if let Some(error) = first_error {
             return Err(error);

@@ -1,4 +1,4 @@
-//! Metrics of work queues and controllers, under upstream's names, labels and buckets.
+//! Metrics of work queues and controllers, with upstream's names, labels and buckets.
 
 use berth_identity::{GroupResource, Revision};
 use futures::future::{BoxFuture, join_all};
@@ -17,7 +17,7 @@ use std::{
 /// Labels of the gauges of StatefulSets.
 pub const STATEFUL_SET_LABELS: [&str; 3] = ["statefulset_namespace", "statefulset_name", "pod_management_policy"];
 
-/// All metrics of the controllers of one process. Cheap enough to make one for each test.
+/// All metrics of the controllers of one process. Cheap enough for each test to have its own.
 pub struct Metrics {
     depth: IntGaugeVec,
     adds: IntCounterVec,
@@ -33,19 +33,19 @@ pub struct Metrics {
     pub stateful_set_unavailable: IntGaugeVec,
     /// `statefulset_controller_statefulset_max_unavailable`, by [`STATEFUL_SET_LABELS`].
     pub stateful_set_max_unavailable: IntGaugeVec,
-    /// `garbagecollector_controller_resources_sync_error_total`: objects that a cache could not read.
+    /// `garbagecollector_controller_resources_sync_error_total`: objects that a cache could not decode.
     pub resources_sync_errors: IntCounter,
-    /// `berth_events_dropped_total`: events not written, because there were too many.
+    /// `berth_events_dropped_total`: events dropped because there were too many.
     pub events_dropped: IntCounter,
     /// `berth_waits`: objects that wait, by controller and reason.
     pub waits: IntGaugeVec,
     /// `controller_runtime_reconcile_panics_total`, by controller.
     panics: IntCounterVec,
-    /// For whoever asks whether all is well.
+    /// For health checks.
     caches: Mutex<Vec<Weak<dyn Filling>>>,
 }
 
-/// The gauges of running work. Brought up to date when they are scraped, so that nothing runs while nobody looks.
+/// The gauges of running work. They are updated by each scrape, so that they cost nothing otherwise.
 #[derive(Clone)]
 struct RunningGauges {
     unfinished: GaugeVec,
@@ -72,36 +72,36 @@ pub struct QueueMetrics {
 /// Ages of the keys that are being processed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RunningAges {
-    /// All together.
+    /// The sum of all ages.
     pub sum: Duration,
-    /// The oldest.
+    /// The oldest age.
     pub longest: Duration,
 }
 
-/// What a queue's workers are busy with.
+/// The keys that a queue's workers process.
 pub trait RunningWork: Send + Sync {
-    /// Ages, now, of the keys being processed.
+    /// The present ages of the keys being processed.
     fn ages(&self) -> RunningAges;
 }
 
-/// How far a cache has come.
+/// How far a cache has been filled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Filled {
-    /// It has not been complete yet.
+    /// It has not synced yet.
     NotYet,
-    /// It shows all up to here.
+    /// It is complete up to this revision.
     To(Revision),
-    /// It shows all that there will ever be.
+    /// It has ended, and is complete for good.
     ForGood,
 }
 
-/// A cache that is being filled, or was.
+/// A cache that is or was being filled.
 pub trait Filling: Send + Sync {
-    /// What it is a cache of.
+    /// The resource of the cache.
     fn resource(&self) -> GroupResource;
-    /// How far it has come.
+    /// How far it has been filled.
     fn filled(&self) -> Filled;
-    /// Resolves when it has been complete.
+    /// Resolves when it has synced.
     fn synced(&self) -> BoxFuture<'_, ()>;
 }
 
@@ -213,7 +213,7 @@ impl Metrics {
         }
     }
 
-    /// From now on the gauges show the running work of the queue `name`, until it is dropped.
+    /// Adds the running work of the queue `name` to the gauges, until `work` is dropped.
     pub fn follow(&self, name: &str, work: Weak<dyn RunningWork>) {
         let RunningGauges { unfinished, longest, followed } = &self.running;
         let [unfinished, longest] = [unfinished, longest].map(|gauges| gauges.with_label_values(&[name]));
@@ -228,26 +228,26 @@ impl Metrics {
         followed.iter().filter_map(longest).find(|(_, age)| longer_than < *age)
     }
 
-    /// Counts `cache` among those that [`Metrics::unsynced`] and [`Metrics::reached`] look at, until it is dropped.
+    /// Adds `cache` to those that [`Metrics::unsynced`] and [`Metrics::reached`] report, until it is dropped.
     pub(crate) fn follow_cache(&self, cache: Weak<dyn Filling>) {
         let mut caches = crate::lock(&self.caches);
         caches.retain(|cache| cache.strong_count() > 0);
         caches.push(cache);
     }
 
-    /// What caches have been started for and have not been complete yet.
+    /// The resources of started caches that have not synced yet.
     #[must_use]
     pub fn unsynced(&self) -> Vec<GroupResource> {
         let caches = self.caches();
         caches.iter().filter(|cache| cache.filled() == Filled::NotYet).map(|cache| cache.resource()).collect()
     }
 
-    /// Resolves when every cache that has been started so far has been complete.
+    /// Resolves when every cache started so far has synced.
     pub async fn synced(&self) {
         join_all(self.caches().iter().map(|cache| cache.synced())).await;
     }
 
-    /// Up to where caches show everything; of a resource of which there are several, the one that is furthest behind.
+    /// The revisions up to which caches are complete. If a resource has several caches, the lowest revision.
     #[must_use]
     pub fn reached(&self) -> BTreeMap<GroupResource, Revision> {
         let mut reached = BTreeMap::new();

@@ -1,5 +1,5 @@
-//! The namespace controller: empties a namespace that is being deleted, pods first, then lets it go; gives every other one its default
-//! account.
+//! The namespace controller. It deletes the contents of a terminating namespace, pods first, then finalizes the namespace. It creates the
+//! default account of every other namespace.
 
 use crate::{
     cache::Delta,
@@ -32,11 +32,11 @@ use std::{
     sync::{Arc, Mutex},
 };
 
-/// The finalizer in a namespace's spec that stands for this controller's work.
+/// The finalizer in a namespace's spec for this controller.
 const FINALIZER: &str = "kubernetes";
 /// ServiceAccounts.
 const ACCOUNTS: GroupResource = GroupResource::from_static("", "serviceaccounts");
-/// The account that pods run under which name none.
+/// The account of pods that name none.
 const DEFAULT_ACCOUNT: &str = "default";
 
 /// The namespace controller.
@@ -46,19 +46,19 @@ pub struct NamespaceController {
     namespaces: Arc<MetaCache>,
     accounts: Arc<MetaCache>,
     clock: Arc<dyn Clock>,
-    /// Namespaces that are being deleted: changes in them wake their key.
+    /// Terminating namespaces. Changes in them enqueue their keys.
     terminating: Arc<Mutex<BTreeSet<Name>>>,
 }
 
-/// Why a namespace must be looked at again.
+/// Why a namespace must be reconciled again.
 #[derive(Debug, thiserror::Error)]
 enum Unfinished {
     #[error(transparent)]
     Cluster(#[from] ClusterError),
-    /// What was read is no namespace.
+    /// The namespace cannot be decoded.
     #[error("a namespace cannot be read: {0}")]
     Unreadable(#[from] serde_json::Error),
-    /// The caches may miss what was created just before the deletion.
+    /// The caches may lack objects created just before the deletion.
     #[error("the caches are not yet as new as the deletion")]
     Behind,
     /// Some contents could not be deleted.
@@ -67,14 +67,14 @@ enum Unfinished {
 }
 
 impl NamespaceController {
-    /// A controller over `caches`. To be called before they start.
+    /// A controller over `caches`. Call it before they start.
     #[must_use]
     pub fn new(cluster: Arc<dyn Cluster>, caches: Arc<MetaCaches>, clock: Arc<dyn Clock>) -> Arc<Self> {
         let (namespaces, accounts) = (caches.reserve(NAMESPACES), caches.reserve(ACCOUNTS));
         Arc::new(Self { cluster, caches, namespaces, accounts, clock, terminating: Arc::default() })
     }
 
-    /// Has changes put names of namespaces into `queue`. To be called before the caches start.
+    /// Adds the names of changed namespaces to `queue`. Call it before the caches start.
     pub fn wake(&self, queue: &Queue<ObjectKey>) {
         let (terminating, added) = (Arc::clone(&self.terminating), queue.clone());
         self.namespaces.on_change(move |delta| {
@@ -100,7 +100,7 @@ impl NamespaceController {
         });
     }
 
-    /// Everything that lives in namespaces.
+    /// All namespaced kinds.
     fn contents(&self) -> impl Iterator<Item = (GroupResource, Arc<MetaCache>)> {
         self.caches.all().into_iter().filter(|(kind, _)| is_content(kind)).map(|(kind, cache)| (kind.resource, cache))
     }
@@ -117,13 +117,13 @@ impl NamespaceController {
         let metadata =
             ObjectMeta { name: Some(DEFAULT_ACCOUNT.to_owned()), namespace: Some(namespace.to_owned()), ..ObjectMeta::default() };
         match self.cluster.create(Box::new(ServiceAccount { metadata, ..ServiceAccount::default() })).await {
-            // Forbidden: the namespace has begun to go meanwhile.
+            // Forbidden: the namespace is terminating since.
             Ok(_) | Err(ClusterError::AlreadyExists(_) | ClusterError::NotFound(_) | ClusterError::NamespaceTerminating(_)) => Ok(()),
             Err(error) => Err(error.into()),
         }
     }
 
-    /// Deletes the pods that are left; when none was, the rest; when nothing was, lets the namespace go.
+    /// Deletes the remaining pods. If there are none, deletes the rest. If nothing remains, finalizes the namespace.
     ///
     /// Source: upstream `namespaced_resources_deleter.go`, `OrderedNamespaceDeletion`.
     async fn empty(&self, key: &ObjectKey) -> Result<(), Unfinished> {
@@ -141,7 +141,7 @@ impl NamespaceController {
         if remaining.is_empty() {
             return self.finalize(namespace, &raw).await;
         }
-        // What pods rely on, the network policies around them above all, stays for as long as one is there.
+        // Objects that pods rely on, above all their network policies, remain while a pod exists.
         let next: fn(&GroupResource) -> bool = if remaining.has_pods() { |resource| *resource == PODS } else { |_| true };
         remaining.failures = self.delete_contents(&key.name, next).await;
         self.write_conditions(key, &namespace, &remaining).await?;
@@ -163,7 +163,7 @@ impl NamespaceController {
         remaining
     }
 
-    /// Deletes what is not yet being deleted of the resources that are `next`; gives the errors.
+    /// Deletes the objects of the resources in `next` that are not terminating yet. Returns the errors.
     async fn delete_contents(&self, namespace: &str, next: fn(&GroupResource) -> bool) -> Vec<String> {
         let mut doomed = Vec::new();
         for (resource, cache) in self.contents().filter(|(resource, _)| next(resource)) {
@@ -209,7 +209,7 @@ impl NamespaceController {
     }
 }
 
-/// The key of the object that stands for a namespace.
+/// The key of the Namespace object.
 fn of_namespace(namespace: &berth_identity::Namespace) -> ObjectKey {
     ObjectKey::cluster_scoped(namespace.as_str())
 }

@@ -1,7 +1,7 @@
-//! The node lifecycle controller: watches nodes' signs of life, taints those that are not well and has pods leave them.
+//! The node lifecycle controller: monitors nodes' heartbeats, taints unhealthy nodes and evicts their pods.
 //!
-//! Caches say whether something may have to be done; before anything is, node, lease or pod are read anew, past every cache: a controller that
-//! was cut off from the API server must not take its own silence for a node's.
+//! Caches show whether an action may be due. Before any action, the node, the lease or the pod is read again, past every cache: a
+//! controller that was cut off from the API server must not mistake its own silence for a node's.
 
 use crate::{
     cache::{AnyCache, Cache, Delta},
@@ -31,17 +31,17 @@ use std::{
     sync::{Arc, Mutex},
 };
 
-/// How many nodes, and how many pods, are worked on at once.
+/// How many nodes, and how many pods, are processed at once.
 const WORKERS: usize = 16;
 
-/// Watches over nodes.
+/// Monitors nodes.
 pub struct NodeLifecycle {
     shared: Arc<Shared>,
     node_queue: Queue<ObjectKey>,
     pod_queue: Queue<ObjectKey>,
 }
 
-/// What looks at nodes and looks at pods share.
+/// The data shared by the reconcilers of nodes and of pods.
 struct Shared {
     cluster: Arc<dyn Cluster>,
     executor: Executor,
@@ -53,7 +53,7 @@ struct Shared {
     watched: Mutex<BTreeMap<Uid, Watched>>,
 }
 
-/// Why something must be looked at again.
+/// Why an object must be reconciled again.
 #[derive(Debug, thiserror::Error)]
 enum Unread {
     #[error(transparent)]
@@ -63,7 +63,7 @@ enum Unread {
 }
 
 impl NodeLifecycle {
-    /// A controller over `pods` and caches of its own. To be called before the pods' cache starts.
+    /// A controller over `pods` and its own caches. Call it before the pods' cache starts.
     #[must_use]
     pub fn new(cluster: Arc<dyn Cluster>, pods: Arc<PodCache>, executor: Executor, env: &Env, metrics: &Metrics) -> Self {
         let shared = Arc::new(Shared {
@@ -90,7 +90,7 @@ impl NodeLifecycle {
         self.shared.pods.on_change(move |delta| shared.take_in_pod(delta, &queue));
     }
 
-    /// Starts its caches, and to act once they and the pods are complete.
+    /// Starts its caches, and acts after they and the pods' cache have synced.
     pub fn start(self, env: &Env, metrics: &Arc<Metrics>) {
         let Shared { cluster, nodes, leases, .. } = &*self.shared;
         nodes.start(&**cluster, &*env.spawner, metrics);
@@ -114,7 +114,7 @@ impl Shared {
             Some(node) => drop(self.watch(node, self.lease_of(&node.name).as_deref())),
             None => delta.old.iter().for_each(|node| drop(lock(&self.watched).remove(&node.uid))),
         }
-        // A heartbeat alone is no news: the next look is due anyway, and finds it.
+        // A heartbeat alone does not enqueue the node: the next reconcile is scheduled anyway, and reads it.
         let state = |node: &NodeView| {
             let conditions = node.conditions.iter().map(|condition| (condition.type_.clone(), condition.status.clone()));
             (conditions.collect::<Vec<_>>(), node.taints.clone(), node.unschedulable)
@@ -124,7 +124,7 @@ impl Shared {
         }
         if let Some(node) = &delta.new {
             node_queue.add(node.key());
-            // Of a node that is well again nothing is asked: a pod that was to leave it is looked at when it was due, and stays.
+            // The pods of a recovered node are not enqueued. A pod due for eviction is reconciled at that time, and stays.
             if node.is_troubled() {
                 self.pods.read().index().on_node(&node.name).for_each(|pod| pod_queue.add(pod.key()));
             }
@@ -149,7 +149,7 @@ impl Shared {
         self.leases.get(&ObjectKey::new(NODE_LEASES, node))
     }
 
-    /// Takes in how a node looks now.
+    /// Records the present state of a node.
     fn watch(&self, node: &NodeView, lease: Option<&LeaseView>) -> Watched {
         let mut all = lock(&self.watched);
         let watched = Watched::observe(all.get(&node.uid), node, lease, self.clock.now());

@@ -1,64 +1,64 @@
-//! A controller's own writes that its caches do not show yet. A key whose writes are not all visible is not looked at: it would plan from
-//! the past. Nothing here expires.
+//! A controller's own writes that its caches do not contain yet. A key with such writes is not reconciled, because the plan would be based
+//! on an old state. Entries never expire.
 
 use crate::cluster::{DeleteParams, RawObject};
 use berth_identity::{GroupResource, ObjectRef, Revision};
 use berth_workloads::plan::NewObject;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Writes awaited by the keys of one controller.
+/// Awaited writes by the keys of one controller.
 pub struct OwnWrites<K> {
-    /// For each key the newest revision awaited of each resource.
+    /// For each key, the newest awaited revision of each resource.
     revisions: BTreeMap<K, BTreeMap<GroupResource, Revision>>,
-    /// The same by revision, for whoever moves a cache on.
+    /// The same by revision, for the progress of a cache.
     by_revision: BTreeMap<GroupResource, BTreeSet<(Revision, K)>>,
-    /// Objects that are gone but may still be cached, by key, then by object with its uid.
+    /// Deleted objects that may still be cached, by key, then by object with its uid.
     gone: BTreeMap<K, BTreeSet<ObjectRef>>,
     unsettled: BTreeMap<K, Vec<Unsettled>>,
-    /// Keys for which something may have been written that is in none of these.
+    /// Keys with possible writes that none of these fields contain.
     in_doubt: BTreeSet<K>,
 }
 
-/// What carrying out a plan left to wait for.
+/// The writes of a plan's execution to wait for.
 #[derive(Debug, Default)]
 pub struct Writes {
-    /// For each resource the newest revision written.
+    /// The newest written revision of each resource.
     pub revisions: BTreeMap<GroupResource, Revision>,
-    /// What was deleted at once.
+    /// Objects that were deleted at once.
     pub gone: Vec<ObjectRef>,
     /// Writes that may or may not have happened.
     pub unsettled: Vec<Unsettled>,
-    /// Something may have been written that nobody has noted.
+    /// Whether a write may have happened without a record.
     pub in_doubt: bool,
 }
 
 /// A write whose outcome is unknown. It is repeated until the answer is definite, before its key is planned again.
 #[derive(Debug)]
 pub enum Unsettled {
-    /// A create in this group; repeated under the same name.
+    /// A create in this group. It is repeated under the same name.
     Create(NewObject),
-    /// A delete; its options carry the uid.
+    /// A delete. Its options contain the uid.
     Delete(ObjectRef, DeleteParams),
-    /// A change, guarded by its precondition: not repeated, but read past every cache for the revision to wait for.
+    /// A patch with a precondition. It is not repeated. Instead, an uncached read returns the revision to wait for.
     Read(ObjectRef),
 }
 
-/// What the caches show, for [`OwnWrites::blocked`].
+/// The state of the caches, for [`OwnWrites::blocked`].
 pub trait Shown {
     /// Up to which revision the cache of `resource` is complete.
     fn revision(&self, resource: &GroupResource) -> Revision;
-    /// Whether the cache no longer shows the object, or shows that it is being deleted.
+    /// Whether the cache no longer contains the object, or contains it as terminating.
     fn is_gone(&self, gone: &ObjectRef) -> bool;
 }
 
 impl Writes {
-    /// Notes a write that gave this version.
+    /// Records a write and its new version.
     pub fn wrote(&mut self, resource: GroupResource, written: &RawObject) {
         let newest = self.revisions.entry(resource).or_default();
         *newest = written.revision.max(*newest);
     }
 
-    /// Notes what another part of the plan wrote.
+    /// Adds the writes of another part of the plan.
     pub fn merge(&mut self, other: Self) {
         for (resource, revision) in other.revisions {
             let newest = self.revisions.entry(resource).or_default();
@@ -83,7 +83,7 @@ impl<K> Default for OwnWrites<K> {
 }
 
 impl<K: Ord + Clone> OwnWrites<K> {
-    /// From now on `key` waits for these writes too.
+    /// Makes `key` wait for these writes too.
     pub fn record(&mut self, key: &K, writes: Writes) {
         for (resource, revision) in writes.revisions {
             let newest = self.revisions.entry(key.clone()).or_default().entry(resource.clone()).or_default();
@@ -103,19 +103,20 @@ impl<K: Ord + Clone> OwnWrites<K> {
         }
     }
 
-    /// Whether something may have been written for `key` that nobody has noted. It must not be planned before the caches show all that there is.
+    /// Whether a write for `key` may have happened without a record. The key must not be planned before the caches are as new as the
+    /// cluster.
     #[must_use]
     pub fn is_in_doubt(&self, key: &K) -> bool {
         self.in_doubt.contains(key)
     }
 
-    /// From now on `key` waits until the caches are complete up to these revisions: they show all that it has written.
+    /// Makes `key` wait until the caches are complete up to these revisions, and so contain all its writes.
     pub fn await_all(&mut self, key: &K, newest: BTreeMap<GroupResource, Revision>) {
         self.in_doubt.remove(key);
         self.record(key, Writes { revisions: newest, ..Writes::default() });
     }
 
-    /// The cache of `resource` is complete up to `revision`: gives the keys that waited for that.
+    /// Records that the cache of `resource` is complete up to `revision`. Returns the keys that waited for that.
     pub fn advance(&mut self, resource: &GroupResource, revision: Revision) -> Vec<K> {
         let Some(index) = self.by_revision.get_mut(resource) else { return Vec::new() };
         let mut woken = Vec::new();
@@ -129,20 +130,20 @@ impl<K: Ord + Clone> OwnWrites<K> {
         woken
     }
 
-    /// Forgets `key`: its object is gone, and nothing will be planned for it. What was written for it is still awaited: another object of this name may come
-    /// before the caches show that.
+    /// Removes `key`, whose object is deleted, so no plan follows. Its writes are still awaited, because an object of the same name may be
+    /// created before the caches contain them.
     pub fn forget(&mut self, key: &K) {
         self.gone.remove(key);
         self.unsettled.remove(key);
         self.in_doubt.remove(key);
     }
 
-    /// Takes the writes of unknown outcome of `key`, to be repeated now.
+    /// Removes and returns the writes of unknown outcome of `key`, for the caller to repeat.
     pub fn take_unsettled(&mut self, key: &K) -> Vec<Unsettled> {
         self.unsettled.remove(key).unwrap_or_default()
     }
 
-    /// Whether `key` must still wait; if so, for which resource. Forgets what `shown` shows.
+    /// Whether `key` must still wait, and for which resource. Removes entries that `shown` contains.
     pub fn blocked(&mut self, key: &K, shown: &impl Shown) -> Option<GroupResource> {
         let awaited: Vec<_> =
             self.revisions.get(key).into_iter().flatten().map(|(resource, revision)| (resource.clone(), *revision)).collect();

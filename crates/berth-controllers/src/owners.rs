@@ -8,7 +8,7 @@ use berth_workloads::{
 };
 use std::{borrow::Borrow, collections::BTreeMap, sync::Arc};
 
-/// A view that carries the whole metadata.
+/// A view that contains the whole metadata.
 pub trait HasMeta: View {
     /// Its metadata.
     fn meta(&self) -> &Meta;
@@ -26,7 +26,7 @@ macro_rules! have_meta {
 
 have_meta!(DeploymentView, PodView, ReplicaSetView, RevisionView, ScaleView, StatefulSetView);
 
-/// Objects that nobody controls, found by who selects them.
+/// Objects without a controller, found by selector.
 #[derive(Debug)]
 pub(crate) struct Orphans<V>(BTreeMap<Namespace, OrphansHere<V>>);
 
@@ -44,7 +44,7 @@ impl<V> Default for Orphans<V> {
 }
 
 impl<V: HasMeta> Orphans<V> {
-    /// The orphans of a namespace that `selector` matches, by key. Costs those that have one of the labels that it asks for.
+    /// The orphans of a namespace that `selector` matches, by key. The cost is linear in the orphans with one of the required labels.
     pub(crate) fn selected<'a>(&'a self, namespace: &str, selector: &'a Selector) -> impl Iterator<Item = &'a Arc<V>> {
         let here = self.0.get(namespace);
         let candidates = here.and_then(|here| match selector.required_label() {
@@ -80,12 +80,12 @@ impl<V: HasMeta> Orphans<V> {
     }
 }
 
-/// Objects by uid and by the uid of their controller; those without one by who selects them.
+/// Objects by uid and by the uid of their controller. Those without a controller are found by selector.
 #[derive(Debug)]
 pub struct OwnerIndex<V> {
     by_uid: BTreeMap<Uid, Arc<V>>,
     by_controller: BTreeMap<Uid, BTreeMap<ObjectKey, Arc<V>>>,
-    /// The uids of controllers by namespace and name: more than one where another of the name was there before.
+    /// The uids of controllers by namespace and name: more than one if a former object had the name.
     controllers: BTreeMap<ObjectKey, BTreeMap<Uid, ()>>,
     orphans: Orphans<V>,
 }
@@ -108,13 +108,13 @@ impl<V: HasMeta> OwnerIndex<V> {
         self.by_controller.get(uid).into_iter().flat_map(BTreeMap::values)
     }
 
-    /// The objects whose controller has this name, and another uid than `uid`.
+    /// The objects whose controller has this name, but another uid than `uid`.
     pub fn of_namesakes<'a>(&'a self, controller: &ObjectKey, uid: &'a str) -> impl Iterator<Item = &'a Arc<V>> + use<'a, V> {
         let uids = self.controllers.get(controller).into_iter().flat_map(BTreeMap::keys);
         uids.filter(move |other| other.as_str() != uid).flat_map(|other| self.controlled_by(other))
     }
 
-    /// The objects of a namespace that nobody controls and that `selector` matches, by name. No selector matches nothing.
+    /// The objects of a namespace without a controller that `selector` matches, by name. No selector matches nothing.
     pub fn orphans<'a>(&'a self, namespace: &'a str, selector: Option<&'a Selector>) -> impl Iterator<Item = &'a Arc<V>> {
         selector.into_iter().flat_map(|selector| self.orphans.selected(namespace, selector))
     }
@@ -149,7 +149,7 @@ impl<V: HasMeta> Index<V> for OwnerIndex<V> {
     }
 }
 
-/// Takes one object out of its group; no group stays empty.
+/// Removes one object from its group, and removes an empty group.
 pub(crate) fn remove_from<G: Ord + Borrow<Q>, Q: Ord + ?Sized, K: Ord, V>(groups: &mut BTreeMap<G, BTreeMap<K, V>>, group: &Q, key: &K) {
     if let Some(members) = groups.get_mut(group) {
         members.remove(key);

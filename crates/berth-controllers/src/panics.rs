@@ -1,15 +1,15 @@
-//! Panics: faults in the program that nobody saw coming. One costs what it happened in, and is told; never more than that, and never in silence.
+//! Panics: unexpected faults in the program. A panic ends only the work in which it happened, and it is always logged.
 
 use futures::FutureExt;
 use std::{any::Any, panic::AssertUnwindSafe};
 
-/// What a panic said.
+/// The message of a panic.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("panicked: {0}")]
 pub struct Panicked(pub String);
 
-/// Runs `future` to its end, or to its panic. What it has changed by then stays changed: the caller throws away what may be half done, or knows that
-/// nothing is.
+/// Runs `future` until it ends or panics. Its changes until then remain. The caller discards state that may be inconsistent, or ensures
+/// that there is none.
 ///
 /// # Errors
 /// [`Panicked`].

@@ -1,4 +1,4 @@
-//! One look of a controller that decides by a plan: settle what is unknown, wait for own writes, plan, carry out.
+//! One reconcile of a controller with a planner: settle unknown writes, wait for own writes, plan, execute.
 
 use crate::{
     cache::{AnyCache, Cache},
@@ -30,45 +30,46 @@ use std::{
     },
 };
 
-/// How soon a plan may ask to look again: one that asks for a time that has passed must not keep a worker busy for ever.
+/// The minimum delay of a requeue: a plan that requests a time in the past must not keep a worker busy indefinitely.
 const SOONEST: SignedDuration = SignedDuration::from_millis(1);
 
-/// For each so many keys that wait, what may wait does so once more as long: whoever has too much to do makes fewer writes that nobody waits for.
+/// Deferred status writes wait one more interval per this many queued keys, so an overloaded controller writes less.
 const CROWD: usize = 32;
-/// But no longer than so many times.
+/// The maximum number of intervals.
 const PATIENCE: i32 = 10;
 
-/// What a state is made from besides objects.
+/// The input of a state besides objects.
 #[derive(Clone, Copy)]
 pub struct PlanInputs<'a> {
-    /// Why pods or objects could not be made or deleted last time.
+    /// Why pods or objects could not be created or deleted last time.
     pub last_error: Option<&'a str>,
     /// The controllers' feature gates.
     pub gates: &'a FeatureGates,
-    /// The time of this look.
+    /// The time of this reconcile.
     pub now: Timestamp,
 }
 
-/// What one controller decides, from its caches.
+/// The decisions of one controller, from its caches.
 pub trait Planner: Send + Sync + 'static {
-    /// The plan for `key`; `None` if its object is not there. `last_error` is why pods or objects could not be made or deleted last time.
+    /// The plan for `key`. `None` if its object does not exist. `last_error` is why pods or objects could not be created or deleted last
+    /// time.
     fn plan(&self, key: &ObjectKey, last_error: Option<&str>, now: Timestamp) -> Option<Plan>;
 
-    /// A look is put off because the cache of `resource` does not show this controller's own writes yet.
+    /// Called when a reconcile is deferred because the cache of `resource` does not contain this controller's own writes yet.
     fn put_off(&self, _resource: GroupResource) {}
 
-    /// Where pods are counted that are on their way, if others wait for them.
+    /// The counter of pod creations in progress, if other controllers wait for them.
     fn creations(&self) -> Option<&Arc<Creations>> {
         None
     }
 
-    /// What tells people that the object of `key` has begun to wait, if it is worth telling.
+    /// The event that the object of `key` has begun to wait, if it is worth one.
     fn wait_event(&self, _key: &ObjectKey, _wait: &Wait) -> Option<EventRecord> {
         None
     }
 }
 
-/// Looks at the keys of one controller.
+/// Reconciles the keys of one controller.
 pub struct PlanLoop<P> {
     planner: P,
     executor: Executor,
@@ -80,18 +81,18 @@ pub struct PlanLoop<P> {
     /// How often a quota has gained room.
     room: AtomicU64,
     waits: Mutex<Waits>,
-    /// Until when the writes of keys wait that may.
+    /// Until when the deferred writes of each key wait.
     later: Mutex<BTreeMap<ObjectKey, Timestamp>>,
-    /// Knows where another controller acts.
+    /// Detects other controllers that write the same objects.
     guard: Guard,
 }
 
-/// The caches that a plan is made from.
+/// The caches that plans read.
 #[derive(Clone)]
 struct Caches(Vec<Arc<dyn AnyCache>>);
 
 impl<P: Planner> PlanLoop<P> {
-    /// A loop over `queue`. Own writes to the resources of `caches` are awaited there. To be called before the caches start.
+    /// A loop over `queue`, which waits for its own writes to the resources of `caches`. Call it before the caches start.
     #[must_use]
     pub fn new(
         planner: P,
@@ -125,8 +126,8 @@ impl<P: Planner> PlanLoop<P> {
         })
     }
 
-    /// From now on keys that a quota refused are looked at as soon as a quota of their namespace gains room, without waiting for their
-    /// back-off (kubernetes#98656). To be called before `quotas` starts.
+    /// Reconciles keys that a quota rejected as soon as a quota of their namespace gains room, without waiting for their backoff
+    /// (kubernetes#98656). Call it before `quotas` starts.
     pub fn retry_when_room(self: &Arc<Self>, quotas: &Cache<QuotaView>) {
         let looks = Arc::clone(self);
         quotas.on_change(move |delta| {
@@ -143,13 +144,13 @@ impl<P: Planner> PlanLoop<P> {
         here.filter(|(_, error)| exceeds_quota(error)).for_each(|(key, _)| self.queue.add(key.clone()));
     }
 
-    /// From now on `key` waits for what was written. If the caches were faster, it is looked at again at once.
+    /// Makes `key` wait for these writes. If the caches contain them already, it is requeued at once.
     fn record(&self, key: &ObjectKey, carried: &mut Execution) {
         lock(&self.own).record(key, std::mem::take(&mut carried.writes));
         self.wake();
     }
 
-    /// Has `key` wait until the caches show all that it may have written, as a controller does that begins anew.
+    /// Makes `key` wait until the caches contain all its possible writes, as after a restart of the controller.
     async fn await_all(&self, key: &ObjectKey) -> Result<(), ClusterError> {
         let mut newest = BTreeMap::new();
         for cache in &self.caches.0 {
@@ -166,7 +167,7 @@ impl<P: Planner> PlanLoop<P> {
         }
     }
 
-    /// Does nothing for `key`, on which another controller acts; reports it once.
+    /// Does nothing for `key`, which another controller writes, and reports it once.
     fn stand_back(&self, key: &ObjectKey, second: SecondWriter) -> ReconcileResult {
         let waits = [Wait::SecondWriter(second)];
         let begun = lock(&self.waits).take_in(key, &waits);
@@ -215,12 +216,13 @@ impl<P: Planner> PlanLoop<P> {
         let mut carried = self.executor.execute_due(key, plan, due).await;
         self.record(key, &mut carried);
         let looked = self.after(key, &carried, last_error.is_some(), look_again.map(|at| at.max(now + SOONEST)));
-        // Room that came while the plan was carried out woke nobody: the refusal was not known yet.
+        // Room gained during the execution did not enqueue the key, because the rejection was not recorded yet.
         let missed_room = carried.reportable.as_ref().is_some_and(exceeds_quota) && room != self.room.load(Ordering::SeqCst);
         if missed_room { ReconcileResult::Again(self.clock.now()) } else { looked }
     }
 
-    /// Which actions of the plan are executed now, and until when the others are deferred. The reconcile of then, or one before, plans them again.
+    /// The actions of the plan that are executed now, and until when the others are deferred. A reconcile at that time, or earlier, plans
+    /// them again.
     fn due(&self, key: &ObjectKey, plan: &Plan, now: Timestamp) -> (Due, Option<Timestamp>) {
         let mut later = lock(&self.later);
         if !plan.stages.iter().flat_map(|stage| &stage.actions).any(Action::may_wait) {
@@ -244,7 +246,7 @@ impl<P: Planner> PlanLoop<P> {
             return error.looked();
         }
         if had_error {
-            // The status still tells of the error that is no more.
+            // The status still contains the former error.
             lock(&self.errors).remove(key);
             return ReconcileResult::Again(self.clock.now());
         }
@@ -265,7 +267,7 @@ impl<P: Planner> Reconcile<ObjectKey> for PlanLoop<P> {
     }
 }
 
-/// How many times [`SOON`] what may wait does, where so many keys wait.
+/// How many times [`SOON`] deferred writes wait with so many queued keys.
 fn patience(waiting: usize) -> i32 {
     i32::try_from(1 + waiting / CROWD).map_or(PATIENCE, |times| times.min(PATIENCE))
 }
@@ -293,7 +295,7 @@ impl Owners for Caches {
 
 impl Shown for Caches {
     fn revision(&self, resource: &GroupResource) -> Revision {
-        // What no plan is made from need not be awaited.
+        // Resources that no plan reads need not be awaited.
         self.of(resource).map_or(Revision(u64::MAX), |cache| cache.revision())
     }
 
@@ -317,7 +319,7 @@ mod tests {
     use serde_json::json;
     use std::time::Duration;
 
-    /// Wants a status of this urgency written in every look, and in the first look something else as well.
+    /// Plans a status of this urgency in every reconcile, and another write in the first one.
     struct Statuses(Urgency, Mutex<u32>);
 
     impl Planner for Statuses {
@@ -360,7 +362,7 @@ mod tests {
         PlanLoop::new(planner, executor, env.clock, queue.clone(), caches, Waits::new("test", metrics.waits.clone()), Guard::default())
     }
 
-    /// A cache of pods that shows everything up to a revision, and wakes nobody.
+    /// A cache of pods that is complete up to a revision and notifies nothing.
     struct PodsUpTo(AtomicU64);
 
     impl AnyCache for PodsUpTo {
@@ -386,7 +388,7 @@ mod tests {
         Metrics::new(&prometheus::Registry::new()).expect("an empty registry")
     }
 
-    /// Looks once after each of these milliseconds; gives what was written in which look, and whether it is looked at again by itself.
+    /// Reconciles once after each of these delays in milliseconds. Returns the writes of each reconcile, and whether it requeues itself.
     fn looks(urgency: Urgency, after: &[i64]) -> Vec<(Vec<String>, bool)> {
         let (world, cluster) = (TestEnv::default(), FakeCluster::new(|_| Ok(json!({}))));
         let queue = Queue::new("test", world.env().clock, &metrics());
@@ -415,7 +417,7 @@ mod tests {
         assert_eq!(queue.next_wakeup(), Some(Timestamp::UNIX_EPOCH + Duration::from_secs(7)));
     }
 
-    /// Wants a pod.
+    /// Plans the creation of a pod.
     struct Pods;
 
     impl Planner for Pods {
@@ -444,7 +446,7 @@ mod tests {
             world.block_on(async move { looks.look_at(&ObjectKey::new("ns", "web")).await })
         };
         assert!(matches!(look(), ReconcileResult::Panicked(_)));
-        // A pod may have been made that the cache does not show.
+        // A pod that the cache does not contain may have been created.
         assert!(matches!(look(), ReconcileResult::Finished));
         assert_eq!(cluster.calls().len(), 0, "{:?}", cluster.calls());
         shown.0.store(cluster.newest_revision().0, Ordering::Relaxed);

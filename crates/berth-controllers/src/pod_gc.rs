@@ -1,4 +1,4 @@
-//! The pod garbage collector: looks for pods that nobody will finish, now and then.
+//! The pod garbage collector: periodically finds pods that no other controller deletes.
 
 use crate::{
     cache::AnyCache,
@@ -17,7 +17,7 @@ use jiff::{SignedDuration, Timestamp};
 use prometheus::IntCounter;
 use std::{collections::BTreeMap, sync::Arc};
 
-/// How often to look.
+/// The interval of the checks.
 const INTERVAL: SignedDuration = SignedDuration::from_secs(20);
 
 /// The pod garbage collector.
@@ -26,16 +26,16 @@ pub struct PodCollector {
     pub pods: Arc<PodCache>,
     /// All nodes.
     pub nodes: Arc<MetaCache>,
-    /// Carries its plans out.
+    /// Executes its plans.
     pub executor: Executor,
-    /// When to look.
+    /// The clock.
     pub clock: Arc<dyn Clock>,
-    /// Looks that panicked.
+    /// Counts panics.
     pub panics: IntCounter,
 }
 
 impl PodCollector {
-    /// Looks every 20 s, for ever, once the caches are complete.
+    /// Checks every 20 s, indefinitely, after the caches have synced.
     pub async fn run(self) {
         self.pods.synced().await;
         self.nodes.synced().await;
@@ -58,7 +58,7 @@ impl PodCollector {
         self.executor.carry_out("all pods", plan).await.error
     }
 
-    /// Costs the nodes that pods name, and what is removed. `missing` is brought up to date.
+    /// Plans one check, and updates `missing`. The cost is linear in the nodes that pods name and in the deleted pods.
     fn plan(&self, missing: &mut BTreeMap<String, Timestamp>, now: Timestamp) -> Plan {
         let (pods, nodes) = (self.pods.read(), self.nodes.read());
         let index = pods.index();

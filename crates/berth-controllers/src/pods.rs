@@ -1,4 +1,4 @@
-//! Pods by owner and node, with running counts for each ReplicaSet, so that a look costs what has changed and not what there is.
+//! Pods by owner and node, with running counts for each ReplicaSet, so that a reconcile costs only the changes.
 
 mod counted;
 
@@ -28,7 +28,7 @@ use std::{
 
 type Pods = Sorted<ObjectKey, Arc<PodView>>;
 
-/// Whether a pod's change can make a difference to the set that counts it; being bound to a node makes none.
+/// Whether a pod's change can affect the set that counts it. Binding to a node does not.
 pub(crate) fn counts_change(delta: &Delta<PodView>) -> bool {
     let counted = |pod: &PodView| (pod.phase, pod.ready, pod.ready_since, pod.meta.deleted);
     match (&delta.old, &delta.new) {
@@ -45,9 +45,10 @@ pub struct PodIndex {
     /// Without a controller.
     orphans: Orphans<PodView>,
     labelled: Labelled<PodView>,
-    /// By node; unbound ones under the empty name.
+    /// By node. Unbound pods have the empty name.
     nodes: BTreeMap<NodeName, BTreeMap<ObjectKey, Arc<PodView>>>,
-    /// Uids of ReplicaSets that have pods, by namespace and the name of the Deployment that their names tell of; empty where they tell of none.
+    /// Uids of ReplicaSets that have pods, by namespace and the Deployment's name in their own name. The name is empty if it cannot be
+    /// derived.
     sets: BTreeMap<(Namespace, String), BTreeSet<Uid>>,
     collectable: Candidates,
 }
@@ -56,50 +57,52 @@ pub struct PodIndex {
 #[derive(Default)]
 struct Owned {
     pods: Pods,
-    /// Where [`PodIndex::sets`] lists it; `None` for what is no ReplicaSet.
+    /// Its key in [`PodIndex::sets`]. `None` if the controller is not a ReplicaSet.
     listed: Option<(Namespace, String)>,
-    /// Absent until somebody asks.
+    /// Absent until a caller requests the counts.
     counted: Option<Counted>,
-    /// Absent until a StatefulSet asks; holds for this generation of it. Shared with states: it is copied only where one is kept beyond its plan.
+    /// Absent until a StatefulSet requests it. Valid for this generation of the set. Shared with states, so it is copied only if a state
+    /// outlives its plan.
     controlled: Option<(Generation, Arc<ControlledPods>)>,
     /// Terminating pods by the end of their grace period.
     going: BTreeSet<(Timestamp, ObjectKey)>,
-    /// Active pods that do not come up, by the rank of their causes.
+    /// Active pods that do not become ready, by the rank of their causes.
     failing: BTreeSet<(Kind, ObjectKey)>,
 }
 
 impl PodIndex {
-    /// The counts of a set's pods at `now`, and when the next ready pod becomes available. `now` must not go backwards.
+    /// The counts of a set's pods at `now`, and when the next ready pod becomes available. `now` must not decrease.
     ///
-    /// Costs what became available since the last call, and the orphans with a label that the set selects by; after a change of what it counts by
-    /// ([`counts_alike`]), what the set owns.
+    /// The cost is linear in the pods that became available since the last call, and in the orphans with a label of the selector. After a
+    /// change that affects the counts ([`counts_alike`]), it is linear in the set's pods.
     pub fn counts(&mut self, set: &Arc<ReplicaSetView>, now: Timestamp) -> (PodCounts, Option<Timestamp>) {
         let (mut counts, next) = self.owned.get_mut(&set.meta.uid).map(|owned| owned.counts(set, now)).unwrap_or_default();
         counts.adoptable = u32::try_from(self.adoptable(set).count()).unwrap_or(u32::MAX);
         (counts, next)
     }
 
-    /// Brings a StatefulSet's pods up to `now`, which must not go backwards.
+    /// Updates a StatefulSet's index to `now`, which must not decrease.
     ///
-    /// Costs what became available since the last call; after a change of the set's spec, what the set owns.
+    /// The cost is linear in the pods that became available since the last call. After a change of the set's spec, it is linear in the
+    /// set's pods.
     pub fn call_roll(&mut self, set: &StatefulSetView, now: Timestamp) {
         if let Some(owned) = self.owned.get_mut(&set.meta.uid) {
             owned.call_roll(set, now);
         }
     }
 
-    /// The pods of the StatefulSet with this uid, as of the last [`PodIndex::call_roll`]; `None` if it controls no pods.
+    /// The pods of the StatefulSet with this uid, as of the last [`PodIndex::call_roll`]. `None` if it controls no pods.
     #[must_use]
     pub fn controlled(&self, uid: &str) -> Option<&Arc<ControlledPods>> {
         self.owned.get(uid)?.controlled.as_ref().map(|(_, controlled)| controlled)
     }
 
-    /// Pods of a namespace that nobody controls and that `selector` matches, by key. No selector matches nothing.
+    /// Pods of a namespace without a controller that `selector` matches, by key. No selector matches nothing.
     pub fn orphans<'a>(&'a self, namespace: &'a str, selector: Option<&'a Selector>) -> impl Iterator<Item = &'a Arc<PodView>> {
         selector.into_iter().flat_map(|selector| self.orphans.selected(namespace, selector))
     }
 
-    /// Pods of a namespace that `selector` matches, by name. Costs those, and each set of labels that pods of the namespace have.
+    /// Pods of a namespace that `selector` matches, by name. The cost is linear in these and in the namespace's distinct sets of labels.
     #[must_use]
     pub fn selected(&self, namespace: &Namespace, selector: &Selector) -> Vec<&Arc<PodView>> {
         self.labelled.selected(namespace, selector)
@@ -110,23 +113,23 @@ impl PodIndex {
         self.owned.get(uid).into_iter().flat_map(|owned| owned.pods.values())
     }
 
-    /// Pods on a node, by key; the empty name gives the unbound ones.
+    /// Pods on a node, by key. The empty name returns the unbound ones.
     pub fn on_node(&self, node: &str) -> impl Iterator<Item = &Arc<PodView>> {
         self.nodes.get(node).into_iter().flat_map(BTreeMap::values)
     }
 
-    /// Nodes with pods on them; the empty name, if some are unbound.
+    /// Nodes with pods, including the empty name if some are unbound.
     pub fn nodes(&self) -> impl Iterator<Item = &str> {
         self.nodes.keys().map(NodeName::as_str)
     }
 
-    /// Pods that the pod garbage collector may have to remove wherever they are.
+    /// Pods that the pod garbage collector may have to delete whatever their node.
     #[must_use]
     pub fn collectable(&self) -> &Candidates {
         &self.collectable
     }
 
-    /// The single pods of a set that its plan reads. `siblings` gives all sets with the same controller as `set`, itself included.
+    /// The individual pods of a set that its plan reads. `siblings` returns all sets with the same controller as `set`, itself included.
     #[must_use]
     pub fn single<'a, I: IntoIterator<Item = &'a Arc<ReplicaSetView>>>(
         &self,
@@ -154,7 +157,7 @@ impl PodIndex {
         self.controlled_by(&set.meta.uid).filter(|pod| pod.is_active() && role(set, pod) == wanted).cloned().collect()
     }
 
-    /// How many related pods are on the nodes of these. A set without a controller has none.
+    /// The number of related pods on the nodes of these pods. A set without a controller has none.
     fn related<'a, I: IntoIterator<Item = &'a Arc<ReplicaSetView>>>(
         &self,
         set: &ReplicaSetView,
@@ -188,7 +191,7 @@ impl PodIndex {
         }
     }
 
-    /// The nodes of active pods that this uid controls and that are not ready, at most [`NODES_MAX`] of them; the empty name means none.
+    /// The nodes of unready active pods that this uid controls, at most [`NODES_MAX`]. The empty name is that of pods without a node.
     #[must_use]
     pub fn unready_on(&self, uid: &str) -> Vec<NodeName> {
         let unready = self.controlled_by(uid).filter(|pod| pod.is_active() && !pod.ready);
@@ -196,7 +199,7 @@ impl PodIndex {
         nodes.into_iter().collect()
     }
 
-    /// Since when all active pods that this uid controls are ready; `None` if one is not, or there is none. Costs what it owns.
+    /// Since when all active pods that this uid controls are ready. `None` if one is not, or there is none. The cost is linear in its pods.
     #[must_use]
     pub fn all_ready_since(&self, uid: &str) -> Option<Timestamp> {
         let active = self.controlled_by(uid).filter(|pod| pod.is_active());
@@ -239,7 +242,7 @@ impl PodIndex {
         }
     }
 
-    /// Takes in a new version of a pod that keeps its places: its node and its controller. Most changes are of a status.
+    /// Replaces a pod whose node and controller do not change. Most changes are status updates.
     fn replace(&mut self, old: &Arc<PodView>, new: &Arc<PodView>) {
         let key = new.key();
         if let Some(here) = self.nodes.get_mut(new.node_name.as_str()).and_then(|pods| pods.get_mut(&key)) {
@@ -253,8 +256,8 @@ impl PodIndex {
         }
     }
 
-    /// The pods that match the selector of `deployment`, of sets that may have been its own and that `is_left_behind` says are no more: see
-    /// [`berth_workloads::counts::is_left_behind`].
+    /// The pods that match the selector of `deployment` and whose former set may have been its own, if `is_left_behind` returns `true` for
+    /// the set: see [`berth_workloads::counts::is_left_behind`].
     #[must_use]
     pub fn left_behind(&self, deployment: &DeploymentView, is_left_behind: impl Fn(&str) -> bool) -> LeftBehind {
         let lists = [deployment.meta.name.as_str(), ""].map(|name| (deployment.meta.namespace.clone(), name.to_owned()));
@@ -275,7 +278,7 @@ impl Index<PodView> for PodIndex {
         }
         old.into_iter().for_each(|pod| self.remove(pod));
         new.into_iter().for_each(|pod| self.add(pod));
-        // Only now: an update of an owner's only pod must not cost it its counts.
+        // Only at the end: an update of an owner's only pod must not drop its counts.
         let owner = old.and_then(|pod| pod.meta.controller());
         if let Some(owner) = owner.filter(|owner| self.owned.get(owner.uid.as_str()).is_some_and(|owned| owned.pods.is_empty())) {
             let list = self.owned.remove(owner.uid.as_str()).and_then(|owned| owned.listed).unwrap_or_default();
@@ -289,7 +292,7 @@ impl Index<PodView> for PodIndex {
     }
 }
 
-/// Whether both versions of a pod are found in the same places, under one controller's.
+/// Whether both versions of a pod have the same index keys, under a controller.
 fn keeps_its_places(old: &PodView, new: &PodView) -> bool {
     let controllers = (old.meta.controller(), new.meta.controller());
     old.node_name == new.node_name && matches!(controllers, (Some(old), Some(new)) if old.uid == new.uid)
@@ -330,7 +333,7 @@ impl Owned {
         self.pods.insert(key, Arc::clone(pod));
     }
 
-    /// As removing the old version and adding the new one.
+    /// The same as removing the old version and adding the new one.
     fn replace(&mut self, key: &ObjectKey, old: &Arc<PodView>, new: &Arc<PodView>) {
         if let Some(counted) = &mut self.counted {
             counted.change(key, old, Sign::Minus);
@@ -364,7 +367,7 @@ impl Owned {
     }
 }
 
-/// Moves a pod from its old place in an order to its new one; `None`: it has none.
+/// Moves a pod from its old position in an order to its new one. `None` if it has none.
 fn move_in<T: Ord>(order: &mut BTreeSet<(T, ObjectKey)>, (old, new): (Option<T>, Option<T>), key: &ObjectKey) {
     if old == new {
         return;
@@ -373,7 +376,7 @@ fn move_in<T: Ord>(order: &mut BTreeSet<(T, ObjectKey)>, (old, new): (Option<T>,
     new.into_iter().for_each(|new| _ = order.insert((new, key.clone())));
 }
 
-/// Why an active pod does not come up.
+/// Why an active pod does not become ready.
 fn failing(pod: &PodView) -> Option<Kind> {
     cause::of_pod(pod).filter(|_| pod.is_active()).map(|cause| cause.kind)
 }
@@ -383,7 +386,7 @@ struct Related<'a> {
     index: &'a PodIndex,
     namespace: &'a Namespace,
     siblings: Vec<&'a Arc<ReplicaSetView>>,
-    /// The last two answers of `is_related`.
+    /// The last two results of `is_related`.
     asked: [Option<(Labels, bool)>; 2],
 }
 
@@ -394,7 +397,7 @@ impl Related<'_> {
         u32::try_from(count).unwrap_or(u32::MAX)
     }
 
-    /// Whether any sibling selects these labels. Pods of one template mostly share them, and those of two make up a rollout.
+    /// Whether any sibling selects these labels. Pods of one template usually share them, and a rollout has two templates.
     fn is_related(&mut self, labels: &Labels) -> bool {
         if let Some((_, is_related)) = self.asked.iter().flatten().find(|(known, _)| known.is_shared_with(labels)) {
             return *is_related;
@@ -472,7 +475,7 @@ mod tests {
     }
 
     proptest! {
-        /// What is said to change no counts leaves what any set counts as it is, now and later.
+        /// A change that is reported as irrelevant does not change the counts of any set, now or later.
         #[test]
         fn a_change_that_changes_no_counts_leaves_a_recount_as_it_is(
             old in any_pod(), new in any_pod(), min_ready in prop_oneof![Just(0), Just(7), Just(30)], now in 0i64..90,
@@ -483,7 +486,7 @@ mod tests {
             prop_assert!(says || !changed);
         }
 
-        /// After any changes, at any time, running counts are what counting from scratch gives.
+        /// After any changes, at any time, running counts equal a recount.
         #[test]
         fn running_counts_equal_a_recount(
             steps in proptest::collection::vec((any_pod(), any::<bool>(), 0i64..5, 0u8..8), 1..60), first in 0i32..8,
@@ -492,7 +495,7 @@ mod tests {
             let (mut generation, mut min_ready) = (1, first);
             for (pod, present, seconds, change) in steps {
                 now += seconds;
-                // Mostly nothing of the set changes; else it is scaled, or counts otherwise from now on.
+                // Most changes do not concern the set. The others scale it or change what counts.
                 generation += i64::from(change < 2);
                 min_ready = if change == 0 { (min_ready + 7) % 31 } else { min_ready };
                 let set = set(generation, min_ready);
@@ -556,7 +559,7 @@ mod tests {
         }
     }
 
-    /// Where the name of the set that is gone tells whose it was, no other Deployment counts its pods, whatever it selects.
+    /// If the name of a deleted set contains its Deployment's name, no other Deployment counts its pods, whatever its selector.
     #[test]
     fn pods_that_are_left_behind_count_for_the_deployment_whose_set_they_had() {
         let mut index = PodIndex::default();

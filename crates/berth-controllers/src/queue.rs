@@ -1,4 +1,4 @@
-//! A work queue as plain data: what is waiting, running, delayed; [`crate::worker`] has the loop that sleeps.
+//! A work queue as plain data: waiting, running and delayed keys. [`crate::worker`] has the loop that sleeps.
 
 use crate::metrics::{QueueMetrics, RunningAges};
 use jiff::Timestamp;
@@ -7,26 +7,26 @@ use std::{
     time::Duration,
 };
 
-/// Back-off after the first failure of a key.
+/// The backoff after the first failure of a key.
 pub const BACK_OFF_FIRST: Duration = Duration::from_millis(5);
-/// Back-off grows no further than this: short enough that a person does not wait for a cause that has gone.
+/// The maximum backoff: short enough that users do not wait for a cause that is gone.
 pub const BACK_OFF_MAX: Duration = Duration::from_secs(5);
 
-/// How long a new object's key goes ahead of those that have been here: what a small workload needs from nothing to available.
+/// How long a new object's key has priority: the time that a small workload needs to become available.
 pub const NEW_FOR: Duration = Duration::from_secs(2);
 
-/// Keys to be looked at. Each is waiting at most once, and never handed out while it is being processed. Never drops a key.
+/// A queue of keys to reconcile. Each key waits at most once, and is never handed out while it is being processed. Keys are never dropped.
 ///
-/// Whoever makes one small object does not wait for thousands that others change at the same time: for [`NEW_FOR`] a new object's key
-/// stands in a line of its own. As long as somebody waits in both lines, they are served in turn, so that neither can starve the other: a key
-/// waits at most twice as long as in one line.
+/// A user who creates one small object does not wait for thousands of objects that other clients change. For [`NEW_FOR`], a new object's
+/// key is in a separate line. While keys wait in both lines, the lines take turns, so that neither can starve. A key waits at most twice as
+/// long as with one line.
 pub struct WorkQueue<K> {
-    /// Waiting keys that may be handed out, in each line the oldest first.
+    /// Waiting keys that are ready, oldest first in each line.
     ready: Lines<K>,
-    /// Keys of new objects, until when they are new; the same by time.
+    /// Keys of new objects, with the end of their priority, and the same by time.
     new_until: BTreeMap<K, Timestamp>,
     ageing: VecDeque<(Timestamp, K)>,
-    /// Since when each waiting key waits; includes those that are being processed and were added again meanwhile.
+    /// Since when each key waits. This includes keys that were added again while being processed.
     waiting: BTreeMap<K, Timestamp>,
     processing: BTreeMap<K, Timestamp>,
     /// The same entries twice: by time, and by key.
@@ -36,11 +36,11 @@ pub struct WorkQueue<K> {
     metrics: Option<QueueMetrics>,
 }
 
-/// Two lines, served in turn.
+/// Two lines that take turns.
 struct Lines<K> {
     new: VecDeque<K>,
     other: VecDeque<K>,
-    /// Which line is served next, if somebody waits in both.
+    /// The line to serve next, if keys wait in both.
     next: Line,
 }
 
@@ -92,7 +92,7 @@ impl<K: Ord + Clone> WorkQueue<K> {
         }
     }
 
-    /// Has `key` handed out as soon as it is not being processed. Nothing changes if it is waiting already.
+    /// Hands out `key` as soon as it is not being processed. Does nothing if it waits already.
     pub fn add(&mut self, key: K, now: Timestamp) {
         if self.waiting.contains_key(&key) {
             return;
@@ -107,7 +107,7 @@ impl<K: Ord + Clone> WorkQueue<K> {
         }
     }
 
-    /// As [`WorkQueue::add`]; from now on, for [`NEW_FOR`], `key` counts as a new object's.
+    /// As [`WorkQueue::add`], and `key` counts as a new object's for [`NEW_FOR`].
     pub fn add_new(&mut self, key: K, now: Timestamp) {
         let until = now.saturating_add(NEW_FOR).expect("a duration of seconds is in range");
         self.new_until.insert(key.clone(), until);
@@ -115,7 +115,7 @@ impl<K: Ord + Clone> WorkQueue<K> {
         self.add(key, now);
     }
 
-    /// As [`WorkQueue::add`], at `at`. Of several times for one key the earliest counts.
+    /// As [`WorkQueue::add`], at `at`. Of several times for one key, the earliest counts.
     pub fn add_after(&mut self, key: K, at: Timestamp, now: Timestamp) {
         if let Some(metrics) = &self.metrics {
             metrics.retries.inc();
@@ -147,12 +147,12 @@ impl<K: Ord + Clone> WorkQueue<K> {
         self.add_after(key, at, now);
     }
 
-    /// Forgets the failures of `key`: its next back-off is the first again.
+    /// Resets the failures of `key`, so that its next backoff is the first again.
     pub fn forget(&mut self, key: &K) {
         self.failures.remove(key);
     }
 
-    /// Takes the key that has been ready longest in the line whose turn it is. It counts as being processed until [`WorkQueue::done`].
+    /// Removes and returns the oldest ready key of the line whose turn it is. It is being processed until [`WorkQueue::done`].
     pub fn pop(&mut self, now: Timestamp) -> Option<K> {
         self.forget_aged(now);
         self.release_due(now);
@@ -166,7 +166,7 @@ impl<K: Ord + Clone> WorkQueue<K> {
         Some(key)
     }
 
-    /// `key` is no longer being processed; if it was added meanwhile it is ready now.
+    /// Ends the processing of `key`. If it was added meanwhile, it is ready now.
     pub fn done(&mut self, key: &K, now: Timestamp) {
         let Some(since) = self.processing.remove(key) else { return };
         if self.waiting.contains_key(key) {
@@ -177,13 +177,13 @@ impl<K: Ord + Clone> WorkQueue<K> {
         }
     }
 
-    /// When the next delayed key falls due. A key that is ready needs no wake-up: [`WorkQueue::pop`] gives it.
+    /// When the next delayed key is due. A ready key needs no wake-up, because [`WorkQueue::pop`] returns it.
     #[must_use]
     pub fn next_wakeup(&self) -> Option<Timestamp> {
         self.due.first().map(|(at, _)| *at)
     }
 
-    /// How many keys [`WorkQueue::pop`] would give without any time passing.
+    /// How many keys [`WorkQueue::pop`] would return without any time passing.
     #[must_use]
     pub fn ready(&self) -> usize {
         self.ready.len()
@@ -201,7 +201,7 @@ impl<K: Ord + Clone> WorkQueue<K> {
         self.waiting.is_empty()
     }
 
-    /// Ages of what is being processed.
+    /// The ages of the keys being processed.
     #[must_use]
     pub fn running(&self, now: Timestamp) -> RunningAges {
         let ages = self.processing.values().map(|since| age(*since, now));
@@ -212,11 +212,11 @@ impl<K: Ord + Clone> WorkQueue<K> {
         if self.new_until.get(key).is_some_and(|until| now < *until) { Line::New } else { Line::Other }
     }
 
-    /// Forgets who was new.
+    /// Ends the priority of keys that are no longer new.
     fn forget_aged(&mut self, now: Timestamp) {
         while self.ageing.front().is_some_and(|(until, _)| *until <= now) {
             let Some((until, key)) = self.ageing.pop_front() else { return };
-            // A later object of that name is new for longer.
+            // A later object of the same name is new for longer.
             if self.new_until.get(&key) == Some(&until) {
                 self.new_until.remove(&key);
             }
@@ -351,7 +351,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever the order of calls: no key is in two hands, and every key that was added is handed out in the end.
+        /// Whatever the order of calls, no key is handed out twice at once, and every added key is handed out eventually.
         #[test]
         fn no_key_is_lost_or_handed_out_twice(calls in proptest::collection::vec((0u8..6, 0u8..4), 0..200)) {
             let mut queue = WorkQueue::new(None);

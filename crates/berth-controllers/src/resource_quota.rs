@@ -1,6 +1,6 @@
-//! The resource quota controller: keeps what quotas say to be used in step with what is there.
+//! The resource quota controller: keeps the `used` amounts of quotas up to date with the existing objects.
 //!
-//! What there is is only read where there is a quota: until the first one is made, no cache of objects is filled for it.
+//! Objects are only read if a quota exists. Until the first one is created, no cache of objects is started for it.
 
 use crate::{
     cache::{AnyCache, Cache, Delta, Index},
@@ -37,7 +37,7 @@ use std::{
 pub type QuotaCache = Cache<QuotaView>;
 type TakenCache<K> = Cache<TakenView<K>, TakenIndex>;
 
-/// What one object of kind `K` takes.
+/// The amounts that one object of kind `K` uses.
 struct TakenView<K> {
     key: ObjectKey,
     uid: Uid,
@@ -66,12 +66,12 @@ impl<K: Kind> View for TakenView<K> {
     }
 }
 
-/// Running sums of what the objects of each namespace take, apart by what scopes tell apart.
+/// Running sums of the amounts that the objects of each namespace use, grouped by the traits that scopes distinguish.
 #[derive(Default)]
 struct TakenIndex(BTreeMap<Namespace, Vec<Group>>);
 
 struct Group {
-    /// The objects in it; `amounts` are their sum, and their traits are those of it.
+    /// The number of objects in the group. `sum` contains their total amounts and common traits.
     objects: usize,
     sum: Taken,
 }
@@ -111,7 +111,7 @@ impl TakenIndex {
         }
     }
 
-    /// Adds what is in the quota's scope to `sum`.
+    /// Adds the amounts in the quota's scope to `sum`.
     fn count(&self, quota: &QuotaView, sum: &mut Amounts) {
         let groups = self.0.get(&quota.id.key.namespace).into_iter().flatten();
         let in_scope = groups.filter(|group| is_in_scope(&quota.quota, group.sum.traits.as_ref()));
@@ -126,7 +126,7 @@ fn add(sum: &mut Amounts, amounts: &Amounts) {
     }
 }
 
-/// What objects take that quotas measure by more than their number.
+/// Objects that quotas measure by more than their number.
 struct Measured {
     pods: Arc<TakenCache<Pod>>,
     services: Arc<TakenCache<Service>>,
@@ -144,11 +144,11 @@ pub struct QuotaPlanner {
     changed: Arc<Event>,
 }
 
-/// What is known of a quota besides what it says.
+/// The state of a quota that its object does not contain.
 struct Times {
-    /// When something was last charged, as far as is known.
+    /// The time of the last known charge.
     charged_at: Timestamp,
-    /// Since when less is there than is used; `None`: it is not so.
+    /// Since when the counted use has been lower than `used`. `None` if it is not.
     lower_since: Option<Timestamp>,
 }
 
@@ -161,7 +161,7 @@ impl QuotaPlanner {
         Self { quotas, metadata, measured: Arc::new(measured), clock, times: Arc::default(), changed: Arc::default() }
     }
 
-    /// Has changes of quotas and of what they count put the keys of quotas into `queue`. To be called before the caches start.
+    /// Adds the keys of quotas to `queue` when quotas or the objects that they count change. Call it before the caches start.
     pub fn wake(&self, queue: &Queue<ObjectKey>) {
         let (planner, added) = (self.clone(), queue.clone());
         self.quotas.on_change(move |delta| planner.quota_changed(delta, &added));
@@ -203,7 +203,7 @@ impl QuotaPlanner {
         self.changed.notify(usize::MAX);
     }
 
-    /// Resolves when there is a quota to plan and all that it counts is known.
+    /// Resolves when a quota exists and all objects that it counts are cached.
     pub async fn synced(&self, cluster: &Arc<dyn Cluster>, spawner: &Arc<dyn Spawner>, metrics: &Arc<Metrics>) {
         self.quotas.synced().await;
         loop {
@@ -224,12 +224,12 @@ impl QuotaPlanner {
         claims.synced().await;
     }
 
-    /// What there is of everything that the quota bounds, and the revision up to which all of it is known.
+    /// The present amounts of everything that the quota limits, and the revision up to which they are complete.
     fn count(&self, quota: &QuotaView) -> (Amounts, Revision) {
         let Measured { pods, services, claims } = &*self.measured;
         let wanted = quota.wanted();
         let bounds = |part: &str| wanted.keys().any(|name| name.contains(part));
-        // Revisions are read before what they stand for: what is counted may be newer, never older.
+        // Revisions are read before the objects, so the counted objects may be newer, but never older.
         let mut revision = pods.revision();
         if bounds("services") {
             revision = revision.min(services.revision());
@@ -266,10 +266,10 @@ impl Planner for QuotaPlanner {
                 times.lower_since = is_lower(&quota, &counted).then(|| times.lower_since.unwrap_or(now));
                 (times.charged_at, times.lower_since.unwrap_or(now))
             }
-            // It is being removed.
+            // The quota is being removed.
             None => (now, now),
         };
-        // Caches that are older than the quota may miss what it was charged for: as if that had been just now.
+        // Caches that are older than the quota may lack the charged objects, so the last charge counts as just made.
         let charged_at = if quota.id.resource_version.is_some_and(|version| revision < version) { now } else { charged_at };
         Some(resource_quota::plan(&ResourceQuotaState { quota: &quota, counted: &counted, charged_at, lower_since, now }))
     }

@@ -1,6 +1,7 @@
-//! The controllers that write down where Services lead: which changes wake which Service, and what its plans are made from.
+//! The controllers of EndpointSlices, Endpoints and load balancer addresses: the changes that enqueue Services, and the input of their
+//! plans.
 //!
-//! Pods are only followed once a Service selects some: without one they cost nothing here.
+//! Pods are only watched once a Service selects some. Without such a Service they cost nothing here.
 
 use crate::{
     cache::{AnyCache, Cache, Delta, Index},
@@ -33,7 +34,7 @@ use std::{
     sync::{Arc, Mutex},
 };
 
-/// How long a change of a pod waits for others: a rollout changes many at once, and each write of a slice holds all of its endpoints.
+/// How long a change of a pod waits for others: a rollout changes many at once, and each write of a slice contains all its endpoints.
 const BATCH: SignedDuration = SignedDuration::from_millis(50);
 
 /// All Services.
@@ -43,7 +44,7 @@ pub type SliceCache = Cache<SliceView, SliceIndex>;
 /// All Endpoints.
 pub type EndpointsCache = Cache<EndpointsView>;
 
-/// The slices that the controller keeps, by their Service.
+/// The slices that the controller manages, by Service.
 #[derive(Default)]
 pub struct SliceIndex(BTreeMap<ObjectKey, BTreeMap<Name, Arc<SliceView>>>);
 
@@ -53,7 +54,7 @@ impl SliceIndex {
     }
 }
 
-/// The Service that a slice is kept for; `None`: somebody else keeps it.
+/// The Service of a slice. `None` if another component manages the slice.
 fn service_of(slice: &SliceView) -> Option<ObjectKey> {
     let labels = slice.slice.metadata.labels.as_ref()?;
     let is_ours = labels.get(MANAGED_BY).is_some_and(|by| by == CONTROLLER);
@@ -77,7 +78,7 @@ impl Index<SliceView> for SliceIndex {
     }
 }
 
-/// What both controllers read. Cheap to clone.
+/// The input of both controllers. Cheap to clone.
 #[derive(Clone)]
 pub struct Sources {
     services: Arc<ServiceCache>,
@@ -113,7 +114,7 @@ impl Sources {
         &self.services
     }
 
-    /// Follows Services; pods and nodes too, once a Service selects pods. To be called once all handlers are in place.
+    /// Watches Services, and also pods and nodes once a Service selects pods. Call it after all handlers are registered.
     pub async fn follow(self, cluster: Arc<dyn Cluster>, spawner: Arc<dyn Spawner>, metrics: Arc<Metrics>) {
         self.services.start(&*cluster, &*spawner, &metrics);
         self.services.synced().await;
@@ -128,7 +129,7 @@ impl Sources {
         self.nodes.start(&*cluster, &*spawner, &metrics);
     }
 
-    /// Has changes put the keys of the Services that they concern into `queue`.
+    /// Adds the keys of affected Services to `queue`.
     fn wake(&self, queue: &Queue<ObjectKey>) {
         let woken = queue.clone();
         self.services.on_change(move |delta| delta.sides().take(1).for_each(|service| woken.add(service.key())));
@@ -142,7 +143,7 @@ impl Sources {
         });
     }
 
-    /// Resolves when pods are known; then every Service is to be looked at.
+    /// Resolves when pods are cached, and enqueues every Service.
     pub async fn wake_when_known(&self, queue: &Queue<ObjectKey>) {
         self.pods.synced().await;
         self.nodes.synced().await;
@@ -168,7 +169,7 @@ impl Sources {
     }
 }
 
-/// Wakes the Services that select the pod or did.
+/// Enqueues the Services that select the pod, or did before the change.
 fn wake_for_pod(services: &ServiceCache, queue: &Queue<ObjectKey>, at: Timestamp, delta: &Delta<EndpointPodView>) {
     if delta.old == delta.new {
         return;
@@ -189,13 +190,13 @@ pub struct SlicePlanner {
 }
 
 impl SlicePlanner {
-    /// A planner over `sources` and a cache of its own.
+    /// A planner over `sources` and its own cache.
     #[must_use]
     pub fn new(sources: Sources) -> Self {
         Self { sources, slices: Arc::new(SliceCache::new(SLICES)) }
     }
 
-    /// Has changes put the keys of Services into `queue`. To be called before the caches start.
+    /// Adds the keys of affected Services to `queue`. Call it before the caches start.
     pub fn wake(&self, queue: &Queue<ObjectKey>) {
         self.sources.wake(queue);
         let woken = queue.clone();
@@ -218,7 +219,7 @@ impl Planner for SlicePlanner {
     }
 }
 
-/// Slices of a Service of the same name that is gone are the garbage collector's.
+/// The garbage collector handles slices of a former Service of the same name.
 fn is_owned(slice: &SliceView, service: &ServiceView) -> bool {
     let metadata = &slice.slice.metadata;
     metadata.deletion_timestamp.is_none() && metadata.owner_references.iter().flatten().any(|owner| owner.uid == service.uid)
@@ -233,13 +234,13 @@ pub struct EndpointsPlanner {
 }
 
 impl EndpointsPlanner {
-    /// A planner over `sources` and a cache of its own.
+    /// A planner over `sources` and its own cache.
     #[must_use]
     pub fn new(sources: Sources) -> Self {
         Self { sources, endpoints: Arc::new(EndpointsCache::new(ENDPOINTS)) }
     }
 
-    /// Has changes put the keys of Services into `queue`. To be called before the caches start.
+    /// Adds the keys of affected Services to `queue`. Call it before the caches start.
     pub fn wake(&self, queue: &Queue<ObjectKey>) {
         self.sources.wake(queue);
         let woken = queue.clone();
@@ -261,22 +262,22 @@ impl Planner for EndpointsPlanner {
     }
 }
 
-/// Plans the addresses of LoadBalancers.
+/// Plans the addresses of load balancers.
 pub struct BalancerPlanner {
     services: Arc<ServiceCache>,
     range: Cidr,
-    /// What was given to Services whose status does not show it yet.
+    /// Addresses of Services whose status does not contain them yet.
     given: Arc<Mutex<BTreeMap<ObjectKey, IpAddr>>>,
 }
 
 impl BalancerPlanner {
-    /// A planner that gives out addresses of `range`.
+    /// A planner that allocates addresses of `range`.
     #[must_use]
     pub fn new(services: Arc<ServiceCache>, range: Cidr) -> Self {
         Self { services, range, given: Arc::default() }
     }
 
-    /// Has changes of Services put their keys into `queue`. To be called before the cache starts.
+    /// Adds the keys of changed Services to `queue`. Call it before the cache starts.
     pub fn wake(&self, queue: &Queue<ObjectKey>) {
         let (woken, given, services) = (queue.clone(), Arc::clone(&self.given), Arc::clone(&self.services));
         self.services.on_change(move |delta| {
@@ -288,14 +289,14 @@ impl BalancerPlanner {
             let was_given = lock(&given).remove(&service.key()).is_some();
             let is_shown = delta.new.as_ref().is_some_and(|service| load_balancer::addresses(service).next().is_some());
             if (was_given || delta.old.as_ref().is_some_and(|old| old.is_balancer)) && !is_shown {
-                // Somebody may wait for the address that is free now.
+                // A Service may wait for the address that is available now.
                 let known = services.read();
                 known.iter().filter(|service| load_balancer::needs_address(service)).for_each(|service| woken.add(service.key()));
             }
         });
     }
 
-    /// An address that no other Service has or is about to have.
+    /// An address that no other Service has or is about to get.
     fn address_for(&self, key: &ObjectKey) -> Option<IpAddr> {
         let known = self.services.read();
         let mut given = lock(&self.given);

@@ -1,4 +1,4 @@
-//! Objects in order, most of whose changes are to what is there already.
+//! Ordered objects, for caches in which most changes replace an existing object.
 
 use berth_identity::{Hashes, Name, Namespace, ObjectKey};
 use berth_workloads::view::View;
@@ -10,23 +10,23 @@ use std::{
     sync::Arc,
 };
 
-/// A map in the order of its keys. A value is found, and replaced, by the hash of its key: a look through an ordered map of ten thousand objects reads dozens of keys, each
-/// where nothing else is, and most changes of an object are of its status. Only what comes and goes is put in order.
+/// A map in the order of its keys. A value is found and replaced by the hash of its key. A lookup in an ordered map of ten thousand objects
+/// reads dozens of keys in different cache lines, and most changes are status updates. Only additions and removals change the order.
 #[derive(Clone, Debug)]
 pub(crate) struct Sorted<K, V> {
     order: BTreeMap<K, Slot>,
-    /// The same places by the hash of the key that the value says itself: keys are kept once.
+    /// The same slots by the hash of the value's own key, so that each key is stored once.
     slots: HashTable<Slot>,
-    /// Other hashes in each run: names are their users' choice.
+    /// The hashes differ in each run, because users choose the names.
     hashes: Hashes,
     values: Vec<Option<V>>,
     free: Vec<Slot>,
 }
 
-/// A value that says which key it has.
+/// A value that contains its key.
 pub(crate) trait Keyed<K> {
     fn is_of(&self, key: &K) -> bool;
-    /// What the key's hash is.
+    /// The hash of the key.
     fn key_hash(&self, hashes: &Hashes) -> u64;
 }
 
@@ -38,7 +38,7 @@ impl<V: View> Keyed<ObjectKey> for Arc<V> {
 
     fn key_hash(&self, hashes: &Hashes) -> u64 {
         let identity = self.identity();
-        // As an `ObjectKey` is hashed.
+        // The same hash as that of an `ObjectKey`.
         hashes.hash_one((identity.namespace.map_or("", Namespace::as_str), identity.name))
     }
 }
@@ -53,10 +53,10 @@ impl<V: View> Keyed<Name> for Arc<V> {
     }
 }
 
-/// The place of a value among all.
+/// The index of a value.
 type Slot = u32;
 
-/// So many places are always worth keeping.
+/// The number of slots that are never given back.
 const FEW: usize = 64;
 
 impl<K, V> Default for Sorted<K, V> {
@@ -78,7 +78,7 @@ impl<K: Ord + Hash, V: Keyed<K>> Sorted<K, V> {
         self.values.get(slot as usize)?.as_ref()
     }
 
-    /// Gives the value that the key had. It must be the key that the value says.
+    /// Returns the former value of the key. The key must be the value's own.
     pub(crate) fn insert(&mut self, key: K, value: V) -> Option<V> {
         debug_assert!(value.is_of(&key), "it says another key");
         if let Some(slot) = self.find(&key) {
@@ -94,7 +94,7 @@ impl<K: Ord + Hash, V: Keyed<K>> Sorted<K, V> {
         None
     }
 
-    /// Has a new slot found by its key.
+    /// Adds a new slot to the hash table.
     fn note(&mut self, key: &K, slot: Slot) {
         let (values, hashes) = (&self.values, &self.hashes);
         let hash = |slot: &Slot| values[*slot as usize].as_ref().map_or(0, |value| value.key_hash(hashes));
@@ -114,7 +114,7 @@ impl<K: Ord + Hash, V: Keyed<K>> Sorted<K, V> {
         value
     }
 
-    /// Leaves no free places.
+    /// Removes all free slots.
     fn close_up(&mut self) {
         let order = std::mem::take(&mut self.order);
         let mut left = Self { hashes: self.hashes.clone(), ..Self::default() };
@@ -171,7 +171,7 @@ mod tests {
     }
 
     proptest! {
-        /// After any changes it has what an ordered map has, in its order.
+        /// After any changes, it equals an ordered map in content and order.
         #[test]
         fn it_is_an_ordered_map(steps in proptest::collection::vec((0_u32..40, proptest::option::weighted(0.6, 0_u32..1000)), 1..200)) {
             let (mut sorted, mut map) = (Sorted::default(), BTreeMap::new());

@@ -1,4 +1,4 @@
-//! The StatefulSet controller: which changes wake which set, and what its plan is made from.
+//! The StatefulSet controller: the changes that enqueue sets, and the input of their plans.
 
 use crate::{
     cache::{Cache, Delta, Known},
@@ -40,7 +40,7 @@ pub struct StatefulSetPlanner {
     doubts: Arc<ClaimDoubts>,
 }
 
-/// What StatefulSets are planned from.
+/// The caches that plans of StatefulSets read.
 pub struct StatefulSetCaches {
     /// The sets.
     pub sets: Arc<StatefulSetCache>,
@@ -53,13 +53,13 @@ pub struct StatefulSetCaches {
 }
 
 impl StatefulSetPlanner {
-    /// A planner over these caches, with the controllers' gates; the sets' gauges are in `metrics`.
+    /// A planner over these caches with the controllers' gates. `metrics` contains the sets' gauges.
     #[must_use]
     pub fn new(caches: StatefulSetCaches, gates: Arc<FeatureGates>, metrics: Arc<Metrics>) -> Self {
         Self { caches, gates, metrics, doubts: Arc::default() }
     }
 
-    /// Has changes of sets, pods, revisions and claims put the keys of sets into `queue`. To be called before the caches start.
+    /// Adds the keys of sets to `queue` when sets, pods, revisions or claims change. Call it before the caches start.
     pub fn wake(&self, queue: &Queue<ObjectKey>) {
         let StatefulSetCaches { sets, revisions, pods, claims } = &self.caches;
         let added = queue.clone();
@@ -82,19 +82,20 @@ impl StatefulSetPlanner {
         self.metrics.stateful_set_max_unavailable.with_label_values(&labels).set(figures.max_unavailable);
     }
 
-    /// Forgets a set that is gone, and removes its gauges.
+    /// Removes the state and the gauges of a deleted set.
     fn forget(&self, key: &ObjectKey) {
         self.doubts.forget(key);
         for policy in [ORDERED_READY, PARALLEL] {
             let labels = [&*key.namespace, &*key.name, policy];
-            // An error says that there was none.
+            // An error means that there was none.
             drop(self.metrics.stateful_set_unavailable.remove_label_values(&labels));
             drop(self.metrics.stateful_set_max_unavailable.remove_label_values(&labels));
         }
     }
 }
 
-/// What StatefulSets are planned from besides themselves: all of a set's namespace, at least, whether or not the set controls or selects it.
+/// The objects that plans of StatefulSets read besides the sets: at least all of the set's namespace, whether the set controls or selects
+/// them or not.
 pub struct Belongings<'a> {
     /// The revisions.
     pub revisions: &'a Known<RevisionView, OwnerIndex<RevisionView>>,
@@ -106,7 +107,7 @@ pub struct Belongings<'a> {
     pub doubts: &'a ClaimDoubts,
 }
 
-/// Makes the state that a StatefulSet is planned from. The one place where that is made, for the controller and for the commands that show what it would do.
+/// Builds the state for a StatefulSet's plan. Only this function does, for the controller and for the commands that show its plans.
 #[must_use]
 pub fn observe(set: &Arc<StatefulSetView>, of: Belongings<'_>, inputs: PlanInputs<'_>) -> StatefulSetState {
     let (Belongings { revisions, pods, claims, doubts }, PlanInputs { last_error, gates, now }) = (of, inputs);
@@ -133,7 +134,7 @@ pub fn observe(set: &Arc<StatefulSetView>, of: Belongings<'_>, inputs: PlanInput
 
 type Sets = Known<StatefulSetView, OwnerIndex<StatefulSetView>>;
 
-/// Notes that the claims of a pod that is new to its set, or no longer there, may have the wrong owners.
+/// Records that the claims of a pod may have wrong owners, because the pod is new to its set or deleted.
 fn doubt_pod(sets: &Sets, doubts: &ClaimDoubts, delta: &Delta<PodView>) {
     if matches!((&delta.old, &delta.new), (Some(old), Some(new)) if old.meta.owners == new.meta.owners) {
         return;
@@ -146,7 +147,7 @@ fn doubt_pod(sets: &Sets, doubts: &ClaimDoubts, delta: &Delta<PodView>) {
     }
 }
 
-/// Wakes the set that controls the pod or did, and the one that it is named after, if it is an orphan or gone.
+/// Enqueues the set that controls the pod or did, and for an orphan or a deleted pod also the set in its name.
 fn wake_for_pod(sets: &Sets, queue: &Queue<ObjectKey>, delta: &Delta<PodView>) {
     if !matters(delta) {
         return;
@@ -166,13 +167,13 @@ fn wake_for_pod(sets: &Sets, queue: &Queue<ObjectKey>, delta: &Delta<PodView>) {
     }
 }
 
-/// Whether a pod's change can make a difference to a set: also how it fails, which is told of.
+/// Whether a pod's change can affect a set. This includes the cause of a failure, which is reported.
 fn matters(delta: &Delta<PodView>) -> bool {
     let failing = |pod: &PodView| cause::of_pod(pod).map(|cause| cause.kind);
     counts_change(delta) || delta.old.as_deref().map(failing) != delta.new.as_deref().map(failing)
 }
 
-/// Wakes the set that controls the revision or did, every set that selects an orphan, and the one whose name a revision frees.
+/// Enqueues the set that controls the revision or did, every set that selects an orphan, and the set whose revision name becomes free.
 fn wake_for_revision(sets: &Sets, queue: &Queue<ObjectKey>, delta: &Delta<RevisionView>) {
     for revision in delta.sides() {
         let set = revision.meta.controller().and_then(|owner| sets.index().by_uid(&owner.uid));
@@ -196,7 +197,7 @@ fn selects(set: &StatefulSetView, labels: &Labels) -> bool {
     set.selector.as_ref().is_some_and(|selector| !selector.is_empty() && selector.matches(labels))
 }
 
-/// Wakes the set that a claim is named after, where the claim has become another's, is being deleted or is gone.
+/// Enqueues the set in a claim's name if the claim belongs to another object now, is terminating or is deleted.
 fn wake_for_claim(sets: &Sets, queue: &Queue<ObjectKey>, doubts: &ClaimDoubts, delta: &Delta<ClaimView>) {
     let matters = match (&delta.old, &delta.new) {
         (Some(old), Some(new)) => old.meta.owners != new.meta.owners || old.meta.deleted != new.meta.deleted,

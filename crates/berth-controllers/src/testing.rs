@@ -1,4 +1,4 @@
-//! A cluster that answers as a test says, for the tests of several modules.
+//! A cluster with scripted answers, for the tests of several modules.
 
 use crate::{
     cluster::{Change, Cluster, ClusterError, DeleteParams, RawObject, ServedKind},
@@ -20,19 +20,19 @@ use std::sync::{
 
 type Answer = Box<dyn FnMut(&str) -> Result<Value, ClusterError> + Send>;
 
-/// A cluster that notes each call as text and answers as told.
+/// A cluster that records each call as text and returns scripted answers.
 pub(crate) struct FakeCluster {
     pub(crate) calls: Mutex<Vec<String>>,
     answer: Mutex<Answer>,
     revision: AtomicU64,
-    /// Whether it keeps events beside warnings.
+    /// Whether it stores events other than warnings.
     pub(crate) keeps_all_events: AtomicBool,
-    /// How many it has been told of.
+    /// How many events it has received.
     pub(crate) events: AtomicU64,
 }
 
 impl FakeCluster {
-    /// `answer` gets each call's text: `create pods web-1`. `Null` stands for an object that is not there.
+    /// `answer` gets each call's text: `create pods web-1`. `Null` is a missing object.
     pub(crate) fn new(answer: impl FnMut(&str) -> Result<Value, ClusterError> + Send + 'static) -> Arc<Self> {
         Arc::new(Self {
             calls: Mutex::default(),
@@ -48,13 +48,13 @@ impl FakeCluster {
         lock(&self.calls).clone()
     }
 
-    /// That of the newest answer.
+    /// The revision of the newest answer.
     pub(crate) fn newest_revision(&self) -> Revision {
         Revision(self.revision.load(Ordering::Relaxed))
     }
 
     fn call(&self, text: String) -> Result<Option<RawObject>, ClusterError> {
-        // Events are no part of what these tests look at.
+        // These tests do not check events.
         if text.contains(" events ") {
             self.events.fetch_add(1, Ordering::Relaxed);
             return Ok(Some(RawObject::new("{}", Revision::default())));

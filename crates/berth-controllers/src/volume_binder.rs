@@ -1,6 +1,6 @@
-//! The persistent volume binder: which changes wake which claim or volume, and what their plans are made from.
+//! The persistent volume binder: the changes that enqueue claims and volumes, and the input of their plans.
 //!
-//! One queue serves both: keys without a namespace are volumes. Which pods use which claims is only followed once there is a claim.
+//! One queue serves both: keys without a namespace are volumes. The users of claims are only watched once a claim exists.
 
 mod index;
 
@@ -41,24 +41,24 @@ pub struct VolumeBinder {
     classes: Arc<ClassCache>,
     users: Arc<ClaimUserCache>,
     provision_latency: SignedDuration,
-    /// By the claim's uid: when its provisioning was first seen.
+    /// When the provisioning for each claim was first observed, by the claim's uid.
     provisioning_since: Arc<Mutex<BTreeMap<Uid, Timestamp>>>,
     appeared: Arc<Event>,
 }
 
-/// What there is for one claim.
+/// The volumes that matter for one claim.
 #[derive(Default)]
 struct Volumes {
-    /// The one that it names.
+    /// The volume that it names.
     named: Option<Arc<VolumeView>>,
-    /// Those that are for it.
+    /// The volumes that are reserved for it.
     reserved: Vec<Arc<VolumeView>>,
-    /// Those that it could have.
+    /// The volumes that are available to it.
     free: Vec<Arc<VolumeView>>,
 }
 
 impl VolumeBinder {
-    /// A planner over caches of its own. `provision_latency` is how long it takes to make a volume.
+    /// A planner over its own caches. `provision_latency` is how long provisioning takes.
     #[must_use]
     pub fn new(provision_latency: SignedDuration) -> Self {
         Self {
@@ -72,7 +72,7 @@ impl VolumeBinder {
         }
     }
 
-    /// Has changes put the keys of the claims and volumes that they concern into `queue`. To be called before the caches start.
+    /// Adds the keys of affected claims and volumes to `queue`. Call it before the caches start.
     pub fn wake(&self, queue: &Queue<ObjectKey>) {
         let (binder, woken) = (self.clone(), queue.clone());
         self.claims.on_change(move |delta| binder.claim_changed(delta, &woken));
@@ -84,13 +84,13 @@ impl VolumeBinder {
         self.users.on_change(move |delta| user_changed(delta, &woken));
     }
 
-    /// What own writes show in.
+    /// The caches in which own writes appear.
     #[must_use]
     pub fn caches(&self) -> Vec<Arc<dyn AnyCache>> {
         vec![Arc::<ClaimCache>::clone(&self.claims), Arc::<VolumeCache>::clone(&self.volumes)]
     }
 
-    /// Resolves when there is a claim or volume to plan and all that plans are made from is known.
+    /// Resolves when a claim or volume exists and all input of plans is cached.
     pub async fn synced(&self, cluster: &dyn Cluster, spawner: &dyn Spawner, metrics: &Arc<Metrics>) {
         self.claims.start(cluster, spawner, metrics);
         self.volumes.start(cluster, spawner, metrics);
@@ -143,7 +143,7 @@ impl VolumeBinder {
     }
 
     fn plan_claim(&self, key: &ObjectKey, now: Timestamp) -> Option<Plan> {
-        // The revisions are read before what they stand for: what is planned from may be newer, never older.
+        // The revisions are read before the objects, so the plan's input may be newer, but never older.
         let known_to = self.volumes.revision().min(self.users.revision());
         let claim = self.claims.get(key)?;
         let class = claim.class_name().and_then(|class| self.classes.get(&ObjectKey::cluster_scoped(class)));

@@ -1,14 +1,14 @@
-//! Who waits for what: told once when a wait begins, and counted as long as it lasts.
+//! The waits of objects: each one is reported once when it begins, and counted while it lasts.
 
 use berth_identity::ObjectKey;
 use berth_workloads::plan::Wait;
 use prometheus::IntGaugeVec;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The reason that an alert asks for.
+/// The reason that an alert queries.
 const SECOND_WRITER: &str = "second_writer";
 
-/// The waits of one controller's objects. A wait is the same as long as its kind is, whatever its figures.
+/// The waits of one controller's objects. A wait is the same while its kind is, whatever its figures.
 pub struct Waits {
     controller: &'static str,
     gauge: IntGaugeVec,
@@ -16,18 +16,18 @@ pub struct Waits {
 }
 
 impl Waits {
-    /// Nobody waits. `gauge` has the labels `controller` and `reason`.
+    /// Starts without waits. `gauge` has the labels `controller` and `reason`.
     #[must_use]
     pub fn new(controller: &'static str, gauge: IntGaugeVec) -> Self {
         let waits = Self { controller, gauge, of: BTreeMap::new() };
-        // There from the beginning, so that an alert has something to compare.
+        // This series exists from the start, so that an alert has a value to compare.
         waits.count(SECOND_WRITER);
         waits
     }
 
-    /// Takes in what a look at `key` waits for; gives the waits that have begun since the look before.
+    /// Records the waits of a reconcile of `key`. Returns those that have begun since the last reconcile.
     ///
-    /// A look that waits for a child to be observed has not got as far as the other waits: it ends none.
+    /// A reconcile that waits for a child to be observed has not reached the other waits, so it ends none.
     pub(crate) fn take_in<'w>(&mut self, key: &ObjectKey, waits: &'w [Wait]) -> Vec<&'w Wait> {
         let before = self.of.remove(key).unwrap_or_default();
         let mut now: BTreeSet<_> = waits.iter().map(Wait::metric_label).collect();
@@ -42,7 +42,7 @@ impl Waits {
         waits.iter().filter(|wait| !before.contains(wait.metric_label())).collect()
     }
 
-    /// `key` is no more.
+    /// Removes the waits of `key`, whose object is deleted.
     pub(crate) fn forget(&mut self, key: &ObjectKey) {
         self.take_in(key, &[]);
     }

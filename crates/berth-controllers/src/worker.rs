@@ -1,4 +1,4 @@
-//! Workers: take a key, look, put it back if it failed.
+//! Workers: take a key, reconcile it, and requeue it after a failure.
 
 use crate::{
     cluster::ClusterError,
@@ -27,43 +27,43 @@ pub struct Queue<K> {
 struct Shared<K> {
     clock: Arc<dyn Clock>,
     queue: Mutex<WorkQueue<K>>,
-    /// The times that idle workers wait for: as a rule one worker, for the next.
+    /// The times that idle workers wait for. Usually one worker waits for the next time.
     watched: Mutex<BTreeSet<Timestamp>>,
     wake: Event,
     panics: IntCounter,
 }
 
-/// What a look at one key came to.
+/// The result of one reconcile.
 #[derive(Debug)]
 pub enum ReconcileResult {
-    /// Nothing more to do until something changes.
+    /// Nothing more to do until a change.
     Finished,
-    /// As `Finished`, but look again at this time in any case.
+    /// As `Finished`, but requeue at this time in any case.
     Again(Timestamp),
-    /// Look again after a back-off.
+    /// Requeue after a backoff.
     Failed,
-    /// As `Failed`, but not before this has passed: the server asked for it.
+    /// As `Failed`, but not before this time has passed, as the server requested.
     NotBefore(Duration),
-    /// As `Failed`, by a fault in the program.
+    /// As `Failed`, because of a fault in the program.
     Panicked(Panicked),
 }
 
 impl ReconcileResult {
-    /// What a look comes to that ends with this error.
+    /// The result of a reconcile that ends with this error.
     #[must_use]
     pub fn failed(error: &ClusterError) -> Self {
         error.retry_after().map_or(Self::Failed, Self::NotBefore)
     }
 }
 
-/// What a controller does with one key. It looks at the state, never at what woke it.
+/// Reconciles one key. It reads the state, never the event that enqueued the key.
 pub trait Reconcile<K>: Send + Sync + 'static {
-    /// One look.
+    /// Reconciles once.
     fn look<'a>(&'a self, key: &'a K) -> BoxFuture<'a, ReconcileResult>;
 }
 
 impl<K: Ord + Clone + Send + Sync + 'static> Queue<K> {
-    /// An empty queue, counted in `metrics` under `name`.
+    /// An empty queue, with metrics under `name`.
     #[must_use]
     pub fn new(name: &str, clock: Arc<dyn Clock>, metrics: &Metrics) -> Self {
         let queue = WorkQueue::new(Some(metrics.queue(name)));
@@ -109,9 +109,9 @@ impl<K: Ord + Clone + Send + Sync + 'static> Queue<K> {
         lock(&self.shared.queue).len()
     }
 
-    /// The next key; it is this caller's until [`Queue::finish`].
+    /// The next key. It belongs to this caller until [`Queue::finish`].
     ///
-    /// Of many that wait for nothing but time one does it for all: else each delayed key would wake every idle worker.
+    /// Of all workers that only wait for a time, one waits for the rest. Otherwise each delayed key would wake every idle worker.
     pub async fn next(&self) -> K {
         let mut watch: Option<TimeWatch<'_, K>> = None;
         loop {
@@ -123,7 +123,7 @@ impl<K: Ord + Clone + Send + Sync + 'static> Queue<K> {
                 let was_watching = watch.take().is_some();
                 match popped {
                     Some(key) => {
-                        // Each key whose time has come wants a worker, and the next time one that waits for it.
+                        // Each due key needs a worker, and the next time needs a worker that waits for it.
                         let others = queue.ready().saturating_sub(ready) + usize::from(was_watching && queue.next_wakeup().is_some());
                         self.shared.wake.notify_additional(others);
                         return key;
@@ -139,7 +139,7 @@ impl<K: Ord + Clone + Send + Sync + 'static> Queue<K> {
         }
     }
 
-    /// Gives a key back that [`Queue::next`] gave out.
+    /// Returns a key from [`Queue::next`] to the queue.
     pub fn finish(&self, key: &K, looked: &ReconcileResult) {
         let now = self.shared.clock.now();
         self.change(|queue| {
@@ -156,7 +156,7 @@ impl<K: Ord + Clone + Send + Sync + 'static> Queue<K> {
         });
     }
 
-    /// Wakes a worker if the change gave it something to do or an earlier time to wait for.
+    /// Wakes a worker if the change adds work or an earlier time.
     fn change(&self, change: impl FnOnce(&mut WorkQueue<K>)) {
         let mut queue = lock(&self.shared.queue);
         let (ready, wakeup) = (queue.ready(), queue.next_wakeup());
@@ -168,14 +168,14 @@ impl<K: Ord + Clone + Send + Sync + 'static> Queue<K> {
     }
 }
 
-/// That an idle worker waits for this time.
+/// Represents an idle worker that waits for this time.
 struct TimeWatch<'a, K> {
     shared: &'a Shared<K>,
     at: Timestamp,
 }
 
 impl<K> Shared<K> {
-    /// For who is to wait for `at`; `None`: another worker waits for no later time.
+    /// A watch for a worker that has to wait for `at`. `None` if another worker already waits for this or an earlier time.
     fn watch(&self, at: Timestamp) -> Option<TimeWatch<'_, K>> {
         let mut watched = lock(&self.watched);
         if watched.first().is_some_and(|first| *first <= at) {
@@ -193,7 +193,7 @@ impl<K> Drop for TimeWatch<'_, K> {
 }
 
 impl<K: Ord + Clone + Debug + Send + Sync + 'static> Queue<K> {
-    /// Starts `workers` tasks that look at keys for ever.
+    /// Starts `workers` tasks that reconcile keys indefinitely.
     pub fn start(&self, env: &Env, name: &'static str, workers: usize, reconcile: &Arc<impl Reconcile<K>>) {
         for _ in 0..workers {
             env.spawner.spawn(name, Box::pin(work(self.clone(), name, Arc::clone(reconcile))));
@@ -235,7 +235,7 @@ mod tests {
         sync::atomic::{AtomicUsize, Ordering},
     };
 
-    /// Panics in the first looks at `bad`; notes when it looked at what.
+    /// Panics in the first reconciles of `bad`, and records the time of each reconcile.
     struct Looks {
         panics: usize,
         clock: Arc<dyn Clock>,
@@ -276,7 +276,7 @@ mod tests {
         assert_eq!(queue.shared.ages(), RunningAges::default(), "nothing is being processed any more");
     }
 
-    /// A clock that counts who waits for it.
+    /// A clock that counts its waiters.
     struct Counted(Arc<dyn Clock>, AtomicUsize);
 
     impl Clock for Counted {
@@ -290,7 +290,7 @@ mod tests {
         }
     }
 
-    /// Takes a second for each look.
+    /// Takes a second for each reconcile.
     struct Slow(Arc<dyn Clock>, Mutex<Vec<(u32, Timestamp)>>);
 
     impl Reconcile<u32> for Slow {
@@ -315,14 +315,14 @@ mod tests {
         let looks = Arc::new(Slow(Arc::clone(&env.clock), Mutex::default()));
         queue.start(&env, "test", 64, &looks);
         let begins = env.clock.now();
-        // Ten at each time, the latest first: each becomes the one to wait for, and ten workers are wanted at once.
+        // Ten keys at each time, the latest time first: each becomes the next to wait for, and ten workers are needed at once.
         let due = |key: u32| begins + SignedDuration::from_millis(500 * (1 + i64::from(key / 10)));
         (0..KEYS).rev().for_each(|key| queue.add_after(key, due(key)));
         world.run_for(SignedDuration::from_secs(60));
         let mut seen = lock(&looks.1).clone();
         seen.sort_unstable();
         assert_eq!(seen, (0..KEYS).map(|key| (key, due(key))).collect::<Vec<_>>());
-        // Each worker that takes one over, and who waits after it; all 64 would be some 700.
+        // One wait for each worker that takes over, and for its successor. With all 64 workers there would be some 700.
         let waited = clock.1.load(Ordering::Relaxed);
         assert!(waited < 40, "{waited} waits for ten times");
     }

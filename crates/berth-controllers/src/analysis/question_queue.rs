@@ -1,4 +1,4 @@
-//! What is to be asked, when, and for whom next, as plain data: [`super::Analyst`] has the loop that sleeps.
+//! The questions, and when each is asked next, as plain data. [`super::Analyst`] has the loop that sleeps.
 
 use berth_identity::{Name, Namespace, ObjectKey};
 use berth_workloads::analysis::{Answer, Asked, NoAnswer, Question};
@@ -8,40 +8,40 @@ use std::{
     ops::Bound,
 };
 
-/// How many questions are out at once: each holds a connection, and up to 64 KiB.
+/// How many questions are asked at once. Each uses a connection and up to 64 KiB.
 pub(super) const AT_ONCE_MAX: usize = 16;
-/// How many of them are of one namespace: no one keeps the others from being asked for.
+/// How many of them belong to one namespace, so that no namespace can block the others.
 pub(super) const AT_ONCE_OF_NAMESPACE_MAX: usize = 4;
-/// How long after an attempt that was not answered the next begins; each time twice as long.
+/// The delay from an unanswered attempt to the next one. It doubles each time.
 const BACK_OFF_FIRST: SignedDuration = SignedDuration::from_secs(5);
-/// But no longer than this.
+/// The maximum delay.
 const BACK_OFF_MAX: SignedDuration = SignedDuration::from_mins(1);
 
-/// One try.
+/// One attempt.
 #[derive(Debug)]
 pub(super) struct Attempt {
-    /// For whom.
+    /// The key of the question.
     pub(super) key: ObjectKey,
-    /// What.
+    /// The question.
     pub(super) question: Question,
     number: u64,
 }
 
-/// What is asked for one key.
+/// The question of one key.
 struct Entry {
     question: Question,
-    /// When it was asked first.
+    /// When it was first asked.
     since: Option<Timestamp>,
     last: Option<Result<Answer, NoAnswer>>,
     failures: u32,
     stand: QuestionState,
 }
 
-/// Where a question stands.
+/// The state of a question.
 enum QuestionState {
-    /// It is asked at that time, if there is room.
+    /// It is asked at this time, if there is room.
     Due(Timestamp),
-    /// It is being asked: the number of the attempt.
+    /// It is being asked, by the attempt with this number.
     Out(u64),
     /// There is an answer.
     Answered,
@@ -51,13 +51,14 @@ enum QuestionState {
 #[derive(Default)]
 pub(super) struct QuestionQueue {
     entries: BTreeMap<ObjectKey, Entry>,
-    /// Those that are due, by namespace and time.
+    /// The due questions, by namespace and time.
     lines: BTreeMap<Namespace, BTreeSet<(Timestamp, Name)>>,
-    /// How many are out, by namespace, those that nobody wants any more included.
+    /// How many questions are being asked, by namespace. Removed questions count too.
     out: BTreeMap<Namespace, usize>,
-    /// Who was asked for last.
+    /// The namespace that was served last.
     served: Option<Namespace>,
-    /// Keys that had a question a moment ago, and until when they have no other: whoever changes questions again and again is not faster than who waits.
+    /// Keys whose question was removed recently, and when they may have another. Changing a question repeatedly is thus no faster than
+    /// waiting.
     resting: BTreeMap<ObjectKey, Timestamp>,
     /// The same by time.
     rested: VecDeque<(Timestamp, ObjectKey)>,
@@ -65,7 +66,7 @@ pub(super) struct QuestionQueue {
 }
 
 impl QuestionQueue {
-    /// From now on this is wanted for `key`. Gives whether there is something new to do.
+    /// Sets or removes the question of `key`. Returns whether there is new work.
     pub(super) fn want(&mut self, key: &ObjectKey, question: Option<&Question>, now: Timestamp) -> bool {
         if self.entries.get(key).map(|entry| &entry.question) == question {
             return false;
@@ -91,7 +92,7 @@ impl QuestionQueue {
         Some(Asked { question: entry.question.clone(), since: entry.since?, last: entry.last })
     }
 
-    /// The next to be asked, if one is due and there is room: namespaces take turns.
+    /// The next attempt, if a question is due and there is room. Namespaces take turns.
     pub(super) fn next(&mut self, now: Timestamp) -> Option<Attempt> {
         let (namespace, at, name) = self.open_lines().find_map(|(namespace, line)| {
             let (at, name) = line.first().filter(|(at, _)| *at <= now)?;
@@ -109,12 +110,12 @@ impl QuestionQueue {
         Some(Attempt { question: entry.question.clone(), key, number })
     }
 
-    /// When the next is due that there is room for.
+    /// When the next question is due for which there is room.
     pub(super) fn next_wakeup(&self) -> Option<Timestamp> {
         self.open_lines().filter_map(|(_, line)| Some(line.first()?.0)).min()
     }
 
-    /// What came of an attempt. Gives whether it is news for whoever wanted it.
+    /// Records the result of an attempt. Returns whether it is new for a present question.
     pub(super) fn answered(&mut self, attempt: &Attempt, answered: Result<Answer, NoAnswer>, now: Timestamp) -> bool {
         let namespace = &attempt.key.namespace;
         match self.out.get_mut(namespace) {
@@ -138,7 +139,7 @@ impl QuestionQueue {
         is_news
     }
 
-    /// The lines of namespaces that there is room for, beginning behind the one that was served last.
+    /// The due questions of namespaces that have room, starting after the one that was served last.
     fn open_lines(&self) -> impl Iterator<Item = (&Namespace, &BTreeSet<(Timestamp, Name)>)> {
         let has_room = self.out.values().sum::<usize>() < AT_ONCE_MAX;
         let served = self.served.as_ref();
@@ -235,7 +236,7 @@ mod tests {
         }
         let out = next(&mut desk, 0);
         assert_eq!(out.len(), AT_ONCE_MAX);
-        // Nobody wants them any more, and they are out all the same.
+        // The questions are removed, and are still being asked.
         out.iter().for_each(|attempt| assert!(!desk.want(&attempt.key, None, at(1))));
         assert!(next(&mut desk, 1).is_empty());
         out.iter().for_each(|attempt| assert!(!desk.answered(attempt, Err(NoAnswer::TimedOut), at(2))));
@@ -273,7 +274,7 @@ mod tests {
         assert!(desk.want(&web, Some(&question("two")), at(1)));
         assert!(!desk.answered(&first, Ok(Answer::try_from(1.0).expect("finite")), at(2)));
         assert_eq!((desk.asked(&web), desk.next_wakeup()), (None, Some(at(6))));
-        // Taken back and asked again: the rest is no shorter.
+        // Removing and asking again does not shorten the delay.
         desk.want(&web, None, at(3));
         desk.want(&web, Some(&question("two")), at(4));
         assert_eq!(desk.next_wakeup(), Some(at(6)));

@@ -1,4 +1,4 @@
-//! What stands between a part that leads and its writes.
+//! The gate between a leader's controllers and their writes.
 
 use super::Elapsed;
 use crate::{ClusterError, lock};
@@ -9,10 +9,10 @@ use std::sync::{
     atomic::{AtomicUsize, Ordering},
 };
 
-/// Counts the machine's time, while it is suspended too.
+/// The machine's time, including suspension.
 pub type RunningTime = Arc<dyn Fn() -> Elapsed + Send + Sync>;
 
-/// Open while somebody leads. Cheap to clone.
+/// Open while this process leads. Cheap to clone.
 #[derive(Clone)]
 pub struct Gate {
     running: RunningTime,
@@ -21,42 +21,43 @@ pub struct Gate {
 
 #[derive(Default)]
 struct GateState {
-    /// `None`: shut.
+    /// `None` while the gate is shut.
     lead: Mutex<Option<Lead>>,
-    /// How many writes are under way.
+    /// How many writes are in progress.
     inside: AtomicUsize,
-    /// One of them ended.
+    /// Notified when a write ends.
     left: Event,
 }
 
-/// That somebody leads.
+/// The present tenure and its end.
 #[derive(Clone, Debug)]
 pub(super) struct Lead {
     pub(super) until: Elapsed,
     pub(super) tenure: Arc<Tenure>,
 }
 
-/// A write that is under way, until this is dropped.
+/// A write in progress. It ends when this is dropped.
 pub struct Pass {
     state: Arc<GateState>,
     tenure: Arc<Tenure>,
 }
 
 impl Gate {
-    /// One that is shut.
+    /// A shut gate.
     pub(super) fn new(running: RunningTime) -> Self {
         Self { running, state: Arc::default() }
     }
 
-    /// The time by which it goes.
+    /// The present time.
     pub(super) fn now(&self) -> Elapsed {
         (self.running)()
     }
 
-    /// Lets a write begin.
+    /// Admits a write.
     ///
     /// # Errors
-    /// [`ClusterError::Busy`]: who asks leads no longer, also where nobody has noticed since the machine was suspended.
+    /// [`ClusterError::Busy`]: this process no longer leads. This holds even if the process has not noticed it since the machine was
+    /// suspended.
     pub fn enter(&self) -> Result<Pass, ClusterError> {
         let lead = lock(&self.state.lead);
         let lead = lead.as_ref().filter(|lead| self.now() < lead.until);
@@ -71,12 +72,12 @@ impl Gate {
         lock(&self.state.lead).as_ref().is_some_and(|lead| self.now() < lead.until)
     }
 
-    /// Opens it for who leads; `None` shuts it.
+    /// Opens the gate for a tenure. `None` shuts it.
     pub(super) fn set(&self, lead: Option<Lead>) {
         *lock(&self.state.lead) = lead;
     }
 
-    /// Resolves when no write is under way.
+    /// Resolves when no write is in progress.
     pub(super) async fn at_rest(&self) {
         loop {
             let left = self.state.left.listen();
@@ -89,7 +90,7 @@ impl Gate {
 }
 
 impl Pass {
-    /// During which the write is to happen, if at all.
+    /// The tenure in which the write may happen.
     #[must_use]
     pub fn tenure(&self) -> &Arc<Tenure> {
         &self.tenure
@@ -122,7 +123,7 @@ mod tests {
         let inside = gate.enter().expect("it is open");
         assert_eq!(inside.tenure().to_string(), "a/b;c;1");
         assert!(gate.at_rest().now_or_never().is_none());
-        // The machine slept, and nobody has shut it.
+        // The machine was suspended, and nothing has shut the gate.
         time.store(10, Ordering::Relaxed);
         assert!(gate.enter().is_err() && !gate.is_open());
         drop(inside);

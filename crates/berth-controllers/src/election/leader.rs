@@ -1,4 +1,4 @@
-//! Leading: an [`Election`] carried out on a cluster, and a gate that is shut when it is over.
+//! Leadership: executes an [`Election`] on a cluster, with a gate that shuts when the tenure ends.
 
 use super::{
     Claim, Elapsed, Election, Move, Observed, Outcome, Pulse, Record, Sign, Timing,
@@ -18,44 +18,44 @@ use k8s_openapi::{
 use serde_json::json;
 use std::{mem, pin::pin, sync::Arc, time::Duration};
 
-/// How often a lease is looked at that is to be had as soon as can be.
+/// How often [`Leader::take`] reads a lease.
 const LOOK_AGAIN: Duration = Duration::from_millis(500);
 
-/// What is led, by whom, and how.
+/// The lease and the candidate.
 #[derive(Clone, Debug)]
 pub struct Candidacy {
-    /// Where the Lease is.
+    /// The key of the Lease.
     pub lease: ObjectKey,
-    /// Who this is: nobody else's name, not even of the same program that was started before.
+    /// The candidate's identity: unique, even among earlier runs of the same program.
     pub identity: String,
-    /// Its times.
+    /// The durations.
     pub timing: Timing,
 }
 
-/// Why a lease is no longer kept.
+/// Why the leader stopped renewing a lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
-    /// Somebody said so.
+    /// The caller stopped it.
     Told,
-    /// It could not be renewed in time, or is another's: nothing more may be done.
+    /// The lease could not be renewed in time, or another candidate holds it. Nothing more may be done.
     Lost,
 }
 
-/// The lease is another's, who renews it.
+/// Another process holds the lease and renews it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{holder:?} is the leader")]
 pub struct Lives {
-    /// Who.
+    /// The holder.
     pub holder: String,
 }
 
-/// One that leads, until it can no longer renew its lease or releases it.
+/// A leader, until it can no longer renew its lease or releases it.
 pub struct Leader {
     candidate: Candidate,
 }
 
 impl Leader {
-    /// Waits until it leads, however long that takes.
+    /// Waits until it leads, indefinitely.
     pub async fn elect(cluster: Arc<dyn Cluster>, env: Env, running: RunningTime, candidacy: Candidacy) -> Self {
         let mut candidate = Candidate::new(cluster, env, running, candidacy);
         while candidate.election.acts_until().is_none() {
@@ -67,11 +67,11 @@ impl Leader {
         Self { candidate }
     }
 
-    /// Leads soon, also where the lease is another's who was killed: for who is alone, as a rule, and is not to wait until it ends. What one before it has sent and
-    /// what comes late is not done any more.
+    /// Leads soon even if a killed process held the lease. This is for a process that usually runs alone and must not wait for the lease to
+    /// end. A server rejects late requests of the former holder.
     ///
     /// # Errors
-    /// [`Lives`]: the other one still renews it.
+    /// [`Lives`]: the other process still renews the lease.
     pub async fn take(cluster: Arc<dyn Cluster>, env: Env, running: RunningTime, candidacy: Candidacy) -> Result<Self, Lives> {
         let mut candidate = Candidate::new(cluster, env, running, candidacy);
         let mut pulse = Pulse::default();
@@ -80,7 +80,7 @@ impl Leader {
                 Ok(found) => {
                     let lease = found.as_ref().map(|(record, _)| record);
                     candidate.tell(lease.map_or("", |record| &record.holder));
-                    // By a write that was not answered it is its own already: nobody else has its name, and there is nobody to wait for.
+                    // An unanswered write has acquired the lease: no other process has this identity, so there is no holder to wait for.
                     let is_own = lease.is_some_and(|record| record.holder == candidate.identity);
                     let now = candidate.gate.now();
                     match if is_own { Sign::Gone } else { pulse.feel(lease, candidate.timing, now) } {
@@ -98,13 +98,13 @@ impl Leader {
         }
     }
 
-    /// What is shut as soon as it leads no longer.
+    /// The gate, which shuts when the tenure ends.
     #[must_use]
     pub fn gate(&self) -> Gate {
         self.candidate.gate.clone()
     }
 
-    /// Renews the lease until it is told to stop, or as long as that can be done. A request that is under way then is waited for.
+    /// Renews the lease until `stop` resolves or a renewal fails in time. Waits for a request in progress.
     pub async fn keep(&mut self, stop: impl Future<Output = ()>) -> End {
         let mut stop = pin!(stop);
         loop {
@@ -123,8 +123,8 @@ impl Leader {
         }
     }
 
-    /// As [`Leader::keep`], but for who goes on when the lease could not be renewed in time and nobody has taken it meanwhile: the gate is shut until it can be
-    /// renewed, and what is led knows all that was written in its name.
+    /// As [`Leader::keep`], for a leader that continues if the lease could not be renewed in time but no other process has acquired it. The
+    /// gate is shut until a renewal succeeds. The controllers know all writes in their name.
     pub async fn hold(&mut self, stop: impl Future<Output = ()>) -> End {
         let mut stop = pin!(stop);
         while self.keep(&mut stop).await == End::Lost {
@@ -141,8 +141,8 @@ impl Leader {
         End::Told
     }
 
-    /// Begins nothing more, and lets another take the lease as soon as all that was begun has ended. Where that takes longer than the lease holds, it
-    /// ends by itself.
+    /// Starts nothing more, and releases the lease after all writes in progress have ended. If they take longer than the lease is valid, it
+    /// expires by itself.
     pub async fn release(mut self) {
         let Candidate { cluster, env, gate, lease, election, .. } = &mut self.candidate;
         gate.set(None);
@@ -168,7 +168,7 @@ struct Candidate {
     identity: String,
     timing: Timing,
     election: Election,
-    /// The holder that has been told of last.
+    /// The holder that was logged last.
     told: String,
 }
 
@@ -178,13 +178,13 @@ impl Candidate {
         Self { cluster, env, gate, lease, identity, timing, election, told: String::new() }
     }
 
-    /// What the lease is.
+    /// Reads the lease.
     async fn look(&self) -> Result<Option<(Record, Revision)>, ClusterError> {
         let found = within(&self.env, self.limit(self.gate.now()), self.cluster.get(LEASES, &self.lease)).await;
         found.unwrap_or_else(|| Err(ClusterError::Unknown("no answer in time".to_owned())))?.as_ref().map(record).transpose()
     }
 
-    /// Makes it its own, whosever it is.
+    /// Acquires the lease, even from another holder.
     async fn claim(&mut self, found: Option<(Record, Revision)>) {
         let began = self.gate.now();
         self.election.read(found, began);
@@ -192,7 +192,7 @@ impl Candidate {
         self.write(claim, began).await;
     }
 
-    /// Waits until the lease can be renewed that could not be in time. `false`: it has been another's.
+    /// Waits until an expired lease can be renewed. Returns `false` if another candidate has held it.
     async fn regain(&mut self) -> bool {
         let anew = Election::new(self.identity.clone(), self.timing);
         let before = mem::replace(&mut self.election, anew).observed.map(|Observed { record, .. }| (record.holder, record.transitions));
@@ -220,7 +220,7 @@ impl Candidate {
         self.election.next(self.gate.now(), self.env.clock.now(), chance)
     }
 
-    /// What is neither to wait nor to stop.
+    /// Executes a move that neither waits nor stops.
     async fn carry_out(&mut self, next: Move) {
         let now = self.gate.now();
         match next {
@@ -266,7 +266,7 @@ impl Candidate {
         self.set_gate();
     }
 
-    /// Open while it leads, and shut else.
+    /// Opens the gate while the candidate leads, and shuts it otherwise.
     fn set_gate(&self) {
         let leads = self.election.acts_until().zip(self.election.transitions());
         let lead = leads.map(|(until, transitions)| {
@@ -276,8 +276,8 @@ impl Candidate {
         self.gate.set(lead);
     }
 
-    /// How long a request may take: not beyond the moment at which it acts no longer. Who does so already may be as patient as who does not lead: with no time at
-    /// all it would never learn that the lease is still its own.
+    /// How long a request may take: at most until the end of the tenure. A leader whose time is over may wait as long as a follower. With
+    /// no time at all it would never learn that the lease is still its own.
     fn limit(&self, now: Elapsed) -> Duration {
         let left = self.election.acts_until().map(|until| until.saturating_sub(now)).filter(|left| !left.is_zero());
         left.unwrap_or(self.timing.renew_deadline())
@@ -291,7 +291,7 @@ impl Candidate {
     }
 }
 
-/// `None`: it took longer.
+/// Returns `None` on a timeout.
 async fn within<T>(env: &Env, limit: Duration, call: impl Future<Output = T>) -> Option<T> {
     match select(pin!(call), sleep(env, limit)).await {
         Either::Left((answer, _)) => Some(answer),
@@ -327,7 +327,7 @@ async fn write(cluster: &dyn Cluster, lease: &ObjectKey, claim: &Claim) -> Resul
     }
 }
 
-/// What a Lease says; what somebody has left out is as if nobody had it.
+/// Decodes a Lease. Missing fields count as a lease without a holder.
 fn record(object: &RawObject) -> Result<(Record, Revision), ClusterError> {
     let lease = Lease::decode_json(&object.json).map_err(|error| ClusterError::Refused(format!("a Lease that is none: {error}")))?;
     let spec = lease.spec.unwrap_or_default();

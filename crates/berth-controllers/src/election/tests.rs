@@ -1,4 +1,4 @@
-//! Elections in virtual time: their steps, and several of them over a server that is late, loses answers and does late what it was asked.
+//! Elections in virtual time: their steps, and several candidates over a server that is slow, loses answers and executes requests late.
 
 use super::*;
 use proptest::prelude::*;
@@ -7,14 +7,14 @@ const fn seconds(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
 }
 
-/// What people are told is of no interest here.
+/// The wall clock is only for users and does not matter here.
 const WALL: Timestamp = Timestamp::UNIX_EPOCH;
 
 fn record(holder: &str, transitions: i32) -> Record {
     Record { holder: holder.to_owned(), lease_duration: seconds(15), acquire_time: WALL, renew_time: WALL, transitions }
 }
 
-/// At its later times a lease differs from what it was.
+/// Each renewal time makes a different version of the lease.
 fn renewed(holder: &str, transitions: i32, second: i64) -> Record {
     Record { renew_time: Timestamp::from_second(second).expect("a time"), ..record(holder, transitions) }
 }
@@ -26,7 +26,7 @@ fn claim(election: &mut Election, now: Elapsed) -> Claim {
     }
 }
 
-/// One who leads since `now`.
+/// A leader since `now`.
 fn leader(now: Elapsed) -> Election {
     let mut election = Election::new("a".to_owned(), Timing::default());
     election.read(None, now);
@@ -66,7 +66,7 @@ fn a_lease_is_taken_over_when_nothing_of_it_has_changed_for_as_long_as_it_holds(
     assert_eq!(taken, Claim { record: record("b", 4), over: Some(Revision(6)) });
 }
 
-/// The worst moment: just after it renewed, which was just after the other had looked.
+/// The worst moment: the leader is killed right after a renewal, which came right after the other candidate's read.
 #[test]
 fn the_next_leads_within_a_lease_and_a_pause_of_a_kill() {
     for chance in [0.0, 0.3, 1.0] {
@@ -105,7 +105,7 @@ fn a_holder_that_does_not_renew_is_gone_and_one_that_does_so_twice_lives() {
     assert_eq!(feel(&mut pulse, &renewed("a", 3, 1), 100), Sign::None);
     assert_eq!(feel(&mut pulse, &renewed("a", 3, 1), 102), Sign::None);
     assert_eq!(feel(&mut pulse, &renewed("a", 3, 1), 103), Sign::Gone);
-    // What a killed one had sent.
+    // A late request of a killed holder.
     assert_eq!(feel(&mut pulse, &renewed("a", 3, 2), 103), Sign::None);
     assert_eq!(feel(&mut pulse, &renewed("a", 3, 2), 105), Sign::None);
     assert_eq!(feel(&mut pulse, &renewed("a", 3, 3), 105), Sign::Lives);
@@ -182,12 +182,12 @@ fn a_leader_goes_on_from_a_renewal_without_an_answer_that_was_done() {
     election.read(Some((renewal.record, Revision(2))), seconds(108));
     assert_eq!(election.acts_until(), Some(seconds(112)));
 
-    // The lease as it was before.
+    // The lease before the write.
     let second = renew(&mut election, 108);
     election.written(second.clone(), Outcome::Unknown, seconds(108), seconds(109));
     election.read(Some((renewed("a", 0, 102), Revision(2))), seconds(111));
     assert_eq!(election.acts_until(), Some(seconds(112)), "it was not done yet");
-    // Two alike, where the clock that people are shown stands still: it may be the first.
+    // Two equal writes while the wall clock does not advance: the first one may have succeeded.
     let third = renew(&mut election, 111);
     election.written(Claim { record: second.record.clone(), ..third }, Outcome::Unknown, seconds(111), seconds(111));
     election.read(Some((second.record, Revision(3))), seconds(111));
@@ -215,7 +215,7 @@ fn times_with_which_it_would_not_work_are_refused() {
     assert_eq!(check(seconds(15), seconds(10), Duration::ZERO), Some(BadTiming::Nothing));
 }
 
-/// A server with one lease, and what is on the way to it and from it.
+/// A server with one lease, and the requests and answers in transit.
 #[derive(Default)]
 struct Network {
     lease: Option<(Record, Revision)>,
@@ -226,10 +226,10 @@ struct Network {
 struct Request {
     of: usize,
     number: u64,
-    /// `None`: a read.
+    /// `None` for a read.
     what: Option<Claim>,
     served_at: Elapsed,
-    /// `None`: never.
+    /// `None` if no answer arrives.
     answered_at: Option<Elapsed>,
     answer: Option<Answer>,
 }
@@ -241,7 +241,7 @@ enum Answer {
 }
 
 impl Network {
-    /// The server does what has come to it.
+    /// Executes the requests that have arrived.
     fn serve(&mut self, now: Elapsed) {
         self.requests.sort_by_key(|request| request.served_at);
         for at in 0..self.requests.len() {
@@ -266,14 +266,14 @@ impl Network {
         Outcome::Written(Revision(self.newest))
     }
 
-    /// The answer to this request, if it has come.
+    /// The answer to this request, if it has arrived.
     fn answer(&self, of: usize, number: u64, now: Elapsed) -> Option<Answer> {
         let request = self.requests.iter().find(|request| (request.of, request.number) == (of, number))?;
         request.answer.clone().filter(|_| request.answered_at.is_some_and(|at| at <= now))
     }
 }
 
-/// One of those who could lead.
+/// One of the candidates.
 struct Candidate {
     index: usize,
     election: Election,
@@ -286,7 +286,7 @@ enum Waits {
     Answer { what: Option<Claim>, began: Elapsed },
 }
 
-/// What chance decides about one request, in milliseconds.
+/// The random parameters of one request, in milliseconds.
 #[derive(Clone, Debug)]
 struct Delivery {
     to_server: u64,
@@ -309,7 +309,7 @@ impl Candidate {
         Self { index, election: Election::new(format!("{index}"), Timing::default()), waits: Waits::Until(Elapsed::ZERO), asked: 0 }
     }
 
-    /// Does what there is to do at `now`.
+    /// Executes the next step at `now`.
     fn step(&mut self, network: &mut Network, now: Elapsed, deliveries: &mut impl Iterator<Item = Delivery>) {
         match &self.waits {
             Waits::Until(at) if now < *at => return,
@@ -317,7 +317,7 @@ impl Candidate {
             Waits::Answer { what, began } => match (network.answer(self.index, self.asked, now), what.clone()) {
                 (Some(Answer::Outcome(outcome)), Some(claim)) => self.election.written(claim, outcome, *began, now),
                 (Some(Answer::Lease(lease)), _) => self.election.read(lease, now),
-                // Nobody waits longer for an answer.
+                // The candidate waits no longer for an answer.
                 (_, claim) if *began + Timing::default().renew_deadline() <= now => match claim {
                     Some(claim) => self.election.written(claim, Outcome::Unknown, *began, now),
                     None => self.election.unread(now),
@@ -332,7 +332,7 @@ impl Candidate {
                 self.waits = Waits::Until(at);
                 return;
             }
-            // Another takes its place: a process that is started anew.
+            // A restarted process takes its place.
             Move::Stop => {
                 self.election = Election::new(format!("{}-{}", self.index, now.as_millis()), Timing::default());
                 self.waits = Waits::Until(now);
@@ -356,7 +356,7 @@ impl Candidate {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(100) })]
 
-    /// Whatever the network does, and whoever dies, nobody acts while another may; when the network is well again, somebody does.
+    /// Whatever the network does and whichever candidate dies, no two candidates may act at once. After the network recovers, one acts.
     #[test]
     fn two_never_act_at_once_and_one_does_in_the_end(deliveries in deliveries(), deaths in prop::collection::vec(1..120_u64, 2)) {
         let mut deliveries = deliveries.into_iter();
@@ -368,7 +368,7 @@ proptest! {
             now += Duration::from_millis(50);
             network.serve(now);
             for candidate in &mut candidates {
-                // What the dead have asked for may still be done.
+                // Requests of dead candidates may still be executed.
                 if candidate.index == 2 || now < seconds(deaths[candidate.index]) {
                     candidate.step(&mut network, now, &mut deliveries);
                 }

@@ -1,4 +1,4 @@
-//! What is looked up of claims, volumes, classes and pods.
+//! Indexes of claims, volumes, classes and pods.
 
 use crate::cache::{Cache, Index};
 use berth_identity::{Name, ObjectKey, Uid};
@@ -26,7 +26,7 @@ pub fn claim_key(claim_ref: &ClaimRef) -> ObjectKey {
     ObjectKey::new(&claim_ref.namespace, &claim_ref.name)
 }
 
-/// Keys of claims by the volume they name, and of those that look for one by class.
+/// Keys of claims by the volume that they name. Claims without a volume are listed by class.
 #[derive(Debug, Default)]
 pub struct ClaimIndex {
     by_volume: BTreeMap<String, BTreeSet<ObjectKey>>,
@@ -65,7 +65,7 @@ impl Index<ClaimView> for ClaimIndex {
     }
 }
 
-/// Volumes by the claim they are for, and those that any claim may have by class.
+/// Volumes by the claim that they are reserved for. Available ones are listed by class.
 #[derive(Debug, Default)]
 pub struct VolumeIndex {
     reserved: BTreeMap<ObjectKey, BTreeMap<Name, Arc<VolumeView>>>,
@@ -73,12 +73,12 @@ pub struct VolumeIndex {
 }
 
 impl VolumeIndex {
-    /// The volumes that name a claim of this key.
+    /// The volumes reserved for a claim with this key.
     pub fn reserved(&self, claim: &ObjectKey) -> impl Iterator<Item = &Arc<VolumeView>> {
         self.reserved.get(claim).into_iter().flat_map(BTreeMap::values)
     }
 
-    /// The volumes of the class that any claim may have.
+    /// The available volumes of the class.
     pub fn free(&self, class: &str) -> impl Iterator<Item = &Arc<VolumeView>> {
         self.free.get(class).into_iter().flat_map(BTreeMap::values)
     }
@@ -134,7 +134,7 @@ pub(super) fn claims(pod: &ClaimUserView) -> impl Iterator<Item = ObjectKey> + '
     pod.claims.iter().map(|claim| ObjectKey::new(&pod.meta.namespace, claim))
 }
 
-/// Takes something out of one of many collections, and the collection too if it is empty then.
+/// Removes an element from one of many collections, and removes the collection if it is empty then.
 fn remove<K: Ord, C>(all: &mut BTreeMap<K, C>, key: &K, take: impl FnOnce(&mut C), is_empty: impl FnOnce(&C) -> bool) {
     if let Some(one) = all.get_mut(key) {
         take(one);

@@ -1,4 +1,4 @@
-//! A cluster of which a test says when it fails, and how.
+//! A cluster that fails when and how a test requests it.
 
 use super::*;
 use berth_api::{Object, Subresource};
@@ -8,7 +8,7 @@ use berth_identity::{Revision, Uid};
 use futures::{FutureExt, StreamExt, future::BoxFuture, stream::BoxStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// How long a read takes: none that is given no time at all is answered.
+/// How long a read takes: a read without any time left gets no answer.
 const READ: SignedDuration = SignedDuration::from_millis(10);
 
 pub(super) struct Faulty {
@@ -19,18 +19,18 @@ pub(super) struct Faulty {
 }
 
 impl Faulty {
-    /// One that does not fail yet.
+    /// A cluster that does not fail yet.
     pub(super) fn of(running: &Running) -> Self {
         let (api, clock) = (Arc::clone(&running.cluster), running.world.env().clock);
         Self { api, clock, holds_pods: Arc::default(), unknown_after: Mutex::default() }
     }
 
-    /// Whether its watches of pods bring nothing from now on.
+    /// Sets whether its watches of pods deliver nothing.
     pub(super) fn hold_pods(&self, holds: bool) {
         self.holds_pods.store(holds, Ordering::SeqCst);
     }
 
-    /// From now on each write is done at once, and so much later said to be of unknown outcome. Zero: it is answered.
+    /// Executes each further write at once, but reports an unknown outcome after this delay. With zero, the write is acknowledged.
     pub(super) fn lose_answers_after(&self, late: SignedDuration) {
         *lock(&self.unknown_after) = late;
     }

@@ -1,4 +1,4 @@
-//! Kinds that come and go while the controllers run.
+//! Kinds that appear and disappear while the controllers run.
 
 #[path = "../../../berth-apiserver/tests/it/common/widget.rs"]
 mod widget;
@@ -33,12 +33,12 @@ fn a_config_map(name: &str, owner: Option<&Value>) -> Value {
 }
 
 impl Running {
-    /// From now on widgets are served.
+    /// Serves widgets.
     fn add_widgets(&self) {
         self.registry.table().define(widgets()).expect("nothing is called so");
     }
 
-    /// From now on widgets are not served; those that there are stay in the store.
+    /// Stops serving widgets. Existing ones remain in the store.
     fn remove_widgets(&self) {
         self.registry.table().undefine(&WIDGETS);
     }
@@ -68,7 +68,7 @@ fn a_namespace_goes_with_the_objects_of_an_added_kind() {
     assert_eq!(running.names(WIDGETS), ["other"]);
 }
 
-/// Whatever the controllers have seen by then, and also where the namespace was looked at before, with the kind gone.
+/// This holds whatever the controllers have observed by then, and also if the namespace was reconciled before, without the kind.
 #[test]
 fn a_namespace_goes_with_objects_whose_kind_comes_back_while_it_goes() {
     for was_looked_at in [false, true] {
@@ -77,7 +77,7 @@ fn a_namespace_goes_with_objects_whose_kind_comes_back_while_it_goes() {
     }
 }
 
-/// `false`: the namespace is gone after so many polls.
+/// Returns `false` if the namespace is deleted after so many polls.
 fn goes_with_objects_whose_kind_comes_back_after(polls: usize, was_looked_at: bool) -> bool {
     let running = Running::start("namespace");
     running.add_widgets();

@@ -1,4 +1,4 @@
-//! The controllers over a real registry and the memory store, on one thread whose time passes only when nobody has anything to do.
+//! The controllers over a real registry and the memory store, on one thread. The time advances only when no task can run.
 
 mod faulty;
 mod kinds;
@@ -40,10 +40,10 @@ use std::{
 const SETS: GroupResource = GroupResource::from_static("apps", "replicasets");
 const DEPLOYMENTS: GroupResource = GroupResource::from_static("apps", "deployments");
 
-/// How long things get to settle: longer than every back-off.
+/// How long the controllers get to converge: longer than every backoff.
 const SETTLE: SignedDuration = SignedDuration::from_secs(20);
 
-/// How long it takes to make a volume.
+/// How long provisioning takes.
 const PROVISION_LATENCY: Duration = Duration::from_secs(30);
 
 struct Running {
@@ -58,12 +58,12 @@ impl Running {
         Self::start_with(controllers, "", "")
     }
 
-    /// With gates of their own for the API server and the controllers.
+    /// Starts with separate feature gates for the API server and the controllers.
     fn start_with(controllers: &str, api_gates: &str, controller_gates: &str) -> Self {
         Self::start_within(None, controllers, api_gates, controller_gates)
     }
 
-    /// Over a store that takes so many bytes.
+    /// Starts over a store with this quota in bytes.
     fn start_within(quota: Option<u64>, controllers: &str, api_gates: &str, controller_gates: &str) -> Self {
         let gates = |text: &str| Arc::new(FeatureGates::parse(text).expect("known gates"));
         let world = TestEnv::default();
@@ -80,23 +80,23 @@ impl Running {
         running
     }
 
-    /// Starts controllers, and gives them time to look at what there is.
+    /// Starts controllers, and gives them time to reconcile the existing objects.
     fn run_controllers(&self, controllers: &str, gates: Arc<FeatureGates>) {
         self.run_controllers_over(Arc::<LocalCluster>::clone(&self.cluster), controllers, gates);
     }
 
-    /// The same, of a cluster that is not the one at hand.
+    /// The same, over another cluster.
     fn run_controllers_over(&self, cluster: Arc<dyn Cluster>, controllers: &str, gates: Arc<FeatureGates>) {
         self.run_controllers_as(cluster, controllers, gates, SecondWriters::Stop);
     }
 
-    /// The same, which stop where another controller acts, or do not look.
+    /// The same, with controllers that stop where another controller acts, or do not check for it.
     fn run_controllers_as(&self, cluster: Arc<dyn Cluster>, controllers: &str, gates: Arc<FeatureGates>, second_writers: SecondWriters) {
         self.run_controllers_with(self.world.env(), cluster, controllers, gates, second_writers);
         self.settle();
     }
 
-    /// In a process of their own, which can be killed.
+    /// Runs them in a separate process, which can be killed.
     fn run_controllers_in_a_process(&self, cluster: Arc<dyn Cluster>, controllers: &str) -> Process {
         let (env, process) = self.world.another();
         self.run_controllers_with(env, cluster, controllers, Arc::default(), SecondWriters::Ignore);
@@ -408,7 +408,7 @@ fn quota(pods: &str) -> Value {
     json!({"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "q"}, "spec": {"hard": {"pods": pods}}})
 }
 
-/// A deployment of four pods under a quota of two, long enough for the back-off to have grown to its end.
+/// A Deployment of four pods under a quota of two, after the backoff has reached its maximum.
 fn waiting_for_quota() -> Running {
     let running = Running::start("*");
     running.create(Some("default"), &quota("2"));
@@ -467,13 +467,13 @@ fn pods_that_went_one_after_another_have_their_places_taken_together() {
         running.delete(PODS, name, None);
         running.world.run_for(SignedDuration::from_millis(5));
     }
-    // The place of the first was free 15 ms ago.
+    // The room of the first pod was available 15 ms ago.
     assert_eq!(running.count(PODS), 1);
     running.world.run_for(SignedDuration::from_millis(30));
     assert_eq!((running.count(PODS), names().iter().filter(|name| old.contains(name)).count()), (4, 1));
 }
 
-/// A Deployment whose pods admission refuses, and what its set says about it.
+/// A Deployment whose pods admission rejects, and its set's message about it.
 fn refused(prepare: impl FnOnce(&Running), patch: Value) -> (Running, String) {
     let running = Running::start("*");
     prepare(&running);

@@ -1,4 +1,4 @@
-//! Nodes that are lost and come back, and pods that are evicted under a budget.
+//! Nodes that are lost and recover, and pods that are evicted under a budget.
 
 use super::{DEPLOYMENTS, Running, deployment};
 use berth_controllers::cluster::Cluster;
@@ -39,7 +39,7 @@ impl Running {
         self.report(node);
     }
 
-    /// Lets time pass, in which only these nodes are alive.
+    /// Advances the time. Only these nodes are alive.
     fn pass(&self, seconds: i64, alive: &[&str]) {
         let mut left = seconds;
         while left > 0 {
@@ -51,7 +51,7 @@ impl Running {
         }
     }
 
-    /// Binds every pod that has no node to this one, and has it become ready.
+    /// Binds every pod without a node to this one, and makes it ready.
     fn run_pods_on(&self, node: &str) {
         for pod in self.list(PODS).into_iter().filter(|pod| pod["spec"]["nodeName"].is_null()) {
             let text = |field: &str| pod["metadata"][field].as_str().unwrap_or_default().to_owned();
@@ -64,7 +64,7 @@ impl Running {
         }
     }
 
-    /// What the node's condition Ready and its taints say.
+    /// The status of the node's condition Ready, and its taints.
     fn node(&self, name: &str) -> (String, Vec<String>) {
         let node = self.list(NODES).into_iter().find(|node| node["metadata"]["name"] == name).expect("a node");
         let conditions = node["status"]["conditions"].as_array().cloned().unwrap_or_default();
@@ -107,7 +107,7 @@ impl Running {
     }
 }
 
-/// A Deployment of two pods that run on `lost`; `other` is well.
+/// A Deployment of two pods on `lost`. `other` is healthy.
 fn two_pods_on_a_node() -> Running {
     let running = Running::start("*");
     ["lost", "other"].iter().for_each(|node| running.add_node(node));

@@ -1,10 +1,10 @@
-//! Quotas that are counted by nobody else than their controller.
+//! Quotas that only their own controller counts.
 
 use super::*;
 use berth_identity::ApiName;
 
 impl Running {
-    /// What caches are there of.
+    /// The resources that have a cache.
     fn followed(&self) -> Vec<ApiName> {
         let metrics = Arc::clone(&lock(&self.metrics)[0]);
         assert_eq!(metrics.unsynced(), []);
@@ -16,7 +16,7 @@ impl Running {
     }
 }
 
-/// Its metadata caches are of all kinds: where there is no quota, each write of anybody would be for it as well.
+/// The controller's metadata caches cover all kinds. Without a quota, each client's writes would still be sent to them.
 #[test]
 fn nothing_but_quotas_is_followed_before_there_is_one() {
     let running = Running::start("resourcequota");
@@ -42,7 +42,7 @@ fn nothing_but_quotas_is_followed_before_there_is_one() {
     assert_eq!(running.used(0), json!({"count/configmaps": (count - 1).to_string(), "pods": "0"}));
 }
 
-/// Who must know of all kinds in any case follows them from the start, and the quota has them with it.
+/// A component that needs all kinds in any case watches them from the start, and the quota controller shares its caches.
 #[test]
 fn a_quota_counts_what_others_follow() {
     let running = Running::start("resourcequota,garbagecollector");

@@ -1,5 +1,5 @@
-//! The controllers over a cluster that answers as one at the end of a network does: late, busy, with conflicts and lost answers, with bindings that
-//! tell no version, and with revisions that say nothing about those of other resources.
+//! The controllers over a cluster that behaves like a remote one: late, busy, with conflicts and lost answers. Its bindings return no
+//! version, and its revisions are not comparable between resources.
 
 use super::*;
 use berth_api::{Object, Subresource};
@@ -9,18 +9,18 @@ use berth_identity::{ObjectKey, Revision, Uid};
 use futures::{FutureExt, StreamExt, future::BoxFuture, stream::BoxStream};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// How late a watch is, with each change.
+/// The delay of a watch for each change.
 const LATE: SignedDuration = SignedDuration::from_millis(20);
-/// How long it wants to be left alone when it is busy.
+/// The `Retry-After` of a busy answer.
 const RETRY_AFTER: Duration = Duration::from_millis(500);
-/// Of so many calls one is refused as too many, one loses its answer, and one of the writes loses a race.
+/// Of so many calls, one is rejected as too many, one loses its answer, and one of the writes loses a race.
 const BUSY_EVERY: u64 = 7;
 const LOST_EVERY: u64 = 11;
-/// After so many calls a read is answered, and the write behind it is done without an answer.
+/// After so many calls, a read is answered, and the write after it is executed without an answer.
 pub(super) const BEFORE_A_LOST_WRITE: u64 = 4;
 const RACED_EVERY: u64 = 13;
 
-/// What one store holds whatever server is before it: controllers compare its revisions (see docs/decisions).
+/// Resources that one store contains whatever server is in front of it: controllers compare their revisions (see docs/decisions).
 const OF_ONE_STORE: [&str; 6] = ["pods", "deployments", "replicasets", "statefulsets", "controllerrevisions", "persistentvolumeclaims"];
 
 pub(super) struct Remote {
@@ -29,7 +29,7 @@ pub(super) struct Remote {
     calls: AtomicU64,
 }
 
-/// What is added to the revisions of a resource.
+/// The offset of a resource's revisions.
 fn shift(resource: &GroupResource) -> u64 {
     if OF_ONE_STORE.contains(&resource.plural.as_str()) { 0 } else { resource.plural.bytes().map(u64::from).sum::<u64>() * 1_000_000 }
 }
@@ -38,13 +38,13 @@ fn shown(resource: &GroupResource, object: RawObject) -> RawObject {
     RawObject { revision: Revision(object.revision.0 + shift(resource)), ..object }
 }
 
-/// The version that the caller knows by another number, as it is stored.
+/// The stored version for the version that the caller knows.
 fn stored(resource: &GroupResource, version: &str) -> String {
     version.parse::<u64>().map_or_else(|_| version.to_owned(), |number| (number - shift(resource)).to_string())
 }
 
 impl Remote {
-    /// To which so many calls were made before.
+    /// A cluster that has already received so many calls.
     pub(super) fn after(calls: u64, running: &Running) -> Self {
         Self { api: Arc::clone(&running.cluster), clock: running.world.env().clock, calls: AtomicU64::new(calls) }
     }

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 
 const STATEFUL_SETS: GroupResource = GroupResource::from_static("apps", "statefulsets");
-/// No node is there: nothing but a StatefulSet's own controllers.
+/// Only a StatefulSet's own controllers, without nodes.
 const CONTROLLERS: &str = "statefulset,garbagecollector,resourcequota";
 
 fn set(spec: Value) -> Value {
@@ -49,14 +49,14 @@ impl Running {
         self.settle();
     }
 
-    /// Names with images; `~` marks those that are going.
+    /// Names with images. `~` marks terminating pods.
     fn pods(&self) -> String {
         let mark = |pod: &Value| if pod["metadata"]["deletionTimestamp"].is_null() { "" } else { "~" };
         let show = |pod: &Value| format!("{}={}{}", text(pod, "/metadata/name"), text(pod, "/spec/containers/0/image"), mark(pod));
         self.list(PODS).iter().map(show).collect::<Vec<_>>().join(" ")
     }
 
-    /// Does what a kubelet does, as long as there is something to do: starts pods, ready unless their image says how it fails.
+    /// Acts as a kubelet while there is work: starts pods, which become ready unless their image specifies a failure.
     fn run_pods(&self) {
         for _ in 0..10 {
             let before = self.pods();
@@ -115,7 +115,7 @@ impl Running {
         (text(&condition, "/status").to_owned(), text(&condition, "/reason").to_owned())
     }
 
-    /// How often each reason of Recreate was told.
+    /// The recorded reasons of Recreate events.
     fn told(&self) -> Vec<String> {
         let mut told: Vec<_> =
             self.events().into_iter().map(|(reason, _)| reason).filter(|reason| reason.starts_with("Recreate")).collect();
@@ -299,7 +299,7 @@ fn where_only_the_controllers_know_recreate_it_is_refused() {
 fn a_controller_that_starts_in_the_middle_goes_on_from_there() {
     let running = Running::start("garbagecollector");
     running.create(Some("default"), &set(json!({"updateStrategy": {"type": "Recreate"}})));
-    // As a controller left it that died when it had told the pods to go.
+    // The state after a controller deleted the pods and then crashed.
     for name in ["web-0", "web-1"] {
         let set = running.set();
         let owner =
@@ -349,7 +349,7 @@ fn orphaned_pods_are_taken_over_by_a_successor() {
     assert!(running.list(PODS).iter().all(|pod| pod["metadata"]["ownerReferences"][0]["uid"] == running.set()["metadata"]["uid"]));
 }
 
-/// As upstream does. Else its name would be waited for without end.
+/// As upstream does. Otherwise the set would wait for its name indefinitely.
 #[test]
 fn an_orphaned_pod_that_has_ended_is_taken_over_and_replaced() {
     let running = Running::with_set(json!({}));
