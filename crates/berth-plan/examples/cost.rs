@@ -1,5 +1,6 @@
-//! What a forecast costs: `cost PODS [RUNS]`, or `cost FILE [RUNS]` of what `kubectl get … -o json` has printed of Deployment `web`. Brings a Deployment of so many pods about in a world of the simulation, as a cluster that lives would show it, foretells a
-//! new image for it, and prints how long each run took on the clock and on the processor.
+//! Measures the cost of a forecast: `cost PODS [RUNS]`, or `cost FILE [RUNS]` with the output of `kubectl get … -o json` for Deployment
+//! `web`. With `PODS`, it creates a Deployment of this size in a simulation and takes a snapshot as of a live cluster. It forecasts a new
+//! image, and prints the wall-clock and CPU time of each run.
 #![expect(clippy::disallowed_methods, clippy::disallowed_types, clippy::print_stdout, reason = "the one part that meets the machine")]
 
 use berth_node::Latencies;
@@ -17,7 +18,7 @@ use std::{
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// What a snapshot is of.
+/// The resources of a snapshot.
 const PLURALS: [&str; 6] = ["deployments", "namespaces", "nodes", "pods", "priorityclasses", "replicasets"];
 
 fn main() -> ExitCode {
@@ -45,7 +46,7 @@ fn tell(what: &str, mut took: Vec<Duration>) {
     println!("{what}: median {:.2?} of {} runs; {took:.2?}", took[took.len() / 2], took.len());
 }
 
-/// A cluster that has rolled it out.
+/// A snapshot of a cluster that has rolled out a Deployment of this size.
 fn brought_about(pods: usize) -> Snapshot {
     let latencies = Latencies { start: Duration::from_secs(5), stop: Duration::from_secs(20) };
     let nodes = u32::try_from(pods.div_ceil(100)).unwrap_or(u32::MAX).max(3);
@@ -78,7 +79,7 @@ fn run(snapshot: &Snapshot) -> (Duration, Duration) {
     took
 }
 
-/// How long this thread has run.
+/// The CPU time of this thread.
 fn on_processor() -> Duration {
     let text = fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
     Duration::from_nanos(text.split(' ').next().and_then(|nanos| nanos.parse().ok()).unwrap_or_default())

@@ -1,21 +1,21 @@
-//! How analyses of progressive rollouts are supposed to end: nobody is asked in a forecast.
+//! The assumed results of analyses in progressive rollouts: a forecast sends no requests to providers.
 
 use berth_controllers::analysis::Providers;
 use berth_workloads::analysis::{Answer, NoAnswer, Question};
 use futures::future::BoxFuture;
 
-/// How every analysis ends, as soon as it is asked.
+/// The result of every analysis, as soon as it is requested.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Analyses {
-    /// The rollout goes on.
+    /// The rollout continues.
     #[default]
     Pass,
-    /// It goes back.
+    /// The rollout is rolled back.
     Fail,
 }
 
 impl Analyses {
-    /// In one word.
+    /// The result as one word.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {

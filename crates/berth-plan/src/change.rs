@@ -1,4 +1,4 @@
-//! The change that a forecast is of.
+//! The change that a forecast is about.
 
 use crate::{
     difference::{difference, written},
@@ -10,33 +10,33 @@ use berth_workloads::workload::{WorkloadId, WorkloadKind};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
 
-/// What is changed: manifests are applied, then single workloads edited, then all of them.
+/// The change: manifests are applied, then individual workloads are edited, then all of them.
 #[derive(Clone, Debug, Default)]
 pub struct Change {
-    /// Applied as `kubectl apply` does. Kinds that a forecast does not look at are passed over.
+    /// Applied as by `kubectl apply`. Kinds that forecasts do not use are ignored.
     pub manifests: Vec<Value>,
-    /// Of manifests that name none.
+    /// The namespace of manifests without one.
     pub namespace: String,
-    /// Changes of single workloads.
+    /// Changes of individual workloads.
     pub edits: Vec<Edit>,
-    /// What is changed in all Deployments that are named above.
+    /// The change to all Deployments in manifests and edits.
     pub deployments: Edits,
-    /// What is changed in all StatefulSets that are named above.
+    /// The change to all StatefulSets in manifests and edits.
     pub stateful_sets: Edits,
-    /// What a server says that manifests and edits come to: taken in their place ([`Change::answered`]).
+    /// The server's dry-run results of manifests and edits, which replace them ([`Change::answered`]).
     pub served: Option<Vec<Value>>,
 }
 
 /// A change of one workload.
 #[derive(Clone, Debug)]
 pub struct Edit {
-    /// Which workload.
+    /// The workload.
     pub workload: WorkloadId,
-    /// What is changed.
+    /// The change.
     pub edits: Edits,
 }
 
-/// What is changed in a workload.
+/// The change of a workload.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Edits {
     /// Images by the names of containers.
@@ -54,7 +54,7 @@ fn kind_of(manifest: &Value) -> Option<WorkloadKind> {
     WorkloadKind::of_manifest(manifest["apiVersion"].as_str()?, manifest["kind"].as_str()?)
 }
 
-/// What a change makes of an object; `Null`: it is not there.
+/// The effect of a change on an object. `Null` if the object does not exist.
 pub(crate) struct Changed {
     pub(crate) subject: Subject,
     pub(crate) before: Value,
@@ -62,10 +62,10 @@ pub(crate) struct Changed {
 }
 
 impl Changed {
-    /// Makes a change: one write for each object, so that controllers see nothing that is half changed.
+    /// Makes a change with one write for each object, so that controllers never observe a partial change.
     ///
     /// # Errors
-    /// What the API server would refuse.
+    /// The errors of the API server.
     pub(crate) fn make(all: Vec<Self>, simulation: &mut Simulation) -> Result<(), PlanError> {
         for Self { subject, before, after } in all {
             if before.is_null() {
@@ -78,7 +78,7 @@ impl Changed {
         Ok(())
     }
 
-    /// Whether anything is written.
+    /// Whether a write is necessary.
     pub(crate) fn is_news(&self) -> bool {
         self.before.is_null() || difference(&self.before, &self.after).is_some()
     }
@@ -93,10 +93,10 @@ fn subject(workload: &WorkloadId) -> Subject {
 }
 
 impl Change {
-    /// The workloads that it is about, in order.
+    /// The changed workloads, in order.
     ///
     /// # Errors
-    /// There is none.
+    /// The change contains no workload.
     pub(crate) fn targets(&self) -> Result<Vec<WorkloadId>, PlanError> {
         let of_manifests = self.manifests.iter().filter_map(|manifest| {
             Some(WorkloadId::new(kind_of(manifest)?, self.namespace_of(manifest), manifest["metadata"]["name"].as_str()?))
@@ -112,7 +112,7 @@ impl Change {
         manifest["metadata"]["namespace"].as_str().filter(|namespace| !namespace.is_empty()).unwrap_or(own)
     }
 
-    /// Its manifests, each with its namespace.
+    /// The manifests, each with its namespace.
     pub(crate) fn namespaced(&self) -> Vec<Value> {
         let named = |manifest: &Value| {
             let mut manifest = manifest.clone();
@@ -122,22 +122,22 @@ impl Change {
         self.manifests.iter().filter(|manifest| manifest["metadata"].is_object()).map(named).collect()
     }
 
-    /// The change as a server says that it would come out, by its dry run ([`crate::writes`]).
+    /// Replaces the manifests and edits by the server's dry-run results ([`crate::writes`]).
     #[must_use]
     pub fn answered(self, answers: Vec<Value>) -> Self {
         Self { served: Some(answers), deployments: Edits::default(), stateful_sets: Edits::default(), ..self }
     }
 
-    /// The manifests of kinds that a forecast looks at.
+    /// The manifests of kinds that forecasts use.
     pub(crate) fn known_manifests(&self) -> impl Iterator<Item = &Value> {
         let is_known = |manifest: &&Value| KINDS.iter().any(|kind| kind.is_of(manifest));
         self.manifests.iter().filter(is_known)
     }
 
-    /// What becomes of each object that it is about, in order. Nothing is written.
+    /// The effect on each changed object, in order. Nothing is written.
     ///
     /// # Errors
-    /// A workload that is not there, a container that it does not have; what the API server would refuse.
+    /// A missing workload or container, or an error of the API server.
     pub(crate) fn outcome(&self, simulation: &mut Simulation) -> Result<Vec<Changed>, PlanError> {
         let of_manifests = self.known_manifests().map(|manifest| Subject::of(manifest, self.namespace_of(manifest)));
         let of_targets = self.targets()?.iter().map(subject).collect::<Vec<_>>();
@@ -147,7 +147,7 @@ impl Change {
                 subjects.push(subject);
             }
         }
-        // Step by step in a place of its own, where nobody looks.
+        // Applied step by step in a separate simulation, whose controllers do not run.
         let mut aside = Simulation::new(0, simulation.now(), &simulation.server);
         let before = subjects.iter().map(|subject| simulation.get(subject)).collect::<Result<Vec<_>, _>>()?;
         aside.restore(before.iter().filter(|object| !object.is_null()))?;
@@ -162,7 +162,7 @@ impl Change {
         subjects.into_iter().zip(before).map(outcome).collect()
     }
 
-    /// What is changed in a workload, in a few words.
+    /// The change of a workload, in a few words.
     pub(crate) fn words(&self, workload: &WorkloadId) -> String {
         let is_it = |edit: &&Edit| edit.workload == *workload;
         let applied = |manifest: &&Value| {
@@ -232,7 +232,7 @@ impl Edits {
         }
         if let Some(strategy) = &self.strategy {
             let member = if kind == WorkloadKind::Deployment { "strategy" } else { "updateStrategy" };
-            // The block of figures goes with its type.
+            // The parameters are valid for one type only.
             let mut wanted = json!({"type": strategy});
             if strategy != "RollingUpdate" {
                 wanted["rollingUpdate"] = Value::Null;

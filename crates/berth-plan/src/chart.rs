@@ -1,4 +1,4 @@
-//! Forecasts as pictures: what `berth-chart` draws.
+//! Charts of forecasts, for `berth-chart`.
 
 use crate::{
     change::Change,
@@ -10,17 +10,17 @@ use berth_chart::{Chart, Level, Mark, MarkKind, Pod, Sample};
 use berth_workloads::{pod_state::PodCounts, workload::WorkloadId};
 use std::{collections::BTreeMap, time::Duration};
 
-/// How much of the axis lies behind the end: one part in so many, and a second.
+/// The part of the time axis after the end: the total divided by this, plus a second.
 const BEHIND: u32 = 16;
 
-/// A chart of each workload that the change is about.
+/// A chart of each changed workload.
 #[must_use]
 pub fn charts(forecast: &Forecast, change: &Change) -> Vec<Chart> {
     forecast.workloads.iter().map(|workload| chart(forecast, change, workload)).collect()
 }
 
 impl Alternative {
-    /// A chart of each workload that has its policy.
+    /// A chart of each workload with this policy.
     #[must_use]
     pub fn charts(&self, change: &Change) -> Vec<Chart> {
         let workloads = self.forecast.workloads.iter().filter(|workload| workload.workload.kind == self.kind);
@@ -38,7 +38,7 @@ fn chart(forecast: &Forecast, change: &Change, workload: &WorkloadForecast) -> C
     let end = workload.outcome.ends();
     let WorkloadForecast { workload: id, policy, replicas, .. } = workload;
     let (most, least) = (workload.pods.value, workload.available.value);
-    // Its first line: what stands in the way is among the marks.
+    // Only its first line: the marks contain the obstacles.
     let outcome = End(workload).to_string();
     let outcome = outcome.lines().next().unwrap_or_default();
     Chart {
@@ -55,8 +55,8 @@ fn chart(forecast: &Forecast, change: &Change, workload: &WorkloadForecast) -> C
     }
 }
 
-/// Oldest first: those that are there when the change is made, the less the more is left of them at the end, then those that come. The template's own is the last, whether it
-/// gets pods or not: colours mean the same as in every other picture of the workload.
+/// The revisions, oldest first: those that exist before the change, with the fewest remaining pods first, then the new ones. The template's
+/// own revision is last, with or without pods, so that colors have the same meaning in all charts of the workload.
 pub(crate) fn revisions(lanes: &[Lane], newest: Option<&str>) -> Vec<String> {
     let mut places: BTreeMap<&str, (usize, u32)> = BTreeMap::new();
     for (index, lane) in lanes.iter().enumerate() {
@@ -77,13 +77,13 @@ pub(crate) fn pod(life: &Life, revisions: &[String]) -> Pod {
     Pod { name: life.pod.clone(), revision, states: states.collect() }
 }
 
-/// The change, what goes wrong, and the end.
+/// The marks: the change, the problems and the end.
 fn marks(forecast: &Forecast, change: &Change, workload: &WorkloadForecast) -> Vec<Mark> {
     let mark = |at, kind, text: &str| Mark { at, kind, text: text.to_owned() };
     let words = change.words(&workload.workload);
     let mut marks: Vec<Mark> = Some(mark(Duration::ZERO, MarkKind::Change, &words)).filter(|_| !words.is_empty()).into_iter().collect();
     let is_it = |about: &WorkloadId| *about == workload.workload;
-    // Who shares a quota with others is in their trouble too.
+    // A problem with a quota is marked for all workloads that share it.
     let is_its = |trouble: &&Trouble| trouble.kind == TroubleKind::Quota || trouble.about.as_ref().is_none_or(is_it);
     let troubles = forecast.troubles.iter().filter(is_its);
     marks.extend(troubles.map(|trouble| mark(trouble.at, MarkKind::Trouble, &trouble.text)));
@@ -117,7 +117,7 @@ mod tests {
         assert_eq!(revisions(&lanes, Some("c")), ["a", "b", "c"]);
         assert_eq!(revisions(&lanes[..1], Some("c")), ["a", "b", "c"], "it has no pods as yet");
         assert_eq!(revisions(&lanes, Some("a")), ["b", "c", "a"], "what is gone back to");
-        // What is gone back to was there: it has the most pods at the end.
+        // A rollback target exists before and has the most pods at the end.
         assert_eq!(revisions(&[lane(&[("a", 1), ("b", 3)]), lane(&[("a", 4)])], None), ["b", "a"]);
         assert_eq!(revisions(&[], None), [] as [&str; 0]);
     }

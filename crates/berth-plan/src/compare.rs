@@ -1,4 +1,4 @@
-//! Several forecasts of one change: under other policies, and with other seeds.
+//! Several forecasts of one change: with other policies and with other seeds.
 
 use crate::{
     change::Change,
@@ -13,29 +13,29 @@ use berth_workloads::workload::WorkloadKind;
 use serde::Serialize;
 use std::time::Duration;
 
-/// A forecast under another policy of the workloads of one kind.
+/// A forecast with another policy for the workloads of one kind.
 #[derive(Clone, Debug, Serialize)]
 pub struct Alternative {
     /// The kind of workload that has the policy.
     pub kind: WorkloadKind,
     /// `TerminationComplete`.
     pub policy: &'static str,
-    /// What it would do.
+    /// The forecast.
     pub forecast: Forecast,
 }
 
-/// How long the change takes in so many runs.
+/// The duration of the change in several runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Spread {
-    /// How many runs there were.
+    /// The number of runs.
     pub runs: u64,
-    /// How many of them were complete, or went as far as their owner lets them.
+    /// The number of runs that were complete, or went as far as their owner permits.
     pub complete: u64,
-    /// Half of the complete ones take no longer.
+    /// The median of the complete runs.
     #[serde(rename = "p50Seconds", serialize_with = "seconds")]
     pub p50: Duration,
-    /// 95 of 100 take no longer.
+    /// The 95th percentile of the complete runs.
     #[serde(rename = "p95Seconds", serialize_with = "seconds")]
     pub p95: Duration,
     /// The most pods of any workload in any run, terminating ones included.
@@ -44,7 +44,7 @@ pub struct Spread {
     pub available: u32,
 }
 
-/// The change under each policy of Deployments, and each strategy of StatefulSets that goes on by itself.
+/// Forecasts the change with each policy of Deployments, and with each strategy of StatefulSets that needs no user.
 ///
 /// # Errors
 /// Those of a forecast.
@@ -57,7 +57,8 @@ pub fn compare(snapshot: &Snapshot, change: &Change, suppositions: &Suppositions
         edit(&mut change);
         alternatives.push((kind, policy, change));
     };
-    // Kubernetes' own controllers know neither the policies of Deployments nor a Recreate of StatefulSets, nor do berth's whose gates are off.
+    // Kubernetes' own controllers support neither the policies of Deployments nor Recreate of StatefulSets. With their gates off, berth's
+    // do not either.
     let controllers = suppositions.controllers.unwrap_or_else(|| snapshot.controllers().0);
     let gates = controllers.gates_of(&suppositions.gates.controllers);
     if has(WorkloadKind::Deployment) {
@@ -84,7 +85,7 @@ pub fn compare(snapshot: &Snapshot, change: &Change, suppositions: &Suppositions
     alternatives.into_iter().map(forecast).collect()
 }
 
-/// The change with the seeds from 1 to `runs`; `done` is told after each.
+/// Forecasts the change with the seeds from 1 to `runs`, and calls `done` after each.
 ///
 /// # Errors
 /// Those of a forecast.
@@ -111,7 +112,7 @@ pub fn forecast_many(
     Ok(Spread { runs, complete, p50: percentile(&took, 50), p95: percentile(&took, 95), pods, available })
 }
 
-/// The smallest that is not less than so many of a hundred; nothing, of nothing.
+/// The smallest value that is not less than this percentage of all. Zero without values.
 fn percentile(sorted: &[Duration], of_hundred: usize) -> Duration {
     let rank = (sorted.len() * of_hundred).div_ceil(100);
     sorted.get(rank.saturating_sub(1)).copied().unwrap_or_default()

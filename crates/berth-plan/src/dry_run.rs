@@ -1,4 +1,4 @@
-//! A change as writes, for a live server to say what would become of them: its defaults, its webhooks and its admission count then.
+//! A change as writes for the dry run of a live server, which applies its defaults, webhooks and admission.
 
 use crate::{
     change::{Change, Changed},
@@ -10,31 +10,31 @@ use crate::{
 use berth_identity::{GroupVersionKind, GroupVersionResource};
 use serde_json::Value;
 
-/// A write that a server is asked about.
+/// A write for the dry run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Write {
     /// `apps/v1`, `Deployment`.
     pub kind: GroupVersionKind,
     /// `deployments` of `apps/v1`.
     pub resource: GroupVersionResource,
-    /// Its namespace; `None`: its kind has none.
+    /// Its namespace. `None` if its kind is cluster-scoped.
     pub namespace: Option<String>,
     /// Its name.
     pub name: String,
-    /// What is sent.
+    /// The body.
     pub what: WriteBody,
 }
 
-/// What is sent.
+/// The body of a write.
 #[derive(Clone, Debug, PartialEq)]
 pub enum WriteBody {
-    /// A whole object, which is not there yet.
+    /// A new object.
     Create(Value),
     /// A JSON merge patch.
     Patch(Value),
 }
 
-/// The writes that the change comes to, in order: one for each object that is not as it should be.
+/// The writes of the change, in order: one for each object that differs from its target.
 ///
 /// # Errors
 /// Those of making the change.

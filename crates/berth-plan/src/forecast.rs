@@ -1,4 +1,4 @@
-//! What is told of a change: data, whose JSON is an interface ([`Forecast`] and all in it; docs/how-to/plan.md names the fields).
+//! The result of a forecast: data, whose JSON is an interface ([`Forecast`] and all in it; docs/how-to/plan.md documents the fields).
 
 use crate::{
     pod_timings::Timing,
@@ -13,71 +13,71 @@ use berth_workloads::{
 use serde::Serialize;
 use std::{collections::BTreeMap, time::Duration};
 
-/// What a change will do. Times are counted from when the change is made; in JSON they are seconds.
+/// The effect of a change. Times are relative to the change. In JSON they are seconds.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Forecast {
-    /// What it rests on.
+    /// The assumptions.
     pub supposed: Supposed,
-    /// The workloads that are changed.
+    /// The changed workloads.
     pub workloads: Vec<WorkloadForecast>,
     /// The quotas of their namespaces.
     pub quotas: Vec<QuotaPeak>,
-    /// What nodes have left for more pods, at the least, of each resource that the workloads ask for.
+    /// The minimum free capacity of nodes, for each resource that the workloads request.
     pub nodes: Vec<NodeRoom>,
-    /// What goes wrong, in order of time.
+    /// The problems, in order of time.
     pub troubles: Vec<Trouble>,
-    /// Until everything is as wanted, or nothing more happens.
+    /// The time until every workload is in its desired state, or nothing more happens.
     #[serde(rename = "seconds", serialize_with = "seconds")]
     pub total: Duration,
 }
 
-/// What a forecast rests on.
+/// The assumptions of a forecast.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Supposed {
     /// `berth`, `kubernetes`.
     pub controllers: &'static str,
-    /// By what that was found.
+    /// The evidence for that.
     pub because: String,
-    /// The feature gates of the controllers that are not as by default.
+    /// The feature gates of the controllers that differ from their defaults.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub gates: BTreeMap<Gate, bool>,
-    /// Why the server could not be asked whether it refuses the pods: none is supposed to be.
+    /// Why the server did not check the pods. Then no rejection is assumed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unasked_pods: Option<String>,
-    /// Why the gates are not known, and are supposed to be as by default.
+    /// Why the gates are unknown. Then the defaults are assumed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unknown_gates: Option<String>,
-    /// How each analysis of a progressive rollout ends, at once: `pass`, `fail`; left out where none is asked for.
+    /// The immediate result of each analysis of a progressive rollout: `pass`, `fail`. Left out if no rollout has one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub analysis: Option<&'static str>,
     /// When the snapshot was taken: the time at which the change is made.
     pub at: Timestamp,
-    /// What could not be read, and what stands in its place. Not empty: the plan is partial.
+    /// What could not be read, and its substitute. If it is not empty, the forecast is partial.
     pub missing: Vec<String>,
-    /// Which interleaving.
+    /// The seed of the interleaving.
     pub seed: u64,
 }
 
-/// What becomes of one workload.
+/// The forecast of one workload.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct WorkloadForecast {
-    /// Which workload.
+    /// The workload.
     #[serde(flatten)]
     pub workload: WorkloadId,
-    /// How its pods give way: `RollingUpdate, TerminationComplete`.
+    /// How its pods are replaced: `RollingUpdate, TerminationComplete`.
     pub policy: String,
-    /// How many pods it is to have.
+    /// The desired number of pods.
     pub replicas: i64,
-    /// The most pods that its strategy allows; `None`: it says nothing of that.
+    /// The maximum number of pods of its strategy. `None` if the strategy has none.
     pub most: Option<i64>,
-    /// The fewest available pods that its strategy leaves; `None`: it says nothing of that.
+    /// The minimum number of available pods of its strategy. `None` if the strategy has none.
     pub least: Option<i64>,
     /// How it ends.
     pub outcome: Outcome,
-    /// Whether it ends with another template than that of the change, to which its controller goes back.
+    /// Whether its controller rolls back, so that it ends with another template than that of the change.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub rolled_back: bool,
     /// How long its pods take to start.
@@ -86,21 +86,21 @@ pub struct WorkloadForecast {
     pub stop: Timing,
     /// What happens, in order of time.
     pub steps: Vec<Step>,
-    /// What is waited for on purpose, in order of when it begins.
+    /// Its deliberate waits, in order of their beginning.
     pub waits: Vec<WaitSpan>,
-    /// The most pods there are, terminating ones included.
+    /// The maximum number of pods, including terminating ones.
     pub pods: Peak<u32>,
-    /// The most that terminate at once.
+    /// The maximum number of terminating pods.
     pub terminating: Peak<u32>,
-    /// The fewest that are available.
+    /// The minimum number of available pods.
     pub available: Peak<u32>,
-    /// The most of each resource that its pods hold, terminating ones included: cpu in thousandths of a core, all else in its own unit.
+    /// The maximum use of each resource by its pods, including terminating ones: cpu in millicores, all others in their own units.
     pub resources: BTreeMap<String, Peak<i64>>,
-    /// How many pods of which revision are how far, at each time when that changes; thinned out where that is more than 2,000 times.
+    /// The number of pods in each state and revision, at each time when that changes. Thinned out above 2,000 times.
     pub lanes: Vec<Lane>,
-    /// The life of each pod, in order of when they are first seen; of none where there are more than 64.
+    /// The states of each pod, in order of their creation. Empty for more than 64 pods.
     pub lives: Vec<Life>,
-    /// The revision of its template at the end, whether it has pods or not; `None`: it has none.
+    /// The revision of its template at the end, with or without pods. `None` if it has none.
     #[serde(skip)]
     pub newest: Option<String>,
 }
@@ -109,37 +109,38 @@ pub struct WorkloadForecast {
 #[derive(Clone, Debug, Serialize, PartialEq)]
 #[serde(tag = "is", rename_all = "camelCase")]
 pub enum Outcome {
-    /// As wanted.
+    /// In the desired state.
     Complete {
-        /// When its controller says so.
+        /// When its controller reports it.
         #[serde(rename = "afterSeconds", serialize_with = "seconds")]
         after: Duration,
-        /// When the last pod that it replaced is gone.
+        /// When the last replaced pod is deleted.
         #[serde(rename = "settledAfterSeconds", serialize_with = "seconds")]
         settled_after: Duration,
     },
-    /// As far as its owner lets it go, and all pods that it asks for are available: paused, at a step that waits for somebody, with pods that are deleted by hand.
+    /// As far as its owner permits, with all requested pods available: paused, at a step that waits for a user, or with pods that a user
+    /// deletes.
     Held {
-        /// When its controller has left nothing to do.
+        /// When its controller has nothing more to do.
         #[serde(rename = "afterSeconds", serialize_with = "seconds")]
         after: Duration,
-        /// When the last pod that it replaced, or no longer wants, is gone.
+        /// When the last replaced or surplus pod is deleted.
         #[serde(rename = "settledAfterSeconds", serialize_with = "seconds")]
         settled_after: Duration,
-        /// What holds it, and who ends that.
+        /// What holds it, and who can end that.
         why: Vec<String>,
     },
-    /// Nothing happens any more, and it is not complete.
+    /// Nothing more happens, but it is not complete.
     Stuck {
         /// Since when.
         #[serde(rename = "afterSeconds", serialize_with = "seconds")]
         after: Duration,
-        /// What stands in its way, most telling first.
+        /// The obstacles, most informative first.
         why: Vec<String>,
     },
 }
 
-/// A number at its highest, or lowest.
+/// A maximum or minimum.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Peak<T> {
@@ -150,70 +151,70 @@ pub struct Peak<T> {
     pub at: Duration,
 }
 
-/// One thing that happens.
+/// One step of the rollout.
 #[derive(Clone, Debug, Serialize, PartialEq)]
 #[serde(rename_all = "camelCase")]
 pub struct Step {
     /// When it begins.
     #[serde(rename = "atSeconds", serialize_with = "seconds")]
     pub at: Duration,
-    /// What it is.
+    /// The kind of the step.
     #[serde(flatten)]
     pub kind: StepKind,
-    /// Why, as far as its controller says.
+    /// The controller's reason.
     pub reason: String,
 }
 
-/// What happens in a step.
+/// The kind of a step.
 #[derive(Clone, Debug, Serialize, PartialEq)]
 #[serde(tag = "does", rename_all = "camelCase")]
 pub enum StepKind {
-    /// A ReplicaSet is made.
+    /// A ReplicaSet is created.
     CreateSet {
         /// Its name.
         set: String,
-        /// How many pods it wants.
+        /// The number of its pods.
         replicas: i64,
     },
-    /// A ReplicaSet wants another number of pods.
+    /// A ReplicaSet's size changes.
     Resize {
         /// Its name.
         set: String,
-        /// From so many.
+        /// The former size.
         from: i64,
-        /// To so many.
+        /// The new size.
         to: i64,
     },
-    /// A ReplicaSet is cleaned away.
+    /// A ReplicaSet is cleaned up.
     DeleteSet {
         /// Its name.
         set: String,
     },
-    /// Pods are made.
+    /// Pods are created.
     CreatePods {
-        /// Whose.
+        /// Their owner.
         owner: String,
         /// How many.
         count: u32,
-        /// Their names, where they follow from the owner's: a StatefulSet's.
+        /// Their names, if they follow from the owner's: a StatefulSet's.
         #[serde(skip_serializing_if = "Vec::is_empty")]
         names: Vec<String>,
     },
-    /// Pods are told to go.
+    /// Pods are deleted.
     DeletePods {
-        /// Whose.
+        /// Their owner.
         owner: String,
-        /// Which, in order.
+        /// The pods, in order.
         pods: Vec<Victim>,
     },
 }
 
-/// A pod that goes.
+/// A deleted pod.
 #[derive(Clone, Debug, Serialize, PartialEq, Eq)]
 pub struct Victim {
     /// Its name.
     pub pod: String,
-    /// By which rule it goes and another stays.
+    /// The rule by which it is deleted instead of another.
     pub rule: String,
 }
 
@@ -223,54 +224,54 @@ pub struct Victim {
 pub struct WaitSpan {
     /// Its name for programs.
     pub reason: &'static str,
-    /// What is waited for, as its controller says when it begins.
+    /// The controller's text when the wait begins.
     pub text: String,
     /// When it begins.
     #[serde(rename = "fromSeconds", serialize_with = "seconds")]
     pub from: Duration,
-    /// When it is over; `None`: it is not.
+    /// When it ends. `None` if it does not.
     #[serde(rename = "untilSeconds", serialize_with = "maybe_seconds", skip_serializing_if = "Option::is_none")]
     pub until: Option<Duration>,
 }
 
-/// What becomes of one pod.
+/// The states of one pod.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Life {
-    /// Its name; one that is yet to come of a ReplicaSet will have another.
+    /// Its name. A future pod of a ReplicaSet will have another name.
     pub pod: String,
     /// Its ReplicaSet, or its revision of the StatefulSet.
     pub revision: String,
-    /// How far it is from when on.
+    /// Its states in order of time.
     pub states: Vec<LifeState>,
-    /// When it is gone, or has ended; `None`: it stays.
+    /// When it is deleted or finished. `None` if it remains.
     #[serde(rename = "goneAtSeconds", serialize_with = "maybe_seconds", skip_serializing_if = "Option::is_none")]
     pub gone: Option<Duration>,
 }
 
-/// How far a pod is from then on.
+/// A state of a pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct LifeState {
-    /// From then on.
+    /// Since when.
     #[serde(rename = "atSeconds", serialize_with = "seconds")]
     pub at: Duration,
-    /// How far it is.
+    /// The state.
     pub is: PodState,
 }
 
-/// How many pods of each revision are how far.
+/// The number of pods in each state and revision.
 #[derive(Clone, Debug, Serialize, PartialEq)]
 #[serde(rename_all = "camelCase")]
 pub struct Lane {
-    /// From then on.
+    /// Since when.
     #[serde(rename = "atSeconds", serialize_with = "seconds")]
     pub at: Duration,
     /// By ReplicaSet, or by revision of the StatefulSet.
     pub revisions: BTreeMap<String, PodCounts>,
 }
 
-/// How much of a quota is used at the most.
+/// The maximum use of a quota.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct QuotaPeak {
@@ -278,84 +279,84 @@ pub struct QuotaPeak {
     pub namespace: String,
     /// Its name.
     pub name: String,
-    /// What it bounds: `pods`, `requests.cpu`.
+    /// The limited resource: `pods`, `requests.cpu`.
     pub resource: String,
-    /// The most that is used.
+    /// The maximum use.
     pub used: String,
-    /// The most that may be.
+    /// The limit.
     pub hard: String,
-    /// When that is first reached.
+    /// When the maximum is first reached.
     #[serde(rename = "atSeconds", serialize_with = "seconds")]
     pub at: Duration,
 }
 
-/// What nodes have left.
+/// The free capacity of nodes.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeRoom {
-    /// Of what.
+    /// The resource.
     pub resource: String,
-    /// How much all nodes that take pods have together: cpu in thousandths of a core.
+    /// The total of all schedulable nodes: cpu in millicores.
     pub allocatable: i64,
-    /// The least that is left of it, on all of them together.
+    /// The minimum free total.
     pub least_free: Peak<i64>,
 }
 
-/// Something that goes wrong.
+/// A problem.
 #[derive(Clone, Debug, Serialize, PartialEq)]
 #[serde(rename_all = "camelCase")]
 pub struct Trouble {
-    /// What it is.
+    /// The kind of the problem.
     pub kind: TroubleKind,
-    /// When it is first seen.
+    /// When it first occurs.
     #[serde(rename = "atSeconds", serialize_with = "seconds")]
     pub at: Duration,
-    /// What there is to say of it. It may hold control characters of a cluster's object.
+    /// The text. It can contain control characters from an object of the cluster.
     pub text: String,
-    /// Whose it is; `None`: of no workload in particular.
+    /// Its workload. `None` if it concerns no workload in particular.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub about: Option<WorkloadId>,
 }
 
-/// What goes wrong.
+/// The kind of a problem.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum TroubleKind {
-    /// A quota refuses a pod.
+    /// A quota rejects a pod.
     Quota,
-    /// Another rule of the API server refuses a pod.
+    /// Another rule of the API server rejects a pod.
     Refused,
-    /// No node takes a pod.
+    /// No node fits a pod.
     Unschedulable,
-    /// Fewer pods are available than a budget, or the strategy, promises.
+    /// Fewer pods are available than a budget or the strategy requires.
     Unavailable,
     /// The progress deadline passes.
     Deadline,
     /// The rollout never completes.
     Never,
-    /// The template fails, and the controller goes back to another.
+    /// The template fails, and the controller rolls back.
     RolledBack,
 }
 
-/// What makes a plan fail, if somebody asks for it (`--fail-on`).
+/// Conditions that make `berth plan` fail if the user selects them (`--fail-on`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Failure {
-    /// A quota refuses a pod.
+    /// A quota rejects a pod.
     Quota,
-    /// The API server refuses a pod, or a ReplicaSet, for another reason.
+    /// The API server rejects a pod or a ReplicaSet for another reason.
     Refused,
-    /// No node takes a pod.
+    /// No node fits a pod.
     Unschedulable,
-    /// Fewer pods are available than a budget, or the strategy, promises.
+    /// Fewer pods are available than a budget or the strategy requires.
     Unavailable,
-    /// The progress deadline passes, a rollout that nobody holds never completes, or it is rolled back.
+    /// The progress deadline passes, a rollout that no user holds never completes, or it is rolled back.
     Deadline,
-    /// There are more pods, terminating ones included, than `replicas + maxSurge`.
+    /// The number of pods, including terminating ones, exceeds `replicas + maxSurge`.
     Bound,
 }
 
 impl Forecast {
-    /// Why it fails, if it does: a sentence for each thing that is asked for and happens.
+    /// Why the forecast fails: a sentence for each selected condition that occurs.
     #[must_use]
     pub fn failures(&self, on: &[Failure]) -> Vec<String> {
         let of = |kinds: &[TroubleKind]| -> Vec<String> {
@@ -380,7 +381,7 @@ impl Forecast {
 }
 
 impl Outcome {
-    /// When everything is as it will stay.
+    /// When the workload reaches its final state.
     #[must_use]
     pub fn ends(&self) -> Duration {
         match self {

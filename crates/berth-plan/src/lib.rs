@@ -1,11 +1,11 @@
-//! What a change of Deployments and StatefulSets will do, told before it is made.
+//! Forecasts the effect of a change of Deployments and StatefulSets.
 //!
-//! [`forecast`] puts a [`Snapshot`] of a cluster into a store, makes the [`Change`] there, and lets the controllers, the scheduler and the API rules that
-//! `berth up` runs go on from it in virtual time, over simulated nodes whose pods take as long as pods of the cluster did. What then happens is the
-//! [`Forecast`]: data. There is no other model: nothing in this crate decides about a workload, and a check of the tree keeps it so.
+//! [`forecast`] puts a [`Snapshot`] of a cluster into a store and makes the [`Change`] there. The controllers, the scheduler and the API
+//! rules of `berth up` then continue in virtual time, over simulated nodes whose pods take as long as the cluster's pods did. The result is
+//! the [`Forecast`]: data. There is no other model: this crate makes no decisions about workloads, and `cargo xtask tidy` enforces that.
 //!
-//! Pure but for the time that it takes: no clock, no IO, no randomness but the seed's. Start with [`forecast`], then `simulation.rs` (the simulated cluster)
-//! and `observer.rs` (what a forecast reads of it).
+//! The crate is pure except for its CPU time: no clock, no IO, and no randomness except the seed's. Start with [`forecast`], then read
+//! `simulation.rs` (the simulated cluster) and `observer.rs` (what a forecast reads of it).
 
 mod analyses;
 mod asked_pods;

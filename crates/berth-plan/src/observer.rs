@@ -28,18 +28,18 @@ use std::{
     time::Duration,
 };
 
-/// What happens within this time and is of one kind is one step.
+/// Events of one kind within this time are one step.
 const ONE_STEP: Duration = Duration::from_millis(150);
-/// How long a rollout may stand still where it has no deadline, beyond what its pods take.
+/// How long a rollout without a deadline may make no progress, in addition to the time of its pods.
 const PATIENCE: Duration = Duration::from_secs(600);
 
-/// What was observed since the change.
+/// The observations since the change.
 pub(crate) struct Observer {
     gates: FeatureGates,
     log: Arc<ControllerLog>,
     pub(crate) began: Timestamp,
     pub(crate) tracked: Vec<TrackedWorkload>,
-    /// What there was before the change, by key: plural and JSON.
+    /// The objects before the change, by key: plural and JSON.
     before: BTreeMap<String, (String, Arc<Entry>)>,
     is_begun: bool,
     sets: BTreeMap<Uid, Set>,
@@ -48,12 +48,12 @@ pub(crate) struct Observer {
     ripening: BTreeSet<(Timestamp, Uid)>,
     pub(crate) nodes: Nodes,
     quotas: BTreeMap<(ObjectKey, String), Quota>,
-    /// How many warnings were taken in.
+    /// The number of processed warnings.
     heard: usize,
-    /// Budgets that had fewer pods than they demand before the change.
+    /// Budgets that had fewer pods than they require before the change.
     short: BTreeSet<ObjectKey>,
     pub(crate) troubles: Vec<Trouble>,
-    /// When something happened last that brings a rollout forward.
+    /// When a rollout last progressed.
     pub(crate) progressed: Timestamp,
 }
 
@@ -61,7 +61,7 @@ struct Set {
     name: String,
     target: Option<usize>,
     replicas: i64,
-    /// Of the revision that it keeps.
+    /// The number of its revision.
     number: Option<RolloutRevision>,
 }
 
@@ -72,7 +72,7 @@ struct Pod {
     revision: String,
     state: Option<PodState>,
     is_terminating: bool,
-    /// One that crashes and comes back brings nothing forward.
+    /// A pod that crashes and restarts is not progress.
     was_available: bool,
     ripe_at: Option<Timestamp>,
     node: NodeName,
@@ -133,13 +133,13 @@ impl Observer {
         }
     }
 
-    /// The change is about to be made: what there is now is where it begins.
+    /// Starts the forecast with the present objects, right before the change.
     ///
-    /// `known` gives the object that an entry's value is, where it need not be read.
+    /// `known` returns the decoded object of an entry's value, if it has it.
     pub(crate) fn begin(&mut self, now: Timestamp, known: impl Fn(&Entry) -> Option<Arc<dyn Object>>) {
         (self.began, self.progressed) = (now, now);
         let before = std::mem::take(&mut self.before);
-        // Owners before what they own.
+        // Owners come before the objects that they own.
         for plural in ["nodes", "resourcequotas", "poddisruptionbudgets", "deployments", "statefulsets", "replicasets", "pods"] {
             for (_, entry) in before.values().filter(|(of, _)| of == plural) {
                 self.put(plural, &Version { entry, object: known(entry).as_ref() }, now);
@@ -153,7 +153,7 @@ impl Observer {
         self.note_room(Duration::ZERO);
     }
 
-    /// Takes in one change of the store.
+    /// Records one change of the store.
     pub(crate) fn take_in(&mut self, plural: &str, changed: &Changed, now: Timestamp) {
         let event = &*changed.event;
         let entry = &event.entry;
@@ -172,7 +172,7 @@ impl Observer {
         }
     }
 
-    /// The reason of the controller that made a change of a ReplicaSet.
+    /// The controller's reason for a change of a ReplicaSet.
     fn reason(&self, set: ObjectKey, change: SetChange) -> String {
         self.log.observations().take_reason(set, change)
     }
@@ -242,7 +242,7 @@ impl Observer {
         self.judge(index, at);
     }
 
-    /// Whether the rollout goes no further now, and nothing of it goes on.
+    /// Records the end of a rollout if it goes no further and none of its actions is in progress.
     fn judge(&mut self, index: usize, at: Duration) {
         let sizes = || self.sets.values().filter(|set| set.target == Some(index)).map(|set| set.replicas).sum();
         let end = self.tracked[index].end(sizes, &self.gates);
@@ -337,7 +337,7 @@ impl Observer {
     }
 
     fn new_pod(&self, view: &PodView, version: &Version<'_>) -> Pod {
-        // What has ended stays as an object, and holds nothing.
+        // A finished pod still exists as an object, but uses no resources.
         let asks = || version.view().map(|info: PodInfo| info.requests).unwrap_or_default();
         let requests = if view.phase.is_finished() { Amounts::default() } else { asks() };
         let owner = view.meta.controller().map(|owner| Uid::from(owner.uid.clone())).unwrap_or_default();
@@ -366,7 +366,7 @@ impl Observer {
         }
     }
 
-    /// What it holds is free again.
+    /// Releases its resources.
     fn give_back(&mut self, pod: &mut Pod) {
         self.nodes.give_back(&pod.node, &pod.requests);
         if let Some(index) = pod.target {
@@ -390,14 +390,14 @@ impl Observer {
         self.judge(index, at);
     }
 
-    /// A pod goes from its state to another; `None`: it is not there.
+    /// Moves a pod from its state to another. `None` if it no longer exists.
     fn count(&mut self, index: usize, uid: &Uid, pod: &Pod, to: Option<PodState>, at: Duration) {
         let tally = &mut self.tracked[index].tally;
         tally.change(&pod.revision, pod.state, to, at);
         tally.follow(uid, &pod.name, &pod.revision, to, at);
     }
 
-    /// Pods become available by time alone.
+    /// Records pods that have become available by time alone.
     pub(crate) fn ripen(&mut self, now: Timestamp) {
         while let Some((ripe, uid)) = self.ripening.first().filter(|(ripe, _)| *ripe <= now).cloned() {
             self.ripening.pop_first();
@@ -446,7 +446,7 @@ impl Observer {
         }
     }
 
-    /// Of the workload with that index; `None`: of none in particular.
+    /// Records a problem of the workload with that index. `None` for a problem of no workload in particular.
     pub(crate) fn trouble(&mut self, kind: TroubleKind, at: Duration, workload: Option<usize>, text: String) {
         let about = workload.map(|index| self.tracked[index].id.clone());
         if self.is_begun && !self.troubles.iter().any(|known| (known.kind, &known.text, &known.about) == (kind, &text, &about)) {
@@ -454,7 +454,7 @@ impl Observer {
         }
     }
 
-    /// Adds to the step that goes on, or begins one.
+    /// Adds to the present step, or begins a new one.
     fn step(&mut self, target: usize, kind: StepKind, reason: String, now: Timestamp) {
         if !self.is_begun {
             return;
@@ -482,7 +482,7 @@ impl Observer {
         steps.push(Step { at, kind, reason });
     }
 
-    /// Of what the workloads ask for.
+    /// Records the free capacity for the resources that the workloads request.
     fn note_room(&mut self, at: Duration) {
         if !self.is_begun {
             return;
@@ -491,7 +491,7 @@ impl Observer {
         self.nodes.note(asked, at);
     }
 
-    /// Takes in what controllers have reported since.
+    /// Processes the new reports of the controllers.
     pub(crate) fn read_log(&mut self) {
         let log = Arc::clone(&self.log);
         let observations = &mut *log.observations();
@@ -514,12 +514,12 @@ impl Observer {
         }
     }
 
-    /// The place of a workload of the change, once the change is made.
+    /// The index of a changed workload, once the change is made.
     fn index_of(&self, workload: &WorkloadId) -> Option<usize> {
         self.tracked.iter().position(|tracked| tracked.id == *workload).filter(|_| self.is_begun)
     }
 
-    /// Takes in objects of the workloads that could not be created.
+    /// Processes rejected objects of the workloads.
     fn take_rejections(&mut self, observations: &mut Observations) {
         for rejection in std::mem::take(&mut observations.rejections) {
             let Some(index) = self.workload_of(&rejection.about).filter(|_| self.began <= rejection.at) else { continue };
@@ -535,7 +535,7 @@ impl Observer {
         }
     }
 
-    /// Takes in the warnings about the workloads and their objects.
+    /// Processes the warnings about the workloads and their objects.
     fn take_warnings(&mut self, observations: &Observations) {
         for (time, event) in &observations.warnings[self.heard.min(observations.warnings.len())..] {
             let about = &event["involvedObject"];
@@ -547,7 +547,7 @@ impl Observer {
                 "AutomaticRollbackSkipped" | "RollbackFailed" => TroubleKind::Never,
                 _ => continue,
             };
-            // The names of a ReplicaSet's pods are not known before.
+            // The names of a ReplicaSet's pods are not predictable.
             let name = || about["name"].as_str().unwrap_or_default().to_owned();
             let whose = self.pods.get(&uid).map_or_else(name, |pod| format!("a pod of {}", pod.owner));
             let about = if kind == TroubleKind::Unschedulable { format!("no node fits {whose}: ") } else { format!("{whose}: ") };
@@ -556,7 +556,7 @@ impl Observer {
         self.heard = observations.warnings.len();
     }
 
-    /// Records the first trouble of this kind about this object: later ones have other figures only.
+    /// Records the first problem of this kind about this object. Later ones differ only in their figures.
     fn first_trouble(&mut self, kind: TroubleKind, at: Duration, index: usize, (about, message): (String, &str)) {
         let workload = Some(&self.tracked[index].id);
         if !self.troubles.iter().any(|known| known.kind == kind && known.about.as_ref() == workload && known.text.starts_with(&about)) {
@@ -564,7 +564,7 @@ impl Observer {
         }
     }
 
-    /// Which workload it is, or is a pod or a set of.
+    /// The index of the workload with this uid, or with this pod or set.
     fn workload_of(&self, uid: &Uid) -> Option<usize> {
         let of_set = self.sets.get(uid).and_then(|set| set.target);
         let of_pod = || self.pods.get(uid).and_then(|pod| pod.target);
@@ -586,7 +586,7 @@ impl Observer {
         }
     }
 
-    /// The revision of a workload's template, as its pods are told by it.
+    /// The revision of a workload's template, in the form that its pods refer to.
     pub(crate) fn newest(&self, index: usize) -> Option<String> {
         if let LiveWorkload::StatefulSet(view) = &self.tracked[index].view {
             return Some(view.status.update_revision.clone()).filter(|name| !name.is_empty());
@@ -595,12 +595,12 @@ impl Observer {
         own.max_by_key(|set| set.number).map(|set| set.name.clone())
     }
 
-    /// Whether nothing is left to follow.
+    /// Whether all workloads have settled.
     pub(crate) fn is_settled(&self) -> bool {
         self.tracked.iter().all(|tracked| tracked.settled.is_some())
     }
 
-    /// How long nothing may happen until nothing more will. `slowest` is how long pods take to start or to stop.
+    /// After this time without events, nothing more will happen. `slowest` is how long pods take to start or to stop.
     pub(crate) fn patience(&self, slowest: Duration) -> Duration {
         self.tracked.iter().map(|tracked| tracked.view.patience()).max().unwrap_or_default() + slowest + PATIENCE
     }
@@ -630,7 +630,7 @@ struct Named {
     name: String,
 }
 
-/// An event as the readers of causes have it.
+/// The events as views, for the evaluation of causes.
 pub(crate) fn warning_views(observations: &Observations) -> Vec<Arc<EventView>> {
     let view = |event: &Value| EventView::decode(event.to_string().as_bytes()).ok();
     observations.warnings.iter().filter_map(|(_, event)| view(event)).map(Arc::new).collect()

@@ -1,4 +1,5 @@
-//! What each pod does on its simulated node: as long as pods of its workload took, and as far as the snapshot's pods are already.
+//! The behavior of each pod on its simulated node: its times are those of its workload's pods, and pods of the snapshot continue from their
+//! state.
 
 use crate::{
     pod_timings::{Timings, annotated, workloads_by_pod_name},
@@ -18,32 +19,32 @@ use std::{
     time::Duration,
 };
 
-/// Longer than a pod takes to become ready, beyond what others took: one that is not by then never is.
+/// How long a pod may take to become ready in addition to the time of others. After that it never does.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Longer than any grace period: the pod goes when that ends.
+/// Longer than any grace period, which therefore determines the end of the pod.
 const FOR_EVER: Duration = Duration::from_secs(10 * 365 * 86_400);
 
-/// What is known of pods.
+/// What is known about pods.
 pub(crate) struct PodBehaviors {
     pub(crate) timings: BTreeMap<WorkloadId, Timings>,
-    /// Of all other pods.
+    /// The timings of all other pods.
     pub(crate) others: Timings,
-    /// 0: all take as long as is typical.
+    /// With 0, all pods take the typical time.
     pub(crate) seed: u64,
-    /// Whether it is known which ConfigMaps and Secrets exist: then nodes find out what pods lack.
+    /// Whether the existing ConfigMaps and Secrets are known. Then nodes detect missing ones.
     pub(crate) knows_references: bool,
 }
 
 /// One pod of the snapshot.
 #[derive(Clone, Copy, Default)]
 struct Known {
-    /// When it is gone, if it is told to go.
+    /// When its deletion ends, if it is terminating.
     gone_at: Option<Timestamp>,
     fails: Option<Failure>,
 }
 
 impl PodBehaviors {
-    /// The nodes of the snapshot; `begins` is when their pods go on, `objects` are the ConfigMaps and Secrets that are known.
+    /// The nodes of the snapshot. Their pods continue at `begins`, and `objects` contains the known ConfigMaps and Secrets.
     pub(crate) fn nodes(self, snapshot: &Snapshot, begins: Timestamp, objects: KnownObjects) -> ForeignNodes {
         let pods = || snapshot.of_kinds(&["Pod"]);
         let known: BTreeMap<String, Known> = pods().filter_map(|pod| Some((uid(pod)?.to_owned(), self.known(pod, snapshot.at)))).collect();
@@ -56,7 +57,7 @@ impl PodBehaviors {
         let failing = self.failing_owners(snapshot);
         let habits = move |pod: &KubeletPod| {
             let known = known.get(&*pod.uid).copied();
-            // How long a run takes is not known of another cluster: it is still there.
+            // The duration of another cluster's pods is unknown, so the pod keeps running.
             let mut behaviour = Behavior { completes: false, ..Behavior::of(pod, self.latencies(pod), &missing) };
             if let Some(gone_at) = known.and_then(|known| known.gone_at) {
                 behaviour.terminates_after = since(begins, gone_at);
@@ -85,7 +86,7 @@ impl PodBehaviors {
         Known { gone_at: self.gone_at(pod, at), fails: self.fails(pod, at) }
     }
 
-    /// A pod that takes longer than others did has its whole grace period.
+    /// A terminating pod that takes longer than others did uses its whole grace period.
     fn gone_at(&self, pod: &Value, at: Timestamp) -> Option<Timestamp> {
         let told = told_to_go(pod)?;
         let (namespace, name) = (pod["metadata"]["namespace"].as_str()?, pod["metadata"]["name"].as_str()?);
@@ -111,7 +112,7 @@ impl PodBehaviors {
         (!ready && is_late && runs && told_to_go(pod).is_none()).then_some(Failure::NeverReady)
     }
 
-    /// Owners of which some pod fails and none is ready, with how it fails: pods that they make will do the same.
+    /// Owners with a failing pod and without a ready one, and the kind of failure: their new pods will fail alike.
     fn failing_owners(&self, snapshot: &Snapshot) -> BTreeMap<(String, String), Failure> {
         let mut found: BTreeMap<(String, String), Option<Failure>> = BTreeMap::new();
         for pod in snapshot.of_kinds(&["Pod"]) {
@@ -142,7 +143,7 @@ fn missing_images(pod: &Value) -> Vec<String> {
     names.filter_map(image).collect()
 }
 
-/// A number that depends on all of the text and the seed. FNV-1a.
+/// A hash of the text and the seed. FNV-1a.
 fn mixed(text: &str, seed: u64) -> u64 {
     let bytes = text.bytes().chain(seed.to_le_bytes());
     bytes.fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)) >> 7

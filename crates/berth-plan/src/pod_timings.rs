@@ -1,4 +1,4 @@
-//! How long a workload's pods take to start and to stop, as far as the snapshot tells.
+//! How long a workload's pods take to start and to stop, as far as the snapshot shows.
 
 use crate::{
     snapshot::{Snapshot, entries, told_to_go},
@@ -14,47 +14,47 @@ use serde::Serialize;
 use serde_json::Value;
 use std::{collections::BTreeMap, time::Duration};
 
-/// How long a pod is supposed to take to start where nothing is known.
+/// The assumed start time of a pod if nothing is known.
 const START: Duration = Duration::from_secs(10);
-/// The grace period of a pod that names none.
+/// The grace period of a pod that specifies none.
 const GRACE_SECONDS: u64 = 30;
 
-/// How long something takes.
+/// A duration, from samples.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Timing {
-    /// As long as half of the pods did at the most.
+    /// The median.
     #[serde(rename = "typicalSeconds", serialize_with = "seconds")]
     pub typical: Duration,
-    /// As long as the quickest did.
+    /// The minimum.
     #[serde(rename = "fastestSeconds", serialize_with = "seconds")]
     pub fastest: Duration,
-    /// As long as the slowest did.
+    /// The maximum.
     #[serde(rename = "slowestSeconds", serialize_with = "seconds")]
     pub slowest: Duration,
-    /// How many there were.
+    /// The number of samples.
     pub samples: usize,
-    /// By what it is known.
+    /// The source of the samples.
     pub source: Source,
     #[serde(skip)]
     all: Vec<Duration>,
 }
 
-/// By what a time is known.
+/// The source of a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Source {
-    /// The workload's pods, as they are.
+    /// The state of the workload's pods.
     Pods,
     /// Events of its pods.
     Events,
-    /// Somebody has said so.
+    /// The user.
     Given,
-    /// Annotations `sim.berth.dev/…` of the workload's template, which count more than all else.
+    /// Annotations `sim.berth.dev/…` of the workload's template, which have precedence.
     Annotations,
-    /// Nothing: pods take their whole grace period.
+    /// No source: pods take their whole grace period.
     GracePeriod,
-    /// Nothing.
+    /// No source.
     Supposed,
 }
 
@@ -73,35 +73,35 @@ impl Timing {
         Some(Self { typical: all[(all.len() - 1) / 2], fastest, slowest, samples: all.len(), source, all })
     }
 
-    /// As long as one of the pods did, chosen by `draw`; `None`: as long as is typical.
+    /// The time of one sample, which `draw` selects. The typical time for `None`.
     pub(crate) fn drawn(&self, draw: Option<u64>) -> Duration {
         let Some((draw, count)) = draw.zip(u64::try_from(self.all.len()).ok().filter(|count| *count > 0)) else { return self.typical };
         usize::try_from(draw % count).map_or(self.typical, |index| self.all[index])
     }
 }
 
-/// Start and stop of the pods of one workload.
+/// The start and stop times of one workload's pods.
 #[derive(Clone, Debug)]
 pub(crate) struct Timings {
     pub(crate) start: Timing,
     pub(crate) stop: Timing,
 }
 
-/// What the snapshot tells of each workload's pods.
+/// The samples of each workload in the snapshot.
 #[derive(Debug, Default)]
 pub(crate) struct LearnedTimings {
     starts: BTreeMap<WorkloadId, Vec<Duration>>,
     stops: BTreeMap<WorkloadId, Vec<Duration>>,
-    /// By events.
+    /// From events.
     told_starts: BTreeMap<WorkloadId, Vec<Duration>>,
     told_stops: BTreeMap<WorkloadId, Vec<Duration>>,
     graces: BTreeMap<WorkloadId, u64>,
-    /// By annotations of templates: to start, to stop.
+    /// From annotations of templates: to start, to stop.
     annotated: BTreeMap<WorkloadId, (Option<Duration>, Option<Duration>)>,
 }
 
 impl LearnedTimings {
-    /// `coming` are manifests of the change: their pods start, those of the snapshot stop.
+    /// `coming` contains the manifests of the change: their pods start, and those of the snapshot stop.
     pub(crate) fn from(snapshot: &Snapshot, coming: &[Value]) -> Self {
         let mut learned = Self::default();
         for pod in snapshot.of_kinds(&["Pod"]) {
@@ -134,7 +134,8 @@ impl LearnedTimings {
         learned
     }
 
-    /// From being scheduled to the start of containers, and from their deletion until they are gone, of pods that may be gone.
+    /// Takes samples from events about pods that may be deleted: from scheduling to the start of containers, and from the deletion to its
+    /// end.
     fn take_events(&mut self, snapshot: &Snapshot) {
         let events: Vec<OfPod<'_>> = snapshot.of_kinds(&["Event"]).filter_map(OfPod::read).collect();
         self.take_starts(&events);
@@ -156,12 +157,12 @@ impl LearnedTimings {
         let pods: Vec<Living<'_>> = snapshot.of_kinds(&["Pod"]).filter_map(Living::read).collect();
         let living: Vec<Living<'_>> = pods.iter().copied().chain(named(events, "Scheduled").map(OfPod::living)).collect();
         for (uid, event) in killed(events).into_iter().filter(|(uid, _)| pods.iter().all(|pod| pod.uid != *uid)) {
-            // Another of its name is created once it is gone; that it is gone by now is known of all.
+            // A pod of the same name is created after its deletion. All other pods are known to be deleted by now.
             let successors = living.iter().filter(|pod| pod.uid != uid && (pod.namespace, pod.name) == (event.namespace, event.name));
             let gone_by = successors.map(|pod| pod.since).filter(|since| event.at <= *since).min().unwrap_or(snapshot.at);
             for key in workloads_by_pod_name(event.namespace, event.name) {
                 let (took, grace) = (since(event.at, gone_by), self.graces.get(&key).copied().unwrap_or(GRACE_SECONDS));
-                // Longer ago than that says nothing.
+                // A longer time is no evidence.
                 if took <= Duration::from_secs(grace) {
                     self.told_stops.entry(key).or_default().push(took);
                 }
@@ -169,12 +170,12 @@ impl LearnedTimings {
         }
     }
 
-    /// The times of a workload of which nothing is known.
+    /// The times of a workload without any samples.
     pub(crate) fn of_any(&self, start: Option<Duration>, stop: Option<Duration>) -> Timings {
         self.of(&WorkloadId::new(WorkloadKind::Deployment, "", ""), start, stop)
     }
 
-    /// What is known of a workload, or said.
+    /// The times of a workload: from annotations, the user or samples.
     pub(crate) fn of(&self, key: &WorkloadId, start: Option<Duration>, stop: Option<Duration>) -> Timings {
         let samples = |of: &BTreeMap<WorkloadId, Vec<Duration>>, source| Timing::of(of.get(key).cloned().unwrap_or_default(), source);
         let learned_start = || samples(&self.starts, Source::Pods).or_else(|| samples(&self.told_starts, Source::Events));
@@ -201,7 +202,7 @@ fn named<'e, 'a>(events: &'e [OfPod<'a>], reason: &'static str) -> impl Iterator
     events.iter().filter(move |event| event.reason == reason)
 }
 
-/// The first event of each pod that says that its deletion began. A container that is restarted is killed too, with another message.
+/// The first event of each pod about its deletion. The event about a restart of a container has another message.
 fn killed<'e, 'a>(events: &'e [OfPod<'a>]) -> BTreeMap<&'a str, &'e OfPod<'a>> {
     let mut killed: BTreeMap<&str, &OfPod<'_>> = BTreeMap::new();
     for event in named(events, "Killing").filter(|event| event.message.starts_with("Stopping container ")) {
@@ -223,7 +224,7 @@ struct OfPod<'a> {
     at: Timestamp,
 }
 
-/// A pod that was there at some time.
+/// A pod that existed at some time.
 #[derive(Clone, Copy)]
 struct Living<'a> {
     namespace: &'a str,
@@ -260,7 +261,7 @@ impl<'a> Living<'a> {
     }
 }
 
-/// What an annotation of a pod, or of a template, says.
+/// The duration in an annotation of a pod or a template.
 pub(crate) fn annotated(pod: &Value, key: &str) -> Option<Duration> {
     let said = pod["metadata"]["annotations"][key].as_str()?;
     spread(&BTreeMap::from([(key.to_owned(), said.to_owned())]), key).map(Spread::middle)
@@ -280,7 +281,7 @@ pub(crate) fn id_of(workload: &Value) -> Option<WorkloadId> {
     Some(WorkloadId::new(WorkloadKind::named(workload["kind"].as_str()?)?, namespace.as_str().unwrap_or("default"), name.as_str()?))
 }
 
-/// The workload that a pod's owner belongs to, by its name.
+/// The workload of a pod, derived from its owner's name.
 pub(crate) fn workload_of(pod: &Value) -> Option<WorkloadId> {
     let owner = entries(&pod["metadata"]["ownerReferences"]).find(|owner| owner["controller"] == true)?;
     let namespace = pod["metadata"]["namespace"].as_str()?;
@@ -292,7 +293,7 @@ pub(crate) fn workload_of(pod: &Value) -> Option<WorkloadId> {
     }
 }
 
-/// The workloads that a pod of this name may be of.
+/// The workloads that a pod of this name may belong to.
 pub(crate) fn workloads_by_pod_name(namespace: &str, pod: &str) -> Vec<WorkloadId> {
     let Some((owner, last)) = pod.rsplit_once('-') else { return Vec::new() };
     let mut keys = Vec::new();
@@ -309,7 +310,7 @@ fn condition<'a>(pod: &'a Value, name: &str) -> Option<&'a Value> {
     entries(&pod["status"]["conditions"]).find(|condition| condition["type"] == name && condition["status"] == "True")
 }
 
-/// From having a node to being ready, of a pod that was never restarted.
+/// The time from scheduling to readiness of a pod that was never restarted.
 fn start_of(pod: &Value) -> Option<Duration> {
     let restarted = entries(&pod["status"]["containerStatuses"]).any(|status| status["restartCount"].as_i64().unwrap_or(0) > 0);
     let ready = condition(pod, "Ready").filter(|_| !restarted)?;
@@ -318,7 +319,7 @@ fn start_of(pod: &Value) -> Option<Duration> {
     Some(since(from, time(&ready["lastTransitionTime"])?))
 }
 
-/// From its deletion to the end of its last container, of a pod that something still holds.
+/// The time from deletion to the end of the last container, for a pod that still exists.
 fn stop_of(pod: &Value) -> Option<Duration> {
     let told = told_to_go(pod)?;
     let ended = entries(&pod["status"]["containerStatuses"]).map(|status| time(&status["state"]["terminated"]["finishedAt"]));
@@ -368,7 +369,7 @@ mod tests {
         assert_eq!(LearnedTimings::default().of(&web(), None, None).start.source, Source::Supposed);
     }
 
-    /// A StatefulSet's pods have the same names again; of the others it is known that they are gone by now.
+    /// A StatefulSet's pods have the same names again. The other pods are known to be deleted by now.
     #[test]
     fn events_tell_how_long_pods_took_that_are_gone() {
         let event = |reason: &str, message: &str, pod: &str, uid: &str, second: i64| {

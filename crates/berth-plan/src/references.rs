@@ -1,4 +1,4 @@
-//! The ConfigMaps and Secrets that the workloads of a change reference, and those that it applies.
+//! The ConfigMaps and Secrets that the workloads of a change reference, and those that the change applies.
 
 use crate::{change::Change, snapshot::Snapshot};
 use berth_api::k8s_openapi::api::core::v1::PodSpec;
@@ -9,7 +9,8 @@ use serde_json::Value;
 use std::collections::BTreeSet;
 
 impl Change {
-    /// The ConfigMaps and Secrets without which pods of its workloads do not start. A caller reads them and tells [`crate::Suppositions`].
+    /// The ConfigMaps and Secrets that pods of the changed workloads need to start. A caller reads them and adds them to
+    /// [`crate::Suppositions`].
     #[must_use]
     pub fn references(&self, snapshot: &Snapshot) -> BTreeSet<(GroupResource, ObjectKey)> {
         let edited = self.edits.iter().filter_map(|edit| {
@@ -23,7 +24,7 @@ impl Change {
         edited.chain(applied).flat_map(|(namespace, workload)| of_template(namespace, &workload["spec"]["template"]["spec"])).collect()
     }
 
-    /// What is known, and the ConfigMaps and Secrets that the change applies.
+    /// `known`, and the ConfigMaps and Secrets that the change applies.
     pub(crate) fn with_applied(&self, known: &KnownObjects) -> KnownObjects {
         let mut all = known.clone();
         for manifest in &self.manifests {
@@ -37,7 +38,7 @@ impl Change {
             match all.get_mut(&key) {
                 Some(KnownObject::Keys(keys)) => keys.extend(keys_of(manifest)),
                 Some(missing @ KnownObject::Missing) => *missing = KnownObject::Keys(keys_of(manifest).collect()),
-                // What else it has in the cluster is not known.
+                // The other keys of the existing object are unknown.
                 Some(KnownObject::Exists) | None => (),
             }
         }

@@ -28,55 +28,55 @@ use berth_workloads::{
 };
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-/// How long the parts have to read what there is before the change is made: more than they need.
+/// How long the components have to read the initial objects before the change: more than they need.
 const WARM_UP: Duration = Duration::from_millis(200);
-/// How long manifests that are the snapshot have to roll out.
+/// How long the manifests of a snapshot have to roll out.
 const SETTLE_MAX: Duration = Duration::from_secs(6 * 3600);
-/// How long nothing may happen then.
+/// How long nothing may happen before the simulation counts as converged.
 const RESTING: Duration = Duration::from_secs(60);
-/// No rollout is followed for longer.
+/// The maximum time that a rollout is followed.
 const LONGEST: Duration = Duration::from_secs(30 * 86_400);
 
-/// What is not known of the cluster, as somebody has said it is.
+/// Assumptions about the cluster from the caller, in place of unknown facts.
 #[derive(Clone, Debug, Default)]
 pub struct Suppositions {
-    /// Whose controllers there are; `None`: as the snapshot shows.
+    /// The cluster's controllers. `None` to derive them from the snapshot.
     pub controllers: Option<Controllers>,
-    /// The feature gates of the cluster, as far as it tells of them.
+    /// The feature gates of the cluster, as far as it reports them.
     pub gates: KnownGates,
-    /// Pods of the change that its API server refuses, by its own answer.
+    /// Pods of the change that the API server rejects, according to its own answer.
     pub refused: Vec<RefusedPod>,
-    /// Why it could not be asked about pods; `None`: it could, or there is no cluster.
+    /// Why the API server could not check the pods. `None` if it could, or there is no cluster.
     pub unasked: Option<String>,
-    /// How long pods take from having a node to being ready; `None`: learned.
+    /// The time of pods from binding to readiness. `None` to derive it from the snapshot.
     pub start: Option<Duration>,
-    /// How long pods take from being deleted to being gone; `None`: learned.
+    /// The time of pods from deletion to their end. `None` to derive it from the snapshot.
     pub stop: Option<Duration>,
-    /// How analyses of progressive rollouts end.
+    /// The result of analyses in progressive rollouts.
     pub analyses: Analyses,
-    /// Which interleaving, and with 0 pods that take as long as is typical; with another each as long as some pod did.
+    /// The seed of the interleaving. With 0, pods take the typical time. With another seed, each takes the time of a random sample.
     pub seed: u64,
-    /// The ConfigMaps and Secrets of which it is known whether they exist. Pods find any other that they reference.
+    /// The ConfigMaps and Secrets that are known to exist or to be missing. All others count as existing.
     pub objects: KnownObjects,
-    /// How many writes the simulation may make, for a reader who does not wait for long; `None`: 20,000,000.
+    /// The maximum number of writes of the simulation, for callers that do not wait for long. `None` for 20,000,000.
     pub writes_max: Option<u64>,
 }
 
 /// The feature gates of a cluster.
 #[derive(Clone, Debug, Default)]
 pub struct KnownGates {
-    /// Of its controllers.
+    /// The gates of its controllers.
     pub controllers: FeatureGates,
-    /// Of its API server.
+    /// The gates of its API server.
     pub server: FeatureGates,
-    /// Why those of the controllers are not known, and are supposed to be those of the API server or the defaults; `None`: they are known, or there is no
-    /// cluster.
+    /// Why the controllers' gates are unknown. Then those of the API server or the defaults are assumed. `None` if they are known, or there
+    /// is no cluster.
     pub unknown: Option<String>,
 }
 
-/// What the change will do.
+/// Forecasts the effect of the change.
 ///
-/// Costs what the rollout costs a server in work, and none of its time.
+/// The CPU cost is that of the rollout on a server, but no real time passes.
 ///
 /// # Errors
 /// [`PlanError`].
@@ -133,7 +133,7 @@ fn server(snapshot: &Snapshot, suppositions: &Suppositions) -> Server {
     Server { gates: suppositions.gates.server.clone(), reviewers }
 }
 
-/// What a forecast is made with.
+/// The input of a forecast.
 struct Found<'a> {
     snapshot: &'a Snapshot,
     controllers: Controllers,
@@ -142,7 +142,7 @@ struct Found<'a> {
     timings: BTreeMap<WorkloadId, Timings>,
 }
 
-/// Of all workloads that the snapshot knows, and of those that come.
+/// The timings of all workloads in the snapshot and in the change.
 fn timings(snapshot: &Snapshot, suppositions: &Suppositions, change: &Change, targets: &[WorkloadId]) -> BTreeMap<WorkloadId, Timings> {
     let learned = LearnedTimings::from(snapshot, &change.namespaced());
     let known = snapshot.of_kinds(&["Deployment", "StatefulSet"]).filter_map(id_of);
@@ -150,7 +150,7 @@ fn timings(snapshot: &Snapshot, suppositions: &Suppositions, change: &Change, ta
     known.chain(targets.iter().cloned()).map(timed).collect()
 }
 
-/// Makes the snapshot's manifests; gives whether there are any.
+/// Creates the snapshot's manifests. Returns whether there are any.
 fn make_manifests(simulation: &mut Simulation, snapshot: &Snapshot) -> Result<bool, PlanError> {
     let mut any = false;
     for manifest in snapshot.manifests() {
@@ -162,7 +162,7 @@ fn make_manifests(simulation: &mut Simulation, snapshot: &Snapshot) -> Result<bo
     Ok(any)
 }
 
-/// Lets what there is come to rest.
+/// Runs the simulation until it has converged.
 fn settle(simulation: &mut Simulation, observer: &mut Observer) -> Result<(), PlanError> {
     let end = simulation.now() + SETTLE_MAX;
     let mut changed_at = simulation.now();
@@ -187,7 +187,7 @@ fn settle(simulation: &mut Simulation, observer: &mut Observer) -> Result<(), Pl
     Ok(())
 }
 
-/// Lets time pass until `is_over`, which is looked at after each change, at most to `until`.
+/// Advances the time until `is_over`, which is evaluated after each change, or until `until`.
 fn follow(
     simulation: &mut Simulation,
     observer: &mut Observer,
@@ -277,14 +277,14 @@ fn finish(simulation: &Simulation, mut observer: Observer, found: Found<'_>) -> 
     Forecast { supposed, workloads: workloads.collect(), quotas, nodes, troubles: observer.troubles, total }
 }
 
-/// The gates that these controllers know and that are not as by default.
+/// The gates that these controllers support and that differ from their defaults.
 fn told_gates(controllers: Controllers, gates: &FeatureGates) -> BTreeMap<Gate, bool> {
     let by_default = FeatureGates::default();
     let known = Gate::ALL.iter().copied().filter(|gate| controllers.know(*gate));
     known.filter(|gate| gates.enabled(*gate) != by_default.enabled(*gate)).map(|gate| (gate, gates.enabled(gate))).collect()
 }
 
-/// A rolling update that falls below what it promises does so because of what was so before it.
+/// Records each rolling update that falls below its minimum although it had enough available pods before.
 fn judge_availability(observer: &mut Observer) {
     let mut short = Vec::new();
     for (index, tracked) in observer.tracked.iter().enumerate() {
@@ -321,7 +321,7 @@ fn outcome(simulation: &Simulation, observer: &Observer, tracked: &TrackedWorklo
     }
 }
 
-/// The words that `berth rollout status` has for what stands in the way.
+/// The obstacles, in the words of `berth rollout status`.
 fn causes(simulation: &Simulation, tracked: &TrackedWorkload) -> Vec<String> {
     let (gates, now) = (&simulation.gates, simulation.now());
     let events = warning_views(&simulation.log().observations());

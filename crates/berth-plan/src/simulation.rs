@@ -49,26 +49,26 @@ use std::{
     time::Duration,
 };
 
-/// How much history the store keeps: nobody is far behind.
+/// How much history the store keeps. All watchers are nearly up to date.
 const HISTORY_BYTES: usize = 16 << 20;
-/// How much of what was written is remembered in its decoded form, in bytes of its stored form: some twenty thousand pods.
+/// The size of recent writes that are kept decoded, measured in stored bytes: some twenty thousand pods.
 const REMEMBERED_BYTES: usize = 64 << 20;
-/// How long after a change watchers of other resources hear how far the store has come: soon, as from the embedded store.
+/// The delay after a change until watchers of other resources get a bookmark: short, as with the embedded store.
 const PROGRESS_AFTER: Duration = Duration::from_millis(10);
-/// How often a write of the forecast's own lets others go first at most, where it waits for nothing.
+/// How often a write of the forecast itself yields to other tasks at most, if it waits for nothing.
 const POLLS_MAX: usize = 64;
-/// How long a write of the forecast's own may take.
+/// The timeout of a write of the forecast itself.
 const CALL_MAX: Duration = Duration::from_secs(60);
-/// How many writes a simulation may make: pods that are made again and again come to no end otherwise. It takes the better part of an hour.
+/// The maximum number of writes of a simulation, which repeated creations of pods would otherwise never reach. It takes almost an hour.
 const WRITES_MAX: u64 = 20_000_000;
-/// How long it takes to make a volume.
+/// How long provisioning takes.
 const PROVISION_LATENCY: Duration = Duration::from_secs(5);
-/// What runs. Nodes do not fail meanwhile, nothing is swept up, and no Service is kept: nothing of that decides about a rollout.
+/// The controllers that run. Nodes do not fail meanwhile, and neither garbage collection nor Services affect a rollout.
 const CONTROLLERS: &str = "deployment,disruption,persistentvolume-binder,replicaset,resourcequota,statefulset";
-/// Who makes the change.
+/// The field manager of the change.
 const MANAGER: &str = "berth-plan";
 
-/// A simulated cluster that begins as a snapshot.
+/// A simulated cluster that starts from a snapshot.
 pub(crate) struct Simulation {
     time: VirtualTime,
     store: Arc<SimStore>,
@@ -79,22 +79,22 @@ pub(crate) struct Simulation {
     user: Process,
     parts: Process,
     changes: Watch,
-    /// Whether something was changed since `changes` had nothing more to say.
+    /// Whether the store has changed since `changes` was last read to its end.
     has_changed: Arc<Flag>,
-    /// How many writes there were.
+    /// The number of writes.
     writes: u64,
-    /// How many there may be.
+    /// The maximum number of writes.
     pub(crate) writes_max: u64,
     /// Changes that no caller has received yet.
     undelivered: VecDeque<Arc<Event>>,
     progress_due: Option<Timestamp>,
     log: Arc<ControllerLog>,
     metrics: Arc<Metrics>,
-    /// How analyses end.
+    /// The result of analyses.
     pub(crate) analyses: Analyses,
-    /// Whose controllers there are: what they do not know of objects is left out.
+    /// The kind of the controllers. Parts of objects that they do not support are left out.
     pub(crate) controllers: Controllers,
-    /// As what its API server was made.
+    /// The API server from which it was created.
     pub(crate) server: Server,
     /// The gates of the controllers.
     pub(crate) gates: FeatureGates,
@@ -104,7 +104,7 @@ pub(crate) struct Simulation {
 #[derive(Clone, Default)]
 pub(crate) struct Server {
     pub(crate) gates: FeatureGates,
-    /// What it asks about each write.
+    /// The reviewers of its writes.
     pub(crate) reviewers: Vec<Arc<dyn Reviewer>>,
 }
 
@@ -117,11 +117,11 @@ impl Wake for Flag {
     }
 }
 
-/// Which object is meant.
+/// The identity of an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Subject {
     pub(crate) kind: GroupVersionKind,
-    /// Nobody's, if its kind has none.
+    /// Empty if its kind is cluster-scoped.
     pub(crate) namespace: String,
     pub(crate) name: String,
 }
@@ -167,29 +167,29 @@ impl Simulation {
         }
     }
 
-    /// Puts objects into the store, as they are.
+    /// Puts objects into the store without changes.
     ///
     /// # Errors
-    /// One cannot be read.
+    /// An object cannot be decoded.
     pub(crate) fn restore(&mut self, objects: impl IntoIterator<Item: Borrow<Value>>) -> Result<(), PlanError> {
         for object in objects {
             let object = &*self.controllers.heeded(object.borrow());
             let restored = {
                 let mut restored = pin!(self.registry.restore(object));
-                // The store lets others go first, and waits for nothing.
+                // The store yields to other tasks, but waits for nothing.
                 (0..POLLS_MAX).find_map(|_| restored.as_mut().now_or_never())
             };
             restored.ok_or_else(|| PlanError::Fault("the store waits for something".to_owned()))?.map_err(|source| {
                 let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
                 PlanError::Snapshot { kind: text(&object["kind"]), name: text(&object["metadata"]["name"]), source }
             })?;
-            // One by one: each is heard of before the store's history forgets it.
+            // One by one, so that each change is processed before the store's history drops it.
             self.hear()?;
         }
         Ok(())
     }
 
-    /// The object that an entry's value is, if it was written lately.
+    /// The decoded object of an entry's value, if it was written recently.
     pub(crate) fn written_lately(&self, entry: &Entry) -> Option<Arc<dyn Object>> {
         self.registry.written_lately(entry)
     }
@@ -251,7 +251,7 @@ impl Simulation {
         }
         let resources = self.registry.resources();
         for event in self.undelivered.drain(..) {
-            // What is no object is a claim of something.
+            // A key that is not an object's belongs to a name or address reservation.
             if let Some(resource) = resources.by_key(event.entry.key.as_str()) {
                 let object = self.registry.written_lately(&event.entry);
                 changed(resource.plural(), Changed { event, object });
@@ -260,7 +260,7 @@ impl Simulation {
         Ok(step != Step::Quiet)
     }
 
-    /// Takes in what the store has changed, before its history forgets it.
+    /// Processes the changes of the store before its history drops them.
     fn hear(&mut self) -> Result<(), PlanError> {
         if !self.has_changed.0.swap(false, Ordering::Relaxed) {
             return Ok(());
@@ -280,15 +280,15 @@ impl Simulation {
         Ok(())
     }
 
-    /// A server survives a panic in a reconcile; a forecast is wrong then.
+    /// A server survives a panic in a reconcile, but a forecast is wrong then.
     ///
     /// # Errors
-    /// There was one.
+    /// A reconcile panicked.
     pub(crate) fn check_panics(&self) -> Result<(), PlanError> {
         if self.metrics.has_panics() { Err(PlanError::Fault("a reconcile panicked".to_owned())) } else { Ok(()) }
     }
 
-    /// The object as it is; `Null` if it is not there.
+    /// The present object. `Null` if it does not exist.
     pub(crate) fn get(&mut self, subject: &Subject) -> Result<Value, PlanError> {
         let target = self.target(subject)?;
         let registry = self.registry.clone();
@@ -308,10 +308,10 @@ impl Simulation {
         range.and_then(Result::ok).map(|range| range.entries).unwrap_or_default()
     }
 
-    /// Makes an object what a manifest says, as `kubectl apply` does.
+    /// Applies a manifest, as `kubectl apply` does.
     ///
     /// # Errors
-    /// The API server would refuse it.
+    /// The errors of the API server.
     pub(crate) fn apply(&mut self, manifest: &Value, namespace: &str) -> Result<(), PlanError> {
         let subject = Subject::of(manifest, namespace);
         let target = self.target(&subject)?;
@@ -324,7 +324,7 @@ impl Simulation {
     /// Changes an object by a JSON merge patch.
     ///
     /// # Errors
-    /// The API server would refuse it.
+    /// The errors of the API server.
     pub(crate) fn patch(&mut self, subject: &Subject, patch: Value) -> Result<(), PlanError> {
         let target = self.target(subject)?;
         let (registry, patch) = (self.registry.clone(), self.controllers.heeded(&patch).into_owned());
@@ -332,10 +332,10 @@ impl Simulation {
         written.map(drop).map_err(|source| subject.refused(source))
     }
 
-    /// Makes an object what a server says that it would be.
+    /// Makes an object equal to a server's dry-run result.
     ///
     /// # Errors
-    /// Those of reading and of writing it.
+    /// The errors of reading and writing it.
     pub(crate) fn take(&mut self, answer: &Value) -> Result<(), PlanError> {
         let subject = Subject::of(answer, "");
         let before = self.get(&subject)?;
@@ -346,7 +346,7 @@ impl Simulation {
         difference(&before, answer).map_or(Ok(()), |patch| self.patch(&subject, patch))
     }
 
-    /// Makes what a namespace cannot be without, if it is not there.
+    /// Creates a namespace and its required objects if it does not exist.
     pub(crate) fn make_namespace(&mut self, name: &str) -> Result<(), PlanError> {
         let resources = self.registry.resources();
         let resource = Arc::clone(resources.by_kind(&GroupVersionKind::from_static("", "v1", "Namespace")).expect("it is built in"));
@@ -368,7 +368,7 @@ impl Simulation {
         Ok(Target { resource, namespace, name: subject.name.clone(), subresource: None })
     }
 
-    /// Changes that others make meanwhile are kept for the next step.
+    /// Runs the simulation until the future resolves. Changes meanwhile are kept for the next step.
     fn block_on<T: Send + 'static>(&mut self, future: impl Future<Output = T> + Send + 'static) -> Result<T, PlanError> {
         let answer = Arc::new(Mutex::new(None));
         let sink = Arc::clone(&answer);
@@ -388,7 +388,7 @@ impl Simulation {
 }
 
 impl Subject {
-    /// The object that a manifest is of; in `namespace`, if it names none.
+    /// The object of a manifest, in `namespace` if the manifest contains none.
     pub(crate) fn of(manifest: &Value, namespace: &str) -> Self {
         let text = |pointer: &str| manifest.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned();
         let named = Some(text("/metadata/namespace")).filter(|named| !named.is_empty());
@@ -403,7 +403,7 @@ impl Subject {
 }
 
 impl Drop for Simulation {
-    /// Tasks hold the time that holds them: without this the memory of a simulation would never be freed.
+    /// Tasks own the time that owns them. Without this, the memory of a simulation would never be freed.
     fn drop(&mut self) {
         [&self.user, &self.parts].into_iter().for_each(Process::kill);
     }

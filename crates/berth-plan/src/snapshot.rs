@@ -1,4 +1,4 @@
-//! What is known of a cluster at one moment, and what is put in place of what is not.
+//! The known state of a cluster at one moment, and the substitutes for unknown objects.
 
 use berth_api::{FeatureGates, Gate};
 use berth_identity::{GroupVersionKind, GroupVersionResource};
@@ -10,35 +10,35 @@ use std::{
     collections::{BTreeMap, BTreeSet},
 };
 
-/// A kind that a forecast looks at.
+/// A kind that forecasts use.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SnapshotKind {
     /// `apps/v1`, `Deployment`.
     pub kind: GroupVersionKind,
     /// `deployments` of `apps/v1`.
     pub resource: GroupVersionResource,
-    /// Whose objects it needs.
+    /// The objects of the kind that a forecast needs.
     pub scope: SnapshotScope,
-    /// What a forecast does without it.
+    /// The assumption of a forecast without it.
     pub without: &'static str,
 }
 
 impl SnapshotKind {
-    /// Whether an object names this kind.
+    /// Whether an object has this kind.
     pub(crate) fn is_of(&self, object: &Value) -> bool {
         let text = |member: &str| object[member].as_str().unwrap_or_default();
         self.kind.is_written(text("apiVersion"), text("kind"))
     }
 }
 
-/// Whose objects of a kind a forecast needs.
+/// The objects of a kind that a forecast needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SnapshotScope {
-    /// Those of the namespaces of the change.
+    /// Those in the namespaces of the change.
     Namespace,
-    /// Those of all namespaces: they take room on nodes.
+    /// Those in all namespaces, because they use resources of nodes.
     All,
-    /// Those of the cluster.
+    /// The cluster-scoped objects.
     Cluster,
 }
 
@@ -57,7 +57,7 @@ const fn kind(
 const CORE: (&str, &str) = ("", "v1");
 const APPS: (&str, &str) = ("apps", "v1");
 
-/// All kinds that a forecast looks at. No Secrets, no ConfigMaps.
+/// All kinds that forecasts use. They include neither Secrets nor ConfigMaps.
 pub static KINDS: &[SnapshotKind] = &[
     kind(CORE, "Namespace", "namespaces", SnapshotScope::Cluster, "assuming no pod security level"),
     kind(CORE, "Node", "nodes", SnapshotScope::Cluster, "assuming nodes with room for all pods"),
@@ -76,17 +76,17 @@ pub static KINDS: &[SnapshotKind] = &[
     kind(CORE, "Pod", "pods", SnapshotScope::All, "assuming no pods"),
 ];
 
-/// Whose controllers a cluster has.
+/// The kind of a cluster's controllers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Controllers {
-    /// berth's: all policies and strategies count.
+    /// berth's: all policies and strategies have an effect.
     Berth,
-    /// Kubernetes' own: they know no `podReplacementPolicy`, no Recreate of StatefulSets, and none of berth's annotations.
+    /// Kubernetes' own: they support neither `podReplacementPolicy`, nor Recreate of StatefulSets, nor berth's annotations.
     Kubernetes,
 }
 
 impl Controllers {
-    /// Its name for programs.
+    /// The name for programs.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -95,7 +95,7 @@ impl Controllers {
         }
     }
 
-    /// What they heed of an object, or of a patch of one: Kubernetes' own know none of berth's annotations.
+    /// The part of an object or patch that they support: Kubernetes' own controllers ignore berth's annotations.
     pub(crate) fn heeded(self, object: &Value) -> Cow<'_, Value> {
         let is_ignored = |key: &str| key.starts_with("berth.dev/");
         let annotations = object["metadata"]["annotations"].as_object();
@@ -108,39 +108,39 @@ impl Controllers {
         Cow::Owned(object)
     }
 
-    /// The gates that make berth's controllers do as these, where theirs are as by default.
+    /// The gates that make berth's controllers act as these, with default gates.
     pub(crate) fn gates(self) -> FeatureGates {
         self.gates_of(&FeatureGates::default())
     }
 
-    /// The gates that make berth's controllers do as these with their own gates.
+    /// The gates that make berth's controllers act as these, with these gates.
     pub(crate) fn gates_of(self, own: &FeatureGates) -> FeatureGates {
         let mut gates = own.clone();
         Gate::ALL.iter().filter(|gate| !self.know(**gate)).for_each(|gate| gates.set(*gate, false));
         gates
     }
 
-    /// Whether they have the feature of this gate.
+    /// Whether they support the feature of this gate.
     pub(crate) fn know(self, gate: Gate) -> bool {
         let is_berths = matches!(gate, Gate::DeploymentPodReplacementPolicy | Gate::RolloutRecords | Gate::StatefulSetRecreateStrategy);
         self == Self::Berth || !is_berths
     }
 }
 
-/// What is known of a cluster at one moment.
+/// The known state of a cluster at one moment.
 #[derive(Clone, Debug, Default)]
 pub struct Snapshot {
-    /// As its server has them. Those without a uid are manifests: they are made, and come to rest, before the change. Kinds that are not in [`KINDS`] are
-    /// passed over, but for events, of which something is learned.
+    /// The objects as the server has them. Objects without a uid are manifests, which are created and rolled out before the change. Kinds
+    /// that are not in [`KINDS`] are ignored, except events, which provide pod times.
     pub objects: Vec<Value>,
     /// When it was taken.
     pub at: Timestamp,
-    /// What could not be read, in sentences.
+    /// What could not be read, as sentences.
     pub missing: Vec<String>,
 }
 
 impl Snapshot {
-    /// Of documents as `kubectl get -o yaml` prints them; lists stand for their items. It was taken when the last thing happened that they tell of.
+    /// The snapshot in documents as `kubectl get -o yaml` prints them. Lists are expanded. Its time is the latest time in the objects.
     #[must_use]
     pub fn of_documents(documents: impl IntoIterator<Item = Value>) -> Self {
         let mut objects = Vec::new();
@@ -150,7 +150,7 @@ impl Snapshot {
         Self { objects, at, missing }
     }
 
-    /// Whose controllers the cluster seems to have, and by what that is found.
+    /// The probable kind of the cluster's controllers, and the evidence for it.
     #[must_use]
     pub fn controllers(&self) -> (Controllers, String) {
         let workloads = || self.of_kinds(&["Deployment", "ReplicaSet", "StatefulSet"]);
@@ -178,7 +178,7 @@ impl Snapshot {
         self.objects.iter().filter(move |object| kinds.iter().any(|kind| object["kind"] == *kind))
     }
 
-    /// The objects that a server had, with what they cannot be without: namespaces, accounts, nodes, volumes, priorities.
+    /// The server's objects, with those that they depend on: namespaces, accounts, nodes, volumes, priorities.
     pub(crate) fn stored(&self) -> Vec<Cow<'_, Value>> {
         let known = |object: &&Value| KINDS.iter().any(|kind| kind.is_of(object));
         let had = self.objects.iter().filter(known).filter(|object| uid(object).is_some()).map(as_here);
@@ -187,13 +187,13 @@ impl Snapshot {
         had.chain(supposed.into_iter().flatten().map(Cow::Owned)).collect()
     }
 
-    /// Those without a uid.
+    /// The objects without a uid.
     pub(crate) fn manifests(&self) -> impl Iterator<Item = &Value> {
         let known = |object: &&Value| KINDS.iter().any(|kind| kind.is_of(object));
         self.objects.iter().filter(known).filter(|object| uid(object).is_none())
     }
 
-    /// The names of the objects of a kind that has no namespaces.
+    /// The names of the objects of a cluster-scoped kind.
     fn names(&self, kind: &str) -> BTreeSet<&str> {
         self.objects.iter().filter(|object| object["kind"] == kind).filter_map(|object| object["metadata"]["name"].as_str()).collect()
     }
@@ -227,7 +227,7 @@ impl Snapshot {
         all.iter().map(|(namespace, name)| supposed("v1", "ServiceAccount", namespace, name, &Value::Null, more())).collect()
     }
 
-    /// Where no node is known: those that pods are on, and one for the others, with room for all.
+    /// Substitutes for unknown nodes: those of existing pods, and one with enough room for all others.
     fn nodes(&self) -> Vec<Value> {
         let on = self.of_kinds(&["Pod"]).filter_map(|pod| pod["spec"]["nodeName"].as_str());
         let (named, known) = (self.names("Node"), self.of_kinds(&["Node"]).next().is_some());
@@ -236,7 +236,7 @@ impl Snapshot {
             if known { json!({"pods": "0"}) } else { json!({"cpu": "1M", "memory": "1Pi", "pods": "1M", "ephemeral-storage": "1Pi"}) };
         let node = |name: &&str| {
             let status = json!({"allocatable": room, "capacity": room, "conditions": [{"type": "Ready", "status": "True"}]});
-            // One that is not among those that are known takes no more pods.
+            // A node of a pod that is not among the known nodes is not schedulable.
             supposed(
                 "v1",
                 "Node",
@@ -277,7 +277,7 @@ impl Snapshot {
         all.iter().map(class).collect()
     }
 
-    /// Classes of pods, with the overhead that their pods have.
+    /// RuntimeClasses of pods, with the overhead of their pods.
     fn runtime_classes(&self) -> Vec<Value> {
         let (mut all, known): (BTreeMap<&str, Value>, _) = (BTreeMap::new(), self.names("RuntimeClass"));
         for (_, spec) in self.pod_specs() {
@@ -296,7 +296,7 @@ impl Snapshot {
         all.iter().map(class).collect()
     }
 
-    /// Classes that claims of StatefulSets name, and a default one, where none is known.
+    /// The StorageClasses in claims of StatefulSets and a default one, if no class is known.
     fn classes(&self) -> Vec<Value> {
         if self.of_kinds(&["StorageClass"]).next().is_some() {
             return Vec::new();
@@ -315,26 +315,26 @@ impl Snapshot {
     }
 }
 
-/// Who makes volumes in a simulation.
+/// The provisioner of a simulation.
 const PROVISIONER: &str = "berth.dev/simulated";
-/// The node of pods that come, where no node is known.
+/// The node of new pods if no node is known.
 pub(crate) const SUPPOSED_NODE: &str = "supposed";
 
-/// An object that no server has told of.
-/// An object as it is to be in the forecast.
+/// An object as the forecast stores it.
 fn as_here(object: &Value) -> Cow<'_, Value> {
     let mut object = Cow::Borrowed(object);
     if object["kind"] == "StorageClass" {
-        // Whoever makes the volumes there, here it is berth.
+        // berth provisions the volumes, whatever the cluster's provisioner.
         object.to_mut()["provisioner"] = json!(PROVISIONER);
     }
-    // Nobody applies pods, and who wrote what of each is the larger part of many.
+    // No client applies pods, and `managedFields` are the larger part of many.
     if object["kind"] == "Pod" && object["metadata"].get("managedFields").is_some() {
         object.to_mut()["metadata"].as_object_mut().map(|metadata| metadata.remove("managedFields"));
     }
     object
 }
 
+/// A substitute for an object that no server has reported.
 fn supposed(api_version: &str, kind: &str, namespace: &str, name: &str, labels: &Value, more: Value) -> Value {
     let mut metadata =
         json!({"name": name, "uid": format!("supposed-{kind}-{namespace}-{name}"), "creationTimestamp": Timestamp::UNIX_EPOCH});
@@ -354,7 +354,7 @@ fn supposed(api_version: &str, kind: &str, namespace: &str, name: &str, labels: 
 fn flatten(document: Value, objects: &mut Vec<Value>) {
     match document {
         Value::Object(mut list) if list.get("items").is_some_and(Value::is_array) => {
-            // Items of a list of one kind may leave out what they are.
+            // Items of a typed list may omit their kind.
             let kind = list.get("kind").and_then(Value::as_str).and_then(|kind| kind.strip_suffix("List")).map(str::to_owned);
             let api_version = list.get("apiVersion").cloned().unwrap_or_default();
             let Some(Value::Array(items)) = list.remove("items") else { return };
@@ -371,7 +371,7 @@ fn flatten(document: Value, objects: &mut Vec<Value>) {
     }
 }
 
-/// What a file does not tell of.
+/// The required kinds that a file does not contain.
 fn missing(objects: &[Value]) -> Vec<String> {
     let is_cluster = objects.iter().any(|object| uid(object).is_some());
     let has = |kind: &str| objects.iter().any(|object| object["kind"] == kind);
@@ -380,7 +380,7 @@ fn missing(objects: &[Value]) -> Vec<String> {
     needed.filter_map(|needed| KINDS.iter().find(|kind| kind.kind.kind == needed)).map(sentence).collect()
 }
 
-/// Its uid, if a server has given it one.
+/// Its uid, if a server has assigned one.
 pub(crate) fn uid(object: &Value) -> Option<&str> {
     object["metadata"]["uid"].as_str().filter(|uid| !uid.is_empty())
 }
@@ -389,14 +389,14 @@ pub(crate) fn entries(list: &Value) -> impl Iterator<Item = &Value> {
     list.as_array().into_iter().flatten()
 }
 
-/// When it was told to go, if it was.
+/// When it was deleted, if it is terminating.
 pub(crate) fn told_to_go(object: &Value) -> Option<Timestamp> {
     let meta = &object["metadata"];
     let deadline: Timestamp = meta["deletionTimestamp"].as_str()?.parse().ok()?;
     deadline.checked_sub(SignedDuration::from_secs(meta["deletionGracePeriodSeconds"].as_i64().unwrap_or(0))).ok()
 }
 
-/// The last thing that an object tells of.
+/// The latest time in an object.
 fn newest(object: &Value) -> Timestamp {
     let mut newest = told_to_go(object).unwrap_or(Timestamp::UNIX_EPOCH);
     let Some(members) = object.as_object() else { return newest };
@@ -410,7 +410,7 @@ fn newest(object: &Value) -> Timestamp {
 
 fn walk(name: &str, value: &Value, newest: &mut Timestamp) {
     match value {
-        // It lies ahead.
+        // This time is in the future.
         Value::String(_) if name == "deletionTimestamp" => (),
         Value::String(text) if name.ends_with("ime") || name.ends_with("imestamp") || name.ends_with("At") => {
             *newest = text.parse().map_or(*newest, |time: Timestamp| time.max(*newest));
@@ -422,7 +422,7 @@ fn walk(name: &str, value: &Value, newest: &mut Timestamp) {
 }
 
 fn walk_members(members: &Map<String, Value>, newest: &mut Timestamp) {
-    // Templates and annotations are anybody's.
+    // Templates and annotations can contain any text.
     members
         .iter()
         .filter(|(name, _)| !["annotations", "template"].contains(&name.as_str()))

@@ -1,4 +1,4 @@
-//! Forecasts for people to read. What comes from objects may hold control characters: whoever prints it on a terminal escapes them.
+//! Forecasts as text for users. Text from objects can contain control characters, so a caller that prints it to a terminal escapes it.
 
 use crate::{
     compare::{Alternative, Spread},
@@ -11,14 +11,14 @@ use std::{
     time::Duration,
 };
 
-/// How many steps of one workload are shown; the rest is in JSON.
+/// How many steps of one workload are printed. The rest is only in JSON.
 const STEPS_MAX: usize = 40;
 /// Shorter waits are not shown.
 const WAIT_MIN: Duration = Duration::from_millis(100);
-/// How many names, or rules, one step shows.
+/// How many names or rules one step contains.
 const NAMES_MAX: usize = 3;
 
-/// A time as people read it: `0s`, `2.5s`, `3m20s`.
+/// A duration for users: `0s`, `2.5s`, `3m20s`.
 pub(crate) struct Shown(pub(crate) Duration);
 
 impl Display for Shown {
@@ -229,13 +229,13 @@ fn listed<'a>(names: impl Iterator<Item = &'a str>, count: usize) -> String {
     if count > NAMES_MAX { format!("{} and {} more", shown.join(", "), count - NAMES_MAX) } else { shown.join(", ") }
 }
 
-/// An amount as the wire writes it.
+/// An amount in the wire's form.
 pub(crate) fn amount(resource: &str, amount: i64) -> String {
     let [text] = amounts(resource, [amount]);
     text
 }
 
-/// Amounts as the wire writes them, all in the largest unit that none of them needs a fraction of.
+/// Amounts in the wire's form, all in the largest unit in which they are integers.
 fn amounts<const N: usize>(resource: &str, amounts: [i64; N]) -> [String; N] {
     const UNITS: [(&str, i64); 4] = [("Ti", 1 << 40), ("Gi", 1 << 30), ("Mi", 1 << 20), ("Ki", 1 << 10)];
     let are_whole = |size: i64| amounts.iter().all(|amount| amount % size == 0) && amounts.iter().any(|amount| *amount != 0);
@@ -275,7 +275,7 @@ pub fn compared(alternatives: &[Alternative]) -> String {
     rows.iter().map(line).collect()
 }
 
-/// The pods that go, in order, and by which rule.
+/// The deleted pods, in order, with the rules.
 #[must_use]
 pub fn victims(forecast: &Forecast) -> String {
     let mut lines = Vec::new();

@@ -1,4 +1,4 @@
-//! A workload that is changed, as it goes on.
+//! The present state of a changed workload.
 
 use crate::{
     count_history::CountHistory,
@@ -24,24 +24,24 @@ use std::{
     time::Duration,
 };
 
-/// The wait of what is being deleted: nothing rolls out any more.
+/// The wait of a terminating workload: nothing rolls out any more.
 const BEING_DELETED: &str = "being_deleted";
-/// A deadline longer than this is none.
+/// A longer deadline does not count.
 const DEADLINE_MAX: Duration = Duration::from_secs(3600);
 
-/// A workload that is changed.
+/// A changed workload.
 pub(crate) struct TrackedWorkload {
     pub(crate) id: WorkloadId,
     pub(crate) uid: Uid,
     pub(crate) view: LiveWorkload,
     pub(crate) tally: CountHistory,
-    /// The numbers of the pods that exist, of a StatefulSet.
+    /// The ordinals of a StatefulSet's existing pods.
     pub(crate) ordinals: BTreeSet<Ordinal>,
     pub(crate) steps: Vec<Step>,
     pub(crate) waits: Vec<WaitSpan>,
-    /// Places of those that are not over.
+    /// Indexes of the waits that have not ended.
     pub(crate) open: BTreeMap<&'static str, usize>,
-    /// Its controller left it as it is when it looked last.
+    /// Whether its controller's last reconcile changed nothing.
     pub(crate) is_at_rest: bool,
     /// How it ends if nothing else happens, and since when.
     pub(crate) ended: Option<(End, Duration)>,
@@ -49,16 +49,16 @@ pub(crate) struct TrackedWorkload {
     pub(crate) is_late: bool,
 }
 
-/// How far a workload is that goes no further by itself.
+/// The end of a workload that goes no further by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum End {
-    /// As wanted.
+    /// In the desired state.
     Complete,
-    /// As far as its owner lets it.
+    /// As far as its owner permits.
     Held,
 }
 
-/// A workload as it is now.
+/// The present state of a workload.
 #[derive(Default)]
 pub(crate) enum LiveWorkload {
     #[default]
@@ -76,7 +76,7 @@ impl LiveWorkload {
         }
     }
 
-    /// Whether its rollouts ask for an analysis.
+    /// Whether its rollouts have an analysis.
     pub(crate) fn asks(&self) -> bool {
         matches!(self, Self::Deployment(view) if view.choices.steps.iter().flatten().any(|step| *step == steps::Step::Analysis))
     }
@@ -85,12 +85,13 @@ impl LiveWorkload {
         matches!(self, Self::Deployment(view) if view.spec.paused)
     }
 
-    /// Whether its controller has seen what is wanted, and as many pods as it asks for are there and available. `sizes`: what its ReplicaSets want, together.
+    /// Whether its controller has observed the spec, and all requested pods exist and are available. `sizes` is the sum of its ReplicaSets'
+    /// sizes.
     fn has_what_it_asks_for(&self, sizes: impl FnOnce() -> i64, gates: &FeatureGates) -> bool {
         match self {
             Self::Nothing => false,
             Self::Deployment(view) => {
-                // Of whatever template.
+                // Of any template.
                 let status = DeploymentStatus { updated_replicas: view.status.replicas, ..view.status.clone() };
                 is_complete(goal(view, sizes(), gates), &status)
             }
@@ -98,7 +99,7 @@ impl LiveWorkload {
         }
     }
 
-    /// The numbers that the strategy keeps to; `None`: it has none.
+    /// The limits of the strategy. `None` if it has none.
     pub(crate) fn size(&self) -> Option<Size> {
         let Self::Deployment(view) = self else { return None };
         let strategy = view.choices.strategy.clone().ok().filter(|strategy| *strategy == DeploymentStrategy::RollingUpdate)?;
@@ -120,7 +121,7 @@ impl LiveWorkload {
         }
     }
 
-    /// How its pods give way, in words.
+    /// How its pods are replaced, as text.
     pub(crate) fn policy(&self, gates: &FeatureGates) -> String {
         match self {
             Self::Nothing => String::new(),
@@ -170,7 +171,7 @@ impl LiveWorkload {
     }
 }
 
-/// What completion is measured against, where there are to be so many pods.
+/// The conditions for completion with this number of pods.
 fn goal(view: &DeploymentView, desired: i64, gates: &FeatureGates) -> Goal {
     let policy = view.choices.policy.clone().unwrap_or_default();
     let policy = if gates.enabled(Gate::DeploymentPodReplacementPolicy) { policy } else { PodReplacementPolicy::Unset };
@@ -196,7 +197,7 @@ fn is_set_complete(view: &StatefulSetView, gates: &FeatureGates) -> bool {
 }
 
 impl TrackedWorkload {
-    /// The numbers that the strategy keeps to; `None`: it has none.
+    /// The limits of the strategy. `None` if it has none.
     pub(crate) fn size(&self) -> Option<Size> {
         self.view.size()
     }
@@ -222,7 +223,7 @@ impl TrackedWorkload {
         }
     }
 
-    /// How its pods give way, in words.
+    /// How its pods are replaced, as text.
     pub(crate) fn policy(&self, gates: &FeatureGates) -> String {
         self.view.policy(gates)
     }
@@ -231,11 +232,11 @@ impl TrackedWorkload {
         self.view.replicas()
     }
 
-    /// Whether it goes no further, and how that is to be called. `sizes`: what its ReplicaSets want, together.
+    /// How the workload ends, if it goes no further. `sizes` is the sum of its ReplicaSets' sizes.
     ///
-    /// A Deployment that is paused scales, and what its status says then is complete but for a template that has no set yet.
+    /// A paused Deployment still scales. Its status is then complete, unless a template has no set yet.
     pub(crate) fn end(&self, sizes: impl FnOnce() -> i64, gates: &FeatureGates) -> Option<End> {
-        // Counts do not tell which pods exist: where the numbers move, there are as many as before.
+        // Counts do not show which pods exist: if the ordinals change, the number of pods does not.
         if !self.has_its_numbers() || self.open.contains_key(BEING_DELETED) {
             return None;
         }
@@ -243,25 +244,25 @@ impl TrackedWorkload {
         if self.view.is_complete(gates) && !waits_for_resume {
             return Some(End::Complete);
         }
-        // What a controller at rest waits for is kept on purpose.
+        // What the controller still waits for without any action is deliberate.
         let is_held = self.is_at_rest && (self.view.is_paused() || !self.open.is_empty());
         (is_held && self.view.has_what_it_asks_for(sizes, gates)).then_some(End::Held)
     }
 
-    /// Whether just those pods exist that a StatefulSet numbers.
+    /// Whether exactly the pods of a StatefulSet's ordinals exist.
     fn has_its_numbers(&self) -> bool {
         let LiveWorkload::StatefulSet(view) = &self.view else { return true };
         let wanted = ordinals(view);
         self.ordinals.iter().copied().eq(wanted.start.up_to(wanted.end()))
     }
 
-    /// What keeps it from going further, in words.
+    /// The obstacles, as text.
     pub(crate) fn held_by(&self) -> Vec<String> {
         let waits: Vec<String> = self.open_waits().map(|wait| wait.text.clone()).collect();
         if waits.is_empty() { vec![Wait::Paused.to_string()] } else { waits }
     }
 
-    /// How far it is, by its counts.
+    /// Its progress, by its counts.
     pub(crate) fn how_far(&self) -> String {
         let (updated, available, observed, generation) = match &self.view {
             LiveWorkload::Nothing => return format!("{} {} does not exist", self.id.kind.name(), self.id.name),
@@ -281,7 +282,7 @@ impl TrackedWorkload {
         format!("{updated} of {wanted} pods have the newest template, {available} pods are available, {terminating} terminate")
     }
 
-    /// What it still waits for.
+    /// The waits that have not ended.
     pub(crate) fn open_waits(&self) -> impl Iterator<Item = &WaitSpan> {
         self.open.values().map(|place| &self.waits[*place])
     }

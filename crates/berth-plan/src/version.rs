@@ -1,4 +1,4 @@
-//! One version of an object, as the store shows it.
+//! One version of an object, as stored.
 
 use berth_api::Object;
 use berth_controllers::RawObject;
@@ -10,7 +10,7 @@ use std::sync::Arc;
 /// A change of the store.
 pub(crate) struct Changed {
     pub(crate) event: Arc<Event>,
-    /// The object that it gives its key, where that was just written.
+    /// The new object of its key, if it was just written.
     pub(crate) object: Option<Arc<dyn Object>>,
 }
 
@@ -27,7 +27,7 @@ impl Changed {
 }
 
 impl Version<'_> {
-    /// What somebody reads of it. `None`: it cannot be read; what the API rules have let in can be.
+    /// Decodes a view. `None` if that fails, which objects that passed the API rules never do.
     pub(crate) fn view<V: View>(&self) -> Option<V> {
         RawObject { object: self.object.cloned(), ..RawObject::new(self.entry.value.clone(), Revision(0)) }.view().ok()
     }

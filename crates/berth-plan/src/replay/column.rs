@@ -1,4 +1,4 @@
-//! What is told of a recording, or of a replay of it: data, whose JSON is an interface (docs/how-to/record-and-replay.md names the fields).
+//! The result of a recording or of its replay: data, whose JSON is an interface (docs/how-to/record-and-replay.md documents the fields).
 
 use crate::{
     forecast::{Lane, Life, Peak},
@@ -9,22 +9,22 @@ use berth_workloads::pod_state::PodCounts;
 use serde::Serialize;
 use std::{collections::BTreeMap, time::Duration};
 
-/// A recording and its replays, side by side. Times are counted from when all that there was at the beginning was told; in JSON they are seconds.
+/// A recording and its replays, side by side. Times are relative to the end of the initial list. In JSON they are seconds.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Replay {
-    /// What the recording is of.
+    /// Facts about the recording.
     pub recording: Facts,
-    /// As it was recorded.
+    /// The recorded course.
     pub recorded: Column,
     /// The same changes in the simulation.
     pub replayed: Column,
-    /// The same changes in the simulation under another policy.
+    /// The same changes in the simulation with another policy.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub under_policy: Option<Column>,
 }
 
-/// What a recording is of.
+/// Facts about a recording.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Facts {
@@ -35,66 +35,66 @@ pub struct Facts {
     pub lasts: Duration,
     /// `berth`, `kubernetes`.
     pub controllers: &'static str,
-    /// By what that was found.
+    /// The evidence for that.
     pub because: String,
     /// Whether names are hashed.
     pub hashed: bool,
-    /// How many lines it has.
+    /// The number of its lines.
     pub lines: u64,
-    /// How many changes are made again.
+    /// The number of repeated changes.
     pub changes: usize,
-    /// How many pods started while it lasts, whose times are known.
+    /// The number of pods that started during the recording, with known times.
     pub starts: usize,
-    /// How many stopped.
+    /// The number of pods that stopped.
     pub stops: usize,
-    /// When changes were missed, or seen late.
+    /// The times in which changes were missed or observed late.
     pub gaps: Vec<Missed>,
     /// Kinds that could not be read.
     pub missing: Vec<String>,
-    /// Where it breaks off, if it does.
+    /// Where it is truncated, if it is.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub torn: Option<String>,
 }
 
-/// When changes of a kind were missed, or seen late.
+/// A time in which changes of a kind were missed or observed late.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Missed {
     /// `pods`.
     pub plural: &'static str,
-    /// Until then.
+    /// The end of the gap.
     #[serde(rename = "untilSeconds", serialize_with = "seconds")]
     pub until: Duration,
-    /// For so long.
+    /// The length of the gap.
     #[serde(rename = "seconds", serialize_with = "seconds")]
     pub lasted: Duration,
 }
 
-/// One way in which it went, or would have gone.
+/// One course of events, recorded or replayed.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Column {
     /// `recorded`, `replayed`, `TerminationComplete`.
     pub name: String,
-    /// Each workload, by kind, namespace and name.
+    /// The workloads, by kind, namespace and name.
     pub workloads: Vec<WorkloadColumn>,
-    /// All workloads together.
+    /// The total of all workloads.
     pub sum: Sum,
-    /// Changes that could not be made again, in sentences.
+    /// Changes that could not be repeated, as sentences.
     pub notes: Vec<String>,
 }
 
-/// What pods there were.
+/// The pods.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Sum {
-    /// The most at once, terminating ones included.
+    /// The maximum number of pods, including terminating ones.
     pub pods: Peak<u32>,
-    /// The most that terminated at once.
+    /// The maximum number of terminating pods.
     pub terminating: Peak<u32>,
-    /// The most that they held of each resource, terminating ones included: cpu in thousandths of a core, all else in its own unit.
+    /// The maximum use of each resource, including terminating pods: cpu in millicores, all others in their own units.
     pub resources: BTreeMap<String, Peak<i64>>,
-    /// How long pods were there, terminating ones included, all together, until the recording ends.
+    /// The total lifetime of all pods until the end of the recording, including their termination.
     pub pod_minutes: f64,
 }
 
@@ -108,40 +108,40 @@ pub struct WorkloadColumn {
     pub namespace: String,
     /// Its name.
     pub name: String,
-    /// How its pods gave way at the end.
+    /// How its pods were replaced at the end.
     pub policy: String,
     /// Its pods.
     #[serde(flatten)]
     pub sum: Sum,
-    /// The fewest available pods while one template replaced another; `None`: none did.
+    /// The minimum number of available pods while one template replaced another. `None` if none did.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub available: Option<Peak<u32>>,
     /// Its rollouts, in order.
     pub rollouts: Vec<Rollout>,
-    /// By template: how many pods its ReplicaSet was wanted to have, whenever that changed.
+    /// The sizes of its ReplicaSets, by template.
     pub sets: BTreeMap<String, Vec<Size>>,
-    /// How many pods were wanted from when on.
+    /// The desired number of pods, with the time of each change.
     #[serde(skip)]
     pub wanted: Vec<(Duration, u32)>,
-    /// The most that its strategy allowed at the end.
+    /// The maximum that its strategy allowed at the end.
     #[serde(skip)]
     pub bound: Option<i64>,
-    /// For pictures.
+    /// For charts.
     #[serde(skip)]
     pub lanes: Vec<Lane>,
-    /// For pictures.
+    /// For charts.
     #[serde(skip)]
     pub lives: Vec<Life>,
 }
 
-/// How many pods a ReplicaSet was wanted to have from then on.
+/// A size of a ReplicaSet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Size {
-    /// From then on.
+    /// Since when.
     #[serde(rename = "atSeconds", serialize_with = "seconds")]
     pub at: Duration,
-    /// So many.
+    /// `spec.replicas`.
     pub replicas: i64,
 }
 
@@ -149,38 +149,38 @@ pub struct Size {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Rollout {
-    /// When its template came.
+    /// When the template changed.
     #[serde(rename = "atSeconds", serialize_with = "seconds")]
     pub at: Duration,
-    /// Which it is; or what ended it before it was complete.
+    /// Its kind, or what ended it before it was complete.
     pub is: Ending,
-    /// When its controller said that it is complete.
+    /// When its controller reported that it is complete.
     #[serde(rename = "completeAtSeconds", serialize_with = "maybe_seconds", skip_serializing_if = "Option::is_none")]
     pub complete: Option<Duration>,
-    /// When the last pod that it replaced was gone.
+    /// When the last replaced pod was deleted.
     #[serde(rename = "settledAtSeconds", serialize_with = "maybe_seconds", skip_serializing_if = "Option::is_none")]
     pub settled: Option<Duration>,
-    /// When it gave way to another, or its workload was deleted.
+    /// When another rollout replaced it, or its workload was deleted.
     #[serde(rename = "endedAtSeconds", serialize_with = "maybe_seconds", skip_serializing_if = "Option::is_none")]
     pub ended: Option<Duration>,
-    /// The most pods meanwhile, terminating ones included.
+    /// The maximum number of pods meanwhile, including terminating ones.
     pub pods: Peak<u32>,
-    /// The fewest available meanwhile; not of a workload's first.
+    /// The minimum number of available pods meanwhile. Not for a workload's first rollout.
     #[serde(rename = "available", skip_serializing_if = "Option::is_none")]
     pub lowest: Option<Peak<u32>>,
 }
 
-/// What a rollout is, or came to.
+/// The kind or the end of a rollout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Ending {
-    /// A workload's first.
+    /// The first of a workload.
     First,
     /// One template replaces another.
     Replacing,
-    /// It was under way when the recording began.
+    /// It was in progress when the recording began.
     UnderWay,
-    /// Another template came before it was settled.
+    /// Another template replaced it before it had settled.
     Superseded,
     /// Its workload was deleted.
     Deleted,
@@ -208,7 +208,7 @@ impl Rollout {
         }
     }
 
-    /// How long it took until it was complete.
+    /// The time until it was complete.
     #[must_use]
     pub fn took(&self) -> Option<Duration> {
         self.complete.map(|complete| complete.saturating_sub(self.at))

@@ -1,4 +1,4 @@
-//! What workloads cost while time passes: counted from objects as they change, whether these are a recording's or a simulation's.
+//! The resource use of workloads over time, computed from object changes of a recording or a simulation.
 
 use crate::{
     count_history::CountHistory,
@@ -21,23 +21,23 @@ use std::{
     time::Duration,
 };
 
-/// How many rollouts of one workload are told of.
+/// How many rollouts of one workload are reported.
 const ROLLOUTS_MAX: usize = 2000;
-/// How many sizes of one template are told of.
+/// How many sizes of one template are reported.
 const SIZES_MAX: usize = 2000;
-/// How much of a template's hash is shown.
+/// How many digits of a template's hash are shown.
 const SHOWN_DIGITS: usize = 10;
 
 /// The counts of all workloads.
 pub(crate) struct Ledger {
     gates: FeatureGates,
     began: Option<Timestamp>,
-    /// From then on only rollouts are followed.
+    /// From this time on, only rollouts are followed.
     closed: Option<Duration>,
     books: BTreeMap<Group, Book>,
     sets: BTreeMap<ObjectKey, Set>,
     pods: BTreeMap<ObjectKey, Pod>,
-    /// Pods whose set was not seen yet.
+    /// Pods whose set was not observed yet.
     early: BTreeMap<ObjectKey, BTreeSet<ObjectKey>>,
     ripening: BTreeSet<(Timestamp, ObjectKey)>,
     all: Totals,
@@ -56,16 +56,16 @@ struct Totals {
     last: Duration,
 }
 
-/// What pods are counted for.
+/// The group that a pod is counted for.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Group {
     Workload(WorkloadId),
-    /// A ReplicaSet that no Deployment controls.
+    /// A ReplicaSet without a Deployment.
     ReplicaSet(ObjectKey),
 }
 
 impl Group {
-    /// Kind, namespace and name: the order of reports.
+    /// Kind, namespace and name. Reports are sorted by them.
     fn parts(&self) -> (&'static str, &Namespace, &Name) {
         match self {
             Self::Workload(id) => (id.kind.name(), &id.namespace, &id.name),
@@ -104,7 +104,7 @@ struct Pod {
 }
 
 impl Totals {
-    /// Time passes; the counts are as they were.
+    /// Advances the time without a change of the counts.
     fn pass(&mut self, at: Duration) {
         let passed = at.saturating_sub(self.last).as_millis();
         self.pod_millis += passed * u128::from(self.counts.total());
@@ -153,7 +153,7 @@ impl Ledger {
         }
     }
 
-    /// It begins: what is there now is where it begins.
+    /// Starts the accounting with the present objects.
     pub(crate) fn begin(&mut self, now: Timestamp) {
         self.ripen(now);
         self.began = Some(now);
@@ -182,7 +182,7 @@ impl Ledger {
         self.told.clear();
     }
 
-    /// It ends: pods are not counted any more, rollouts that go on are followed.
+    /// Stops counting pods. Rollouts in progress are still followed.
     pub(crate) fn close(&mut self, now: Timestamp) {
         self.ripen(now);
         let at = self.at(now);
@@ -194,12 +194,12 @@ impl Ledger {
         }
     }
 
-    /// Whether some rollout goes on.
+    /// Whether a rollout is in progress.
     pub(crate) fn has_open(&self) -> bool {
         self.books.values().any(|book| book.is_open)
     }
 
-    /// Rollouts that began or ended since, in words.
+    /// The rollouts that began or ended since the last call, as text.
     pub(crate) fn take_told(&mut self) -> Vec<(Duration, String)> {
         std::mem::take(&mut self.told)
     }
@@ -208,7 +208,7 @@ impl Ledger {
         self.began.map_or(Duration::ZERO, |began| since(began, now))
     }
 
-    /// An object is there, or is another now.
+    /// Records a new or changed object.
     pub(crate) fn put(&mut self, plural: &str, json: &[u8], now: Timestamp) {
         self.ripen(now);
         match plural {
@@ -232,7 +232,7 @@ impl Ledger {
         }
     }
 
-    /// An object is gone.
+    /// Records a deleted object.
     pub(crate) fn remove(&mut self, plural: &str, namespace: &str, name: &str, now: Timestamp) {
         self.ripen(now);
         let at = self.at(now);
@@ -317,7 +317,7 @@ impl Ledger {
         }
     }
 
-    /// Counts a pod as it is now; `known`: as it was.
+    /// Counts a pod in its new state. `known` is its former state.
     fn place(&mut self, view: PodView, requests: Amounts, known: Option<Pod>, now: Timestamp) {
         let (at, key) = (self.at(now), view.meta.key());
         let (book, revision) = match &known {
@@ -341,7 +341,7 @@ impl Ledger {
         self.pods.insert(key, Pod { view, book, revision, state, requests, ripe_at });
     }
 
-    /// The workload that a pod is of, and its template.
+    /// The workload of a pod, and its template.
     fn owner_of(&mut self, view: &PodView, key: &ObjectKey) -> (Option<Group>, String) {
         let Some(owner) = view.meta.controller() else { return (None, String::new()) };
         match owner.kind.as_str() {
@@ -409,7 +409,7 @@ impl Ledger {
         }
     }
 
-    /// Pods become available by time alone.
+    /// Records pods that have become available by time alone.
     pub(crate) fn ripen(&mut self, now: Timestamp) {
         while let Some((ripe, key)) = self.ripening.first().filter(|(ripe, _)| *ripe <= now).cloned() {
             self.ripening.pop_first();
@@ -423,7 +423,7 @@ impl Ledger {
         }
     }
 
-    /// Whether the rollout is complete now.
+    /// Records whether the rollout is complete.
     fn judge(&mut self, key: &Group, at: Duration) {
         let Some(book) = self.books.get_mut(key).filter(|book| book.is_open) else { return };
         if !book.tracking.is_complete(&self.gates) {
@@ -443,7 +443,7 @@ impl Ledger {
         }
     }
 
-    /// What there is to say.
+    /// The result.
     pub(crate) fn column(self, name: String, notes: Vec<String>) -> Column {
         let (all, gates) = (self.all, self.gates);
         let mut books: Vec<(Group, Book)> = self.books.into_iter().collect();
@@ -487,7 +487,7 @@ impl Book {
     fn column(mut self, group: &Group, gates: &FeatureGates) -> Option<WorkloadColumn> {
         let totals = self.frozen.unwrap_or(self.totals);
         let has_any = 0 < totals.pods.value || !self.rollouts.is_empty() || !matches!(self.tracking, LiveWorkload::Nothing);
-        // Sets that were scaled down long ago are nobody's workload.
+        // A ReplicaSet that was scaled to 0 long ago is not reported.
         let is_one = has_any || (matches!(group, Group::ReplicaSet(_)) && self.wanted.iter().any(|(_, wanted)| 0 < *wanted));
         is_one.then(|| {
             let lowest = self.rollouts.iter().filter_map(|rollout| rollout.lowest).min_by_key(|lowest| lowest.value);
@@ -510,7 +510,7 @@ impl Book {
     }
 }
 
-/// Which template it is: in a recording, and in what is made of one, the first container's image says so.
+/// The template's identity: recordings, and simulations of them, store it in the first container's image.
 fn template_of(spec: Option<&berth_api::k8s_openapi::api::core::v1::PodSpec>) -> String {
     spec.and_then(|spec| spec.containers.first()?.image.clone()).unwrap_or_else(|| "unknown".to_owned())
 }

@@ -1,4 +1,4 @@
-//! How long pods took to start and to stop, one by one, and what that makes the pods of a replay do.
+//! How long each pod took to start and to stop, and the behavior of a replay's pods that follows.
 
 use crate::{snapshot::entries, times::since};
 use berth_api::simulation::Failure;
@@ -14,9 +14,9 @@ use std::{
     time::Duration,
 };
 
-/// How long a pod is supposed to take to start where no pod tells.
+/// The assumed start time of a pod if no pod of the template started.
 const START: Duration = Duration::from_secs(10);
-/// Longer than any grace period: the pod goes when that ends.
+/// Longer than any grace period, which therefore determines the end of the pod.
 const FOR_EVER: Duration = Duration::from_secs(10 * 365 * 86_400);
 
 /// Namespace and template.
@@ -24,18 +24,18 @@ type Template = (String, String);
 /// Namespace and name.
 type PodKey = (String, String);
 
-/// How long one pod took.
+/// The times of one pod.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Life {
-    /// From having a node to being ready.
+    /// From binding to readiness.
     start: Option<Duration>,
-    /// From being told to go to being gone.
+    /// From deletion to its end.
     stop: Option<Duration>,
-    /// It had a node, and was not ready as long as it was seen.
+    /// It had a node, but was never ready while observed.
     was_unready: bool,
 }
 
-/// Pods, as a recording shows them.
+/// The pods in a recording.
 #[derive(Default)]
 pub(crate) struct Watched {
     pods: BTreeMap<PodKey, Seen>,
@@ -49,25 +49,25 @@ struct Seen {
     uid: String,
     owner: Option<(&'static str, String)>,
     number: u64,
-    /// It was there when the recording began.
+    /// Whether it existed when the recording began.
     is_first: bool,
     bound: Option<Timestamp>,
     ready: Option<Timestamp>,
     told: Option<Timestamp>,
 }
 
-/// How long pods took.
+/// The times of all pods.
 #[derive(Clone, Default)]
 pub(crate) struct Lives {
-    /// Of pods that came, in the order in which they came.
+    /// Pods that were created during the recording, in order.
     came: BTreeMap<Template, BTreeMap<u64, Life>>,
-    /// Of pods that were there at the beginning, by uid.
+    /// Pods that existed at the beginning, by uid.
     first: BTreeMap<String, (Life, Times)>,
-    /// All stops of a template's pods, those of the beginning among them.
+    /// All stop times of a template's pods, including those that existed at the beginning.
     stops: BTreeMap<Template, Vec<Duration>>,
 }
 
-/// When a pod of the beginning was ready, and told to go, if that was not so before.
+/// When a pod that existed at the beginning became ready or was deleted, unless it was before.
 #[derive(Clone, Copy, Default)]
 struct Times {
     ready: Option<Timestamp>,
@@ -75,7 +75,7 @@ struct Times {
 }
 
 impl Watched {
-    /// A ReplicaSet or a ControllerRevision, with its template.
+    /// Records a ReplicaSet or a ControllerRevision with its template.
     pub(crate) fn template(&mut self, kind: &'static str, object: &Value) {
         let pointer = if kind == "ReplicaSet" { "/spec/template" } else { "/data/spec/template" };
         let image = object.pointer(pointer).and_then(|template| template["spec"]["containers"][0]["image"].as_str());
@@ -83,7 +83,7 @@ impl Watched {
         image.into_iter().for_each(|image| drop(self.templates.insert((kind, namespace.clone(), name.clone()), image.to_owned())));
     }
 
-    /// A pod is there. `is_first`: as the recording begins.
+    /// Records a pod. `is_first` is true if the recording begins with it.
     pub(crate) fn pod(&mut self, pod: &Value, is_first: bool, now: Timestamp) {
         let meta = &pod["metadata"];
         let (key, uid) = ((text(&meta["namespace"]), text(&meta["name"])), text(&meta["uid"]));
@@ -95,7 +95,7 @@ impl Watched {
         let seen = self.pods.entry(key).or_insert_with(|| {
             let owner = entries(&meta["ownerReferences"]).find(|owner| owner["controller"] == true).and_then(|owner| {
                 let kind = ["ReplicaSet", "StatefulSet"].into_iter().find(|kind| owner["kind"] == *kind)?;
-                // Which revision of its set it is of, its label says.
+                // The pod's label contains its set's revision.
                 let name = if kind == "StatefulSet" { &meta["labels"]["controller-revision-hash"] } else { &owner["name"] };
                 Some((if kind == "StatefulSet" { "ControllerRevision" } else { kind }, text(name)))
             });
@@ -113,14 +113,14 @@ impl Watched {
         }
     }
 
-    /// A pod is gone.
+    /// Records the end of a pod's deletion.
     pub(crate) fn gone(&mut self, namespace: &str, name: &str, now: Timestamp) {
         if let Some(seen) = self.pods.remove(&(namespace.to_owned(), name.to_owned())) {
             self.take(namespace, seen, Some(now));
         }
     }
 
-    /// The recording is over.
+    /// Ends the recording.
     pub(crate) fn end(mut self) -> Lives {
         for ((namespace, _), seen) in std::mem::take(&mut self.pods) {
             self.take(&namespace, seen, None);
@@ -146,13 +146,14 @@ impl Watched {
 }
 
 impl Lives {
-    /// How many starts, and how many stops, are known.
+    /// The numbers of known start times and stop times.
     pub(crate) fn known(&self) -> (usize, usize) {
         let starts = self.came.values().flat_map(BTreeMap::values).filter(|life| life.start.is_some()).count();
         (starts, self.stops.values().map(Vec::len).sum())
     }
 
-    /// Nodes whose pods take as long as these did: the first pod that comes of a template as long as the first one did that was recorded, and so on.
+    /// Nodes whose pods take as long as the recorded ones, by template: the first new pod takes as long as the first recorded one, and so
+    /// on.
     pub(crate) fn nodes(&self, names: BTreeSet<String>, begins: Timestamp) -> ForeignNodes {
         let lives = self.clone();
         let all_starts = median(lives.came.values().flat_map(BTreeMap::values).filter_map(|life| life.start).collect());
@@ -185,24 +186,24 @@ impl Lives {
             met.pods.insert(pod.uid.to_string(), behaviour);
             behaviour
         };
-        // A recording names neither ConfigMaps nor Secrets.
+        // A recording contains neither ConfigMaps nor Secrets.
         let objects = KnownObjects::new();
         ForeignNodes { names: names.into_iter().collect(), missing_images: MissingImages::default(), habits: Box::new(habits), objects }
     }
 }
 
-/// Pods of the replay that have been asked about.
+/// Pods of the replay whose behavior was requested.
 #[derive(Default)]
 struct Met {
     pods: BTreeMap<String, Behavior>,
     counts: BTreeMap<Template, usize>,
 }
 
-/// What pods of a template do.
+/// The behavior of a template's pods.
 struct Habit {
     lives: Vec<Life>,
     start: Option<Duration>,
-    /// None was ever ready, and some had the time.
+    /// No pod was ever ready, although some had the time.
     never_ready: bool,
 }
 
@@ -213,7 +214,7 @@ impl Habit {
         Self { lives, start, never_ready }
     }
 
-    /// As the pod of this number did; more pods than there were begin again with the first.
+    /// The times of the recorded pod with this number. Further pods start again with the first.
     fn life(&self, number: usize) -> Life {
         self.lives.get(number % self.lives.len().max(1)).copied().unwrap_or_default()
     }
@@ -223,7 +224,7 @@ fn behaviour(pod: &KubeletPod, start: Duration, stop: Duration) -> Behavior {
     Behavior { completes: false, ..Behavior::of(pod, Latencies { start, stop }, &MissingImages::default()) }
 }
 
-/// A pod that was there goes on from where it was.
+/// A pod that existed at the beginning continues from its state.
 fn of_the_beginning(pod: &KubeletPod, life: Life, times: Times, (begins, usual_stop): (Timestamp, Duration)) -> Behavior {
     let from = pod.status.start_time.unwrap_or(begins);
     let start = times.ready.map_or(Duration::ZERO, |ready| since(from, ready));
@@ -275,7 +276,7 @@ mod tests {
         watched.pod(&pod("a", "n", false, false), false, at(100));
         watched.pod(&pod("a", "n", true, false), false, at(2600));
         watched.pod(&pod("a", "n", false, true), false, at(9000));
-        // Its set is seen after it, and before it is gone.
+        // Its set is observed after it, and before its deletion.
         watched.template("ReplicaSet", &set());
         watched.gone("shop", "a", at(12_000));
         watched.pod(&pod("b", "n", false, false), false, at(0));

@@ -1,4 +1,4 @@
-//! A recording, as a replay needs it: what there was, what somebody changed, how long pods took, and what it came to.
+//! A recording as a replay needs it: the initial objects, the changes by users and nodes, the times of pods, and the result.
 
 use crate::{
     demand::Demand,
@@ -20,11 +20,11 @@ use std::{
     time::Duration,
 };
 
-/// How many changes are made again.
+/// How many changes are repeated.
 const CHANGES_MAX: usize = 500_000;
-/// How many bytes those changes may have together, as JSON, which they are kept as.
+/// The maximum size of those changes, as stored in JSON.
 const CHANGE_BYTES_MAX: usize = 256 << 20;
-/// How many gaps are told of.
+/// How many gaps are reported.
 const GAPS_MAX: usize = 1000;
 
 /// Why a recording cannot be replayed.
@@ -33,19 +33,19 @@ pub enum ReplayError {
     /// It cannot be read.
     #[error(transparent)]
     Trace(#[from] TraceError),
-    /// It is of no use.
+    /// It is not usable.
     #[error("line {line}: {why}")]
     Unfit {
-        /// Counted from 1.
+        /// The line, counted from 1.
         line: u64,
-        /// What is the matter.
+        /// The problem.
         why: String,
     },
 }
 
 /// A recording.
 pub struct Recorded {
-    /// What it is of.
+    /// Facts about it.
     pub facts: Facts,
     pub(crate) controllers: Controllers,
     pub(crate) begins: Timestamp,
@@ -56,10 +56,10 @@ pub struct Recorded {
     pub(crate) column: Column,
 }
 
-/// What somebody other than the controllers did.
+/// A change by any client other than the controllers.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Input {
-    /// An object as JSON: it takes a tenth of the memory that its values take.
+    /// An object as JSON, which takes a tenth of the memory of its values.
     Put(Box<str>),
     Gone(ObjectId),
 }
@@ -77,10 +77,10 @@ struct Reading {
 }
 
 impl Recorded {
-    /// Reads it to its end, or to where it breaks off.
+    /// Reads the recording to its end, or to where it is truncated.
     ///
     /// # Errors
-    /// What is in it cannot be, or cannot be replayed.
+    /// The content is invalid or cannot be replayed.
     pub fn read<R: Read>(mut reader: Reader<R>) -> Result<Self, ReplayError> {
         let header = reader.header().clone();
         let controllers = if header.controllers == "berth" { Controllers::Berth } else { Controllers::Kubernetes };
@@ -111,7 +111,7 @@ impl Recorded {
                 Item::Listed if begun.is_none() => {
                     reading.ledger.begin(now);
                     begun = Some((moment.at, reading.initial()));
-                    // From now on only what others change is compared with what was there.
+                    // From now on, only objects that other clients change are compared with their former state.
                     reading.objects.retain(|_, object| is_input(object));
                 }
                 Item::Gap { .. } | Item::Listed | Item::Ended(_) => (),
@@ -206,7 +206,7 @@ impl Reading {
         self.wants.check().map(drop).map_err(|error| ReplayError::Unfit { line, why: format!("put.spec.replicas: {error}") })
     }
 
-    /// All that there is now, owners before what they own.
+    /// All present objects, owners before the objects that they own.
     fn initial(&self) -> Vec<Value> {
         let of = |kind: &str| -> Vec<Value> {
             self.objects.iter().filter(|(id, _)| id.kind == kind).map(|(_, object)| object.clone()).collect()
@@ -214,7 +214,7 @@ impl Reading {
         KINDS.iter().flat_map(|kind| of(kind.kind)).map(|object| self.stored(object)).collect()
     }
 
-    /// As a store can have it.
+    /// The object in a form that a store accepts.
     fn stored(&self, object: Value) -> Value {
         let mut object = if object["kind"] == "Pod" { self.placed(object) } else { object };
         // A recording has no RuntimeClass, without which admission rejects a pod with an overhead.
@@ -222,7 +222,7 @@ impl Reading {
             object.pointer_mut(template).and_then(Value::as_object_mut).map(|spec| spec.remove("overhead"));
         }
         let namespace = object["metadata"]["namespace"].as_str().unwrap_or_default().to_owned();
-        // What nobody here owns, nobody shall sweep up.
+        // The garbage collector must not delete objects whose owners are not in the recording.
         if let Some(owners) = object["metadata"]["ownerReferences"].as_array_mut() {
             owners.retain(|owner| {
                 let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
@@ -234,7 +234,7 @@ impl Reading {
         object
     }
 
-    /// A pod, with its template in the place of the images that it is recorded without.
+    /// A pod with its template's identity as image, because recordings contain no images.
     fn placed(&self, pod: Value) -> Value {
         let namespace = pod["metadata"]["namespace"].clone();
         let owner = entries(&pod["metadata"]["ownerReferences"]).find(|owner| owner["controller"] == true).cloned().unwrap_or_default();
@@ -250,7 +250,7 @@ impl Reading {
     }
 }
 
-/// A pod with images: a recording keeps none.
+/// A pod with images: a recording contains none.
 pub(crate) fn imaged(mut pod: Value, image: Option<&str>) -> Value {
     for list in ["containers", "initContainers"] {
         for container in pod["spec"].get_mut(list).and_then(Value::as_array_mut).into_iter().flatten() {
@@ -260,7 +260,7 @@ pub(crate) fn imaged(mut pod: Value, image: Option<&str>) -> Value {
     pod
 }
 
-/// Without owners other than the workloads that controllers make things for.
+/// Removes owners other than the workloads whose controllers create such objects.
 fn unowned(mut object: Value) -> Value {
     let kept = match object["kind"].as_str() {
         Some("ReplicaSet") => "Deployment",
@@ -274,12 +274,12 @@ fn unowned(mut object: Value) -> Value {
     object
 }
 
-/// When something was recorded.
+/// The time of a recorded line.
 fn time_of(header: &Header, after: Duration, line: u64) -> Result<Timestamp, ReplayError> {
     header.at.checked_add(after).map_err(|_| ReplayError::Unfit { line, why: format!("{} and {after:?} is no time", header.at) })
 }
 
-/// Whether it is changed by others than the controllers that run in a replay.
+/// Whether clients other than the controllers of a replay change the object.
 fn is_input(object: &Value) -> bool {
     let is_owned_by = |kinds: &[&str]| {
         entries(&object["metadata"]["ownerReferences"])
@@ -293,7 +293,7 @@ fn is_input(object: &Value) -> bool {
     }
 }
 
-/// Whether somebody has changed what is wanted, or what nodes say.
+/// Whether a user has changed the desired state, or a node its report.
 fn differ(known: &Value, object: &Value) -> bool {
     match object["kind"].as_str() {
         Some("Pod") => false,
@@ -302,7 +302,7 @@ fn differ(known: &Value, object: &Value) -> bool {
     }
 }
 
-/// What somebody wants of it, without what controllers write there.
+/// The desired state of an object, without the fields that controllers write.
 pub(crate) fn wanted(object: &Value) -> Value {
     let mut object = written(object);
     if let Some(metadata) = object["metadata"].as_object_mut() {

@@ -1,4 +1,4 @@
-//! The changes of a recording, made again in a simulation.
+//! Repeats the changes of a recording in a simulation.
 
 use crate::{
     difference::difference,
@@ -25,23 +25,23 @@ use std::{
     time::Duration,
 };
 
-/// How long the parts have to read what there is before the recording begins.
+/// How long the components have to read the initial objects before the recording begins.
 const WARM_UP: Duration = Duration::from_millis(200);
-/// How long rollouts that are not complete when the recording ends are followed at the most.
+/// How long rollouts that are incomplete at the end of the recording are followed at most.
 const AFTER_MAX: Duration = Duration::from_secs(6 * 3600);
-/// How many changes that could not be made are told of.
+/// How many failed changes are reported.
 const NOTES_MAX: usize = 20;
 
-/// How pods are replaced in the third column.
+/// The policy of the third column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Policy {
-    /// Of all Deployments.
+    /// For all Deployments.
     TerminationComplete,
-    /// Of all Deployments.
+    /// For all Deployments.
     TerminationStarted,
     /// The strategy of all Deployments and StatefulSets.
     Recreate,
-    /// The strategy of all Deployments and StatefulSets, with the figures that they have or the usual ones.
+    /// The strategy of all Deployments and StatefulSets, with their own parameters or the defaults.
     RollingUpdate,
 }
 
@@ -57,7 +57,7 @@ impl Policy {
         }
     }
 
-    /// A workload that has it.
+    /// Sets the policy of a workload.
     fn given_to(self, mut object: Value) -> Value {
         let is_deployment = object["kind"] == "Deployment";
         let member = match object["kind"].as_str() {
@@ -77,36 +77,36 @@ impl Policy {
     }
 }
 
-/// How a recording is replayed.
+/// The options of a replay.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ReplayOptions {
-    /// Under which policy, besides as it was.
+    /// The policy of a second replay, if there is one.
     pub policy: Option<Policy>,
-    /// Which interleaving.
+    /// The seed of the interleaving.
     pub seed: u64,
 }
 
-/// How far a replay is, whenever a rollout begins or ends.
+/// The progress of a replay, at each beginning or end of a rollout.
 #[derive(Clone, Debug)]
 pub struct Passing<'a> {
     /// `replayed`, or the policy's name.
     pub column: &'a str,
-    /// Since the recording began.
+    /// The time since the recording began.
     pub at: Duration,
-    /// Rollouts that began or ended since, in words.
+    /// The rollouts that began or ended since the last report, as text.
     pub told: &'a [(Duration, String)],
 }
 
-/// Replays a recording as it was and, if that is asked for, under another policy. `passing` is told of each rollout that begins or ends.
+/// Replays a recording as it was and, if requested, with another policy. Calls `passing` for each rollout that begins or ends.
 ///
-/// Costs what the changes cost a server in work, and none of their time.
+/// The CPU cost is that of the changes on a server, but no real time passes.
 ///
 /// # Errors
 /// [`PlanError`].
 pub fn replay(recorded: Recorded, options: ReplayOptions, mut passing: impl FnMut(&Passing<'_>)) -> Result<Replay, PlanError> {
     let as_it_was = Run { name: "replayed", controllers: recorded.controllers, policy: None, seed: options.seed };
     let replayed = as_it_was.run(&recorded, &mut passing)?;
-    // Kubernetes' own controllers know no policy: it is berth's that would have had it.
+    // Kubernetes' own controllers have no policies, so the second replay uses berth's.
     let under = |policy: Policy| Run { name: policy.name(), controllers: Controllers::Berth, policy: Some(policy), seed: options.seed };
     let under_policy = options.policy.map(|policy| under(policy).run(&recorded, &mut passing)).transpose()?;
     Ok(Replay { recording: recorded.facts, recorded: recorded.column, replayed, under_policy })
@@ -123,7 +123,7 @@ struct OngoingReplay<'a> {
     simulation: Simulation,
     ledger: Ledger,
     run: &'a Run,
-    /// As it was wanted last.
+    /// The last desired state.
     known: BTreeMap<ObjectId, Value>,
     notes: Vec<String>,
     unsaid: usize,
@@ -175,7 +175,7 @@ impl Run {
 }
 
 impl OngoingReplay<'_> {
-    /// Lets time pass.
+    /// Advances the time.
     fn follow(&mut self, until: Timestamp, passing: &mut dyn FnMut(&Passing<'_>)) -> Result<(), PlanError> {
         while self.step(until)? {
             self.tell(passing);
@@ -184,7 +184,7 @@ impl OngoingReplay<'_> {
         Ok(())
     }
 
-    /// Lets time pass until no rollout goes on.
+    /// Advances the time until no rollout is in progress.
     fn finish_rollouts(&mut self, longest: Timestamp, passing: &mut dyn FnMut(&Passing<'_>)) -> Result<(), PlanError> {
         while self.ledger.has_open() && self.step(longest)? {
             self.tell(passing);
@@ -214,7 +214,7 @@ impl OngoingReplay<'_> {
         Ok(goes_on)
     }
 
-    /// Tells of rollouts that began or ended.
+    /// Reports rollouts that began or ended.
     fn tell(&mut self, passing: &mut dyn FnMut(&Passing<'_>)) {
         let told = self.ledger.take_told();
         if let Some((at, _)) = told.last() {
@@ -222,7 +222,7 @@ impl OngoingReplay<'_> {
         }
     }
 
-    /// Makes a change again. One that the rules refuse is noted.
+    /// Repeats a change. A change that the API rules reject is noted.
     fn make(&mut self, input: &Input) -> Result<(), PlanError> {
         let made = match input {
             Input::Put(text) => {
@@ -253,7 +253,7 @@ impl OngoingReplay<'_> {
             self.simulation.make_namespace(&subject.namespace)?;
         }
         match (object["kind"].as_str(), before) {
-            // On a node already: nobody here placed it.
+            // The pod is already on a node: no controller of the replay created it.
             (Some("Pod"), _) => self.simulation.restore([imaged(object, None)]),
             (Some("Node"), None) => self.simulation.restore([object]),
             (Some("Node"), Some(before)) => {
@@ -275,12 +275,13 @@ impl OngoingReplay<'_> {
         let known = self.known.remove(gone);
         let api_version = known.map(|object| object["apiVersion"].as_str().unwrap_or_default().to_owned()).unwrap_or_default();
         let subject = Subject { kind: GroupVersionKind::as_written(&api_version, kind), namespace: namespace.clone(), name: name.clone() };
-        // A pod that somebody else runs is gone when it is gone.
+        // Another component deleted the pod, so it is deleted without a grace period.
         self.simulation.delete(&subject, (*kind == "Pod").then_some(0))
     }
 }
 
-/// A recording keeps that a step asks, and neither whom nor what: here each analysis passes, whoever is asked.
+/// A recording contains that a step has an analysis, but neither the provider nor the query. Each analysis passes here, whatever the
+/// provider.
 fn answerable(mut object: Value) -> Value {
     let asks = |annotations: &Value| {
         let steps = annotations[BERTH_STEPS].as_str().and_then(|text| steps::parse(text).ok());
@@ -292,7 +293,7 @@ fn answerable(mut object: Value) -> Value {
     object
 }
 
-/// The account that pods have which name none, of each namespace.
+/// The default account of each namespace, for pods that name none.
 fn accounts(objects: &[Value]) -> Vec<Value> {
     let namespaces: BTreeSet<&str> = objects.iter().filter_map(|object| object["metadata"]["namespace"].as_str()).collect();
     let account = |namespace: &str| {

@@ -1,4 +1,5 @@
-//! A replay for people to read: columns side by side. What comes from a file may hold anything: whoever prints it on a terminal escapes it.
+//! A replay as text for users: columns side by side. Text from a file can contain anything, so a caller that prints it to a terminal
+//! escapes it.
 
 use crate::{
     forecast::Peak,
@@ -11,9 +12,9 @@ use std::{
     time::Duration,
 };
 
-/// How many workloads are told of one by one; the rest is in JSON.
+/// How many workloads are listed individually. The rest is only in JSON.
 const WORKLOADS_MAX: usize = 50;
-/// How many gaps, and how many rollouts' times, are told of.
+/// How many gaps, and how many rollouts' times, are listed.
 const SHOWN_MAX: usize = 5;
 
 /// The whole replay.
@@ -67,12 +68,12 @@ fn write_all(out: &mut String, replay: &Replay) -> fmt::Result {
     Ok(())
 }
 
-/// Whether nothing happened to it: no rollout, no other size, no pod that went.
+/// Whether nothing happened to it: no rollout, no change of size, and no deleted pod.
 fn is_quiet(workload: &WorkloadColumn) -> bool {
     workload.rollouts.is_empty() && workload.wanted.len() <= 1 && workload.sum.terminating.value == 0
 }
 
-/// All workloads together.
+/// The total of all workloads.
 fn of_all(columns: &[&Column]) -> Vec<Row> {
     let all: Vec<Option<&Sum>> = columns.iter().map(|column| Some(&column.sum)).collect();
     let done = |column: &&Column| {
@@ -168,7 +169,7 @@ fn of_workload(found: &[Option<&WorkloadColumn>]) -> Vec<Row> {
     rows
 }
 
-/// `12s, 14s`; of many, the middle and the longest.
+/// `12s, 14s`. For many rollouts, only the median and the maximum.
 fn times(rollouts: &[Rollout]) -> String {
     let mut took: Vec<Duration> = rollouts.iter().filter_map(Rollout::took).collect();
     let mut ended: BTreeMap<&str, usize> = BTreeMap::new();

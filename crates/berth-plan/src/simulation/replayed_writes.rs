@@ -1,4 +1,4 @@
-//! The writes of a replay that a forecast does not make: deletions, and what nodes report.
+//! The writes of a replay that a forecast does not make: deletions and node reports.
 
 use super::{CONTROLLERS, Simulation, Subject, options};
 use crate::error::PlanError;
@@ -8,15 +8,16 @@ use berth_registry::{Actor, ApiError, DeleteOptions, Patch};
 use serde_json::Value;
 
 impl Simulation {
-    /// Starts what a plan starts, and who deletes what nobody owns any more: workloads go in a recording.
+    /// Starts the components of a forecast and the garbage collector, because recordings contain deleted workloads.
     pub(crate) fn start_with_deletions(&self, nodes: ForeignNodes) {
         self.start_these(nodes, &format!("{CONTROLLERS},garbagecollector"));
     }
 
-    /// Deletes an object, and in the background what it owns; one that is gone stays so. `grace`: of a pod.
+    /// Deletes an object, and in the background the objects that it owns. A missing object is no error. `grace` is the grace period of a
+    /// pod.
     ///
     /// # Errors
-    /// The API server would refuse it.
+    /// The errors of the API server.
     pub(crate) fn delete(&mut self, subject: &Subject, grace: Option<i64>) -> Result<(), PlanError> {
         let target = self.target(subject)?;
         let registry = self.registry.clone();
@@ -31,7 +32,7 @@ impl Simulation {
     /// Changes an object's status by a JSON merge patch.
     ///
     /// # Errors
-    /// The API server would refuse it.
+    /// The errors of the API server.
     pub(crate) fn patch_status(&mut self, subject: &Subject, patch: Value) -> Result<(), PlanError> {
         let mut target = self.target(subject)?;
         target.subresource = Some(Subresource::Status);

@@ -1,4 +1,4 @@
-//! What a forecast says of a change.
+//! The content of forecasts.
 
 use crate::common::{
     cluster, edit, foretell, new_image, pod, ready, rolling,
@@ -76,7 +76,7 @@ fn pods_that_no_node_takes_are_foretold() {
     assert_eq!(more.failures(&[Failure::Unschedulable]).len(), 1, "{:?}", more.troubles);
 }
 
-/// There are three pods before and after, and other ones.
+/// There are three pods before and after, but different ones.
 #[test]
 fn numbers_that_move_are_complete_when_just_the_wanted_pods_are_there() {
     for (strategy, management) in
@@ -250,7 +250,7 @@ fn only_what_the_controllers_know_is_compared_and_each_kind_with_its_own() {
         let alternatives = compare(&snapshot, &change, &suppositions).expect("forecasts");
         let charts = alternatives.iter().map(|alternative| alternative.charts(&change).len()).sum::<usize>();
         assert_eq!(charts, alternatives.len(), "a chart each");
-        // Strategy and image are one write: under Recreate nothing new comes before all that is old is gone.
+        // Strategy and image are one write: under Recreate, no new pod is created before all old ones are deleted.
         let recreate =
             alternatives.iter().find(|one| (one.kind, one.policy) == (WorkloadKind::Deployment, "Recreate")).expect("it is known to both");
         let web = recreate.forecast.workloads.iter().find(|workload| *workload.workload.name == *"web").expect("it is changed");
@@ -291,7 +291,7 @@ fn what_a_server_answers_counts_in_place_of_the_change() {
     assert_eq!((changed.namespace.as_deref(), &patch["spec"]["replicas"]), (Some("default"), &json!(3)));
     assert_eq!(patch["spec"]["template"]["spec"]["containers"][0]["image"], "main:2");
 
-    // Admission there wants another size, and adds a container.
+    // Admission of the server changes the size and adds a container.
     let mut answers = vec![snapshot.objects[0].clone(), object.clone()];
     answers[0]["spec"]["replicas"] = json!(5);
     answers[0]["spec"]["template"]["spec"]["containers"] =
@@ -313,7 +313,7 @@ fn a_chart_tells_what_the_forecast_tells() {
     assert_eq!((chart.wanted[0].pods, chart.bound[0].pods, chart.revisions.len()), (3, 4, 2));
     let marks: Vec<(u64, &str)> = chart.marks.iter().map(|mark| (mark.at.as_secs(), mark.text.as_str())).collect();
     assert_eq!(marks, [(0, "image main=main:2"), (75, "complete")]);
-    // Three that go and three that come; the old revision is the first.
+    // Three deleted pods and three new ones. The old revision is the first.
     let (old, new): (Vec<_>, Vec<_>) = chart.pods.iter().partition(|pod| pod.revision == 0);
     assert_eq!((old.len(), new.len()), (3, 3));
     assert!(
@@ -330,7 +330,7 @@ fn a_chart_tells_what_the_forecast_tells() {
 #[test]
 fn pods_of_a_snapshot_keep_their_state() {
     let mut going = pod("going", ready("2026-03-01T10:00:04Z"));
-    // Told to go at 10:10:00, 15 s before the snapshot, of its 45 s.
+    // Deleted at 10:10:00, 15 s before the snapshot, with a grace period of 45 s.
     going["metadata"]["deletionTimestamp"] = json!("2026-03-01T10:10:45Z");
     going["metadata"]["deletionGracePeriodSeconds"] = json!(45);
     let pods = vec![pod("a", ready("2026-03-01T10:00:04Z")), pod("b", ready("2026-03-01T10:00:06Z")), going];
@@ -363,7 +363,7 @@ fn what_fails_in_a_snapshot_goes_on_failing() {
     assert!(why[0].contains("cannot pull"), "{why:?}");
 }
 
-/// The new template fails, as its annotation says.
+/// The new template fails, because of its annotation.
 #[test]
 fn a_way_back_is_foretold() {
     let mut old = deployment(3, &rolling(1, 0, "TerminationStarted"));

@@ -1,4 +1,4 @@
-//! Plans come true: what is forecast from a snapshot of a world equals what then happens in that world, which has another seed.
+//! Forecasts are accurate: a forecast from a snapshot of a simulation equals the course of that simulation, which has another seed.
 
 use crate::common::scenario::{Hold, NAME, Pace, Scenario, template};
 use berth_node::Latencies;
@@ -18,13 +18,13 @@ use std::{collections::BTreeMap, time::Duration};
 
 /// Longer than any rollout here takes.
 const LONGEST: Duration = Duration::from_secs(7200);
-/// How far times may be apart.
+/// The maximum difference of times.
 const TOLERANCE: Duration = Duration::from_millis(100);
-/// How many other orders of what happens at once are tried of a tie: few are enough for most, and a full quota is met in many.
+/// How many other interleavings are tried if the outcome is a tie. A few suffice for most, but a full quota has many.
 const ORDERS: u64 = 200;
-/// How much later than its last pod a set's status tells of that.
+/// How much later than its last pod's change a set's status contains it.
 const TOLD_AFTER: Duration = Duration::from_millis(SOON.as_millis() as u64 + 10);
-/// What a snapshot is of.
+/// The resources of a snapshot.
 const PLURALS: [&str; 11] = [
     "controllerrevisions",
     "deployments",
@@ -56,7 +56,7 @@ fn snapshot(world: &Simulation) -> Snapshot {
     Snapshot { objects, at: beginning + world.elapsed(), missing: Vec::new() }
 }
 
-/// Of what a forecast says: the same as a world's log says.
+/// The course of a forecast, in the same form as a simulation's log.
 fn foretold(forecast: &Forecast, sizes_before: &BTreeMap<String, i64>) -> Happened {
     let workload = &forecast.workloads[0];
     let mut sizes: BTreeMap<String, Vec<(Duration, i64)>> = BTreeMap::new();
@@ -72,7 +72,7 @@ fn foretold(forecast: &Forecast, sizes_before: &BTreeMap<String, i64>) -> Happen
         }
     }
     Happened {
-        // A world's log tells of a set's size also where only something else has changed.
+        // A simulation's log also contains a set's size when something else has changed.
         sizes: sizes.iter().map(|(name, changes)| (name.clone(), merged(changes, sizes_before.get(name).copied()))).collect(),
         victims: bursts(victims),
         most_pods: usize::try_from(workload.pods.value).expect("small"),
@@ -97,16 +97,16 @@ fn set_is_complete(world: &Simulation) -> bool {
         && (spec["updateStrategy"]["type"] != "RollingUpdate" || status["currentRevision"] == status["updateRevision"])
 }
 
-/// What became of a change.
+/// The course of a change in the simulation.
 struct Truth {
-    /// When it was complete, and when the last pod was gone; `None`: it was not.
+    /// When it was complete, and when the last pod was deleted. `None` if it was not complete.
     ends: Option<(Duration, Duration)>,
     happened: Happened,
     sizes_before: BTreeMap<String, i64>,
 }
 
 impl Truth {
-    /// In what it is not as foretold.
+    /// The difference from the forecast, if there is one.
     fn difference(&self, forecast: &Forecast) -> Option<String> {
         let told = foretold(forecast, &self.sizes_before);
         let apart = |foretold: Duration, was: Duration| was.abs_diff(foretold) > TOLERANCE;
@@ -140,7 +140,7 @@ impl Truth {
     }
 }
 
-/// Makes the change true, and follows it as far as `foretold` says that there is something to see.
+/// Makes the change in the simulation, and follows it up to the end of the forecast.
 fn happens(world: &mut Simulation, scenario: &Scenario, foretold: &Outcome, context: &str) -> Option<(Duration, Duration)> {
     let began = world.elapsed();
     let is_complete = |world: &Simulation| is_complete(scenario, world);
@@ -179,7 +179,7 @@ fn check(seed: u64) {
     let scenario = Scenario::draw(&SeededRng::new(seed, Purpose::Script), Pace::Virtual);
     let Scenario { kind, manifest, times, edits, quota, idle, hold } = &scenario;
     let latencies = Latencies { start: times.start, stop: times.stop };
-    // No order's seed: a forecast of the same would give new pods the uids of old ones.
+    // Not the seed of an interleaving: with the same seed, a forecast would give new pods the uids of old ones.
     let mut world = Simulation::new(!seed, Options { latencies, ..Options::default() });
     if let Some(pods) = quota {
         world.create(
@@ -203,7 +203,7 @@ fn check(seed: u64) {
         world.objects("replicasets").iter().map(|(name, set)| (name.clone(), set["spec"]["replicas"].as_i64().unwrap_or(0))).collect();
     let edit = Edit { workload: WorkloadId::new(*kind, "default", NAME), edits: edits.clone() };
     let change = Change { edits: vec![edit], ..Change::default() };
-    // What takes how long is given, so that seeds differ in the order of what happens at once, and in nothing else.
+    // The pods' times are fixed, so that seeds differ only in the interleaving.
     let forecast_by = |order: u64| {
         let suppositions = Suppositions {
             controllers: Some(Controllers::Berth),
@@ -230,21 +230,21 @@ fn what_is_foretold_is_what_happens() {
     seeds::run(0..15, check);
 }
 
-/// What happened: from a world's log, line by line.
+/// The course of a simulation, from its log.
 #[derive(Debug, Default, PartialEq)]
 struct Happened {
-    /// By ReplicaSet: the sizes that it was wanted to have at the end of each burst of changes.
+    /// By ReplicaSet: its size at the end of each burst of changes.
     sizes: BTreeMap<String, Vec<i64>>,
-    /// Which pods went, burst by burst, sorted. Where the rule is a lot, others may go, also new ones.
+    /// The deleted pods of each burst, sorted. If the rule is random, other pods may be deleted, also new ones.
     victims: Vec<Vec<String>>,
     most_pods: usize,
     fewest_available: usize,
 }
 
-/// Changes that are no further apart are one burst.
+/// Changes with smaller gaps are one burst.
 const BURST: Duration = Duration::from_millis(400);
 
-/// The last of each burst, repeats merged.
+/// The last size of each burst, without repetitions.
 fn merged(changes: &[(Duration, i64)], first: Option<i64>) -> Vec<i64> {
     let mut sizes: Vec<i64> = first.into_iter().collect();
     for (index, (at, size)) in changes.iter().enumerate() {
@@ -256,7 +256,7 @@ fn merged(changes: &[(Duration, i64)], first: Option<i64>) -> Vec<i64> {
     sizes
 }
 
-/// Sets of names, a set a burst.
+/// Sets of names, one set for each burst.
 fn bursts(mut names: Vec<(Duration, String)>) -> Vec<Vec<String>> {
     names.sort();
     let mut bursts: Vec<(Duration, Vec<String>)> = Vec::new();
@@ -276,7 +276,7 @@ fn bursts(mut names: Vec<(Duration, String)>) -> Vec<Vec<String>> {
     bursts.into_iter().map(sorted).collect()
 }
 
-/// Reads what a world's log says since the line `from`. `before` has the pods that were there.
+/// Reads a simulation's log from the line `from`. `before` contains the pods before the change.
 fn happened(world: &Simulation, from: usize, before: &BTreeMap<String, Value>) -> Happened {
     let ready =
         |pod: &Value| pod["status"]["conditions"].as_array().into_iter().flatten().any(|c| c["type"] == "Ready" && c["status"] == "True");
@@ -289,7 +289,7 @@ fn happened(world: &Simulation, from: usize, before: &BTreeMap<String, Value>) -
     for line in &world.log()[from..] {
         let words: Vec<&str> = line.split_whitespace().collect();
         let at = Duration::from_secs_f64(words[0].parse().expect("seconds"));
-        // The verb of a change is a blank.
+        // The log has no verb for a change.
         let (gone, rest) = match words.get(2) {
             Some(&"-") => (true, &words[3..]),
             Some(&"+") => (false, &words[3..]),

@@ -1,4 +1,4 @@
-//! What a forecast says of a workload whose owner holds it: that it goes as far as it may is its end, and no failure.
+//! Forecasts of workloads that their owners hold: going as far as permitted is the end, and no failure.
 
 use crate::common::{
     cluster, edit, foretell, new_image, pod, ready, rolling,
@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 const PAUSED: &str = "paused: the template does not roll out until you resume it";
 
-/// How it ends: `complete` or what holds it, and the seconds until then and until the last pod is gone that is not wanted.
+/// The end: `complete` or what holds it, and the seconds until then and until the last surplus pod is deleted.
 fn end(forecast: &Forecast) -> (&str, u64, u64) {
     match &forecast.workloads[0].outcome {
         Outcome::Complete { after, settled_after } => ("complete", after.as_secs(), settled_after.as_secs()),
@@ -33,7 +33,7 @@ fn makes_sets(forecast: &Forecast) -> bool {
     forecast.workloads[0].steps.iter().any(|step| matches!(step.kind, StepKind::CreateSet { .. }))
 }
 
-/// A cluster with a Deployment of three pods that is paused; its set has the image `main:1`.
+/// A cluster with a paused Deployment of three pods. Its set has the image `main:1`.
 fn paused(image: &str) -> Vec<Value> {
     let pods = ["a", "b", "c"].map(|name| pod(name, ready("2026-03-01T10:00:04Z")));
     let mut objects = cluster(3, pods.to_vec());
@@ -60,7 +60,7 @@ fn a_paused_deployment_scales_and_that_is_its_end() {
     assert_eq!((up.workloads[0].pods.value, makes_sets(&up)), (5, false));
     check(&of(scaled(1)), ("complete", 20, 20));
     check(&of(scaled(0)), ("complete", 20, 20));
-    // With the change that pauses it.
+    // With the change that also pauses it.
     let mut manifest = deployment(5, &json!({"paused": true}));
     check(&foretell(vec![deployment(3, &json!({}))], &applied(manifest.clone())), ("complete", 5, 5));
     manifest["spec"]["template"]["spec"]["containers"][0]["image"] = json!("main:2");
@@ -74,11 +74,11 @@ fn a_paused_deployment_keeps_its_pods_whatever_its_template() {
     let both = of(Edits { replicas: Some(5), ..new_image() });
     check(&both, (PAUSED, 5, 5));
     assert_eq!((both.workloads[0].pods.value, makes_sets(&both)), (5, false));
-    // Under TerminationComplete a pod counts until it is gone.
+    // Under TerminationComplete, a pod counts until its deletion.
     check(&of(Edits { replicas: Some(1), ..new_image() }), (PAUSED, 20, 20));
     let started = Edits { policy: Some("TerminationStarted".to_owned()), replicas: Some(1), ..new_image() };
     check(&of(started), (PAUSED, 0, 20));
-    // Nothing has the new template, although the counts are those of a rollout that is complete.
+    // No pod has the new template, although the counts are those of a complete rollout.
     check(&of(Edits { replicas: Some(0), ..new_image() }), (PAUSED, 20, 20));
     assert!(both.troubles.iter().all(|trouble| trouble.kind != TroubleKind::Never), "{:?}", both.troubles);
 }
@@ -129,7 +129,8 @@ fn a_step_that_waits_for_somebody_is_where_a_plan_ends() {
     let forecast = foretell(vec![with_steps("main:1")], &applied(with_steps("main:2")));
     let (why, after, settled_after) = end(&forecast);
     assert_eq!(why, "step 4 of 5, at 75%: waiting for `berth rollout promote deployment/web`");
-    // Two pods of 5 s each, which stay available for 10 s, half a minute, a third pod, which does too; its predecessor takes 20 s to go.
+    // Two pods start in 5 s each and stay available for 10 s, then half a minute, then a third pod does the same. Its predecessor takes 20
+    // s to stop.
     assert!((65..68).contains(&after) && (75..78).contains(&settled_after), "{after} {settled_after}");
     check(&forecast, (why, after, settled_after));
     let last = forecast.workloads[0].lanes.last().expect("some");
@@ -147,7 +148,7 @@ fn pods_that_are_deleted_by_hand_hold_a_stateful_set() {
     check(&of(Edits { replicas: Some(5), ..new_image() }), (why, 10, 10));
     check(&of(scaled(5)), ("complete", 10, 10));
     check(&of(Edits { replicas: Some(0), ..new_image() }), ("complete", 60, 60));
-    // A partition is complete where all from it on have the new template.
+    // An update with a partition is complete when all pods above it have the new template.
     let partition =
         |from: u32| stateful_set(3, &json!({"updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"partition": from}}}));
     let of = |from: u32, edits: Edits| foretell(vec![partition(from)], &edit(WorkloadKind::StatefulSet, edits));
@@ -178,7 +179,7 @@ fn what_is_held_is_shown_as_such() {
     assert_eq!(spread.complete, 2, "they are as far as they go");
 }
 
-/// Nobody is asked in a forecast: it says what it supposes.
+/// A forecast sends no requests to a provider, and its output contains the assumption.
 #[test]
 fn an_analysis_passes_or_fails_as_is_supposed() {
     let mut old = deployment(4, &json!({}));

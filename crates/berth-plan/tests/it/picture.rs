@@ -1,4 +1,4 @@
-//! The pictures of the documents, as the simulation draws them: the same each time. `cargo xtask pictures` draws them anew.
+//! The charts of the documents, as the simulation draws them: the same each time. `cargo xtask pictures` redraws them.
 
 use crate::common::scenario::deployment;
 use berth_api::annotations::BERTH_REPAIR;
@@ -33,7 +33,8 @@ fn three_policies_are_drawn_as_they_were() {
     check("three-policies.svg", &drawn);
 }
 
-/// As `kubectl get statefulsets,pods,controllerrevisions,pvc -o json` showed it after `kubectl set image statefulset/db main=registry.example/db:2-typo`, without managed fields.
+/// The output of `kubectl get statefulsets,pods,controllerrevisions,pvc -o json` after `kubectl set image statefulset/db
+/// main=registry.example/db:2-typo`, without managed fields.
 const BROKEN: &str = include_str!("../../testdata/broken-db.json");
 
 #[test]
@@ -65,7 +66,8 @@ fn how_each_strategy_mends_a_broken_stateful_set_is_drawn_as_it_was() {
     check("broken-statefulset.svg", &drawn);
 }
 
-/// With the images in place of the names of revisions, which tell nobody anything; all three also where the newest has no pods, so that colours mean the same in all charts.
+/// Replaces the names of revisions, which mean nothing to readers, by their images. All three revisions are present even if the newest has
+/// no pods, so that colors have the same meaning in all charts.
 fn named(chart: Chart) -> Chart {
     let place = |name: &String| match name.as_str() {
         "db-799c8cdb85" => 0,

@@ -1,4 +1,5 @@
-//! A recording of a world, replayed: as it was it comes to the same, whatever seed the replay has; under another policy it comes to what that does.
+//! A recording of a simulation, replayed. Without changes it has the same result, whatever the replay's seed. With another policy it has
+//! that policy's result.
 
 use crate::common::scenario::{deployment, stateful_set};
 use berth_node::Latencies;
@@ -9,11 +10,11 @@ use berth_trace::{Ended, Frames, Header, KINDS, Naming, Reader, Recorder};
 use serde_json::{Value, json};
 use std::time::Duration;
 
-/// How far times may be apart.
+/// The maximum difference of times.
 const TOLERANCE: Duration = Duration::from_millis(100);
 const LATENCIES: Latencies = Latencies { start: Duration::from_millis(3000), stop: Duration::from_millis(7550) };
 
-/// A world that is watched.
+/// A simulation that is recorded.
 struct Watched {
     world: Simulation,
     recorder: Recorder,
@@ -28,7 +29,7 @@ impl Watched {
         Self { world, recorder, lines: Vec::new(), is_listed: false }
     }
 
-    /// Tells what there is now, and what is gone.
+    /// Records the present objects and the deleted ones.
     fn look(&mut self) {
         let now = beginning() + self.world.elapsed();
         let mut all = Vec::new();
@@ -36,7 +37,7 @@ impl Watched {
             self.recorder.list_begins(kind);
             all.extend(self.world.objects(kind.plural).into_values().map(|object| (kind, object)));
         }
-        // In the order in which a watch tells of them.
+        // In the order of a watch.
         all.sort_by_key(|(_, object)| object["metadata"]["resourceVersion"].as_str().and_then(|version| version.parse::<u64>().ok()));
         all.iter().for_each(|(kind, object)| self.recorder.put(kind, object, now));
         KINDS.iter().for_each(|kind| self.recorder.list_ends(kind, now));
@@ -87,7 +88,7 @@ fn image(image: &str) -> Value {
     json!({"spec": {"template": {"spec": {"containers": [{"name": "main", "image": image}]}}}})
 }
 
-/// A rollout at rest, a new template, a scaling, and a template that is overtaken by another.
+/// A converged rollout, a new template, a scaling, and a template that another one replaces.
 fn busy_day(naming: Naming) -> Vec<u8> {
     let mut watched = Watched::new(1, naming);
     let rolling = json!({"strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 2, "maxUnavailable": 1}}});
@@ -115,7 +116,7 @@ fn near(one: Duration, other: Duration, what: &str) {
     assert!(one.abs_diff(other) <= TOLERANCE, "{what}: {one:?} and {other:?}");
 }
 
-/// Sizes of one template within a moment are one.
+/// The sizes of one template, with those within a moment merged.
 fn sizes(column: &WorkloadColumn, template: &str) -> Vec<i64> {
     let all = &column.sets[template];
     let is_last = |index: usize| all.get(index + 1).is_none_or(|next| all[index].at + Duration::from_millis(400) < next.at);
@@ -124,7 +125,7 @@ fn sizes(column: &WorkloadColumn, template: &str) -> Vec<i64> {
     sizes
 }
 
-/// Whether both came to the same.
+/// Compares the results of both.
 fn check_alike(recorded: &WorkloadColumn, replayed: &WorkloadColumn) {
     let peaks = |column: &WorkloadColumn| {
         let resources: Vec<_> = column.sum.resources.iter().map(|(name, peak)| (name.clone(), peak.value)).collect();
@@ -209,7 +210,7 @@ fn stateful_sets_replay_and_workloads_come_and_go() {
 #[test]
 fn a_torn_recording_is_replayed_as_far_as_it_is_whole() {
     let file = busy_day(Naming::Plain);
-    // All of it is one frame here: the lines are torn.
+    // The whole recording is one frame here, so the lines are truncated.
     let mut text = String::new();
     std::io::Read::read_to_string(&mut zstd::Decoder::new(&file[..]).expect("frames"), &mut text).expect("whole");
     let cut = text.char_indices().nth(text.len() * 2 / 3).expect("it is ASCII").0;

@@ -1,4 +1,4 @@
-//! Rules of a forecast that are easily lost: whose trouble it is, what counts when, what is one and what are two.
+//! Subtle rules of a forecast: which workload a problem belongs to, what counts when, and what is merged.
 
 use crate::common::{
     cluster, edit, foretell, new_image, pod, ready, rolling,
@@ -59,7 +59,7 @@ fn workload<'a>(forecast: &'a Forecast, name: &str) -> &'a berth_plan::WorkloadF
     forecast.workloads.iter().find(|workload| *workload.workload.name == *name).expect("it is changed")
 }
 
-/// One template fails and gives way; the other Deployment knows nothing of it.
+/// One template fails and is rolled back. The other Deployment is not affected.
 #[test]
 fn who_goes_back_is_the_one_whose_template_fails() {
     let deployments = |broken: bool, image: &str| {
@@ -83,10 +83,10 @@ fn who_goes_back_is_the_one_whose_template_fails() {
         "{}",
         text(&forecast, None)
     );
-    // The end of all is that of the last.
+    // The total ends with the last workload.
     let Outcome::Complete { settled_after, .. } = workload(&forecast, "web").outcome else { panic!("{}", text(&forecast, None)) };
     assert!(forecast.total == settled_after && workload(&forecast, "till").outcome.ends() < settled_after);
-    // Its troubles are on no picture but its own.
+    // Its problems are only on its own chart.
     let marked = |name: &str| {
         let charts = charts(&forecast, &change);
         let chart = charts.iter().find(|chart| chart.title.contains(&format!("/{name},"))).expect("one each");
@@ -119,7 +119,7 @@ fn fewer_pods_than_the_strategy_promises_are_no_trouble_where_there_were_no_more
 
 #[test]
 fn each_refusal_has_its_kind_and_no_name_that_is_drawn_anew() {
-    // The pods ask for nothing: the quota that came since takes no more of them.
+    // The pods request no resources, so a quota that was created later rejects further ones.
     let pods = || vec![pod("a", ready("2026-03-01T10:00:04Z"))];
     let objects = [vec![quota("default", "cpus", &json!({"requests.cpu": "9"}))], cluster(1, pods())].concat();
     let nothing_asked = foretell(objects, &edit(WorkloadKind::Deployment, scaled(2)));
@@ -149,7 +149,7 @@ fn a_trouble_is_told_once_of_each_workload_whatever_its_figures() {
     let about: Vec<&str> =
         forecast.troubles.iter().filter(|t| t.kind == TroubleKind::Quota).filter_map(|t| Some(&*t.about.as_ref()?.name)).collect();
     assert!(about.contains(&"web") && about.contains(&"till"), "{about:?}");
-    // Who shares a quota with others is in their trouble too.
+    // A problem with a quota is marked for all workloads that share it.
     let marked = |at: usize| charts(&forecast, &change)[at].marks.iter().filter(|mark| mark.text.contains("exceeded quota")).count();
     assert_eq!([marked(0), marked(1)], [2, 2]);
 }
@@ -168,7 +168,7 @@ fn quotas_and_budgets_of_other_namespaces_are_not_told_of() {
     let objects = vec![
         quota("default", "own", &json!({"pods": "50"})),
         quota("elsewhere", "others", &json!({"pods": "50"})),
-        // From the beginning it has fewer than it demands.
+        // It has fewer pods than it requires from the beginning.
         budget("default", "wishes", 9),
         budget("elsewhere", "others", 9),
         deployment(3, &rolling(0, 1, "TerminationStarted")),
@@ -198,13 +198,13 @@ fn only_nodes_that_take_pods_have_room() {
         let forecast = foretell([nodes, vec![web()]].concat(), &edit(WorkloadKind::Deployment, new_image()));
         forecast.nodes.iter().find(|room| room.resource == "cpu").map(|room| (room.allocatable, room.least_free.value))
     };
-    // Both rollouts at their widest: two that go, two that come.
+    // Both rollouts at their maximum: two terminating and two new pods.
     assert_eq!(room(vec![node("n1", "4", false), node("n2", "8", true)]), Some((4000, 2000)));
     assert_eq!(room(vec![node("n1", "4", false), node("n2", "8", false)]), Some((12_000, 10_000)));
     assert_eq!(room(Vec::new()), None, "where nodes are supposed nothing is known of their room");
 }
 
-/// An evicted pod stays as an object, and holds nothing.
+/// An evicted pod still exists as an object, but uses no resources.
 #[test]
 fn what_has_ended_holds_nothing() {
     let mut objects =
@@ -244,7 +244,7 @@ fn what_happens_together_and_is_of_one_owner_is_one_step() {
 
 #[test]
 fn creations_and_deletions_of_two_sets_are_two_steps() {
-    // Two sets in the middle of a rollout: a smaller size shrinks both, a larger one lets both grow.
+    // Two sets in the middle of a rollout: a smaller size shrinks both, and a larger one grows both.
     let mut objects = cluster(4, (0..4).map(|number| pod(&format!("a{number}"), ready("2026-03-01T10:00:04Z"))).collect());
     let mut second = objects[1].clone();
     second["metadata"]["name"] = json!("web-2");
@@ -324,7 +324,7 @@ fn a_rollout_may_stand_still_as_long_as_its_step_lasts_or_its_pods_take() {
     web["spec"]["template"]["spec"]["terminationGracePeriodSeconds"] = json!(9000);
     let forecast = forecast_of(vec![web], &edit(WorkloadKind::Deployment, new_image()), &slow);
     assert!(matches!(forecast.workloads[0].outcome, Outcome::Complete { .. }), "{}", text(&forecast, None));
-    // A deadline of days is none to wait for.
+    // A deadline of days is not awaited.
     let mut web = deployment(1, &rolling(1, 0, "TerminationStarted"));
     web["spec"]["progressDeadlineSeconds"] = json!(5 * 86_400);
     let mut broken = web.clone();
@@ -380,7 +380,7 @@ fn all_containers_of_a_name_get_the_image_and_a_star_is_each() {
         let edits = Edits { images: vec![(container.to_owned(), "x:2".to_owned())], ..Edits::default() };
         berth_plan::writes(&Snapshot::of_documents([web.clone()]), &edit(WorkloadKind::Deployment, edits)).map(|writes| writes.len())
     };
-    // The snapshot has manifests alone: an edit finds nothing to change.
+    // The snapshot contains only manifests, so an edit finds no workload.
     assert!(of("prepare").is_err());
     let mut objects = cluster(1, vec![pod("a", ready("2026-03-01T10:00:04Z"))]);
     objects[0]["spec"]["template"]["spec"]["initContainers"] = json!([{"name": "prepare", "image": "prepare:1"}]);
@@ -399,7 +399,7 @@ fn all_containers_of_a_name_get_the_image_and_a_star_is_each() {
 
 #[test]
 fn runs_are_summed_up_over_all() {
-    // Each pod of the snapshot took another time: which one a coming pod takes is drawn.
+    // Each pod of the snapshot took another time. A new pod takes the time of a random one.
     let pods: Vec<Value> =
         (1..=6).map(|number| pod(&format!("p{number}"), ready(&format!("2026-03-01T10:00:{:02}Z", number * 9)))).collect();
     let mut objects = cluster(6, pods);
@@ -433,7 +433,7 @@ fn a_run_that_never_completes_is_none_of_the_complete_ones() {
 
 #[test]
 fn pods_that_nobody_can_place_and_claims_that_nobody_knows_are_supposed() {
-    // A node that only pods tell of takes no more; a claim of the set gets a volume.
+    // A node that only pods refer to accepts no more pods. A claim of the set gets a volume.
     let mut objects = cluster(1, vec![pod("a", ready("2026-03-01T10:00:04Z"))]);
     objects.push(node("n2", "1", false));
     objects[0] = asking(&json!({"cpu": "600m"}), objects[0].clone());
@@ -476,7 +476,7 @@ fn pods_go_on_failing_as_they_did_and_so_do_those_of_their_set() {
     };
     let unready = json!({"phase": "Running", "startTime": "2026-03-01T10:00:00Z",
         "containerStatuses": [{"name": "main", "image": "main:1", "imageID": "", "ready": false, "restartCount": 0, "state": {"running": {"startedAt": "2026-03-01T10:00:01Z"}}}]});
-    // Neither it nor the one that comes is ever ready for long. That they come back now and then brings nothing forward.
+    // Neither it nor the new pod is ever ready for long. Their restarts are not progress.
     assert_eq!(of(waiting("CrashLoopBackOff")), Some(2));
     assert_eq!(of(waiting("CreateContainerConfigError")), Some(2));
     assert_eq!(of(unready), Some(2), "half an hour, where others take 5 s");
@@ -533,7 +533,7 @@ fn two_edits_of_one_object_are_one_change() {
     assert_eq!(writes.len(), 1, "{writes:?}");
 }
 
-/// They know none of berth's annotations: no step holds them.
+/// They do not support berth's annotations, so no step holds them.
 #[test]
 fn kubernetes_controllers_heed_none_of_berths_annotations() {
     let is_complete = |controllers: Controllers| {
@@ -546,7 +546,8 @@ fn kubernetes_controllers_heed_none_of_berths_annotations() {
     assert_eq!([Controllers::Kubernetes, Controllers::Berth].map(is_complete), [true, false]);
 }
 
-/// With the policy's gate off, new pods do not wait for terminating ones; with that of deletion costs off, no pod goes by its cost.
+/// With the policy's gate off, new pods do not wait for terminating ones. With the gate of deletion costs off, the cost of a pod does not
+/// matter.
 #[test]
 fn the_gates_of_the_controllers_count() {
     let most_pods = |gates: &str| {
@@ -573,7 +574,7 @@ fn the_gates_of_the_controllers_count() {
     assert!(rules("").contains("cost") && !rules("PodDeletionCost=false").contains("cost"), "{}", rules("PodDeletionCost=false"));
 }
 
-/// What the server says of one pod of the new template is true of all of them, and of none of the template before.
+/// The server's answer about one pod of the new template applies to all of them, and to no pod of the former template.
 #[test]
 fn pods_that_the_server_refuses_are_refused() {
     let status =
@@ -595,7 +596,7 @@ fn pods_that_the_server_refuses_are_refused() {
     assert!(is_complete(&scaled), "the template before was not asked about");
 }
 
-/// An outcome that is not good says why, whatever there is to say.
+/// Every outcome other than success has a reason.
 #[test]
 fn nothing_is_stuck_without_a_reason() {
     let mut objects = cluster(2, Vec::new());
@@ -606,7 +607,7 @@ fn nothing_is_stuck_without_a_reason() {
     assert!(why.iter().any(|why| why.contains("is being deleted")), "{why:?}");
 }
 
-/// A quota may refuse the ReplicaSet itself.
+/// A quota can reject the ReplicaSet itself.
 #[test]
 fn a_replica_set_that_a_quota_refuses_is_a_trouble_of_the_quota() {
     let hard = json!({"count/replicasets.apps": "1"});

@@ -1,4 +1,4 @@
-//! What a forecast rests on: what it learns of a cluster's pods, what it supposes where nothing tells, and what it passes over.
+//! The basis of a forecast: pod times from the cluster, assumptions for unknown facts, and ignored objects.
 
 use crate::common::{
     cluster, edit, foretell, new_image, pod, ready, rolling,
@@ -31,7 +31,7 @@ fn at(time: &str) -> Timestamp {
     time.parse().expect("a time")
 }
 
-/// Of a cluster with berth's controllers at that time, where nobody says how long pods take.
+/// A forecast of a cluster with berth's controllers at that time, without given pod times.
 fn of_cluster(objects: Vec<Value>, time: &str, edits: Edits) -> Forecast {
     let mut snapshot = Snapshot::of_documents(objects);
     snapshot.at = at(time);
@@ -79,7 +79,7 @@ fn a_pod_tells_how_long_it_took_to_start_if_it_was_never_restarted() {
     let mut restarted = ready("2026-03-01T10:40:00Z");
     restarted["containerStatuses"][0]["restartCount"] = json!(1);
     assert_eq!(started(restarted), (10, Source::Supposed));
-    // Without a start time it is counted from when it got its node.
+    // Without a start time, the time counts from binding.
     let mut placed = ready("2026-03-01T10:00:09Z");
     placed.as_object_mut().expect("a status").remove("startTime");
     placed["conditions"]
@@ -87,7 +87,7 @@ fn a_pod_tells_how_long_it_took_to_start_if_it_was_never_restarted() {
         .expect("a list")
         .push(json!({"type": "PodScheduled", "status": "True", "lastTransitionTime": "2026-03-01T10:00:03Z"}));
     assert_eq!(started(placed), (6, Source::Pods));
-    // Of two, half took no longer than the quicker one.
+    // The median of two is the faster one.
     let two = vec![pod("web-1-a", ready("2026-03-01T10:00:04Z")), pod("web-1-b", ready("2026-03-01T10:00:09Z"))];
     let start = of_cluster(cluster(2, two), "2026-03-01T11:00:00Z", scaled(3)).workloads[0].start.clone();
     assert_eq!([start.typical, start.fastest, start.slowest].map(|time| time.as_secs()), [4, 4, 9]);
@@ -97,7 +97,7 @@ fn a_pod_tells_how_long_it_took_to_start_if_it_was_never_restarted() {
 fn a_pod_that_takes_longer_to_stop_than_others_has_its_whole_grace_period() {
     let mut going = pod("web-1-x", ready("2026-03-01T10:00:04Z"));
     going["spec"]["terminationGracePeriodSeconds"] = json!(200);
-    // Told to go at 10:10:00, with 200 s.
+    // Deleted at 10:10:00, with a grace period of 200 s.
     going["metadata"]["deletionTimestamp"] = json!("2026-03-01T10:13:20Z");
     going["metadata"]["deletionGracePeriodSeconds"] = json!(200);
     let room_after = |time: &str, going: &Value| {
@@ -112,14 +112,14 @@ fn a_pod_that_takes_longer_to_stop_than_others_has_its_whole_grace_period() {
     assert_eq!(room_after("2026-03-01T10:00:10Z", &pod("web-1-y", json!({"phase": "Failed"}))), 0.0, "nothing is in its way");
     assert_eq!(room_after("2026-03-01T10:10:10Z", &going), 30.0, "40 s after it was told to go, as others");
     assert_eq!(room_after("2026-03-01T10:11:00Z", &going), 140.0, "200 s after it was told to go");
-    // What its annotation says counts more than what others did.
+    // Its annotation has precedence over other pods' times.
     going["metadata"]["annotations"] = json!({"sim.berth.dev/terminates-after": "90s"});
     assert_eq!(room_after("2026-03-01T10:11:00Z", &going), 30.0);
 }
 
 #[test]
 fn what_cannot_be_started_never_starts_and_what_is_only_slow_does() {
-    // How many of two pods are available at the end: the one that is there, and one that comes.
+    // How many of two pods are available at the end: the existing one and the new one.
     let available = |status: Value, time: &str| {
         let mut snapshot = Snapshot::of_documents(cluster(1, vec![pod("web-1-b", status)]));
         snapshot.at = at(time);
@@ -135,7 +135,7 @@ fn what_cannot_be_started_never_starts_and_what_is_only_slow_does() {
     let mut init = waiting("PodInitializing");
     init["initContainerStatuses"] = json!([container(&json!({"waiting": {"reason": "CreateContainerError"}}))]);
     assert_eq!(available(init, "2026-03-01T10:00:10Z"), 0, "what an init container waits for counts too");
-    // Others take 5 s: after three times that and a minute it is not only slow.
+    // Others take 5 s. After three times that and a minute, it is not only slow.
     let running = || json!({"phase": "Running", "startTime": "2026-03-01T10:00:00Z", "containerStatuses": [container(&json!({"running": {"startedAt": "2026-03-01T10:00:01Z"}}))]});
     assert_eq!(available(running(), "2026-03-01T10:01:15Z"), 2);
     assert_eq!(available(running(), "2026-03-01T10:01:16Z"), 0);
@@ -154,7 +154,7 @@ fn one_that_is_ready_clears_the_template_wherever_it_stands() {
     let pods = vec![pod("web-1-a", stuck.clone()), pod("web-1-b", ready("2026-03-01T10:00:04Z"))];
     let forecast = of_cluster(cluster(2, pods), "2026-03-01T10:30:00Z", scaled(3));
     assert_eq!(forecast.workloads[0].lanes.last().expect("some").revisions["web-1"].available, 2, "{}", text(&forecast, None));
-    // Pods of a StatefulSet have nobody whose fault they share.
+    // Pods of a StatefulSet are not assumed to share a failure.
     let mut set = stateful_set(1, &json!({}));
     set["metadata"]["uid"] = json!("web");
     set["metadata"]["creationTimestamp"] = json!("2026-03-01T09:00:00Z");
@@ -180,7 +180,7 @@ fn a_priority_is_that_of_pods_that_have_it_and_a_node_that_is_not_ready_takes_no
     let forecast = foretell(vec![node("n1", "True"), node("n2", "Unknown"), web], &edit(WorkloadKind::Deployment, scaled(3)));
     let cpu = forecast.nodes.iter().find(|room| room.resource == "cpu").expect("pods ask for it");
     assert_eq!((cpu.allocatable, cpu.least_free.value), (4000, 1000));
-    // The class is not in the file, and the pod says what it comes to: what it makes may still come, and has its priority.
+    // The class is not in the file, but the pod contains its priority. New pods are accepted and get it.
     let mut objects = cluster(1, vec![pod("web-1-a", ready("2026-03-01T10:00:04Z"))]);
     for spec in ["/0/spec/template/spec", "/1/spec/template/spec"] {
         let (index, pointer) = spec[1..].split_once('/').expect("two parts");
@@ -274,7 +274,7 @@ fn a_stateful_sets_pods_are_named_and_go_by_a_rule_and_a_recreation_is_foretold(
     revisions.sort_unstable();
     revisions.dedup();
     assert!(revisions.len() == 2 && revisions.iter().all(|revision| revision.starts_with("web-")), "{revisions:?}");
-    // A set without a choice has the ordered policy.
+    // A set without a policy has OrderedReady.
     let ordered = foretell(vec![stateful_set(1, &json!({}))], &edit(WorkloadKind::StatefulSet, scaled(2)));
     assert_eq!(ordered.workloads[0].policy, "RollingUpdate, OrderedReady");
     assert_eq!(victims(&ordered), "No pod is deleted.\n");
@@ -333,7 +333,7 @@ fn both_kinds_are_changed_at_once_each_by_what_it_knows() {
     assert_eq!(sizes, [("RollingUpdate, TerminationComplete", 2), ("RollingUpdate, OrderedReady", 3)]);
 }
 
-/// Eighteen MiB of pods: the store of a forecast remembers the last sixteen of changes.
+/// Eighteen MiB of pods: the store of a forecast keeps the last sixteen MiB of changes.
 #[test]
 fn a_cluster_of_more_bytes_than_are_remembered_of_changes_is_foretold() {
     let padding = "x".repeat(200 << 10);

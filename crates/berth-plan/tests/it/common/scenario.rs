@@ -1,4 +1,4 @@
-//! Random changes of random workloads: what plans are held against, in a world of the simulation and on a real cluster.
+//! Random changes of random workloads. Forecasts of them are compared with a simulation and with a real cluster.
 
 use berth_plan::Edits;
 use berth_sim::rng::SeededRng;
@@ -36,40 +36,40 @@ pub(crate) fn stateful_set(replicas: u32, spec: &Value) -> Value {
     set
 }
 
-/// What time is.
+/// The cost of time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Pace {
-    /// It costs nothing.
+    /// The time is virtual.
     Virtual,
-    /// It passes: a rollout takes some seconds, at most some tens of them.
+    /// The time is real: a rollout takes seconds, at most some tens of them.
     Real,
 }
 
-/// A workload at rest, and a change of it.
+/// A converged workload, and a change of it.
 pub(crate) struct Scenario {
     pub(crate) kind: WorkloadKind,
     pub(crate) manifest: Value,
     pub(crate) times: Times,
     pub(crate) edits: Edits,
-    /// Of a quota for pods.
+    /// The limit of a quota for pods.
     pub(crate) quota: Option<u64>,
-    /// How long the workload is left alone before the change.
+    /// How long nothing happens before the change.
     pub(crate) idle: Duration,
     pub(crate) hold: Hold,
 }
 
-/// How long pods take.
+/// The times of pods.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Times {
-    /// From having a node to being ready.
+    /// From binding to readiness.
     pub(crate) start: Duration,
-    /// From being told to go to being gone.
+    /// From deletion to its end.
     pub(crate) stop: Duration,
-    /// How long after its beginning a rollout is in its middle.
+    /// The time from the beginning of a rollout to its middle.
     pub(crate) middle: Duration,
 }
 
-/// What the workload's owner keeps to themselves.
+/// The part of the rollout that the workload's owner controls manually.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Hold {
     Nothing,
@@ -77,7 +77,7 @@ pub(crate) enum Hold {
     Paused,
     /// It is paused in the middle of a rollout.
     PausedInTheMiddle,
-    /// Pods of a StatefulSet are deleted by hand.
+    /// The user deletes the pods of a StatefulSet.
     OnDelete,
 }
 
@@ -115,8 +115,8 @@ impl Scenario {
         json!({"spec": spec})
     }
 
-    /// Whether it is a tie, decided by milliseconds ([docs/how-to/plan.md](../../../../docs/how-to/plan.md#is-it-right)): the old ReplicaSet is told to grow, and at once to
-    /// shrink; or a quota is full (`is_refused`), so that it depends on who asks first, and on how often it is tried again.
+    /// Whether milliseconds decide the outcome ([docs/how-to/plan.md](../../../../docs/how-to/plan.md#is-it-right)): the old ReplicaSet is
+    /// scaled up and at once down, or a quota is full (`is_refused`), so that the order and the number of attempts matter.
     pub(crate) fn is_tied(&self, is_refused: bool) -> bool {
         let replicas = self.manifest["spec"]["replicas"].as_i64().unwrap_or(1);
         let grows = self.edits.replicas.is_some_and(|wanted| replicas < i64::from(wanted));
@@ -153,17 +153,17 @@ fn manifest(rng: &SeededRng, kind: WorkloadKind) -> Value {
 }
 
 impl Times {
-    /// Pods that start and stop one after the other, and others beside them, do so at the same time or far apart.
+    /// Sequences of pods that start and stop end either at the same time as parallel ones, or far apart.
     fn draw(rng: &SeededRng, pace: Pace) -> Self {
         let milliseconds = Duration::from_millis;
         match pace {
-            // Multiples of one are apart from multiples of the other for long.
+            // Multiples of one differ from multiples of the other for long.
             Pace::Virtual => {
                 let start = milliseconds(3000 + 1000 * rng.below(8));
                 Self { start, stop: milliseconds(7550 + 3700 * rng.below(8)), middle: start + milliseconds(1500) }
             }
-            // So many starts and stops take as long as so many others only where both are 15 pods one after the other or more, since their lengths have no
-            // divisor in common; else they are a fifth of a second apart.
+            // The lengths have no common divisor. So a number of starts and stops takes as long as another number only for sequences of 15
+            // pods or more. Otherwise they are a fifth of a second apart.
             Pace::Real => {
                 let (starts, stops) = loop {
                     let (starts, stops) = (2 + rng.below(6), 15 + rng.below(11));
