@@ -1,4 +1,4 @@
-//! Applying manifests and following their workloads from inside the process.
+//! Applies manifests and follows their workloads from inside the process.
 
 use crate::{
     apply::{self, Applied, Faults},
@@ -28,15 +28,15 @@ use std::{
 };
 use tokio::time::{sleep, sleep_until};
 
-/// What Deployments are called here.
+/// How output refers to Deployments.
 const DEPLOYMENT: &str = "deployment.apps";
-/// What StatefulSets are called here.
+/// How output refers to StatefulSets.
 const STATEFUL_SET: &str = "statefulset.apps";
-/// How many new versions that are there at once are taken in before the next look.
+/// How many pending versions are processed before the next check.
 const BATCH_MAX: usize = 1024;
-/// How often it is asked what stands in the way of workloads that are not done.
+/// How often the obstacles of incomplete workloads are checked.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
-/// The same once it was told what became of them.
+/// The same after the result has been reported.
 const LATER_LOOK_INTERVAL: Duration = Duration::from_secs(5);
 
 type Outcome<T> = Result<T, Box<dyn Error>>;
@@ -71,7 +71,7 @@ impl Version {
         }
     }
 
-    /// As its status tells.
+    /// Its state according to its status.
     fn state(&self) -> Progress {
         match self {
             Self::Deployment(deployment) => {
@@ -87,12 +87,12 @@ impl Version {
     }
 }
 
-/// What is known of a workload.
+/// The state of a workload.
 #[derive(Debug)]
 struct Followed {
     version: Option<Version>,
     state: Progress,
-    /// Whether it was complete once: then only its pods tell that it fails, for its progress deadline is over.
+    /// Whether it was complete once. Then its progress deadline is over, and only its pods show a failure.
     was_done: bool,
     trouble: Trouble,
 }
@@ -102,7 +102,7 @@ impl Followed {
         Self { version: None, state: Progress::Waiting("not seen yet".to_owned()), was_done: false, trouble: Trouble::default() }
     }
 
-    /// Its state from its status and from what stands in its way.
+    /// Derives its state from its status and its obstacles.
     fn judge(&mut self) {
         let Some(version) = &self.version else { return };
         let first = self.trouble.causes.first();
@@ -131,7 +131,7 @@ fn with_cause(text: &str, cause: Option<&String>) -> String {
     cause.map_or_else(|| text.to_owned(), |cause| format!("{}: {cause}", text.trim_end_matches('.')))
 }
 
-/// Workloads that were applied, and how far they are.
+/// The applied workloads and their progress.
 pub(crate) struct Rollouts {
     registry: Registry,
     gates: Arc<FeatureGates>,
@@ -139,27 +139,27 @@ pub(crate) struct Rollouts {
     started: Instant,
     order: Vec<Workload>,
     followed: BTreeMap<Workload, Followed>,
-    /// `job.batch/migrate`: applied objects whose pods no controller creates. What they would do is unknown.
+    /// `job.batch/migrate`: applied objects whose pods no controller creates. Their effect is unknown.
     not_run: Vec<String>,
     versions: BoxStream<'static, Vec<Version>>,
-    /// Whether it was told that the store cannot be asked.
+    /// Whether it was reported that the store is unavailable.
     is_blind: bool,
 }
 
-/// What became of all of them.
+/// The result for all workloads.
 #[derive(Debug)]
 pub(crate) enum Verdict {
-    /// Each is complete, no pod of it fails, and it stayed so.
+    /// Each is complete, none of its pods fails, and it has remained so.
     RolledOut,
-    /// In one sentence.
+    /// A failure, as one sentence.
     Failed(String),
 }
 
 impl Rollouts {
-    /// Applies the documents in order, and prints what each has changed.
+    /// Applies the documents in order, and prints the changes.
     ///
     /// # Errors
-    /// Some are refused; all others are applied.
+    /// Some documents are rejected. All others are applied.
     pub(crate) async fn apply(
         registry: &Registry,
         gates: &Arc<FeatureGates>,
@@ -208,8 +208,8 @@ impl Rollouts {
         })
     }
 
-    /// Shows them until all are complete and stay so for `steady`, or until one has failed and no other is under way, or until
-    /// `timeout` is over; says what became of them. While the store cannot be asked, nothing is decided.
+    /// Shows the workloads until all are complete and remain so for `steady`, until one has failed and no other is in progress, or until
+    /// `timeout` has passed. Returns the result. While the store is unavailable, nothing is decided.
     pub(crate) async fn settle(&mut self, steady: Duration, timeout: Option<Duration>) -> Verdict {
         if self.order.is_empty() {
             return self.unless_not_run();
@@ -228,7 +228,7 @@ impl Rollouts {
         }
     }
 
-    /// Objects that nothing acts on are no success: what they would do is unknown.
+    /// Objects that no controller handles are no success: their effect is unknown.
     fn unless_not_run(&self) -> Verdict {
         match &self.not_run[..] {
             [] => Verdict::RolledOut,
@@ -251,7 +251,7 @@ impl Rollouts {
                     screen.catch_up();
                 }
                 () = until(done_at.map(|at| at + steady)) => {
-                    // The last word is the pods'.
+                    // The pods decide.
                     let is_known = self.look_closer(|workload, followed| show(screen, workload, followed)).await;
                     if let Some(at) = done_at.filter(|_| is_known && self.are_all_done()) {
                         return Ended::Done { at };
@@ -272,7 +272,7 @@ impl Rollouts {
         }
     }
 
-    /// Goes on for ever, and says when one that was complete fails, and when one that failed is complete.
+    /// Continues indefinitely, and reports when a complete workload fails or a failed one is complete.
     pub(crate) async fn follow(&mut self) -> Infallible {
         let mut told: BTreeMap<Workload, bool> =
             self.followed.iter().map(|(workload, followed)| (workload.clone(), followed.is_done())).collect();
@@ -303,7 +303,7 @@ impl Rollouts {
         self.followed.values().all(Followed::is_done)
     }
 
-    /// Takes in new versions; calls `changed` with each workload whose state is another now.
+    /// Processes new versions. Calls `changed` with each workload whose state has changed.
     fn take(&mut self, versions: Vec<Version>, mut changed: impl FnMut(&Workload, &Followed)) {
         for version in versions {
             let workload = version.workload();
@@ -313,8 +313,8 @@ impl Rollouts {
         }
     }
 
-    /// Asks what stands in the way of those that are not known to be done, or no longer. `false`: the store could not be asked. It passes, and the server goes on
-    /// meanwhile; it is told of once.
+    /// Checks the obstacles of workloads that are not known to be complete, or no longer are. Returns `false` if the store is unavailable,
+    /// which is reported once. The server continues meanwhile.
     async fn look_closer(&mut self, mut changed: impl FnMut(&Workload, &Followed)) -> bool {
         let seen = match trouble::Seen::read(&self.registry, self.followed.keys().map(|workload| &workload.1)).await {
             Ok(seen) => seen,
@@ -338,12 +338,12 @@ impl Rollouts {
         true
     }
 
-    /// Tells of each that is not complete, with all that stands in its way; gives a summary.
+    /// Prints each incomplete workload with all its obstacles. Returns a summary.
     fn explain(&self, when: &str) -> String {
         let left: Vec<_> = self.order.iter().filter_map(|workload| Some((workload, self.followed.get(workload)?))).collect();
         let left: Vec<_> = left.into_iter().filter(|(_, followed)| !followed.is_done()).collect();
         for (workload, followed) in &left {
-            // Plain lines have told of failures, at full length.
+            // In line mode, failures have been printed in full before.
             if self.output.is_terminal() || !followed.has_ended() {
                 self.output.line(&format!("{}: {}", title(workload), followed.state));
             }
@@ -374,7 +374,7 @@ fn rejudge(workload: &Workload, followed: &mut Followed, changed: &mut impl FnMu
     }
 }
 
-/// Resolves then; never, if there is no such time.
+/// Resolves at this time. Never resolves if there is none.
 async fn until(time: Option<Instant>) {
     match time {
         Some(time) => sleep_until(time.into()).await,
@@ -402,7 +402,7 @@ fn count(workloads: &[Workload]) -> String {
     texts.join(" and ")
 }
 
-/// Every workload as it is now, then each new version; again where the watch has broken.
+/// Every present workload, then each new version. Restarts after the watch is interrupted.
 fn versions(registry: &Registry) -> Outcome<BoxStream<'static, Vec<Version>>> {
     let deployments =
         entries(registry, "Deployment", |json| Some(Version::Deployment(DeploymentView::decode(json, Revision(0)).ok()?.into())))?;
@@ -420,7 +420,7 @@ fn entries(registry: &Registry, kind: &str, read: fn(&[u8]) -> Option<Version>) 
             if !is_first {
                 sleep(LOOK_INTERVAL).await;
             }
-            // Who asks what stands in the way tells that the store cannot be asked.
+            // The check of obstacles reports that the store is unavailable.
             registry.watch(&Actor::System, &all, &WatchOptions::default()).await.unwrap_or_else(|_| stream::empty().boxed())
         }
     };

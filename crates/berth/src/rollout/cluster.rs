@@ -1,4 +1,4 @@
-//! The cluster that a kubeconfig names: reading, patching and watching objects as JSON, so that fields of a newer server are not lost.
+//! The cluster of a kubeconfig: reads, patches and watches objects as JSON, so that fields of a newer server are not lost.
 
 use super::error::Error;
 use crate::cluster_options::ClusterOptions;
@@ -20,9 +20,9 @@ use serde::Deserialize;
 use serde_json::{Value, value::RawValue};
 use std::time::Duration;
 
-/// How many other namespaces are named.
+/// How many other namespaces an error lists.
 const ELSEWHERE_MAX: u32 = 3;
-/// What writes are recorded under.
+/// The field manager of writes.
 const FIELD_MANAGER: &str = "berth-rollout";
 
 const MERGE_PATCH: &str = "application/merge-patch+json";
@@ -33,7 +33,7 @@ const JSON_PATCH: &str = "application/json-patch+json";
 pub(super) struct Connection {
     remote: berth_remote::Connection,
     namespace: String,
-    /// Of a request that is no watch.
+    /// The timeout of a request other than a watch.
     timeout: Option<Duration>,
 }
 
@@ -41,35 +41,35 @@ pub(super) struct Connection {
 pub(super) struct Item {
     pub(super) namespace: String,
     pub(super) name: String,
-    /// The whole object.
+    /// The whole object as JSON.
     pub(super) json: String,
 }
 
-/// Whether a write is kept.
+/// Whether the server stores a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Keep {
     Yes,
-    /// The server only says what it would do.
+    /// The server only returns the result.
     DryRun,
 }
 
-/// The status of an answer about an object that does not exist.
+/// The status code for a missing object.
 pub(super) const NOT_FOUND: u16 = 404;
 
-/// How much of an object is read.
+/// The part of an object to read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Part {
-    /// All of it.
+    /// The whole object.
     Whole,
-    /// Its metadata: of a Secret nothing else leaves the server.
+    /// Its metadata. Nothing else of a Secret leaves the server.
     Metadata,
 }
 
 impl Connection {
-    /// Finds the cluster as kubectl does. Sends nothing yet.
+    /// Finds the cluster as kubectl does. Sends no request yet.
     ///
     /// # Errors
-    /// No cluster is named anywhere, or what is written about it cannot be used.
+    /// No cluster is configured, or its configuration is invalid.
     pub(super) async fn open(options: &ClusterOptions) -> Result<Self, Error> {
         let connection = Self::of(&options.remote()).await?;
         let namespace = options.namespace.clone().unwrap_or_else(|| connection.namespace.clone());
@@ -77,7 +77,7 @@ impl Connection {
         Ok(Self { namespace, timeout, ..connection })
     }
 
-    /// The cluster of these options, in the namespace of its context, without a limit for requests. Sends nothing yet.
+    /// The cluster of these options, in the namespace of its context, without a timeout. Sends no request yet.
     ///
     /// # Errors
     /// Those of [`Connection::open`].
@@ -96,19 +96,19 @@ impl Connection {
         self.remote.client()
     }
 
-    /// The namespace that is looked in.
+    /// The namespace of requests.
     pub(super) fn namespace(&self) -> &str {
         &self.namespace
     }
 
-    /// One object.
+    /// Reads one object.
     pub(super) async fn get(&self, resource: &GroupVersionResource, name: &str) -> Result<String, Error> {
         let request = self.request(resource).get(name, &kube::api::GetParams::default());
         let request = request.map_err(|error| Error::Usage(error.to_string()))?;
         self.answer(self.client().request_text(request)).await
     }
 
-    /// One object, or its metadata alone; `None`: it does not exist.
+    /// Reads one object or only its metadata. `None` if it does not exist.
     pub(super) async fn find(&self, resource: &GroupVersionResource, name: &str, part: Part) -> Result<Option<String>, Error> {
         let (request, params) = (self.request(resource), kube::api::GetParams::default());
         let request = match part {
@@ -123,7 +123,7 @@ impl Connection {
         self.answer(found).await
     }
 
-    /// One object that a user has named. Where it is missing, the error says where it is, or what else is wrong with the namespace.
+    /// Reads one object that a user has named. If it is missing, the error contains its namespace, or another problem with the namespace.
     pub(super) async fn named(&self, resource: &GroupVersionResource, name: &str) -> Result<String, Error> {
         let request = self.request(resource).get(name, &kube::api::GetParams::default());
         let request = request.map_err(|error| Error::Usage(error.to_string()))?;
@@ -136,7 +136,7 @@ impl Connection {
         }
     }
 
-    /// What to do about an object that is missing in this namespace.
+    /// The hint for an object that is missing in this namespace.
     async fn elsewhere(&self, resource: &GroupVersionResource, name: &str) -> String {
         let here = &self.namespace;
         let namespace = self.text(&format!("/api/v1/namespaces/{here}")).await;
@@ -152,7 +152,7 @@ impl Connection {
         }
     }
 
-    /// What the server answers at a path that is no object's, such as `/metrics`.
+    /// Reads a path that is not an object's, such as `/metrics`.
     pub(super) async fn text(&self, path: &str) -> Result<String, Error> {
         let (folder, name) = path.rsplit_once('/').unwrap_or_default();
         let request = Request::new(folder).get(name, &kube::api::GetParams::default());
@@ -160,22 +160,22 @@ impl Connection {
         self.answer(self.client().request_text(request)).await
     }
 
-    /// All objects of the namespace, or those with the labels.
+    /// Lists all objects of the namespace, or those with the labels.
     pub(super) async fn list(&self, resource: &GroupVersionResource, selector: Option<&str>) -> Result<Vec<Item>, Error> {
         self.list_at(self.request(resource), &resource.plural, labelled(selector)).await
     }
 
-    /// All warnings of the namespace.
+    /// Lists all warnings of the namespace.
     pub(super) async fn warnings(&self) -> Result<Vec<Item>, Error> {
         self.list_at(self.request(&v1(EVENTS)), "events", ListParams::default().fields("type=Warning")).await
     }
 
-    /// All objects of all namespaces, or those with the labels.
+    /// Lists the objects of all namespaces, or those with the labels.
     pub(super) async fn list_everywhere(&self, resource: &GroupVersionResource, selector: Option<&str>) -> Result<Vec<Item>, Error> {
         self.list_at(everywhere(resource), &resource.plural, labelled(selector)).await
     }
 
-    /// Some objects of a namespace, or of all: no more than `most`.
+    /// Lists at most `most` objects of a namespace, or of all.
     pub(super) async fn some(&self, resource: &GroupVersionResource, namespace: Option<&str>, most: u32) -> Result<Vec<Item>, Error> {
         let at = match namespace {
             Some(namespace) => self.in_namespace(namespace).request(resource),
@@ -194,20 +194,20 @@ impl Connection {
             .map_err(|source| Error::Decode { what: plural.to_owned(), source })
     }
 
-    /// Changes an object by a JSON merge patch; gives what it is then.
+    /// Applies a JSON merge patch to an object, and returns the result.
     pub(super) async fn merge_patch(&self, resource: &GroupVersionResource, name: &str, patch: Value) -> Result<Value, Error> {
         self.patch(self.request(resource), name, &patch, (MERGE_PATCH, Keep::Yes)).await
     }
 
-    /// Changes an object by a JSON patch; gives what it is then.
+    /// Applies a JSON patch to an object, and returns the result.
     pub(super) async fn json_patch(&self, resource: &GroupVersionResource, name: &str, patch: Value, keep: Keep) -> Result<Value, Error> {
         self.patch(self.request(resource), name, &patch, (JSON_PATCH, keep)).await
     }
 
-    /// What would become of a write; nothing is kept.
+    /// Returns the result of a write without storing it.
     ///
     /// # Errors
-    /// The server would refuse it.
+    /// The errors of the API server.
     pub(super) async fn dry_run(&self, write: &Write) -> Result<Value, Error> {
         let at = match &write.namespace {
             Some(namespace) => self.in_namespace(namespace).request(&write.resource),
@@ -245,7 +245,7 @@ impl Connection {
         }
     }
 
-    /// The objects of a kind as they are, then as they change. An error is followed by another attempt, the later the more there were.
+    /// The objects of a kind, then their changes. After an error the watch restarts, with a growing delay.
     pub(super) fn watch(&self, kind: ServedKind, only: Only, env: &Env) -> BoxStream<'static, Result<Change, WatchError>> {
         follow_some(&self.remote, kind, only, env.clone())
     }
@@ -262,7 +262,7 @@ impl Connection {
     }
 }
 
-/// Those with the labels, or all.
+/// The list parameters for the labels, or for all objects.
 fn labelled(selector: Option<&str>) -> ListParams {
     ListParams { label_selector: selector.map(str::to_owned), ..ListParams::default() }
 }
@@ -277,7 +277,7 @@ fn everywhere(resource: &GroupVersionResource) -> Request {
     Request::new(format!("{}/{}", root(resource), resource.plural))
 }
 
-/// What to do about an answer of the server.
+/// The hint for an error of the server.
 fn hint(code: u16) -> &'static str {
     match code {
         401 => "; the credentials of this context are invalid or have expired",

@@ -1,13 +1,13 @@
-//! Why a command of `berth rollout` did not do what it was asked for.
+//! The errors of `berth rollout`.
 
 use crate::{manifests::ManifestError, progress::chain};
 use berth_identity::GroupResource;
 use std::{borrow::Cow, path::PathBuf, time::Duration};
 
-/// The text says what to do next, where there is something.
+/// The text includes the next step, if there is one.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Error {
-    /// It is not known which cluster is meant, or as whom to ask it.
+    /// The cluster or its credentials are unknown.
     #[error(transparent)]
     Open(#[from] berth_remote::OpenError),
     #[error("cannot reach {server}: check that it is running, and that the context is correct (--kubeconfig, --context)")]
@@ -16,12 +16,12 @@ pub(crate) enum Error {
     Late { server: String, limit: Duration },
     #[error(transparent)]
     Manifest(#[from] ManifestError),
-    /// The API server's own words.
+    /// The API server's own message.
     #[error("{message}{hint}")]
     Refused { code: u16, message: String, hint: Cow<'static, str> },
     #[error("unexpected response: {what}")]
     Decode { what: String, source: serde_json::Error },
-    /// A file of a planner's input.
+    /// A file with a planner's input.
     #[error("cannot {action} the file {}", path.display())]
     StateFile { action: &'static str, path: PathBuf, source: std::io::Error },
     #[error("{} is not a file that berth explain --state writes", path.display())]
@@ -31,21 +31,21 @@ pub(crate) enum Error {
     /// About one workload, `deployments.apps "web"`.
     #[error("{resource} \"{name}\" {message}")]
     Workload { resource: GroupResource, name: String, message: String },
-    /// What the rollout itself came to.
+    /// The failure of the rollout itself.
     #[error("{0}")]
     Rollout(String),
     #[error("cannot write the result")]
     Print(#[source] std::io::Error),
-    /// Each with its causes.
+    /// Several errors, each with its causes.
     #[error("{}", .0.join("\nberth: "))]
     Several(Vec<String>),
 }
 
 impl Error {
-    /// All faults that there were, as one.
+    /// Combines all errors into one.
     ///
     /// # Errors
-    /// There was one at least.
+    /// There was at least one.
     pub(super) fn of_all(mut faults: Vec<Self>) -> Result<(), Self> {
         match faults.pop() {
             None => Ok(()),

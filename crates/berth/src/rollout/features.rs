@@ -1,4 +1,4 @@
-//! Whether the cluster's controllers do what a workload asks for: without the feature they do as if it had not asked.
+//! Whether the cluster's controllers support the features that a workload requests. Without a feature, they ignore the request.
 
 use super::{cluster::Connection, error::Error, revision_report::Records, target::Found};
 use crate::cluster_options::ClusterOptions;
@@ -12,31 +12,31 @@ use berth_workloads::{
 };
 use serde_json::Value;
 
-/// Where the API server's and the controllers' gates are.
+/// The path with the gates of the API server and the controllers.
 const METRICS: &str = "/metrics";
-/// The component whose series are the controllers'.
+/// The label of the controllers' series.
 const CONTROLLERS: &str = "component=\"kube-controller-manager\"";
-/// How a metric begins that tells that the controllers are berth's and run beside their API server.
+/// The start of a metric that exists only if the controllers are berth's and run in the API server's process.
 const BESIDE: &str = "berth_events_dropped_total ";
-/// The schemas of the kinds that are rolled out.
+/// The path of the workloads' schemas.
 const SCHEMA: &str = "/openapi/v3/apis/apps/v1";
 
-/// A feature that a workload needs for what it asks for.
+/// A feature that a workload requires for its request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Feature {
     /// Its gate.
     pub(super) gate: Gate,
-    /// What the workload asks for.
+    /// The request.
     asked: &'static str,
-    /// A field that a server which has the feature has in its schema.
+    /// A field in the schema of servers with the feature.
     field: Option<&'static str>,
-    /// Whether the workload's status tells that the feature is at work.
+    /// Whether the workload's status proves that the feature is active.
     seen_at_work: bool,
-    /// Whether berth's controllers write the workload, wherever its server comes from: they read annotations that the server knows nothing of.
+    /// Whether berth's controllers write the workload, whatever its server: they support annotations that the server does not know.
     written_by_berth: bool,
 }
 
-/// Under which name berth's controllers write.
+/// The field manager of berth's controllers.
 const MANAGER: &str = "berth-controller-manager";
 
 fn is_written_by_berth(json: &str) -> bool {
@@ -46,10 +46,10 @@ fn is_written_by_berth(json: &str) -> bool {
 }
 
 impl Feature {
-    /// The one that the workload needs, if it needs one.
+    /// The feature that the workload requires, if there is one.
     ///
     /// # Errors
-    /// It is not of its kind.
+    /// The workload has another kind.
     pub(super) fn needed_by(workload: &Found) -> Result<Option<Self>, Error> {
         let written_by_berth = is_written_by_berth(&workload.json);
         Ok(match workload.kind {
@@ -71,7 +71,7 @@ impl Feature {
                     gate: Gate::StatefulSetRecreateStrategy,
                     asked: "Recreate",
                     field: None,
-                    // Only a controller with the feature writes it.
+                    // Only a controller with the feature writes this condition.
                     seen_at_work: conditions.any(|condition| condition.type_ == "Progressing"),
                     written_by_berth,
                 })
@@ -80,7 +80,7 @@ impl Feature {
     }
 }
 
-/// Who says whether a feature is on.
+/// The source of the information about a feature.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Source {
     /// The metrics of the controllers.
@@ -89,24 +89,24 @@ pub(super) enum Source {
     Status,
     /// The metrics of the API server, whose gates need not be those of the controllers.
     ApiServer,
-    /// The API server, which does not know it: neither its metrics nor its schema name it.
+    /// The API server does not know the feature: neither its metrics nor its schema contain it.
     Missing,
-    /// Nobody: it is supposed.
+    /// No source: an assumption.
     Supposed,
 }
 
-/// What is known of a feature.
+/// The state of a feature.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Finding {
     pub(super) gate: Gate,
     pub(super) enabled: bool,
     pub(super) source: Source,
-    /// Why nothing better is known.
+    /// Why there is no better source.
     pub(super) why: String,
 }
 
 impl Finding {
-    /// What people should know before they read on.
+    /// The note for users before the other output.
     pub(super) fn note(&self, feature: &Feature) -> Option<String> {
         let Self { gate, enabled, source, why } = self;
         let asked = feature.asked;
@@ -125,11 +125,11 @@ impl Finding {
     }
 }
 
-/// What is known of the cluster's features.
+/// The state of the cluster's features.
 #[derive(Debug, Default)]
 pub(super) struct Features {
     findings: Vec<Finding>,
-    /// The controllers' gates: as found, else as they are by default.
+    /// The controllers' gates: the detected ones, otherwise the defaults.
     pub(super) gates: FeatureGates,
 }
 
@@ -148,27 +148,27 @@ impl Features {
     }
 }
 
-/// Asks the cluster, in order of who knows best: the workload's status, the controllers' metrics, the server's, its schema.
+/// Queries the cluster in order of reliability: the workload's status, the controllers' metrics, the server's metrics, its schema.
 pub(super) async fn find(connection: &Connection, feature: &Feature) -> Finding {
     heeded(feature, ask(connection, feature).await)
 }
 
-/// Whether the controllers that act on a workload know the annotations of `berth.dev`: they write it, or the API server is berth's.
+/// Whether the controllers of a workload support the annotations of `berth.dev`: they write it, or the API server is berth's.
 pub(super) async fn heed_annotations(connection: &Connection, workload: &Found) -> bool {
     is_written_by_berth(&workload.json) || connection.text("/version").await.is_ok_and(|version| version.contains("+berth\""))
 }
 
-/// So many workloads are read to learn whether berth's controllers write them.
+/// The number of workloads that are read to detect writes by berth's controllers.
 const WORKLOADS_MAX: u32 = 100;
 
-/// The gates of a cluster's controllers as far as the cluster tells, of what a workload can ask for: where it tells nothing, they are on. And what is to be said of
-/// controllers that heed nothing of it.
+/// The gates of a cluster's controllers that workloads can require, with a note about controllers that support none of them. Gates without
+/// information count as on.
 pub(crate) async fn of_cluster(options: &ClusterOptions) -> Result<(FeatureGates, Option<String>), Error> {
     let connection = Connection::open(options).await?;
     let namespace = options.namespace.as_deref().filter(|_| !options.all_namespaces);
     let mut written_by_berth = false;
     for plural in ["deployments", "statefulsets"] {
-        // Who may not read them is told so elsewhere.
+        // Other code reports that the user may not read them.
         let some =
             connection.some(&APPS_V1.with_resource(ApiName::from_static(plural)), namespace, WORKLOADS_MAX).await.unwrap_or_default();
         written_by_berth |= some.iter().any(|item| is_written_by_berth(&item.json));
@@ -191,7 +191,7 @@ pub(crate) async fn of_cluster(options: &ClusterOptions) -> Result<(FeatureGates
     Ok((features.gates, are_others.then(|| note.to_owned())))
 }
 
-/// A server that does not know a feature says nothing of berth's controllers, where they do its work.
+/// A server that does not know a feature provides no evidence about berth's controllers, if these write the workload.
 fn heeded(feature: &Feature, found: Finding) -> Finding {
     match found.source {
         Source::Missing if feature.written_by_berth => {
@@ -222,7 +222,8 @@ async fn ask(connection: &Connection, feature: &Feature) -> Finding {
     }
 }
 
-/// The feature gates of the cluster's controllers and of its API server, for a forecast. What its metrics do not name is as by default.
+/// The feature gates of the cluster's controllers and API server, for a forecast. Gates that its metrics do not contain have their
+/// defaults.
 pub(super) async fn gates(connection: &Connection) -> KnownGates {
     match connection.text(METRICS).await {
         Ok(metrics) => gates_of(&metrics),
@@ -243,14 +244,14 @@ fn gates_of(metrics: &str) -> KnownGates {
     known
 }
 
-/// Why the gates of the controllers do not follow from these metrics.
+/// Why these metrics do not show the controllers' gates.
 fn unknown_gates(metrics: &str) -> Option<&'static str> {
     let has_own = |line: &str| line.starts_with("kubernetes_feature_enabled{") && line.contains(CONTROLLERS);
     let is_known = metrics.lines().any(|line| line.starts_with(BESIDE) || has_own(line));
     (!is_known).then_some("they are a separate process, and the API server reports only its own gates")
 }
 
-/// Whether a gate is on by the series of the controllers alone, or else by those that are of the API server or of both.
+/// Whether a gate is on according to the controllers' own series, or to the series of the API server or of both.
 fn value(gate: Gate, metrics: &str, of_controllers: bool) -> Option<bool> {
     let named = format!("name=\"{gate}\"");
     let about_features = metrics.lines().filter(|line| line.starts_with("kubernetes_feature_enabled{"));
@@ -258,7 +259,7 @@ fn value(gate: Gate, metrics: &str, of_controllers: bool) -> Option<bool> {
     lines.find_map(|line| line.rsplit(' ').next()).map(|value| value == "1")
 }
 
-/// Whether the server itself keeps records of who changed what, by its metrics.
+/// Whether the server itself records the author of each change, according to its metrics.
 pub(super) async fn records(connection: &Connection) -> Records {
     match connection.text(METRICS).await {
         Ok(metrics) => records_of(&metrics),
@@ -279,9 +280,10 @@ fn records_of(metrics: &str) -> Records {
     if is_on { Records::Kept } else { Records::NotKept }
 }
 
-/// What metrics say. A server that tells of its features but not of this one does not have it.
+/// Reads the metrics. A server whose metrics contain other features but not this one does not have it.
 ///
-/// A server whose controllers run beside it tells of theirs apart where they differ, by a label with their component's name.
+/// A server whose controllers run in its process has separate series for their gates if these differ. A label contains the component's
+/// name.
 fn of_metrics(feature: &Feature, metrics: &str) -> Option<(bool, Source)> {
     let about_features = || metrics.lines().filter(|line| line.starts_with("kubernetes_feature_enabled{"));
     let value = |of_controllers: bool| value(feature.gate, metrics, of_controllers);

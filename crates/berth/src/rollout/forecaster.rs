@@ -1,4 +1,4 @@
-//! What the page and `berth rollout watch` say before a change: the forecast of `berth plan`, in a few sentences.
+//! The forecast that the page and `berth rollout watch` show before a change: that of `berth plan`, in a few sentences.
 
 use super::{cluster::Connection, plan};
 use crate::progress::chain;
@@ -14,23 +14,23 @@ use tokio::{
     time::timeout,
 };
 
-/// More pods, in the workload's namespace or wanted by the change, take longer than a reader waits for a question.
+/// With more pods, in the workload's namespace or requested by the change, a forecast takes longer than users wait for a confirmation.
 const PODS_MAX: usize = 2_000;
-/// More writes than two thousand pods take, and about half a minute's: the next reader waits for the forecast that is made.
+/// More writes than two thousand pods need: about half a minute. The next user waits for the running forecast.
 const WRITES_MAX: u64 = 200_000;
-/// The longest that a reader waits for a question.
+/// The maximum time that a user waits for a confirmation.
 const LONGEST: Duration = Duration::from_secs(10);
 
-/// Forecasts as `berth plan` does, from what the cluster's user may read.
+/// Forecasts as `berth plan` does, from the objects that the cluster's user may read.
 pub(crate) struct PlanForecaster {
     remote: berth_remote::Options,
     connected: OnceCell<Connection>,
-    /// Held by the forecast that is made: one goes on after its reader has stopped waiting.
+    /// Held by the running forecast, which continues after its user has stopped waiting.
     turn: Arc<Semaphore>,
 }
 
 impl PlanForecaster {
-    /// Connects when it is asked for the first time.
+    /// A forecaster that connects on its first use.
     pub(crate) fn shared(remote: berth_remote::Options) -> Arc<dyn Forecaster> {
         Arc::new(Self { remote, connected: OnceCell::new(), turn: Arc::new(Semaphore::new(1)) })
     }

@@ -1,4 +1,4 @@
-//! `berth rollout history`: the revisions that a Deployment's ReplicaSets, or a StatefulSet's ControllerRevisions, keep.
+//! `berth rollout history`: the revisions in a Deployment's ReplicaSets or a StatefulSet's ControllerRevisions.
 
 use super::{
     cluster::Connection,
@@ -37,28 +37,28 @@ use serde::Serialize;
 use serde_json::Value;
 
 const COLUMNS: [&str; 8] = ["REVISION", "CHANGE-CAUSE", "IMAGES", "AGE", "TOOK", "ENDED", "CAUSE", "CHANGED-BY"];
-/// How much of a text a cell shows, in columns of a terminal.
+/// The maximum width of a cell, in columns of a terminal.
 const CELL_COLUMNS_MAX: usize = 60;
-/// The same of a line below the table.
+/// The maximum width of a note below the table.
 const NOTE_COLUMNS_MAX: usize = 1200;
 
-/// A ReplicaSet of a Deployment: what is read of it, and all of it.
+/// A ReplicaSet of a Deployment: its view and its JSON.
 pub(super) struct Set {
     pub(super) view: ReplicaSetView,
     json: String,
 }
 
 impl Set {
-    /// Reads a ReplicaSet's JSON.
+    /// Decodes a ReplicaSet.
     ///
     /// # Errors
-    /// It is not one's.
+    /// It is not a ReplicaSet.
     pub(super) fn decode(json: String) -> Result<Self, Error> {
         let unexpected = |source| Error::Decode { what: "a ReplicaSet".to_owned(), source };
         Ok(Self { view: ReplicaSetView::decode(json.as_bytes(), Revision(0)).map_err(unexpected)?, json })
     }
 
-    /// The pod template as it was given to the Deployment.
+    /// The pod template as in the Deployment.
     pub(super) fn template(&self) -> Result<Value, Error> {
         let unexpected = |source| Error::Decode { what: format!("replicaset.apps/{}", self.view.meta.name), source };
         let mut object: Value = serde_json::from_str(&self.json).map_err(unexpected)?;
@@ -69,7 +69,7 @@ impl Set {
         Ok(template)
     }
 
-    /// When its last pods were given up, as far as its managed fields say. `None`: it has pods, or its Deployment wanted none.
+    /// When its last pods were scaled down, according to its managed fields. `None` if it has pods, or its Deployment's size was 0.
     fn given_up(&self) -> Option<Timestamp> {
         let object: Value = serde_json::from_str(&self.json).ok()?;
         let is_wanted = self.view.annotations.get(DESIRED_REPLICAS).is_some_and(|desired| desired != "0");
@@ -82,29 +82,29 @@ impl Set {
     }
 }
 
-/// What is shown of a revision. The form is stable: fields are only ever added.
+/// The output for a revision. The format is stable: fields are only ever added.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Row {
     revision: RolloutRevision,
     change_cause: Option<String>,
     images: Vec<String>,
-    /// What keeps a Deployment's revision.
+    /// The ReplicaSet of a Deployment's revision.
     #[serde(skip_serializing_if = "Option::is_none")]
     replica_set: Option<String>,
-    /// What keeps a StatefulSet's revision.
+    /// The ControllerRevision of a StatefulSet's revision.
     #[serde(skip_serializing_if = "Option::is_none")]
     controller_revision: Option<String>,
-    /// Of the object that keeps it: what it was made for may have come and gone since.
+    /// When that object was created. Its rollout may have been repeated since.
     created: Option<Timestamp>,
-    /// Who changed the template to this one.
+    /// The author of the template change.
     #[serde(skip_serializing_if = "Option::is_none")]
     changed: Option<By>,
     #[serde(skip_serializing_if = "Option::is_none")]
     cause: Option<Cause>,
     #[serde(flatten)]
     course: Course,
-    /// Who ended waits of its steps, of the newest rollout that somebody promoted.
+    /// The authors of promotions, for the newest rollout with promotions.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     promoted: Vec<Promoted>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -117,22 +117,22 @@ struct Listing<'a> {
     kind: &'a str,
     namespace: &'a str,
     name: &'a str,
-    /// The last change of its size that the server knows of.
+    /// The last recorded change of its size.
     #[serde(skip_serializing_if = "Option::is_none")]
     scaled: Option<Scaled>,
     revisions: Vec<Row>,
 }
 
-/// A workload, as far as its history is told from it.
+/// A workload, as far as its history requires it.
 struct Workload {
     annotations: Annotations,
     /// The number of its newest rollout.
     newest: Option<RolloutRevision>,
-    /// How that stands.
+    /// The state of the newest rollout.
     standing: RolloutStatus,
-    /// Who its managed fields say it was.
+    /// The author according to its managed fields.
     by_fields: Option<By>,
-    /// Whether a rollout begins with the end of the pods before, as under Recreate.
+    /// Whether a rollout begins with the deletion of the former pods, as under Recreate.
     ends_first: bool,
 }
 
@@ -167,12 +167,12 @@ pub(super) async fn run(options: &History, connection: &Connection, workload: &F
     Ok(())
 }
 
-/// That no controller has made a revision.
+/// The error that no controller has created a revision.
 pub(super) fn no_history(workload: &Found) -> Error {
     workload.fault("has no rollout history: its controller has not created a revision")
 }
 
-/// Whether the records of who changed what count. Nobody is asked where there are none.
+/// Whether the records of authors are reliable. If there are no records, the cluster is not queried.
 async fn records(connection: &Connection, about: &Workload, kept: &[Kept]) -> Records {
     let has_record = |kept: &Kept| RolloutRecord::of(&kept.annotations, kept.revision).is_some_and(|rollout| rollout.by.is_some());
     let is_told = [BERTH_CHANGED_BY, BERTH_SCALED_BY, BERTH_PROMOTED_BY].iter().any(|key| about.annotations.contains_key(*key));
@@ -249,21 +249,21 @@ pub(super) async fn sets(connection: &Connection, workload: &Found, deployment: 
     Ok(sets)
 }
 
-/// A revision, whatever keeps it.
+/// A revision, from either kind of object.
 pub(super) struct Kept {
     pub(super) revision: RolloutRevision,
     name: String,
     kind: WorkloadKind,
     annotations: Annotations,
     created: Option<Timestamp>,
-    /// The numbers that the template had before, as far as they are known, oldest first.
+    /// The known former numbers of the template, oldest first.
     former: Vec<RolloutRevision>,
-    /// When the last pods of a Deployment's revision were given up.
+    /// When the last pods of a Deployment's revision were scaled down.
     given_up: Option<Timestamp>,
     pub(super) template: Value,
 }
 
-/// The workload's revisions, oldest first; what has not been rolled out has none.
+/// The workload's revisions, oldest first. A template that was not rolled out has none.
 pub(super) async fn kept(connection: &Connection, workload: &Found) -> Result<Vec<Kept>, Error> {
     let mut kept = match workload.kind {
         WorkloadKind::Deployment => of_sets(sets(connection, workload, &deployment(workload)?).await?)?,
@@ -311,7 +311,7 @@ fn of_controller_revision(kept: revisions::Kept) -> Kept {
 
 fn rows(kept: &[Kept], about: &Workload, records: &Records, now: Timestamp) -> Vec<Row> {
     let had = |kept: &Kept, number: RolloutRevision| kept.revision == number || kept.former.contains(&number);
-    // What one came after may have another number by now.
+    // The former rollout's template may have another number by now.
     let before = |revision: RolloutRevision| kept.iter().find(|kept| had(kept, revision.previous()));
     kept.iter().map(|kept| row(kept, before(kept.revision), about, records, now)).collect()
 }
@@ -321,7 +321,7 @@ fn row(kept: &Kept, before: Option<&Kept>, about: &Workload, records: &Records, 
     let rollout = RolloutRecord::of(&kept.annotations, kept.revision);
     let recorded = rollout.as_ref().and_then(|rollout| By::recorded(rollout.by.clone()?, records));
     let changed = recorded.or_else(|| about.by_fields.clone().filter(|_| is_newest));
-    // Without a record of it, what keeps a revision that has come back tells of the first time.
+    // Without a record, the object of a repeated revision only has the time of its first rollout.
     let began = if kept.former.is_empty() { kept.created } else { changed.as_ref().map(|by| by.at) };
     let changed_at = changed.as_ref().map(|by| by.at);
     let given_up = before.filter(|_| about.ends_first).and_then(|before| began_by(before.given_up?, changed_at, kept.created?));
@@ -352,7 +352,8 @@ fn row(kept: &Kept, before: Option<&Kept>, about: &Workload, records: &Records, 
     }
 }
 
-/// When a rollout began that makes its ReplicaSet last: with the end of the pods before, or with the newer template that came meanwhile.
+/// When a rollout began that creates its ReplicaSet last: when the former pods were scaled down, or when a newer template was set
+/// meanwhile.
 fn began_by(given_up: Timestamp, changed: Option<Timestamp>, created: Timestamp) -> Option<Timestamp> {
     let began = changed.filter(|changed| *changed <= created).map_or(given_up, |changed| changed.max(given_up));
     (began <= created).then_some(began)
@@ -394,7 +395,7 @@ fn table(rows: &[Row], now: Timestamp) -> String {
     report::table(COLUMNS, &rows.iter().map(cells).collect::<Vec<_>>())
 }
 
-/// What does not fit into the table.
+/// Details that do not fit into the table.
 fn notes(row: &Row) -> impl Iterator<Item = String> {
     let Row { revision, course, promoted, .. } = row;
     let made = match &row.cause {
@@ -519,7 +520,7 @@ mod tests {
         );
     }
 
-    /// Under Recreate the ReplicaSet is made when the pods before are gone.
+    /// Under Recreate, the ReplicaSet is created after the former pods are deleted.
     #[test]
     fn a_rollout_of_recreate_begins_with_the_end_of_the_pods_before() {
         let second = |second: u8| format!("2026-01-01T00:00:{second:02}Z");

@@ -1,4 +1,4 @@
-//! `berth rollout`: what kubectl's command of this name does, against anybody's cluster, and why a rollout waits; `berth explain`: why, first of all.
+//! `berth rollout`: as kubectl's command, for any cluster, and why a rollout waits. `berth explain`: why, most important cause first.
 
 mod cluster;
 mod diff;
@@ -31,10 +31,10 @@ use options::{Rollout, Verb};
 use std::process::ExitCode;
 use target::{Found, Selection};
 
-/// Does what the command line asks for.
+/// Executes the command.
 ///
 /// # Errors
-/// The faults of all workloads that it was asked for, a line each.
+/// The errors of all workloads, one line each.
 pub(crate) fn run(options: &Rollout) -> Result<ExitCode, Box<dyn std::error::Error>> {
     if let Verb::Watch(watch) = &options.verb
         && watch::has_terminal()
@@ -73,7 +73,7 @@ async fn carry_out_one(verb: &Verb, connection: &Connection, workload: &Found) -
         Verb::Resume(change) => edit::resume(change, connection, workload).await,
         Verb::Restart(change) => edit::restart(change, connection, workload).await,
         Verb::Promote(change) => edit::promote(change, connection, workload).await,
-        // Told above, where no cluster need be read.
+        // Handled above, because they need no workload from the cluster.
         Verb::Victims(_) | Verb::Watch(_) => Ok(()),
     }
 }

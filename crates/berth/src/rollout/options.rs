@@ -62,7 +62,7 @@ pub(crate) enum Verb {
 }
 
 impl Verb {
-    /// What it is to be done to; `None`: it says so itself.
+    /// The workloads of the command. `None` if the command has its own options for them.
     pub(super) fn target(&self) -> Option<&Target> {
         Some(match self {
             Self::Status(status) => &status.target,

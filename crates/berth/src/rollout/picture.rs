@@ -1,14 +1,14 @@
-//! Charts on the terminal and in files. What they look like is `berth-chart`'s.
+//! Charts on the terminal and in files. `berth-chart` draws them.
 
 use super::options::PictureFile;
 use crate::progress;
 use berth_chart::Chart;
 use std::{env, fs, io, io::IsTerminal, path::PathBuf};
 
-/// Where nobody says how wide it is.
+/// The width if the terminal's is unknown.
 const COLUMNS: usize = 80;
 
-/// A picture that could not be written.
+/// A chart that could not be written.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot write {} (--output-file)", path.display())]
 pub(super) struct PictureError {
@@ -16,7 +16,7 @@ pub(super) struct PictureError {
     source: io::Error,
 }
 
-/// Draws on standard output: as wide as the terminal, in colours unless `NO_COLOR` is set; where it is no terminal, in 80 columns without.
+/// Prints charts: as wide as the terminal, and in color unless `NO_COLOR` is set. Without a terminal, prints 80 columns without color.
 pub(super) fn show(charts: &[Chart]) {
     let stdout = io::stdout();
     let size = rustix::termios::tcgetwinsize(&stdout).ok().filter(|_| stdout.is_terminal());
@@ -29,7 +29,7 @@ pub(super) fn show(charts: &[Chart]) {
     progress::drawing(&format!("\n{drawn}"));
 }
 
-/// Writes a file, or writes over it.
+/// Writes a file, or overwrites it.
 ///
 /// # Errors
 /// It cannot be written.

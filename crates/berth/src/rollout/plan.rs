@@ -1,4 +1,4 @@
-//! `berth plan` and `berth rollout victims`: what a change will do, from a snapshot of any cluster or of files. What there is to say is `berth-plan`'s.
+//! `berth plan` and `berth rollout victims`: forecast a change, from a snapshot of any cluster or of files. `berth-plan` has the texts.
 
 use super::{
     cluster::{Connection, Item, NOT_FOUND, Part},
@@ -28,13 +28,13 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 use std::{collections::BTreeSet, path::PathBuf, process::ExitCode};
 
-/// What `--fail-on` names has happened: not 1, which is that there is no plan.
+/// The exit code if a `--fail-on` event happens. Exit code 1 means that there is no plan.
 const FAILED: u8 = 3;
 
-/// Tells what a change will do.
+/// Prints the forecast of a change.
 ///
 /// # Errors
-/// What cannot be read, and what the API server would refuse.
+/// Input that cannot be read, and errors of the API server.
 pub(crate) fn run(options: &PlanOptions) -> Result<ExitCode, Box<dyn std::error::Error>> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let (snapshot, change, of_cluster) = runtime.block_on(prepare(options))?;
@@ -93,7 +93,7 @@ fn judged(forecast: &Forecast, options: &PlanOptions) -> ExitCode {
     if failures.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(FAILED) }
 }
 
-/// Tells which pods would go.
+/// Prints the pods that would be deleted.
 pub(super) async fn victims(options: &Victims, cluster: &ClusterOptions) -> Result<(), Error> {
     let edits = Edits { replicas: Some(options.replicas), ..Edits::default() };
     let mut source = SnapshotSource::open(&options.from, cluster).await?;
@@ -109,20 +109,20 @@ pub(super) async fn victims(options: &Victims, cluster: &ClusterOptions) -> Resu
     Ok(())
 }
 
-/// The pods that go, in order.
+/// The deleted pods, in order.
 fn gone(forecast: &Forecast) -> Vec<Value> {
     let steps = forecast.workloads.iter().flat_map(|workload| &workload.steps);
     steps.filter_map(|step| serde_json::to_value(step).ok()).filter(|step| step["does"] == "deletePods").collect()
 }
 
-/// What the server says of the pods of the change.
+/// The server's answers about the pods of the change.
 #[derive(Default)]
 struct Asked {
     refused: Vec<RefusedPod>,
     unasked: Option<String>,
 }
 
-/// What a plan is made from.
+/// Reads the input of a plan.
 async fn prepare(options: &PlanOptions) -> Result<(Snapshot, Change, Suppositions), Error> {
     let mut source = SnapshotSource::open(&options.from, &options.cluster).await?;
     let images = options.image.clone();
@@ -153,8 +153,8 @@ async fn prepare(options: &PlanOptions) -> Result<(Snapshot, Change, Supposition
     Ok((snapshot, change, suppositions))
 }
 
-/// What a forecast supposes of a cluster: its feature gates, which of the objects exist that pods reference, and which pods its API server refuses. What
-/// cannot be read is noted in the snapshot.
+/// The assumptions of a forecast about a cluster: its feature gates, which of the referenced objects exist, and which pods its API server
+/// rejects. The snapshot lists what could not be read.
 ///
 /// # Errors
 /// The cluster does not answer.
@@ -166,7 +166,7 @@ pub(super) async fn suppositions(connection: &Connection, snapshot: &mut Snapsho
     Ok(Suppositions { gates, refused, unasked, objects, ..Suppositions::default() })
 }
 
-/// What is known of ConfigMaps and Secrets, and a sentence about those that cannot be read, which count as there. Of a Secret only the metadata is read.
+/// The known ConfigMaps and Secrets, and a sentence about unreadable ones, which count as existing. Only the metadata of a Secret is read.
 async fn objects(connection: &Connection, named: BTreeSet<(GroupResource, ObjectKey)>) -> Result<(KnownObjects, Option<String>), Error> {
     let (mut known, mut refused) = (KnownObjects::new(), Vec::new());
     for (resource, key) in named {
@@ -193,7 +193,7 @@ async fn objects(connection: &Connection, named: BTreeSet<(GroupResource, Object
     Ok((known, unread))
 }
 
-/// The change as the server says that it would come out.
+/// Replaces the change by the server's dry-run results.
 async fn answered(connection: &Connection, snapshot: &Snapshot, change: Change) -> Result<Change, Error> {
     let mut answers = Vec::new();
     for write in berth_plan::writes(snapshot, &change).map_err(|error| Error::Usage(progress::chain(&error)))? {
@@ -209,7 +209,8 @@ async fn answered(connection: &Connection, snapshot: &Snapshot, change: Change) 
     Ok(change.answered(answers))
 }
 
-/// Asks the server by dry run about one pod of each workload. What a quota refuses the forecast refuses itself, and knows when there is room again.
+/// Sends one pod of each workload to the server as a dry run. Rejections by quotas are left to the forecast, which knows when there is room
+/// again.
 async fn ask_about_pods(connection: &Connection, snapshot: &Snapshot, change: &Change) -> Result<Asked, Error> {
     let pods = berth_plan::asked_pods(snapshot, change).map_err(|error| Error::Usage(progress::chain(&error)))?;
     let mut asked = Asked::default();
@@ -227,7 +228,7 @@ async fn ask_about_pods(connection: &Connection, snapshot: &Snapshot, change: &C
     Ok(asked)
 }
 
-/// An edit of each workload that the command line names.
+/// One edit for each workload on the command line.
 fn edits_of(resources: &[String], edits: &Edits, source: &SnapshotSource) -> Result<Vec<Edit>, Error> {
     let target = Target { resources: resources.to_vec(), ..Target::default() };
     let Selection::Named(names) = Selection::parse(&target)? else {
@@ -240,7 +241,7 @@ fn edits_of(resources: &[String], edits: &Edits, source: &SnapshotSource) -> Res
     Ok(names.into_iter().map(edit).collect())
 }
 
-/// Where a snapshot comes from.
+/// The source of a snapshot.
 enum SnapshotSource {
     Files { documents: Vec<Value>, namespace: String },
     Cluster(Box<Connection>),
@@ -262,7 +263,7 @@ impl SnapshotSource {
         }
     }
 
-    /// All that a forecast of the change needs to know. Reads only, and no Secrets.
+    /// Reads all that a forecast of the change needs, but no Secrets.
     async fn snapshot(&mut self, change: &Change) -> Result<Snapshot, Error> {
         match self {
             Self::Files { documents, .. } => Ok(Snapshot::of_documents(std::mem::take(documents))),
@@ -270,7 +271,7 @@ impl SnapshotSource {
         }
     }
 
-    /// The feature gates of the cluster. Without one they are as by default.
+    /// The feature gates of the cluster. Without a cluster, the defaults.
     async fn gates(&self) -> KnownGates {
         match self.cluster() {
             Some(connection) => features::gates(connection).await,
@@ -294,7 +295,7 @@ pub(super) async fn read(connection: &Connection, change: &Change) -> Result<Sna
     for kind in KINDS {
         match kind_of(connection, kind, &namespaces).await {
             Ok(found) => objects.extend(found),
-            // Without these there is nothing to plan from.
+            // Without these kinds, no forecast is possible.
             Err(error) if ["deployments", "statefulsets"].contains(&kind.resource.plural.as_str()) => return Err(error),
             Err(Error::Refused { message, .. }) => {
                 missing.push(format!("{} cannot be read ({message}): {}", kind.resource.plural, kind.without));
@@ -305,21 +306,21 @@ pub(super) async fn read(connection: &Connection, change: &Change) -> Result<Sna
             Err(error) => return Err(error),
         }
     }
-    // Only to learn from.
+    // Events only provide pod times.
     for namespace in &namespaces {
         if let Ok(events) = connection.in_namespace(namespace).list(&v1(EVENTS), None).await {
             objects.extend(events.iter().filter_map(|event| typed(&EVENT, event)));
         }
     }
     let shown = Snapshot::of_documents(objects);
-    // A server's clock may be ahead.
+    // The server's clock may be ahead.
     Ok(Snapshot { at: shown.at.max(Timestamp::now()), objects: shown.objects, missing })
 }
 
 async fn kind_of(connection: &Connection, kind: &SnapshotKind, namespaces: &BTreeSet<&str>) -> Result<Vec<Value>, Error> {
     let mut objects = Vec::new();
     if kind.resource.plural == "namespaces" {
-        // Whoever may read one need not be allowed to list them.
+        // A user who may read a namespace may not be allowed to list all.
         for namespace in namespaces {
             match connection.text(&format!("/api/v1/namespaces/{namespace}")).await {
                 Ok(text) => objects.extend(serde_json::from_str::<Value>(&text).ok()),
@@ -337,7 +338,7 @@ async fn kind_of(connection: &Connection, kind: &SnapshotKind, namespaces: &BTre
     Ok(objects)
 }
 
-/// Those of the namespaces alone.
+/// The objects of these namespaces.
 async fn own(connection: &Connection, kind: &SnapshotKind, namespaces: &BTreeSet<&str>) -> Result<Vec<Value>, Error> {
     let mut objects = Vec::new();
     for namespace in namespaces {
@@ -347,7 +348,7 @@ async fn own(connection: &Connection, kind: &SnapshotKind, namespaces: &BTreeSet
     Ok(objects)
 }
 
-/// Items of a list do not say what they are.
+/// Adds the kind, which items of a list lack.
 fn typed(kind: &GroupVersionKind, item: &Item) -> Option<Value> {
     let mut object: Value = serde_json::from_str(&item.json).ok()?;
     object["apiVersion"] = json!(kind.group_version());

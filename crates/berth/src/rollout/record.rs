@@ -1,4 +1,4 @@
-//! `berth record`: what happens to a cluster's workloads, into a file. What of it is kept is `berth-trace`'s.
+//! `berth record`: records the changes of a cluster's workloads in a file. `berth-trace` determines the recorded fields.
 
 use super::{
     cluster::{Connection, served},
@@ -37,25 +37,25 @@ use tokio::{
     time::{Instant, MissedTickBehavior, interval, sleep, sleep_until},
 };
 
-/// What is seen is in the file after so long at the latest.
+/// The maximum delay until an observation is in the file.
 const FLUSH_EVERY: Duration = Duration::from_secs(2);
-/// A watch that breaks was quiet for no longer than this before: servers end each within minutes.
+/// The maximum length of a gap before the interruption of a watch is detected: servers end each watch within minutes.
 const QUIET_MAX: Duration = Duration::from_secs(300);
-/// How long after a watch broke it is begun anew: twice as long each time, from this to that.
+/// The delay until an interrupted watch restarts, which doubles from the first to the second value.
 const AGAIN_AFTER: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(15));
-/// How many objects of a kind are looked at to find out whose controllers there are.
+/// How many objects of a kind are read to detect the kind of the controllers.
 const LOOKED_AT: u32 = 50;
-/// What is read first: it says which labels of nodes and pods count.
+/// The kinds whose lists are read last: the other objects determine which of their labels are recorded.
 const LAST: [&str; 2] = ["nodes", "pods"];
 
-/// What a watch says.
+/// An item of a watch.
 type WatchResult = Result<Change, WatchError>;
 type Watches<'a> = SelectAll<Pin<Box<dyn Stream<Item = (&'static TracedKind, WatchResult)> + Send + 'a>>>;
 
-/// Records until somebody ends it.
+/// Records until the user interrupts it.
 ///
 /// # Errors
-/// The cluster cannot be read, or the file not be written.
+/// The cluster cannot be read, or the file cannot be written.
 pub(crate) fn run(options: &RecordOptions) -> Result<(), Box<dyn std::error::Error>> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(record(options))
@@ -109,7 +109,7 @@ async fn record(options: &RecordOptions) -> Result<(), Box<dyn std::error::Error
     Ok(())
 }
 
-/// A new file that its owner alone can read.
+/// Creates a file that only its owner can read.
 fn create(path: &Path) -> Result<File, String> {
     OpenOptions::new().write(true).create_new(true).mode(0o600).open(path).map_err(|error| match error.kind() {
         io::ErrorKind::AlreadyExists => format!("{} already exists; choose another file", path.display()),
@@ -121,7 +121,7 @@ fn resource(kind: &'static TracedKind) -> GroupVersionResource {
     GroupVersionKind::as_written(kind.api_version, kind.kind).group_version().with_resource(ApiName::from_static(kind.plural))
 }
 
-/// Which kinds may be read, and which may not.
+/// The kinds that can be read, and those that cannot.
 async fn readable(connection: &Connection, namespace: Option<&str>) -> Result<(Vec<&'static TracedKind>, Vec<&'static TracedKind>), Error> {
     let (mut may, mut may_not) = (Vec::new(), Vec::new());
     for kind in KINDS {
@@ -134,7 +134,7 @@ async fn readable(connection: &Connection, namespace: Option<&str>) -> Result<(V
     Ok((may, may_not))
 }
 
-/// Whose controllers the cluster seems to have, and by what that is found.
+/// The probable kind of the cluster's controllers, and the evidence for it.
 async fn whose(connection: &Connection, namespace: Option<&str>) -> Result<(String, String), Error> {
     let mut objects = Vec::new();
     for kind in KINDS.iter().filter(|kind| ["Deployment", "ReplicaSet", "StatefulSet", "Node"].contains(&kind.kind)) {
@@ -153,11 +153,11 @@ async fn whose(connection: &Connection, namespace: Option<&str>) -> Result<(Stri
 struct Recording {
     recorder: Recorder,
     frames: Frames<File>,
-    /// Whose watches are broken, by plural, and since when.
+    /// The interrupted watches by plural, and since when.
     lost: BTreeMap<&'static str, (&'static TracedKind, Timestamp)>,
-    /// When the watch of a kind said something last.
+    /// The last activity of each kind's watch.
     seen: BTreeMap<&'static str, Timestamp>,
-    /// All that there was at the beginning is told.
+    /// Whether the initial lists are complete.
     is_listed: bool,
     lines: u64,
 }
@@ -224,7 +224,7 @@ impl Recording {
         }
     }
 
-    /// What a watch that is still broken would have told is missed as well.
+    /// Records the gaps of watches that are still interrupted.
     fn close(&mut self) -> io::Result<()> {
         let now = Timestamp::now();
         let lost = std::mem::take(&mut self.lost);
@@ -249,7 +249,7 @@ impl Recording {
         Ok(())
     }
 
-    /// Takes in what a watch says; gives whether its list is whole now.
+    /// Processes an item of a watch. Returns whether its list is complete now.
     fn take(&mut self, kind: &'static TracedKind, result: WatchResult) -> bool {
         let now = Timestamp::now();
         let change = match result {
@@ -265,7 +265,7 @@ impl Recording {
                 return false;
             }
         };
-        // All is listed anew; only at the end is it sure that nothing more is missed.
+        // A new list follows an interruption, and only at its end is it certain that the gap is over.
         if matches!(change, Change::Synced(_))
             && let Some((_, since)) = self.lost.remove(kind.plural)
         {
@@ -293,7 +293,7 @@ impl Recording {
     }
 }
 
-/// A watch that begins anew where it breaks, with a list: one that goes on where it was says nothing of it until something happens.
+/// A watch that restarts after an interruption with a list. A watch that resumes would not report this before its next event.
 fn lasting<'a, S: Stream<Item = WatchResult> + Send + Unpin + 'a>(
     begin: impl Fn() -> S + Send + 'a,
 ) -> impl Stream<Item = WatchResult> + Send + 'a {

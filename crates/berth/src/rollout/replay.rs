@@ -1,4 +1,4 @@
-//! `berth replay`: a recording in the simulation, as it was and as it would have been. What there is to say is `berth-plan`'s.
+//! `berth replay`: replays a recording in the simulation, unchanged and with another policy. `berth-plan` has the texts.
 
 use super::{picture, report, trace_options::ReplayOptions};
 use crate::progress;
@@ -10,7 +10,7 @@ use std::{fs::File, thread, time::Instant};
 /// Replays a recording.
 ///
 /// # Errors
-/// The file cannot be read, or is no recording.
+/// The file cannot be read, or is not a recording.
 pub(crate) fn run(options: &ReplayOptions) -> Result<(), Box<dyn std::error::Error>> {
     let shown = options.file.display();
     let file = File::open(&options.file).map_err(|error| format!("cannot read {shown}: {error}"))?;
@@ -36,7 +36,7 @@ pub(crate) fn run(options: &ReplayOptions) -> Result<(), Box<dyn std::error::Err
     Ok(())
 }
 
-/// How fast it goes.
+/// The speed of a replay.
 struct Pace {
     speed: u32,
     column: String,
@@ -48,7 +48,7 @@ impl Pace {
         Self { speed, column: String::new(), began: Instant::now() }
     }
 
-    /// Waits until it is time, and tells what has happened.
+    /// Waits until it is time, and prints what has happened.
     fn keep(&mut self, passing: &Passing<'_>) {
         if self.column != passing.column {
             (self.column, self.began) = (passing.column.to_owned(), Instant::now());

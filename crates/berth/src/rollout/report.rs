@@ -1,4 +1,4 @@
-//! How results are printed: tables for people, JSON and YAML for programs.
+//! How results are printed: tables for users, JSON and YAML for programs.
 
 use super::{error::Error, options::ObjectOutput, target::Found};
 use crate::progress::{line, printable};
@@ -6,7 +6,7 @@ use serde::Serialize;
 use serde_json::Value;
 use std::{borrow::Cow, fmt::Write};
 
-/// Columns as wide as their widest cell, three blanks between them.
+/// Formats columns as wide as their widest cell, with three spaces between them.
 pub(super) fn table<const N: usize>(header: [&str; N], rows: &[[String; N]]) -> String {
     let header = header.map(str::to_owned);
     let lines: Vec<_> = std::iter::once(&header).chain(rows).collect();
@@ -19,10 +19,10 @@ pub(super) fn table<const N: usize>(header: [&str; N], rows: &[[String; N]]) -> 
     lines.into_iter().map(text).collect::<Vec<_>>().join("\n")
 }
 
-/// Tells what was done to a workload, or prints what it is then.
+/// Prints what was done to a workload, or the changed workload.
 ///
 /// # Errors
-/// It cannot be written as YAML.
+/// The workload cannot be written as YAML.
 pub(super) fn changed(output: Option<ObjectOutput>, workload: &Found, mut object: Value, done: &str) -> Result<(), Error> {
     if let Some(metadata) = object["metadata"].as_object_mut() {
         metadata.remove("managedFields");
@@ -36,7 +36,7 @@ pub(super) fn changed(output: Option<ObjectOutput>, workload: &Found, mut object
     Ok(())
 }
 
-/// One line. What a terminal must not get is escaped in JSON's own way: a program reads the text as it came.
+/// One line of JSON. Characters that a terminal must not receive are escaped, so that a program reads the unchanged text.
 pub(super) fn json(value: &impl Serialize) -> String {
     let text = serde_json::to_string(value).expect("what is printed has string keys only");
     let mut line = String::with_capacity(text.len());

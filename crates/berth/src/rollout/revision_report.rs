@@ -1,4 +1,5 @@
-//! What a history tells of one revision: who changed the template to it, what was done, and how its rollout went. Pure: from what objects say to what is told.
+//! The report on one revision: the author of the template change, its cause, and the course of its rollout. Pure: from objects to the
+//! report.
 
 use berth_api::{
     annotations::{RESTARTED_AT, REVISION_HISTORY},
@@ -16,32 +17,32 @@ use std::{collections::BTreeMap, fmt};
 
 type Annotations = BTreeMap<String, String>;
 
-/// As which field manager berth's controllers write.
+/// The field manager of berth's controllers.
 const CONTROLLERS: &str = "berth-controller-manager";
 
-/// Whether the annotations that tell who changed what are the server's word.
+/// Whether the annotations about authors are reliable.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Records {
-    /// It writes them itself, over whatever clients send.
+    /// The server writes them itself, and ignores the clients' values.
     Kept,
-    /// It does not: anybody may have written them.
+    /// The server does not write them, so any client may have.
     NotKept,
-    /// That could not be seen, for this reason.
+    /// It is unknown, for this reason.
     Unknown(String),
 }
 
-/// Who says who it was.
+/// The source of an author.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub(super) enum Source {
-    /// The API server, which knows its users.
+    /// The API server, which authenticates its users.
     Server,
-    /// An annotation, of which it could not be seen whether the API server alone writes it.
+    /// An annotation. It is unknown whether only the API server writes it.
     Unconfirmed,
     /// The object's managed fields: a name that the client chose.
     FieldManager,
 }
 
-/// Who changed something, and when.
+/// The author and the time of a change.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(super) struct By {
     pub(super) at: Timestamp,
@@ -53,7 +54,7 @@ pub(super) struct By {
 }
 
 impl By {
-    /// As the server's record says, as far as that counts.
+    /// The author in the server's record, if the records are reliable or unconfirmed.
     pub(super) fn recorded(change: Change, records: &Records) -> Option<Self> {
         let Change { at, user, manager } = change;
         let source = match records {
@@ -64,7 +65,7 @@ impl By {
         Some(Self { at, user, manager, source })
     }
 
-    /// As the managed fields of a workload say: whoever wrote to its pod template last.
+    /// The author in the managed fields of a workload: the last writer of its pod template.
     pub(super) fn of_fields(workload: &Value) -> Option<Self> {
         let entries = workload["metadata"]["managedFields"].as_array()?;
         let wrote = entries.iter().filter(|entry| !entry["fieldsV1"]["f:spec"]["f:template"].is_null());
@@ -73,7 +74,7 @@ impl By {
         Some(Self { at, user: None, manager: manager.to_owned(), source: Source::FieldManager })
     }
 
-    /// Whether something that sizes workloads did it, by the name of its account or of its field manager.
+    /// Whether an autoscaler did it, by the name of its account or of its field manager.
     fn is_autoscaler(&self) -> bool {
         let account = self.user.as_deref().unwrap_or(&self.manager);
         account.contains("autoscaler") || account.contains("keda")
@@ -93,53 +94,53 @@ impl fmt::Display for By {
     }
 }
 
-/// What made a revision.
+/// The cause of a revision.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "kind", rename_all = "camelCase", rename_all_fields = "camelCase")]
 pub(super) enum Cause {
-    /// Its controller went back by itself.
+    /// Its controller rolled back automatically.
     Rollback {
         to_revision: RolloutRevision,
         from_revision: RolloutRevision,
-        /// What that one did.
+        /// The failure of that revision.
         #[serde(skip)]
         failed: &'static str,
-        /// Since when that is so, in a sentence.
+        /// Since when, as a sentence.
         message: String,
     },
-    /// Somebody brought the template of an earlier revision back.
+    /// A user restored the template of an earlier revision.
     Undo { to_revision: RolloutRevision },
-    /// Somebody had all pods replaced.
+    /// A user restarted all pods.
     Restart,
-    /// What sizes workloads changed their template too.
+    /// An autoscaler also changed the template.
     Autoscaler,
-    /// It is the first that is known.
+    /// It is the first known revision.
     Created,
-    /// Images are other ones, and nothing else is.
+    /// Only images differ.
     Image,
-    /// Something else of the template is.
+    /// Another part of the template differs.
     Template,
 }
 
-/// What a revision's cause is told from.
+/// The evidence of a revision's cause.
 pub(super) struct Evidence<'a> {
     pub(super) revision: RolloutRevision,
     pub(super) by: Option<&'a By>,
-    /// What keeps the revision says so.
+    /// The record in the revision's object.
     pub(super) rollback: Option<&'a Record>,
-    /// The number that the template had before.
+    /// The former number of the template.
     pub(super) former_revision: Option<RolloutRevision>,
-    /// Whether no revision before this one can have been.
+    /// Whether no earlier revision can have existed.
     pub(super) is_first: bool,
     pub(super) template: &'a Value,
-    /// That of the revision before, if that is still kept.
+    /// The template of the revision before, if that still exists.
     pub(super) before: Option<&'a Value>,
 }
 
-/// The table of causes: the first that applies. `None`: nothing is known.
+/// The table of causes: the first that applies. `None` if no cause is known.
 pub(super) fn cause(evidence: &Evidence<'_>) -> Option<Cause> {
     let Evidence { by, template, .. } = evidence;
-    // An annotation that says so is not enough where the server knows that it was somebody else.
+    // The annotation alone is not sufficient if the server knows another author.
     let may_be_its_own = by.is_none_or(|by| by.source == Source::FieldManager || by.manager == CONTROLLERS);
     if let Some(record) = evidence.rollback.filter(|record| record.revision == evidence.revision && may_be_its_own) {
         let (failed, message) = (record.failed(), record.message.clone());
@@ -166,7 +167,7 @@ fn restarted(template: &Value) -> Option<&str> {
     template["metadata"]["annotations"][RESTARTED_AT].as_str()
 }
 
-/// Something that may differ alone.
+/// A part of a template that can differ alone.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Part {
     Restart,
@@ -209,23 +210,23 @@ impl fmt::Display for Cause {
     }
 }
 
-/// How a rollout went.
+/// The course of a rollout.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Course {
     /// When it got its number.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) began: Option<Timestamp>,
-    /// `Complete`, `Failed`, `Superseded`, `RolledBack`, or `InProgress`; missing where nobody has kept it.
+    /// `Complete`, `Failed`, `Superseded`, `RolledBack`, or `InProgress`. Missing without a record.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) state: Option<RolloutOutcome>,
     /// When it ended.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) ended: Option<Timestamp>,
-    /// From its beginning to its end or, while it is under way, until now.
+    /// The time from its beginning to its end or, while it is in progress, until now.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) took_seconds: Option<i64>,
-    /// The number of the rollout that took its place.
+    /// The number of the rollout that replaced it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) next_revision: Option<RolloutRevision>,
     /// The cause, as in `berth rollout status -o json`.
@@ -235,7 +236,7 @@ pub(super) struct Course {
     pub(super) message: Option<String>,
 }
 
-/// How a rollout stands.
+/// The state of a rollout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub(super) enum RolloutOutcome {
     InProgress,
@@ -256,18 +257,18 @@ impl From<How> for RolloutOutcome {
     }
 }
 
-/// How the newest rollout stands by its workload, where nothing was kept of its end.
+/// The state of the newest rollout according to its workload, if its end is not recorded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct RolloutStatus {
     pub(super) state: RolloutOutcome,
-    /// When that was said.
+    /// The time of that status.
     pub(super) since: Option<Timestamp>,
     /// What it waits for, or why it failed.
     pub(super) message: Option<String>,
 }
 
-/// From what was kept of a rollout; `standing` is the workload's, of its newest. `began`: where nothing was kept. `given_up`: when the rollout ended the pods
-/// before, if that is how it began.
+/// The course of a rollout from its record. `standing` is the workload's status, for its newest rollout. `began` is used without a record.
+/// `given_up` is when the rollout scaled down the former pods, if it began so.
 pub(super) fn course(
     kept: Option<&Rollout>,
     standing: Option<RolloutStatus>,
@@ -296,7 +297,7 @@ pub(super) fn course(
 }
 
 impl Course {
-    /// In a word or two.
+    /// The outcome in a word or two.
     pub(super) fn outcome(&self) -> String {
         let next = |text: &str| self.next_revision.map_or_else(|| text.to_owned(), |next| format!("{text} by {next}"));
         match self.state {
@@ -310,24 +311,24 @@ impl Course {
     }
 }
 
-/// The numbers that a ReplicaSet's template had before the one it has, oldest first, by its own book.
+/// The former numbers of a ReplicaSet's template, oldest first, from its own annotation.
 pub(super) fn former_revisions(annotations: &Annotations) -> Vec<RolloutRevision> {
     let history = annotations.get(REVISION_HISTORY).map(String::as_str).unwrap_or_default();
     history.split(',').filter_map(|number| number.parse().ok()).collect()
 }
 
-/// Who sized a workload last.
+/// The author of a workload's last scaling.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(super) struct Scaled {
     pub(super) from: i32,
     pub(super) to: i32,
     pub(super) by: By,
-    /// Whether that is an autoscaler, by its name.
+    /// Whether the author is an autoscaler, by its name.
     pub(super) autoscaler: bool,
 }
 
 impl Scaled {
-    /// As the server's record says, as far as that counts.
+    /// The server's record, if the records are reliable or unconfirmed.
     pub(super) fn of(workload: &Annotations, records: &Records) -> Option<Self> {
         let Scaling { by, from, to } = Scaling::of(workload)?;
         let by = By::recorded(by, records)?;
@@ -342,16 +343,16 @@ impl fmt::Display for Scaled {
     }
 }
 
-/// Somebody ended the wait at a step of a rollout.
+/// A promotion: a user ended the wait at a step of a rollout.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(super) struct Promoted {
-    /// Counted from 1.
+    /// The step, counted from 1.
     pub(super) step: u32,
     pub(super) by: By,
 }
 
 impl Promoted {
-    /// Those of the rollout of this number, as the server's record says, as far as that counts.
+    /// The promotions of the rollout of this number in the server's record, if the records are reliable or unconfirmed.
     pub(super) fn of(workload: &Annotations, revision: RolloutRevision, records: &Records) -> Vec<Self> {
         let promotions = Promotions::of(workload).filter(|promotions| promotions.revision == revision);
         let steps = promotions.into_iter().flat_map(|promotions| promotions.steps);
@@ -410,7 +411,7 @@ mod tests {
         let vpa = by(Some("system:serviceaccount:kube-system:vertical-pod-autoscaler"), "vpa", Source::Server);
         let record = record();
         let told = |text: &str| Some(text.to_owned());
-        // A record of the rollback, with each who may have written it, and somebody who did not roll back by itself.
+        // A record of the rollback with each possible author, and a user who undid the rollout.
         for (who, wanted) in [
             (None, "auto-rollback to 3"),
             (Some(&controller), "auto-rollback to 3"),

@@ -1,4 +1,4 @@
-//! `berth rollout status`: how far a rollout is and what it waits for, line by line, until it is complete.
+//! `berth rollout status`: prints the progress of a rollout and its waits, line by line, until it is complete.
 
 use super::{
     cluster::Connection,
@@ -37,22 +37,22 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use std::time::Duration;
 use tokio::runtime::Handle;
 
-/// How many changes that are there at once are taken in before the next look.
+/// How many pending changes are processed before the next report.
 const BATCH_MAX: usize = 1024;
-/// A ReplicaSet that its controller has not seen for less than this is no news: each step of a rollout begins so.
+/// A ReplicaSet that its controller has not observed for less than this is not reported, because each step of a rollout begins so.
 const LAG_MIN: SignedDuration = SignedDuration::from_secs(2);
 
-/// The waits that lines are printed of.
+/// The waits that have been printed.
 #[derive(Default)]
 struct PrintedWaits {
-    /// The last that were printed: what comes and goes is printed once.
+    /// The waits that were printed last. A wait that ends and returns is printed once.
     last: Vec<Wait>,
-    /// Since when a ReplicaSet has not been seen by its controller.
+    /// Since when a ReplicaSet has not been observed by its controller.
     lagging: Option<Timestamp>,
 }
 
 impl PrintedWaits {
-    /// Those that are news.
+    /// The new waits.
     fn news(&mut self, waits: &[Wait], now: Timestamp) -> Vec<Wait> {
         let lags = |wait: &&Wait| matches!(wait, Wait::ChildNotObserved { .. });
         self.lagging = waits.iter().any(|wait| lags(&wait)).then(|| self.lagging.unwrap_or(now));
@@ -65,7 +65,7 @@ impl PrintedWaits {
         lasting
     }
 
-    /// When there may be news although nothing has changed.
+    /// When a wait becomes reportable although nothing changes.
     fn due(&self) -> Option<Timestamp> {
         self.lagging.map(|since| since + LAG_MIN)
     }
@@ -74,7 +74,7 @@ impl PrintedWaits {
 /// Reports a rollout until it is complete.
 ///
 /// # Errors
-/// It has failed, the time is over, or the cluster cannot be asked.
+/// It has failed, the timeout has passed, or the cluster cannot be read.
 pub(super) async fn run(options: &Status, connection: &Connection, workload: &Found) -> Result<(), Error> {
     let following = follow(options, connection, workload);
     if options.timeout == Duration::ZERO {
@@ -128,12 +128,12 @@ async fn follow(options: &Status, connection: &Connection, workload: &Found) -> 
     }
 }
 
-/// The automatic rollback that has put another rollout in place of the one that was followed: that has failed, whatever becomes of this one.
+/// The automatic rollback that replaced the followed rollout, which has failed, whatever the outcome of the new one.
 fn overtaken<'l>(before: Option<&RolloutStatus>, look: &'l RolloutStatus) -> Option<&'l Record> {
     look.rollback.as_ref().filter(|record| before.is_some_and(|before| before.rollback.as_ref() != Some(record)))
 }
 
-/// What becomes of a rollout that has failed. Before the second revision there is nothing to go back to.
+/// What happens after a failed rollout. Before the second revision, no rollback is possible.
 fn hint(look: &RolloutStatus, workload: &Found) -> Option<String> {
     match (look.goes_back_to, &look.rollback, look.revision) {
         (Some(revision), _, _) => Some(format!("; it rolls back to revision {revision} automatically")),
@@ -145,7 +145,7 @@ fn hint(look: &RolloutStatus, workload: &Found) -> Option<String> {
     }
 }
 
-/// Resolves then; never, if there is no such time.
+/// Resolves at this time. Never resolves if there is none.
 async fn until(time: Option<Timestamp>) {
     match time {
         Some(time) => tokio::time::sleep(time.duration_since(Timestamp::now()).try_into().unwrap_or_default()).await,
@@ -153,7 +153,7 @@ async fn until(time: Option<Timestamp>) {
     }
 }
 
-/// Watches the workload and what it selects of all that a report is made from.
+/// Watches the workload, and of all objects for a report those that it selects.
 fn changes(connection: &Connection, workload: &Found) -> Result<stream::BoxStream<'static, Seen>, Error> {
     let selected = selector_text(workload, selector(workload)?.as_ref())?;
     let env = env::real(Handle::current(), Faults::new());
@@ -174,9 +174,9 @@ fn changes(connection: &Connection, workload: &Found) -> Result<stream::BoxStrea
     Ok(stream::select_all(Of::all(workload.kind).iter().map(watch)).boxed())
 }
 
-/// Which objects of the namespace are watched. Sets, revisions and claims count by name and owner, whatever their labels: those of others tell that a
-/// name is taken, or that a pod's set is not gone, and claims that were made by hand need not have the labels of the workload. So do pods of a
-/// StatefulSet. Pods of a Deployment have names that tell nothing.
+/// The objects of the namespace that are watched. Sets, revisions and claims are matched by name and owner, whatever their labels. Other
+/// owners' objects show that a name is taken, or that a pod's set still exists, and claims that a user created may lack the workload's
+/// labels. The same holds for pods of a StatefulSet. Names of a Deployment's pods are not sufficient.
 fn which(of: Of, workload: &Found, selected: &str) -> Only {
     let fields = |fields: String| Only { fields: Some(fields), ..Only::default() };
     match (of, workload.kind) {
@@ -206,7 +206,7 @@ fn check_revision(options: &Status, workload: &Found, look: &RolloutStatus) -> R
     }
 }
 
-/// Prints what has changed since the look before, but for waits in lines.
+/// Prints what has changed since the last report. In lines, waits are left out.
 fn print(
     options: &Status,
     connection: &Connection,
@@ -238,7 +238,7 @@ fn print(
     }
 }
 
-/// Whether nobody needs to be told again: figures in texts change all the time, and so does how many pods something is true of.
+/// Whether the causes are the same for users. Figures in texts and numbers of pods change all the time.
 fn same_causes(before: &[Cause], now: &[Cause]) -> bool {
     let outline = |cause: &Cause| (cause.kind, cause.pods.min(2), cause.about.kind);
     before.iter().map(outline).eq(now.iter().map(outline))

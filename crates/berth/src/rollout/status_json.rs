@@ -1,7 +1,7 @@
-//! What `berth rollout status -o json` prints: one [`Report`] a line. `docs/rollout.md` tells users of it.
+//! The format of `berth rollout status -o json`: one [`Report`] per line. `docs/rollout.md` documents it for users.
 //!
-//! This is an interface. Fields are only ever added, no field changes its type, and a word that stands for something stands for it for good. So it
-//! has types of its own: plans, waits, causes and looks may change as those who decide need it.
+//! This is an interface. Fields are only ever added, no field changes its type, and words never change their meaning. So it has its own
+//! types: plans, waits, causes and internal reports can change independently.
 
 use super::{
     features::{Finding, Source},
@@ -12,7 +12,7 @@ use berth_rollout::status::{Replicas, RolloutStage, RolloutStatus};
 use berth_workloads::{Wait, cause::Cause, rollback::Record, stateful_set::Phase};
 use serde::Serialize;
 
-/// Where a rollout stands.
+/// The state of a rollout.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Report<'a> {
@@ -20,28 +20,28 @@ pub(super) struct Report<'a> {
     kind: &'static str,
     namespace: &'a str,
     name: &'a str,
-    /// Its number; missing until its controller has given it one.
+    /// Its number. Missing until its controller has assigned it.
     #[serde(skip_serializing_if = "Option::is_none")]
     revision: Option<RolloutRevision>,
     /// `Waiting`, `Complete` or `Failed`.
     state: &'static str,
-    /// kubectl's sentence, where it has one.
+    /// kubectl's sentence, if it has one.
     message: &'a str,
     /// Of a StatefulSet's Recreate: `NeedsDeletion`, `WaitingTermination`, `ReadyForCreation` or `Complete`.
     #[serde(skip_serializing_if = "Option::is_none")]
     phase: Option<&'static str>,
-    /// The automatic rollback that has made this revision.
+    /// The automatic rollback that caused this revision.
     #[serde(skip_serializing_if = "Option::is_none")]
     rollback: Option<RolledBack<'a>>,
     replicas: Pods,
-    /// What stands in the way, most telling first.
+    /// The obstacles, most informative first.
     causes: Vec<InTheWay<'a>>,
-    /// What is left undone on purpose.
+    /// The deliberate waits.
     waits: Vec<Waiting>,
-    /// Of StatefulSets: pods that something keeps from being ready. Missing where there are none.
+    /// For StatefulSets, the pods that are not ready. Missing if there are none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     unready_pods: Vec<UnreadyPod<'a>>,
-    /// Features of the cluster on which it depends what all this means. Missing where it depends on none.
+    /// The features of the cluster that affect the meaning of this report. Missing if there are none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     features: Vec<Feature>,
 }
@@ -50,14 +50,14 @@ pub(super) struct Report<'a> {
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct RolledBack<'a> {
-    /// That failed.
+    /// The failed revision.
     from_revision: RolloutRevision,
-    /// That it went to, and that has another number since.
+    /// The target revision, which has another number since.
     to_revision: RolloutRevision,
-    /// The cause, as in `causes`; missing where none is known.
+    /// The cause, as in `causes`. Missing if none is known.
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<&'a str>,
-    /// For people.
+    /// The message for users.
     message: &'a str,
 }
 
@@ -68,27 +68,27 @@ struct Pods {
     /// `spec.replicas`.
     wanted: i32,
     total: i32,
-    /// Of the newest template.
+    /// Pods of the newest template.
     updated: i32,
     available: i32,
-    /// Being deleted and still there; missing where the pods of a StatefulSet cannot be read.
+    /// Terminating pods. Missing if the pods of a StatefulSet cannot be read.
     #[serde(skip_serializing_if = "Option::is_none")]
     terminating: Option<i32>,
 }
 
-/// One thing that stands in the way.
+/// One obstacle.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct InTheWay<'a> {
-    /// What it is, for programs: `image_pull`, `quota`, ….
+    /// Its kind, for programs: `image_pull`, `quota`, ….
     reason: &'static str,
-    /// What it is, for people.
+    /// The message for users.
     message: String,
-    /// How many pods it is true of.
+    /// The number of affected pods.
     pods: usize,
-    /// One of the pods, or the object that cannot make them.
+    /// One of the pods, or the object that cannot create them.
     object: Named<'a>,
-    /// In the cluster's own words.
+    /// The cluster's own text.
     evidence: &'a str,
 }
 
@@ -99,13 +99,13 @@ struct Named<'a> {
     name: &'a str,
 }
 
-/// One reason why a rollout does not go on.
+/// One reason why a rollout makes no progress.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Waiting {
     /// As in the label of the metric `berth_waits`: `pods_terminating`, `partition`, ….
     reason: &'static str,
-    /// For people.
+    /// The message for users.
     message: String,
 }
 
@@ -118,18 +118,18 @@ struct UnreadyPod<'a> {
     reasons: &'a [String],
 }
 
-/// What is known of a feature.
+/// The state of a feature.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Feature {
     /// Its gate.
     name: String,
     enabled: bool,
-    /// Who says so: `controllers`, `status`, `apiServer`, `missing` (the server does not know it) or `supposed` (nobody).
+    /// The source: `controllers`, `status`, `apiServer`, `missing` (the server does not know it) or `supposed` (an assumption).
     source: &'static str,
 }
 
-/// Tells of one look.
+/// Builds the report.
 pub(super) fn report<'a>(namespace: &'a str, workload: &'a Found, features: &[Finding], look: &'a RolloutStatus) -> Report<'a> {
     Report {
         kind: workload.kind.name(),
@@ -232,7 +232,7 @@ mod tests {
         json(&report("shop", &workload, features, look))
     }
 
-    /// Users' programs read this: a change of it is a change of the interface.
+    /// Users' programs read this format, so a change of it is an interface change.
     #[test]
     fn every_key_and_word_is_as_promised() {
         let least = r#"{"kind":"StatefulSet","namespace":"shop","name":"db","state":"Waiting","message":"wait","replicas":{"wanted":3,"total":2,"updated":1,"available":0},"causes":[],"waits":[]}"#;

@@ -1,4 +1,4 @@
-//! Which workloads a command is about: `deployment/web`, `deploy web shop`, `deploy -l tier=front`.
+//! The workloads of a command: `deployment/web`, `deploy web shop`, `deploy -l tier=front`.
 
 use super::{
     cluster::{Connection, Item},
@@ -14,7 +14,7 @@ use berth_workloads::{view::View, workload::WorkloadKind};
 use jiff::Timestamp;
 use serde_json::Value;
 
-/// Reads a type as kubectl does: singular, plural or short, with or without version and group.
+/// Parses a type as kubectl does: singular, plural or short, with or without version and group.
 ///
 /// # Errors
 /// berth does not roll out this type.
@@ -32,7 +32,7 @@ pub(super) fn parse_kind(text: &str) -> Result<WorkloadKind, Error> {
     }
 }
 
-/// A workload that a command is about, as the server had it.
+/// A workload of a command, as the server returned it.
 #[derive(Debug)]
 pub(super) struct Found {
     pub(super) kind: WorkloadKind,
@@ -47,7 +47,7 @@ impl Found {
         format!("{}.{}/{}", self.kind.singular(), self.kind.resource().group, self.name)
     }
 
-    /// `deployment.apps/web --namespace shop`: it, for the command line.
+    /// `deployment.apps/web --namespace shop`: the workload as command-line arguments.
     pub(super) fn arguments(&self) -> String {
         let object: Value = serde_json::from_str(&self.json).unwrap_or_default();
         let namespace = object["metadata"]["namespace"].as_str().map(|namespace| format!(" --namespace {namespace}"));
@@ -59,29 +59,29 @@ impl Found {
         Error::Workload { resource: self.kind.resource(), name: self.name.clone(), message: message.to_string() }
     }
 
-    /// When somebody last changed what is wanted of it, as far as that is recorded; else when it was made.
+    /// When the spec was last changed, according to the managed fields. Otherwise when the object was created.
     pub(super) fn changed(&self) -> Option<Timestamp> {
         changed(&self.json)
     }
 
-    /// What is read of the object.
+    /// Decodes a view of the object.
     ///
     /// # Errors
-    /// It is not of its kind.
+    /// The object has another kind.
     pub(super) fn view<V: View>(&self) -> Result<V, Error> {
         self.decode(|json| V::decode(json, Revision::default()))
     }
 
-    /// Reads the object.
+    /// Decodes the object.
     ///
     /// # Errors
-    /// It is not of its kind.
+    /// The object has another kind.
     pub(super) fn decode<V>(&self, decode: impl Fn(&[u8]) -> serde_json::Result<V>) -> Result<V, Error> {
         decode(self.json.as_bytes()).map_err(|source| Error::Decode { what: self.title(), source })
     }
 }
 
-/// When somebody last changed what is wanted of an object, as far as that is recorded; else when it was made.
+/// When an object's spec was last changed, according to the managed fields. Otherwise when the object was created.
 pub(super) fn changed(json: &str) -> Option<Timestamp> {
     let object: Value = serde_json::from_str(json).ok()?;
     let time = |text: &Value| text.as_str()?.parse::<Timestamp>().ok();
@@ -90,22 +90,22 @@ pub(super) fn changed(json: &str) -> Option<Timestamp> {
     written.filter_map(|entry| time(&entry["time"])).max().or_else(|| time(&object["metadata"]["creationTimestamp"]))
 }
 
-/// What was asked for.
+/// The selected workloads.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Selection {
     /// These.
     Named(Vec<(WorkloadKind, String)>),
-    /// All of a type, or those with the labels.
+    /// All workloads of a type, or those with the labels.
     All(WorkloadKind, Option<String>),
-    /// Those of manifests: each with its namespace, if one is named there.
+    /// The workloads of manifests, each with its namespace if the manifest contains one.
     Manifests(Vec<(WorkloadKind, Option<String>, String)>),
 }
 
 impl Selection {
-    /// Reads the command line, and the manifests that it names.
+    /// Reads the command line and the manifests on it.
     ///
     /// # Errors
-    /// A manifest cannot be read, or names nothing that is rolled out; what [`Self::parse`] refuses.
+    /// A manifest cannot be read, or contains no workload. Also the errors of [`Self::parse`].
     pub(super) async fn read(target: &Target, cluster: &ClusterOptions) -> Result<Self, Error> {
         let selection = match target.filename.is_empty() {
             true => Self::parse(target)?,
@@ -141,7 +141,7 @@ impl Selection {
         }
     }
 
-    /// All workloads of the namespace, or of all.
+    /// All workloads of the namespace, or of all namespaces.
     ///
     /// # Errors
     /// There are none.
@@ -161,7 +161,7 @@ impl Selection {
         }
     }
 
-    /// Reads what stands on the command line itself.
+    /// Parses the command line.
     ///
     /// # Errors
     /// Names and labels together, both forms of names together, a type that is not rolled out.
@@ -189,10 +189,10 @@ impl Selection {
         }
     }
 
-    /// Reads the workloads; gives each with its namespace.
+    /// Reads the workloads, and returns each with its namespace.
     ///
     /// # Errors
-    /// One of those named is not there, or no workload has the labels.
+    /// A named workload does not exist, or no workload has the labels.
     pub(super) async fn find(&self, connection: &Connection, cluster: &ClusterOptions) -> Result<Vec<(Connection, Found)>, Error> {
         let mut found = Vec::new();
         match self {

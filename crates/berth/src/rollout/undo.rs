@@ -1,5 +1,5 @@
-//! `berth rollout undo`: a Deployment's template and annotations as its ReplicaSet of an earlier revision has them, or a StatefulSet's template
-//! as an earlier ControllerRevision has it.
+//! `berth rollout undo`: restores a Deployment's template and annotations from its ReplicaSet of an earlier revision, or a StatefulSet's
+//! template from an earlier ControllerRevision.
 
 use super::{
     cluster::{Connection, Keep},
@@ -24,7 +24,7 @@ use berth_workloads::{
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
-/// Goes back, or says why not.
+/// Rolls back, or returns why it cannot.
 pub(super) async fn run(options: &Undo, connection: &Connection, workload: &Found) -> Result<(), Error> {
     if options.dry_run == DryRun::Unchanged {
         warn("Warning: --dry-run is deprecated and can be replaced with --dry-run=client.");
@@ -96,7 +96,7 @@ async fn write(
     report::changed(options.output, workload, object, &done)
 }
 
-/// The workload with the replacements of the patch.
+/// The workload with the patch's changes.
 fn replaced(workload: &Found, patch: &Value) -> Result<Value, Error> {
     let mut object: Value = workload.decode(|json| serde_json::from_slice(json))?;
     for operation in patch.as_array().into_iter().flatten().filter(|operation| operation["op"] == "replace") {
@@ -107,7 +107,7 @@ fn replaced(workload: &Found, patch: &Value) -> Result<Value, Error> {
     Ok(object)
 }
 
-/// The ReplicaSet to go back to.
+/// The ReplicaSet to roll back to.
 fn choose<'a>(workload: &Found, deployment: &DeploymentView, sets: &'a [Set], revision: RolloutRevision) -> Result<&'a Set, Error> {
     if revision < RolloutRevision::UNSET {
         return Err(unknown_revision(workload, revision));
@@ -124,7 +124,7 @@ fn choose<'a>(workload: &Found, deployment: &DeploymentView, sets: &'a [Set], re
     Ok(sets.iter().find(|set| std::ptr::eq(&raw const set.view, found)).expect("it is one of them"))
 }
 
-/// The ControllerRevision to go back to; `kept` are sorted by their numbers.
+/// The ControllerRevision to roll back to. `kept` is sorted by number.
 fn choose_kept<'a>(workload: &Found, kept: &'a [Kept], revision: RolloutRevision) -> Result<&'a Kept, Error> {
     match (revision, kept) {
         (RolloutRevision::UNSET, [.., before, _]) => Ok(before),
@@ -133,7 +133,7 @@ fn choose_kept<'a>(workload: &Found, kept: &'a [Kept], revision: RolloutRevision
     }
 }
 
-/// What kubectl sends, guarded by the uid.
+/// The patch that kubectl sends, with the uid as a precondition.
 fn patch(deployment: &DeploymentView, set: &Set) -> Result<Value, Error> {
     let annotations = annotations::after_rollback(&deployment.annotations, &set.view.annotations, BeforeScale::Managed);
     Ok(json!([
@@ -162,7 +162,7 @@ mod tests {
             .expect("a ReplicaSet")
     }
 
-    /// Which value an annotation has after the rollback, by where it is before.
+    /// The value of an annotation after the rollback, depending on its value before.
     fn check(key: &str, of_deployment: Option<&str>, of_set: Option<&str>, expected: Option<&str>) {
         let annotations = |value: Option<&str>| value.map_or(json!({}), |value| json!({key: value}));
         let patch = patch(&deployment(&annotations(of_deployment), &json!({})), &set("1", &annotations(of_set))).expect("a patch");

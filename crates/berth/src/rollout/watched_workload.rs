@@ -1,4 +1,4 @@
-//! What the watches of a rollout have shown: the workload and what belongs to it.
+//! The objects from the watches of a rollout: the workload and what belongs to it.
 
 use super::{
     error::Error,
@@ -23,22 +23,22 @@ use berth_workloads::{
 use jiff::Timestamp;
 use std::{collections::BTreeMap, sync::Arc};
 
-/// What one watch has shown.
+/// The objects of one watch.
 struct Mirror<V> {
     shown: BTreeMap<ObjectKey, Arc<V>>,
-    /// The list that is being read, until it is whole.
+    /// The list that is being read, until it is complete.
     filling: Option<BTreeMap<ObjectKey, Arc<V>>>,
     fill: Fill,
 }
 
-/// Whether there is anything to see.
+/// Whether the objects are known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fill {
     /// Not yet.
     Awaited,
-    /// A list was whole once; changes have been taken in since.
+    /// A list was complete once, and changes have been applied since.
     Whole,
-    /// There is nothing to be had, for example because the user may not read it.
+    /// The objects are not available, for example because the user may not read them.
     Missing,
 }
 
@@ -49,12 +49,12 @@ impl<V> Default for Mirror<V> {
 }
 
 impl<V> Mirror<V> {
-    /// Takes a change in.
+    /// Applies a change.
     fn take(&mut self, change: Change, decode: impl Fn(&[u8]) -> serde_json::Result<V>) -> Result<(), Error> {
         self.take_if(change, decode, |_| true)
     }
 
-    /// Takes a change in, if it is of an object that counts.
+    /// Applies a change if it concerns a relevant object.
     fn take_if(
         &mut self,
         change: Change,
@@ -79,7 +79,7 @@ impl<V> Mirror<V> {
         Ok(())
     }
 
-    /// Takes note that the watch failed.
+    /// Records that the watch failed.
     fn miss(&mut self) {
         if self.fill == Fill::Awaited {
             self.fill = Fill::Missing;
@@ -100,7 +100,7 @@ fn read<V>(key: &ObjectKey, object: &RawObject, decode: impl Fn(&[u8]) -> serde_
     decode(&object.json).map(Arc::new).map_err(|source| Error::Decode { what: format!("object {}", key.name), source })
 }
 
-/// Whose change is seen.
+/// The kind of a changed object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Of {
     Workload,
@@ -113,7 +113,7 @@ pub(super) enum Of {
 }
 
 impl Of {
-    /// What a report on a workload of this kind is made from.
+    /// The objects for a report on a workload of this kind.
     pub(super) fn all(kind: WorkloadKind) -> &'static [Self] {
         match kind {
             WorkloadKind::Deployment => &[Self::Workload, Self::Sets, Self::Pods, Self::Events],
@@ -122,10 +122,10 @@ impl Of {
     }
 }
 
-/// A change of one of the watches, or why there is none; the watch then tries again.
+/// A change from one of the watches, or its error. The watch then retries.
 pub(super) type Seen = (Of, Result<Change, WatchError>);
 
-/// All that a report is made from.
+/// The input of a report.
 pub(super) struct WatchedWorkload<'a> {
     subject: &'a Found,
     workload: Mirror<Found>,
@@ -134,16 +134,16 @@ pub(super) struct WatchedWorkload<'a> {
     claims: Mirror<ClaimView>,
     pods: Mirror<PodView>,
     events: Mirror<EventView>,
-    /// Since when the workload has been seen with a spec that its controller has not.
+    /// Since when the controller has not observed the workload's spec.
     unobserved_since: Option<Timestamp>,
-    /// What is known of the cluster's features.
+    /// The known features of the cluster.
     pub(super) features: Features,
-    /// The last one that was printed: the same is not said twice.
+    /// The last printed warning, so that it is printed once.
     warning: String,
 }
 
 impl<'a> WatchedWorkload<'a> {
-    /// Nothing seen yet of the workload that is followed.
+    /// Starts without any observation of the followed workload.
     pub(super) fn new(subject: &'a Found) -> Self {
         Self {
             subject,
@@ -159,10 +159,10 @@ impl<'a> WatchedWorkload<'a> {
         }
     }
 
-    /// Takes in what a watch has seen.
+    /// Processes the item of a watch.
     ///
     /// # Errors
-    /// An object that is not of its kind.
+    /// The object has another kind.
     pub(super) fn take(&mut self, (of, seen): Seen) -> Result<(), Error> {
         let change = match seen {
             Ok(change) => change,
@@ -187,7 +187,8 @@ impl<'a> WatchedWorkload<'a> {
         }
     }
 
-    /// A rollout can be followed without what belongs to it, for example by somebody who may not read them, but not without itself.
+    /// A rollout can be followed without the objects that belong to it, for example by a user who may not read them, but not without the
+    /// workload.
     fn miss(&mut self, of: Of, error: &WatchError) {
         match of {
             Of::Workload => (),
@@ -197,7 +198,7 @@ impl<'a> WatchedWorkload<'a> {
             Of::Pods => self.pods.miss(),
             Of::Events => self.events.miss(),
         }
-        // The list that follows makes up for what is not told any more.
+        // The next list replaces the lost events.
         let WatchError::Broken(cause) = error else { return };
         let warning = match of {
             Of::Workload => format!("Warning: lost the connection, retrying: {cause}"),
@@ -230,7 +231,7 @@ impl<'a> WatchedWorkload<'a> {
         Belongings { revisions: self.revisions.whole(), pods: self.pods.whole(), claims: self.claims.all() }
     }
 
-    /// What sets and pods say; nothing where they cannot be read.
+    /// The state of sets and pods. Empty if they cannot be read.
     fn observed(&self, deployment: &DeploymentView, now: Timestamp) -> Observed {
         match (self.sets.fill, self.pods.fill) {
             (Fill::Whole, Fill::Whole) => waits::observe(deployment, &self.sets.all(), &self.pods.all(), &self.features.gates, now),
@@ -238,20 +239,20 @@ impl<'a> WatchedWorkload<'a> {
         }
     }
 
-    /// The feature that the workload needs for what it asks for, if it is not known yet whether the cluster has it.
+    /// The feature that the workload requires, if it is unknown whether the cluster has it.
     ///
     /// # Errors
-    /// The workload is not of its kind.
+    /// The workload has another kind.
     pub(super) fn open_feature(&self) -> Result<Option<Feature>, Error> {
         let Some(current) = self.workload.shown.values().next().filter(|_| !self.is_awaited()) else { return Ok(None) };
         let needed = Feature::needed_by(current)?;
         Ok(needed.filter(|feature| !self.features.is_known(feature.gate)))
     }
 
-    /// How the workload stands now; `None` as long as it could not be read.
+    /// The present state of the workload. `None` while it could not be read.
     ///
     /// # Errors
-    /// It is there no longer, or is not of its kind.
+    /// The workload no longer exists, or has another kind.
     pub(super) fn look(&mut self, now: Timestamp) -> Result<Option<RolloutStatus>, Error> {
         if self.is_awaited() {
             return Ok(None);
@@ -291,7 +292,7 @@ impl<'a> WatchedWorkload<'a> {
     }
 }
 
-/// Since when a newest spec has not been observed: since it was first seen so, or since it was written.
+/// Since when a spec has not been observed: since that was first detected, or since it was written.
 fn since(lags: bool, known: Option<Timestamp>, written: Option<Timestamp>, now: Timestamp) -> Option<Timestamp> {
     lags.then(|| known.or(written).unwrap_or(now))
 }

@@ -1,4 +1,4 @@
-//! What shows a cause, and what comes next: from what was read, without asking anybody.
+//! The evidence of a cause and what comes next, from objects that were already read.
 
 use super::{Evidence, Next};
 use berth_registry::table::age;
@@ -13,7 +13,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use std::{collections::BTreeMap, sync::Arc};
 
-/// How many events are shown, of all that are about the same objects: the newest.
+/// How many events are shown, of all that are about the same objects. The newest are shown.
 const EVENTS_MAX: usize = 5;
 
 /// A condition of an object of any kind.
@@ -34,19 +34,19 @@ pub(super) fn conditions(json: &str) -> Vec<Condition> {
     serde_json::from_value(object["status"]["conditions"].clone()).unwrap_or_default()
 }
 
-/// What was read besides the object itself. What could not be read is empty.
+/// What was read besides the object itself. A part that could not be read is empty.
 #[derive(Default)]
 pub(super) struct Around {
     pub(super) pods: Vec<Arc<PodView>>,
     pub(super) events: Vec<Arc<EventView>>,
     pub(super) quotas: Vec<ResourceQuota>,
-    /// The ResourceClaims that pods without a node name, by the pods' names.
+    /// The ResourceClaims of pods without a node, by the pods' names.
     pub(super) claimed: BTreeMap<String, Vec<String>>,
-    /// The finalizers of claims that are being deleted, by the claims' names.
+    /// The finalizers of terminating claims, by the claims' names.
     pub(super) held_claims: BTreeMap<String, String>,
 }
 
-/// The finalizers that hold an object that is being deleted; `None`: it is not, or none does.
+/// The finalizers of a terminating object. `None` if it is not terminating, or has none.
 pub(super) fn holders(object: &str) -> Option<String> {
     let object: Value = serde_json::from_str(object).ok()?;
     let metadata = &object["metadata"];
@@ -54,7 +54,7 @@ pub(super) fn holders(object: &str) -> Option<String> {
     (metadata["deletionTimestamp"].is_string() && !names.is_empty()).then(|| names.join(", "))
 }
 
-/// The ResourceClaims that a pod without a node names, of itself or of those that were made for it.
+/// The ResourceClaims that a pod without a node references, directly or by template.
 pub(super) fn claimed(pod: &str) -> Vec<String> {
     let pod: Value = serde_json::from_str(pod).unwrap_or_default();
     if pod["spec"]["nodeName"].is_string() {
@@ -65,7 +65,7 @@ pub(super) fn claimed(pod: &str) -> Vec<String> {
     named.filter_map(|claim| claim["resourceClaimName"].as_str().map(str::to_owned)).collect()
 }
 
-/// What shows the first obstacle. `objects` are those that it may be about, by uid: `deployment/web`, its sets.
+/// The evidence of the first obstacle. `objects` are those that it may be about, by uid: `deployment/web`, its sets.
 pub(super) fn evidence(
     first: &Obstacle,
     around: &Around,
@@ -100,7 +100,7 @@ fn named_pod(obstacle: &Obstacle) -> Option<&str> {
     }
 }
 
-/// What its containers wait for, and how they ended.
+/// The waiting and termination reasons of its containers.
 fn of_containers(pod: &PodView) -> impl Iterator<Item = Evidence> {
     let object = format!("pod/{}", pod.meta.name);
     let containers = pod.symptoms.iter().flat_map(|symptoms| &symptoms.containers);
@@ -126,7 +126,7 @@ fn of_container(container: &ContainerSymptom) -> String {
     format!("{role}{name} {}", parts.join("; "))
 }
 
-/// How many nodes lack what.
+/// The number of nodes for each scheduling failure.
 fn of_nodes(pod: &PodView) -> impl Iterator<Item = Evidence> {
     let said = pod.symptoms.as_ref().and_then(|symptoms| symptoms.unscheduled.as_ref());
     let counted = said.into_iter().flat_map(|said| misfits(&said.message));
@@ -135,7 +135,7 @@ fn of_nodes(pod: &PodView) -> impl Iterator<Item = Evidence> {
     counted.map(text).map(move |text| Evidence { source: "nodes", object: object.clone(), text, at: None }).collect::<Vec<_>>().into_iter()
 }
 
-/// Figures of the quota that the refusal names, else of all.
+/// The figures of the quota that the error names, otherwise of all quotas.
 fn of_quotas(obstacle: &Obstacle, quotas: &[ResourceQuota]) -> Vec<Evidence> {
     let Obstacle::Cause(cause) = obstacle else { return Vec::new() };
     let is_named = |quota: &&ResourceQuota| {
@@ -158,7 +158,7 @@ fn of_quota(quota: &ResourceQuota) -> Option<Evidence> {
     Some(Evidence { source: "quota", object: quota.metadata.name.clone().unwrap_or_default(), text, at: None })
 }
 
-/// Whether a condition tells of trouble: what is well needs no telling.
+/// Whether a condition reports a problem. Healthy conditions are not shown.
 fn is_telling(condition: &Condition) -> bool {
     match condition.type_.as_str() {
         "Available" | "Progressing" | "Ready" | "PodScheduled" => condition.status != "True",
@@ -185,7 +185,7 @@ fn of_events(events: &[Arc<EventView>], objects: &BTreeMap<String, String>) -> V
     let mut shown: Vec<Evidence> = Vec::new();
     for (event, object) in about {
         let text = format!("{}: {}", event.reason, event.message);
-        // The same again and again is one thing.
+        // Repeated events are shown once.
         if !shown.iter().any(|shown| shown.object == *object && shown.text == text) {
             shown.push(Evidence { source: "event", object: object.clone(), text, at: event.last });
         }
@@ -194,14 +194,14 @@ fn of_events(events: &[Arc<EventView>], objects: &BTreeMap<String, String>) -> V
     shown
 }
 
-/// What will become of a Deployment's rollout that does not go on.
+/// What will happen to a Deployment's rollout that makes no progress.
 pub(super) fn deadline(deployment: &DeploymentView, now: Timestamp) -> Option<Next> {
     let seconds = deployment.spec.progress_deadline_seconds.filter(|seconds| *seconds != i32::MAX && !deployment.spec.paused)?;
     let condition = deployment.status.conditions.iter().flatten().find(|condition| condition.type_ == "Progressing")?;
     let over = "the progress deadline is over, so `rollout status` fails. The controller continues to try";
     match condition.reason.as_deref() {
         Some("ProgressDeadlineExceeded") => Some(Next { text: over.to_owned(), at: None }),
-        // While a step waits, the deadline rests.
+        // While a step waits, the deadline is suspended.
         Some("NewReplicaSetAvailable" | "StepWaiting") => None,
         _ => {
             let end = condition.last_update_time.as_ref()?.0.checked_add(SignedDuration::from_secs(seconds.into())).ok()?;

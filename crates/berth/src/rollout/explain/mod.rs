@@ -1,4 +1,4 @@
-//! `berth explain`: why a workload or a pod is not as it is wanted. What there is to say of each cause stands in `berth-workloads` (`cause/`).
+//! `berth explain`: why a workload or a pod is not in its desired state. The texts about each cause are in `berth-workloads` (`cause/`).
 
 mod facts;
 mod read;
@@ -13,10 +13,10 @@ use berth_workloads::{
 };
 use jiff::Timestamp;
 
-/// Explains what the command line names, one after the other.
+/// Explains the resources on the command line, one after the other.
 ///
 /// # Errors
-/// The faults of all that it was asked for, a line each.
+/// The errors of all resources, one line each.
 pub(crate) fn run(options: &ExplainOptions) -> Result<(), Box<dyn std::error::Error>> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     Ok(runtime.block_on(explain(options))?)
@@ -55,7 +55,7 @@ async fn explain(options: &ExplainOptions) -> Result<(), Error> {
     }
 }
 
-/// What can be explained.
+/// A kind that can be explained.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Rolled(WorkloadKind),
@@ -75,7 +75,7 @@ impl Kind {
     }
 }
 
-/// One of them, by name.
+/// One resource, by name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Subject {
     kind: Kind,
@@ -100,7 +100,7 @@ fn subjects(resources: &[String]) -> Result<Vec<Subject>, Error> {
     }
 }
 
-/// What is told of one of them.
+/// The explanation of one resource.
 #[derive(Debug)]
 struct Explanation {
     /// `Deployment`.
@@ -109,36 +109,36 @@ struct Explanation {
     name: String,
     /// `Waiting`, `Complete` or `Failed`.
     state: &'static str,
-    /// How it stands.
+    /// Its state as a sentence.
     message: String,
-    /// What stands in the way or is left undone, the one to tell first is first.
+    /// The obstacles, by rank.
     obstacles: Vec<Obstacle>,
     evidence: Vec<Evidence>,
     next: Vec<Next>,
     to_do: Vec<ToDo>,
-    /// What is supposed, and what it belongs to.
+    /// Notes about assumed features, or about the owner of the object.
     notes: Vec<String>,
-    /// What could not be read, in the server's words.
+    /// What could not be read, with the server's message.
     unread: Vec<String>,
-    /// When all that was read.
+    /// When everything was read.
     at: Timestamp,
-    /// What the plan of a Deployment or a StatefulSet is made from, where the command saves it.
+    /// The planner's input for a Deployment or a StatefulSet, if the command saves it.
     input: Option<Box<state::WorkloadState>>,
 }
 
-/// Something that the cluster says.
+/// A message or figure from the cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Evidence {
     /// `claim`, `condition`, `container`, `event`, `nodes` or `quota`.
     source: &'static str,
-    /// What it is about: `pod/web-1`.
+    /// Its object: `pod/web-1`.
     object: String,
-    /// As it came.
+    /// The unchanged text.
     text: String,
     at: Option<Timestamp>,
 }
 
-/// Something that will happen.
+/// A future event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Next {
     text: String,

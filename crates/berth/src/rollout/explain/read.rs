@@ -1,4 +1,5 @@
-//! What an explanation is made from, asked of the cluster once. Without what may not be read less is found, and that is said.
+//! The input of an explanation, read once from the cluster. If some objects cannot be read, fewer causes are found, and the explanation
+//! lists them.
 
 use super::{
     super::{
@@ -47,7 +48,7 @@ use std::{
     sync::Arc,
 };
 
-/// Reads, and explains. `keeps_input`: also returns what the workload's plan is made from.
+/// Reads and explains. With `keeps_input`, also returns the planner's input for the workload.
 ///
 /// # Errors
 /// The object itself cannot be read.
@@ -77,26 +78,26 @@ struct Reader<'a> {
     unread: Vec<String>,
     now: Timestamp,
     keeps_input: bool,
-    /// What the plan of the workload is made from.
+    /// The planner's input for the workload.
     input: Option<Box<WorkloadState>>,
 }
 
-/// What is looked at, as far as it is told of in the same way whatever it is.
+/// The parts of an explanation that are the same for all kinds.
 struct Summary<'a> {
     kind: &'static str,
     meta: &'a Meta,
     state: &'static str,
     message: String,
     conditions: Vec<Condition>,
-    /// What has the template: `deployment/web`; and whether there is an earlier one.
+    /// The workload that has the template: `deployment/web`.
     workload: String,
     has_earlier: bool,
-    /// The pods that do not have the template that is wanted now.
+    /// The pods that do not have the current template.
     outdated: Vec<String>,
-    /// Whether an update replaces pods that fail.
+    /// Whether an update replaces failing pods.
     replacement: Replacement,
     notes: Vec<String>,
-    /// What events may be about besides, by uid.
+    /// Other objects that events may be about, by uid.
     parts: BTreeMap<String, String>,
 }
 
@@ -152,7 +153,7 @@ impl Reader<'_> {
         let set: StatefulSetView = found.view()?;
         let (gates, notes) = self.gates(found).await?;
         let sets: Vec<Arc<ReplicaSetView>> = self.views(REPLICA_SETS).await?;
-        // By name, as its controller knows them: another's pod may have the name of one, and a terminating one other labels.
+        // By name, as the controller does: another owner's pod may have such a name, and a terminating pod other labels.
         let mut around = self.around(None).await?;
         around.pods.retain(|pod| member_ordinal(&set.meta.name, &pod.meta.name).is_some());
         let revisions: Vec<Arc<RevisionView>> = self.views(REVISIONS).await?;
@@ -269,7 +270,7 @@ impl Reader<'_> {
         self.explain(told, causes, waits, around, None).await
     }
 
-    /// Whether a `ReplicaSet` has the template that its Deployment wants now: only then the one before it may do better.
+    /// Whether a `ReplicaSet` has its Deployment's current template. Only then can an earlier template help.
     async fn is_current(&self, set: &ReplicaSetView) -> bool {
         let Some(owner) = set.meta.controller().filter(|owner| owner.kind == "Deployment") else { return false };
         let Ok(json) = self.connection.get(&v1(DEPLOYMENTS), &owner.name).await else { return false };
@@ -318,7 +319,7 @@ impl Reader<'_> {
         })
     }
 
-    /// What pods do not say themselves: that their node does not answer, or that a ResourceClaim is missing.
+    /// Adds the causes that a pod's own status does not show: an unresponsive node or a missing ResourceClaim.
     async fn look_beyond_pods(&mut self, causes: &mut Vec<Cause>, around: &Around) -> Result<(), Error> {
         if causes.iter().any(|cause| cause.kind == cause::Kind::NotReady) {
             let nodes = self.nodes().await?;
@@ -334,7 +335,7 @@ impl Reader<'_> {
             .map(|(pod, claims)| (pod.clone(), claims.clone()))
             .collect();
         if waits && !claimed.is_empty() {
-            // A server that does not serve them has none.
+            // A server that does not serve the kind has no such objects.
             let claims = self.connection.list(&GroupVersionResource::from_static("resource.k8s.io", "v1", "resourceclaims"), None).await;
             let there: BTreeSet<String> = claims.into_iter().flatten().map(|claim| claim.name).collect();
             let found = cause::resource_claims(&claimed, &there);
@@ -351,7 +352,7 @@ impl Reader<'_> {
         self.allowed("nodes", answer)
     }
 
-    /// The gates of the cluster's controllers, and what is supposed of them.
+    /// The gates of the cluster's controllers, and the assumptions about them.
     async fn gates(&self, found: &Found) -> Result<(FeatureGates, Vec<String>), Error> {
         let mut known = features::Features::default();
         let mut notes = Vec::new();
@@ -386,7 +387,7 @@ impl Reader<'_> {
         self.allowed(&resource.plural, answer)
     }
 
-    /// Nothing, where the server refuses; that is told.
+    /// Returns an empty list if the server rejects the request, and records the error.
     fn allowed(&mut self, what: &str, answer: Result<Vec<Item>, Error>) -> Result<Vec<Item>, Error> {
         match answer {
             Err(Error::Refused { message, .. }) => {
@@ -397,7 +398,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Others that select the same pods, and budgets that keep pods where they are.
+    /// Other workloads that select the same pods, and budgets that block evictions.
     async fn neighbours(
         &mut self,
         kind: &'static str,
@@ -445,7 +446,7 @@ impl Reader<'_> {
     }
 }
 
-/// What a pod that is being deleted waits for: its own end.
+/// The wait of a terminating pod: for its own end.
 fn going(pod: &PodView, now: Timestamp) -> Wait {
     let last = pod.meta.deleted.zip(pod.grace_period_seconds).map(|(deleted, grace_period_seconds)| TerminatingPod {
         name: pod.meta.name.to_string(),
@@ -455,7 +456,7 @@ fn going(pod: &PodView, now: Timestamp) -> Wait {
     Wait::PodTerminating { pod: pod.meta.name.to_string(), last, then: None }
 }
 
-/// Why a node does not take part; `None`: it does.
+/// Why a node is unresponsive. `None` if it responds.
 fn silent(item: &Item) -> Option<String> {
     let node = Node::decode_json(item.json.as_bytes()).ok()?;
     let conditions = node.status?.conditions?;
@@ -463,7 +464,7 @@ fn silent(item: &Item) -> Option<String> {
     Some(ready.message.clone().or_else(|| ready.reason.clone()).unwrap_or_default())
 }
 
-/// What a workload selects.
+/// The selector of a workload.
 fn selecting(kind: &'static str, item: &Item) -> Option<Rival> {
     let object: Value = serde_json::from_str(&item.json).ok()?;
     let selector: LabelSelector = serde_json::from_value(object["spec"]["selector"].clone()).ok()?;
@@ -471,7 +472,7 @@ fn selecting(kind: &'static str, item: &Item) -> Option<Rival> {
 }
 
 fn views<V: View>(items: &[Item]) -> Vec<Arc<V>> {
-    // What cannot be read tells nothing.
+    // Objects that cannot be decoded are no evidence.
     items.iter().filter_map(|item| V::decode(item.json.as_bytes(), Revision(0)).ok().map(Arc::new)).collect()
 }
 
@@ -487,7 +488,7 @@ fn state(stage: RolloutStage) -> &'static str {
     }
 }
 
-/// What has the template: the controller where there is one, else the object itself.
+/// The workload that has the template: the controller if there is one, otherwise the object itself.
 fn workload(owner: Option<&(String, String)>, kind: &str, name: &str) -> String {
     owner.map_or_else(|| format!("{kind}/{name}"), |(kind, name)| format!("{}/{name}", kind.to_lowercase()))
 }
@@ -496,7 +497,7 @@ fn belongs(owner: Option<&(String, String)>) -> Vec<String> {
     owner.iter().map(|(kind, name)| format!("it belongs to {}/{name}", kind.to_lowercase())).collect()
 }
 
-/// What to do about the first, and about others that only a person can end; a command that stands there already is not said again.
+/// The remedies for the first obstacle, and for others that only a user can end. Each command is listed once.
 fn to_do(obstacles: &[Obstacle], place: AdviceContext<'_>) -> Vec<cause::ToDo> {
     const BY_HAND: [&str; 5] = ["outdated_pod_not_ready", "deletion_by_hand", "partition", "paused", "name_taken"];
     let asked = obstacles.iter().enumerate().filter(|(index, obstacle)| *index == 0 || BY_HAND.contains(&obstacle.reason()));

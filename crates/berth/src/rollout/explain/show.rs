@@ -1,4 +1,4 @@
-//! How an explanation is printed: for people, and for programs.
+//! How an explanation is printed: for users and for programs.
 
 use super::{super::options::PlanOutput, super::report, Evidence, Explanation, Next};
 use crate::progress::{line, one_line};
@@ -8,7 +8,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde::Serialize;
 use std::fmt::Write;
 
-/// Prints it.
+/// Prints the explanation.
 pub(super) fn print(explanation: &Explanation, output: Option<PlanOutput>) {
     match output {
         Some(PlanOutput::Json) => line(&report::json(&Report::of(explanation))),
@@ -16,7 +16,8 @@ pub(super) fn print(explanation: &Explanation, output: Option<PlanOutput>) {
     }
 }
 
-/// All of it: the cause in its first line. Whatever came from the cluster is one line, so that none of it can pass for berth's own.
+/// The whole explanation: its first line contains the cause. Text from the cluster is always one line, so that it cannot be mistaken for
+/// berth's own.
 fn text(explanation: &Explanation) -> String {
     let Explanation { kind, name, message, obstacles, evidence, next, to_do, notes, unread, at, .. } = explanation;
     let title = format!("{}/{}", kind.to_lowercase(), one_line(name));
@@ -53,7 +54,7 @@ fn text(explanation: &Explanation) -> String {
     text.trim_end().to_owned()
 }
 
-/// What `-o json` prints. An interface: fields are only ever added, and words stand for what they stand for.
+/// The format of `-o json`. It is an interface: fields are only ever added, and words never change their meaning.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Report<'a> {
@@ -63,9 +64,9 @@ struct Report<'a> {
     /// `Waiting`, `Complete` or `Failed`.
     state: &'a str,
     message: &'a str,
-    /// The one to look at; null where nothing stands in the way.
+    /// The most important cause. Null if there is none.
     cause: Option<Reason<'a>>,
-    /// The others, by rank.
+    /// The other causes, by rank.
     also: Vec<Reason<'a>>,
     evidence: Vec<Shown<'a>>,
     next: Vec<Coming<'a>>,
@@ -77,16 +78,16 @@ struct Report<'a> {
 
 #[derive(Serialize)]
 struct Reason<'a> {
-    /// As in `berth rollout status -o json`: of a cause or a wait.
+    /// The reason of a cause or a wait, as in `berth rollout status -o json`.
     reason: &'a str,
     message: String,
-    /// How many pods it is true of, where it is about pods.
+    /// The number of affected pods, if the cause is about pods.
     #[serde(skip_serializing_if = "Option::is_none")]
     pods: Option<usize>,
-    /// One of the pods, or the object that cannot make them.
+    /// One of the pods, or the object that cannot create them.
     #[serde(skip_serializing_if = "Option::is_none")]
     object: Option<Named<'a>>,
-    /// In the cluster's own words.
+    /// The cluster's own text.
     #[serde(skip_serializing_if = "Option::is_none")]
     evidence: Option<&'a str>,
 }
@@ -207,7 +208,7 @@ What you can do:
         assert_eq!(text(&explanation("web", "no such image")), wanted);
     }
 
-    /// Event messages, conditions and names are whatever somebody who may write them likes.
+    /// Any client with write access can choose event messages, conditions and names.
     #[test]
     fn what_a_cluster_says_can_neither_steer_a_terminal_nor_pass_for_a_line_of_its_own() {
         let hostile =
@@ -221,7 +222,7 @@ What you can do:
             "{printed}"
         );
         assert_eq!(printed.lines().filter(|line| line.starts_with("What you can do:")).count(), 1);
-        // A program reads all as it came.
+        // Programs read the unchanged text.
         let json = report::json(&Report::of(&explanation(hostile, hostile)));
         assert!(!json.chars().any(char::is_control) && !json.contains('\u{202e}'), "{json}");
         let read: serde_json::Value = serde_json::from_str(&json).expect("JSON");
@@ -231,7 +232,7 @@ What you can do:
         );
     }
 
-    /// Users' programs read this: a change of it is a change of the interface.
+    /// Users' programs read this format, so a change of it is an interface change.
     #[test]
     fn every_key_and_word_is_as_promised() {
         let all = [

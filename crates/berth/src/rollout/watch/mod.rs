@@ -1,5 +1,5 @@
-//! `berth rollout watch`: workloads in a terminal, followed until one has seen enough. What is seen and asked is `berth-terminal`'s; without a terminal it is
-//! `berth rollout status`.
+//! `berth rollout watch`: shows workloads in a terminal until the user quits. `berth-terminal` has the screens and the confirmations.
+//! Without a terminal, it acts as `berth rollout status`.
 
 mod screen;
 
@@ -33,17 +33,17 @@ use tokio::{
     time::MissedTickBehavior,
 };
 
-/// How often it is drawn anew where nothing has happened: ages, and the picture's end.
+/// How often it is redrawn without an event, for ages and the end of the chart.
 const TICK: Duration = Duration::from_secs(1);
 
 type Outcome = Result<ExitCode, Box<dyn std::error::Error>>;
 
-/// Whether there is a terminal that can be drawn on.
+/// Whether there is a terminal that supports drawing.
 pub(super) fn has_terminal() -> bool {
     Output::Stdout.is_terminal() && std::env::var_os("TERM").is_none_or(|name| name != "dumb")
 }
 
-/// Tells of rollouts in lines, as `berth rollout status` does, until each is complete.
+/// Prints the progress of rollouts in lines, as `berth rollout status` does, until each is complete.
 ///
 /// # Errors
 /// Those of `berth rollout status`.
@@ -63,14 +63,14 @@ pub(super) async fn plain(options: &Watch, cluster: &ClusterOptions) -> Result<(
     Error::of_all(faults)
 }
 
-/// Shows workloads until somebody leaves or a signal comes.
+/// Shows workloads until the user quits or a signal arrives.
 pub(super) fn run(options: &Watch, cluster: &ClusterOptions) -> Outcome {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
         let threads = Threads::start("watch", 0)?;
         let faults = Faults::new();
         let env = env::real(threads.handle(), faults.clone());
-        // Whichever it is, the terminal is given back before anything is said.
+        // In each case, the terminal is restored before anything is printed.
         let ended = tokio::select! {
             fault = faults.first() => Err(fault.into()),
             ended = show(options, cluster, env) => ended,
@@ -80,7 +80,7 @@ pub(super) fn run(options: &Watch, cluster: &ClusterOptions) -> Outcome {
     })
 }
 
-/// What is asked for on the command line: where to begin, and what the list is narrowed down to.
+/// The selection on the command line: the first screen, and the filter of the list.
 fn beginning(options: &Watch, namespace: &str) -> Result<(Location, String), Error> {
     if options.resources.is_empty() {
         return Ok((Location::List, String::new()));
@@ -103,7 +103,7 @@ async fn show(options: &Watch, cluster: &ClusterOptions, env: Env) -> Outcome {
         if cluster.all_namespaces {
             return Err(Error::Usage("a resource cannot be retrieved by name across all namespaces".to_owned()).into());
         }
-        // Told on the screen that one is left with.
+        // Printed on the normal screen, where the user can still read it.
         if remote.get(id.kind.resource(), &id.key()).await?.is_none() {
             let resource = id.kind.resource();
             return Err(format!("{}.{} {:?} not found in namespace {namespace}", resource.plural, resource.group, &*id.name).into());
@@ -122,7 +122,7 @@ async fn show(options: &Watch, cluster: &ClusterOptions, env: Env) -> Outcome {
     Shell { cluster_cache, remote, state, screen: Screen::enter()?, colours: colours() }.run().await
 }
 
-/// As <https://no-color.org> has it.
+/// As <https://no-color.org> specifies.
 fn colours() -> Colours {
     if std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty()) { Colours::Off } else { Colours::On }
 }
@@ -189,7 +189,7 @@ impl Shell {
         step(&mut self.state, Event::Shown(shown))
     }
 
-    /// Asks the cluster, or has it do what was asked about; the answer comes when it comes.
+    /// Queries the cluster, or executes a confirmed change. The answer arrives as an event.
     fn ask(&self, ask: Ask, answers: mpsc::UnboundedSender<Event>, is_to_be_done: bool) {
         let cluster_cache = Arc::clone(&self.cluster_cache);
         tokio::spawn(async move {
@@ -200,7 +200,7 @@ impl Shell {
                 let prepared = cluster_cache.prepare(&ask.id, ask.verb, &ask.said).await;
                 Event::Prepared(ask, prepared)
             };
-            // Somebody has left meanwhile.
+            // The receiver is gone if the user has quit meanwhile.
             let _ = answers.send(event);
         });
     }
@@ -213,7 +213,7 @@ fn ended(ending: Ending) -> ExitCode {
     }
 }
 
-/// How a shell tells of somebody whom a signal has ended.
+/// The exit code that shells use for a process that a signal has ended.
 fn by_signal(signal: rustix::process::Signal) -> ExitCode {
     ExitCode::from(128 + u8::try_from(signal.as_raw()).unwrap_or_default())
 }

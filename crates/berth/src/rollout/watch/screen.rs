@@ -1,4 +1,4 @@
-//! The terminal itself: taken, drawn on, and given back as it was, whatever happens.
+//! The terminal: acquired, drawn on, and restored in every case.
 
 use berth_terminal::{Colours, Key, WatchState, draw};
 use crossterm::{
@@ -17,27 +17,27 @@ use std::{
 };
 use tokio::sync::mpsc;
 
-/// Whether it is taken: whoever sees this first gives it back.
+/// Whether the terminal is acquired. The first code that reads this at the end restores it.
 static IS_TAKEN: AtomicBool = AtomicBool::new(false);
 
-/// A terminal that is drawn on. Dropped, it is as it was before.
+/// A terminal in use. Dropping it restores the former state.
 pub(super) struct Screen {
     terminal: Terminal<CrosstermBackend<Stdout>>,
 }
 
 impl Screen {
-    /// Takes the terminal.
+    /// Acquires the terminal.
     ///
     /// # Errors
-    /// It cannot be read or written.
+    /// The terminal cannot be read or written.
     pub(super) fn enter() -> io::Result<Self> {
         let before = panic::take_hook();
-        // What a panic says is to be read after it, on any thread.
+        // The message of a panic must be readable afterwards, on any thread.
         panic::set_hook(Box::new(move |info| {
             leave();
             before(info);
         }));
-        // From here on dropping it gives the terminal back.
+        // From here on, dropping it restores the terminal.
         let screen = Self { terminal: Terminal::new(CrosstermBackend::new(stdout()))? };
         take()?;
         Ok(screen)
@@ -53,12 +53,12 @@ impl Screen {
         self.terminal.draw(|frame| draw(state, colours, frame.buffer_mut())).map(drop)
     }
 
-    /// Gives the terminal to the shell and stops, as Ctrl-Z does; goes on when the shell says so.
+    /// Returns the terminal to the shell and stops, as for Ctrl-Z. Continues when the shell resumes the process.
     pub(super) fn suspend(&mut self) -> io::Result<()> {
         leave();
         kill_process(getpid(), Signal::STOP)?;
         take()?;
-        // Nothing of what was drawn is there any more. It is not asked where the cursor is: the answer would come among the keys.
+        // Nothing is left of the former drawing. The cursor's position is not queried, because the answer would be mixed with the keys.
         self.terminal = Terminal::new(CrosstermBackend::new(stdout()))?;
         Ok(())
     }
@@ -78,25 +78,25 @@ fn take() -> io::Result<()> {
 
 fn leave() {
     if IS_TAKEN.swap(false, Ordering::SeqCst) {
-        // A terminal that has gone away needs nothing.
+        // A terminal that no longer exists needs no restoring.
         let _ = execute!(stdout(), LeaveAlternateScreen, Show);
         let _ = disable_raw_mode();
     }
 }
 
-/// What comes from a terminal.
+/// An input of a terminal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Input {
     Key(Key),
     Resized(u16, u16),
-    /// Nothing that means anything.
+    /// An input without a meaning.
     Other,
 }
 
-/// What comes from the terminal from now on, for as long as the process lives.
+/// The inputs of the terminal from now on, until the process ends.
 pub(super) fn input() -> mpsc::UnboundedReceiver<io::Result<Input>> {
     let (sender, receiver) = mpsc::unbounded_channel();
-    // Reading waits for a person, and ends with the process.
+    // The thread waits for the user, and ends with the process.
     thread::spawn(move || {
         loop {
             let read = event::read().map(|event| meant(&event));
