@@ -1,16 +1,17 @@
-//! Which modules of a crate import each other in a circle: a line that climbs is in the wrong file, or two files are one.
+//! Finds modules of a crate that import each other in a cycle: an upward import is in the wrong file, or two files belong together.
 //!
-//! Each folder is a level of its own: files beside each other, with all that is below them, import each other in one direction. What a folder's own file and
-//! the files in it have of each other is no circle: they are one module to the rest. The root is one of the outermost modules, with what it defines.
+//! Each folder is a separate level: its files, with everything below them, must import each other in one direction. Imports between a
+//! folder's own file and the files in it are no cycle: they are one module to the others. The root, with its own items, is one of the
+//! outermost modules.
 
 use crate::words::text::strings;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A module by its path; the root's is empty.
+/// A module by its path. The root's is empty.
 type Module = Vec<String>;
 
-/// The imports of a crate's modules among each other, by the folder in which both are. What a module only hands on is of the module that it comes from. Tests
-/// are left out.
+/// The imports between a crate's modules, by their common folder. A reexported item belongs to the module that it comes from. Tests are
+/// left out.
 #[derive(Default)]
 pub(crate) struct Imports(BTreeMap<Module, BTreeMap<String, BTreeSet<String>>>);
 
@@ -31,7 +32,7 @@ impl Imports {
         imports
     }
 
-    /// `root`: what the root is called beside the outermost modules.
+    /// `root` is the root's name among the outermost modules.
     fn add(&mut self, from: &[String], to: &[String], root: &str) {
         let shared = from.iter().zip(to).take_while(|(from, to)| from == to).count();
         let is_own_folder = shared == from.len() || (shared == to.len() && shared > 0);
@@ -41,7 +42,7 @@ impl Imports {
         }
     }
 
-    /// Each circle by the paths of its modules.
+    /// Each cycle as the paths of its modules.
     pub(crate) fn circles(&self) -> BTreeSet<String> {
         let of_folder = |(folder, imports): (&Module, &BTreeMap<String, BTreeSet<String>>)| {
             let path = |name: &str| folder.iter().map(String::as_str).chain([name]).collect::<Vec<_>>().join("/");
@@ -51,7 +52,7 @@ impl Imports {
     }
 }
 
-/// The names of each circle, in order.
+/// The names in each cycle, in order.
 fn circles_of(imports: &BTreeMap<String, BTreeSet<String>>) -> BTreeSet<Vec<&str>> {
     let reached: BTreeMap<&str, BTreeSet<&str>> = imports.keys().map(|from| (from.as_str(), reached_from(imports, from))).collect();
     let circle = |from: &str| {
@@ -78,7 +79,7 @@ struct Sources(BTreeMap<Module, Source>);
 
 struct Source {
     code: String,
-    /// What the module has from elsewhere by `use`, with the path from the root; `None`: of another crate.
+    /// The names that the module imports by `use`, with their paths from the root. `None` for another crate.
     names: BTreeMap<String, Option<Module>>,
 }
 
@@ -99,11 +100,11 @@ impl Sources {
         Self(codes.iter().map(|(module, code)| (module.clone(), Source { names: names(module, code), code: code.clone() })).collect())
     }
 
-    /// The module that defines what is at a path from the root; `None`: another crate does.
+    /// The module that defines the item at a path from the root. `None` if it is in another crate.
     fn home(&self, path: &[String]) -> Option<Module> {
         let mut module = Module::new();
         let mut rest = path.to_vec();
-        // As many steps as no chain of names has.
+        // No chain of reexports has so many steps.
         for _ in 0..64 {
             let Some(name) = rest.first().cloned() else { break };
             let below = [module.as_slice(), std::slice::from_ref(&name)].concat();
@@ -124,7 +125,7 @@ impl Sources {
         Some(module)
     }
 
-    /// The modules that the root's own items name.
+    /// The modules that the root's own items refer to.
     fn defining_root(&self) -> BTreeSet<Module> {
         let Some(root) = self.0.get(&Module::new()) else { return BTreeSet::new() };
         let items = items(&root.code);
@@ -145,7 +146,7 @@ fn module(path: &str) -> Module {
     names
 }
 
-/// A path that begins with `crate`, `self` or `super` in a module, from the root; `None`: it climbs out of the crate.
+/// The path from the root, for a path that begins with `crate`, `self` or `super` in a module. `None` if it leaves the crate.
 fn absolute(own: &[String], path: &[String]) -> Option<Module> {
     let climbs = path.iter().take_while(|name| *name == "super").count();
     let (base, rest) = match path.first()?.as_str() {
@@ -156,7 +157,7 @@ fn absolute(own: &[String], path: &[String]) -> Option<Module> {
     Some([base, rest].concat())
 }
 
-/// Without comments, without the words of string literals, and without tests: modules in files of their own, and one at the end.
+/// The code without comments, without the content of string literals, and without tests: separate test modules and the one at the end.
 pub(crate) fn code(text: &str) -> String {
     with_strings(&without_strings(text))
 }
@@ -205,14 +206,14 @@ pub(crate) fn uses(code: &str) -> impl Iterator<Item = &str> {
 /// All paths that begin in this crate.
 fn mentioned(code: &str) -> Vec<Module> {
     let begins = |at: &usize| !code[..*at].ends_with(|letter: char| is_name(letter) || matches!(letter, '$' | ':'));
-    // In a module within a file `super` is the file.
+    // In a module within a file, `super` is the file.
     let is_whole = !code.lines().any(|line| line.trim_start().trim_start_matches("pub ").starts_with("mod ") && line.ends_with('{'));
     let starts = ["crate::", "self::", "super::"].into_iter().filter(|start| is_whole || *start == "crate::");
     let places = starts.flat_map(|start| code.match_indices(start).map(|(at, _)| at)).filter(begins);
     places.flat_map(|at| leaves(&code[at..])).map(|(path, _)| path).filter(|path| path.len() > 1).collect()
 }
 
-/// The paths of a tree of imports, each with the name by which it is used: `a::{b, c as d}` is `a::b` by `b`, and `a::c` by `d`.
+/// The paths of an import tree, each with its local name: `a::{b, c as d}` is `a::b` as `b`, and `a::c` as `d`.
 pub(crate) fn leaves(tree: &str) -> Vec<(Module, String)> {
     if let Some(group) = tree.strip_prefix('{') {
         return members(group).flat_map(|member| leaves(member.trim())).collect();
@@ -225,7 +226,7 @@ pub(crate) fn leaves(tree: &str) -> Vec<(Module, String)> {
     match rest.strip_prefix("::") {
         Some(below) => {
             let mut all = leaves(below.trim_start());
-            // `a::{self}` is `a`; a path may end with what is no name, as `::<T>` and `::*`.
+            // `a::{self}` is `a`. A path may end with a token that is not a name, as `::<T>` and `::*`.
             if all.is_empty() {
                 all.push((Module::new(), name.to_owned()));
             }
@@ -242,7 +243,7 @@ pub(crate) fn leaves(tree: &str) -> Vec<(Module, String)> {
     }
 }
 
-/// What stands between the commas of a group, whose opening brace is gone.
+/// The members of a group, whose opening brace is already removed.
 fn members(group: &str) -> impl Iterator<Item = &str> {
     let mut depth = 0;
     let end = group.find(|letter| {
@@ -264,7 +265,7 @@ fn members(group: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// What stands in a root, declaration by declaration; without its modules, and without attributes.
+/// The declarations of a root, without its modules and without attributes.
 fn items(code: &str) -> Vec<String> {
     let mut items: Vec<String> = Vec::new();
     for line in code.lines().filter(|line| !line.starts_with('#')) {

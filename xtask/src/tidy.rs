@@ -1,6 +1,6 @@
-//! What a compiler does not check: the layers, that its bans hold everywhere, sizes, dead files, unused dependencies, links, words, decision records.
+//! Checks what a compiler does not: layers, the scope of bans, sizes, dead files, unused dependencies, links, words, decision records.
 //!
-//! What crates must not call stands in `crates/clippy.toml`, with the reasons.
+//! `crates/clippy.toml` contains the disallowed calls with their reasons.
 
 use crate::{
     check,
@@ -12,7 +12,7 @@ use crate::{
 };
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Top to bottom; a crate may depend on those below it only.
+/// From top to bottom. A crate may only depend on those below it.
 const LAYERS: &[&str] = &[
     "berth",
     "berth-fuzz",
@@ -46,7 +46,7 @@ const LAYERS: &[&str] = &[
     "berth-testing",
 ];
 
-/// Arrows that point down and are wrong all the same, with the reason.
+/// Dependencies that point down but are not allowed, with the reason.
 const FORBIDDEN: &[(&str, &str, &str)] = &[
     ("berth-workloads", "berth-store", "the core decides; it neither reads nor writes"),
     ("berth-workloads", "berth-rbac", "the core decides about workloads, not about who may change them"),
@@ -63,19 +63,19 @@ const FORBIDDEN: &[(&str, &str, &str)] = &[
     ("berth-protobuf", "berth-api", "protobuf becomes JSON, whose types are elsewhere"),
 ];
 
-/// What only tests may depend on.
+/// Crates that only tests may depend on.
 const FOR_TESTS: &[&str] = &["berth-fuzz", "berth-linear", "berth-testing"];
 
-/// What no crate that the simulation links may depend on, however far away: runtimes, sockets, files, randomness.
+/// Crates that no crate of the simulation may depend on, directly or indirectly: runtimes, sockets, files, randomness.
 const REAL: &[&str] = &["getrandom", "hyper", "kube", "kube-client", "mio", "rustls", "tokio"];
 
-/// The crate that tells what a change will do.
+/// The crate that forecasts changes.
 const FORECASTS: &str = "berth-plan";
 
-/// What it runs, as the server does.
+/// The crates that it runs, as the server does.
 const RUN_BY_FORECASTS: &[&str] = &["berth-controllers", "berth-node", "berth-registry", "berth-store"];
 
-/// What decides about workloads, or makes the state that decisions are made from.
+/// Names of functions and types that decide about workloads, or are the input of decisions.
 const DECIDES: &[&str] = &[
     "::plan(",
     "DeploymentState",
@@ -90,13 +90,13 @@ const DECIDES: &[&str] = &[
     "Board",
 ];
 
-/// Crates in `crates/` that meet the machine: the bans of `crates/clippy.toml` end there.
+/// Crates in `crates/` that access the machine: the bans of `crates/clippy.toml` do not apply there.
 const SHELLS: &[&str] = &["berth", "berth-analysis", "berth-apiserver", "berth-dashboard", "berth-http"];
 
-/// The crate that has the HTTP server, and what it alone names.
+/// The crate with the HTTP server, and the path that only it may use.
 const HTTP_SERVER: (&str, &str) = ("crates/berth-http/", "server::conn");
 
-/// Files of a crate that may import each other in a circle, with the reason. None is to come.
+/// Files of a crate that may import each other in a cycle, with the reason. Do not add any.
 const CIRCLES: &[(&str, &str, &str)] = &[
     ("berth-protobuf", "envelope walk", "a body may hold whole bodies"),
     (
@@ -106,28 +106,28 @@ const CIRCLES: &[(&str, &str, &str)] = &[
     ),
 ];
 
-/// What must stand nowhere.
+/// Words that no file may contain.
 const UNFINISHED: &[&str] = &["FIXME", "TODO", "XXX"];
 
-/// Where tests of a crate from outside begin, and the one that `cargo test` leaves to `cargo xtask foretold`.
+/// The roots of a crate's integration tests. `cargo test` leaves the second to `cargo xtask foretold`.
 const TEST_ROOTS: &[&str] = &["tests/it/main.rs", "tests/foretold/main.rs"];
 
-/// A file that does not fit in a head: a little above the largest. One that grows is split; the limit is not raised for it.
+/// The maximum length of a file: a little above the largest. Split a file that grows, instead of raising the limit.
 const LINES_MAX: usize = 650;
-/// The same for files of tests, which are read a piece at a time.
+/// The same for test files, which are read in parts.
 const TEST_LINES_MAX: usize = 800;
 
-/// What is looked at.
+/// The input of the checks.
 #[derive(Default)]
 struct Tree {
-    /// Texts of the files that people write, by their paths from the root.
+    /// The texts of handwritten files, by their paths from the root.
     files: BTreeMap<String, String>,
     packages: Vec<Package>,
     /// The names under `[workspace.dependencies]`.
     shared: BTreeSet<String>,
 }
 
-/// Runs every check and prints what is wrong.
+/// Runs every check and prints the faults.
 pub(crate) fn run() -> Outcome {
     let tree = Tree::read();
     let checks = [
@@ -179,7 +179,7 @@ fn clients(tree: &Tree) -> Vec<String> {
     clients::faults(&tree.packages)
 }
 
-/// Every arrow between crates points down.
+/// Every dependency between crates points down.
 fn layers(tree: &Tree) -> Vec<String> {
     let rank = |name: &str| LAYERS.iter().position(|layer| *layer == name);
     let mut faults = Vec::new();
@@ -220,7 +220,7 @@ fn circles(tree: &Tree) -> Vec<String> {
     faults
 }
 
-/// The simulation, and the forecasts that are made in one, reach nothing real.
+/// The simulation, and the forecasts in it, depend on nothing real.
 fn simulation_reach() -> Vec<String> {
     let of = |package: &&str| match output("cargo", &["tree", "--package", package, "--edges", "normal", "--prefix", "none", "--offline"]) {
         Ok(tree) => reached(package, &tree),
@@ -229,13 +229,13 @@ fn simulation_reach() -> Vec<String> {
     ["berth-sim", "berth-plan"].iter().flat_map(of).collect()
 }
 
-/// `tree`: lines that begin with a crate's name.
+/// `tree` contains lines that begin with a crate's name.
 fn reached(package: &str, tree: &str) -> Vec<String> {
     let names: BTreeSet<&str> = tree.lines().filter_map(|line| line.split(' ').next()).collect();
     REAL.iter().filter(|name| names.contains(**name)).map(|name| format!("{package} reaches {name}")).collect()
 }
 
-/// Forecasts have no model of their own: they run what the server runs, and ask nobody who decides.
+/// Forecasts have no model of their own: they run what the server runs, and call no planner.
 fn one_model(tree: &Tree) -> Vec<String> {
     let mut faults = Vec::new();
     if let Some(package) = tree.packages.iter().find(|package| package.name == FORECASTS) {
@@ -251,7 +251,7 @@ fn one_model(tree: &Tree) -> Vec<String> {
     faults
 }
 
-/// Lints hold in every crate, and the bans in every crate that is no shell: the nearest clippy.toml wins, they do not add up.
+/// Lints apply in every crate, and the bans in every crate that is no shell. The nearest clippy.toml wins: they are not merged.
 fn bans(tree: &Tree) -> Vec<String> {
     let mut faults = Vec::new();
     for Package { name, folder, .. } in &tree.packages {
@@ -271,7 +271,7 @@ fn etcd_messages(tree: &Tree) -> Vec<String> {
     etcd_protos::fault(|path| tree.files.get(path).map(String::as_str)).into_iter().collect()
 }
 
-/// One crate serves HTTP, so that limits and an orderly end are written once, and hyper's connections are compiled once.
+/// One crate serves HTTP, so that limits and an orderly shutdown are implemented once, and hyper's connections are compiled once.
 fn one_http_server(tree: &Tree) -> Vec<String> {
     let (home, named) = HTTP_SERVER;
     let others = tree.rust().filter(|(path, _)| path.starts_with("crates/") && path.contains("/src/") && !path.starts_with(home));
@@ -288,7 +288,8 @@ fn unfinished(tree: &Tree) -> Vec<String> {
     faults
 }
 
-/// Code in documentation that cargo would run as a test: `cargo xtask test` does not, since rustdoc would read every crate for none.
+/// Code in documentation that cargo would run as a test. `cargo xtask test` does not run doc tests, because rustdoc would read every crate
+/// for none.
 fn doctests(tree: &Tree) -> Vec<String> {
     let mut faults = Vec::new();
     for (path, text) in tree.rust() {
@@ -314,7 +315,7 @@ fn sizes(tree: &Tree) -> Vec<String> {
         .collect()
 }
 
-/// Each crate has one program of tests: every further one is linked with all that the crate uses.
+/// Each crate has one test program, because each further one is linked with all that the crate uses.
 fn test_programs(tree: &Tree) -> Vec<String> {
     let begins = |package: &Package, root: &str| TEST_ROOTS.iter().any(|allowed| root == format!("{}/{allowed}", package.folder));
     let is_test = |package: &Package, root: &str| root.starts_with(&format!("{}/tests/", package.folder));
@@ -323,7 +324,7 @@ fn test_programs(tree: &Tree) -> Vec<String> {
     others.map(|(_, root)| format!("{root}: a program of its own; make it a module of tests/it/main.rs")).collect()
 }
 
-/// Every source file of the workspace is reached from where a target begins, by the modules that are declared on the way.
+/// Every source file of the workspace is reachable from a target's root through module declarations.
 fn dead_files(tree: &Tree) -> Vec<String> {
     let mut reached = BTreeSet::new();
     let roots = || tree.packages.iter().flat_map(|package| &package.roots);
@@ -341,7 +342,7 @@ fn dead_files(tree: &Tree) -> Vec<String> {
     dead.map(|path| format!("{path}: no module declares it")).collect()
 }
 
-/// The files that a file's `mod name;` could mean.
+/// The possible files of a file's `mod name;`.
 fn modules(path: &str, text: &str, is_root: bool) -> Vec<String> {
     let parent = path.rsplit_once('/').map_or("", |(parent, _)| parent);
     let stem = path.trim_end_matches(".rs");
@@ -375,7 +376,7 @@ fn joined(folder: &str, path: &str) -> String {
     parts.join("/")
 }
 
-/// Every dependency is named in the code that may use it, and every one of the workspace's is a member's.
+/// Every dependency is used by the code that may use it, and every dependency of the workspace by a member.
 fn unused_dependencies(tree: &Tree) -> Vec<String> {
     let mut faults = Vec::new();
     for package in tree.packages.iter().filter(|package| package.name != check::FEATURES) {
@@ -391,7 +392,7 @@ fn unused_dependencies(tree: &Tree) -> Vec<String> {
     faults
 }
 
-/// The package that `cargo xtask check` selects beside a crate has each dependency of each member, with the same features.
+/// The package that `cargo xtask check` selects beside a crate has each dependency of each member with the same features.
 fn features(tree: &Tree) -> Vec<String> {
     let Some(all) = tree.packages.iter().find(|package| package.name == check::FEATURES) else { return Vec::new() };
     let has = |of: &Dependency| {
@@ -415,7 +416,7 @@ fn names(text: &str, name: &str) -> bool {
     })
 }
 
-/// Every link of a document to a file leads to one of the repository.
+/// Every link from a document to a file leads to an existing file of the repository.
 fn dead_links(tree: &Tree) -> Vec<String> {
     let mut faults = Vec::new();
     for (path, text) in tree.files.iter().filter(|(path, _)| path.ends_with(".md")) {
@@ -559,7 +560,7 @@ mod tests {
             ("tests/world/mod.rs", ""),
         ];
         assert_eq!(dead_files(&tree(&alive, &[])), Vec::<String>::new());
-        // Of a name that others declare, beside the wrong parent, declared by a dead file only.
+        // Files with a name that others declare, beside the wrong parent, or declared only by a dead file.
         for dead in ["src/b.rs", "src/common.rs", "src/a/c.rs", "tests/it/world.rs"] {
             let with: Vec<_> = alive.iter().copied().chain([(dead, "mod d;")]).collect();
             assert_eq!(dead_files(&tree(&with, &[])), [format!("crates/berth-api/{dead}: no module declares it")]);
