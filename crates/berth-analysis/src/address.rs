@@ -1,13 +1,13 @@
-//! Which addresses a provider may have.
+//! The addresses that a provider may have.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// Addresses of the machine itself, or near it, that are reachable only if the administrator allows it.
+/// Addresses of the machine itself, or close to it, that requests reach only if the administrator allows it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Allowed {
     /// This machine.
     pub(crate) loopback: bool,
-    /// Addresses on the same link: among others, the metadata services of clouds, which serve keys.
+    /// Addresses on the same link, for example the metadata services of clouds, which serve keys.
     pub(crate) link_local: bool,
 }
 
@@ -29,18 +29,18 @@ impl Allowed {
         } else if ip.is_link_local() {
             self.link_local
         } else {
-            // 0.0.0.0/8 is this machine too.
+            // 0.0.0.0/8 is also this machine.
             ip.octets()[0] != 0 && !ip.is_multicast() && !ip.is_broadcast()
         }
     }
 }
 
-/// Whether requests to it stay on this machine. Those to an address that a network translates into such an address do not.
+/// Whether requests to this address stay on this machine. Requests to an address that a network translates into a loopback address do not.
 pub(crate) fn is_loopback(ip: IpAddr) -> bool {
     ip.to_canonical().is_loopback()
 }
 
-/// The IPv4 address that is reached by this one.
+/// The IPv4 address that this address is translated to.
 fn embedded(ip: IpAddr) -> Option<Ipv4Addr> {
     let IpAddr::V6(ip) = ip else { return None };
     let bytes = ip.octets();
@@ -48,7 +48,7 @@ fn embedded(ip: IpAddr) -> Option<Ipv4Addr> {
     let translated = Ipv6Addr::new(0x64, 0xff9b, 0, 0, 0, 0, 0, 0).octets();
     match bytes {
         _ if ip.is_loopback() || ip.is_unspecified() => None,
-        // ::ffff:a.b.c.d, and ::a.b.c.d of old.
+        // ::ffff:a.b.c.d, and the obsolete form ::a.b.c.d.
         _ if bytes[..10] == [0; 10] && (bytes[10..12] == [0xff, 0xff] || bytes[10..12] == [0, 0]) => Some(at(12)),
         _ if bytes[..12] == translated[..12] => Some(at(12)),
         // Addresses that a private network translates (RFC 8215), in the usual format, and ::ffff:0:a.b.c.d of stateless translators.

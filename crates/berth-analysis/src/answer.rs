@@ -1,4 +1,4 @@
-//! What of an answer is its number.
+//! Reads the number in an answer.
 
 use crate::config::Kind;
 use berth_workloads::analysis::{Answer, NoAnswer};
@@ -6,7 +6,7 @@ use serde::{Deserialize, de::IgnoredAny};
 
 /// Reads the body of an answer.
 pub(crate) fn read(kind: Kind, body: &[u8]) -> Result<Answer, NoAnswer> {
-    // What is read into a struct may be a list too.
+    // A struct can also be decoded from a list.
     if !body.trim_ascii_start().starts_with(b"{") {
         return Err(NoAnswer::NotANumber);
     }
@@ -17,13 +17,13 @@ pub(crate) fn read(kind: Kind, body: &[u8]) -> Result<Answer, NoAnswer> {
     Answer::try_from(number)
 }
 
-/// What a webhook answers.
+/// The answer of a webhook.
 #[derive(Deserialize)]
 struct ErrorBody {
     value: f64,
 }
 
-/// What `/api/v1/query` answers, as far as it is read.
+/// The fields that are read of an answer to `/api/v1/query`.
 #[derive(Deserialize)]
 struct Queried {
     status: String,

@@ -1,4 +1,4 @@
-//! One attempt: a connection of its own, to a checked address, for one answer.
+//! One attempt: a separate connection to a checked address, for one answer.
 
 use crate::{
     answer,
@@ -26,12 +26,12 @@ use tokio::{
 };
 use tokio_rustls::TlsConnector;
 
-/// The longest answer, in bytes; its headers may have about as many.
+/// The maximum length of an answer in bytes. Its headers may have about as many.
 pub const ANSWER_BYTES_MAX: usize = 64 << 10;
 /// How many addresses of one name are tried.
 const ADDRESSES_MAX: usize = 4;
 
-/// Asks once. Takes as long as it takes: the caller has the patience.
+/// Asks once, without a timeout: the caller limits the time.
 pub(crate) async fn ask(provider: &Provider, question: &Question) -> Result<Answer, NoAnswer> {
     let request = request(provider, question)?;
     let tls = if provider.is_https { Some(tls(provider).await?) } else { None };
@@ -77,7 +77,7 @@ fn document(question: &Question) -> String {
 async fn tls(provider: &Provider) -> Result<TlsConnector, NoAnswer> {
     let roots = match &provider.roots {
         Some(roots) => Arc::clone(roots),
-        // More than a hundred files or parts of one, read and parsed: not on a thread that others need.
+        // The roots are in more than a hundred files. Reading and parsing them must not block a thread that other tasks need.
         None => spawn_blocking(native_roots).await.map_err(|_| NoAnswer::BadCertificate)?.into(),
     };
     let config = ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
@@ -88,14 +88,14 @@ async fn tls(provider: &Provider) -> Result<TlsConnector, NoAnswer> {
     Ok(TlsConnector::from(Arc::new(config)))
 }
 
-/// Those that this machine believes; those among them that cannot be read are left out.
+/// The certificate authorities that this machine trusts, without those that cannot be parsed.
 fn native_roots() -> RootCertStore {
     let mut roots = RootCertStore::empty();
     roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
     roots
 }
 
-/// Looks the name up, and opens a connection to an address that it may have: to that very one, whatever the name means a moment later.
+/// Resolves the name and connects to a permitted address: to exactly the checked one, whatever the name resolves to later.
 async fn connect(provider: &Provider) -> Result<TcpStream, NoAnswer> {
     let found = lookup_host((provider.host.as_str(), provider.port)).await.map_err(|_| NoAnswer::Unreachable)?;
     let (allowed, refused): (Vec<SocketAddr>, Vec<SocketAddr>) = found.partition(|address| provider.allows(address.ip()));
@@ -110,7 +110,7 @@ async fn connect(provider: &Provider) -> Result<TcpStream, NoAnswer> {
     Err(NoAnswer::Unreachable)
 }
 
-/// Sends the request and reads the answer's body. The connection ends with this future, however that ends.
+/// Sends the request and reads the answer's body. The connection ends with this future, whatever the result.
 pub(crate) async fn exchange(stream: impl AsyncRead + AsyncWrite + Unpin, request: Request<Full<Bytes>>) -> Result<Bytes, NoAnswer> {
     let mut connecting = http1::Builder::new();
     let (mut sender, connection) =

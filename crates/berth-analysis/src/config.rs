@@ -1,4 +1,4 @@
-//! The administrator's file: who can be asked, where, as whom, and by which namespaces.
+//! The administrator's file: the providers, their addresses and credentials, and the namespaces that may use them.
 
 use crate::{
     address::{self, Allowed},
@@ -19,13 +19,13 @@ use std::{
     sync::Arc,
 };
 
-/// The longest file, in bytes.
+/// The maximum length of the file in bytes.
 const FILE_BYTES_MAX: u64 = 1 << 20;
-/// How many providers there may be.
+/// The maximum number of providers.
 const PROVIDERS_MAX: usize = 256;
-/// How many namespaces one may serve by name.
+/// The maximum number of namespaces that a provider lists.
 const NAMESPACES_MAX: usize = 4096;
-/// The longest user name, in bytes.
+/// The maximum length of a user name in bytes.
 const USER_BYTES_MAX: usize = 1024;
 /// The maximum number of reported faults.
 const FAULTS_MAX: usize = 20;
@@ -43,18 +43,18 @@ pub enum OpenError {
         /// Why.
         source: io::Error,
     },
-    /// It is longer than it may be.
+    /// It is too long.
     #[error("{} is longer than {FILE_BYTES_MAX} bytes", path.display())]
     TooLong {
         /// Which file.
         path: PathBuf,
     },
-    /// It is no such file.
+    /// It is not a valid file of providers.
     #[error("{} contains no valid analysis providers: {message}", path.display())]
     Syntax {
         /// Which file.
         path: PathBuf,
-        /// What, and where.
+        /// The fault and its position.
         message: String,
     },
     /// Its contents are invalid.
@@ -62,7 +62,7 @@ pub enum OpenError {
     Faults {
         /// Which file.
         path: PathBuf,
-        /// Each with its place.
+        /// Each fault with its position.
         faults: Vec<String>,
     },
 }
@@ -73,7 +73,7 @@ fn listed(faults: &[String]) -> String {
     if more == 0 { told } else { format!("{told}; and {more} more") }
 }
 
-/// In one line, whatever it contains: paths and a parser's messages about a text are as long and as odd as these are.
+/// One line of limited length, because paths and a parser's messages can contain any text.
 fn one_line(text: &str) -> String {
     text.chars().take(FAULT_CHARS_MAX).map(|letter| if letter.is_control() { ' ' } else { letter }).collect()
 }
@@ -84,7 +84,7 @@ struct File {
     providers: Vec<Entry>,
 }
 
-/// One provider, as the file has it.
+/// One provider in the file.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 struct Entry {
@@ -108,7 +108,7 @@ struct BasicAuth {
     password_file: PathBuf,
 }
 
-/// What a provider understands.
+/// The protocol of a provider.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Kind {
@@ -118,42 +118,43 @@ pub(crate) enum Kind {
     Webhook,
 }
 
-/// Who can be asked.
+/// A provider.
 #[derive(Debug)]
 pub(crate) struct Provider {
     pub(crate) kind: Kind,
     pub(crate) is_https: bool,
-    /// Without brackets.
+    /// The host without brackets.
     pub(crate) host: String,
     pub(crate) port: u16,
     /// The value of the header `Host`.
     pub(crate) authority: String,
     pub(crate) path: String,
-    /// The value of the header of that name.
+    /// The value of the header `Authorization`.
     pub(crate) authorization: Option<HeaderValue>,
-    /// `None`: the authorities that this machine believes.
+    /// The trusted certificate authorities. `None` for those that this machine trusts.
     pub(crate) roots: Option<Arc<RootCertStore>>,
     pub(crate) allowed: Allowed,
     namespaces: BTreeSet<String>,
 }
 
 impl Provider {
-    /// Whether this namespace may ask it.
+    /// Whether this namespace may use the provider.
     pub(crate) fn serves(&self, namespace: &str) -> bool {
         self.namespaces.contains("*") || self.namespaces.contains(namespace)
     }
 
-    /// Whether a connection to this address may be opened. A secret that no TLS hides stays on this machine, whatever address its name is found to have.
+    /// Whether a connection to this address may be opened. Without TLS, credentials are only sent to this machine, whatever the name
+    /// resolves to.
     pub(crate) fn allows(&self, ip: IpAddr) -> bool {
         let is_secret_hidden = self.is_https || self.authorization.is_none() || address::is_loopback(ip);
         is_secret_hidden && self.allowed.allows(ip)
     }
 }
 
-/// By their names.
+/// The providers by name.
 pub(crate) type Known = BTreeMap<String, Provider>;
 
-/// The contents of the administrator's file, and of the files that it names, as of one read.
+/// The content of the administrator's file and of the files in it, from one read.
 pub(crate) struct Found {
     path: PathBuf,
     file: Result<File, OpenError>,
@@ -162,12 +163,12 @@ pub(crate) struct Found {
 }
 
 impl Found {
-    /// Reads all of it. The files that are named are relative to the folder of the one that names them.
+    /// Reads everything. Paths in a file are relative to its folder.
     pub(crate) fn read(path: &Path) -> Self {
         Self::new(path, read(path), files::read)
     }
 
-    /// As [`Found::read`], of a text, with the files that `read` gives.
+    /// As [`Found::read`], from a text. `read` returns the files in it.
     pub(crate) fn new(path: &Path, text: io::Result<String>, read: impl Fn(&Path) -> Result<Contents, FileError>) -> Self {
         let mut digest = Sha256::new();
         digest.update(match &text {
@@ -181,12 +182,12 @@ impl Found {
         Self { path: path.to_owned(), file, named, digest: digest.finalize().into() }
     }
 
-    /// The same one where the same was found.
+    /// The digest of everything. Equal content has the same digest.
     pub(crate) fn digest(&self) -> Digest {
         self.digest
     }
 
-    /// Who can be asked by it.
+    /// The providers in the file.
     pub(crate) fn providers(self) -> Result<Known, OpenError> {
         let Self { path, file, named, .. } = self;
         providers(file?, folder(&path), &named).map_err(|faults| OpenError::Faults { path, faults })
@@ -197,7 +198,7 @@ fn folder(path: &Path) -> &Path {
     path.parent().unwrap_or(Path::new(""))
 }
 
-/// One byte more than permitted shows that it is too long.
+/// One byte more than permitted shows that the file is too long.
 fn read(path: &Path) -> io::Result<String> {
     let mut text = String::new();
     fs::File::open(path)?.take(FILE_BYTES_MAX + 1).read_to_string(&mut text)?;
@@ -211,14 +212,14 @@ fn parse(path: &Path, text: &str) -> Result<File, OpenError> {
     serde_saphyr::from_str(text).map_err(|error| OpenError::Syntax { path: path.to_owned(), message: syntax(&error) })
 }
 
-/// The fault and its position, in one line, without the lines around it: a secret in place of its file's name must not appear in a log.
+/// The fault and its position in one line, without the lines around it: a secret in place of a file name must not appear in a log.
 fn syntax(error: &serde_saphyr::Error) -> String {
     let plain = serde_saphyr::DefaultMessageFormatter;
     one_line(&error.render_with_options(serde_saphyr::render_options! { formatter: &plain, snippets: serde_saphyr::SnippetMode::Off }))
 }
 
 impl Entry {
-    /// The files that it names.
+    /// The files in the provider's configuration.
     fn files(&self) -> impl Iterator<Item = &Path> {
         let password = self.basic_auth.as_ref().map(|basic| &basic.password_file);
         [self.ca_file.as_ref(), self.bearer_token_file.as_ref(), password].into_iter().flatten().map(PathBuf::as_path)
@@ -342,7 +343,7 @@ fn provider_url(url: &str) -> Result<ProviderUrl, UrlError> {
     if uri.query().is_some() || url.contains('#') {
         return Err(UrlError::Query);
     }
-    // It has no user before it.
+    // The authority contains no user, so the port follows the host.
     let port = match authority.as_str()[authority.host().len()..].strip_prefix(':') {
         Some(port) => port.parse().ok().filter(|port| *port != 0).ok_or(UrlError::Port)?,
         None if is_https => 443,
@@ -352,7 +353,7 @@ fn provider_url(url: &str) -> Result<ProviderUrl, UrlError> {
     Ok(ProviderUrl { is_https, host, port, authority: authority.to_string(), path: uri.path().to_owned() })
 }
 
-/// Whether the text itself shows it: a name may resolve to another address tomorrow.
+/// Whether the text itself is this machine. A name can resolve to another address later.
 fn is_this_machine(host: &str) -> bool {
     host == "localhost" || host.parse().is_ok_and(address::is_loopback)
 }

@@ -1,4 +1,4 @@
-//! The files that a provider is asked with: secrets and authorities.
+//! The files of a provider: credentials and certificate authorities.
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use http::HeaderValue;
@@ -15,10 +15,10 @@ use std::{
     sync::Arc,
 };
 
-/// The longest file of credentials or authorities, in bytes.
+/// The maximum length of a file of credentials or authorities in bytes.
 const FILE_BYTES_MAX: u64 = 1 << 20;
 
-/// As whom it is asked.
+/// The credentials for a provider.
 #[derive(Debug)]
 pub(crate) enum Credentials {
     None,
@@ -26,7 +26,7 @@ pub(crate) enum Credentials {
     Basic { username: String, password_file: PathBuf },
 }
 
-/// What is wrong with a file that a provider is asked with.
+/// A fault of a provider's file.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum FileError {
     #[error("could not read {}: {source}", path.display())]
@@ -39,14 +39,14 @@ pub(crate) enum FileError {
     NotRead { path: PathBuf },
 }
 
-/// A file's bytes, and which it is.
+/// A file's bytes and path.
 pub(crate) struct Contents {
     path: PathBuf,
     bytes: Vec<u8>,
 }
 
 impl Contents {
-    /// What was read of a file, if it is not too long.
+    /// The content of a file, if it is not too long.
     pub(crate) fn new(path: &Path, read: io::Result<Vec<u8>>) -> Result<Self, FileError> {
         let path = path.to_owned();
         match read {
@@ -56,7 +56,7 @@ impl Contents {
         }
     }
 
-    /// The one line that it has.
+    /// The only line of the file.
     fn line(&self, what: &'static str) -> Result<&str, FileError> {
         let text = std::str::from_utf8(&self.bytes).map(|text| text.trim_end_matches(['\r', '\n'])).unwrap_or_default();
         let is_line = !text.is_empty() && !text.chars().any(char::is_control);
@@ -64,7 +64,7 @@ impl Contents {
     }
 }
 
-/// Reads a file of the machine's.
+/// Reads a file of this machine.
 pub(crate) fn read(path: &Path) -> Result<Contents, FileError> {
     let mut bytes = Vec::new();
     let read = fs::File::open(path).and_then(|file| file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes));
@@ -103,7 +103,7 @@ impl Named {
         Ok(roots(self.contents(path)?)?)
     }
 
-    /// Adds all that was found to a digest.
+    /// Adds the content of all files to a digest.
     pub(crate) fn digest(&self, digest: &mut Sha256) {
         for (path, found) in &self.0 {
             digest.update(Sha256::digest(path.as_os_str().as_encoded_bytes()));
@@ -126,7 +126,7 @@ fn header(credentials: &Credentials, contents: &Contents) -> Result<HeaderValue,
 }
 
 impl Credentials {
-    /// Where the administrator's file names it.
+    /// The field of the administrator's file that contains it.
     pub(crate) fn field(&self) -> &'static str {
         match self {
             Self::Basic { .. } => "basicAuth.passwordFile",
@@ -134,7 +134,7 @@ impl Credentials {
         }
     }
 
-    /// The file that the secret is in.
+    /// The file with the secret.
     pub(crate) fn file(&self) -> Option<&Path> {
         match self {
             Self::None => None,

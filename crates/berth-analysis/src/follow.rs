@@ -1,4 +1,4 @@
-//! The providers of a file that is followed while they are asked.
+//! The providers of a file that is reloaded during use.
 
 use crate::{
     ANSWER_WITHIN, client,
@@ -20,7 +20,7 @@ use tokio::task::spawn_blocking;
 
 /// The providers of a file, with the contents of the files that it names.
 ///
-/// [`FileProviders::follow`] replaces all of it as one. A query in progress ends with the providers of its beginning.
+/// [`FileProviders::follow`] replaces everything at once. A query in progress continues with its former providers.
 #[derive(Debug)]
 pub struct FileProviders {
     path: PathBuf,
@@ -29,10 +29,10 @@ pub struct FileProviders {
 }
 
 impl FileProviders {
-    /// Reads the file, and those that it names.
+    /// Reads the file and the files in it.
     ///
     /// # Errors
-    /// What is wrong with it; of several faults, all.
+    /// The faults of the file, all at once.
     pub fn open(path: &Path) -> Result<Self, OpenError> {
         let found = Found::read(path);
         let seen = Seen::new(found.digest());
@@ -44,10 +44,10 @@ impl FileProviders {
         loop {
             clock.sleep_until(clock.now() + READ_INTERVAL).await;
             let looking = Arc::clone(&self);
-            // It may be a file that another machine has.
+            // The file may be on a network file system, so reading can block.
             match spawn_blocking(move || looking.reload()).await.map_err(tokio::task::JoinError::try_into_panic) {
                 Ok(()) => (),
-                // As in any other task.
+                // A panic continues, as in any other task.
                 Err(Ok(panic)) => std::panic::resume_unwind(panic),
                 // The process ends.
                 Err(Err(_)) => return,
@@ -65,7 +65,7 @@ impl FileProviders {
             todo @ (Do::Try | Do::Report) => match found.providers() {
                 Ok(known) => {
                     *lock(&self.used) = Arc::new(known);
-                    // A user who has seen that it is unusable must see that it is usable again, so this has the same level.
+                    // A user who saw the message about the faulty file must also see this one, so it has the same level.
                     if seen.taken(digest) {
                         tracing::warn!("{file}: fixed and reloaded: berth uses its analysis providers from now on");
                     } else {
@@ -98,7 +98,7 @@ impl Providers for FileProviders {
     }
 }
 
-/// What it guards is whole at every moment.
+/// The guarded data is consistent at every moment.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,4 +1,4 @@
-//! For the fuzz target: what of this crate reads bytes of others.
+//! For the fuzz target: the code of this crate that parses untrusted bytes.
 
 use crate::{
     answer, client,
@@ -20,25 +20,25 @@ fn kind(is_webhook: bool) -> Kind {
     if is_webhook { Kind::Webhook } else { Kind::Prometheus }
 }
 
-/// What becomes of a body.
+/// Parses a body.
 ///
 /// # Errors
-/// A word.
+/// The reason as a word.
 pub fn body(is_webhook: bool, body: &[u8]) -> Result<Answer, NoAnswer> {
     answer::read(kind(is_webhook), body)
 }
 
-/// What becomes of all that a connection brings, head and body.
+/// Parses everything from a connection, head and body.
 ///
 /// # Errors
-/// A word.
+/// The reason as a word.
 pub async fn connection(is_webhook: bool, brought: impl AsyncRead + Unpin) -> Result<Answer, NoAnswer> {
     let request = Request::post("/").body(Full::default()).map_err(|_| NoAnswer::Unreachable)?;
     let body = client::exchange(Answering { brought, is_asked: false, reader: None }, request).await?;
     answer::read(kind(is_webhook), &body)
 }
 
-/// A server that answers when it has been asked: what comes before that belongs to no request, and is no answer.
+/// A server that answers after the request. Earlier bytes belong to no request, and are no answer.
 struct Answering<R> {
     brought: R,
     is_asked: bool,
@@ -73,7 +73,7 @@ impl<R: Unpin> AsyncWrite for Answering<R> {
     }
 }
 
-/// How many providers an administrator's file has where each file that it names has these contents.
+/// The number of providers in an administrator's file, if each file in it has these contents.
 ///
 /// # Errors
 /// As [`OpenError`](crate::OpenError) describes.

@@ -1,7 +1,7 @@
-//! Asks the providers of analyses: Prometheus and webhooks, as the administrator's file names them.
+//! Queries the providers of analyses: Prometheus and webhooks in the administrator's file.
 //!
-//! What users write (a provider's name and a query) chooses among those and is sent as data; it never becomes part of an address. What is answered leaves this crate as a
-//! number or as one of a few words ([`NoAnswer`]), whatever came.
+//! Users write only a provider's name and a query. The name selects one of the providers, and the query is sent as data: it never becomes
+//! part of an address. An answer leaves this crate only as a number or as an enum case ([`NoAnswer`]), whatever its content.
 
 mod address;
 mod answer;
@@ -18,5 +18,5 @@ pub use follow::FileProviders;
 
 use std::time::Duration;
 
-/// How long one attempt may take, from the lookup of the name to the last byte of the answer.
+/// The timeout of one attempt, from the DNS lookup to the last byte of the answer.
 pub const ANSWER_WITHIN: Duration = Duration::from_secs(5);

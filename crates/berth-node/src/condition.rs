@@ -1,8 +1,8 @@
-//! What is read of a condition.
+//! The fields that are read of a condition.
 
 use serde::Deserialize;
 
-/// A condition of a pod or a node, as the wire has it.
+/// A condition of a pod or a node in the wire's form.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct WireCondition {

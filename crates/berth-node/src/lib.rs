@@ -1,7 +1,8 @@
-//! A scheduler and simulated nodes: pods get a place, start, crash, stop, as a kubelet would report it, without a container engine.
+//! A scheduler and simulated nodes: pods are bound, start, crash and stop, with the statuses of a kubelet, but without a container engine.
 //!
-//! Both halves decide in plain structs that are given the time ([`scheduler::Board`], [`kubelet::PodStage`], [`kubelet::step`]) and act through
-//! [`berth_controllers::Cluster`] in a small loop. What a pod does is data: the node's defaults and the pod's `sim.berth.dev/…` annotations.
+//! Both parts decide in plain structs that take the time as a parameter ([`scheduler::Board`], [`kubelet::PodStage`], [`kubelet::step`]),
+//! and act through [`berth_controllers::Cluster`] in a small loop. The behavior of a pod is data: the node's defaults and the pod's
+//! `sim.berth.dev/…` annotations.
 
 mod about;
 mod condition;

@@ -1,27 +1,27 @@
-//! Amounts of what pods ask for and nodes have.
+//! The requests of pods and the capacity of nodes.
 
 use berth_api::{k8s_openapi::apimachinery::pkg::api::resource::Quantity as WireQuantity, quantity::Quantity};
 use std::collections::BTreeMap;
 
-/// Amounts by resource name: `cpu` in thousandths of a core, everything else in its own unit (`memory` in bytes). A name that is missing is 0.
+/// Amounts by resource name: `cpu` in millicores, all others in their own units (`memory` in bytes). A missing name is 0.
 ///
-/// What nearly every pod and node names has a place of its own: every pod that is placed is compared with every node.
+/// The most common names are in an array, because each scheduled pod is compared with every node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Amounts {
     /// Of [`COMMON`], in that order.
     common: [i64; COMMON.len()],
-    /// Of all other names; none is 0.
+    /// All other names. No value is 0.
     others: BTreeMap<String, i64>,
 }
 
-/// The names that have a place.
+/// The names in the array.
 const COMMON: [&str; 4] = ["cpu", "memory", "ephemeral-storage", "pods"];
 
-/// As the wire has them.
+/// Amounts in the wire's form.
 pub(crate) type WireAmounts = BTreeMap<String, WireQuantity>;
 
 impl Amounts {
-    /// Reads the wire's quantities. One that cannot be parsed counts as 0: validation let no such pod in.
+    /// Converts the wire's quantities. A quantity that cannot be parsed counts as 0. Validation rejects such pods.
     #[must_use]
     pub fn from_wire(wire: &WireAmounts) -> Self {
         let amount = |name: &str, quantity: &WireQuantity| match quantity.0.parse::<Quantity>() {
@@ -34,31 +34,31 @@ impl Amounts {
         amounts
     }
 
-    /// How much of one resource.
+    /// The amount of one resource.
     #[must_use]
     pub fn get(&self, name: &str) -> i64 {
         place(name).map_or_else(|| self.others.get(name).copied().unwrap_or(0), |place| self.common[place])
     }
 
-    /// Thousandths of a core.
+    /// The cpu in millicores.
     #[must_use]
     pub fn cpu(&self) -> i64 {
         self.common[0]
     }
 
-    /// Bytes of memory.
+    /// The memory in bytes.
     #[must_use]
     pub fn memory(&self) -> i64 {
         self.common[1]
     }
 
-    /// Every resource of which there is an amount other than 0.
+    /// Every resource with an amount other than 0.
     pub fn iter(&self) -> impl Iterator<Item = (&str, i64)> {
         let common = COMMON.into_iter().zip(self.common).filter(|(_, amount)| *amount != 0);
         common.chain(self.others.iter().map(|(name, amount)| (name.as_str(), *amount)))
     }
 
-    /// Those of these amounts that are more than `has` less `used`.
+    /// Those of these amounts that exceed `has` minus `used`.
     pub fn beyond(&self, has: &Self, used: &Self) -> impl Iterator<Item = (&str, i64)> {
         let is_short = |place: usize| self.common[place] > 0 && has.common[place] - used.common[place] < self.common[place];
         let common = (0..COMMON.len()).filter(move |place| is_short(*place)).map(|place| (COMMON[place], self.common[place]));
@@ -66,12 +66,12 @@ impl Amounts {
         common.chain(others.filter(|(name, wanted)| *wanted > 0 && has.get(name) - used.get(name) < *wanted))
     }
 
-    /// Adds another's amounts.
+    /// Adds the other amounts.
     pub fn add(&mut self, other: &Self) {
         self.combine(other, i64::saturating_add);
     }
 
-    /// Takes another's amounts away.
+    /// Subtracts the other amounts.
     pub fn subtract(&mut self, other: &Self) {
         self.combine(other, i64::saturating_sub);
     }
@@ -100,7 +100,7 @@ impl Amounts {
     }
 }
 
-/// Where the amount of this resource is, if its name is a common one.
+/// The index of this resource, if it is a common one.
 fn place(name: &str) -> Option<usize> {
     COMMON.iter().position(|common| *common == name)
 }

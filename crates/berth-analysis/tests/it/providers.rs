@@ -1,4 +1,4 @@
-//! Providers on sockets of this machine: what is sent to whom, and what becomes of answers that are late, long, elsewhere or wrong.
+//! Providers on sockets of this machine: the requests that they receive, and the results of late, long, redirected or wrong answers.
 
 use berth_analysis::{ANSWER_BYTES_MAX, ANSWER_WITHIN, FileProviders};
 use berth_controllers::analysis::Providers;
@@ -25,18 +25,18 @@ use tokio::{
 };
 use tokio_rustls::TlsAcceptor;
 
-/// What a stub does once it has read a request.
+/// The action of a stub after it has read a request.
 #[derive(Clone)]
 enum Does {
-    /// Sends this.
+    /// Sends this text.
     Answers(String),
-    /// Sends this, and then nothing, indefinitely.
+    /// Sends this text, and then nothing, indefinitely.
     Hangs(String),
-    /// Sends this when the test permits it.
+    /// Sends this text when the test permits it.
     Waits(String, Arc<Semaphore>),
 }
 
-/// A server that does one thing, and notes what it was sent.
+/// A server with one action, which records its requests.
 struct Stub {
     address: SocketAddr,
     seen: watch::Sender<Vec<String>>,
@@ -69,7 +69,7 @@ impl Stub {
         self.seen.borrow().clone()
     }
 
-    /// Waits until it was sent something.
+    /// Waits until it has received a request.
     async fn seen_one(&self) {
         self.seen.subscribe().wait_for(|seen| !seen.is_empty()).await.expect("the stub is there");
     }
@@ -123,7 +123,7 @@ fn question(provider: &str) -> Question {
     }
 }
 
-/// A folder with a file of providers, each a line.
+/// A folder with a file of providers, one in each line.
 struct Site(TempDir);
 
 impl Site {
@@ -152,7 +152,7 @@ impl Site {
         (providers, clock)
     }
 
-    /// What was logged of this folder.
+    /// The logged warnings about this folder.
     fn warnings(&self) -> Vec<String> {
         let folder = self.0.path().display().to_string();
         let log = LOG.0.lock().expect("nobody panics");
@@ -160,7 +160,7 @@ impl Site {
     }
 }
 
-/// A clock on which each sleep ends when a test ends it.
+/// A clock whose sleeps end when the test ends them.
 struct Turned {
     sleeps: watch::Sender<u64>,
     turns: Arc<Semaphore>,
@@ -186,7 +186,7 @@ impl Clock for Turned {
 }
 
 impl Turned {
-    /// Ends one sleep, and waits until who slept has looked and sleeps again.
+    /// Ends one sleep, and waits until the sleeper has reloaded the files and sleeps again.
     async fn advance(&self) {
         let mut sleeps = self.sleeps.subscribe();
         let before = *sleeps.wait_for(|sleeps| 0 < *sleeps).await.expect("the clock is there");
@@ -195,7 +195,7 @@ impl Turned {
     }
 }
 
-/// All that this process logs.
+/// All logs of this process.
 struct Log(Mutex<Vec<u8>>);
 
 impl io::Write for &Log {
@@ -310,7 +310,7 @@ async fn who_is_slow_is_left_in_time_whatever_has_come_by_then() {
     }
 }
 
-/// An authority, and a server that it vouches for under this name.
+/// A certificate authority, and a server with a certificate of it for this name.
 fn authority(name: &str) -> (String, TlsAcceptor) {
     let mut params = CertificateParams::default();
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -435,7 +435,7 @@ async fn a_file_that_has_become_invalid_keeps_the_old_providers_and_is_reported_
     told.push(mended.to_owned());
     assert_eq!((site.warnings(), asked(&providers, "gate").await), (told.clone(), Ok(1.0)));
 
-    // A file that it names.
+    // A file in the configuration.
     fs::remove_file(site.0.path().join("token")).expect("it was there");
     for _ in 0..3 {
         clock.advance().await;

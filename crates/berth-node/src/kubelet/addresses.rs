@@ -1,12 +1,12 @@
-//! Addresses of pods: each its own while it is there.
+//! IP addresses of pods: each is unique while its pod exists.
 
 use std::{collections::BTreeSet, net::Ipv4Addr};
 
-/// The first address given out; 4 million follow.
+/// The first allocated address; 4 million follow.
 const FIRST: u32 = Ipv4Addr::new(10, 64, 0, 1).to_bits();
 const LAST: u32 = Ipv4Addr::new(10, 127, 255, 254).to_bits();
 
-/// Which addresses are taken. Gives them out in turn, so that one is not seen again soon after its pod is gone.
+/// The allocated addresses. Allocation is cyclic, so that an address is not reused soon after its pod is deleted.
 #[derive(Debug)]
 pub(super) struct Addresses {
     taken: BTreeSet<u32>,
@@ -20,7 +20,7 @@ impl Default for Addresses {
 }
 
 impl Addresses {
-    /// An address that no pod has.
+    /// Allocates an unused address.
     pub(super) fn take(&mut self) -> String {
         while !self.taken.insert(self.next) {
             self.advance();
@@ -30,14 +30,14 @@ impl Addresses {
         address.to_string()
     }
 
-    /// Notes an address that a pod has already.
+    /// Records an address that a pod already has.
     pub(super) fn note(&mut self, address: &str) {
         if let Ok(address) = address.parse::<Ipv4Addr>() {
             self.taken.insert(address.to_bits());
         }
     }
 
-    /// Gives an address back.
+    /// Releases an address.
     pub(super) fn give_back(&mut self, address: &str) {
         if let Ok(address) = address.parse::<Ipv4Addr>() {
             self.taken.remove(&address.to_bits());

@@ -1,4 +1,4 @@
-//! The simulated nodes' loop: pods come in by the cache, stages move on by the clock, statuses and deletions go to the cluster.
+//! The simulated nodes' loop: the cache reports pods, the clock advances stages, and statuses and deletions are written to the cluster.
 
 use super::{
     behavior::Behavior,
@@ -36,17 +36,17 @@ use std::{
     time::Duration,
 };
 
-/// How many pods are worked on at once: what fills a group commit.
+/// How many pods are processed at once: enough to fill a group commit.
 const WORKERS: usize = 64;
 
 /// `ContainerCreating` is reported only if it lasts this long: a shorter stage would be a write that no user sees.
 const SHORTEST_REPORTED: Duration = Duration::from_millis(50);
 
-/// In a plan it is reported only where the containers take so long that a user would ask for the reason. No decision depends on it, and it was a sixth
-/// of all writes.
+/// In a forecast it is reported only if the containers take so long that a user would ask for the reason. No decision depends on it, and it
+/// was a sixth of all writes.
 const SHORTEST_PLANNED: Duration = Duration::from_secs(30);
 
-/// What each pod does on its node.
+/// The behavior of each pod on its node.
 pub type Habits = Box<dyn Fn(&KubeletPod) -> Behavior + Send + Sync>;
 
 /// All simulated nodes of a cluster.
@@ -55,9 +55,9 @@ pub struct Nodes {
     pub(super) env: Env,
     pub(super) count: u32,
     pub(super) shape: NodeShape,
-    /// The nodes of another cluster, by name; `None`: `count` nodes of the shape.
+    /// The nodes of another cluster, by name. `None` for `count` nodes of the shape.
     foreign: Option<BTreeMap<String, u32>>,
-    /// How long `ContainerCreating` lasts at least where it is reported.
+    /// The minimum duration of a reported `ContainerCreating`.
     shortest_reported: Duration,
     recorder: Recorder,
     habits: Habits,
@@ -102,7 +102,7 @@ impl Nodes {
         let (env, own) = (env.clone(), Arc::clone(&nodes));
         let spawner = Arc::clone(&env.spawner);
         let work = async move {
-            // Only then all addresses that pods have are known as taken.
+            // Only then are all addresses of pods known as allocated.
             pods.synced().await;
             own.volumes.synced().await;
             own.queue.start(&env, "node", WORKERS, &own);
@@ -115,8 +115,8 @@ impl Nodes {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Reports pods again that others reported as not ready while the node was considered lost. Call it with each heartbeat, and not at once: the node
-    /// must be considered well first, or the two would contradict each other without end.
+    /// Reports pods again that another client reported as not ready while the node was considered lost. Call it with each heartbeat, and
+    /// not at once: the node must be considered healthy first, or the two would contradict each other indefinitely.
     pub(super) fn insist(&self) {
         let contradicted = self.held().take_contradicted();
         contradicted.into_iter().for_each(|uid| self.queue.add(uid));
@@ -149,7 +149,7 @@ impl Nodes {
         users.into_iter().for_each(|uid| self.queue.add(uid));
     }
 
-    /// Has the pods tried again that wait for this ConfigMap or Secret.
+    /// Retries the pods that wait for this ConfigMap or Secret.
     pub(super) fn wake_waiting(&self, resource: &GroupResource, key: &ObjectKey) {
         let waiting = self.held().waiting_for(resource, key);
         waiting.into_iter().for_each(|uid| self.queue.add(uid));
@@ -174,7 +174,7 @@ impl Nodes {
             Due::LetGo(report) => self.let_go(&report).await,
         };
         match (done, again) {
-            // It is another version than what was decided by, or another pod of that name: the cache will show it.
+            // The pod has another version than the one of the decision, or is another pod of that name. The cache will report it.
             (Err(ClusterError::Conflict(_)), _) => ReconcileResult::Failed,
             // The pod was deleted: the cache will report it.
             (Ok(()) | Err(ClusterError::NotFound(_)), Some(at)) => ReconcileResult::Again(at),
@@ -186,7 +186,7 @@ impl Nodes {
         }
     }
 
-    /// Sees to it that the pod has what it needs for its next step. Where it lacks something, it stays where it is.
+    /// Ensures that the pod has what it needs for its next step. A pod that lacks something stays in its stage.
     async fn prepare(&self, uid: &Uid) -> Result<(), ClusterError> {
         let next = self.held().next_step(uid, self.env.clock.now());
         let Some((pod, step)) = next else { return Ok(()) };
@@ -210,7 +210,7 @@ impl Nodes {
         let mut found = self.sources.find(&*self.cluster, &pod.namespace, &objects).await?;
         let mut faults = references.faults(step, &pod.namespace, &found);
         if !faults.is_empty() {
-            // What changes from here on wakes the pod; what has changed before is found by the second reading.
+            // Later changes wake the pod, and the second read finds earlier ones.
             self.held().wait_for(pod, &objects);
             self.sources.wanted.notify(usize::MAX);
             let again = self.sources.find(&*self.cluster, &pod.namespace, &objects).await;
@@ -301,7 +301,7 @@ impl Nodes {
         }
     }
 
-    /// As a kubelet: of the first init container whose image is missing, or else of each container whose is.
+    /// As a kubelet, reports the first init container whose image is missing, otherwise each container whose image is.
     fn report_pull_failing(&self, pod: &KubeletPod, backs_off: bool) {
         let missing = &self.shape.missing_images;
         let first = pod.init_containers.iter().find(|container| missing.fails(pod, container));
@@ -318,7 +318,7 @@ impl Nodes {
         }
     }
 
-    /// As a kubelet, whenever it has tried.
+    /// As a kubelet, reports after each attempt.
     fn report_faults(&self, pod: &KubeletPod, step: Step, faults: &Faults) {
         for (name, message) in faults {
             match step {

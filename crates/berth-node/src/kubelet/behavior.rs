@@ -1,4 +1,4 @@
-//! What a simulated pod does, as data: the node's defaults, overridden by the pod's annotations.
+//! The behavior of a simulated pod, as data: the node's defaults, overridden by the pod's annotations.
 
 use super::{images::MissingImages, view::KubeletPod};
 use berth_api::simulation::Failure;
@@ -8,20 +8,20 @@ use std::time::Duration;
 /// The default latencies of pods.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Latencies {
-    /// From being bound to being ready.
+    /// The time from binding to readiness.
     pub start: Duration,
-    /// From being deleted to being gone.
+    /// The time from deletion to its end.
     pub stop: Duration,
 }
 
-/// What one pod does.
+/// The behavior of one pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Behavior {
-    /// From being bound to its containers running.
+    /// The time from binding until its containers run.
     pub runs_after: Duration,
-    /// From being bound to being ready; never before it runs.
+    /// The time from binding to readiness. Never less than `runs_after`.
     pub ready_after: Duration,
-    /// From being deleted to being gone.
+    /// The time from deletion to its end.
     pub terminates_after: Duration,
     /// How it fails, if it does.
     pub fails: Option<Failure>,
@@ -34,8 +34,8 @@ pub struct Behavior {
 }
 
 impl Behavior {
-    /// What `pod` does. Without a readiness probe it is ready as soon as it runs, so that `ready-after` then delays the start of its
-    /// containers; with one it runs after the node's latency and passes the probe later.
+    /// The behavior of `pod`. Without a readiness probe it is ready as soon as it runs, so `ready-after` delays the start of its
+    /// containers. With a probe, it runs after the node's latency and passes the probe later.
     #[must_use]
     pub fn of(pod: &KubeletPod, latencies: Latencies, missing: &MissingImages) -> Self {
         let annotated = pod.annotated.as_deref();
@@ -53,15 +53,15 @@ impl Behavior {
     }
 }
 
-/// The time so much later; the last time where there is none. Annotations and statuses, which users write, can have any.
+/// Adds a duration to a time, up to the latest time. Annotations and statuses, which users write, can contain any duration.
 pub(super) fn later(at: Timestamp, by: Duration) -> Timestamp {
     at.checked_add(by).unwrap_or(Timestamp::MAX)
 }
 
-/// How long a pull that has failed is shown as such before the pod waits for the next one.
+/// How long the status reports a failed pull before the pod waits for the next one.
 pub(super) const PULL_ERROR_SHOWN: Duration = Duration::from_millis(500);
 
-/// The `tries`-th back-off of a container or of a pull: 10 s, doubling up to 5 minutes, as a kubelet's.
+/// The `tries`-th backoff of a container or of a pull: 10 s, doubling up to 5 minutes, as a kubelet's.
 pub(super) fn back_off(tries: u32) -> Duration {
     Duration::from_secs(10).saturating_mul(1 << tries.saturating_sub(1).min(5)).min(Duration::from_secs(300))
 }

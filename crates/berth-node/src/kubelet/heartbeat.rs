@@ -62,13 +62,13 @@ async fn run(nodes: &Nodes, known: &Cache<NodeView>) {
     }
 }
 
-/// Whether the cluster considers this node ready, and has no other node of its name. The node can be lost if this process was stopped for a while. A
-/// node that a user has deleted stays deleted.
+/// Whether the cluster considers this node ready, and has no other node of its name. The node can be lost if this process was stopped for a
+/// while. A node that a user has deleted is not recreated.
 fn is_known_well(known: &Cache<NodeView>, index: u32, uid: &Uid) -> bool {
     known.get(&key_of(index)).is_none_or(|node| node.ready && node.uid == *uid)
 }
 
-/// Simulated nodes of an earlier run with more nodes: they are switched off for good.
+/// Deletes simulated nodes of an earlier run with more nodes, because they will never run again.
 async fn remove_surplus(nodes: &Nodes, known: &Cache<NodeView>) {
     let simulated: Vec<Arc<NodeView>> = known.read().iter().filter(|node| node.labels.get(SIMULATED).is_some()).cloned().collect();
     let wanted: Vec<String> = (0..nodes.count).map(node::name).collect();
@@ -79,7 +79,7 @@ async fn remove_surplus(nodes: &Nodes, known: &Cache<NodeView>) {
     }
 }
 
-/// Makes the node known and well; gives its uid. What cannot be written now is tried again with the next renewal.
+/// Registers the node as healthy, and returns its uid. A failed write is retried with the next renewal.
 async fn register(nodes: &Nodes, index: u32, now: Timestamp) -> Option<(u32, Uid)> {
     match try_register(nodes, index, now).await {
         Ok(uid) => Some((index, uid)),
@@ -97,7 +97,8 @@ async fn try_register(nodes: &Nodes, index: u32, now: Timestamp) -> Result<Uid, 
         None => nodes.cluster.create(Box::new(node::object(index, &nodes.shape, now))).await?,
     };
     let found = Node::decode_json(&found.json).map_err(|error| ClusterError::Refused(error.to_string()))?;
-    // A create keeps no status, and a node that was there may have had another shape. The taint first: that patch is for this version.
+    // A create ignores the status, and an existing node may have had another shape. The taint comes first, because its patch is for this
+    // version.
     let patches = [node::retaint(&nodes.shape, &found), node::relabel(index, &nodes.shape, &found)];
     for patch in patches.into_iter().flatten() {
         nodes.cluster.patch(NODES, &key, None, patch).await?;

@@ -1,4 +1,4 @@
-//! The pods that the nodes hold: where each is, what it waits for, and what is to be done for it now.
+//! The pods on the nodes: the stage of each one, what it waits for, and its due work.
 
 use super::{
     addresses::Addresses,
@@ -20,11 +20,11 @@ use std::{
 
 #[derive(Default)]
 pub(super) struct Held {
-    /// Boxed: the places in a map are never all taken.
+    /// Boxed, because the map always has unused slots.
     pods: Lookup<Uid, Box<HeldPod>>,
     /// Pods whose volumes are not mounted, by claim.
     mounting: BTreeMap<ObjectKey, BTreeSet<Uid>>,
-    /// Pods that wait for a ConfigMap or a Secret, by what they wait for.
+    /// Pods that wait for a ConfigMap or a Secret, by that object.
     waiting: BTreeMap<(GroupResource, ObjectKey), BTreeSet<Uid>>,
     /// Pods that were reported ready, and are not ready in a newer version.
     contradicted: BTreeSet<Uid>,
@@ -37,52 +37,52 @@ struct HeldPod {
     node: u32,
     behavior: Behavior,
     stage: PodStage,
-    /// Which stage of the pod it is, counted from the first.
+    /// The number of the stage, counted from the first.
     number: u32,
-    /// The number of the stage that the pod's status reports; `None`: unknown, so it is written.
+    /// The number of the stage in the pod's status. `None` if it is unknown, so it is written.
     reported: Option<u32>,
-    /// What to report of its containers with the next status.
+    /// The container events to report with the next status.
     news: Vec<News>,
-    /// Whether the status is written in any case: something else in it is to change.
+    /// Whether the status must be written in any case, because another part of it changes.
     is_stale: bool,
     address: Option<Box<str>>,
-    /// What it found in its volumes.
+    /// The content of its volumes.
     contents: Contents,
-    /// Why it does not go on.
+    /// Why it does not continue.
     waits: Option<Box<Waits>>,
 }
 
-/// What a pod waits for that it references.
+/// The references that a pod waits for.
 struct Waits {
     step: Step,
     faults: Faults,
     objects: BTreeSet<Referenced>,
     /// How often the step was tried.
     tries: u32,
-    /// When it is tried again, whatever becomes of the objects.
+    /// When it is tried again, whatever happens to the objects.
     again_at: Timestamp,
 }
 
-/// What is to be done for one pod now.
+/// The due work of one pod.
 pub(super) enum Due {
     Nothing,
     Report(Report),
-    /// It was active for too long: its stage is that with its containers stopped.
+    /// It was active for too long. Its stage has stopped containers.
     EndIt(Report),
     LetGo(Report),
 }
 
-/// How much of one pod waits to be reported. While the server is away, containers go on to crash.
+/// The maximum number of unreported events of one pod. While the server is unavailable, containers continue to crash.
 const NEWS_MAX: usize = 256;
 
-/// What happened to a container, by its index, init containers first.
+/// An event of a container, by its index, init containers first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum News {
     Started(usize),
     BacksOff(usize),
 }
 
-/// What is to be reported of a pod.
+/// The report on a pod.
 pub(super) struct Report {
     pub(super) pod: Arc<KubeletPod>,
     pub(super) stage: PodStage,
@@ -92,17 +92,17 @@ pub(super) struct Report {
     pub(super) node: u32,
     pub(super) address: Option<Box<str>>,
     pub(super) contents: Contents,
-    /// Whether the pod was not reported to be at this stage before.
+    /// Whether the pod's status did not report this stage before.
     pub(super) is_news: bool,
     /// Why containers cannot be created.
     pub(super) faults: Faults,
 }
 
 impl Held {
-    /// Takes in a version of a pod; gives whether there is something to do for it.
+    /// Applies a version of a pod. Returns whether there is work for it.
     pub(super) fn take_in(&mut self, pod: &Arc<KubeletPod>, node: u32, behavior: impl Fn() -> Behavior, now: Timestamp) -> bool {
         if pod.status.finished && pod.deletion_deadline.is_none() {
-            // Also if another client ended it: no phase follows the last.
+            // Also if another client ended it: a finished phase is final.
             self.forget(&pod.uid);
             return false;
         }
@@ -149,7 +149,8 @@ impl Held {
         }
     }
 
-    /// Returns the pods that were reported ready and that others have set to not ready since the last call. They are to be reported again.
+    /// Returns the pods that were reported ready and that other clients have set to not ready since the last call. They must be reported
+    /// again.
     pub(super) fn take_contradicted(&mut self) -> Vec<Uid> {
         let contradicted = std::mem::take(&mut self.contradicted);
         let mut again = Vec::new();
@@ -177,7 +178,7 @@ impl Held {
         self.waiting.range((resource.clone(), ObjectKey::default())..).next().is_some_and(|((found, _), _)| found == resource)
     }
 
-    /// A pod that cannot go on before it has what the step needs.
+    /// The pod and its next step, if it cannot continue without the step's objects.
     pub(super) fn next_step(&self, uid: &Uid, now: Timestamp) -> Option<(Arc<KubeletPod>, Step)> {
         let held = self.pods.get(uid)?;
         let step = next_step(&held.stage, now).filter(|step| *step == Step::Mount || held.view.reads_references)?;
@@ -189,7 +190,7 @@ impl Held {
         self.pods.get(uid).is_some_and(|held| matches!(held.stage, PodStage::Creating { .. }))
     }
 
-    /// Has the pod wait for objects, from now on. Those that change then wake it.
+    /// Makes the pod wait for objects. A change of one of them then wakes it.
     pub(super) fn wait_for(&mut self, pod: &KubeletPod, objects: &BTreeSet<Referenced>) {
         for object in objects {
             self.waiting.entry(key(&pod.namespace, object)).or_default().insert(pod.uid.clone());
@@ -222,10 +223,10 @@ impl Held {
         !is_early
     }
 
-    /// A step can be taken, as `objects` are there.
+    /// Records that a step can be taken, because `objects` exist.
     pub(super) fn release(&mut self, pod: &KubeletPod, step: Step, objects: &BTreeSet<Referenced>, now: Timestamp) {
         let uid = &pod.uid;
-        // They may be there since a moment ago, when the pod was to wait for them.
+        // The pod may have been set to wait for them just before they were created.
         self.stop_waiting(pod, objects);
         self.end_waits(uid);
         let Some(held) = self.pods.get_mut(uid).filter(|held| next_step(&held.stage, now) == Some(step)) else { return };
@@ -238,13 +239,13 @@ impl Held {
     fn end_waits(&mut self, uid: &Uid) {
         let Some(held) = self.pods.get_mut(uid) else { return };
         let Some(waits) = held.waits.take() else { return };
-        // The status that names them is to be replaced.
+        // The status that names them must be replaced.
         held.is_stale = true;
         let pod = Arc::clone(&held.view);
         self.stop_waiting(&pod, &waits.objects);
     }
 
-    /// The objects no longer wake the pod, which may be gone.
+    /// Ends the wait for the objects. The pod may be deleted.
     pub(super) fn stop_waiting(&mut self, pod: &KubeletPod, objects: &BTreeSet<Referenced>) {
         for object in objects {
             let key = key(&pod.namespace, object);
@@ -258,7 +259,7 @@ impl Held {
     }
 
     pub(super) fn mounted(&mut self, uid: &Uid, contents: Contents, now: Timestamp) {
-        // It may be terminating by now.
+        // The pod may be terminating by now.
         let Some(held) = self.pods.get_mut(uid).filter(|held| held.stage == PodStage::Mounting) else { return };
         held.set_stage(mounted(&held.behavior, now));
         held.contents = contents;
@@ -266,7 +267,7 @@ impl Held {
         self.forget_mounting(uid, &pod);
     }
 
-    /// The pod's status reports this stage.
+    /// Records that the pod's status reports this stage.
     pub(super) fn reported(&mut self, uid: &Uid, report: &Report) {
         if let Some(held) = self.pods.get_mut(uid) {
             held.reported = Some(report.number);
@@ -275,7 +276,7 @@ impl Held {
         }
     }
 
-    /// Moves a pod's stage on to `now`; gives what is to be done, and when to reconcile it again.
+    /// Advances a pod's stage to `now`. Returns the due work, and when to reconcile it again.
     pub(super) fn advance(&mut self, uid: &Uid, now: Timestamp, shortest_reported: Duration) -> (Due, Option<Timestamp>) {
         let Some(held) = self.pods.get_mut(uid) else { return (Due::Nothing, None) };
         held.step_to(now);
@@ -307,7 +308,7 @@ fn has_address(stage: &PodStage) -> bool {
 impl HeldPod {
     fn new(pod: &Arc<KubeletPod>, node: u32, behavior: Behavior, now: Timestamp) -> Self {
         let stage = begin(pod, &behavior, now);
-        // What a status shows already need not be written again.
+        // A status that already reports the stage need not be written again.
         let is_shown = matches!(pod.status.runs, Runs::AllSince(_)) && stage.lives().is_some_and(|lives| lives.last_end().is_none());
         let reported = (is_shown && matches!(stage, PodStage::Active(_))).then_some(0);
         let own = || pod.host_network.then(|| node::address(node).into());
@@ -317,7 +318,7 @@ impl HeldPod {
         Self { view, node, behavior, stage, number: 0, reported, news, is_stale, address, contents, waits: None }
     }
 
-    /// Whether something is to be done for the pod because of its new version.
+    /// Applies a new version of the pod. Returns whether there is work for it.
     fn update(&mut self, pod: &Arc<KubeletPod>, behavior: impl FnOnce() -> Behavior, now: Timestamp) -> bool {
         let shortened = pod.deletion_deadline != self.view.deletion_deadline;
         let old = std::mem::replace(&mut self.view, Arc::clone(pod));
@@ -330,17 +331,17 @@ impl HeldPod {
         if matches!(self.stage, PodStage::Gone { .. }) {
             return true;
         }
-        // What has ended by now has ended by itself.
+        // Containers that have ended by now have ended by themselves.
         self.step_to(now);
         let stage = terminating(pod, &self.behavior, self.stage.lives().cloned().map(Box::new), now);
-        // A later delete may shorten what is left, never lengthen it.
+        // A later delete may shorten the remaining time, but never lengthen it.
         if due(&self.stage).is_none_or(|at| !self.is_terminating() || due(&stage) < Some(at)) {
             self.set_stage(stage);
         }
         true
     }
 
-    /// What a pod does is settled when it comes, but for an image that could not be pulled and is another one now. Gives whether it is.
+    /// The behavior of a pod is fixed when it is bound, except if an image could not be pulled and has changed. Returns whether it has.
     fn replace_images(&mut self, old: &KubeletPod, behavior: impl FnOnce() -> Behavior, now: Timestamp) -> bool {
         if images(old).eq(images(&self.view)) {
             return false;
@@ -357,7 +358,7 @@ impl HeldPod {
         self.number = self.number.wrapping_add(1);
     }
 
-    /// Moves the stage on, up to the pod's deadline.
+    /// Advances the stage, up to the pod's deadline.
     fn step_to(&mut self, now: Timestamp) {
         let until = self.deadline().map_or(now, |deadline| deadline.min(now));
         while let Some(next) = step(&self.stage, &self.view, &self.behavior, until) {
@@ -365,7 +366,7 @@ impl HeldPod {
         }
     }
 
-    /// The next stage, with what is to be reported of it.
+    /// Enters the next stage, and collects the events to report.
     fn move_to(&mut self, next: PodStage) {
         if let PodStage::Active(lives) = &next {
             let before = self.stage.lives();
@@ -384,7 +385,7 @@ impl HeldPod {
         self.stage.outcome(&self.view, &self.behavior)
     }
 
-    /// When the pod fails if it has not ended by then.
+    /// When the pod fails if it has not ended before.
     fn deadline(&self) -> Option<Timestamp> {
         self.view.active_until().filter(|_| !self.is_terminating())
     }
@@ -393,7 +394,7 @@ impl HeldPod {
         self.outcome().is_none() && self.deadline().is_some_and(|deadline| deadline <= now)
     }
 
-    /// When there is something to do for it, if nothing else happens.
+    /// When there is work for it if nothing else happens.
     fn again_at(&self) -> Option<Timestamp> {
         let waits = self.waits.as_ref().map(|waits| waits.again_at);
         let deadline = self.deadline().filter(|_| self.outcome().is_none());
@@ -469,7 +470,7 @@ mod tests {
         (held, pod, BTreeSet::from([(CONFIG_MAPS, "settings".to_owned())]))
     }
 
-    /// Else the resource is watched, and the pod remembered, for as long as the node runs.
+    /// Otherwise the resource would be watched, and the pod remembered, as long as the node runs.
     #[test]
     fn a_pod_whose_object_comes_at_the_last_moment_or_that_goes_meanwhile_waits_for_nothing() {
         let (mut held, pod, objects) = holding();

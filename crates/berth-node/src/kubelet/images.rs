@@ -3,13 +3,13 @@
 use super::view::{ContainerView, KubeletPod};
 use berth_api::simulation::Failure;
 
-/// Which images no registry has, by patterns: `*` is any text, also with slashes in it, `?` any one character, everything else is itself. An image is
-/// compared as the pod names it.
+/// The images that no registry has, by patterns: `*` matches any text including slashes, `?` matches any one character, and all others
+/// match themselves. An image is compared as the pod names it.
 #[derive(Clone, Debug, Default)]
 pub struct MissingImages(Vec<String>);
 
 impl MissingImages {
-    /// Those that match one of `patterns`.
+    /// The images that match one of `patterns`.
     #[must_use]
     pub fn matching(patterns: Vec<String>) -> Self {
         Self(patterns)
@@ -21,13 +21,13 @@ impl MissingImages {
         is_told || self.0.iter().any(|pattern| matches(pattern, &container.image))
     }
 
-    /// Whether the pull of some image of the pod fails.
+    /// Whether the pull of any image of the pod fails.
     pub(super) fn fail_some(&self, pod: &KubeletPod) -> bool {
         pod.init_containers.iter().chain(pod.containers.iter()).any(|container| self.fails(pod, container))
     }
 }
 
-/// Whether the whole text matches. Takes at most the product of the two lengths.
+/// Whether the whole text matches. The cost is at most the product of the two lengths.
 fn matches(pattern: &str, text: &str) -> bool {
     let pattern: Vec<char> = pattern.chars().collect();
     // Whether the text read so far matches the first `n` characters of the pattern.
@@ -54,7 +54,7 @@ fn matches(pattern: &str, text: &str) -> bool {
     reached[pattern.len()]
 }
 
-/// The message of a container runtime for an image that its registry does not have.
+/// The message of a container runtime about an image that its registry does not have.
 pub(super) fn pull_error(image: &str) -> String {
     let full = full_reference(image);
     format!(
@@ -62,7 +62,7 @@ pub(super) fn pull_error(image: &str) -> String {
     )
 }
 
-/// The image with registry, repository and tag, as runtimes complete it.
+/// The image with registry, repository and tag, as runtimes expand it.
 fn full_reference(image: &str) -> String {
     let named = match image.split_once('/') {
         Some((host, _)) if host.contains(['.', ':']) || host == "localhost" => image.to_owned(),

@@ -17,8 +17,8 @@ use std::time::Duration;
 /// How long the end of a container is reported before the container is restarted or its back-off begins.
 pub(super) const END_SHOWN: Duration = Duration::from_millis(500);
 
-/// A run of this length ends the back-off of its container: the next one begins with the shortest. Source: kubernetes `pkg/kubelet/kubelet.go`,
-/// `client-go/util/flowcontrol/backoff.go`: twice the longest.
+/// A run of this length resets the backoff of its container. Source: kubernetes `pkg/kubelet/kubelet.go`,
+/// `client-go/util/flowcontrol/backoff.go`: twice the maximum.
 const BACK_OFF_RESET: Duration = Duration::from_secs(600);
 
 /// The exit code of a container that SIGKILL ends, when its grace period is over.
@@ -36,13 +36,13 @@ pub(super) struct Life {
     pub(super) state: LifeState,
     /// How often it was restarted.
     pub(super) restarts: u32,
-    /// How many of its runs count for its back-off.
+    /// How many of its runs count for its backoff.
     ends: u32,
     /// Its last run that ended.
     pub(super) last: Option<End>,
 }
 
-/// What a container does.
+/// The state of a container.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum LifeState {
     /// It was never started.
@@ -53,19 +53,19 @@ pub(super) enum LifeState {
         since: Timestamp,
         /// Whether it is ready.
         ready: bool,
-        /// When its probe passes; `None`: never, or it has passed.
+        /// When its probe passes. `None` if it never does, or has passed.
         ready_at: Option<Timestamp>,
-        /// When its run ends, and with which exit code. `None`: it runs until it is stopped.
+        /// When its run ends, with the exit code. `None` if it runs until it is stopped.
         ends: Option<(Timestamp, i32)>,
     },
     /// Its last run has ended.
     Ended {
-        /// When it is restarted, or when its back-off begins; `None`: it never runs again.
+        /// When it is restarted, or when its backoff begins. `None` if it never runs again.
         restarts_at: Option<Timestamp>,
     },
     /// It waits to be restarted.
     BackingOff {
-        /// Until when.
+        /// The end of the backoff.
         until: Timestamp,
     },
 }
@@ -78,14 +78,14 @@ pub(super) struct End {
     pub(super) code: i32,
 }
 
-/// What a container is for its pod.
+/// The role of a container in its pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Role {
-    /// It must end well before the next one starts.
+    /// It must succeed before the next one starts.
     Init,
-    /// An init container that runs beside the others, and is stopped after them.
+    /// An init container that runs beside the others and is stopped after them.
     Sidecar,
-    /// The pod ends when all of these have ended.
+    /// The pod ends when all main containers have ended.
     Main,
 }
 
@@ -120,7 +120,7 @@ impl Life {
         matches!(self.state, LifeState::Ended { restarts_at: Some(_) } | LifeState::BackingOff { .. })
     }
 
-    /// How long its next start is held back after its last end.
+    /// The backoff between its last end and its next start.
     pub(super) fn back_off(&self) -> Duration {
         if self.ends < 2 { Duration::ZERO } else { back_off(self.ends - 1) }
     }
@@ -144,7 +144,7 @@ impl Life {
     }
 }
 
-/// A pod and what it does: what decides the lives of its containers.
+/// A pod and its behavior, which determine the lives of its containers.
 #[derive(Clone, Copy)]
 pub(super) struct Habit<'a> {
     pub(super) pod: &'a KubeletPod,
@@ -174,7 +174,7 @@ impl Habit<'_> {
         own.unwrap_or(self.pod.restart_policy)
     }
 
-    /// Whether a container is restarted that has ended with this code.
+    /// Whether a container that ended with this code is restarted.
     ///
     /// Source: kubernetes `pkg/api/v1/pod/util.go`, `ContainerShouldRestart`.
     fn restarts(&self, index: usize, code: i32) -> bool {
@@ -183,7 +183,7 @@ impl Habit<'_> {
             return true;
         }
         match (self.restart_policy(index), self.role(index)) {
-            // It has done its work.
+            // An init container that succeeded is not restarted.
             (_, Role::Init) if code == 0 => false,
             (RestartPolicy::Always, _) => true,
             (RestartPolicy::OnFailure, _) => code != 0,
@@ -191,7 +191,7 @@ impl Habit<'_> {
         }
     }
 
-    /// How long a run takes after so many restarts, and its exit code. `None`: it runs until it is stopped.
+    /// The duration of a run after this many restarts, with its exit code. `None` if it runs until it is stopped.
     fn run(&self, index: usize, restarts: u32) -> Option<(Duration, i32)> {
         let (name, role) = (self.container(index)?.name.as_str(), self.role(index));
         if role == Role::Main && self.behavior.fails == Some(Failure::CrashLoopBackOff) {
@@ -223,7 +223,7 @@ impl Habit<'_> {
         takes.map(|takes| (takes, code))
     }
 
-    /// How long its readiness takes after its start. `None`: it is never ready.
+    /// The time from its start to readiness. `None` if it is never ready.
     fn ready_after(&self, index: usize) -> Option<Duration> {
         let is_probed = self.role(index) == Role::Main && self.container(index)?.readiness_probe.is_some();
         match self.behavior.fails {
@@ -234,7 +234,7 @@ impl Habit<'_> {
         }
     }
 
-    /// How long its sidecars take to stop.
+    /// The time that its sidecars take to stop.
     fn stops_within(&self) -> Duration {
         let grace = self.pod.grace_period_seconds.map_or(Duration::MAX, |seconds| Duration::from_secs(seconds.into()));
         self.behavior.terminates_after.min(grace)
@@ -242,14 +242,14 @@ impl Habit<'_> {
 }
 
 impl Lives {
-    /// The first containers start.
+    /// Starts the first containers.
     pub(super) fn start(habit: Habit<'_>, at: Timestamp) -> Self {
         let mut lives = Self(habit.roles().map(|_| Life::NEW).collect());
         lives.settle(habit, at);
         lives
     }
 
-    /// All containers run since then, each for the first time.
+    /// The lives if all containers have run since then, each for the first time.
     pub(super) fn all_running(habit: Habit<'_>, since: Timestamp, now: Timestamp) -> Self {
         let mut lives = Self(habit.roles().map(|_| Life::NEW).collect());
         for index in 0..lives.0.len() {
@@ -259,7 +259,7 @@ impl Lives {
         lives
     }
 
-    /// The lives that a status reports. What a container that ended waits for is no earlier than `now`: a node that does not run restarts nothing.
+    /// The lives in a status. Restarts are due at `now` at the earliest: a node that is down restarts nothing.
     pub(super) fn of_status(habit: Habit<'_>, written: &WrittenStatus, now: Timestamp) -> Self {
         let pod = habit.pod;
         let named = |list: &[ContainerStatus], name: &str| list.iter().find(|status| status.name == name).cloned().unwrap_or_default();
@@ -287,7 +287,7 @@ impl Lives {
         lives
     }
 
-    /// Whether none was restarted, and none of those that end the pod has ended.
+    /// Whether no container was restarted, and none that ends the pod has ended.
     pub(super) fn are_first(&self, habit: Habit<'_>) -> bool {
         let is_first = |(life, role): (&Life, Role)| life.restarts == 0 && (role == Role::Init || life.last.is_none());
         self.0.iter().zip(habit.roles()).all(is_first)
@@ -304,7 +304,7 @@ impl Lives {
         life.state = LifeState::Running { since, ready, ready_at: ready_at.filter(|_| !ready), ends };
     }
 
-    /// Runs that ended while the node did not run have ended. Their containers are restarted from now on.
+    /// Ends the runs that ended while the node was down. Their containers are restarted from now on.
     fn catch_up(&mut self, habit: Habit<'_>, now: Timestamp) {
         for index in 0..self.0.len() {
             if let LifeState::Running { since, ends: Some((at, code)), .. } = self.0[index].state
@@ -326,7 +326,7 @@ impl Lives {
         self.0.iter().filter_map(Life::starts_at).min()
     }
 
-    /// Containers whose start was held back can start from now on.
+    /// Allows delayed containers to start from now on.
     pub(super) fn release(&mut self, now: Timestamp) {
         for life in &mut self.0 {
             if let LifeState::Ended { restarts_at: Some(at) } | LifeState::BackingOff { until: at } = &mut life.state {
@@ -335,7 +335,7 @@ impl Lives {
         }
     }
 
-    /// Does what is due at `at`.
+    /// Executes everything that is due at `at`.
     pub(super) fn step(&mut self, habit: Habit<'_>, at: Timestamp) {
         for index in 0..self.0.len() {
             let life = &mut self.0[index];
@@ -388,7 +388,7 @@ impl Lives {
         life.state = LifeState::Running { since: at, ready, ready_at: ready_at.filter(|_| !ready), ends };
     }
 
-    /// Starts the containers that can start, or stops the others if the pod has done its work.
+    /// Starts the containers that can start, or stops the others if the pod has ended.
     fn settle(&mut self, habit: Habit<'_>, at: Timestamp) {
         if self.have_decided(habit) {
             return self.stop_rest(habit, at);
@@ -398,7 +398,7 @@ impl Lives {
             if waits {
                 self.run_from(habit, index, at);
             }
-            // The next one starts after this one has ended well.
+            // The next one starts after this one has succeeded.
             if habit.role(index) == Role::Init && !self.0[index].has_succeeded() {
                 return;
             }
@@ -409,7 +409,7 @@ impl Lives {
         let by = later(at, habit.stops_within());
         for life in &mut self.0 {
             match &mut life.state {
-                // A second call comes later, and leaves the first time.
+                // A second call comes later and keeps the first time.
                 LifeState::Running { ends, .. } if ends.is_none_or(|(end, _)| by < end) => {
                     *ends = Some((by, if ends.is_some() { INTERRUPTED } else { 0 }));
                 }
@@ -434,7 +434,7 @@ impl Lives {
         self.0.iter().skip(habit.pod.init_containers.len())
     }
 
-    /// How the pod ended. `None`: it has not.
+    /// How the pod ended. `None` if it has not.
     ///
     /// Source: kubernetes `pkg/kubelet/kubelet_pods.go`, `getPhase`. The status manager reports the last phase when no container runs.
     pub(super) fn outcome(&self, habit: Habit<'_>) -> Option<Outcome> {
@@ -456,7 +456,7 @@ impl Lives {
         self.0.iter().zip(habit.roles()).all(is_ready)
     }
 
-    /// Whether a container runs, and neither ends nor is ever ready.
+    /// Whether a container runs, but neither ends nor becomes ready.
     pub(super) fn are_never_ready(&self) -> bool {
         let is_never = |life: &Life| matches!(life.state, LifeState::Running { ready: false, ready_at: None, ends: None, .. });
         self.0.iter().any(is_never)
@@ -467,7 +467,7 @@ impl Lives {
         self.0.iter().filter_map(|life| life.last).map(|end| end.finished).max()
     }
 
-    /// The names of init containers that have not done their part.
+    /// The names of init containers that are not complete.
     pub(super) fn incomplete<'a>(&'a self, pod: &'a KubeletPod) -> impl Iterator<Item = &'a str> {
         let is_done = |life: &Life, container: &ContainerView| match container.is_sidecar() {
             true => life.state != LifeState::Waiting,
@@ -494,13 +494,13 @@ impl Lives {
         self.0.iter().enumerate().filter(move |(index, life)| is_new(*index, life)).map(|(index, _)| index)
     }
 
-    /// The indices of containers whose back-off has begun since `before`.
+    /// The indices of containers whose backoff has begun since `before`.
     pub(super) fn backing_off_since<'a>(&'a self, before: &'a Self) -> impl Iterator<Item = usize> + 'a {
         let backs_off = |life: &Life| matches!(life.state, LifeState::BackingOff { .. });
         self.0.iter().enumerate().filter(move |(index, life)| backs_off(life) && !backs_off(before.of(*index))).map(|(index, _)| index)
     }
 
-    /// The lives of containers that the node stops: what still runs at `at` ends then.
+    /// The lives of containers that the node stops: those that still run at `at` end then.
     #[must_use]
     pub(super) fn stopped(&self, at: Timestamp, stop: Stop) -> Self {
         let mut lives = self.clone();

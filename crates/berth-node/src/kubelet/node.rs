@@ -1,4 +1,4 @@
-//! A simulated node as an object: what it has, and that it is well.
+//! The Node object of a simulated node, which is always healthy.
 
 use super::{images::MissingImages, status::whole_seconds};
 use berth_api::{
@@ -23,32 +23,32 @@ use std::{collections::BTreeMap, str::FromStr};
 
 const NO_SCHEDULE: &str = "NoSchedule";
 
-/// The label by which simulated nodes are known.
+/// The label of simulated nodes.
 pub(super) const SIMULATED: &str = "berth.dev/simulated-node";
 
-/// The taint of simulated nodes beside real ones: nothing runs there, so a pod that does not tolerate it must not count as running.
+/// The taint of simulated nodes beside real ones. Nothing runs there, so a pod that does not tolerate it must not count as running.
 pub(super) const SIMULATED_TAINT: &str = "berth.dev/simulated";
 
-/// How long a lease holds; it is renewed four times as often.
+/// The duration of a lease, which is renewed four times as often.
 pub(super) const LEASE_SECONDS: i32 = 40;
 
-/// What simulated nodes have, and what is around them.
+/// The resources and properties of simulated nodes.
 #[derive(Clone, Debug)]
 pub struct NodeShape {
     /// Quantities by the names of the resources.
     pub resources: BTreeMap<String, String>,
     /// Labels of every node.
     pub labels: BTreeMap<String, String>,
-    /// The zones that nodes are in, in turn; none: in no zone.
+    /// The zones of the nodes, in turn. Without zones, nodes are in none.
     pub zones: Vec<Zone>,
-    /// Images that they cannot pull.
+    /// Images that the nodes cannot pull.
     pub missing_images: MissingImages,
     /// Whether they have the taint `berth.dev/simulated=true:NoSchedule`.
     pub is_tainted: bool,
 }
 
 impl NodeShape {
-    /// Nodes with so many cores and so much memory, both quantities, that take so many pods, with much ephemeral storage.
+    /// The shape of nodes with so much cpu and memory (quantities) and room for so many pods, with ample ephemeral storage.
     #[must_use]
     pub fn new(cpu: &str, memory: &str, pods: u32) -> Self {
         let resources = [("cpu", cpu), ("memory", memory), ("pods", &pods.to_string()), ("ephemeral-storage", EPHEMERAL_STORAGE)];
@@ -61,7 +61,7 @@ impl NodeShape {
         }
     }
 
-    /// The taint that keeps all pods away, if the nodes have it.
+    /// The taint that repels all pods, if the nodes have it.
     fn taint(&self) -> Option<Taint> {
         let taint = || Taint {
             key: SIMULATED_TAINT.to_owned(),
@@ -72,7 +72,7 @@ impl NodeShape {
         self.is_tainted.then(taint)
     }
 
-    /// The labels of a node: those that a kubelet gives it, its zone's, its shape's.
+    /// The labels of a node: those of a kubelet, its zone and its shape.
     fn labels_of(&self, index: u32) -> BTreeMap<String, String> {
         let name = name(index);
         let own = [
@@ -94,7 +94,7 @@ impl NodeShape {
     }
 }
 
-/// More than pods ask for that do not mean to be refused.
+/// More than a realistic pod requests.
 const EPHEMERAL_STORAGE: &str = "1Ti";
 
 /// A zone of the cluster: `eu-1a`, or with its region `eu-1/eu-1a`.
@@ -204,13 +204,13 @@ pub(super) fn name(index: u32) -> String {
     format!("node-{index}")
 }
 
-/// The node's address; pods have theirs elsewhere.
+/// The node's address, outside the pods' range.
 pub(super) fn address(index: u32) -> String {
     let [_, high, middle, low] = index.saturating_add(1).to_be_bytes();
     format!("10.{}.{middle}.{low}", high.saturating_add(1))
 }
 
-/// The node as it registers.
+/// The node at its registration.
 pub(super) fn object(index: u32, shape: &NodeShape, now: Timestamp) -> Node {
     let (name, labels) = (name(index), shape.labels_of(index));
     Node {
@@ -229,13 +229,13 @@ pub(super) fn object(index: u32, shape: &NodeShape, now: Timestamp) -> Node {
     }
 }
 
-/// The keys, as the annotation has them.
+/// The keys in the annotation's form.
 fn shaped(labels: &BTreeMap<String, String>) -> String {
     labels.keys().map(String::as_str).collect::<Vec<_>>().join(",")
 }
 
-/// A merge patch that gives a node that is there the labels of its shape, and takes those off that it had by an earlier one. `None`: it has them. Labels that
-/// others have put on it stay.
+/// A merge patch that gives an existing node the labels of its shape, and removes those of an earlier shape. `None` if there is nothing to
+/// change. Labels of other writers remain.
 pub(super) fn relabel(index: u32, shape: &NodeShape, found: &Node) -> Option<Value> {
     let wanted = shape.labels_of(index);
     let (labels, annotations) = (found.metadata.labels.clone().unwrap_or_default(), found.metadata.annotations.clone().unwrap_or_default());
@@ -248,8 +248,8 @@ pub(super) fn relabel(index: u32, shape: &NodeShape, found: &Node) -> Option<Val
         .then(|| json!({"metadata": {"uid": found.metadata.uid, "labels": changes, "annotations": {BERTH_NODE_LABELS: keys}}}))
 }
 
-/// A merge patch that gives a node that exists the taint of its shape, or removes it. `None`: the node is as it should be. Other taints stay: the patch is for
-/// this version of the node only.
+/// A merge patch that adds or removes the taint of the shape on an existing node. `None` if there is nothing to change. Other taints
+/// remain: the patch is for this version of the node only.
 pub(super) fn retaint(shape: &NodeShape, found: &Node) -> Option<Value> {
     let before: Vec<Taint> = found.spec.as_ref().and_then(|spec| spec.taints.clone()).unwrap_or_default();
     let others = before.iter().filter(|taint| taint.key != SIMULATED_TAINT).cloned();

@@ -1,4 +1,4 @@
-//! The ConfigMaps and Secrets that a pod references, and what is wrong where one of them is missing. In the kubelet's words.
+//! The ConfigMaps and Secrets that a pod references, and the kubelet's messages about missing ones.
 
 use berth_api::{
     decode::from_json,
@@ -13,37 +13,37 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// An object that a pod references, in the pod's namespace.
 pub(super) type Referenced = (GroupResource, String);
-/// What is known of the objects that a pod references. An object that is not in it counts as there, with every key.
+/// The known state of the objects that a pod references. Any other object counts as existing, with every key.
 pub(super) type FoundObjects = BTreeMap<Referenced, Found>;
-/// Messages by the volumes, or by the containers, that cannot be made.
+/// Messages by the volumes that cannot be mounted, or by the containers that cannot be created.
 pub(super) type Faults = BTreeMap<String, String>;
 
-/// What is known of one object.
+/// The state of one object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Found {
     /// It exists, and has these keys.
     Keys(BTreeSet<String>),
     /// It does not exist.
     Missing,
-    /// The node may not read it, in the server's words.
+    /// The node may not read it. Contains the server's message.
     Refused(String),
 }
 
-/// What a node does next for a pod that references objects.
+/// The next step of a node for a pod with references.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Step {
-    /// It mounts the volumes.
+    /// Mount the volumes.
     Mount,
-    /// It creates the containers.
+    /// Create the containers.
     Create,
 }
 
-/// What a pod references. Optional references are not in it: they hold nothing.
+/// The references of a pod, without optional ones, which block nothing.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct References {
     /// By the names of the volumes that some container mounts.
     volumes: Vec<(String, Vec<Reference>)>,
-    /// By the names of the containers, init containers first. In the order in which a kubelet reads them.
+    /// By the names of the containers, init containers first, in the order in which a kubelet reads them.
     containers: Vec<(String, Vec<Reference>)>,
     pull_secrets: Vec<String>,
 }
@@ -51,7 +51,7 @@ pub(super) struct References {
 #[derive(Debug, PartialEq)]
 struct Reference {
     object: Referenced,
-    /// Keys that it must have.
+    /// The required keys.
     keys: Vec<String>,
 }
 
@@ -76,14 +76,14 @@ impl References {
         }
     }
 
-    /// The objects that a step needs, those included whose absence only is an event.
+    /// The objects that a step needs, including those whose absence is only an event.
     pub(super) fn objects(&self, step: Step) -> BTreeSet<Referenced> {
         let references = self.of(step).iter().flat_map(|(_, references)| references).map(|reference| reference.object.clone());
         let pull_secrets = self.pull_secrets.iter().filter(|_| step == Step::Create).map(|name| (SECRETS, name.clone()));
         references.chain(pull_secrets).collect()
     }
 
-    /// Which volumes cannot be mounted, or which containers cannot be created, and why. `namespace` is the pod's.
+    /// The volumes that cannot be mounted, or the containers that cannot be created, with the reasons. `namespace` is the pod's.
     ///
     /// Source: kubernetes `pkg/volume/{configmap,secret,projected}`, `pkg/kubelet/kubelet_pods.go`, `makeEnvironmentVariables`.
     pub(super) fn faults(&self, step: Step, namespace: &str, found: &FoundObjects) -> Faults {
@@ -113,7 +113,7 @@ impl References {
 }
 
 impl Reference {
-    /// One that holds the pod; `None` if it is optional.
+    /// A reference that blocks the pod. `None` if it is optional.
     fn required(resource: GroupResource, name: &str, keys: Vec<String>, optional: Option<bool>) -> Option<Self> {
         (optional != Some(true)).then(|| Self { object: (resource, name.to_owned()), keys })
     }
@@ -136,12 +136,12 @@ impl Reference {
     }
 }
 
-/// What a kubelet calls the kind in its messages.
+/// The kubelet's name of the kind in its messages.
 fn singular(resource: &GroupResource) -> &'static str {
     if *resource == SECRETS { "secret" } else { "configmap" }
 }
 
-/// Several errors as Go prints them: each text once.
+/// Joins several errors as Go prints them, each text once.
 fn aggregate(faults: Vec<String>) -> Option<String> {
     let mut distinct: Vec<String> = Vec::new();
     for fault in faults {
@@ -212,7 +212,7 @@ fn of_env(variable: &EnvVar) -> Option<Reference> {
     })
 }
 
-/// The ConfigMaps and Secrets without which a pod does not start, in its namespace.
+/// The required ConfigMaps and Secrets of a pod, in its namespace.
 #[must_use]
 pub fn required_objects(spec: PodSpec) -> BTreeSet<(GroupResource, String)> {
     let references = References::of_spec(spec);
@@ -220,7 +220,7 @@ pub fn required_objects(spec: PodSpec) -> BTreeSet<(GroupResource, String)> {
     all.map(|reference| reference.object.clone()).collect()
 }
 
-/// The keys of a ConfigMap or a Secret. Its values are not kept.
+/// The keys of a ConfigMap or a Secret. The values are dropped.
 ///
 /// # Errors
 /// It is neither.
@@ -235,7 +235,7 @@ pub(super) fn keys_of(json: &[u8]) -> Result<BTreeSet<String>, serde_json::Error
     Ok(data.into_keys().chain(binary_data.into_keys()).collect())
 }
 
-/// Where an object is that a pod of this namespace references.
+/// The key of an object that a pod of this namespace references.
 pub(super) fn key(namespace: &str, (resource, name): &Referenced) -> (GroupResource, ObjectKey) {
     (resource.clone(), ObjectKey::new(namespace, name))
 }

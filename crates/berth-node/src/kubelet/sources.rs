@@ -1,5 +1,5 @@
-//! Where nodes read the ConfigMaps and Secrets that pods reference. Nothing of them is kept: a pod that references some has them read when it needs them,
-//! and changes of that resource are watched from when a pod waits for one.
+//! Reads the ConfigMaps and Secrets that pods reference. Nothing is cached: they are read when a pod needs them, and a resource is watched
+//! only while a pod waits for one of its objects.
 
 use super::references::{Found, FoundObjects, Referenced, key, keys_of};
 use berth_controllers::{Cluster, ClusterError};
@@ -7,34 +7,34 @@ use berth_identity::{GroupResource, ObjectKey};
 use event_listener::Event;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What is known of a ConfigMap or a Secret of another cluster.
+/// The known state of a ConfigMap or a Secret of another cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum KnownObject {
     /// It exists, and has these keys.
     Keys(BTreeSet<String>),
-    /// It exists. Its keys are not known, and every one counts as there.
+    /// It exists with unknown keys, which all count as existing.
     Exists,
     /// It does not exist.
     Missing,
 }
 
-/// The ConfigMaps and Secrets of another cluster of which something is known. Others count as there, with every key.
+/// The known ConfigMaps and Secrets of another cluster. Others count as existing, with every key.
 pub type KnownObjects = BTreeMap<(GroupResource, ObjectKey), KnownObject>;
 
-/// Where nodes read.
+/// The source of a node's reads.
 pub(super) struct Sources {
     known: Option<KnownObjects>,
-    /// Is notified when a pod begins to wait.
+    /// Notified when a pod begins to wait.
     pub(super) wanted: Event,
 }
 
 impl Sources {
-    /// In the cluster.
+    /// Reads the cluster.
     pub(super) fn cluster() -> Self {
         Self { known: None, wanted: Event::new() }
     }
 
-    /// Among what is known.
+    /// Reads known objects.
     pub(super) fn known(objects: KnownObjects) -> Self {
         Self { known: Some(objects), ..Self::cluster() }
     }
@@ -63,7 +63,7 @@ impl Sources {
 }
 
 impl KnownObject {
-    /// A ConfigMap or a Secret, by its JSON.
+    /// The known state of a ConfigMap or a Secret, from its JSON.
     ///
     /// # Errors
     /// It is neither.

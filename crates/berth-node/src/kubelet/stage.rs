@@ -9,51 +9,52 @@ use super::{
 use berth_api::simulation::Failure;
 use jiff::Timestamp;
 
-/// Where a pod is on its node. Moves on only in [`step`]; never backwards, but for containers that are started again.
+/// The stage of a pod on its node. Only [`step`] advances it. It never moves back, except for restarted containers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PodStage {
-    /// Taken on, its volumes not mounted: a claim has none, or is being deleted, or a ConfigMap or a Secret is missing. Does not end by time.
+    /// Accepted, with unmounted volumes: a claim is unbound or terminating, or a ConfigMap or a Secret is missing. Does not end by time.
     Mounting,
-    /// Taken on, its containers not started.
+    /// Accepted, with containers that are not started.
     Creating {
         /// When they start.
         runs_at: Timestamp,
     },
-    /// Its containers are not started, and will not be.
+    /// Its containers are not started and never will be.
     Stuck {
         /// Why.
         failure: Failure,
     },
-    /// An image could not be pulled, which is tried again and again. Containers whose images are there run, unless the missing one is an init container's.
+    /// The pull of an image fails repeatedly. Containers whose images exist run, unless the missing image is an init container's.
     PullFailing {
-        /// Since when those run.
+        /// Since when those containers run.
         since: Timestamp,
         /// When the last pull failed.
         failed: Timestamp,
-        /// How many have.
+        /// The number of failed pulls.
         tries: u32,
-        /// Whether it waits for the next one.
+        /// Whether it waits for the next pull.
         backs_off: bool,
     },
-    /// The configuration of a container is missing. Containers whose configuration is there run, unless the other is an init container. Does not end by time.
+    /// The configuration of a container is missing. Containers with their configuration run, unless the other is an init container. Does
+    /// not end by time.
     ConfigMissing {
-        /// Since when those run that were never started before.
+        /// Since when those containers run that were never started before.
         since: Timestamp,
         /// The lives of its containers, if they were started before.
         lives: Option<Box<Lives>>,
     },
-    /// Its containers run, end and are restarted. If it has ended, its status is the last.
+    /// Its containers run, end and are restarted. After the pod has ended, its status is final.
     Active(Box<Lives>),
-    /// It is being deleted and still uses resources of its node.
+    /// It is terminating and still uses resources of its node.
     Terminating {
         /// When its containers have ended.
         gone_at: Timestamp,
-        /// How those are stopped that have not ended by then.
+        /// How containers are stopped that have not ended by then.
         stop: Stop,
         /// The lives of its containers, if they were started.
         lives: Option<Box<Lives>>,
     },
-    /// Nothing of it is left on the node.
+    /// It is removed from the node.
     Gone {
         /// The lives of its containers, if they were started.
         lives: Option<Box<Lives>>,
@@ -66,7 +67,7 @@ impl PodStage {
         matches!(self, Self::Active(lives) if lives.are_ready(Habit { pod, behavior }))
     }
 
-    /// How the pod has ended by itself. `None`: it has not.
+    /// How the pod ended by itself. `None` if it has not.
     pub(super) fn outcome(&self, pod: &KubeletPod, behavior: &Behavior) -> Option<Outcome> {
         match self {
             Self::Active(lives) => lives.outcome(Habit { pod, behavior }),
@@ -83,7 +84,7 @@ impl PodStage {
     }
 }
 
-/// The stage of a pod that the node sees for the first time: from its status if that records the stage, else from the start.
+/// The stage of a pod that the node observes for the first time: from its status if that contains it, otherwise from the start.
 #[must_use]
 pub fn begin(pod: &KubeletPod, behavior: &Behavior, now: Timestamp) -> PodStage {
     let habit = Habit { pod, behavior };
@@ -98,7 +99,7 @@ pub fn begin(pod: &KubeletPod, behavior: &Behavior, now: Timestamp) -> PodStage 
     }
     let start = pod.status.start_time.unwrap_or(now);
     match lives {
-        // Which containers run beside those that cannot be created is not decided by their lives.
+        // The lives do not show which containers run beside those that cannot be created.
         Some(lives) if !(pod.status.waits_to_be_created && lives.are_first(habit)) => PodStage::Active(Box::new(lives)),
         _ if pod.status.waits_to_be_created => taken_on(behavior, start),
         _ if !pod.claims.is_empty() || pod.mounts_references => PodStage::Mounting,
@@ -106,13 +107,13 @@ pub fn begin(pod: &KubeletPod, behavior: &Behavior, now: Timestamp) -> PodStage 
     }
 }
 
-/// The stage of a pod whose images have been changed while one could not be pulled; `None`: it goes on as before.
+/// The stage of a pod whose images were changed after a failed pull. `None` if it continues as before.
 #[must_use]
 pub(super) fn images_changed(stage: &PodStage, now: Timestamp) -> Option<PodStage> {
     matches!(stage, PodStage::PullFailing { .. }).then_some(PodStage::Creating { runs_at: now })
 }
 
-/// The stage of a pod whose configuration is there now; `None`: it goes on as before.
+/// The stage of a pod whose configuration now exists. `None` if it continues as before.
 #[must_use]
 pub(super) fn configured(stage: &PodStage, pod: &KubeletPod, behavior: &Behavior, now: Timestamp) -> Option<PodStage> {
     match stage {
@@ -126,7 +127,7 @@ pub(super) fn configured(stage: &PodStage, pod: &KubeletPod, behavior: &Behavior
     }
 }
 
-/// What the node does next for a pod that references ConfigMaps and Secrets, if it is due.
+/// The next step for a pod that references ConfigMaps and Secrets, if it is due.
 #[must_use]
 pub(super) fn next_step(stage: &PodStage, now: Timestamp) -> Option<Step> {
     let is_due = |at: Option<Timestamp>| at.is_some_and(|at| at <= now).then_some(Step::Create);
@@ -152,7 +153,7 @@ fn taken_on(behavior: &Behavior, at: Timestamp) -> PodStage {
     }
 }
 
-/// The pod is being deleted: it terminates when it has finished its work, and never later than its grace period ends.
+/// The stage of a deleted pod: it terminates when it has stopped, and at the latest when its grace period ends.
 #[must_use]
 pub(super) fn terminating(pod: &KubeletPod, behavior: &Behavior, lives: Option<Box<Lives>>, now: Timestamp) -> PodStage {
     let has_ended = lives.as_deref().is_some_and(|lives| lives.outcome(Habit { pod, behavior }).is_some());
@@ -175,7 +176,7 @@ pub fn due(stage: &PodStage) -> Option<Timestamp> {
     }
 }
 
-/// The next stage, if one is due by `now`. Called until it gives `None`, a late caller ends where timely ones would.
+/// The next stage if one is due by `now`. Called until it returns `None`, a late caller reaches the same stage as a timely one.
 #[must_use]
 pub fn step(stage: &PodStage, pod: &KubeletPod, behavior: &Behavior, now: Timestamp) -> Option<PodStage> {
     let at = due(stage).filter(|at| *at <= now)?;
@@ -202,7 +203,7 @@ pub fn step(stage: &PodStage, pod: &KubeletPod, behavior: &Behavior, now: Timest
     })
 }
 
-/// Containers start.
+/// Starts the containers.
 fn start(pod: &KubeletPod, behavior: &Behavior, at: Timestamp) -> PodStage {
     if behavior.pull_fails {
         return PodStage::PullFailing { since: at, failed: at, tries: 1, backs_off: false };
@@ -307,7 +308,7 @@ mod tests {
             "32.5: pull failed 3 backs_off=true",
         ];
         assert_eq!(life(&missing, false, 60), expected);
-        // A restarted node counts from when it accepted the pod: it is late, and ends where a timely one would.
+        // A restarted node counts from when it accepted the pod: it is late, and reaches the same stage as a timely one.
         let waits = json!({"name": "main", "state": {"waiting": {"reason": "ImagePullBackOff"}}});
         let pod = pod_of(false, &json!({"startTime": at(0).to_string(), "containerStatuses": [waits]}));
         let mut stage = begin(&pod, &missing, at(40));
@@ -315,7 +316,7 @@ mod tests {
             stage = next;
         }
         assert_eq!(shown(&stage), "pull failed 3 backs_off=true");
-        // The image has been corrected, or the registry.
+        // The image or the registry was fixed.
         assert_eq!(shown(&begin(&pod, &behavior(None, 2), at(40))), "creating");
         let corrected = images_changed(&stage, at(40)).expect("it was failing");
         assert_eq!(step(&corrected, &pod, &behavior(None, 2), at(40)).as_ref().map(shown), Some("ready".to_owned()));

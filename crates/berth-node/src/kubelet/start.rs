@@ -14,15 +14,15 @@ use berth_env::Env;
 use berth_workloads::resources::{CONFIG_MAPS, SECRETS};
 use std::sync::Arc;
 
-/// Nodes that are there already: another cluster's, in a plan of what will happen in it.
+/// Nodes that already exist: those of another cluster, in a forecast.
 pub struct ForeignNodes {
     /// Their names.
     pub names: Vec<String>,
-    /// Images that they cannot pull.
+    /// Images that the nodes cannot pull.
     pub missing_images: MissingImages,
-    /// What their pods do.
+    /// The behavior of their pods.
     pub habits: Habits,
-    /// The ConfigMaps and Secrets of which it is known whether they exist.
+    /// The ConfigMaps and Secrets that are known to exist or to be missing.
     pub objects: KnownObjects,
 }
 

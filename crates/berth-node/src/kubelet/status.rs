@@ -26,25 +26,25 @@ use berth_api::{
 use jiff::Timestamp;
 use std::time::Duration;
 
-/// Where a pod runs, and what it lacks there.
+/// The location of a pod, and what it lacks there.
 pub(super) struct StatusInputs<'a> {
-    /// What it does.
+    /// Its behavior.
     pub(super) behavior: &'a Behavior,
     /// The node's address.
     pub(super) host_ip: String,
-    /// The pod's own; unset until its containers are created.
+    /// The pod's own address. Unset until its containers are created.
     pub(super) pod_ip: Option<&'a str>,
     /// Images that the node cannot pull.
     pub(super) missing: &'a MissingImages,
-    /// Why containers cannot be created whose configuration is missing.
+    /// Why containers with a missing configuration cannot be created.
     pub(super) faults: &'a Faults,
 }
 
-/// What keeps a container from being created.
+/// What prevents the creation of a container.
 enum Hindrance<'a> {
     /// Its image cannot be pulled.
     Image,
-    /// Its configuration is missing: the kubelet's words.
+    /// Its configuration is missing. Contains the kubelet's message.
     Config(&'a str),
 }
 
@@ -55,11 +55,11 @@ const FAILED: &str = "PodFailed";
 
 /// The members of a pod's status that a node writes.
 const MEMBERS: &[&str] = &["phase", "conditions", "containerStatuses", "hostIP", "hostIPs", "podIP", "podIPs", "startTime"];
-/// And of that of a pod with init containers.
+/// The same for a pod with init containers.
 const MEMBERS_WITH_INIT: &[&str] =
     &["phase", "conditions", "containerStatuses", "hostIP", "hostIPs", "podIP", "podIPs", "startTime", "initContainerStatuses"];
 
-/// The new status of a pod, which replaces the `written` one. `None` where the stage has nothing to report.
+/// The new status of a pod, which replaces `written`. `None` if the stage has nothing to report.
 pub(super) fn status(
     pod: &KubeletPod,
     written: &WrittenStatus,
@@ -185,7 +185,7 @@ fn set(conditions: &mut Vec<PodCondition>, type_: &str, holds: bool, reason: Opt
     }
 }
 
-/// The containers of a pod, in the stage that it is in.
+/// The containers of a pod in its stage.
 struct Containers<'a> {
     pod: &'a KubeletPod,
     written: &'a WrittenStatus,
@@ -198,7 +198,7 @@ impl<'a> Containers<'a> {
         Habit { pod: self.pod, behavior: self.inputs.behavior }
     }
 
-    /// How many init containers have done their work, while the pod cannot be created as a whole.
+    /// The number of init containers that have completed while the pod cannot be created as a whole.
     fn done(&self) -> usize {
         match self.stage {
             PodStage::PullFailing { .. } | PodStage::ConfigMissing { .. } => {
@@ -209,7 +209,7 @@ impl<'a> Containers<'a> {
         }
     }
 
-    /// The names of init containers that have not done their part.
+    /// The names of init containers that are not complete.
     fn incomplete(&self) -> Vec<&str> {
         match self.stage.lives() {
             Some(lives) if lives.have_started(self.habit()) => Vec::new(),
@@ -322,14 +322,14 @@ impl<'a> Containers<'a> {
         status
     }
 
-    /// Running since then, or since before where the container ran already while others could not be created.
+    /// Running since then, or since before if the container already ran while others could not be created.
     fn running_since(&self, container: &ContainerView, since: Timestamp) -> ContainerState {
         let known = self.written.container_statuses.iter().find(|status| status.name == container.name);
         let state = known.and_then(|status| status.state.clone()).filter(|state| state.running.is_some());
         state.unwrap_or_else(|| running(since))
     }
 
-    /// What a container waits for that does not run; `is_next`: nothing has to run before it.
+    /// The waiting state of a container. `is_next` is true if no other container has to run before it.
     fn waiting(&self, container: &ContainerView, is_next: bool) -> ContainerState {
         let hindrance = self.hindrance(container).filter(|_| is_next);
         let (reason, message) = match (self.stage, hindrance) {
@@ -391,19 +391,19 @@ pub(super) fn backing_off(image: &str) -> String {
     format!("Back-off pulling image \"{image}\"")
 }
 
-/// As Go prints a duration of whole seconds.
+/// A duration of whole seconds in Go's format.
 fn back_off_text(back_off: Duration) -> String {
     let seconds = back_off.as_secs();
     if seconds < 60 { format!("{seconds}s") } else { format!("{}m{}s", seconds / 60, seconds % 60) }
 }
 
-/// How the run before the last one ended, if a status reports it: a node keeps the last one only.
+/// The end of the run before the last one, if a status contains it. A node keeps only the last one.
 fn last_end(written: &WrittenStatus, name: &str, restarts: u32) -> Option<ContainerState> {
     let mut known = written.container_statuses.iter().chain(&written.init_container_statuses).filter(|status| status.name == name);
     known.find(|status| status.restart_count.unsigned_abs() == restarts)?.last_state.clone()
 }
 
-/// Unique per start of a container, and the same in each computation.
+/// Unique for each start of a container, and deterministic.
 fn container_id(pod: &KubeletPod, container: &ContainerView, restarts: i32) -> String {
     format!("simulated://{}/{}/{restarts}", pod.uid, container.name)
 }

@@ -30,41 +30,41 @@ pub struct KubeletPod {
     pub name: Name,
     /// Its uid.
     pub uid: Uid,
-    /// Which version of it this is: what is decided by it is written over no other.
+    /// Its resource version. A decision based on it overwrites no other version.
     pub revision: Revision,
     /// The node it is bound to; empty if it is not.
     pub node_name: NodeName,
-    /// When its grace period ends; set while it is being deleted.
+    /// When its grace period ends. Set while it is terminating.
     pub deletion_deadline: Option<Timestamp>,
     /// Whether a finalizer must be removed before the pod can be deleted.
     pub has_finalizers: bool,
     /// Its containers.
     pub containers: Containers,
-    /// Those that run before, in order.
+    /// Its init containers, in order.
     pub init_containers: Containers,
-    /// Names of claims by the names of the volumes that they are mounted as.
+    /// Names of claims by the names of the pod's volumes.
     pub claims: BTreeMap<String, String>,
-    /// Whether it is some other object's: then a controller may count it.
+    /// Whether it has an owner, which may count it.
     pub has_owner: bool,
-    /// Whether one of its volumes may be of a ConfigMap or a Secret.
+    /// Whether one of its volumes may use a ConfigMap or a Secret.
     pub mounts_references: bool,
     /// Whether a container's environment, or the pull of its image, references a ConfigMap or a Secret.
     pub reads_references: bool,
-    /// Whether it has its node's address.
+    /// Whether it uses its node's address.
     pub host_network: bool,
-    /// How long it may be active on its node; of more than a century nothing is kept.
+    /// How long it may be active on its node. A value of more than a century is dropped.
     pub active_deadline_seconds: Option<u32>,
-    /// How long it may take to terminate.
+    /// The maximum time of its termination.
     pub grace_period_seconds: Option<u32>,
-    /// Which of its containers are restarted when they have ended.
+    /// Its restart policy.
     pub restart_policy: RestartPolicy,
     /// Its readiness gates.
     pub gates: Box<[Gate]>,
-    /// What its annotations specify; `None`: nothing.
+    /// The values of its annotations. `None` if it has none.
     pub annotated: Option<Box<Annotated>>,
-    /// How far it is, by its status.
+    /// Its progress, from its status.
     pub status: StatusView,
-    /// What it was read from. In one process with the store these are the store's own bytes; decoded they would be the largest part of the view.
+    /// Its JSON. In one process with the store these are the store's own bytes. Decoded, they would be the largest part of the view.
     pub(super) json: Bytes,
 }
 
@@ -83,7 +83,7 @@ pub struct Annotated {
 
 impl Annotated {
     fn of_pod(annotations: &BTreeMap<String, String>, uid: &str) -> Option<Box<Self>> {
-        // The pod's own duration of a range.
+        // The pod's own value in a range of durations.
         let duration = |key: &str| simulation::spread(annotations, key).map(|spread| spread.pick(seed(&[uid, key])));
         let annotated = Self {
             ready_after: duration(SIM_READY_AFTER),
@@ -112,30 +112,30 @@ impl Gate {
     }
 }
 
-/// How far a pod is, by its status as last written.
+/// The progress of a pod, from its last written status.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct StatusView {
-    /// Whether its phase is one that nothing follows.
+    /// Whether its phase is final.
     pub finished: bool,
     /// Its address.
     pub pod_ip: Option<Box<str>>,
-    /// When its node took it on.
+    /// When its node accepted it.
     pub start_time: Option<Timestamp>,
     /// Whether the condition Ready is True.
     pub ready: bool,
     /// Whether a container waits because its image could not be pulled, or because its configuration is missing.
     pub waits_to_be_created: bool,
-    /// What its containers have done.
+    /// The history of its containers.
     pub runs: Runs,
 }
 
-/// What the containers of a pod have done, as far as a node decides by it without the whole status.
+/// The history of a pod's containers, as far as a node needs it without the whole status.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Runs {
     /// None has run.
     #[default]
     None,
-    /// All run since then, each for the first time, and there are no init containers.
+    /// All have run since then, each for the first time, and there are no init containers.
     AllSince(Timestamp),
     /// Anything else.
     Mixed,
@@ -158,7 +158,7 @@ impl Runs {
     }
 }
 
-/// What one container has done.
+/// The history of one container.
 struct ContainerRuns {
     running_since: Option<Timestamp>,
     /// Whether it runs or has run.
@@ -186,11 +186,11 @@ impl ContainerRuns {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct WrittenStatus {
-    /// Its conditions, other writers' among them.
+    /// Its conditions, including those of other writers.
     pub conditions: Vec<PodCondition>,
     /// Its containers.
     pub container_statuses: Vec<ContainerStatus>,
-    /// Those that run before.
+    /// Its init containers.
     pub init_container_statuses: Vec<ContainerStatus>,
 }
 
@@ -213,13 +213,13 @@ impl KubeletPod {
         self.gates.iter().all(Gate::is_open)
     }
 
-    /// Until when it may be active; `None`: without end, or it has not started.
+    /// The end of its active deadline. `None` without a deadline, or before its start.
     #[must_use]
     pub fn active_until(&self) -> Option<Timestamp> {
         self.status.start_time?.checked_add(Duration::from_secs(self.active_deadline_seconds?.into())).ok()
     }
 
-    /// The ConfigMaps and Secrets that it references. Decodes it.
+    /// Decodes the ConfigMaps and Secrets that it references.
     ///
     /// # Errors
     /// A field has another type than a pod's.
@@ -340,7 +340,7 @@ struct WireWaiting {
     reason: Option<String>,
 }
 
-/// Whether a container waits for this reason whose image or configuration is not there.
+/// Whether this waiting reason means that an image or a configuration is missing.
 fn holds_creation(reason: &str) -> bool {
     matches!(reason, "ErrImagePull" | "ImagePullBackOff" | "CreateContainerConfigError")
 }
@@ -362,7 +362,7 @@ impl From<WireStatus> for StatusView {
 }
 
 impl KubeletPod {
-    /// As it is read from the pod's JSON.
+    /// The view of a decoded pod, which must equal that of its JSON.
     fn of_pod(pod: &Pod, json: &Bytes, revision: Revision) -> Self {
         let (meta, none) = (&pod.metadata, BTreeMap::new());
         let annotations = meta.annotations.as_ref().unwrap_or(&none);

@@ -15,13 +15,13 @@ use berth_workloads::{
 use serde_json::json;
 use std::{collections::BTreeMap, fmt::Write, sync::Arc};
 
-/// Claims and volumes, as nodes see them.
+/// The nodes' view of claims and volumes.
 pub(super) struct Volumes {
     pub(super) claims: Arc<ClaimCache>,
     pub(super) volumes: Arc<VolumeCache>,
 }
 
-/// Content ids by the names of the volumes in the pod; `data=<id>,logs=<id>` for people.
+/// Content ids by the names of the volumes in the pod: `data=<id>,logs=<id>` in messages.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Contents(BTreeMap<String, String>);
 
@@ -32,7 +32,7 @@ impl Default for Volumes {
 }
 
 impl Volumes {
-    /// Has `wake` called with each claim that has changed, or whose volume has. To be called before the caches start.
+    /// Registers `wake`, which is called with each claim that changes, or whose volume does. Call it before the caches start.
     pub(super) fn on_change(&self, wake: impl Fn(&ObjectKey) + Send + Sync + Clone + 'static) {
         let woken = wake.clone();
         self.claims.on_change(move |delta: &Delta<ClaimView>| {
@@ -48,7 +48,7 @@ impl Volumes {
         self.volumes.synced().await;
     }
 
-    /// What a pod finds in its volumes. `None` while a claim is not bound, is being deleted, or its volume cannot be seen yet.
+    /// The content of a pod's volumes. `None` while a claim is unbound or terminating, or its volume is not in the cache yet.
     ///
     /// # Errors
     /// A content id could not be recorded.
@@ -74,7 +74,7 @@ impl Volumes {
     }
 }
 
-/// The id of what is in the volume. The first mount records one; the resource version sees to it that there is only one first.
+/// The id of the volume's content. The first mount records it. The resource version ensures that only one mount is the first.
 async fn content(cluster: &dyn Cluster, rng: &dyn Rng, volume: &VolumeView) -> Result<String, ClusterError> {
     if let Some(id) = volume.meta.annotations.get(CONTENT_ID) {
         return Ok(id.clone());

@@ -6,7 +6,8 @@ use berth_identity::GroupResource;
 use futures::StreamExt;
 use std::sync::Arc;
 
-/// Wakes pods when what they wait for changes. A watch of the resource begins when some pod waits for an object of it, and ends at the first change after none does.
+/// Wakes pods when the objects that they wait for change. A watch of the resource starts when a pod waits for one of its objects, and ends
+/// at the first change after the last wait.
 pub(super) fn follow(nodes: &Arc<Nodes>, resource: GroupResource) {
     let spawner = Arc::clone(&nodes.env.spawner);
     let nodes = Arc::clone(nodes);

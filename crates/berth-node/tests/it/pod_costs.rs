@@ -1,4 +1,4 @@
-//! What a pod costs in memory, view by view: a cluster has many pods, and several caches of them.
+//! The memory of a pod in each view: a cluster has many pods, and several caches of them.
 
 use berth_controllers::{RawObject, metadata::MetaView};
 use berth_identity::Revision;
@@ -44,12 +44,12 @@ fn pod(n: usize) -> RawObject {
     RawObject::new(pod.to_string(), Revision(1))
 }
 
-/// The bytes that each of many pods of one template keeps allocated as a `V`, its JSON aside.
+/// The bytes that each of many pods of one template allocates as a `V`, without its JSON.
 fn costs<V: View>() -> u64 {
     const PODS: usize = 200;
     let raw: Vec<RawObject> = (0..=PODS).map(pod).collect();
     let mut kept = Vec::with_capacity(raw.len());
-    // What is kept once for all of them is no pod's.
+    // Data that all pods share belongs to none.
     kept.push(Arc::new(raw[PODS].view::<V>().expect("a pod")));
     let counted = allocation_counter::measure(|| kept.extend(raw[..PODS].iter().map(|raw| Arc::new(raw.view::<V>().expect("a pod")))));
     u64::try_from(counted.bytes_current).expect("nothing else is freed") / PODS as u64

@@ -1,4 +1,4 @@
-//! The last status of a pod: its containers have ended, and nothing follows.
+//! The final status of a pod: its containers have ended.
 
 use super::{COMPLETED, Containers, FAILED, StatusInputs, named, set, whole_seconds};
 use crate::kubelet::{
@@ -20,21 +20,21 @@ pub(in crate::kubelet) enum Ending {
     DeadlineExceeded,
 }
 
-/// `status.reason`, and of the event, of a pod past its deadline.
+/// The reason of the status and of the event of a pod past its deadline.
 pub(in crate::kubelet) const DEADLINE_REASON: &str = "DeadlineExceeded";
 /// The message of a kubelet about it.
 pub(in crate::kubelet) const DEADLINE_MESSAGE: &str = "Pod was active on the node longer than the specified deadline";
 
-/// The exit code of a container of which nothing is known.
+/// The exit code of a container in an unknown state.
 const UNKNOWN_EXIT_CODE: i32 = 137;
 
 /// The members of a status that an end writes.
 const MEMBERS: &[&str] = &["phase", "conditions", "containerStatuses", "initContainerStatuses"];
-/// And past a deadline.
+/// The same past a deadline.
 const MEMBERS_WITH_REASON: &[&str] = &["phase", "conditions", "containerStatuses", "initContainerStatuses", "reason", "message"];
 
-/// The status of a pod whose containers have ended, as in the lives of the stage. Without lives, those that ran have ended well, and what else is
-/// known of one stays. A container that never ran counts as lost.
+/// The status of a pod whose containers have ended, according to the lives of the stage. Without lives, containers that ran have succeeded,
+/// and other known facts remain. A container that never ran counts as lost.
 ///
 /// Source: kubernetes `pkg/kubelet/status/status_manager.go`, `TerminatePod`.
 pub(in crate::kubelet) fn ended(
@@ -81,7 +81,7 @@ fn conditions(written: &WrittenStatus, succeeded: bool, now: Timestamp) -> Vec<P
     conditions
 }
 
-/// A container that ran has ended now; one that waited to be started again has ended as it did the last time.
+/// A container that ran has ended now. One that waited for its restart has ended as it did the last time.
 fn stopped(status: &ContainerStatus, now: Timestamp) -> ContainerStatus {
     if has_ended(status) {
         return status.clone();

@@ -15,15 +15,15 @@ pub struct ContainerView {
     pub image: String,
     /// Whether a readiness probe decides when it is ready.
     pub readiness_probe: Option<IgnoredAny>,
-    /// Its own restart policy. `Always` for init containers that stay.
+    /// Its own restart policy. `Always` for sidecars.
     pub restart_policy: Option<String>,
     /// Exit codes after which it is restarted in any case.
     #[serde(rename = "restartPolicyRules")]
     pub restart_rules: Box<[RestartRule]>,
-    /// Whether a variable of its environment is of a ConfigMap or a Secret.
+    /// Whether a variable of its environment uses a ConfigMap or a Secret.
     #[serde(rename = "env", deserialize_with = "reads_references")]
     pub reads_keys: bool,
-    /// Whether its environment is of ConfigMaps or Secrets as a whole.
+    /// Whether its environment uses whole ConfigMaps or Secrets.
     #[serde(rename = "envFrom", deserialize_with = "is_not_empty")]
     pub reads_all: bool,
 }
@@ -36,13 +36,13 @@ impl ContainerView {
     }
 }
 
-/// Which containers are restarted when they have ended.
+/// Which containers are restarted after they have ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum RestartPolicy {
     /// All.
     #[default]
     Always,
-    /// Those that have failed.
+    /// Failed containers.
     OnFailure,
     /// None.
     Never,
@@ -124,7 +124,7 @@ fn is_not_empty<'de, D: Deserializer<'de>>(deserializer: D) -> Result<bool, D::E
     Ok(!Vec::<IgnoredAny>::deserialize(deserializer)?.is_empty())
 }
 
-/// Containers of a spec. Pods that are read with equal ones mostly keep them once.
+/// Containers of a spec. Pods with equal containers usually share them.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Containers(Arc<[ContainerView]>);
 
@@ -154,7 +154,7 @@ impl<'de> Deserialize<'de> for Containers {
 }
 
 impl Containers {
-    /// Those that are kept already if they are the same as `read`, else those that are made.
+    /// The shared containers if they equal `read`, otherwise new ones.
     fn shared<C: Named>(read: &[C], is_same: impl FnOnce(&[ContainerView]) -> bool, make: impl FnOnce() -> Arc<[ContainerView]>) -> Self {
         let bytes = read.iter().map(|container| container.texts().into_iter().map(str::len).sum::<usize>()).sum();
         let key = read.first().map(Named::texts);
@@ -167,7 +167,7 @@ impl Containers {
     }
 }
 
-/// What has the texts of a container.
+/// A type that contains the texts of a container.
 trait Named {
     /// Name, image and restart policy.
     fn texts(&self) -> [&str; 3];
