@@ -1,4 +1,4 @@
-//! Measurements by hand. They decide no test.
+//! Measurements that developers run. No test depends on them.
 
 use crate::run::{Outcome, command, program, root};
 use std::{path::PathBuf, process::Command};

@@ -3,7 +3,7 @@
 use crate::workspace::Package;
 use std::collections::{BTreeMap, VecDeque};
 
-/// The crates of controllers, nodes and clients: they know an API server only as a `Cluster`.
+/// The crates of controllers, nodes and clients, which access an API server only as a `Cluster`.
 const CLIENTS: &[&str] = &[
     "berth-analysis",
     "berth-chart",
@@ -18,7 +18,7 @@ const CLIENTS: &[&str] = &[
     "berth-workloads",
 ];
 
-/// What no client depends on, directly or through others: each change of it would compile every client again.
+/// Crates that no client may depend on, directly or indirectly: each change of them would recompile every client.
 const OF_THE_SERVER: &[&str] = &["berth-local", "berth-registry", "berth-store"];
 
 /// Returns the paths of normal dependencies by which clients reach crates of the server.

@@ -1,9 +1,9 @@
-//! Random requests and rollouts, compared with a real Kubernetes, for as many seeds as a developer asks for. `compare/tests/it` runs one case of each kind.
+//! Compares random requests and rollouts with a real Kubernetes, for a range of seeds. `compare/tests/it` runs one case of each kind.
 
 use crate::run::{Outcome, command, program, root};
 use std::{path::PathBuf, process::Command};
 
-/// A real controller manager limits its requests, which is not what is compared.
+/// A real controller manager limits its requests, which the comparison must not depend on.
 const UNLIMITED: &str = "--kube-api-qps=5000 --kube-api-burst=10000";
 
 /// Which cases to run.

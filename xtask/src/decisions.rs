@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 const FOLDER: &str = "docs/decisions/";
 
-/// Numbers of decisions that are being written. Each leaves this list when its file comes.
+/// Numbers of decisions that are being written. Remove a number when its file exists.
 const RESERVED: &[u32] = &[];
 
-/// What is wrong with the records, given all documents by path.
+/// The faults of the records. `files` contains all documents by path.
 pub(crate) fn faults(files: &BTreeMap<String, String>) -> Vec<String> {
     let names = files.keys().filter_map(|path| path.strip_prefix(FOLDER));
     let records = names.filter(|name| *name != "README.md" && name.ends_with(".md") && !name.contains('/'));

@@ -9,10 +9,10 @@ use std::{path::Path, process::Command};
 /// Where advisories are published.
 const ADVISORIES: &str = "https://github.com/RustSec/advisory-db";
 
-/// Everything that can be known without the internet.
+/// The checks that need no internet.
 const OFFLINE: &[&str] = &["bans", "licenses", "sources"];
 
-/// Checks all that can be checked. Builds cargo-deny once under `target/tools` if it cannot be had built.
+/// Runs all possible checks. Builds cargo-deny once under `target/tools` if no binary is available.
 pub(crate) fn run() -> Outcome {
     let program = tools::cargo_tool("cargo-deny").or_else(|_| tools::built("cargo-deny", &["--no-default-features"]))?;
     check(&program, OFFLINE)?;
@@ -25,7 +25,7 @@ pub(crate) fn run() -> Outcome {
     }
 }
 
-/// The part of the tests: what is known offline, where cargo-deny need not be built for it.
+/// The checks that run with the tests: the offline ones, if cargo-deny is already available.
 pub(crate) fn with_tests() -> Outcome {
     match tools::cargo_tool("cargo-deny") {
         Ok(program) => check(&program, OFFLINE),
@@ -44,7 +44,7 @@ fn check(program: &Path, what: &[&str]) -> Outcome {
     Ok(())
 }
 
-/// Whether the database of advisories is in reach; an answer that is slow to come is none.
+/// Whether the database of advisories is reachable. A slow answer counts as none.
 fn fetchable() -> Outcome {
     let mut git = Command::new("git");
     git.args(["-c", "http.lowSpeedLimit=1", "-c", "http.lowSpeedTime=20", "ls-remote", "--exit-code", ADVISORIES, "HEAD"]);

@@ -1,12 +1,12 @@
-//! Makes the messages of etcd's API, as berth speaks it, from `crates/berth-etcd/proto`: without protoc, and not while berth is built.
+//! Generates the messages of etcd's API that berth uses from `crates/berth-etcd/proto`: without protoc, and not during berth's build.
 //!
-//! What makes them takes longer to build than all else here: it is a feature, and `cargo xtask tidy` only sees whether the proto or the messages were
-//! changed since.
+//! The generator takes longer to build than all other tasks, so it is a feature. `cargo xtask tidy` only checks whether the proto or the
+//! messages have changed since.
 
 #[cfg(feature = "protos")]
 use crate::run::{Outcome, root};
 
-/// Where the proto is, and what is made of it.
+/// The proto and the generated file.
 const PROTO: &str = "crates/berth-etcd/proto/etcd.proto";
 const MESSAGES: &str = "crates/berth-etcd/src/messages.rs";
 
@@ -25,7 +25,7 @@ fn make() -> Result<String, String> {
     let folder = path.parent().ok_or("a file is in a folder")?;
     let files = protox::compile([&path], [folder]).map_err(|error| error.to_string())?;
     let mut config = prost_build::Config::new();
-    // Values are parts of the message that they came in, not copies.
+    // Values are slices of their message, not copies.
     config.bytes(["."]).disable_comments(["."]);
     let modules = files.file.into_iter().map(|file| (prost_build::Module::from_protobuf_package_name(file.package()), file)).collect();
     let made = config.generate(modules).map_err(|error| error.to_string())?;
@@ -34,7 +34,7 @@ fn make() -> Result<String, String> {
     Ok(text.split_once('\n').map_or(text.clone(), |(_, rest)| rest.to_owned()))
 }
 
-/// What is wrong with the messages. `text` gives a file by its path from the root.
+/// The fault of the messages, if there is one. `text` returns a file by its path from the root.
 pub(crate) fn fault<'t>(text: impl Fn(&str) -> Option<&'t str>) -> Option<String> {
     let (Some(proto), Some(messages)) = (text(PROTO), text(MESSAGES)) else { return Some(format!("{PROTO} or {MESSAGES} is missing")) };
     let is_made = messages.split_once('\n').is_some_and(|(first, made)| first == mark(proto, made));
@@ -46,7 +46,7 @@ fn mark(proto: &str, made: &str) -> String {
     format!("// Made from ../proto/etcd.proto {:016x} by `cargo xtask etcd-protos`: {:016x}.", sum(proto), sum(made))
 }
 
-/// FNV-1a, 64 bits: finds slips, no more is asked of it.
+/// FNV-1a, 64 bits: it only has to detect mistakes.
 fn sum(text: &str) -> u64 {
     text.bytes().fold(0xcbf2_9ce4_8422_2325, |sum, byte| (sum ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
 }

@@ -1,4 +1,4 @@
-//! What may befall etcd's members, by hand: `crates/berth-etcd/tests/it/members.rs` does each once, shortly.
+//! Faults of etcd's members, which developers inject. `crates/berth-etcd/tests/it/members.rs` injects each once, briefly.
 
 use crate::run::{Outcome, command};
 use std::process::Command;
@@ -11,7 +11,7 @@ pub(crate) struct Options {
     minutes: u64,
 }
 
-/// Fails with the first history that cannot be put in order.
+/// Fails at the first history that no order explains.
 pub(crate) fn run(options: &Options) -> Outcome {
     let mut test = Command::new("cargo");
     test.args(["test", "--package", "berth-etcd", "--test", "it", "members::whatever_happens", "--", "--nocapture"]);

@@ -1,5 +1,4 @@
-//! Forecasts of random changes, compared with what then happens in a real `berth up`, for as many seeds as a developer asks for.
-//! `cargo xtask test` compares a few.
+//! Compares forecasts of random changes with the course in a real `berth up`, for a range of seeds. `cargo xtask test` compares a few.
 
 use crate::run::{Outcome, command};
 use std::process::Command;

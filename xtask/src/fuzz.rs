@@ -1,7 +1,7 @@
 //! Fuzzing with libFuzzer, which takes hours. The tests of `berth-fuzz` run the same targets on the same seeds.
 //!
-//! The targets lie in `fuzz/` as cargo-fuzz wants them, and `cargo fuzz` works there; but it asks for a nightly toolchain, and all that it adds
-//! to a build of safe code are the flags below, which the stable compiler has too.
+//! The targets are in `fuzz/` in cargo-fuzz's layout, and `cargo fuzz` works there. But it requires a nightly toolchain, and for safe code
+//! it only adds the flags below, which the stable compiler supports too.
 
 use crate::run::{Outcome, command, output, root};
 use std::{
@@ -20,7 +20,7 @@ pub(crate) struct Options {
     seconds: u64,
 }
 
-/// Counters for edges and for what comparisons compare, as cargo-fuzz sets them.
+/// Counters for edges and for the operands of comparisons, as cargo-fuzz sets them.
 const INSTRUMENTATION: &[&str] = &[
     "--cfg=fuzzing",
     "-Cpasses=sancov-module",
@@ -30,13 +30,13 @@ const INSTRUMENTATION: &[&str] = &[
     "-Cllvm-args=-sanitizer-coverage-trace-compares",
     "-Cllvm-args=-simplifycfg-branch-fold-threshold=0",
 ];
-/// Beyond this an input counts as slow, which is a fault. Inputs are small, and machines that run the tests may be ten times slower than ours.
+/// An input that takes longer is a fault. Inputs are small, and test machines may be ten times slower than ours.
 const INPUT_SECONDS_MAX: u64 = 10;
-/// Beyond this an input counts as too expensive.
+/// An input that needs more memory is a fault.
 const MEMORY_MIB_MAX: u64 = 2048;
 const INPUT_BYTES_MAX: u64 = 4096;
 
-/// Fuzzes until the time is over or something is found.
+/// Fuzzes until the time is over or a fault is found.
 pub(crate) fn run(options: &Options) -> Outcome {
     let all = targets()?;
     let chosen: Vec<String> = match &options.target {
@@ -62,13 +62,13 @@ pub(crate) fn targets() -> Result<Vec<String>, String> {
     Ok(names)
 }
 
-/// Checks that targets are formatted. `cargo fmt` would read the dependencies for that, and renew `Cargo.lock` on the way.
+/// Checks that targets are formatted. `cargo fmt` would read their dependencies and update `Cargo.lock`.
 pub(crate) fn is_formatted() -> Outcome {
     let files = targets()?.into_iter().map(|target| format!("fuzz/fuzz_targets/{target}.rs"));
     command(Command::new("rustfmt").args(["--check", "--edition", "2024"]).args(files))
 }
 
-/// Builds all targets; gives the folder that they are in.
+/// Builds all targets, and returns their folder.
 fn build() -> Result<PathBuf, String> {
     let version = output("rustc", &["--version", "--verbose"])?;
     let host = version.lines().find_map(|line| line.strip_prefix("host: ")).ok_or("rustc does not say for which host it is")?;
@@ -84,13 +84,13 @@ fn build() -> Result<PathBuf, String> {
         "--target-dir",
         "target/fuzz",
     ]);
-    // Naming the host keeps the flags away from what runs during the build.
+    // With an explicit host, the flags do not apply to programs that run during the build.
     cargo.args(["--target", host]).env_remove("CARGO_ENCODED_RUSTFLAGS").env("RUSTFLAGS", INSTRUMENTATION.join(" "));
     command(&mut cargo)?;
     Ok(root().join("target/fuzz").join(host).join("release"))
 }
 
-/// A target with its limits: it adds to `corpus` and also begins with the seeds that are kept with it.
+/// A target with its limits. It adds to `corpus`, and also starts from the seeds in the repository.
 fn fuzzer(programs: &Path, target: &str, corpus: &Path) -> Result<Command, String> {
     let [seeds, found] = [root().join("fuzz/corpus").join(target), root().join("target/fuzz/found")];
     for folder in [corpus, &found] {

@@ -1,4 +1,4 @@
-//! Generic code names no kind: what the server knows about a kind is in the kind's file.
+//! Generic code names no kind: a kind's file contains everything that the server knows about the kind.
 
 use crate::{
     circles::{leaves, uses, with_strings},
@@ -56,7 +56,7 @@ const ABOUT_KINDS: &[(&str, &str)] = &[
     ("crates/berth-apiserver/src/audit/event.rs", "an entry of the audit log is called Event"),
 ];
 
-/// What is wrong in these files: paths from the root, and texts.
+/// The faults of these files: paths from the root, and texts.
 pub(crate) fn faults(files: &BTreeMap<String, String>) -> Vec<String> {
     let names = names(files);
     if names.is_empty() {
@@ -109,7 +109,7 @@ fn plural(kind: &str) -> String {
     }
 }
 
-/// The kinds that a file names: as a text of their own, or as a type that it imports.
+/// The kinds that a file names: as a whole string literal, or as an imported type.
 fn named(path: &str, text: &str, names: &BTreeSet<String>) -> BTreeSet<String> {
     if path.contains("tests") || path.contains("as_upstream") {
         return BTreeSet::new();

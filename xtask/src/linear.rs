@@ -1,4 +1,4 @@
-//! Recorded histories by hand: whether what clients saw can be put in one order.
+//! Checks recorded histories: whether one order explains what clients observed.
 
 use crate::run::{Outcome, print};
 use berth_linear::{Checked, Effort, check, from_lines};

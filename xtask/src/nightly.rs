@@ -1,4 +1,4 @@
-//! What takes hours, in steps of minutes. Each step that has ended is kept, so that the next run goes on where the last one was interrupted.
+//! The tests that take hours, in steps of minutes. Completed steps are recorded, so that the next run continues after an interruption.
 
 mod pieces;
 
@@ -15,7 +15,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How many steps of a piece may fail in one run: a fault that fails each step is known by then.
+/// How many steps of a piece may fail in one run: a fault of every step is known by then.
 const FAILURES_MAX: usize = 3;
 
 /// Which pieces to run, and for how long.
@@ -36,7 +36,7 @@ pub(crate) struct Options {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Step {
     piece: String,
-    /// Counts on from round to round.
+    /// Counted across rounds.
     number: u64,
     command: String,
     commit: String,
@@ -108,7 +108,7 @@ fn run_piece(piece: &Piece, tool: Option<&Path>, share: Duration, kept: &mut Kep
     Ok(failed)
 }
 
-/// Runs one step. The log of the last step that passed, and of each that failed, stays in `target/nightly`.
+/// Runs one step. The logs of the last successful step and of each failed step remain in `target/nightly`.
 fn run_step(piece: &Piece, tool: Option<&Path>, number: u64) -> Result<Step, String> {
     let command = piece.command(number);
     print(&format!("{} {}: {command}", piece.name, piece.place(number)));
@@ -144,7 +144,7 @@ fn path_with(tool: Option<&Path>) -> OsString {
     env::join_paths(folder.into_iter().chain(env::split_paths(&path))).unwrap_or(path)
 }
 
-/// The last line that contains the text, else the last line.
+/// The last line that contains the text, otherwise the last line.
 fn figure(printed: &str, text: &str) -> String {
     let mut lines = printed.lines().map(str::trim).filter(|line| !line.is_empty());
     let last = lines.clone().next_back();
@@ -155,7 +155,7 @@ fn folder() -> PathBuf {
     root().join("target/nightly")
 }
 
-/// All steps that have ended, in their order.
+/// All completed steps, in order.
 struct Kept(Vec<Step>);
 
 impl Kept {
@@ -180,7 +180,7 @@ impl Kept {
         format!("step {} has ended ({date}, {commit}), {failed} steps failed: {figure}", piece.place(*number))
     }
 
-    /// A page in Markdown: how far each piece is, and each step that failed.
+    /// A page in Markdown: the progress of each piece, and each failed step.
     fn summary(&self, pieces: &[Piece]) -> String {
         let mut text = "# Nightly\n\n".to_owned();
         for piece in pieces {

@@ -9,7 +9,7 @@ use std::process::Command;
 /// Tests compare pictures with the kept ones (`berth_testing::kept`), and write them if this variable is set.
 const VARIABLE: &str = "BERTH_PICTURES";
 
-/// The tests that draw, as arguments of cargo.
+/// The tests that draw, as cargo arguments.
 const TESTS: [&[&str]; 4] = [
     &["--package", "berth-chart", "--test", "it", "kept::"],
     &["--package", "berth-plan", "--test", "it", "picture::"],
@@ -18,7 +18,7 @@ const TESTS: [&[&str]; 4] = [
     &["--package", "berth", "--test", "it", "dashboard::the_picture_of_the_page", "--", "--nocapture"],
 ];
 
-/// Draws all.
+/// Draws all pictures.
 pub(crate) fn run() -> Outcome {
     tools::browser();
     for tests in TESTS {

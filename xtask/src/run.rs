@@ -8,7 +8,7 @@ use std::{
     process::Command,
 };
 
-/// What a task fails with: a sentence for the person at the terminal.
+/// The error of a task: a sentence for the user at the terminal.
 pub(crate) type Outcome = Result<(), String>;
 
 /// The repository's root.
@@ -35,7 +35,7 @@ pub(crate) fn command(command: &mut Command) -> Outcome {
     if status.success() { Ok(()) } else { Err(format!("{shown} ended with {status}")) }
 }
 
-/// What a program prints, run in the root.
+/// The output of a program that runs in the root.
 pub(crate) fn output(name: &str, arguments: &[&str]) -> Result<String, String> {
     let output = Command::new(name).args(arguments).current_dir(root()).output().map_err(|error| format!("{name}: {error}"))?;
     if output.status.success() {

@@ -78,7 +78,7 @@ pub(crate) fn run(options: &Options) -> Outcome {
 
 /// What the workers share.
 struct Progress {
-    /// The first seeds of the processes that are still to start.
+    /// The first seeds of the processes that have not started.
     firsts: StepBy<Range<u64>>,
     sum: Sum,
     begun: Instant,

@@ -1,22 +1,23 @@
-//! Tests that could not run for lack of a tool: a silently skipped test is not missed when it breaks.
+//! Tests that could not run because a tool is missing: without a report, no developer would notice when a skipped test breaks.
 //!
-//! A test notes itself as `berth_testing::skip` does.
+//! Tests record themselves by `berth_testing::skip`.
 
 use crate::run::{Outcome, print, root};
 use berth_testing::Tool;
 use std::{collections::BTreeMap, env::consts::ARCH, fs, path::PathBuf};
 
-/// What is published for these machines only.
+/// Tools that are published only for these machines.
 const BUILT_FOR: &[(Tool, &str)] = &[(Tool::Helm3, "x86_64"), (Tool::Helm4, "x86_64")];
 
-/// The file, empty.
+/// Creates the empty file.
 pub(crate) fn begin() -> Result<PathBuf, String> {
     let file = root().join("target/skipped");
     fs::write(&file, "").map_err(|error| format!("{}: {error}", file.display()))?;
     Ok(file)
 }
 
-/// Prints what was skipped. Fails only for a tool that was installed for the tests, since one that this machine cannot have is no fault of theirs.
+/// Prints the skipped tests. Fails only for a tool that was installed for the tests: a tool that is not available for this machine is no
+/// fault.
 pub(crate) fn report(installed: &[Tool]) -> Outcome {
     let noted = fs::read_to_string(root().join("target/skipped")).unwrap_or_default();
     summary(&noted).iter().for_each(|line| print(line));
@@ -24,7 +25,7 @@ pub(crate) fn report(installed: &[Tool]) -> Outcome {
     if unnoticed.is_empty() { Ok(()) } else { Err(format!("tests did not find what was installed for them: {}", unnoticed.join(", "))) }
 }
 
-/// A line for each tool, after one with the sum.
+/// A line for each tool, after one with the total.
 fn summary(noted: &str) -> Vec<String> {
     let mut tools: BTreeMap<&str, (Vec<&str>, &str)> = BTreeMap::new();
     for [tool, test, reason] in notes(noted) {
@@ -39,7 +40,7 @@ fn summary(noted: &str) -> Vec<String> {
     [format!("{sum} tests were skipped")].into_iter().chain(each).collect()
 }
 
-/// The tools that were installed, and that tests did without.
+/// The installed tools that tests did not use.
 fn unnoticed<'n>(noted: &'n str, installed: &[Tool], architecture: &str) -> Vec<&'n str> {
     let is = |named: &Tool, tool: &str| named.to_string() == tool;
     let is_elsewhere = |tool: &str| BUILT_FOR.iter().any(|(named, built_for)| is(named, tool) && *built_for != architecture);

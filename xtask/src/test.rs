@@ -1,4 +1,4 @@
-//! Every test, and what they need.
+//! Runs every test, with its tools.
 
 use crate::{
     deny, fuzz,
@@ -7,13 +7,13 @@ use crate::{
 };
 use std::{path::Path, process::Command, thread};
 
-/// Tests mostly wait, so that more run at once than there are processors. One that does not wait takes as many of these slots as a processor has
-/// (`.config/nextest.toml`).
+/// Tests mostly wait, so more of them run at once than there are processors. A test that does not wait takes as many slots as a processor
+/// has (`.config/nextest.toml`).
 const SLOTS_A_PROCESSOR: usize = 4;
 
 /// Checks format, lints, dependencies and vectors while missing tools are installed. Then runs every test and prints which were skipped.
 pub(crate) fn run() -> Outcome {
-    // Installing waits for the network more than for a processor; building does not.
+    // Installing waits for the network more than for a processor. Building does not.
     let (built, had) = thread::scope(|scope| {
         let installing = scope.spawn(tools::install);
         (build(), installing.join().expect("an installation does not panic"))
@@ -26,7 +26,7 @@ pub(crate) fn run() -> Outcome {
     outcome.and(told)
 }
 
-/// Builds the programs of tests, each crate with its lints. There are no tests in documentation (`cargo xtask tidy`).
+/// Builds the test programs, each crate with its lints. Documentation contains no tests (`cargo xtask tidy`).
 fn build() -> Outcome {
     program("cargo", &["fmt", "--all", "--check"])?;
     fuzz::is_formatted()?;
@@ -36,16 +36,17 @@ fn build() -> Outcome {
     command(with_lints(&mut build)?)
 }
 
-/// Lints are a part of the build: one compiler run for a crate reports what Clippy finds and makes the code that tests run.
+/// Lints are part of the build: one compiler run for a crate reports Clippy's findings and generates the code for the tests.
 ///
-/// `cargo clippy` sets the same two variables, for a build that makes no code.
+/// `cargo clippy` sets the same two variables, for a build without code generation.
 fn with_lints(cargo: &mut Command) -> Result<&mut Command, String> {
     let sysroot = run::output("rustc", &["--print", "sysroot"])?;
     let driver = Path::new(sysroot.trim()).join("bin/clippy-driver");
     Ok(cargo.env("RUSTC_WORKSPACE_WRAPPER", driver).env("CLIPPY_ARGS", "--deny__CLIPPY_HACKERY__warnings"))
 }
 
-/// Runs the tests of the selected packages by nextest, which gives each a process and a time limit; without it, a program after the other.
+/// Runs the tests of the selected packages by nextest, which gives each test a process and a time limit. Without nextest, the programs run
+/// one after the other.
 pub(crate) fn tests(selected: &[&str], noted: Option<&Path>) -> Outcome {
     let processors = thread::available_parallelism().map_or(1, usize::from);
     let mut tests = match tools::cargo_tool("cargo-nextest") {

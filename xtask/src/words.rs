@@ -18,7 +18,7 @@ use text::{Word, markdown, parts, rust};
 /// The deny list, from the root.
 const LIST: &str = "xtask/words.txt";
 
-/// Generated from messages that others document.
+/// Generated from messages that are documented elsewhere.
 const GENERATED: &[&str] = &["crates/berth-etcd/src/messages.rs"];
 
 /// How many places of one entry are printed if git does not know which ones are new.
@@ -57,7 +57,7 @@ pub(crate) fn faults(files: &BTreeMap<String, String>) -> Vec<String> {
     List::read().map_or_else(|error| vec![error], |list| list.faults(&list.find(files), added_lines))
 }
 
-/// Where an entry applies.
+/// The scope of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Scope {
     /// Identifiers of Rust sources, and names of files and folders.
@@ -103,7 +103,7 @@ struct Entry {
     replacement: String,
 }
 
-/// Where an entry was found.
+/// A place where an entry was found.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Location {
     path: String,
@@ -135,7 +135,7 @@ impl List {
         })
     }
 
-    /// Every place of each entry in the files, by their paths and texts.
+    /// Finds every place of each entry in the files, by path and text.
     fn find(&self, files: &BTreeMap<String, String>) -> Found {
         let index = |scope| Index::new(self.entries().filter(|(_, entry)| entry.left.contains_key(&scope)));
         let [names, types, comments, documents] = Scope::ALL.map(index);
@@ -165,7 +165,7 @@ impl List {
         found
     }
 
-    /// What is wrong: a message for each place above what an entry allows, and one for each number that is too high.
+    /// The faults: a message for each place above what an entry allows, and one for each number that is too high.
     fn faults(&self, found: &Found, added: impl FnOnce() -> Added) -> Vec<String> {
         let counts =
             || self.entries().flat_map(|(number, entry)| entry.left.iter().map(move |(scope, left)| (number, entry, *scope, *left)));
@@ -217,7 +217,7 @@ impl fmt::Display for List {
 }
 
 impl Entry {
-    /// `None`: the line is no entry.
+    /// Returns `None` if the line is not an entry.
     fn parse(line: &str) -> Option<Self> {
         let [words, left, replacement] = line.split(" | ").collect::<Vec<_>>().try_into().ok()?;
         let scope = |name: &str| Scope::ALL.into_iter().find(|scope| scope.as_str() == name);
@@ -241,7 +241,7 @@ impl fmt::Display for Entry {
     }
 }
 
-/// The patterns of one scope, by the first byte in lower case: each word of the repository is compared with a few only.
+/// The patterns of one scope, by the first byte in lower case, so that each word of the repository is compared with few.
 struct Index<'l>(Vec<Vec<Pattern<'l>>>);
 
 struct Pattern<'l> {
@@ -282,7 +282,7 @@ impl<'l> Index<'l> {
         (0..words.len()).flat_map(move |at| self.beginning(&words[at..]).map(move |pattern| (pattern.entry, words[at].line)))
     }
 
-    /// The patterns that words begin with.
+    /// The patterns at the beginning of these words.
     fn beginning(&self, words: &[Word<'_>]) -> impl Iterator<Item = &Pattern<'l>> {
         let first = words.first().map_or("", |word| word.text);
         self.0[bucket(first)].iter().filter(|pattern| pattern.begins(words))
@@ -305,7 +305,7 @@ fn bucket(text: &str) -> usize {
     text.bytes().next().unwrap_or_default().to_ascii_lowercase().into()
 }
 
-/// The name of each source, each document and each of their folders, without the ending, and a path for it.
+/// The name of each source, each document and each of their folders, without the extension, and a path for it.
 fn file_names(files: &BTreeMap<String, String>) -> Vec<(&str, &str)> {
     let mut names = BTreeMap::new();
     for path in files.keys().filter(|path| path.ends_with(".rs") || path.ends_with(".md")) {
@@ -317,7 +317,7 @@ fn file_names(files: &BTreeMap<String, String>) -> Vec<(&str, &str)> {
     names.into_iter().map(|(stem, path)| (path, stem.rsplit('/').next().unwrap_or_default())).collect()
 }
 
-/// Lines that are new since the list last changed, by path: its numbers were right then, so a place too many is in one of them.
+/// Lines that are new since the last change of the list, by path. The numbers were right then, so a surplus place is in one of them.
 #[derive(Default)]
 struct Added {
     lines: BTreeMap<String, BTreeSet<usize>>,
@@ -326,7 +326,7 @@ struct Added {
 }
 
 impl Added {
-    /// The new ones of some places. If none is: the first ones.
+    /// The new ones among these places, otherwise the first ones.
     fn first<'p>(&self, places: &'p [Location]) -> Vec<&'p Location> {
         let is_new = |Location { path, line }: &&Location| {
             self.files.contains(path) || self.lines.get(path).is_some_and(|lines| lines.contains(line))
@@ -335,7 +335,7 @@ impl Added {
         if new.is_empty() { places.iter().take(PRINTED_MAX).collect() } else { new }
     }
 
-    /// Reads what `git diff --unified=0` prints.
+    /// Parses the output of `git diff --unified=0`.
     fn parse(diff: &str) -> Self {
         let mut added = Self::default();
         let mut path = "";
@@ -352,7 +352,7 @@ impl Added {
     }
 }
 
-/// Asks git. Without it, no line counts as new.
+/// Queries git. Without it, no line counts as new.
 fn added_lines() -> Added {
     let read = || -> Result<Added, String> {
         let commit = output("git", &["log", "-1", "--format=%H", "--", LIST])?;

@@ -33,7 +33,7 @@ pub(crate) struct Dependency {
     pub(crate) is_optional: bool,
 }
 
-/// What needs a dependency, unless it is the product.
+/// The kind of a dependency that is not part of the product.
 #[derive(Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Kind {
@@ -51,14 +51,14 @@ pub(crate) fn packages() -> Result<Vec<Package>, String> {
     serde_json::from_str(&metadata).map(|Metadata { packages }| packages).map_err(|error| format!("cargo metadata: {error}"))
 }
 
-/// The sources, documents, manifests and protos that people write, by their paths from the root.
+/// The handwritten sources, documents, manifests and protos, by their paths from the root.
 pub(crate) fn texts() -> BTreeMap<String, String> {
     let mut files = BTreeMap::new();
     read_files(&root(), &mut files);
     files
 }
 
-/// Reads a folder, without builds and what tools have installed.
+/// Reads a folder, without builds and installed tools.
 fn read_files(folder: &Path, files: &mut BTreeMap<String, String>) {
     for path in fs::read_dir(folder).into_iter().flatten().filter_map(Result::ok).map(|entry| entry.path()) {
         let name = path.file_name().unwrap_or_default().to_string_lossy();

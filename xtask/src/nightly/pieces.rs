@@ -1,4 +1,4 @@
-//! The pieces of a nightly run: what developers run by hand too, in steps of minutes.
+//! The pieces of a nightly run: the tasks that developers also run themselves, in steps of minutes.
 
 use crate::{
     check, fuzz, tools,
@@ -8,9 +8,9 @@ use std::path::PathBuf;
 
 /// More seeds than a test run has time for.
 const SIMULATIONS: &str = "env BERTH_SIM_SEEDS=40 cargo test --release --package berth-sim --test it";
-/// Ten times the requests that the test sends. It takes longer than nextest lets a test take.
+/// Ten times the requests of the test. It exceeds nextest's time limit.
 const OPENAPI: &str = "env BERTH_OPENAPI_EXAMPLES=20 cargo test --package berth --test it openapi::";
-/// Exit codes of cargo-mutants that has tried all of a shard.
+/// Exit codes of cargo-mutants after all mutants of a shard.
 const MUTANTS_MISSED: i32 = 2;
 const MUTANTS_TIMED_OUT: i32 = 3;
 
@@ -23,7 +23,7 @@ pub(super) struct Piece {
     pub(super) steps: Steps,
     /// The last line of a step's output that contains this text has the result.
     pub(super) figure: &'static str,
-    /// Exit codes of a step that has run to its end, besides 0.
+    /// Accepted exit codes of a completed step, besides 0.
     pub(super) accepted: &'static [i32],
     /// Installs the subcommand of cargo that the steps run.
     pub(super) tool: Option<fn() -> Result<PathBuf, String>>,
@@ -125,7 +125,7 @@ fn mutants() -> Vec<String> {
         .collect()
 }
 
-/// Runs every test. Every second time more of them at once than the machine has cores for: what is slow then must still pass.
+/// Runs every test. Every second time, more tests run at once than the machine has cores: slow tests must still pass.
 fn soak(number: u64) -> String {
     let run = "cargo nextest run --workspace --no-fail-fast";
     if number.is_multiple_of(2) { run.to_owned() } else { format!("{run} --test-threads 8") }

@@ -1,6 +1,7 @@
 //! Splits Rust sources into names and comments, and Markdown into prose.
 //!
-//! A small lexer. Of Rust it knows strings, characters, comments, numbers, names, and what keywords define. The compiler checks the rest.
+//! A small lexer. It recognizes Rust's strings, characters, comments, numbers, names, and the names that keywords define. The compiler
+//! checks the rest.
 
 use std::ops::Range;
 
@@ -96,7 +97,7 @@ struct Lexer<'t> {
 }
 
 impl<'t> Lexer<'t> {
-    /// Passes one token, comment or space.
+    /// Skips one token, comment or space.
     fn step(&mut self) {
         let rest = &self.source[self.at..];
         match rest.as_bytes()[0] {
@@ -135,14 +136,14 @@ impl<'t> Lexer<'t> {
         self.at += length;
     }
 
-    /// Passes a string literal: what is before its quote, and the rest.
+    /// Skips a string literal with its prefix.
     fn string(&mut self, before: usize, length: usize) {
         let from = self.at + before;
         self.strings.push(from..from + length);
         self.pass(before + length);
     }
 
-    /// Passes what may contain line breaks.
+    /// Skips text that may contain line breaks.
     fn pass(&mut self, length: usize) {
         self.line += self.source[self.at..self.at + length].matches('\n').count();
         self.at += length;
@@ -154,7 +155,7 @@ impl<'t> Lexer<'t> {
         match name {
             "r" | "br" | "cr" if after[hashes..].starts_with('"') => self.string(end + hashes, raw_string_end(&after[hashes..], hashes)),
             "b" if after.starts_with('\'') => self.pass(end + quote_end(after)),
-            // Of a raw identifier, the name follows.
+            // The name of a raw identifier follows.
             "r" if hashes == 1 => self.at += end + 1,
             _ => {
                 let is_type = DEFINE_TYPES.contains(&self.previous);
@@ -248,7 +249,7 @@ fn raw_string_end(text: &str, hashes: usize) -> usize {
 fn quote_end(text: &str) -> usize {
     let mut letters = text.char_indices().skip(1);
     match (letters.next(), letters.next()) {
-        // What is escaped may be a quote.
+        // The escaped character may be a quote.
         (Some((_, '\\')), Some((at, escaped))) => {
             let after = at + escaped.len_utf8();
             text[after..].find('\'').map_or(text.len(), |end| after + end + 1)
@@ -258,7 +259,7 @@ fn quote_end(text: &str) -> usize {
     }
 }
 
-/// The words of lines of prose. Fenced code, inline code and addresses are no prose.
+/// The words of lines of prose, without fenced code, inline code and addresses.
 fn prose<'t>(lines: &[(usize, &'t str)]) -> Vec<Word<'t>> {
     let mut words = Vec::new();
     let mut fence = None;
