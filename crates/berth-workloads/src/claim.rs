@@ -8,7 +8,7 @@ use berth_identity::{GroupVersionKind, Name, ObjectRef, Uid};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use serde_json::json;
 
-/// The reference by which `owner`, which is of `kind`, manages an object.
+/// The controller reference of `owner`, which is of `kind`.
 #[must_use]
 pub fn controller_reference(kind: &GroupVersionKind, owner: &Meta) -> OwnerReference {
     OwnerReference {
@@ -31,14 +31,14 @@ pub fn adopt(target: ObjectRef, meta: &Meta, owner: OwnerReference) -> Action {
     set_owners(target, &owners, reason)
 }
 
-/// Takes the owner with this uid off an object.
+/// Removes the owner with this uid from an object.
 #[must_use]
 pub fn release(target: ObjectRef, meta: &Meta, owner_uid: &Uid) -> Action {
     let owners: Vec<_> = meta.owners.iter().filter(|owner| owner.uid != *owner_uid).cloned().collect();
     set_owners(target, &owners, Reason::NoLongerSelected)
 }
 
-/// The claims of one look. `owner` is read again before anything is adopted in its name; releasing needs no such check.
+/// The stages that adopt and release objects. `owner` is read again before an adoption. Releasing needs no such check.
 #[must_use]
 pub fn stages(owner: ObjectRef, adopt: Vec<Action>, release: Vec<Action>) -> Vec<Stage> {
     let confirm = if adopt.is_empty() { Vec::new() } else { vec![Action::ConfirmAlive { target: owner, reason: Reason::Adopts }] };
@@ -46,7 +46,7 @@ pub fn stages(owner: ObjectRef, adopt: Vec<Action>, release: Vec<Action>) -> Vec
     [confirm, claims].into_iter().filter(|actions| !actions.is_empty()).map(|actions| Stage { actions }).collect()
 }
 
-/// The list is written as a whole: the resource version that the target carries keeps other writers' changes from being lost.
+/// The list is replaced as a whole. The target's resource version protects other writers' changes.
 fn set_owners(target: ObjectRef, owners: &[OwnerReference], reason: Reason) -> Action {
     let owners = if owners.is_empty() { json!(null) } else { json!(owners) };
     Action::Patch {

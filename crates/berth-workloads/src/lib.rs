@@ -1,6 +1,6 @@
-//! What each controller decides: observed objects, gates and time in; a [`Plan`] out. No IO, no clock, no randomness, no async.
+//! The decisions of each controller: from observed objects, gates and the time to a [`Plan`]. No IO, no clock, no randomness, no async.
 //!
-//! Start with [`view`] (what a plan reads of an object), [`counts`] (how it asks for pods) and the state and `plan` of a controller:
+//! Start with [`view`] (the fields that a plan reads), [`counts`] (the counts of pods), and the state and `plan` of a controller:
 //! [`replica_set`], [`deployment`].
 
 pub mod analysis;

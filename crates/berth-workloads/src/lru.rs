@@ -1,4 +1,4 @@
-//! A map that forgets what was used longest ago.
+//! A map that drops the least recently used entries.
 
 use std::collections::BTreeMap;
 
@@ -28,13 +28,13 @@ impl<K: Ord + Clone, V> Lru<K, V> {
         Some(value)
     }
 
-    /// Whether `key` is there; does not count as use.
+    /// Whether `key` exists. This does not count as use.
     #[must_use]
     pub fn contains(&self, key: &K) -> bool {
         self.entries.contains_key(key)
     }
 
-    /// Sets the value of `key`; where that makes one entry too many, the one used longest ago goes.
+    /// Sets the value of `key`. Above the capacity, the least recently used entry is dropped.
     pub fn insert(&mut self, key: K, value: V) {
         self.uses += 1;
         if let Some((used, _)) = self.entries.insert(key.clone(), (self.uses, value)) {
@@ -48,7 +48,7 @@ impl<K: Ord + Clone, V> Lru<K, V> {
         }
     }
 
-    /// Forgets `key`.
+    /// Removes `key`.
     pub fn remove(&mut self, key: &K) -> Option<V> {
         let (used, value) = self.entries.remove(key)?;
         self.by_use.remove(&used);

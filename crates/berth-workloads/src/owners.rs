@@ -1,11 +1,11 @@
-//! Who owns an object.
+//! The owners of an object.
 
 use berth_identity::Recent;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::{ops::Deref, sync::Arc};
 
-/// `metadata.ownerReferences`. Cheap to clone; objects that are read with equal owners, as the pods of one set, mostly keep them once.
+/// `metadata.ownerReferences`. Cheap to clone. Objects with equal owners, such as the pods of one set, usually share them.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct OwnerReferences(Arc<[OwnerReference]>);
 
@@ -40,7 +40,7 @@ impl Serialize for OwnerReferences {
 }
 
 impl OwnerReferences {
-    /// Those of an object that is read already, kept once with equal ones.
+    /// The owners of a decoded object, shared with equal ones.
     #[must_use]
     pub fn shared(read: &[OwnerReference]) -> Self {
         let texts = |owner: &OwnerReference| owner.api_version.len() + owner.kind.len() + owner.name.len() + owner.uid.len();

@@ -92,13 +92,13 @@ static KINDS: [(GroupResource, &str); 15] = [
     (JOBS, "Job"),
 ];
 
-/// A resource in version `v1`: that of all that the controllers here read and write.
+/// A resource in version `v1`, which berth's controllers use for all resources.
 #[must_use]
 pub fn v1(resource: GroupResource) -> GroupVersionResource {
     GroupVersionResource { group: resource.group, version: ApiName::from_static("v1"), plural: resource.plural }
 }
 
-/// The kind of a resource's objects, in version `v1`; the resource's own name where no plan writes to it.
+/// The kind of a resource's objects in version `v1`. The resource's own name if no plan writes to it.
 #[must_use]
 pub fn kind_of(resource: &GroupResource) -> GroupVersionKind {
     let known = KINDS.iter().find(|(known, _)| known == resource).map(|(_, kind)| ApiName::from_static(kind));

@@ -1,7 +1,8 @@
-//! Whether another controller acts on the same objects as berth's controllers.
+//! Detects another controller that writes the same objects as berth's controllers.
 //!
-//! A lease proves nothing: a kube-controller-manager whose three workload controllers are off still holds its own. What proves it is a write that controllers alone
-//! make, by another field manager, after berth's controllers have started: a status, or a pod, a `ReplicaSet` or a revision of an object.
+//! A lease proves nothing: a kube-controller-manager still holds its lease with its three workload controllers off. The proof is a write
+//! that only controllers make, by another field manager, after berth's controllers have started: a status, or a pod, a `ReplicaSet` or a
+//! revision of an object.
 
 use crate::view::ForeignWrite;
 use berth_identity::ObjectKey;
@@ -9,12 +10,12 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, fmt};
 
-/// What shows that another controller acts on an object.
+/// The evidence that another controller writes an object.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SecondWriter {
     /// The other field manager.
     pub manager: String,
-    /// What it wrote.
+    /// Its write.
     pub wrote: Wrote,
 }
 
@@ -41,17 +42,18 @@ impl fmt::Display for SecondWriter {
     }
 }
 
-/// On which objects another controller acts, of those of one controller. An object stays stopped until a new start, or until it is deleted.
+/// The objects of one controller that another controller writes. An object is stopped until a restart, or until it is deleted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Guard {
-    /// The newest write by others that was there at the start. Times are the API server's, so that no two clocks are compared.
+    /// The newest foreign write before the start. Times are the API server's, so that no two clocks are compared.
     before: Option<Timestamp>,
     has_started: bool,
     stopped: BTreeMap<ObjectKey, SecondWriter>,
 }
 
 impl Guard {
-    /// Records a write by another manager, of what `object` controls or of its status. Returns whether berth must stop on that object now.
+    /// Records a foreign write to the status of `object` or to an object that it controls. Returns whether berth must stop on that object
+    /// now.
     pub fn record(&mut self, object: &ObjectKey, write: &ForeignWrite, wrote: impl FnOnce() -> Wrote) -> bool {
         if !self.has_started {
             self.before = self.before.max(Some(write.at));
@@ -64,18 +66,18 @@ impl Guard {
         true
     }
 
-    /// The caches are complete: writes from now on count.
+    /// Starts to count writes. Call it when the caches have synced.
     pub fn start(&mut self) {
         self.has_started = true;
     }
 
-    /// The other controller that acts on the object; `None`: none is known.
+    /// The other controller of the object. `None` if none is known.
     #[must_use]
     pub fn stopped(&self, object: &ObjectKey) -> Option<&SecondWriter> {
         self.stopped.get(object)
     }
 
-    /// The object is deleted. Another one may get its name.
+    /// Removes a deleted object, whose name may be reused.
     pub fn forget(&mut self, object: &ObjectKey) {
         self.stopped.remove(object);
     }

@@ -11,7 +11,7 @@ use std::{borrow::Cow, collections::BTreeMap, fmt, hash::Hash, sync::Arc};
 
 type Pairs = [(Box<str>, Box<str>)];
 
-/// Labels of an object. Cheap to clone; objects that are read with equal labels, as the pods of one template, mostly keep them once.
+/// Labels of an object. Cheap to clone. Objects with equal labels, such as the pods of one template, usually share them.
 #[derive(Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Labels(
     /// By key.
@@ -30,26 +30,26 @@ impl Labels {
         self.0.iter().map(|(key, value)| (&**key, &**value))
     }
 
-    /// Whether these are the same labels, kept once. Those that are not may be equal all the same.
+    /// Whether both share the same labels. Labels that are not shared can still be equal.
     #[must_use]
     pub fn is_shared_with(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
 
-    /// Whether there is none.
+    /// Whether there are no labels.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Those of an object that is read already, kept once with equal ones.
+    /// The labels of a decoded object, shared with equal ones.
     #[must_use]
     pub fn shared(labels: &BTreeMap<String, String>) -> Self {
         let pairs: Vec<(&str, &str)> = labels.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
         shared(&pairs)
     }
 
-    /// The labels, with one more, or another value of one. Costs a copy.
+    /// Copies the labels with one more, or with another value of one.
     #[must_use]
     pub fn with(&self, key: &str, value: &str) -> Self {
         self.iter().chain([(key, value)]).collect()
@@ -76,7 +76,7 @@ impl LabelSource for Labels {
     }
 }
 
-/// Of several values for a key, the last.
+/// The last of several values for a key counts.
 impl<K: AsRef<str>, V: AsRef<str>> FromIterator<(K, V)> for Labels {
     fn from_iter<I: IntoIterator<Item = (K, V)>>(labels: I) -> Self {
         let by_key: BTreeMap<Box<str>, Box<str>> =
@@ -103,7 +103,7 @@ impl Serialize for Labels {
     }
 }
 
-/// A text that is copied only where the JSON escapes it.
+/// A text that is copied only if the JSON escapes it.
 #[derive(Deserialize)]
 struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
 
@@ -132,7 +132,7 @@ impl<'de> Visitor<'de> for Reader {
     }
 }
 
-/// Labels by key, those that are kept already if they are equal.
+/// Labels by key, shared with equal ones.
 fn shared<T: AsRef<str> + Hash>(read: &[(T, T)]) -> Labels {
     let is_same = |known: &Pairs| {
         let pairs = known.iter().zip(read);
@@ -148,7 +148,7 @@ fn shared<T: AsRef<str> + Hash>(read: &[(T, T)]) -> Labels {
 pub struct Selector(berth_api::Selector);
 
 impl Selector {
-    /// Reads a selector. `None` if it is not valid: such a selector selects nothing, and its object is left alone.
+    /// Parses a selector. `None` if it is not valid: such a selector selects nothing, and its object is not reconciled.
     #[must_use]
     pub fn parse(selector: &LabelSelector) -> Option<Self> {
         berth_api::Selector::from_label_selector(selector).ok().map(Self)
@@ -160,7 +160,7 @@ impl Selector {
         self.0.is_everything()
     }
 
-    /// A label that every object that matches has, with its value; `None` where no requirement asks for exactly one.
+    /// A label that every matching object has, with its value. `None` if no requirement demands exactly one value.
     #[must_use]
     pub fn required_label(&self) -> Option<(&str, &str)> {
         self.0.required_label()

@@ -1,14 +1,14 @@
-//! How planners' inputs write objects that they share with the caches: as the objects themselves.
+//! Serializes objects that planners' inputs share with the caches, as the objects themselves.
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::sync::Arc;
 
-/// Writes the object.
+/// Serializes the object.
 pub(crate) fn serialize<T: Serialize, S: Serializer>(shared: &Arc<T>, serializer: S) -> Result<S::Ok, S::Error> {
     shared.as_ref().serialize(serializer)
 }
 
-/// Reads the object.
+/// Deserializes the object.
 pub(crate) fn deserialize<'de, T: Deserialize<'de>, D: Deserializer<'de>>(deserializer: D) -> Result<Arc<T>, D::Error> {
     T::deserialize(deserializer).map(Arc::new)
 }

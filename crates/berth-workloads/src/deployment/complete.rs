@@ -7,7 +7,7 @@ use super::{
 };
 use berth_api::apps::DeploymentStatus;
 
-/// What the rollout is to come to.
+/// The conditions for completion.
 pub(super) fn goal(observed: &Observed<'_>) -> Goal {
     Goal {
         desired: observed.size.desired,
@@ -17,7 +17,7 @@ pub(super) fn goal(observed: &Observed<'_>) -> Goal {
     }
 }
 
-/// Whether the rollout is complete by what a status counts, and no step is left that it has not come to.
+/// Whether the rollout is complete by the counts of a status, with no step left.
 pub(super) fn is_complete(observed: &Observed<'_>, status: &DeploymentStatus) -> bool {
     progress::is_complete(goal(observed), status) && !steps::are_left(observed)
 }

@@ -1,4 +1,4 @@
-//! How many pods a Deployment may have at once, in numbers.
+//! The limits on the number of a Deployment's pods.
 
 use crate::view::DeploymentStrategy;
 use berth_api::int_or_string::{self, Rounding};
@@ -7,7 +7,7 @@ use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 /// A text where a number or a percentage was expected.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NotANumber {
-    /// As given.
+    /// The text.
     pub text: String,
 }
 
@@ -22,17 +22,17 @@ impl std::error::Error for NotANumber {}
 /// `maxSurge` and `maxUnavailable` in pods.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// How many pods there may be too many.
+    /// How many pods may exist in addition to the desired ones.
     pub surge: i64,
-    /// How many may be missing. Not both are 0: no pod could ever be replaced.
+    /// How many pods may be unavailable. At least one of the two is above 0, because no pod could be replaced otherwise.
     pub unavailable: i64,
 }
 
 impl Limits {
-    /// Resolves the limits of a rolling update of `replicas` pods. A missing value counts as 0: defaults are the API server's.
+    /// Resolves the limits of a rolling update of `replicas` pods. A missing value counts as 0, because the API server sets the defaults.
     ///
     /// # Errors
-    /// A text that is no percentage.
+    /// A text that is not a percentage.
     pub fn resolve(max_surge: Option<&IntOrString>, max_unavailable: Option<&IntOrString>, replicas: i32) -> Result<Self, NotANumber> {
         let surge = max_surge.map_or(Ok(0), |value| pods(value, replicas, Rounding::Up))?;
         let unavailable = max_unavailable.map_or(Ok(0), |value| pods(value, replicas, Rounding::Down))?;
@@ -49,21 +49,21 @@ fn pods(value: &IntOrString, replicas: i32, rounding: Rounding) -> Result<i64, N
     int_or_string::resolve(value, replicas, rounding).map(i64::from).ok_or_else(|| NotANumber { text: text.clone() })
 }
 
-/// The numbers that every step of a rollout respects.
+/// The limits that every step of a rollout respects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Size {
     /// `spec.replicas`.
     pub desired: i64,
-    /// How many pods there may be too many; 0 for Recreate.
+    /// How many pods may exist in addition to the desired ones. 0 for Recreate.
     pub surge: i64,
-    /// How many may be missing; never more than are desired, 0 for Recreate.
+    /// How many pods may be unavailable: at most the desired number, 0 for Recreate.
     pub unavailable: i64,
-    /// The fewest available pods that a rollout leaves; 0 for Recreate, which takes all away.
+    /// The minimum number of available pods during a rollout. 0 for Recreate, which deletes all.
     pub min_available: i64,
 }
 
 impl Size {
-    /// The numbers of a strategy.
+    /// The limits of a strategy.
     #[must_use]
     pub fn new(strategy: DeploymentStrategy, desired: i64, limits: Limits) -> Self {
         match strategy {
@@ -75,7 +75,7 @@ impl Size {
         }
     }
 
-    /// The most pods there may be.
+    /// The maximum number of pods.
     #[must_use]
     pub fn max(self) -> i64 {
         self.desired + self.surge

@@ -1,4 +1,4 @@
-//! Recreate: every pod of an older template goes before the first of the new one comes.
+//! Recreate: every pod of an older template is deleted before the first new one is created.
 
 use super::{
     observe::Observed,
@@ -6,20 +6,20 @@ use super::{
 };
 use crate::{plan::Plan, view::PodReplacementPolicy};
 
-/// What is known of the pods of one old set, or of those that are left of sets that are gone.
+/// The pods of one old set, or those left behind by deleted sets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OldPods {
     /// `status.replicas`.
     pub reported: i64,
-    /// Whether the set's controller has seen the set's present size; if not, what it reports is of no use.
+    /// Whether the set's controller has not observed the set's present size. Then its report is outdated.
     pub lags: bool,
-    /// Pods that have not finished and are not being deleted.
+    /// Pods that are neither finished nor terminating.
     pub running: i64,
-    /// Pods that have not finished and are being deleted.
+    /// Pods that are terminating and not finished.
     pub terminating: i64,
 }
 
-/// Whether pods of old sets hold up the new one.
+/// Whether pods of old sets block the new one.
 #[must_use]
 pub fn must_wait(policy: PodReplacementPolicy, old: &[OldPods]) -> bool {
     old.iter().any(|set| {
@@ -28,7 +28,7 @@ pub fn must_wait(policy: PodReplacementPolicy, old: &[OldPods]) -> bool {
     })
 }
 
-/// One look: old sets go to 0; when their pods are gone the new set gets its size; when it has it, history is cleaned up.
+/// One reconcile: old sets are scaled to 0. After their pods are deleted, the new set gets its size. Then history is cleaned up.
 pub(super) fn plan(observed: &Observed<'_>) -> Plan {
     let mut work = Work::new(observed);
     for (index, _) in observed.old() {

@@ -1,4 +1,4 @@
-//! The numbers of rollouts, what a ReplicaSet takes over from its Deployment, and the making of a new one.
+//! The numbers of rollouts, the fields that a ReplicaSet copies from its Deployment, and the creation of a new one.
 
 use super::{
     annotations::{self, Annotations, BeforeScale, DESIRED_REPLICAS, MAX_REPLICAS, REVISION, REVISION_HISTORY_CHARS_MAX},
@@ -19,7 +19,7 @@ use berth_api::{
 use berth_identity::{RolloutRevision, TemplateHash};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
-/// Brings the new set's annotations, revision and `minReadySeconds` up to date. A set whose revision is no number keeps its annotations.
+/// Updates the new set's annotations, revision and `minReadySeconds`. A set whose revision is not a number keeps its annotations.
 pub(super) fn sync(draft: &mut Draft<'_>, observed: &Observed<'_>) {
     let deployment = observed.deployment();
     draft.min_ready_seconds = deployment.spec.min_ready_seconds;
@@ -38,7 +38,7 @@ pub(super) fn sync(draft: &mut Draft<'_>, observed: &Observed<'_>) {
     }
 }
 
-/// Gives a set the Deployment's word on when pods are replaced and templates rolled back.
+/// Copies the Deployment's policies for replacing pods and rolling back to a set.
 pub(super) fn sync_policies(draft: &mut Draft<'_>, deployment: &DeploymentView) {
     for key in annotations::POLICIES {
         draft.annotate(key, annotations::policy(&deployment.annotations, key));
@@ -49,7 +49,7 @@ fn copied(deployment: &DeploymentView, before_scale: BeforeScale) -> impl Iterat
     deployment.annotations.iter().filter(move |(key, _)| !annotations::is_skipped(key, before_scale))
 }
 
-/// A ReplicaSet that is to be created.
+/// A ReplicaSet to create.
 pub(super) struct NewSet {
     pub(super) object: ReplicaSet,
     pub(super) name: String,
@@ -57,7 +57,7 @@ pub(super) struct NewSet {
     pub(super) revision: RolloutRevision,
 }
 
-/// The name that a new set would have is that of another: the next attempt must use another hash.
+/// Another object has the name of the new set: the next attempt must use another hash.
 pub(super) struct Collision;
 
 /// The name of the set for the Deployment's template, and the hash in it.
@@ -67,7 +67,7 @@ pub(super) fn name_of_new(observed: &Observed<'_>) -> (String, TemplateHash) {
     (replica_set_name(&deployment.meta.name, &hash), hash)
 }
 
-/// The set for the Deployment's template, which none has yet.
+/// The set for the Deployment's template, if no set has it yet.
 pub(super) fn new_set(observed: &Observed<'_>, size: i64) -> Result<NewSet, Collision> {
     let (name, hash) = name_of_new(observed);
     if observed.state.found.is_name_taken {

@@ -1,4 +1,4 @@
-//! Rollback on request of an annotation (deprecated upstream; `kubectl rollout undo` patches the template itself).
+//! Rollback requested by an annotation (deprecated upstream; `kubectl rollout undo` patches the template itself).
 
 use super::{
     annotations::{self, Annotations, ROLLBACK_TO},
@@ -15,12 +15,12 @@ use k8s_openapi::api::core::v1::PodTemplateSpec;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-/// The revision that is asked for; 0: the one before the present. `None` if none is, or what is asked for is no number.
+/// The requested revision; 0 is the one before the present. `None` if there is no request, or it is not a number.
 pub(super) fn requested(deployment: &DeploymentView) -> Option<RolloutRevision> {
     deployment.annotations.get(ROLLBACK_TO)?.parse().ok()
 }
 
-/// One write: the revision's template and annotations if it is found and differs, and in any case the end of the request.
+/// One write: the revision's template and annotations if it is found and differs, and in any case the removal of the request.
 pub(super) fn plan(observed: &Observed<'_>, requested: RolloutRevision) -> Plan {
     let deployment = observed.deployment();
     let (template, annotations, event) = match find_revision(&observed.sets, requested) {
@@ -55,7 +55,7 @@ struct Written<'a> {
     annotations: &'a Annotations,
 }
 
-/// The merge patch that gives the Deployment this template and these annotations; `None` if it has them.
+/// The merge patch that sets this template and these annotations. `None` if the Deployment has them.
 pub(super) fn patch(deployment: &DeploymentView, template: &PodTemplateSpec, annotations: &Annotations) -> Option<Value> {
     let stored = Written { template: &deployment.spec.template, annotations: &deployment.annotations };
     let mut patch = merge_patch(&stored, &Written { template, annotations })?;
@@ -84,7 +84,7 @@ fn rolled_back(observed: &Observed<'_>, set: &ReplicaSetView) -> Rewrite {
     (without_hash(&set.template), annotations, event(deployment, Severity::Normal, "DeploymentRollback", message))
 }
 
-/// Why there is nothing to roll back to.
+/// Why there is no target for a rollback.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NotFound {
     /// There is no revision before the present one.
@@ -93,7 +93,7 @@ pub enum NotFound {
     Revision,
 }
 
-/// The ReplicaSet of a revision; of revision 0: of the one with the second highest number.
+/// The ReplicaSet of a revision. For revision 0, the one with the second highest number.
 ///
 /// # Errors
 /// There is none.

@@ -1,7 +1,8 @@
-//! How many pods each ReplicaSet is to have while a step of a progressive rollout lasts, and the way there.
+//! The target size of each ReplicaSet during a step of a progressive rollout, and the way there.
 //!
-//! The new set is to have its share, the old ones the rest of `spec.replicas`. Sets that were complete once have that rest; former canaries, which never were,
-//! go first. So a canary never takes the position of what is proven, and a new size, or a set that a user scales or deletes, does not end a step.
+//! The new set gets its share, and the old ones get the rest of `spec.replicas`. Sets that were complete once get that rest. Former
+//! canaries, which never were, are scaled down first. So a canary never replaces a proven template, and neither a new size nor a set that a
+//! user scales or deletes ends a step.
 
 use super::{
     annotations,
@@ -15,25 +16,26 @@ use crate::{plan::Wait, rollback, view::ReplicaSetView};
 use berth_identity::RolloutRevision;
 use std::cmp::Reverse;
 
-/// What each set is to have.
+/// The target sizes.
 pub(super) struct Steering<'o, 'a> {
     observed: &'o Observed<'a>,
-    /// Of the new set, also of one that does not exist yet.
+    /// The target of the new set, even if it does not exist yet.
     new: i64,
-    /// Of each set, by its position.
+    /// The targets of all sets, by index.
     targets: Vec<i64>,
-    /// The places of all sets: those that lose pods first come first.
+    /// The indexes of all sets. Those that are scaled down first come first.
     order: Vec<usize>,
 }
 
 impl<'o, 'a> Steering<'o, 'a> {
-    /// What a step gives each set. Where no old set can have the rest, the new one has it: no step costs pods.
+    /// The targets of a step. If no old set can have the rest, the new one gets it, so that no step costs pods.
     pub(super) fn new(observed: &'o Observed<'a>, stand: &Stand<'_>) -> Self {
         Self::of_share(observed, stand.share())
     }
 
-    /// The same for a new size of the Deployment. A new set that does not exist yet has no share, as its rollout has not begun. A paused Deployment gives a new
-    /// set no more pods if the set was sized for this size already, or has no pods beside an active set: only the rollout does.
+    /// The same for a new size of the Deployment. A new set that does not exist yet has no share, because its rollout has not begun. While
+    /// the Deployment is paused, a new set gets no more pods if it was already sized for this size, or has no pods beside an active set:
+    /// only the rollout adds them.
     pub(super) fn of_new_size(observed: &'o Observed<'a>, stand: &Stand<'_>) -> Self {
         let share = match observed.new {
             None => 0,
@@ -50,7 +52,8 @@ impl<'o, 'a> Steering<'o, 'a> {
     fn of_share(observed: &'o Observed<'a>, share: i64) -> Self {
         let desired = observed.size.desired;
         let mut order: Vec<usize> = (0..observed.sets.len()).collect();
-        // Of sets with the same rank, the one with more unavailable pods loses pods first. The pods of the others may be all that is available, and cannot go.
+        // Of sets with the same rank, the one with more unavailable pods is scaled down first. The pods of the others may be the only
+        // available ones.
         order.sort_by_cached_key(|&index| {
             let set = observed.sets[index];
             (set.meta.deleted.is_none(), completed(set), Reverse(rolling::gone_first(observed, index)))
@@ -61,7 +64,7 @@ impl<'o, 'a> Steering<'o, 'a> {
         let new = if pool.is_empty() { share.max(desired - old) } else { share };
         let mut targets = vec![0; observed.sets.len()];
         let mut left = if pool.is_empty() { desired - new } else { rest };
-        // The last of the order keeps its pods longest.
+        // The last one in the order keeps its pods longest.
         let keepers = order.iter().rev().filter(|index| Some(**index) != observed.new && (pool.is_empty() || pool.contains(index)));
         for &index in keepers {
             targets[index] = i64::from(observed.sets[index].replicas).min(left);
@@ -76,7 +79,7 @@ impl<'o, 'a> Steering<'o, 'a> {
         Self { observed, new, targets, order }
     }
 
-    /// Whether every set has the size that it is to have, and the new one's pods are all available.
+    /// Whether every set has its target size, and all pods of the new one are available.
     pub(super) fn is_reached(&self) -> bool {
         let sizes = self.observed.sets.iter().map(|set| i64::from(set.replicas));
         let has_all = self.observed.new_set().is_some_and(|new| {
@@ -86,7 +89,7 @@ impl<'o, 'a> Steering<'o, 'a> {
         has_all && sizes.eq(self.targets.iter().copied())
     }
 
-    /// How far sets may grow: by `at_most` pods together, as far as there is room, old ones first.
+    /// How far sets may grow: by `at_most` pods in total, if there is room, old ones first.
     pub(super) fn grown(&self, at_most: i64) -> Grown {
         let observed = self.observed;
         let growing = self.growing();
@@ -102,7 +105,7 @@ impl<'o, 'a> Steering<'o, 'a> {
         Grown { sizes: growing.into_iter().map(take).collect(), only, lacking: (wanted - room).max(0) }
     }
 
-    /// What sets lack, old ones first; the new one, which may not exist yet, last.
+    /// The pods that sets lack, old ones first. The new one, which may not exist yet, comes last.
     fn growing(&self) -> Vec<(Option<usize>, i64)> {
         let sets = &self.observed.sets;
         let lacks = |&index: &usize| (Some(index), self.targets[index] - i64::from(sets[index].replicas));
@@ -111,7 +114,7 @@ impl<'o, 'a> Steering<'o, 'a> {
         old.chain([new]).filter(|(_, missing)| *missing > 0).collect()
     }
 
-    /// Takes away what sets have too many, as far as enough pods stay available.
+    /// Scales surplus sets down while enough pods remain available.
     pub(super) fn shrink(&self, work: &mut Work<'_, '_>) {
         let observed = self.observed;
         let pods: Vec<Pods> = (0..observed.sets.len()).map(|index| rolling::pods(observed, index)).collect();
@@ -140,7 +143,7 @@ impl<'o, 'a> Steering<'o, 'a> {
         }
     }
 
-    /// Its pods are what a step waits for, before it waits for anything else.
+    /// A step waits for its pods before it waits for anything else.
     fn wait_for_new(&self, work: &mut Work<'_, '_>) {
         let Some(new) = self.observed.new.map(|new| rolling::pods(self.observed, new)) else { return };
         if new.available < new.size && !work.is_resized() {
@@ -148,12 +151,13 @@ impl<'o, 'a> Steering<'o, 'a> {
         }
     }
 
-    /// Takes over a new size of the Deployment: the new set never keeps more than its share. Gives how many pods are lacking for want of room.
+    /// Applies a new size of the Deployment: the new set never keeps more than its share. Returns how many pods are missing for lack of
+    /// room.
     pub(super) fn scale(&self, work: &mut Work<'_, '_>) -> i64 {
         let observed = self.observed;
         let active = observed.active();
         let total: i64 = observed.sets.iter().map(|set| i64::from(set.replicas)).sum();
-        // What there was beyond the former size, on the way to this step, there may be still.
+        // Pods beyond the former size, on the way to this step, may remain.
         let former = active.iter().filter_map(|&index| observed.scale_of(index).desired).max().unwrap_or(total);
         let surge = if observed.size.desired == 0 { 0 } else { (total - former).clamp(0, observed.size.surge) };
         let wanted = observed.size.desired + surge;
@@ -174,7 +178,7 @@ impl<'o, 'a> Steering<'o, 'a> {
         lacking
     }
 
-    /// Takes away `over` pods at once, and of the new set whatever it has beyond its share. Gives how many.
+    /// Removes `over` pods at once, and all pods of the new set beyond its share. Returns their number.
     fn cut(&self, work: &mut Work<'_, '_>, over: i64) -> i64 {
         let mut taken = 0;
         let (new, old): (Vec<usize>, Vec<usize>) = self.order.iter().copied().partition(|index| Some(*index) == self.observed.new);
@@ -190,25 +194,25 @@ impl<'o, 'a> Steering<'o, 'a> {
 
 /// How far sets may grow.
 pub(super) struct Grown {
-    /// The sizes of those that lack pods; `None`: of the new set, which does not exist yet.
+    /// The sizes of the sets that lack pods. `None` is the new set if it does not exist yet.
     pub(super) sizes: Vec<(Option<usize>, i64)>,
-    /// The only one of them, if it exists.
+    /// The only one of them, if there is only one and it exists.
     pub(super) only: Option<usize>,
-    /// How many pods are lacking for want of room.
+    /// How many pods are missing for lack of room.
     pub(super) lacking: i64,
 }
 
-/// A set that may have too many pods.
+/// A set that may have surplus pods.
 #[derive(Clone, Copy)]
 struct Surplus {
     pods: Pods,
     excess: i64,
-    /// How many of its pods that are not available its controller deletes before any that is.
+    /// How many unavailable pods its controller deletes before any available one.
     gone_first: i64,
 }
 
-/// Sizes after a look; `sets` in the order in which they lose pods. Those that are not available go first, as far as `starting` pods of the new set, which are not
-/// available yet, leave enough of all; then available ones, as long as enough stay.
+/// The sizes after a reconcile. `sets` is in the order of scaling down. Unavailable pods are deleted first, while the `starting` pods of
+/// the new set, which are not available yet, leave enough in total. Available pods follow while enough remain.
 fn shrunk(sets: &[Surplus], starting: i64, size: Size) -> Vec<i64> {
     let total: i64 = sets.iter().map(|set| set.pods.size).sum();
     let mut removable = total - size.min_available - starting;
@@ -232,7 +236,8 @@ fn shrunk(sets: &[Surplus], starting: i64, size: Size) -> Vec<i64> {
     sets.iter().zip(unhealthy).map(take).collect()
 }
 
-/// The old sets that are to have the rest: those that were complete once, or else those with pods, or without only because the Deployment wanted none.
+/// The old sets that get the rest: those that were complete once, otherwise those with pods, or without pods only because the Deployment's
+/// size is 0.
 fn pool(observed: &Observed<'_>) -> Vec<usize> {
     let there = || observed.old().filter(|(_, set)| set.meta.deleted.is_none());
     let proven: Vec<usize> = there().filter(|(_, set)| completed(set).is_some()).map(|(index, _)| index).collect();
@@ -243,7 +248,7 @@ fn pool(observed: &Observed<'_>) -> Vec<usize> {
     there().map(|(index, _)| index).filter(|&index| has_pods(index)).collect()
 }
 
-/// The set of the pool that grows: the last that was complete, or else the newest.
+/// The set of the pool that grows: the last complete one, otherwise the newest.
 fn best(observed: &Observed<'_>, pool: &[usize]) -> Option<usize> {
     let rank = |&index: &usize| {
         let set = observed.sets[index];

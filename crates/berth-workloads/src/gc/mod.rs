@@ -1,4 +1,4 @@
-//! The garbage collector's decisions: who depends on whom ([`graph`]), and what becomes of one object ([`decide`]).
+//! The garbage collector's decisions: the dependency graph ([`graph`]), and the verdict on one object ([`decide`]).
 
 pub mod decide;
 pub mod graph;
@@ -6,7 +6,7 @@ pub mod graph;
 pub use decide::{OwnerState, Verdict, decide};
 pub use graph::{Deletion, Graph, Node, Seen, Work, kind_of_owner};
 
-/// Finalizer of an object that goes after its dependents.
+/// The finalizer of an object that is deleted after its dependents.
 pub const FOREGROUND: &str = "foregroundDeletion";
-/// Finalizer of an object whose dependents stay.
+/// The finalizer of an object whose dependents are orphaned.
 pub const ORPHAN: &str = "orphan";

@@ -1,4 +1,4 @@
-//! How a plan's JSON names objects: by group and plural, as far as plans know the resource.
+//! How a plan's JSON refers to objects: by group and plural, for the resources of plans.
 
 use crate::resources;
 use berth_identity::{ApiName, Name, Namespace, ObjectKey, ObjectRef, Revision, Uid};
@@ -60,7 +60,7 @@ pub(super) mod list {
     }
 }
 
-/// The kind that an event is about: as the two members of the event.
+/// The kind of an event's object: two members of the event.
 pub(super) mod about_kind {
     use berth_identity::GroupVersionKind;
     use serde::{Deserialize, Deserializer, Serialize, Serializer};

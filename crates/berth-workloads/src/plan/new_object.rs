@@ -1,4 +1,4 @@
-//! What plans create.
+//! The objects that plans create.
 
 use crate::resources::{CLAIMS, ENDPOINTS, PODS, REPLICA_SETS, REVISIONS, SLICES, VOLUMES};
 use berth_api::{Object, apps::ReplicaSet};
@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 macro_rules! new_object {
     ($($kind:ident: $resource:ident),+ $(,)?) => {
-        /// An object to be created: of the kinds that plans create, and no other.
+        /// An object to create, of one of the kinds that plans create.
         #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
         #[expect(missing_docs, reason = "each case is the kind that it is named after")]
         pub enum NewObject {
@@ -20,7 +20,7 @@ macro_rules! new_object {
         }
 
         impl NewObject {
-            /// What it is.
+            /// Its resource.
             #[must_use]
             pub fn resource(&self) -> GroupResource {
                 match self {
@@ -28,7 +28,7 @@ macro_rules! new_object {
                 }
             }
 
-            /// Whatever its kind.
+            /// The object as a trait object.
             #[must_use]
             pub fn as_object(&self) -> &dyn Object {
                 match self {
@@ -36,7 +36,7 @@ macro_rules! new_object {
                 }
             }
 
-            /// Whatever its kind.
+            /// The object as a boxed trait object.
             #[must_use]
             pub fn into_object(self) -> Box<dyn Object> {
                 match self {
@@ -66,7 +66,7 @@ new_object! {
 }
 
 impl NewObject {
-    /// Where it will be.
+    /// Its key.
     #[must_use]
     pub fn key(&self) -> ObjectKey {
         let meta = self.as_object().meta();

@@ -69,7 +69,7 @@ fn planned(set: &ReplicaSetView, pods: &[PodView], last_error: Option<&str>) -> 
     read_back(plan(&state))
 }
 
-/// What is done, but for the status; then what is waited for.
+/// Checks the actions, except the status, and then the waits.
 fn check(set: &ReplicaSetView, pods: &[PodView], expected: &[&str]) {
     let plan = planned(set, pods, None);
     let is_status = |action: &Action| matches!(action, Action::Patch { subresource: Some(Subresource::Status), .. });

@@ -1,8 +1,8 @@
-//! What becomes of volume claims when their pod or the set goes.
+//! The owners of volume claims, which determine when they are deleted.
 
 use crate::view::RetentionPolicy;
 
-/// Whom a claim goes with. The reference is always a controller reference.
+/// The owner of a claim. The reference is always a controller reference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ClaimOwner {
     /// The set.
@@ -11,12 +11,12 @@ pub enum ClaimOwner {
     Pod,
 }
 
-/// Whether a pod's number is wanted.
+/// Whether a pod's ordinal is in the set's range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PodMembership {
-    /// It is.
+    /// It is in range.
     InRange,
-    /// It is not.
+    /// It is out of range.
     Condemned,
 }
 
@@ -30,20 +30,20 @@ pub fn claim_owner(when_scaled: RetentionPolicy, when_deleted: RetentionPolicy, 
     }
 }
 
-/// What a claim of a pod that is to be created looks like.
+/// The state of a claim of a pod to create.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Claim {
-    /// Not there.
+    /// It does not exist.
     Missing,
-    /// There, without a reference to a pod of that name.
+    /// It exists, without a reference to a pod of that name.
     Unowned,
-    /// It goes with this very pod.
+    /// This pod owns it.
     OfThisPod,
-    /// It goes with a former pod of that name, and so will be gone soon.
+    /// A former pod of that name owns it, so it will be deleted soon.
     OfFormerPod,
 }
 
-/// Whether the pod must not be created yet: it would lose the claim it finds.
+/// Whether the pod must not be created yet, because it would lose the existing claim.
 #[must_use]
 pub fn must_wait_for_claims(when_scaled: RetentionPolicy, claims: &[Claim]) -> bool {
     when_scaled == RetentionPolicy::Delete && claims.contains(&Claim::OfFormerPod)

@@ -1,4 +1,4 @@
-//! What a ControllerRevision keeps of the progress of its rollout.
+//! The progress of a rollout, as stored on its ControllerRevision.
 
 use super::{StatefulSetState, ordinals, partition};
 use crate::view::{AutoRollback, RevisionView, StatefulSetView};
@@ -8,33 +8,33 @@ use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// What is kept of the progress of a rollout, as the annotation [`BERTH_PROGRESS`].
+/// The progress of a rollout, as stored in the annotation [`BERTH_PROGRESS`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Progress {
     /// The number of the rollout.
     pub(super) revision: RolloutRevision,
-    /// The numbers that the rollout changes begin here,
+    /// The first ordinal that the rollout changes.
     pub(super) from: Ordinal,
-    /// and end before this one.
+    /// The end of the ordinals that the rollout changes, exclusive.
     pub(super) end: Ordinal,
-    /// The fewest steps that were left at any time ([`steps_left`]).
+    /// The minimum of steps left so far ([`steps_left`]).
     pub(super) left: i64,
-    /// When there were so few for the first time.
+    /// When that minimum was first reached.
     pub(super) at: Timestamp,
     /// Since when all pods are available, without interruption.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) available_since: Option<Timestamp>,
-    /// They were for long enough. What happens later is no failure of the rollout.
+    /// Whether they were available for long enough. A later failure is not one of the rollout.
     #[serde(default)]
     pub(super) succeeded: bool,
-    /// It was complete before there was a deadline.
+    /// Whether it was complete before there was a deadline.
     #[serde(skip)]
     pub(super) was_complete: bool,
 }
 
 impl Progress {
-    /// What a revision keeps.
+    /// The progress stored on a revision.
     pub(super) fn of(revision: &RevisionView) -> Option<Self> {
         serde_json::from_str(revision.annotations.get(BERTH_PROGRESS)?).ok()
     }
@@ -43,7 +43,7 @@ impl Progress {
         serde_json::to_string(self).expect("it has string keys only")
     }
 
-    /// The same, after a step, an interruption, or as long as nothing happened.
+    /// The progress after a step, an interruption, or no change.
     pub(super) fn observed(self, left: i64, steady: SignedDuration, now: Timestamp) -> Self {
         let at = if left < self.left { now } else { self.at };
         let available_since = (left == 0).then(|| self.available_since.unwrap_or(now));
@@ -52,7 +52,7 @@ impl Progress {
     }
 }
 
-/// How long the set's rollouts may take from one step to the next; `None` where nothing is to be rolled back.
+/// How long the set's rollouts may take from one step to the next. `None` if nothing is rolled back.
 pub(super) fn patience(set: &StatefulSetView) -> Option<SignedDuration> {
     set.choices.progress_deadline.filter(|_| set.choices.auto_rollback == AutoRollback::OnDeadline)
 }
@@ -61,7 +61,7 @@ pub(super) fn begun_at(revision: RolloutRevision, (from, end): (Ordinal, Ordinal
     Progress { revision, from, end, left: i64::MAX, at, available_since: None, succeeded: false, was_complete: false }
 }
 
-/// Notes that the rollout of this number begins.
+/// Records that the rollout of this number begins.
 pub(super) fn begin(annotations: &mut BTreeMap<String, String>, state: &StatefulSetState, revision: RolloutRevision) {
     if patience(&state.set).is_some() {
         let wanted = ordinals(&state.set);
@@ -71,7 +71,8 @@ pub(super) fn begin(annotations: &mut BTreeMap<String, String>, state: &Stateful
     }
 }
 
-/// Brings what the newest revision keeps up to date. Without a deadline nothing is kept, so that what happens meanwhile is not taken for a standstill.
+/// Updates the progress on the newest revision. Without a deadline nothing is stored, so that the time meanwhile does not count as a lack
+/// of progress.
 pub(super) fn keep(annotations: &mut BTreeMap<String, String>, progress: Option<&Progress>, set: &StatefulSetView) {
     match progress {
         Some(progress) => drop(annotations.insert(BERTH_PROGRESS.to_owned(), progress.value())),

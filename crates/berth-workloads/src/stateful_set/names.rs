@@ -1,14 +1,14 @@
-//! Names that follow from a set's name and a number.
+//! Names that follow from a set's name and an ordinal.
 
 use berth_identity::Ordinal;
 
-/// The pod with this number.
+/// The name of the pod with this ordinal.
 #[must_use]
 pub fn pod_name(set: &str, ordinal: Ordinal) -> String {
     format!("{set}-{ordinal}")
 }
 
-/// The claim that the pod with this number gets of a claim template.
+/// The name of the claim of the pod with this ordinal, for a claim template.
 #[must_use]
 pub fn claim_name(template: &str, set: &str, ordinal: Ordinal) -> String {
     format!("{template}-{set}-{ordinal}")

@@ -1,4 +1,4 @@
-//! From a StatefulSet to what its plan is decided from: strategy, limits, revisions.
+//! Derives the input of a plan from a StatefulSet: strategy, limits, revisions.
 
 use super::{
     ControlledPods, EffectiveStrategy, Ordinals, StatefulSetState,
@@ -11,7 +11,7 @@ use crate::view::{PodManagement, StatefulSetView};
 use berth_api::{FeatureGates, Gate};
 use berth_identity::Ordinal;
 
-/// Whether unready pods of older revisions that hold an update up are deleted.
+/// Whether unready pods of older revisions that block an update are deleted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Repair {
     Never,
@@ -27,13 +27,13 @@ pub(super) enum Budget {
     Pods(i64),
 }
 
-/// A StatefulSet as its plan sees it.
+/// A StatefulSet with its derived input.
 pub(super) struct Observed<'a> {
     pub(super) state: &'a StatefulSetState,
     pub(super) strategy: EffectiveStrategy,
     pub(super) management: PodManagement,
     pub(super) ordinals: Ordinals,
-    /// `partition`, in a `rollingUpdate` block that counts.
+    /// `partition` of the `rollingUpdate` block, if the type is RollingUpdate.
     pub(super) partition: Option<i64>,
     pub(super) budget: Budget,
     pub(super) repair: Repair,
@@ -57,7 +57,7 @@ pub(super) fn observe<'a>(state: &'a StatefulSetState) -> Observed<'a> {
     }
 }
 
-/// `maxUnavailable` in pods; 1 where it is unset or no number.
+/// `maxUnavailable` in pods; 1 if it is unset or not a number.
 fn max(set: &StatefulSetView) -> i64 {
     let value = block(set).and_then(|block| block.max_unavailable.as_ref());
     max_unavailable(value, set.spec.replicas.unwrap_or(1).max(0)).unwrap_or(1).into()
@@ -76,12 +76,12 @@ impl<'a> Observed<'a> {
         &self.state.pods
     }
 
-    /// The lowest number that an update changes.
+    /// The lowest ordinal that an update changes.
     pub(super) fn update_from(&self) -> Ordinal {
         self.ordinals.start.plus(self.partition.unwrap_or(0))
     }
 
-    /// One past the last number that is wanted.
+    /// One more than the last desired ordinal.
     pub(super) fn end(&self) -> Ordinal {
         self.ordinals.end()
     }
@@ -95,16 +95,16 @@ impl<'a> Observed<'a> {
     }
 }
 
-/// What the gauges of a set show.
+/// The values of a set's gauges.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Figures {
-    /// `statefulset_unavailable_replicas`: wanted pods that are missing or not available.
+    /// `statefulset_unavailable_replicas`: desired pods that are missing or unavailable.
     pub unavailable: i64,
-    /// `statefulset_max_unavailable`: how many a rolling update may make so.
+    /// `statefulset_max_unavailable`: how many pods a rolling update may make unavailable.
     pub max_unavailable: i64,
 }
 
-/// The figures of a set; `None` where both of the gates that they belong to are off.
+/// The values of a set's gauges. `None` if both of their gates are off.
 #[must_use]
 pub fn figures(set: &StatefulSetView, controlled: &ControlledPods, gates: &FeatureGates) -> Option<Figures> {
     let shown = gates.enabled(Gate::MaxUnavailableStatefulSet) || gates.enabled(Gate::StatefulSetRecreateStrategy);

@@ -1,4 +1,4 @@
-//! Recreate (KEP-3541): all pods of older revisions go at once, and none is created before the last is gone.
+//! Recreate (KEP-3541): all pods of older revisions are deleted at once, and none is created before the last one is deleted.
 
 use super::{
     Phase,
@@ -12,7 +12,7 @@ use crate::{
 use berth_identity::Ordinal;
 use std::ops::ControlFlow;
 
-/// Deletes old pods, or waits for them; ends the look as long as there are any. The phase follows from the pods alone.
+/// Deletes old pods, or waits for their deletion. Ends the reconcile while there are any. The phase follows from the pods alone.
 pub(super) fn old_pods(work: &mut Work<'_, '_>) -> ControlFlow<()> {
     let observed = work.observed;
     let counts = observed.pods().phase_counts(&observed.history.update);

@@ -1,4 +1,4 @@
-//! Names of ControllerRevisions, and which of them a new pod gets.
+//! Names of ControllerRevisions, and the revision of a new pod.
 
 use super::EffectiveStrategy;
 use crate::hash::safe_encode;
@@ -6,7 +6,7 @@ use berth_identity::Ordinal;
 use k8s_openapi::api::core::v1::PodTemplateSpec;
 use serde_json::{Value, json};
 
-/// How much of the set's name stays in a revision's name.
+/// How much of the set's name remains in a revision's name.
 const PARENT_LENGTH_MAX: usize = 223;
 
 /// Name and hash label of a ControllerRevision.
@@ -18,7 +18,7 @@ pub struct RevisionName {
     pub name: String,
 }
 
-/// The name of the revision with this data: FNV-1 (32 bit) over the data and the decimal number of collisions.
+/// The name of the revision with this data: FNV-1 (32 bit) of the data and the decimal number of collisions.
 #[must_use]
 pub fn controller_revision_name(parent: &str, data: &[u8], collision_count: Option<i32>) -> RevisionName {
     let collisions = collision_count.map(|count| count.to_string()).unwrap_or_default();
@@ -29,21 +29,21 @@ pub fn controller_revision_name(parent: &str, data: &[u8], collision_count: Opti
     RevisionName { name: format!("{parent}-{hash}"), hash }
 }
 
-/// One of the two revisions that a set rolls between.
+/// One of the two revisions of a set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RevisionChoice {
-    /// The one that the update started from.
+    /// The current revision, from which the update started.
     Current,
-    /// The one that it leads to.
+    /// The update revision.
     Update,
 }
 
-/// A pod that is missing, as far as its revision depends on it.
+/// A missing pod, as far as its revision depends on it.
 #[derive(Clone, Copy, Debug)]
 pub struct NewPod {
-    /// Its number.
+    /// Its ordinal.
     pub ordinal: Ordinal,
-    /// The set's first number.
+    /// The set's first ordinal.
     pub start: Ordinal,
     /// `status.currentReplicas`.
     pub current_replicas: i64,
@@ -51,7 +51,7 @@ pub struct NewPod {
     pub partition: Option<i64>,
 }
 
-/// The revision that a missing pod gets. Only a rolling update ever makes pods of the current one.
+/// The revision of a missing pod. Only a rolling update creates pods of the current one.
 #[must_use]
 pub fn new_pod_revision(strategy: EffectiveStrategy, pod: NewPod) -> RevisionChoice {
     let kept = pod.partition.unwrap_or(pod.current_replicas);
@@ -62,7 +62,7 @@ pub fn new_pod_revision(strategy: EffectiveStrategy, pod: NewPod) -> RevisionCho
     }
 }
 
-/// A template as a revision keeps it: a strategic merge patch that replaces the set's template.
+/// A template in the form of a revision's data: a strategic merge patch that replaces the set's template.
 #[must_use]
 pub fn revision_data(template: &PodTemplateSpec) -> Value {
     let mut template = serde_json::to_value(template).expect("API structs have string keys only");

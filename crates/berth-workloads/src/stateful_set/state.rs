@@ -1,4 +1,4 @@
-//! What the plan of one StatefulSet is made from.
+//! The input of one StatefulSet's plan.
 
 use super::{ControlledPods, member_ordinal, revision_data};
 use crate::{
@@ -15,7 +15,7 @@ use std::{
     sync::Arc,
 };
 
-/// What the plan of one StatefulSet is made from: one consistent reading of the caches, in which every own write is already visible.
+/// The input of one StatefulSet's plan: one consistent snapshot of the caches that includes the controller's own writes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(from = "Saved", into = "Saved")]
 pub struct StatefulSetState {
@@ -23,40 +23,41 @@ pub struct StatefulSetState {
     pub set: Arc<StatefulSetView>,
     /// The pods that it controls, at `now`.
     pub pods: Arc<ControlledPods>,
-    /// The ControllerRevisions that it controls, and at least those of its namespace that it selects and that have no controller. Any order.
+    /// The ControllerRevisions that it controls, and at least those of its namespace that it selects and that have no controller, in any
+    /// order.
     pub revisions: Vec<Arc<RevisionView>>,
     /// Pods of its namespace without a controller, at least those that it selects.
     pub orphans: Vec<Arc<PodView>>,
-    /// Numbers of pods whose claims may not go with whom they should: all that [`super::claims_in_doubt`] would name are among them.
+    /// Ordinals whose claims may have wrong owners. They include all that [`super::claims_in_doubt`] would return.
     pub claims_in_doubt: BTreeSet<Ordinal>,
     /// The answers to [`super::wanted`] and [`super::wanted_revision`].
     pub found: Found,
-    /// Why pods or claims could not be made in the last reconcile.
+    /// Why pods or claims could not be created in the last reconcile.
     pub last_error: Option<String>,
     /// The controllers' feature gates.
     pub gates: FeatureGates,
-    /// The time of this reading.
+    /// The time of the snapshot.
     pub now: Timestamp,
-    /// The set's template as a revision keeps it: made once, as it is compared several times.
+    /// The set's template in the form of a revision's data. Computed once, because it is compared several times.
     pub(super) data: Arc<Value>,
 }
 
-/// What was found of the set's namespace.
+/// The answers about the set's namespace.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Found {
-    /// Of the names in [`super::Wanted::pods`], those that a pod has, of any controller.
+    /// Of the names in [`super::Wanted::pods`], those of existing pods, of any controller.
     pub pods: BTreeSet<String>,
-    /// Of the names in [`super::Wanted::claims`], those that there are.
+    /// The existing claims of the names in [`super::Wanted::claims`].
     #[serde(with = "shared::map")]
     pub claims: BTreeMap<String, Arc<ClaimView>>,
-    /// The ControllerRevisions with names that a new one would have, of any controller.
+    /// The existing ControllerRevisions with the names of a new one, of any controller.
     #[serde(with = "shared::map")]
     pub revisions: BTreeMap<String, Arc<RevisionView>>,
 }
 
 impl StatefulSetState {
-    /// A set and its pods, and nothing else.
+    /// A state with only a set and its pods.
     #[must_use]
     pub fn new(set: Arc<StatefulSetView>, pods: Arc<ControlledPods>, gates: FeatureGates, now: Timestamp) -> Self {
         let data = Arc::new(revision_data(&set.spec.template));
@@ -74,7 +75,8 @@ impl StatefulSetState {
         }
     }
 
-    /// Whether the namespace has a pod of this name, of any controller. Known of the set's own pods, and of those that [`super::wanted`] names.
+    /// Whether the namespace has a pod of this name, of any controller. Known for the set's own pods, and for those that [`super::wanted`]
+    /// names.
     #[must_use]
     pub fn is_pod_there(&self, name: &str) -> bool {
         let own = member_ordinal(&self.set.meta.name, name).and_then(|ordinal| self.pods.pod(ordinal));
@@ -82,13 +84,13 @@ impl StatefulSetState {
     }
 }
 
-/// The state as it is written down. What follows from the rest is left out.
+/// The serialized state, without derived parts.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Saved {
     #[serde(with = "shared")]
     set: Arc<StatefulSetView>,
-    /// Those that the set controls.
+    /// The pods that the set controls.
     #[serde(with = "shared::list")]
     pods: Vec<Arc<PodView>>,
     /// Availability is as of this time.

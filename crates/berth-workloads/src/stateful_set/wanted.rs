@@ -1,5 +1,5 @@
-//! Facts that a plan needs of objects that are not the set's: a state is made in three steps. Without them, [`wanted`] and [`super::wanted_revision`] name
-//! those objects, and the maker of the state reads them.
+//! Facts about objects of other owners that a plan needs. The caller builds the state without them, [`wanted`] and
+//! [`super::wanted_revision`] name the objects, and the caller reads them.
 
 use super::{
     StatefulSetState,
@@ -11,16 +11,17 @@ use crate::view::{PodManagement, PodPhase};
 use berth_identity::Ordinal;
 use std::collections::BTreeSet;
 
-/// The objects that a plan needs to know of, by name.
+/// The objects that a plan needs, by name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Wanted {
-    /// Pods: whether there are any with these names.
+    /// Pods whose existence the plan needs to know.
     pub pods: BTreeSet<String>,
     /// PersistentVolumeClaims.
     pub claims: BTreeSet<String>,
 }
 
-/// The objects that the plan of this state needs to know of. Costs the pods that the plan creates, those that are pending, and the claims in doubt.
+/// The objects that the plan of this state needs. The cost is linear in the pods that the plan creates, the pending pods, and the claims in
+/// doubt.
 #[must_use]
 pub fn wanted(state: &StatefulSetState) -> Wanted {
     let set = &state.set;
@@ -35,14 +36,14 @@ pub fn wanted(state: &StatefulSetState) -> Wanted {
     Wanted { pods, claims }
 }
 
-/// The numbers of the pods that this plan may create, and of those whose claims it may create.
+/// The ordinals of the pods that this plan may create, and of those whose claims it may create.
 fn unsettled(state: &StatefulSetState) -> (Vec<Ordinal>, Vec<Ordinal>) {
     let controlled = &state.pods;
     let is_pending = |ordinal: &Ordinal| controlled.pod(*ordinal).is_some_and(|pod| pod.phase == PodPhase::Pending);
     match state.set.choices.management {
         PodManagement::Parallel => (controlled.missing().take(BURST_PODS).collect(), controlled.unsettled().filter(is_pending).collect()),
         PodManagement::OrderedReady => {
-            // The first that is not available holds up those after it.
+            // The first unavailable pod blocks those after it.
             let mut holds_up = false;
             let first = controlled.attention().take_while(|ordinal| !std::mem::replace(&mut holds_up, !controlled.is_available(*ordinal)));
             let (present, missing): (Vec<Ordinal>, Vec<Ordinal>) = first.partition(|ordinal| controlled.pod(*ordinal).is_some());

@@ -1,4 +1,4 @@
-//! Views of Jobs, and of what only Jobs read of their pods.
+//! Views of Jobs, and of the additional fields of their pods.
 
 use super::{Identity, PodView, UnknownChoice, View, WorkloadSpec, WorkloadView, decode_workload, wire};
 use crate::resources::JOBS;
@@ -28,7 +28,7 @@ pub struct JobChoices {
     pub mode: Result<CompletionMode, UnknownChoice>,
     /// When failed pods are replaced.
     pub replacement: PodReplacement,
-    /// `spec.managedBy`, if it names another controller.
+    /// `spec.managedBy`, if it contains another controller.
     pub managed_by: Option<String>,
 }
 
@@ -92,7 +92,7 @@ impl WorkloadSpec for JobSpec {
 pub struct JobPodView {
     /// What plans read of each pod.
     pub pod: PodView,
-    /// `metadata.finalizers`, complete: they are written as a whole.
+    /// `metadata.finalizers`, because a write replaces the list.
     pub finalizers: Vec<String>,
     /// Its completion index, by its annotation.
     pub index: Option<u32>,

@@ -1,4 +1,4 @@
-//! What plans read of a pod that is read already.
+//! Views of decoded pods.
 
 use super::{ForeignWrites, Meta, PodPhase, PodView, Symptoms, wire};
 use crate::{owners::OwnerReferences, selector::Labels};
@@ -10,7 +10,7 @@ use k8s_openapi::{
 use std::collections::BTreeMap;
 
 impl Meta {
-    /// The metadata of an object that is read already.
+    /// The metadata of a decoded object.
     pub(super) fn of(meta: &ObjectMeta, revision: Revision) -> Self {
         Self {
             namespace: meta.namespace.as_deref().map(Namespace::shared).unwrap_or_default(),
@@ -28,7 +28,7 @@ impl Meta {
 }
 
 impl PodView {
-    /// As it is read from the pod's JSON.
+    /// The view of a decoded pod, equal to that of its JSON.
     pub(super) fn of_pod(pod: &Pod, revision: Revision) -> Self {
         let meta = &pod.metadata;
         let (spec, status) = (pod.spec.as_ref(), pod.status.as_ref());
@@ -52,7 +52,7 @@ impl PodView {
     }
 }
 
-/// Most pods, most of the time, are ready and have none: what they would be read from is only made where they may.
+/// Most pods are ready and have no symptoms, so their source is only built where symptoms are possible.
 fn symptoms(meta: &ObjectMeta, status: Option<&PodStatus>, is_ready: bool) -> Option<Box<Symptoms>> {
     let is_going = meta.deletion_timestamp.is_some();
     let is_held = is_going && meta.finalizers.as_ref().is_some_and(|finalizers| !finalizers.is_empty());
@@ -143,7 +143,7 @@ mod tests {
     use berth_api::Object;
     use serde_json::{Value, json};
 
-    /// The view of a pod that is read already is that of its bytes.
+    /// Checks that the view of a decoded pod equals that of its JSON.
     fn check(pod: Value) {
         let pod: Pod = serde_json::from_value(pod).expect("a pod");
         let json = Object::encode(&pod).into();

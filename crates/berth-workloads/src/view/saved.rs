@@ -1,4 +1,4 @@
-//! How views are written down and read back. What a view has parsed is not written: reading parses it again, so that the two cannot disagree.
+//! The serialized form of views. Parsed fields are not serialized: reading parses them again, so that the two cannot disagree.
 
 use super::{Meta, PodReplacementPolicy, ReplicaSetView, WorkloadSpec, WorkloadView};
 use crate::{selector::Selector, shared};

@@ -1,4 +1,4 @@
-//! Views of what belongs to a StatefulSet besides pods.
+//! Views of the objects of a StatefulSet other than pods.
 
 use super::{Identity, Meta, View, wire};
 use crate::{
@@ -26,15 +26,15 @@ pub struct RevisionView {
     pub meta: Meta,
     /// Its number.
     pub number: RolloutRevision,
-    /// The state it keeps. Equal values have equal bytes: objects are sorted by key.
+    /// Its data. Equal values have equal bytes, because objects are sorted by key.
     pub data: Arc<Value>,
-    /// The template in that state; `None` if it keeps none.
+    /// The template in its data. `None` if there is none.
     pub template: Option<Arc<PodTemplateSpec>>,
-    /// Of its annotations those of [`KEPT`].
+    /// Its annotations of [`KEPT`].
     pub annotations: BTreeMap<String, String>,
 }
 
-/// What is read of a revision's annotations, and written to them. The others are its set's, and large.
+/// The annotations that plans read and write on a revision. The others are copies of its set's, and large.
 pub const KEPT: [&str; 6] =
     [BERTH_COMPLETED_REVISION, BERTH_COMPLETED_AT, BERTH_PROGRESS, BERTH_ROLLBACK, BERTH_ROLLED_BACK_TEMPLATES, BERTH_ROLLOUT];
 
@@ -80,7 +80,7 @@ fn template_of(data: &Value) -> Option<PodTemplateSpec> {
     PodTemplateSpec::decode_tree(&template).ok()
 }
 
-/// How a revision is written down: without the template, which is in its data.
+/// The serialized form of a revision, without the template, which is in its data.
 #[derive(Serialize, Deserialize)]
 struct SavedRevision {
     meta: Meta,
@@ -104,13 +104,13 @@ impl From<SavedRevision> for RevisionView {
     }
 }
 
-/// What StatefulSets read of a PersistentVolumeClaim: that it is there, and with whom it goes.
+/// The fields that StatefulSets read of a PersistentVolumeClaim: its identity and its owners.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ClaimView {
     /// Its metadata.
     pub meta: Meta,
-    /// Whether it goes when its pod is scaled away ([`BERTH_WHEN_SCALED`]).
+    /// Whether it is deleted when its pod is scaled down ([`BERTH_WHEN_SCALED`]).
     pub goes_when_scaled: bool,
 }
 

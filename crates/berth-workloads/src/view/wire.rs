@@ -1,4 +1,4 @@
-//! The wire's form of what the views read.
+//! The wire's form of the fields of views.
 
 use super::{
     BTreeMap, Deserialize, DeserializeOwned, LabelSelector, Labels, Meta, OwnerReferences, PodTemplateSpec, PodVolume, Timestamp,
@@ -35,7 +35,7 @@ pub(super) struct Metadata {
 }
 
 impl Metadata {
-    /// Whether the object is being deleted.
+    /// Whether the object is terminating.
     pub(super) fn is_going(&self) -> bool {
         self.deletion_timestamp.is_some()
     }

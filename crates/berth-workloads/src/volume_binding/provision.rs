@@ -1,4 +1,4 @@
-//! The volume that is made for a claim.
+//! The volume that is provisioned for a claim.
 
 use super::{
     DRIVER, PROVISIONED_BY, PROVISIONER,
@@ -9,12 +9,12 @@ use k8s_openapi::{
     apimachinery::pkg::apis::meta::v1::ObjectMeta,
 };
 
-/// The name of the volume that is made for `claim`: its uid is in it, so that making it twice is a conflict and no second volume.
+/// The name of the volume for `claim`. It contains the claim's uid, so that a repeated create conflicts instead of adding a volume.
 pub(super) fn name_for(claim: &ClaimView) -> String {
     format!("pvc-{}", claim.meta.uid)
 }
 
-/// The volume that is made for `claim`, bound to it from the start.
+/// The volume for `claim`, bound to it from the start.
 pub(super) fn volume_for(claim: &ClaimView, class: &ClassView) -> PersistentVolume {
     let name = name_for(claim);
     PersistentVolume {
@@ -40,7 +40,7 @@ pub(super) fn volume_for(claim: &ClaimView, class: &ClassView) -> PersistentVolu
     }
 }
 
-/// How a volume names `claim`.
+/// A volume's reference to `claim`.
 pub(super) fn claim_ref(claim: &ClaimView) -> ObjectReference {
     ObjectReference {
         api_version: Some("v1".to_owned()),
