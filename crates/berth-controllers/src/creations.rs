@@ -1,7 +1,7 @@
-//! Pods on their way to the store, by the uid of their owner.
+//! Pod creations in progress, by the uid of the owner.
 //!
-//! A ReplicaSet that is deleted while it creates pods is no more in any cache, but some of its pods are still to come. The Deployment whose pods they are waits
-//! until they are there, or are known not to come.
+//! A ReplicaSet that is deleted while it creates pods is in no cache any more, but some of its pods may still be created. Its Deployment
+//! waits until these exist, or are known to have failed.
 
 use crate::lock;
 use berth_identity::{Revision, Uid};
@@ -23,7 +23,7 @@ pub struct Creations {
 #[derive(Clone, Copy, Debug, Default)]
 struct Creating {
     under_way: usize,
-    /// Of the newest pod that is stored.
+    /// The revision of the newest stored pod.
     newest: Revision,
 }
 
@@ -35,24 +35,25 @@ pub(crate) struct Creation<'a> {
 }
 
 impl Creations {
-    /// A creation for `owner` begins. To be called before the caller checks that the owner is there: a reader that sees that it is not also sees this.
+    /// Begins a creation for `owner`. Call it before checking that the owner exists: a reader that observes the owner's deletion then also
+    /// observes this creation.
     pub(crate) fn begin(&self, owner: &Uid) -> Creation<'_> {
         lock(&self.by_owner).entry(owner.clone()).or_default().under_way += 1;
         Creation { all: self, owner: owner.clone(), wrote: Revision::default() }
     }
 
-    /// Has `handler` called with each owner whose creations have all ended. Once.
+    /// Registers `handler`, which is called with each owner whose creations have all ended. Call it once.
     pub(crate) fn on_end(&self, handler: impl Fn(&Uid) + Send + Sync + 'static) {
-        // A second handler would be a fault of the wiring; there is none.
+        // A second handler would be a wiring error. There is none.
         drop(self.ended.set(Box::new(handler)));
     }
 
-    /// Whether a cache of pods that is complete up to `shown` shows all that this owner has had created, with nothing under way.
+    /// Whether a cache of pods that is complete up to `shown` contains all pods created for this owner, with no creation in progress.
     pub(crate) fn are_shown(&self, owner: &Uid, shown: Revision) -> bool {
         lock(&self.by_owner).get(owner).is_none_or(|creating| creating.is_shown(shown))
     }
 
-    /// The cache of pods is complete up to `shown`.
+    /// Records that the cache of pods is complete up to `shown`.
     pub(crate) fn advance(&self, shown: Revision) {
         lock(&self.by_owner).retain(|_, creating| !creating.is_shown(shown));
     }
@@ -65,7 +66,7 @@ impl Creating {
 }
 
 impl Creation<'_> {
-    /// The pod is stored at this revision.
+    /// Records the revision of the stored pod.
     pub(crate) fn wrote(&mut self, revision: Revision) {
         self.wrote = revision;
     }

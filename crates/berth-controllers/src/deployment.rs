@@ -1,4 +1,4 @@
-//! The Deployment controller: which changes wake which Deployment, and what its plan is made from.
+//! The Deployment controller: the changes that enqueue Deployments, and the input of their plans.
 
 use crate::{
     analysis::Analyst,
@@ -27,26 +27,27 @@ use std::{
     sync::{Arc, Mutex},
 };
 
-/// What is known of all ReplicaSets.
+/// The content of the cache of ReplicaSets.
 pub type Sets = Known<ReplicaSetView, OwnerIndex<ReplicaSetView>>;
 /// All Deployments of one group.
 pub type DeploymentCache = Cache<DeploymentView>;
 
-/// For Deployments that have lost sets with pods: how far the cache of pods must have come to show all that they have left behind.
+/// For Deployments whose sets with pods were deleted: the revision that the cache of pods must reach to contain all pods that are left
+/// behind.
 #[derive(Default)]
 pub struct Losses(Mutex<BTreeMap<ObjectKey, Lost>>);
 
-/// What one Deployment has lost.
+/// The deleted sets of one Deployment.
 #[derive(Default)]
 struct Lost {
-    /// When the last set was.
+    /// The revision of the last deletion.
     revision: Revision,
-    /// The sets. Some of their pods may be on their way still.
+    /// The sets. Some of their pods may still be in creation.
     sets: BTreeSet<Uid>,
 }
 
 impl Losses {
-    /// The cache of sets shows at `revision` that `deployment` has lost this one.
+    /// Records that the cache of sets reported at `revision` the deletion of this set of `deployment`.
     fn note(&self, deployment: ObjectKey, set: Uid, revision: Revision) {
         let mut all = lock(&self.0);
         let lost = all.entry(deployment).or_default();
@@ -58,12 +59,12 @@ impl Losses {
         lock(&self.0).get(deployment).is_some_and(|lost| !lost.is_shown(pods, creations))
     }
 
-    /// The cache of pods has come to `revision`: gives the Deployments that have waited for that.
+    /// Records that the cache of pods has reached `revision`. Returns the Deployments that waited for that.
     fn advance(&self, revision: Revision, creations: &Creations) -> Vec<ObjectKey> {
         lock(&self.0).extract_if(.., |_, lost| lost.is_shown(revision, creations)).map(|(key, _)| key).collect()
     }
 
-    /// The Deployments that have lost this set.
+    /// The Deployments whose set this was.
     fn of_set(&self, set: &Uid) -> Vec<ObjectKey> {
         lock(&self.0).iter().filter(|(_, lost)| lost.sets.contains(set)).map(|(key, _)| key.clone()).collect()
     }
@@ -85,16 +86,16 @@ pub struct DeploymentPlanner {
     pub pods: Arc<PodCache>,
     /// The controllers' gates.
     pub gates: Arc<FeatureGates>,
-    /// What they have lost.
+    /// The deleted sets.
     pub losses: Arc<Losses>,
-    /// Pods on their way.
+    /// Pod creations in progress.
     pub creations: Arc<Creations>,
-    /// Who asks what plans want asked.
+    /// Sends the questions of plans.
     pub analyst: Analyst,
 }
 
 impl DeploymentPlanner {
-    /// Has changes of Deployments, sets and pods put the keys of Deployments into `queue`. To be called before the caches start.
+    /// Adds the keys of Deployments to `queue` when Deployments, sets or pods change. Call it before the caches start.
     pub fn wake(&self, queue: &Queue<ObjectKey>) {
         let changed = queue.clone();
         self.deployments.on_change(move |delta| match (&delta.old, &delta.new) {
@@ -120,10 +121,10 @@ impl DeploymentPlanner {
     }
 }
 
-/// Makes the state that a Deployment is planned from. The one place where that is made, for the controller and for the commands that show what it would do.
+/// Builds the state for a Deployment's plan. Only this function does, for the controller and for the commands that show its plans.
 ///
-/// `sets` and `pods` are all of its namespace, at least: what the Deployment neither controls nor selects counts too, as a name that is taken and
-/// as the owner of pods that are not left behind. `asked` is what an analysis has come to so far.
+/// `sets` and `pods` contain at least all of the namespace. Objects that the Deployment neither controls nor selects matter too: their
+/// names are taken, and they own pods that are not left behind. `asked` is the present state of an analysis.
 #[must_use]
 pub fn observe(
     deployment: &Arc<DeploymentView>,
@@ -159,7 +160,8 @@ pub fn observe(
     state
 }
 
-/// How many pods sets of a former Deployment of this name are still to create: until the garbage collector has deleted the sets, their controller goes on.
+/// How many pods sets of a former Deployment of this name still have to create. Their controller continues until the garbage collector has
+/// deleted the sets.
 fn to_come(deployment: &DeploymentView, sets: &Sets, pods: &mut PodIndex, now: Timestamp) -> u32 {
     let former = sets.index().of_namesakes(&deployment.key(), &deployment.meta.uid);
     let works = |set: &&Arc<ReplicaSetView>| set.meta.deleted.is_none() && is_left_behind(&deployment.meta, Some(&***set));
@@ -167,7 +169,8 @@ fn to_come(deployment: &DeploymentView, sets: &Sets, pods: &mut PodIndex, now: T
     selected.map(|set| u32::try_from(set.replicas).unwrap_or(0).saturating_sub(pods.counts(set, now).0.active)).sum()
 }
 
-/// Wakes the Deployment that controls the set or did, that of a former one's name, and for an orphan every one that selects it.
+/// Enqueues the Deployment that controls the set or did, the one with a former controller's name, and for an orphan every one that selects
+/// it.
 fn wake_for_set(deployments: &DeploymentCache, queue: &Queue<ObjectKey>, delta: &Delta<ReplicaSetView>) {
     delta.sides().filter_map(|set| named_by(deployments, set)).for_each(|deployment| queue.add(deployment.key()));
     if let Some(orphan) = delta.new.as_ref().filter(|set| set.meta.controller().is_none() && !set.meta.labels.is_empty()) {
@@ -178,7 +181,7 @@ fn wake_for_set(deployments: &DeploymentCache, queue: &Queue<ObjectKey>, delta: 
     }
 }
 
-/// Wakes the Deployment that a pod belongs to, where the pod itself, and not only its set's status, counts in the plan.
+/// Enqueues a pod's Deployment if the plan depends on the pod itself, and not only on its set's status.
 fn wake_for_pod(deployments: &DeploymentCache, sets: &ReplicaSetCache, queue: &Queue<ObjectKey>, delta: &Delta<PodView>) {
     let Some(matters) = matters(delta) else { return };
     for pod in delta.sides().take(1) {
@@ -195,7 +198,7 @@ fn wake_for_pod(deployments: &DeploymentCache, sets: &ReplicaSetCache, queue: &Q
     }
 }
 
-/// Wakes the Deployments for which a pod counts whose set is theirs no more.
+/// Enqueues the Deployments for which a pod counts although its set no longer belongs to them.
 fn wake_for_left_behind(deployments: &DeploymentCache, queue: &Queue<ObjectKey>, pod: &PodView, set: Option<&ReplicaSetView>) {
     let counts = |deployment: &&Arc<DeploymentView>| is_left_behind(&deployment.meta, set) && selects(deployment, &pod.meta.labels);
     match former_deployment(pod) {
@@ -210,12 +213,12 @@ fn wake_for_left_behind(deployments: &DeploymentCache, queue: &Queue<ObjectKey>,
     }
 }
 
-/// Which Deployments a pod's change is of interest to.
+/// The Deployments that a pod's change affects.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Matters {
     /// All.
     Always,
-    /// Those that wait for pods to be gone.
+    /// Those that wait for the deletion of pods.
     Leaving,
 }
 
@@ -232,7 +235,7 @@ fn matters(delta: &Delta<PodView>) -> Option<Matters> {
     }
 }
 
-/// Recreate, or a policy that waits for pods to be gone.
+/// Recreate, or a policy that waits for the deletion of pods.
 fn watches_pods(deployment: &DeploymentView) -> bool {
     deployment.choices.strategy == Ok(DeploymentStrategy::Recreate) || deployment.choices.policy != Ok(PodReplacementPolicy::Unset)
 }
@@ -241,7 +244,7 @@ fn owner_of(deployments: &DeploymentCache, set: &ReplicaSetView) -> Option<Arc<D
     named_by(deployments, set).filter(|deployment| set.meta.is_controlled_by(&deployment.meta.uid))
 }
 
-/// The Deployment of the name that the set's controller has, or had.
+/// The Deployment with the name of the set's present or former controller.
 fn named_by(deployments: &DeploymentCache, set: &ReplicaSetView) -> Option<Arc<DeploymentView>> {
     let owner = set.meta.controller().filter(|owner| owner.kind == "Deployment")?;
     deployments.get(&ObjectKey::new(&set.meta.namespace, &owner.name))
@@ -278,7 +281,7 @@ mod tests {
     use super::*;
     use berth_workloads::view::{ContainerSymptom, PodPhase, ReasonMessage, Symptoms};
 
-    /// What a Deployment is woken for: a thousand pods that start are no news, one that cannot is.
+    /// The changes that enqueue a Deployment: a thousand starting pods do not, one failing pod does.
     #[test]
     fn a_pod_that_starts_wakes_nobody_and_one_that_fails_does() {
         let pod = |phase, waiting: &str| {

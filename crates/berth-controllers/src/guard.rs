@@ -1,4 +1,4 @@
-//! Feeds what caches show of other controllers' writes to the [`Guard`](second_writer::Guard) of a controller.
+//! Passes other controllers' writes from the caches to the [`Guard`](second_writer::Guard) of a controller.
 
 use crate::{
     cache::{Cache, Index},
@@ -16,9 +16,9 @@ use std::sync::{Arc, Mutex};
 /// Whether controllers stop where another controller acts on the same object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SecondWriters {
-    /// They stop: the API server is another process's, and anything may run beside.
+    /// They stop: the API server is in another process, and other controllers may run.
     Stop,
-    /// They do not look: the control plane is all berth's.
+    /// They do not check: the whole control plane is berth's.
     Ignore,
 }
 
@@ -27,7 +27,7 @@ pub enum SecondWriters {
 pub struct Guard(Arc<Mutex<second_writer::Guard>>);
 
 impl Guard {
-    /// Watches the statuses of the objects that the controller acts on. To be called before the cache starts.
+    /// Watches the statuses of the controller's objects. Call it before the cache starts.
     pub fn watch_objects<V: View + HasMeta, I: Index<V>>(&self, objects: &Cache<V, I>, queue: &Queue<ObjectKey>) {
         let (guard, queue) = (self.clone(), queue.clone());
         objects.on_change(move |delta| match &delta.new {
@@ -41,7 +41,7 @@ impl Guard {
         });
     }
 
-    /// Watches what those objects control, of this kind. To be called before the cache starts.
+    /// Watches the objects of this kind that those objects control. Call it before the cache starts.
     pub fn watch_owned<O, J, V, I>(&self, kind: &'static str, owned: &Cache<V, I>, owners: &Arc<Cache<O, J>>, queue: &Queue<ObjectKey>)
     where
         O: View,
@@ -65,12 +65,12 @@ impl Guard {
         });
     }
 
-    /// The caches are complete: from now on a foreign write counts.
+    /// Starts to count other controllers' writes. Call it when the caches have synced.
     pub fn start(&self) {
         lock(&self.0).start();
     }
 
-    /// Who acts on the object besides.
+    /// The other controller of the object.
     #[must_use]
     pub fn stopped(&self, object: &ObjectKey) -> Option<SecondWriter> {
         lock(&self.0).stopped(object).cloned()

@@ -58,7 +58,7 @@ fn executor(world: &TestEnv, cluster: &Arc<FakeCluster>) -> Executor {
     Executor::new(cluster, world.env().rng, events)
 }
 
-/// Carries a plan out against a cluster that answers so; gives what came of it and the calls, without the pods' random endings.
+/// Executes a plan against a cluster with these answers. Returns the result and the calls, without the random suffixes of pods.
 fn run(plan: Plan, answer: impl FnMut(&str) -> Result<Value, ClusterError> + Send + 'static) -> (Execution, Vec<String>) {
     let (world, cluster) = (TestEnv::default(), FakeCluster::new(answer));
     let executor = executor(&world, &cluster);

@@ -1,4 +1,4 @@
-//! What a ReplicaSet counts of its pods, kept up to date pod by pod.
+//! The counts of a ReplicaSet's pods, updated with each pod.
 
 use super::Pods;
 use berth_identity::ObjectKey;
@@ -9,7 +9,7 @@ use berth_workloads::{
 use jiff::Timestamp;
 use std::{collections::BTreeSet, sync::Arc};
 
-/// Running counts for one ReplicaSet. They hold as long as pods count for it as they did.
+/// Running counts for one ReplicaSet. They are valid while pods count alike for it.
 pub(super) struct Counted {
     pub(super) set: Arc<ReplicaSetView>,
     /// Availability is as of this time.
@@ -32,12 +32,12 @@ impl Counted {
         counted
     }
 
-    /// Whether this is what counting for `set` from scratch would give: what pods count by is of the spec, and of that what no scaling changes.
+    /// Whether a recount for `set` would have the same result: the counts depend on the spec, except for its size.
     pub(super) fn is_of(&self, set: &ReplicaSetView) -> bool {
         self.set.meta.generation == set.meta.generation || counts_alike(&self.set, set)
     }
 
-    /// Adds or takes away what one pod counts for.
+    /// Adds or removes the contribution of one pod.
     pub(super) fn change(&mut self, key: &ObjectKey, pod: &PodView, sign: Sign) {
         let (one, due) = PodCounts::recount(&self.set, [pod], self.now);
         let total = &mut self.counts;
@@ -65,7 +65,7 @@ impl Counted {
         }
     }
 
-    /// Counts as available what has become so by `now`.
+    /// Counts pods as available that have become so by `now`.
     pub(super) fn advance(&mut self, now: Timestamp) {
         self.now = self.now.max(now);
         while self.pending.first().is_some_and(|(at, _)| *at <= self.now) {

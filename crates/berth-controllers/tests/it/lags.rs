@@ -1,4 +1,4 @@
-//! A cache whose watch brings nothing any more.
+//! A cache whose watch delivers nothing any more.
 
 use super::{faulty::Faulty, *};
 use berth_controllers::lags::Lags;

@@ -1,4 +1,4 @@
-//! Controllers that are alone, as a rule, and write by a lease: what one before them has sent is not done any more.
+//! Controllers that usually run alone, and write under a lease: late requests of a former leader are rejected.
 
 use super::{
     DEPLOYMENTS, Running, deployment,
@@ -32,7 +32,7 @@ const fn seconds(seconds: i64) -> SignedDuration {
     SignedDuration::from_secs(seconds)
 }
 
-/// Leads as soon as can be; also gives how long that took.
+/// Leads as soon as possible. Also returns how long that took.
 fn take(running: &Running, identity: &str) -> (Result<Leader, Lives>, SignedDuration) {
     take_over(Arc::<LocalCluster>::clone(&running.cluster), running, identity)
 }
@@ -46,12 +46,12 @@ fn take_over(cluster: Arc<dyn Cluster>, running: &Running, identity: &str) -> (R
     (taken, env.clock.now().duration_since(since))
 }
 
-/// The cluster as a leader writes it.
+/// The cluster with a leader's fencing.
 fn led(running: &Running, leader: &Leader) -> Arc<LocalCluster> {
     Arc::new(running.cluster.as_ref().clone().fenced_by(leader.gate()))
 }
 
-/// Holds the lease as long as it can, in a process of its own; gives how that ended.
+/// Holds the lease as long as possible, in a separate process. Returns how that ended.
 fn hold(mut leader: Leader, env: &Env) -> Arc<Mutex<Option<End>>> {
     let ended = Arc::<Mutex<Option<End>>>::default();
     let sink = Arc::clone(&ended);
@@ -59,7 +59,7 @@ fn hold(mut leader: Leader, env: &Env) -> Arc<Mutex<Option<End>>> {
     ended
 }
 
-/// What comes of a write.
+/// The result of a write.
 fn write(running: &Running, cluster: &Arc<LocalCluster>, name: &str) -> Result<(), ClusterError> {
     let metadata = ObjectMeta { name: Some(name.to_owned()), namespace: Some("default".to_owned()), ..ObjectMeta::default() };
     let object: Box<dyn Object> = Box::new(ConfigMap { metadata, ..ConfigMap::default() });
@@ -71,7 +71,7 @@ fn is_shut(outcome: &Result<(), ClusterError>) -> bool {
     matches!(outcome, Err(ClusterError::Busy { message, .. }) if message == "another one may be the leader now")
 }
 
-/// Who holds the lease, and how often it has changed hands.
+/// The holder of the lease, and how often it has changed.
 fn holder(running: &Running) -> (String, Value) {
     let lease = running.list(LEASES).pop().expect("it is taken");
     (lease["spec"]["holderIdentity"].as_str().unwrap_or_default().to_owned(), lease["spec"]["leaseTransitions"].clone())
@@ -108,7 +108,7 @@ fn one_that_was_killed_is_not_waited_for_and_what_it_had_sent_is_refused() {
     assert_eq!((holder(&running), took), (held_by("last", 2), seconds(0)));
 }
 
-/// It would else wait for itself, as for another that may live.
+/// Otherwise it would wait for itself, as for another holder that may be alive.
 #[test]
 fn one_that_was_not_told_that_the_lease_is_its_own_goes_on_as_soon_as_it_sees_that() {
     let running = Running::start("-*");
@@ -167,8 +167,8 @@ fn who_could_not_renew_in_time_goes_on_unless_another_has_led_meanwhile() {
     assert!(is_shut(&write(&running, &cluster, "c")));
 }
 
-/// However long the outcome of each renewal stays unknown, and whenever that begins and ends. By what was written without an answer it has led for as long as that
-/// held: that time being over must not keep it from reading what there is.
+/// However long the outcome of each renewal is unknown, and whenever that begins and ends. An unanswered write made it the leader for the
+/// duration of the lease. The end of that time must not prevent it from reading the lease.
 #[test]
 fn who_could_not_learn_of_its_renewals_goes_on_as_soon_as_it_can() {
     for (late, lasts) in (1..=14).flat_map(|late| [20, 33, 47, 60].map(|lasts| (late, lasts))) {
@@ -181,7 +181,7 @@ fn who_could_not_learn_of_its_renewals_goes_on_as_soon_as_it_can() {
         faulty.lose_answers_after(seconds(late));
         running.world.run_for(seconds(lasts));
         faulty.lose_answers_after(seconds(0));
-        // The last unanswered one, and one more.
+        // The last unanswered renewal, and one more.
         running.world.run_for(seconds(late + 5));
         assert_eq!((holder(&running), *lock(&ended)), (held_by("alone", 0), None), "{late} s late for {lasts} s");
         write(&running, &cluster, "a").unwrap_or_else(|error| panic!("{late} s late for {lasts} s: {error}"));

@@ -1,4 +1,4 @@
-//! A store that fills up under controllers that want more.
+//! A store that becomes full while controllers create more objects.
 
 use super::*;
 use berth_workloads::plan::Propagation;
@@ -29,14 +29,14 @@ fn a_deployment_of_all_pods_that_can_be_fills_its_bound_says_so_and_can_be_delet
     let told = (String::from("FailedCreate"), format!("Error creating: {words}"));
     assert!(running.events().contains(&told), "{:?}", running.events());
 
-    // Others go on.
+    // Other namespaces continue.
     running.create(None, &json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "other"}}));
     running.settle();
     running.create(Some("other"), &deployment("web", 4));
     running.settle();
     assert_eq!(running.count(PODS), filled + 4);
 
-    // Fewer are wanted, then none.
+    // The size is reduced, then 0.
     running.patch(DEPLOYMENTS, "all", json!({"spec": {"replicas": 2}}));
     running.settle();
     assert_eq!(running.count(PODS), 2 + 4);

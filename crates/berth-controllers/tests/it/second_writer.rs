@@ -1,4 +1,4 @@
-//! Another controller manager acts on the same objects, under another name in `managedFields`.
+//! Another controller manager writes the same objects, under another name in `managedFields`.
 
 use super::{Cluster, DEPLOYMENTS, DeleteParams, LocalCluster, Metrics, Running, SETS, SecondWriters, deployment, lock};
 use berth_api::{Object, Subresource};
@@ -15,7 +15,7 @@ const WORKLOADS: &str = "deployment,replicaset,statefulset";
 const BERTH: &str = "berth-controller-manager";
 const UPSTREAM: &str = "kube-controller-manager";
 
-/// The registry as clients from outside find it: the owners of fields are recorded from the start.
+/// The registry as remote clients use it: field managers are recorded from the start.
 struct FromOutside {
     local: LocalCluster,
     registry: Registry,
@@ -86,7 +86,7 @@ impl Running {
         Arc::new(FromOutside { local, registry: self.registry.clone(), manager })
     }
 
-    /// berth's controllers beside another API server's.
+    /// Starts berth's controllers with another API server's setting.
     fn run_berth(&self) -> Arc<Metrics> {
         self.run_controllers_as(self.acting_outside(BERTH), WORKLOADS, Arc::default(), SecondWriters::Stop);
         lock(&self.metrics).last().cloned().expect("they have some")
@@ -128,7 +128,7 @@ fn berth_stops_on_the_objects_on_which_another_acts_and_reports_each_once() {
     let starts = "another controller acts on this object too (kube-controller-manager writes ";
     assert!(reports.iter().all(|report| report.starts_with("Warning ") && report.contains(starts)), "{reports:?}");
 
-    // From here on the other acts alone on it, and all becomes as it is wanted; berth goes on with what is its own.
+    // From here on, only the other controller writes the object, which converges. berth continues with its own objects.
     running.patch(DEPLOYMENTS, "both", json!({"spec": {"replicas": 4}}));
     running.settle();
     assert_eq!((running.pods_of("both"), running.pods_of("own")), (4, 2));

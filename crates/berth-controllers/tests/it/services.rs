@@ -1,4 +1,4 @@
-//! Where Services lead: slices, Endpoints and addresses of load balancers over a real registry.
+//! Endpoints of Services: slices, Endpoints and addresses of load balancers over a real registry.
 
 use super::*;
 use berth_workloads::resources::{ENDPOINTS, SERVICES, SLICES};
@@ -18,7 +18,7 @@ fn pod(name: &str, app: &str) -> Value {
 }
 
 impl Running {
-    /// What a kubelet reports.
+    /// Writes the status that a kubelet reports.
     fn says(&self, name: &str, address: &str, ready: &str) {
         let (cluster, key) = (Arc::clone(&self.cluster), key(PODS, name));
         let status = json!({"status": {"phase": "Running", "podIP": address, "podIPs": [{"ip": address}],
@@ -27,7 +27,7 @@ impl Running {
         self.world.block_on(async move { cluster.patch(PODS, &key, subresource, status).await }).expect("a valid status");
     }
 
-    /// Addresses of slices and Endpoints, ready ones and the others, of each Service.
+    /// Addresses in slices and Endpoints, ready ones and the others, of each Service.
     fn led_to(&self) -> Vec<String> {
         let texts = |list: &Value, of: &str| -> Vec<String> {
             list.as_array().into_iter().flatten().map(|one| one[of].as_str().unwrap_or_default().to_owned()).collect()

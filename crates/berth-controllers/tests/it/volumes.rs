@@ -8,7 +8,7 @@ use jiff::SignedDuration;
 use serde_json::{Value, json};
 use std::sync::Arc;
 
-/// Longer than it takes to make a volume.
+/// Longer than provisioning takes.
 const PROVISIONED: SignedDuration = SignedDuration::from_secs(40);
 
 fn claim(name: &str, spec: &Value) -> Value {
