@@ -1,4 +1,4 @@
-//! Pods that a live server is asked about, by dry run: what its admission policies and webhooks refuse, a forecast has refused too.
+//! Pods that a live server checks by dry run. A forecast rejects the pods that the server's admission policies and webhooks reject.
 
 use crate::{
     change::{Change, Changed},
@@ -20,34 +20,34 @@ use futures::{FutureExt, future::BoxFuture};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
-/// The label that a StatefulSet gives its pods.
+/// The label with the revision of a StatefulSet's pods.
 const REVISION: &str = "controller-revision-hash";
 
-/// A pod as the controller of a workload would create it after the change, but for its owner and its name.
+/// A pod as the controller of a workload would create it after the change, without its owner and its name.
 #[derive(Clone, Debug)]
 pub struct AskedPod {
     workload: WorkloadId,
     template: Value,
-    /// Its create.
+    /// The create request.
     pub write: Write,
 }
 
-/// A pod that the server refuses.
+/// A pod that the server rejects.
 #[derive(Clone, Debug)]
 pub struct RefusedPod {
     /// The pod.
     pub pod: AskedPod,
-    /// The server's words.
+    /// The server's message.
     pub message: String,
 }
 
-/// One pod of each workload of the change that will have any.
+/// One pod of each workload of the change that will have pods.
 ///
 /// # Errors
 /// Those of making the change.
 pub fn asked_pods(snapshot: &Snapshot, change: &Change) -> Result<Vec<AskedPod>, PlanError> {
     let mut simulation = Simulation::new(0, snapshot.at, &Server::default());
-    // Only the workloads themselves are read: the others may be many.
+    // Only the workloads themselves are read. The other kinds can be numerous.
     let is_large = |object: &Value| ["Pod", "ReplicaSet", "ControllerRevision"].iter().any(|kind| object["kind"] == *kind);
     simulation.restore(snapshot.stored().into_iter().filter(|object| !is_large(object)))?;
     let changed = change.outcome(&mut simulation)?;
@@ -83,13 +83,13 @@ fn asked(Changed { subject, after, .. }: &Changed) -> Option<AskedPod> {
     Some(AskedPod { workload, template: template.clone(), write })
 }
 
-/// Refuses what the server refuses: pods of the template that it was asked about, and none of those that there were before.
+/// Rejects what the server rejects: pods of the checked template, but no pods of earlier templates.
 pub(crate) struct Refusals(Vec<Rule>);
 
 struct Rule {
     workload: WorkloadId,
     message: String,
-    /// ReplicaSets, or revisions, that have another template.
+    /// ReplicaSets or revisions that have another template.
     others: BTreeSet<String>,
 }
 
@@ -127,7 +127,7 @@ impl Refusals {
     }
 }
 
-/// What keeps another template of the workload, by name.
+/// The names of the ReplicaSets or revisions with another template of the workload.
 fn others(snapshot: &Snapshot, pod: &AskedPod) -> BTreeSet<String> {
     let Ok(template) = PodTemplateSpec::decode_tree(&pod.template) else { return BTreeSet::new() };
     let keepers = snapshot

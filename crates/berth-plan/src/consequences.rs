@@ -1,4 +1,4 @@
-//! A forecast in a few sentences: what a person is asked about before an action.
+//! A forecast in a few sentences, for the confirmation of an action.
 
 use crate::{
     forecast::{Forecast, Life, Outcome, StepKind, WorkloadForecast},
@@ -7,10 +7,10 @@ use crate::{
 };
 use berth_workloads::pod_state::PodState;
 
-/// How many troubles, and how many things that could not be read, are named.
+/// How many problems, and how many unreadable objects, are listed.
 const NAMED_MAX: usize = 3;
 
-/// What becomes of the pods, in sentences. They may hold control characters of a cluster's objects.
+/// The effects on pods, as sentences. They can contain control characters from the cluster's objects.
 #[must_use]
 pub fn consequences(forecast: &Forecast) -> Vec<String> {
     let mut sentences: Vec<String> = forecast.workloads.iter().flat_map(of_workload).collect();
@@ -24,7 +24,7 @@ pub fn consequences(forecast: &Forecast) -> Vec<String> {
     sentences
 }
 
-/// Without its full stop.
+/// The text without its final period.
 fn whole(text: &str) -> &str {
     text.trim_end_matches('.')
 }
@@ -66,8 +66,8 @@ fn deleted(workload: &WorkloadForecast) -> u64 {
     workload.steps.iter().map(|step| count(&step.kind)).sum()
 }
 
-/// How many of the pods that exist before the change stay to the end: of those at the end, all that are not created meanwhile. Nothing where there are too many
-/// pods to be followed one by one.
+/// How many of the pods before the change remain at the end: those at the end that were not created meanwhile. Empty for workloads with too
+/// many pods to follow individually.
 fn stay(workload: &WorkloadForecast, created: u64) -> String {
     let is_left = |life: &&Life| life.gone.is_none() && life.states.last().is_some_and(|last| last.is != PodState::Terminating);
     let left = u64::try_from(workload.lives.iter().filter(is_left).count()).unwrap_or(u64::MAX);

@@ -31,12 +31,12 @@ pub(crate) struct ControllerLog {
     observations: Mutex<Observations>,
 }
 
-/// What controllers reported and the observer has not read yet, and what must outlast that.
+/// The reports of controllers that the observer has not read yet, and the state that must outlast them.
 #[derive(Default)]
 pub(crate) struct Observations {
     /// Warnings, each once, as events.
     pub(crate) warnings: Vec<(Timestamp, Value)>,
-    /// What workloads wait for, where that differs from the reconcile before.
+    /// The waits of workloads, where they differ from the last reconcile.
     pub(crate) waits: Vec<Waiting>,
     last: BTreeMap<WorkloadId, Vec<Wait>>,
     /// Workloads that became idle, or are no longer.
@@ -45,20 +45,20 @@ pub(crate) struct Observations {
     /// Objects that could not be created: the first of each kind of error and object.
     pub(crate) rejections: Vec<Rejection>,
     rejected: BTreeSet<(Uid, RejectedBy)>,
-    /// Why pods are deleted, by their key.
+    /// Why pods are deleted, by their keys.
     pub(crate) rules: BTreeMap<ObjectKey, String>,
     /// Why ReplicaSets are created, resized and deleted: the reasons of plans whose writes were not observed yet.
     set_reasons: BTreeMap<(ObjectKey, SetChange), String>,
 }
 
-/// What a workload waits for.
+/// The waits of a workload.
 pub(crate) struct Waiting {
     pub(crate) at: Timestamp,
     pub(crate) workload: WorkloadId,
     pub(crate) waits: Vec<Wait>,
 }
 
-/// Whether a reconcile of the workload leaves nothing to do, and nothing to wait for but what its owner keeps on purpose.
+/// Whether a reconcile of the workload leaves nothing to do, and only deliberate waits.
 pub(crate) struct Rest {
     pub(crate) at: Timestamp,
     pub(crate) workload: WorkloadId,
@@ -68,7 +68,7 @@ pub(crate) struct Rest {
 /// An object that could not be created.
 pub(crate) struct Rejection {
     pub(crate) at: Timestamp,
-    /// The object that the event is about: a ReplicaSet whose pod it is, a Deployment whose ReplicaSet it is.
+    /// The object of the event: the ReplicaSet of a pod, or the Deployment of a ReplicaSet.
     pub(crate) about: Uid,
     pub(crate) by: RejectedBy,
     pub(crate) message: String,
@@ -86,13 +86,13 @@ pub(crate) enum RejectedBy {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum SetChange {
     Create,
-    /// To so many pods.
+    /// The new number of pods.
     Resize(i64),
     Delete,
 }
 
 impl Observations {
-    /// Starts again before a change is made. Workloads that are idle and not `changed` stay so: no controller reconciles them again.
+    /// Restarts before a change is made. Workloads that are idle and not `changed` remain so, because no controller reconciles them again.
     pub(crate) fn begin(&mut self, now: Timestamp, changed: impl Fn(&WorkloadId) -> bool) {
         let Self { mut last, resting, .. } = std::mem::take(self);
         for workload in resting.into_iter().filter(|workload| !changed(workload)) {
@@ -104,7 +104,7 @@ impl Observations {
         }
     }
 
-    /// Drops what a caller does not read.
+    /// Drops the reports that a caller does not read.
     pub(crate) fn discard(&mut self) {
         self.waits.clear();
         self.rests.clear();
@@ -115,7 +115,7 @@ impl Observations {
         self.set_reasons.clear();
     }
 
-    /// Removes and returns the reason of the plan that made a change of a ReplicaSet; empty: no controller made it.
+    /// Removes and returns the reason of the plan that changed a ReplicaSet. Empty if no controller changed it.
     pub(crate) fn take_reason(&mut self, set: ObjectKey, change: SetChange) -> String {
         self.set_reasons.remove(&(set, change)).unwrap_or_default()
     }
@@ -150,7 +150,7 @@ impl ControllerLog {
         Self { clock, observations: Mutex::default() }
     }
 
-    /// One thread: a lock is never contended.
+    /// There is only one thread, so the lock is never contended.
     pub(crate) fn observations(&self) -> MutexGuard<'_, Observations> {
         self.observations.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -209,7 +209,7 @@ pub(crate) struct DiscardEvents {
     pub(crate) log: Arc<ControllerLog>,
 }
 
-/// The answer to an event that is not stored.
+/// The answer for an event that is not stored.
 fn unstored() -> RawObject {
     RawObject::new(&b"{}"[..], Revision(0))
 }

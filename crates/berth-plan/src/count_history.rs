@@ -1,4 +1,4 @@
-//! Counts of one workload's pods, and when they were highest and lowest.
+//! Counts of one workload's pods, with their maximums and minimums.
 
 use crate::forecast::{Lane, Life, LifeState, Peak};
 use berth_identity::Uid;
@@ -6,10 +6,10 @@ use berth_node::resources::Amounts;
 use berth_workloads::pod_state::{PodCounts, PodState};
 use std::{collections::BTreeMap, time::Duration};
 
-/// How many lanes are kept at the most.
+/// The maximum number of lanes.
 const LANES_MAX: usize = 2000;
 
-/// More pods than these are not followed one by one.
+/// Above this number, pods are not followed individually.
 const LIVES_MAX: usize = 64;
 
 /// The pods of one workload.
@@ -25,14 +25,14 @@ pub(crate) struct CountHistory {
     pub(crate) available: Peak<u32>,
     pub(crate) resources: BTreeMap<String, Peak<i64>>,
     pub(crate) lanes: Vec<Lane>,
-    /// How many lanes there were but for those that were thinned out, the first apart.
+    /// How many lanes there were, without those that were thinned out and the first.
     drawn: usize,
-    /// Which of them are kept: every so many, and the newest.
+    /// The interval of the lanes that are kept, besides the newest.
     stride: usize,
     lives: Lives,
 }
 
-/// The lives of pods, as long as these are few.
+/// The lives of pods, while there are few.
 #[derive(Default)]
 struct Lives {
     list: Vec<Life>,
@@ -41,7 +41,7 @@ struct Lives {
 }
 
 impl CountHistory {
-    /// The change is made now.
+    /// Starts recording, when the change is made.
     pub(crate) fn begin(&mut self) {
         self.began = true;
         let at = |value| Peak { value, at: Duration::ZERO };
@@ -54,7 +54,7 @@ impl CountHistory {
         self.all
     }
 
-    /// A pod of `revision` goes from one state to another; `None`: it is not there.
+    /// Moves a pod of `revision` from one state to another. `None` if it does not exist.
     pub(crate) fn change(&mut self, revision: &str, from: Option<PodState>, to: Option<PodState>, at: Duration) {
         let counts = self.revisions.entry(revision.to_owned()).or_default();
         for counts in [counts, &mut self.all] {
@@ -75,7 +75,7 @@ impl CountHistory {
         self.draw_lane(at);
     }
 
-    /// The same pod, by itself.
+    /// Records the state of the pod itself.
     pub(crate) fn follow(&mut self, uid: &Uid, name: &str, revision: &str, to: Option<PodState>, at: Duration) {
         let Lives { list, places, are_many } = &mut self.lives;
         if *are_many {
@@ -94,13 +94,13 @@ impl CountHistory {
         }
     }
 
-    /// The lives of all pods that were there since the change.
+    /// The lives of all pods since the change.
     pub(crate) fn take_lives(&mut self) -> Vec<Life> {
         let lives = std::mem::take(&mut self.lives.list);
         lives.into_iter().filter(|life| !life.states.is_empty()).collect()
     }
 
-    /// A pod comes that asks for so much.
+    /// Adds the requests of a new pod.
     pub(crate) fn hold(&mut self, amounts: &Amounts, at: Duration) {
         self.held.add(amounts);
         for (name, value) in self.held.iter().filter(|_| self.began) {
@@ -112,7 +112,7 @@ impl CountHistory {
         self.held.subtract(amounts);
     }
 
-    /// Those that are kept are as far apart everywhere: a picture of a long rollout is as fine at its beginning as at its end.
+    /// The lanes have equal intervals, so a chart of a long rollout has the same resolution everywhere.
     fn draw_lane(&mut self, at: Duration) {
         let revisions = self.revisions.clone();
         let last = self.lanes.last_mut().filter(|last| last.at == at);

@@ -1,26 +1,26 @@
-//! How much the workloads of a cluster demand of a simulation, which makes all their pods. The figures are a user's: each of them has a bound in
-//! the API, their product has none there.
+//! The load of a cluster's workloads on a simulation, which creates all their pods. Users choose the figures. The API limits each of them,
+//! but not their product.
 
 use crate::{error::PlanError, snapshot::entries};
 use serde_json::Value;
 
-/// More pods than these no workloads may want together.
+/// The maximum number of pods of all workloads.
 const PODS_MAX: u64 = 200_000;
-/// What their templates may come to together, once for each pod, in bytes of JSON.
+/// The maximum size of their templates, once for each pod, in bytes of JSON.
 const BYTES_MAX: u64 = 1 << 30;
-/// How many times as much ReplicaSets may want: in a rolling update they have more pods than their Deployment wants.
+/// The factor for ReplicaSets: during a rolling update they have more pods than their Deployment's spec.
 const SETS: u64 = 2;
 
-/// What workloads want together.
+/// The total demand of workloads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Demand {
-    /// Of workloads that users make.
+    /// Of workloads that users create.
     wanted: Pods,
-    /// Of all ReplicaSets, whatever owns them: that their owner exists, and keeps them, is a user's word.
+    /// Of all ReplicaSets, whatever their owner: a user may claim an owner that does not exist.
     sets: Pods,
 }
 
-/// Pods, and the bytes of their templates.
+/// A number of pods, and the bytes of their templates.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Pods {
     count: u64,
@@ -50,12 +50,12 @@ impl Pods {
 }
 
 impl Demand {
-    /// Of one object; nothing of what is no workload.
+    /// The demand of one object. Zero if it is not a workload.
     pub(crate) fn of(object: &Value) -> Self {
         let is_owned = || entries(&object["metadata"]["ownerReferences"]).any(|owner| owner["controller"] == true);
         let pods = || {
             let count = object["spec"]["replicas"].as_u64().unwrap_or(1);
-            // With claims, of which each pod has its own.
+            // Includes the claims, of which each pod has its own.
             Pods { count, bytes: count.saturating_mul(object["spec"].to_string().len() as u64) }
         };
         match object["kind"].as_str() {
@@ -76,7 +76,7 @@ impl Demand {
         self.sets.subtract(other.sets);
     }
 
-    /// Whether a simulation can make them.
+    /// Checks that a simulation can create the pods.
     ///
     /// # Errors
     /// [`PlanError::TooMuch`].

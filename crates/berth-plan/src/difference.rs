@@ -1,16 +1,16 @@
-//! What an object becomes, as a JSON merge patch of what it was.
+//! Computes the JSON merge patch from one version of an object to another.
 
 use serde_json::{Map, Value};
 
-/// What only a server writes.
+/// The members that only a server writes.
 const SERVERS: [&str; 6] = ["creationTimestamp", "generation", "managedFields", "resourceVersion", "selfLink", "uid"];
 
-/// The merge patch that makes `after` of `before`, without what only a server writes; `None`: they are alike.
+/// The merge patch from `before` to `after`, without members that only a server writes. `None` if they are equal.
 pub(crate) fn difference(before: &Value, after: &Value) -> Option<Value> {
     of(&written(before), &written(after))
 }
 
-/// What a client may write of an object.
+/// The part of an object that clients may write.
 pub(crate) fn written(object: &Value) -> Value {
     let mut object = object.clone();
     if let Some(members) = object.as_object_mut() {
@@ -22,7 +22,7 @@ pub(crate) fn written(object: &Value) -> Value {
     object
 }
 
-/// RFC 7386, the other way round.
+/// The inverse of RFC 7386.
 fn of(before: &Value, after: &Value) -> Option<Value> {
     let (Value::Object(old), Value::Object(new)) = (before, after) else {
         return (before != after).then(|| after.clone());

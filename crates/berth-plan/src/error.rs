@@ -12,24 +12,24 @@ pub enum PlanError {
         /// The missing workload.
         workload: WorkloadId,
     },
-    /// The change cannot be made to what is there.
+    /// The change cannot be applied to the existing objects.
     #[error("{0}")]
     Change(String),
-    /// The workloads want more than a simulation makes.
+    /// The workloads need more than a simulation can create.
     #[error("the workloads need {what} together; a simulation creates at most {most}")]
     TooMuch {
-        /// How much.
+        /// The demand.
         what: String,
-        /// How much there may be.
+        /// The limit.
         most: String,
     },
-    /// It comes to no end, or to none within what a simulation may take.
+    /// The simulation does not end, or not within its limit.
     #[error("the simulation did not end after {writes} writes; simulate a shorter time, or fewer workloads")]
     TooLong {
-        /// How many it may make.
+        /// The maximum number of writes.
         writes: u64,
     },
-    /// A manifest has no workload that rolls out.
+    /// The change contains no workload that rolls out.
     #[error("the change contains no Deployment or StatefulSet")]
     NoTarget,
     /// An object of the snapshot cannot be used.
@@ -39,15 +39,15 @@ pub enum PlanError {
         kind: String,
         /// Its name.
         name: String,
-        /// Why.
+        /// The reason.
         source: ApiError,
     },
-    /// The API server would refuse the change.
+    /// The API server would reject the change.
     #[error("{what} would be rejected")]
     Refused {
-        /// What was to be written.
+        /// The object.
         what: String,
-        /// Why.
+        /// The reason.
         source: ApiError,
     },
     /// A fault in berth.

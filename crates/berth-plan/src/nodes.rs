@@ -1,4 +1,4 @@
-//! What nodes have room for while the forecast goes on.
+//! The free capacity of nodes during the forecast.
 
 use crate::{
     forecast::{NodeRoom, Peak},
@@ -7,11 +7,11 @@ use crate::{
 use berth_node::{resources::Amounts, scheduler::NodeView};
 use std::{collections::BTreeMap, time::Duration};
 
-/// All nodes, and the least that was free on them together.
+/// All nodes, and their minimum free capacity in total.
 #[derive(Default)]
 pub(crate) struct Nodes {
     nodes: BTreeMap<String, Node>,
-    /// What those that take pods have free, all together.
+    /// The free capacity of all schedulable nodes.
     free: Amounts,
     /// By resource.
     least: BTreeMap<String, Peak<i64>>,
@@ -25,7 +25,7 @@ struct Node {
 }
 
 impl Node {
-    /// What it has for pods that come; less than nothing where it has more than it can hold.
+    /// The capacity for new pods. Negative if the node has more pods than fit.
     fn free(&self) -> Amounts {
         let mut free = Amounts::default();
         if self.takes_pods {
@@ -37,7 +37,7 @@ impl Node {
 }
 
 impl Nodes {
-    /// A node as it is now.
+    /// Records the present state of a node.
     pub(crate) fn put(&mut self, view: NodeView) {
         let node = self.nodes.entry(view.name.to_string()).or_default();
         self.free.subtract(&node.free());
@@ -45,7 +45,7 @@ impl Nodes {
         self.free.add(&node.free());
     }
 
-    /// A pod has come to a node, which may not be known yet.
+    /// Adds a pod to a node, which may not be known yet.
     pub(crate) fn take(&mut self, node: &str, requests: &Amounts) {
         let node = self.nodes.entry(node.to_owned()).or_default();
         node.used.add(requests);
@@ -54,7 +54,7 @@ impl Nodes {
         }
     }
 
-    /// A pod has gone from a node, if it was on any.
+    /// Removes a pod from its node, if it has one.
     pub(crate) fn give_back(&mut self, node: &str, requests: &Amounts) {
         let Some(node) = self.nodes.get_mut(node) else { return };
         node.used.subtract(requests);
@@ -63,7 +63,7 @@ impl Nodes {
         }
     }
 
-    /// Notes what is free of these resources, if it is less than ever before.
+    /// Records the free capacity of these resources if it is a new minimum.
     pub(crate) fn note<'a>(&mut self, resources: impl IntoIterator<Item = &'a String>, at: Duration) {
         for resource in resources {
             let free = self.free.get(resource);
@@ -74,7 +74,7 @@ impl Nodes {
         }
     }
 
-    /// Of each resource that was noted. Nothing, where no node is known.
+    /// The minimum of each recorded resource. Empty if no node is known.
     pub(crate) fn room(&self) -> Vec<NodeRoom> {
         if self.nodes.contains_key(SUPPOSED_NODE) {
             return Vec::new();

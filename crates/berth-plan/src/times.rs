@@ -4,14 +4,14 @@ use berth_store::env::Timestamp;
 use serde::Serializer;
 use std::time::Duration;
 
-/// From one time to a later one; nothing, if it is not later.
+/// The duration from one time to a later one. Zero if it is not later.
 pub(crate) fn since(from: Timestamp, to: Timestamp) -> Duration {
     Duration::try_from(to.duration_since(from)).unwrap_or_default()
 }
 
-/// Seconds, down to milliseconds.
+/// Serializes seconds, rounded to milliseconds.
 pub(crate) fn seconds<S: Serializer>(time: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
-    // Milliseconds are all that is meant.
+    // The precision is one millisecond.
     serializer.serialize_f64((time.as_secs_f64() * 1000.0).round() / 1000.0)
 }
 

@@ -1,4 +1,4 @@
-//! Replays as pictures: what `berth-chart` draws, a chart of each workload in each column, over one axis.
+//! Charts of replays for `berth-chart`: one of each workload in each column, with the same axis.
 
 use crate::{
     chart::{pod, revisions},
@@ -12,7 +12,7 @@ const CHARTS_MAX: usize = 24;
 /// How many marks one chart has.
 const MARKS_MAX: usize = 40;
 
-/// The charts: each workload as it was recorded, as it was replayed, and under the policy. Those whose rollouts are to be seen come first.
+/// The charts of each workload: recorded, replayed, and with the policy. Workloads with rollouts come first.
 #[must_use]
 pub fn charts(replay: &Replay) -> Vec<Chart> {
     let columns: Vec<&Column> =

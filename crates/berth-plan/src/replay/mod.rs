@@ -1,5 +1,6 @@
-//! What happened to a cluster's workloads, made to happen again: [`Recorded`] is read from a recording, [`replay`] makes the same changes in a simulation,
-//! and in another under another policy. What is counted is counted in one way for all of them (`ledger.rs`); who decides are the controllers.
+//! Replays of what happened to a cluster's workloads. [`Recorded`] is read from a recording. [`replay`] repeats its changes in a
+//! simulation, and in another one with another policy. The figures of all are computed alike (`ledger.rs`), and the real controllers
+//! decide.
 
 mod chart;
 mod column;

@@ -1,4 +1,4 @@
-//! How a forecast reads: its text, line by line, and the form of its JSON.
+//! The output of a forecast: its text, line by line, and the format of its JSON.
 
 use crate::common::{
     cluster, edit, foretell, new_image, pod, ready, rolling,
@@ -42,7 +42,7 @@ fn a_text_tells_bounds_quotas_nodes_and_what_it_supposes() {
     has_line(&told, "  available: at least 0, at 0s");
 }
 
-/// What a reader is asked about before an action.
+/// The sentences for a user's confirmation.
 #[test]
 fn consequences_say_how_many_pods_are_deleted_created_and_stay_and_how_it_ends() {
     let quota = json!({"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "few", "namespace": "default"}, "spec": {"hard": {"pods": "4"}}});
@@ -124,7 +124,7 @@ fn a_long_list_shows_twenty_steps_from_either_end() {
     assert!(!few.contains("more; -o json prints all"), "{few}");
 }
 
-/// What docs/how-to/plan.md promises of the names.
+/// The names that docs/how-to/plan.md documents.
 #[test]
 fn the_json_has_what_is_documented_and_leaves_out_what_is_not_there() {
     let shown = serde_json::to_value(rolled("TerminationComplete")).expect("string keys");

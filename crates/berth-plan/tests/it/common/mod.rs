@@ -42,7 +42,7 @@ pub(crate) fn pod(name: &str, status: Value) -> Value {
         "spec": {"nodeName": "n1", "containers": [{"name": "main", "image": "main:1"}]}, "status": status})
 }
 
-/// A Deployment as a cluster has it, with its set and these pods.
+/// A Deployment as stored in a cluster, with its set and these pods.
 pub(crate) fn cluster(replicas: u32, pods: Vec<Value>) -> Vec<Value> {
     let mut web = deployment(replicas, &rolling(1, 0, "TerminationComplete"));
     web["metadata"]["uid"] = json!("web");
